@@ -1,0 +1,44 @@
+/* The whole contract between the pool and CUDA: every driver function that the pool itself calls.
+ *
+ * The struct is filled from the real driver (driver_load) or by a test. Nothing else in src/pool,
+ * src/policy or src/observe may call CUDA. All functions keep the semantics, error codes and
+ * threading rules of the driver functions they are named after. */
+#ifndef POOLCUDA_DRIVER_DRIVER_H
+#define POOLCUDA_DRIVER_DRIVER_H
+
+#include "driver/cuda_api.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* DRIVER_ENTRY(field, exported symbol, parameter list, required)
+ * A driver without a required entry is not used at all; others may be NULL in the struct. */
+#define DRIVER_ENTRIES(X)                                                                          \
+    X(mem_alloc, "cuMemAlloc_v2", (CUdeviceptr * pointer, size_t bytes), true)                     \
+    X(mem_free, "cuMemFree_v2", (CUdeviceptr pointer), true)                                       \
+    X(mem_alloc_pitch, "cuMemAllocPitch_v2",                                                       \
+      (CUdeviceptr * pointer, size_t * pitch, size_t width_bytes, size_t height,                   \
+       unsigned int element_bytes),                                                                \
+      true)                                                                                        \
+    X(mem_get_info, "cuMemGetInfo_v2", (size_t * free_bytes, size_t * total_bytes), true)          \
+    X(ctx_get_current, "cuCtxGetCurrent", (CUcontext * context), true)                             \
+    X(ctx_push_current, "cuCtxPushCurrent_v2", (CUcontext context), true)                          \
+    X(ctx_pop_current, "cuCtxPopCurrent_v2", (CUcontext * context), true)                          \
+    X(ctx_get_device, "cuCtxGetDevice", (CUdevice * device), true)                                 \
+    X(ctx_synchronize, "cuCtxSynchronize", (void), true)                                           \
+    X(device_total_mem, "cuDeviceTotalMem_v2", (size_t * bytes, CUdevice device), true)            \
+    X(event_create, "cuEventCreate", (CUevent * event, unsigned int flags), false)                 \
+    X(event_query, "cuEventQuery", (CUevent event), false)                                         \
+    X(ctx_record_event, "cuCtxRecordEvent", (CUcontext context, CUevent event), false)
+
+struct driver {
+#define DRIVER_FIELD(field, symbol, parameters, required) CUresult(*field) parameters;
+    DRIVER_ENTRIES(DRIVER_FIELD)
+#undef DRIVER_FIELD
+};
+
+/* Fills *driver with the entries that find(symbol) returns (NULL: no such entry).
+ * Returns false, with *driver unspecified, if a required entry is missing. */
+bool driver_fill(struct driver *driver, void *(*find)(const char *symbol));
+
+#endif

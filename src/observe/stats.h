@@ -1,0 +1,94 @@
+/* The figures of one process: counters, interception routes, sites.
+ *
+ * They live in one page-aligned area, the *stats page*, which is anonymous memory or, with
+ * POOLCUDA_STATS_FILE, a mapped file: there a killed program's last figures survive. Updating is a
+ * relaxed atomic store or add; nothing here takes a lock, allocates on the heap or calls CUDA, and
+ * only stats_open and stats_finish touch files. Before stats_open updates go to a small static
+ * page, so callers need no null checks. */
+#ifndef POOLCUDA_OBSERVE_STATS_H
+#define POOLCUDA_OBSERVE_STATS_H
+
+#include "call_site.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum stats_counter {
+#define COUNTER(field, help) STATS_##field,
+#define GAUGE(field, help)   STATS_##field,
+#include "observe/counters.def"
+#undef COUNTER
+#undef GAUGE
+    STATS_COUNTERS
+};
+
+/* How calls reached us: one count per route, of lookups answered or of calls seen. */
+enum stats_route {
+    STATS_ROUTE_DLSYM,            /* dlsym lookups answered with our hook */
+    STATS_ROUTE_GET_PROC_ADDRESS, /* cuGetProcAddress lookups, 4-argument form */
+    STATS_ROUTE_GET_PROC_ADDRESS_V2,
+    STATS_ROUTE_DRIVER_LINKED,  /* sites in modules that import driver names */
+    STATS_ROUTE_RUNTIME_SHARED, /* runtime hooks entered (cudaMalloc, ...) */
+    STATS_ROUTE_RUNTIME_STATIC, /* sites found behind a statically linked runtime */
+    STATS_ROUTES
+};
+
+/* Per-site figures; gauges in bytes and blocks. Written under the pool's lock, read by anyone. */
+struct stats_site {
+    _Atomic uint64_t allocations, hits;
+    _Atomic uint64_t live_blocks, live_bytes, peak_live_bytes;
+    _Atomic uint64_t idle_blocks, idle_bytes;
+    _Atomic uint32_t depth; /* 0: slot unused */
+    uint32_t module[CALL_SITE_MAX_DEPTH]; /* index into the page's module names */
+    uint64_t offset[CALL_SITE_MAX_DEPTH]; /* within the module; an address if the module is unknown */
+};
+
+extern _Atomic uint64_t *stats_counters; /* STATS_COUNTERS entries */
+
+static inline void stats_add(enum stats_counter counter, uint64_t n) {
+    atomic_fetch_add_explicit(&stats_counters[counter], n, memory_order_relaxed);
+}
+
+/* For gauges kept under the pool's lock: a plain store. */
+static inline void stats_set(enum stats_counter counter, uint64_t value) {
+    atomic_store_explicit(&stats_counters[counter], value, memory_order_relaxed);
+}
+
+static inline uint64_t stats_get(enum stats_counter counter) {
+    return atomic_load_explicit(&stats_counters[counter], memory_order_relaxed);
+}
+
+void stats_route(enum stats_route route);
+
+/* A new site's record. Never NULL: beyond the table's capacity sites share one "(others)" record.
+ * To be called once per site, under the pool's lock. */
+struct stats_site *stats_site_new(const struct call_site *site);
+
+/* Starts recording. path_pattern NULL or "": anonymous memory; else a mapped file, %p replaced by
+ * the process id. If the file cannot be made, says so in one line through `say`, uses anonymous
+ * memory and later prints to standard error. */
+void stats_open(const char *path_pattern, void (*say)(const char *line));
+
+/* A module that resolves driver names past us (opened with RTLD_DEEPBIND, say), for the report. */
+void stats_bypass(const char *module, const char *why);
+
+/* At exit: writes the report as text to the file that stats_open mapped (in its place) or, without
+ * one and if `to_stderr`, to standard error. */
+void stats_finish(bool to_stderr);
+
+/* In a forked child: leaves the parent's file alone and starts from zero, in anonymous memory. */
+void stats_forget_after_fork(void);
+
+struct stats_page;
+
+/* The one emitter of the text report, used by the library at exit and by `poolcuda report`. */
+void stats_report(const struct stats_page *page, FILE *out);
+
+/* Reads the page that a killed program left in `path` and checks all of it: the file may be cut
+ * off or hostile. Returns NULL with one line in error. Free with stats_page_free. */
+struct stats_page *stats_page_read(const char *path, char *error, size_t error_size);
+void stats_page_free(struct stats_page *page);
+
+#endif

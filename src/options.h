@@ -1,0 +1,38 @@
+/* The values of all POOLCUDA_* options, parsed from an environment. The table is options.def. */
+#ifndef POOLCUDA_OPTIONS_H
+#define POOLCUDA_OPTIONS_H
+
+#include "limit.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { OPTION_PATH_MAX = 4096 };
+
+struct options {
+#define OPTION_TYPE_BOOL  bool
+#define OPTION_TYPE_UINT  uint64_t
+#define OPTION_TYPE_RATIO double
+#define OPTION_TYPE_LIMIT struct limit
+#define OPTION_TYPE_PATH  const char * /* points into the environment; "" when unset */
+#define OPTION(field, name, type, fallback, minimum, maximum, help) OPTION_TYPE_##type field;
+#include "options.def"
+#undef OPTION
+};
+
+/* One row of the table, for --help, the man page and the docs. */
+struct option_info {
+    const char *name, *type, *fallback, *help;
+    double minimum, maximum; /* bound UINT and RATIO; both zero elsewhere */
+};
+extern const struct option_info option_table[];
+extern const size_t option_count;
+
+/* Parses every POOLCUDA_* entry of the NULL-terminated `environment` into *options, defaults for
+ * what is unset. Each bad value, and each POOLCUDA_ name that no option has, is told once through
+ * say() in one line (without newline) and then ignored. Allocates nothing; cannot fail. */
+void options_parse(struct options *options, char *const *environment,
+                   void (*say)(const char *line));
+
+#endif

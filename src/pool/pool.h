@@ -1,0 +1,88 @@
+/* The pool: hands out device memory, takes it back, keeps it idle for reuse.
+ *
+ * One pool serves all contexts of the process. It calls CUDA only through its struct driver, reads
+ * no environment, knows no hook. Every function is thread-safe; no lock is held across a driver
+ * call. Functions that stand for a driver function return what that function would return.
+ *
+ * Glossary: a *block* is one driver allocation. It is *live* while the program owns it and *idle*
+ * while the pool keeps it for reuse. *Held* = live + idle block bytes, as asked from the driver.
+ * *Waste* = block bytes minus requested bytes of live blocks. A *site* is where the program asked.
+ * in use (requested) + idle + waste = held. */
+#ifndef POOLCUDA_POOL_POOL_H
+#define POOLCUDA_POOL_POOL_H
+
+#include "call_site.h"
+#include "driver/driver.h"
+#include "limit.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct pool_config {
+    double reuse_ratio;          /* a block serves a request of at least its size / reuse_ratio */
+    uint64_t site_keep;          /* idle blocks a site keeps; 0: as many as it ever had live */
+    bool steal;                  /* on a miss, take the best fit among the other sites' idle blocks */
+    struct limit max_waste; /* physical bytes by which reused live blocks exceed requests */
+    struct limit max_idle;  /* idle bytes per device */
+};
+
+struct pool;
+
+/* Why a block may no longer be recycled (see cuda-semantics: the driver ties state to it). */
+enum pool_taint { POOL_TAINT_IPC, POOL_TAINT_DMA_BUF, POOL_TAINT_P2P_TOKEN, POOL_TAINT_BUFFER_ID,
+                  POOL_TAINT_SYNC_MEMOPS, POOL_TAINT_COUNT };
+
+/* Returns a new pool, or NULL without memory. `driver` must outlive it. */
+struct pool *pool_create(const struct pool_config *config, const struct driver *driver);
+
+/* Frees the pool's own records; makes no CUDA call, so device memory still held stays allocated.
+ * For tests: a preloaded pool lives as long as its process. */
+void pool_destroy(struct pool *pool);
+
+/* cuMemAlloc_v2 / cuMemAllocPitch_v2 on behalf of `site`. */
+CUresult pool_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
+                     const struct call_site *site);
+CUresult pool_malloc_pitch(struct pool *pool, CUdeviceptr *pointer, size_t *pitch,
+                           size_t width_bytes, size_t height, unsigned int element_bytes,
+                           const struct call_site *site);
+
+/* cuMemFree_v2. Pointers that are not the pool's are forwarded to the driver. */
+CUresult pool_free(struct pool *pool, CUdeviceptr pointer);
+
+/* cuMemGetInfo_v2: idle memory of the current device counts as free. */
+CUresult pool_mem_get_info(struct pool *pool, size_t *free_bytes, size_t *total_bytes);
+
+/* What the program may know of an allocation that starts at `base` (as the driver reported it). */
+enum pool_pointer_state { POOL_POINTER_UNKNOWN, POOL_POINTER_LIVE, POOL_POINTER_IDLE };
+enum pool_pointer_state pool_pointer_state(struct pool *pool, CUdeviceptr base,
+                                           size_t *requested_bytes);
+
+/* The driver has tied state to the live block at or around `pointer`: it will really be freed. */
+void pool_taint(struct pool *pool, CUdeviceptr pointer, enum pool_taint reason);
+
+/* Drops the record of the live block at `pointer`, whose memory something else will free
+ * (cuMemFreeAsync). Returns an opaque token to undo it with pool_readopt, NULL if unknown. */
+struct pool_block *pool_disown(struct pool *pool, CUdeviceptr pointer);
+void pool_readopt(struct pool *pool, struct pool_block *block); /* the free failed: live again */
+void pool_disown_done(struct pool *pool, struct pool_block *block); /* it succeeded */
+
+/* Gives idle memory of `device` back to the driver, largest blocks first, until `bytes` of it are
+ * released or nothing is idle. Returns the bytes released. */
+size_t pool_release(struct pool *pool, CUdevice device, size_t bytes);
+
+/* To be called before the driver destroys or resets contexts: gives their idle memory back, forgets
+ * their live blocks (their frees then go to the driver) and makes operations that are under way in
+ * other threads forget them as well. */
+void pool_context_ending(struct pool *pool, CUcontext context);
+void pool_device_ending(struct pool *pool, CUdevice device); /* every context of the device */
+
+/* Stream captures of this process now under way: while there are any, malloc and free go straight
+ * to the driver and the pool makes no CUDA call of its own. */
+void pool_capture_began(struct pool *pool);
+void pool_capture_ended(struct pool *pool);
+
+/* In a forked child: forgets every block and frees none; the parent owns them. */
+void pool_forget_after_fork(struct pool *pool);
+
+#endif
