@@ -6,9 +6,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Copies the path of the module that contains `address` ("" never; the executable's real path) into
- * path, cut to size, and sets *offset to the address minus the module's load base.
- * Returns false, touching neither, if no loaded module contains the address. */
+enum { MODULE_PATH_MAX = 1024 };
+
+/* One loaded module. Valid until the module is unloaded: all addresses point into its memory.
+ * Invariant: text_low < text_high is the executable segment that holds the address asked for. */
+struct module {
+    uintptr_t base;                 /* load bias: address minus address in the file */
+    uintptr_t text_low, text_high;
+    const void *dynamic;            /* its dynamic section, NULL without one */
+    const void *eh_frame_header;    /* its unwind index, NULL without one */
+    bool executable;                /* the program itself, not a shared object */
+    char path[MODULE_PATH_MAX];     /* as loaded; the executable's real path; cut to size */
+};
+
+/* Finds the module with `address` in an executable segment. Returns false if there is none. */
+bool modules_find(uintptr_t address, struct module *module);
+
+/* Calls visit for every loaded module (text bounds: its first executable segment) until it returns
+ * false. The loader's lock is held: visit must neither load nor unload anything. */
+void modules_each(bool (*visit)(const struct module *module, void *state), void *state);
+
+/* Copies the path of the module that contains `address` into path, cut to size, and sets *offset to
+ * the address minus the module's load base. Returns false, touching neither, if there is none. */
 bool modules_describe(uintptr_t address, char *path, size_t size, uint64_t *offset);
 
 #endif

@@ -1,0 +1,45 @@
+#include "interpose/bypass.h"
+
+#include "interpose/hooks.h"
+#include "interpose/image.h"
+#include "interpose/loader.h"
+#include "interpose/own_object.h"
+#include "modules.h"
+#include "observe/stats.h"
+
+#include <string.h>
+
+static const char *const watched[] = {
+    "dlsym", "cuGetProcAddress", "cuGetProcAddress_v2", "cuMemAlloc_v2", "cuMemFree_v2",
+};
+
+/* The functions that those names denote past us. */
+static uintptr_t past_us(const char *name) {
+    return (uintptr_t)(strcmp(name, "dlsym") == 0 ? (void *)loader_real_dlsym
+                                                  : hooks_find_in_driver(name));
+}
+
+struct targets {
+    uintptr_t addresses[sizeof watched / sizeof watched[0]];
+};
+
+static bool visit(const struct module *module, void *state) {
+    const struct targets *targets = state;
+    if (own_object_contains(module->text_low))
+        return true;
+    for (size_t i = 0; i < sizeof watched / sizeof watched[0]; i++) {
+        uintptr_t bound = image_import_slot(module, watched[i]);
+        if (bound && bound == targets->addresses[i]) {
+            stats_bypass(module->path, watched[i]);
+            return true;
+        }
+    }
+    return true;
+}
+
+void bypass_report(void) {
+    struct targets targets;
+    for (size_t i = 0; i < sizeof watched / sizeof watched[0]; i++)
+        targets.addresses[i] = past_us(watched[i]);
+    modules_each(visit, &targets);
+}

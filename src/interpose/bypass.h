@@ -1,0 +1,9 @@
+/* Finds modules whose CUDA calls do not come past us, for the report at exit. */
+#ifndef POOLCUDA_INTERPOSE_BYPASS_H
+#define POOLCUDA_INTERPOSE_BYPASS_H
+
+/* Tells observe of every loaded module that is bound to the loader's or the driver's own functions
+ * instead of ours, as a module opened with RTLD_DEEPBIND is. Reads memory only. */
+void bypass_report(void);
+
+#endif

@@ -1,0 +1,326 @@
+#include "interpose/caller.h"
+
+#include "interpose/image.h"
+#include "interpose/loader.h"
+#include "interpose/runtime_symbols.h"
+#include "interpose/stack_walk.h"
+#include "modules.h"
+#include "observe/stats.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Set by the runtime hooks; the first driver call below one consumes it. */
+static _Thread_local uintptr_t note __attribute__((tls_model("initial-exec")));
+
+uintptr_t caller_note(uintptr_t return_address) {
+    uintptr_t previous = note;
+    note = return_address;
+    return previous;
+}
+
+/* Modules that look driver functions up by name: CUDA runtimes, and programs that do what a runtime
+ * does. Only behind a return address into one of these can there be frames that are not the
+ * application's. Entries are appended and revalidated under lock and read without it. */
+struct resolver {
+    struct module module;
+    bool shared_runtime;             /* libcudart itself: all of its code is runtime */
+    struct runtime_entries entries;  /* of a static runtime; empty if stripped or none */
+    _Atomic uint64_t unloads;        /* loader_unloads when last known to be still loaded */
+};
+
+enum { RESOLVERS_MAX = 32, RULES = 256, LEARNING_CALLS = 64, NO_ENTRY_CALLS = 8, NEAR = 4096 };
+
+static struct resolver *resolvers[RESOLVERS_MAX];
+static _Atomic int resolver_count;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* What has been learnt of one return address of our hooks.
+ * DIRECT: it is itself the application's. LEARNT: the application's lies `offset` bytes above the
+ * hook's frame, in the text of one module. LEARNING: unwind, every time. */
+struct rule {
+    uintptr_t return_address;
+    _Atomic int kind;
+    uint32_t offset;
+    uintptr_t text_low, text_high;
+    struct module module;     /* of return_address, to notice that it was replaced */
+    _Atomic uint64_t unloads; /* as in struct resolver */
+    int calls;                /* seen while learning */
+    int common;               /* frames common to all chains that differed, 0: none differed yet */
+    struct stack_chain first;
+};
+enum { RULE_LEARNING, RULE_DIRECT, RULE_LEARNT };
+static _Atomic(struct rule *) rules[RULES];
+
+static bool in_text(const struct module *module, uintptr_t address) {
+    return address >= module->text_low && address < module->text_high;
+}
+
+static bool same_module(const struct module *one, const struct module *other) {
+    return one->base == other->base && one->text_low == other->text_low &&
+           one->text_high == other->text_high && strcmp(one->path, other->path) == 0;
+}
+
+/* Whether what was learnt in `module` still holds: at once if nothing was unloaded since. */
+static bool still_loaded(const struct module *module, _Atomic uint64_t *unloads) {
+    uint64_t now = atomic_load_explicit(&loader_unloads, memory_order_acquire);
+    if (atomic_load_explicit(unloads, memory_order_relaxed) == now)
+        return true;
+    struct module current;
+    if (!modules_find(module->text_low, &current) || !same_module(&current, module))
+        return false;
+    atomic_store_explicit(unloads, now, memory_order_relaxed);
+    return true;
+}
+
+static struct resolver *find_resolver(uintptr_t address) {
+    int count = atomic_load_explicit(&resolver_count, memory_order_acquire);
+    for (int i = count - 1; i >= 0; i--) /* newest first: it replaces an unloaded one */
+        if (in_text(&resolvers[i]->module, address))
+            return still_loaded(&resolvers[i]->module, &resolvers[i]->unloads) ? resolvers[i]
+                                                                               : NULL;
+    return NULL;
+}
+
+static bool is_shared_runtime(const struct module *module) {
+    static const char prefix[] = "libcudart";
+    const char *slash = strrchr(module->path, '/');
+    return strncmp(slash ? slash + 1 : module->path, prefix, sizeof prefix - 1) == 0 ||
+           strncmp(image_soname(module), prefix, sizeof prefix - 1) == 0;
+}
+
+void caller_note_lookup(uintptr_t return_address) {
+    if (find_resolver(return_address))
+        return;
+    struct resolver *resolver = calloc(1, sizeof *resolver);
+    if (!resolver)
+        return;
+    uint64_t unloads = atomic_load(&loader_unloads);
+    if (!modules_find(return_address, &resolver->module)) {
+        free(resolver);
+        return;
+    }
+    atomic_init(&resolver->unloads, unloads);
+    resolver->shared_runtime = is_shared_runtime(&resolver->module);
+    if (!resolver->shared_runtime)
+        runtime_symbols_read(&resolver->module, &resolver->entries);
+    pthread_mutex_lock(&lock);
+    int count = atomic_load(&resolver_count);
+    if (!find_resolver(return_address) && count < RESOLVERS_MAX) {
+        resolvers[count] = resolver;
+        atomic_store_explicit(&resolver_count, count + 1, memory_order_release);
+        resolver = NULL;
+    }
+    pthread_mutex_unlock(&lock);
+    free(resolver);
+}
+
+/* Whether the instruction before `address` is a call. The seven bytes before it must be readable. */
+static bool follows_call(uintptr_t address) {
+#if defined(__x86_64__)
+    const unsigned char *end = (const unsigned char *)address;
+    if (end[-5] == 0xe8) /* call rel32 */
+        return true;
+    for (int length = 2; length <= 7; length++) { /* ff /2: call through register or memory */
+        unsigned char mode = end[1 - length];
+        if (end[-length] != 0xff || (mode & 0x38) != 0x10)
+            continue;
+        int kind = mode >> 6, base = mode & 7;
+        int expected = 2 + (kind != 3 && base == 4) + (kind == 1) +
+                       (kind == 2 || (kind == 0 && base == 5) ? 4 : 0);
+        if (expected == length)
+            return true;
+    }
+    return false;
+#elif defined(__aarch64__)
+    uint32_t instruction = *(const uint32_t *)(address - 4);
+    return (instruction & 0xfc000000) == 0x94000000 ||  /* bl */
+           (instruction & 0xfffff000) == 0xd63f0000 ||  /* blr, blraaz, blrabz */
+           (instruction & 0xfffff000) == 0xd73f0000;    /* blraa, blrab */
+#endif
+}
+
+static size_t rule_slot(uintptr_t return_address) {
+    return (return_address * 0x9e3779b97f4a7c15u >> 32) % RULES;
+}
+
+static struct rule *find_rule(uintptr_t return_address) {
+    for (size_t i = rule_slot(return_address), n = 0; n < RULES; n++, i = (i + 1) % RULES) {
+        struct rule *rule = atomic_load_explicit(&rules[i], memory_order_acquire);
+        if (!rule)
+            return NULL;
+        if (rule->return_address == return_address)
+            return still_loaded(&rule->module, &rule->unloads) ? rule : NULL;
+    }
+    return NULL;
+}
+
+/* Called with the lock held. A rule of an unloaded module is replaced and never freed: another
+ * thread may be reading it. */
+static struct rule *add_rule(uintptr_t return_address) {
+    struct rule *rule = calloc(1, sizeof *rule);
+    if (!rule)
+        return NULL;
+    rule->return_address = return_address;
+    atomic_init(&rule->unloads, atomic_load(&loader_unloads));
+    if (modules_find(return_address, &rule->module))
+        for (size_t i = rule_slot(return_address), n = 0; n < RULES; n++, i = (i + 1) % RULES) {
+            struct rule *old = atomic_load(&rules[i]);
+            if (old && old->return_address != return_address)
+                continue;
+            atomic_store_explicit(&rules[i], rule, memory_order_release);
+            return rule;
+        }
+    free(rule);
+    return NULL;
+}
+
+/* The application's return address as the rule says, 0 if the word found there cannot be one. */
+static uintptr_t read_learnt(const struct rule *rule, uintptr_t frame) {
+    uintptr_t address = *(const uintptr_t *)(frame + rule->offset - sizeof(uintptr_t));
+    return address >= rule->text_low + 8 && address < rule->text_high && follows_call(address)
+               ? address
+               : 0;
+}
+
+/* Remembers where above the hook's frame the word with chain->address[index] lies, if that is sure:
+ * on x86-64 just below the stack pointer that its frame continues with, elsewhere at the only place
+ * below it that holds this value. */
+static void learn_place(struct rule *rule, const struct stack_chain *chain, int index,
+                        uintptr_t frame) {
+    uintptr_t address = chain->address[index], end = chain->stack[index], place = 0;
+    struct module module;
+    if (end <= frame || end - frame > NEAR || !modules_find(address, &module))
+        return;
+#if defined(__x86_64__)
+    if (*(const uintptr_t *)(end - sizeof(uintptr_t)) == address)
+        place = end;
+#else
+    for (uintptr_t word = frame; word < end; word += sizeof(uintptr_t)) {
+        if (*(const uintptr_t *)word != address)
+            continue;
+        if (place)
+            return;
+        place = word + sizeof(uintptr_t);
+    }
+#endif
+    if (!place)
+        return;
+    rule->offset = (uint32_t)(place - frame);
+    rule->text_low = module.text_low;
+    rule->text_high = module.text_high;
+    atomic_store_explicit(&rule->kind, RULE_LEARNT, memory_order_release);
+}
+
+static int frames_in_common(const struct stack_chain *one, const struct stack_chain *other) {
+    int i = 0;
+    while (i < one->count && i < other->count && one->address[i] == other->address[i])
+        i++;
+    return i;
+}
+
+/* A stripped static runtime: its frames are those that all callers have in common. Which frame is
+ * the application's shows once two call chains differ; until then there is only one site anyway. */
+static int first_frame_by_divergence(struct rule *rule, const struct stack_chain *chain) {
+    if (rule->calls == 0)
+        rule->first = *chain;
+    int common = frames_in_common(&rule->first, chain);
+    if (common < chain->count && (!rule->common || common < rule->common))
+        rule->common = common;
+    int usual = 3; /* frames between the driver call and cudaMalloc's caller in CUDA 12 and 13 */
+    int index = rule->common ? rule->common : usual;
+    return index < chain->count ? index : chain->count - 1;
+}
+
+/* The index in `chain` of the first frame that is the application's. Called with the lock held. */
+static int first_frame(struct rule *rule, const struct resolver *resolver,
+                       const struct stack_chain *chain, bool *learnt) {
+    int index = 0;
+    if (resolver->shared_runtime) {
+        while (index < chain->count - 1 && in_text(&resolver->module, chain->address[index]))
+            index++;
+        *learnt = true;
+    } else if (resolver->entries.count) {
+        for (int i = 0; i < chain->count - 1; i++)
+            if (runtime_symbols_contain(&resolver->entries, chain->address[i]))
+                index = i + 1;
+        /* Below no function that allocates: a call of the driver by the application itself, if it
+         * stays so. */
+        *learnt = index || rule->calls >= NO_ENTRY_CALLS;
+    } else {
+        index = first_frame_by_divergence(rule, chain);
+        *learnt = rule->calls >= LEARNING_CALLS;
+    }
+    return index;
+}
+
+static void find_by_unwinding(struct call_site *site, uintptr_t return_address, uintptr_t frame,
+                              unsigned depth, uintptr_t noted) {
+    struct stack_chain chain;
+    int index = 0;
+    site->frames[0] = noted ? noted : return_address;
+    site->depth = 1;
+    struct resolver *resolver = noted ? NULL : find_resolver(return_address);
+    if (depth == 1 && !resolver) {
+        pthread_mutex_lock(&lock);
+        struct rule *direct = add_rule(return_address);
+        if (direct)
+            atomic_store_explicit(&direct->kind, RULE_DIRECT, memory_order_release);
+        pthread_mutex_unlock(&lock);
+        return;
+    }
+    stack_walk(&chain, return_address);
+    if (chain.count == 0)
+        return;
+    if (noted) {
+        while (index < chain.count - 1 && chain.address[index] != noted)
+            index++;
+    } else if (resolver) {
+        pthread_mutex_lock(&lock);
+        struct rule *rule = find_rule(return_address);
+        if (!rule)
+            rule = add_rule(return_address);
+        if (rule) {
+            bool learnt = false;
+            index = first_frame(rule, resolver, &chain, &learnt);
+            rule->calls++;
+            if (learnt && atomic_load(&rule->kind) == RULE_LEARNING) {
+                if (index)
+                    learn_place(rule, &chain, index, frame);
+                else
+                    atomic_store_explicit(&rule->kind, RULE_DIRECT, memory_order_release);
+            }
+        }
+        pthread_mutex_unlock(&lock);
+        if (index && !resolver->shared_runtime)
+            stats_route(STATS_ROUTE_RUNTIME_STATIC);
+    }
+    if (noted && chain.address[index] != noted)
+        return;
+    for (unsigned i = 0; i < depth && index + (int)i < chain.count; i++) {
+        site->frames[i] = chain.address[index + (int)i];
+        site->depth = i + 1;
+    }
+}
+
+void caller_find(struct call_site *site, uintptr_t return_address, uintptr_t frame,
+                 unsigned depth) {
+    uintptr_t noted = note;
+    note = 0;
+    *site = (struct call_site){.depth = 1};
+    if (depth == 1 && noted) {
+        site->frames[0] = noted;
+        return;
+    }
+    struct rule *rule = depth == 1 ? find_rule(return_address) : NULL;
+    int kind = rule ? atomic_load_explicit(&rule->kind, memory_order_acquire) : RULE_LEARNING;
+    if (kind == RULE_DIRECT)
+        site->frames[0] = return_address;
+    else if (kind == RULE_LEARNT)
+        site->frames[0] = read_learnt(rule, frame);
+    if (!site->frames[0])
+        find_by_unwinding(site, return_address, frame, depth, noted);
+}

@@ -1,0 +1,106 @@
+/* The assembly entries: exported names, and dlsym, which must not change its caller. */
+#if defined(__x86_64__)
+#define ENTER		endbr64
+#define JUMP		jmp
+#elif defined(__aarch64__)
+#define ENTER		hint #34 /* bti c */
+#define JUMP		b
+#else
+#error "unsupported architecture"
+#endif
+
+/* Every exported driver name jumps to its hook, so that the hook finds the caller's return address
+ * where it would be without us. hook_entry_NAME is the same address under a name that an interposer
+ * cannot take over. */
+#define HOOK(name, base, since, per_thread, parameters)		\
+	.globl	name;						\
+	.type	name, %function;				\
+	.globl	hook_entry_##name;				\
+	.hidden	hook_entry_##name;				\
+	.p2align 4;						\
+name:								\
+hook_entry_##name:						\
+	ENTER;							\
+	JUMP	hook_##name;					\
+	.size	name, . - name;
+
+	.text
+#include "interpose/hooks.def"
+
+/* void *dlsym(void *handle, const char *name)
+ *
+ * glibc gives RTLD_NEXT, RTLD_DEFAULT and some error texts their meaning by the caller's return
+ * address: whatever is not a "cu..." name looked up through a real handle is jumped to, untouched. */
+	.globl	dlsym
+	.type	dlsym, %function
+	.p2align 4
+dlsym:
+	.cfi_startproc
+	ENTER
+#if defined(__x86_64__)
+	lea	1(%rdi), %rax		/* RTLD_NEXT is -1, RTLD_DEFAULT is 0 */
+	cmp	$1, %rax
+	jbe	1f
+	test	%rsi, %rsi
+	je	1f
+	cmpb	$'c', (%rsi)
+	jne	1f
+	cmpb	$'u', 1(%rsi)
+	je	lookup_dlsym
+1:	mov	loader_real_dlsym(%rip), %rax
+	test	%rax, %rax
+	je	2f
+	jmp	*%rax
+2:	push	%rdi
+	.cfi_adjust_cfa_offset 8
+	push	%rsi
+	.cfi_adjust_cfa_offset 8
+	sub	$8, %rsp
+	.cfi_adjust_cfa_offset 8
+	call	loader_resolve_dlsym
+	add	$8, %rsp
+	.cfi_adjust_cfa_offset -8
+	pop	%rsi
+	.cfi_adjust_cfa_offset -8
+	pop	%rdi
+	.cfi_adjust_cfa_offset -8
+	test	%rax, %rax
+	je	3f
+	jmp	*%rax
+3:	ret
+#else
+	cmn	x0, #1			/* RTLD_NEXT is -1, RTLD_DEFAULT is 0 */
+	b.eq	1f
+	cbz	x0, 1f
+	cbz	x1, 1f
+	ldrb	w16, [x1]
+	cmp	w16, #'c'
+	b.ne	1f
+	ldrb	w16, [x1, #1]
+	cmp	w16, #'u'
+	b.eq	lookup_dlsym
+1:	adrp	x16, loader_real_dlsym
+	ldr	x16, [x16, #:lo12:loader_real_dlsym]
+	cbz	x16, 2f
+	br	x16
+2:	stp	x29, x30, [sp, #-32]!
+	.cfi_adjust_cfa_offset 32
+	.cfi_rel_offset x29, 0
+	.cfi_rel_offset x30, 8
+	stp	x0, x1, [sp, #16]
+	bl	loader_resolve_dlsym
+	mov	x16, x0
+	ldp	x0, x1, [sp, #16]
+	ldp	x29, x30, [sp], #32
+	.cfi_adjust_cfa_offset -32
+	.cfi_restore x29
+	.cfi_restore x30
+	cbz	x16, 3f
+	br	x16
+3:	mov	x0, #0
+	ret
+#endif
+	.cfi_endproc
+	.size	dlsym, . - dlsym
+
+	.section .note.GNU-stack, "", %progbits

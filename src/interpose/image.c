@@ -1,0 +1,127 @@
+#include "interpose/image.h"
+
+#include <link.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#define SLOT_TYPES(type) ((type) == R_X86_64_JUMP_SLOT || (type) == R_X86_64_GLOB_DAT)
+#elif defined(__aarch64__)
+#define SLOT_TYPES(type) ((type) == R_AARCH64_JUMP_SLOT || (type) == R_AARCH64_GLOB_DAT)
+#endif
+
+/* Invariant: pointers are NULL where the module has no such table. Only imports are looked at, and
+ * those come before the first hashed symbol; imports counts the table's head up to there. */
+struct image {
+    const ElfW(Sym) *symbols;
+    const char *strings;
+    const ElfW(Half) *versions;
+    const ElfW(Verneed) *needed;
+    const ElfW(Rela) *tables[2];
+    size_t table_bytes[2];
+    size_t imports;
+    const char *soname;
+};
+
+/* The loader has relocated these pointers in place, except where the section is read-only. */
+static const void *at(const struct module *module, ElfW(Addr) value) {
+    return (const void *)(value < module->base ? module->base + value : value);
+}
+
+static struct image open_image(const struct module *module) {
+    struct image image = {.soname = ""};
+    ElfW(Addr) soname = 0;
+    for (const ElfW(Dyn) *entry = module->dynamic; entry && entry->d_tag != DT_NULL; entry++) {
+        const void *pointer = at(module, entry->d_un.d_ptr);
+        switch (entry->d_tag) {
+        case DT_SYMTAB:
+            image.symbols = pointer;
+            break;
+        case DT_STRTAB:
+            image.strings = pointer;
+            break;
+        case DT_VERSYM:
+            image.versions = pointer;
+            break;
+        case DT_VERNEED:
+            image.needed = pointer;
+            break;
+        case DT_JMPREL:
+            image.tables[0] = pointer;
+            break;
+        case DT_PLTRELSZ:
+            image.table_bytes[0] = entry->d_un.d_val;
+            break;
+        case DT_RELA:
+            image.tables[1] = pointer;
+            break;
+        case DT_RELASZ:
+            image.table_bytes[1] = entry->d_un.d_val;
+            break;
+        case DT_GNU_HASH:
+            image.imports = ((const uint32_t *)pointer)[1];
+            break;
+        case DT_HASH:
+            if (!image.imports)
+                image.imports = ((const uint32_t *)pointer)[1];
+            break;
+        case DT_SONAME:
+            soname = entry->d_un.d_val;
+            break;
+        default:
+            break;
+        }
+    }
+    if (image.strings && soname)
+        image.soname = image.strings + soname;
+    if (!image.symbols || !image.strings)
+        image.imports = 0;
+    return image;
+}
+
+static size_t find_import(const struct image *image, const char *name) {
+    for (size_t i = 1; i < image->imports; i++)
+        if (image->symbols[i].st_shndx == SHN_UNDEF &&
+            strcmp(image->strings + image->symbols[i].st_name, name) == 0)
+            return i;
+    return 0;
+}
+
+static const char *version_name(const struct image *image, size_t symbol) {
+    if (!image->versions || !image->needed)
+        return "";
+    unsigned index = image->versions[symbol] & 0x7fff;
+    const ElfW(Verneed) *need = image->needed;
+    for (;;) {
+        const ElfW(Vernaux) *version = (const void *)((const char *)need + need->vn_aux);
+        for (int i = 0; i < need->vn_cnt; i++) {
+            if (version->vna_other == index)
+                return image->strings + version->vna_name;
+            version = (const void *)((const char *)version + version->vna_next);
+        }
+        if (!need->vn_next)
+            return "";
+        need = (const void *)((const char *)need + need->vn_next);
+    }
+}
+
+const char *image_import_version(const struct module *module, const char *name) {
+    struct image image = open_image(module);
+    size_t symbol = find_import(&image, name);
+    return symbol ? version_name(&image, symbol) : NULL;
+}
+
+uintptr_t image_import_slot(const struct module *module, const char *name) {
+    struct image image = open_image(module);
+    size_t symbol = find_import(&image, name);
+    for (int t = 0; symbol && t < 2; t++)
+        for (size_t i = 0; image.tables[t] && i < image.table_bytes[t] / sizeof(ElfW(Rela)); i++) {
+            const ElfW(Rela) *entry = &image.tables[t][i];
+            if (ELF64_R_SYM(entry->r_info) == symbol && SLOT_TYPES(ELF64_R_TYPE(entry->r_info)))
+                return *(const uintptr_t *)(module->base + entry->r_offset);
+        }
+    return 0;
+}
+
+const char *image_soname(const struct module *module) {
+    return open_image(module).soname;
+}

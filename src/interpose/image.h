@@ -1,0 +1,21 @@
+/* Reads the dynamic section of a loaded module: what it imports and what it is called. */
+#ifndef POOLCUDA_INTERPOSE_IMAGE_H
+#define POOLCUDA_INTERPOSE_IMAGE_H
+
+#include "modules.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The symbol version that the module asks for with its import of `name`: "" without one, NULL if it
+ * does not import the name. The text belongs to the module. */
+const char *image_import_version(const struct module *module, const char *name);
+
+/* The current value of the slot through which the module calls its import `name` (an address, or
+ * a stub of the module's own before the first call), 0 if it does not call it by a slot. */
+uintptr_t image_import_slot(const struct module *module, const char *name);
+
+/* Its DT_SONAME, "" without one. */
+const char *image_soname(const struct module *module);
+
+#endif

@@ -1,0 +1,29 @@
+/* The dynamic loader's functions as the program would reach them without us. */
+#ifndef POOLCUDA_INTERPOSE_LOADER_H
+#define POOLCUDA_INTERPOSE_LOADER_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* dlsym of the C library, or of the next interposer of it. NULL until loader_resolve_dlsym. */
+extern void *(*loader_real_dlsym)(void *handle, const char *name);
+
+/* Sets loader_real_dlsym and returns it; NULL in a process without a dynamic loader library. Called
+ * by the assembly entry of dlsym on its first use. */
+void *(*loader_resolve_dlsym(void))(void *handle, const char *name);
+
+/* The address of `name` as the real dlsym finds it through `handle`, NULL if absent. Never a symbol
+ * of our own object. Pseudo-handles mean: as seen from libpoolcuda. Leaves no dlerror behind. */
+void *loader_find(void *handle, const char *name);
+
+/* The same with a symbol version. */
+void *loader_find_version(void *handle, const char *name, const char *version);
+
+/* A handle of the module at `path`, NULL for the executable, if it is loaded; never loads one. */
+void *loader_open_loaded(const char *path);
+void loader_close(void *handle);
+
+/* Grows whenever a module may have been unloaded: addresses learnt before it grew may be stale. */
+extern _Atomic uint64_t loader_unloads;
+
+#endif

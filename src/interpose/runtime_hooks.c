@@ -1,0 +1,132 @@
+/* Runtime functions that allocate, where the runtime is a shared library: they only note who called.
+ * Pooling happens in the driver hook below, so that the runtime keeps its own initialisation, error
+ * state and callbacks. */
+#include "interpose/caller.h"
+#include "interpose/image.h"
+#include "interpose/loader.h"
+#include "modules.h"
+#include "observe/stats.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+/* cudaError_t and cudaErrorInitializationError, without the runtime's headers: what a program sees
+ * that calls one of these names and has no runtime at all. */
+typedef int runtime_error;
+enum { NO_RUNTIME = 3 };
+
+/* struct cudaExtent: by value, like the runtime's. */
+struct extent {
+    size_t width, height, depth;
+};
+
+#define RUNTIME_NAMES(X)                                                                           \
+    X(cudaMalloc, (void **pointer, size_t bytes), (pointer, bytes))                                \
+    X(cudaMallocPitch, (void **pointer, size_t *pitch, size_t width, size_t height),               \
+      (pointer, pitch, width, height))                                                             \
+    X(cudaMalloc3D, (void *pitched_pointer, struct extent extent), (pitched_pointer, extent))
+
+enum runtime_name {
+#define RUNTIME_NAME(name, parameters, arguments) RUNTIME_##name,
+    RUNTIME_NAMES(RUNTIME_NAME)
+#undef RUNTIME_NAME
+        RUNTIME_NAME_COUNT
+};
+
+/* The runtime that the callers in one stretch of code are bound to. Entries are added and refreshed
+ * under the lock, read without it and never freed. An entry holds while nothing was unloaded. */
+struct binding {
+    _Atomic uintptr_t text_low, text_high;
+    _Atomic uint64_t unloads;
+    _Atomic(void *) function[RUNTIME_NAME_COUNT];
+    struct binding *next;
+};
+static _Atomic(struct binding *) bindings;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* What the loader would have bound the caller's import to without us. With two runtimes in the
+ * process the symbol version tells them apart, or else the module's own dependencies do. Those are
+ * also the only way to a runtime that was loaded RTLD_LOCAL. */
+static void *find_function(const struct module *caller, void *handle, const char *name) {
+    const char *version = image_import_version(caller, name);
+    void *found = NULL;
+    if (version && *version) {
+        found = loader_find_version(RTLD_NEXT, name, version);
+        if (!found && handle)
+            found = loader_find_version(handle, name, version);
+    }
+    if (!found)
+        found = loader_find(RTLD_NEXT, name);
+    if (!found && handle)
+        found = loader_find(handle, name);
+    /* A module that itself exports the name is an interposer: it wants the next one, not itself. */
+    uintptr_t address = (uintptr_t)found;
+    return address >= caller->text_low && address < caller->text_high ? NULL : found;
+}
+
+static struct binding *find_binding(uintptr_t address) {
+    struct binding *binding = atomic_load_explicit(&bindings, memory_order_acquire);
+    while (binding && (address < binding->text_low || address >= binding->text_high))
+        binding = binding->next;
+    return binding;
+}
+
+/* Called with the lock held. */
+static struct binding *bind_caller(uintptr_t return_address) {
+    static const char *const names[] = {
+#define RUNTIME_NAME(name, parameters, arguments) #name,
+        RUNTIME_NAMES(RUNTIME_NAME)
+#undef RUNTIME_NAME
+    };
+    struct module caller;
+    uint64_t unloads = atomic_load(&loader_unloads);
+    if (!modules_find(return_address, &caller))
+        return NULL;
+    struct binding *binding = find_binding(return_address);
+    bool added = !binding;
+    if (added && !(binding = calloc(1, sizeof *binding)))
+        return NULL;
+    void *handle = caller.executable ? NULL : loader_open_loaded(caller.path);
+    for (int i = 0; i < RUNTIME_NAME_COUNT; i++)
+        binding->function[i] = find_function(&caller, handle, names[i]);
+    loader_close(handle);
+    binding->text_low = caller.text_low;
+    binding->text_high = caller.text_high;
+    binding->unloads = unloads;
+    if (added) {
+        binding->next = bindings;
+        bindings = binding;
+    }
+    return binding;
+}
+
+static void *forward_to(enum runtime_name name, uintptr_t return_address) {
+    struct binding *binding = find_binding(return_address);
+    if (!binding || !binding->function[name] || binding->unloads != loader_unloads) {
+        pthread_mutex_lock(&lock);
+        binding = bind_caller(return_address);
+        pthread_mutex_unlock(&lock);
+    }
+    return binding ? binding->function[name] : NULL;
+}
+
+/* A call, not a jump: the note is taken back on return, so it cannot be mistaken for that of a later
+ * call. The runtime gives its caller's address no meaning. */
+#define RUNTIME_HOOK(name, parameters, arguments)                                                  \
+    __attribute__((visibility("default"))) runtime_error name parameters;                          \
+    runtime_error name parameters {                                                                \
+        uintptr_t caller = (uintptr_t)__builtin_return_address(0);                                 \
+        runtime_error(*real) parameters;                                                           \
+        *(void **)&real = forward_to(RUNTIME_##name, caller);                                      \
+        if (!real)                                                                                 \
+            return NO_RUNTIME;                                                                     \
+        stats_route(STATS_ROUTE_RUNTIME_SHARED);                                                   \
+        uintptr_t previous = caller_note(caller);                                                  \
+        runtime_error result = real arguments;                                                     \
+        caller_note(previous);                                                                     \
+        return result;                                                                             \
+    }
+RUNTIME_NAMES(RUNTIME_HOOK)

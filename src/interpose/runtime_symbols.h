@@ -1,0 +1,26 @@
+/* Where a statically linked CUDA runtime lies in a module that still has its symbol table. */
+#ifndef POOLCUDA_INTERPOSE_RUNTIME_SYMBOLS_H
+#define POOLCUDA_INTERPOSE_RUNTIME_SYMBOLS_H
+
+#include "modules.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { RUNTIME_ENTRIES_MAX = 8 };
+
+/* The runtime functions through which programs allocate, as ranges of loaded code. */
+struct runtime_entries {
+    int count;
+    struct {
+        uintptr_t low, high;
+    } range[RUNTIME_ENTRIES_MAX];
+};
+
+/* Reads the symbol table of the module's file. count is 0 if the file is stripped, has no runtime in
+ * it, cannot be read, or is not the file that was loaded. */
+void runtime_symbols_read(const struct module *module, struct runtime_entries *entries);
+
+bool runtime_symbols_contain(const struct runtime_entries *entries, uintptr_t address);
+
+#endif

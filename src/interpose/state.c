@@ -1,0 +1,108 @@
+#include "interpose/state.h"
+
+#include "interpose/bypass.h"
+#include "interpose/hooks.h"
+#include "observe/stats.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+_Thread_local bool state_inside;
+
+static struct options options;
+static struct driver driver;
+static _Atomic(struct pool *) pool;
+
+/* Invariant: phase only moves forward, under start_lock; options are valid from READY or INERT on. */
+enum phase { PHASE_NEW, PHASE_INERT, PHASE_READY };
+static _Atomic int phase;
+static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void say(const char *line) {
+    char text[512];
+    size_t length = strlen(line);
+    if (length > sizeof text - 1)
+        length = sizeof text - 1;
+    memcpy(text, line, length);
+    text[length++] = '\n';
+    if (write(STDERR_FILENO, text, length) < 0)
+        return; /* nobody to tell */
+}
+
+static void prepare_fork(void) {
+    pthread_mutex_lock(&start_lock);
+}
+
+static void parent_after_fork(void) {
+    pthread_mutex_unlock(&start_lock);
+}
+
+static void child_after_fork(void) {
+    pthread_mutex_unlock(&start_lock);
+    struct pool *inherited = atomic_load(&pool);
+    if (inherited)
+        pool_forget_after_fork(inherited);
+    stats_forget_after_fork();
+}
+
+static void start(void) {
+    pthread_mutex_lock(&start_lock);
+    if (atomic_load(&phase) == PHASE_NEW) {
+        options_parse(&options, environ, say);
+        if (!options.disable) {
+            stats_open(options.stats_file, say);
+            pthread_atfork(prepare_fork, parent_after_fork, child_after_fork);
+        }
+        atomic_store(&phase, options.disable ? PHASE_INERT : PHASE_READY);
+    }
+    pthread_mutex_unlock(&start_lock);
+}
+
+bool state_enabled(void) {
+    int now = atomic_load_explicit(&phase, memory_order_acquire);
+    if (now == PHASE_NEW) {
+        start();
+        now = atomic_load_explicit(&phase, memory_order_acquire);
+    }
+    return now == PHASE_READY;
+}
+
+const struct options *state_options(void) {
+    return &options;
+}
+
+static struct pool *create(void) {
+    struct pool_config config = {
+        .reuse_ratio = options.reuse_ratio,
+        .site_keep = options.site_keep,
+        .steal = options.steal,
+        .max_waste = options.max_waste,
+        .max_idle = options.max_idle,
+    };
+    pthread_mutex_lock(&start_lock);
+    struct pool *created = atomic_load(&pool);
+    if (!created && driver_fill(&driver, hooks_find_in_driver)) {
+        created = pool_create(&config, &driver);
+        atomic_store(&pool, created);
+    }
+    pthread_mutex_unlock(&start_lock);
+    return created;
+}
+
+struct pool *state_pool(void) {
+    struct pool *current = atomic_load_explicit(&pool, memory_order_acquire);
+    if (current)
+        return current;
+    return state_enabled() && hooks_load() ? create() : NULL;
+}
+
+/* Makes no CUDA call: the driver may already be gone. */
+__attribute__((destructor)) static void finish(void) {
+    if (atomic_load(&phase) != PHASE_READY)
+        return;
+    if (options.stats || *options.stats_file)
+        bypass_report();
+    stats_finish(options.stats);
+}

@@ -1,0 +1,24 @@
+/* The library's state in this process: options, the pool, whether we take part at all. */
+#ifndef POOLCUDA_INTERPOSE_STATE_H
+#define POOLCUDA_INTERPOSE_STATE_H
+
+#include "options.h"
+#include "pool/pool.h"
+
+#include <stdbool.h>
+
+/* Whether lookups may be answered with our hooks: false with POOLCUDA_DISABLE. Reads the options on
+ * its first call, which is the first lookup of a CUDA name. */
+bool state_enabled(void);
+
+/* The pool, created on first use. NULL when disabled, without libcuda, or without memory: the
+ * caller then goes to the driver. */
+struct pool *state_pool(void);
+
+const struct options *state_options(void);
+
+/* True while this thread is inside one of our calls into the driver or the pool: whatever the driver
+ * calls back goes straight to the driver. Set and cleared by the hooks. */
+extern _Thread_local bool state_inside __attribute__((tls_model("initial-exec")));
+
+#endif
