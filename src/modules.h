@@ -11,12 +11,12 @@ enum { MODULE_PATH_MAX = 1024 };
 /* One loaded module. Valid until the module is unloaded: all addresses point into its memory.
  * Invariant: text_low < text_high is the executable segment that holds the address asked for. */
 struct module {
-    uintptr_t base;                 /* load bias: address minus address in the file */
+    uintptr_t base; /* load bias: address minus address in the file */
     uintptr_t text_low, text_high;
-    const void *dynamic;            /* its dynamic section, NULL without one */
-    const void *eh_frame_header;    /* its unwind index, NULL without one */
-    bool executable;                /* the program itself, not a shared object */
-    char path[MODULE_PATH_MAX];     /* as loaded; the executable's real path; cut to size */
+    const void *dynamic;         /* its dynamic section, NULL without one */
+    const void *eh_frame_header; /* its unwind index, NULL without one */
+    bool executable;             /* the program itself, not a shared object */
+    char path[MODULE_PATH_MAX];  /* as loaded; the executable's real path; cut to size */
 };
 
 /* Finds the module with `address` in an executable segment. Returns false if there is none. */

@@ -27,9 +27,10 @@ uintptr_t caller_note(uintptr_t return_address) {
  * application's. Entries are appended and revalidated under lock and read without it. */
 struct resolver {
     struct module module;
-    bool shared_runtime;             /* libcudart itself: all of its code is runtime */
-    struct runtime_entries entries;  /* of a static runtime; empty if stripped or none */
-    _Atomic uint64_t unloads;        /* loader_unloads when last known to be still loaded */
+    bool shared_runtime;            /* libcudart itself: all of its code is runtime */
+    struct runtime_entries entries; /* of a static runtime; empty if stripped or none */
+    atomic_bool probed;             /* made the probing lookup that only CUDA runtimes make */
+    _Atomic uint64_t unloads;       /* loader_unloads when last known to be still loaded */
 };
 
 enum { RESOLVERS_MAX = 32, RULES = 256, LEARNING_CALLS = 64, NO_ENTRY_CALLS = 8, NEAR = 4096 };
@@ -92,33 +93,39 @@ static bool is_shared_runtime(const struct module *module) {
            strncmp(image_soname(module), prefix, sizeof prefix - 1) == 0;
 }
 
-void caller_note_lookup(uintptr_t return_address) {
-    if (find_resolver(return_address))
-        return;
+static struct resolver *new_resolver(uintptr_t address) {
     struct resolver *resolver = calloc(1, sizeof *resolver);
     if (!resolver)
-        return;
-    uint64_t unloads = atomic_load(&loader_unloads);
-    if (!modules_find(return_address, &resolver->module)) {
+        return NULL;
+    atomic_init(&resolver->unloads, atomic_load(&loader_unloads));
+    if (!modules_find(address, &resolver->module)) {
         free(resolver);
-        return;
+        return NULL;
     }
-    atomic_init(&resolver->unloads, unloads);
     resolver->shared_runtime = is_shared_runtime(&resolver->module);
     if (!resolver->shared_runtime)
         runtime_symbols_read(&resolver->module, &resolver->entries);
-    pthread_mutex_lock(&lock);
-    int count = atomic_load(&resolver_count);
-    if (!find_resolver(return_address) && count < RESOLVERS_MAX) {
-        resolvers[count] = resolver;
-        atomic_store_explicit(&resolver_count, count + 1, memory_order_release);
-        resolver = NULL;
-    }
-    pthread_mutex_unlock(&lock);
-    free(resolver);
+    return resolver;
 }
 
-/* Whether the instruction before `address` is a call. The seven bytes before it must be readable. */
+void caller_note_lookup(uintptr_t return_address, const char *name) {
+    struct resolver *resolver = find_resolver(return_address);
+    if (!resolver) {
+        pthread_mutex_lock(&lock);
+        int count = atomic_load(&resolver_count);
+        resolver = find_resolver(return_address);
+        if (!resolver && count < RESOLVERS_MAX && (resolver = new_resolver(return_address))) {
+            resolvers[count] = resolver;
+            atomic_store_explicit(&resolver_count, count + 1, memory_order_release);
+        }
+        pthread_mutex_unlock(&lock);
+    }
+    if (resolver && !*name)
+        atomic_store_explicit(&resolver->probed, true, memory_order_relaxed);
+}
+
+/* Whether the instruction before `address` is a call. The seven bytes before it must be readable.
+ */
 static bool follows_call(uintptr_t address) {
 #if defined(__x86_64__)
     const unsigned char *end = (const unsigned char *)address;
@@ -137,9 +144,9 @@ static bool follows_call(uintptr_t address) {
     return false;
 #elif defined(__aarch64__)
     uint32_t instruction = *(const uint32_t *)(address - 4);
-    return (instruction & 0xfc000000) == 0x94000000 ||  /* bl */
-           (instruction & 0xfffff000) == 0xd63f0000 ||  /* blr, blraaz, blrabz */
-           (instruction & 0xfffff000) == 0xd73f0000;    /* blraa, blrab */
+    return (instruction & 0xfc000000) == 0x94000000 || /* bl */
+           (instruction & 0xfffff000) == 0xd63f0000 || /* blr, blraaz, blrabz */
+           (instruction & 0xfffff000) == 0xd73f0000;   /* blraa, blrab */
 #endif
 }
 
@@ -250,9 +257,11 @@ static int first_frame(struct rule *rule, const struct resolver *resolver,
         /* Below no function that allocates: a call of the driver by the application itself, if it
          * stays so. */
         *learnt = index || rule->calls >= NO_ENTRY_CALLS;
-    } else {
+    } else if (atomic_load_explicit(&resolver->probed, memory_order_relaxed)) {
         index = first_frame_by_divergence(rule, chain);
         *learnt = rule->calls >= LEARNING_CALLS;
+    } else {
+        *learnt = true; /* a program that looks the driver up by itself */
     }
     return index;
 }

@@ -16,7 +16,9 @@ void caller_find(struct call_site *site, uintptr_t return_address, uintptr_t fra
  * same thread. Returns the note it replaces, to be put back afterwards. */
 uintptr_t caller_note(uintptr_t return_address);
 
-/* A cuGetProcAddress lookup returned to `return_address`: many of them mark a CUDA runtime. */
-void caller_note_lookup(uintptr_t return_address);
+/* A lookup of the driver function `name` returned to `return_address`. Modules that make lookups
+ * may hold a CUDA runtime; "" is the probe by which one is recognised [seen: CUDA 12 and 13
+ * runtimes probe the driver's lookup with an empty name before they use it]. */
+void caller_note_lookup(uintptr_t return_address, const char *name);
 
 #endif

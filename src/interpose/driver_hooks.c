@@ -7,7 +7,8 @@
 #include "interpose/hooks.h"
 #include "interpose/state.h"
 
-/* The pool if this call may use it: not for calls that the driver makes while serving one of ours. */
+/* The pool if this call may use it: not for calls that the driver makes while serving one of ours.
+ */
 static struct pool *enter(void) {
     struct pool *pool = state_inside ? NULL : state_pool();
     state_inside = pool || state_inside;
@@ -27,8 +28,8 @@ static void leave(void) {
 /* The site of this call. A macro: both builtins speak of the function they stand in, which entry.S
  * has jumped to, so that they describe the program's own call. */
 #define FIND_CALLER(site)                                                                          \
-    caller_find(site, (uintptr_t)__builtin_return_address(0),                                      \
-                (uintptr_t)__builtin_dwarf_cfa(), (unsigned)state_options()->site_depth)
+    caller_find(site, (uintptr_t)__builtin_return_address(0), (uintptr_t)__builtin_dwarf_cfa(),    \
+                (unsigned)state_options()->site_depth)
 
 CUresult hook_cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes) {
     REQUIRE_DRIVER(cuMemAlloc_v2);
@@ -145,8 +146,7 @@ CUresult hook_cuIpcGetMemHandle(void *handle, CUdeviceptr pointer) {
 CUresult hook_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr pointer, size_t bytes,
                                             int type, unsigned long long flags) {
     REQUIRE_DRIVER(cuMemGetHandleForAddressRange);
-    CUresult result =
-        REAL(cuMemGetHandleForAddressRange)(handle, pointer, bytes, type, flags);
+    CUresult result = REAL(cuMemGetHandleForAddressRange)(handle, pointer, bytes, type, flags);
     taint(result, pointer, POOL_TAINT_DMA_BUF);
     return result;
 }

@@ -31,8 +31,8 @@ bool hooks_load(void);
 /* The real driver's entry of any name, NULL if absent or hooks_load has not succeeded. */
 void *hooks_find_in_driver(const char *name);
 
-/* The entry to hand out instead of `found`, the driver's answer to a lookup of `name` by dlsym or of
- * `base` by cuGetProcAddress: our hook of exactly that form, else `found` itself. */
+/* The entry to hand out instead of `found`, the driver's answer to a lookup of `name` by dlsym or
+ * of `base` by cuGetProcAddress: our hook of exactly that form, else `found` itself. */
 void *hooks_replace_symbol(const char *name, void *found);
 void *hooks_replace_base(const char *base, void *found);
 

@@ -12,11 +12,11 @@
 /* Invariant: pointers are NULL where the module has no such table. Only imports are looked at, and
  * those come before the first hashed symbol; imports counts the table's head up to there. */
 struct image {
-    const ElfW(Sym) *symbols;
+    const ElfW(Sym) * symbols;
     const char *strings;
-    const ElfW(Half) *versions;
-    const ElfW(Verneed) *needed;
-    const ElfW(Rela) *tables[2];
+    const ElfW(Half) * versions;
+    const ElfW(Verneed) * needed;
+    const ElfW(Rela) * tables[2];
     size_t table_bytes[2];
     size_t imports;
     const char *soname;

@@ -1,9 +1,9 @@
 /* Lookups of driver functions by name: dlsym and both forms of cuGetProcAddress. The real lookup is
  * made first; only what it found is replaced, and only by a hook of exactly that form. */
+#include "interpose/lookup.h"
 #include "interpose/caller.h"
 #include "interpose/hooks.h"
 #include "interpose/loader.h"
-#include "interpose/lookup.h"
 #include "interpose/state.h"
 #include "observe/stats.h"
 
@@ -12,42 +12,41 @@ void *lookup_dlsym(void *handle, const char *name) {
     void *found = real ? real(handle, name) : NULL;
     if (!found || !state_enabled())
         return found;
-    void *answer = hooks_replace_symbol(name, found);
-    if (answer != found)
+    void *ours = hooks_replace_symbol(name, found);
+    if (ours != found) {
+        caller_note_lookup((uintptr_t)__builtin_return_address(0), name);
         stats_route(STATS_ROUTE_DLSYM);
-    return answer;
+    }
+    return ours;
 }
 
-static void replace(const char *name, void **function, enum stats_route route, uintptr_t caller) {
-    if (!name || !function || !state_enabled())
-        return;
-    caller_note_lookup(caller);
-    if (!*function)
-        return;
-    void *answer = hooks_replace_base(name, *function);
-    if (answer != *function) {
-        *function = answer;
+/* What the program gets for a lookup that the driver has answered with `result`. */
+static CUresult answer(CUresult result, const char *name, void **function, enum stats_route route,
+                       uintptr_t caller) {
+    if (!name || !state_enabled())
+        return result;
+    caller_note_lookup(caller, name);
+    if (result != CUDA_SUCCESS || !function || !*function)
+        return result;
+    void *ours = hooks_replace_base(name, *function);
+    if (ours != *function) {
+        *function = ours;
         stats_route(route);
     }
+    return result;
 }
 
 CUresult hook_cuGetProcAddress(const char *name, void **function, int version, cuuint64_t flags) {
     if (!hooks_load() || !REAL(cuGetProcAddress))
         return CUDA_ERROR_NOT_INITIALIZED;
-    CUresult result = REAL(cuGetProcAddress)(name, function, version, flags);
-    if (result == CUDA_SUCCESS)
-        replace(name, function, STATS_ROUTE_GET_PROC_ADDRESS,
-                (uintptr_t)__builtin_return_address(0));
-    return result;
+    return answer(REAL(cuGetProcAddress)(name, function, version, flags), name, function,
+                  STATS_ROUTE_GET_PROC_ADDRESS, (uintptr_t)__builtin_return_address(0));
 }
 
 CUresult hook_cuGetProcAddress_v2(const char *name, void **function, int version, cuuint64_t flags,
                                   void *status) {
     if (!hooks_load() || !REAL(cuGetProcAddress_v2))
         return CUDA_ERROR_NOT_INITIALIZED;
-    CUresult result = REAL(cuGetProcAddress_v2)(name, function, version, flags, status);
-    if (result == CUDA_SUCCESS)
-        replace(name, function, STATS_ROUTE_GET_PROC_ADDRESS_V2,
-                (uintptr_t)__builtin_return_address(0));
-    return result;
+    return answer(REAL(cuGetProcAddress_v2)(name, function, version, flags, status), name, function,
+                  STATS_ROUTE_GET_PROC_ADDRESS_V2, (uintptr_t)__builtin_return_address(0));
 }

@@ -1,6 +1,6 @@
-/* Runtime functions that allocate, where the runtime is a shared library: they only note who called.
- * Pooling happens in the driver hook below, so that the runtime keeps its own initialisation, error
- * state and callbacks. */
+/* Runtime functions that allocate, where the runtime is a shared library: they only note who
+ * called. Pooling happens in the driver hook below, so that the runtime keeps its own
+ * initialisation, error state and callbacks. */
 #include "interpose/caller.h"
 #include "interpose/image.h"
 #include "interpose/loader.h"
@@ -113,8 +113,8 @@ static void *forward_to(enum runtime_name name, uintptr_t return_address) {
     return binding ? binding->function[name] : NULL;
 }
 
-/* A call, not a jump: the note is taken back on return, so it cannot be mistaken for that of a later
- * call. The runtime gives its caller's address no meaning. */
+/* A call, not a jump: the note is taken back on return, so it cannot be mistaken for that of a
+ * later call. The runtime gives its caller's address no meaning. */
 #define RUNTIME_HOOK(name, parameters, arguments)                                                  \
     __attribute__((visibility("default"))) runtime_error name parameters;                          \
     runtime_error name parameters {                                                                \

@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 static const char *const names[] = {
-    "cudaMalloc", "cudaMallocPitch", "cudaMalloc3D",
+    "cudaMalloc",
+    "cudaMallocPitch",
+    "cudaMalloc3D",
 };
 
 struct file {
@@ -31,8 +33,8 @@ static bool is_entry(const char *strings, size_t size, size_t offset) {
     return false;
 }
 
-static void read_symbols(const struct file *file, const ElfW(Shdr) *sections, unsigned count,
-                         const ElfW(Shdr) *table, uintptr_t base,
+static void read_symbols(const struct file *file, const ElfW(Shdr) * sections, unsigned count,
+                         const ElfW(Shdr) * table, uintptr_t base,
                          struct runtime_entries *entries) {
     if (table->sh_link >= count)
         return;
@@ -54,7 +56,7 @@ static void read_symbols(const struct file *file, const ElfW(Shdr) *sections, un
 }
 
 /* The file may have been replaced since it was loaded: its header must be the loaded one. */
-static bool is_loaded_file(const struct module *module, const ElfW(Ehdr) *header) {
+static bool is_loaded_file(const struct module *module, const ElfW(Ehdr) * header) {
     const ElfW(Phdr) *segments = (const void *)((const char *)header + header->e_phoff);
     for (unsigned i = 0; i < header->e_phnum; i++)
         if (segments[i].p_type == PT_LOAD && segments[i].p_offset == 0)
@@ -85,8 +87,8 @@ void runtime_symbols_read(const struct module *module, struct runtime_entries *e
     if (descriptor < 0)
         return;
     off_t size = lseek(descriptor, 0, SEEK_END);
-    void *bytes = size > 0 ? mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, descriptor, 0)
-                           : MAP_FAILED;
+    void *bytes =
+        size > 0 ? mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, descriptor, 0) : MAP_FAILED;
     close(descriptor);
     if (bytes == MAP_FAILED)
         return;

@@ -17,8 +17,8 @@ struct runtime_entries {
     } range[RUNTIME_ENTRIES_MAX];
 };
 
-/* Reads the symbol table of the module's file. count is 0 if the file is stripped, has no runtime in
- * it, cannot be read, or is not the file that was loaded. */
+/* Reads the symbol table of the module's file. count is 0 if the file is stripped, has no runtime
+ * in it, cannot be read, or is not the file that was loaded. */
 void runtime_symbols_read(const struct module *module, struct runtime_entries *entries);
 
 bool runtime_symbols_contain(const struct runtime_entries *entries, uintptr_t address);

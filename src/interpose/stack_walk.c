@@ -33,8 +33,9 @@ void stack_walk(struct stack_chain *chain, uintptr_t return_address) {
 }
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
-/* libgcc asks glibc 2.35's _dl_find_object for the unwind index of a code address. That symbol would
- * keep this object from loading with an older glibc, so the statically linked libgcc gets ours. */
+/* libgcc asks glibc 2.35's _dl_find_object for the unwind index of a code address. That symbol
+ * would keep this object from loading with an older glibc, so the statically linked libgcc gets
+ * ours. */
 __attribute__((visibility("hidden"))) int _dl_find_object(void *pc, struct dl_find_object *result) {
     struct module module;
     if (!modules_find((uintptr_t)pc, &module) || !module.eh_frame_header)

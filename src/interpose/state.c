@@ -15,7 +15,8 @@ static struct options options;
 static struct driver driver;
 static _Atomic(struct pool *) pool;
 
-/* Invariant: phase only moves forward, under start_lock; options are valid from READY or INERT on. */
+/* Invariant: phase only moves forward, under start_lock; options are valid from READY or INERT on.
+ */
 enum phase { PHASE_NEW, PHASE_INERT, PHASE_READY };
 static _Atomic int phase;
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;

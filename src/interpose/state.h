@@ -17,8 +17,8 @@ struct pool *state_pool(void);
 
 const struct options *state_options(void);
 
-/* True while this thread is inside one of our calls into the driver or the pool: whatever the driver
- * calls back goes straight to the driver. Set and cleared by the hooks. */
+/* True while this thread is inside one of our calls into the driver or the pool: whatever the
+ * driver calls back goes straight to the driver. Set and cleared by the hooks. */
 extern _Thread_local bool state_inside __attribute__((tls_model("initial-exec")));
 
 #endif
