@@ -7,7 +7,6 @@
 #include "modules.h"
 #include "observe/stats.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -37,7 +36,6 @@ enum { RESOLVERS_MAX = 32, RULES = 256, LEARNING_CALLS = 64, NO_ENTRY_CALLS = 8,
 
 static struct resolver *resolvers[RESOLVERS_MAX];
 static _Atomic int resolver_count;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* What has been learnt of one return address of our hooks.
  * DIRECT: it is itself the application's. LEARNT: the application's lies `offset` bytes above the
@@ -111,14 +109,14 @@ static struct resolver *new_resolver(uintptr_t address) {
 void caller_note_lookup(uintptr_t return_address, const char *name) {
     struct resolver *resolver = find_resolver(return_address);
     if (!resolver) {
-        pthread_mutex_lock(&lock);
+        pthread_mutex_lock(&loader_lock);
         int count = atomic_load(&resolver_count);
         resolver = find_resolver(return_address);
         if (!resolver && count < RESOLVERS_MAX && (resolver = new_resolver(return_address))) {
             resolvers[count] = resolver;
             atomic_store_explicit(&resolver_count, count + 1, memory_order_release);
         }
-        pthread_mutex_unlock(&lock);
+        pthread_mutex_unlock(&loader_lock);
     }
     if (resolver && !*name)
         atomic_store_explicit(&resolver->probed, true, memory_order_relaxed);
@@ -274,11 +272,11 @@ static void find_by_unwinding(struct call_site *site, uintptr_t return_address, 
     site->depth = 1;
     struct resolver *resolver = noted ? NULL : find_resolver(return_address);
     if (depth == 1 && !resolver) {
-        pthread_mutex_lock(&lock);
+        pthread_mutex_lock(&loader_lock);
         struct rule *direct = add_rule(return_address);
         if (direct)
             atomic_store_explicit(&direct->kind, RULE_DIRECT, memory_order_release);
-        pthread_mutex_unlock(&lock);
+        pthread_mutex_unlock(&loader_lock);
         return;
     }
     stack_walk(&chain, return_address);
@@ -288,7 +286,7 @@ static void find_by_unwinding(struct call_site *site, uintptr_t return_address, 
         while (index < chain.count - 1 && chain.address[index] != noted)
             index++;
     } else if (resolver) {
-        pthread_mutex_lock(&lock);
+        pthread_mutex_lock(&loader_lock);
         struct rule *rule = find_rule(return_address);
         if (!rule)
             rule = add_rule(return_address);
@@ -303,7 +301,7 @@ static void find_by_unwinding(struct call_site *site, uintptr_t return_address, 
                     atomic_store_explicit(&rule->kind, RULE_DIRECT, memory_order_release);
             }
         }
-        pthread_mutex_unlock(&lock);
+        pthread_mutex_unlock(&loader_lock);
         if (index && !resolver->shared_runtime)
             stats_route(STATS_ROUTE_RUNTIME_STATIC);
     }

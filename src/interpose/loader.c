@@ -27,6 +27,7 @@ WEAK_BASE(dlerror);
 typedef void *dlsym_function(void *handle, const char *name);
 
 dlsym_function *loader_real_dlsym;
+pthread_mutex_t loader_lock = PTHREAD_MUTEX_INITIALIZER;
 _Atomic uint64_t loader_unloads;
 
 dlsym_function *loader_resolve_dlsym(void) {

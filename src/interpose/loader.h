@@ -2,6 +2,7 @@
 #ifndef POOLCUDA_INTERPOSE_LOADER_H
 #define POOLCUDA_INTERPOSE_LOADER_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
@@ -22,6 +23,9 @@ void *loader_find_version(void *handle, const char *name, const char *version);
 /* A handle of the module at `path`, NULL for the executable, if it is loaded; never loads one. */
 void *loader_open_loaded(const char *path);
 void loader_close(void *handle);
+
+/* Guards what the other files of this folder learn about loaded modules. Held across fork. */
+extern pthread_mutex_t loader_lock;
 
 /* Grows whenever a module may have been unloaded: addresses learnt before it grew may be stale. */
 extern _Atomic uint64_t loader_unloads;

@@ -8,7 +8,6 @@
 #include "observe/stats.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -45,7 +44,6 @@ struct binding {
     struct binding *next;
 };
 static _Atomic(struct binding *) bindings;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* What the loader would have bound the caller's import to without us. With two runtimes in the
  * process the symbol version tells them apart, or else the module's own dependencies do. Those are
@@ -106,9 +104,9 @@ static struct binding *bind_caller(uintptr_t return_address) {
 static void *forward_to(enum runtime_name name, uintptr_t return_address) {
     struct binding *binding = find_binding(return_address);
     if (!binding || !binding->function[name] || binding->unloads != loader_unloads) {
-        pthread_mutex_lock(&lock);
+        pthread_mutex_lock(&loader_lock);
         binding = bind_caller(return_address);
-        pthread_mutex_unlock(&lock);
+        pthread_mutex_unlock(&loader_lock);
     }
     return binding ? binding->function[name] : NULL;
 }

@@ -2,6 +2,7 @@
 
 #include "interpose/bypass.h"
 #include "interpose/hooks.h"
+#include "interpose/loader.h"
 #include "observe/stats.h"
 
 #include <pthread.h>
@@ -32,19 +33,29 @@ static void say(const char *line) {
         return; /* nobody to tell */
 }
 
+/* Our locks are held across fork, so that the child inherits whole records. */
 static void prepare_fork(void) {
     pthread_mutex_lock(&start_lock);
+    pthread_mutex_lock(&loader_lock);
+    struct pool *current = atomic_load(&pool);
+    if (current)
+        pool_fork_prepare(current);
 }
 
 static void parent_after_fork(void) {
+    struct pool *current = atomic_load(&pool);
+    if (current)
+        pool_fork_parent(current);
+    pthread_mutex_unlock(&loader_lock);
     pthread_mutex_unlock(&start_lock);
 }
 
 static void child_after_fork(void) {
-    pthread_mutex_unlock(&start_lock);
     struct pool *inherited = atomic_load(&pool);
     if (inherited)
         pool_forget_after_fork(inherited);
+    pthread_mutex_unlock(&loader_lock);
+    pthread_mutex_unlock(&start_lock);
     stats_forget_after_fork();
 }
 

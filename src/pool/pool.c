@@ -1,0 +1,427 @@
+/* Allocation and free: what is served from idle memory, what is kept, what goes to the driver. */
+#include "pool/pool.h"
+
+#include "policy/site.h"
+#include "pool/internal.h"
+
+#include <stdlib.h>
+
+static const uint64_t waste_slack = 64 << 20;
+
+struct pool *pool_create(const struct pool_config *config, const struct driver *driver) {
+    struct pool *pool = calloc(1, sizeof *pool);
+    if (!pool)
+        return NULL;
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->left, NULL);
+    pool->config = *config;
+    pool->driver = driver;
+    return pool;
+}
+
+/* Physical bytes that reuse may still add to live blocks beyond their requests. */
+static uint64_t waste_left(const struct pool *pool, const struct device *device) {
+    uint64_t share = device->total / 100, peak = device->peak_live / 20 + waste_slack;
+    uint64_t allowed =
+        pressure_limit(&pool->config.max_waste, device, share < peak ? share : peak);
+    return allowed > device->over_size ? allowed - device->over_size : 0;
+}
+
+static size_t largest_fit(const struct pool *pool, const struct device *device, size_t size) {
+    double by_ratio = (double)size * pool->config.reuse_ratio;
+    size_t most = by_ratio < (double)SIZE_MAX / 2 ? (size_t)by_ratio : SIZE_MAX / 2;
+    uint64_t left = waste_left(pool, device);
+    return most > size && most - size > left ? size + left : most;
+}
+
+struct pool_block *pool_take(struct pool *pool, struct context *context, struct site *site,
+                             size_t bytes, size_t size) {
+    bool stolen;
+    struct pool_block *block =
+        site_take(&context->idle, site, size, largest_fit(pool, context->device, size),
+                  pool->config.steal, &stolen);
+    if (!block)
+        return NULL;
+    books_make_live(pool, block, site, bytes);
+    atomic_fetch_add_explicit(&site->stats->hits, 1, memory_order_relaxed);
+    stats_add(STATS_malloc_hits, 1);
+    if (stolen)
+        stats_add(STATS_malloc_stolen, 1);
+    return block;
+}
+
+/* Past the pool: no record is made, so the free will go to the driver as well. Idle memory must still
+ * not be the reason for an error. */
+static CUresult malloc_past_pool(struct pool *pool, struct context *context, CUdeviceptr *pointer,
+                                 size_t bytes, const struct pitch_request *pitch) {
+    struct request request = {context, NULL, bytes, bytes, pitch};
+    struct pool_block *block;
+    size_t size;
+    if (context)
+        return pressure_allocate(pool, &request, &block, pointer, &size);
+    CUresult result =
+        pitch ? pool->driver->mem_alloc_pitch(pointer, pitch->pitch, pitch->width, pitch->height,
+                                              pitch->element)
+              : pool->driver->mem_alloc(pointer, bytes);
+    context_note_error(pool, NULL, result);
+    return result;
+}
+
+static bool passes(struct pool *pool, enum stats_counter *reason) {
+    if (atomic_load_explicit(&pool->captures, memory_order_acquire)) {
+        *reason = STATS_capture_passed;
+        return true;
+    }
+    *reason = STATS_passed_errors;
+    return atomic_load_explicit(&pool->down, memory_order_relaxed);
+}
+
+/* Before live memory grows: idle memory beyond the bound is released if that needs no waiting. The
+ * native call does not wait, and a program may count on that while a kernel of its runs. Lock held. */
+static void trim_before_growth(struct pool *pool, struct context *context, size_t size) {
+    struct leaving leaving = {.device = context->device};
+    if (!pressure_exceeds(pool, context->device, size))
+        return;
+    pthread_mutex_unlock(&pool->lock);
+    bool quiet = context_is_quiet(pool, context);
+    pthread_mutex_lock(&pool->lock);
+    if (!quiet) {
+        stats_add(STATS_bound_postponed, 1);
+        return;
+    }
+    if (!context->ended)
+        pressure_trim(pool, context->device, context, size, &leaving);
+    leaving_free(pool, &leaving);
+}
+
+/* A miss: asks the driver and records what it gives. Lock held on entry, not on return. */
+static CUresult malloc_from_driver(struct pool *pool, const struct request *request,
+                                   CUdeviceptr *pointer) {
+    struct context *context = request->context;
+    struct pool_block *block;
+    CUdeviceptr fresh = 0;
+    size_t size = 0;
+    trim_before_growth(pool, context, request->size);
+    pthread_mutex_unlock(&pool->lock);
+    CUresult result = pressure_allocate(pool, request, &block, &fresh, &size);
+    if (result != CUDA_SUCCESS) {
+        context_note_error(pool, context, result);
+        return result;
+    }
+    pthread_mutex_lock(&pool->lock);
+    if (block)
+        fresh = block->pointer;
+    else if (!context->ended)
+        books_add(pool, context, request->site, fresh, size, request->bytes);
+    if (request->pitch && !block && !context->ended)
+        pitch_learn(pool, context->device->ordinal, request->pitch->width,
+                    request->pitch->element, *request->pitch->pitch);
+    pthread_mutex_unlock(&pool->lock);
+    *pointer = fresh;
+    return CUDA_SUCCESS;
+}
+
+static void count_malloc(struct site *site) {
+    atomic_fetch_add_explicit(&site->stats->allocations, 1, memory_order_relaxed);
+}
+
+CUresult pool_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
+                     const struct call_site *key) {
+    enum stats_counter reason;
+    size_t size = books_round(bytes);
+    stats_add(STATS_malloc_calls, 1);
+    if (!pointer || !size)
+        return pool->driver->mem_alloc(pointer, bytes);
+    bool passed = passes(pool, &reason);
+    struct context *context = context_enter(pool);
+    struct site *site =
+        context && !passed && !context->broken ? context_site(pool, context, key) : NULL;
+    if (!site) {
+        if (context)
+            pthread_mutex_unlock(&pool->lock);
+        stats_add(reason, passed || (context && context->broken));
+        return malloc_past_pool(pool, context, pointer, bytes, NULL);
+    }
+    count_malloc(site);
+    struct pool_block *block = pool_take(pool, context, site, bytes, size);
+    if (block) {
+        *pointer = block->pointer;
+        pthread_mutex_unlock(&pool->lock);
+        return CUDA_SUCCESS;
+    }
+    struct request request = {context, site, bytes, size, NULL};
+    return malloc_from_driver(pool, &request, pointer);
+}
+
+CUresult pool_malloc_pitch(struct pool *pool, CUdeviceptr *pointer, size_t *pitch, size_t width,
+                           size_t height, unsigned int element, const struct call_site *key) {
+    enum stats_counter reason;
+    struct pitch_request pitched = {pitch, width, height, element};
+    stats_add(STATS_malloc_calls, 1);
+    if (!pointer || !pitch)
+        return pool->driver->mem_alloc_pitch(pointer, pitch, width, height, element);
+    bool passed = passes(pool, &reason);
+    struct context *context = context_enter(pool);
+    struct site *site =
+        context && !passed && !context->broken ? context_site(pool, context, key) : NULL;
+    if (!site) {
+        if (context)
+            pthread_mutex_unlock(&pool->lock);
+        stats_add(reason, passed || (context && context->broken));
+        return malloc_past_pool(pool, context, pointer, 0, &pitched);
+    }
+    count_malloc(site);
+    size_t known = pitch_known(pool, context->device->ordinal, width, element);
+    size_t bytes = 0;
+    if (!known || __builtin_mul_overflow(known, height, &bytes))
+        bytes = 0;
+    size_t size = bytes ? books_round(bytes) : 0;
+    struct pool_block *block = size ? pool_take(pool, context, site, bytes, size) : NULL;
+    if (block) {
+        *pitch = known;
+        *pointer = block->pointer;
+        pthread_mutex_unlock(&pool->lock);
+        return CUDA_SUCCESS;
+    }
+    /* An unknown pitch cannot be looked for in the pool; its size is known when the driver answers. */
+    struct request request = {context, site, bytes, size, &pitched};
+    return malloc_from_driver(pool, &request, pointer);
+}
+
+/* Frees a block for good. The record goes first and comes back if the driver refuses. Lock held on
+ * entry, not on return. */
+static CUresult free_for_good(struct pool *pool, struct pool_block *block) {
+    struct device *device = block->context->device;
+    struct context *context = block->context;
+    books_remove(pool, block);
+    device->leaving++;
+    pthread_mutex_unlock(&pool->lock);
+    CUresult result = pool->driver->mem_free(block->pointer);
+    context_note_error(pool, context, result);
+    pthread_mutex_lock(&pool->lock);
+    if (result == CUDA_SUCCESS) {
+        books_recycle(pool, block);
+        stats_add(STATS_driver_frees, 1);
+    } else {
+        books_restore(pool, block, BLOCK_LIVE);
+    }
+    if (--device->leaving == 0)
+        pthread_cond_broadcast(&pool->left);
+    pthread_mutex_unlock(&pool->lock);
+    return result;
+}
+
+/* Keeps a block for which the wait of its free has been made, and gives up what is then too much.
+ * Lock held on entry, not on return. */
+static void keep(struct pool *pool, struct pool_block *block) {
+    struct leaving leaving = {.device = block->context->device};
+    struct pool_block *surplus;
+    books_make_idle(pool, block);
+    stats_add(STATS_free_kept, 1);
+    while ((surplus = site_surplus(block->site, pool->config.site_keep))) {
+        site_remove(&surplus->context->idle, surplus);
+        leaving_take(pool, &leaving, surplus);
+    }
+    stats_add(STATS_bound_released_blocks, leaving.count);
+    pressure_trim(pool, leaving.device, NULL, 0, &leaving);
+    leaving_free(pool, &leaving);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+/* Whether a live block must really be freed now. Lock held. */
+static bool leaves(struct pool *pool, const struct pool_block *block) {
+    return block->taints || block->context->broken || block->context->device->pressure ||
+           atomic_load(&pool->captures) || atomic_load(&pool->down);
+}
+
+CUresult pool_free(struct pool *pool, CUdeviceptr pointer) {
+    if (!pointer)
+        return pool->driver->mem_free(pointer);
+    stats_add(STATS_free_calls, 1);
+    pthread_mutex_lock(&pool->lock);
+    struct pool_block *block = books_find(pool, pointer);
+    if (!block) {
+        pthread_mutex_unlock(&pool->lock);
+        stats_add(STATS_free_unknown, 1);
+        return pool->driver->mem_free(pointer);
+    }
+    if (block->state != BLOCK_LIVE) {
+        pthread_mutex_unlock(&pool->lock);
+        stats_add(STATS_free_double, 1);
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (leaves(pool, block)) {
+        if (atomic_load(&pool->captures))
+            stats_add(STATS_capture_passed, 1);
+        return free_for_good(pool, block);
+    }
+    struct context *context = block->context;
+    block->state = BLOCK_WAITING;
+    pthread_mutex_unlock(&pool->lock);
+    stats_add(STATS_free_waited, 1);
+    CUresult result = context_wait(pool, context);
+    context_note_error(pool, context, result);
+    pthread_mutex_lock(&pool->lock);
+    if (block->state == BLOCK_GONE) { /* its context ended, and its memory with it */
+        books_recycle(pool, block);
+        pthread_mutex_unlock(&pool->lock);
+        return result;
+    }
+    block->state = BLOCK_LIVE;
+    if (result == CUDA_SUCCESS && !leaves(pool, block)) {
+        keep(pool, block);
+        return CUDA_SUCCESS;
+    }
+    /* A failed wait: the driver says what its own free makes of this. */
+    return free_for_good(pool, block);
+}
+
+CUresult pool_mem_get_info(struct pool *pool, size_t *free_bytes, size_t *total_bytes) {
+    size_t available = 0, total = 0;
+    CUresult result = pool->driver->mem_get_info(&available, &total);
+    if (result != CUDA_SUCCESS)
+        return result;
+    CUdevice ordinal;
+    if (pool->driver->ctx_get_device(&ordinal) == CUDA_SUCCESS) {
+        pthread_mutex_lock(&pool->lock);
+        struct device *device = context_find_device(pool, ordinal);
+        if (device)
+            available += device->idle;
+        pthread_mutex_unlock(&pool->lock);
+    }
+    if (free_bytes)
+        *free_bytes = available < total ? available : total;
+    if (total_bytes)
+        *total_bytes = total;
+    return CUDA_SUCCESS;
+}
+
+enum pool_pointer_state pool_pointer_state(struct pool *pool, CUdeviceptr base,
+                                           size_t *requested_bytes) {
+    enum pool_pointer_state state = POOL_POINTER_UNKNOWN;
+    pthread_mutex_lock(&pool->lock);
+    struct pool_block *block = books_find(pool, base);
+    if (block && block->state == BLOCK_LIVE) {
+        *requested_bytes = block->requested;
+        state = POOL_POINTER_LIVE;
+    } else if (block) {
+        state = POOL_POINTER_IDLE;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return state;
+}
+
+void pool_taint(struct pool *pool, CUdeviceptr pointer, enum pool_taint reason) {
+    pthread_mutex_lock(&pool->lock);
+    struct pool_block *block = books_find(pool, pointer);
+    if (!block) /* inside a block: rare, so no index is kept for it */
+        for (block = pool->blocks; block; block = block->by_pointer.next)
+            if (pointer > block->pointer && pointer - block->pointer < block->size)
+                break;
+    if (block && block->state == BLOCK_LIVE) {
+        if (!block->taints)
+            stats_add(STATS_tainted_blocks, 1);
+        block->taints |= (uint8_t)(1u << reason);
+    }
+    pthread_mutex_unlock(&pool->lock);
+}
+
+struct pool_block *pool_disown(struct pool *pool, CUdeviceptr pointer) {
+    pthread_mutex_lock(&pool->lock);
+    struct pool_block *block = books_find(pool, pointer);
+    if (block && block->state == BLOCK_LIVE)
+        books_remove(pool, block);
+    else
+        block = NULL;
+    pthread_mutex_unlock(&pool->lock);
+    return block;
+}
+
+void pool_readopt(struct pool *pool, struct pool_block *block) {
+    pthread_mutex_lock(&pool->lock);
+    books_restore(pool, block, BLOCK_LIVE);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void pool_disown_done(struct pool *pool, struct pool_block *block) {
+    pthread_mutex_lock(&pool->lock);
+    books_recycle(pool, block);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+size_t pool_release(struct pool *pool, CUdevice ordinal, size_t bytes) {
+    size_t released = 0;
+    if (atomic_load(&pool->captures) || atomic_load(&pool->down))
+        return 0;
+    pthread_mutex_lock(&pool->lock);
+    struct device *device = context_find_device(pool, ordinal);
+    if (device) {
+        struct leaving leaving = {.device = device};
+        pressure_collect(pool, device, bytes, &leaving);
+        released = leaving_free(pool, &leaving);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return released;
+}
+
+void pool_capture_began(struct pool *pool) {
+    atomic_fetch_add(&pool->captures, 1);
+}
+
+void pool_capture_ended(struct pool *pool) {
+    int now = atomic_load(&pool->captures);
+    while (now > 0 && !atomic_compare_exchange_weak(&pool->captures, &now, now - 1)) {
+    }
+}
+
+static void drop_everything(struct pool *pool) {
+    struct context *context, *next_context;
+    struct device *device;
+    struct site_record *record, *next_record;
+    while ((context = LIST_FIRST(&pool->ended))) {
+        LIST_REMOVE(context, link);
+        free(context);
+    }
+    for (context = LIST_FIRST(&pool->contexts); context; context = next_context) {
+        next_context = LIST_NEXT(context, link);
+        context_free_sites(context);
+        free(context);
+    }
+    LIST_INIT(&pool->contexts);
+    while ((device = LIST_FIRST(&pool->devices))) {
+        LIST_REMOVE(device, link);
+        free(device);
+    }
+    HASH_ITER(by_key, pool->site_records, record, next_record) {
+        HASH_DELETE(by_key, pool->site_records, record);
+        free(record);
+    }
+    pitch_forget_all(pool);
+    books_free_records(pool);
+    pool->in_use = pool->idle = pool->waste = pool->peak_live = pool->peak_held = 0;
+    pool->live_blocks = pool->idle_blocks = 0;
+}
+
+void pool_destroy(struct pool *pool) {
+    if (!pool)
+        return;
+    drop_everything(pool);
+    pthread_cond_destroy(&pool->left);
+    pthread_mutex_destroy(&pool->lock);
+    free(pool);
+}
+
+void pool_fork_prepare(struct pool *pool) {
+    pthread_mutex_lock(&pool->lock);
+}
+
+void pool_fork_parent(struct pool *pool) {
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void pool_forget_after_fork(struct pool *pool) {
+    drop_everything(pool);
+    atomic_store(&pool->captures, 0);
+    pthread_cond_init(&pool->left, NULL);
+    pthread_mutex_init(&pool->lock, NULL);
+}

@@ -82,7 +82,10 @@ void pool_device_ending(struct pool *pool, CUdevice device); /* every context of
 void pool_capture_began(struct pool *pool);
 void pool_capture_ended(struct pool *pool);
 
-/* In a forked child: forgets every block and frees none; the parent owns them. */
+/* Around fork: the lock is held across it, so that the child inherits sound records. The child
+ * forgets every block and frees none; the parent owns them. */
+void pool_fork_prepare(struct pool *pool);
+void pool_fork_parent(struct pool *pool);
 void pool_forget_after_fork(struct pool *pool);
 
 #endif

@@ -1,0 +1,113 @@
+/* The pool's records: blocks, sites, contexts, devices. Everything here is guarded by the pool's
+ * lock, except where a comment says otherwise. */
+#ifndef POOLCUDA_POOL_BLOCK_H
+#define POOLCUDA_POOL_BLOCK_H
+
+#include "call_site.h"
+#include "driver/cuda_api.h"
+#include "observe/stats.h"
+
+#include <bsd/sys/queue.h>
+#include <bsd/sys/tree.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Without memory for a table uthash must give up the addition and nothing else. */
+#define HASH_NONFATAL_OOM 1
+#define HASH_FUNCTION(key, length, hash)                                                           \
+    do {                                                                                           \
+        (hash) = pool_hash(key, length);                                                           \
+    } while (0)
+
+/* Keys are one or more 64-bit words: device addresses differ in their middle bits. */
+static inline unsigned pool_hash(const void *key, size_t length) {
+    uint64_t hash = 0;
+    for (size_t i = 0; i < length / sizeof(uint64_t); i++) {
+        uint64_t word;
+        __builtin_memcpy(&word, (const char *)key + i * sizeof word, sizeof word);
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+    }
+    return (unsigned)(hash >> 32);
+}
+#include <uthash.h>
+
+struct site;
+struct context;
+
+/* One driver allocation.
+ * LIVE: the program owns it. WAITING: freed by the program, the wait of its free is under way.
+ * IDLE: kept for reuse. GONE: its context ended, or it is being freed for good: in no table.
+ * Invariant: LIVE, WAITING and IDLE blocks are in the pool's table; only IDLE ones are in their
+ * context's idle blocks. requested <= size. requested is 0 while not live. */
+enum block_state { BLOCK_LIVE, BLOCK_WAITING, BLOCK_IDLE, BLOCK_GONE };
+
+struct pool_block {
+    uint64_t pointer; /* a CUdeviceptr: the key of by_pointer */
+    size_t size;      /* as asked from the driver */
+    size_t requested; /* as asked by the program */
+    struct context *context;
+    struct site *site;
+    RB_ENTRY(pool_block) by_size, by_site_size;
+    TAILQ_ENTRY(pool_block) by_age;
+    UT_hash_handle by_pointer;
+    uint8_t state;
+    uint8_t taints; /* bits of enum pool_taint: to be freed for good */
+};
+_Static_assert(sizeof(struct pool_block) <= 192, "a block's record is bounded");
+
+RB_HEAD(size_tree, pool_block);
+RB_HEAD(site_tree, pool_block);
+TAILQ_HEAD(age_list, pool_block);
+
+/* All idle blocks of one context. Invariant: count and bytes describe by_size, and every block in
+ * by_size is also in its site's tree and list. */
+struct idle_blocks {
+    struct size_tree by_size;
+    size_t count, bytes;
+};
+
+/* A call site within one context. Invariant: idle and oldest_first hold the same idle_count blocks;
+ * live <= peak_live. */
+struct site {
+    struct call_site key;
+    struct site_tree idle;
+    struct age_list oldest_first;
+    size_t idle_count, live, peak_live;
+    struct stats_site *stats;
+    UT_hash_handle by_key;
+};
+
+/* The figures of a call site, which outlive the contexts it allocated in. */
+struct site_record {
+    struct call_site key;
+    struct stats_site *stats;
+    UT_hash_handle by_key;
+};
+
+/* One device, by ordinal. Byte sums are over all its contexts.
+ * Invariant: live + idle = what the pool holds of it; over_size is the part of live by which blocks
+ * exceed their own request's rounded size. */
+struct device {
+    CUdevice ordinal;
+    uint64_t total; /* cuDeviceTotalMem */
+    uint64_t live, idle, peak_live, over_size;
+    int pressure; /* allocations that are out of memory just now: frees then go to the driver */
+    int leaving;  /* blocks on their way back to the driver in some thread */
+    LIST_ENTRY(device) link;
+};
+
+/* One context. A record never comes back to life: the driver may reuse the handle.
+ * Invariant: an ended context has no blocks and no sites. */
+struct context {
+    CUcontext handle;
+    struct device *device;
+    bool ended;
+    bool broken; /* by a sticky error: everything passes through */
+    struct idle_blocks idle;
+    struct site *sites; /* uthash by key */
+    CUevent event;      /* to ask whether the context is idle; NULL until needed */
+    LIST_ENTRY(context) link;
+};
+
+#endif

@@ -1,0 +1,196 @@
+/* Records of blocks and the sums over them. */
+#include "pool/internal.h"
+
+#include <stdlib.h>
+
+enum { SLAB_BLOCKS = 64, SMALL_UNIT = 512, LARGE_UNIT = 2 << 20 };
+
+struct record_slab {
+    struct record_slab *next;
+    struct pool_block blocks[SLAB_BLOCKS];
+};
+
+/* Physical memory comes in 2 MiB pages and smaller blocks are aligned to 512 bytes: rounding to these
+ * costs nothing and lets requests that differ a little share blocks. */
+size_t books_round(size_t bytes) {
+    size_t unit = bytes >= LARGE_UNIT ? LARGE_UNIT : SMALL_UNIT;
+    return bytes > SIZE_MAX - unit ? 0 : (bytes + unit - 1) / unit * unit;
+}
+
+static size_t over_size(const struct pool_block *block) {
+    size_t rounded = books_round(block->requested);
+    return block->size > rounded ? block->size - rounded : 0;
+}
+
+static void publish(struct pool *pool) {
+    uint64_t live = pool->in_use + pool->waste, held = live + pool->idle;
+    if (live > pool->peak_live)
+        pool->peak_live = live;
+    if (held > pool->peak_held)
+        pool->peak_held = held;
+    stats_set(STATS_in_use_bytes, pool->in_use);
+    stats_set(STATS_idle_bytes, pool->idle);
+    stats_set(STATS_waste_bytes, pool->waste);
+    stats_set(STATS_held_bytes, held);
+    stats_set(STATS_peak_live_bytes, pool->peak_live);
+    stats_set(STATS_peak_held_bytes, pool->peak_held);
+    stats_set(STATS_live_blocks, pool->live_blocks);
+    stats_set(STATS_idle_blocks, pool->idle_blocks);
+}
+
+static void site_set(_Atomic uint64_t *figure, uint64_t delta) {
+    atomic_store_explicit(figure, atomic_load_explicit(figure, memory_order_relaxed) + delta,
+                          memory_order_relaxed);
+}
+
+/* sign is 1 or -1 in unsigned arithmetic, which wraps as wanted. */
+static void count_live(struct pool *pool, struct pool_block *block, uint64_t sign) {
+    struct device *device = block->context->device;
+    struct stats_site *stats = block->site->stats;
+    pool->in_use += sign * block->requested;
+    pool->waste += sign * (block->size - block->requested);
+    pool->live_blocks += sign;
+    device->live += sign * block->size;
+    device->over_size += sign * over_size(block);
+    if (device->live > device->peak_live)
+        device->peak_live = device->live;
+    block->site->live += (size_t)sign;
+    if (block->site->live > block->site->peak_live)
+        block->site->peak_live = block->site->live;
+    site_set(&stats->live_blocks, sign);
+    site_set(&stats->live_bytes, sign * block->size);
+    uint64_t live = atomic_load_explicit(&stats->live_bytes, memory_order_relaxed);
+    if (live > atomic_load_explicit(&stats->peak_live_bytes, memory_order_relaxed))
+        atomic_store_explicit(&stats->peak_live_bytes, live, memory_order_relaxed);
+}
+
+static void count_idle(struct pool *pool, struct pool_block *block, uint64_t sign) {
+    pool->idle += sign * block->size;
+    pool->idle_blocks += sign;
+    block->context->device->idle += sign * block->size;
+    site_set(&block->site->stats->idle_blocks, sign);
+    site_set(&block->site->stats->idle_bytes, sign * block->size);
+}
+
+static struct pool_block *take_record(struct pool *pool) {
+    if (!pool->spare) {
+        struct record_slab *slab = malloc(sizeof *slab);
+        if (!slab)
+            return NULL;
+        slab->next = pool->slabs;
+        pool->slabs = slab;
+        for (int i = 0; i < SLAB_BLOCKS; i++)
+            books_recycle(pool, &slab->blocks[i]);
+    }
+    struct pool_block *block = pool->spare;
+    pool->spare = block->by_size.rbe_left;
+    *block = (struct pool_block){0};
+    return block;
+}
+
+void books_recycle(struct pool *pool, struct pool_block *block) {
+    block->by_size.rbe_left = pool->spare;
+    pool->spare = block;
+}
+
+void books_free_records(struct pool *pool) {
+    HASH_CLEAR(by_pointer, pool->blocks);
+    while (pool->slabs) {
+        struct record_slab *next = pool->slabs->next;
+        free(pool->slabs);
+        pool->slabs = next;
+    }
+    pool->spare = NULL;
+}
+
+/* Returns false if the table could not grow. */
+static bool enter_table(struct pool *pool, struct pool_block *block) {
+    HASH_ADD(by_pointer, pool->blocks, pointer, sizeof block->pointer, block);
+    return block->by_pointer.tbl != NULL;
+}
+
+struct pool_block *books_find(struct pool *pool, CUdeviceptr pointer) {
+    uint64_t key = pointer;
+    struct pool_block *block;
+    HASH_FIND(by_pointer, pool->blocks, &key, sizeof key, block);
+    return block;
+}
+
+void books_remove(struct pool *pool, struct pool_block *block) {
+    HASH_DELETE(by_pointer, pool->blocks, block);
+    if (block->state == BLOCK_IDLE)
+        count_idle(pool, block, (uint64_t)-1);
+    else
+        count_live(pool, block, (uint64_t)-1);
+    block->state = BLOCK_GONE;
+    publish(pool);
+}
+
+void books_restore(struct pool *pool, struct pool_block *block, enum block_state state) {
+    block->by_pointer.tbl = NULL;
+    if (block->context->ended || !enter_table(pool, block)) {
+        books_recycle(pool, block);
+        return;
+    }
+    block->state = state;
+    if (state == BLOCK_IDLE) {
+        block->requested = 0;
+        count_idle(pool, block, 1);
+        site_give(&block->context->idle, block);
+    } else {
+        count_live(pool, block, 1);
+    }
+    publish(pool);
+}
+
+struct pool_block *books_add(struct pool *pool, struct context *context, struct site *site,
+                             CUdeviceptr pointer, size_t size, size_t requested) {
+    struct pool_block *stale = books_find(pool, pointer);
+    if (stale) {
+        bool waited_for = stale->state == BLOCK_WAITING;
+        if (stale->state == BLOCK_IDLE)
+            site_remove(&stale->context->idle, stale);
+        books_remove(pool, stale);
+        if (!waited_for) /* else the thread that waits still holds it */
+            books_recycle(pool, stale);
+    }
+    struct pool_block *block = take_record(pool);
+    if (block) {
+        block->pointer = pointer;
+        block->size = size;
+        block->requested = requested;
+        block->context = context;
+        block->site = site;
+        block->state = BLOCK_LIVE;
+        if (!enter_table(pool, block)) {
+            books_recycle(pool, block);
+            block = NULL;
+        }
+    }
+    if (!block) {
+        stats_add(STATS_no_memory_for_records, 1);
+        return NULL;
+    }
+    count_live(pool, block, 1);
+    publish(pool);
+    return block;
+}
+
+void books_make_idle(struct pool *pool, struct pool_block *block) {
+    count_live(pool, block, (uint64_t)-1);
+    block->requested = 0;
+    block->state = BLOCK_IDLE;
+    count_idle(pool, block, 1);
+    site_give(&block->context->idle, block);
+    publish(pool);
+}
+
+void books_make_live(struct pool *pool, struct pool_block *block, struct site *site,
+                     size_t requested) {
+    count_idle(pool, block, (uint64_t)-1);
+    block->site = site;
+    block->requested = requested;
+    block->state = BLOCK_LIVE;
+    count_live(pool, block, 1);
+    publish(pool);
+}

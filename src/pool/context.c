@@ -1,0 +1,268 @@
+/* Contexts and their sites: learnt when they allocate, waited for when they free, dropped when they
+ * end. */
+#include "pool/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct context *find_context(struct pool *pool, CUcontext handle) {
+    struct context *context;
+    LIST_FOREACH(context, &pool->contexts, link)
+        if (context->handle == handle)
+            return context;
+    return NULL;
+}
+
+static struct device *find_device(struct pool *pool, CUdevice ordinal) {
+    struct device *device;
+    LIST_FOREACH(device, &pool->devices, link)
+        if (device->ordinal == ordinal)
+            return device;
+    return NULL;
+}
+
+struct device *context_find_device(struct pool *pool, CUdevice ordinal) {
+    return find_device(pool, ordinal);
+}
+
+/* Records a context that the driver has described. Lock held. */
+static struct context *add_context(struct pool *pool, CUcontext handle, CUdevice ordinal,
+                                   uint64_t total) {
+    struct device *device = find_device(pool, ordinal);
+    if (!device) {
+        device = calloc(1, sizeof *device);
+        if (!device)
+            return NULL;
+        device->ordinal = ordinal;
+        device->total = total;
+        LIST_INSERT_HEAD(&pool->devices, device, link);
+    }
+    struct context *context = calloc(1, sizeof *context);
+    if (!context)
+        return NULL;
+    context->handle = handle;
+    context->device = device;
+    site_idle_init(&context->idle);
+    LIST_INSERT_HEAD(&pool->contexts, context, link);
+    return context;
+}
+
+struct context *context_enter(struct pool *pool) {
+    CUcontext handle = NULL;
+    CUresult result = pool->driver->ctx_get_current(&handle);
+    if (result != CUDA_SUCCESS || !handle) {
+        context_note_error(pool, NULL, result);
+        return NULL;
+    }
+    pthread_mutex_lock(&pool->lock);
+    struct context *context = find_context(pool, handle);
+    if (context)
+        return context;
+    pthread_mutex_unlock(&pool->lock);
+    CUdevice ordinal;
+    size_t total = 0;
+    if (pool->driver->ctx_get_device(&ordinal) != CUDA_SUCCESS ||
+        pool->driver->device_total_mem(&total, ordinal) != CUDA_SUCCESS)
+        return NULL;
+    pthread_mutex_lock(&pool->lock);
+    context = find_context(pool, handle); /* another thread may have been faster */
+    if (!context)
+        context = add_context(pool, handle, ordinal, total);
+    if (!context)
+        pthread_mutex_unlock(&pool->lock);
+    return context;
+}
+
+static struct stats_site *record_site(struct pool *pool, const struct call_site *key) {
+    struct site_record *record;
+    HASH_FIND(by_key, pool->site_records, key, sizeof *key, record);
+    if (record)
+        return record->stats;
+    struct stats_site *stats = stats_site_new(key);
+    record = calloc(1, sizeof *record);
+    if (record) {
+        record->key = *key;
+        record->stats = stats;
+        HASH_ADD(by_key, pool->site_records, key, sizeof *key, record);
+        if (!record->by_key.tbl)
+            free(record);
+    }
+    return stats;
+}
+
+struct site *context_site(struct pool *pool, struct context *context,
+                          const struct call_site *key) {
+    struct site *site;
+    HASH_FIND(by_key, context->sites, key, sizeof *key, site);
+    if (site)
+        return site;
+    site = calloc(1, sizeof *site);
+    if (!site)
+        return NULL;
+    site->key = *key;
+    RB_INIT(&site->idle);
+    TAILQ_INIT(&site->oldest_first);
+    site->stats = record_site(pool, key);
+    HASH_ADD(by_key, context->sites, key, sizeof *key, site);
+    if (!site->by_key.tbl) {
+        free(site);
+        return NULL;
+    }
+    return site;
+}
+
+void context_free_sites(struct context *context) {
+    struct site *site, *next;
+    HASH_ITER(by_key, context->sites, site, next) {
+        HASH_DELETE(by_key, context->sites, site);
+        free(site);
+    }
+}
+
+bool context_visit(struct pool *pool, CUcontext context, struct context_visit *visit) {
+    CUcontext current = NULL;
+    visit->pushed = false;
+    if (pool->driver->ctx_get_current(&current) == CUDA_SUCCESS && current == context)
+        return true;
+    visit->pushed = pool->driver->ctx_push_current(context) == CUDA_SUCCESS;
+    return visit->pushed;
+}
+
+void context_leave(struct pool *pool, struct context_visit *visit) {
+    CUcontext popped;
+    if (visit->pushed)
+        pool->driver->ctx_pop_current(&popped);
+}
+
+static CUresult wait_for(struct pool *pool, CUcontext handle) {
+    struct context_visit visit;
+    if (!context_visit(pool, handle, &visit))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    CUresult result = pool->driver->ctx_synchronize();
+    context_leave(pool, &visit);
+    return result;
+}
+
+/* With several contexts in the process, work of another may use the block as well (peer access, one
+ * address space), so all are waited for, the owner last: its error is the free's error. */
+CUresult context_wait(struct pool *pool, struct context *owner) {
+    enum { MAX_OTHERS = 64 };
+    CUcontext others[MAX_OTHERS];
+    int count = 0;
+    pthread_mutex_lock(&pool->lock);
+    struct context *context;
+    LIST_FOREACH(context, &pool->contexts, link)
+        if (context != owner && !context->broken && count < MAX_OTHERS)
+            others[count++] = context->handle;
+    pthread_mutex_unlock(&pool->lock);
+    for (int i = 0; i < count; i++)
+        wait_for(pool, others[i]);
+    return wait_for(pool, owner->handle);
+}
+
+bool context_is_quiet(struct pool *pool, struct context *context) {
+    const struct driver *driver = pool->driver;
+    if (!driver->event_create || !driver->event_query || !driver->ctx_record_event ||
+        atomic_load(&pool->captures))
+        return false;
+    pthread_mutex_lock(&pool->lock);
+    CUevent event = context->event;
+    pthread_mutex_unlock(&pool->lock);
+    if (!event) {
+        if (driver->event_create(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+            return false;
+        pthread_mutex_lock(&pool->lock);
+        context->event = event; /* one that loses a race is freed with its context */
+        pthread_mutex_unlock(&pool->lock);
+    }
+    return driver->ctx_record_event(context->handle, event) == CUDA_SUCCESS &&
+           driver->event_query(event) == CUDA_SUCCESS;
+}
+
+void context_note_error(struct pool *pool, struct context *context, CUresult result) {
+    switch (result) {
+    case CUDA_ERROR_DEINITIALIZED:
+        atomic_store(&pool->down, true);
+        break;
+    /* Those after which cuda.h says that the context is unusable. */
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+    case CUDA_ERROR_UNKNOWN:
+        if (context) {
+            pthread_mutex_lock(&pool->lock);
+            context->broken = true;
+            pthread_mutex_unlock(&pool->lock);
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+/* Takes the context out of service. Lock held; idle blocks go to *leaving, live ones are forgotten. */
+static void end_context(struct pool *pool, struct context *context, struct leaving *leaving) {
+    struct pool_block *block, *next;
+    HASH_ITER(by_pointer, pool->blocks, block, next) {
+        if (block->context != context)
+            continue;
+        bool waited_for = block->state == BLOCK_WAITING;
+        if (block->state == BLOCK_IDLE) {
+            site_remove(&context->idle, block);
+            leaving_take(pool, leaving, block);
+        } else {
+            books_remove(pool, block);
+            if (!waited_for) /* else the thread that waits still holds it */
+                books_recycle(pool, block);
+        }
+    }
+    context->ended = true;
+    LIST_REMOVE(context, link);
+    LIST_INSERT_HEAD(&pool->ended, context, link);
+    stats_add(STATS_contexts_ended, 1);
+}
+
+static void end_and_release(struct pool *pool, struct context *context) {
+    struct leaving leaving = {.device = context->device};
+    struct context_visit visit;
+    end_context(pool, context, &leaving);
+    pthread_mutex_unlock(&pool->lock);
+    bool visiting = leaving.count && context_visit(pool, context->handle, &visit);
+    pthread_mutex_lock(&pool->lock);
+    leaving_free(pool, &leaving);
+    pthread_mutex_unlock(&pool->lock);
+    if (visiting)
+        context_leave(pool, &visit);
+    pthread_mutex_lock(&pool->lock);
+    context_free_sites(context);
+}
+
+void pool_context_ending(struct pool *pool, CUcontext handle) {
+    pthread_mutex_lock(&pool->lock);
+    struct context *context = find_context(pool, handle);
+    if (context)
+        end_and_release(pool, context);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void pool_device_ending(struct pool *pool, CUdevice ordinal) {
+    pthread_mutex_lock(&pool->lock);
+    struct context *context;
+    do {
+        LIST_FOREACH(context, &pool->contexts, link)
+            if (context->device->ordinal == ordinal)
+                break;
+        if (context)
+            end_and_release(pool, context);
+    } while (context);
+    pthread_mutex_unlock(&pool->lock);
+}

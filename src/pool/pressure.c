@@ -1,0 +1,186 @@
+/* Giving idle memory back: to stay within the bounds, and when the driver has no more. */
+#include "pool/internal.h"
+
+static const uint64_t idle_slack = 64 << 20;
+
+void leaving_take(struct pool *pool, struct leaving *leaving, struct pool_block *block) {
+    books_remove(pool, block);
+    block->by_size.rbe_left = leaving->first;
+    leaving->first = block;
+    leaving->bytes += block->size;
+    leaving->count++;
+    leaving->device->leaving++;
+}
+
+/* The records have gone before the driver frees: another thread may be given an address at once. One
+ * that the driver refuses to free (a capture forbids it, say) comes back as idle. */
+size_t leaving_free(struct pool *pool, struct leaving *leaving) {
+    size_t released = 0;
+    struct pool_block *block = leaving->first, *next;
+    if (!block)
+        return 0;
+    pthread_mutex_unlock(&pool->lock);
+    for (; block; block = block->by_size.rbe_left) {
+        CUresult result = pool->driver->mem_free(block->pointer);
+        block->taints = result != CUDA_SUCCESS; /* an idle block has no taints: a free flag */
+        context_note_error(pool, block->context, result);
+        if (result == CUDA_SUCCESS) {
+            released += block->size;
+            stats_add(STATS_driver_frees, 1);
+        }
+    }
+    pthread_mutex_lock(&pool->lock);
+    for (block = leaving->first; block; block = next) {
+        next = block->by_size.rbe_left;
+        bool refused = block->taints;
+        block->taints = 0;
+        if (refused)
+            books_restore(pool, block, BLOCK_IDLE);
+        else
+            books_recycle(pool, block);
+    }
+    leaving->device->leaving -= (int)leaving->count;
+    if (leaving->device->leaving == 0)
+        pthread_cond_broadcast(&pool->left);
+    leaving->first = NULL;
+    return released;
+}
+
+static struct pool_block *largest(struct pool *pool, struct device *device, struct context *only) {
+    struct pool_block *found = NULL;
+    struct context *context;
+    LIST_FOREACH(context, &pool->contexts, link) {
+        if (context->device != device || context->broken || (only && context != only))
+            continue;
+        struct pool_block *candidate = site_largest(&context->idle);
+        if (candidate && (!found || candidate->size > found->size))
+            found = candidate;
+    }
+    return found;
+}
+
+static void collect(struct pool *pool, struct device *device, struct context *only, size_t bytes,
+                    struct leaving *leaving) {
+    struct pool_block *block;
+    size_t before = leaving->bytes;
+    while (leaving->bytes - before < bytes && (block = largest(pool, device, only))) {
+        site_remove(&block->context->idle, block);
+        leaving_take(pool, leaving, block);
+    }
+}
+
+void pressure_collect(struct pool *pool, struct device *device, size_t bytes,
+                      struct leaving *leaving) {
+    collect(pool, device, NULL, bytes, leaving);
+}
+
+uint64_t pressure_limit(const struct limit *limit, const struct device *device, uint64_t automatic) {
+    switch (limit->kind) {
+    case LIMIT_BYTES:
+        return limit->bytes;
+    case LIMIT_PERCENT:
+        return (uint64_t)((double)device->total * limit->percent / 100);
+    case LIMIT_AUTO:
+        break;
+    }
+    return automatic;
+}
+
+/* The pool's own rule: held memory stays under 1.25 x peak live + 64 MiB. */
+static uint64_t allowed_idle(const struct pool *pool, const struct device *device, size_t growth) {
+    uint64_t live = device->live + growth;
+    uint64_t peak = live > device->peak_live ? live : device->peak_live;
+    uint64_t held = peak + peak / 4 + idle_slack;
+    return pressure_limit(&pool->config.max_idle, device, held - live);
+}
+
+bool pressure_exceeds(const struct pool *pool, const struct device *device, size_t growth) {
+    return device->idle > allowed_idle(pool, device, growth);
+}
+
+void pressure_trim(struct pool *pool, struct device *device, struct context *only, size_t growth,
+                   struct leaving *leaving) {
+    uint64_t allowed = allowed_idle(pool, device, growth);
+    if (device->idle <= allowed)
+        return;
+    size_t before = leaving->count;
+    collect(pool, device, only, device->idle - allowed, leaving);
+    stats_add(STATS_bound_released_blocks, leaving->count - before);
+}
+
+static CUresult ask_driver(struct pool *pool, const struct request *request, size_t size,
+                           CUdeviceptr *pointer, size_t *got) {
+    const struct pitch_request *pitch = request->pitch;
+    CUresult result = pitch ? pool->driver->mem_alloc_pitch(pointer, pitch->pitch, pitch->width,
+                                                            pitch->height, pitch->element)
+                            : pool->driver->mem_alloc(pointer, size);
+    if (result == CUDA_SUCCESS) {
+        *got = pitch ? *pitch->pitch * pitch->height : size;
+        stats_add(STATS_driver_allocs, 1);
+    }
+    return result;
+}
+
+/* One round after a failure: releases idle blocks or waits for those that other threads release.
+ * Returns whether anything may have changed since. Lock held. */
+static bool make_room(struct pool *pool, struct device *device, size_t bytes) {
+    struct leaving leaving = {.device = device};
+    collect(pool, device, NULL, bytes, &leaving);
+    if (leaving.count) {
+        size_t count = leaving.count;
+        if (!leaving_free(pool, &leaving))
+            return false;
+        stats_add(STATS_oom_released_blocks, count);
+        return true;
+    }
+    if (!device->leaving)
+        return false;
+    while (device->leaving)
+        pthread_cond_wait(&pool->left, &pool->lock);
+    return true;
+}
+
+/* Until a round begun after the failure has found nothing idle. Lock held on entry and return. */
+static CUresult retry(struct pool *pool, const struct request *request, struct pool_block **block,
+                      CUdeviceptr *pointer, size_t *size) {
+    struct device *device = request->context->device;
+    size_t bytes = request->size;
+    while (make_room(pool, device, bytes)) {
+        bytes = SIZE_MAX; /* enough for the request did not do: all of it next time */
+        if (request->site && !request->context->ended) {
+            *block = pool_take(pool, request->context, request->site, request->bytes,
+                               request->size);
+            if (*block)
+                return CUDA_SUCCESS;
+        }
+        pthread_mutex_unlock(&pool->lock);
+        CUresult result = ask_driver(pool, request, request->size, pointer, size);
+        pthread_mutex_lock(&pool->lock);
+        if (result != CUDA_ERROR_OUT_OF_MEMORY)
+            return result;
+    }
+    if (request->pitch || request->size == request->bytes)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    pthread_mutex_unlock(&pool->lock); /* rounding must not be what makes the difference */
+    CUresult result = ask_driver(pool, request, request->bytes, pointer, size);
+    pthread_mutex_lock(&pool->lock);
+    return result;
+}
+
+CUresult pressure_allocate(struct pool *pool, const struct request *request,
+                           struct pool_block **block, CUdeviceptr *pointer, size_t *size) {
+    *block = NULL;
+    CUresult result = ask_driver(pool, request, request->size, pointer, size);
+    if (result != CUDA_ERROR_OUT_OF_MEMORY)
+        return result;
+    struct device *device = request->context->device;
+    stats_add(STATS_oom_events, 1);
+    pthread_mutex_lock(&pool->lock);
+    device->pressure++;
+    result = retry(pool, request, block, pointer, size);
+    device->pressure--;
+    pthread_mutex_unlock(&pool->lock);
+    if (result == CUDA_SUCCESS)
+        stats_add(STATS_oom_rescued, 1);
+    return result;
+}
