@@ -1,0 +1,253 @@
+#include "options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum kind { KIND_BOOL, KIND_UINT, KIND_RATIO, KIND_LIMIT, KIND_PATH };
+
+#define OPTION(field, name, type, fallback, minimum, maximum, help)                                \
+    {name, #type, fallback, help, minimum, maximum},
+const struct option_info option_table[] = {
+#include "options.def"
+};
+#undef OPTION
+const size_t option_count = sizeof option_table / sizeof option_table[0];
+
+/* Where each row's value lies in struct options, and how it is read. */
+static const struct {
+    size_t offset;
+    enum kind kind;
+} targets[] = {
+#define OPTION(field, name, type, fallback, minimum, maximum, help)                                \
+    {offsetof(struct options, field), KIND_##type},
+#include "options.def"
+#undef OPTION
+};
+
+/* Numbers are read here and not by strtod: the program may have set a locale with a decimal comma.
+ */
+static bool read_number(const char **text, double *value) {
+    const char *p = *text;
+    double whole = 0, unit = 1;
+    int digits = 0;
+    for (; *p >= '0' && *p <= '9'; p++, digits++)
+        whole = whole * 10 + (*p - '0');
+    if (*p == '.')
+        for (p++; *p >= '0' && *p <= '9'; p++, digits++)
+            whole += (*p - '0') * (unit /= 10);
+    *text = p;
+    *value = whole;
+    return digits > 0 && digits <= 24;
+}
+
+static bool read_whole(const char *text, double minimum, double maximum, uint64_t *value) {
+    double number;
+    if (strchr(text, '.') || !read_number(&text, &number) || *text || number < minimum ||
+        number > maximum)
+        return false;
+    *value = (uint64_t)number;
+    return true;
+}
+
+static bool same_word(const char *text, const char *word) {
+    for (; *text && *word; text++, word++)
+        if ((*text >= 'A' && *text <= 'Z' ? *text + 32 : *text) != *word)
+            return false;
+    return !*text && !*word;
+}
+
+static bool read_bool(const char *text, bool *value) {
+    static const char *const yes[] = {"1", "yes", "on", "true"};
+    static const char *const no[] = {"0", "no", "off", "false"};
+    for (size_t i = 0; i < sizeof yes / sizeof yes[0]; i++) {
+        if (same_word(text, yes[i]) || same_word(text, no[i])) {
+            *value = same_word(text, yes[i]);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A size: a number and, optionally, K, M, G, T or their B and iB forms, all powers of 1024. */
+static bool read_size(const char *text, double number, uint64_t *bytes) {
+    static const char units[] = "kmgt";
+    double scale = 1;
+    const char *unit = *text ? strchr(units, *text | 32) : NULL;
+    if (unit) {
+        for (const char *u = units; u <= unit; u++)
+            scale *= 1024;
+        text++;
+        if (*text == 'i')
+            text++;
+        if (text[-1] == 'i' && *text != 'B')
+            return false;
+    }
+    if (*text == 'B')
+        text++;
+    if (*text || number * scale >= 18446744073709551616.0)
+        return false;
+    *bytes = (uint64_t)(number * scale);
+    return true;
+}
+
+static bool read_limit(const char *text, struct limit *limit) {
+    double number;
+    if (same_word(text, "auto")) {
+        *limit = (struct limit){.kind = LIMIT_AUTO};
+        return true;
+    }
+    if (!read_number(&text, &number))
+        return false;
+    if (text[0] == '%' && !text[1] && number <= 100) {
+        *limit = (struct limit){.kind = LIMIT_PERCENT, .percent = number};
+        return true;
+    }
+    limit->kind = LIMIT_BYTES;
+    return read_size(text, number, &limit->bytes);
+}
+
+static bool read_value(size_t row, const char *text, struct options *options) {
+    void *target = (char *)options + targets[row].offset;
+    const struct option_info *info = &option_table[row];
+    switch (targets[row].kind) {
+    case KIND_BOOL:
+        return read_bool(text, target);
+    case KIND_UINT:
+        return read_whole(text, info->minimum, info->maximum, target);
+    case KIND_RATIO: {
+        double number;
+        if (!read_number(&text, &number) || *text || number < info->minimum ||
+            number > info->maximum)
+            return false;
+        *(double *)target = number;
+        return true;
+    }
+    case KIND_LIMIT: {
+        struct limit limit;
+        if (!read_limit(text, &limit))
+            return false;
+        *(struct limit *)target = limit;
+        return true;
+    }
+    case KIND_PATH:
+        if (strlen(text) >= OPTION_PATH_MAX)
+            return false;
+        *(const char **)target = text;
+        return true;
+    }
+    return false;
+}
+
+/* What the row accepts, in words, into at most `size` bytes. */
+static void expectation(size_t row, char *words, size_t size) {
+    const struct option_info *info = &option_table[row];
+    switch (targets[row].kind) {
+    case KIND_BOOL:
+        snprintf(words, size, "0 or 1");
+        break;
+    case KIND_UINT:
+        snprintf(words, size, "a whole number from %.0f to %.0f", info->minimum, info->maximum);
+        break;
+    case KIND_RATIO:
+        snprintf(words, size, "a number from %.0f to %.0f", info->minimum, info->maximum);
+        break;
+    case KIND_LIMIT:
+        snprintf(words, size, "auto, a size such as 64M or a share such as 5%%");
+        break;
+    case KIND_PATH:
+        snprintf(words, size, "a path of less than %d bytes", OPTION_PATH_MAX);
+        break;
+    }
+}
+
+/* Part of a message: at most 64 bytes of `text`, with what a terminal might obey made harmless. */
+struct quoted {
+    char text[72];
+};
+
+static struct quoted quote(const char *text, size_t length) {
+    enum { SHOWN = 64 };
+    struct quoted quoted;
+    size_t i = 0;
+    for (; i < length && i < SHOWN; i++)
+        quoted.text[i] = text[i] >= ' ' && text[i] <= '~' && text[i] != '"' ? text[i] : '?';
+    snprintf(quoted.text + i, sizeof quoted.text - i, "%s", i < length ? "..." : "");
+    return quoted;
+}
+
+static void tell_bad_value(size_t row, const char *text, void (*say)(const char *line)) {
+    char words[96], line[320];
+    const struct option_info *info = &option_table[row];
+    expectation(row, words, sizeof words);
+    snprintf(line, sizeof line, "poolcuda: %s=\"%s\": expected %s, using %s", info->name,
+             quote(text, strlen(text)).text, words, *info->fallback ? info->fallback : "none");
+    say(line);
+}
+
+/* Levenshtein distance of two names, or more than any sensible limit for a very long one. */
+static size_t distance(const char *name, size_t length, const char *other) {
+    enum { LONGEST = 64 };
+    size_t row[LONGEST + 1], width = strlen(other);
+    if (length > LONGEST || width > LONGEST)
+        return LONGEST;
+    for (size_t j = 0; j <= width; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= length; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= width; j++) {
+            size_t replace = diagonal + (name[i - 1] != other[j - 1]);
+            size_t shorter = row[j] < row[j - 1] ? row[j] : row[j - 1];
+            diagonal = row[j];
+            row[j] = replace < shorter + 1 ? replace : shorter + 1;
+        }
+    }
+    return row[width];
+}
+
+static void tell_unknown(const char *name, size_t length, void (*say)(const char *line)) {
+    char line[320];
+    enum { NEAR = 4 };
+    size_t best = NEAR, nearest = option_count;
+    for (size_t i = 0; i < option_count; i++) {
+        size_t d = distance(name, length, option_table[i].name);
+        if (d < best) {
+            best = d;
+            nearest = i;
+        }
+    }
+    struct quoted quoted = quote(name, length);
+    if (nearest < option_count)
+        snprintf(line, sizeof line, "poolcuda: %s: unknown option, did you mean %s? Ignored",
+                 quoted.text, option_table[nearest].name);
+    else
+        snprintf(line, sizeof line,
+                 "poolcuda: %s: unknown option, `poolcuda options` lists them all; ignored",
+                 quoted.text);
+    say(line);
+}
+
+void options_parse(struct options *options, char *const *environment,
+                   void (*say)(const char *line)) {
+    static const char prefix[] = "POOLCUDA_";
+    uint64_t seen = 0; /* the first entry of a name counts, as for getenv */
+    _Static_assert(sizeof targets / sizeof targets[0] <= 64, "seen has a bit per option");
+    for (size_t i = 0; i < option_count; i++)
+        read_value(i, option_table[i].fallback, options);
+    for (; environment && *environment; environment++) {
+        const char *entry = *environment, *equals = strchr(entry, '=');
+        if (!equals || strncmp(entry, prefix, sizeof prefix - 1) != 0)
+            continue;
+        size_t length = (size_t)(equals - entry), row = 0;
+        while (row < option_count && (strlen(option_table[row].name) != length ||
+                                      strncmp(option_table[row].name, entry, length) != 0))
+            row++;
+        if (row == option_count) {
+            tell_unknown(entry, length, say);
+        } else if (!(seen & (uint64_t)1 << row)) {
+            seen |= (uint64_t)1 << row;
+            if (equals[1] && !read_value(row, equals + 1, options))
+                tell_bad_value(row, equals + 1, say);
+        }
+    }
+}

@@ -11,11 +11,11 @@
 enum { OPTION_PATH_MAX = 4096 };
 
 struct options {
-#define OPTION_TYPE_BOOL  bool
-#define OPTION_TYPE_UINT  uint64_t
-#define OPTION_TYPE_RATIO double
-#define OPTION_TYPE_LIMIT struct limit
-#define OPTION_TYPE_PATH  const char * /* points into the environment; "" when unset */
+#define OPTION_TYPE_BOOL                                            bool
+#define OPTION_TYPE_UINT                                            uint64_t
+#define OPTION_TYPE_RATIO                                           double
+#define OPTION_TYPE_LIMIT                                           struct limit
+#define OPTION_TYPE_PATH                                            const char * /* points into the environment; "" when unset */
 #define OPTION(field, name, type, fallback, minimum, maximum, help) OPTION_TYPE_##type field;
 #include "options.def"
 #undef OPTION

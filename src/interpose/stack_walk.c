@@ -1,10 +1,5 @@
 #include "interpose/stack_walk.h"
 
-#include "modules.h"
-
-#include <dlfcn.h>
-#include <stdbool.h>
-#include <string.h>
 #include <unwind.h>
 
 struct walk {
@@ -31,19 +26,3 @@ void stack_walk(struct stack_chain *chain, uintptr_t return_address) {
     chain->count = 0;
     _Unwind_Backtrace(visit, &walk);
 }
-
-#ifdef DLFO_STRUCT_HAS_EH_DBASE
-/* libgcc asks glibc 2.35's _dl_find_object for the unwind index of a code address. That symbol
- * would keep this object from loading with an older glibc, so the statically linked libgcc gets
- * ours. */
-__attribute__((visibility("hidden"))) int _dl_find_object(void *pc, struct dl_find_object *result) {
-    struct module module;
-    if (!modules_find((uintptr_t)pc, &module) || !module.eh_frame_header)
-        return -1;
-    memset(result, 0, sizeof *result);
-    result->dlfo_map_start = (void *)module.text_low;
-    result->dlfo_map_end = (void *)module.text_high;
-    result->dlfo_eh_frame = (void *)module.eh_frame_header;
-    return 0;
-}
-#endif

@@ -1,0 +1,209 @@
+/* The process's own stats page: made, filled, and at the end turned into a report. */
+#include "observe/stats.h"
+
+#include "modules.h"
+#include "observe/page.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { PATH_SIZE = 4200, SAME_NAME_TRIES = 1000 };
+
+/* Until stats_open, and without memory for a page: counted here, reported nowhere. */
+static _Atomic uint64_t early[STATS_COUNTERS];
+static struct stats_site early_site;
+
+static struct stats_page *page;
+static int page_file = -1;
+
+_Atomic uint64_t *stats_counters = early;
+
+void stats_route(enum stats_route route) {
+    if (page)
+        atomic_fetch_add_explicit(&page->routes[route], 1, memory_order_relaxed);
+}
+
+/* Replaces %p and %% of the pattern. Returns the length, 0 if it does not fit. */
+static size_t expand(char *path, size_t size, const char *pattern) {
+    size_t length = 0;
+    for (; *pattern && length + 16 < size; pattern++) {
+        if (pattern[0] == '%' && pattern[1] == 'p') {
+            length += (size_t)snprintf(path + length, size - length, "%d", (int)getpid());
+            pattern++;
+        } else {
+            if (pattern[0] == '%' && pattern[1] == '%')
+                pattern++;
+            path[length++] = *pattern;
+        }
+    }
+    path[length] = '\0';
+    return *pattern ? 0 : length;
+}
+
+static int create_file(const char *pattern) {
+    char path[PATH_SIZE];
+    size_t length = expand(path, sizeof path, pattern);
+    if (!length) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    for (int i = 1; file < 0 && errno == EEXIST && i < SAME_NAME_TRIES; i++) {
+        snprintf(path + length, sizeof path - length, ".%d", i);
+        file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    }
+    return file;
+}
+
+static void *map(int file) {
+    return mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE,
+                file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, file, 0);
+}
+
+static void copy_text(char *to, size_t size, const char *from) {
+    size_t length = strlen(from);
+    if (length >= size) { /* the end of a path tells more than its beginning */
+        from += length - (size - 1);
+        length = size - 1;
+    }
+    memcpy(to, from, length);
+    to[length] = '\0';
+}
+
+static void start_page(struct stats_page *fresh) {
+    fresh->version = PAGE_VERSION;
+    fresh->counter_count = STATS_COUNTERS;
+    fresh->route_count = STATS_ROUTES;
+    fresh->process = (uint64_t)getpid();
+    copy_text(fresh->command, sizeof fresh->command, program_invocation_name);
+    fresh->module_count = 1;
+    fresh->sites[0].depth = 1;
+    fresh->site_count = 1;
+    memcpy(fresh->banner, PAGE_MAGIC "\n", sizeof PAGE_MAGIC);
+    page = fresh;
+    stats_counters = fresh->counters;
+}
+
+void stats_open(const char *path_pattern, void (*say)(const char *line)) {
+    void *memory = MAP_FAILED;
+    if (path_pattern && *path_pattern) {
+        page_file = create_file(path_pattern);
+        if (page_file >= 0 && ftruncate(page_file, sizeof *page) == 0)
+            memory = map(page_file);
+        if (memory == MAP_FAILED) {
+            char line[192];
+            snprintf(
+                line, sizeof line,
+                "poolcuda: POOLCUDA_STATS_FILE=\"%.80s\": cannot be made (error %d), printing to "
+                "standard error at exit",
+                path_pattern, errno);
+            say(line);
+            if (page_file >= 0)
+                close(page_file);
+            page_file = -1;
+        }
+    }
+    if (memory == MAP_FAILED)
+        memory = map(-1);
+    if (memory != MAP_FAILED)
+        start_page(memory);
+}
+
+static uint32_t module_index(const char *name) {
+    uint32_t count = page->module_count;
+    for (uint32_t i = 1; i < count; i++)
+        if (strcmp(page->modules[i], name) == 0)
+            return i;
+    if (count == PAGE_MODULES)
+        return 0;
+    memcpy(page->modules[count], name, strlen(name) + 1);
+    page->module_count = count + 1;
+    return count;
+}
+
+struct stats_site *stats_site_new(const struct call_site *site) {
+    if (!page)
+        return &early_site;
+    uint32_t index = page->site_count;
+    if (index == PAGE_SITES)
+        return &page->sites[0];
+    struct stats_site *slot = &page->sites[index];
+    page->site_count = index + 1;
+    for (uintptr_t i = 0; i < site->depth; i++) {
+        char path[MODULE_PATH_MAX], name[PAGE_MODULE_NAME];
+        slot->offset[i] = site->frames[i];
+        if (modules_describe(site->frames[i], path, sizeof path, &slot->offset[i])) {
+            copy_text(name, sizeof name, path);
+            slot->module[i] = module_index(name);
+        }
+    }
+    atomic_store_explicit(&slot->depth, (uint32_t)site->depth, memory_order_release);
+    return slot;
+}
+
+void stats_bypass(const char *module, const char *name) {
+    if (!page || page->bypass_count == PAGE_BYPASSES)
+        return;
+    uint32_t index = page->bypass_count;
+    copy_text(page->bypasses[index].module, sizeof page->bypasses[index].module, module);
+    copy_text(page->bypasses[index].name, sizeof page->bypasses[index].name, name);
+    page->bypass_count = index + 1;
+}
+
+static void write_all(const char *text, size_t length, void *state) {
+    int file = *(const int *)state;
+    while (length) {
+        ssize_t written = write(file, text, length);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return; /* nobody to tell */
+        text += written;
+        length -= (size_t)written;
+    }
+}
+
+/* The text takes the place of the mapped page in the same file, so the page is copied away first.
+ */
+static bool report_to_file(void) {
+    struct stats_page *copy = map(-1);
+    if (copy == MAP_FAILED)
+        return false;
+    memcpy(copy, page, sizeof *copy);
+    page = copy;
+    stats_counters = copy->counters;
+    if (lseek(page_file, 0, SEEK_SET) != 0)
+        return false;
+    stats_report(page, write_all, &page_file);
+    off_t end = lseek(page_file, 0, SEEK_CUR);
+    return ftruncate(page_file, end) == 0;
+}
+
+void stats_finish(bool to_stderr) {
+    if (!page)
+        return;
+    page->finished = 1;
+    if (page_file >= 0) {
+        report_to_file();
+    } else if (to_stderr) {
+        int file = STDERR_FILENO;
+        stats_report(page, write_all, &file);
+    }
+}
+
+void stats_forget_after_fork(void) {
+    if (!page)
+        return;
+    void *fresh = map(-1);
+    if (page_file >= 0)
+        close(page_file);
+    page_file = -1;
+    page = NULL;
+    stats_counters = early;
+    if (fresh != MAP_FAILED)
+        start_page(fresh);
+}

@@ -12,8 +12,8 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 enum stats_counter {
 #define COUNTER(field, help) STATS_##field,
@@ -40,9 +40,10 @@ struct stats_site {
     _Atomic uint64_t allocations, hits;
     _Atomic uint64_t live_blocks, live_bytes, peak_live_bytes;
     _Atomic uint64_t idle_blocks, idle_bytes;
-    _Atomic uint32_t depth; /* 0: slot unused */
+    _Atomic uint32_t depth;               /* 0: slot unused */
     uint32_t module[CALL_SITE_MAX_DEPTH]; /* index into the page's module names */
-    uint64_t offset[CALL_SITE_MAX_DEPTH]; /* within the module; an address if the module is unknown */
+    uint64_t
+        offset[CALL_SITE_MAX_DEPTH]; /* within the module; an address if the module is unknown */
 };
 
 extern _Atomic uint64_t *stats_counters; /* STATS_COUNTERS entries */
@@ -67,12 +68,13 @@ void stats_route(enum stats_route route);
 struct stats_site *stats_site_new(const struct call_site *site);
 
 /* Starts recording. path_pattern NULL or "": anonymous memory; else a mapped file, %p replaced by
- * the process id. If the file cannot be made, says so in one line through `say`, uses anonymous
- * memory and later prints to standard error. */
+ * the process id and %% by %. A file that exists is not overwritten: .1, .2, ... is appended. If no
+ * file can be made, says so in one line through `say`, uses anonymous memory and later prints to
+ * standard error. */
 void stats_open(const char *path_pattern, void (*say)(const char *line));
 
-/* A module that resolves driver names past us (opened with RTLD_DEEPBIND, say), for the report. */
-void stats_bypass(const char *module, const char *why);
+/* A module whose calls of `name` go past us (opened with RTLD_DEEPBIND, say), for the report. */
+void stats_bypass(const char *module, const char *name);
 
 /* At exit: writes the report as text to the file that stats_open mapped (in its place) or, without
  * one and if `to_stderr`, to standard error. */
@@ -83,8 +85,10 @@ void stats_forget_after_fork(void);
 
 struct stats_page;
 
-/* The one emitter of the text report, used by the library at exit and by `poolcuda report`. */
-void stats_report(const struct stats_page *page, FILE *out);
+/* The one emitter of the text report, used by the library at exit and by `poolcuda report`. Hands
+ * the text to write() piece by piece. */
+void stats_report(const struct stats_page *page,
+                  void (*write)(const char *text, size_t length, void *state), void *state);
 
 /* Reads the page that a killed program left in `path` and checks all of it: the file may be cut
  * off or hostile. Returns NULL with one line in error. Free with stats_page_free. */

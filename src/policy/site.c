@@ -70,7 +70,7 @@ bool site_is_valid(const struct idle_blocks *idle) {
         struct pool_block *aged;
         size_t of_site = 0;
         TAILQ_FOREACH(aged, &block->site->oldest_first, by_age)
-            of_site++;
+        of_site++;
         if (of_site != block->site->idle_count)
             return false;
         count++;

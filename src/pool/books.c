@@ -10,8 +10,8 @@ struct record_slab {
     struct pool_block blocks[SLAB_BLOCKS];
 };
 
-/* Physical memory comes in 2 MiB pages and smaller blocks are aligned to 512 bytes: rounding to these
- * costs nothing and lets requests that differ a little share blocks. */
+/* Physical memory comes in 2 MiB pages and smaller blocks are aligned to 512 bytes: rounding to
+ * these costs nothing and lets requests that differ a little share blocks. */
 size_t books_round(size_t bytes) {
     size_t unit = bytes >= LARGE_UNIT ? LARGE_UNIT : SMALL_UNIT;
     return bytes > SIZE_MAX - unit ? 0 : (bytes + unit - 1) / unit * unit;

@@ -8,16 +8,16 @@
 static struct context *find_context(struct pool *pool, CUcontext handle) {
     struct context *context;
     LIST_FOREACH(context, &pool->contexts, link)
-        if (context->handle == handle)
-            return context;
+    if (context->handle == handle)
+        return context;
     return NULL;
 }
 
 static struct device *find_device(struct pool *pool, CUdevice ordinal) {
     struct device *device;
     LIST_FOREACH(device, &pool->devices, link)
-        if (device->ordinal == ordinal)
-            return device;
+    if (device->ordinal == ordinal)
+        return device;
     return NULL;
 }
 
@@ -90,8 +90,7 @@ static struct stats_site *record_site(struct pool *pool, const struct call_site 
     return stats;
 }
 
-struct site *context_site(struct pool *pool, struct context *context,
-                          const struct call_site *key) {
+struct site *context_site(struct pool *pool, struct context *context, const struct call_site *key) {
     struct site *site;
     HASH_FIND(by_key, context->sites, key, sizeof *key, site);
     if (site)
@@ -152,8 +151,8 @@ CUresult context_wait(struct pool *pool, struct context *owner) {
     pthread_mutex_lock(&pool->lock);
     struct context *context;
     LIST_FOREACH(context, &pool->contexts, link)
-        if (context != owner && !context->broken && count < MAX_OTHERS)
-            others[count++] = context->handle;
+    if (context != owner && !context->broken && count < MAX_OTHERS)
+        others[count++] = context->handle;
     pthread_mutex_unlock(&pool->lock);
     for (int i = 0; i < count; i++)
         wait_for(pool, others[i]);
@@ -209,7 +208,8 @@ void context_note_error(struct pool *pool, struct context *context, CUresult res
     }
 }
 
-/* Takes the context out of service. Lock held; idle blocks go to *leaving, live ones are forgotten. */
+/* Takes the context out of service. Lock held; idle blocks go to *leaving, live ones are forgotten.
+ */
 static void end_context(struct pool *pool, struct context *context, struct leaving *leaving) {
     struct pool_block *block, *next;
     HASH_ITER(by_pointer, pool->blocks, block, next) {
@@ -259,8 +259,8 @@ void pool_device_ending(struct pool *pool, CUdevice ordinal) {
     struct context *context;
     do {
         LIST_FOREACH(context, &pool->contexts, link)
-            if (context->device->ordinal == ordinal)
-                break;
+        if (context->device->ordinal == ordinal)
+            break;
         if (context)
             end_and_release(pool, context);
     } while (context);

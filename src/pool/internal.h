@@ -19,7 +19,7 @@ struct pool {
     struct pool_config config;
     const struct driver *driver;
     atomic_int captures;
-    atomic_bool down; /* the driver has shut down: everything passes through */
+    atomic_bool down;          /* the driver has shut down: everything passes through */
     struct pool_block *blocks; /* uthash by pointer */
     struct pool_block *spare;  /* unused records, linked through by_size.rbe_left */
     struct record_slab *slabs;
@@ -52,8 +52,8 @@ size_t books_round(size_t bytes); /* 0: too large to round */
 
 /* context.c */
 
-/* The current context's record, learnt if new. NULL if there is none or the driver does not say; the
- * lock is held on return if and only if the result is not NULL. */
+/* The current context's record, learnt if new. NULL if there is none or the driver does not say;
+ * the lock is held on return if and only if the result is not NULL. */
 struct context *context_enter(struct pool *pool);
 struct device *context_find_device(struct pool *pool, CUdevice ordinal);
 void context_free_sites(struct context *context);

@@ -22,8 +22,7 @@ struct pool *pool_create(const struct pool_config *config, const struct driver *
 /* Physical bytes that reuse may still add to live blocks beyond their requests. */
 static uint64_t waste_left(const struct pool *pool, const struct device *device) {
     uint64_t share = device->total / 100, peak = device->peak_live / 20 + waste_slack;
-    uint64_t allowed =
-        pressure_limit(&pool->config.max_waste, device, share < peak ? share : peak);
+    uint64_t allowed = pressure_limit(&pool->config.max_waste, device, share < peak ? share : peak);
     return allowed > device->over_size ? allowed - device->over_size : 0;
 }
 
@@ -50,8 +49,8 @@ struct pool_block *pool_take(struct pool *pool, struct context *context, struct 
     return block;
 }
 
-/* Past the pool: no record is made, so the free will go to the driver as well. Idle memory must still
- * not be the reason for an error. */
+/* Past the pool: no record is made, so the free will go to the driver as well. Idle memory must
+ * still not be the reason for an error. */
 static CUresult malloc_past_pool(struct pool *pool, struct context *context, CUdeviceptr *pointer,
                                  size_t bytes, const struct pitch_request *pitch) {
     struct request request = {context, NULL, bytes, bytes, pitch};
@@ -59,10 +58,9 @@ static CUresult malloc_past_pool(struct pool *pool, struct context *context, CUd
     size_t size;
     if (context)
         return pressure_allocate(pool, &request, &block, pointer, &size);
-    CUresult result =
-        pitch ? pool->driver->mem_alloc_pitch(pointer, pitch->pitch, pitch->width, pitch->height,
-                                              pitch->element)
-              : pool->driver->mem_alloc(pointer, bytes);
+    CUresult result = pitch ? pool->driver->mem_alloc_pitch(pointer, pitch->pitch, pitch->width,
+                                                            pitch->height, pitch->element)
+                            : pool->driver->mem_alloc(pointer, bytes);
     context_note_error(pool, NULL, result);
     return result;
 }
@@ -77,7 +75,8 @@ static bool passes(struct pool *pool, enum stats_counter *reason) {
 }
 
 /* Before live memory grows: idle memory beyond the bound is released if that needs no waiting. The
- * native call does not wait, and a program may count on that while a kernel of its runs. Lock held. */
+ * native call does not wait, and a program may count on that while a kernel of its runs. Lock held.
+ */
 static void trim_before_growth(struct pool *pool, struct context *context, size_t size) {
     struct leaving leaving = {.device = context->device};
     if (!pressure_exceeds(pool, context->device, size))
@@ -114,8 +113,8 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
     else if (!context->ended)
         books_add(pool, context, request->site, fresh, size, request->bytes);
     if (request->pitch && !block && !context->ended)
-        pitch_learn(pool, context->device->ordinal, request->pitch->width,
-                    request->pitch->element, *request->pitch->pitch);
+        pitch_learn(pool, context->device->ordinal, request->pitch->width, request->pitch->element,
+                    *request->pitch->pitch);
     pthread_mutex_unlock(&pool->lock);
     *pointer = fresh;
     return CUDA_SUCCESS;
@@ -183,7 +182,8 @@ CUresult pool_malloc_pitch(struct pool *pool, CUdeviceptr *pointer, size_t *pitc
         pthread_mutex_unlock(&pool->lock);
         return CUDA_SUCCESS;
     }
-    /* An unknown pitch cannot be looked for in the pool; its size is known when the driver answers. */
+    /* An unknown pitch cannot be looked for in the pool; its size is known when the driver answers.
+     */
     struct request request = {context, site, bytes, size, &pitched};
     return malloc_from_driver(pool, &request, pointer);
 }

@@ -20,9 +20,9 @@
 #include <stdint.h>
 
 struct pool_config {
-    double reuse_ratio;          /* a block serves a request of at least its size / reuse_ratio */
-    uint64_t site_keep;          /* idle blocks a site keeps; 0: as many as it ever had live */
-    bool steal;                  /* on a miss, take the best fit among the other sites' idle blocks */
+    double reuse_ratio;     /* a block serves a request of at least its size / reuse_ratio */
+    uint64_t site_keep;     /* idle blocks a site keeps; 0: as many as it ever had live */
+    bool steal;             /* on a miss, take the best fit among the other sites' idle blocks */
     struct limit max_waste; /* physical bytes by which reused live blocks exceed requests */
     struct limit max_idle;  /* idle bytes per device */
 };
@@ -30,8 +30,14 @@ struct pool_config {
 struct pool;
 
 /* Why a block may no longer be recycled (see cuda-semantics: the driver ties state to it). */
-enum pool_taint { POOL_TAINT_IPC, POOL_TAINT_DMA_BUF, POOL_TAINT_P2P_TOKEN, POOL_TAINT_BUFFER_ID,
-                  POOL_TAINT_SYNC_MEMOPS, POOL_TAINT_COUNT };
+enum pool_taint {
+    POOL_TAINT_IPC,
+    POOL_TAINT_DMA_BUF,
+    POOL_TAINT_P2P_TOKEN,
+    POOL_TAINT_BUFFER_ID,
+    POOL_TAINT_SYNC_MEMOPS,
+    POOL_TAINT_COUNT
+};
 
 /* Returns a new pool, or NULL without memory. `driver` must outlive it. */
 struct pool *pool_create(const struct pool_config *config, const struct driver *driver);

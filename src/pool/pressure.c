@@ -12,8 +12,8 @@ void leaving_take(struct pool *pool, struct leaving *leaving, struct pool_block 
     leaving->device->leaving++;
 }
 
-/* The records have gone before the driver frees: another thread may be given an address at once. One
- * that the driver refuses to free (a capture forbids it, say) comes back as idle. */
+/* The records have gone before the driver frees: another thread may be given an address at once.
+ * One that the driver refuses to free (a capture forbids it, say) comes back as idle. */
 size_t leaving_free(struct pool *pool, struct leaving *leaving) {
     size_t released = 0;
     struct pool_block *block = leaving->first, *next;
@@ -74,7 +74,8 @@ void pressure_collect(struct pool *pool, struct device *device, size_t bytes,
     collect(pool, device, NULL, bytes, leaving);
 }
 
-uint64_t pressure_limit(const struct limit *limit, const struct device *device, uint64_t automatic) {
+uint64_t pressure_limit(const struct limit *limit, const struct device *device,
+                        uint64_t automatic) {
     switch (limit->kind) {
     case LIMIT_BYTES:
         return limit->bytes;
@@ -148,8 +149,8 @@ static CUresult retry(struct pool *pool, const struct request *request, struct p
     while (make_room(pool, device, bytes)) {
         bytes = SIZE_MAX; /* enough for the request did not do: all of it next time */
         if (request->site && !request->context->ended) {
-            *block = pool_take(pool, request->context, request->site, request->bytes,
-                               request->size);
+            *block =
+                pool_take(pool, request->context, request->site, request->bytes, request->size);
             if (*block)
                 return CUDA_SUCCESS;
         }

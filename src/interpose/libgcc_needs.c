@@ -1,0 +1,47 @@
+/* What the statically linked unwinder of libgcc asks of the C library in its newest form. Linked
+ * against glibc's own, these three would keep this object from loading with a glibc before 2.34 or
+ * 2.35; defined here, hidden, they concern nobody but libgcc. */
+#include "modules.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+
+#define HIDDEN __attribute__((visibility("hidden")))
+
+/* Runs `routine` once. Threads that come meanwhile wait for it, as POSIX demands. */
+HIDDEN int pthread_once(pthread_once_t *control, void (*routine)(void)) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    enum { DONE = PTHREAD_ONCE_INIT + 1 };
+    if (__atomic_load_n(control, __ATOMIC_ACQUIRE) == DONE)
+        return 0;
+    pthread_mutex_lock(&lock);
+    if (*control != DONE) {
+        routine();
+        __atomic_store_n(control, DONE, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+/* libgcc takes this function's address to learn that threads exist; it never calls it. */
+HIDDEN int __pthread_key_create(pthread_key_t *key, void (*destructor)(void *));
+HIDDEN int __pthread_key_create(pthread_key_t *key, void (*destructor)(void *)) {
+    (void)key;
+    (void)destructor;
+    return -1;
+}
+
+#ifdef DLFO_STRUCT_HAS_EH_DBASE
+/* The unwind index of the module that holds `pc`: glibc 2.35's function, over dl_iterate_phdr. */
+HIDDEN int _dl_find_object(void *pc, struct dl_find_object *result) {
+    struct module module;
+    if (!modules_find((uintptr_t)pc, &module) || !module.eh_frame_header)
+        return -1;
+    memset(result, 0, sizeof *result);
+    result->dlfo_map_start = (void *)module.text_low;
+    result->dlfo_map_end = (void *)module.text_high;
+    result->dlfo_eh_frame = (void *)module.eh_frame_header;
+    return 0;
+}
+#endif
