@@ -1,6 +1,7 @@
 #include "options.h"
 
-#include <stdio.h>
+#include "format.h"
+
 #include <string.h>
 
 enum kind { KIND_BOOL, KIND_UINT, KIND_RATIO, KIND_LIMIT, KIND_PATH };
@@ -143,19 +144,19 @@ static void expectation(size_t row, char *words, size_t size) {
     const struct option_info *info = &option_table[row];
     switch (targets[row].kind) {
     case KIND_BOOL:
-        snprintf(words, size, "0 or 1");
+        format(words, size, "0 or 1");
         break;
     case KIND_UINT:
-        snprintf(words, size, "a whole number from %.0f to %.0f", info->minimum, info->maximum);
+        format(words, size, "a whole number from %.0f to %.0f", info->minimum, info->maximum);
         break;
     case KIND_RATIO:
-        snprintf(words, size, "a number from %.0f to %.0f", info->minimum, info->maximum);
+        format(words, size, "a number from %.0f to %.0f", info->minimum, info->maximum);
         break;
     case KIND_LIMIT:
-        snprintf(words, size, "auto, a size such as 64M or a share such as 5%%");
+        format(words, size, "auto, a size such as 64M or a share such as 5%%");
         break;
     case KIND_PATH:
-        snprintf(words, size, "a path of less than %d bytes", OPTION_PATH_MAX);
+        format(words, size, "a path of less than %d bytes", OPTION_PATH_MAX);
         break;
     }
 }
@@ -171,7 +172,7 @@ static struct quoted quote(const char *text, size_t length) {
     size_t i = 0;
     for (; i < length && i < SHOWN; i++)
         quoted.text[i] = text[i] >= ' ' && text[i] <= '~' && text[i] != '"' ? text[i] : '?';
-    snprintf(quoted.text + i, sizeof quoted.text - i, "%s", i < length ? "..." : "");
+    format(quoted.text + i, sizeof quoted.text - i, "%s", i < length ? "..." : "");
     return quoted;
 }
 
@@ -179,7 +180,7 @@ static void tell_bad_value(size_t row, const char *text, void (*say)(const char 
     char words[96], line[320];
     const struct option_info *info = &option_table[row];
     expectation(row, words, sizeof words);
-    snprintf(line, sizeof line, "poolcuda: %s=\"%s\": expected %s, using %s", info->name,
+    format(line, sizeof line, "poolcuda: %s=\"%s\": expected %s, using %s", info->name,
              quote(text, strlen(text)).text, words, *info->fallback ? info->fallback : "none");
     say(line);
 }
@@ -218,10 +219,10 @@ static void tell_unknown(const char *name, size_t length, void (*say)(const char
     }
     struct quoted quoted = quote(name, length);
     if (nearest < option_count)
-        snprintf(line, sizeof line, "poolcuda: %s: unknown option, did you mean %s? Ignored",
+        format(line, sizeof line, "poolcuda: %s: unknown option, did you mean %s? Ignored",
                  quoted.text, option_table[nearest].name);
     else
-        snprintf(line, sizeof line,
+        format(line, sizeof line,
                  "poolcuda: %s: unknown option, `poolcuda options` lists them all; ignored",
                  quoted.text);
     say(line);

@@ -5,9 +5,9 @@
 #include <dlfcn.h>
 #include <stddef.h>
 
-/* glibc 2.34 moved these from libdl into libc under a new version. The old version exists in every
- * glibc; before 2.34 it is found only in a process that has libdl, hence weak: a process without it
- * cannot load CUDA either. */
+/* glibc 2.34 moved these functions from libdl into libc under a new version. The old version exists
+ * in every glibc; before 2.34 it is found only in a process that has libdl, hence weak: a process
+ * without it cannot load CUDA either. dlvsym is the only one imported; it finds the others. */
 #if defined(__x86_64__)
 #define BASE_VERSION "GLIBC_2.2.5"
 #elif defined(__aarch64__)
@@ -15,36 +15,47 @@
 #else
 #error "unsupported architecture"
 #endif
-#define WEAK_BASE(name) __asm__(".symver " #name ", " #name "@" BASE_VERSION)
-#pragma weak dlopen
-#pragma weak dlclose
 #pragma weak dlvsym
-#pragma weak dlerror
-WEAK_BASE(dlopen);
-WEAK_BASE(dlvsym);
-WEAK_BASE(dlerror);
+__asm__(".symver dlvsym, dlvsym@" BASE_VERSION);
 
 typedef void *dlsym_function(void *handle, const char *name);
 
 dlsym_function *loader_real_dlsym;
+static void *(*real_dlopen)(const char *path, int flags);
+static int (*real_dlclose)(void *handle);
+static char *(*real_dlerror)(void);
+
 pthread_mutex_t loader_lock = PTHREAD_MUTEX_INITIALIZER;
 _Atomic uint64_t loader_unloads;
 
+/* The definition behind ours in symbol order: libc's, or that of an interposer that comes next. */
+static void *next(const char *name) {
+    void *found = dlvsym(RTLD_NEXT, name, "GLIBC_2.34");
+    return found ? found : dlvsym(RTLD_NEXT, name, BASE_VERSION);
+}
+
 dlsym_function *loader_resolve_dlsym(void) {
-    if (!loader_real_dlsym && dlvsym) {
-        void *found = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
-        if (!found)
-            found = dlvsym(RTLD_NEXT, "dlsym", BASE_VERSION);
-        dlerror();
-        /* Several threads may get here at once: they all store the same pointer. */
-        __atomic_store_n((void **)&loader_real_dlsym, found, __ATOMIC_RELEASE);
-    }
-    return loader_real_dlsym;
+    dlsym_function *real = __atomic_load_n(&loader_real_dlsym, __ATOMIC_ACQUIRE);
+    if (real || !dlvsym)
+        return real;
+    /* Several threads may get here at once: they all store the same pointers. */
+    __atomic_store_n((void **)&real_dlopen, next("dlopen"), __ATOMIC_RELAXED);
+    __atomic_store_n((void **)&real_dlclose, next("dlclose"), __ATOMIC_RELAXED);
+    __atomic_store_n((void **)&real_dlerror, next("dlerror"), __ATOMIC_RELAXED);
+    *(void **)&real = next("dlsym");
+    __atomic_store_n(&loader_real_dlsym, real, __ATOMIC_RELEASE);
+    return real;
+}
+
+/* The program must not see the error of a lookup that it did not make. */
+static void forget_error(void) {
+    if (real_dlerror)
+        real_dlerror();
 }
 
 static void *not_ours(void *address) {
-    dlerror(); /* the program must not see an error of a lookup that it did not make */
-    return address && own_object_contains((uintptr_t)address) ? NULL : address;
+    forget_error();
+    return own_object_contains((uintptr_t)address) ? NULL : address;
 }
 
 void *loader_find(void *handle, const char *name) {
@@ -53,26 +64,15 @@ void *loader_find(void *handle, const char *name) {
 }
 
 void *loader_find_version(void *handle, const char *name, const char *version) {
-    return dlvsym ? not_ours(dlvsym(handle, name, version)) : NULL;
+    return loader_resolve_dlsym() ? not_ours(dlvsym(handle, name, version)) : NULL;
 }
 
 void *loader_open_loaded(const char *path) {
-    if (!dlopen)
+    if (!loader_resolve_dlsym() || !real_dlopen)
         return NULL;
-    void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
-    dlerror();
+    void *handle = real_dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+    forget_error();
     return handle;
-}
-
-/* The C library's dlclose: ours below is the one that this name denotes in this file. */
-static int real_dlclose(void *handle) {
-    static int (*real)(void *);
-    int (*function)(void *) = __atomic_load_n(&real, __ATOMIC_ACQUIRE);
-    if (!function) {
-        *(void **)&function = loader_find(RTLD_NEXT, "dlclose");
-        __atomic_store_n(&real, function, __ATOMIC_RELEASE);
-    }
-    return function ? function(handle) : -1;
 }
 
 void loader_close(void *handle) {
@@ -84,7 +84,7 @@ void loader_close(void *handle) {
  * destructors may have run code of ours that learnt something about it meanwhile. */
 __attribute__((visibility("default"))) int dlclose(void *handle) {
     atomic_fetch_add_explicit(&loader_unloads, 1, memory_order_release);
-    int result = real_dlclose(handle);
+    int result = loader_resolve_dlsym() && real_dlclose ? real_dlclose(handle) : -1;
     atomic_fetch_add_explicit(&loader_unloads, 1, memory_order_release);
     return result;
 }

@@ -1,8 +1,8 @@
 /* The text report, made from a stats page. */
+#include "format.h"
 #include "observe/page.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,12 +11,12 @@ struct sink {
     void *state;
 };
 
-__attribute__((format(printf, 2, 3))) static void emit(const struct sink *sink, const char *format,
+__attribute__((format(printf, 2, 3))) static void emit(const struct sink *sink, const char *pattern,
                                                        ...) {
     char text[2048];
     va_list arguments;
-    va_start(arguments, format);
-    int length = vsnprintf(text, sizeof text, format, arguments);
+    va_start(arguments, pattern);
+    int length = vsnprintf(text, sizeof text, pattern, arguments);
     va_end(arguments);
     if (length > 0)
         sink->write(text, (size_t)length < sizeof text ? (size_t)length : sizeof text - 1,
@@ -35,7 +35,7 @@ static struct human human(uint64_t bytes) {
     size_t unit = 0;
     for (; value >= 1024 && unit < 6; unit++)
         value /= 1024;
-    snprintf(human.text, sizeof human.text, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+    format(human.text, sizeof human.text, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
     return human;
 }
 
@@ -107,7 +107,7 @@ static void emit_events(const struct sink *sink, const struct stats_page *page) 
         if (!count)
             continue;
         char line[160];
-        snprintf(line, sizeof line, "  %s", events[i].text);
+        format(line, sizeof line, "  %s", events[i].text);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
         emit(sink, line, (unsigned long long)count);
@@ -185,7 +185,7 @@ static void emit_sites(const struct sink *sink, const struct stats_page *page) {
         uint64_t allocations = figure(&site->allocations), live = figure(&site->live_blocks);
         char leaked[32] = "-";
         if (live)
-            snprintf(leaked, sizeof leaked, "%llu blocks", (unsigned long long)live);
+            format(leaked, sizeof leaked, "%llu blocks", (unsigned long long)live);
         emit(sink, "  %11llu %5.1f%% %10s %10s %10s  %-21s ", (unsigned long long)allocations,
              percent(figure(&site->hits), allocations), human(figure(&site->peak_live_bytes)).text,
              human(figure(&site->live_bytes)).text, human(figure(&site->idle_bytes)).text, leaked);

@@ -1,12 +1,12 @@
 /* The process's own stats page: made, filled, and at the end turned into a report. */
 #include "observe/stats.h"
 
+#include "format.h"
 #include "modules.h"
 #include "observe/page.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -32,7 +32,7 @@ static size_t expand(char *path, size_t size, const char *pattern) {
     size_t length = 0;
     for (; *pattern && length + 16 < size; pattern++) {
         if (pattern[0] == '%' && pattern[1] == 'p') {
-            length += (size_t)snprintf(path + length, size - length, "%d", (int)getpid());
+            length += (size_t)format(path + length, size - length, "%d", (int)getpid());
             pattern++;
         } else {
             if (pattern[0] == '%' && pattern[1] == '%')
@@ -53,7 +53,7 @@ static int create_file(const char *pattern) {
     }
     int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     for (int i = 1; file < 0 && errno == EEXIST && i < SAME_NAME_TRIES; i++) {
-        snprintf(path + length, sizeof path - length, ".%d", i);
+        format(path + length, sizeof path - length, ".%d", i);
         file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     }
     return file;
@@ -79,7 +79,8 @@ static void start_page(struct stats_page *fresh) {
     fresh->counter_count = STATS_COUNTERS;
     fresh->route_count = STATS_ROUTES;
     fresh->process = (uint64_t)getpid();
-    copy_text(fresh->command, sizeof fresh->command, program_invocation_name);
+    ssize_t length = readlink("/proc/self/exe", fresh->command, sizeof fresh->command - 1);
+    fresh->command[length > 0 ? length : 0] = '\0';
     fresh->module_count = 1;
     fresh->sites[0].depth = 1;
     fresh->site_count = 1;
@@ -96,7 +97,7 @@ void stats_open(const char *path_pattern, void (*say)(const char *line)) {
             memory = map(page_file);
         if (memory == MAP_FAILED) {
             char line[192];
-            snprintf(
+            format(
                 line, sizeof line,
                 "poolcuda: POOLCUDA_STATS_FILE=\"%.80s\": cannot be made (error %d), printing to "
                 "standard error at exit",

@@ -30,6 +30,7 @@ static inline unsigned pool_hash(const void *key, size_t length) {
     }
     return (unsigned)(hash >> 32);
 }
+#define uthash_malloc(size) calloc(1, size)
 #include <uthash.h>
 
 struct site;

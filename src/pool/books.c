@@ -74,7 +74,7 @@ static void count_idle(struct pool *pool, struct pool_block *block, uint64_t sig
 
 static struct pool_block *take_record(struct pool *pool) {
     if (!pool->spare) {
-        struct record_slab *slab = malloc(sizeof *slab);
+        struct record_slab *slab = calloc(1, sizeof *slab);
         if (!slab)
             return NULL;
         slab->next = pool->slabs;

@@ -8,12 +8,16 @@
 
 static const uint64_t waste_slack = 64 << 20;
 
+static void reset_locks(struct pool *pool) {
+    pool->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    pool->left = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+}
+
 struct pool *pool_create(const struct pool_config *config, const struct driver *driver) {
     struct pool *pool = calloc(1, sizeof *pool);
     if (!pool)
         return NULL;
-    pthread_mutex_init(&pool->lock, NULL);
-    pthread_cond_init(&pool->left, NULL);
+    reset_locks(pool);
     pool->config = *config;
     pool->driver = driver;
     return pool;
@@ -406,8 +410,6 @@ void pool_destroy(struct pool *pool) {
     if (!pool)
         return;
     drop_everything(pool);
-    pthread_cond_destroy(&pool->left);
-    pthread_mutex_destroy(&pool->lock);
     free(pool);
 }
 
@@ -422,6 +424,5 @@ void pool_fork_parent(struct pool *pool) {
 void pool_forget_after_fork(struct pool *pool) {
     drop_everything(pool);
     atomic_store(&pool->captures, 0);
-    pthread_cond_init(&pool->left, NULL);
-    pthread_mutex_init(&pool->lock, NULL);
+    reset_locks(pool);
 }

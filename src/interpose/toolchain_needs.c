@@ -1,6 +1,8 @@
-/* What the statically linked unwinder of libgcc asks of the C library in its newest form. Linked
- * against glibc's own, these three would keep this object from loading with a glibc before 2.34 or
- * 2.35; defined here, hidden, they concern nobody but libgcc. */
+/* What statically linked parts of the toolchain ask for and would otherwise get in a form that is not
+ * wanted here.
+ *
+ * libgcc's unwinder asks the C library for functions in their newest version, which would keep this
+ * object from loading with a glibc before 2.35. Defined here, hidden, they concern nobody else. */
 #include "modules.h"
 
 #include <dlfcn.h>
@@ -8,6 +10,11 @@
 #include <string.h>
 
 #define HIDDEN __attribute__((visibility("hidden")))
+
+/* By this pthread_atfork tells whose handlers it registers; the start files, which this object is
+ * linked without, would define it so. */
+extern void *__dso_handle HIDDEN;
+void *__dso_handle = &__dso_handle;
 
 /* Runs `routine` once. Threads that come meanwhile wait for it, as POSIX demands. */
 HIDDEN int pthread_once(pthread_once_t *control, void (*routine)(void)) {
