@@ -1,0 +1,101 @@
+/* Copies and fills, each with a form whose default stream is the thread's own (_ptds, _ptsz). */
+#include "state.h"
+
+#include <string.h>
+
+#define POINTER(p) ((CUdeviceptr)(uintptr_t)(p))
+
+static cudaError_t copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                        bool per_thread) {
+    ENTER();
+    switch (kind) {
+    case cudaMemcpyHostToHost:
+        memmove(to, from, bytes);
+        return cudaSuccess;
+    case cudaMemcpyHostToDevice:
+        return DRIVER(driver.cuMemcpyHtoD[per_thread](POINTER(to), from, bytes));
+    case cudaMemcpyDeviceToHost:
+        return DRIVER(driver.cuMemcpyDtoH[per_thread](to, POINTER(from), bytes));
+    case cudaMemcpyDeviceToDevice:
+        return DRIVER(driver.cuMemcpyDtoD[per_thread](POINTER(to), POINTER(from), bytes));
+    case cudaMemcpyDefault:
+        return DRIVER(driver.cuMemcpy[per_thread](POINTER(to), POINTER(from), bytes));
+    }
+    return state_result(cudaErrorInvalidMemcpyDirection);
+}
+
+static cudaError_t copy_async(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                              cudaStream_t stream, bool per_thread) {
+    ENTER();
+    switch (kind) {
+    case cudaMemcpyHostToDevice:
+        return DRIVER(driver.cuMemcpyHtoDAsync[per_thread](POINTER(to), from, bytes, stream));
+    case cudaMemcpyDeviceToHost:
+        return DRIVER(driver.cuMemcpyDtoHAsync[per_thread](to, POINTER(from), bytes, stream));
+    case cudaMemcpyDeviceToDevice:
+        return DRIVER(
+            driver.cuMemcpyDtoDAsync[per_thread](POINTER(to), POINTER(from), bytes, stream));
+    case cudaMemcpyHostToHost:
+    case cudaMemcpyDefault:
+        return DRIVER(driver.cuMemcpyAsync[per_thread](POINTER(to), POINTER(from), bytes, stream));
+    }
+    return state_result(cudaErrorInvalidMemcpyDirection);
+}
+
+static cudaError_t copy_2d(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                           size_t width, size_t height, enum cudaMemcpyKind kind, bool per_thread) {
+    bool to_host = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyHostToHost;
+    bool from_host = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyHostToHost;
+    CUDA_MEMCPY2D described = {
+        .srcMemoryType = from_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE,
+        .srcHost = from_host ? from : NULL,
+        .srcDevice = from_host ? 0 : POINTER(from),
+        .srcPitch = from_pitch,
+        .dstMemoryType = to_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE,
+        .dstHost = to_host ? to : NULL,
+        .dstDevice = to_host ? 0 : POINTER(to),
+        .dstPitch = to_pitch,
+        .WidthInBytes = width,
+        .Height = height,
+    };
+    ENTER();
+    return DRIVER(driver.cuMemcpy2DUnaligned[per_thread](&described));
+}
+
+static cudaError_t fill(void *to, int value, size_t bytes, bool per_thread) {
+    ENTER();
+    return DRIVER(driver.cuMemsetD8[per_thread](POINTER(to), (unsigned char)value, bytes));
+}
+
+static cudaError_t fill_async(void *to, int value, size_t bytes, cudaStream_t stream,
+                              bool per_thread) {
+    ENTER();
+    return DRIVER(
+        driver.cuMemsetD8Async[per_thread](POINTER(to), (unsigned char)value, bytes, stream));
+}
+
+/* Both forms of one function of the runtime. */
+#define BOTH(name, suffix, parameters, body)                                                       \
+    cudaError_t name parameters;                                                                   \
+    cudaError_t name##suffix parameters;                                                           \
+    cudaError_t name parameters {                                                                  \
+        bool per_thread = false;                                                                   \
+        return body;                                                                               \
+    }                                                                                              \
+    cudaError_t name##suffix parameters {                                                          \
+        bool per_thread = true;                                                                    \
+        return body;                                                                               \
+    }
+
+BOTH(cudaMemcpy, _ptds, (void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind),
+     copy(to, from, bytes, kind, per_thread))
+BOTH(cudaMemcpyAsync, _ptsz,
+     (void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream),
+     copy_async(to, from, bytes, kind, stream, per_thread))
+BOTH(cudaMemcpy2D, _ptds,
+     (void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
+      enum cudaMemcpyKind kind),
+     copy_2d(to, to_pitch, from, from_pitch, width, height, kind, per_thread))
+BOTH(cudaMemset, _ptds, (void *to, int value, size_t bytes), fill(to, value, bytes, per_thread))
+BOTH(cudaMemsetAsync, _ptsz, (void *to, int value, size_t bytes, cudaStream_t stream),
+     fill_async(to, value, bytes, stream, per_thread))

@@ -1,0 +1,66 @@
+/* Resolution as NVIDIA's runtimes do it: dlopen, then by name. RESOLVE_BY chooses the generation:
+ * 5: cuGetProcAddress_v2 with a probe (CUDA 12 and 13); 4: cuGetProcAddress with four arguments
+ * (11.3 to 11.8); 0: dlsym for every function (up to 11.2). */
+#include "driver_calls.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+
+#ifndef RESOLVE_BY
+#define RESOLVE_BY 5
+#endif
+
+struct driver_calls driver;
+void (*driver_owner_begin)(CUdeviceptr pointer, size_t bytes, uintptr_t site);
+void (*driver_owner_end)(CUdeviceptr pointer, uintptr_t site);
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static cudaError_t loaded;
+
+#if RESOLVE_BY != 0
+#if RESOLVE_BY == 5
+static CUresult (*get)(const char *, void **, int, cuuint64_t, void *);
+#define LOOKUP(name, function, version, flags) get(name, function, version, flags, NULL)
+#else
+static CUresult (*get)(const char *, void **, int, cuuint64_t);
+#define LOOKUP(name, function, version, flags) get(name, function, version, flags)
+#endif
+
+static void *find(const char *name, int version, cuuint64_t flags) {
+    void *function = NULL;
+    return LOOKUP(name, &function, version, flags) == CUDA_SUCCESS ? function : NULL;
+}
+#endif
+
+static void resolve(void) {
+    void *handle = dlopen("libcuda.so.1", RTLD_NOW);
+    loaded = cudaErrorInsufficientDriver;
+    if (!handle)
+        return;
+#if RESOLVE_BY == 0
+#define CALL(name, version, symbol, parameters) *(void **)&driver.name = dlsym(handle, #symbol);
+#define STREAM_CALL(name, version, symbol, suffix, parameters)                                     \
+    *(void **)&driver.name[0] = dlsym(handle, #symbol);                                            \
+    *(void **)&driver.name[1] = dlsym(handle, #symbol #suffix);
+#else
+    void *function = NULL;
+    *(void **)&get = dlsym(handle, RESOLVE_BY == 5 ? "cuGetProcAddress_v2" : "cuGetProcAddress");
+    if (!get)
+        return;
+    LOOKUP("", &function, 0, 0); /* a probe, whatever it answers */
+#define CALL(name, version, symbol, parameters) *(void **)&driver.name = find(#name, version, 0);
+#define STREAM_CALL(name, version, symbol, suffix, parameters)                                     \
+    *(void **)&driver.name[0] = find(#name, version, 0);                                           \
+    *(void **)&driver.name[1] = find(#name, version > 7000 ? version : 7000,                       \
+                                     CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
+#endif
+#include "driver_calls.def"
+    *(void **)&driver_owner_begin = dlsym(handle, "simcuda_owner_begin");
+    *(void **)&driver_owner_end = dlsym(handle, "simcuda_owner_end");
+    loaded = driver.cuInit ? (cudaError_t)driver.cuInit(0) : cudaErrorInsufficientDriver;
+}
+
+cudaError_t driver_load(void) {
+    pthread_once(&once, resolve);
+    return loaded;
+}

@@ -1,0 +1,84 @@
+#include "state.h"
+
+#include <pthread.h>
+
+enum { MAX_DEVICES = 8 };
+
+static _Thread_local cudaError_t last_error;
+static _Thread_local int thread_device;
+static _Thread_local bool device_chosen;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static CUcontext primaries[MAX_DEVICES];
+
+cudaError_t state_result(cudaError_t error) {
+    /* "Not ready" is an answer, not a failure [cuda_runtime_api.h, cudaStreamQuery]. */
+    if (error != cudaSuccess && error != cudaErrorNotReady)
+        last_error = error;
+    return error;
+}
+
+static cudaError_t primary(int device, CUcontext *context) {
+    cudaError_t result = cudaSuccess;
+    pthread_mutex_lock(&lock);
+    if (!primaries[device])
+        result = (cudaError_t)driver.cuDevicePrimaryCtxRetain(&primaries[device], device);
+    *context = primaries[device];
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+static cudaError_t use_device(int device) {
+    CUcontext context;
+    cudaError_t result = primary(device, &context);
+    return result != cudaSuccess ? result : (cudaError_t)driver.cuCtxSetCurrent(context);
+}
+
+cudaError_t state_enter(void) {
+    CUcontext current = NULL;
+    cudaError_t result = driver_load();
+    if (result != cudaSuccess)
+        return result;
+    CUresult asked = driver.cuCtxGetCurrent(&current);
+    if (asked != CUDA_SUCCESS)
+        return (cudaError_t)asked;
+    pthread_mutex_lock(&lock);
+    bool current_serves = current && primaries[thread_device];
+    pthread_mutex_unlock(&lock);
+    return current_serves || (current && !device_chosen) ? cudaSuccess : use_device(thread_device);
+}
+
+int state_device(void) {
+    return thread_device;
+}
+
+cudaError_t state_set_device(int device) {
+    int count = 0;
+    cudaError_t result = driver_load();
+    if (result != cudaSuccess)
+        return result;
+    result = (cudaError_t)driver.cuDeviceGetCount(&count);
+    if (result != cudaSuccess)
+        return result;
+    if (device < 0 || device >= count || device >= MAX_DEVICES)
+        return cudaErrorInvalidDevice;
+    thread_device = device;
+    device_chosen = true;
+    return use_device(device);
+}
+
+void state_forget_primary(int device) {
+    pthread_mutex_lock(&lock);
+    primaries[device] = NULL;
+    pthread_mutex_unlock(&lock);
+    driver.cuCtxSetCurrent(NULL);
+}
+
+cudaError_t cudaGetLastError(void) {
+    cudaError_t error = last_error;
+    last_error = cudaSuccess;
+    return error;
+}
+
+cudaError_t cudaPeekAtLastError(void) {
+    return last_error;
+}

@@ -1,0 +1,65 @@
+/* Streams, events, host functions, stream-ordered memory, capture and graphs. */
+#include "state.h"
+
+#define BOTH(name, parameters, call)                                                               \
+    cudaError_t name parameters;                                                                   \
+    cudaError_t name##_ptsz parameters;                                                            \
+    cudaError_t name parameters {                                                                  \
+        const bool per_thread = false;                                                             \
+        ENTER();                                                                                   \
+        return DRIVER(call);                                                                       \
+    }                                                                                              \
+    cudaError_t name##_ptsz parameters {                                                           \
+        const bool per_thread = true;                                                              \
+        ENTER();                                                                                   \
+        return DRIVER(call);                                                                       \
+    }
+
+BOTH(cudaStreamSynchronize, (cudaStream_t stream), driver.cuStreamSynchronize[per_thread](stream))
+BOTH(cudaStreamQuery, (cudaStream_t stream), driver.cuStreamQuery[per_thread](stream))
+BOTH(cudaStreamWaitEvent, (cudaStream_t stream, cudaEvent_t event, unsigned int flags),
+     driver.cuStreamWaitEvent[per_thread](stream, event, flags))
+BOTH(cudaEventRecord, (cudaEvent_t event, cudaStream_t stream),
+     driver.cuEventRecord[per_thread](event, stream))
+BOTH(cudaLaunchHostFunc, (cudaStream_t stream, cudaHostFn_t function, void *data),
+     driver.cuLaunchHostFunc[per_thread](stream, function, data))
+BOTH(cudaMallocAsync, (void **pointer, size_t bytes, cudaStream_t stream),
+     driver.cuMemAllocAsync[per_thread]((CUdeviceptr *)pointer, bytes, stream))
+BOTH(cudaFreeAsync, (void *pointer, cudaStream_t stream),
+     driver.cuMemFreeAsync[per_thread]((CUdeviceptr)pointer, stream))
+BOTH(cudaStreamBeginCapture, (cudaStream_t stream, enum cudaStreamCaptureMode mode),
+     driver.cuStreamBeginCapture[per_thread](stream, (CUstreamCaptureMode)mode))
+BOTH(cudaStreamEndCapture, (cudaStream_t stream, cudaGraph_t *graph),
+     driver.cuStreamEndCapture[per_thread](stream, graph))
+BOTH(cudaStreamIsCapturing, (cudaStream_t stream, enum cudaStreamCaptureStatus *status),
+     driver.cuStreamIsCapturing[per_thread](stream, (CUstreamCaptureStatus *)status))
+BOTH(cudaGraphLaunch, (cudaGraphExec_t graph, cudaStream_t stream),
+     driver.cuGraphLaunch[per_thread](graph, stream))
+
+#define PLAIN(name, parameters, call)                                                              \
+    cudaError_t name parameters;                                                                   \
+    cudaError_t name parameters {                                                                  \
+        ENTER();                                                                                   \
+        return DRIVER(call);                                                                       \
+    }
+
+PLAIN(cudaStreamCreate, (cudaStream_t * stream),
+      driver.cuStreamCreateWithPriority(stream, CU_STREAM_DEFAULT, 0))
+PLAIN(cudaStreamCreateWithFlags, (cudaStream_t * stream, unsigned int flags),
+      driver.cuStreamCreateWithPriority(stream, flags, 0))
+PLAIN(cudaStreamCreateWithPriority, (cudaStream_t * stream, unsigned int flags, int priority),
+      driver.cuStreamCreateWithPriority(stream, flags, priority))
+PLAIN(cudaStreamDestroy, (cudaStream_t stream), driver.cuStreamDestroy(stream))
+PLAIN(cudaEventCreate, (cudaEvent_t * event), driver.cuEventCreate(event, CU_EVENT_DEFAULT))
+PLAIN(cudaEventCreateWithFlags, (cudaEvent_t * event, unsigned int flags),
+      driver.cuEventCreate(event, flags))
+PLAIN(cudaEventDestroy, (cudaEvent_t event), driver.cuEventDestroy(event))
+PLAIN(cudaEventQuery, (cudaEvent_t event), driver.cuEventQuery(event))
+PLAIN(cudaEventSynchronize, (cudaEvent_t event), driver.cuEventSynchronize(event))
+PLAIN(cudaEventElapsedTime, (float *ms, cudaEvent_t start, cudaEvent_t end),
+      driver.cuEventElapsedTime(ms, start, end))
+PLAIN(cudaGraphInstantiate,
+      (cudaGraphExec_t * executable, cudaGraph_t graph, unsigned long long flags),
+      driver.cuGraphInstantiateWithFlags(executable, graph, flags))
+PLAIN(cudaGraphDestroy, (cudaGraph_t graph), driver.cuGraphDestroy(graph))
+PLAIN(cudaGraphExecDestroy, (cudaGraphExec_t graph), driver.cuGraphExecDestroy(graph))
