@@ -13,18 +13,26 @@
 
 void site_idle_init(struct idle_blocks *idle);
 
-/* Takes out the best-fitting idle block for `site`: the smallest of at least `size` and at most
- * `most` bytes (lowest address first), among the site's own, then with `steal` among all. NULL if
- * none fits; *stolen tells whose it was. */
-struct pool_block *site_take(struct idle_blocks *idle, struct site *site, size_t size, size_t most,
+/* What a block must be to serve a request. */
+struct fit {
+    size_t bytes; /* the request */
+    size_t size;  /* the same, rounded: the least size of a block */
+    double ratio; /* by which a block may be larger than the request, both rounded or both not */
+    uint64_t surplus; /* bytes by which it may be larger than `size` */
+};
+
+/* Takes out the best-fitting idle block for `site`: the smallest that fits (lowest address first),
+ * among the site's own, then with `steal` among all. NULL if none does; *stolen tells whose it was.
+ */
+struct pool_block *site_take(struct idle_blocks *idle, struct site *site, const struct fit *fit,
                              bool steal, bool *stolen);
 
 /* Keeps a block, which belongs to block->site. Removes one, wherever it is kept. */
 void site_give(struct idle_blocks *idle, struct pool_block *block);
 void site_remove(struct idle_blocks *idle, struct pool_block *block);
 
-/* The block that has been idle longest of a site that keeps more than `keep` (0: more than it ever
- * had live at once), NULL if it does not. */
+/* The block that has been idle longest of a site that keeps more than `keep` (0: than it ever had
+ * live at once and four spares), NULL if it does not. */
 struct pool_block *site_surplus(struct site *site, size_t keep);
 
 /* The largest idle block, NULL if there is none: the first to be given up. */

@@ -40,12 +40,13 @@ struct context;
  * LIVE: the program owns it. WAITING: freed by the program, the wait of its free is under way.
  * IDLE: kept for reuse. GONE: its context ended, or it is being freed for good: in no table.
  * Invariant: LIVE, WAITING and IDLE blocks are in the pool's table; only IDLE ones are in their
- * context's idle blocks. requested <= size. requested is 0 while not live. */
+ * context's idle blocks. asked <= size, requested <= size. requested is 0 while not live. */
 enum block_state { BLOCK_LIVE, BLOCK_WAITING, BLOCK_IDLE, BLOCK_GONE };
 
 struct pool_block {
     uint64_t pointer; /* a CUdeviceptr: the key of by_pointer */
     size_t size;      /* as asked from the driver */
+    size_t asked;     /* the request that size was rounded up from */
     size_t requested; /* as asked by the program */
     struct context *context;
     struct site *site;

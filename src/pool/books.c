@@ -158,6 +158,7 @@ struct pool_block *books_add(struct pool *pool, struct context *context, struct 
     if (block) {
         block->pointer = pointer;
         block->size = size;
+        block->asked = requested;
         block->requested = requested;
         block->context = context;
         block->site = site;

@@ -30,19 +30,11 @@ static uint64_t waste_left(const struct pool *pool, const struct device *device)
     return allowed > device->over_size ? allowed - device->over_size : 0;
 }
 
-static size_t largest_fit(const struct pool *pool, const struct device *device, size_t size) {
-    double by_ratio = (double)size * pool->config.reuse_ratio;
-    size_t most = by_ratio < (double)SIZE_MAX / 2 ? (size_t)by_ratio : SIZE_MAX / 2;
-    uint64_t left = waste_left(pool, device);
-    return most > size && most - size > left ? size + left : most;
-}
-
 struct pool_block *pool_take(struct pool *pool, struct context *context, struct site *site,
                              size_t bytes, size_t size) {
     bool stolen;
-    struct pool_block *block =
-        site_take(&context->idle, site, size, largest_fit(pool, context->device, size),
-                  pool->config.steal, &stolen);
+    struct fit fit = {bytes, size, pool->config.reuse_ratio, waste_left(pool, context->device)};
+    struct pool_block *block = site_take(&context->idle, site, &fit, pool->config.steal, &stolen);
     if (!block)
         return NULL;
     books_make_live(pool, block, site, bytes);

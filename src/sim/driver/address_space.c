@@ -1,0 +1,176 @@
+#include "address_space.h"
+
+#include "allocate.h"
+#include "context.h"
+#include "memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { HOST_PAGE = 4096 };
+
+/* A run of free addresses. Invariant: runs neither overlap nor touch. */
+struct run {
+    RB_ENTRY(run) node;
+    CUdeviceptr address;
+    size_t size;
+};
+
+static int compare_runs(const struct run *a, const struct run *b) {
+    return (a->address > b->address) - (a->address < b->address);
+}
+
+RB_HEAD(run_tree, run);
+// NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the analyzer loses track of the tree
+RB_GENERATE_INTERNAL(run_tree, run, node, compare_runs, __attribute__((unused)) static)
+
+/* Invariant: base != 0 once used; shadow + i and base + i are the same byte of the device. */
+struct address_space {
+    CUdeviceptr base;
+    size_t size;
+    unsigned char *shadow;
+    void *shared;
+    int file;
+    struct run_tree free_runs;
+};
+
+static struct address_space spaces[DEVICES_MAX];
+
+static _Noreturn void fail(const char *what) {
+    fprintf(stderr,
+            "simcuda: cannot reserve device memory (%s: %s); a smaller SIMCUDA_MEMORY may "
+            "help\n",
+            what, strerror(errno));
+    abort();
+}
+
+/* Reserves `size` bytes of addresses without access, aligned to device pages. 0: impossible. */
+static CUdeviceptr reserve(size_t size) {
+    void *at = mmap(NULL, size + memory_page, PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    return at == MAP_FAILED ? 0 : ((uintptr_t)at + memory_page - 1) / memory_page * memory_page;
+}
+
+static struct address_space *space_of(CUdevice device) {
+    struct address_space *space = &spaces[device];
+    struct run *all;
+
+    if (space->base != 0)
+        return space;
+    space->size = memory_capacity(device) * 4;
+    while ((space->base = reserve(space->size)) == 0) {
+        if (space->size <= memory_capacity(device))
+            fail("addresses");
+        space->size /= 2; /* checkers such as sanitizers leave less room */
+    }
+    space->file = memfd_create("simcuda", MFD_CLOEXEC);
+    if (space->file < 0 || ftruncate(space->file, (off_t)(space->size + ADDRESS_SPACE_SHARED)) != 0)
+        fail("file");
+    space->shadow =
+        mmap(NULL, space->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, space->file, 0);
+    space->shared = mmap(NULL, ADDRESS_SPACE_SHARED, PROT_READ | PROT_WRITE, MAP_SHARED,
+                         space->file, (off_t)space->size);
+    if (space->shadow == MAP_FAILED || space->shared == MAP_FAILED)
+        fail("mapping");
+    RB_INIT(&space->free_runs);
+    all = allocate_zeroed(sizeof *all);
+    all->address = space->base;
+    all->size = space->size;
+    RB_INSERT(run_tree, &space->free_runs, all);
+    return space;
+}
+
+bool address_space_take(CUdevice device, size_t bytes, CUdeviceptr *address) {
+    struct address_space *space = space_of(device);
+    struct run *run;
+
+    RB_FOREACH(run, run_tree, &space->free_runs) {
+        if (run->size < bytes)
+            continue;
+        *address = run->address;
+        run->address += bytes; /* stays between its neighbours: the tree's order holds */
+        run->size -= bytes;
+        if (run->size == 0) {
+            RB_REMOVE(run_tree, &space->free_runs, run);
+            free(run);
+        }
+        return true;
+    }
+    return false;
+}
+
+void address_space_give(CUdevice device, CUdeviceptr address, size_t bytes) {
+    struct address_space *space = space_of(device);
+    struct run *run = allocate_zeroed(sizeof *run);
+    struct run *before, *after;
+
+    run->address = address;
+    run->size = bytes;
+    RB_INSERT(run_tree, &space->free_runs, run);
+    after = RB_NEXT(run_tree, &space->free_runs, run);
+    if (after != NULL && address + bytes == after->address) {
+        run->size += after->size;
+        RB_REMOVE(run_tree, &space->free_runs, after);
+        free(after);
+    }
+    before = RB_PREV(run_tree, &space->free_runs, run);
+    if (before != NULL && before->address + before->size == address) {
+        before->size += run->size;
+        RB_REMOVE(run_tree, &space->free_runs, run);
+        free(run);
+    }
+}
+
+void address_space_clear(CUdevice device, CUdeviceptr address, size_t bytes) {
+    struct address_space *space = space_of(device);
+    uint64_t begin = address - space->base;
+    uint64_t end = begin + bytes;
+    uint64_t first = (begin + HOST_PAGE - 1) / HOST_PAGE * HOST_PAGE;
+    uint64_t last = end / HOST_PAGE * HOST_PAGE;
+
+    if (first >= last) {
+        memset(space->shadow + begin, 0, bytes);
+        return;
+    }
+    if (fallocate(space->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)first,
+                  (off_t)(last - first)) != 0)
+        memset(space->shadow + first, 0, last - first);
+    memset(space->shadow + begin, 0, first - begin);
+    memset(space->shadow + last, 0, end - last);
+}
+
+unsigned char *address_space_shadow(CUdevice device, CUdeviceptr address) {
+    struct address_space *space = space_of(device);
+
+    return space->shadow + (address - space->base);
+}
+
+bool address_space_overlaps(CUdeviceptr address, size_t bytes) {
+    for (size_t i = 0; i < DEVICES_MAX; i++)
+        if (spaces[i].base != 0 && address < spaces[i].base + spaces[i].size &&
+            spaces[i].base < address + bytes)
+            return true;
+    return false;
+}
+
+CUdeviceptr address_space_base(CUdevice device) {
+    return space_of(device)->base;
+}
+
+int address_space_file(CUdevice device) {
+    return space_of(device)->file;
+}
+
+uint64_t address_space_shared_offset(CUdevice device) {
+    return space_of(device)->size;
+}
+
+void *address_space_shared(CUdevice device) {
+    return space_of(device)->shared;
+}

@@ -1,0 +1,359 @@
+/* The entry points that allocate, free and describe device, host and managed memory. */
+#include "capture.h"
+#include "context.h"
+#include "cost.h"
+#include "lock.h"
+#include "memory.h"
+#include "settings.h"
+#include "stream.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define CALLER ((uintptr_t)__builtin_return_address(0))
+
+/* The current context, when an unsafe call may be made in it now. */
+static CUresult begin_unsafe(struct CUctx_st **context) {
+    CUresult result = context_current(context);
+
+    return result == CUDA_SUCCESS ? capture_check_unsafe() : result;
+}
+
+static CUresult allocate(CUdeviceptr *pointer, size_t size, uintptr_t site) {
+    struct CUctx_st *context;
+    struct block *block;
+    uint64_t cost_ns = 0;
+    CUresult result;
+
+    sim_lock();
+    result = begin_unsafe(&context);
+    if (result == CUDA_SUCCESS)
+        result = memory_allocate(context, size, MEMORY_DEVICE, site, &block, &cost_ns);
+    if (result == CUDA_SUCCESS)
+        *pointer = block->address;
+    sim_unlock();
+    cost_spend(cost_ns);
+    return result;
+}
+
+SIM_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t size) {
+    ENTER(cuMemAlloc_v2);
+    if (pointer == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    return allocate(pointer, size, CALLER);
+}
+
+SIM_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t width,
+                                       size_t height, unsigned int element) {
+    size_t row = (width + MEMORY_GRANULE - 1) / MEMORY_GRANULE * MEMORY_GRANULE;
+    CUresult result;
+
+    ENTER(cuMemAllocPitch_v2);
+    if (pointer == NULL || pitch == NULL || width == 0 || height == 0 || row < width ||
+        row > SIZE_MAX / height || (element != 4 && element != 8 && element != 16))
+        return CUDA_ERROR_INVALID_VALUE;
+    result = allocate(pointer, row * height, CALLER);
+    if (result == CUDA_SUCCESS)
+        *pitch = row;
+    return result;
+}
+
+/* Waits for all work of the owning context, as the real cuMemFree does in practice. */
+static CUresult free_block(CUdeviceptr pointer, bool host, uintptr_t site) {
+    struct CUctx_st *context;
+    struct block *block;
+    uint64_t cost_ns = 0;
+    CUresult result;
+
+    sim_lock();
+    result = begin_unsafe(&context);
+    if (result == CUDA_SUCCESS && pointer != 0) {
+        block = memory_at(pointer);
+        if (block == NULL || block->freeing || host != (block->kind == MEMORY_HOST) ||
+            block->kind == MEMORY_IMPORTED || block->kind == MEMORY_REGISTERED)
+            result = CUDA_ERROR_INVALID_VALUE;
+        if (result == CUDA_SUCCESS)
+            block->freeing = true; /* a second free fails from here on, as it would natively */
+        if (result == CUDA_SUCCESS) {
+            result = context_wait(block->context);
+            if (memory_at(pointer) == block) /* the context may have been destroyed meanwhile */
+                memory_release(block, &host_clock, site, &cost_ns);
+        }
+    }
+    sim_unlock();
+    cost_spend(cost_ns);
+    return result;
+}
+
+SIM_EXPORT CUresult cuMemFree_v2(CUdeviceptr pointer) {
+    ENTER(cuMemFree_v2);
+    return free_block(pointer, false, CALLER);
+}
+
+/* The interface of CUDA 2 with 32-bit device pointers: no 64-bit program can use it. */
+SIM_EXPORT CUresult cuMemAlloc(CUdeviceptr_v1 *pointer, unsigned int size) {
+    ENTER(cuMemAlloc);
+    (void)pointer;
+    (void)size;
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+SIM_EXPORT CUresult cuMemFree(CUdeviceptr_v1 pointer) {
+    ENTER(cuMemFree);
+    (void)pointer;
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+SIM_EXPORT CUresult cuMemAllocPitch(CUdeviceptr_v1 *pointer, unsigned int *pitch,
+                                    unsigned int width, unsigned int height, unsigned int element) {
+    ENTER(cuMemAllocPitch);
+    (void)pointer;
+    (void)pitch;
+    (void)width;
+    (void)height;
+    (void)element;
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+SIM_EXPORT CUresult cuMemGetAddressRange(CUdeviceptr_v1 *base, unsigned int *size,
+                                         CUdeviceptr_v1 pointer) {
+    ENTER(cuMemGetAddressRange);
+    (void)base;
+    (void)size;
+    (void)pointer;
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+SIM_EXPORT CUresult cuMemHostGetDevicePointer(CUdeviceptr_v1 *pointer, void *host,
+                                              unsigned int flags) {
+    ENTER(cuMemHostGetDevicePointer);
+    (void)pointer;
+    (void)host;
+    (void)flags;
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static CUresult get_info(size_t *available, size_t *total) {
+    struct CUctx_st *context;
+    CUresult result;
+
+    sim_lock();
+    result = context_current(&context);
+    if (result == CUDA_SUCCESS) {
+        *available = memory_available(context->device);
+        *total = memory_capacity(context->device);
+    }
+    sim_unlock();
+    return result;
+}
+
+SIM_EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
+    ENTER(cuMemGetInfo_v2);
+    if (available == NULL || total == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    return get_info(available, total);
+}
+
+SIM_EXPORT CUresult cuMemGetInfo(unsigned int *available, unsigned int *total) {
+    size_t free_bytes, total_bytes;
+    CUresult result;
+
+    ENTER(cuMemGetInfo);
+    if (available == NULL || total == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    result = get_info(&free_bytes, &total_bytes);
+    if (result == CUDA_SUCCESS) {
+        *available = free_bytes > UINT32_MAX ? UINT32_MAX : (unsigned int)free_bytes;
+        *total = total_bytes > UINT32_MAX ? UINT32_MAX : (unsigned int)total_bytes;
+    }
+    return result;
+}
+
+SIM_EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr pointer) {
+    struct CUctx_st *context;
+    struct block *block;
+    CUresult result;
+
+    ENTER(cuMemGetAddressRange_v2);
+    sim_lock();
+    result = context_current(&context);
+    if (result == CUDA_SUCCESS) {
+        block = memory_containing(pointer);
+        if (block == NULL || block->freeing)
+            result = CUDA_ERROR_NOT_FOUND;
+        if (result == CUDA_SUCCESS && base != NULL)
+            *base = block->address;
+        if (result == CUDA_SUCCESS && size != NULL)
+            *size = block->size;
+    }
+    sim_unlock();
+    return result;
+}
+
+/* --- memory that the CPU may touch --- */
+
+static CUresult allocate_visible(CUdeviceptr *pointer, size_t size, enum memory_kind kind,
+                                 unsigned int flags, uintptr_t site) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t extent = (size + page - 1) / page * page;
+    struct CUctx_st *context;
+    CUresult result;
+    void *memory;
+
+    sim_lock();
+    result = begin_unsafe(&context);
+    if (result == CUDA_SUCCESS && (size == 0 || extent < size))
+        result = CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS) {
+        memory = mmap(NULL, extent, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (memory == MAP_FAILED) {
+            result = CUDA_ERROR_OUT_OF_MEMORY;
+        } else {
+            struct block *block = memory_adopt(context, memory, size, extent, kind, site);
+
+            block->flags = flags;
+            *pointer = block->address;
+        }
+    }
+    sim_unlock();
+    cost_spend(settings()->host_alloc_ns);
+    return result;
+}
+
+static CUresult allocate_host(void **memory, size_t size, unsigned int flags, uintptr_t site) {
+    CUdeviceptr pointer;
+    CUresult result;
+
+    if (memory == NULL || (flags & ~(CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP |
+                                     CU_MEMHOSTALLOC_WRITECOMBINED)) != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    result = allocate_visible(&pointer, size, MEMORY_HOST, flags, site);
+    if (result == CUDA_SUCCESS)
+        *memory = (void *)(uintptr_t)pointer;
+    return result;
+}
+
+SIM_EXPORT CUresult cuMemHostAlloc(void **memory, size_t size, unsigned int flags) {
+    ENTER(cuMemHostAlloc);
+    return allocate_host(memory, size, flags, CALLER);
+}
+
+SIM_EXPORT CUresult cuMemAllocHost_v2(void **memory, size_t size) {
+    ENTER(cuMemAllocHost_v2);
+    return allocate_host(memory, size, 0, CALLER);
+}
+
+SIM_EXPORT CUresult cuMemAllocHost(void **memory, unsigned int size) {
+    ENTER(cuMemAllocHost);
+    return allocate_host(memory, size, 0, CALLER);
+}
+
+SIM_EXPORT CUresult cuMemFreeHost(void *memory) {
+    ENTER(cuMemFreeHost);
+    return free_block((CUdeviceptr)(uintptr_t)memory, true, CALLER);
+}
+
+SIM_EXPORT CUresult cuMemAllocManaged(CUdeviceptr *pointer, size_t size, unsigned int flags) {
+    ENTER(cuMemAllocManaged);
+    if (pointer == NULL || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
+        return CUDA_ERROR_INVALID_VALUE;
+    return allocate_visible(pointer, size, MEMORY_MANAGED, flags, CALLER);
+}
+
+SIM_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pointer, void *host,
+                                                 unsigned int flags) {
+    struct CUctx_st *context;
+    struct block *block;
+    CUresult result;
+
+    ENTER(cuMemHostGetDevicePointer_v2);
+    if (pointer == NULL || flags != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    result = context_current(&context);
+    if (result == CUDA_SUCCESS) {
+        block = memory_containing((CUdeviceptr)(uintptr_t)host);
+        if (block == NULL || (block->kind != MEMORY_HOST && block->kind != MEMORY_REGISTERED))
+            result = CUDA_ERROR_INVALID_VALUE;
+        else
+            *pointer = (CUdeviceptr)(uintptr_t)host;
+    }
+    sim_unlock();
+    return result;
+}
+
+SIM_EXPORT CUresult cuMemHostGetFlags(unsigned int *flags, void *host) {
+    struct CUctx_st *context;
+    struct block *block;
+    CUresult result;
+
+    ENTER(cuMemHostGetFlags);
+    if (flags == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    result = context_current(&context);
+    if (result == CUDA_SUCCESS) {
+        block = memory_containing((CUdeviceptr)(uintptr_t)host);
+        if (block == NULL || block->kind != MEMORY_HOST)
+            result = CUDA_ERROR_INVALID_VALUE;
+        else /* with unified addresses all pinned memory is mapped */
+            *flags = block->flags | CU_MEMHOSTALLOC_DEVICEMAP;
+    }
+    sim_unlock();
+    return result;
+}
+
+static CUresult host_register(void *host, size_t size, unsigned int flags, uintptr_t site) {
+    CUdeviceptr address = (CUdeviceptr)(uintptr_t)host;
+    struct CUctx_st *context;
+    CUresult result;
+
+    if (host == NULL || size == 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    result = begin_unsafe(&context);
+    if (result == CUDA_SUCCESS && memory_overlaps(address, size))
+        result = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+    if (result == CUDA_SUCCESS && memory_is_device_range(address, size))
+        result = CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS)
+        memory_adopt(context, host, size, size, MEMORY_REGISTERED, site)->flags = flags;
+    sim_unlock();
+    cost_spend(settings()->host_alloc_ns);
+    return result;
+}
+
+SIM_EXPORT CUresult cuMemHostRegister_v2(void *host, size_t size, unsigned int flags) {
+    ENTER(cuMemHostRegister_v2);
+    return host_register(host, size, flags, CALLER);
+}
+
+SIM_EXPORT CUresult cuMemHostRegister(void *host, size_t size, unsigned int flags) {
+    ENTER(cuMemHostRegister);
+    return host_register(host, size, flags, CALLER);
+}
+
+SIM_EXPORT CUresult cuMemHostUnregister(void *host) {
+    struct CUctx_st *context;
+    struct block *block;
+    uint64_t cost_ns = 0;
+    CUresult result;
+
+    ENTER(cuMemHostUnregister);
+    sim_lock();
+    result = begin_unsafe(&context);
+    if (result == CUDA_SUCCESS) {
+        block = memory_at((CUdeviceptr)(uintptr_t)host);
+        if (block == NULL || block->kind != MEMORY_REGISTERED || block->freeing) {
+            result = CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+        } else {
+            block->freeing = true;
+            result = context_wait(block->context);
+            memory_release(block, &host_clock, 0, &cost_ns);
+        }
+    }
+    sim_unlock();
+    return result;
+}

@@ -1,0 +1,371 @@
+#include "capture.h"
+
+#include "allocate.h"
+#include "graph.h"
+#include "hazard.h"
+#include "lock.h"
+
+#include <stdlib.h>
+#include <utlist.h>
+
+/* One cuStreamBeginCapture and what it drew in. Invariant: `graph` is set until it has ended; an
+ * invalidated capture records nothing more but goes on prohibiting until it is ended. */
+struct capture {
+    unsigned int references; /* its streams and the events recorded in it */
+    uint64_t id;
+    CUstreamCaptureMode mode;
+    pthread_t thread; /* the one that began it */
+    struct CUstream_st *origin;
+    bool invalid;
+    struct CUgraph_st *graph;
+    struct capture *next; /* of those not ended */
+};
+
+struct capture_point {
+    struct capture *capture;
+    struct graph_node_set nodes;
+};
+
+static struct capture *captures; /* not ended */
+static uint64_t last_id;
+static __thread CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+static void drop(struct capture *capture) {
+    if (--capture->references == 0)
+        free(capture);
+}
+
+static void join(struct CUstream_st *stream, struct capture *capture,
+                 const struct graph_node_set *after) {
+    stream->capture = capture;
+    capture->references++;
+    stream->frontier = allocate_zeroed(sizeof *stream->frontier);
+    graph_set_copy(stream->frontier, after);
+}
+
+static void leave(struct CUstream_st *stream) {
+    drop(stream->capture);
+    stream->capture = NULL;
+    graph_set_clear(stream->frontier);
+    free(stream->frontier);
+    stream->frontier = NULL;
+}
+
+/* Source of the rules: cuThreadExchangeStreamCaptureMode's documentation. */
+CUresult capture_check_unsafe(void) {
+    CUresult result = CUDA_SUCCESS;
+    struct capture *capture;
+
+    if (thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
+        return CUDA_SUCCESS;
+    LL_FOREACH(captures, capture) {
+        bool ours = pthread_equal(capture->thread, pthread_self());
+        bool reaches_us = thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
+                          capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+        if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && (ours || reaches_us)) {
+            capture->invalid = true;
+            result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+        }
+    }
+    return result;
+}
+
+CUresult capture_check_legacy(struct CUstream_st *stream) {
+    CUresult result = CUDA_SUCCESS;
+    struct CUstream_st *other;
+
+    if (stream->kind != STREAM_LEGACY || captures == NULL)
+        return CUDA_SUCCESS;
+    DL_FOREACH(stream->context->streams, other) {
+        if (other->capture != NULL && stream_is_blocking(other)) {
+            other->capture->invalid = true;
+            result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+        }
+    }
+    return result;
+}
+
+CUresult capture_check_context(struct CUctx_st *context) {
+    CUresult result = CUDA_SUCCESS;
+    struct CUstream_st *stream;
+
+    if (captures == NULL)
+        return CUDA_SUCCESS;
+    DL_FOREACH(context->streams, stream) {
+        if (stream->capture != NULL) {
+            stream->capture->invalid = true;
+            result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+        }
+    }
+    return result;
+}
+
+CUresult capture_check_stream(struct CUstream_st *stream) {
+    if (stream->capture == NULL)
+        return CUDA_SUCCESS;
+    stream->capture->invalid = true;
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
+CUresult capture_add(struct CUstream_st *stream, struct op *op) {
+    struct capture *capture = stream->capture;
+    struct CUgraphNode_st *node;
+
+    if (capture->invalid)
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    hazard_note_owners(op);
+    node = graph_add(capture->graph, op, stream->frontier);
+    graph_set_clear(stream->frontier);
+    graph_set_merge(stream->frontier, &(struct graph_node_set){&node, 1});
+    return CUDA_SUCCESS;
+}
+
+struct capture_point *capture_record(struct CUstream_st *stream) {
+    struct capture_point *point = allocate_zeroed(sizeof *point);
+
+    point->capture = stream->capture;
+    point->capture->references++;
+    graph_set_copy(&point->nodes, stream->frontier);
+    return point;
+}
+
+void capture_point_drop(struct capture_point *point) {
+    graph_set_clear(&point->nodes);
+    drop(point->capture);
+    free(point);
+}
+
+void capture_point_invalidate(struct capture_point *point) {
+    point->capture->invalid = true;
+}
+
+CUresult capture_wait(struct CUstream_st *stream, const struct capture_point *point) {
+    struct capture *capture = point != NULL ? point->capture : NULL;
+
+    if (capture == NULL) { /* what is captured must not depend on what is not */
+        stream->capture->invalid = true;
+        return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+    }
+    if (capture->graph == NULL)
+        return CUDA_ERROR_CAPTURED_EVENT; /* of a capture that has ended */
+    if (capture->invalid || (stream->capture != NULL && stream->capture->invalid))
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    if (stream->kind == STREAM_LEGACY) {
+        capture->invalid = true;
+        return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    }
+    if (stream->capture == NULL) {
+        join(stream, capture, &point->nodes);
+    } else if (stream->capture == capture) {
+        graph_set_merge(stream->frontier, &point->nodes);
+    } else {
+        stream->capture->invalid = capture->invalid = true;
+        return CUDA_ERROR_STREAM_CAPTURE_MERGE;
+    }
+    return CUDA_SUCCESS;
+}
+
+/* Calls `visit` for every stream that `capture` drew in. */
+static bool for_streams(struct capture *capture, bool (*visit)(struct CUstream_st *)) {
+    struct CUctx_st *context;
+    struct CUstream_st *stream, *next;
+    bool all = true;
+
+    LL_FOREACH(context_list(), context)
+    DL_FOREACH_SAFE(context->streams, stream, next)
+    if (stream->capture == capture)
+        all = visit(stream) && all;
+    return all;
+}
+
+static bool is_joined(struct CUstream_st *stream) {
+    return graph_precedes(stream->capture->graph, stream->frontier,
+                          stream->capture->origin->frontier);
+}
+
+static bool visit_leave(struct CUstream_st *stream) {
+    leave(stream);
+    return true;
+}
+
+/* Ends the capture; its graph is the caller's, NULL if it was invalidated. */
+static CUresult end(struct capture *capture, struct CUgraph_st **graph) {
+    CUresult result = CUDA_SUCCESS;
+
+    if (capture->invalid)
+        result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    else if (!for_streams(capture, is_joined))
+        result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+    *graph = NULL;
+    if (result == CUDA_SUCCESS)
+        *graph = capture->graph;
+    else
+        graph_dispose(capture->graph);
+    capture->graph = NULL;
+    LL_DELETE(captures, capture);
+    for_streams(capture, visit_leave);
+    return result;
+}
+
+void capture_stream_ending(struct CUstream_st *stream) {
+    struct capture *capture = stream->capture;
+    struct CUgraph_st *graph;
+
+    if (capture == NULL)
+        return;
+    capture->invalid = true;
+    if (capture->origin == stream)
+        end(capture, &graph);
+    else
+        leave(stream);
+}
+
+/* --- entry points --- */
+
+static CUresult begin(CUstream handle, CUstreamCaptureMode mode, enum null_stream null_stream) {
+    struct CUstream_st *stream;
+    CUresult result;
+
+    if (mode != CU_STREAM_CAPTURE_MODE_GLOBAL && mode != CU_STREAM_CAPTURE_MODE_THREAD_LOCAL &&
+        mode != CU_STREAM_CAPTURE_MODE_RELAXED)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    result = stream_current(handle, null_stream, &stream);
+    if (result == CUDA_SUCCESS && stream->kind == STREAM_LEGACY)
+        result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (result == CUDA_SUCCESS && stream->capture != NULL)
+        result = CUDA_ERROR_ILLEGAL_STATE;
+    if (result == CUDA_SUCCESS) {
+        struct capture *capture = allocate_zeroed(sizeof *capture);
+
+        capture->id = ++last_id;
+        capture->mode = mode;
+        capture->thread = pthread_self();
+        capture->origin = stream;
+        capture->graph = graph_create();
+        LL_PREPEND(captures, capture);
+        join(stream, capture, &(struct graph_node_set){0});
+    }
+    sim_unlock();
+    return result;
+}
+
+EXPORT_FORMS(cuStreamBeginCapture, _ptsz, (CUstream stream),
+             begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL, null_stream))
+EXPORT_FORMS(cuStreamBeginCapture_v2, _ptsz, (CUstream stream, CUstreamCaptureMode mode),
+             begin(stream, mode, null_stream))
+
+static CUresult end_capture(CUstream handle, CUgraph *graph, enum null_stream null_stream) {
+    struct CUstream_st *stream;
+    CUresult result;
+
+    if (graph == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    *graph = NULL;
+    sim_lock();
+    result = stream_current(handle, null_stream, &stream);
+    if (result == CUDA_SUCCESS && stream->capture == NULL)
+        result = CUDA_ERROR_ILLEGAL_STATE;
+    if (result == CUDA_SUCCESS && stream->capture->origin != stream)
+        result = CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+    if (result == CUDA_SUCCESS && stream->capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
+        !pthread_equal(stream->capture->thread, pthread_self()))
+        result = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+    if (result == CUDA_SUCCESS) {
+        result = end(stream->capture, graph);
+        if (*graph != NULL)
+            graph_publish(*graph);
+    }
+    sim_unlock();
+    return result;
+}
+
+EXPORT_FORMS(cuStreamEndCapture, _ptsz, (CUstream stream, CUgraph *graph),
+             end_capture(stream, graph, null_stream))
+
+/* A blocking stream that is capturing makes the legacy stream's state undefined; asking about it
+ * does not invalidate the capture (cuStreamIsCapturing's documentation). */
+static CUresult find_capture(CUstream handle, enum null_stream null_stream,
+                             struct CUstream_st **stream) {
+    CUresult result = stream_current(handle, null_stream, stream);
+    struct CUstream_st *other;
+
+    if (result == CUDA_SUCCESS && (*stream)->kind == STREAM_LEGACY)
+        DL_FOREACH((*stream)->context->streams, other)
+    if (other->capture != NULL && stream_is_blocking(other))
+        result = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    return result;
+}
+
+static CUstreamCaptureStatus status_of(const struct CUstream_st *stream) {
+    if (stream->capture == NULL)
+        return CU_STREAM_CAPTURE_STATUS_NONE;
+    return stream->capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+                                    : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
+
+/* Every output but `status` may be NULL and is set only while a capture is active. */
+static CUresult get_info(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id,
+                         CUgraph *graph, const CUgraphNode **dependencies, size_t *count,
+                         enum null_stream null_stream) {
+    struct CUstream_st *stream;
+    CUresult result;
+
+    if (status == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    result = find_capture(handle, null_stream, &stream);
+    if (result == CUDA_SUCCESS)
+        *status = status_of(stream);
+    if (result == CUDA_SUCCESS && *status == CU_STREAM_CAPTURE_STATUS_ACTIVE) {
+        if (id != NULL)
+            *id = stream->capture->id;
+        if (graph != NULL)
+            *graph = stream->capture->graph;
+        if (dependencies != NULL)
+            *dependencies = stream->frontier->nodes;
+        if (count != NULL)
+            *count = stream->frontier->count;
+    }
+    sim_unlock();
+    return result;
+}
+
+EXPORT_FORMS(cuStreamIsCapturing, _ptsz, (CUstream stream, CUstreamCaptureStatus *status),
+             get_info(stream, status, NULL, NULL, NULL, NULL, null_stream))
+EXPORT_FORMS(cuStreamGetCaptureInfo, _ptsz,
+             (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id),
+             get_info(stream, status, id, NULL, NULL, NULL, null_stream))
+EXPORT_FORMS(cuStreamGetCaptureInfo_v2, _ptsz,
+             (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
+              const CUgraphNode **dependencies, size_t *count),
+             get_info(stream, status, id, graph, dependencies, count, null_stream))
+
+static CUresult get_info_with_edges(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
+                                    CUgraph *graph, const CUgraphNode **dependencies,
+                                    const CUgraphEdgeData **edges, size_t *count,
+                                    enum null_stream null_stream) {
+    if (edges != NULL)
+        *edges = NULL; /* all edges are plain ones */
+    return get_info(stream, status, id, graph, dependencies, count, null_stream);
+}
+
+EXPORT_FORMS(cuStreamGetCaptureInfo_v3, _ptsz,
+             (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *graph,
+              const CUgraphNode **dependencies, const CUgraphEdgeData **edges, size_t *count),
+             get_info_with_edges(stream, status, id, graph, dependencies, edges, count,
+                                 null_stream))
+
+SIM_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
+    CUstreamCaptureMode before = thread_mode;
+
+    ENTER(cuThreadExchangeStreamCaptureMode);
+    if (mode == NULL ||
+        (*mode != CU_STREAM_CAPTURE_MODE_GLOBAL && *mode != CU_STREAM_CAPTURE_MODE_THREAD_LOCAL &&
+         *mode != CU_STREAM_CAPTURE_MODE_RELAXED))
+        return CUDA_ERROR_INVALID_VALUE;
+    thread_mode = *mode;
+    *mode = before;
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,396 @@
+/* Contexts: making, ending, and the calling thread's stack of them. */
+#include "context.h"
+
+#include "allocate.h"
+#include "capture.h"
+#include "cost.h"
+#include "event.h"
+#include "lock.h"
+#include "memory.h"
+#include "settings.h"
+#include "stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+static struct CUctx_st *contexts; /* all ever made */
+static struct CUctx_st *primaries[DEVICES_MAX];
+static uint64_t last_id;
+
+/* Contexts pushed by this thread; the topmost is current. An entry may be NULL. */
+static __thread struct CUctx_st **stack;
+static __thread size_t stack_depth;
+static pthread_key_t stack_key;
+static pthread_once_t stack_key_made = PTHREAD_ONCE_INIT;
+
+static void make_stack_key(void) {
+    pthread_key_create(&stack_key, free);
+}
+
+static struct CUctx_st *top(void) {
+    return stack_depth != 0 ? stack[stack_depth - 1] : NULL;
+}
+
+static void push(struct CUctx_st *context) {
+    stack = allocate_again(stack, (stack_depth + 1) * sizeof(void *));
+    stack[stack_depth++] = context;
+    pthread_once(&stack_key_made, make_stack_key);
+    pthread_setspecific(stack_key, stack); /* freed with the thread */
+}
+
+struct CUctx_st *context_list(void) {
+    return contexts;
+}
+
+bool context_known(CUcontext handle) {
+    struct CUctx_st *context;
+
+    LL_FOREACH(contexts, context)
+    if (context == handle)
+        return true;
+    return false;
+}
+
+static void start(struct CUctx_st *context) {
+    static const size_t limits[] = {1024, 1 << 20, 8 << 20, 2, 2048, 128, 0};
+
+    context->state = CONTEXT_LIVE;
+    context->id = ++last_id;
+    context->sticky = CUDA_SUCCESS;
+    memset(context->limits, 0, sizeof context->limits);
+    memcpy(context->limits, limits, sizeof limits);
+    context->legacy = stream_create(context, STREAM_LEGACY, 0);
+    context->fence = stream_create(context, STREAM_NON_BLOCKING, 0);
+}
+
+/* Ends what the context owns. Work still pending has been waited for. */
+static void end(struct CUctx_st *context) {
+    struct CUstream_st *stream, *next;
+
+    DL_FOREACH_SAFE(context->streams, stream, next)
+    if (!stream->destroyed)
+        stream_destroy(stream);
+    context->legacy = context->fence = NULL;
+    event_destroy_all(context);
+    memory_release_all(context);
+    free(context->peers);
+    context->peers = NULL;
+    context->peer_count = 0;
+}
+
+static struct CUctx_st *make(CUdevice device, unsigned int flags, bool primary) {
+    struct CUctx_st *context = allocate_zeroed(sizeof *context);
+
+    context->primary = primary;
+    context->device = device;
+    context->flags = flags;
+    context->api_version = (unsigned int)settings()->driver_version;
+    context->state = CONTEXT_INACTIVE;
+    LL_PREPEND(contexts, context);
+    return context;
+}
+
+struct CUctx_st *context_primary(CUdevice device) {
+    if (primaries[device] == NULL)
+        primaries[device] = make(device, 0, true);
+    return primaries[device];
+}
+
+CUresult context_check(CUcontext handle, struct CUctx_st **context) {
+    if (handle == NULL || !context_known(handle))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (handle->state == CONTEXT_INACTIVE && handle->retains != 0)
+        start(handle); /* it was reset, which does not release it */
+    if (handle->state != CONTEXT_LIVE)
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    *context = handle;
+    return handle->sticky;
+}
+
+CUresult context_current(struct CUctx_st **context) {
+    return context_check(top(), context);
+}
+
+/* --- primary contexts --- */
+
+SIM_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
+    CUresult result;
+
+    ENTER(cuDevicePrimaryCtxRetain);
+    if (out == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (device_check(device) != CUDA_SUCCESS)
+        return CUDA_ERROR_INVALID_DEVICE;
+    sim_lock();
+    context_primary(device)->retains++;
+    result = context_check(context_primary(device), out);
+    sim_unlock();
+    return result;
+}
+
+static CUresult primary_release(CUdevice device) {
+    struct CUctx_st *context;
+    CUresult result = CUDA_SUCCESS;
+
+    if (device_check(device) != CUDA_SUCCESS)
+        return CUDA_ERROR_INVALID_DEVICE;
+    sim_lock();
+    context = context_primary(device);
+    if (context->retains == 0) {
+        result = CUDA_ERROR_INVALID_CONTEXT;
+    } else if (--context->retains == 0 && context->state == CONTEXT_LIVE) {
+        context_wait(context);
+        end(context);
+        context->state = CONTEXT_INACTIVE;
+    }
+    sim_unlock();
+    return result;
+}
+
+SIM_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
+    ENTER(cuDevicePrimaryCtxRelease);
+    return primary_release(device);
+}
+
+SIM_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
+    ENTER(cuDevicePrimaryCtxRelease_v2);
+    return primary_release(device);
+}
+
+static CUresult primary_reset(CUdevice device) {
+    struct CUctx_st *context;
+
+    if (device_check(device) != CUDA_SUCCESS)
+        return CUDA_ERROR_INVALID_DEVICE;
+    sim_lock();
+    context = context_primary(device);
+    if (context->state == CONTEXT_LIVE) {
+        context_wait(context);
+        end(context);
+        context->state = CONTEXT_INACTIVE;
+    }
+    sim_unlock();
+    return CUDA_SUCCESS;
+}
+
+SIM_EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice device) {
+    ENTER(cuDevicePrimaryCtxReset);
+    return primary_reset(device);
+}
+
+SIM_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
+    ENTER(cuDevicePrimaryCtxReset_v2);
+    return primary_reset(device);
+}
+
+static CUresult primary_set_flags(CUdevice device, unsigned int flags) {
+    if (device_check(device) != CUDA_SUCCESS)
+        return CUDA_ERROR_INVALID_DEVICE;
+    sim_lock();
+    context_primary(device)->flags = flags;
+    sim_unlock();
+    return CUDA_SUCCESS;
+}
+
+SIM_EXPORT CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags) {
+    ENTER(cuDevicePrimaryCtxSetFlags);
+    return primary_set_flags(device, flags);
+}
+
+SIM_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags) {
+    ENTER(cuDevicePrimaryCtxSetFlags_v2);
+    return primary_set_flags(device, flags);
+}
+
+SIM_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *active) {
+    ENTER(cuDevicePrimaryCtxGetState);
+    if (flags == NULL || active == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (device_check(device) != CUDA_SUCCESS)
+        return CUDA_ERROR_INVALID_DEVICE;
+    sim_lock();
+    *flags = context_primary(device)->flags;
+    *active = context_primary(device)->state == CONTEXT_LIVE;
+    sim_unlock();
+    return CUDA_SUCCESS;
+}
+
+/* --- other contexts --- */
+
+static CUresult create(CUcontext *out, unsigned int flags, CUdevice device) {
+    if (out == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (device_check(device) != CUDA_SUCCESS)
+        return CUDA_ERROR_INVALID_DEVICE;
+    sim_lock();
+    *out = make(device, flags, false);
+    (*out)->retains = 1;
+    start(*out);
+    push(*out);
+    sim_unlock();
+    return CUDA_SUCCESS;
+}
+
+SIM_EXPORT CUresult cuCtxCreate(CUcontext *out, unsigned int flags, CUdevice device) {
+    ENTER(cuCtxCreate);
+    return create(out, flags, device);
+}
+
+SIM_EXPORT CUresult cuCtxCreate_v2(CUcontext *out, unsigned int flags, CUdevice device) {
+    ENTER(cuCtxCreate_v2);
+    return create(out, flags, device);
+}
+
+SIM_EXPORT CUresult cuCtxCreate_v3(CUcontext *out, CUexecAffinityParam *affinities, int count,
+                                   unsigned int flags, CUdevice device) {
+    ENTER(cuCtxCreate_v3);
+    if (affinities != NULL && count != 0)
+        return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+    return create(out, flags, device);
+}
+
+SIM_EXPORT CUresult cuCtxCreate_v4(CUcontext *out, CUctxCreateParams *parameters,
+                                   unsigned int flags, CUdevice device) {
+    ENTER(cuCtxCreate_v4);
+    if (parameters != NULL)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    return create(out, flags, device);
+}
+
+/* A destroyed context leaves the calling thread's stack if it is on top; elsewhere it stays and
+ * answers CONTEXT_IS_DESTROYED (cuCtxDestroy's documentation). */
+static CUresult destroy(CUcontext context) {
+    CUresult result = CUDA_SUCCESS;
+
+    sim_lock();
+    if (context == NULL || !context_known(context) || context->primary)
+        result = CUDA_ERROR_INVALID_CONTEXT;
+    else if (context->state != CONTEXT_LIVE)
+        result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (result == CUDA_SUCCESS) {
+        context_wait(context);
+        end(context);
+        context->state = CONTEXT_DESTROYED;
+        if (top() == context)
+            stack_depth--;
+    }
+    sim_unlock();
+    return result;
+}
+
+SIM_EXPORT CUresult cuCtxDestroy(CUcontext context) {
+    ENTER(cuCtxDestroy);
+    return destroy(context);
+}
+
+SIM_EXPORT CUresult cuCtxDestroy_v2(CUcontext context) {
+    ENTER(cuCtxDestroy_v2);
+    return destroy(context);
+}
+
+SIM_EXPORT CUresult cuCtxAttach(CUcontext *out, unsigned int flags) {
+    CUresult result;
+
+    ENTER(cuCtxAttach);
+    if (out == NULL || flags != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    result = context_current(out);
+    if (result == CUDA_SUCCESS)
+        (*out)->retains++;
+    sim_unlock();
+    return result;
+}
+
+SIM_EXPORT CUresult cuCtxDetach(CUcontext handle) {
+    struct CUctx_st *context;
+    bool last = false;
+    CUresult result;
+
+    ENTER(cuCtxDetach);
+    sim_lock();
+    result = context_check(handle, &context);
+    if (result == CUDA_SUCCESS && context->primary)
+        result = CUDA_ERROR_INVALID_CONTEXT;
+    if (result == CUDA_SUCCESS)
+        last = --context->retains == 0;
+    sim_unlock();
+    return last ? destroy(handle) : result;
+}
+
+/* --- the calling thread's stack --- */
+
+static CUresult push_current(CUcontext context) {
+    CUresult result = CUDA_SUCCESS;
+
+    sim_lock();
+    if (context == NULL || !context_known(context))
+        result = CUDA_ERROR_INVALID_CONTEXT;
+    else if (context->state == CONTEXT_DESTROYED)
+        result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    else
+        push(context);
+    sim_unlock();
+    return result;
+}
+
+SIM_EXPORT CUresult cuCtxPushCurrent(CUcontext context) {
+    ENTER(cuCtxPushCurrent);
+    return push_current(context);
+}
+
+SIM_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext context) {
+    ENTER(cuCtxPushCurrent_v2);
+    return push_current(context);
+}
+
+static CUresult pop_current(CUcontext *out) {
+    if (stack_depth == 0)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (out != NULL)
+        *out = top();
+    stack_depth--;
+    return CUDA_SUCCESS;
+}
+
+SIM_EXPORT CUresult cuCtxPopCurrent(CUcontext *out) {
+    ENTER(cuCtxPopCurrent);
+    return pop_current(out);
+}
+
+SIM_EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *out) {
+    ENTER(cuCtxPopCurrent_v2);
+    return pop_current(out);
+}
+
+/* Replaces the top of the stack; NULL removes it (cuCtxSetCurrent's documentation). */
+SIM_EXPORT CUresult cuCtxSetCurrent(CUcontext context) {
+    CUresult result = CUDA_SUCCESS;
+
+    ENTER(cuCtxSetCurrent);
+    if (context == NULL) {
+        if (stack_depth != 0)
+            stack_depth--;
+        return CUDA_SUCCESS;
+    }
+    sim_lock();
+    if (!context_known(context))
+        result = CUDA_ERROR_INVALID_CONTEXT;
+    else if (context->state == CONTEXT_DESTROYED)
+        result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    else if (stack_depth == 0)
+        push(context);
+    else
+        stack[stack_depth - 1] = context;
+    sim_unlock();
+    return result;
+}
+
+SIM_EXPORT CUresult cuCtxGetCurrent(CUcontext *out) {
+    ENTER(cuCtxGetCurrent);
+    if (out == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    *out = top();
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,53 @@
+/* Contexts, the calling thread's stack of them, and what they own. Needs the lock held. */
+#ifndef POOLCUDA_SIM_CONTEXT_H
+#define POOLCUDA_SIM_CONTEXT_H
+
+#include "entry.h"
+
+#include <stdint.h>
+
+enum context_state { CONTEXT_LIVE, CONTEXT_INACTIVE, CONTEXT_DESTROYED };
+enum { CONTEXT_LIMITS = 16, DEVICES_MAX = 8 };
+
+struct chunk;
+struct CUevent_st;
+
+/* Never freed, so that a stale handle can be told from a wrong one.
+ * Invariant: INACTIVE only for a primary context. It then owns nothing; one that is still retained
+ * becomes live again, with a new id, at its next use. */
+struct CUctx_st {
+    enum context_state state;
+    bool primary;
+    unsigned int retains; /* of a primary context; attach count of another */
+    CUdevice device;
+    unsigned int flags;
+    unsigned int api_version;
+    uint64_t id;
+    CUresult sticky; /* the error that every call returns from now on */
+    size_t limits[CONTEXT_LIMITS];
+    CUfunc_cache cache_config;
+    CUsharedconfig shared_config;
+    struct CUstream_st *legacy;
+    struct CUstream_st *fence;   /* internal: orders markers after every other stream */
+    struct CUstream_st *streams; /* all of them, legacy and destroyed ones with work included */
+    struct CUevent_st *events;
+    struct CUctx_st **peers; /* contexts whose memory this one may access */
+    size_t peer_count;
+    struct chunk *chunks; /* pages that its small allocations share, those with room first */
+    struct CUctx_st *next;
+};
+
+/* The current context, ready to be used: INVALID_CONTEXT, CONTEXT_IS_DESTROYED or its sticky error
+ * otherwise. */
+CUresult context_current(struct CUctx_st **context);
+
+/* As context_current for a handle that the program passed. */
+CUresult context_check(CUcontext handle, struct CUctx_st **context);
+
+struct CUctx_st *context_primary(CUdevice device); /* not retained, maybe inactive */
+struct CUctx_st *context_list(void);               /* of all contexts ever made */
+bool context_known(CUcontext handle);              /* destroyed or not */
+
+CUresult device_check(CUdevice device);
+
+#endif

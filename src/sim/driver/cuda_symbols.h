@@ -1,0 +1,61 @@
+/* CUDA's driver header with every exported symbol under its own name, whatever the header's age.
+ *
+ * Functions that an older header lacks are declared here with the types of CUDA 13's cuda.h. */
+#ifndef POOLCUDA_SIM_CUDA_SYMBOLS_H
+#define POOLCUDA_SIM_CUDA_SYMBOLS_H
+
+#include "driver/cuda_api.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* cuda_api.h's mode leaves this one renamed to an inline wrapper */
+#undef cuGetProcAddress_v2
+
+#define SIM_EXPORT __attribute__((visibility("default")))
+
+#if CUDA_VERSION < 12030
+typedef struct CUgraphEdgeData_st CUgraphEdgeData;
+CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
+                                   CUgraph *graph, const CUgraphNode **dependencies,
+                                   const CUgraphEdgeData **edges, size_t *count);
+CUresult cuStreamGetCaptureInfo_v3_ptsz(CUstream stream, CUstreamCaptureStatus *status,
+                                        cuuint64_t *id, CUgraph *graph,
+                                        const CUgraphNode **dependencies,
+                                        const CUgraphEdgeData **edges, size_t *count);
+#endif
+#if CUDA_VERSION < 12050
+typedef struct CUctxCreateParams_st CUctxCreateParams;
+CUresult cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *params, unsigned int flags,
+                        CUdevice dev);
+CUresult cuCtxRecordEvent(CUcontext ctx, CUevent event);
+CUresult cuCtxWaitEvent(CUcontext ctx, CUevent event);
+#endif
+#if CUDA_VERSION < 12040
+typedef struct CUgreenCtx_st *CUgreenCtx;
+#endif
+#if CUDA_VERSION < 12050
+CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext *context, CUgreenCtx *green);
+CUresult cuStreamGetCtx_v2_ptsz(CUstream stream, CUcontext *context, CUgreenCtx *green);
+#endif
+#if CUDA_VERSION < 12080
+CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end);
+CUresult cuStreamGetDevice(CUstream stream, CUdevice *device);
+CUresult cuStreamGetDevice_ptsz(CUstream stream, CUdevice *device);
+#endif
+#if CUDA_VERSION < 13000
+CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx);
+CUresult cuCtxSynchronize_v2(CUcontext ctx);
+#endif
+
+/* Not CUDA's: what the simulated runtime and the test programs, never the pool, call to declare who
+ * owns memory as the application sees it. `site` is any code address that tells the place apart.
+ * simcuda_owner_begin: after an allocation has returned [address, address + size) to the program.
+ * simcuda_owner_end: before the program's free of `address` is passed on. */
+SIM_EXPORT void simcuda_owner_begin(CUdeviceptr address, size_t size, uintptr_t site);
+SIM_EXPORT void simcuda_owner_end(CUdeviceptr address, uintptr_t site);
+
+/* How many hazards have been reported so far. */
+SIM_EXPORT uint64_t simcuda_hazards(void);
+
+#endif

@@ -1,0 +1,92 @@
+#include "entry.h"
+
+#include "lock.h"
+#include "report.h"
+#include "settings.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum phase { PHASE_NEW, PHASE_READY, PHASE_FORKED, PHASE_OVER };
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic enum phase phase = PHASE_NEW;
+static pthread_once_t registered = PTHREAD_ONCE_INIT;
+static __thread bool in_host_function;
+
+void sim_lock(void) {
+    pthread_mutex_lock(&mutex);
+}
+
+void sim_unlock(void) {
+    pthread_mutex_unlock(&mutex);
+}
+
+void sim_wait(pthread_cond_t *condition) {
+    pthread_cond_wait(condition, &mutex);
+}
+
+static void forget_after_fork(void) {
+    if (phase != PHASE_NEW)
+        phase = PHASE_FORKED; /* a CUDA context does not survive a fork */
+    report_forget_after_fork();
+}
+
+static void deinitialize(void) {
+    if (phase == PHASE_READY)
+        phase = PHASE_OVER;
+}
+
+static void register_handlers(void) {
+    pthread_atfork(NULL, NULL, forget_after_fork);
+    atexit(deinitialize);
+}
+
+CUresult entry_initialize(void) {
+    (void)settings();
+    pthread_once(&registered, register_handlers);
+    switch ((enum phase)atomic_load(&phase)) {
+    case PHASE_NEW:
+        phase = PHASE_READY;
+        return CUDA_SUCCESS;
+    case PHASE_READY:
+        return CUDA_SUCCESS;
+    case PHASE_FORKED:
+        return CUDA_ERROR_NOT_INITIALIZED;
+    default:
+        return CUDA_ERROR_DEINITIALIZED;
+    }
+}
+
+void entry_count(enum entry_point entry) {
+    report_count_call(entry);
+}
+
+CUresult entry_begin(enum entry_point entry) {
+    report_count_call(entry);
+    if (in_host_function)
+        return CUDA_ERROR_NOT_PERMITTED;
+    switch ((enum phase)atomic_load(&phase)) {
+    case PHASE_READY:
+        return CUDA_SUCCESS;
+    case PHASE_OVER:
+        return CUDA_ERROR_DEINITIALIZED;
+    default:
+        return CUDA_ERROR_NOT_INITIALIZED;
+    }
+}
+
+bool entry_enter_host_function(bool inside) {
+    bool before = in_host_function;
+
+    in_host_function = inside;
+    return before;
+}
+
+SIM_EXPORT CUresult cuInit(unsigned int flags) {
+    entry_count(ENTRY_cuInit);
+    if (in_host_function)
+        return CUDA_ERROR_NOT_PERMITTED;
+    return flags == 0 ? entry_initialize() : CUDA_ERROR_INVALID_VALUE;
+}

@@ -1,0 +1,289 @@
+#include "graph.h"
+
+#include "allocate.h"
+#include "capture.h"
+#include "context.h"
+#include "cost.h"
+#include "lock.h"
+#include "settings.h"
+#include "stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+/* An instantiated graph: one operation that runs all nodes. */
+struct CUgraphExec_st {
+    struct op *op;
+    struct CUgraphExec_st *next;
+};
+
+static struct CUgraph_st *graphs; /* what programs hold handles of */
+static struct CUgraphExec_st *executables;
+
+void graph_set_clear(struct graph_node_set *set) {
+    free(set->nodes);
+    set->nodes = NULL;
+    set->count = 0;
+}
+
+void graph_set_merge(struct graph_node_set *into, const struct graph_node_set *from) {
+    for (size_t i = 0; i < from->count; i++) {
+        bool present = false;
+
+        for (size_t j = 0; j < into->count; j++)
+            present = present || into->nodes[j] == from->nodes[i];
+        if (present)
+            continue;
+        into->nodes = allocate_again(into->nodes, (into->count + 1) * sizeof(void *));
+        into->nodes[into->count++] = from->nodes[i];
+    }
+}
+
+void graph_set_copy(struct graph_node_set *to, const struct graph_node_set *from) {
+    *to = (struct graph_node_set){0};
+    graph_set_merge(to, from);
+}
+
+struct CUgraph_st *graph_create(void) {
+    return allocate_zeroed(sizeof(struct CUgraph_st));
+}
+
+void graph_publish(struct CUgraph_st *graph) {
+    graph->owned_by_program = true;
+    LL_PREPEND(graphs, graph);
+}
+
+void graph_dispose(struct CUgraph_st *graph) {
+    if (graph->owned_by_program)
+        LL_DELETE(graphs, graph);
+    for (size_t i = 0; i < graph->count; i++) {
+        op_drop(graph->nodes[i]->op);
+        free(graph->nodes[i]->dependencies);
+        free(graph->nodes[i]);
+    }
+    free(graph->nodes);
+    free(graph);
+}
+
+struct CUgraphNode_st *graph_add(struct CUgraph_st *graph, struct op *op,
+                                 const struct graph_node_set *after) {
+    struct CUgraphNode_st *node = allocate_zeroed(sizeof *node);
+    struct graph_node_set dependencies;
+
+    graph_set_copy(&dependencies, after);
+    node->op = op_keep(op);
+    node->index = graph->count;
+    node->dependencies = dependencies.nodes;
+    node->dependency_count = dependencies.count;
+    graph->nodes = allocate_again(graph->nodes, (graph->count + 1) * sizeof(void *));
+    graph->nodes[graph->count++] = node;
+    return node;
+}
+
+bool graph_precedes(const struct CUgraph_st *graph, const struct graph_node_set *set,
+                    const struct graph_node_set *ends) {
+    bool *before = allocate_zeroed(graph->count * sizeof *before + 1);
+    bool all = true;
+
+    for (size_t i = 0; i < ends->count; i++)
+        before[ends->nodes[i]->index] = true;
+    for (size_t i = graph->count; i-- != 0;)
+        for (size_t j = 0; before[i] && j < graph->nodes[i]->dependency_count; j++)
+            before[graph->nodes[i]->dependencies[j]->index] = true;
+    for (size_t i = 0; i < set->count; i++)
+        all = all && before[set->nodes[i]->index];
+    free(before);
+    return all;
+}
+
+static struct CUgraph_st *find_graph(CUgraph handle) {
+    struct CUgraph_st *graph;
+
+    LL_FOREACH(graphs, graph)
+    if (graph == handle)
+        return graph;
+    return NULL;
+}
+
+static struct CUgraphExec_st *find_executable(CUgraphExec handle) {
+    struct CUgraphExec_st *executable;
+
+    LL_FOREACH(executables, executable)
+    if (executable == handle)
+        return executable;
+    return NULL;
+}
+
+static CUresult run_children(struct op *op) {
+    CUresult result = CUDA_SUCCESS;
+
+    for (size_t i = 0; i < op->child_count && result == CUDA_SUCCESS; i++)
+        result = op->children[i]->run(op->children[i]);
+    return result;
+}
+
+/* --- entry points --- */
+
+SIM_EXPORT CUresult cuGraphCreate(CUgraph *graph, unsigned int flags) {
+    ENTER(cuGraphCreate);
+    if (graph == NULL || flags != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    *graph = graph_create();
+    graph_publish(*graph);
+    sim_unlock();
+    return CUDA_SUCCESS;
+}
+
+SIM_EXPORT CUresult cuGraphDestroy(CUgraph graph) {
+    CUresult result = CUDA_SUCCESS;
+
+    ENTER(cuGraphDestroy);
+    sim_lock();
+    if (find_graph(graph) == NULL)
+        result = CUDA_ERROR_INVALID_VALUE;
+    else
+        graph_dispose(graph);
+    sim_unlock();
+    return result;
+}
+
+SIM_EXPORT CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *count) {
+    CUresult result = CUDA_SUCCESS;
+
+    ENTER(cuGraphGetNodes);
+    if (count == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    if (find_graph(graph) == NULL) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    } else {
+        for (size_t i = 0; nodes != NULL && i < *count; i++)
+            nodes[i] = i < graph->count ? graph->nodes[i] : NULL;
+        if (nodes == NULL || *count > graph->count)
+            *count = graph->count;
+    }
+    sim_unlock();
+    return result;
+}
+
+static CUresult instantiate(CUgraphExec *out, CUgraph graph) {
+    struct CUgraphExec_st *executable;
+    struct CUctx_st *context;
+    CUresult result;
+
+    if (out == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    result = context_current(&context);
+    if (result == CUDA_SUCCESS && find_graph(graph) == NULL)
+        result = CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS) {
+        struct op *op = op_create("graph", run_children);
+
+        op->children = allocate_zeroed(graph->count * sizeof(void *) + 1);
+        for (size_t i = 0; i < graph->count; i++) {
+            op->children[op->child_count++] = op_keep(graph->nodes[i]->op);
+            op->calls_host = op->calls_host || graph->nodes[i]->op->calls_host;
+        }
+        executable = allocate_zeroed(sizeof *executable);
+        executable->op = op;
+        LL_PREPEND(executables, executable);
+        *out = executable;
+    }
+    sim_unlock();
+    return result;
+}
+
+SIM_EXPORT CUresult cuGraphInstantiate(CUgraphExec *executable, CUgraph graph,
+                                       CUgraphNode *error_node, char *log, size_t log_size) {
+    ENTER(cuGraphInstantiate);
+    (void)error_node;
+    if (log != NULL && log_size != 0)
+        log[0] = '\0';
+    return instantiate(executable, graph);
+}
+
+SIM_EXPORT CUresult cuGraphInstantiate_v2(CUgraphExec *executable, CUgraph graph,
+                                          CUgraphNode *error_node, char *log, size_t log_size) {
+    ENTER(cuGraphInstantiate_v2);
+    (void)error_node;
+    if (log != NULL && log_size != 0)
+        log[0] = '\0';
+    return instantiate(executable, graph);
+}
+
+SIM_EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *executable, CUgraph graph,
+                                                unsigned long long flags) {
+    ENTER(cuGraphInstantiateWithFlags);
+    (void)flags;
+    return instantiate(executable, graph);
+}
+
+static CUresult instantiate_with(CUgraphExec *executable, CUgraph graph,
+                                 CUDA_GRAPH_INSTANTIATE_PARAMS *parameters) {
+    CUresult result;
+
+    if (parameters == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    result = instantiate(executable, graph);
+    parameters->hErrNode_out = NULL;
+    parameters->result_out =
+        result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : CUDA_GRAPH_INSTANTIATE_ERROR;
+    return result;
+}
+
+EXPORT_FORMS(cuGraphInstantiateWithParams, _ptsz,
+             (CUgraphExec * executable, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *parameters),
+             ((void)null_stream, instantiate_with(executable, graph, parameters)))
+
+/* Nothing needs uploading; only the arguments are checked. */
+static CUresult upload(CUgraphExec executable, CUstream handle, enum null_stream null_stream) {
+    struct CUstream_st *stream;
+    CUresult result;
+
+    sim_lock();
+    result = stream_current(handle, null_stream, &stream);
+    if (result == CUDA_SUCCESS && find_executable(executable) == NULL)
+        result = CUDA_ERROR_INVALID_VALUE;
+    sim_unlock();
+    return result;
+}
+
+EXPORT_FORMS(cuGraphUpload, _ptsz, (CUgraphExec executable, CUstream stream),
+             upload(executable, stream, null_stream))
+
+static CUresult launch(CUgraphExec executable, CUstream handle, enum null_stream null_stream) {
+    struct CUstream_st *stream;
+    CUresult result;
+
+    cost_spend(settings()->launch_ns);
+    sim_lock();
+    result = stream_current(handle, null_stream, &stream);
+    if (result == CUDA_SUCCESS && find_executable(executable) == NULL)
+        result = CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS)
+        result = stream_run(stream, op_keep(executable->op), false);
+    sim_unlock();
+    return result;
+}
+
+EXPORT_FORMS(cuGraphLaunch, _ptsz, (CUgraphExec executable, CUstream stream),
+             launch(executable, stream, null_stream))
+
+SIM_EXPORT CUresult cuGraphExecDestroy(CUgraphExec executable) {
+    CUresult result = CUDA_SUCCESS;
+
+    ENTER(cuGraphExecDestroy);
+    sim_lock();
+    if (find_executable(executable) == NULL) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    } else {
+        LL_DELETE(executables, executable);
+        op_drop(executable->op); /* launches under way keep it */
+        free(executable);
+    }
+    sim_unlock();
+    return result;
+}

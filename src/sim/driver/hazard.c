@@ -1,0 +1,341 @@
+#include "hazard.h"
+
+#include "allocate.h"
+#include "lock.h"
+#include "report.h"
+#include "settings.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+enum { TOUCHES_KEPT = 32, PAST_KEPT = 64 };
+
+/* The latest access of one timeline to a range. `begin`..`end` grows when a tenancy has more of
+ * them than it keeps: an over-approximation that stays within the tenancy. */
+struct touch {
+    CUdeviceptr begin, end;
+    uint32_t timeline;
+    uint64_t count; /* the work's number in its timeline */
+    bool write;
+    const char *name; /* of the operation */
+};
+
+/* Who owned a range of a block, and how it was used meanwhile. Invariant: the current tenancies of
+ * a block neither overlap nor leave a gap; generations are unique and grow. */
+struct tenancy {
+    CUdeviceptr begin, end;
+    uint64_t generation;
+    bool program; /* owned by the program; otherwise idle, between an end and a begin */
+    uintptr_t begin_site, end_site;
+    uint64_t
+        reported_against; /* the last generation that a hazard with this one was reported for */
+    struct touch *touches;
+    size_t touch_count;
+    struct tenancy *prev, *next;
+};
+
+static uint64_t last_generation;
+
+static struct tenancy *tenancy_create(CUdeviceptr begin, CUdeviceptr end, bool program,
+                                      uintptr_t site) {
+    struct tenancy *tenancy = allocate_zeroed(sizeof *tenancy);
+
+    tenancy->begin = begin;
+    tenancy->end = end;
+    tenancy->generation = ++last_generation;
+    tenancy->program = program;
+    tenancy->begin_site = site;
+    return tenancy;
+}
+
+static void tenancy_free(struct tenancy *tenancy) {
+    free(tenancy->touches);
+    free(tenancy);
+}
+
+static void describe_site(char *text, size_t size, uintptr_t site) {
+    Dl_info info;
+
+    if (site == 0)
+        snprintf(text, size, "unknown");
+    else if (dladdr((void *)site, &info) != 0 && info.dli_fname != NULL)
+        snprintf(text, size, "%s+0x%lx", info.dli_fname,
+                 (unsigned long)(site - (uintptr_t)info.dli_fbase));
+    else
+        snprintf(text, size, "0x%lx", (unsigned long)site);
+}
+
+static void report(const char *kind, const struct tenancy *old, const char *old_name,
+                   uintptr_t new_site, const char *new_name, CUdeviceptr begin, CUdeviceptr end) {
+    char old_text[512], new_text[512], old_end[512], line[2048];
+
+    describe_site(old_text, sizeof old_text, old->begin_site);
+    describe_site(old_end, sizeof old_end, old->end_site);
+    describe_site(new_text, sizeof new_text, new_site);
+    snprintf(line, sizeof line,
+             "%s: %s on [0x%llx, 0x%llx) is not ordered after %s of the former owner; former owner "
+             "allocated at %s, freed at %s; new owner allocated at %s",
+             kind, new_name, (unsigned long long)begin, (unsigned long long)end, old_name, old_text,
+             old_end, new_text);
+    report_hazard(line);
+}
+
+/* --- ownership --- */
+
+static bool settled(const struct tenancy *tenancy, const struct vclock *clock) {
+    for (size_t i = 0; i < tenancy->touch_count; i++)
+        if (!vclock_covers(clock, tenancy->touches[i].timeline, tenancy->touches[i].count))
+            return false;
+    return true;
+}
+
+/* Drops former tenancies that nothing to come can conflict with: whatever is submitted from now on
+ * is ordered after all that the host knows to be done. */
+static void prune(struct block *block) {
+    struct tenancy *tenancy, *next;
+    size_t kept = 0;
+
+    DL_FOREACH_SAFE(block->past, tenancy, next) {
+        if (!settled(tenancy, &host_clock) && ++kept <= PAST_KEPT)
+            continue;
+        DL_DELETE(block->past, tenancy);
+        tenancy_free(tenancy);
+    }
+}
+
+/* Moves a tenancy among the former ones, or drops it if it was never used. */
+static void retire(struct block *block, struct tenancy *tenancy, uintptr_t site) {
+    DL_DELETE(block->current, tenancy);
+    if (tenancy->end_site == 0)
+        tenancy->end_site = site;
+    if (tenancy->touch_count == 0)
+        tenancy_free(tenancy);
+    else
+        DL_PREPEND(block->past, tenancy);
+}
+
+/* A part of `whole` as a tenancy of its own: same owner, same history. */
+static void keep_part(struct block *block, const struct tenancy *whole, CUdeviceptr begin,
+                      CUdeviceptr end) {
+    struct tenancy *part = tenancy_create(begin, end, whole->program, whole->begin_site);
+
+    part->generation = whole->generation;
+    part->end_site = whole->end_site;
+    for (size_t i = 0; i < whole->touch_count; i++) {
+        if (whole->touches[i].begin >= end || whole->touches[i].end <= begin)
+            continue;
+        part->touches =
+            allocate_again(part->touches, (part->touch_count + 1) * sizeof *part->touches);
+        part->touches[part->touch_count++] = whole->touches[i];
+    }
+    DL_APPEND(block->current, part);
+}
+
+/* Makes [begin, end) of the block one new tenancy. */
+static void hand_over(struct block *block, CUdeviceptr begin, CUdeviceptr end, bool program,
+                      uintptr_t site) {
+    struct tenancy *tenancy, *next;
+
+    prune(block);
+    DL_FOREACH_SAFE(block->current, tenancy, next) {
+        if (tenancy->begin >= end || tenancy->end <= begin)
+            continue;
+        if (tenancy->begin < begin)
+            keep_part(block, tenancy, tenancy->begin, begin);
+        if (tenancy->end > end)
+            keep_part(block, tenancy, end, tenancy->end);
+        tenancy->begin = tenancy->begin > begin ? tenancy->begin : begin;
+        tenancy->end = tenancy->end < end ? tenancy->end : end;
+        retire(block, tenancy, site);
+    }
+    tenancy = tenancy_create(begin, end, program, site);
+    DL_APPEND(block->current, tenancy);
+}
+
+void hazard_block_begin(struct block *block, uintptr_t site) {
+    struct tenancy *tenancy =
+        tenancy_create(block->address, block->address + block->extent, true, site);
+
+    DL_APPEND(block->current, tenancy);
+}
+
+static void check_released(struct tenancy *list, const struct vclock *order, uintptr_t site) {
+    struct tenancy *tenancy;
+
+    DL_FOREACH(list, tenancy) {
+        for (size_t i = 0; i < tenancy->touch_count; i++) {
+            const struct touch *touch = &tenancy->touches[i];
+
+            if (vclock_covers(order, touch->timeline, touch->count))
+                continue;
+            tenancy->end_site = tenancy->end_site != 0 ? tenancy->end_site : site;
+            report("released", tenancy, touch->name, 0, "the release", touch->begin, touch->end);
+            break;
+        }
+    }
+}
+
+void hazard_block_end(struct block *block, const struct vclock *order, uintptr_t site) {
+    struct tenancy *tenancy, *next;
+
+    check_released(block->current, order, site);
+    check_released(block->past, order, site);
+    DL_FOREACH_SAFE(block->current, tenancy, next)
+    tenancy_free(tenancy);
+    DL_FOREACH_SAFE(block->past, tenancy, next)
+    tenancy_free(tenancy);
+    block->current = block->past = NULL;
+}
+
+/* The block, and how much of [address, address + size) lies in it. */
+static struct block *owned_range(CUdeviceptr address, size_t size, CUdeviceptr *end) {
+    struct block *block = memory_containing(address);
+
+    if (block == NULL)
+        return NULL;
+    *end = size < block->address + block->extent - address ? address + size
+                                                           : block->address + block->extent;
+    return block;
+}
+
+SIM_EXPORT void simcuda_owner_begin(CUdeviceptr address, size_t size, uintptr_t site) {
+    struct block *block;
+    CUdeviceptr end;
+
+    sim_lock();
+    block = owned_range(address, size, &end);
+    if (block != NULL && end > address)
+        hand_over(block, address, end, true, site);
+    sim_unlock();
+}
+
+SIM_EXPORT void simcuda_owner_end(CUdeviceptr address, uintptr_t site) {
+    struct tenancy *tenancy = NULL;
+    struct block *block;
+
+    sim_lock();
+    block = memory_containing(address);
+    if (block != NULL)
+        DL_FOREACH(block->current, tenancy)
+    if (tenancy->begin <= address && address < tenancy->end)
+        break;
+    if (tenancy != NULL && tenancy->program) {
+        tenancy->end_site = site;
+        hand_over(block, tenancy->begin, tenancy->end, false, site);
+    }
+    sim_unlock();
+}
+
+/* --- accesses --- */
+
+static void record(struct tenancy *tenancy, const struct access *access, const struct op *op,
+                   const struct work *work) {
+    CUdeviceptr begin = access->address > tenancy->begin ? access->address : tenancy->begin;
+    CUdeviceptr end = access->address + access->size < tenancy->end ? access->address + access->size
+                                                                    : tenancy->end;
+    uint32_t timeline = work->stream->timeline;
+    struct touch *same = NULL, *widened = NULL;
+
+    for (size_t i = 0; i < tenancy->touch_count; i++) {
+        struct touch *touch = &tenancy->touches[i];
+
+        if (touch->timeline != timeline || touch->write != access->write)
+            continue;
+        widened = touch;
+        if (touch->begin == begin && touch->end == end)
+            same = touch;
+    }
+    if (same == NULL && (widened == NULL || tenancy->touch_count < TOUCHES_KEPT)) {
+        tenancy->touches =
+            allocate_again(tenancy->touches, (tenancy->touch_count + 1) * sizeof *tenancy->touches);
+        same = &tenancy->touches[tenancy->touch_count++];
+        same->begin = begin;
+        same->end = end;
+    } else if (same == NULL) {
+        same = widened;
+        same->begin = same->begin < begin ? same->begin : begin;
+        same->end = same->end > end ? same->end : end;
+    }
+    same->timeline = timeline;
+    same->count = work->clock.counts[timeline];
+    same->write = access->write;
+    same->name = op->name;
+}
+
+/* Two accesses of different owners conflict when one of them writes and the later one is not
+ * ordered after the earlier one. */
+static void check_former(struct block *block, struct tenancy *owner, const struct access *access,
+                         const struct op *op, const struct work *work) {
+    CUdeviceptr begin = access->address, end = access->address + access->size;
+    struct tenancy *former, *next;
+
+    DL_FOREACH_SAFE(block->past, former, next) {
+        if (former->begin >= end || former->end <= begin ||
+            former->reported_against == owner->generation)
+            continue;
+        for (size_t i = 0; i < former->touch_count; i++) {
+            const struct touch *touch = &former->touches[i];
+
+            if (touch->begin >= end || touch->end <= begin || (!touch->write && !access->write) ||
+                vclock_covers(&work->clock, touch->timeline, touch->count))
+                continue;
+            report("reused", former, touch->name, owner->begin_site, op->name, begin, end);
+            former->reported_against = owner->generation;
+            break;
+        }
+        /* a write over all of it that came after all of it: later work that is ordered after this
+         * write is ordered after the former owner too, other work conflicts with the write */
+        if (access->write && begin <= former->begin && end >= former->end &&
+            settled(former, &work->clock)) {
+            DL_DELETE(block->past, former);
+            tenancy_free(former);
+        }
+    }
+}
+
+static void submitted(const struct access *access, const struct op *op, const struct work *work) {
+    struct block *block = memory_containing(access->address);
+    struct tenancy *tenancy;
+
+    if (block == NULL)
+        return; /* the operation will fail by itself */
+    DL_FOREACH(block->current, tenancy) {
+        if (tenancy->begin >= access->address + access->size || tenancy->end <= access->address)
+            continue;
+        if (access->generation != 0 && access->generation != tenancy->generation &&
+            tenancy->program) {
+            struct tenancy captured = {.begin_site = access->site};
+
+            report("outlived", &captured, "what was captured", tenancy->begin_site, op->name,
+                   access->address, access->address + access->size);
+        }
+        check_former(block, tenancy, access, op, work);
+        record(tenancy, access, op, work);
+    }
+}
+
+void hazard_submitted(const struct op *op, const struct work *work) {
+    for (size_t i = 0; i < op->access_count; i++)
+        submitted(&op->accesses[i], op, work);
+    for (size_t i = 0; i < op->child_count; i++)
+        hazard_submitted(op->children[i], work);
+}
+
+void hazard_note_owners(struct op *op) {
+    for (size_t i = 0; i < op->access_count; i++) {
+        struct access *access = &op->accesses[i];
+        struct block *block = memory_containing(access->address);
+        struct tenancy *tenancy;
+
+        if (block == NULL)
+            continue;
+        DL_FOREACH(block->current, tenancy) {
+            if (tenancy->begin > access->address || access->address >= tenancy->end)
+                continue;
+            access->generation = tenancy->generation;
+            access->site = tenancy->begin_site;
+        }
+    }
+}

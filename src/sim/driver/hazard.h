@@ -1,0 +1,19 @@
+/* The hazard detector: docs/simulated-gpu.md defines what it reports. Needs the lock held. */
+#ifndef POOLCUDA_SIM_HAZARD_H
+#define POOLCUDA_SIM_HAZARD_H
+
+#include "memory.h"
+#include "op.h"
+#include "stream.h"
+
+/* The driver's own allocation and release begin and end ownership of whole blocks. */
+void hazard_block_begin(struct block *block, uintptr_t site);
+void hazard_block_end(struct block *block, const struct vclock *order, uintptr_t site);
+
+/* `op` was submitted as `work`: checks and records its accesses. */
+void hazard_submitted(const struct op *op, const struct work *work);
+
+/* Notes in op's accesses whose memory they are, for operations that run later: graph nodes. */
+void hazard_note_owners(struct op *op);
+
+#endif

@@ -1,0 +1,19 @@
+/* The kernels that the simulated device knows, by name. Their PTX for a real device, with the same
+ * parameters and results, is in samples/kernels.h. */
+#ifndef POOLCUDA_SIM_KERNELS_H
+#define POOLCUDA_SIM_KERNELS_H
+
+#include "op.h"
+
+struct builtin_kernel {
+    const char *name;
+    unsigned int parameter_count;
+    unsigned char parameter_sizes[4]; /* bytes: 4 or 8; aligned to themselves, in order */
+    void (*declare)(struct op *op);   /* notes what op's parameters make it touch */
+    CUresult (*run)(struct op *op);
+};
+
+const struct builtin_kernel *kernel_find(const char *name, size_t length); /* NULL: unknown */
+size_t kernel_parameter_offset(const struct builtin_kernel *kernel, unsigned int index);
+
+#endif

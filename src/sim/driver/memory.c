@@ -1,0 +1,340 @@
+/* The allocator of the simulated devices and the records of all memory. */
+#include "memory.h"
+
+#include "address_space.h"
+#include "allocate.h"
+#include "context.h"
+#include "hazard.h"
+#include "ipc.h"
+#include "lock.h"
+#include "mempool.h"
+#include "report.h"
+#include "settings.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <utlist.h>
+
+enum { CHUNK_UNITS = 4096, WORD_BITS = 64 };
+
+/* One page of a device that small allocations of one context share.
+ * Invariant: bit i of `used` is set while unit i (512 bytes) belongs to a block; free_units counts
+ * the clear ones; a chunk without used units does not exist. */
+struct chunk {
+    CUdeviceptr address;
+    CUdevice device;
+    unsigned int free_units;
+    uint64_t used[CHUNK_UNITS / WORD_BITS];
+    struct chunk *prev, *next;
+};
+
+static int compare_blocks(const struct block *a, const struct block *b) {
+    return (a->address > b->address) - (a->address < b->address);
+}
+
+RB_HEAD(block_tree, block);
+RB_GENERATE_INTERNAL(block_tree, block, node, compare_blocks, __attribute__((unused)) static)
+
+static struct block_tree blocks = RB_INITIALIZER(&blocks);
+static size_t used_pages[DEVICES_MAX];
+static uint64_t last_block_id;
+
+struct block *memory_at(CUdeviceptr address) {
+    struct block key = {.address = address};
+
+    return RB_FIND(block_tree, &blocks, &key);
+}
+
+struct block *memory_containing(CUdeviceptr address) {
+    struct block *node = RB_ROOT(&blocks);
+    struct block *below = NULL;
+
+    while (node != NULL) {
+        if (node->address <= address) {
+            below = node;
+            node = RB_RIGHT(node, node);
+        } else {
+            node = RB_LEFT(node, node);
+        }
+    }
+    return below != NULL && address - below->address < below->size ? below : NULL;
+}
+
+bool memory_overlaps(CUdeviceptr address, size_t size) {
+    struct block key = {.address = address};
+    struct block *after = RB_NFIND(block_tree, &blocks, &key);
+
+    return (after != NULL && after->address < address + size) || memory_containing(address) != NULL;
+}
+
+struct block *memory_next(struct block *after) {
+    return after == NULL ? RB_MIN(block_tree, &blocks) : RB_NEXT(block_tree, &blocks, after);
+}
+
+bool memory_is_device_range(CUdeviceptr address, size_t size) {
+    return address_space_overlaps(address, size);
+}
+
+size_t memory_capacity(CUdevice device) {
+    (void)device;
+    return settings()->memory / memory_page * memory_page;
+}
+
+size_t memory_available(CUdevice device) {
+    return memory_capacity(device) - used_pages[device] * memory_page;
+}
+
+unsigned char *memory_reach(CUdeviceptr address, size_t size) {
+    unsigned char *reached = NULL;
+    struct block *block;
+
+    sim_lock();
+    block = memory_containing(address);
+    if (block != NULL && size <= block->size - (address - block->address))
+        reached = block->shadow + (address - block->address);
+    sim_unlock();
+    return reached;
+}
+
+/* --- pages --- */
+
+static bool take_pages(CUdevice device, size_t pages, CUdeviceptr *address) {
+    if (pages > memory_available(device) / memory_page ||
+        !address_space_take(device, pages * memory_page, address))
+        return false;
+    used_pages[device] += pages;
+    report_held((int64_t)(pages * memory_page));
+    return true;
+}
+
+static void give_pages(CUdevice device, CUdeviceptr address, size_t pages) {
+    address_space_clear(device, address, pages * memory_page);
+    address_space_give(device, address, pages * memory_page);
+    used_pages[device] -= pages;
+    report_held(-(int64_t)(pages * memory_page));
+}
+
+/* --- small allocations --- */
+
+static bool unit_used(const struct chunk *chunk, size_t unit) {
+    return (chunk->used[unit / WORD_BITS] >> (unit % WORD_BITS) & 1) != 0;
+}
+
+static void mark_units(struct chunk *chunk, size_t first, size_t count, bool used) {
+    for (size_t unit = first; unit < first + count; unit++) {
+        uint64_t bit = (uint64_t)1 << (unit % WORD_BITS);
+
+        if (used)
+            chunk->used[unit / WORD_BITS] |= bit;
+        else
+            chunk->used[unit / WORD_BITS] &= ~bit;
+    }
+    chunk->free_units =
+        (unsigned int)(used ? chunk->free_units - count : chunk->free_units + count);
+}
+
+/* The first run of `count` free units, CHUNK_UNITS if there is none. */
+static size_t find_units(const struct chunk *chunk, size_t count) {
+    size_t run = 0;
+
+    for (size_t unit = 0; unit < CHUNK_UNITS; unit++) {
+        if (unit % WORD_BITS == 0 && chunk->used[unit / WORD_BITS] == UINT64_MAX) {
+            run = 0;
+            unit += WORD_BITS - 1;
+            continue;
+        }
+        run = unit_used(chunk, unit) ? 0 : run + 1;
+        if (run == count)
+            return unit + 1 - count;
+    }
+    return CHUNK_UNITS;
+}
+
+/* Takes `count` units from a chunk of `context`, or of a new one. NULL: the device is full. */
+static struct chunk *take_units(struct CUctx_st *context, size_t count, size_t *first,
+                                bool *new_chunk) {
+    struct chunk *chunk;
+    CUdeviceptr address;
+
+    *new_chunk = false;
+    DL_FOREACH(context->chunks, chunk) {
+        if (chunk->free_units == 0)
+            break; /* full ones are last */
+        *first = chunk->free_units >= count ? find_units(chunk, count) : CHUNK_UNITS;
+        if (*first != CHUNK_UNITS)
+            break;
+    }
+    if (chunk == NULL || chunk->free_units == 0) {
+        if (!take_pages(context->device, 1, &address))
+            return NULL;
+        *new_chunk = true;
+        *first = 0;
+        chunk = allocate_zeroed(sizeof *chunk);
+        chunk->address = address;
+        chunk->device = context->device;
+        chunk->free_units = CHUNK_UNITS;
+        DL_PREPEND(context->chunks, chunk);
+    }
+    mark_units(chunk, *first, count, true);
+    if (chunk->free_units == 0) {
+        DL_DELETE(context->chunks, chunk);
+        DL_APPEND(context->chunks, chunk);
+    }
+    return chunk;
+}
+
+/* Returns whether the chunk went with it. */
+static bool give_units(struct block *block) {
+    struct chunk *chunk = block->chunk;
+    struct CUctx_st *context = block->context;
+
+    address_space_clear(chunk->device, block->address, block->extent);
+    DL_DELETE(context->chunks, chunk);
+    mark_units(chunk, (block->address - chunk->address) / MEMORY_GRANULE,
+               block->extent / MEMORY_GRANULE, false);
+    if (chunk->free_units == CHUNK_UNITS) {
+        give_pages(chunk->device, chunk->address, 1);
+        free(chunk);
+        return true;
+    }
+    DL_PREPEND(context->chunks, chunk);
+    return false;
+}
+
+/* --- blocks --- */
+
+static struct block *add_block(struct CUctx_st *context, CUdeviceptr address, size_t size,
+                               size_t extent, enum memory_kind kind, unsigned char *shadow,
+                               uintptr_t site) {
+    struct block *block = allocate_zeroed(sizeof *block);
+
+    block->address = address;
+    block->size = size;
+    block->extent = extent;
+    block->kind = kind;
+    block->shadow = shadow;
+    block->context = context;
+    block->device = context->device;
+    block->id = ++last_block_id;
+    RB_INSERT(block_tree, &blocks, block);
+    hazard_block_begin(block, site);
+    return block;
+}
+
+static CUresult allocate_small(struct CUctx_st *context, size_t size, enum memory_kind kind,
+                               uintptr_t site, struct block **block, uint64_t *cost_ns) {
+    size_t units = (size + MEMORY_GRANULE - 1) / MEMORY_GRANULE;
+    CUdeviceptr address;
+    struct chunk *chunk;
+    bool new_chunk;
+    size_t first;
+
+    chunk = take_units(context, units, &first, &new_chunk);
+    if (chunk == NULL)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    address = chunk->address + first * MEMORY_GRANULE;
+    *block = add_block(context, address, size, units * MEMORY_GRANULE, kind,
+                       address_space_shadow(context->device, address), site);
+    (*block)->chunk = chunk;
+    *cost_ns = new_chunk ? settings()->alloc_ns + settings()->page_ns : settings()->alloc_small_ns;
+    return CUDA_SUCCESS;
+}
+
+CUresult memory_allocate(struct CUctx_st *context, size_t size, enum memory_kind kind,
+                         uintptr_t site, struct block **block, uint64_t *cost_ns) {
+    size_t pages = size / memory_page + (size % memory_page != 0);
+    CUdeviceptr address;
+
+    *cost_ns = 0;
+    if (size == 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (size <= memory_small)
+        return allocate_small(context, size, kind, site, block, cost_ns);
+    if (!take_pages(context->device, pages, &address))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *block = add_block(context, address, size, pages * memory_page, kind,
+                       address_space_shadow(context->device, address), site);
+    *cost_ns = settings()->alloc_ns + pages * settings()->page_ns;
+    return CUDA_SUCCESS;
+}
+
+struct block *memory_adopt(struct CUctx_st *context, void *host, size_t size, size_t extent,
+                           enum memory_kind kind, uintptr_t site) {
+    return add_block(context, (CUdeviceptr)(uintptr_t)host, size, extent, kind, host, site);
+}
+
+struct block *memory_import(struct CUctx_st *context, unsigned char *shadow, size_t size) {
+    size_t extent = (size + memory_page - 1) / memory_page * memory_page;
+    CUdeviceptr address;
+
+    if (!address_space_take(context->device, extent, &address))
+        return NULL;
+    return add_block(context, address, size, extent, MEMORY_IMPORTED, shadow, 0);
+}
+
+/* The mapping begins and ends with host pages around the block. */
+static void unmap_import(const struct block *block) {
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t begin = (uintptr_t)block->shadow / page * page;
+
+    munmap((void *)begin, (uintptr_t)block->shadow + block->size - begin);
+}
+
+void memory_release(struct block *block, const struct vclock *order, uintptr_t site,
+                    uint64_t *cost_ns) {
+    size_t pages = block->extent / memory_page;
+
+    *cost_ns = 0;
+    hazard_block_end(block, order, site);
+    if (block->kind == MEMORY_DEVICE)
+        ipc_block_ending(block);
+    if (block->pool != NULL)
+        mempool_block_ending(block);
+    RB_REMOVE(block_tree, &blocks, block);
+    switch (block->kind) {
+    case MEMORY_DEVICE:
+    case MEMORY_POOL:
+        if (block->chunk == NULL) {
+            give_pages(block->device, block->address, pages);
+            *cost_ns = settings()->free_ns + pages * settings()->page_ns;
+        } else {
+            *cost_ns = give_units(block) ? settings()->free_ns + settings()->page_ns
+                                         : settings()->free_small_ns;
+        }
+        break;
+    case MEMORY_MANAGED:
+    case MEMORY_HOST:
+        munmap(block->shadow, block->extent);
+        *cost_ns = settings()->host_alloc_ns;
+        break;
+    case MEMORY_REGISTERED:
+        break;
+    case MEMORY_IMPORTED:
+        unmap_import(block);
+        address_space_give(block->device, block->address, block->extent);
+        break;
+    }
+    free(block);
+}
+
+void memory_release_all(struct CUctx_st *context) {
+    struct block *block, *next;
+    uint64_t unspent;
+
+    for (block = memory_next(NULL); block != NULL; block = next) {
+        next = memory_next(block);
+        if (block->context == context)
+            memory_release(block, &host_clock, 0, &unspent);
+    }
+}
+
+CUresult memory_backing(const struct block *block, int *file, uint64_t *offset) {
+    if (block->kind != MEMORY_DEVICE)
+        return CUDA_ERROR_INVALID_VALUE;
+    *file = address_space_file(block->device);
+    *offset = block->address - address_space_base(block->device);
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,373 @@
+/* Stream-ordered allocation: cuMemAllocAsync, cuMemFreeAsync and memory pools.
+ *
+ * A pool keeps nothing back: memory freed in a stream returns to its device as soon as the stream
+ * gets there, which is a release threshold of 0 at its strictest. */
+#include "mempool.h"
+#include "allocate.h"
+#include "capture.h"
+#include "context.h"
+#include "cost.h"
+#include "hazard.h"
+#include "lock.h"
+#include "memory.h"
+#include "settings.h"
+#include "stream.h"
+
+#include <stdlib.h>
+#include <utlist.h>
+
+#define CALLER ((uintptr_t)__builtin_return_address(0))
+
+struct CUmemPoolHandle_st {
+    CUdevice device;
+    bool by_default; /* a device's own, which lives as long as the process */
+    cuuint64_t threshold;
+    int reuse[3]; /* REUSE_FOLLOW_EVENT_DEPENDENCIES and the two that follow it */
+    cuuint64_t used, used_high;
+    struct CUmemPoolHandle_st *next;
+};
+
+static struct CUmemPoolHandle_st *pools;
+static struct CUmemPoolHandle_st *default_pools[DEVICES_MAX];
+static struct CUmemPoolHandle_st *current_pools[DEVICES_MAX];
+
+static struct CUmemPoolHandle_st *create(CUdevice device, bool by_default) {
+    struct CUmemPoolHandle_st *pool = allocate_zeroed(sizeof *pool);
+
+    pool->device = device;
+    pool->by_default = by_default;
+    for (int i = 0; i < 3; i++)
+        pool->reuse[i] = 1;
+    LL_PREPEND(pools, pool);
+    return pool;
+}
+
+static struct CUmemPoolHandle_st *default_pool(CUdevice device) {
+    if (default_pools[device] == NULL)
+        default_pools[device] = create(device, true);
+    return default_pools[device];
+}
+
+static struct CUmemPoolHandle_st *current_pool(CUdevice device) {
+    return current_pools[device] != NULL ? current_pools[device] : default_pool(device);
+}
+
+static bool known(CUmemoryPool handle) {
+    struct CUmemPoolHandle_st *pool;
+
+    LL_FOREACH(pools, pool)
+    if (pool == handle)
+        return true;
+    return false;
+}
+
+void mempool_block_ending(struct block *block) {
+    block->pool->used -= block->size;
+}
+
+static bool allocate_in(struct CUctx_st *context, struct CUmemPoolHandle_st *pool, size_t size,
+                        uintptr_t site, CUresult *result, struct block **block) {
+    uint64_t unspent;
+
+    *result = memory_allocate(context, size, MEMORY_POOL, site, block, &unspent);
+    if (*result != CUDA_SUCCESS)
+        return false;
+    (*block)->pool = pool;
+    pool->used += size;
+    if (pool->used > pool->used_high)
+        pool->used_high = pool->used;
+    return true;
+}
+
+static CUresult allocate(CUdeviceptr *pointer, size_t size, CUmemoryPool handle, CUstream stream_of,
+                         enum null_stream null_stream, uintptr_t site) {
+    struct CUstream_st *stream;
+    struct block *block;
+    CUresult result;
+
+    if (pointer == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    cost_spend(settings()->alloc_async_ns);
+    sim_lock();
+    result = stream_current(stream_of, null_stream, &stream);
+    if (result == CUDA_SUCCESS && handle != NULL && !known(handle))
+        result = CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS && stream->capture != NULL)
+        result = CUDA_ERROR_NOT_SUPPORTED; /* graphs have no memory nodes here */
+    if (result == CUDA_SUCCESS)
+        result = capture_check_legacy(stream);
+    if (result == CUDA_SUCCESS) {
+        struct CUctx_st *context = stream->context;
+        struct CUmemPoolHandle_st *pool = handle != NULL ? handle : current_pool(context->device);
+
+        if (!allocate_in(context, pool, size, site, &result, &block) &&
+            result == CUDA_ERROR_OUT_OF_MEMORY) {
+            context_wait(context); /* for frees that are still queued */
+            allocate_in(context, pool, size, site, &result, &block);
+        }
+        if (result == CUDA_SUCCESS)
+            *pointer = block->address;
+    }
+    sim_unlock();
+    return result;
+}
+
+SIM_EXPORT CUresult cuMemAllocAsync(CUdeviceptr *pointer, size_t size, CUstream stream) {
+    ENTER(cuMemAllocAsync);
+    return allocate(pointer, size, NULL, stream, NULL_IS_LEGACY, CALLER);
+}
+
+SIM_EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr *pointer, size_t size, CUstream stream) {
+    ENTER(cuMemAllocAsync_ptsz);
+    return allocate(pointer, size, NULL, stream, NULL_IS_PER_THREAD, CALLER);
+}
+
+SIM_EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *pointer, size_t size, CUmemoryPool pool,
+                                            CUstream stream) {
+    ENTER(cuMemAllocFromPoolAsync);
+    return pool == NULL ? CUDA_ERROR_INVALID_VALUE
+                        : allocate(pointer, size, pool, stream, NULL_IS_LEGACY, CALLER);
+}
+
+SIM_EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *pointer, size_t size,
+                                                 CUmemoryPool pool, CUstream stream) {
+    ENTER(cuMemAllocFromPoolAsync_ptsz);
+    return pool == NULL ? CUDA_ERROR_INVALID_VALUE
+                        : allocate(pointer, size, pool, stream, NULL_IS_PER_THREAD, CALLER);
+}
+
+static CUresult run_free(struct op *op) {
+    struct block *block;
+    uint64_t unspent;
+
+    sim_lock();
+    block = memory_at(op->as.freed.address);
+    if (block != NULL && block->freeing)
+        memory_release(block, &op->as.freed.order, op->as.freed.site, &unspent);
+    sim_unlock();
+    return CUDA_SUCCESS;
+}
+
+static void dispose_free(struct op *op) {
+    vclock_clear(&op->as.freed.order);
+}
+
+static CUresult free_in(CUdeviceptr pointer, CUstream handle, enum null_stream null_stream,
+                        uintptr_t site) {
+    struct CUstream_st *stream;
+    struct block *block;
+    CUresult result;
+
+    cost_spend(settings()->alloc_async_ns);
+    sim_lock();
+    result = stream_current(handle, null_stream, &stream);
+    if (result == CUDA_SUCCESS && pointer != 0) {
+        block = memory_at(pointer);
+        if (block == NULL || block->freeing ||
+            (block->kind != MEMORY_POOL && block->kind != MEMORY_DEVICE))
+            result = CUDA_ERROR_INVALID_VALUE;
+        else if (stream->capture != NULL)
+            result = CUDA_ERROR_NOT_SUPPORTED;
+        else
+            result = capture_check_legacy(stream);
+        if (result == CUDA_SUCCESS) {
+            struct op *op = op_create("cuMemFreeAsync", run_free);
+            struct work *work;
+
+            op->dispose = dispose_free;
+            op->as.freed.address = pointer;
+            op->as.freed.site = site;
+            block->freeing = true;
+            result = stream_submit(stream, op, NULL, &work);
+            vclock_join(&op->as.freed.order, &work->clock);
+            op_drop(op);
+            stream_go(stream);
+            work_drop(work);
+        }
+    }
+    sim_unlock();
+    return result;
+}
+
+SIM_EXPORT CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
+    ENTER(cuMemFreeAsync);
+    return free_in(pointer, stream, NULL_IS_LEGACY, CALLER);
+}
+
+SIM_EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr pointer, CUstream stream) {
+    ENTER(cuMemFreeAsync_ptsz);
+    return free_in(pointer, stream, NULL_IS_PER_THREAD, CALLER);
+}
+
+/* --- pools --- */
+
+static CUresult get_pool(CUmemoryPool *pool, CUdevice device,
+                         struct CUmemPoolHandle_st *(*which)(CUdevice)) {
+    if (pool == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (device_check(device) != CUDA_SUCCESS)
+        return CUDA_ERROR_INVALID_DEVICE;
+    sim_lock();
+    *pool = which(device);
+    sim_unlock();
+    return CUDA_SUCCESS;
+}
+
+SIM_EXPORT CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device) {
+    ENTER(cuDeviceGetDefaultMemPool);
+    return get_pool(pool, device, default_pool);
+}
+
+SIM_EXPORT CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device) {
+    ENTER(cuDeviceGetMemPool);
+    return get_pool(pool, device, current_pool);
+}
+
+SIM_EXPORT CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
+    CUresult result = CUDA_SUCCESS;
+
+    ENTER(cuDeviceSetMemPool);
+    if (device_check(device) != CUDA_SUCCESS)
+        return CUDA_ERROR_INVALID_DEVICE;
+    sim_lock();
+    if (!known(pool) || pool->device != device)
+        result = CUDA_ERROR_INVALID_VALUE;
+    else
+        current_pools[device] = pool;
+    sim_unlock();
+    return result;
+}
+
+SIM_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties) {
+    ENTER(cuMemPoolCreate);
+    if (pool == NULL || properties == NULL ||
+        properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
+        return CUDA_ERROR_NOT_SUPPORTED; /* pools are not shared between processes here */
+    if (device_check(properties->location.id) != CUDA_SUCCESS)
+        return CUDA_ERROR_INVALID_DEVICE;
+    sim_lock();
+    *pool = create(properties->location.id, false);
+    sim_unlock();
+    return CUDA_SUCCESS;
+}
+
+/* Memory allocated from the pool stays valid until it is freed. */
+SIM_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool) {
+    CUresult result = CUDA_SUCCESS;
+
+    ENTER(cuMemPoolDestroy);
+    sim_lock();
+    if (!known(pool) || pool->by_default) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    } else {
+        for (struct block *block = memory_next(NULL); block != NULL; block = memory_next(block))
+            if (block->pool == pool)
+                block->pool = NULL;
+        if (current_pools[pool->device] == pool)
+            current_pools[pool->device] = NULL;
+        LL_DELETE(pools, pool);
+        free(pool);
+    }
+    sim_unlock();
+    return result;
+}
+
+SIM_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t bytes_to_keep) {
+    CUresult result;
+
+    ENTER(cuMemPoolTrimTo);
+    (void)bytes_to_keep; /* nothing is kept beyond what is in use */
+    sim_lock();
+    result = known(pool) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    sim_unlock();
+    return result;
+}
+
+static CUresult attribute(struct CUmemPoolHandle_st *pool, CUmemPool_attribute which, void *value,
+                          bool set) {
+    switch (which) {
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: {
+        int *flag = &pool->reuse[which - CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES];
+
+        *(set ? flag : (int *)value) = *(set ? (int *)value : flag);
+        return CUDA_SUCCESS;
+    }
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+        *(set ? &pool->threshold : (cuuint64_t *)value) =
+            *(set ? (cuuint64_t *)value : &pool->threshold);
+        return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+        if (set)
+            return CUDA_ERROR_INVALID_VALUE;
+        *(cuuint64_t *)value = pool->used;
+        return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+        if (set && *(cuuint64_t *)value != 0)
+            return CUDA_ERROR_INVALID_VALUE; /* it can only be reset */
+        if (set)
+            pool->used_high = pool->used;
+        else
+            *(cuuint64_t *)value = pool->used_high;
+        return CUDA_SUCCESS;
+    default:
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+}
+
+static CUresult checked_attribute(CUmemoryPool pool, CUmemPool_attribute which, void *value,
+                                  bool set) {
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+
+    sim_lock();
+    if (value != NULL && known(pool)) {
+        result = capture_check_unsafe();
+        if (result == CUDA_SUCCESS)
+            result = attribute(pool, which, value, set);
+    }
+    sim_unlock();
+    return result;
+}
+
+SIM_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute which,
+                                          void *value) {
+    ENTER(cuMemPoolSetAttribute);
+    return checked_attribute(pool, which, value, true);
+}
+
+SIM_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute which,
+                                          void *value) {
+    ENTER(cuMemPoolGetAttribute);
+    return checked_attribute(pool, which, value, false);
+}
+
+/* Every device may access every pool: addresses are unified and peers are not fenced off. */
+SIM_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map,
+                                       size_t count) {
+    CUresult result;
+
+    ENTER(cuMemPoolSetAccess);
+    sim_lock();
+    result = known(pool) && (map != NULL || count == 0) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    sim_unlock();
+    return result;
+}
+
+SIM_EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool,
+                                       CUmemLocation *location) {
+    CUresult result;
+
+    ENTER(cuMemPoolGetAccess);
+    sim_lock();
+    result =
+        known(pool) && flags != NULL && location != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    sim_unlock();
+    if (result == CUDA_SUCCESS)
+        *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    return result;
+}

@@ -1,0 +1,92 @@
+/* The entry points that fill memory with a value. */
+#include "bytes.h"
+#include "context.h"
+#include "cost.h"
+#include "lock.h"
+#include "memory.h"
+#include "settings.h"
+#include "stream.h"
+
+static size_t hull(const struct fill *fill) {
+    return (fill->rows - 1) * fill->pitch + fill->width * fill->element;
+}
+
+DEVICE_CODE static void fill_row(unsigned char *row, const struct fill *fill) {
+    if (fill->element == 1)
+        for (size_t i = 0; i < fill->width; i++)
+            row[i] = (unsigned char)fill->value;
+    else if (fill->element == 2)
+        for (size_t i = 0; i < fill->width; i++)
+            ((uint16_t *)(void *)row)[i] = (uint16_t)fill->value;
+    else
+        for (size_t i = 0; i < fill->width; i++)
+            ((uint32_t *)(void *)row)[i] = fill->value;
+}
+
+static CUresult run(struct op *op) {
+    const struct fill *fill = &op->as.fill;
+    unsigned char *memory = memory_reach(fill->address, hull(fill));
+
+    cost_spend_transfer(fill->rows * fill->width * fill->element, settings()->device_gbps);
+    if (memory == NULL)
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
+    for (size_t row = 0; row < fill->rows; row++)
+        fill_row(memory + row * fill->pitch, fill);
+    return CUDA_SUCCESS;
+}
+
+static CUresult submit(const struct fill *fill, struct CUstream_st *stream, bool synchronous) {
+    struct block *block = memory_containing(fill->address);
+    struct op *op;
+
+    if (block == NULL || hull(fill) > block->size - (fill->address - block->address))
+        return CUDA_ERROR_INVALID_VALUE;
+    op = op_create("memset", run);
+    op->as.fill = *fill;
+    op_access(op, fill->address, hull(fill), true);
+    /* asynchronous to the host unless it could see the memory (API synchronization behavior) */
+    return stream_run(stream, op,
+                      synchronous && stream->capture == NULL &&
+                          (block->kind == MEMORY_HOST || block->kind == MEMORY_REGISTERED ||
+                           block->kind == MEMORY_MANAGED));
+}
+
+static CUresult set(struct fill fill, CUstream handle, enum null_stream null_stream,
+                    bool synchronous) {
+    struct CUstream_st *stream;
+    CUresult result;
+
+    if (fill.address % fill.element != 0 || fill.pitch % fill.element != 0 ||
+        (fill.rows > 1 && fill.pitch < fill.width * fill.element))
+        return CUDA_ERROR_INVALID_VALUE;
+    cost_spend(settings()->launch_ns);
+    sim_lock();
+    result = stream_current(handle, null_stream, &stream);
+    if (result == CUDA_SUCCESS && fill.width != 0 && fill.rows != 0)
+        result = submit(&fill, stream, synchronous);
+    sim_unlock();
+    return result;
+}
+
+/* All functions for elements of one type: linear and pitched, synchronous and not. */
+#define MEMSET_FUNCTIONS(bits, type)                                                               \
+    EXPORT_FORMS(                                                                                  \
+        cuMemsetD##bits##_v2, _ptds, (CUdeviceptr to, type value, size_t count),                   \
+        set((struct fill){to, 0, count, 1, value, sizeof(type)}, NULL, null_stream, true))         \
+    EXPORT_FORMS(                                                                                  \
+        cuMemsetD##bits##Async, _ptsz,                                                             \
+        (CUdeviceptr to, type value, size_t count, CUstream stream),                               \
+        set((struct fill){to, 0, count, 1, value, sizeof(type)}, stream, null_stream, false))      \
+    EXPORT_FORMS(cuMemsetD2D##bits##_v2, _ptds,                                                    \
+                 (CUdeviceptr to, size_t pitch, type value, size_t width, size_t height),          \
+                 set((struct fill){to, pitch, width, height, value, sizeof(type)}, NULL,           \
+                     null_stream, true))                                                           \
+    EXPORT_FORMS(                                                                                  \
+        cuMemsetD2D##bits##Async, _ptsz,                                                           \
+        (CUdeviceptr to, size_t pitch, type value, size_t width, size_t height, CUstream stream),  \
+        set((struct fill){to, pitch, width, height, value, sizeof(type)}, stream, null_stream,     \
+            false))
+
+MEMSET_FUNCTIONS(8, unsigned char)
+MEMSET_FUNCTIONS(16, unsigned short)
+MEMSET_FUNCTIONS(32, unsigned int)

@@ -1,0 +1,109 @@
+#include "report.h"
+
+#include "allocate.h"
+#include "settings.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { HAZARDS_KEPT = 1000 };
+
+static const char *const names[ENTRY_POINT_COUNT] = {
+#define ENTRY(symbol, base, since, form) #symbol,
+#include "entry_points.def"
+#undef ENTRY
+};
+
+static _Atomic uint64_t calls[ENTRY_POINT_COUNT];
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static int64_t held;
+static int64_t peak_held;
+static uint64_t hazards;
+static char *hazard_lines[HAZARDS_KEPT]; /* the first `hazards` of them are set */
+static _Atomic bool forked;
+
+void report_count_call(enum entry_point entry) {
+    atomic_fetch_add_explicit(&calls[entry], 1, memory_order_relaxed);
+}
+
+void report_held(int64_t bytes) {
+    pthread_mutex_lock(&mutex);
+    held += bytes;
+    if (held > peak_held)
+        peak_held = held;
+    pthread_mutex_unlock(&mutex);
+}
+
+void report_hazard(const char *line) {
+    fprintf(stderr, "simcuda: hazard: %s\n", line);
+    pthread_mutex_lock(&mutex);
+    if (hazards < HAZARDS_KEPT) {
+        size_t size = strlen(line) + 1;
+
+        hazard_lines[hazards] = memcpy(allocate_zeroed(size), line, size);
+    }
+    hazards++;
+    pthread_mutex_unlock(&mutex);
+    if (settings()->hazard_aborts)
+        abort();
+}
+
+SIM_EXPORT uint64_t simcuda_hazards(void) {
+    uint64_t count;
+
+    pthread_mutex_lock(&mutex);
+    count = hazards;
+    pthread_mutex_unlock(&mutex);
+    return count;
+}
+
+void report_forget_after_fork(void) {
+    forked = true;
+}
+
+/* The report's path with every %p replaced by the process id. */
+static void expand(const char *pattern, char *path, size_t size) {
+    size_t used = 0;
+
+    while (*pattern != '\0' && used + 24 < size) {
+        if (pattern[0] == '%' && pattern[1] == 'p') {
+            used += (size_t)snprintf(path + used, size - used, "%ld", (long)getpid());
+            pattern += 2;
+        } else {
+            path[used++] = *pattern++;
+        }
+    }
+    path[used] = '\0';
+}
+
+static void write_figures(FILE *out) {
+    for (size_t i = 0; i < ENTRY_POINT_COUNT; i++)
+        if (calls[i] != 0)
+            fprintf(out, "calls.%s %llu\n", names[i], (unsigned long long)calls[i]);
+    pthread_mutex_lock(&mutex);
+    fprintf(out, "held_bytes %lld\npeak_held_bytes %lld\nhazards %llu\n", (long long)held,
+            (long long)peak_held, (unsigned long long)hazards);
+    for (uint64_t i = 0; i < hazards && i < HAZARDS_KEPT; i++)
+        fprintf(out, "hazard.%llu %s\n", (unsigned long long)i, hazard_lines[i]);
+    pthread_mutex_unlock(&mutex);
+}
+
+__attribute__((destructor)) static void write_report(void) {
+    char path[4096];
+    FILE *out;
+
+    if (settings()->report == NULL || forked)
+        return;
+    expand(settings()->report, path, sizeof path);
+    out = fopen(path, "we");
+    if (out == NULL) {
+        fprintf(stderr, "simcuda: SIMCUDA_REPORT=\"%s\": cannot be written, no report\n", path);
+        return;
+    }
+    write_figures(out);
+    fclose(out);
+}

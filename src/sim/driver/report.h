@@ -1,0 +1,14 @@
+/* The figures that SIMCUDA_REPORT gets at exit. */
+#ifndef POOLCUDA_SIM_REPORT_H
+#define POOLCUDA_SIM_REPORT_H
+
+#include "entry.h"
+
+#include <stdint.h>
+
+void report_count_call(enum entry_point entry);
+void report_held(int64_t bytes); /* device memory held changed by `bytes`, in whole 2 MiB pages */
+void report_hazard(const char *line); /* copied; also goes to stderr */
+void report_forget_after_fork(void);
+
+#endif

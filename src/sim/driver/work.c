@@ -1,0 +1,360 @@
+/* The queues: submission, execution, waiting, and CUDA's order between streams. */
+#include "allocate.h"
+#include "capture.h"
+#include "context.h"
+#include "cost.h"
+#include "hazard.h"
+#include "lock.h"
+#include "stream.h"
+
+#include <stdlib.h>
+#include <utlist.h>
+
+struct vclock host_clock;
+
+/* Timelines of streams that are gone. */
+static struct retired_timeline {
+    uint32_t timeline;
+    uint64_t count;
+} * retired;
+static size_t retired_count;
+static uint32_t timelines;
+
+static struct CUstream_st *busy; /* every stream with queued work */
+static unsigned int host_waiters;
+static pthread_cond_t host_wake = PTHREAD_COND_INITIALIZER;
+
+uint32_t timeline_take(uint64_t *count) {
+    for (size_t i = 0; i < retired_count; i++) {
+        struct retired_timeline old = retired[i];
+
+        if (!vclock_covers(&host_clock, old.timeline, old.count))
+            continue;
+        retired[i] = retired[--retired_count];
+        *count = old.count;
+        return old.timeline;
+    }
+    *count = 0;
+    return timelines++;
+}
+
+void timeline_give(uint32_t timeline, uint64_t count) {
+    vclock_raise(&host_clock, timeline, 0); /* a stream without work is covered, too */
+    retired = allocate_again(retired, (retired_count + 1) * sizeof *retired);
+    retired[retired_count++] = (struct retired_timeline){timeline, count};
+}
+
+struct work *work_keep(struct work *work) {
+    work->references++;
+    return work;
+}
+
+void work_drop(struct work *work) {
+    if (work == NULL || --work->references != 0)
+        return;
+    for (size_t i = 0; i < work->wait_count; i++)
+        work_drop(work->waits[i]);
+    free(work->waits);
+    vclock_clear(&work->clock);
+    op_drop(work->op);
+    free(work);
+}
+
+static void add_wait(struct work *work, struct work *other) {
+    vclock_join(&work->clock, &other->clock);
+    if (other->done)
+        return;
+    work->waits = allocate_again(work->waits, (work->wait_count + 1) * sizeof(void *));
+    work->waits[work->wait_count++] = work_keep(other);
+}
+
+static bool ready(const struct CUstream_st *stream) {
+    const struct work *head = stream->queue_head;
+
+    if (head == NULL || stream->running)
+        return false;
+    for (size_t i = 0; i < head->wait_count; i++)
+        if (!head->waits[i]->done)
+            return false;
+    return true;
+}
+
+void stream_drained(struct CUstream_st *stream) {
+    if (!stream->destroyed || stream->queue_head != NULL || stream->running)
+        return;
+    if (stream->has_thread) {
+        pthread_cond_signal(&stream->wake); /* it has nothing left to do, and comes here again */
+        return;
+    }
+    DL_DELETE(stream->context->streams, stream);
+    timeline_give(stream->timeline, stream->submitted);
+    work_drop(stream->last);
+    vclock_clear(&stream->clock);
+    pthread_cond_destroy(&stream->wake);
+    free(stream);
+}
+
+static void run_head(struct CUstream_st *stream);
+
+static void *stream_thread(void *argument) {
+    struct CUstream_st *stream = argument;
+
+    sim_lock();
+    for (;;) {
+        if (ready(stream))
+            run_head(stream);
+        else if (stream->destroyed && stream->queue_head == NULL && !stream->running)
+            break;
+        else
+            sim_wait(&stream->wake);
+    }
+    stream->has_thread = false;
+    stream_drained(stream);
+    sim_unlock();
+    return NULL;
+}
+
+/* Has the stream's own thread look at its queue. */
+static void kick(struct CUstream_st *stream) {
+    pthread_attr_t attributes;
+    pthread_t thread;
+
+    if (stream->has_thread) {
+        pthread_cond_signal(&stream->wake);
+        return;
+    }
+    /* detached: the end of the process does not wait for work that is still queued */
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    stream->has_thread = pthread_create(&thread, &attributes, stream_thread, stream) == 0;
+    pthread_attr_destroy(&attributes);
+    if (!stream->has_thread)
+        abort(); /* the queue would never move */
+}
+
+/* Takes the head of a stream, which has run or needs not to, off its queue. */
+static void complete_head(struct CUstream_st *stream, CUresult result) {
+    struct work *work = stream->queue_head;
+
+    if (result != CUDA_SUCCESS && stream->context->sticky == CUDA_SUCCESS)
+        stream->context->sticky = result;
+    work->done = true;
+    work->finished_ns = clock_ns();
+    for (size_t i = 0; i < work->wait_count; i++)
+        work_drop(work->waits[i]);
+    free(work->waits);
+    work->waits = NULL;
+    work->wait_count = 0;
+    stream->queue_head = work->next;
+    stream->running = false;
+    work_drop(work);
+    if (stream->queue_head != NULL)
+        return;
+    stream->queue_tail = NULL;
+    DL_DELETE2(busy, stream, busy_prev, busy_next); // NOLINT(clang-analyzer-core.NullDereference)
+    stream_drained(stream);
+}
+
+/* Lets everything go that may start now. Markers complete here, iteratively: chains of them can be
+ * long, and no thread needs to wake up for them. */
+static void dispatch(void) {
+    bool completed;
+
+    do {
+        struct CUstream_st *stream;
+
+        completed = false;
+        DL_FOREACH2(busy, stream, busy_next) {
+            if (!ready(stream))
+                continue;
+            completed = stream->queue_head->op->marker;
+            if (completed) {
+                complete_head(stream, CUDA_SUCCESS);
+                break; /* the list has changed */
+            }
+            kick(stream);
+        }
+    } while (completed);
+    if (host_waiters != 0)
+        pthread_cond_broadcast(&host_wake);
+}
+
+/* Executes the ready head of `stream` on this thread, without the lock. After an error only what
+ * must tell the program about it still runs. */
+static void run_head(struct CUstream_st *stream) {
+    struct op *op = stream->queue_head->op;
+    bool callback = op->calls_host && op->as.host.callback != NULL;
+    CUresult result = CUDA_SUCCESS;
+
+    stream->running = true;
+    if (!op->marker && (stream->context->sticky == CUDA_SUCCESS || callback)) {
+        sim_unlock();
+        result = op->run(op);
+        sim_lock();
+    }
+    complete_head(stream, result);
+    dispatch();
+}
+
+void work_seen(struct work *work) {
+    vclock_join(&host_clock, &work->clock);
+}
+
+void work_wait(struct work *work) {
+    work_keep(work);
+    while (!work->done) {
+        struct CUstream_st *stream = work->stream;
+
+        /* the waiting thread lends itself to the stream: cheaper than switching to its thread */
+        if (ready(stream) && !stream->queue_head->op->calls_host) {
+            run_head(stream); // NOLINT(clang-analyzer-unix.Malloc): not done, so not freed
+            continue;
+        }
+        host_waiters++;
+        sim_wait(&host_wake);
+        host_waiters--;
+    }
+    work_seen(work);
+    work_drop(work);
+}
+
+bool stream_is_blocking(const struct CUstream_st *stream) {
+    return stream->kind == STREAM_BLOCKING || stream->kind == STREAM_PER_THREAD;
+}
+
+/* CUDA's order between the legacy stream and the blocking ones of its context. */
+static void add_legacy_order(struct work *work, struct CUstream_st *stream) {
+    struct CUctx_st *context = stream->context;
+    struct CUstream_st *other;
+
+    if (stream->kind == STREAM_LEGACY) {
+        DL_FOREACH(context->streams, other)
+        if (stream_is_blocking(other) && other->last != NULL)
+            add_wait(work, other->last);
+    } else if (stream_is_blocking(stream) && context->legacy->last != NULL) {
+        add_wait(work, context->legacy->last);
+    }
+}
+
+static struct work *enqueue(struct CUstream_st *stream, struct op *op, struct work *work) {
+    bool was_idle = stream->queue_head == NULL;
+
+    vclock_join(&work->clock, &host_clock);
+    vclock_join(&work->clock, &stream->clock);
+    vclock_raise(&work->clock, stream->timeline, ++stream->submitted);
+    vclock_join(&stream->clock, &work->clock);
+    work->op = op_keep(op);
+    work->stream = stream;
+    work->references = 2; /* the queue's and the stream's, as its last */
+    work_drop(stream->last);
+    stream->last = work;
+    hazard_submitted(op, work);
+    if (was_idle) {
+        stream->queue_head = stream->queue_tail = work;
+        DL_APPEND2(busy, stream, busy_prev, busy_next);
+        if (op->marker && ready(stream)) {
+            complete_head(stream, CUDA_SUCCESS);
+            dispatch();
+        }
+    } else {
+        stream->queue_tail->next = work;
+        stream->queue_tail = work;
+    }
+    return work; // NOLINT(clang-analyzer-unix.Malloc): the stream keeps it as its last
+}
+
+CUresult stream_submit(struct CUstream_st *stream, struct op *op, struct work *after,
+                       struct work **out) {
+    struct work *work;
+    CUresult result;
+
+    *out = NULL;
+    if (stream->capture != NULL)
+        return capture_add(stream, op);
+    result = capture_check_legacy(stream);
+    if (result != CUDA_SUCCESS)
+        return result;
+    work = allocate_zeroed(sizeof *work);
+    if (after != NULL)
+        add_wait(work, after);
+    add_legacy_order(work, stream);
+    enqueue(stream, op, work);
+    *out = work_keep(work);
+    return CUDA_SUCCESS;
+}
+
+void stream_go(struct CUstream_st *stream) {
+    if (ready(stream))
+        kick(stream);
+}
+
+CUresult stream_run(struct CUstream_st *stream, struct op *op, bool wait) {
+    struct CUctx_st *context = stream->context;
+    struct work *work;
+    CUresult result = stream_submit(stream, op, NULL, &work);
+
+    op_drop(op);
+    if (work == NULL)
+        return result;
+    if (wait) {
+        work_wait(work);
+        result = context->sticky;
+    } else {
+        stream_go(stream);
+    }
+    work_drop(work);
+    return result;
+}
+
+CUresult stream_submit_after(struct CUstream_st *stream, struct op *op, struct work *after) {
+    struct work *work;
+    CUresult result = stream_submit(stream, op, after, &work);
+
+    op_drop(op);
+    if (result == CUDA_SUCCESS)
+        stream_go(stream);
+    work_drop(work);
+    return result;
+}
+
+struct work *stream_fence(struct CUctx_st *context) {
+    struct work *work = allocate_zeroed(sizeof *work);
+    struct op *op = op_marker("fence");
+    struct CUstream_st *stream;
+
+    DL_FOREACH(context->streams, stream)
+    if (stream != context->fence && stream->last != NULL)
+        add_wait(work, stream->last);
+    enqueue(context->fence, op, work);
+    op_drop(op);
+    work_keep(work);
+    stream_go(context->fence);
+    return work;
+}
+
+CUresult stream_synchronize(struct CUstream_st *stream) {
+    struct CUctx_st *context = stream->context;
+    struct work *last = stream->last;
+
+    if (last != NULL)
+        work_wait(last);
+    if (stream->kind == STREAM_LEGACY) {
+        /* the legacy stream stands for the blocking ones too */
+        struct work *work = allocate_zeroed(sizeof *work);
+        struct op *op = op_marker("synchronize");
+
+        add_legacy_order(work, stream);
+        enqueue(stream, op, work);
+        op_drop(op);
+        work_wait(work);
+    }
+    return context->sticky;
+}
+
+CUresult context_wait(struct CUctx_st *context) {
+    struct work *fence = stream_fence(context);
+
+    work_wait(fence);
+    work_drop(fence);
+    return context->sticky; // NOLINT(clang-analyzer-unix.Malloc): contexts are never freed
+}
