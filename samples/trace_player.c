@@ -22,7 +22,8 @@ typedef int allocate_function(void **pointer, size_t bytes);
 #define SITES_16(x) SITES_4(x##0) SITES_4(x##1) SITES_4(x##2) SITES_4(x##3)
 #define SITES_64(x) SITES_16(x##0) SITES_16(x##1) SITES_16(x##2) SITES_16(x##3)
 SITES_64(10)
-SITES_64(11) SITES_64(12) SITES_64(13)
+SITES_64(11)
+SITES_64(12) SITES_64(13)
 
 #define NAME_4(x)  allocate_##x##0, allocate_##x##1, allocate_##x##2, allocate_##x##3,
 #define NAME_16(x) NAME_4(x##0) NAME_4(x##1) NAME_4(x##2) NAME_4(x##3)
@@ -68,11 +69,9 @@ static int spans(size_t size, struct span *list) {
         return count;
     }
     list[count++] = (struct span){0, EDGE};
-    for (size_t i = 1; i <= MAX_SPOTS; i++) {
-        size_t offset = EDGE + (size - 2 * EDGE) / (MAX_SPOTS + 1) * i;
-        if (offset + SPOT <= size - EDGE)
-            list[count++] = (struct span){offset, SPOT};
-    }
+    size_t step = (size - 2 * EDGE) / (MAX_SPOTS + 1);
+    for (size_t i = 1; i <= MAX_SPOTS && step > SPOT; i++) /* spots must not overlap */
+        list[count++] = (struct span){EDGE + step * i, SPOT};
     list[count++] = (struct span){size - EDGE, EDGE};
     return count;
 }

@@ -206,8 +206,9 @@ void work_wait(struct work *work) {
         struct CUstream_st *stream = work->stream;
 
         /* the waiting thread lends itself to the stream: cheaper than switching to its thread */
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): work is not done, so its stream exists
         if (ready(stream) && !stream->queue_head->op->calls_host) {
-            run_head(stream); // NOLINT(clang-analyzer-unix.Malloc): not done, so not freed
+            run_head(stream);
             continue;
         }
         host_waiters++;
@@ -335,10 +336,11 @@ struct work *stream_fence(struct CUctx_st *context) {
 CUresult stream_synchronize(struct CUstream_st *stream) {
     struct CUctx_st *context = stream->context;
     struct work *last = stream->last;
+    bool legacy = stream->kind == STREAM_LEGACY;
 
     if (last != NULL)
-        work_wait(last);
-    if (stream->kind == STREAM_LEGACY) {
+        work_wait(last); /* the stream may be destroyed meanwhile, a legacy one with its context */
+    if (legacy && context->legacy == stream) {
         /* the legacy stream stands for the blocking ones too */
         struct work *work = allocate_zeroed(sizeof *work);
         struct op *op = op_marker("synchronize");
@@ -355,6 +357,6 @@ CUresult context_wait(struct CUctx_st *context) {
     struct work *fence = stream_fence(context);
 
     work_wait(fence);
-    work_drop(fence);
-    return context->sticky; // NOLINT(clang-analyzer-unix.Malloc): contexts are never freed
+    work_drop(fence); // NOLINT(clang-analyzer-unix.Malloc): the reference that stream_fence gave
+    return context->sticky;
 }
