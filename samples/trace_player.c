@@ -18,18 +18,20 @@ typedef int allocate_function(void **pointer, size_t bytes);
         __asm__ volatile("" : : "r"(n) : "memory"); /* distinct code, and not a tail call */       \
         return result;                                                                             \
     }
+/* Lists, which clang-format takes for statements. */
+// clang-format off
 #define SITES_4(x)  SITE(x##0) SITE(x##1) SITE(x##2) SITE(x##3)
 #define SITES_16(x) SITES_4(x##0) SITES_4(x##1) SITES_4(x##2) SITES_4(x##3)
 #define SITES_64(x) SITES_16(x##0) SITES_16(x##1) SITES_16(x##2) SITES_16(x##3)
-SITES_64(10)
-SITES_64(11)
-SITES_64(12) SITES_64(13)
+SITES_64(10) SITES_64(11) SITES_64(12) SITES_64(13)
 
 #define NAME_4(x)  allocate_##x##0, allocate_##x##1, allocate_##x##2, allocate_##x##3,
 #define NAME_16(x) NAME_4(x##0) NAME_4(x##1) NAME_4(x##2) NAME_4(x##3)
 #define NAME_64(x) NAME_16(x##0) NAME_16(x##1) NAME_16(x##2) NAME_16(x##3)
-    static allocate_function *const allocate_at[SITES] = {NAME_64(10) NAME_64(11) NAME_64(12)
-                                                              NAME_64(13)};
+static allocate_function *const allocate_at[SITES] = {
+    NAME_64(10) NAME_64(11) NAME_64(12) NAME_64(13)
+};
+// clang-format on
 
 struct block {
     void *pointer;
@@ -224,6 +226,10 @@ static void play_line(struct player *player, char *line) {
         if (line)
             *line++ = '\0';
     }
+    if (strchr(fields[SITE_NAME], ','))
+        fail(player, "six fields: t_us,op,id,size,stream,site");
+    if (!*fields[TIME] || fields[TIME][strspn(fields[TIME], "0123456789.")])
+        fail(player, "a time in microseconds as t_us");
     if (strlen(fields[OP]) != 1)
         fail(player, "an operation A, F, K, C, S or D");
     switch (*fields[OP]) {

@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 LIBRARY = BUILD / "src/interpose/libpoolcuda.so"
 SIMULATED = [BUILD / "src/sim/driver", BUILD / "src/sim/runtime"]
-SAMPLES = ["three_sites", "varying", "stencil", "pipeline", "threads", "nearly_all_memory"]
+SAMPLES = ["three_sites", "varying", "stencil", "pipeline", "reduction", "threads", "nearly_all_memory"]
 TRACES = sorted((ROOT / "tests/data").glob("*.csv.gz"))
 
 

@@ -63,10 +63,7 @@ struct pool_block *site_take(struct idle_blocks *idle, struct site *site, const 
 }
 
 struct pool_block *site_surplus(struct site *site, size_t keep) {
-    /* Spares for sizes that vary: on the recorded traces they save half of the remaining misses. */
-    enum { SPARES = 4 };
-    size_t most = keep ? keep : site->peak_live + SPARES;
-    return site->idle_count > most ? TAILQ_FIRST(&site->oldest_first) : NULL;
+    return keep && site->idle_count > keep ? TAILQ_FIRST(&site->oldest_first) : NULL;
 }
 
 struct pool_block *site_largest(struct idle_blocks *idle) {

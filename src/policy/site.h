@@ -31,8 +31,8 @@ struct pool_block *site_take(struct idle_blocks *idle, struct site *site, const 
 void site_give(struct idle_blocks *idle, struct pool_block *block);
 void site_remove(struct idle_blocks *idle, struct pool_block *block);
 
-/* The block that has been idle longest of a site that keeps more than `keep` (0: than it ever had
- * live at once and four spares), NULL if it does not. */
+/* The block that has been idle longest of a site that keeps more than `keep` (0: no limit), NULL if
+ * it does not. */
 struct pool_block *site_surplus(struct site *site, size_t keep);
 
 /* The largest idle block, NULL if there is none: the first to be given up. */

@@ -69,13 +69,13 @@ struct idle_blocks {
     size_t count, bytes;
 };
 
-/* A call site within one context. Invariant: idle and oldest_first hold the same idle_count blocks;
- * live <= peak_live. */
+/* A call site within one context. Invariant: idle and oldest_first hold the same idle_count
+ * blocks. */
 struct site {
     struct call_site key;
     struct site_tree idle;
     struct age_list oldest_first;
-    size_t idle_count, live, peak_live;
+    size_t idle_count;
     struct stats_site *stats;
     UT_hash_handle by_key;
 };

@@ -54,9 +54,6 @@ static void count_live(struct pool *pool, struct pool_block *block, uint64_t sig
     device->over_size += sign * over_size(block);
     if (device->live > device->peak_live)
         device->peak_live = device->live;
-    block->site->live += (size_t)sign;
-    if (block->site->live > block->site->peak_live)
-        block->site->peak_live = block->site->live;
     site_set(&stats->live_blocks, sign);
     site_set(&stats->live_bytes, sign * block->size);
     uint64_t live = atomic_load_explicit(&stats->live_bytes, memory_order_relaxed);

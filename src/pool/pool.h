@@ -21,7 +21,7 @@
 
 struct pool_config {
     double reuse_ratio;     /* a block serves a request of at least its size / reuse_ratio */
-    uint64_t site_keep;     /* idle blocks a site keeps; 0: as many as ever live, and 4 */
+    uint64_t site_keep;     /* idle blocks a site keeps; 0: as many as max_idle allows */
     bool steal;             /* on a miss, take the best fit among the other sites' idle blocks */
     struct limit max_waste; /* physical bytes by which reused live blocks exceed requests */
     struct limit max_idle;  /* idle bytes per device */

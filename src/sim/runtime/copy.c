@@ -42,24 +42,69 @@ static cudaError_t copy_async(void *to, const void *from, size_t bytes, enum cud
     return state_result(cudaErrorInvalidMemcpyDirection);
 }
 
-static cudaError_t copy_2d(void *to, size_t to_pitch, const void *from, size_t from_pitch,
-                           size_t width, size_t height, enum cudaMemcpyKind kind, bool per_thread) {
+/* cudaMemcpyDefault leaves it to the driver to tell from the addresses. */
+static CUDA_MEMCPY2D describe_2d(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                                 size_t width, size_t height, enum cudaMemcpyKind kind) {
+    bool unified = kind == cudaMemcpyDefault;
     bool to_host = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyHostToHost;
     bool from_host = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyHostToHost;
-    CUDA_MEMCPY2D described = {
-        .srcMemoryType = from_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE,
+    return (CUDA_MEMCPY2D){
+        .srcMemoryType = unified     ? CU_MEMORYTYPE_UNIFIED
+                         : from_host ? CU_MEMORYTYPE_HOST
+                                     : CU_MEMORYTYPE_DEVICE,
         .srcHost = from_host ? from : NULL,
         .srcDevice = from_host ? 0 : POINTER(from),
         .srcPitch = from_pitch,
-        .dstMemoryType = to_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE,
+        .dstMemoryType = unified   ? CU_MEMORYTYPE_UNIFIED
+                         : to_host ? CU_MEMORYTYPE_HOST
+                                   : CU_MEMORYTYPE_DEVICE,
         .dstHost = to_host ? to : NULL,
         .dstDevice = to_host ? 0 : POINTER(to),
         .dstPitch = to_pitch,
         .WidthInBytes = width,
         .Height = height,
     };
+}
+
+static cudaError_t copy_2d(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                           size_t width, size_t height, enum cudaMemcpyKind kind, bool per_thread) {
+    CUDA_MEMCPY2D described = describe_2d(to, to_pitch, from, from_pitch, width, height, kind);
     ENTER();
+    if ((unsigned int)kind > cudaMemcpyDefault)
+        return state_result(cudaErrorInvalidMemcpyDirection);
+    if (!width || !height)
+        return cudaSuccess;
     return DRIVER(driver.cuMemcpy2DUnaligned[per_thread](&described));
+}
+
+static cudaError_t copy_2d_async(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                                 size_t width, size_t height, enum cudaMemcpyKind kind,
+                                 cudaStream_t stream, bool per_thread) {
+    CUDA_MEMCPY2D described = describe_2d(to, to_pitch, from, from_pitch, width, height, kind);
+    ENTER();
+    if ((unsigned int)kind > cudaMemcpyDefault)
+        return state_result(cudaErrorInvalidMemcpyDirection);
+    if (!width || !height)
+        return cudaSuccess;
+    return DRIVER(driver.cuMemcpy2DAsync[per_thread](&described, stream));
+}
+
+static cudaError_t fill_2d(void *to, size_t pitch, int value, size_t width, size_t height,
+                           bool per_thread) {
+    ENTER();
+    if (!width || !height)
+        return cudaSuccess;
+    return DRIVER(
+        driver.cuMemsetD2D8[per_thread](POINTER(to), pitch, (unsigned char)value, width, height));
+}
+
+static cudaError_t fill_2d_async(void *to, size_t pitch, int value, size_t width, size_t height,
+                                 cudaStream_t stream, bool per_thread) {
+    ENTER();
+    if (!width || !height)
+        return cudaSuccess;
+    return DRIVER(driver.cuMemsetD2D8Async[per_thread](POINTER(to), pitch, (unsigned char)value,
+                                                       width, height, stream));
 }
 
 static cudaError_t fill(void *to, int value, size_t bytes, bool per_thread) {
@@ -99,3 +144,12 @@ BOTH(cudaMemcpy2D, _ptds,
 BOTH(cudaMemset, _ptds, (void *to, int value, size_t bytes), fill(to, value, bytes, per_thread))
 BOTH(cudaMemsetAsync, _ptsz, (void *to, int value, size_t bytes, cudaStream_t stream),
      fill_async(to, value, bytes, stream, per_thread))
+BOTH(cudaMemcpy2DAsync, _ptsz,
+     (void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
+      enum cudaMemcpyKind kind, cudaStream_t stream),
+     copy_2d_async(to, to_pitch, from, from_pitch, width, height, kind, stream, per_thread))
+BOTH(cudaMemset2D, _ptds, (void *to, size_t pitch, int value, size_t width, size_t height),
+     fill_2d(to, pitch, value, width, height, per_thread))
+BOTH(cudaMemset2DAsync, _ptsz,
+     (void *to, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream),
+     fill_2d_async(to, pitch, value, width, height, stream, per_thread))

@@ -1,4 +1,5 @@
 /* Devices, versions, error texts, driver entry points. */
+// NOLINTBEGIN(readability-redundant-declaration): older headers lack some of them
 #include "state.h"
 
 cudaError_t cudaGetDeviceCount(int *count) {
@@ -36,9 +37,9 @@ cudaError_t cudaDeviceReset(void) {
     return result;
 }
 
-cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer) {
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
     ENTER();
-    return DRIVER(driver.cuDeviceCanAccessPeer(can, device, peer));
+    return DRIVER(driver.cuCtxGetStreamPriorityRange(least, greatest));
 }
 
 cudaError_t cudaDriverGetVersion(int *version) {
@@ -50,23 +51,47 @@ cudaError_t cudaDriverGetVersion(int *version) {
 cudaError_t cudaRuntimeGetVersion(int *version) {
     if (!version)
         return state_result(cudaErrorInvalidValue);
-    *version = CUDART_VERSION;
+    *version = RUNTIME_VERSION;
     return cudaSuccess;
 }
 
-cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function,
-                                             unsigned int version, unsigned long long flags,
-                                             enum cudaDriverEntryPointQueryResult *status);
-cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function,
-                                             unsigned int version, unsigned long long flags,
-                                             enum cudaDriverEntryPointQueryResult *status) {
+/* The four-argument lookup serves every generation: it says NOT_FOUND where the newer one has a
+ * status, and an unknown version is what it finds under no name at all. */
+static cudaError_t entry_point(const char *symbol, void **function, unsigned int version,
+                               unsigned long long flags,
+                               enum cudaDriverEntryPointQueryResult *status, bool per_thread) {
     ENTER();
+    if (!symbol || !function)
+        return state_result(cudaErrorInvalidValue);
+    if (flags == cudaEnableDefault && per_thread)
+        flags = cudaEnablePerThreadDefaultStream;
+    *function = NULL;
     CUresult result = driver.cuGetProcAddress(symbol, function, (int)version, flags);
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_FOUND)
+        return DRIVER(result);
     if (status)
-        *status = result == CUDA_SUCCESS ? cudaDriverEntryPointSuccess
-                                         : cudaDriverEntryPointSymbolNotFound;
+        *status = *function ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
     return cudaSuccess;
 }
+
+#define BOTH(name, parameters, version)                                                            \
+    cudaError_t name parameters;                                                                   \
+    cudaError_t name##_ptsz parameters;                                                            \
+    cudaError_t name parameters {                                                                  \
+        return entry_point(symbol, function, version, flags, status, false);                       \
+    }                                                                                              \
+    cudaError_t name##_ptsz parameters {                                                           \
+        return entry_point(symbol, function, version, flags, status, true);                        \
+    }
+
+BOTH(cudaGetDriverEntryPoint,
+     (const char *symbol, void **function, unsigned long long flags,
+      enum cudaDriverEntryPointQueryResult *status),
+     RUNTIME_VERSION)
+BOTH(cudaGetDriverEntryPointByVersion,
+     (const char *symbol, void **function, unsigned int version, unsigned long long flags,
+      enum cudaDriverEntryPointQueryResult *status),
+     version)
 
 /* Name and text of the errors that programs meet here. */
 static const struct {
@@ -112,3 +137,4 @@ const char *cudaGetErrorString(cudaError_t error) {
             return errors[i].text;
     return "unrecognized error code";
 }
+// NOLINTEND(readability-redundant-declaration)

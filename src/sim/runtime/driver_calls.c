@@ -1,14 +1,8 @@
-/* Resolution as NVIDIA's runtimes do it: dlopen, then by name. RESOLVE_BY chooses the generation:
- * 5: cuGetProcAddress_v2 with a probe (CUDA 12 and 13); 4: cuGetProcAddress with four arguments
- * (11.3 to 11.8); 0: dlsym for every function (up to 11.2). */
+/* Resolution as NVIDIA's runtimes do it: dlopen, then by name, in the way of RESOLVE_BY. */
 #include "driver_calls.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
-
-#ifndef RESOLVE_BY
-#define RESOLVE_BY 5
-#endif
 
 struct driver_calls driver;
 void (*driver_owner_begin)(CUdeviceptr pointer, size_t bytes, uintptr_t site);
@@ -32,6 +26,7 @@ static void *find(const char *name, int version, cuuint64_t flags) {
 }
 #endif
 
+// NOLINTBEGIN(bugprone-macro-parentheses): names, not expressions
 static void resolve(void) {
     void *handle = dlopen("libcuda.so.1", RTLD_NOW);
     loaded = cudaErrorInsufficientDriver;
@@ -59,6 +54,8 @@ static void resolve(void) {
     *(void **)&driver_owner_end = dlsym(handle, "simcuda_owner_end");
     loaded = driver.cuInit ? (cudaError_t)driver.cuInit(0) : cudaErrorInsufficientDriver;
 }
+
+// NOLINTEND(bugprone-macro-parentheses)
 
 cudaError_t driver_load(void) {
     pthread_once(&once, resolve);

@@ -9,7 +9,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The generation of runtime that this build behaves as: how it finds the driver. 5:
+ * cuGetProcAddress_v2 with a probe (CUDA 12 and 13); 4: cuGetProcAddress with four arguments (11.3
+ * to 11.8); 0: dlsym for every function (up to 11.2). */
+#ifndef RESOLVE_BY
+#define RESOLVE_BY 5
+#endif
+
+#if RESOLVE_BY == 0
+#define RUNTIME_VERSION 11000
+#elif RESOLVE_BY == 4
+#define RUNTIME_VERSION 11080
+#else
+#define RUNTIME_VERSION CUDART_VERSION
+#endif
+
 /* One pointer per function; two for those with a default stream: [0] legacy, [1] per thread. */
+// NOLINTBEGIN(bugprone-macro-parentheses): declarators cannot be put in parentheses
 struct driver_calls {
 #define CALL(name, version, symbol, parameters)                CUresult(*name) parameters;
 #define STREAM_CALL(name, version, symbol, suffix, parameters) CUresult(*name[2]) parameters;
@@ -17,6 +33,7 @@ struct driver_calls {
 #undef CALL
 #undef STREAM_CALL
 };
+// NOLINTEND(bugprone-macro-parentheses)
 
 extern struct driver_calls driver;
 

@@ -81,6 +81,14 @@ FRAME static cudaError_t give_back(CUdeviceptr pointer) {
     return state_result((cudaError_t)result);
 }
 
+/* After a free that failed: what is still the program's block remains its own. */
+static void own_again(CUdeviceptr pointer, uintptr_t site) {
+    CUdeviceptr base = 0;
+    size_t bytes = 0;
+    if (driver.cuMemGetAddressRange(&base, &bytes, pointer) == CUDA_SUCCESS && base == pointer)
+        owner_begins(base, bytes, site);
+}
+
 /* For the hazard detector the program's ownership ends when it calls, not when the wait is over. */
 cudaError_t cudaFree(void *pointer) {
     ENTER();
@@ -89,6 +97,8 @@ cudaError_t cudaFree(void *pointer) {
     if (driver_owner_end)
         driver_owner_end(POINTER(pointer), SITE());
     cudaError_t result = give_back(POINTER(pointer));
+    if (result != cudaSuccess && driver_owner_begin)
+        own_again(POINTER(pointer), SITE());
     return result;
 }
 
@@ -150,21 +160,24 @@ cudaError_t cudaIpcCloseMemHandle(void *pointer) {
 
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes,
                                      const void *pointer) {
-    unsigned int kind = 0;
+    unsigned int kind = 0, managed = 0;
     int device = -1;
     ENTER();
     if (!attributes)
         return state_result(cudaErrorInvalidValue);
-    *attributes =
-        (struct cudaPointerAttributes){.device = -1, .hostPointer = (void *)(uintptr_t)pointer};
+    *attributes = (struct cudaPointerAttributes){.device = cudaInvalidDeviceId,
+                                                 .hostPointer = (void *)(uintptr_t)pointer};
     if (driver.cuPointerGetAttribute(&kind, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, POINTER(pointer)) !=
         CUDA_SUCCESS)
         return cudaSuccess; /* memory that CUDA does not know is an answer */
     driver.cuPointerGetAttribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, POINTER(pointer));
     attributes->device = device;
-    attributes->type = kind == CU_MEMORYTYPE_HOST ? cudaMemoryTypeHost : cudaMemoryTypeDevice;
+    driver.cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, POINTER(pointer));
+    attributes->type = managed                      ? cudaMemoryTypeManaged
+                       : kind == CU_MEMORYTYPE_HOST ? cudaMemoryTypeHost
+                                                    : cudaMemoryTypeDevice;
     attributes->devicePointer = (void *)(uintptr_t)pointer;
-    if (kind != CU_MEMORYTYPE_HOST)
+    if (attributes->type == cudaMemoryTypeDevice)
         attributes->hostPointer = NULL;
     return cudaSuccess;
 }

@@ -11,14 +11,20 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static CUcontext primaries[MAX_DEVICES];
 
 cudaError_t state_result(cudaError_t error) {
-    /* "Not ready" is an answer, not a failure [cuda_runtime_api.h, cudaStreamQuery]. */
-    if (error != cudaSuccess && error != cudaErrorNotReady)
+    /* Not-ready answers too: programs that poll clear it afterwards (PyTorch's stream query does).
+     */
+    if (error != cudaSuccess)
         last_error = error;
     return error;
 }
 
-static cudaError_t primary(int device, CUcontext *context) {
-    cudaError_t result = cudaSuccess;
+cudaError_t state_primary(int device, CUcontext *context) {
+    int count = 0;
+    cudaError_t result = (cudaError_t)driver.cuDeviceGetCount(&count);
+    if (result != cudaSuccess)
+        return result;
+    if (device < 0 || device >= count || device >= MAX_DEVICES)
+        return cudaErrorInvalidDevice;
     pthread_mutex_lock(&lock);
     if (!primaries[device])
         result = (cudaError_t)driver.cuDevicePrimaryCtxRetain(&primaries[device], device);
@@ -29,7 +35,7 @@ static cudaError_t primary(int device, CUcontext *context) {
 
 static cudaError_t use_device(int device) {
     CUcontext context;
-    cudaError_t result = primary(device, &context);
+    cudaError_t result = state_primary(device, &context);
     return result != cudaSuccess ? result : (cudaError_t)driver.cuCtxSetCurrent(context);
 }
 
@@ -52,18 +58,15 @@ int state_device(void) {
 }
 
 cudaError_t state_set_device(int device) {
-    int count = 0;
+    CUcontext context;
     cudaError_t result = driver_load();
+    if (result == cudaSuccess)
+        result = state_primary(device, &context);
     if (result != cudaSuccess)
         return result;
-    result = (cudaError_t)driver.cuDeviceGetCount(&count);
-    if (result != cudaSuccess)
-        return result;
-    if (device < 0 || device >= count || device >= MAX_DEVICES)
-        return cudaErrorInvalidDevice;
     thread_device = device;
     device_chosen = true;
-    return use_device(device);
+    return (cudaError_t)driver.cuCtxSetCurrent(context);
 }
 
 void state_forget_primary(int device) {

@@ -11,6 +11,10 @@ cudaError_t state_enter(void);
 /* Records a failure as the thread's last error. Returns `error`. */
 cudaError_t state_result(cudaError_t error);
 
+/* The primary context of a device, retained once per process. INVALID_DEVICE if there is none such.
+ */
+cudaError_t state_primary(int device, CUcontext *context);
+
 int state_device(void);
 cudaError_t state_set_device(int device);
 /* After a reset the primary context has to be asked for anew. */

@@ -1,6 +1,8 @@
 /* Streams, events, host functions, stream-ordered memory, capture and graphs. */
 #include "state.h"
 
+#include <stdlib.h>
+
 #define BOTH(name, parameters, call)                                                               \
     cudaError_t name parameters;                                                                   \
     cudaError_t name##_ptsz parameters;                                                            \
@@ -36,6 +38,56 @@ BOTH(cudaStreamIsCapturing, (cudaStream_t stream, enum cudaStreamCaptureStatus *
 BOTH(cudaGraphLaunch, (cudaGraphExec_t graph, cudaStream_t stream),
      driver.cuGraphLaunch[per_thread](graph, stream))
 
+BOTH(cudaEventRecordWithFlags, (cudaEvent_t event, cudaStream_t stream, unsigned int flags),
+     driver.cuEventRecordWithFlags[per_thread](event, stream, flags))
+BOTH(cudaStreamGetFlags, (cudaStream_t stream, unsigned int *flags),
+     driver.cuStreamGetFlags[per_thread](stream, flags))
+BOTH(cudaStreamGetPriority, (cudaStream_t stream, int *priority),
+     driver.cuStreamGetPriority[per_thread](stream, priority))
+BOTH(cudaGraphUpload, (cudaGraphExec_t graph, cudaStream_t stream),
+     driver.cuGraphUpload[per_thread](graph, stream))
+
+/* A callback of the runtime gets a cudaError_t where the driver's gets a CUresult. */
+struct callback {
+    cudaStreamCallback_t function;
+    void *data;
+};
+
+static void CUDA_CB call_back(CUstream stream, CUresult status, void *data) {
+    struct callback callback = *(struct callback *)data;
+    free(data);
+    callback.function(stream, (cudaError_t)status, callback.data);
+}
+
+static cudaError_t add_callback(cudaStream_t stream, cudaStreamCallback_t function, void *data,
+                                unsigned int flags, bool per_thread) {
+    struct callback *callback;
+    ENTER();
+    if (!function)
+        return state_result(cudaErrorInvalidValue);
+    callback = malloc(sizeof *callback);
+    if (!callback)
+        return state_result(cudaErrorMemoryAllocation);
+    *callback = (struct callback){function, data};
+    cudaError_t result =
+        DRIVER(driver.cuStreamAddCallback[per_thread](stream, call_back, callback, flags));
+    if (result != cudaSuccess)
+        free(callback);
+    return result;
+}
+
+cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t function, void *data,
+                                  unsigned int flags) {
+    return add_callback(stream, function, data, flags, false);
+}
+
+cudaError_t cudaStreamAddCallback_ptsz(cudaStream_t stream, cudaStreamCallback_t function,
+                                       void *data, unsigned int flags);
+cudaError_t cudaStreamAddCallback_ptsz(cudaStream_t stream, cudaStreamCallback_t function,
+                                       void *data, unsigned int flags) {
+    return add_callback(stream, function, data, flags, true);
+}
+
 #define PLAIN(name, parameters, call)                                                              \
     cudaError_t name parameters;                                                                   \
     cudaError_t name parameters {                                                                  \
@@ -63,3 +115,22 @@ PLAIN(cudaGraphInstantiate,
       driver.cuGraphInstantiateWithFlags(executable, graph, flags))
 PLAIN(cudaGraphDestroy, (cudaGraph_t graph), driver.cuGraphDestroy(graph))
 PLAIN(cudaGraphExecDestroy, (cudaGraphExec_t graph), driver.cuGraphExecDestroy(graph))
+PLAIN(cudaGraphInstantiateWithFlags,
+      (cudaGraphExec_t * executable, cudaGraph_t graph, unsigned long long flags),
+      driver.cuGraphInstantiateWithFlags(executable, graph, flags))
+PLAIN(cudaGraphCreate, (cudaGraph_t * graph, unsigned int flags),
+      driver.cuGraphCreate(graph, flags))
+PLAIN(cudaThreadExchangeStreamCaptureMode, (enum cudaStreamCaptureMode * mode),
+      driver.cuThreadExchangeStreamCaptureMode((CUstreamCaptureMode *)mode))
+
+cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t *handle, cudaEvent_t event) {
+    ENTER();
+    return DRIVER(driver.cuIpcGetEventHandle((CUipcEventHandle *)handle, event));
+}
+
+cudaError_t cudaIpcOpenEventHandle(cudaEvent_t *event, cudaIpcEventHandle_t handle) {
+    CUipcEventHandle driver_handle;
+    ENTER();
+    __builtin_memcpy(&driver_handle, &handle, sizeof driver_handle);
+    return DRIVER(driver.cuIpcOpenEventHandle(event, driver_handle));
+}
