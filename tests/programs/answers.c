@@ -82,8 +82,8 @@ static void contexts(void) {
     TELL(cuCtxDestroy_v2(other));
     TELL(cuCtxSetCurrent(NULL));
     TELL(cuMemAlloc_v2(&freed, 5000));
+    TELL(cuMemFree_v2(kept)); /* before anything can have been given its address */
     TELL(cudaMalloc(&pointer, 5000));
-    TELL(cuMemFree_v2(kept));
     TELL(cudaFree(pointer));
 }
 

@@ -1,0 +1,84 @@
+"""The report: figures that add up, files that survive, memory that is bounded."""
+
+import os
+import re
+import signal
+import subprocess
+
+from conftest import COMMAND, DRIVER, LIBRARY, PROGRAMS, ROOT, RUNTIME, SAMPLES
+
+
+def equation(text):
+    numbers = re.findall(r"^  [ +=] +(\d+) bytes", text, re.M)
+    assert len(numbers) == 4, text
+    return list(map(int, numbers))
+
+
+def test_in_use_idle_and_waste_add_up_to_what_is_held(run):
+    for program in (SAMPLES / "varying", SAMPLES / "threads", PROGRAMS / "devices"):
+        text = run(program, env={"SIMCUDA_DEVICES": "2"}).stats
+        in_use, idle, waste, held = equation(text)
+        assert in_use + idle + waste == held
+
+
+def test_a_block_never_freed_is_told_as_leaked(run):
+    result = run(PROGRAMS / "devices", env={"SIMCUDA_DEVICES": "2"})
+    assert re.search(r"1 blocks +devices\+0x", result.stats)
+    assert equation(result.stats)[0] == 5000
+
+
+def test_statistics_go_to_standard_error_when_asked(run):
+    result = run(PROGRAMS / "driver_linked", stats=False, env={"POOLCUDA_STATS": "1"})
+    assert result.out == "done\n"
+    assert "held from the driver" in result.err and "interception: " in result.err
+
+
+def test_an_existing_file_is_not_overwritten(run, tmp_path):
+    taken = tmp_path / "mine"
+    taken.write_text("precious")
+    run(PROGRAMS / "driver_linked", env={"POOLCUDA_STATS_FILE": str(taken)})
+    assert taken.read_text() == "precious"
+    assert "held from the driver" in (tmp_path / "mine.1").read_text()
+
+
+def test_a_file_that_cannot_be_made_is_told_in_one_line_and_standard_error_used(run):
+    result = run(PROGRAMS / "driver_linked",
+                 env={"POOLCUDA_STATS_FILE": "/nowhere/at/all", "POOLCUDA_STATS": "1"})
+    assert result.code == 0
+    assert 'poolcuda: POOLCUDA_STATS_FILE="/nowhere/at/all": cannot be made' in result.err
+    assert "held from the driver" in result.err
+
+
+def test_a_killed_program_leaves_its_last_figures(tmp_path):
+    file = tmp_path / "killed"
+    environment = dict(os.environ, LD_PRELOAD=str(LIBRARY), POOLCUDA_STATS_FILE=str(file),
+                       SIMCUDA_COST="0", LD_LIBRARY_PATH=f"{DRIVER}:{RUNTIME}")
+    with subprocess.Popen([PROGRAMS / "endless"], env=environment, stdout=subprocess.PIPE,
+                          text=True) as program:
+        assert program.stdout.readline() == "ready\n"
+        program.send_signal(signal.SIGKILL)
+        program.wait()
+    shown = subprocess.run([COMMAND, "report", file], capture_output=True, text=True, check=False)
+    assert shown.returncode == 0, shown.stderr
+    assert "running or killed" in shown.stdout
+    in_use, idle, waste, held = equation(shown.stdout)
+    assert in_use == 1 << 20 and in_use + idle + waste == held
+    assert "allocations: 101, of which 100 from idle memory" in shown.stdout
+
+
+def test_the_command_prints_finished_reports_and_refuses_other_files(run, tmp_path):
+    finished = tmp_path / "finished"
+    run(PROGRAMS / "driver_linked", env={"POOLCUDA_STATS_FILE": str(finished)})
+    shown = subprocess.run([COMMAND, "report", finished, "/etc/passwd", tmp_path / "absent"],
+                           capture_output=True, text=True, check=False)
+    assert shown.returncode == 1
+    assert shown.stdout == finished.read_text()
+    assert len(shown.stderr.splitlines()) == 2
+    assert "/etc/passwd: not a poolcuda stats file" in shown.stderr
+
+
+def test_the_readme_shows_the_option_table_as_it_is():
+    table = subprocess.run([COMMAND, "options", "--markdown"], capture_output=True, text=True,
+                           check=True).stdout
+    readme = (ROOT / "README.md").read_text()
+    assert f"<!-- options -->\n{table}<!-- /options -->" in readme

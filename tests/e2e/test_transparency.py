@@ -1,0 +1,74 @@
+"""What a program sees under the pool is what it sees without it."""
+
+import pytest
+from conftest import LIBRARY, PROGRAMS, RUNTIME
+
+
+def test_lookups_keep_their_meaning(both):
+    native, pooled = both(PROGRAMS / "lookups")
+    assert native.code == 0
+    assert "RTLD_NEXT reaches the second library: 2" in pooled.out
+
+
+@pytest.mark.parametrize("form", ["", "-static"])
+def test_errors_information_captures_and_ended_contexts_are_answered_as_natively(both, form):
+    native, _ = both(PROGRAMS / f"answers{form}", env={"SIMCUDA_MEMORY": "4G"})
+    assert native.code == 0
+
+
+def test_without_a_driver_its_functions_say_not_initialized_and_load_nothing(run):
+    result = run(PROGRAMS / "without_driver")
+    assert result.out == "driver 3 runtime 3 loaded 0\n"
+    assert result.stats == ""
+
+
+def test_two_devices_keep_their_memory_apart(both):
+    _, pooled = both(PROGRAMS / "devices", env={"SIMCUDA_DEVICES": "2"})
+    assert pooled.out == "device 1\n"
+    assert pooled.driver_allocations <= 4
+
+
+def test_a_child_forked_after_cuda_was_used_leaves_the_parent_alone(both):
+    native, pooled = both(PROGRAMS / "forks")
+    assert native.code == 0 and "child 7" in pooled.out
+    assert "allocations: 201, of which 199" in pooled.stats
+    assert pooled.err == native.err
+
+
+def test_a_child_forked_before_cuda_was_used_is_pooled(both, tmp_path):
+    _, pooled = both([PROGRAMS / "forks", "before"],
+                     env={"POOLCUDA_STATS_FILE": str(tmp_path / "each.%p")})
+    reports = [path.read_text() for path in tmp_path.glob("each.*")]
+    assert len(reports) == 2
+    assert all("allocations: 100, of which 99" in text for text in reports)
+
+
+PLUGINS = [str(PROGRAMS / f"libplugin_{n}.so") for n in (2, 3)]
+
+
+@pytest.mark.parametrize("arguments", [
+    PLUGINS, PLUGINS[::-1], ["global:" + PLUGINS[0], PLUGINS[1]],
+    [p + "-" for p in PLUGINS], [p + "-" for p in PLUGINS * 3]],
+    ids=["local", "reversed", "global", "closed", "closed-and-reopened"])
+def test_each_call_goes_to_its_callers_own_runtime(both, arguments):
+    native, pooled = both([PROGRAMS / "two_runtimes", *arguments], libraries=[PROGRAMS])
+    assert native.code == 0
+    assert "program 1\n" in pooled.out
+
+
+def test_a_bad_option_is_told_in_one_line_and_the_program_goes_on(both, run):
+    result = run(PROGRAMS / "driver_linked", env={"POOLCUDA_REUSE_RATIO": "x",
+                                                  "POOLCUDA_REUSE_RATO": "3"})
+    assert result.code == 0 and result.out == "done\n"
+    assert sorted(result.err.splitlines()) == [
+        'poolcuda: POOLCUDA_REUSE_RATIO="x": expected a number from 1 to 16, using 2.0',
+        "poolcuda: POOLCUDA_REUSE_RATO: unknown option, did you mean POOLCUDA_REUSE_RATIO? Ignored"]
+
+
+def test_nothing_is_said_without_being_asked(both):
+    native, pooled = both(PROGRAMS / "driver_linked", stats=False)
+    assert pooled.err == native.err
+
+
+def test_the_library_is_where_a_newcomer_expects_it():
+    assert LIBRARY.exists() and RUNTIME.exists()
