@@ -16,8 +16,9 @@ const char *poolcuda_version(void);
 
 /* Gives idle pooled memory of CUDA device `device` (an ordinal as cudaSetDevice takes) back to the
  * driver, largest blocks first, until at least `bytes` bytes are given back or nothing is idle.
- * Returns the bytes given back: 0 when nothing is pooled there, also when the pool is disabled, CUDA
- * was not used yet, or a stream capture is under way. May wait for the device, as cudaFree does. */
+ * Returns the bytes given back: 0 when nothing is pooled there, also when the pool is disabled,
+ * CUDA was not used yet, or a stream capture is under way. May wait for the device, as cudaFree
+ * does. */
 size_t poolcuda_trim(int device, size_t bytes);
 
 #ifdef __cplusplus

@@ -181,7 +181,7 @@ static void tell_bad_value(size_t row, const char *text, void (*say)(const char 
     const struct option_info *info = &option_table[row];
     expectation(row, words, sizeof words);
     format(line, sizeof line, "poolcuda: %s=\"%s\": expected %s, using %s", info->name,
-             quote(text, strlen(text)).text, words, *info->fallback ? info->fallback : "none");
+           quote(text, strlen(text)).text, words, *info->fallback ? info->fallback : "none");
     say(line);
 }
 
@@ -220,11 +220,11 @@ static void tell_unknown(const char *name, size_t length, void (*say)(const char
     struct quoted quoted = quote(name, length);
     if (nearest < option_count)
         format(line, sizeof line, "poolcuda: %s: unknown option, did you mean %s? Ignored",
-                 quoted.text, option_table[nearest].name);
+               quoted.text, option_table[nearest].name);
     else
         format(line, sizeof line,
-                 "poolcuda: %s: unknown option, `poolcuda options` lists them all; ignored",
-                 quoted.text);
+               "poolcuda: %s: unknown option, `poolcuda options` lists them all; ignored",
+               quoted.text);
     say(line);
 }
 

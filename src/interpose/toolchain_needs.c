@@ -1,5 +1,5 @@
-/* What statically linked parts of the toolchain ask for and would otherwise get in a form that is not
- * wanted here.
+/* What statically linked parts of the toolchain ask for and would otherwise get in a form that is
+ * not wanted here.
  *
  * libgcc's unwinder asks the C library for functions in their newest version, which would keep this
  * object from loading with a glibc before 2.35. Defined here, hidden, they concern nobody else. */

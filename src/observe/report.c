@@ -177,7 +177,7 @@ static void emit_sites(const struct sink *sink, const struct stats_page *page) {
             sorted[count++] = &page->sites[i];
     if (!count)
         return;
-    qsort(sorted, count, sizeof sorted[0], by_peak);
+    qsort(sorted, count, sizeof sorted[0], by_peak); // NOLINT(bugprone-sizeof-expression): pointers
     emit(sink, "  %11s %6s %10s %10s %10s  %-21s site\n", "allocations", "hits", "peak", "live",
          "idle", page->finished ? "leaked at exit" : "live blocks");
     for (size_t i = 0; i < count; i++) {

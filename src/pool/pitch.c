@@ -44,6 +44,7 @@ void pitch_forget_all(struct pool *pool) {
     struct pitch *entry, *next;
     HASH_ITER(by_key, pool->pitches, entry, next) {
         HASH_DELETE(by_key, pool->pitches, entry);
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it takes the deletion for a later use
         free(entry);
     }
 }

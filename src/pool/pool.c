@@ -390,6 +390,7 @@ static void drop_everything(struct pool *pool) {
     }
     HASH_ITER(by_key, pool->site_records, record, next_record) {
         HASH_DELETE(by_key, pool->site_records, record);
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it takes the deletion for a later use
         free(record);
     }
     pitch_forget_all(pool);

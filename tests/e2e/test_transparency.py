@@ -1,7 +1,7 @@
 """What a program sees under the pool is what it sees without it."""
 
 import pytest
-from conftest import LIBRARY, PROGRAMS, RUNTIME
+from conftest import PROGRAMS
 
 
 def test_lookups_keep_their_meaning(both):
@@ -68,7 +68,3 @@ def test_a_bad_option_is_told_in_one_line_and_the_program_goes_on(both, run):
 def test_nothing_is_said_without_being_asked(both):
     native, pooled = both(PROGRAMS / "driver_linked", stats=False)
     assert pooled.err == native.err
-
-
-def test_the_library_is_where_a_newcomer_expects_it():
-    assert LIBRARY.exists() and RUNTIME.exists()

@@ -1,0 +1,128 @@
+"""The preloaded object: what it needs, what it exports, what it costs programs without CUDA."""
+
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+from conftest import LIBRARY, PROGRAMS, ROOT
+
+PUBLIC = {"dlsym", "dlclose", "cudaMalloc", "cudaMallocPitch", "cudaMalloc3D", "poolcuda_version",
+          "poolcuda_trim"}
+
+
+def read(*options):
+    return subprocess.run(["readelf", "-W", *options, LIBRARY], capture_output=True, text=True,
+                          check=True).stdout
+
+
+def test_it_needs_libc_and_nothing_else():
+    assert re.findall(r"NEEDED.*\[(.*)\]", read("-d")) == ["libc.so.6"]
+
+
+def test_it_is_hardened():
+    dynamic, segments = read("-d"), read("-l")
+    assert "BIND_NOW" in dynamic
+    assert "GNU_RELRO" in segments
+    stack = next(line for line in segments.splitlines() if "GNU_STACK" in line)
+    assert "RWE" not in stack and " RW " in stack
+
+
+def test_it_asks_for_no_symbol_newer_than_glibc_2_17():
+    versions = re.findall(r"GLIBC_(\d+)\.(\d+)", read("-V"))
+    assert versions
+    assert max((int(major), int(minor)) for major, minor in versions) <= (2, 17)
+
+
+def test_it_exports_the_table_of_hooks_and_its_own_names_only():
+    table = (ROOT / "src/interpose/hooks.def").read_text()
+    hooked = set(re.findall(r"^HOOK\((\w+),", table, re.M))
+    exported = {line.split()[-1] for line in subprocess.run(
+        ["nm", "-D", "--defined-only", LIBRARY], capture_output=True, text=True,
+        check=True).stdout.splitlines()}
+    assert exported == hooked | PUBLIC
+
+
+def test_the_versions_in_the_table_of_hooks_are_cudas():
+    include = subprocess.run([ROOT / "scripts/find-cuda-headers"], capture_output=True, text=True,
+                             check=True).stdout.strip()
+    header = f"{include}/cudaTypedefs.h"
+    if not os.path.exists(header):
+        pytest.skip("these CUDA headers have no cudaTypedefs.h")
+    with open(header, encoding="utf-8", errors="replace") as file:
+        known = set(re.findall(r"PFN_(\w+)\)", file.read()))
+    table = (ROOT / "src/interpose/hooks.def").read_text()
+    rows = re.findall(r'^HOOK\((\w+), "(\w+)", (\d+), (\d),', table, re.M)
+    assert rows
+    for symbol, base, since, per_thread in rows:
+        assert f"{base}_v{since}{'_ptsz' if per_thread == '1' else ''}" in known, symbol
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("empty")
+    (folder / "empty.c").write_text("int empty;\n")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", folder / "libempty.so", folder / "empty.c"],
+                   check=True)
+    return folder / "libempty.so"
+
+
+INNOCENT = [["/bin/true"], ["bash", "-c", ":"], ["/usr/bin/python3", "-c", "pass"],
+            ["gcc", "--version"]]
+
+
+def environment(preload):
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("POOLCUDA_", "LD_"))}
+    return dict(clean, LD_PRELOAD=str(preload), PYTHONHASHSEED="0")
+
+
+def instructions(command, preload):
+    done = subprocess.run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *command],
+                          env=environment(preload), capture_output=True, text=True, check=True)
+    return int(re.search(r"Collected : (\d+)", done.stderr).group(1))
+
+
+@pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
+@pytest.mark.parametrize("command", INNOCENT, ids=lambda c: os.path.basename(c[0]))
+def test_a_program_without_cuda_pays_at_most_25000_instructions(command, empty):
+    assert instructions(command, LIBRARY) - instructions(command, empty) <= 25000
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+@pytest.mark.parametrize("command", INNOCENT, ids=lambda c: os.path.basename(c[0]))
+def test_a_program_without_cuda_sees_no_output_file_or_thread_of_ours(command, empty, tmp_path):
+    def traced(preload):
+        log = tmp_path / "trace"
+        done = subprocess.run(["strace", "-f", "-qq", "-o", log, "-e",
+                               "trace=openat,open,clone,clone3,write,connect,socket",
+                               "-E", f"LD_PRELOAD={preload}", *command],
+                              env=dict(os.environ, PYTHONHASHSEED="0"), capture_output=True,
+                              text=True, check=True)
+        calls = [re.sub(r"^\d+ +|0x[0-9a-f]+", "", line) for line in log.read_text().splitlines()]
+        return done.stdout, done.stderr, [c.replace(str(preload), "PRELOAD") for c in calls]
+
+    assert traced(LIBRARY) == traced(empty)
+
+
+def test_it_says_nothing_of_bad_options_to_a_program_without_cuda():
+    done = subprocess.run(["/bin/true"], capture_output=True, text=True, check=True,
+                          env=dict(environment(LIBRARY), POOLCUDA_REUSE_RATIO="nonsense",
+                                   POOLCUDA_STATS="1"))
+    assert done.stdout == done.stderr == ""
+
+
+def test_a_compiler_under_it_still_compiles(tmp_path):
+    source = tmp_path / "hello.c"
+    source.write_text('#include <stdio.h>\nint main(void) { puts("hello"); }\n')
+    subprocess.run(["gcc", source, "-o", tmp_path / "hello"], env=environment(LIBRARY), check=True)
+    done = subprocess.run([tmp_path / "hello"], env=environment(LIBRARY), capture_output=True,
+                          text=True, check=True)
+    assert done.stdout == "hello\n" and done.stderr == ""
+
+
+def test_it_makes_no_cuda_call_at_exit(run):
+    native, pooled = (run(PROGRAMS / "driver_linked", pooled=p) for p in (False, True))
+    assert native.code == pooled.code == 0
+    frees = pooled.figures.get("calls.cuMemFree_v2", 0)
+    assert frees == 0, "idle blocks are left to the end of the process"
