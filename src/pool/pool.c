@@ -107,7 +107,7 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
     if (block)
         fresh = block->pointer;
     else if (!context->ended)
-        books_add(pool, context, request->site, fresh, size, request->bytes);
+        books_add(pool, context, request->site, fresh, size, request->pitch ? size : request->bytes);
     if (request->pitch && !block && !context->ended)
         pitch_learn(pool, context->device->ordinal, request->pitch->width, request->pitch->element,
                     *request->pitch->pitch);
@@ -389,8 +389,8 @@ static void drop_everything(struct pool *pool) {
         free(device);
     }
     HASH_ITER(by_key, pool->site_records, record, next_record) {
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it does not follow the list that this shortens
         HASH_DELETE(by_key, pool->site_records, record);
-        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it takes the deletion for a later use
         free(record);
     }
     pitch_forget_all(pool);

@@ -1,0 +1,77 @@
+/* Whether the pool's records agree with each other: for tests, not part of the preloaded object. */
+#include "pool/internal.h"
+
+struct sums {
+    uint64_t in_use, idle, waste, live_blocks, idle_blocks;
+};
+
+static bool block_is_valid(const struct pool_block *block) {
+    bool idle = block->state == BLOCK_IDLE;
+    return block->state != BLOCK_GONE && block->context && !block->context->ended && block->site &&
+           block->requested <= block->size && block->asked <= block->size &&
+           (idle ? block->requested == 0 : block->requested > 0);
+}
+
+static void add(struct sums *sums, const struct pool_block *block) {
+    if (block->state == BLOCK_IDLE) {
+        sums->idle += block->size;
+        sums->idle_blocks++;
+    } else {
+        sums->in_use += block->requested;
+        sums->waste += block->size - block->requested;
+        sums->live_blocks++;
+    }
+}
+
+static bool device_is_valid(const struct pool *pool, const struct device *device) {
+    uint64_t live = 0, idle = 0, over_size = 0;
+    for (const struct pool_block *block = pool->blocks; block; block = block->by_pointer.next) {
+        if (block->context->device != device)
+            continue;
+        if (block->state == BLOCK_IDLE) {
+            idle += block->size;
+            continue;
+        }
+        live += block->size;
+        size_t rounded = books_round(block->requested);
+        over_size += block->size > rounded ? block->size - rounded : 0;
+    }
+    return live == device->live && idle == device->idle && over_size == device->over_size &&
+           device->peak_live >= device->live && device->pressure >= 0 && device->leaving >= 0;
+}
+
+static bool context_is_valid(const struct pool *pool, const struct context *context) {
+    size_t idle = 0;
+    for (const struct pool_block *block = pool->blocks; block; block = block->by_pointer.next)
+        idle += block->context == context && block->state == BLOCK_IDLE;
+    return !context->ended && idle == context->idle.count && site_is_valid(&context->idle);
+}
+
+static bool is_valid(struct pool *pool) {
+    struct sums sums = {0};
+    for (const struct pool_block *block = pool->blocks; block; block = block->by_pointer.next) {
+        if (!block_is_valid(block) || books_find(pool, block->pointer) != block)
+            return false;
+        add(&sums, block);
+    }
+    const struct device *device;
+    LIST_FOREACH(device, &pool->devices, link)
+    if (!device_is_valid(pool, device))
+        return false;
+    const struct context *context;
+    LIST_FOREACH(context, &pool->contexts, link)
+    if (!context_is_valid(pool, context))
+        return false;
+    return sums.in_use == pool->in_use && sums.idle == pool->idle && sums.waste == pool->waste &&
+           sums.live_blocks == pool->live_blocks && sums.idle_blocks == pool->idle_blocks &&
+           stats_get(STATS_in_use_bytes) + stats_get(STATS_idle_bytes) +
+                   stats_get(STATS_waste_bytes) ==
+               stats_get(STATS_held_bytes);
+}
+
+bool pool_is_valid(struct pool *pool) {
+    pthread_mutex_lock(&pool->lock);
+    bool valid = is_valid(pool);
+    pthread_mutex_unlock(&pool->lock);
+    return valid;
+}

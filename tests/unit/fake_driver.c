@@ -1,0 +1,177 @@
+#include "fake_driver.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct fake_state fake;
+
+struct allocation {
+    uint64_t pointer, size;
+    int device;
+    struct allocation *next;
+};
+enum { BUCKETS = 1 << 16 };
+static struct allocation *buckets[BUCKETS];
+static uint64_t next_pointer;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct allocation **place(uint64_t pointer) {
+    struct allocation **link = &buckets[(pointer >> 9) % BUCKETS];
+    while (*link && (*link)->pointer != pointer)
+        link = &(*link)->next;
+    return link;
+}
+
+void fake_reset(uint64_t capacity) {
+    for (size_t i = 0; i < BUCKETS; i++)
+        while (buckets[i]) {
+            struct allocation *gone = buckets[i];
+            buckets[i] = gone->next;
+            free(gone);
+        }
+    memset(&fake, 0, sizeof fake);
+    fake.capacity = capacity;
+    fake.current = fake_context(0, 1);
+    fake.quiet = true;
+    next_pointer = 1 << 21;
+}
+
+CUcontext fake_context(int device, int number) {
+    return (CUcontext)(uintptr_t)(number * 16 + device);
+}
+
+static int device_of(CUcontext context) {
+    return (int)((uintptr_t)context % 16);
+}
+
+uint64_t fake_size(CUdeviceptr pointer) {
+    pthread_mutex_lock(&lock);
+    struct allocation *found = *place(pointer);
+    uint64_t size = found ? found->size : 0;
+    pthread_mutex_unlock(&lock);
+    return size;
+}
+
+static CUresult mem_alloc(CUdeviceptr *pointer, size_t bytes) {
+    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+    if (fake.on_alloc)
+        fake.on_alloc();
+    if (!pointer || !bytes)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!fake.current)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    pthread_mutex_lock(&lock);
+    int device = device_of(fake.current);
+    if (bytes <= fake.capacity - fake.used_by[device]) {
+        struct allocation *fresh = malloc(sizeof *fresh); /* a test makes calloc fail */
+        if (!fresh)
+            abort();
+        fresh->next = NULL;
+        fresh->pointer = next_pointer;
+        fresh->size = bytes;
+        fresh->device = device;
+        next_pointer += (bytes + 511) / 512 * 512;
+        *place(fresh->pointer) = fresh;
+        fake.used += bytes;
+        fake.used_by[device] += bytes;
+        fake.allocs++;
+        *pointer = fresh->pointer;
+        result = CUDA_SUCCESS;
+    }
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+static CUresult mem_free(CUdeviceptr pointer) {
+    if (fake.on_free)
+        fake.on_free(pointer);
+    if (!pointer)
+        return CUDA_SUCCESS;
+    if (fake.free_result != CUDA_SUCCESS)
+        return fake.free_result;
+    pthread_mutex_lock(&lock);
+    struct allocation **link = place(pointer), *gone = *link;
+    if (gone) {
+        *link = gone->next;
+        fake.used -= gone->size;
+        fake.used_by[gone->device] -= gone->size;
+        fake.frees++;
+        free(gone);
+    }
+    pthread_mutex_unlock(&lock);
+    return gone ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult mem_alloc_pitch(CUdeviceptr *pointer, size_t *pitch, size_t width, size_t height,
+                                unsigned int element) {
+    if (!pitch || !width || !height || (element != 4 && element != 8 && element != 16))
+        return CUDA_ERROR_INVALID_VALUE;
+    *pitch = (width + FAKE_PITCH - 1) / FAKE_PITCH * FAKE_PITCH;
+    return mem_alloc(pointer, *pitch * height);
+}
+
+static CUresult mem_get_info(size_t *free_bytes, size_t *total_bytes) {
+    *free_bytes = fake.capacity - fake.used_by[device_of(fake.current)];
+    *total_bytes = fake.capacity;
+    return CUDA_SUCCESS;
+}
+
+static CUresult ctx_get_current(CUcontext *context) {
+    *context = fake.current;
+    return fake.current_result;
+}
+
+static CUresult ctx_push_current(CUcontext context) {
+    (void)context; /* the tests' context stays: only which device memory is on matters here */
+    return CUDA_SUCCESS;
+}
+
+static CUresult ctx_pop_current(CUcontext *context) {
+    *context = fake.current;
+    return CUDA_SUCCESS;
+}
+
+static CUresult ctx_get_device(CUdevice *device) {
+    *device = device_of(fake.current);
+    return CUDA_SUCCESS;
+}
+
+static CUresult ctx_synchronize(void) {
+    __atomic_add_fetch(&fake.waits, 1, __ATOMIC_RELAXED);
+    if (fake.on_wait)
+        fake.on_wait();
+    return fake.wait_result;
+}
+
+static CUresult device_total_mem(size_t *bytes, CUdevice device) {
+    (void)device;
+    *bytes = fake.capacity;
+    return CUDA_SUCCESS;
+}
+
+static CUresult event_create(CUevent *event, unsigned int flags) {
+    (void)flags;
+    *event = (CUevent)&fake;
+    return CUDA_SUCCESS;
+}
+
+static CUresult event_query(CUevent event) {
+    (void)event;
+    return fake.quiet ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+static CUresult ctx_record_event(CUcontext context, CUevent event) {
+    (void)context;
+    (void)event;
+    return CUDA_SUCCESS;
+}
+
+const struct driver *fake_driver(void) {
+    static const struct driver driver = {
+#define FUNCTION(field, symbol, parameters, required) .field = field,
+        DRIVER_ENTRIES(FUNCTION)
+#undef FUNCTION
+    };
+    return &driver;
+}

@@ -1,0 +1,32 @@
+/* A driver for unit tests: memory is a number of bytes, calls are counted, failures are set. */
+#ifndef TESTS_FAKE_DRIVER_H
+#define TESTS_FAKE_DRIVER_H
+
+#include "driver/driver.h"
+
+#include <stdint.h>
+
+enum { FAKE_PITCH = 256 };
+
+/* Set and read by tests. Invariant: used is the sum of the live allocations of all devices. */
+struct fake_state {
+    uint64_t capacity, used; /* of device 0; the others are as large */
+    uint64_t used_by[4];
+    int allocs, frees, waits, waited_contexts;
+    CUcontext current; /* device = handle value % 16, number = value / 16 */
+    CUresult wait_result, free_result, current_result;
+    bool quiet;            /* whether an event of the context has completed */
+    void (*on_wait)(void); /* called in the midst of a wait, an allocation, a free */
+    void (*on_alloc)(void);
+    void (*on_free)(CUdeviceptr pointer);
+};
+extern struct fake_state fake;
+
+/* A fresh state with that capacity, context 1 on device 0 current. */
+void fake_reset(uint64_t capacity);
+CUcontext fake_context(int device, int number);
+const struct driver *fake_driver(void);
+/* Bytes of the live allocation at `pointer`, 0 if there is none. */
+uint64_t fake_size(CUdeviceptr pointer);
+
+#endif

@@ -1,0 +1,252 @@
+/* Contexts and devices, forks, host memory that runs out, many steps and many threads. */
+#include "pool_test.h"
+
+#include <stdlib.h>
+
+static bool calloc_fails;
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size) {
+    return calloc_fails ? NULL : __real_calloc(count, size);
+}
+
+static void a_context_that_ends_gives_its_idle_memory_back_and_forgets_the_rest(void **state) {
+    (void)state;
+    CUdeviceptr live = alloc(1000), idle = alloc(2000);
+    release(idle);
+    pool_context_ending(pool, fake.current);
+    assert_int_equal(fake_size(idle), 0);
+    assert_int_equal(stats_get(STATS_held_bytes), 0);
+    release(live); /* to the driver, which answers */
+    assert_int_equal(stats_get(STATS_free_unknown), 1);
+    assert_int_equal(try_free(live), CUDA_ERROR_INVALID_VALUE);
+}
+
+static void the_same_handle_after_an_end_is_a_new_context(void **state) {
+    (void)state;
+    release(alloc(1000));
+    pool_context_ending(pool, fake.current);
+    int allocs = fake.allocs;
+    release(alloc(1000));
+    assert_int_equal(fake.allocs, allocs + 1);
+    alloc(1000);
+    assert_int_equal(fake.allocs, allocs + 1);
+}
+
+static void end_current(void) {
+    fake.on_alloc = NULL;
+    pool_context_ending(pool, fake.current);
+}
+
+static void an_allocation_under_way_while_its_context_ends_is_not_recorded(void **state) {
+    (void)state;
+    release(alloc(5000)); /* the context is known */
+    fake.on_alloc = end_current;
+    CUdeviceptr block = alloc(100000);
+    assert_int_equal(stats_get(STATS_live_blocks), 0);
+    release(block);
+    assert_int_equal(stats_get(STATS_free_unknown), 1);
+}
+
+static void end_while_waiting(void) {
+    fake.on_wait = NULL;
+    pool_context_ending(pool, fake.current);
+}
+
+static void a_free_under_way_while_its_context_ends_keeps_nothing(void **state) {
+    (void)state;
+    CUdeviceptr block = alloc(1000);
+    fake.on_wait = end_while_waiting;
+    release(block);
+    assert_int_equal(stats_get(STATS_held_bytes), 0);
+}
+
+static void with_several_contexts_a_free_waits_for_all(void **state) {
+    (void)state;
+    CUdeviceptr one = alloc(1000);
+    fake.current = fake_context(0, 2);
+    CUdeviceptr two = alloc(1000);
+    fake.waits = 0;
+    release(two);
+    assert_int_equal(fake.waits, 2);
+    pool_context_ending(pool, fake_context(0, 2));
+    fake.current = fake_context(0, 1);
+    fake.waits = 0;
+    release(one);
+    assert_int_equal(fake.waits, 1);
+}
+
+static void memory_of_one_context_does_not_serve_another(void **state) {
+    (void)state;
+    CUdeviceptr block = alloc(1000);
+    release(block);
+    fake.current = fake_context(0, 2);
+    assert_int_not_equal(alloc(1000), block);
+}
+
+static void devices_are_kept_apart(void **state) {
+    (void)state;
+    stop(NULL);
+    start_with(&pool_defaults, 20 * MIB);
+    CUdeviceptr first = alloc(16 * MIB);
+    release(first);
+    fake.current = fake_context(1, 2);
+    CUdeviceptr second = alloc(16 * MIB);
+    release(second);
+    alloc(18 * MIB); /* takes the second device's idle memory, not the first's */
+    assert_int_equal(fake_size(second), 0);
+    assert_int_not_equal(fake_size(first), 0);
+    pool_device_ending(pool, 1);
+    assert_int_not_equal(fake_size(first), 0);
+    pool_device_ending(pool, 0);
+    assert_int_equal(fake_size(first), 0);
+    assert_true(pool_is_valid(pool));
+}
+
+static void out_of_memory_takes_from_every_context_of_the_device(void **state) {
+    (void)state;
+    stop(NULL);
+    start_with(&pool_defaults, 20 * MIB);
+    release(alloc(16 * MIB));
+    fake.current = fake_context(0, 2);
+    alloc(18 * MIB);
+}
+
+static void a_forked_child_forgets_everything_and_frees_nothing(void **state) {
+    (void)state;
+    CUdeviceptr live = alloc(1000), idle = alloc(5000);
+    release(idle);
+    int frees = fake.frees;
+    pool_fork_prepare(pool);
+    pool_forget_after_fork(pool);
+    assert_true(pool_is_valid(pool));
+    assert_int_equal(fake.frees, frees);
+    assert_int_not_equal(alloc(5000), idle);
+    assert_int_not_equal(fake_size(live), 0);
+}
+
+static void without_host_memory_allocations_go_on_unrecorded(void **state) {
+    (void)state;
+    calloc_fails = true;
+    CUdeviceptr pointer = 0;
+    CUresult result = pool_malloc(pool, &pointer, 1000, &(struct call_site){{1}, 1});
+    calloc_fails = false;
+    assert_int_equal(result, CUDA_SUCCESS);
+    assert_true(pool_is_valid(pool));
+    release(pointer);
+    assert_int_equal(fake.used, 0);
+}
+
+static void an_address_that_the_driver_gives_anew_replaces_its_stale_record(void **state) {
+    (void)state;
+    CUdeviceptr block = alloc(1000);
+    /* Something freed it past the pool, and the driver gives the address again. */
+    pthread_mutex_lock(&pool->lock);
+    struct context *context = LIST_FIRST(&pool->contexts);
+    struct site *own = context->sites;
+    assert_non_null(books_add(pool, context, own, block, 2048, 2048));
+    pthread_mutex_unlock(&pool->lock);
+    assert_true(pool_is_valid(pool));
+    assert_int_equal(stats_get(STATS_live_blocks), 1);
+}
+
+static uint32_t next_random(uint32_t *seed) {
+    *seed = *seed * 1664525u + 1013904223u;
+    return *seed >> 8;
+}
+
+/* Every block handed out is large enough, overlaps no other, and the books are right at every step.
+ */
+static void a_long_random_run_keeps_every_invariant(void **state) {
+    (void)state;
+    enum { SLOTS = 48, STEPS = 6000 };
+    CUdeviceptr live[SLOTS] = {0};
+    uint32_t seed = 7;
+    stop(NULL);
+    start_with(&pool_defaults, 300 * MIB);
+    for (int step = 0; step < STEPS; step++) {
+        uint32_t slot = next_random(&seed) % SLOTS, what = next_random(&seed) % 1000;
+        fake.quiet = what % 3;
+        if (what == 0)
+            pool_release(pool, 0, next_random(&seed) % (64 * MIB));
+        else if (what == 1)
+            pool_taint(pool, live[slot], POOL_TAINT_IPC);
+        if (live[slot]) {
+            release(live[slot]);
+            live[slot] = 0;
+            continue;
+        }
+        size_t bytes = 1 + next_random(&seed) % (what < 500 ? 64 * KIB : 24 * MIB);
+        CUresult result = try_alloc(&live[slot], bytes, what % 9);
+        if (result != CUDA_SUCCESS) {
+            assert_int_equal(result, CUDA_ERROR_OUT_OF_MEMORY);
+            assert_int_equal(stats_get(STATS_idle_bytes), 0);
+            live[slot] = 0;
+            continue;
+        }
+        assert_true(fake_size(live[slot]) >= bytes);
+        for (uint32_t other = 0; other < SLOTS; other++)
+            assert_true(other == slot || live[other] != live[slot]);
+    }
+    assert_true(stats_get(STATS_malloc_hits) > STEPS / 8);
+    assert_true(stats_get(STATS_oom_rescued) > 0);
+}
+
+static void *churn(void *data) {
+    enum { SLOTS = 16, STEPS = 4000 };
+    CUdeviceptr live[SLOTS] = {0};
+    uint32_t seed = (uint32_t)(uintptr_t)data;
+    struct call_site key = site((uintptr_t)data);
+    for (int step = 0; step < STEPS; step++) {
+        uint32_t slot = next_random(&seed) % SLOTS;
+        if (live[slot]) {
+            if (pool_free(pool, live[slot]) != CUDA_SUCCESS)
+                return data;
+            live[slot] = 0;
+        } else if (pool_malloc(pool, &live[slot], 1 + next_random(&seed) % (2 * MIB), &key) !=
+                   CUDA_SUCCESS) {
+            live[slot] = 0;
+        }
+    }
+    for (int slot = 0; slot < SLOTS; slot++)
+        if (live[slot] && pool_free(pool, live[slot]) != CUDA_SUCCESS)
+            return data;
+    return NULL;
+}
+
+static void threads_do_not_disturb_each_other(void **state) {
+    (void)state;
+    enum { THREADS = 4 };
+    pthread_t threads[THREADS];
+    stop(NULL);
+    start_with(&pool_defaults, 40 * MIB); /* little enough to run out now and then */
+    for (uintptr_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, churn, (void *)(i + 1)), 0);
+    for (int i = 0; i < THREADS; i++) {
+        void *failed;
+        pthread_join(threads[i], &failed);
+        assert_null(failed);
+    }
+    assert_true(pool_is_valid(pool));
+    assert_int_equal(stats_get(STATS_live_blocks), 0);
+    assert_int_equal(stats_get(STATS_held_bytes), fake.used);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(a_context_that_ends_gives_its_idle_memory_back_and_forgets_the_rest),
+        TEST(the_same_handle_after_an_end_is_a_new_context),
+        TEST(an_allocation_under_way_while_its_context_ends_is_not_recorded),
+        TEST(a_free_under_way_while_its_context_ends_keeps_nothing),
+        TEST(with_several_contexts_a_free_waits_for_all),
+        TEST(memory_of_one_context_does_not_serve_another),
+        TEST(devices_are_kept_apart),
+        TEST(out_of_memory_takes_from_every_context_of_the_device),
+        TEST(a_forked_child_forgets_everything_and_frees_nothing),
+        TEST(without_host_memory_allocations_go_on_unrecorded),
+        TEST(an_address_that_the_driver_gives_anew_replaces_its_stale_record),
+        TEST(a_long_random_run_keeps_every_invariant),
+        TEST(threads_do_not_disturb_each_other),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,352 @@
+/* Frees, bounds on idle memory, and running out of it. */
+#include "pool_test.h"
+
+static void a_free_waits_for_the_context(void **state) {
+    (void)state;
+    release(alloc(1000));
+    assert_int_equal(fake.waits, 1);
+}
+
+static void a_second_free_of_an_idle_block_is_invalid(void **state) {
+    (void)state;
+    CUdeviceptr block = alloc(1000);
+    release(block);
+    assert_int_equal(try_free(block), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(stats_get(STATS_free_double), 1);
+    assert_int_equal(alloc(1000), block);
+    assert_int_not_equal(alloc(1000), block);
+}
+
+static CUdeviceptr freed_twice;
+
+static void free_again(void) {
+    fake.on_wait = NULL;
+    assert_int_equal(pool_free(pool, freed_twice), CUDA_ERROR_INVALID_VALUE);
+}
+
+static void a_second_free_during_the_wait_of_the_first_is_invalid(void **state) {
+    (void)state;
+    freed_twice = alloc(1000);
+    fake.on_wait = free_again;
+    release(freed_twice);
+    assert_int_equal(stats_get(STATS_idle_blocks), 1);
+}
+
+static void pointers_of_others_are_the_drivers(void **state) {
+    (void)state;
+    CUdeviceptr foreign;
+    assert_int_equal(fake_driver()->mem_alloc(&foreign, 100), CUDA_SUCCESS);
+    release(foreign);
+    assert_int_equal(fake_size(foreign), 0);
+    assert_int_equal(try_free(0x1234), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(stats_get(STATS_free_unknown), 2);
+}
+
+static void a_block_whose_wait_and_free_fail_is_live_again(void **state) {
+    (void)state;
+    CUdeviceptr block = alloc(1000);
+    fake.wait_result = fake.free_result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    assert_int_equal(try_free(block), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    assert_int_equal(stats_get(STATS_live_blocks), 1);
+    fake.wait_result = fake.free_result = CUDA_SUCCESS;
+    release(block);
+    assert_int_equal(alloc(1000), block);
+}
+
+static void after_a_sticky_error_everything_goes_to_the_driver(void **state) {
+    (void)state;
+    CUdeviceptr block = alloc(1000), other = alloc(1000);
+    fake.wait_result = fake.free_result = CUDA_ERROR_ILLEGAL_ADDRESS;
+    assert_int_equal(try_free(block), CUDA_ERROR_ILLEGAL_ADDRESS);
+    fake.waits = 0;
+    assert_int_equal(try_free(other), CUDA_ERROR_ILLEGAL_ADDRESS);
+    assert_int_equal(fake.waits, 0);
+    alloc(1000);
+    assert_true(stats_get(STATS_passed_errors) > 0);
+}
+
+static void after_the_driver_has_shut_down_everything_goes_to_it(void **state) {
+    (void)state;
+    CUdeviceptr block = alloc(1000), pointer;
+    fake.current_result = fake.free_result = CUDA_ERROR_DEINITIALIZED;
+    fake.wait_result = CUDA_ERROR_DEINITIALIZED;
+    assert_int_equal(try_free(block), CUDA_ERROR_DEINITIALIZED);
+    (void)try_alloc(&pointer, 1000, 1);
+    assert_int_equal(stats_get(STATS_malloc_hits), 0);
+}
+
+static void a_tainted_block_is_really_freed(void **state) {
+    (void)state;
+    CUdeviceptr block = alloc(1000), inside = alloc(5000);
+    pool_taint(pool, block, POOL_TAINT_IPC);
+    pool_taint(pool, inside + 700, POOL_TAINT_SYNC_MEMOPS);
+    release(block);
+    release(inside);
+    assert_int_equal(fake_size(block), 0);
+    assert_int_equal(fake_size(inside), 0);
+    assert_int_equal(stats_get(STATS_tainted_blocks), 2);
+}
+
+static void idle_memory_counts_as_free(void **state) {
+    (void)state;
+    size_t available, total;
+    CUdeviceptr block = alloc(10 * MIB);
+    assert_int_equal(pool_mem_get_info(pool, &available, &total), CUDA_SUCCESS);
+    assert_int_equal(available, 80 * GIB - 10 * MIB);
+    release(block);
+    assert_int_equal(pool_mem_get_info(pool, &available, &total), CUDA_SUCCESS);
+    assert_int_equal(available, 80 * GIB);
+    assert_int_equal(total, 80 * GIB);
+}
+
+static void a_live_block_tells_its_request_and_an_idle_one_does_not_exist(void **state) {
+    (void)state;
+    size_t bytes = 0;
+    CUdeviceptr block = alloc(1000);
+    assert_int_equal(pool_pointer_state(pool, block, &bytes), POOL_POINTER_LIVE);
+    assert_int_equal(bytes, 1000);
+    release(block);
+    assert_int_equal(pool_pointer_state(pool, block, &bytes), POOL_POINTER_IDLE);
+    assert_int_equal(pool_pointer_state(pool, 0x77, &bytes), POOL_POINTER_UNKNOWN);
+}
+
+static void a_block_freed_by_other_means_is_forgotten_or_comes_back(void **state) {
+    (void)state;
+    CUdeviceptr block = alloc(1000);
+    struct pool_block *record = pool_disown(pool, block);
+    assert_non_null(record);
+    assert_null(pool_disown(pool, block));
+    pool_readopt(pool, record);
+    assert_true(pool_is_valid(pool));
+    record = pool_disown(pool, block);
+    pool_disown_done(pool, record);
+    assert_true(pool_is_valid(pool));
+    assert_int_equal(stats_get(STATS_held_bytes), 0);
+}
+
+/* Idle memory. */
+
+static void held_memory_stays_under_its_bound_the_largest_block_going_first(void **state) {
+    (void)state;
+    CUdeviceptr keep = alloc(100 * MIB), large = alloc_at(90 * MIB, 2),
+                small = alloc_at(50 * MIB, 3);
+    (void)keep;
+    release(large);
+    release(small);
+    /* peak live 240 MiB: 364 MiB may be held */
+    assert_int_not_equal(fake_size(large), 0);
+    CUdeviceptr grown = alloc_at(200 * MIB, 4);
+    (void)grown; /* live 300, so 439 may be held, and 440 would be */
+    assert_int_equal(fake_size(large), 0);
+    assert_int_not_equal(fake_size(small), 0);
+    assert_int_equal(stats_get(STATS_bound_released_blocks), 1);
+}
+
+static void a_miss_does_not_release_while_the_device_is_busy(void **state) {
+    (void)state;
+    CUdeviceptr keep = alloc(100 * MIB), large = alloc_at(90 * MIB, 2),
+                small = alloc_at(50 * MIB, 3);
+    release(large);
+    release(small);
+    fake.quiet = false;
+    alloc_at(200 * MIB, 4);
+    assert_int_not_equal(fake_size(large), 0);
+    assert_int_equal(stats_get(STATS_bound_postponed), 1);
+    release(keep); /* the next free makes up for it: 540 MiB held, 439 allowed */
+    assert_int_equal(fake_size(keep), 0);
+    assert_true(stats_get(STATS_held_bytes) <= 439u * MIB);
+}
+
+static void idle_memory_can_be_bounded_by_bytes(void **state) {
+    (void)state;
+    stop(NULL);
+    struct pool_config config = pool_defaults;
+    config.max_idle = (struct limit){.kind = LIMIT_BYTES, .bytes = 10 * MIB};
+    start_with(&config, 80 * GIB);
+    CUdeviceptr a = alloc(6 * MIB), b = alloc(8 * MIB);
+    release(a);
+    release(b);
+    assert_int_equal(fake_size(b), 0);
+    assert_int_equal(stats_get(STATS_idle_bytes), 6 * MIB);
+}
+
+static void idle_memory_can_be_switched_off(void **state) {
+    (void)state;
+    stop(NULL);
+    struct pool_config config = pool_defaults;
+    config.max_idle = (struct limit){.kind = LIMIT_BYTES, .bytes = 0};
+    start_with(&config, 80 * GIB);
+    release(alloc(1000));
+    assert_int_equal(fake.used, 0);
+}
+
+static void a_trim_gives_back_the_largest_blocks_first(void **state) {
+    (void)state;
+    CUdeviceptr a = alloc_at(10 * MIB, 1), b = alloc_at(20 * MIB, 2), c = alloc_at(4 * MIB, 3);
+    release(a);
+    release(b);
+    release(c);
+    assert_int_equal(pool_release(pool, 0, 15 * MIB), 20 * MIB);
+    assert_int_equal(fake_size(b), 0);
+    assert_int_equal(pool_release(pool, 0, SIZE_MAX), 14 * MIB);
+    assert_int_equal(pool_release(pool, 0, SIZE_MAX), 0);
+    assert_int_equal(pool_release(pool, 3, SIZE_MAX), 0);
+    assert_true(pool_is_valid(pool));
+}
+
+/* Out of memory. */
+
+static void out_of_memory_releases_the_largest_idle_blocks_just_enough(void **state) {
+    (void)state;
+    stop(NULL);
+    start_with(&pool_defaults, 100 * MIB);
+    CUdeviceptr a = alloc_at(20 * MIB, 1), b = alloc_at(40 * MIB, 2), c = alloc_at(30 * MIB, 3);
+    release(a);
+    release(b);
+    release(c);
+    alloc_at(42 * MIB, 4);
+    assert_int_equal(fake_size(b), 0);
+    assert_int_not_equal(fake_size(a), 0);
+    assert_int_equal(stats_get(STATS_oom_events), 1);
+    assert_int_equal(stats_get(STATS_oom_rescued), 1);
+}
+
+static void out_of_memory_releases_everything_before_it_is_an_error(void **state) {
+    (void)state;
+    CUdeviceptr blocks[20], pointer;
+    stop(NULL);
+    start_with(&pool_defaults, 100 * MIB);
+    for (int i = 0; i < 20; i++)
+        blocks[i] = alloc_at(4 * MIB, (uintptr_t)i);
+    for (int i = 0; i < 20; i++)
+        release(blocks[i]);
+    alloc(100 * MIB); /* all of the device, as natively */
+    assert_int_equal(try_alloc(&pointer, 2 * MIB, 1), CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+static void rounding_is_never_the_reason_for_an_error(void **state) {
+    (void)state;
+    stop(NULL);
+    start_with(&pool_defaults, 10 * MIB + 100);
+    CUdeviceptr all = alloc(10 * MIB + 100);
+    assert_int_equal(fake_size(all), 10 * MIB + 100);
+    release(all);
+    assert_int_equal(fake.used, 10 * MIB + 100);
+}
+
+static CUdeviceptr given_back;
+
+static void free_one(void) {
+    fake.on_alloc = NULL;
+    assert_int_equal(pool_free(pool, given_back), CUDA_SUCCESS);
+}
+
+static void a_block_freed_meanwhile_is_found_by_the_retry(void **state) {
+    (void)state;
+    stop(NULL);
+    start_with(&pool_defaults, 10 * MIB);
+    given_back = alloc(10 * MIB);
+    fake.on_alloc = free_one; /* in the midst of the driver's refusal */
+    CUdeviceptr pointer = 0;
+    assert_int_equal(try_alloc(&pointer, 10 * MIB, 1), CUDA_SUCCESS);
+}
+
+static void pressure_frees(CUdeviceptr pointer) {
+    (void)pointer;
+    fake.on_free = NULL;
+    int waits = fake.waits;
+    assert_int_equal(pool_free(pool, given_back), CUDA_SUCCESS); /* another thread's free, say */
+    assert_int_equal(fake.waits, waits);
+    assert_int_equal(fake_size(given_back), 0);
+}
+
+static void while_memory_is_short_frees_go_to_the_driver(void **state) {
+    (void)state;
+    stop(NULL);
+    start_with(&pool_defaults, 20 * MIB);
+    given_back = alloc_at(8 * MIB, 2);
+    release(alloc(10 * MIB));
+    fake.on_free = pressure_frees;
+    alloc_at(20 * MIB, 3);
+}
+
+static void other_errors_of_the_driver_are_passed_on(void **state) {
+    (void)state;
+    CUdeviceptr pointer;
+    fake.current = NULL;
+    assert_int_equal(try_alloc(&pointer, 1000, 1), CUDA_ERROR_INVALID_CONTEXT);
+}
+
+/* Captures. */
+
+static void during_a_capture_the_pool_only_forwards(void **state) {
+    (void)state;
+    CUdeviceptr before = alloc(1000), idle = alloc(2000);
+    release(idle);
+    fake.waits = 0;
+    pool_capture_began(pool);
+    CUdeviceptr during = alloc(2000);
+    assert_int_not_equal(during, idle);
+    release(during);
+    assert_int_equal(fake_size(during), 0);
+    release(before);
+    assert_int_equal(fake_size(before), 0);
+    assert_int_equal(fake.waits, 0);
+    assert_int_equal(pool_release(pool, 0, SIZE_MAX), 0);
+    pool_capture_ended(pool);
+    assert_int_equal(alloc(2000), idle);
+    assert_true(stats_get(STATS_capture_passed) > 0);
+}
+
+static void during_a_capture_out_of_memory_still_releases(void **state) {
+    (void)state;
+    stop(NULL);
+    start_with(&pool_defaults, 10 * MIB);
+    release(alloc(8 * MIB));
+    pool_capture_began(pool);
+    alloc(10 * MIB);
+    pool_capture_ended(pool);
+}
+
+static void a_refused_release_keeps_the_block(void **state) {
+    (void)state;
+    stop(NULL);
+    start_with(&pool_defaults, 10 * MIB);
+    CUdeviceptr pointer, idle = alloc(8 * MIB);
+    release(idle);
+    fake.free_result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    assert_int_equal(try_alloc(&pointer, 9 * MIB, 1), CUDA_ERROR_OUT_OF_MEMORY);
+    fake.free_result = CUDA_SUCCESS;
+    assert_int_equal(alloc(8 * MIB), idle);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(a_free_waits_for_the_context),
+        TEST(a_second_free_of_an_idle_block_is_invalid),
+        TEST(a_second_free_during_the_wait_of_the_first_is_invalid),
+        TEST(pointers_of_others_are_the_drivers),
+        TEST(a_block_whose_wait_and_free_fail_is_live_again),
+        TEST(after_a_sticky_error_everything_goes_to_the_driver),
+        TEST(after_the_driver_has_shut_down_everything_goes_to_it),
+        TEST(a_tainted_block_is_really_freed),
+        TEST(idle_memory_counts_as_free),
+        TEST(a_live_block_tells_its_request_and_an_idle_one_does_not_exist),
+        TEST(a_block_freed_by_other_means_is_forgotten_or_comes_back),
+        TEST(held_memory_stays_under_its_bound_the_largest_block_going_first),
+        TEST(a_miss_does_not_release_while_the_device_is_busy),
+        TEST(idle_memory_can_be_bounded_by_bytes),
+        TEST(idle_memory_can_be_switched_off),
+        TEST(a_trim_gives_back_the_largest_blocks_first),
+        TEST(out_of_memory_releases_the_largest_idle_blocks_just_enough),
+        TEST(out_of_memory_releases_everything_before_it_is_an_error),
+        TEST(rounding_is_never_the_reason_for_an_error),
+        TEST(a_block_freed_meanwhile_is_found_by_the_retry),
+        TEST(while_memory_is_short_frees_go_to_the_driver),
+        TEST(other_errors_of_the_driver_are_passed_on),
+        TEST(during_a_capture_the_pool_only_forwards),
+        TEST(during_a_capture_out_of_memory_still_releases),
+        TEST(a_refused_release_keeps_the_block),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

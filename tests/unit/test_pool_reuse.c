@@ -1,0 +1,217 @@
+/* Which block serves which request. */
+#include "pool_test.h"
+
+static void freed_memory_serves_its_site_again(void **state) {
+    (void)state;
+    CUdeviceptr first = alloc(1000);
+    release(first);
+    assert_int_equal(alloc(1000), first);
+    assert_int_equal(fake.allocs, 1);
+    assert_int_equal(stats_get(STATS_malloc_hits), 1);
+}
+
+static void a_block_of_exactly_the_ratio_is_reused_and_a_larger_one_is_not(void **state) {
+    (void)state;
+    CUdeviceptr big = alloc(64 * KIB);
+    release(big);
+    CUdeviceptr other = alloc(32 * KIB - 1024);
+    assert_int_not_equal(other, big);
+    release(other);
+    assert_int_equal(alloc(32 * KIB), big);
+}
+
+static void the_ratio_counts_requests_as_made_not_as_rounded(void **state) {
+    (void)state;
+    CUdeviceptr block = alloc(2 * MIB + 1); /* held as 4 MiB */
+    assert_int_equal(fake_size(block), 4 * MIB);
+    release(block);
+    assert_int_equal(alloc(MIB + 512 * KIB), block);
+}
+
+static void the_smallest_block_that_fits_is_taken(void **state) {
+    (void)state;
+    CUdeviceptr a = alloc(100 * KIB), b = alloc(80 * KIB), c = alloc(90 * KIB);
+    release(a);
+    release(b);
+    release(c);
+    assert_int_equal(alloc(85 * KIB), c);
+    assert_int_equal(alloc(75 * KIB), b);
+    assert_int_equal(alloc(75 * KIB), a);
+}
+
+static void a_block_too_small_is_never_handed_out(void **state) {
+    (void)state;
+    release(alloc(512));
+    CUdeviceptr larger = alloc(513);
+    assert_true(fake_size(larger) >= 513);
+}
+
+static void a_site_prefers_its_own_block_to_a_better_fitting_one_elsewhere(void **state) {
+    (void)state;
+    CUdeviceptr own = alloc_at(60 * KIB, 1), other = alloc_at(50 * KIB, 2);
+    release(own);
+    release(other);
+    assert_int_equal(alloc_at(50 * KIB, 1), own);
+}
+
+static void a_site_without_a_fit_takes_another_sites_block(void **state) {
+    (void)state;
+    CUdeviceptr other = alloc_at(50 * KIB, 2);
+    release(other);
+    assert_int_equal(alloc_at(50 * KIB, 1), other);
+    assert_int_equal(stats_get(STATS_malloc_stolen), 1);
+}
+
+static void a_block_freed_belongs_to_the_site_that_allocated_it_last(void **state) {
+    (void)state;
+    stop(NULL);
+    struct pool_config config = pool_defaults;
+    config.steal = false;
+    start_with(&config, 80 * GIB);
+    CUdeviceptr other = alloc_at(50 * KIB, 2);
+    release(other);
+    CUdeviceptr own = alloc_at(50 * KIB, 1); /* without stealing: not the other's */
+    assert_int_not_equal(own, other);
+    release(own);
+    assert_int_equal(alloc_at(50 * KIB, 1), own);
+    assert_int_equal(alloc_at(50 * KIB, 2), other);
+}
+
+static void a_site_keeps_as_many_blocks_as_configured_and_gives_up_the_longest_idle(void **state) {
+    (void)state;
+    stop(NULL);
+    struct pool_config config = pool_defaults;
+    config.site_keep = 2;
+    start_with(&config, 80 * GIB);
+    CUdeviceptr a = alloc(10 * KIB), b = alloc(20 * KIB), c = alloc(30 * KIB);
+    release(b);
+    release(a);
+    release(c);
+    assert_int_equal(fake_size(b), 0);
+    assert_int_not_equal(fake_size(a), 0);
+    assert_int_not_equal(fake_size(c), 0);
+}
+
+static void futharks_rule_keeps_one_block_and_replaces_it(void **state) {
+    (void)state;
+    stop(NULL);
+    struct pool_config config = {.reuse_ratio = 2, .site_keep = 1, .steal = false};
+    start_with(&config, 80 * GIB);
+    CUdeviceptr small = alloc(KIB);
+    release(small);
+    CUdeviceptr large = alloc(10 * KIB);
+    release(large);
+    assert_int_equal(fake_size(small), 0);
+    assert_int_equal(alloc(10 * KIB), large);
+}
+
+static void requests_are_rounded_to_512_bytes_and_from_2_mib_on_to_2_mib(void **state) {
+    (void)state;
+    assert_int_equal(fake_size(alloc(1)), 512);
+    assert_int_equal(fake_size(alloc(513)), 1024);
+    assert_int_equal(fake_size(alloc(2 * MIB - 1)), 2 * MIB);
+    assert_int_equal(fake_size(alloc(2 * MIB)), 2 * MIB);
+    assert_int_equal(fake_size(alloc(2 * MIB + 1)), 4 * MIB);
+}
+
+static void beyond_the_waste_bound_only_blocks_of_the_same_rounded_size_are_reused(void **state) {
+    (void)state;
+    stop(NULL);
+    struct pool_config config = pool_defaults;
+    config.max_waste = (struct limit){.kind = LIMIT_BYTES, .bytes = 100 * KIB};
+    start_with(&config, 80 * GIB);
+    CUdeviceptr a = alloc(400 * KIB), b = alloc(400 * KIB);
+    release(a);
+    release(b);
+    CUdeviceptr near = alloc(320 * KIB); /* 80 KiB of waste are allowed, 20 remain */
+    assert_true(near == a || near == b);
+    CUdeviceptr fresh = alloc(320 * KIB);
+    assert_true(fresh != a && fresh != b);
+    CUdeviceptr exact = alloc(400 * KIB);
+    assert_true(exact == a || exact == b);
+    release(near); /* the waste is counted while the block is live */
+    assert_int_equal(alloc(320 * KIB), near);
+}
+
+static void by_default_waste_is_bounded_by_a_percent_of_the_device(void **state) {
+    (void)state;
+    stop(NULL);
+    start_with(&pool_defaults,
+               1000 * MIB); /* 1% is 10 MiB, less than the 64 MiB for small programs */
+    CUdeviceptr block = alloc(40 * MIB);
+    release(block);
+    CUdeviceptr within = alloc(31 * MIB); /* held as 32 MiB, 8 MiB less than the block */
+    assert_int_equal(within, block);
+    release(within);
+    assert_int_not_equal(alloc(27 * MIB), block); /* 12 MiB less */
+}
+
+static void waste_can_be_bounded_by_a_share(void **state) {
+    (void)state;
+    stop(NULL);
+    struct pool_config config = pool_defaults;
+    config.max_waste = (struct limit){.kind = LIMIT_PERCENT, .percent = 50};
+    start_with(&config, 1000 * MIB);
+    CUdeviceptr block = alloc(400 * MIB);
+    release(block);
+    assert_int_equal(alloc(200 * MIB), block);
+}
+
+static void a_pitched_block_is_reused_for_a_width_whose_pitch_is_known(void **state) {
+    (void)state;
+    struct call_site key = site(1);
+    CUdeviceptr first, second;
+    size_t pitch = 0;
+    assert_int_equal(pool_malloc_pitch(pool, &first, &pitch, 1000, 64, 4, &key), CUDA_SUCCESS);
+    assert_int_equal(pitch, 1024);
+    release(first);
+    pitch = 0;
+    assert_int_equal(pool_malloc_pitch(pool, &second, &pitch, 1000, 64, 4, &key), CUDA_SUCCESS);
+    assert_int_equal(second, first);
+    assert_int_equal(pitch, 1024);
+    assert_true(pool_is_valid(pool));
+    release(second);
+    /* Neither another width nor another element size may guess a pitch. */
+    assert_int_equal(pool_malloc_pitch(pool, &second, &pitch, 1001, 64, 4, &key), CUDA_SUCCESS);
+    assert_int_not_equal(second, first);
+    assert_int_equal(pool_malloc_pitch(pool, &second, &pitch, 1000, 64, 8, &key), CUDA_SUCCESS);
+    assert_int_not_equal(second, first);
+    assert_true(pool_is_valid(pool));
+}
+
+static void what_the_driver_refuses_is_the_drivers_answer(void **state) {
+    (void)state;
+    CUdeviceptr pointer;
+    struct call_site key = site(1);
+    size_t pitch;
+    assert_int_equal(try_alloc(&pointer, 0, 1), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(try_alloc(NULL, 100, 1), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(try_alloc(&pointer, SIZE_MAX, 1), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(pool_malloc_pitch(pool, &pointer, &pitch, 1000, 0, 4, &key),
+                     CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(pool_malloc_pitch(pool, &pointer, &pitch, 1000, 8, 3, &key),
+                     CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(try_free(0), CUDA_SUCCESS);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(freed_memory_serves_its_site_again),
+        TEST(a_block_of_exactly_the_ratio_is_reused_and_a_larger_one_is_not),
+        TEST(the_ratio_counts_requests_as_made_not_as_rounded),
+        TEST(the_smallest_block_that_fits_is_taken),
+        TEST(a_block_too_small_is_never_handed_out),
+        TEST(a_site_prefers_its_own_block_to_a_better_fitting_one_elsewhere),
+        TEST(a_site_without_a_fit_takes_another_sites_block),
+        TEST(a_block_freed_belongs_to_the_site_that_allocated_it_last),
+        TEST(a_site_keeps_as_many_blocks_as_configured_and_gives_up_the_longest_idle),
+        TEST(futharks_rule_keeps_one_block_and_replaces_it),
+        TEST(requests_are_rounded_to_512_bytes_and_from_2_mib_on_to_2_mib),
+        TEST(beyond_the_waste_bound_only_blocks_of_the_same_rounded_size_are_reused),
+        TEST(by_default_waste_is_bounded_by_a_percent_of_the_device),
+        TEST(waste_can_be_bounded_by_a_share),
+        TEST(a_pitched_block_is_reused_for_a_width_whose_pitch_is_known),
+        TEST(what_the_driver_refuses_is_the_drivers_answer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
