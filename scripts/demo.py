@@ -123,7 +123,8 @@ def main():
         print(form.format(name, f"{native.seconds:.3f} s", f"{pooled.seconds:.3f} s",
                           f"{native.seconds / pooled.seconds:.2f}x", calls, held,
                           "-" if pooled.hits is None else f"{pooled.hits:.1f}%", verdict))
-    print("Run your own program the same way: LD_PRELOAD=" + str(LIBRARY) + " POOLCUDA_STATS=1 ./app")
+    print("Times below a tenth of a second, and ratios near 1, are noise: look at the calls.")
+    print(f"Your own program: LD_PRELOAD=$PWD/{LIBRARY.relative_to(ROOT)} POOLCUDA_STATS=1 ./app")
     return 1 if failed else 0
 
 
