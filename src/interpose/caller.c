@@ -264,6 +264,18 @@ static int first_frame(struct rule *rule, const struct resolver *resolver,
     return index;
 }
 
+/* A call from a module that holds no runtime is the application's own. */
+static void add_direct_rule(uintptr_t return_address) {
+    pthread_mutex_lock(&loader_lock);
+    struct rule *rule = add_rule(return_address);
+    if (rule) {
+        atomic_store_explicit(&rule->kind, RULE_DIRECT, memory_order_release);
+        if (image_import_version(&rule->module, "cuMemAlloc_v2"))
+            stats_route(STATS_ROUTE_DRIVER_LINKED);
+    }
+    pthread_mutex_unlock(&loader_lock);
+}
+
 static void find_by_unwinding(struct call_site *site, uintptr_t return_address, uintptr_t frame,
                               unsigned depth, uintptr_t noted) {
     struct stack_chain chain;
@@ -272,11 +284,7 @@ static void find_by_unwinding(struct call_site *site, uintptr_t return_address, 
     site->depth = 1;
     struct resolver *resolver = noted ? NULL : find_resolver(return_address);
     if (depth == 1 && !resolver) {
-        pthread_mutex_lock(&loader_lock);
-        struct rule *direct = add_rule(return_address);
-        if (direct)
-            atomic_store_explicit(&direct->kind, RULE_DIRECT, memory_order_release);
-        pthread_mutex_unlock(&loader_lock);
+        add_direct_rule(return_address);
         return;
     }
     stack_walk(&chain, return_address);

@@ -34,7 +34,9 @@ def is_pooled(native, pooled, allocations=300):
 
 
 def test_a_program_linked_with_the_driver_is_pooled(both):
-    is_pooled(*both(PROGRAMS / "driver_linked"))
+    native, pooled = both(PROGRAMS / "driver_linked")
+    is_pooled(native, pooled)
+    assert "interception: 3 driver-linked sites; bypassed: none" in pooled.stats
 
 
 def test_a_program_that_opens_the_driver_is_pooled(both):

@@ -37,7 +37,7 @@ int main(int argc, char **argv) {
     fake_reset((uint64_t)1 << 40);
     pool = pool_create(&config, fake_driver());
     if (!blocks || !pool)
-        return 1;
+        exit(1);
     for (size_t i = 0; i < count; i++)
         blocks[i] = allocate(512 + i % 100 * 512, i);
     measure(blocks, count);
