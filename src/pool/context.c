@@ -113,7 +113,7 @@ struct site *context_site(struct pool *pool, struct context *context, const stru
 void context_free_sites(struct context *context) {
     struct site *site, *next;
     HASH_ITER(by_key, context->sites, site, next) {
-        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it does not follow the list that this shortens
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it cannot follow uthash
         HASH_DELETE(by_key, context->sites, site);
         free(site);
     }

@@ -107,7 +107,8 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
     if (block)
         fresh = block->pointer;
     else if (!context->ended)
-        books_add(pool, context, request->site, fresh, size, request->pitch ? size : request->bytes);
+        books_add(pool, context, request->site, fresh, size,
+                  request->pitch ? size : request->bytes);
     if (request->pitch && !block && !context->ended)
         pitch_learn(pool, context->device->ordinal, request->pitch->width, request->pitch->element,
                     *request->pitch->pitch);
@@ -389,7 +390,7 @@ static void drop_everything(struct pool *pool) {
         free(device);
     }
     HASH_ITER(by_key, pool->site_records, record, next_record) {
-        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it does not follow the list that this shortens
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it cannot follow uthash
         HASH_DELETE(by_key, pool->site_records, record);
         free(record);
     }
