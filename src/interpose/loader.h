@@ -24,7 +24,8 @@ void *loader_find_version(void *handle, const char *name, const char *version);
 void *loader_open_loaded(const char *path);
 void loader_close(void *handle);
 
-/* Guards what the other files of this folder learn about loaded modules. Held across fork. */
+/* Guards what the other files of this folder learn about loaded modules. Held across fork. Never
+ * held while something is looked up through the loader, whose lock comes first. */
 extern pthread_mutex_t loader_lock;
 
 /* Grows whenever a module may have been unloaded: addresses learnt before it grew may be stale. */

@@ -72,7 +72,8 @@ static struct binding *find_binding(uintptr_t address) {
     return binding;
 }
 
-/* Called with the lock held. */
+/* Looks the functions up without the lock: the loader's own may be held by a thread that runs a
+ * module's constructor and waits for ours. */
 static struct binding *bind_caller(uintptr_t return_address) {
     static const char *const names[] = {
 #define RUNTIME_NAME(name, parameters, arguments) #name,
@@ -80,34 +81,39 @@ static struct binding *bind_caller(uintptr_t return_address) {
 #undef RUNTIME_NAME
     };
     struct module caller;
+    void *functions[RUNTIME_NAME_COUNT];
     uint64_t unloads = atomic_load(&loader_unloads);
     if (!modules_find(return_address, &caller))
         return NULL;
-    struct binding *binding = find_binding(return_address);
-    bool added = !binding;
-    if (added && !(binding = calloc(1, sizeof *binding)))
-        return NULL;
     void *handle = caller.executable ? NULL : loader_open_loaded(caller.path);
     for (int i = 0; i < RUNTIME_NAME_COUNT; i++)
-        binding->function[i] = find_function(&caller, handle, names[i]);
+        functions[i] = find_function(&caller, handle, names[i]);
     loader_close(handle);
-    binding->text_low = caller.text_low;
-    binding->text_high = caller.text_high;
-    binding->unloads = unloads;
-    if (added) {
+
+    pthread_mutex_lock(&loader_lock);
+    struct binding *binding = find_binding(return_address);
+    bool added = !binding;
+    if (added)
+        binding = calloc(1, sizeof *binding);
+    if (binding) {
+        for (int i = 0; i < RUNTIME_NAME_COUNT; i++)
+            binding->function[i] = functions[i];
+        binding->text_low = caller.text_low;
+        binding->text_high = caller.text_high;
+        binding->unloads = unloads;
+    }
+    if (binding && added) {
         binding->next = bindings;
         bindings = binding;
     }
+    pthread_mutex_unlock(&loader_lock);
     return binding;
 }
 
 static void *forward_to(enum runtime_name name, uintptr_t return_address) {
     struct binding *binding = find_binding(return_address);
-    if (!binding || !binding->function[name] || binding->unloads != loader_unloads) {
-        pthread_mutex_lock(&loader_lock);
+    if (!binding || !binding->function[name] || binding->unloads != loader_unloads)
         binding = bind_caller(return_address);
-        pthread_mutex_unlock(&loader_lock);
-    }
     return binding ? binding->function[name] : NULL;
 }
 

@@ -85,7 +85,10 @@ const struct options *state_options(void) {
     return &options;
 }
 
+/* The driver's entries are looked up before the lock is taken: the loader's own lock may be held by
+ * a thread that runs a module's constructor and waits for ours. */
 static struct pool *create(void) {
+    struct driver entries;
     struct pool_config config = {
         .reuse_ratio = options.reuse_ratio,
         .site_keep = options.site_keep,
@@ -93,9 +96,12 @@ static struct pool *create(void) {
         .max_waste = options.max_waste,
         .max_idle = options.max_idle,
     };
+    if (!driver_fill(&entries, hooks_find_in_driver))
+        return NULL;
     pthread_mutex_lock(&start_lock);
     struct pool *created = atomic_load(&pool);
-    if (!created && driver_fill(&driver, hooks_find_in_driver)) {
+    if (!created) {
+        driver = entries;
         created = pool_create(&config, &driver);
         atomic_store(&pool, created);
     }

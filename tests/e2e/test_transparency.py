@@ -68,3 +68,9 @@ def test_a_bad_option_is_told_in_one_line_and_the_program_goes_on(both, run):
 def test_nothing_is_said_without_being_asked(both):
     native, pooled = both(PROGRAMS / "driver_linked", stats=False)
     assert pooled.err == native.err
+
+
+def test_constructors_that_use_cuda_do_not_lock_up_with_other_threads(both):
+    native, _ = both([PROGRAMS / "constructor_host", PROGRAMS / "libconstructor_plugin.so"],
+                     timeout=60)
+    assert native.out == "done\n"
