@@ -69,15 +69,21 @@ CUresult hook_cuMemFree_v2(CUdeviceptr pointer) {
 /* The record goes first: once the driver has the memory back, another thread may be given it. */
 static CUresult free_async(real_cuMemFreeAsync_function *real, CUdeviceptr pointer,
                            CUstream stream) {
+    size_t requested;
     struct pool *pool = enter();
-    struct pool_block *block = pool ? pool_disown(pool, pointer) : NULL;
+    if (!pool)
+        return real(pointer, stream);
+    if (pool_pointer_state(pool, pointer, &requested) == POOL_POINTER_IDLE) {
+        leave(); /* natively it is free already */
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    struct pool_block *block = pool_disown(pool, pointer);
     CUresult result = real(pointer, stream);
     if (block && result == CUDA_SUCCESS)
         pool_disown_done(pool, block);
     else if (block)
         pool_readopt(pool, block);
-    if (pool)
-        leave();
+    leave();
     return result;
 }
 

@@ -64,7 +64,8 @@ struct context_visit {
 };
 bool context_visit(struct pool *pool, CUcontext context, struct context_visit *visit);
 void context_leave(struct pool *pool, struct context_visit *visit);
-/* Waits for all work that the native free would wait for. Lock not held. */
+/* Waits for all work that the native free would wait for. NOT_SUPPORTED: for more contexts than it
+ * can; the block must then really be freed. Lock not held. */
 CUresult context_wait(struct pool *pool, struct context *owner);
 /* Whether all work of the current context is known to be complete; asks without waiting. */
 bool context_is_quiet(struct pool *pool, struct context *context);

@@ -21,6 +21,8 @@ static void errors(void) {
     TELL(cudaFree(pointer));
     TELL(cudaFree(pointer));
     TELL(cudaGetLastError());
+    TELL(cudaFreeAsync(pointer, 0)); /* a third time, in the other way */
+    TELL(cudaGetLastError());
     TELL(cudaFree((void *)0x123456));
     TELL(cudaGetLastError());
     TELL(cudaMemGetInfo(&available, &total));

@@ -1,5 +1,5 @@
-/* Opens and closes the plugin named by its argument while another thread allocates from many call sites
- * that were not seen before: neither may wait for the other for ever. */
+/* Opens and closes the plugin named by its argument while another thread allocates from many call
+ * sites that were not seen before: neither may wait for the other for ever. */
 #include "program.h"
 
 #include <cuda_runtime_api.h>

@@ -76,6 +76,17 @@ static void with_several_contexts_a_free_waits_for_all(void **state) {
     assert_int_equal(fake.waits, 1);
 }
 
+static void with_more_contexts_than_can_be_waited_for_a_block_is_really_freed(void **state) {
+    (void)state;
+    CUdeviceptr block = alloc(1000);
+    for (int number = 2; number < 80; number++) {
+        fake.current = fake_context(0, number);
+        alloc(1000);
+    }
+    release(block);
+    assert_int_equal(fake_size(block), 0);
+}
+
 static void memory_of_one_context_does_not_serve_another(void **state) {
     (void)state;
     CUdeviceptr block = alloc(1000);
@@ -239,6 +250,7 @@ int main(void) {
         TEST(an_allocation_under_way_while_its_context_ends_is_not_recorded),
         TEST(a_free_under_way_while_its_context_ends_keeps_nothing),
         TEST(with_several_contexts_a_free_waits_for_all),
+        TEST(with_more_contexts_than_can_be_waited_for_a_block_is_really_freed),
         TEST(memory_of_one_context_does_not_serve_another),
         TEST(devices_are_kept_apart),
         TEST(out_of_memory_takes_from_every_context_of_the_device),
