@@ -27,20 +27,21 @@ need() {
 }
 
 # fetch_headers MAJOR: CUDA's headers of that major version by pip into build/cuda-headers-MAJOR.
-# Prints the include folder.
+# Prints the include folder. The runtime's headers need the compiler's crt/ beside them.
 fetch_headers() {
     local target=build/cuda-headers-$1 packages include
     case $1 in
-    12) packages="nvidia-cuda-runtime-cu12==12.9.79" include=nvidia/cuda_runtime/include ;;
+    12) packages="nvidia-cuda-runtime-cu12==12.9.79 nvidia-cuda-nvcc-cu12==12.9.86" include=nvidia/cuda_runtime/include ;;
     13) packages="nvidia-cuda-runtime==13.0.96 nvidia-cuda-crt==13.0.88" include=nvidia/cu13/include ;;
     esac
-    if [ ! -f "$target/$include/cuda.h" ]; then
+    if [ ! -f "$target/$include/crt/host_defines.h" ]; then
         # shellcheck disable=SC2086 # a list of words
-        $PYTHON -m pip install --quiet --disable-pip-version-check --no-deps --target "$target" \
-            $packages >"$LOGS/headers-$1.log" 2>&1 || {
+        $PYTHON -m pip install --quiet --disable-pip-version-check --no-deps --upgrade \
+            --target "$target" $packages >"$LOGS/headers-$1.log" 2>&1 || {
             say "could not fetch CUDA $1 headers by pip: see $LOGS/headers-$1.log" >&2
             return 1
         }
+        [ "$1" = 13 ] || cp -r "$target/nvidia/cuda_nvcc/include/crt" "$target/$include/"
     fi
     say "$PWD/$target/$include"
 }
@@ -53,7 +54,7 @@ cuda_headers() {
         say "$found"
     else
         need python3-pip >&2
-        fetch_headers 12
+        fetch_headers 13
     fi
 }
 

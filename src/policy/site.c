@@ -74,15 +74,15 @@ bool site_is_valid(const struct idle_blocks *idle) {
     struct idle_blocks *walked = (struct idle_blocks *)(uintptr_t)idle;
     struct pool_block *block, *previous = NULL;
     size_t count = 0, bytes = 0;
-    RB_FOREACH(block, size_tree, &walked->by_size) {
+    RB_FOREACH (block, size_tree, &walked->by_size) {
         if (previous && compare(previous, block) >= 0)
             return false;
         if (RB_FIND(site_tree, &block->site->idle, block) != block)
             return false;
         struct pool_block *aged;
         size_t of_site = 0;
-        TAILQ_FOREACH(aged, &block->site->oldest_first, by_age)
-        of_site++;
+        TAILQ_FOREACH (aged, &block->site->oldest_first, by_age)
+            of_site++;
         if (of_site != block->site->idle_count)
             return false;
         count++;

@@ -7,17 +7,17 @@
 
 static struct context *find_context(struct pool *pool, CUcontext handle) {
     struct context *context;
-    LIST_FOREACH(context, &pool->contexts, link)
-    if (context->handle == handle)
-        return context;
+    LIST_FOREACH (context, &pool->contexts, link)
+        if (context->handle == handle)
+            return context;
     return NULL;
 }
 
 static struct device *find_device(struct pool *pool, CUdevice ordinal) {
     struct device *device;
-    LIST_FOREACH(device, &pool->devices, link)
-    if (device->ordinal == ordinal)
-        return device;
+    LIST_FOREACH (device, &pool->devices, link)
+        if (device->ordinal == ordinal)
+            return device;
     return NULL;
 }
 
@@ -112,7 +112,7 @@ struct site *context_site(struct pool *pool, struct context *context, const stru
 
 void context_free_sites(struct context *context) {
     struct site *site, *next;
-    HASH_ITER(by_key, context->sites, site, next) {
+    HASH_ITER (by_key, context->sites, site, next) {
         // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it cannot follow uthash
         HASH_DELETE(by_key, context->sites, site);
         free(site);
@@ -151,10 +151,16 @@ CUresult context_wait(struct pool *pool, struct context *owner) {
     int count = 0;
     pthread_mutex_lock(&pool->lock);
     struct context *context;
-    LIST_FOREACH(context, &pool->contexts, link)
-    if (context != owner && !context->broken && count < MAX_OTHERS)
-        others[count++] = context->handle;
+    LIST_FOREACH (context, &pool->contexts, link) {
+        if (context == owner || context->broken)
+            continue;
+        if (count < MAX_OTHERS)
+            others[count] = context->handle;
+        count++;
+    }
     pthread_mutex_unlock(&pool->lock);
+    if (count > MAX_OTHERS)
+        return CUDA_ERROR_NOT_SUPPORTED;
     for (int i = 0; i < count; i++)
         wait_for(pool, others[i]);
     return wait_for(pool, owner->handle);
@@ -213,7 +219,7 @@ void context_note_error(struct pool *pool, struct context *context, CUresult res
  */
 static void end_context(struct pool *pool, struct context *context, struct leaving *leaving) {
     struct pool_block *block, *next;
-    HASH_ITER(by_pointer, pool->blocks, block, next) {
+    HASH_ITER (by_pointer, pool->blocks, block, next) {
         if (block->context != context)
             continue;
         bool waited_for = block->state == BLOCK_WAITING;
@@ -259,9 +265,9 @@ void pool_device_ending(struct pool *pool, CUdevice ordinal) {
     pthread_mutex_lock(&pool->lock);
     struct context *context;
     do {
-        LIST_FOREACH(context, &pool->contexts, link)
-        if (context->device->ordinal == ordinal)
-            break;
+        LIST_FOREACH (context, &pool->contexts, link)
+            if (context->device->ordinal == ordinal)
+                break;
         if (context)
             end_and_release(pool, context);
     } while (context);

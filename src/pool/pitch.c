@@ -42,7 +42,7 @@ void pitch_learn(struct pool *pool, CUdevice device, size_t width, unsigned int 
 
 void pitch_forget_all(struct pool *pool) {
     struct pitch *entry, *next;
-    HASH_ITER(by_key, pool->pitches, entry, next) {
+    HASH_ITER (by_key, pool->pitches, entry, next) {
         // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it cannot follow uthash
         HASH_DELETE(by_key, pool->pitches, entry);
         free(entry);

@@ -389,7 +389,7 @@ static void drop_everything(struct pool *pool) {
         LIST_REMOVE(device, link);
         free(device);
     }
-    HASH_ITER(by_key, pool->site_records, record, next_record) {
+    HASH_ITER (by_key, pool->site_records, record, next_record) {
         // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it cannot follow uthash
         HASH_DELETE(by_key, pool->site_records, record);
         free(record);

@@ -49,7 +49,7 @@ size_t leaving_free(struct pool *pool, struct leaving *leaving) {
 static struct pool_block *largest(struct pool *pool, struct device *device, struct context *only) {
     struct pool_block *found = NULL;
     struct context *context;
-    LIST_FOREACH(context, &pool->contexts, link) {
+    LIST_FOREACH (context, &pool->contexts, link) {
         if (context->device != device || context->broken || (only && context != only))
             continue;
         struct pool_block *candidate = site_largest(&context->idle);

@@ -55,13 +55,13 @@ static bool is_valid(struct pool *pool) {
         add(&sums, block);
     }
     const struct device *device;
-    LIST_FOREACH(device, &pool->devices, link)
-    if (!device_is_valid(pool, device))
-        return false;
+    LIST_FOREACH (device, &pool->devices, link)
+        if (!device_is_valid(pool, device))
+            return false;
     const struct context *context;
-    LIST_FOREACH(context, &pool->contexts, link)
-    if (!context_is_valid(pool, context))
-        return false;
+    LIST_FOREACH (context, &pool->contexts, link)
+        if (!context_is_valid(pool, context))
+            return false;
     return sums.in_use == pool->in_use && sums.idle == pool->idle && sums.waste == pool->waste &&
            sums.live_blocks == pool->live_blocks && sums.idle_blocks == pool->idle_blocks &&
            stats_get(STATS_in_use_bytes) + stats_get(STATS_idle_bytes) +

@@ -90,7 +90,7 @@ bool address_space_take(CUdevice device, size_t bytes, CUdeviceptr *address) {
     struct address_space *space = space_of(device);
     struct run *run;
 
-    RB_FOREACH(run, run_tree, &space->free_runs) {
+    RB_FOREACH (run, run_tree, &space->free_runs) {
         if (run->size < bytes)
             continue;
         *address = run->address;
