@@ -99,12 +99,13 @@ uint64_t pressure_limit(const struct limit *limit, const struct device *device, 
  * held. pitch: NULL, or where cuMemAllocPitch is to be used. */
 struct request {
     struct context *context;
-    struct site *site; /* NULL: do not look in the pool (the call passes through) */
-    size_t bytes, size;
+    struct site *site;  /* NULL: do not look in the pool (the call passes through) */
+    size_t bytes, size; /* both 0 while the pitch is not known */
     const struct pitch_request *pitch;
 };
 struct pitch_request {
     size_t *pitch;
+    size_t known; /* the pitch that the driver has given before, 0 if it has not */
     size_t width, height;
     unsigned int element;
 };

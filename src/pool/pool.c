@@ -61,15 +61,6 @@ static CUresult malloc_past_pool(struct pool *pool, struct context *context, CUd
     return result;
 }
 
-static bool passes(struct pool *pool, enum stats_counter *reason) {
-    if (atomic_load_explicit(&pool->captures, memory_order_acquire)) {
-        *reason = STATS_capture_passed;
-        return true;
-    }
-    *reason = STATS_passed_errors;
-    return atomic_load_explicit(&pool->down, memory_order_relaxed);
-}
-
 /* Before live memory grows: idle memory beyond the bound is released if that needs no waiting. The
  * native call does not wait, and a program may count on that while a kernel of its runs. Lock held.
  */
@@ -117,28 +108,39 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
     return CUDA_SUCCESS;
 }
 
-static void count_malloc(struct site *site) {
-    atomic_fetch_add_explicit(&site->stats->allocations, 1, memory_order_relaxed);
+/* The site of a request in the current context, with the lock held; or NULL, without the lock, if
+ * the call is to go past the pool. *context may be NULL then. */
+static struct site *open_request(struct pool *pool, const struct call_site *key,
+                                 struct context **context) {
+    bool capturing = atomic_load_explicit(&pool->captures, memory_order_acquire);
+    bool down = atomic_load_explicit(&pool->down, memory_order_relaxed);
+    *context = context_enter(pool);
+    bool broken = *context && (*context)->broken;
+    struct site *site =
+        *context && !capturing && !down && !broken ? context_site(pool, *context, key) : NULL;
+    if (site) {
+        atomic_fetch_add_explicit(&site->stats->allocations, 1, memory_order_relaxed);
+        return site;
+    }
+    if (*context)
+        pthread_mutex_unlock(&pool->lock);
+    if (capturing)
+        stats_add(STATS_capture_passed, 1);
+    else if (down || broken)
+        stats_add(STATS_passed_errors, 1);
+    return NULL;
 }
 
 CUresult pool_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
                      const struct call_site *key) {
-    enum stats_counter reason;
     size_t size = books_round(bytes);
     stats_add(STATS_malloc_calls, 1);
     if (!pointer || !size)
         return pool->driver->mem_alloc(pointer, bytes);
-    bool passed = passes(pool, &reason);
-    struct context *context = context_enter(pool);
-    struct site *site =
-        context && !passed && !context->broken ? context_site(pool, context, key) : NULL;
-    if (!site) {
-        if (context)
-            pthread_mutex_unlock(&pool->lock);
-        stats_add(reason, passed || (context && context->broken));
+    struct context *context;
+    struct site *site = open_request(pool, key, &context);
+    if (!site)
         return malloc_past_pool(pool, context, pointer, bytes, NULL);
-    }
-    count_malloc(site);
     struct pool_block *block = pool_take(pool, context, site, bytes, size);
     if (block) {
         *pointer = block->pointer;
@@ -151,36 +153,26 @@ CUresult pool_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
 
 CUresult pool_malloc_pitch(struct pool *pool, CUdeviceptr *pointer, size_t *pitch, size_t width,
                            size_t height, unsigned int element, const struct call_site *key) {
-    enum stats_counter reason;
-    struct pitch_request pitched = {pitch, width, height, element};
+    struct pitch_request pitched = {pitch, 0, width, height, element};
     stats_add(STATS_malloc_calls, 1);
     if (!pointer || !pitch)
         return pool->driver->mem_alloc_pitch(pointer, pitch, width, height, element);
-    bool passed = passes(pool, &reason);
-    struct context *context = context_enter(pool);
-    struct site *site =
-        context && !passed && !context->broken ? context_site(pool, context, key) : NULL;
-    if (!site) {
-        if (context)
-            pthread_mutex_unlock(&pool->lock);
-        stats_add(reason, passed || (context && context->broken));
+    struct context *context;
+    struct site *site = open_request(pool, key, &context);
+    if (!site)
         return malloc_past_pool(pool, context, pointer, 0, &pitched);
-    }
-    count_malloc(site);
-    size_t known = pitch_known(pool, context->device->ordinal, width, element);
-    size_t bytes = 0;
-    if (!known || __builtin_mul_overflow(known, height, &bytes))
+    pitched.known = pitch_known(pool, context->device->ordinal, width, element);
+    size_t bytes;
+    if (__builtin_mul_overflow(pitched.known, height, &bytes))
         bytes = 0;
     size_t size = bytes ? books_round(bytes) : 0;
     struct pool_block *block = size ? pool_take(pool, context, site, bytes, size) : NULL;
     if (block) {
-        *pitch = known;
+        *pitch = pitched.known;
         *pointer = block->pointer;
         pthread_mutex_unlock(&pool->lock);
         return CUDA_SUCCESS;
     }
-    /* An unknown pitch cannot be looked for in the pool; its size is known when the driver answers.
-     */
     struct request request = {context, site, bytes, size, &pitched};
     return malloc_from_driver(pool, &request, pointer);
 }

@@ -145,12 +145,14 @@ static bool make_room(struct pool *pool, struct device *device, size_t bytes) {
 static CUresult retry(struct pool *pool, const struct request *request, struct pool_block **block,
                       CUdeviceptr *pointer, size_t *size) {
     struct device *device = request->context->device;
-    size_t bytes = request->size;
+    size_t bytes = request->size ? request->size : SIZE_MAX;
     while (make_room(pool, device, bytes)) {
         bytes = SIZE_MAX; /* enough for the request did not do: all of it next time */
-        if (request->site && !request->context->ended) {
+        if (request->site && request->size && !request->context->ended) {
             *block =
                 pool_take(pool, request->context, request->site, request->bytes, request->size);
+            if (*block && request->pitch)
+                *request->pitch->pitch = request->pitch->known;
             if (*block)
                 return CUDA_SUCCESS;
         }

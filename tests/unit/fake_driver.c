@@ -107,8 +107,11 @@ static CUresult mem_alloc_pitch(CUdeviceptr *pointer, size_t *pitch, size_t widt
                                 unsigned int element) {
     if (!pitch || !width || !height || (element != 4 && element != 8 && element != 16))
         return CUDA_ERROR_INVALID_VALUE;
-    *pitch = (width + FAKE_PITCH - 1) / FAKE_PITCH * FAKE_PITCH;
-    return mem_alloc(pointer, *pitch * height);
+    size_t chosen = (width + FAKE_PITCH - 1) / FAKE_PITCH * FAKE_PITCH;
+    CUresult result = mem_alloc(pointer, chosen * height);
+    if (result == CUDA_SUCCESS)
+        *pitch = chosen;
+    return result;
 }
 
 static CUresult mem_get_info(size_t *free_bytes, size_t *total_bytes) {

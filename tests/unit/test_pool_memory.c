@@ -270,6 +270,37 @@ static void while_memory_is_short_frees_go_to_the_driver(void **state) {
     alloc_at(20 * MIB, 3);
 }
 
+static CUdeviceptr alloc_pitched(size_t rows, size_t *pitch) {
+    CUdeviceptr pointer = 0;
+    struct call_site key = site(5);
+    assert_int_equal(pool_malloc_pitch(pool, &pointer, pitch, 1000, rows, 4, &key), CUDA_SUCCESS);
+    assert_int_equal(*pitch, 1024);
+    assert_true(fake_size(pointer) >= rows * 1024);
+    assert_true(pool_is_valid(pool));
+    return pointer;
+}
+
+static void a_pitched_request_out_of_memory_releases_idle_blocks(void **state) {
+    (void)state;
+    size_t pitch = 0;
+    stop(NULL);
+    start_with(&pool_defaults, 10 * MIB);
+    release(alloc_at(KIB, 2));
+    release(alloc(8 * MIB));
+    alloc_pitched(9 * KIB, &pitch); /* 9 MiB of a pitch that is not known yet */
+}
+
+static void a_pitched_request_served_by_the_retry_has_its_pitch(void **state) {
+    (void)state;
+    size_t pitch = 0;
+    stop(NULL);
+    start_with(&pool_defaults, 10 * MIB);
+    given_back = alloc_pitched(9 * KIB, &pitch);
+    pitch = 0;
+    fake.on_alloc = free_one;
+    alloc_pitched(9 * KIB, &pitch);
+}
+
 static void other_errors_of_the_driver_are_passed_on(void **state) {
     (void)state;
     CUdeviceptr pointer;
@@ -343,6 +374,8 @@ int main(void) {
         TEST(rounding_is_never_the_reason_for_an_error),
         TEST(a_block_freed_meanwhile_is_found_by_the_retry),
         TEST(while_memory_is_short_frees_go_to_the_driver),
+        TEST(a_pitched_request_out_of_memory_releases_idle_blocks),
+        TEST(a_pitched_request_served_by_the_retry_has_its_pitch),
         TEST(other_errors_of_the_driver_are_passed_on),
         TEST(during_a_capture_the_pool_only_forwards),
         TEST(during_a_capture_out_of_memory_still_releases),
