@@ -15,10 +15,11 @@ _Thread_local bool state_inside;
 static struct options options;
 static struct driver driver;
 static _Atomic(struct pool *) pool;
+static struct pool *spare_pool; /* in a forked child: the parent's, emptied; under start_lock */
 
-/* Invariant: phase only moves forward, under start_lock; options are valid from READY or INERT on.
- */
-enum phase { PHASE_NEW, PHASE_INERT, PHASE_READY };
+/* Invariant: phase changes under start_lock alone; options are valid unless it is NEW. FORKED: in a
+ * child of a process that was READY, which has not used CUDA itself. */
+enum phase { PHASE_NEW, PHASE_FORKED, PHASE_INERT, PHASE_READY };
 static _Atomic int phase;
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -50,23 +51,32 @@ static void parent_after_fork(void) {
     pthread_mutex_unlock(&start_lock);
 }
 
+/* The child starts anew: it reports nothing unless it uses CUDA itself, and then for itself. */
 static void child_after_fork(void) {
     struct pool *inherited = atomic_load(&pool);
-    if (inherited)
+    if (inherited) {
         pool_forget_after_fork(inherited);
+        spare_pool = inherited;
+        atomic_store(&pool, NULL);
+    }
+    if (atomic_load(&phase) == PHASE_READY) {
+        stats_forget_after_fork();
+        atomic_store(&phase, PHASE_FORKED);
+    }
     pthread_mutex_unlock(&loader_lock);
     pthread_mutex_unlock(&start_lock);
-    stats_forget_after_fork();
 }
 
 static void start(void) {
     pthread_mutex_lock(&start_lock);
     if (atomic_load(&phase) == PHASE_NEW) {
         options_parse(&options, environ, say);
-        if (!options.disable) {
-            stats_open(options.stats_file, say);
+        if (!options.disable)
             pthread_atfork(prepare_fork, parent_after_fork, child_after_fork);
-        }
+    }
+    if (atomic_load(&phase) == PHASE_NEW || atomic_load(&phase) == PHASE_FORKED) {
+        if (!options.disable)
+            stats_open(options.stats_file, say);
         atomic_store(&phase, options.disable ? PHASE_INERT : PHASE_READY);
     }
     pthread_mutex_unlock(&start_lock);
@@ -74,7 +84,7 @@ static void start(void) {
 
 bool state_enabled(void) {
     int now = atomic_load_explicit(&phase, memory_order_acquire);
-    if (now == PHASE_NEW) {
+    if (now == PHASE_NEW || now == PHASE_FORKED) {
         start();
         now = atomic_load_explicit(&phase, memory_order_acquire);
     }
@@ -102,7 +112,7 @@ static struct pool *create(void) {
     struct pool *created = atomic_load(&pool);
     if (!created) {
         driver = entries;
-        created = pool_create(&config, &driver);
+        created = spare_pool ? spare_pool : pool_create(&config, &driver);
         atomic_store(&pool, created);
     }
     pthread_mutex_unlock(&start_lock);

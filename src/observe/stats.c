@@ -197,14 +197,12 @@ void stats_finish(bool to_stderr) {
 }
 
 void stats_forget_after_fork(void) {
-    if (!page)
-        return;
-    void *fresh = map(-1);
+    stats_counters = early;
+    memset(early, 0, sizeof early);
+    if (page)
+        munmap(page, sizeof *page);
+    page = NULL;
     if (page_file >= 0)
         close(page_file);
     page_file = -1;
-    page = NULL;
-    stats_counters = early;
-    if (fresh != MAP_FAILED)
-        start_page(fresh);
 }

@@ -1,6 +1,7 @@
 """Runs programs natively and under the pool, on the simulated GPU.
 
-The build folder is $BUILD_DIR or build/ in the repository's root.
+The build folder is $BUILD_DIR or build/ in the repository's root. If it is instrumented by a sanitizer,
+$SANITIZER_RUNTIME is the sanitizer's library, which wants to be preloaded first.
 """
 
 import os
@@ -17,6 +18,7 @@ DRIVER = BUILD / "src/sim/driver"
 RUNTIME = BUILD / "src/sim/runtime"
 PROGRAMS = BUILD / "tests/programs"
 SAMPLES = BUILD / "samples"
+SANITIZER = os.environ.get("SANITIZER_RUNTIME", "").split()
 COMMAND = BUILD / "src/cli/poolcuda"
 
 
@@ -77,7 +79,7 @@ def run(tmp_path):
         environment["LD_LIBRARY_PATH"] = ":".join(map(str, libraries))
         environment["SIMCUDA_COST"] = "0"
         environment["SIMCUDA_REPORT"] = str(report)
-        preload = [*before, *([library] if pooled else []), *after]
+        preload = [*SANITIZER, *before, *([library] if pooled else []), *after]
         if preload:
             environment["LD_PRELOAD"] = " ".join(map(str, preload))
         if pooled and stats:

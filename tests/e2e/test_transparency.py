@@ -35,6 +35,11 @@ def test_a_child_forked_after_cuda_was_used_leaves_the_parent_alone(both):
     assert pooled.err == native.err
 
 
+def test_a_child_that_does_not_use_cuda_reports_nothing(run):
+    result = run(PROGRAMS / "forks", stats=False, env={"POOLCUDA_STATS": "1"})
+    assert result.err.count("held from the driver") == 1
+
+
 def test_a_child_forked_before_cuda_was_used_is_pooled(both, tmp_path):
     _, pooled = both([PROGRAMS / "forks", "before"],
                      env={"POOLCUDA_STATS_FILE": str(tmp_path / "each.%p")})

@@ -22,6 +22,7 @@ static void *allocate(void *unused) {
 
 int main(int argc, char **argv) {
     pthread_t thread;
+    REQUIRE(cudaFree(NULL) == cudaSuccess); /* the runtime itself starts under the loader's lock */
     REQUIRE(argc == 2 && pthread_create(&thread, NULL, allocate, NULL) == 0);
     for (int i = 0; i < ROUNDS; i++) {
         void *plugin = dlopen(argv[1], RTLD_NOW);

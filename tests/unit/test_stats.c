@@ -174,8 +174,9 @@ static void the_process_id_stands_for_percent_p(void **state) {
 static void a_forked_child_leaves_the_file_alone(void **state) {
     (void)state;
     stats_forget_after_fork();
+    assert_int_equal(stats_get(STATS_in_use_bytes), 0);
     stats_set(STATS_in_use_bytes, 77);
-    stats_finish(false);
+    stats_finish(true);
     struct stats_page *page = stats_page_read(path, error, sizeof error);
     assert_non_null(page);
     assert_int_equal(page->counters[STATS_in_use_bytes], 1000);
