@@ -1,4 +1,5 @@
 # Shared by the scripts: installs what is missing, finds or fetches CUDA's headers, configures a build.
+# shellcheck shell=bash
 # To be sourced by bash with the repository's root as working directory.
 set -u
 export LC_ALL=C DEBIAN_FRONTEND=noninteractive

@@ -80,8 +80,8 @@ void stats_bypass(const char *module, const char *name);
  * one and if `to_stderr`, to standard error. */
 void stats_finish(bool to_stderr);
 
-/* In a forked child: lets go of the parent's page and file. Counting starts from zero, and nothing is
- * reported unless stats_open is called again. */
+/* In a forked child: lets go of the parent's page and file. Counting starts from zero, and nothing
+ * is reported unless stats_open is called again. */
 void stats_forget_after_fork(void);
 
 struct stats_page;

@@ -1,85 +1,125 @@
-"""scripts/gpu-check's own logic, with stand-ins for the GPU and for the programs."""
+"""scripts/gpu-check's own logic, with stand-ins for programs: comparing, counting, time limits.
 
-import os
-import shutil
+The preloaded object is an empty one, and the stand-ins write the report that a pool would write."""
+
+import importlib.machinery
+import importlib.util
+import pathlib
 import subprocess
+import sys
 
 import pytest
-from conftest import LIBRARY, ROOT
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/gpu-check"
+
+REPORT = """
+report = os.environ["POOLCUDA_STATS_FILE"].replace("%p", str(os.getpid()))
+open(report, "w").write("  allocations: 200, of which 150 from idle memory (75.0%, 3 another site's)\\n"
+                        "  driver calls: 50 allocations and 10 frees made, 290 avoided\\n")
+"""
 
 
-@pytest.fixture
-def gpu_check(tmp_path):
-    """gpu_check({program: shell script}): the finished run and its written section."""
-    build, tools, out = tmp_path / "build", tmp_path / "tools", tmp_path / "out"
-    (build / "gpu").mkdir(parents=True)
-    tools.mkdir()
-    shutil.copy(LIBRARY, build / "libpoolcuda.so")
-
-    def script(path, text):
-        path.write_text("#!/bin/sh\n" + text)
-        path.chmod(0o755)
-
-    def runner(programs, only, gpu=True):
-        if gpu:
-            script(tools / "nvidia-smi", "echo Stand-in\n")
-        script(tools / "nvcc", "echo release 13.0; exit 1\n")
-        for name, text in programs.items():
-            script(build / "gpu" / name, text)
-        done = subprocess.run(
-            [ROOT / "scripts/gpu-check", "--build", build, "--out", out, "--only", only],
-            env=dict(os.environ, PATH=f"{tools}:/usr/bin:/bin"), capture_output=True, text=True,
-            check=False)
-        section = out / "gpu-check.md"
-        return done, section.read_text() if section.exists() else ""
-
-    return runner
+@pytest.fixture(scope="session", name="gpu_check")
+def load_script():
+    loader = importlib.machinery.SourceFileLoader("gpu_check", str(SCRIPT))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu_check", loader))
+    sys.dont_write_bytecode, before = True, sys.dont_write_bytecode
+    loader.exec_module(module)
+    sys.dont_write_bytecode = before
+    return module
 
 
-def test_equal_results_pass_and_are_written_down(gpu_check):
-    same = "echo result sum 42\necho time loop 0.5\n"
-    done, section = gpu_check({"thrust_sort-static": same, "thrust_sort-shared": same}, "thrust_sort")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.endswith("2 passed, 0 failed, 0 skipped\n")
-    assert "| thrust_sort-static | 0.500 s | 0.500 s | 1.00x |" in section
-    assert "GPU Stand-in" in section and "CUDA 13.0" in section
+@pytest.fixture(name="library")
+def empty_library(tmp_path):
+    source = tmp_path / "empty.c"
+    source.write_text("int nothing_at_all;\n")
+    library = tmp_path / "libempty.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", str(source), "-o", str(library)], check=True)
+    return library
 
 
-def test_results_that_differ_under_the_pool_fail(gpu_check):
-    differs = 'echo result x${LD_PRELOAD:+pooled}\n'
-    done, section = gpu_check({"thrust_sort-static": differs}, "thrust_sort-static")
-    assert done.returncode == 1
-    assert "failed: the results differ" in section
-    assert done.stdout.endswith("0 passed, 1 failed, 0 skipped\n")
+@pytest.fixture(name="judged")
+def judge(gpu_check, library, tmp_path):
+    def run(program, name="stand-in", seconds=60):
+        script = tmp_path / "program.py"
+        script.write_text("import os, sys, time\npooled = 'LD_PRELOAD' in os.environ\n" + program)
+        check = gpu_check.Check(name, [sys.executable, str(script)])
+        gpu_check.judge(check, library, tmp_path, gpu_check.Clock(seconds))
+        return check
+    return run
 
 
-def test_a_program_that_fails_under_the_pool_fails(gpu_check):
-    done, section = gpu_check({"thrust_sort-static": 'echo result; [ -z "$LD_PRELOAD" ]\n'},
-                              "thrust_sort-static")
-    assert done.returncode == 1 and "pooled: exit 1" in section
+POOLED_REPORT = "if pooled:\n" + "".join(f"    {line}\n" for line in REPORT.strip().splitlines())
 
 
-def test_a_program_without_results_fails(gpu_check):
-    done, _ = gpu_check({"thrust_sort-static": "true\n"}, "thrust_sort-static")
-    assert done.returncode == 1
+def test_the_same_results_pass_with_their_figures(judged):
+    check = judged(POOLED_REPORT + "print('result 1'); print('time loop', 1.0 if pooled else 3.0)")
+    assert (check.verdict, check.reason) == ("passed", "")
+    assert (check.native_s, check.pooled_s) == (3.0, 1.0)
+    assert (check.hits, check.driver_allocations) == (75.0, 50)
 
 
-def test_what_is_absent_is_skipped_by_name(gpu_check):
-    done, section = gpu_check({"thrust_sort-static": "echo skip no such GPU; exit 77\n"},
-                              "thrust_sort")
-    assert done.returncode == 0
-    assert "skipped: no such GPU" in section
-    assert "thrust_sort-shared" in section and "skipped: it does not compile" in section
+def test_times_may_differ_results_may_not(judged):
+    check = judged(POOLED_REPORT + "print('result same'); print('result', 2 if pooled else 1)")
+    assert check.verdict == "failed"
+    assert "natively 'result 1', pooled 'result 2'" in check.reason
 
 
-def test_measurements_are_kept_and_failures_named(gpu_check):
-    program = 'case $1 in --list) echo one; echo two;; one) echo measure one: yes;; *) exit 3;; esac\n'
-    done, section = gpu_check({"measure": program}, "measure")
-    assert done.returncode == 0
-    assert "- measure one: yes" in section
-    assert "- measure two: not answered to the end, exit 3" in section
+def test_a_missing_result_is_a_difference(judged):
+    check = judged(POOLED_REPORT + "print('result 1')\nif not pooled: print('result 2')")
+    assert check.verdict == "failed" and "(nothing)" in check.reason
 
 
-def test_without_a_gpu_nothing_is_claimed(gpu_check):
-    done, section = gpu_check({}, "thrust_sort", gpu=False)
-    assert done.returncode == 0 and "no NVIDIA GPU" in done.stdout and section == ""
+def test_reports_of_several_processes_are_added_up(judged):
+    check = judged(POOLED_REPORT + "if pooled: open(report + '1', 'w').write(open(report).read()"
+                   ".replace('150 from', '50 from'))\nprint('result 1')")
+    assert (check.verdict, check.allocations, check.hits) == ("passed", 400, 50.0)
+
+
+def test_a_pool_that_saw_nothing_fails(judged):
+    check = judged("print('result 1')")
+    assert (check.verdict, check.reason) == ("failed", "the pool saw no allocation")
+
+
+def test_unless_the_library_may_bypass_it(judged):
+    assert judged("print('result 1')", name="jax").verdict == "passed"
+
+
+def test_no_result_at_all_fails(judged):
+    assert judged(POOLED_REPORT).verdict == "failed"
+
+
+def test_exit_codes(judged):
+    assert "natively: exit 4" in judged("print('result 1'); sys.exit(4)").reason
+    assert "pooled: exit 5" in judged("print('result 1'); sys.exit(5 if pooled else 0)").reason
+
+
+def test_a_program_that_skips_says_why(judged):
+    check = judged("print('skip no such thing here'); sys.exit(77)")
+    assert (check.verdict, check.reason) == ("skipped", "no such thing here")
+
+
+def test_skipping_only_under_the_pool_is_a_failure(judged):
+    assert judged("print('result 1'); sys.exit(77 if pooled else 0)").verdict == "failed"
+
+
+def test_a_hang_and_its_children_are_ended(judged):
+    check = judged("os.fork(); time.sleep(600)", seconds=6)
+    assert check.verdict == "failed" and "out of time" in check.reason
+
+
+def test_no_time_left_is_a_plain_skip(judged):
+    check = judged("print('result 1')", seconds=1)
+    assert (check.verdict, check.reason) == ("skipped", "no time left")
+
+
+def test_the_table_has_a_row_per_check(gpu_check, judged):
+    rows = gpu_check.table([judged(POOLED_REPORT + "print('result 1'); print('time loop 2.0')")])
+    assert rows[-1] == "| stand-in | 2.000 s | 2.000 s | 1.00x | 75.0% | 50 | passed |"
+
+
+def test_a_library_that_cannot_be_loaded_is_refused(tmp_path):
+    (tmp_path / "libpoolcuda.so").write_text("not an object")
+    done = subprocess.run([sys.executable, str(SCRIPT), "--build", str(tmp_path), "--out",
+                           str(tmp_path / "out")], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "cannot be preloaded" in done.stdout

@@ -1,6 +1,10 @@
 """A small training loop in PyTorch. With its own cache or, PYTORCH_NO_CUDA_MEMORY_CACHING=1, without."""
 
-from python_common import need, result, timed
+import os
+
+os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # deterministic algorithms refuse to run without it
+
+from python_common import need, result, timed  # noqa: E402  the environment comes first
 
 torch = need("torch")
 torch.manual_seed(1)

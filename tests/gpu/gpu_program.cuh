@@ -1,8 +1,8 @@
 // What the GPU programs share: error handling, output, kernels whose results are exact.
 //
 // Output protocol, read by scripts/gpu-check: lines "result ..." must be the same bit for bit with
-// and without the pool; "time NAME SECONDS" is reported, never compared; exit status 77 after a line
-// "skip REASON" says that the machine cannot run the program.
+// and without the pool; "time NAME SECONDS" is reported, never compared; exit status 77 after a
+// line "skip REASON" says that the machine cannot run the program.
 #ifndef POOLCUDA_TESTS_GPU_PROGRAM_CUH
 #define POOLCUDA_TESTS_GPU_PROGRAM_CUH
 
@@ -41,8 +41,7 @@ enum { EXIT_SKIPPED = 77 };
 }
 
 // Compared between the native and the pooled run.
-[[maybe_unused]] static void result(const char *format, ...)
-    __attribute__((format(printf, 1, 2)));
+[[maybe_unused]] static void result(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static void result(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);

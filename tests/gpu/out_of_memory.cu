@@ -66,8 +66,8 @@ int main() {
     cudaError_t last;
     std::vector<char *> blocks = allocate_until(1024 * MIB, 2 * total, &last);
     result("until full: %s", cudaGetErrorName(last));
-    result("last error: %s, then %s", cudaGetErrorName(cudaGetLastError()),
-           cudaGetErrorName(cudaGetLastError()));
+    result("last error: %s", cudaGetErrorName(cudaGetLastError()));
+    result("then: %s", cudaGetErrorName(cudaGetLastError()));
     size_t half = blocks.size() / 2;
     free_all(std::vector<char *>(blocks.begin() + (long)half, blocks.end()));
     size_t freed = blocks.size() - half;

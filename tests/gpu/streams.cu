@@ -61,8 +61,8 @@ int main() {
     // Streams that come and go with their own allocations.
     for (uint32_t round = 0; round < 50; round++) {
         cudaStream_t stream;
-        CUDA_OK(cudaStreamCreateWithFlags(&stream, round % 2 ? cudaStreamNonBlocking
-                                                             : cudaStreamDefault));
+        CUDA_OK(cudaStreamCreateWithFlags(&stream,
+                                          round % 2 ? cudaStreamNonBlocking : cudaStreamDefault));
         uint64_t hash = round_in(stream, round, pinned);
         if (round % 10 == 0) {
             result("short-lived %u %016llx", round, (unsigned long long)hash);

@@ -25,8 +25,8 @@ static void hand_over(void *block) {
 
 static uint64_t work(uint32_t worker) {
     cudaStream_t stream;
-    CUDA_OK(cudaStreamCreateWithFlags(&stream, worker % 2 ? cudaStreamNonBlocking
-                                                          : cudaStreamDefault));
+    CUDA_OK(
+        cudaStreamCreateWithFlags(&stream, worker % 2 ? cudaStreamNonBlocking : cudaStreamDefault));
     uint64_t hash = HASH_START;
     std::vector<uint32_t> host;
     for (uint32_t round = 0; round < ROUNDS; round++) {
@@ -38,8 +38,8 @@ static uint64_t work(uint32_t worker) {
         transform<<<GRID, THREADS, 0, stream>>>(out, in, count, worker);
         CUDA_OK(cudaGetLastError());
         host.resize(count);
-        CUDA_OK(cudaMemcpyAsync(host.data(), out, count * sizeof *out, cudaMemcpyDeviceToHost,
-                                stream));
+        CUDA_OK(
+            cudaMemcpyAsync(host.data(), out, count * sizeof *out, cudaMemcpyDeviceToHost, stream));
         CUDA_OK(cudaStreamSynchronize(stream));
         for (size_t i = 0; i < count; i++) {
             REQUIRE(host[i] == mix(seed, (uint32_t)i) * 3u + worker);
