@@ -7,6 +7,8 @@
 #include "event.h"
 #include "lock.h"
 #include "memory.h"
+#include "module.h"
+#include "object_memory.h"
 #include "settings.h"
 #include "stream.h"
 
@@ -52,9 +54,11 @@ bool context_known(CUcontext handle) {
     return false;
 }
 
-static void start(struct CUctx_st *context) {
+static CUresult start(struct CUctx_st *context) {
     static const size_t limits[] = {1024, 1 << 20, 8 << 20, 2, 2048, 128, 0};
 
+    if (object_memory_take(context->device) != CUDA_SUCCESS)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     context->state = CONTEXT_LIVE;
     context->id = ++last_id;
     context->sticky = CUDA_SUCCESS;
@@ -62,6 +66,7 @@ static void start(struct CUctx_st *context) {
     memcpy(context->limits, limits, sizeof limits);
     context->legacy = stream_create(context, STREAM_LEGACY, 0);
     context->fence = stream_create(context, STREAM_NON_BLOCKING, 0);
+    return CUDA_SUCCESS;
 }
 
 /* Ends what the context owns. Work still pending has been waited for. */
@@ -74,6 +79,9 @@ static void end(struct CUctx_st *context) {
     context->legacy = context->fence = NULL;
     event_destroy_all(context);
     memory_release_all(context);
+    module_context_ending(context);
+    object_memory_context_ending(context);
+    object_memory_give(context->device);
     free(context->peers);
     context->peers = NULL;
     context->peer_count = 0;
@@ -100,8 +108,9 @@ struct CUctx_st *context_primary(CUdevice device) {
 CUresult context_check(CUcontext handle, struct CUctx_st **context) {
     if (handle == NULL || !context_known(handle))
         return CUDA_ERROR_INVALID_CONTEXT;
-    if (handle->state == CONTEXT_INACTIVE && handle->retains != 0)
-        start(handle); /* it was reset, which does not release it */
+    /* it was reset, which does not release it */
+    if (handle->state == CONTEXT_INACTIVE && handle->retains != 0 && start(handle) != CUDA_SUCCESS)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     if (handle->state != CONTEXT_LIVE)
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     *context = handle;
@@ -125,6 +134,8 @@ SIM_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
     sim_lock();
     context_primary(device)->retains++;
     result = context_check(context_primary(device), out);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY)
+        context_primary(device)->retains--;
     sim_unlock();
     return result;
 }
@@ -219,17 +230,25 @@ SIM_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *fl
 /* --- other contexts --- */
 
 static CUresult create(CUcontext *out, unsigned int flags, CUdevice device) {
+    struct CUctx_st *context;
+    CUresult result;
+
     if (out == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     if (device_check(device) != CUDA_SUCCESS)
         return CUDA_ERROR_INVALID_DEVICE;
     sim_lock();
-    *out = make(device, flags, false);
-    (*out)->retains = 1;
-    start(*out);
-    push(*out);
+    context = make(device, flags, false);
+    result = start(context);
+    if (result == CUDA_SUCCESS) {
+        context->retains = 1;
+        push(context);
+        *out = context;
+    } else {
+        context->state = CONTEXT_DESTROYED;
+    }
     sim_unlock();
-    return CUDA_SUCCESS;
+    return result;
 }
 
 SIM_EXPORT CUresult cuCtxCreate(CUcontext *out, unsigned int flags, CUdevice device) {

@@ -33,6 +33,7 @@ struct CUctx_st {
     struct CUevent_st *events;
     struct CUctx_st **peers; /* contexts whose memory this one may access */
     size_t peer_count;
+    bool launched;        /* it has the memory of its first launch */
     struct chunk *chunks; /* pages that its small allocations share, those with room first */
     struct CUctx_st *next;
 };

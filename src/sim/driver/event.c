@@ -5,6 +5,7 @@
 #include "cost.h"
 #include "ipc.h"
 #include "lock.h"
+#include "object_memory.h"
 #include "settings.h"
 
 #include <stdlib.h>
@@ -29,6 +30,8 @@ CUresult event_create(struct CUctx_st *context, unsigned int flags, CUevent *out
     if (flags > (CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS) ||
         ((flags & CU_EVENT_INTERPROCESS) != 0 && (flags & CU_EVENT_DISABLE_TIMING) == 0))
         return CUDA_ERROR_INVALID_VALUE;
+    if (object_memory_take(context->device) != CUDA_SUCCESS)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     event = allocate_zeroed(sizeof *event);
     event->context = context;
     event->flags = flags;
@@ -51,6 +54,7 @@ static void destroy(struct CUevent_st *event) {
     forget_record(event);
     if (event->shared != NULL)
         ipc_event_ending(event);
+    object_memory_give(event->context->device);
     DL_DELETE(event->context->events, event);
     HASH_DELETE(by_handle, events, event);
     free(event);

@@ -5,6 +5,7 @@
 #include "context.h"
 #include "cost.h"
 #include "lock.h"
+#include "object_memory.h"
 #include "settings.h"
 #include "stream.h"
 
@@ -12,9 +13,12 @@
 #include <string.h>
 #include <utlist.h>
 
-/* An instantiated graph: one operation that runs all nodes. */
+/* An instantiated graph: one operation that runs all nodes. It takes memory when it is made and
+ * again when it is first uploaded, which a launch does if the program has not. */
 struct CUgraphExec_st {
     struct op *op;
+    CUdevice device;
+    bool uploaded;
     struct CUgraphExec_st *next;
 };
 
@@ -179,6 +183,8 @@ static CUresult instantiate(CUgraphExec *out, CUgraph graph) {
     result = context_current(&context);
     if (result == CUDA_SUCCESS && find_graph(graph) == NULL)
         result = CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS)
+        result = object_memory_take(context->device);
     if (result == CUDA_SUCCESS) {
         struct op *op = op_create("graph", run_children);
 
@@ -189,6 +195,7 @@ static CUresult instantiate(CUgraphExec *out, CUgraph graph) {
         }
         executable = allocate_zeroed(sizeof *executable);
         executable->op = op;
+        executable->device = context->device;
         LL_PREPEND(executables, executable);
         *out = executable;
     }
@@ -238,7 +245,13 @@ EXPORT_FORMS(cuGraphInstantiateWithParams, _ptsz,
              (CUgraphExec * executable, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *parameters),
              ((void)null_stream, instantiate_with(executable, graph, parameters)))
 
-/* Nothing needs uploading; only the arguments are checked. */
+static CUresult upload_once(struct CUgraphExec_st *executable) {
+    CUresult result = executable->uploaded ? CUDA_SUCCESS : object_memory_take(executable->device);
+
+    executable->uploaded = result == CUDA_SUCCESS;
+    return result;
+}
+
 static CUresult upload(CUgraphExec executable, CUstream handle, enum null_stream null_stream) {
     struct CUstream_st *stream;
     CUresult result;
@@ -247,6 +260,8 @@ static CUresult upload(CUgraphExec executable, CUstream handle, enum null_stream
     result = stream_current(handle, null_stream, &stream);
     if (result == CUDA_SUCCESS && find_executable(executable) == NULL)
         result = CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS)
+        result = upload_once(executable);
     sim_unlock();
     return result;
 }
@@ -263,6 +278,10 @@ static CUresult launch(CUgraphExec executable, CUstream handle, enum null_stream
     result = stream_current(handle, null_stream, &stream);
     if (result == CUDA_SUCCESS && find_executable(executable) == NULL)
         result = CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS && stream->capture == NULL)
+        result = upload_once(executable);
+    if (result == CUDA_SUCCESS && stream->capture == NULL)
+        result = object_memory_launch(stream->context);
     if (result == CUDA_SUCCESS)
         result = stream_run(stream, op_keep(executable->op), false);
     sim_unlock();
@@ -281,6 +300,9 @@ SIM_EXPORT CUresult cuGraphExecDestroy(CUgraphExec executable) {
         result = CUDA_ERROR_INVALID_VALUE;
     } else {
         LL_DELETE(executables, executable);
+        object_memory_give(executable->device);
+        if (executable->uploaded)
+            object_memory_give(executable->device);
         op_drop(executable->op); /* launches under way keep it */
         free(executable);
     }

@@ -101,20 +101,32 @@ unsigned char *memory_reach(CUdeviceptr address, size_t size) {
 
 /* --- pages --- */
 
-static bool take_pages(CUdevice device, size_t pages, CUdeviceptr *address) {
-    if (pages > memory_available(device) / memory_page ||
-        !address_space_take(device, pages * memory_page, address))
+bool memory_take_unaddressed(CUdevice device, size_t pages) {
+    if (pages > memory_available(device) / memory_page)
         return false;
     used_pages[device] += pages;
     report_held((int64_t)(pages * memory_page));
     return true;
 }
 
+void memory_give_unaddressed(CUdevice device, size_t pages) {
+    used_pages[device] -= pages;
+    report_held(-(int64_t)(pages * memory_page));
+}
+
+static bool take_pages(CUdevice device, size_t pages, CUdeviceptr *address) {
+    if (!memory_take_unaddressed(device, pages))
+        return false;
+    if (address_space_take(device, pages * memory_page, address))
+        return true;
+    memory_give_unaddressed(device, pages);
+    return false;
+}
+
 static void give_pages(CUdevice device, CUdeviceptr address, size_t pages) {
     address_space_clear(device, address, pages * memory_page);
     address_space_give(device, address, pages * memory_page);
-    used_pages[device] -= pages;
-    report_held(-(int64_t)(pages * memory_page));
+    memory_give_unaddressed(device, pages);
 }
 
 /* --- small allocations --- */

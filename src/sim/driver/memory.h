@@ -82,6 +82,10 @@ void memory_release_all(struct CUctx_st *context); /* what the end of a context 
 size_t memory_capacity(CUdevice device); /* bytes, whole pages */
 size_t memory_available(CUdevice device);
 
+/* Pages that no address names: the driver's own. false: the device has not so many. */
+bool memory_take_unaddressed(CUdevice device, size_t pages);
+void memory_give_unaddressed(CUdevice device, size_t pages);
+
 /* The file behind a device's memory and a shadow address's offset in it. */
 CUresult memory_backing(const struct block *block, int *file, uint64_t *offset);
 

@@ -10,6 +10,7 @@
 #include "hazard.h"
 #include "lock.h"
 #include "memory.h"
+#include "object_memory.h"
 #include "settings.h"
 #include "stream.h"
 
@@ -239,6 +240,8 @@ SIM_EXPORT CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
 }
 
 SIM_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties) {
+    CUresult result;
+
     ENTER(cuMemPoolCreate);
     if (pool == NULL || properties == NULL ||
         properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
@@ -248,9 +251,11 @@ SIM_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *pr
     if (device_check(properties->location.id) != CUDA_SUCCESS)
         return CUDA_ERROR_INVALID_DEVICE;
     sim_lock();
-    *pool = create(properties->location.id, false);
+    result = object_memory_take(properties->location.id);
+    if (result == CUDA_SUCCESS)
+        *pool = create(properties->location.id, false);
     sim_unlock();
-    return CUDA_SUCCESS;
+    return result;
 }
 
 /* Memory allocated from the pool stays valid until it is freed. */
@@ -268,6 +273,7 @@ SIM_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool) {
         if (current_pools[pool->device] == pool)
             current_pools[pool->device] = NULL;
         LL_DELETE(pools, pool);
+        object_memory_give(pool->device);
         free(pool);
     }
     sim_unlock();

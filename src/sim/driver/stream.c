@@ -6,6 +6,7 @@
 #include "context.h"
 #include "cost.h"
 #include "lock.h"
+#include "object_memory.h"
 #include "settings.h"
 
 #include <stdlib.h>
@@ -43,6 +44,8 @@ struct CUstream_st *stream_create(struct CUctx_st *context, enum stream_kind kin
 void stream_destroy(struct CUstream_st *stream) {
     capture_stream_ending(stream);
     HASH_DELETE(by_handle, streams, stream);
+    if (stream->holds_memory)
+        object_memory_give(stream->context->device);
     stream->destroyed = true;
     stream_drained(stream);
 }
@@ -122,11 +125,15 @@ static CUresult create(CUstream *out, unsigned int flags, int priority) {
     sim_lock();
     result = context_current(&context);
     if (result == CUDA_SUCCESS)
+        result = object_memory_take(context->device);
+    if (result == CUDA_SUCCESS) {
         *out = stream_create(
             context, flags == CU_STREAM_NON_BLOCKING ? STREAM_NON_BLOCKING : STREAM_BLOCKING,
             priority < -5  ? -5
             : priority > 0 ? 0
                            : priority);
+        (*out)->holds_memory = true;
+    }
     sim_unlock();
     return result;
 }

@@ -45,6 +45,7 @@ struct CUstream_st {
     bool running;
     bool destroyed; /* by the program; freed once it has drained */
     bool has_thread;
+    bool holds_memory;   /* object_memory's; default streams have none */
     pthread_cond_t wake; /* its own thread waits here */
     struct capture *capture;
     struct graph_node_set *frontier;           /* while capturing: what the next node depends on */

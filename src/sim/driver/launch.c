@@ -1,0 +1,103 @@
+/* Kernel launches. */
+#include "context.h"
+#include "cost.h"
+#include "kernels.h"
+#include "lock.h"
+#include "module.h"
+#include "object_memory.h"
+#include "settings.h"
+#include "stream.h"
+
+#include <string.h>
+
+/* Copies the parameters out of either of the forms that cuLaunchKernel takes. */
+static CUresult take_parameters(struct kernel_call *call, void **parameters, void **extra) {
+    const struct builtin_kernel *kernel = call->kernel;
+    const void *buffer = NULL;
+    size_t size = 0;
+
+    if (kernel->parameter_count == 0)
+        return CUDA_SUCCESS;
+    if (parameters != NULL) {
+        if (extra != NULL)
+            return CUDA_ERROR_INVALID_VALUE;
+        for (unsigned int i = 0; i < kernel->parameter_count; i++)
+            memcpy(call->parameters + kernel_parameter_offset(kernel, i), parameters[i],
+                   kernel->parameter_sizes[i]);
+        return CUDA_SUCCESS;
+    }
+    for (size_t i = 0; extra != NULL && extra[i] != CU_LAUNCH_PARAM_END; i += 2) {
+        if (extra[i] == CU_LAUNCH_PARAM_BUFFER_POINTER)
+            buffer = extra[i + 1];
+        else if (extra[i] == CU_LAUNCH_PARAM_BUFFER_SIZE)
+            size = *(const size_t *)extra[i + 1];
+    }
+    if (buffer == NULL || size > KERNEL_PARAMETER_BYTES ||
+        size < kernel_parameter_offset(kernel, kernel->parameter_count - 1) +
+                   kernel->parameter_sizes[kernel->parameter_count - 1])
+        return CUDA_ERROR_INVALID_VALUE;
+    memcpy(call->parameters, buffer, size);
+    return CUDA_SUCCESS;
+}
+
+static bool valid_shape(const unsigned int grid[3], const unsigned int block[3]) {
+    for (int i = 0; i < 3; i++)
+        if (grid[i] == 0 || block[i] == 0 || block[i] > 1024)
+            return false;
+    return (uint64_t)block[0] * block[1] * block[2] <= 1024;
+}
+
+static CUresult launch(CUfunction function, const unsigned int grid[3], const unsigned int block[3],
+                       CUstream handle, void **parameters, void **extra,
+                       enum null_stream null_stream) {
+    struct kernel_call call = {0};
+    struct CUstream_st *stream;
+    CUresult result;
+
+    if (function == NULL)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!valid_shape(grid, block))
+        return CUDA_ERROR_INVALID_VALUE;
+    call.kernel = function->kernel;
+    result = take_parameters(&call, parameters, extra);
+    if (result != CUDA_SUCCESS)
+        return result;
+    cost_spend(settings()->launch_ns);
+    sim_lock();
+    result = stream_current(handle, null_stream, &stream);
+    if (result == CUDA_SUCCESS && function->module->context != stream->context)
+        result = CUDA_ERROR_INVALID_HANDLE; /* of a module in another context */
+    if (result == CUDA_SUCCESS && stream->capture == NULL)
+        result = object_memory_launch(stream->context);
+    if (result == CUDA_SUCCESS) {
+        struct op *op = op_create(call.kernel->name, call.kernel->run);
+
+        op->as.kernel = call;
+        call.kernel->declare(op);
+        result = stream_run(stream, op, false);
+    }
+    sim_unlock();
+    return result;
+}
+
+EXPORT_FORMS(cuLaunchKernel, _ptsz,
+             (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+              unsigned int block_x, unsigned int block_y, unsigned int block_z,
+              unsigned int shared_bytes, CUstream stream, void **parameters, void **extra),
+             ((void)shared_bytes, launch(function, (const unsigned int[]){grid_x, grid_y, grid_z},
+                                         (const unsigned int[]){block_x, block_y, block_z}, stream,
+                                         parameters, extra, null_stream)))
+
+static CUresult launch_configured(const CUlaunchConfig *config, CUfunction function,
+                                  void **parameters, void **extra, enum null_stream null_stream) {
+    if (config == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    return launch(function,
+                  (const unsigned int[]){config->gridDimX, config->gridDimY, config->gridDimZ},
+                  (const unsigned int[]){config->blockDimX, config->blockDimY, config->blockDimZ},
+                  config->hStream, parameters, extra, null_stream);
+}
+
+EXPORT_FORMS(cuLaunchKernelEx, _ptsz,
+             (const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra),
+             launch_configured(config, function, parameters, extra, null_stream))
