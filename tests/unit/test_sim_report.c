@@ -1,13 +1,8 @@
 /* The simulated GPU's settings and its report at exit, seen from outside: this program runs itself
  * with other environments. */
-#include "test_sim.h"
+#include "test_sim_process.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { COUNT = 1024 };
 
@@ -30,67 +25,23 @@ static int main_of_child(void) {
     return 0;
 }
 
-struct outcome {
-    pid_t process;
-    int status;
-    char messages[4096];
-};
-
-/* Runs the child with one more variable and collects what it writes to stderr. */
-static struct outcome run(const char *name, const char *value) {
-    struct outcome outcome = {0};
-    size_t used = 0;
-    ssize_t got;
-    int pipe_ends[2];
-
-    assert_int_equal(pipe(pipe_ends), 0);
-    outcome.process = fork();
-    if (outcome.process == 0) {
-        setenv(name, value, 1);
-        dup2(pipe_ends[1], STDERR_FILENO);
-        close(pipe_ends[0]);
-        close(pipe_ends[1]);
-        execl("/proc/self/exe", "test_sim_report", "child", (char *)NULL);
-        _exit(127);
-    }
-    close(pipe_ends[1]);
-    while ((got = read(pipe_ends[0], outcome.messages + used, sizeof outcome.messages - 1 - used)) >
-           0)
-        used += (size_t)got;
-    close(pipe_ends[0]);
-    assert_int_equal(waitpid(outcome.process, &outcome.status, 0), outcome.process);
-    return outcome;
-}
-
 static void test_report(void **state) {
-    char folder[] = "/tmp/test_sim_report_XXXXXX", pattern[64], path[64], text[8192];
-    struct outcome outcome;
-    FILE *file;
+    struct outcome outcome = run(NULL);
 
     (void)state;
-    assert_non_null(mkdtemp(folder));
-    snprintf(pattern, sizeof pattern, "%s/%%p.txt", folder);
-    outcome = run("SIMCUDA_REPORT", pattern);
     assert_int_equal(outcome.status, 0);
-    snprintf(path, sizeof path, "%s/%ld.txt", folder, (long)outcome.process);
-    file = fopen(path, "r");
-    assert_non_null(file);
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    fclose(file);
-    assert_non_null(strstr(text, "calls.cuMemAlloc_v2 2\n"));
-    assert_non_null(strstr(text, "calls.cuMemFree_v2 1\n"));
-    assert_null(strstr(text, "calls.cuMemAllocManaged"));
-    assert_non_null(strstr(text, "held_bytes 2097152\n"));
-    assert_non_null(strstr(text, "peak_held_bytes 4194304\n"));
-    assert_non_null(strstr(text, "hazards 1\n"));
-    assert_non_null(strstr(text, "hazard.0 reused: fill_u32"));
-    assert_non_null(strstr(text, "test_sim_report+0x")); /* the sites, as module and offset */
-    assert_int_equal(remove(path), 0);
-    assert_int_equal(remove(folder), 0);
+    assert_non_null(strstr(outcome.report, "calls.cuMemAlloc_v2 2\n"));
+    assert_non_null(strstr(outcome.report, "calls.cuMemFree_v2 1\n"));
+    assert_null(strstr(outcome.report, "calls.cuMemAllocManaged"));
+    assert_non_null(strstr(outcome.report, "held_bytes 2097152\n"));
+    assert_non_null(strstr(outcome.report, "peak_held_bytes 4194304\n"));
+    assert_non_null(strstr(outcome.report, "hazards 1\n"));
+    assert_non_null(strstr(outcome.report, "hazard.0 reused: fill_u32"));
+    assert_non_null(strstr(outcome.report, "test_sim_report+0x")); /* sites: module and offset */
 }
 
 static void test_hazard_aborts(void **state) {
-    struct outcome outcome = run("SIMCUDA_HAZARD", "abort");
+    struct outcome outcome = run("SIMCUDA_HAZARD", "abort", NULL);
 
     (void)state;
     assert_true(WIFSIGNALED(outcome.status) && WTERMSIG(outcome.status) == SIGABRT);
@@ -98,7 +49,7 @@ static void test_hazard_aborts(void **state) {
 }
 
 static void check_message(const char *name, const char *value, const char *message) {
-    struct outcome outcome = run(name, value);
+    struct outcome outcome = run(name, value, NULL);
 
     assert_int_equal(outcome.status, 0); /* it goes on with the default */
     assert_true(strncmp(outcome.messages, message, strlen(message)) == 0);

@@ -12,8 +12,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define CALLER ((uintptr_t)__builtin_return_address(0))
-
 /* The current context, when an unsafe call may be made in it now. */
 static CUresult begin_unsafe(struct CUctx_st **context) {
     CUresult result = context_current(context);

@@ -1,5 +1,6 @@
 #include "entry.h"
 
+#include "inject.h"
 #include "lock.h"
 #include "report.h"
 #include "settings.h"
@@ -59,12 +60,16 @@ CUresult entry_initialize(void) {
     }
 }
 
-void entry_count(enum entry_point entry) {
+CUresult entry_count(enum entry_point entry, uintptr_t caller) {
     report_count_call(entry);
+    return inject(entry, caller);
 }
 
-CUresult entry_begin(enum entry_point entry) {
-    report_count_call(entry);
+CUresult entry_begin(enum entry_point entry, uintptr_t caller) {
+    CUresult injected = entry_count(entry, caller);
+
+    if (injected != CUDA_SUCCESS)
+        return injected;
     if (in_host_function)
         return CUDA_ERROR_NOT_PERMITTED;
     switch ((enum phase)atomic_load(&phase)) {
@@ -85,7 +90,7 @@ bool entry_enter_host_function(bool inside) {
 }
 
 SIM_EXPORT CUresult cuInit(unsigned int flags) {
-    entry_count(ENTRY_cuInit);
+    ENTER_UNINITIALIZED(cuInit);
     if (in_host_function)
         return CUDA_ERROR_NOT_PERMITTED;
     return flags == 0 ? entry_initialize() : CUDA_ERROR_INVALID_VALUE;

@@ -16,23 +16,29 @@ enum entry_point {
 /* Which stream a NULL handle names: the two forms of a function differ in nothing else. */
 enum null_stream { NULL_IS_LEGACY, NULL_IS_PER_THREAD };
 
-/* Counts a call of `entry`. */
-void entry_count(enum entry_point entry);
+/* The code address behind a call of the exported function that uses it. */
+#define CALLER ((uintptr_t)__builtin_return_address(0))
 
-/* Counts a call and returns CUDA_SUCCESS when calls are allowed now; NOT_INITIALIZED before cuInit
+/* Counts a call of `entry`. Not CUDA_SUCCESS: it is to fail so (inject.h). */
+CUresult entry_count(enum entry_point entry, uintptr_t caller);
+
+/* As entry_count, and CUDA_SUCCESS only when calls are allowed now; NOT_INITIALIZED before cuInit
  * and in a forked child, DEINITIALIZED late at exit, NOT_PERMITTED inside a host function (which
  * may not call CUDA: cuLaunchHostFunc's documentation). */
-CUresult entry_begin(enum entry_point entry);
+CUresult entry_begin(enum entry_point entry, uintptr_t caller);
 
 CUresult entry_initialize(void);             /* cuInit's work */
 bool entry_enter_host_function(bool inside); /* for this thread; returns the previous state */
 
-#define ENTER(symbol)                                                                              \
+#define ENTER_WITH(function, symbol)                                                               \
     do {                                                                                           \
-        CUresult refused = entry_begin(ENTRY_##symbol);                                            \
+        CUresult refused = (function)(ENTRY_##symbol, CALLER);                                     \
         if (refused != CUDA_SUCCESS)                                                               \
             return refused;                                                                        \
     } while (0)
+
+#define ENTER(symbol)               ENTER_WITH(entry_begin, symbol)
+#define ENTER_UNINITIALIZED(symbol) ENTER_WITH(entry_count, symbol)
 
 /* Defines the legacy and the per-thread form of one function. `call` may use null_stream. */
 #define EXPORT_FORMS(symbol, suffix, parameters, call)                                             \

@@ -18,11 +18,11 @@ static CUresult look_up(CUresult error, const char **text, bool name) {
 }
 
 SIM_EXPORT CUresult cuGetErrorName(CUresult error, const char **name) {
-    entry_count(ENTRY_cuGetErrorName);
+    ENTER_UNINITIALIZED(cuGetErrorName);
     return look_up(error, name, true);
 }
 
 SIM_EXPORT CUresult cuGetErrorString(CUresult error, const char **text) {
-    entry_count(ENTRY_cuGetErrorString);
+    ENTER_UNINITIALIZED(cuGetErrorString);
     return look_up(error, text, false);
 }

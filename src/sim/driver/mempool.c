@@ -17,8 +17,6 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-#define CALLER ((uintptr_t)__builtin_return_address(0))
-
 struct CUmemPoolHandle_st {
     CUdevice device;
     bool by_default; /* a device's own, which lives as long as the process */

@@ -62,7 +62,7 @@ SIM_EXPORT CUresult cuGetProcAddress(const char *name, void **function, int vers
     bool known;
     CUresult result;
 
-    entry_count(ENTRY_cuGetProcAddress);
+    ENTER_UNINITIALIZED(cuGetProcAddress);
     result = look_up(name, function, version, flags, &known);
     return result == CUDA_SUCCESS && *function == NULL ? CUDA_ERROR_NOT_FOUND : result;
 }
@@ -73,7 +73,7 @@ SIM_EXPORT CUresult cuGetProcAddress_v2(const char *name, void **function, int v
     bool known;
     CUresult result;
 
-    entry_count(ENTRY_cuGetProcAddress_v2);
+    ENTER_UNINITIALIZED(cuGetProcAddress_v2);
     result = look_up(name, function, version, flags, &known);
     if (status != NULL)
         *status = result == CUDA_SUCCESS && *function != NULL ? CU_GET_PROC_ADDRESS_SUCCESS
@@ -84,7 +84,7 @@ SIM_EXPORT CUresult cuGetProcAddress_v2(const char *name, void **function, int v
 
 /* The tables behind it are private to NVIDIA's own libraries: there are none here. */
 SIM_EXPORT CUresult cuGetExportTable(const void **table, const CUuuid *id) {
-    entry_count(ENTRY_cuGetExportTable);
+    ENTER_UNINITIALIZED(cuGetExportTable);
     if (table == NULL || id == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     *table = NULL;
@@ -92,7 +92,7 @@ SIM_EXPORT CUresult cuGetExportTable(const void **table, const CUuuid *id) {
 }
 
 SIM_EXPORT CUresult cuDriverGetVersion(int *version) {
-    entry_count(ENTRY_cuDriverGetVersion);
+    ENTER_UNINITIALIZED(cuDriverGetVersion);
     if (version == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     *version = (int)settings()->driver_version;

@@ -19,6 +19,8 @@ static const char *const names[ENTRY_POINT_COUNT] = {
 };
 
 static _Atomic uint64_t calls[ENTRY_POINT_COUNT];
+static _Atomic uint64_t calls_by_caller;
+static const char *_Atomic injected; /* the entry point that was made to fail */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
 static int64_t held;
 static int64_t peak_held;
@@ -28,6 +30,14 @@ static _Atomic bool forked;
 
 void report_count_call(enum entry_point entry) {
     atomic_fetch_add_explicit(&calls[entry], 1, memory_order_relaxed);
+}
+
+uint64_t report_count_by_caller(void) {
+    return atomic_fetch_add_explicit(&calls_by_caller, 1, memory_order_relaxed) + 1;
+}
+
+void report_injected(enum entry_point entry) {
+    injected = names[entry];
 }
 
 void report_held(int64_t bytes) {
@@ -84,6 +94,10 @@ static void write_figures(FILE *out) {
     for (size_t i = 0; i < ENTRY_POINT_COUNT; i++)
         if (calls[i] != 0)
             fprintf(out, "calls.%s %llu\n", names[i], (unsigned long long)calls[i]);
+    if (settings()->fail_call != 0 || settings()->fail_caller != NULL)
+        fprintf(out, "calls_by_caller %llu\n", (unsigned long long)calls_by_caller);
+    if (injected != NULL)
+        fprintf(out, "injected %s\n", injected);
     pthread_mutex_lock(&mutex);
     fprintf(out, "held_bytes %lld\npeak_held_bytes %lld\nhazards %llu\n", (long long)held,
             (long long)peak_held, (unsigned long long)hazards);

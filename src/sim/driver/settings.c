@@ -60,17 +60,23 @@ static double number_from_environment(const char *field, enum kind kind, double 
     return initial;
 }
 
+static const char *text_from_environment(const char *name) {
+    const char *text = getenv(name);
+
+    return text != NULL && *text != '\0' ? text : NULL;
+}
+
 static void load(void) {
-    const char *hazard = getenv("SIMCUDA_HAZARD");
-    const char *report = getenv("SIMCUDA_REPORT");
+    const char *hazard = text_from_environment("SIMCUDA_HAZARD");
 
 #define SETTING(field, kind, minimum, maximum, initial, help)                                      \
     values.field = (SETTING_TYPE_##kind)number_from_environment(                                   \
         #field, kind, (double)(minimum), (double)(maximum), (double)(initial));
 #include "settings.def"
 #undef SETTING
-    values.report = report != NULL && *report != '\0' ? report : NULL;
-    if (hazard != NULL && *hazard != '\0') {
+    values.report = text_from_environment("SIMCUDA_REPORT");
+    values.fail_caller = text_from_environment("SIMCUDA_FAIL_CALLER");
+    if (hazard != NULL) {
         values.hazard_aborts = strcmp(hazard, "abort") == 0;
         if (!values.hazard_aborts && strcmp(hazard, "report") != 0)
             fprintf(stderr,

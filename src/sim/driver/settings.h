@@ -13,8 +13,9 @@ struct settings {
 #define SETTING(field, kind, minimum, maximum, initial, help) SETTING_TYPE_##kind field;
 #include "settings.def"
 #undef SETTING
-    const char *report; /* SIMCUDA_REPORT: where the report goes at exit, NULL: nowhere */
-    bool hazard_aborts; /* SIMCUDA_HAZARD=abort instead of report */
+    const char *report;      /* SIMCUDA_REPORT: where the report goes at exit, NULL: nowhere */
+    const char *fail_caller; /* SIMCUDA_FAIL_CALLER: part of a module's path; NULL: every caller */
+    bool hazard_aborts;      /* SIMCUDA_HAZARD=abort instead of report */
 };
 
 /* Read once, at the first call; a bad value is reported on stderr and its default used. */
