@@ -71,6 +71,13 @@ static enum place place_of(struct copy_side *side, const struct copy *copy, CUde
     }
 }
 
+/* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS is set for it. */
+static bool always_waits(const struct copy_side *side) {
+    const struct block *block = side->host ? NULL : memory_containing(side->address);
+
+    return block != NULL && block->sync_memops;
+}
+
 /* Keeps what the program may change or release as soon as the call has returned. */
 static void stage(struct copy *copy) {
     size_t size = hull(&copy->from, copy);
@@ -93,7 +100,8 @@ static CUresult submit(struct copy copy, struct CUstream_st *stream, bool synchr
                     ? settings()->device_gbps
                     : settings()->copy_gbps;
     if (synchronous)
-        wait = to != PLACE_DEVICE || from != PLACE_DEVICE;
+        wait = to != PLACE_DEVICE || from != PLACE_DEVICE || always_waits(&copy.to) ||
+               always_waits(&copy.from);
     else
         wait = !capturing && (to == PLACE_PAGEABLE || from == PLACE_PAGEABLE);
     if (wait && !synchronous && from == PLACE_PAGEABLE && to != PLACE_PAGEABLE &&

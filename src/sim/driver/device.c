@@ -107,6 +107,8 @@ SIM_EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribut
     for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++)
         if (attributes[i].attribute == attribute)
             *value = attributes[i].value;
+    if (attribute == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS)
+        *value = (int)settings()->pageable_access;
     if (attribute == CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID)
         *value = device + 1;
     return CUDA_SUCCESS;

@@ -95,6 +95,9 @@ unsigned char *memory_reach(CUdeviceptr address, size_t size) {
     block = memory_containing(address);
     if (block != NULL && size <= block->size - (address - block->address))
         reached = block->shadow + (address - block->address);
+    else if (block == NULL && settings()->pageable_access != 0 &&
+             !memory_is_device_range(address, size))
+        reached = (unsigned char *)(uintptr_t)address;
     sim_unlock();
     return reached;
 }

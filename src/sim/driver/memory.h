@@ -89,7 +89,8 @@ void memory_give_unaddressed(CUdevice device, size_t pages);
 /* The file behind a device's memory and a shadow address's offset in it. */
 CUresult memory_backing(const struct block *block, int *file, uint64_t *offset);
 
-/* Where the CPU reaches [address, address + size), NULL if that does not lie in one allocation.
+/* Where the CPU reaches [address, address + size), NULL if that does not lie in one allocation
+ * (nor, where the device may touch that, in the process's own memory).
  * Takes the lock itself. */
 unsigned char *memory_reach(CUdeviceptr address, size_t size);
 

@@ -47,8 +47,8 @@ static CUresult submit(const struct fill *fill, struct CUstream_st *stream, bool
     /* asynchronous to the host unless it could see the memory (API synchronization behavior) */
     return stream_run(stream, op,
                       synchronous && stream->capture == NULL &&
-                          (block->kind == MEMORY_HOST || block->kind == MEMORY_REGISTERED ||
-                           block->kind == MEMORY_MANAGED));
+                          (block->sync_memops || block->kind == MEMORY_HOST ||
+                           block->kind == MEMORY_REGISTERED || block->kind == MEMORY_MANAGED));
 }
 
 static CUresult set(struct fill fill, CUstream handle, enum null_stream null_stream,

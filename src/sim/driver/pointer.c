@@ -4,6 +4,8 @@
 #include "memory.h"
 
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static CUmemorytype memory_type(const struct block *block) {
     return block->kind == MEMORY_HOST || block->kind == MEMORY_REGISTERED ? CU_MEMORYTYPE_HOST
@@ -29,6 +31,12 @@ static CUresult get(void *data, CUpointer_attribute attribute, const struct bloc
         if (!visible)
             return CUDA_ERROR_INVALID_VALUE;
         *(void **)data = (void *)(uintptr_t)pointer;
+        return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
+        if (block->kind != MEMORY_DEVICE)
+            return CUDA_ERROR_INVALID_VALUE;
+        *(CUDA_POINTER_ATTRIBUTE_P2P_TOKENS *)data =
+            (CUDA_POINTER_ATTRIBUTE_P2P_TOKENS){.p2pToken = block->id, .vaSpaceToken = 1};
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
         *(int *)data = block->sync_memops;
@@ -108,6 +116,8 @@ static size_t attribute_size(CUpointer_attribute attribute) {
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
         return sizeof(int);
+    case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
+        return sizeof(CUDA_POINTER_ATTRIBUTE_P2P_TOKENS);
     default:
         return sizeof(void *);
     }
@@ -162,13 +172,39 @@ SIM_EXPORT CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute
     return result;
 }
 
-/* No dma-buf can be exported: CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED is 0. */
+/* A file that stands for [pointer, pointer + size) of `block`; nothing can be read through it. */
+static CUresult export_range(int *file, const struct block *block, CUdeviceptr pointer,
+                             size_t size) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+    if (pointer % page != 0 || size % page != 0 || size == 0 ||
+        size > block->extent - (pointer - block->address))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (block->kind != MEMORY_DEVICE)
+        return CUDA_ERROR_NOT_SUPPORTED; /* the documentation names cuMemAlloc's memory */
+    *file = memfd_create("simcuda dma-buf", MFD_CLOEXEC);
+    if (*file < 0 || ftruncate(*file, (off_t)size) != 0)
+        return CUDA_ERROR_OPERATING_SYSTEM;
+    return CUDA_SUCCESS;
+}
+
 SIM_EXPORT CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr pointer, size_t size,
                                                   CUmemRangeHandleType type,
                                                   unsigned long long flags) {
+    struct CUctx_st *context;
+    struct block *block;
+    CUresult result;
+
     ENTER(cuMemGetHandleForAddressRange);
-    (void)size;
-    (void)type;
-    (void)flags;
-    return handle == NULL || pointer == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_SUPPORTED;
+    if (handle == NULL || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags > 1)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    result = context_current(&context);
+    if (result == CUDA_SUCCESS) {
+        block = find(pointer);
+        result =
+            block != NULL ? export_range(handle, block, pointer, size) : CUDA_ERROR_INVALID_VALUE;
+    }
+    sim_unlock();
+    return result;
 }
