@@ -7,11 +7,6 @@
 #include "settings.h"
 #include "stream.h"
 
-#include <stdio.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 /* The current context, when an unsafe call may be made in it now. */
 static CUresult begin_unsafe(struct CUctx_st **context) {
     CUresult result = context_current(context);
@@ -69,8 +64,9 @@ static CUresult free_block(CUdeviceptr pointer, bool host, uintptr_t site) {
     result = begin_unsafe(&context);
     if (result == CUDA_SUCCESS && pointer != 0) {
         block = memory_at(pointer);
-        if (block == NULL || block->freeing || host != (block->kind == MEMORY_HOST) ||
-            block->kind == MEMORY_IMPORTED || block->kind == MEMORY_REGISTERED)
+        if (block == NULL || block->freeing || block->of_module ||
+            host != (block->kind == MEMORY_HOST) || block->kind == MEMORY_IMPORTED ||
+            block->kind == MEMORY_REGISTERED)
             result = CUDA_ERROR_INVALID_VALUE;
         if (result == CUDA_SUCCESS)
             block->freeing = true; /* a second free fails from here on, as it would natively */
@@ -194,26 +190,17 @@ SIM_EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUd
 
 static CUresult allocate_visible(CUdeviceptr *pointer, size_t size, enum memory_kind kind,
                                  unsigned int flags, uintptr_t site) {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t extent = (size + page - 1) / page * page;
     struct CUctx_st *context;
+    struct block *block;
     CUresult result;
-    void *memory;
 
     sim_lock();
     result = begin_unsafe(&context);
-    if (result == CUDA_SUCCESS && (size == 0 || extent < size))
-        result = CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS)
+        result = memory_allocate_visible(context, size, kind, site, &block);
     if (result == CUDA_SUCCESS) {
-        memory = mmap(NULL, extent, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (memory == MAP_FAILED) {
-            result = CUDA_ERROR_OUT_OF_MEMORY;
-        } else {
-            struct block *block = memory_adopt(context, memory, size, extent, kind, site);
-
-            block->flags = flags;
-            *pointer = block->address;
-        }
+        block->flags = flags;
+        *pointer = block->address;
     }
     sim_unlock();
     cost_spend(settings()->host_alloc_ns);

@@ -78,8 +78,8 @@ static void end(struct CUctx_st *context) {
         stream_destroy(stream);
     context->legacy = context->fence = NULL;
     event_destroy_all(context);
-    memory_release_all(context);
     module_context_ending(context);
+    memory_release_all(context);
     object_memory_context_ending(context);
     object_memory_give(context->device);
     free(context->peers);

@@ -2,6 +2,7 @@
 #include "context.h"
 #include "cost.h"
 #include "kernels.h"
+#include "library.h"
 #include "lock.h"
 #include "module.h"
 #include "object_memory.h"
@@ -47,26 +48,39 @@ static bool valid_shape(const unsigned int grid[3], const unsigned int block[3])
     return (uint64_t)block[0] * block[1] * block[2] <= 1024;
 }
 
-static CUresult launch(CUfunction function, const unsigned int grid[3], const unsigned int block[3],
-                       CUstream handle, void **parameters, void **extra,
+/* The function that `handle`, a CUfunction or a CUkernel, denotes in `context`. */
+static CUresult resolve(CUfunction handle, struct CUctx_st *context, struct CUfunc_st **function) {
+    CUresult result = library_function(handle, context, function);
+
+    if (result != CUDA_ERROR_INVALID_HANDLE)
+        return result;
+    *function = module_find_function(handle);
+    return *function != NULL && (*function)->module->context == context
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_HANDLE; /* or of a module in another context */
+}
+
+static CUresult launch(CUfunction handle, const unsigned int grid[3], const unsigned int block[3],
+                       CUstream stream_of, void **parameters, void **extra,
                        enum null_stream null_stream) {
     struct kernel_call call = {0};
     struct CUstream_st *stream;
+    struct CUfunc_st *function;
     CUresult result;
 
-    if (function == NULL)
+    if (handle == NULL)
         return CUDA_ERROR_INVALID_HANDLE;
     if (!valid_shape(grid, block))
         return CUDA_ERROR_INVALID_VALUE;
-    call.kernel = function->kernel;
-    result = take_parameters(&call, parameters, extra);
-    if (result != CUDA_SUCCESS)
-        return result;
     cost_spend(settings()->launch_ns);
     sim_lock();
-    result = stream_current(handle, null_stream, &stream);
-    if (result == CUDA_SUCCESS && function->module->context != stream->context)
-        result = CUDA_ERROR_INVALID_HANDLE; /* of a module in another context */
+    result = stream_current(stream_of, null_stream, &stream);
+    if (result == CUDA_SUCCESS)
+        result = resolve(handle, stream->context, &function);
+    if (result == CUDA_SUCCESS) {
+        call.kernel = function->kernel;
+        result = take_parameters(&call, parameters, extra);
+    }
     if (result == CUDA_SUCCESS && stream->capture == NULL)
         result = object_memory_launch(stream->context);
     if (result == CUDA_SUCCESS) {

@@ -281,6 +281,21 @@ struct block *memory_adopt(struct CUctx_st *context, void *host, size_t size, si
     return add_block(context, (CUdeviceptr)(uintptr_t)host, size, extent, kind, host, site);
 }
 
+CUresult memory_allocate_visible(struct CUctx_st *context, size_t size, enum memory_kind kind,
+                                 uintptr_t site, struct block **block) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t extent = (size + page - 1) / page * page;
+    void *memory;
+
+    if (size == 0 || extent < size)
+        return CUDA_ERROR_INVALID_VALUE;
+    memory = mmap(NULL, extent, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *block = memory_adopt(context, memory, size, extent, kind, site);
+    return CUDA_SUCCESS;
+}
+
 struct block *memory_import(struct CUctx_st *context, unsigned char *shadow, size_t size) {
     size_t extent = (size + memory_page - 1) / memory_page * memory_page;
     CUdeviceptr address;

@@ -43,6 +43,7 @@ struct block {
     CUdevice device;
     uint64_t id;         /* CU_POINTER_ATTRIBUTE_BUFFER_ID */
     bool sync_memops;    /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
+    bool of_module;      /* a variable of a module: no free takes it */
     bool freeing;        /* a stream-ordered free is queued */
     unsigned int opens;  /* of imported memory */
     struct chunk *chunk; /* the shared page that a small block lies in */
@@ -69,6 +70,11 @@ CUresult memory_allocate(struct CUctx_st *context, size_t size, enum memory_kind
  * release is ordered after: accesses that it does not cover are hazards. */
 void memory_release(struct block *block, const struct vclock *order, uintptr_t site,
                     uint64_t *cost_ns);
+
+/* Maps memory of the process that kernels reach too: MEMORY_HOST or MEMORY_MANAGED. Errors as
+ * memory_allocate. */
+CUresult memory_allocate_visible(struct CUctx_st *context, size_t size, enum memory_kind kind,
+                                 uintptr_t site, struct block **block);
 
 /* Records memory that the CPU may touch: host, registered and managed memory. */
 struct block *memory_adopt(struct CUctx_st *context, void *host, size_t size, size_t extent,

@@ -1,147 +1,154 @@
-/* Modules and what they contain. */
 #include "module.h"
 
 #include "allocate.h"
-#include "capture.h"
-#include "context.h"
 #include "kernels.h"
-#include "lock.h"
+#include "memory.h"
 #include "object_memory.h"
+#include "ptx.h"
 #include "stream.h"
 
-#include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
 static struct CUmod_st *modules;
+static struct CUfunc_st *functions; /* of all modules, by handle */
 
-static bool is_name_character(char c) {
-    return isalnum((unsigned char)c) || c == '_' || c == '$';
+static char *copy_name(const struct ptx_symbol *symbol) {
+    return memcpy(allocate_zeroed(symbol->length + 1), symbol->name, symbol->length);
 }
 
-/* The functions of PTX text: every `.entry NAME`. */
-static CUresult parse(struct CUmod_st *module, const char *ptx) {
-    static const char entry[] = ".entry";
-    const char *at = ptx;
+static void add_function(struct CUmod_st *module, const struct ptx_symbol *symbol) {
+    struct CUfunc_st *function = allocate_zeroed(sizeof *function);
 
-    while ((at = strstr(at, entry)) != NULL) {
-        struct CUfunc_st *function;
-        size_t length = 0;
+    function->name = copy_name(symbol);
+    function->kernel = kernel_find(symbol->name, symbol->length);
+    function->module = module;
+    LL_PREPEND(module->functions, function);
+    function->self = function;
+    HASH_ADD(by_handle, functions, self, sizeof(void *), function);
+}
 
-        at += strlen(entry);
-        while (isspace((unsigned char)*at))
-            at++;
-        while (is_name_character(at[length]))
-            length++;
-        if (length == 0 || length >= FUNCTION_NAME_MAX)
-            return CUDA_ERROR_INVALID_PTX;
-        function = allocate_zeroed(sizeof *function);
-        memcpy(function->name, at, length);
-        function->kernel = kernel_find(at, length);
-        function->module = module;
-        LL_PREPEND(module->functions, function);
-    }
+static CUresult add_variable(struct CUmod_st *module, const struct ptx_symbol *symbol) {
+    struct module_variable *variable;
+    struct block *block;
+    uint64_t unspent;
+    CUresult result;
+
+    if (symbol->managed)
+        result = memory_allocate_visible(module->context, symbol->size, MEMORY_MANAGED, 0, &block);
+    else
+        result = memory_allocate(module->context, symbol->size, MEMORY_DEVICE, 0, &block, &unspent);
+    if (result != CUDA_SUCCESS)
+        return result;
+    block->of_module = true;
+    ptx_initialize(symbol, block->shadow);
+    variable = allocate_zeroed(sizeof *variable);
+    variable->name = copy_name(symbol);
+    variable->address = block->address;
+    variable->size = symbol->size;
+    variable->managed = symbol->managed;
+    LL_PREPEND(module->variables, variable);
     return CUDA_SUCCESS;
 }
 
-static void dispose(struct CUmod_st *module) {
-    struct CUfunc_st *function, *next;
+static CUresult fill(struct CUmod_st *module, const char *ptx) {
+    struct ptx_symbol symbol;
+    CUresult result = CUDA_SUCCESS;
+    enum ptx_found found = PTX_END;
 
-    LL_FOREACH_SAFE(module->functions, function, next)
-    free(function);
+    while (result == CUDA_SUCCESS && (found = ptx_next(&ptx, &symbol)) == PTX_SYMBOL) {
+        if (symbol.variable)
+            result = add_variable(module, &symbol);
+        else
+            add_function(module, &symbol);
+    }
+    return found == PTX_INVALID ? CUDA_ERROR_INVALID_PTX : result;
+}
+
+/* Gives back what the module has in its context, whose work has been waited for. */
+static void leave_context(struct CUmod_st *module) {
+    struct module_variable *variable;
+    uint64_t unspent;
+
+    LL_FOREACH(module->variables, variable)
+    memory_release(memory_at(variable->address), &host_clock, 0, &unspent);
+    module->context = NULL;
+}
+
+static void dispose(struct CUmod_st *module) {
+    struct CUfunc_st *function, *next_function;
+    struct module_variable *variable, *next_variable;
+
+    if (module->context != NULL)
+        leave_context(module);
+    LL_FOREACH_SAFE(module->functions, function, next_function) {
+        // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): it is in the table
+        HASH_DELETE(by_handle, functions, function);
+        free(function->name);
+        free(function);
+    }
+    LL_FOREACH_SAFE(module->variables, variable, next_variable) {
+        free(variable->name);
+        free(variable);
+    }
     free(module);
 }
 
-static void give_memory(struct CUmod_st *module) {
-    object_memory_give(module->context->device);
-    module->context = NULL;
+CUresult module_check_image(const void *image) {
+    static const unsigned char elf[] = {0x7f, 'E', 'L', 'F'};
+    static const unsigned char fat_binary[] = {0x50, 0xed, 0x55, 0xba};
+
+    if (image == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (memcmp(image, elf, sizeof elf) == 0 || memcmp(image, fat_binary, sizeof fat_binary) == 0)
+        return CUDA_ERROR_NO_BINARY_FOR_GPU; /* compiled for a real device */
+    return strstr(image, ".version") != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_IMAGE;
+}
+
+CUresult module_load(struct CUctx_st *context, const char *ptx, struct CUmod_st **out) {
+    struct CUmod_st *module;
+    CUresult result = object_memory_take(context->device);
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    module = allocate_zeroed(sizeof *module);
+    module->context = context;
+    result = fill(module, ptx);
+    if (result != CUDA_SUCCESS) {
+        object_memory_give(context->device);
+        dispose(module);
+        return result;
+    }
+    LL_PREPEND(modules, module);
+    *out = module;
+    return CUDA_SUCCESS;
+}
+
+CUresult module_unload(struct CUmod_st *module) {
+    CUresult result = CUDA_SUCCESS;
+
+    if (module->context != NULL)
+        result = context_wait(module->context); /* work still runs its code */
+    if (module->context != NULL)                /* it may have ended meanwhile */
+        object_memory_give(module->context->device);
+    LL_DELETE(modules, module);
+    dispose(module);
+    return result;
 }
 
 void module_context_ending(struct CUctx_st *context) {
     struct CUmod_st *module;
 
-    LL_FOREACH(modules, module)
-    if (module->context == context)
-        give_memory(module);
-}
-
-static CUresult load(CUmodule *out, const void *image) {
-    struct CUctx_st *context;
-    struct CUmod_st *module;
-    CUresult result;
-
-    if (out == NULL || image == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (memcmp(image,
-               "\x7f"
-               "ELF",
-               4) == 0 ||
-        memcmp(image, "\x50\xed\x55\xba", 4) == 0)
-        return CUDA_ERROR_NO_BINARY_FOR_GPU; /* compiled for a real device */
-    if (strstr(image, ".version") == NULL)
-        return CUDA_ERROR_INVALID_IMAGE;
-    sim_lock();
-    result = context_current(&context);
-    if (result == CUDA_SUCCESS)
-        result = capture_check_unsafe();
-    if (result == CUDA_SUCCESS) {
-        module = allocate_zeroed(sizeof *module);
-        module->context = context;
-        result = parse(module, image);
-        if (result == CUDA_SUCCESS)
-            result = object_memory_take(context->device);
-        if (result == CUDA_SUCCESS) {
-            LL_PREPEND(modules, module);
-            *out = module;
-        } else {
-            dispose(module);
-        }
+    LL_FOREACH(modules, module) {
+        if (module->context != context)
+            continue;
+        object_memory_give(context->device);
+        leave_context(module);
     }
-    sim_unlock();
-    return result;
 }
 
-SIM_EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image) {
-    ENTER(cuModuleLoadData);
-    return load(module, image);
-}
-
-/* The options steer a compiler that the simulated device has no use for. */
-SIM_EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count,
-                                       CUjit_option *options, void **values) {
-    ENTER(cuModuleLoadDataEx);
-    if (count != 0 && (options == NULL || values == NULL))
-        return CUDA_ERROR_INVALID_VALUE;
-    return load(module, image);
-}
-
-SIM_EXPORT CUresult cuModuleLoadFatBinary(CUmodule *module, const void *image) {
-    ENTER(cuModuleLoadFatBinary);
-    return load(module, image);
-}
-
-SIM_EXPORT CUresult cuModuleLoad(CUmodule *module, const char *path) {
-    CUresult result = CUDA_ERROR_FILE_NOT_FOUND;
-    char *text = NULL;
-    size_t capacity = 0;
-    FILE *file;
-
-    ENTER(cuModuleLoad);
-    if (path == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    file = fopen(path, "re");
-    if (file == NULL)
-        return CUDA_ERROR_FILE_NOT_FOUND;
-    if (getdelim(&text, &capacity, '\0', file) > 0)
-        result = load(module, text);
-    free(text);
-    fclose(file);
-    return result;
-}
-
-static struct CUmod_st *find_module(CUmodule handle) {
+struct CUmod_st *module_find(CUmodule handle) {
     struct CUmod_st *module;
 
     LL_FOREACH(modules, module)
@@ -150,64 +157,29 @@ static struct CUmod_st *find_module(CUmodule handle) {
     return NULL;
 }
 
-SIM_EXPORT CUresult cuModuleGetFunction(CUfunction *out, CUmodule handle, const char *name) {
-    struct CUctx_st *context;
-    struct CUfunc_st *function = NULL;
-    CUresult result;
+struct CUfunc_st *module_find_function(CUfunction handle) {
+    struct CUfunc_st *function;
 
-    ENTER(cuModuleGetFunction);
-    if (out == NULL || name == NULL || *name == '\0')
-        return CUDA_ERROR_INVALID_VALUE;
-    sim_lock();
-    result = context_current(&context);
-    if (result == CUDA_SUCCESS && find_module(handle) == NULL)
-        result = CUDA_ERROR_INVALID_HANDLE;
-    if (result == CUDA_SUCCESS) {
-        LL_FOREACH(handle->functions, function)
-        if (strcmp(function->name, name) == 0)
-            break;
-        if (function == NULL || function->kernel == NULL)
-            result = CUDA_ERROR_NOT_FOUND;
-        else
-            *out = function;
-    }
-    sim_unlock();
-    return result;
+    HASH_FIND(by_handle, functions, &handle, sizeof(void *), function);
+    return function;
 }
 
-SIM_EXPORT CUresult cuModuleUnload(CUmodule handle) {
-    struct CUmod_st *module;
-    CUresult result;
+CUresult module_function(struct CUmod_st *module, const char *name, struct CUfunc_st **out) {
+    struct CUfunc_st *function;
 
-    ENTER(cuModuleUnload);
-    sim_lock();
-    module = find_module(handle);
-    result = module == NULL ? CUDA_ERROR_INVALID_HANDLE : capture_check_unsafe();
-    if (result == CUDA_SUCCESS) {
-        if (module->context != NULL) {
-            result = context_wait(module->context); /* work still runs its code */
-            give_memory(module);
-        }
-        LL_DELETE(modules, module);
-        dispose(module);
-    }
-    sim_unlock();
-    return result;
-}
-
-SIM_EXPORT CUresult cuFuncGetModule(CUmodule *module, CUfunction function) {
-    ENTER(cuFuncGetModule);
-    if (module == NULL || function == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    *module = function->module;
+    LL_FOREACH(module->functions, function)
+    if (strcmp(function->name, name) == 0)
+        break;
+    if (function == NULL || function->kernel == NULL)
+        return CUDA_ERROR_NOT_FOUND;
+    *out = function;
     return CUDA_SUCCESS;
 }
 
-SIM_EXPORT CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute,
-                                       CUfunction function) {
-    ENTER(cuFuncGetAttribute);
-    if (value == NULL || function == NULL || attribute < 0 || attribute >= CU_FUNC_ATTRIBUTE_MAX)
-        return CUDA_ERROR_INVALID_VALUE;
-    *value = attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? 1024 : 0;
-    return CUDA_SUCCESS;
+CUresult module_variable(const struct CUmod_st *module, const char *name,
+                         const struct module_variable **out) {
+    LL_FOREACH(module->variables, *out)
+    if (strcmp((*out)->name, name) == 0)
+        return CUDA_SUCCESS;
+    return CUDA_ERROR_NOT_FOUND;
 }

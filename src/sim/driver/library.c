@@ -1,0 +1,290 @@
+#include "library.h"
+
+#include "allocate.h"
+#include "kernels.h"
+#include "lock.h"
+#include "ptx.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+struct CUkern_st {
+    struct CUlib_st *library;
+    char *name;
+    struct CUkern_st *next;
+    struct CUkern_st *self; /* the key of by_handle */
+    UT_hash_handle by_handle;
+};
+
+struct library_module {
+    struct CUmod_st *module;
+    struct library_module *next;
+};
+
+/* Invariant: at most one of `modules` lives in a context; each is made when something of the
+ * library is first used there, which is CUDA's lazy loading. */
+struct CUlib_st {
+    char *text;
+    struct CUkern_st *kernels;
+    struct library_module *modules;
+    struct CUlib_st *next;
+};
+
+static struct CUlib_st *libraries;
+static struct CUkern_st *kernels; /* of all libraries, by handle */
+
+static struct CUlib_st *find(CUlibrary handle) {
+    struct CUlib_st *library;
+
+    LL_FOREACH(libraries, library)
+    if (library == handle)
+        return library;
+    return NULL;
+}
+
+static struct CUkern_st *find_kernel(CUkernel handle) {
+    struct CUkern_st *kernel;
+
+    HASH_FIND(by_handle, kernels, &handle, sizeof(void *), kernel);
+    return kernel;
+}
+
+static CUresult load_into(struct CUlib_st *library, struct CUctx_st *context,
+                          struct CUmod_st **module) {
+    struct library_module *loaded;
+    CUresult result;
+
+    LL_FOREACH(library->modules, loaded) {
+        if (loaded->module->context == context) {
+            *module = loaded->module;
+            return CUDA_SUCCESS;
+        }
+    }
+    result = module_load(context, library->text, module);
+    if (result != CUDA_SUCCESS)
+        return result;
+    (*module)->of_library = true;
+    loaded = allocate_zeroed(sizeof *loaded);
+    loaded->module = *module;
+    LL_PREPEND(library->modules, loaded);
+    return CUDA_SUCCESS;
+}
+
+/* The library's module in the current context. */
+static CUresult current_module(CUlibrary handle, struct CUmod_st **module) {
+    struct CUctx_st *context;
+    CUresult result = find(handle) != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+
+    if (result == CUDA_SUCCESS)
+        result = context_current(&context);
+    return result == CUDA_SUCCESS ? load_into(handle, context, module) : result;
+}
+
+CUresult library_function(CUfunction handle, struct CUctx_st *context,
+                          struct CUfunc_st **function) {
+    struct CUkern_st *kernel = find_kernel((CUkernel)handle);
+    struct CUmod_st *module;
+    CUresult result;
+
+    if (kernel == NULL)
+        return CUDA_ERROR_INVALID_HANDLE;
+    result = load_into(kernel->library, context, &module);
+    return result == CUDA_SUCCESS ? module_function(module, kernel->name, function) : result;
+}
+
+/* --- entry points --- */
+
+static CUresult load(CUlibrary *out, const void *code) {
+    CUresult result = module_check_image(code);
+    struct CUlib_st *library;
+
+    if (out == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (result != CUDA_SUCCESS)
+        return result;
+    library = allocate_zeroed(sizeof *library);
+    library->text = memcpy(allocate_zeroed(strlen(code) + 1), code, strlen(code));
+    sim_lock();
+    LL_PREPEND(libraries, library);
+    sim_unlock();
+    *out = library;
+    return CUDA_SUCCESS;
+}
+
+/* The options steer a compiler that the simulated device has no use for. */
+SIM_EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code,
+                                      CUjit_option *jit_options, void **jit_values,
+                                      unsigned int jit_count, CUlibraryOption *options,
+                                      void **values, unsigned int count) {
+    ENTER(cuLibraryLoadData);
+    if ((jit_count != 0 && (jit_options == NULL || jit_values == NULL)) ||
+        (count != 0 && options == NULL && values == NULL))
+        return CUDA_ERROR_INVALID_VALUE;
+    return load(library, code);
+}
+
+SIM_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path,
+                                          CUjit_option *jit_options, void **jit_values,
+                                          unsigned int jit_count, CUlibraryOption *options,
+                                          void **values, unsigned int count) {
+    CUresult result = CUDA_ERROR_INVALID_IMAGE;
+    char *text = NULL;
+    size_t capacity = 0;
+    FILE *file;
+
+    ENTER(cuLibraryLoadFromFile);
+    if (path == NULL || (jit_count != 0 && (jit_options == NULL || jit_values == NULL)) ||
+        (count != 0 && options == NULL && values == NULL))
+        return CUDA_ERROR_INVALID_VALUE;
+    file = fopen(path, "re");
+    if (file == NULL)
+        return CUDA_ERROR_FILE_NOT_FOUND;
+    if (getdelim(&text, &capacity, '\0', file) > 0)
+        result = load(library, text);
+    free(text);
+    fclose(file);
+    return result;
+}
+
+static CUresult unload(struct CUlib_st *library) {
+    struct library_module *loaded, *next_loaded;
+    struct CUkern_st *kernel, *next_kernel;
+    CUresult result = CUDA_SUCCESS;
+
+    LL_DELETE(libraries, library);
+    LL_FOREACH_SAFE(library->kernels, kernel, next_kernel) {
+        // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): it is in the table
+        HASH_DELETE(by_handle, kernels, kernel);
+        free(kernel->name);
+        free(kernel);
+    }
+    LL_FOREACH_SAFE(library->modules, loaded, next_loaded) {
+        CUresult of_context = module_unload(loaded->module);
+
+        result = result == CUDA_SUCCESS ? of_context : result;
+        free(loaded);
+    }
+    free(library->text);
+    free(library);
+    return result;
+}
+
+SIM_EXPORT CUresult cuLibraryUnload(CUlibrary handle) {
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+
+    ENTER(cuLibraryUnload);
+    sim_lock();
+    if (find(handle) != NULL)
+        result = unload(handle);
+    sim_unlock();
+    return result;
+}
+
+SIM_EXPORT CUresult cuLibraryGetModule(CUmodule *module, CUlibrary library) {
+    CUresult result;
+
+    ENTER(cuLibraryGetModule);
+    if (module == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    result = current_module(library, module);
+    sim_unlock();
+    return result;
+}
+
+/* Whether the text has a kernel of that name, and one that the device knows. */
+static bool has_kernel(const struct CUlib_st *library, const char *name) {
+    const char *text = library->text;
+    struct ptx_symbol symbol;
+
+    while (ptx_next(&text, &symbol) == PTX_SYMBOL)
+        if (!symbol.variable && strlen(name) == symbol.length &&
+            memcmp(name, symbol.name, symbol.length) == 0)
+            return kernel_find(name, symbol.length) != NULL;
+    return false;
+}
+
+/* Handles are made when they are first asked for, in no context. */
+static CUresult get_kernel(CUkernel *out, struct CUlib_st *library, const char *name) {
+    struct CUkern_st *kernel;
+
+    LL_FOREACH(library->kernels, kernel)
+    if (strcmp(kernel->name, name) == 0)
+        break;
+    if (kernel == NULL) {
+        if (!has_kernel(library, name))
+            return CUDA_ERROR_NOT_FOUND;
+        kernel = allocate_zeroed(sizeof *kernel);
+        kernel->library = library;
+        kernel->name = memcpy(allocate_zeroed(strlen(name) + 1), name, strlen(name));
+        LL_PREPEND(library->kernels, kernel);
+        kernel->self = kernel;
+        HASH_ADD(by_handle, kernels, self, sizeof(void *), kernel);
+    }
+    *out = kernel;
+    return CUDA_SUCCESS;
+}
+
+SIM_EXPORT CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name) {
+    CUresult result = CUDA_ERROR_INVALID_HANDLE;
+
+    ENTER(cuLibraryGetKernel);
+    if (kernel == NULL || name == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    if (find(library) != NULL)
+        result = get_kernel(kernel, library, name);
+    sim_unlock();
+    return result;
+}
+
+SIM_EXPORT CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel) {
+    struct CUctx_st *context;
+    CUresult result;
+
+    ENTER(cuKernelGetFunction);
+    if (function == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    result = context_current(&context);
+    if (result == CUDA_SUCCESS)
+        result = library_function((CUfunction)kernel, context, function);
+    sim_unlock();
+    return result;
+}
+
+static CUresult get_variable(CUdeviceptr *pointer, size_t *size, CUlibrary library,
+                             const char *name, bool managed) {
+    const struct module_variable *variable;
+    struct CUmod_st *module;
+    CUresult result;
+
+    if ((pointer == NULL && size == NULL) || name == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    result = current_module(library, &module);
+    if (result == CUDA_SUCCESS)
+        result = module_variable(module, name, &variable);
+    if (result == CUDA_SUCCESS && variable->managed != managed)
+        result = CUDA_ERROR_NOT_FOUND;
+    if (result == CUDA_SUCCESS && pointer != NULL)
+        *pointer = variable->address;
+    if (result == CUDA_SUCCESS && size != NULL)
+        *size = variable->size;
+    sim_unlock();
+    return result;
+}
+
+SIM_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr *pointer, size_t *size, CUlibrary library,
+                                       const char *name) {
+    ENTER(cuLibraryGetGlobal);
+    return get_variable(pointer, size, library, name, false);
+}
+
+SIM_EXPORT CUresult cuLibraryGetManaged(CUdeviceptr *pointer, size_t *size, CUlibrary library,
+                                        const char *name) {
+    ENTER(cuLibraryGetManaged);
+    return get_variable(pointer, size, library, name, true);
+}

@@ -1,0 +1,150 @@
+/* The entry points of modules and functions. */
+#include "capture.h"
+#include "lock.h"
+#include "module.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static CUresult load(CUmodule *out, const void *image) {
+    struct CUctx_st *context;
+    CUresult result = module_check_image(image);
+
+    if (out == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (result != CUDA_SUCCESS)
+        return result;
+    sim_lock();
+    result = context_current(&context);
+    if (result == CUDA_SUCCESS)
+        result = capture_check_unsafe();
+    if (result == CUDA_SUCCESS)
+        result = module_load(context, image, out);
+    sim_unlock();
+    return result;
+}
+
+SIM_EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image) {
+    ENTER(cuModuleLoadData);
+    return load(module, image);
+}
+
+/* The options steer a compiler that the simulated device has no use for. */
+SIM_EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count,
+                                       CUjit_option *options, void **values) {
+    ENTER(cuModuleLoadDataEx);
+    if (count != 0 && (options == NULL || values == NULL))
+        return CUDA_ERROR_INVALID_VALUE;
+    return load(module, image);
+}
+
+SIM_EXPORT CUresult cuModuleLoadFatBinary(CUmodule *module, const void *image) {
+    ENTER(cuModuleLoadFatBinary);
+    return load(module, image);
+}
+
+SIM_EXPORT CUresult cuModuleLoad(CUmodule *module, const char *path) {
+    CUresult result = CUDA_ERROR_FILE_NOT_FOUND;
+    char *text = NULL;
+    size_t capacity = 0;
+    FILE *file;
+
+    ENTER(cuModuleLoad);
+    if (path == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    file = fopen(path, "re");
+    if (file == NULL)
+        return CUDA_ERROR_FILE_NOT_FOUND;
+    if (getdelim(&text, &capacity, '\0', file) > 0)
+        result = load(module, text);
+    free(text);
+    fclose(file);
+    return result;
+}
+
+/* What `handle` denotes, if the current context may use it. */
+static CUresult begin(CUmodule handle) {
+    struct CUctx_st *context;
+    CUresult result = context_current(&context);
+
+    if (result == CUDA_SUCCESS && (module_find(handle) == NULL || handle->context == NULL))
+        result = CUDA_ERROR_INVALID_HANDLE;
+    return result;
+}
+
+SIM_EXPORT CUresult cuModuleGetFunction(CUfunction *out, CUmodule handle, const char *name) {
+    CUresult result;
+
+    ENTER(cuModuleGetFunction);
+    if (out == NULL || name == NULL || *name == '\0')
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    result = begin(handle);
+    if (result == CUDA_SUCCESS)
+        result = module_function(handle, name, out);
+    sim_unlock();
+    return result;
+}
+
+SIM_EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *pointer, size_t *size, CUmodule handle,
+                                         const char *name) {
+    const struct module_variable *variable;
+    CUresult result;
+
+    ENTER(cuModuleGetGlobal_v2);
+    if ((pointer == NULL && size == NULL) || name == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    result = begin(handle);
+    if (result == CUDA_SUCCESS)
+        result = module_variable(handle, name, &variable);
+    if (result == CUDA_SUCCESS && pointer != NULL)
+        *pointer = variable->address;
+    if (result == CUDA_SUCCESS && size != NULL)
+        *size = variable->size;
+    sim_unlock();
+    return result;
+}
+
+/* The interface of CUDA 2 with 32-bit device pointers: no 64-bit program can use it. */
+SIM_EXPORT CUresult cuModuleGetGlobal(CUdeviceptr_v1 *pointer, unsigned int *size, CUmodule handle,
+                                      const char *name) {
+    ENTER(cuModuleGetGlobal);
+    (void)pointer;
+    (void)size;
+    (void)handle;
+    (void)name;
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+SIM_EXPORT CUresult cuModuleUnload(CUmodule handle) {
+    CUresult result;
+
+    ENTER(cuModuleUnload);
+    sim_lock();
+    if (module_find(handle) == NULL)
+        result = CUDA_ERROR_INVALID_HANDLE;
+    else
+        result = handle->of_library ? CUDA_ERROR_NOT_PERMITTED : capture_check_unsafe();
+    if (result == CUDA_SUCCESS)
+        result = module_unload(handle);
+    sim_unlock();
+    return result;
+}
+
+SIM_EXPORT CUresult cuFuncGetModule(CUmodule *module, CUfunction function) {
+    ENTER(cuFuncGetModule);
+    if (module == NULL || function == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    *module = function->module;
+    return CUDA_SUCCESS;
+}
+
+SIM_EXPORT CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute,
+                                       CUfunction function) {
+    ENTER(cuFuncGetAttribute);
+    if (value == NULL || function == NULL || attribute < 0 || attribute >= CU_FUNC_ATTRIBUTE_MAX)
+        return CUDA_ERROR_INVALID_VALUE;
+    *value = attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? 1024 : 0;
+    return CUDA_SUCCESS;
+}
