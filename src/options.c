@@ -4,10 +4,12 @@
 
 #include <string.h>
 
-enum kind { KIND_BOOL, KIND_UINT, KIND_RATIO, KIND_LIMIT, KIND_PATH };
+enum kind { KIND_BOOL, KIND_UINT, KIND_RATIO, KIND_LIMIT, KIND_PATH, KIND_WORD };
 
 #define OPTION(field, name, type, fallback, minimum, maximum, help)                                \
-    {name, #type, fallback, help, minimum, maximum},
+    {name, #type, fallback, help, minimum, maximum, ""},
+#define OPTION_WORDS(field, name, words, fallback, help)                                           \
+    {name, "WORD", fallback, help, 0, 0, words},
 const struct option_info option_table[] = {
 #include "options.def"
 };
@@ -107,6 +109,18 @@ static bool read_limit(const char *text, struct limit *limit) {
     return read_size(text, number, &limit->bytes);
 }
 
+/* The place of `text` among words separated by |. */
+static bool read_word(const char *text, const char *words, int *value) {
+    for (*value = 0; *words; ++*value) {
+        const char *end = strchr(words, '|');
+        size_t length = end ? (size_t)(end - words) : strlen(words);
+        if (strlen(text) == length && strncmp(text, words, length) == 0)
+            return true;
+        words += length + (end != NULL);
+    }
+    return false;
+}
+
 static bool read_value(size_t row, const char *text, struct options *options) {
     void *target = (char *)options + targets[row].offset;
     const struct option_info *info = &option_table[row];
@@ -135,6 +149,13 @@ static bool read_value(size_t row, const char *text, struct options *options) {
             return false;
         *(const char **)target = text;
         return true;
+    case KIND_WORD: {
+        int word;
+        if (!read_word(text, info->words, &word))
+            return false;
+        *(int *)target = word;
+        return true;
+    }
     }
     return false;
 }
@@ -157,6 +178,9 @@ static void expectation(size_t row, char *words, size_t size) {
         break;
     case KIND_PATH:
         format(words, size, "a path of less than %d bytes", OPTION_PATH_MAX);
+        break;
+    case KIND_WORD:
+        format(words, size, "one of %s", info->words);
         break;
     }
 }

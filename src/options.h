@@ -15,6 +15,7 @@ struct options {
 #define OPTION_TYPE_UINT                                            uint64_t
 #define OPTION_TYPE_RATIO                                           double
 #define OPTION_TYPE_LIMIT                                           struct limit
+#define OPTION_TYPE_WORD                                            int /* the word's place in the row */
 #define OPTION_TYPE_PATH                                            const char * /* points into the environment; "" when unset */
 #define OPTION(field, name, type, fallback, minimum, maximum, help) OPTION_TYPE_##type field;
 #include "options.def"
@@ -25,6 +26,7 @@ struct options {
 struct option_info {
     const char *name, *type, *fallback, *help;
     double minimum, maximum; /* bound UINT and RATIO; both zero elsewhere */
+    const char *words;       /* of WORD, separated by |; "" elsewhere */
 };
 extern const struct option_info option_table[];
 extern const size_t option_count;

@@ -16,6 +16,9 @@ static void print_values(const struct option_info *info) {
         printf("a path");
     else if (strcmp(info->type, "LIMIT") == 0)
         printf("auto, a size (64M) or a share (5%%)");
+    else if (strcmp(info->type, "WORD") == 0)
+        for (const char *word = info->words; *word; word++)
+            *word == '|' ? fputs(", ", stdout) : putchar(*word);
     else
         printf("%.0f to %.0f", info->minimum, info->maximum);
 }

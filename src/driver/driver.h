@@ -27,8 +27,17 @@
     X(ctx_get_device, "cuCtxGetDevice", (CUdevice * device), true)                                 \
     X(ctx_synchronize, "cuCtxSynchronize", (void), true)                                           \
     X(device_total_mem, "cuDeviceTotalMem_v2", (size_t * bytes, CUdevice device), true)            \
+    X(device_get_attribute, "cuDeviceGetAttribute",                                                \
+      (int *value, CUdevice_attribute attribute, CUdevice device), true)                           \
+    X(primary_ctx_get_state, "cuDevicePrimaryCtxGetState",                                         \
+      (CUdevice device, unsigned int *flags, int *active), true)                                   \
+    X(memset_d8, "cuMemsetD8_v2", (CUdeviceptr pointer, unsigned char value, size_t bytes), true)  \
+    X(stream_is_capturing, "cuStreamIsCapturing",                                                  \
+      (CUstream stream, CUstreamCaptureStatus * status), false)                                    \
     X(event_create, "cuEventCreate", (CUevent * event, unsigned int flags), false)                 \
+    X(event_record, "cuEventRecord", (CUevent event, CUstream stream), false)                      \
     X(event_query, "cuEventQuery", (CUevent event), false)                                         \
+    X(event_synchronize, "cuEventSynchronize", (CUevent event), false)                             \
     X(ctx_record_event, "cuCtxRecordEvent", (CUcontext context, CUevent event), false)
 
 struct driver {

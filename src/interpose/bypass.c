@@ -21,25 +21,38 @@ static uintptr_t past_us(const char *name) {
 
 struct targets {
     uintptr_t addresses[sizeof watched / sizeof watched[0]];
+    void (*found)(const char *module, const char *name);
+    bool any;
 };
 
 static bool visit(const struct module *module, void *state) {
-    const struct targets *targets = state;
+    struct targets *targets = state;
     if (own_object_contains(module->text_low))
         return true;
     for (size_t i = 0; i < sizeof watched / sizeof watched[0]; i++) {
         uintptr_t bound = image_import_slot(module, watched[i]);
         if (bound && bound == targets->addresses[i]) {
-            stats_bypass(module->path, watched[i]);
+            targets->any = true;
+            if (targets->found)
+                targets->found(module->path, watched[i]);
             return true;
         }
     }
     return true;
 }
 
-void bypass_report(void) {
-    struct targets targets;
+static bool look(void (*found)(const char *module, const char *name)) {
+    struct targets targets = {.found = found};
     for (size_t i = 0; i < sizeof watched / sizeof watched[0]; i++)
         targets.addresses[i] = past_us(watched[i]);
     modules_each(visit, &targets);
+    return targets.any;
+}
+
+void bypass_report(void) {
+    look(stats_bypass);
+}
+
+bool bypass_exists(void) {
+    return look(NULL);
 }

@@ -6,18 +6,7 @@
 #include "interpose/caller.h"
 #include "interpose/hooks.h"
 #include "interpose/state.h"
-
-/* The pool if this call may use it: not for calls that the driver makes while serving one of ours.
- */
-static struct pool *enter(void) {
-    struct pool *pool = state_inside ? NULL : state_pool();
-    state_inside = pool || state_inside;
-    return pool;
-}
-
-static void leave(void) {
-    state_inside = false;
-}
+#include "interpose/surroundings.h"
 
 #define REQUIRE_DRIVER(name)                                                                       \
     do {                                                                                           \
@@ -33,36 +22,37 @@ static void leave(void) {
 
 CUresult hook_cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes) {
     REQUIRE_DRIVER(cuMemAlloc_v2);
-    struct pool *pool = enter();
+    struct pool *pool = state_enter();
     if (!pool)
         return REAL(cuMemAlloc_v2)(pointer, bytes);
     struct call_site site;
     FIND_CALLER(&site);
     CUresult result = pool_malloc(pool, pointer, bytes, &site);
-    leave();
+    state_leave();
     return result;
 }
 
 CUresult hook_cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t width, size_t height,
                                  unsigned int element) {
     REQUIRE_DRIVER(cuMemAllocPitch_v2);
-    struct pool *pool = enter();
+    struct pool *pool = state_enter();
     if (!pool)
         return REAL(cuMemAllocPitch_v2)(pointer, pitch, width, height, element);
     struct call_site site;
     FIND_CALLER(&site);
     CUresult result = pool_malloc_pitch(pool, pointer, pitch, width, height, element, &site);
-    leave();
+    state_leave();
     return result;
 }
 
 CUresult hook_cuMemFree_v2(CUdeviceptr pointer) {
     REQUIRE_DRIVER(cuMemFree_v2);
-    struct pool *pool = enter();
+    struct pool *pool = state_enter();
     if (!pool)
         return REAL(cuMemFree_v2)(pointer);
+    surroundings_look(pool);
     CUresult result = pool_free(pool, pointer);
-    leave();
+    state_leave();
     return result;
 }
 
@@ -70,11 +60,12 @@ CUresult hook_cuMemFree_v2(CUdeviceptr pointer) {
 static CUresult free_async(real_cuMemFreeAsync_function *real, CUdeviceptr pointer,
                            CUstream stream) {
     size_t requested;
-    struct pool *pool = enter();
+    struct pool *pool = state_enter();
     if (!pool)
         return real(pointer, stream);
+    pool_pay(pool, "cuMemFreeAsync");
     if (pool_pointer_state(pool, pointer, &requested) == POOL_POINTER_IDLE) {
-        leave(); /* natively it is free already */
+        state_leave(); /* natively it is free already */
         return CUDA_ERROR_INVALID_VALUE;
     }
     struct pool_block *block = pool_disown(pool, pointer);
@@ -83,7 +74,7 @@ static CUresult free_async(real_cuMemFreeAsync_function *real, CUdeviceptr point
         pool_disown_done(pool, block);
     else if (block)
         pool_readopt(pool, block);
-    leave();
+    state_leave();
     return result;
 }
 
@@ -99,146 +90,219 @@ CUresult hook_cuMemFreeAsync_ptsz(CUdeviceptr pointer, CUstream stream) {
 
 CUresult hook_cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
     REQUIRE_DRIVER(cuMemGetInfo_v2);
-    struct pool *pool = enter();
+    struct pool *pool = state_enter();
     if (!pool)
         return REAL(cuMemGetInfo_v2)(free_bytes, total_bytes);
     CUresult result = pool_mem_get_info(pool, free_bytes, total_bytes);
-    leave();
+    state_leave();
     return result;
+}
+
+/* What lies at a pointer, interior ones included: what the driver says, but for what it cannot
+ * know. */
+struct place {
+    CUresult result; /* of cuMemGetAddressRange */
+    enum pool_pointer_state state;
+    CUdeviceptr base;
+    size_t bytes;
+};
+
+/* Natively neither an idle block exists nor the part of a block beyond the program's request. */
+static struct place find_place(struct pool *pool, CUdeviceptr pointer) {
+    struct place place = {.state = POOL_POINTER_UNKNOWN};
+    size_t requested = 0;
+    place.result = REAL(cuMemGetAddressRange_v2)
+                       ? REAL(cuMemGetAddressRange_v2)(&place.base, &place.bytes, pointer)
+                       : CUDA_ERROR_NOT_FOUND;
+    if (place.result != CUDA_SUCCESS)
+        return place;
+    place.state = pool_pointer_state(pool, place.base, &requested);
+    if (place.state == POOL_POINTER_LIVE)
+        place.bytes = requested;
+    if (place.state == POOL_POINTER_LIVE && pointer - place.base >= requested)
+        place.state = POOL_POINTER_IDLE;
+    return place;
 }
 
 CUresult hook_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr pointer) {
     REQUIRE_DRIVER(cuMemGetAddressRange_v2);
-    struct pool *pool = enter();
+    struct pool *pool = state_enter();
     if (!pool)
         return REAL(cuMemGetAddressRange_v2)(base, bytes, pointer);
-    CUdeviceptr start = 0;
-    size_t length = 0, requested = 0;
-    CUresult result = REAL(cuMemGetAddressRange_v2)(&start, &length, pointer);
-    leave();
-    if (result != CUDA_SUCCESS)
-        return result;
-    switch (pool_pointer_state(pool, start, &requested)) {
-    case POOL_POINTER_IDLE:
+    struct place place = find_place(pool, pointer);
+    state_leave();
+    if (place.result != CUDA_SUCCESS)
+        return place.result;
+    if (place.state == POOL_POINTER_IDLE)
         return CUDA_ERROR_NOT_FOUND;
-    case POOL_POINTER_LIVE:
-        if (pointer - start >= requested)
-            return CUDA_ERROR_NOT_FOUND;
-        length = requested;
-        break;
-    case POOL_POINTER_UNKNOWN:
-        break;
-    }
     if (base)
-        *base = start;
+        *base = place.base;
     if (bytes)
-        *bytes = length;
+        *bytes = place.bytes;
     return CUDA_SUCCESS;
 }
 
-static void taint(CUresult result, CUdeviceptr pointer, enum pool_taint reason) {
-    struct pool *pool = result == CUDA_SUCCESS && !state_inside ? state_pool() : NULL;
-    if (pool)
-        pool_taint(pool, pointer, reason);
-}
+/* The driver's answer to a call that ties state to the allocation at `pointer`; the block is then
+ * really freed one day. Others may look at it without a call of ours: no wait may be owed. */
+#define SHARE(name, pointer, reason, ...)                                                          \
+    do {                                                                                           \
+        REQUIRE_DRIVER(name);                                                                      \
+        struct pool *pool = state_enter();                                                         \
+        if (!pool)                                                                                 \
+            return REAL(name)(__VA_ARGS__);                                                        \
+        pool_reason_stays(pool, WAIT_REASON_exported);                                             \
+        pool_pay(pool, #name);                                                                     \
+        CUresult result = find_place(pool, pointer).state == POOL_POINTER_IDLE                     \
+                              ? CUDA_ERROR_INVALID_VALUE                                           \
+                              : REAL(name)(__VA_ARGS__);                                           \
+        if (result == CUDA_SUCCESS)                                                                \
+            pool_taint(pool, pointer, reason);                                                     \
+        state_leave();                                                                             \
+        return result;                                                                             \
+    } while (0)
 
 CUresult hook_cuIpcGetMemHandle(void *handle, CUdeviceptr pointer) {
-    REQUIRE_DRIVER(cuIpcGetMemHandle);
-    CUresult result = REAL(cuIpcGetMemHandle)(handle, pointer);
-    taint(result, pointer, POOL_TAINT_IPC);
-    return result;
+    SHARE(cuIpcGetMemHandle, pointer, POOL_TAINT_IPC, handle, pointer);
 }
 
 CUresult hook_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr pointer, size_t bytes,
                                             int type, unsigned long long flags) {
-    REQUIRE_DRIVER(cuMemGetHandleForAddressRange);
-    CUresult result = REAL(cuMemGetHandleForAddressRange)(handle, pointer, bytes, type, flags);
-    taint(result, pointer, POOL_TAINT_DMA_BUF);
-    return result;
+    SHARE(cuMemGetHandleForAddressRange, pointer, POOL_TAINT_DMA_BUF, handle, pointer, bytes, type,
+          flags);
 }
 
-/* Attributes whose very reading ties something outside our sight to this allocation. */
-static void taint_by_attribute(CUresult result, CUpointer_attribute attribute,
-                               CUdeviceptr pointer) {
-    if (attribute == CU_POINTER_ATTRIBUTE_P2P_TOKENS)
-        taint(result, pointer, POOL_TAINT_P2P_TOKEN);
-    else if (attribute == CU_POINTER_ATTRIBUTE_BUFFER_ID)
-        taint(result, pointer, POOL_TAINT_BUFFER_ID);
+/* What the driver has told about a live block, as it would be without us. Some attributes tie
+ * something outside our sight to the allocation by being read. */
+static void correct_attribute(struct pool *pool, CUpointer_attribute attribute, void *data,
+                              const struct place *place) {
+    if (place->state != POOL_POINTER_LIVE)
+        return;
+    switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+        *(size_t *)data = place->bytes;
+        break;
+    case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
+        pool_reason_stays(pool, WAIT_REASON_exported);
+        pool_taint(pool, place->base, POOL_TAINT_P2P_TOKEN);
+        break;
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+        pool_taint(pool, place->base, POOL_TAINT_BUFFER_ID);
+        break;
+    default:
+        break;
+    }
 }
 
 CUresult hook_cuPointerGetAttribute(void *data, CUpointer_attribute attribute,
                                     CUdeviceptr pointer) {
     REQUIRE_DRIVER(cuPointerGetAttribute);
-    CUresult result = REAL(cuPointerGetAttribute)(data, attribute, pointer);
-    taint_by_attribute(result, attribute, pointer);
+    struct pool *pool = state_enter();
+    if (!pool)
+        return REAL(cuPointerGetAttribute)(data, attribute, pointer);
+    struct place place = find_place(pool, pointer);
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    if (place.state != POOL_POINTER_IDLE)
+        result = REAL(cuPointerGetAttribute)(data, attribute, pointer);
+    if (result == CUDA_SUCCESS)
+        correct_attribute(pool, attribute, data, &place);
+    state_leave();
     return result;
 }
 
+/* Unlike the single form, this one answers for no allocation as well, with null values [cuda.h]. */
 CUresult hook_cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes,
                                      void **data, CUdeviceptr pointer) {
+    static const CUdeviceptr nothing = 8; /* an address that is never memory */
     REQUIRE_DRIVER(cuPointerGetAttributes);
-    CUresult result = REAL(cuPointerGetAttributes)(count, attributes, data, pointer);
-    for (unsigned int i = 0; attributes && i < count; i++)
-        taint_by_attribute(result, attributes[i], pointer);
+    struct pool *pool = state_enter();
+    if (!pool)
+        return REAL(cuPointerGetAttributes)(count, attributes, data, pointer);
+    struct place place = find_place(pool, pointer);
+    CUresult result = REAL(cuPointerGetAttributes)(
+        count, attributes, data, place.state == POOL_POINTER_IDLE ? nothing : pointer);
+    for (unsigned int i = 0; result == CUDA_SUCCESS && i < count; i++)
+        correct_attribute(pool, attributes[i], data[i], &place);
+    state_leave();
     return result;
 }
 
 CUresult hook_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
                                     CUdeviceptr pointer) {
     REQUIRE_DRIVER(cuPointerSetAttribute);
-    CUresult result = REAL(cuPointerSetAttribute)(value, attribute, pointer);
-    if (attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
-        taint(result, pointer, POOL_TAINT_SYNC_MEMOPS);
+    struct pool *pool = state_enter();
+    if (!pool)
+        return REAL(cuPointerSetAttribute)(value, attribute, pointer);
+    pool_pay(pool, "cuPointerSetAttribute");
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    if (find_place(pool, pointer).state != POOL_POINTER_IDLE)
+        result = REAL(cuPointerSetAttribute)(value, attribute, pointer);
+    if (result == CUDA_SUCCESS && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
+        pool_taint(pool, pointer, POOL_TAINT_SYNC_MEMOPS);
+    state_leave();
     return result;
 }
 
 /* Contexts that end: the pool lets go first, while their memory still exists. */
 
-static void context_ending(CUcontext context) {
-    struct pool *pool = enter();
+static void context_ending(CUcontext context, const char *call) {
+    struct pool *pool = state_enter();
     if (!pool)
         return;
+    pool_pay(pool, call);
     pool_context_ending(pool, context);
-    leave();
-}
-
-static void device_ending(CUdevice device) {
-    struct pool *pool = enter();
-    if (!pool)
-        return;
-    pool_device_ending(pool, device);
-    leave();
+    state_leave();
 }
 
 #define CONTEXT_HOOK(name)                                                                         \
     CUresult hook_##name(CUcontext context) {                                                      \
         REQUIRE_DRIVER(name);                                                                      \
-        context_ending(context);                                                                   \
+        context_ending(context, #name);                                                            \
         return REAL(name)(context);                                                                \
     }
 CONTEXT_HOOK(cuCtxDestroy)
 CONTEXT_HOOK(cuCtxDestroy_v2)
 CONTEXT_HOOK(cuCtxDetach)
 
-/* Whether a release is the last one cannot be seen: the runtime's own retain does not come through
- * a function. So each one is treated as the last; that costs reuse, never correctness. */
-#define PRIMARY_CONTEXT_HOOK(name)                                                                 \
+#define RESET_HOOK(name)                                                                           \
     CUresult hook_##name(CUdevice device) {                                                        \
         REQUIRE_DRIVER(name);                                                                      \
-        device_ending(device);                                                                     \
+        struct pool *pool = state_enter();                                                         \
+        if (pool) {                                                                                \
+            pool_pay(pool, #name);                                                                 \
+            pool_primary_ending(pool, device);                                                     \
+            state_leave();                                                                         \
+        }                                                                                          \
         return REAL(name)(device);                                                                 \
     }
-PRIMARY_CONTEXT_HOOK(cuDevicePrimaryCtxRelease)
-PRIMARY_CONTEXT_HOOK(cuDevicePrimaryCtxRelease_v2)
-PRIMARY_CONTEXT_HOOK(cuDevicePrimaryCtxReset)
-PRIMARY_CONTEXT_HOOK(cuDevicePrimaryCtxReset_v2)
+RESET_HOOK(cuDevicePrimaryCtxReset)
+RESET_HOOK(cuDevicePrimaryCtxReset_v2)
 
-/* A green context does not tell which CUcontext stood for it. */
+/* Whether a release is the last one is known only afterwards: the runtime's own retain does not
+ * come through a function. */
+#define RELEASE_HOOK(name)                                                                         \
+    CUresult hook_##name(CUdevice device) {                                                        \
+        REQUIRE_DRIVER(name);                                                                      \
+        struct pool *pool = state_enter();                                                         \
+        if (!pool)                                                                                 \
+            return REAL(name)(device);                                                             \
+        pool_pay(pool, #name);                                                                     \
+        CUresult result = REAL(name)(device);                                                      \
+        if (result == CUDA_SUCCESS)                                                                \
+            pool_primary_released(pool, device);                                                   \
+        state_leave();                                                                             \
+        return result;                                                                             \
+    }
+RELEASE_HOOK(cuDevicePrimaryCtxRelease)
+RELEASE_HOOK(cuDevicePrimaryCtxRelease_v2)
+
+/* The CUcontext that stands for a green context dies with it. */
 CUresult hook_cuGreenCtxDestroy(void *green_context) {
+    CUcontext context = NULL;
+    CUresult (*context_of)(CUcontext *, void *);
     REQUIRE_DRIVER(cuGreenCtxDestroy);
-    enum { MAX_DEVICES = 64 };
-    for (CUdevice device = 0; device < MAX_DEVICES; device++)
-        device_ending(device);
+    *(void **)&context_of = hooks_find_in_driver("cuCtxFromGreenCtx");
+    if (context_of && context_of(&context, green_context) == CUDA_SUCCESS)
+        context_ending(context, "cuGreenCtxDestroy");
     return REAL(cuGreenCtxDestroy)(green_context);
 }
 
@@ -250,17 +314,19 @@ static CUresult capture_began(CUresult result, struct pool *pool) {
     return result;
 }
 
-static struct pool *capture_begins(void) {
-    struct pool *pool = state_inside ? NULL : state_pool();
-    if (pool)
-        pool_capture_began(pool);
+static struct pool *capture_begins(const char *call) {
+    struct pool *pool = state_enter();
+    if (pool) {
+        pool_capture_began(pool, call);
+        state_leave();
+    }
     return pool;
 }
 
 #define BEGIN_CAPTURE(name, ...)                                                                   \
     do {                                                                                           \
         REQUIRE_DRIVER(name);                                                                      \
-        struct pool *pool = capture_begins();                                                      \
+        struct pool *pool = capture_begins(#name);                                                 \
         return capture_began(REAL(name)(__VA_ARGS__), pool);                                       \
     } while (0)
 

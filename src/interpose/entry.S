@@ -103,4 +103,70 @@ dlsym:
 	.cfi_endproc
 	.size	dlsym, . - dlsym
 
+/* void *dlopen(const char *path, int flags)
+ *
+ * Only looked at: the loader takes the caller's search path from its return address. */
+#define RTLD_DEEPBIND 8
+	.globl	dlopen
+	.type	dlopen, %function
+	.p2align 4
+dlopen:
+	.cfi_startproc
+	ENTER
+#if defined(__x86_64__)
+	test	$RTLD_DEEPBIND, %sil
+	je	1f
+	movb	$1, loader_deep(%rip)
+1:	mov	loader_real_dlopen(%rip), %rax
+	test	%rax, %rax
+	je	2f
+	jmp	*%rax
+2:	push	%rdi
+	.cfi_adjust_cfa_offset 8
+	push	%rsi
+	.cfi_adjust_cfa_offset 8
+	sub	$8, %rsp
+	.cfi_adjust_cfa_offset 8
+	call	loader_resolve_dlsym
+	add	$8, %rsp
+	.cfi_adjust_cfa_offset -8
+	pop	%rsi
+	.cfi_adjust_cfa_offset -8
+	pop	%rdi
+	.cfi_adjust_cfa_offset -8
+	mov	loader_real_dlopen(%rip), %rax
+	test	%rax, %rax
+	je	3f
+	jmp	*%rax
+3:	ret
+#else
+	tbz	w1, #3, 1f
+	adrp	x16, loader_deep
+	mov	w17, #1
+	strb	w17, [x16, #:lo12:loader_deep]
+1:	adrp	x16, loader_real_dlopen
+	ldr	x16, [x16, #:lo12:loader_real_dlopen]
+	cbz	x16, 2f
+	br	x16
+2:	stp	x29, x30, [sp, #-32]!
+	.cfi_adjust_cfa_offset 32
+	.cfi_rel_offset x29, 0
+	.cfi_rel_offset x30, 8
+	stp	x0, x1, [sp, #16]
+	bl	loader_resolve_dlsym
+	ldp	x0, x1, [sp, #16]
+	ldp	x29, x30, [sp], #32
+	.cfi_adjust_cfa_offset -32
+	.cfi_restore x29
+	.cfi_restore x30
+	adrp	x16, loader_real_dlopen
+	ldr	x16, [x16, #:lo12:loader_real_dlopen]
+	cbz	x16, 3f
+	br	x16
+3:	mov	x0, #0
+	ret
+#endif
+	.cfi_endproc
+	.size	dlopen, . - dlopen
+
 	.section .note.GNU-stack, "", %progbits

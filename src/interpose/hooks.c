@@ -1,6 +1,7 @@
 #include "interpose/hooks.h"
 
 #include "interpose/loader.h"
+#include "interpose/thunks.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -59,7 +60,7 @@ void *hooks_replace_symbol(const char *name, void *found) {
     for (int i = 0; i < HOOKS; i++)
         if (strcmp(name, hook_table[i].symbol) == 0)
             return hooks_load() && found == hooks_real[i] ? replacement(i) : found;
-    return found;
+    return thunks_replace_symbol(name, found);
 }
 
 static void list_entries(void) {
@@ -80,11 +81,13 @@ static void list_entries(void) {
     atomic_store_explicit(&listed_ready, true, memory_order_release);
 }
 
-void *hooks_replace_base(const char *base, void *found) {
+void *hooks_replace_base(const char *base, void *found, bool per_thread) {
     bool ours = false;
     for (int i = 0; i < HOOKS && !ours; i++)
         ours = strcmp(base, hook_table[i].base) == 0;
-    if (!ours || !hooks_load())
+    if (!ours)
+        return thunks_replace_base(base, found, per_thread);
+    if (!hooks_load())
         return found;
     for (int i = 0; i < HOOKS; i++)
         if (found == hooks_real[i])
@@ -94,5 +97,5 @@ void *hooks_replace_base(const char *base, void *found) {
     for (int i = 0; i < HOOKS; i++)
         if (found == listed[i] && strcmp(base, hook_table[i].base) == 0)
             return replacement(i);
-    return found;
+    return thunks_replace_base(base, found, per_thread);
 }

@@ -32,9 +32,10 @@ bool hooks_load(void);
 void *hooks_find_in_driver(const char *name);
 
 /* The entry to hand out instead of `found`, the driver's answer to a lookup of `name` by dlsym or
- * of `base` by cuGetProcAddress: our hook of exactly that form, else `found` itself. */
+ * of `base` by cuGetProcAddress (in its per-thread form or not): our hook of exactly that form, a
+ * stub of thunks.h, or `found` itself. */
 void *hooks_replace_symbol(const char *name, void *found);
-void *hooks_replace_base(const char *base, void *found);
+void *hooks_replace_base(const char *base, void *found, bool per_thread);
 
 /* The real function behind a hook, called as REAL(cuMemFree_v2)(pointer). */
 #define REAL(name) ((real_##name##_function *)hooks_real[HOOK_##name])

@@ -21,7 +21,8 @@ __asm__(".symver dlvsym, dlvsym@" BASE_VERSION);
 typedef void *dlsym_function(void *handle, const char *name);
 
 dlsym_function *loader_real_dlsym;
-static void *(*real_dlopen)(const char *path, int flags);
+void *(*loader_real_dlopen)(const char *path, int flags);
+unsigned char loader_deep;
 static int (*real_dlclose)(void *handle);
 static char *(*real_dlerror)(void);
 
@@ -39,7 +40,7 @@ dlsym_function *loader_resolve_dlsym(void) {
     if (real || !dlvsym)
         return real;
     /* Several threads may get here at once: they all store the same pointers. */
-    __atomic_store_n((void **)&real_dlopen, next("dlopen"), __ATOMIC_RELAXED);
+    __atomic_store_n((void **)&loader_real_dlopen, next("dlopen"), __ATOMIC_RELAXED);
     __atomic_store_n((void **)&real_dlclose, next("dlclose"), __ATOMIC_RELAXED);
     __atomic_store_n((void **)&real_dlerror, next("dlerror"), __ATOMIC_RELAXED);
     *(void **)&real = next("dlsym");
@@ -68,9 +69,9 @@ void *loader_find_version(void *handle, const char *name, const char *version) {
 }
 
 void *loader_open_loaded(const char *path) {
-    if (!loader_resolve_dlsym() || !real_dlopen)
+    if (!loader_resolve_dlsym() || !loader_real_dlopen)
         return NULL;
-    void *handle = real_dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+    void *handle = loader_real_dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
     forget_error();
     return handle;
 }

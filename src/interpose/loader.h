@@ -31,4 +31,7 @@ extern pthread_mutex_t loader_lock;
 /* Grows whenever a module may have been unloaded: addresses learnt before it grew may be stale. */
 extern _Atomic uint64_t loader_unloads;
 
+/* Whether a module was opened with RTLD_DEEPBIND: its calls may go past us. Set by entry.S. */
+extern unsigned char loader_deep;
+
 #endif

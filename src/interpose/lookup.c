@@ -21,14 +21,15 @@ void *lookup_dlsym(void *handle, const char *name) {
 }
 
 /* What the program gets for a lookup that the driver has answered with `result`. */
-static CUresult answer(CUresult result, const char *name, void **function, enum stats_route route,
-                       uintptr_t caller) {
+static CUresult answer(CUresult result, const char *name, void **function, cuuint64_t flags,
+                       enum stats_route route, uintptr_t caller) {
     if (!name || !state_enabled())
         return result;
     caller_note_lookup(caller, name);
     if (result != CUDA_SUCCESS || !function || !*function)
         return result;
-    void *ours = hooks_replace_base(name, *function);
+    void *ours = hooks_replace_base(name, *function,
+                                    (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0);
     if (ours != *function) {
         *function = ours;
         stats_route(route);
@@ -39,7 +40,7 @@ static CUresult answer(CUresult result, const char *name, void **function, enum 
 CUresult hook_cuGetProcAddress(const char *name, void **function, int version, cuuint64_t flags) {
     if (!hooks_load() || !REAL(cuGetProcAddress))
         return CUDA_ERROR_NOT_INITIALIZED;
-    return answer(REAL(cuGetProcAddress)(name, function, version, flags), name, function,
+    return answer(REAL(cuGetProcAddress)(name, function, version, flags), name, function, flags,
                   STATS_ROUTE_GET_PROC_ADDRESS, (uintptr_t)__builtin_return_address(0));
 }
 
@@ -48,5 +49,5 @@ CUresult hook_cuGetProcAddress_v2(const char *name, void **function, int version
     if (!hooks_load() || !REAL(cuGetProcAddress_v2))
         return CUDA_ERROR_NOT_INITIALIZED;
     return answer(REAL(cuGetProcAddress_v2)(name, function, version, flags, status), name, function,
-                  STATS_ROUTE_GET_PROC_ADDRESS_V2, (uintptr_t)__builtin_return_address(0));
+                  flags, STATS_ROUTE_GET_PROC_ADDRESS_V2, (uintptr_t)__builtin_return_address(0));
 }

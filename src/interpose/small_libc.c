@@ -69,3 +69,11 @@ HIDDEN char *strrchr(const char *text, int letter) {
             return (char *)found;
     }
 }
+
+HIDDEN char *strstr(const char *text, const char *part) {
+    size_t length = strlen(part);
+    for (; strncmp(text, part, length) != 0; text++)
+        if (!*text)
+            return NULL;
+    return (char *)text;
+}

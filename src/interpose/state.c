@@ -1,8 +1,12 @@
 #include "interpose/state.h"
 
+#include "format.h"
 #include "interpose/bypass.h"
 #include "interpose/hooks.h"
 #include "interpose/loader.h"
+#include "interpose/surroundings.h"
+#include "interpose/thunks.h"
+#include "observe/shortage.h"
 #include "observe/stats.h"
 
 #include <pthread.h>
@@ -56,6 +60,7 @@ static void child_after_fork(void) {
     struct pool *inherited = atomic_load(&pool);
     if (inherited) {
         pool_forget_after_fork(inherited);
+        thunks_forget_after_fork();
         spare_pool = inherited;
         atomic_store(&pool, NULL);
     }
@@ -67,16 +72,32 @@ static void child_after_fork(void) {
     pthread_mutex_unlock(&start_lock);
 }
 
+/* Recycled memory is what a memory checker cannot judge: it has the program to itself. */
+static void imply_disable(void) {
+    const char *checker = options.disable ? NULL : surroundings_memory_checker(environ);
+    char line[160];
+    if (!checker)
+        return;
+    format(line, sizeof line,
+           "poolcuda: %s watches this program: pooling is off, as with POOLCUDA_DISABLE=1",
+           checker);
+    say(line);
+    options.disable = true;
+}
+
 static void start(void) {
     pthread_mutex_lock(&start_lock);
     if (atomic_load(&phase) == PHASE_NEW) {
         options_parse(&options, environ, say);
+        imply_disable();
         if (!options.disable)
             pthread_atfork(prepare_fork, parent_after_fork, child_after_fork);
     }
     if (atomic_load(&phase) == PHASE_NEW || atomic_load(&phase) == PHASE_FORKED) {
-        if (!options.disable)
+        if (!options.disable) {
             stats_open(options.stats_file, say);
+            shortage_open_log(options.log, say);
+        }
         atomic_store(&phase, options.disable ? PHASE_INERT : PHASE_READY);
     }
     pthread_mutex_unlock(&start_lock);
@@ -105,6 +126,10 @@ static struct pool *create(void) {
         .steal = options.steal,
         .max_waste = options.max_waste,
         .max_idle = options.max_idle,
+        .free_mode = (enum pool_free_mode)options.free_mode,
+        .zero = options.zero,
+        .on_shortage = *options.log || options.stats || *options.stats_file ? shortage_tell : NULL,
+        .owed_flag = &thunk_owed,
     };
     if (!driver_fill(&entries, hooks_find_in_driver))
         return NULL;
@@ -130,7 +155,9 @@ struct pool *state_pool(void) {
 __attribute__((destructor)) static void finish(void) {
     if (atomic_load(&phase) != PHASE_READY)
         return;
-    if (options.stats || *options.stats_file)
+    if (options.stats || *options.stats_file) {
         bypass_report();
+        surroundings_note_tools(environ);
+    }
     stats_finish(options.stats);
 }

@@ -21,4 +21,16 @@ const struct options *state_options(void);
  * driver calls back goes straight to the driver. Set and cleared by the hooks. */
 extern _Thread_local bool state_inside __attribute__((tls_model("initial-exec")));
 
+/* The pool if this call may use it, until state_leave: NULL without one, and for calls that the
+ * driver makes while serving one of ours. */
+static inline struct pool *state_enter(void) {
+    struct pool *pool = state_inside ? NULL : state_pool();
+    state_inside = pool || state_inside;
+    return pool;
+}
+
+static inline void state_leave(void) {
+    state_inside = false;
+}
+
 #endif

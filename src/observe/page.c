@@ -15,10 +15,12 @@ static const char *fault(const struct stats_page *page) {
     if (strncmp(page->banner, PAGE_MAGIC, sizeof PAGE_MAGIC - 1) != 0)
         return "not a poolcuda stats file";
     if (page->version != PAGE_VERSION || page->counter_count != STATS_COUNTERS ||
-        page->route_count != STATS_ROUTES)
+        page->route_count != STATS_ROUTES || page->wait_reason_count != WAIT_REASONS)
         return "written by another version of poolcuda";
     if (page->module_count > PAGE_MODULES || page->site_count > PAGE_SITES ||
-        page->bypass_count > PAGE_BYPASSES || !ends(page->command, sizeof page->command))
+        !ends(page->shortage, sizeof page->shortage) || !ends(page->tools, sizeof page->tools) ||
+        page->bypass_count > PAGE_BYPASSES || page->payer_count > PAGE_PAYERS ||
+        !ends(page->command, sizeof page->command))
         return "damaged";
     for (uint32_t i = 0; i < page->module_count; i++)
         if (!ends(page->modules[i], sizeof page->modules[i]))
@@ -26,6 +28,9 @@ static const char *fault(const struct stats_page *page) {
     for (uint32_t i = 0; i < page->bypass_count; i++)
         if (!ends(page->bypasses[i].module, sizeof page->bypasses[i].module) ||
             !ends(page->bypasses[i].name, sizeof page->bypasses[i].name))
+            return "damaged";
+    for (uint32_t i = 0; i < page->payer_count; i++)
+        if (!ends(page->payers[i].name, sizeof page->payers[i].name))
             return "damaged";
     for (uint32_t i = 0; i < page->site_count; i++) {
         if (page->sites[i].depth > CALL_SITE_MAX_DEPTH)

@@ -8,11 +8,14 @@
 #include "observe/stats.h"
 
 enum {
-    PAGE_VERSION = 1, /* grows with every change of this layout */
+    PAGE_VERSION = 2, /* grows with every change of this layout */
     PAGE_MODULES = 256,
     PAGE_MODULE_NAME = 256,
     PAGE_SITES = 4096,
     PAGE_BYPASSES = 8,
+    PAGE_PAYERS = 64,
+    PAGE_SHORTAGE = 1536,
+    PAGE_TOOLS = 128,
     PAGE_COMMAND = 128,
     PAGE_BANNER = 128,
 };
@@ -25,13 +28,20 @@ enum {
  * takes memory: an unused part of the tables costs nothing. */
 struct stats_page {
     char banner[PAGE_BANNER]; /* PAGE_MAGIC, a newline, zeros */
-    uint32_t version, counter_count, route_count;
+    uint32_t version, counter_count, route_count, wait_reason_count;
     _Atomic uint32_t finished; /* 1 once the program has come to its end */
     uint64_t process;
     char command[PAGE_COMMAND];
+    char tools[PAGE_TOOLS];       /* other tools in the process, separated by ", " */
+    char shortage[PAGE_SHORTAGE]; /* the last report of an allocation that failed, "" if none did */
     _Atomic uint64_t counters[STATS_COUNTERS];
     _Atomic uint64_t routes[STATS_ROUTES];
-    _Atomic uint32_t module_count, site_count, bypass_count;
+    _Atomic uint64_t waits[WAIT_REASONS];
+    _Atomic uint32_t module_count, site_count, bypass_count, payer_count;
+    struct {
+        char name[56];
+        _Atomic uint64_t count;
+    } payers[PAGE_PAYERS]; /* the last: all that found no place */
     char modules[PAGE_MODULES][PAGE_MODULE_NAME];
     struct {
         char module[PAGE_MODULE_NAME];

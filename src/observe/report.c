@@ -1,5 +1,6 @@
 /* The text report, made from a stats page. */
 #include "format.h"
+#include "observe/human.h"
 #include "observe/page.h"
 
 #include <stdarg.h>
@@ -21,22 +22,6 @@ __attribute__((format(printf, 2, 3))) static void emit(const struct sink *sink, 
     if (length > 0)
         sink->write(text, (size_t)length < sizeof text ? (size_t)length : sizeof text - 1,
                     sink->state);
-}
-
-struct human {
-    char text[16];
-};
-
-/* Bytes in a unit that a person can grasp. */
-static struct human human(uint64_t bytes) {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    struct human human;
-    double value = (double)bytes;
-    size_t unit = 0;
-    for (; value >= 1024 && unit < 6; unit++)
-        value /= 1024;
-    format(human.text, sizeof human.text, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
-    return human;
 }
 
 static uint64_t get(const struct stats_page *page, enum stats_counter counter) {
@@ -67,6 +52,35 @@ static void emit_equation(const struct sink *sink, const struct stats_page *page
          human(get(page, STATS_peak_held_bytes)).text);
 }
 
+static uint64_t figure(const _Atomic uint64_t *value) {
+    return atomic_load_explicit((_Atomic uint64_t *)(uintptr_t)value, memory_order_relaxed);
+}
+
+/* What made frees wait: what POOLCUDA_FREE=defer would save. */
+static void emit_waits(const struct sink *sink, const struct stats_page *page) {
+    static const char *const reasons[WAIT_REASONS] = {
+#define WAIT_REASON(name, text) text,
+#include "observe/wait_reasons.def"
+#undef WAIT_REASON
+    };
+    uint64_t owed = get(page, STATS_waits_owed), deferred = get(page, STATS_free_deferred);
+    for (size_t i = 0; i < WAIT_REASONS; i++)
+        if (figure(&page->waits[i]))
+            emit(sink, "    waited because of %s: %llu\n", reasons[i],
+                 (unsigned long long)figure(&page->waits[i]));
+    if (owed)
+        emit(sink, "    waits put off: %llu, made later: %llu, spared: %llu\n",
+             (unsigned long long)owed, (unsigned long long)get(page, STATS_waits_paid),
+             (unsigned long long)(owed - get(page, STATS_waits_paid)));
+    for (uint32_t i = 0; i < page->payer_count; i++)
+        emit(sink, "    made later, before %s: %llu\n", page->payers[i].name,
+             (unsigned long long)figure(&page->payers[i].count));
+    if (deferred)
+        emit(sink, "    kept behind fences: %llu, fences: %llu, allocations that waited: %llu\n",
+             (unsigned long long)deferred, (unsigned long long)get(page, STATS_fences),
+             (unsigned long long)get(page, STATS_fences_waited));
+}
+
 static void emit_calls(const struct sink *sink, const struct stats_page *page) {
     uint64_t calls = get(page, STATS_malloc_calls), hits = get(page, STATS_malloc_hits);
     uint64_t kept = get(page, STATS_free_kept);
@@ -77,6 +91,7 @@ static void emit_calls(const struct sink *sink, const struct stats_page *page) {
     emit(sink, "  frees: %llu, of which %llu kept, %llu waited for the device\n",
          (unsigned long long)get(page, STATS_free_calls), (unsigned long long)kept,
          (unsigned long long)get(page, STATS_free_waited));
+    emit_waits(sink, page);
     uint64_t given = get(page, STATS_driver_frees);
     emit(sink, "  driver calls: %llu allocations and %llu frees made, %llu avoided\n",
          (unsigned long long)get(page, STATS_driver_allocs), (unsigned long long)given,
@@ -96,7 +111,13 @@ static void emit_events(const struct sink *sink, const struct stats_page *page) 
         {STATS_bound_postponed, "bounds exceeded until the next free, device busy: %llu times\n"},
         {STATS_free_unknown, "frees of memory that the pool did not allocate: %llu\n"},
         {STATS_free_double, "second frees, refused: %llu\n"},
+        {STATS_headroom_released_blocks, "released to keep memory for launches: %llu blocks\n"},
         {STATS_tainted_blocks, "blocks shared or registered elsewhere, not recycled: %llu\n"},
+        {STATS_tainted_ipc, "  IPC handle taken: %llu\n"},
+        {STATS_tainted_dma_buf, "  handle of an address range taken: %llu\n"},
+        {STATS_tainted_p2p_token, "  P2P tokens read: %llu\n"},
+        {STATS_tainted_buffer_id, "  BUFFER_ID read: %llu\n"},
+        {STATS_tainted_sync_memops, "  SYNC_MEMOPS set: %llu\n"},
         {STATS_capture_passed, "calls passed through during a stream capture: %llu\n"},
         {STATS_contexts_ended, "contexts destroyed or reset: %llu\n"},
         {STATS_passed_errors, "calls passed through after a fatal error: %llu\n"},
@@ -139,10 +160,6 @@ static void emit_interception(const struct sink *sink, const struct stats_page *
         emit(sink, "%s %s (bound to the original %s)", i ? "," : "", page->bypasses[i].module,
              page->bypasses[i].name);
     emit(sink, page->bypass_count ? "\n\n" : " none\n\n");
-}
-
-static uint64_t figure(const _Atomic uint64_t *value) {
-    return atomic_load_explicit((_Atomic uint64_t *)(uintptr_t)value, memory_order_relaxed);
 }
 
 static int by_peak(const void *one, const void *other) {
@@ -202,5 +219,9 @@ void stats_report(const struct stats_page *page,
     emit_calls(&sink, page);
     emit_events(&sink, page);
     emit_interception(&sink, page);
+    if (*page->tools)
+        emit(&sink, "  tools in this process: %s\n\n", page->tools);
     emit_sites(&sink, page);
+    if (*page->shortage)
+        emit(&sink, "\n%s", page->shortage);
 }

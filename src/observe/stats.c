@@ -22,13 +22,43 @@ static int page_file = -1;
 
 _Atomic uint64_t *stats_counters = early;
 
+static void copy_text(char *to, size_t size, const char *from) {
+    size_t length = strlen(from);
+    if (length >= size) { /* the end of a path tells more than its beginning */
+        from += length - (size - 1);
+        length = size - 1;
+    }
+    memcpy(to, from, length);
+    to[length] = '\0';
+}
+
 void stats_route(enum stats_route route) {
     if (page)
         atomic_fetch_add_explicit(&page->routes[route], 1, memory_order_relaxed);
 }
 
-/* Replaces %p and %% of the pattern. Returns the length, 0 if it does not fit. */
-static size_t expand(char *path, size_t size, const char *pattern) {
+void stats_wait(enum wait_reason reason) {
+    if (page)
+        atomic_fetch_add_explicit(&page->waits[reason], 1, memory_order_relaxed);
+}
+
+void stats_payer(const char *call) {
+    if (!page)
+        return;
+    uint32_t count = page->payer_count, i = 0;
+    while (i < count && strcmp(page->payers[i].name, call) != 0)
+        i++;
+    if (i == PAGE_PAYERS)
+        i--;
+    if (i == count) {
+        copy_text(page->payers[i].name, sizeof page->payers[i].name,
+                  i == PAGE_PAYERS - 1 ? "(others)" : call);
+        page->payer_count = count + 1;
+    }
+    atomic_fetch_add_explicit(&page->payers[i].count, 1, memory_order_relaxed);
+}
+
+size_t stats_expand_path(char *path, size_t size, const char *pattern) {
     size_t length = 0;
     for (; *pattern && length + 16 < size; pattern++) {
         if (pattern[0] == '%' && pattern[1] == 'p') {
@@ -46,7 +76,7 @@ static size_t expand(char *path, size_t size, const char *pattern) {
 
 static int create_file(const char *pattern) {
     char path[PATH_SIZE];
-    size_t length = expand(path, sizeof path, pattern);
+    size_t length = stats_expand_path(path, sizeof path, pattern);
     if (!length) {
         errno = ENAMETOOLONG;
         return -1;
@@ -64,20 +94,11 @@ static void *map(int file) {
                 file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, file, 0);
 }
 
-static void copy_text(char *to, size_t size, const char *from) {
-    size_t length = strlen(from);
-    if (length >= size) { /* the end of a path tells more than its beginning */
-        from += length - (size - 1);
-        length = size - 1;
-    }
-    memcpy(to, from, length);
-    to[length] = '\0';
-}
-
 static void start_page(struct stats_page *fresh) {
     fresh->version = PAGE_VERSION;
     fresh->counter_count = STATS_COUNTERS;
     fresh->route_count = STATS_ROUTES;
+    fresh->wait_reason_count = WAIT_REASONS;
     fresh->process = (uint64_t)getpid();
     ssize_t length = readlink("/proc/self/exe", fresh->command, sizeof fresh->command - 1);
     fresh->command[length > 0 ? length : 0] = '\0';
@@ -144,6 +165,22 @@ struct stats_site *stats_site_new(const struct call_site *site) {
     }
     atomic_store_explicit(&slot->depth, (uint32_t)site->depth, memory_order_release);
     return slot;
+}
+
+void stats_tool(const char *name) {
+    if (!page || strstr(page->tools, name))
+        return;
+    size_t length = strlen(page->tools);
+    format(page->tools + length, sizeof page->tools - length, "%s%s", length ? ", " : "", name);
+}
+
+void stats_shortage(const char *text) {
+    if (page) {
+        size_t length = strlen(text);
+        length = length < sizeof page->shortage ? length : sizeof page->shortage - 1;
+        memcpy(page->shortage, text, length);
+        page->shortage[length] = '\0';
+    }
 }
 
 void stats_bypass(const char *module, const char *name) {

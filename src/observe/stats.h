@@ -24,6 +24,14 @@ enum stats_counter {
     STATS_COUNTERS
 };
 
+/* Why a free waited for the device itself. */
+enum wait_reason {
+#define WAIT_REASON(name, text) WAIT_REASON_##name,
+#include "observe/wait_reasons.def"
+#undef WAIT_REASON
+    WAIT_REASONS
+};
+
 /* How calls reached us: one count per route, of lookups answered or of calls seen. */
 enum stats_route {
     STATS_ROUTE_DLSYM,            /* dlsym lookups answered with our hook */
@@ -62,6 +70,11 @@ static inline uint64_t stats_get(enum stats_counter counter) {
 }
 
 void stats_route(enum stats_route route);
+void stats_wait(enum wait_reason reason);
+
+/* The driver call before which a wait that was owed has been made. To be called under the pool's
+ * lock. */
+void stats_payer(const char *call);
 
 /* A new site's record. Never NULL: beyond the table's capacity sites share one "(others)" record.
  * To be called once per site, under the pool's lock. */
@@ -72,6 +85,16 @@ struct stats_site *stats_site_new(const struct call_site *site);
  * file can be made, says so in one line through `say`, uses anonymous memory and later prints to
  * standard error. */
 void stats_open(const char *path_pattern, void (*say)(const char *line));
+
+/* Another tool that is in this process, for the report. */
+void stats_tool(const char *name);
+
+/* Keeps the text, shortened if need be, for the end of the report. */
+void stats_shortage(const char *text);
+
+/* Writes `pattern` with %p replaced by the process id and %% by % into `path`. Returns the length,
+ * 0 if it does not fit. */
+size_t stats_expand_path(char *path, size_t size, const char *pattern);
 
 /* A module whose calls of `name` go past us (opened with RTLD_DEEPBIND, say), for the report. */
 void stats_bypass(const char *module, const char *name);

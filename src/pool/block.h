@@ -38,10 +38,12 @@ struct context;
 
 /* One driver allocation.
  * LIVE: the program owns it. WAITING: freed by the program, the wait of its free is under way.
+ * DEFERRED: freed, but work that uses it may be under way: to be had once a fence has passed.
  * IDLE: kept for reuse. GONE: its context ended, or it is being freed for good: in no table.
- * Invariant: LIVE, WAITING and IDLE blocks are in the pool's table; only IDLE ones are in their
- * context's idle blocks. asked <= size, requested <= size. requested is 0 while not live. */
-enum block_state { BLOCK_LIVE, BLOCK_WAITING, BLOCK_IDLE, BLOCK_GONE };
+ * Invariant: all but GONE blocks are in the pool's table; only IDLE ones are in their context's
+ * idle blocks, only DEFERRED ones in a list of fence.c. asked <= size, requested <= size. requested
+ * is 0 while neither live nor waiting. */
+enum block_state { BLOCK_LIVE, BLOCK_WAITING, BLOCK_DEFERRED, BLOCK_IDLE, BLOCK_GONE };
 
 struct pool_block {
     uint64_t pointer; /* a CUdeviceptr: the key of by_pointer */
@@ -50,7 +52,11 @@ struct pool_block {
     size_t requested; /* as asked by the program */
     struct context *context;
     struct site *site;
-    RB_ENTRY(pool_block) by_size, by_site_size;
+    union {
+        RB_ENTRY(pool_block) by_size;
+        LIST_ENTRY(pool_block) by_fence;
+    };
+    RB_ENTRY(pool_block) by_site_size;
     TAILQ_ENTRY(pool_block) by_age;
     UT_hash_handle by_pointer;
     uint8_t state;
@@ -61,6 +67,7 @@ _Static_assert(sizeof(struct pool_block) <= 192, "a block's record is bounded");
 RB_HEAD(size_tree, pool_block);
 RB_HEAD(site_tree, pool_block);
 TAILQ_HEAD(age_list, pool_block);
+LIST_HEAD(block_list, pool_block);
 
 /* All idle blocks of one context. Invariant: count and bytes describe by_size, and every block in
  * by_size is also in its site's tree and list. */
@@ -96,19 +103,27 @@ struct device {
     uint64_t live, idle, peak_live, over_size;
     int pressure; /* allocations that are out of memory just now: frees then go to the driver */
     int leaving;  /* blocks on their way back to the driver in some thread */
+    bool pageable_access; /* its kernels reach all of the host's memory (HMM, ATS) */
+    uint64_t until_asked; /* bytes that may be allocated before its free memory is asked again */
     LIST_ENTRY(device) link;
 };
 
 /* One context. A record never comes back to life: the driver may reuse the handle.
- * Invariant: an ended context has no blocks and no sites. */
+ * Invariant: an ended context has no blocks and no sites. live_blocks counts LIVE and WAITING ones.
+ */
 struct context {
     CUcontext handle;
     struct device *device;
     bool ended;
-    bool broken; /* by a sticky error: everything passes through */
+    bool broken;  /* by a sticky error: everything passes through */
+    bool created; /* by cuCtxCreate and the like; else it is its device's primary context */
+    uint64_t live_blocks;
     struct idle_blocks idle;
-    struct site *sites; /* uthash by key */
-    CUevent event;      /* to ask whether the context is idle; NULL until needed */
+    struct site *sites;         /* uthash by key */
+    CUevent event;              /* to ask whether the context is idle; NULL until needed */
+    struct block_list unfenced; /* deferred blocks that no fence covers yet */
+    TAILQ_HEAD(fence_list, fence) fences; /* oldest first; fence.c's */
+    struct fence_event *spare_events;
     LIST_ENTRY(context) link;
 };
 

@@ -50,6 +50,7 @@ static void count_live(struct pool *pool, struct pool_block *block, uint64_t sig
     pool->in_use += sign * block->requested;
     pool->waste += sign * (block->size - block->requested);
     pool->live_blocks += sign;
+    block->context->live_blocks += sign;
     device->live += sign * block->size;
     device->over_size += sign * over_size(block);
     if (device->live > device->peak_live)
@@ -115,7 +116,7 @@ struct pool_block *books_find(struct pool *pool, CUdeviceptr pointer) {
 
 void books_remove(struct pool *pool, struct pool_block *block) {
     HASH_DELETE(by_pointer, pool->blocks, block);
-    if (block->state == BLOCK_IDLE)
+    if (block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED)
         count_idle(pool, block, (uint64_t)-1);
     else
         count_live(pool, block, (uint64_t)-1);
@@ -130,14 +131,24 @@ void books_restore(struct pool *pool, struct pool_block *block, enum block_state
         return;
     }
     block->state = state;
-    if (state == BLOCK_IDLE) {
+    if (state == BLOCK_LIVE) {
+        count_live(pool, block, 1);
+    } else {
         block->requested = 0;
         count_idle(pool, block, 1);
-        site_give(&block->context->idle, block);
-    } else {
-        count_live(pool, block, 1);
+        if (state == BLOCK_IDLE)
+            site_give(&block->context->idle, block);
+        else
+            fence_defer(block);
     }
     publish(pool);
+}
+
+void books_take_out(struct pool_block *block) {
+    if (block->state == BLOCK_DEFERRED)
+        LIST_REMOVE(block, by_fence);
+    else
+        site_remove(&block->context->idle, block);
 }
 
 struct pool_block *books_add(struct pool *pool, struct context *context, struct site *site,
@@ -145,8 +156,8 @@ struct pool_block *books_add(struct pool *pool, struct context *context, struct 
     struct pool_block *stale = books_find(pool, pointer);
     if (stale) {
         bool waited_for = stale->state == BLOCK_WAITING;
-        if (stale->state == BLOCK_IDLE)
-            site_remove(&stale->context->idle, stale);
+        if (stale->state == BLOCK_IDLE || stale->state == BLOCK_DEFERRED)
+            books_take_out(stale);
         books_remove(pool, stale);
         if (!waited_for) /* else the thread that waits still holds it */
             books_recycle(pool, stale);
@@ -174,13 +185,22 @@ struct pool_block *books_add(struct pool *pool, struct context *context, struct 
     return block;
 }
 
-void books_make_idle(struct pool *pool, struct pool_block *block) {
+void books_make_deferred(struct pool *pool, struct pool_block *block) {
     count_live(pool, block, (uint64_t)-1);
     block->requested = 0;
-    block->state = BLOCK_IDLE;
+    block->state = BLOCK_DEFERRED;
     count_idle(pool, block, 1);
-    site_give(&block->context->idle, block);
     publish(pool);
+}
+
+void books_make_ready(struct pool_block *block) {
+    block->state = BLOCK_IDLE;
+    site_give(&block->context->idle, block);
+}
+
+void books_make_idle(struct pool *pool, struct pool_block *block) {
+    books_make_deferred(pool, block);
+    books_make_ready(block);
 }
 
 void books_make_live(struct pool *pool, struct pool_block *block, struct site *site,

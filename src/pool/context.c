@@ -2,6 +2,8 @@
  * end. */
 #include "pool/internal.h"
 
+#include "planted.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,16 +27,70 @@ struct device *context_find_device(struct pool *pool, CUdevice ordinal) {
     return find_device(pool, ordinal);
 }
 
+/* A context that the program has made: any other is the primary one of its device. */
+struct created_context {
+    CUcontext handle;
+    struct created_context *next;
+};
+
+static bool is_created(const struct pool *pool, CUcontext handle) {
+    const struct created_context *created = pool->created;
+    while (created && created->handle != handle)
+        created = created->next;
+    return created != NULL;
+}
+
+void pool_context_created(struct pool *pool, CUcontext handle) {
+    pthread_mutex_lock(&pool->lock);
+    struct created_context *created = is_created(pool, handle) ? NULL : calloc(1, sizeof *created);
+    if (created) {
+        *created = (struct created_context){handle, pool->created};
+        pool->created = created;
+    }
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static void forget_created(struct pool *pool, CUcontext handle) {
+    struct created_context **link = &pool->created;
+    while (*link && (*link)->handle != handle)
+        link = &(*link)->next;
+    struct created_context *gone = *link;
+    if (gone)
+        *link = gone->next;
+    free(gone);
+}
+
+void context_forget_all_created(struct pool *pool) {
+    while (pool->created)
+        forget_created(pool, pool->created->handle);
+}
+
+/* What the driver tells about a device. */
+struct device_facts {
+    CUdevice ordinal;
+    size_t total;
+    int pageable_access;
+};
+
+static bool ask_device(struct pool *pool, struct device_facts *facts) {
+    facts->total = 0;
+    facts->pageable_access = 0;
+    pool->driver->device_get_attribute(&facts->pageable_access,
+                                       CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, facts->ordinal);
+    return pool->driver->device_total_mem(&facts->total, facts->ordinal) == CUDA_SUCCESS;
+}
+
 /* Records a context that the driver has described. Lock held. */
-static struct context *add_context(struct pool *pool, CUcontext handle, CUdevice ordinal,
-                                   uint64_t total) {
-    struct device *device = find_device(pool, ordinal);
+static struct context *add_context(struct pool *pool, CUcontext handle,
+                                   const struct device_facts *facts) {
+    struct device *device = find_device(pool, facts->ordinal);
     if (!device) {
         device = calloc(1, sizeof *device);
         if (!device)
             return NULL;
-        device->ordinal = ordinal;
-        device->total = total;
+        device->ordinal = facts->ordinal;
+        device->total = facts->total;
+        device->pageable_access = facts->pageable_access != 0;
         LIST_INSERT_HEAD(&pool->devices, device, link);
     }
     struct context *context = calloc(1, sizeof *context);
@@ -42,7 +98,9 @@ static struct context *add_context(struct pool *pool, CUcontext handle, CUdevice
         return NULL;
     context->handle = handle;
     context->device = device;
+    context->created = is_created(pool, handle);
     site_idle_init(&context->idle);
+    fence_context_init(context);
     LIST_INSERT_HEAD(&pool->contexts, context, link);
     return context;
 }
@@ -59,15 +117,13 @@ struct context *context_enter(struct pool *pool) {
     if (context)
         return context;
     pthread_mutex_unlock(&pool->lock);
-    CUdevice ordinal;
-    size_t total = 0;
-    if (pool->driver->ctx_get_device(&ordinal) != CUDA_SUCCESS ||
-        pool->driver->device_total_mem(&total, ordinal) != CUDA_SUCCESS)
+    struct device_facts facts;
+    if (pool->driver->ctx_get_device(&facts.ordinal) != CUDA_SUCCESS || !ask_device(pool, &facts))
         return NULL;
     pthread_mutex_lock(&pool->lock);
     context = find_context(pool, handle); /* another thread may have been faster */
     if (!context)
-        context = add_context(pool, handle, ordinal, total);
+        context = add_context(pool, handle, &facts);
     if (!context)
         pthread_mutex_unlock(&pool->lock);
     return context;
@@ -135,8 +191,8 @@ void context_leave(struct pool *pool, struct context_visit *visit) {
 }
 
 static CUresult wait_for(struct pool *pool, CUcontext handle) {
-    struct context_visit visit;
-    if (!context_visit(pool, handle, &visit))
+    struct context_visit visit = {false};
+    if (!PLANTED(wrong_context) && !context_visit(pool, handle, &visit))
         return CUDA_ERROR_INVALID_CONTEXT;
     CUresult result = pool->driver->ctx_synchronize();
     context_leave(pool, &visit);
@@ -145,7 +201,7 @@ static CUresult wait_for(struct pool *pool, CUcontext handle) {
 
 /* With several contexts in the process, work of another may use the block as well (peer access, one
  * address space), so all are waited for, the owner last: its error is the free's error. */
-CUresult context_wait(struct pool *pool, struct context *owner) {
+CUresult context_wait_inside(struct pool *pool, struct context *owner) {
     enum { MAX_OTHERS = 64 };
     CUcontext others[MAX_OTHERS];
     int count = 0;
@@ -166,23 +222,37 @@ CUresult context_wait(struct pool *pool, struct context *owner) {
     return wait_for(pool, owner->handle);
 }
 
-bool context_is_quiet(struct pool *pool, struct context *context) {
-    const struct driver *driver = pool->driver;
-    if (!driver->event_create || !driver->event_query || !driver->ctx_record_event ||
-        atomic_load(&pool->captures))
-        return false;
+CUresult context_wait(struct pool *pool, struct context *owner) {
+    if (!gate_enter(pool))
+        return CUDA_ERROR_NOT_SUPPORTED;
+    CUresult result = context_wait_inside(pool, owner);
+    gate_leave(pool);
+    return result;
+}
+
+/* The context's event for that question. Gate entered, lock not held. */
+static CUevent quiet_event(struct pool *pool, struct context *context) {
     pthread_mutex_lock(&pool->lock);
     CUevent event = context->event;
     pthread_mutex_unlock(&pool->lock);
-    if (!event) {
-        if (driver->event_create(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
-            return false;
+    if (!event && pool->driver->event_create(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS) {
         pthread_mutex_lock(&pool->lock);
         context->event = event; /* one that loses a race is freed with its context */
         pthread_mutex_unlock(&pool->lock);
     }
-    return driver->ctx_record_event(context->handle, event) == CUDA_SUCCESS &&
-           driver->event_query(event) == CUDA_SUCCESS;
+    return event;
+}
+
+bool context_is_quiet(struct pool *pool, struct context *context) {
+    const struct driver *driver = pool->driver;
+    if (!driver->event_create || !driver->event_query || !driver->ctx_record_event ||
+        !gate_enter(pool))
+        return false;
+    CUevent event = quiet_event(pool, context);
+    bool quiet = event && driver->ctx_record_event(context->handle, event) == CUDA_SUCCESS &&
+                 driver->event_query(event) == CUDA_SUCCESS;
+    gate_leave(pool);
+    return quiet;
 }
 
 void context_note_error(struct pool *pool, struct context *context, CUresult result) {
@@ -215,18 +285,20 @@ void context_note_error(struct pool *pool, struct context *context, CUresult res
     }
 }
 
-/* Takes the context out of service. Lock held; idle blocks go to *leaving, live ones are forgotten.
- */
+/* Takes the context out of service. Lock held; idle blocks go to *leaving, or are forgotten as the
+ * live ones are if it is NULL. */
 static void end_context(struct pool *pool, struct context *context, struct leaving *leaving) {
     struct pool_block *block, *next;
     HASH_ITER (by_pointer, pool->blocks, block, next) {
         if (block->context != context)
             continue;
         bool waited_for = block->state == BLOCK_WAITING;
-        if (block->state == BLOCK_IDLE) {
-            site_remove(&context->idle, block);
+        if (leaving && (block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED)) {
+            books_take_out(block);
             leaving_take(pool, leaving, block);
         } else {
+            if (block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED)
+                books_take_out(block);
             books_remove(pool, block);
             if (!waited_for) /* else the thread that waits still holds it */
                 books_recycle(pool, block);
@@ -235,6 +307,8 @@ static void end_context(struct pool *pool, struct context *context, struct leavi
     context->ended = true;
     LIST_REMOVE(context, link);
     LIST_INSERT_HEAD(&pool->ended, context, link);
+    wait_context_ended(pool, context);
+    fence_context_ended(pool, context);
     stats_add(STATS_contexts_ended, 1);
 }
 
@@ -254,22 +328,45 @@ static void end_and_release(struct pool *pool, struct context *context) {
 }
 
 void pool_context_ending(struct pool *pool, CUcontext handle) {
+    if (PLANTED(stale_context))
+        return;
     pthread_mutex_lock(&pool->lock);
     struct context *context = find_context(pool, handle);
     if (context)
         end_and_release(pool, context);
+    forget_created(pool, handle);
     pthread_mutex_unlock(&pool->lock);
 }
 
-void pool_device_ending(struct pool *pool, CUdevice ordinal) {
-    pthread_mutex_lock(&pool->lock);
+static struct context *find_primary(struct pool *pool, CUdevice ordinal) {
     struct context *context;
-    do {
-        LIST_FOREACH (context, &pool->contexts, link)
-            if (context->device->ordinal == ordinal)
-                break;
-        if (context)
-            end_and_release(pool, context);
-    } while (context);
+    LIST_FOREACH (context, &pool->contexts, link)
+        if (context->device->ordinal == ordinal && !context->created)
+            return context;
+    return NULL;
+}
+
+void pool_primary_ending(struct pool *pool, CUdevice ordinal) {
+    struct context *context;
+    if (PLANTED(stale_context))
+        return;
+    pthread_mutex_lock(&pool->lock);
+    while ((context = find_primary(pool, ordinal)))
+        end_and_release(pool, context);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void pool_primary_released(struct pool *pool, CUdevice ordinal) {
+    unsigned int flags;
+    int active = 1;
+    struct context *context;
+    if (pool->driver->primary_ctx_get_state(ordinal, &flags, &active) != CUDA_SUCCESS || active ||
+        PLANTED(stale_context))
+        return;
+    pthread_mutex_lock(&pool->lock);
+    while ((context = find_primary(pool, ordinal))) {
+        end_context(pool, context, NULL); /* the driver has freed its memory */
+        context_free_sites(context);
+    }
     pthread_mutex_unlock(&pool->lock);
 }

@@ -18,15 +18,32 @@ struct pool {
     pthread_cond_t left; /* some device's leaving has reached zero */
     struct pool_config config;
     const struct driver *driver;
-    atomic_int captures;
-    atomic_bool down;          /* the driver has shut down: everything passes through */
-    struct pool_block *blocks; /* uthash by pointer */
-    struct pool_block *spare;  /* unused records, linked through by_size.rbe_left */
+    atomic_int captures, gate_users; /* gate.c */
+    atomic_bool down;                /* the driver has shut down: everything passes through */
+    struct pool_block *blocks;       /* uthash by pointer */
+    struct pool_block *spare;        /* unused records, linked through by_size.rbe_left */
     struct record_slab *slabs;
     LIST_HEAD(, context) contexts, ended;
     LIST_HEAD(, device) devices;
     struct site_record *site_records;
     struct pitch *pitches;
+
+    /* wait.c. owed_context: whose wait is owed, NULL if none is, and *owed_flag tells which.
+     * reasons: how many things there are just now because of which none may be owed; pending and
+     * pending_seen differ while work may run that one wait has to cover. */
+    atomic_int *owed_flag, own_owed_flag;
+    struct context *owed_context;
+    uint64_t owed_number, pending, pending_seen;
+    uint64_t reasons[WAIT_REASONS];
+    atomic_bool lasting[WAIT_REASONS];
+
+    /* fence.c. streams_lost: some stream's work can be in no fence, so frees have to wait. */
+    LIST_HEAD(, free_stream) free_streams;
+    LIST_HEAD(, left_event) left_events;
+    uint64_t left_number;
+    bool streams_lost;
+
+    struct created_context *created; /* context.c */
     uint64_t in_use, idle, waste, peak_live, peak_held;
     uint64_t live_blocks, idle_blocks;
 };
@@ -43,7 +60,13 @@ void books_remove(struct pool *pool, struct pool_block *block);
 void books_recycle(struct pool *pool, struct pool_block *block);
 /* Back into table and sums in the state given, after books_remove. Recycled if it cannot be. */
 void books_restore(struct pool *pool, struct pool_block *block, enum block_state state);
+/* A live block is freed: no longer live, and idle (make_idle) or to be put into a list of fence.c's
+ * (make_deferred), from which make_ready brings it to the idle ones. */
 void books_make_idle(struct pool *pool, struct pool_block *block);
+void books_make_deferred(struct pool *pool, struct pool_block *block);
+void books_make_ready(struct pool_block *block);
+/* Takes an idle or deferred block out of where it is kept; its state stays. */
+void books_take_out(struct pool_block *block);
 /* An idle block, already taken out of the idle blocks, goes live for `site`. */
 void books_make_live(struct pool *pool, struct pool_block *block, struct site *site,
                      size_t requested);
@@ -57,6 +80,7 @@ size_t books_round(size_t bytes); /* 0: too large to round */
 struct context *context_enter(struct pool *pool);
 struct device *context_find_device(struct pool *pool, CUdevice ordinal);
 void context_free_sites(struct context *context);
+void context_forget_all_created(struct pool *pool);
 struct site *context_site(struct pool *pool, struct context *context, const struct call_site *key);
 /* Makes `context` current for a while. Returns false, with nothing changed, if that fails. */
 struct context_visit {
@@ -65,8 +89,10 @@ struct context_visit {
 bool context_visit(struct pool *pool, CUcontext context, struct context_visit *visit);
 void context_leave(struct pool *pool, struct context_visit *visit);
 /* Waits for all work that the native free would wait for. NOT_SUPPORTED: for more contexts than it
- * can; the block must then really be freed. Lock not held. */
+ * can, or while a stream is being captured; the block must then really be freed. Lock not held.
+ * _inside: for callers that have entered the gate, or closed it. */
 CUresult context_wait(struct pool *pool, struct context *owner);
+CUresult context_wait_inside(struct pool *pool, struct context *owner);
 /* Whether all work of the current context is known to be complete; asks without waiting. */
 bool context_is_quiet(struct pool *pool, struct context *context);
 /* Notes what an error of the driver means for later calls. */
@@ -88,9 +114,20 @@ size_t leaving_free(struct pool *pool, struct leaving *leaving);
 void pressure_collect(struct pool *pool, struct device *device, size_t bytes,
                       struct leaving *leaving);
 /* Takes out what exceeds the bounds on idle memory; `growth` bytes are about to be added to live
- * memory. `only`: from this context alone, NULL: from all of the device. */
-void pressure_trim(struct pool *pool, struct device *device, struct context *only, size_t growth,
+ * memory. `quiet`: from this context alone, which has no work left, so that its deferred blocks may
+ * go as well; NULL: from all of the device. */
+void pressure_trim(struct pool *pool, struct device *device, struct context *quiet, size_t growth,
                    struct leaving *leaving);
+/* After `grown` bytes were allocated in the current context: sees to it that the driver has some
+ * memory left for launches. Lock not held. */
+void pressure_keep_headroom(struct pool *pool, struct context *context, size_t grown);
+
+/* shortage.c: tells config.on_shortage about a call that failed although nothing idle was left.
+ * Lock not held. bytes: 0 if not known. */
+void shortage_report(struct pool *pool, struct device *device, const char *call, size_t bytes);
+
+/* pages.c: bytes of device memory that would be free if all idle blocks were. Lock held. */
+uint64_t pages_idle(struct pool *pool, const struct device *device);
 bool pressure_exceeds(const struct pool *pool, const struct device *device, size_t growth);
 /* A configured limit in bytes, `automatic` if it is left to the pool. */
 uint64_t pressure_limit(const struct limit *limit, const struct device *device, uint64_t automatic);
@@ -115,6 +152,41 @@ CUresult pressure_allocate(struct pool *pool, const struct request *request,
 /* pool.c: a fitting idle block for a request, now live; NULL if there is none. Lock held. */
 struct pool_block *pool_take(struct pool *pool, struct context *context, struct site *site,
                              size_t bytes, size_t size);
+
+/* gate.c: every call of the pool that a stream capture prohibits, other than the driver's own
+ * malloc and free, is made between gate_enter and gate_leave. False: a stream is being captured. */
+bool gate_enter(struct pool *pool);
+void gate_leave(struct pool *pool);
+/* Whoever is inside has left when gate_close returns, and nobody enters until as many gate_open. */
+void gate_close(struct pool *pool);
+void gate_open(struct pool *pool);
+/* For a thread that found the gate closed while a wait is owed. */
+void gate_await_open_or_paid(struct pool *pool);
+
+/* wait.c. Lock held, but for wait_is_owed. */
+enum wait_kind { WAIT_NOW, WAIT_OWED, WAIT_DEFERRED };
+/* What to do about the wait of a free of `block`; *reason is set for WAIT_NOW. */
+enum wait_kind wait_kind(const struct pool *pool, const struct pool_block *block,
+                         enum wait_reason *reason);
+void wait_owe(struct pool *pool, struct context *context);
+/* Makes the wait; the lock is not held meanwhile. */
+CUresult wait_make(struct pool *pool, struct context *context, enum wait_reason reason);
+bool wait_is_owed(const struct pool *pool);
+void wait_context_ended(struct pool *pool, const struct context *context);
+void wait_forget(struct pool *pool); /* everything, in a forked child and at the end of a test */
+
+/* fence.c. Lock held. */
+void fence_context_init(struct context *context);
+void fence_context_ended(struct pool *pool, struct context *context);
+/* Keeps a deferred block until a fence has passed. */
+void fence_defer(struct pool_block *block);
+/* Fences what has been freed and serves the request from blocks whose fence has passed, waiting if
+ * nothing else fits. The lock is not held meanwhile: the context may have ended. */
+struct pool_block *fence_take(struct pool *pool, struct context *context, struct site *site,
+                              size_t bytes, size_t size);
+struct pool_block *fence_largest(struct context *context); /* NULL: none is deferred */
+void fence_forget(struct context *context);                /* as wait_forget */
+void fence_forget_streams(struct pool *pool);
 
 /* pitch.c. Lock held. */
 size_t pitch_known(struct pool *pool, CUdevice device, size_t width, unsigned int element);

@@ -1,6 +1,7 @@
 /* Allocation and free: what is served from idle memory, what is kept, what goes to the driver. */
 #include "pool/pool.h"
 
+#include "planted.h"
 #include "policy/site.h"
 #include "pool/internal.h"
 
@@ -20,11 +21,14 @@ struct pool *pool_create(const struct pool_config *config, const struct driver *
     reset_locks(pool);
     pool->config = *config;
     pool->driver = driver;
+    pool->owed_flag = config->owed_flag ? config->owed_flag : &pool->own_owed_flag;
     return pool;
 }
 
 /* Physical bytes that reuse may still add to live blocks beyond their requests. */
 static uint64_t waste_left(const struct pool *pool, const struct device *device) {
+    if (PLANTED(oversize))
+        return UINT64_MAX;
     uint64_t share = device->total / 100, peak = device->peak_live / 20 + waste_slack;
     uint64_t allowed = pressure_limit(&pool->config.max_waste, device, share < peak ? share : peak);
     return allowed > device->over_size ? allowed - device->over_size : 0;
@@ -33,7 +37,8 @@ static uint64_t waste_left(const struct pool *pool, const struct device *device)
 struct pool_block *pool_take(struct pool *pool, struct context *context, struct site *site,
                              size_t bytes, size_t size) {
     bool stolen;
-    struct fit fit = {bytes, size, pool->config.reuse_ratio, waste_left(pool, context->device)};
+    double ratio = PLANTED(oversize) ? 1e9 : pool->config.reuse_ratio;
+    struct fit fit = {bytes, size, ratio, waste_left(pool, context->device)};
     struct pool_block *block = site_take(&context->idle, site, &fit, pool->config.steal, &stolen);
     if (!block)
         return NULL;
@@ -105,7 +110,38 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
                     *request->pitch->pitch);
     pthread_mutex_unlock(&pool->lock);
     *pointer = fresh;
+    if (!block)
+        pressure_keep_headroom(pool, context, size);
     return CUDA_SUCCESS;
+}
+
+/* For programs that count on fresh memory being zero. The memset is in the legacy stream; only what
+ * may use another stream has to be kept from overtaking it. A block that cannot be cleared (a
+ * capture has begun meanwhile) is handed out as it is: its contents are undefined anyway. */
+static void clear(struct pool *pool, struct context *context, const struct pool_block *block) {
+    if (!gate_enter(pool))
+        return;
+    CUresult result = pool->driver->memset_d8(block->pointer, 0, block->requested);
+    if (result == CUDA_SUCCESS &&
+        (pool->reasons[WAIT_REASON_stream] || pool->reasons[WAIT_REASON_per_thread_stream]))
+        result = pool->driver->ctx_synchronize();
+    context_note_error(pool, context, result);
+    gate_leave(pool);
+}
+
+/* An idle block for the request, live and with the lock released; NULL with the lock held. */
+static struct pool_block *serve(struct pool *pool, const struct request *request) {
+    struct context *context = request->context;
+    struct pool_block *block =
+        pool_take(pool, context, request->site, request->bytes, request->size);
+    if (!block && pool->config.free_mode == POOL_FREE_DEFER)
+        block = fence_take(pool, context, request->site, request->bytes, request->size);
+    if (block) {
+        pthread_mutex_unlock(&pool->lock);
+        if (pool->config.zero)
+            clear(pool, context, block);
+    }
+    return block;
 }
 
 /* The site of a request in the current context, with the lock held; or NULL, without the lock, if
@@ -141,14 +177,12 @@ CUresult pool_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
     struct site *site = open_request(pool, key, &context);
     if (!site)
         return malloc_past_pool(pool, context, pointer, bytes, NULL);
-    struct pool_block *block = pool_take(pool, context, site, bytes, size);
-    if (block) {
-        *pointer = block->pointer;
-        pthread_mutex_unlock(&pool->lock);
-        return CUDA_SUCCESS;
-    }
     struct request request = {context, site, bytes, size, NULL};
-    return malloc_from_driver(pool, &request, pointer);
+    struct pool_block *block = serve(pool, &request);
+    if (!block)
+        return malloc_from_driver(pool, &request, pointer);
+    *pointer = block->pointer;
+    return CUDA_SUCCESS;
 }
 
 CUresult pool_malloc_pitch(struct pool *pool, CUdeviceptr *pointer, size_t *pitch, size_t width,
@@ -166,15 +200,28 @@ CUresult pool_malloc_pitch(struct pool *pool, CUdeviceptr *pointer, size_t *pitc
     if (__builtin_mul_overflow(pitched.known, height, &bytes))
         bytes = 0;
     size_t size = bytes ? books_round(bytes) : 0;
-    struct pool_block *block = size ? pool_take(pool, context, site, bytes, size) : NULL;
-    if (block) {
-        *pitch = pitched.known;
-        *pointer = block->pointer;
-        pthread_mutex_unlock(&pool->lock);
-        return CUDA_SUCCESS;
-    }
     struct request request = {context, site, bytes, size, &pitched};
-    return malloc_from_driver(pool, &request, pointer);
+    struct pool_block *block = size ? serve(pool, &request) : NULL;
+    if (!block)
+        return malloc_from_driver(pool, &request, pointer);
+    *pitch = pitched.known;
+    *pointer = block->pointer;
+    return CUDA_SUCCESS;
+}
+
+/* A planted fault: another thread may have been given the address, and its record goes. */
+static CUresult free_with_late_removal(struct pool *pool, struct pool_block *block) {
+    CUdeviceptr pointer = block->pointer;
+    pthread_mutex_unlock(&pool->lock);
+    CUresult result = pool->driver->mem_free(pointer);
+    pthread_mutex_lock(&pool->lock);
+    block = books_find(pool, pointer);
+    if (block && result == CUDA_SUCCESS) {
+        books_remove(pool, block);
+        books_recycle(pool, block);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return result;
 }
 
 /* Frees a block for good. The record goes first and comes back if the driver refuses. Lock held on
@@ -182,6 +229,8 @@ CUresult pool_malloc_pitch(struct pool *pool, CUdeviceptr *pointer, size_t *pitc
 static CUresult free_for_good(struct pool *pool, struct pool_block *block) {
     struct device *device = block->context->device;
     struct context *context = block->context;
+    if (PLANTED(record_removed_late))
+        return free_with_late_removal(pool, block);
     books_remove(pool, block);
     device->leaving++;
     pthread_mutex_unlock(&pool->lock);
@@ -200,12 +249,18 @@ static CUresult free_for_good(struct pool *pool, struct pool_block *block) {
     return result;
 }
 
-/* Keeps a block for which the wait of its free has been made, and gives up what is then too much.
- * Lock held on entry, not on return. */
-static void keep(struct pool *pool, struct pool_block *block) {
+/* Keeps a block and gives up what is then too much. deferred: work may still use it, and only a
+ * fence will tell; else the wait of its free has been made or is owed. Lock held on entry, not on
+ * return. */
+static void keep(struct pool *pool, struct pool_block *block, bool deferred) {
     struct leaving leaving = {.device = block->context->device};
     struct pool_block *surplus;
-    books_make_idle(pool, block);
+    if (deferred) {
+        books_make_deferred(pool, block);
+        fence_defer(block);
+    } else {
+        books_make_idle(pool, block);
+    }
     stats_add(STATS_free_kept, 1);
     while ((surplus = site_surplus(block->site, pool->config.site_keep))) {
         site_remove(&surplus->context->idle, surplus);
@@ -219,8 +274,35 @@ static void keep(struct pool *pool, struct pool_block *block) {
 
 /* Whether a live block must really be freed now. Lock held. */
 static bool leaves(struct pool *pool, const struct pool_block *block) {
-    return block->taints || block->context->broken || block->context->device->pressure ||
+    bool tainted = block->taints && !PLANTED(taint_recycled);
+    return tainted || block->context->broken || block->context->device->pressure ||
            atomic_load(&pool->captures) || atomic_load(&pool->down);
+}
+
+/* The context's end was announced during the wait. If the context lives on after all, the block is
+ * the driver's to free; if not, the driver says so. */
+static CUresult free_forgotten(struct pool *pool, struct pool_block *block) {
+    CUdeviceptr pointer = block->pointer;
+    bool has_new_owner = books_find(pool, pointer) != NULL;
+    books_recycle(pool, block);
+    pthread_mutex_unlock(&pool->lock);
+    return has_new_owner ? CUDA_SUCCESS : pool->driver->mem_free(pointer);
+}
+
+/* Lock held on entry, not on return. */
+static CUresult free_after_wait(struct pool *pool, struct pool_block *block,
+                                enum wait_reason reason) {
+    block->state = BLOCK_WAITING;
+    CUresult result = wait_make(pool, block->context, reason);
+    if (block->state == BLOCK_GONE)
+        return free_forgotten(pool, block);
+    block->state = BLOCK_LIVE;
+    if (result == CUDA_SUCCESS && !leaves(pool, block)) {
+        keep(pool, block, false);
+        return CUDA_SUCCESS;
+    }
+    /* A failed wait: the driver says what its own free makes of this. */
+    return free_for_good(pool, block);
 }
 
 CUresult pool_free(struct pool *pool, CUdeviceptr pointer) {
@@ -244,25 +326,14 @@ CUresult pool_free(struct pool *pool, CUdeviceptr pointer) {
             stats_add(STATS_capture_passed, 1);
         return free_for_good(pool, block);
     }
-    struct context *context = block->context;
-    block->state = BLOCK_WAITING;
-    pthread_mutex_unlock(&pool->lock);
-    stats_add(STATS_free_waited, 1);
-    CUresult result = context_wait(pool, context);
-    context_note_error(pool, context, result);
-    pthread_mutex_lock(&pool->lock);
-    if (block->state == BLOCK_GONE) { /* its context ended, and its memory with it */
-        books_recycle(pool, block);
-        pthread_mutex_unlock(&pool->lock);
-        return result;
-    }
-    block->state = BLOCK_LIVE;
-    if (result == CUDA_SUCCESS && !leaves(pool, block)) {
-        keep(pool, block);
-        return CUDA_SUCCESS;
-    }
-    /* A failed wait: the driver says what its own free makes of this. */
-    return free_for_good(pool, block);
+    enum wait_reason reason;
+    enum wait_kind kind = wait_kind(pool, block, &reason);
+    if (kind == WAIT_NOW)
+        return free_after_wait(pool, block, reason);
+    if (kind == WAIT_OWED)
+        wait_owe(pool, block->context);
+    keep(pool, block, kind == WAIT_DEFERRED);
+    return CUDA_SUCCESS;
 }
 
 CUresult pool_mem_get_info(struct pool *pool, size_t *free_bytes, size_t *total_bytes) {
@@ -274,8 +345,8 @@ CUresult pool_mem_get_info(struct pool *pool, size_t *free_bytes, size_t *total_
     if (pool->driver->ctx_get_device(&ordinal) == CUDA_SUCCESS) {
         pthread_mutex_lock(&pool->lock);
         struct device *device = context_find_device(pool, ordinal);
-        if (device)
-            available += device->idle;
+        if (device && !PLANTED(idle_not_free))
+            available += pages_idle(pool, device);
         pthread_mutex_unlock(&pool->lock);
     }
     if (free_bytes)
@@ -310,6 +381,8 @@ void pool_taint(struct pool *pool, CUdeviceptr pointer, enum pool_taint reason) 
     if (block && block->state == BLOCK_LIVE) {
         if (!block->taints)
             stats_add(STATS_tainted_blocks, 1);
+        if (!(block->taints & 1u << reason))
+            stats_add(STATS_tainted_ipc + reason, 1); /* the counters stand in the enum's order */
         block->taints |= (uint8_t)(1u << reason);
     }
     pthread_mutex_unlock(&pool->lock);
@@ -353,16 +426,6 @@ size_t pool_release(struct pool *pool, CUdevice ordinal, size_t bytes) {
     return released;
 }
 
-void pool_capture_began(struct pool *pool) {
-    atomic_fetch_add(&pool->captures, 1);
-}
-
-void pool_capture_ended(struct pool *pool) {
-    int now = atomic_load(&pool->captures);
-    while (now > 0 && !atomic_compare_exchange_weak(&pool->captures, &now, now - 1)) {
-    }
-}
-
 static void drop_everything(struct pool *pool) {
     struct context *context, *next_context;
     struct device *device;
@@ -373,6 +436,7 @@ static void drop_everything(struct pool *pool) {
     }
     for (context = LIST_FIRST(&pool->contexts); context; context = next_context) {
         next_context = LIST_NEXT(context, link);
+        fence_forget(context);
         context_free_sites(context);
         free(context);
     }
@@ -386,6 +450,9 @@ static void drop_everything(struct pool *pool) {
         HASH_DELETE(by_key, pool->site_records, record);
         free(record);
     }
+    context_forget_all_created(pool);
+    fence_forget_streams(pool);
+    wait_forget(pool);
     pitch_forget_all(pool);
     books_free_records(pool);
     pool->in_use = pool->idle = pool->waste = pool->peak_live = pool->peak_held = 0;
@@ -410,5 +477,6 @@ void pool_fork_parent(struct pool *pool) {
 void pool_forget_after_fork(struct pool *pool) {
     drop_everything(pool);
     atomic_store(&pool->captures, 0);
+    atomic_store(&pool->gate_users, 0);
     reset_locks(pool);
 }

@@ -14,12 +14,22 @@
 #include "call_site.h"
 #include "driver/driver.h"
 #include "limit.h"
+#include "observe/shortage.h"
+#include "observe/stats.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+/* What a free does about its wait; see POOLCUDA_FREE. */
+enum pool_free_mode { POOL_FREE_SYNC, POOL_FREE_AUTO, POOL_FREE_DEFER };
+
 struct pool_config {
+    enum pool_free_mode free_mode;
+    bool zero;                                            /* clear reused blocks */
+    void (*on_shortage)(const struct shortage *shortage); /* NULL: nobody wants to know */
+    atomic_int *owed_flag;  /* nonzero while a wait is owed: see pool_pay. NULL: the pool's own */
     double reuse_ratio;     /* a block serves a request of at least its size / reuse_ratio */
     uint64_t site_keep;     /* idle blocks a site keeps; 0: as many as max_idle allows */
     bool steal;             /* on a miss, take the best fit among the other sites' idle blocks */
@@ -73,6 +83,12 @@ struct pool_block *pool_disown(struct pool *pool, CUdeviceptr pointer);
 void pool_readopt(struct pool *pool, struct pool_block *block); /* the free failed: live again */
 void pool_disown_done(struct pool *pool, struct pool_block *block); /* it succeeded */
 
+/* The driver function `call` has answered OUT_OF_MEMORY for the `attempt`-th time, from 0: releases
+ * idle memory of the current context's device (of all devices without a current context). Returns
+ * whether the call is worth another try. allocation: it allocates memory, so that allocating and
+ * freeing is legal where it is made; others are left alone while a stream is being captured. */
+bool pool_make_room(struct pool *pool, const char *call, unsigned attempt, bool allocation);
+
 /* Gives idle memory of `device` back to the driver, largest blocks first, until `bytes` of it are
  * released or nothing is idle. Returns the bytes released. */
 size_t pool_release(struct pool *pool, CUdevice device, size_t bytes);
@@ -81,11 +97,35 @@ size_t pool_release(struct pool *pool, CUdevice device, size_t bytes);
  * their live blocks (their frees then go to the driver) and makes operations that are under way in
  * other threads forget them as well. */
 void pool_context_ending(struct pool *pool, CUcontext context);
-void pool_device_ending(struct pool *pool, CUdevice device); /* every context of the device */
+void pool_primary_ending(struct pool *pool, CUdevice device); /* its primary context */
+/* After a release of a primary context: whether that was the last one only the driver can tell. */
+void pool_primary_released(struct pool *pool, CUdevice device);
+/* cuCtxCreate or the like has made a context, which is no device's primary one. */
+void pool_context_created(struct pool *pool, CUcontext context);
+
+/* Waits for the device if a free still owes its wait. To be called before every driver call that
+ * could tell whether it was made; `call` is that call's name. Cheap when nothing is owed, and not
+ * needed then: *config.owed_flag tells. */
+void pool_pay(struct pool *pool, const char *call);
+
+/* Something that forbids to owe a wait begins or ends: between the two frees wait at once. To be
+ * called before the driver call that begins it (and pool_pay after), and after the one that ends
+ * it. _stays: it begins and never ends. */
+void pool_reason_begins(struct pool *pool, enum wait_reason reason);
+void pool_reason_ends(struct pool *pool, enum wait_reason reason);
+void pool_reason_stays(struct pool *pool, enum wait_reason reason);
+/* Work has been or is about to be submitted that only a wait can cover: the next free makes it. */
+void pool_work_pending(struct pool *pool);
+
+/* Streams, by their creation and before their destruction: fences must cover non-blocking ones.
+ * pool_stream_ends returns whether the stream is being captured, which then ends with it. */
+void pool_stream_created(struct pool *pool, CUstream stream, bool non_blocking);
+bool pool_stream_ends(struct pool *pool, CUstream stream);
 
 /* Stream captures of this process now under way: while there are any, malloc and free go straight
- * to the driver and the pool makes no CUDA call of its own. */
-void pool_capture_began(struct pool *pool);
+ * to the driver and the pool makes no CUDA call of its own. To be called before the driver's own
+ * call that begins one, named `call`, and after the one that ends it or failed to begin it. */
+void pool_capture_began(struct pool *pool, const char *call);
 void pool_capture_ended(struct pool *pool);
 
 /* Around fork: the lock is held across it, so that the child inherits sound records. The child

@@ -35,7 +35,8 @@ size_t leaving_free(struct pool *pool, struct leaving *leaving) {
         bool refused = block->taints;
         block->taints = 0;
         if (refused)
-            books_restore(pool, block, BLOCK_IDLE);
+            books_restore(pool, block,
+                          pool->config.free_mode == POOL_FREE_DEFER ? BLOCK_DEFERRED : BLOCK_IDLE);
         else
             books_recycle(pool, block);
     }
@@ -46,32 +47,45 @@ size_t leaving_free(struct pool *pool, struct leaving *leaving) {
     return released;
 }
 
-static struct pool_block *largest(struct pool *pool, struct device *device, struct context *only) {
+/* Whose idle blocks are given up. */
+struct scope {
+    struct device *device;
+    struct context *only; /* NULL: every context of the device */
+    bool deferred;        /* those too that work may still use: their free waits for it */
+};
+
+static struct pool_block *largest_of(struct context *context, bool deferred) {
+    struct pool_block *ready = site_largest(&context->idle);
+    return ready || !deferred ? ready : fence_largest(context);
+}
+
+static struct pool_block *largest(struct pool *pool, const struct scope *scope) {
     struct pool_block *found = NULL;
     struct context *context;
     LIST_FOREACH (context, &pool->contexts, link) {
-        if (context->device != device || context->broken || (only && context != only))
+        if (context->device != scope->device || context->broken ||
+            (scope->only && context != scope->only))
             continue;
-        struct pool_block *candidate = site_largest(&context->idle);
+        struct pool_block *candidate = largest_of(context, scope->deferred);
         if (candidate && (!found || candidate->size > found->size))
             found = candidate;
     }
     return found;
 }
 
-static void collect(struct pool *pool, struct device *device, struct context *only, size_t bytes,
+static void collect(struct pool *pool, const struct scope *scope, size_t bytes,
                     struct leaving *leaving) {
     struct pool_block *block;
     size_t before = leaving->bytes;
-    while (leaving->bytes - before < bytes && (block = largest(pool, device, only))) {
-        site_remove(&block->context->idle, block);
+    while (leaving->bytes - before < bytes && (block = largest(pool, scope))) {
+        books_take_out(block);
         leaving_take(pool, leaving, block);
     }
 }
 
 void pressure_collect(struct pool *pool, struct device *device, size_t bytes,
                       struct leaving *leaving) {
-    collect(pool, device, NULL, bytes, leaving);
+    collect(pool, &(struct scope){device, NULL, true}, bytes, leaving);
 }
 
 uint64_t pressure_limit(const struct limit *limit, const struct device *device,
@@ -99,13 +113,13 @@ bool pressure_exceeds(const struct pool *pool, const struct device *device, size
     return device->idle > allowed_idle(pool, device, growth);
 }
 
-void pressure_trim(struct pool *pool, struct device *device, struct context *only, size_t growth,
+void pressure_trim(struct pool *pool, struct device *device, struct context *quiet, size_t growth,
                    struct leaving *leaving) {
     uint64_t allowed = allowed_idle(pool, device, growth);
     if (device->idle <= allowed)
         return;
     size_t before = leaving->count;
-    collect(pool, device, only, device->idle - allowed, leaving);
+    collect(pool, &(struct scope){device, quiet, quiet != NULL}, device->idle - allowed, leaving);
     stats_add(STATS_bound_released_blocks, leaving->count - before);
 }
 
@@ -126,7 +140,7 @@ static CUresult ask_driver(struct pool *pool, const struct request *request, siz
  * Returns whether anything may have changed since. Lock held. */
 static bool make_room(struct pool *pool, struct device *device, size_t bytes) {
     struct leaving leaving = {.device = device};
-    collect(pool, device, NULL, bytes, &leaving);
+    pressure_collect(pool, device, bytes, &leaving);
     if (leaving.count) {
         size_t count = leaving.count;
         if (!leaving_free(pool, &leaving))
@@ -185,5 +199,78 @@ CUresult pressure_allocate(struct pool *pool, const struct request *request,
     pthread_mutex_unlock(&pool->lock);
     if (result == CUDA_SUCCESS)
         stats_add(STATS_oom_rescued, 1);
+    else if (result == CUDA_ERROR_OUT_OF_MEMORY)
+        shortage_report(pool, device, request->pitch ? "cuMemAllocPitch" : "cuMemAlloc",
+                        request->bytes);
     return result;
+}
+
+/* Enough for most of what a call other than an allocation may need. */
+static const size_t first_room = 64 << 20;
+
+static struct device *next_device(struct pool *pool, CUdevice only, struct device *after) {
+    struct device *device = after ? LIST_NEXT(after, link) : LIST_FIRST(&pool->devices);
+    while (device && only >= 0 && device->ordinal != only)
+        device = LIST_NEXT(device, link);
+    return device;
+}
+
+bool pool_make_room(struct pool *pool, const char *call, unsigned attempt, bool allocation) {
+    CUdevice ordinal;
+    bool made = false;
+    if (atomic_load(&pool->down) || (!allocation && atomic_load(&pool->captures)))
+        return false;
+    if (pool->driver->ctx_get_device(&ordinal) != CUDA_SUCCESS)
+        ordinal = -1; /* a context is being made, on any device */
+    if (!attempt)
+        stats_add(STATS_oom_events, 1);
+    pthread_mutex_lock(&pool->lock);
+    struct device *device = NULL;
+    while ((device = next_device(pool, ordinal, device)))
+        made |= make_room(pool, device, attempt ? SIZE_MAX : first_room);
+    device = next_device(pool, ordinal, NULL);
+    pthread_mutex_unlock(&pool->lock);
+    if (!made && device)
+        shortage_report(pool, device, call, 0);
+    return made;
+}
+
+/* What is kept free for launches and all else that takes memory without being asked for it. */
+static uint64_t headroom(const struct device *device) {
+    static const uint64_t most = 256 << 20;
+    return device->total / 100 < most ? device->total / 100 : most;
+}
+
+/* Asking the driver what is free costs more than an allocation, so after each answer half of what
+ * there is above the headroom may be allocated before it is asked again. Lock held. */
+static bool is_headroom_known(struct device *device, uint64_t grown) {
+    if (!device->idle || grown < device->until_asked) {
+        device->until_asked -= device->idle ? grown : 0;
+        return true;
+    }
+    return false;
+}
+
+void pressure_keep_headroom(struct pool *pool, struct context *context, size_t grown) {
+    struct device *device = context->device;
+    struct leaving leaving = {.device = device};
+    size_t available = 0, total = 0;
+    pthread_mutex_lock(&pool->lock);
+    bool known = is_headroom_known(device, grown);
+    pthread_mutex_unlock(&pool->lock);
+    if (known || !gate_enter(pool))
+        return;
+    CUresult result = pool->driver->mem_get_info(&available, &total);
+    gate_leave(pool);
+    uint64_t wanted = headroom(device);
+    bool short_of = result == CUDA_SUCCESS && available < wanted;
+    bool release = short_of && context_is_quiet(pool, context); /* a free would wait */
+    pthread_mutex_lock(&pool->lock);
+    device->until_asked = available > wanted ? (available - wanted) / 2 : 0;
+    if (release && !context->ended) {
+        collect(pool, &(struct scope){device, context, true}, wanted - available, &leaving);
+        stats_add(STATS_headroom_released_blocks, leaving.count);
+        leaving_free(pool, &leaving);
+    }
+    pthread_mutex_unlock(&pool->lock);
 }

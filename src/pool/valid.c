@@ -5,15 +5,18 @@ struct sums {
     uint64_t in_use, idle, waste, live_blocks, idle_blocks;
 };
 
+static bool is_kept(const struct pool_block *block) {
+    return block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED;
+}
+
 static bool block_is_valid(const struct pool_block *block) {
-    bool idle = block->state == BLOCK_IDLE;
     return block->state != BLOCK_GONE && block->context && !block->context->ended && block->site &&
            block->requested <= block->size && block->asked <= block->size &&
-           (idle ? block->requested == 0 : block->requested > 0);
+           (is_kept(block) ? block->requested == 0 : block->requested > 0);
 }
 
 static void add(struct sums *sums, const struct pool_block *block) {
-    if (block->state == BLOCK_IDLE) {
+    if (is_kept(block)) {
         sums->idle += block->size;
         sums->idle_blocks++;
     } else {
@@ -28,7 +31,7 @@ static bool device_is_valid(const struct pool *pool, const struct device *device
     for (const struct pool_block *block = pool->blocks; block; block = block->by_pointer.next) {
         if (block->context->device != device)
             continue;
-        if (block->state == BLOCK_IDLE) {
+        if (is_kept(block)) {
             idle += block->size;
             continue;
         }
@@ -41,10 +44,13 @@ static bool device_is_valid(const struct pool *pool, const struct device *device
 }
 
 static bool context_is_valid(const struct pool *pool, const struct context *context) {
-    size_t idle = 0;
-    for (const struct pool_block *block = pool->blocks; block; block = block->by_pointer.next)
+    size_t idle = 0, live = 0;
+    for (const struct pool_block *block = pool->blocks; block; block = block->by_pointer.next) {
         idle += block->context == context && block->state == BLOCK_IDLE;
-    return !context->ended && idle == context->idle.count && site_is_valid(&context->idle);
+        live += block->context == context && !is_kept(block);
+    }
+    return !context->ended && idle == context->idle.count && live == context->live_blocks &&
+           site_is_valid(&context->idle);
 }
 
 static bool is_valid(struct pool *pool) {

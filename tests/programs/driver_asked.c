@@ -40,7 +40,10 @@ int main(int argc, char **argv) {
     struct driver_functions functions = driver_functions_find(find);
     /* The lookup function finds itself; forms that are not ours stay the driver's. */
     fprintf(stderr, "lookup %s\n", module_of(ask("cuGetProcAddress", 12000, 0)));
-    fprintf(stderr, "alloc 2000 %s\n", module_of(ask("cuMemAlloc", 2000, 0)));
+    CUresult (*old)(unsigned int *, unsigned int);
+    unsigned int pointer = 0;
+    *(void **)&old = ask("cuMemAlloc", 2000, 0);
+    fprintf(stderr, "alloc 2000 says %d\n", (int)old(&pointer, 100));
     fprintf(stderr, "alloc 3020 %s\n", module_of(ask("cuMemAlloc", 3020, flags)));
     void *legacy = ask("cuMemFreeAsync", 11020, 0);
     void *per_thread = ask("cuMemFreeAsync", 11020, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);

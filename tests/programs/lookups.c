@@ -28,9 +28,11 @@ int main(void) {
     tell("default", RTLD_DEFAULT, "printf");
     tell("next", RTLD_NEXT, "printf");
     tell("next, unknown", RTLD_NEXT, "no_such_function_anywhere");
-    /* The ABI of 2000 has other pointer types: never ours. */
-    Dl_info info;
-    REQUIRE(dladdr(dlsym(cuda, "cuMemAlloc"), &info));
-    printf("cuMemAlloc of 2000 in %s\n", strrchr(info.dli_fname, '/') + 1);
+    /* The ABI of 2000 has other pointer types: it is the driver's business. */
+    int (*allocate)(unsigned int *, unsigned int);
+    unsigned int pointer = 0;
+    *(void **)&allocate = dlsym(cuda, "cuMemAlloc");
+    REQUIRE(allocate);
+    printf("cuMemAlloc of 2000 says %d\n", allocate(&pointer, 100));
     return 0;
 }

@@ -34,6 +34,7 @@ void fake_reset(uint64_t capacity) {
     fake.capacity = capacity;
     fake.current = fake_context(0, 1);
     fake.quiet = true;
+    fake.primary_active = true;
     next_pointer = 1 << 21;
 }
 
@@ -153,6 +154,32 @@ static CUresult device_total_mem(size_t *bytes, CUdevice device) {
     return CUDA_SUCCESS;
 }
 
+static CUresult device_get_attribute(int *value, CUdevice_attribute attribute, CUdevice device) {
+    (void)device;
+    *value = attribute == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS && fake.pageable_access;
+    return CUDA_SUCCESS;
+}
+
+static CUresult primary_ctx_get_state(CUdevice device, unsigned int *flags, int *active) {
+    (void)device;
+    *flags = 0;
+    *active = fake.primary_active;
+    return CUDA_SUCCESS;
+}
+
+static CUresult memset_d8(CUdeviceptr pointer, unsigned char value, size_t bytes) {
+    (void)value;
+    fake.cleared = pointer;
+    fake.cleared_bytes = bytes;
+    return CUDA_SUCCESS;
+}
+
+static CUresult stream_is_capturing(CUstream stream, CUstreamCaptureStatus *status) {
+    *status = stream && stream == fake.captured ? CU_STREAM_CAPTURE_STATUS_ACTIVE
+                                                : CU_STREAM_CAPTURE_STATUS_NONE;
+    return CUDA_SUCCESS;
+}
+
 static CUresult event_create(CUevent *event, unsigned int flags) {
     (void)flags;
     *event = (CUevent)&fake;
@@ -164,10 +191,26 @@ static CUresult event_query(CUevent event) {
     return fake.quiet ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
+static CUresult event_synchronize(CUevent event) {
+    (void)event;
+    __atomic_add_fetch(&fake.event_waits, 1, __ATOMIC_RELAXED);
+    if (fake.on_wait)
+        fake.on_wait();
+    return fake.wait_result;
+}
+
+static CUresult event_record(CUevent event, CUstream stream) {
+    (void)event;
+    fake.recorded_in = stream;
+    __atomic_add_fetch(&fake.records, 1, __ATOMIC_RELAXED);
+    if (fake.on_record)
+        fake.on_record();
+    return fake.record_result;
+}
+
 static CUresult ctx_record_event(CUcontext context, CUevent event) {
     (void)context;
-    (void)event;
-    return CUDA_SUCCESS;
+    return event_record(event, NULL);
 }
 
 const struct driver *fake_driver(void) {

@@ -15,7 +15,15 @@ struct fake_state {
     int allocs, frees, waits, waited_contexts;
     CUcontext current; /* device = handle value % 16, number = value / 16 */
     CUresult wait_result, free_result, current_result;
-    bool quiet;            /* whether an event of the context has completed */
+    CUresult record_result;
+    bool quiet; /* whether an event of the context has completed */
+    bool primary_active, pageable_access;
+    int records, event_waits;
+    CUstream recorded_in; /* the stream of the last event recorded */
+    CUstream captured;    /* the stream that is being captured */
+    CUdeviceptr cleared;
+    size_t cleared_bytes;
+    void (*on_record)(void);
     void (*on_wait)(void); /* called in the midst of a wait, an allocation, a free */
     void (*on_alloc)(void);
     void (*on_free)(CUdeviceptr pointer);

@@ -107,9 +107,9 @@ static void devices_are_kept_apart(void **state) {
     alloc(18 * MIB); /* takes the second device's idle memory, not the first's */
     assert_int_equal(fake_size(second), 0);
     assert_int_not_equal(fake_size(first), 0);
-    pool_device_ending(pool, 1);
+    pool_primary_ending(pool, 1);
     assert_int_not_equal(fake_size(first), 0);
-    pool_device_ending(pool, 0);
+    pool_primary_ending(pool, 0);
     assert_int_equal(fake_size(first), 0);
     assert_true(pool_is_valid(pool));
 }

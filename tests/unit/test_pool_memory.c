@@ -315,7 +315,7 @@ static void during_a_capture_the_pool_only_forwards(void **state) {
     CUdeviceptr before = alloc(1000), idle = alloc(2000);
     release(idle);
     fake.waits = 0;
-    pool_capture_began(pool);
+    pool_capture_began(pool, "test");
     CUdeviceptr during = alloc(2000);
     assert_int_not_equal(during, idle);
     release(during);
@@ -334,7 +334,7 @@ static void during_a_capture_out_of_memory_still_releases(void **state) {
     stop(NULL);
     start_with(&pool_defaults, 10 * MIB);
     release(alloc(8 * MIB));
-    pool_capture_began(pool);
+    pool_capture_began(pool, "test");
     alloc(10 * MIB);
     pool_capture_ended(pool);
 }

@@ -1,0 +1,450 @@
+/* What is done before and after the driver's functions that have no hook of their own. The stubs of
+ * thunks.S call in here unless there is nothing to do.
+ *
+ * Nothing here looks at the functions' signatures but for the few arguments that decide: a stream's
+ * handle and flags, the stream that work goes to, the address of a module's variable. */
+#include "interpose/thunks.h"
+
+#include "interpose/hooks.h"
+#include "interpose/state.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HIDDEN __attribute__((visibility("hidden")))
+
+enum class {
+    QUERY,
+    HOOKED,
+    EXPORT_TABLE,
+    PAYS,
+    PENDING,
+    ALLOCATES,
+    LAUNCH,
+    LEGACY_WORK,
+    PER_THREAD,
+    STREAM_CREATED,
+    STREAM_DESTROYED,
+    HOST_ALLOCATED,
+    HOST_FREED,
+    HOST_REGISTERED,
+    HOST_UNREGISTERED,
+    MANAGED,
+    IMPORTED,
+    EXPORTED,
+    PEER,
+    CONTEXT_CREATED,
+    GLOBAL,
+};
+
+enum {
+#define ENTRY_POINT(symbol, class) NUMBER_##symbol,
+#include "interpose/entry_points.def"
+#undef ENTRY_POINT
+    KNOWN,
+    SPARES = 1024, /* as in thunks.S */
+    STUB_SIZE = 16,
+};
+
+static const uint8_t known_classes[KNOWN] = {
+#define ENTRY_POINT(symbol, class) class,
+#include "interpose/entry_points.def"
+#undef ENTRY_POINT
+};
+
+/* One string after the other and where each begins: pointers would have to be relocated at the
+ * start of every process. */
+static const struct {
+#define ENTRY_POINT(symbol, class) char symbol[sizeof #symbol];
+#include "interpose/entry_points.def"
+#undef ENTRY_POINT
+} known_names = {
+#define ENTRY_POINT(symbol, class) #symbol,
+#include "interpose/entry_points.def"
+#undef ENTRY_POINT
+};
+static const uint16_t name_offsets[KNOWN] = {
+#define ENTRY_POINT(symbol, class) offsetof(__typeof__(known_names), symbol),
+#include "interpose/entry_points.def"
+#undef ENTRY_POINT
+};
+
+/* A function at an address that the table's symbols do not have. Filled under spare_lock, never
+ * changed afterwards; published by spares_used. */
+static struct spare {
+    void *function;
+    const char *name;
+    enum class class;
+    bool per_thread;
+} spares[SPARES];
+static atomic_int spares_used;
+static pthread_mutex_t spare_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Read by thunks.S. thunk_real[i] is valid once thunk_quick[i] is set. */
+atomic_int thunk_owed;
+HIDDEN _Atomic(void *) thunk_real[KNOWN + SPARES];
+HIDDEN atomic_uchar thunk_quick[KNOWN + SPARES];
+extern const char thunk_stubs[] HIDDEN;
+
+#if defined(__x86_64__)
+enum { REGISTER_ARGUMENTS = 6 };
+#else
+enum { REGISTER_ARGUMENTS = 8 };
+#endif
+
+/* As thunks.S lays it out. stack: the arguments beyond the registers'. */
+struct thunk_frame {
+    uint64_t registers[8];
+    unsigned char vectors[8][16];
+    const uint64_t *stack;
+    uint64_t number, attempts;
+    uint64_t capturing; /* whether the stream that is being destroyed is being captured */
+};
+
+HIDDEN void *thunk_enter(struct thunk_frame *frame);
+HIDDEN bool thunk_leave(struct thunk_frame *frame, CUresult result);
+
+static uint64_t argument(const struct thunk_frame *frame, unsigned index) {
+    return index < REGISTER_ARGUMENTS ? frame->registers[index]
+                                      : frame->stack[index - REGISTER_ARGUMENTS];
+}
+
+static const char *name_of(uint64_t number) {
+    return number < KNOWN ? (const char *)&known_names + name_offsets[number]
+                          : spares[number - KNOWN].name;
+}
+
+static enum class class_of(uint64_t number) {
+    return number < KNOWN ? (enum class)known_classes[number] : spares[number - KNOWN].class;
+}
+
+static bool ends_with(const char *text, const char *end) {
+    size_t length = strlen(text), wanted = strlen(end);
+    return length >= wanted && strcmp(text + length - wanted, end) == 0;
+}
+
+/* Whether a null stream means the calling thread's default stream. */
+static bool is_per_thread(uint64_t number) {
+    const char *name = name_of(number);
+    if (number >= KNOWN)
+        return spares[number - KNOWN].per_thread;
+    return ends_with(name, "_ptsz") || ends_with(name, "_ptds");
+}
+
+/* Where the stream stands among the arguments of a launch or of work on device memory; -1: there is
+ * none, it is the legacy stream. */
+static int stream_position(const char *name) {
+    if (strstr(name, "Kernel"))
+        return 8; /* function, 3 + 3 sizes, shared memory */
+    if (!strstr(name, "Async"))
+        return -1;
+    return strstr(name, "MemsetD2D") ? 5 : 3;
+}
+
+/* The attributes that change nothing but how the kernel itself runs. */
+static bool is_plain_launch(const CUlaunchConfig *config) {
+    for (unsigned i = 0; i < config->numAttrs; i++)
+        switch (config->attrs[i].id) {
+        case CU_LAUNCH_ATTRIBUTE_IGNORE:
+        case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+        case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+        case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+            break;
+        default:
+            return false;
+        }
+    return true;
+}
+
+/* Whether the work goes to the legacy stream, where it comes after all that was freed before. */
+static bool is_legacy_work(const struct thunk_frame *frame) {
+    const char *name = name_of(frame->number);
+    CUstream stream = NULL;
+    if (strstr(name, "LaunchKernelEx")) {
+        const CUlaunchConfig *config = (const CUlaunchConfig *)(uintptr_t)argument(frame, 0);
+        if (!config || !is_plain_launch(config))
+            return false;
+        stream = config->hStream;
+    } else {
+        int position = stream_position(name);
+        if (position >= 0)
+            stream = (CUstream)(uintptr_t)argument(frame, (unsigned)position);
+    }
+    return stream == CU_STREAM_LEGACY || (!stream && !is_per_thread(frame->number));
+}
+
+/* Things because of which no wait may be owed from before the call on. */
+static void begin_reason(struct pool *pool, enum class class) {
+    switch (class) {
+    case STREAM_CREATED:
+        pool_reason_begins(pool, WAIT_REASON_stream);
+        break;
+    case HOST_ALLOCATED:
+        pool_reason_begins(pool, WAIT_REASON_pinned);
+        break;
+    case HOST_REGISTERED:
+        pool_reason_begins(pool, WAIT_REASON_registered);
+        break;
+    case MANAGED:
+        pool_reason_stays(pool, WAIT_REASON_managed);
+        break;
+    case IMPORTED:
+        pool_reason_stays(pool, WAIT_REASON_imported);
+        break;
+    case EXPORTED:
+        pool_reason_stays(pool, WAIT_REASON_exported);
+        break;
+    case PEER:
+        pool_reason_stays(pool, WAIT_REASON_peer);
+        break;
+    case STREAM_DESTROYED:
+    case PENDING:
+        pool_work_pending(pool);
+        break;
+    default:
+        break;
+    }
+}
+
+static void before(struct pool *pool, struct thunk_frame *frame) {
+    enum class class = class_of(frame->number);
+    bool retried = frame->attempts > 0;
+    if (is_per_thread(frame->number))
+        pool_reason_stays(pool, WAIT_REASON_per_thread_stream);
+    if (!retried)
+        begin_reason(pool, class);
+    if ((class == LAUNCH || class == LEGACY_WORK) && atomic_load(&thunk_owed) &&
+        is_legacy_work(frame))
+        return;
+    pool_pay(pool, name_of(frame->number));
+    if (class == STREAM_DESTROYED && !retried)
+        frame->capturing = pool_stream_ends(pool, (CUstream)(uintptr_t)argument(frame, 0));
+}
+
+/* Whether nothing is to be done for this function from now on, but to pay. */
+static bool is_quick(const struct pool *pool, uint64_t number) {
+    switch (class_of(number)) {
+    case PAYS:
+    case LEGACY_WORK:
+    case LAUNCH:
+    case ALLOCATES:
+    case PER_THREAD:
+        return pool || !is_per_thread(number); /* then the reason has been told */
+    case MANAGED:
+    case IMPORTED:
+    case EXPORTED:
+    case PEER:
+        return pool != NULL;
+    default:
+        return false;
+    }
+}
+
+static CUresult not_initialized(void) {
+    return CUDA_ERROR_NOT_INITIALIZED;
+}
+
+static CUresult not_supported(void) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static void *find_real(uint64_t number) {
+    void *real = atomic_load_explicit(&thunk_real[number], memory_order_acquire);
+    if (real)
+        return real;
+    real = hooks_load() ? hooks_find_in_driver(name_of(number)) : NULL;
+    atomic_store_explicit(&thunk_real[number], real, memory_order_release);
+    return real;
+}
+
+void *thunk_enter(struct thunk_frame *frame) {
+    void *real = find_real(frame->number);
+    if (!real)
+        return hooks_load() ? (void *)not_supported : (void *)not_initialized;
+    struct pool *pool = state_enter();
+    if (pool) {
+        before(pool, frame);
+        state_leave();
+    }
+    if (!state_inside && is_quick(pool, frame->number))
+        atomic_store_explicit(&thunk_quick[frame->number], 1, memory_order_release);
+    return real;
+}
+
+/* A module's variable may be managed memory, which the host sees without a call. */
+static void look_at_global(struct pool *pool, const struct thunk_frame *frame) {
+    const CUdeviceptr *address = (const CUdeviceptr *)(uintptr_t)argument(frame, 0);
+    int managed = 0;
+    if (!address || !REAL(cuPointerGetAttribute) ||
+        REAL(cuPointerGetAttribute)(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, *address) !=
+            CUDA_SUCCESS ||
+        managed)
+        pool_reason_stays(pool, WAIT_REASON_managed);
+}
+
+static void after_success(struct pool *pool, const struct thunk_frame *frame) {
+    switch (class_of(frame->number)) {
+    case PENDING:
+        pool_work_pending(pool); /* a wait may have ended between the announcement and the call */
+        break;
+    case STREAM_CREATED: {
+        bool green = strstr(name_of(frame->number), "Green") != NULL;
+        uint64_t flags = argument(frame, green ? 2 : 1);
+        const CUstream *stream = (const CUstream *)(uintptr_t)argument(frame, 0);
+        pool_stream_created(pool, *stream, (flags & CU_STREAM_NON_BLOCKING) != 0);
+        break;
+    }
+    case STREAM_DESTROYED:
+        pool_work_pending(pool);
+        pool_reason_ends(pool, WAIT_REASON_stream);
+        if (frame->capturing)
+            pool_capture_ended(pool);
+        break;
+    case HOST_FREED:
+        pool_reason_ends(pool, WAIT_REASON_pinned);
+        break;
+    case HOST_UNREGISTERED:
+        pool_reason_ends(pool, WAIT_REASON_registered);
+        break;
+    case CONTEXT_CREATED:
+        if (strstr(name_of(frame->number), "Green"))
+            pool_reason_stays(pool, WAIT_REASON_contexts);
+        else
+            pool_context_created(pool, *(const CUcontext *)(uintptr_t)argument(frame, 0));
+        break;
+    case GLOBAL:
+        look_at_global(pool, frame);
+        break;
+    default:
+        break;
+    }
+}
+
+static void after_failure(struct pool *pool, const struct thunk_frame *frame) {
+    switch (class_of(frame->number)) {
+    case STREAM_CREATED:
+        pool_reason_ends(pool, WAIT_REASON_stream);
+        break;
+    case HOST_ALLOCATED:
+        pool_reason_ends(pool, WAIT_REASON_pinned);
+        break;
+    case HOST_REGISTERED:
+        pool_reason_ends(pool, WAIT_REASON_registered);
+        break;
+    default:
+        break;
+    }
+}
+
+/* Whether it allocates memory itself, so that freeing is as legal where it is called. */
+static bool allocates_memory(const char *name) {
+    return strncmp(name, "cuMem", 5) == 0 || strncmp(name, "cuArray", 7) == 0 ||
+           strncmp(name, "cuMipmapped", 11) == 0;
+}
+
+/* Returns whether the call is to be made again. */
+bool thunk_leave(struct thunk_frame *frame, CUresult result) {
+    struct pool *pool = state_enter();
+    if (!pool)
+        return false;
+    const char *name = name_of(frame->number);
+    bool again = result == CUDA_ERROR_OUT_OF_MEMORY &&
+                 pool_make_room(pool, name, (unsigned)frame->attempts++, allocates_memory(name));
+    if (result == CUDA_SUCCESS) {
+        after_success(pool, frame);
+        if (frame->attempts)
+            stats_add(STATS_oom_rescued, 1);
+    } else if (!again) {
+        after_failure(pool, frame);
+    }
+    state_leave();
+    return again;
+}
+
+static void *stub(uint64_t number) {
+    return (void *)(uintptr_t)(thunk_stubs + number * STUB_SIZE);
+}
+
+static bool has_stub(uint64_t number) {
+    enum class class = class_of(number);
+    return class != QUERY && class != HOOKED && class != EXPORT_TABLE;
+}
+
+/* The stub that stands before `function`, which the table knows under no symbol of this address.
+ * NULL if there are none left: then no wait may be owed any more. */
+static void *spare_stub(void *function, const char *name, enum class class, bool per_thread) {
+    int number = 0;
+    pthread_mutex_lock(&spare_lock);
+    int used = atomic_load(&spares_used);
+    while (number < used && spares[number].function != function)
+        number++;
+    char *copy = number == used && used < SPARES ? malloc(strlen(name) + 1) : NULL;
+    if (copy) {
+        memcpy(copy, name, strlen(name) + 1);
+        spares[used] = (struct spare){function, copy, class, per_thread};
+        atomic_store(&thunk_real[KNOWN + used], function);
+        atomic_store(&spares_used, ++used);
+    }
+    pthread_mutex_unlock(&spare_lock);
+    if (number < used)
+        return stub(KNOWN + (uint64_t)number);
+    struct pool *pool = state_pool();
+    if (pool)
+        pool_reason_stays(pool, WAIT_REASON_bypass);
+    return NULL;
+}
+
+static void *known_stub(uint64_t number, void *found) {
+    void *real = atomic_load_explicit(&thunk_real[number], memory_order_acquire);
+    if (!real)
+        atomic_store_explicit(&thunk_real[number], found, memory_order_release);
+    return stub(number);
+}
+
+void *thunks_replace_symbol(const char *name, void *found) {
+    if (!hooks_load() || hooks_find_in_driver(name) != found)
+        return found;
+    for (uint64_t number = 0; number < KNOWN; number++)
+        if (strcmp(name, name_of(number)) == 0)
+            return has_stub(number) ? known_stub(number, found) : found;
+    void *ours = spare_stub(found, name, PENDING, false);
+    return ours ? ours : found;
+}
+
+/* Whether `symbol` is a form of `base`: the same, or with _v2 and the like or a per-thread suffix.
+ */
+static bool is_form(const char *symbol, const char *base) {
+    size_t length = strlen(base);
+    const char *rest = symbol + length;
+    if (strncmp(symbol, base, length) != 0)
+        return false;
+    if (rest[0] == '_' && rest[1] == 'v')
+        for (rest += 2; *rest >= '0' && *rest <= '9'; rest++) {
+        }
+    return !*rest || strcmp(rest, "_ptsz") == 0 || strcmp(rest, "_ptds") == 0;
+}
+
+void *thunks_replace_base(const char *base, void *found, bool per_thread) {
+    enum class class = PENDING; /* of a function that the table does not know */
+    if (!hooks_load())
+        return found;
+    for (uint64_t number = 0; number < KNOWN; number++) {
+        if (!is_form(name_of(number), base))
+            continue;
+        if (hooks_find_in_driver(name_of(number)) == found)
+            return has_stub(number) ? known_stub(number, found) : found;
+        if (is_per_thread(number) == per_thread || class == PENDING)
+            class = class_of(number);
+    }
+    if (class == QUERY || class == EXPORT_TABLE)
+        return found;
+    void *ours = spare_stub(found, base, class == HOOKED ? PENDING : class, per_thread);
+    return ours ? ours : found;
+}
+
+void thunks_forget_after_fork(void) {
+    for (int i = 0; i < KNOWN + SPARES; i++)
+        atomic_store_explicit(&thunk_quick[i], 0, memory_order_relaxed);
+}

@@ -1,0 +1,9 @@
+#include "planted.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool planted(const char *name) {
+    const char *wanted = getenv("POOLCUDA_PLANT");
+    return wanted && strcmp(wanted, name) == 0;
+}

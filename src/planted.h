@@ -1,0 +1,16 @@
+/* Deliberate faults, for the proof that the tests would find them. A build for use has none: there
+ * PLANTED(name) is the constant false. A build with POOLCUDA_PLANTED_FAULTS has the one that
+ * $POOLCUDA_PLANT names. */
+#ifndef POOLCUDA_PLANTED_H
+#define POOLCUDA_PLANTED_H
+
+#include <stdbool.h>
+
+#ifdef POOLCUDA_PLANTED_FAULTS
+bool planted(const char *name);
+#define PLANTED(name) planted(#name)
+#else
+#define PLANTED(name) false
+#endif
+
+#endif

@@ -1,0 +1,449 @@
+/* Deferred frees: a block is kept unfenced until a malloc wants it; then one fence covers all that
+ * were freed before, and they become idle once it has passed.
+ *
+ * A fence is a set of events that together come after all work that may use its blocks. It is
+ * recorded after its blocks were freed, never before: each context's unfenced blocks are taken as
+ * they are when the recording begins. */
+#include "pool/internal.h"
+
+#include "planted.h"
+
+#include <stdlib.h>
+
+/* Events belong to a context, die with it, and are used again otherwise. */
+struct fence_event {
+    CUevent event;
+    struct context *context;
+    struct fence_event *next;
+};
+
+/* What a destroyed stream left behind: an event after its last work. Every fence up to the one
+ * before which it has passed includes it. `users`, `gone`: as for a fence. */
+struct left_event {
+    struct fence_event *event;
+    uint64_t number;
+    int users;
+    bool gone;
+    LIST_ENTRY(left_event) link;
+};
+
+/* Invariant: in its context's list until it has passed or its context has ended; freed by whoever
+ * then finds `users` 0. Its events are not looked at before `recorded`. */
+struct fence {
+    struct block_list blocks;
+    struct fence_event *events;
+    uint64_t left_number; /* it includes the left events up to this number */
+    int users;            /* threads that use it without the lock */
+    bool recorded, gone;
+    TAILQ_ENTRY(fence) link;
+};
+
+/* A stream whose work the legacy stream does not wait for, for drivers without cuCtxRecordEvent. */
+struct free_stream {
+    CUstream handle;
+    struct context *context;
+    LIST_ENTRY(free_stream) link;
+};
+
+enum { MAX_TARGETS = 64 };
+
+/* What is to be recorded: `stream` in `context`, or all of the context. */
+struct target {
+    struct context *context;
+    CUstream stream;
+};
+
+void fence_context_init(struct context *context) {
+    LIST_INIT(&context->unfenced);
+    TAILQ_INIT(&context->fences);
+}
+
+static void move_blocks(struct block_list *from, struct block_list *to) {
+    struct pool_block *block;
+    while ((block = LIST_FIRST(from))) {
+        LIST_REMOVE(block, by_fence);
+        LIST_INSERT_HEAD(to, block, by_fence);
+    }
+}
+
+static void recycle_events(struct fence_event *events) {
+    struct fence_event *next;
+    for (; events; events = next) {
+        next = events->next;
+        if (events->context->ended) {
+            free(events); /* the event died with its context */
+            continue;
+        }
+        events->next = events->context->spare_events;
+        events->context->spare_events = events;
+    }
+}
+
+/* An event of `context`, which is current. Lock not held. */
+static struct fence_event *new_event(struct pool *pool, struct context *context) {
+    pthread_mutex_lock(&pool->lock);
+    struct fence_event *event = context->spare_events;
+    if (event)
+        context->spare_events = event->next;
+    pthread_mutex_unlock(&pool->lock);
+    if (event)
+        return event;
+    event = calloc(1, sizeof *event);
+    if (!event)
+        return NULL;
+    event->context = context;
+    if (pool->driver->event_create(&event->event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) {
+        free(event);
+        return NULL;
+    }
+    return event;
+}
+
+static CUresult record(struct pool *pool, const struct target *target, CUevent event) {
+    const struct driver *driver = pool->driver;
+    if (driver->ctx_record_event)
+        return driver->ctx_record_event(target->context->handle, event);
+    return driver->event_record(event, target->stream);
+}
+
+/* Records one event for each target. False if one could not be: then the fence is worth nothing.
+ * Lock not held, gate entered. */
+static bool record_all(struct pool *pool, const struct target *targets, int count,
+                       struct fence *fence) {
+    for (int i = 0; i < count; i++) {
+        struct context_visit visit;
+        if (!context_visit(pool, targets[i].context->handle, &visit))
+            return false;
+        struct fence_event *event = new_event(pool, targets[i].context);
+        CUresult result = event ? record(pool, &targets[i], event->event) : CUDA_ERROR_UNKNOWN;
+        context_leave(pool, &visit);
+        if (event) {
+            event->next = fence->events;
+            fence->events = event;
+        }
+        if (result != CUDA_SUCCESS)
+            return false;
+    }
+    return true;
+}
+
+/* All that may use the process's blocks; -1 if that is too much to fence. Lock held. */
+static int list_targets(struct pool *pool, struct target *targets) {
+    CUstream legacy =
+        PLANTED(per_thread_stream_not_fenced) ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+    int count = 0;
+    struct context *context;
+    LIST_FOREACH (context, &pool->contexts, link) {
+        if (context->broken)
+            continue;
+        if (count == MAX_TARGETS)
+            return -1;
+        targets[count++] = (struct target){context, legacy};
+    }
+    if (pool->driver->ctx_record_event)
+        return count;
+    struct free_stream *stream;
+    LIST_FOREACH (stream, &pool->free_streams, link) {
+        if (count == MAX_TARGETS)
+            return -1;
+        targets[count++] = (struct target){stream->context, stream->handle};
+    }
+    return count;
+}
+
+static void drop_if_unused(struct context *context, struct fence *fence) {
+    if (fence->users)
+        return;
+    if (!fence->gone)
+        TAILQ_REMOVE(&context->fences, fence, link);
+    recycle_events(fence->events);
+    free(fence);
+}
+
+/* Fences what has been freed so far. False if that cannot be done now. Lock held on entry and
+ * return, but not in between. */
+static bool fence_unfenced(struct pool *pool, struct context *context) {
+    if (LIST_EMPTY(&context->unfenced))
+        return true;
+    struct target targets[MAX_TARGETS];
+    struct fence *fence = calloc(1, sizeof *fence);
+    int count = list_targets(pool, targets);
+    if (!fence || count < 0) {
+        free(fence);
+        return false;
+    }
+    move_blocks(&context->unfenced, &fence->blocks);
+    fence->left_number = pool->left_number;
+    TAILQ_INSERT_TAIL(&context->fences, fence, link);
+    fence->users = 1;
+    pthread_mutex_unlock(&pool->lock);
+    bool recorded = gate_enter(pool);
+    if (recorded) {
+        recorded = record_all(pool, targets, count, fence);
+        gate_leave(pool);
+    }
+    pthread_mutex_lock(&pool->lock);
+    fence->users--;
+    fence->recorded = recorded;
+    if (!recorded)
+        move_blocks(&fence->blocks, &context->unfenced);
+    else
+        stats_add(STATS_fences, 1);
+    if (!recorded || fence->gone)
+        drop_if_unused(context, fence);
+    return recorded;
+}
+
+/* Asks or waits whether an event has completed. Lock not held. */
+static CUresult event_passes(struct pool *pool, const struct fence_event *event, bool wait) {
+    if (!gate_enter(pool))
+        return CUDA_ERROR_NOT_READY;
+    CUresult result = wait ? pool->driver->event_synchronize(event->event)
+                           : pool->driver->event_query(event->event);
+    gate_leave(pool);
+    if (result != CUDA_ERROR_NOT_READY)
+        context_note_error(pool, event->context, result);
+    return result;
+}
+
+static void drop_left_if_unused(struct left_event *left) {
+    if (left->users)
+        return;
+    recycle_events(left->event);
+    free(left);
+}
+
+/* The same for all left events up to `number`. Lock held on entry and return, not in between. */
+static bool left_events_pass(struct pool *pool, uint64_t number, bool wait) {
+    struct left_event *left;
+    for (;;) {
+        LIST_FOREACH (left, &pool->left_events, link)
+            if (left->number <= number)
+                break;
+        if (!left)
+            return true;
+        left->users++;
+        pthread_mutex_unlock(&pool->lock);
+        bool passed = event_passes(pool, left->event, wait) == CUDA_SUCCESS;
+        pthread_mutex_lock(&pool->lock);
+        left->users--;
+        if (passed && !left->gone) {
+            LIST_REMOVE(left, link);
+            left->gone = true;
+        }
+        if (left->gone)
+            drop_left_if_unused(left);
+        if (!passed)
+            return false;
+    }
+}
+
+/* Asks or waits whether a fence has passed; its blocks are idle then. Lock held on entry and
+ * return, not in between: the fence is gone afterwards if it has passed. */
+static bool fence_passes(struct pool *pool, struct context *context, struct fence *fence,
+                         bool wait) {
+    CUresult result = CUDA_SUCCESS;
+    fence->users++;
+    bool passed = left_events_pass(pool, fence->left_number, wait);
+    pthread_mutex_unlock(&pool->lock);
+    for (struct fence_event *event = fence->events; event && passed && result == CUDA_SUCCESS;
+         event = event->next)
+        result = event_passes(pool, event, wait);
+    pthread_mutex_lock(&pool->lock);
+    fence->users--;
+    passed = passed && result == CUDA_SUCCESS && !fence->gone;
+    if (passed) {
+        struct pool_block *block;
+        while ((block = LIST_FIRST(&fence->blocks))) {
+            LIST_REMOVE(block, by_fence);
+            books_make_ready(block);
+        }
+    }
+    if (passed || fence->gone)
+        drop_if_unused(context, fence);
+    return passed;
+}
+
+/* Looks at the fences, oldest first, up to the first that has not passed. Lock as above. */
+static void poll_fences(struct pool *pool, struct context *context) {
+    struct fence *fence;
+    while (!context->ended && (fence = TAILQ_FIRST(&context->fences)) && fence->recorded &&
+           !fence->users && fence_passes(pool, context, fence, false)) {
+    }
+}
+
+static bool would_fit(const struct pool *pool, const struct pool_block *block, size_t size) {
+    return block->size >= size && (double)block->size <= pool->config.reuse_ratio * (double)size;
+}
+
+/* A recorded fence with a block that fits. */
+static struct fence *find_fence(struct pool *pool, struct context *context, size_t size) {
+    struct fence *fence;
+    struct pool_block *block;
+    TAILQ_FOREACH (fence, &context->fences, link)
+        if (fence->recorded)
+            LIST_FOREACH (block, &fence->blocks, by_fence)
+                if (would_fit(pool, block, size))
+                    return fence;
+    return NULL;
+}
+
+struct pool_block *fence_take(struct pool *pool, struct context *context, struct site *site,
+                              size_t bytes, size_t size) {
+    if (LIST_EMPTY(&context->unfenced) && TAILQ_EMPTY(&context->fences))
+        return NULL;
+    fence_unfenced(pool, context);
+    poll_fences(pool, context);
+    struct pool_block *block = context->ended ? NULL : pool_take(pool, context, site, bytes, size);
+    struct fence *fence;
+    while (!block && !context->ended && (fence = find_fence(pool, context, size))) {
+        stats_add(STATS_fences_waited, 1);
+        if (!fence_passes(pool, context, fence, true))
+            break;
+        if (!context->ended)
+            block = pool_take(pool, context, site, bytes, size);
+    }
+    return block;
+}
+
+void fence_defer(struct pool_block *block) {
+    struct fence *newest = TAILQ_LAST(&block->context->fences, fence_list);
+    struct block_list *list = &block->context->unfenced;
+    if (PLANTED(fence_before_free) && newest)
+        list = &newest->blocks;
+    LIST_INSERT_HEAD(list, block, by_fence);
+    if (PLANTED(fence_after_publish)) {
+        LIST_REMOVE(block, by_fence);
+        books_make_ready(block);
+    }
+    stats_add(STATS_free_deferred, 1);
+}
+
+struct pool_block *fence_largest(struct context *context) {
+    struct pool_block *block, *largest = NULL;
+    struct fence *fence;
+    LIST_FOREACH (block, &context->unfenced, by_fence)
+        if (!largest || block->size > largest->size)
+            largest = block;
+    TAILQ_FOREACH (fence, &context->fences, link)
+        LIST_FOREACH (block, &fence->blocks, by_fence)
+            if (!largest || block->size > largest->size)
+                largest = block;
+    return largest;
+}
+
+/* The blocks have been taken out of the lists, or will never be looked at again. */
+void fence_forget(struct context *context) {
+    struct fence *fence;
+    struct fence_event *event;
+    while ((fence = TAILQ_FIRST(&context->fences))) {
+        TAILQ_REMOVE(&context->fences, fence, link);
+        fence->gone = true;
+        drop_if_unused(context, fence);
+    }
+    while ((event = context->spare_events)) {
+        context->spare_events = event->next;
+        free(event);
+    }
+}
+
+static void forget_streams_of(struct pool *pool, const struct context *only) {
+    struct left_event *left, *next_left;
+    struct free_stream *stream, *next;
+    for (left = LIST_FIRST(&pool->left_events); left; left = next_left) {
+        next_left = LIST_NEXT(left, link);
+        if (!only || left->event->context == only) {
+            LIST_REMOVE(left, link);
+            left->gone = true;
+            drop_left_if_unused(left);
+        }
+    }
+    for (stream = LIST_FIRST(&pool->free_streams); stream; stream = next) {
+        next = LIST_NEXT(stream, link);
+        if (!only || stream->context == only) {
+            LIST_REMOVE(stream, link);
+            free(stream);
+        }
+    }
+}
+
+void fence_forget_streams(struct pool *pool) {
+    forget_streams_of(pool, NULL);
+    pool->streams_lost = false;
+}
+
+void fence_context_ended(struct pool *pool, struct context *context) {
+    forget_streams_of(pool, context);
+    fence_forget(context);
+}
+
+void pool_stream_created(struct pool *pool, CUstream handle, bool non_blocking) {
+    if (!non_blocking || pool->driver->ctx_record_event)
+        return;
+    struct free_stream *stream = calloc(1, sizeof *stream);
+    struct context *context = stream ? context_enter(pool) : NULL;
+    if (!context) {
+        free(stream);
+        pool->streams_lost = true;
+        return;
+    }
+    *stream = (struct free_stream){.handle = handle, .context = context};
+    LIST_INSERT_HEAD(&pool->free_streams, stream, link);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static struct free_stream *find_stream(struct pool *pool, CUstream handle) {
+    struct free_stream *stream;
+    LIST_FOREACH (stream, &pool->free_streams, link)
+        if (stream->handle == handle)
+            return stream;
+    return NULL;
+}
+
+static bool is_captured(struct pool *pool, CUstream stream) {
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    return atomic_load(&pool->captures) && pool->driver->stream_is_capturing &&
+           pool->driver->stream_is_capturing(stream, &status) == CUDA_SUCCESS &&
+           status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+/* The last work of a stream that is about to be destroyed must be in every fence to come. The gate
+ * keeps others from recording in it. */
+static void leave_event(struct pool *pool, CUstream handle) {
+    struct left_event *left = calloc(1, sizeof *left);
+    pthread_mutex_lock(&pool->lock);
+    struct free_stream *stream = find_stream(pool, handle);
+    if (stream)
+        LIST_REMOVE(stream, link);
+    pthread_mutex_unlock(&pool->lock);
+    if (!stream || PLANTED(destroyed_stream_not_fenced)) {
+        free(stream);
+        free(left);
+        return;
+    }
+    struct target target = {stream->context, handle};
+    struct fence last = {.events = NULL};
+    free(stream);
+    bool capturing = atomic_load(&pool->captures) > 0;
+    gate_close(pool);
+    bool recorded = left && !capturing && record_all(pool, &target, 1, &last);
+    gate_open(pool);
+    pthread_mutex_lock(&pool->lock);
+    if (recorded && !target.context->ended) {
+        left->event = last.events;
+        left->number = ++pool->left_number;
+        LIST_INSERT_HEAD(&pool->left_events, left, link);
+    } else {
+        pool->streams_lost = pool->streams_lost || !recorded;
+        recycle_events(last.events);
+        free(left);
+    }
+    pthread_mutex_unlock(&pool->lock);
+}
+
+bool pool_stream_ends(struct pool *pool, CUstream stream) {
+    bool captured = is_captured(pool, stream);
+    if (!pool->driver->ctx_record_event)
+        leave_event(pool, stream);
+    return captured;
+}

@@ -1,0 +1,59 @@
+/* The gate between stream captures and the pool's own calls.
+ *
+ * A wait or an event query is prohibited while a stream is being captured and would invalidate the
+ * capture; a program that only allocates and frees must not cause that. So such calls are made
+ * inside the gate, which a capture that begins closes, and it begins only when all have left.
+ *
+ * A thread may be waiting for the device inside the gate while the work it waits for needs the very
+ * thread that begins the capture. So the wait of the closing side is bounded: whoever is still
+ * inside after it has long since entered the driver, where a capture that begins later does not
+ * disturb it.
+ */
+#include "pool/internal.h"
+
+#include "planted.h"
+
+#include <time.h>
+
+enum { STEP_NS = 50 * 1000, MAX_STEPS = 5000 }; /* a quarter of a second */
+
+static void pause_a_step(void) {
+    struct timespec step = {.tv_nsec = STEP_NS};
+    nanosleep(&step, NULL);
+}
+
+bool gate_enter(struct pool *pool) {
+    if (PLANTED(capture_race)) { /* checks too early, and says nothing of being inside */
+        bool open = !atomic_load(&pool->captures);
+        pause_a_step();
+        return open;
+    }
+    atomic_fetch_add(&pool->gate_users, 1);
+    if (!atomic_load(&pool->captures))
+        return true;
+    atomic_fetch_sub(&pool->gate_users, 1);
+    return false;
+}
+
+void gate_leave(struct pool *pool) {
+    if (!PLANTED(capture_race))
+        atomic_fetch_sub(&pool->gate_users, 1);
+}
+
+void gate_close(struct pool *pool) {
+    atomic_fetch_add(&pool->captures, 1);
+    for (int step = 0; atomic_load(&pool->gate_users) > 0 && step < MAX_STEPS; step++)
+        pause_a_step();
+}
+
+void gate_open(struct pool *pool) {
+    int now = atomic_load(&pool->captures);
+    while (now > 0 && !atomic_compare_exchange_weak(&pool->captures, &now, now - 1)) {
+    }
+}
+
+void gate_await_open_or_paid(struct pool *pool) {
+    for (int step = 0; wait_is_owed(pool) && atomic_load(&pool->captures) && step < MAX_STEPS;
+         step++)
+        pause_a_step();
+}

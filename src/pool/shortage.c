@@ -1,0 +1,42 @@
+/* The facts behind an out-of-memory error. */
+#include "pool/internal.h"
+
+static void insert_site(struct shortage *shortage, const struct site_record *record) {
+    uint64_t bytes = atomic_load_explicit(&record->stats->live_bytes, memory_order_relaxed);
+    unsigned at = shortage->site_count;
+    if (!bytes)
+        return;
+    if (at < SHORTAGE_SITES)
+        shortage->site_count++;
+    else if (shortage->sites[--at].bytes >= bytes)
+        return;
+    for (; at > 0 && shortage->sites[at - 1].bytes < bytes; at--)
+        shortage->sites[at] = shortage->sites[at - 1];
+    shortage->sites[at].key = record->key;
+    shortage->sites[at].bytes = bytes;
+    shortage->sites[at].blocks =
+        atomic_load_explicit(&record->stats->live_blocks, memory_order_relaxed);
+}
+
+void shortage_report(struct pool *pool, struct device *device, const char *call, size_t bytes) {
+    struct shortage shortage = {.call = call, .requested = bytes};
+    size_t available = 0, total;
+    if (!pool->config.on_shortage)
+        return;
+    if (gate_enter(pool)) {
+        pool->driver->mem_get_info(&available, &total);
+        gate_leave(pool);
+    }
+    pthread_mutex_lock(&pool->lock);
+    shortage.device = device->ordinal;
+    shortage.capacity = device->total;
+    shortage.available = available;
+    shortage.live = device->live;
+    shortage.idle = device->idle;
+    shortage.waste = pool->waste;
+    for (const struct site_record *record = pool->site_records; record;
+         record = record->by_key.next)
+        insert_site(&shortage, record);
+    pthread_mutex_unlock(&pool->lock);
+    pool->config.on_shortage(&shortage);
+}

@@ -1,0 +1,161 @@
+/* What becomes of the wait that belongs to a free: made, owed and paid later, or replaced by a
+ * fence.
+ *
+ * An owed wait changes nothing that a program can see as long as
+ * - all work on the device is in the legacy stream, so that work on a block's new life comes after
+ *   the work on its old one by itself,
+ * - no memory tells the host, another process or another device about that work without a call,
+ * - every call that could tell is preceded by the wait (wait_pay).
+ * The first two are the reasons counted here; the third is the business of the hooks. */
+#include "pool/internal.h"
+
+#include "planted.h"
+
+bool wait_is_owed(const struct pool *pool) {
+    return atomic_load_explicit(pool->owed_flag, memory_order_acquire);
+}
+
+/* Lock held. */
+static void set_owed(struct pool *pool, struct context *context) {
+    pool->owed_context = context;
+    pool->owed_number++;
+    atomic_store(pool->owed_flag, context != NULL);
+}
+
+enum wait_kind wait_kind(const struct pool *pool, const struct pool_block *block,
+                         enum wait_reason *reason) {
+    const struct context *context = block->context;
+    *reason = WAIT_REASON_no_fence;
+    if (pool->config.free_mode == POOL_FREE_DEFER)
+        return pool->streams_lost || !pool->driver->event_synchronize ? WAIT_NOW : WAIT_DEFERRED;
+    *reason = WAIT_REASON_sync_mode;
+    if (pool->config.free_mode == POOL_FREE_SYNC)
+        return WAIT_NOW;
+    for (int i = 0; i < WAIT_REASONS; i++) {
+        *reason = (enum wait_reason)i;
+        if (pool->reasons[i])
+            return WAIT_NOW;
+    }
+    *reason = WAIT_REASON_contexts;
+    if (LIST_NEXT(LIST_FIRST(&pool->contexts), link))
+        return WAIT_NOW;
+    *reason = WAIT_REASON_pageable;
+    if (context->device->pageable_access)
+        return WAIT_NOW;
+    *reason = WAIT_REASON_pending;
+    if (pool->pending_seen != pool->pending)
+        return WAIT_NOW;
+    /* So late errors and the device's printf come out where they did. */
+    *reason = WAIT_REASON_last_block;
+    return context->live_blocks > 1 ? WAIT_OWED : WAIT_NOW;
+}
+
+void wait_owe(struct pool *pool, struct context *context) {
+    set_owed(pool, context);
+    stats_add(STATS_waits_owed, 1);
+}
+
+/* All work that has been submitted to `context` is done. Lock held. */
+static void settle(struct pool *pool, uint64_t owed_number, uint64_t pending) {
+    if (pool->owed_context && pool->owed_number == owed_number)
+        set_owed(pool, NULL);
+    pool->pending_seen = pending;
+}
+
+CUresult wait_make(struct pool *pool, struct context *context, enum wait_reason reason) {
+    uint64_t owed_number = pool->owed_number, pending = pool->pending;
+    pthread_mutex_unlock(&pool->lock);
+    stats_add(STATS_free_waited, 1);
+    stats_wait(reason);
+    CUresult result = PLANTED(no_wait) ? CUDA_SUCCESS : context_wait(pool, context);
+    context_note_error(pool, context, result);
+    pthread_mutex_lock(&pool->lock);
+    if (result == CUDA_SUCCESS)
+        settle(pool, owed_number, pending);
+    return result;
+}
+
+/* Waits for the context of the owed wait. The gate is the caller's. */
+static void pay(struct pool *pool, const char *call) {
+    pthread_mutex_lock(&pool->lock);
+    struct context *context = pool->owed_context;
+    uint64_t owed_number = pool->owed_number, pending = pool->pending;
+    pthread_mutex_unlock(&pool->lock);
+    if (!context)
+        return;
+    CUresult result = context_wait_inside(pool, context);
+    context_note_error(pool, context, result);
+    pthread_mutex_lock(&pool->lock);
+    if (pool->owed_number == owed_number) {
+        stats_add(STATS_waits_paid, 1);
+        stats_payer(call);
+        set_owed(pool, NULL); /* a failed wait too: the call itself will tell the error */
+    }
+    if (result == CUDA_SUCCESS)
+        pool->pending_seen = pending;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void pool_pay(struct pool *pool, const char *call) {
+    if (PLANTED(query_after_owed_wait))
+        return;
+    while (wait_is_owed(pool)) {
+        if (gate_enter(pool)) {
+            pay(pool, call);
+            gate_leave(pool);
+            return;
+        }
+        gate_await_open_or_paid(pool); /* the capture that begins pays first */
+    }
+}
+
+void pool_capture_began(struct pool *pool, const char *call) {
+    gate_close(pool);
+    if (wait_is_owed(pool))
+        pay(pool, call);
+}
+
+void pool_capture_ended(struct pool *pool) {
+    gate_open(pool);
+}
+
+void wait_context_ended(struct pool *pool, const struct context *context) {
+    if (pool->owed_context == context)
+        set_owed(pool, NULL);
+}
+
+void wait_forget(struct pool *pool) {
+    set_owed(pool, NULL);
+    pool->pending_seen = pool->pending;
+    for (int i = 0; i < WAIT_REASONS; i++)
+        pool->reasons[i] = pool->lasting[i] = 0;
+}
+
+void pool_reason_begins(struct pool *pool, enum wait_reason reason) {
+    pthread_mutex_lock(&pool->lock);
+    pool->reasons[reason]++;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void pool_reason_ends(struct pool *pool, enum wait_reason reason) {
+    pthread_mutex_lock(&pool->lock);
+    if (pool->reasons[reason])
+        pool->reasons[reason]--;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void pool_reason_stays(struct pool *pool, enum wait_reason reason) {
+    if (atomic_load_explicit(&pool->lasting[reason], memory_order_relaxed))
+        return;
+    pthread_mutex_lock(&pool->lock);
+    if (!pool->lasting[reason])
+        pool->reasons[reason]++;
+    pool->lasting[reason] = true;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void pool_work_pending(struct pool *pool) {
+    pthread_mutex_lock(&pool->lock);
+    pool->pending++;
+    pthread_mutex_unlock(&pool->lock);
+}
