@@ -64,7 +64,7 @@ static CUresult free_block(CUdeviceptr pointer, bool host, uintptr_t site) {
     result = begin_unsafe(&context);
     if (result == CUDA_SUCCESS && pointer != 0) {
         block = memory_at(pointer);
-        if (block == NULL || block->freeing || block->of_module ||
+        if (block == NULL || block->freeing || block->of_object ||
             host != (block->kind == MEMORY_HOST) || block->kind == MEMORY_IMPORTED ||
             block->kind == MEMORY_REGISTERED)
             result = CUDA_ERROR_INVALID_VALUE;

@@ -2,6 +2,7 @@
 #include "context.h"
 
 #include "allocate.h"
+#include "array.h"
 #include "capture.h"
 #include "cost.h"
 #include "event.h"
@@ -79,6 +80,7 @@ static void end(struct CUctx_st *context) {
     context->legacy = context->fence = NULL;
     event_destroy_all(context);
     module_context_ending(context);
+    array_context_ending(context);
     memory_release_all(context);
     object_memory_context_ending(context);
     object_memory_give(context->device);

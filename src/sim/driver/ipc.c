@@ -86,7 +86,7 @@ static CUresult export_block(struct block *block, CUipcMemHandle *out) {
     uint64_t offset;
     int file;
 
-    if (block->kind != MEMORY_DEVICE || block->of_module)
+    if (block->kind != MEMORY_DEVICE || block->of_object)
         return CUDA_ERROR_INVALID_VALUE;
     if (block->export_serial == 0) {
         uint32_t slot = 0;

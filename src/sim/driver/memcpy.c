@@ -1,4 +1,5 @@
 /* The entry points that copy. */
+#include "array.h"
 #include "context.h"
 #include "copy.h"
 #include "lock.h"
@@ -61,16 +62,23 @@ EXPORT_FORMS(cuMemcpyPeerAsync, _ptsz,
 
 /* --- pitched memory --- */
 
-/* One side of a 2D or 3D copy; false for arrays, which the simulated device lacks. */
+/* One side of a 2D or 3D copy; false if it cannot be one. */
 static bool make_side(struct copy_side *side, CUmemorytype type, const void *host,
-                      CUdeviceptr device, size_t pitch, size_t height, size_t x, size_t y,
-                      size_t z) {
+                      CUdeviceptr device, CUarray array, size_t pitch, size_t height, size_t x,
+                      size_t y, size_t z) {
+    bool known =
+        type == CU_MEMORYTYPE_HOST || type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED;
+
     side->address = type == CU_MEMORYTYPE_HOST ? HOST(host) : device;
     side->pitch = pitch;
-    side->slice = pitch * height;
+    if (type == CU_MEMORYTYPE_ARRAY) {
+        sim_lock();
+        known = array_place(array, &side->address, &side->pitch, &height);
+        sim_unlock();
+    }
+    side->slice = side->pitch * height;
     side->address += x + y * side->pitch + z * side->slice;
-    return type == CU_MEMORYTYPE_HOST || type == CU_MEMORYTYPE_DEVICE ||
-           type == CU_MEMORYTYPE_UNIFIED;
+    return known;
 }
 
 static CUresult pitched_2d(const CUDA_MEMCPY2D *of, CUstream stream, enum null_stream null_stream,
@@ -82,11 +90,11 @@ static CUresult pitched_2d(const CUDA_MEMCPY2D *of, CUstream stream, enum null_s
     copy.width = of->WidthInBytes;
     copy.rows = of->Height;
     copy.slices = 1;
-    if (!make_side(&copy.to, of->dstMemoryType, of->dstHost, of->dstDevice, of->dstPitch, 0,
-                   of->dstXInBytes, of->dstY, 0) ||
-        !make_side(&copy.from, of->srcMemoryType, of->srcHost, of->srcDevice, of->srcPitch, 0,
-                   of->srcXInBytes, of->srcY, 0))
-        return CUDA_ERROR_NOT_SUPPORTED;
+    if (!make_side(&copy.to, of->dstMemoryType, of->dstHost, of->dstDevice, of->dstArray,
+                   of->dstPitch, 0, of->dstXInBytes, of->dstY, 0) ||
+        !make_side(&copy.from, of->srcMemoryType, of->srcHost, of->srcDevice, of->srcArray,
+                   of->srcPitch, 0, of->srcXInBytes, of->srcY, 0))
+        return CUDA_ERROR_INVALID_VALUE;
     if (copy.rows > 1 && (copy.to.pitch < copy.width || copy.from.pitch < copy.width))
         return CUDA_ERROR_INVALID_VALUE;
     return copy_run(&copy, stream, null_stream, synchronous);
@@ -108,11 +116,11 @@ static CUresult pitched_3d(const CUDA_MEMCPY3D *of, CUstream stream, enum null_s
     copy.width = of->WidthInBytes;
     copy.rows = of->Height;
     copy.slices = of->Depth;
-    if (!make_side(&copy.to, of->dstMemoryType, of->dstHost, of->dstDevice, of->dstPitch,
-                   of->dstHeight, of->dstXInBytes, of->dstY, of->dstZ) ||
-        !make_side(&copy.from, of->srcMemoryType, of->srcHost, of->srcDevice, of->srcPitch,
-                   of->srcHeight, of->srcXInBytes, of->srcY, of->srcZ))
-        return CUDA_ERROR_NOT_SUPPORTED;
+    if (!make_side(&copy.to, of->dstMemoryType, of->dstHost, of->dstDevice, of->dstArray,
+                   of->dstPitch, of->dstHeight, of->dstXInBytes, of->dstY, of->dstZ) ||
+        !make_side(&copy.from, of->srcMemoryType, of->srcHost, of->srcDevice, of->srcArray,
+                   of->srcPitch, of->srcHeight, of->srcXInBytes, of->srcY, of->srcZ))
+        return CUDA_ERROR_INVALID_VALUE;
     if (copy.rows > 1 && (copy.to.pitch < copy.width || copy.from.pitch < copy.width))
         return CUDA_ERROR_INVALID_VALUE;
     return copy_run(&copy, stream, null_stream, synchronous);

@@ -43,7 +43,7 @@ struct block {
     CUdevice device;
     uint64_t id;         /* CU_POINTER_ATTRIBUTE_BUFFER_ID */
     bool sync_memops;    /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
-    bool of_module;      /* a variable of a module: no free takes it */
+    bool of_object;      /* a module's variable, an array's memory: no free takes it */
     bool freeing;        /* a stream-ordered free is queued */
     unsigned int opens;  /* of imported memory */
     struct chunk *chunk; /* the shared page that a small block lies in */

@@ -162,7 +162,7 @@ static CUresult free_in(CUdeviceptr pointer, CUstream handle, enum null_stream n
     result = stream_current(handle, null_stream, &stream);
     if (result == CUDA_SUCCESS && pointer != 0) {
         block = memory_at(pointer);
-        if (block == NULL || block->freeing || block->of_module ||
+        if (block == NULL || block->freeing || block->of_object ||
             (block->kind != MEMORY_POOL && block->kind != MEMORY_DEVICE))
             result = CUDA_ERROR_INVALID_VALUE;
         else if (stream->capture != NULL)

@@ -41,7 +41,7 @@ static CUresult add_variable(struct CUmod_st *module, const struct ptx_symbol *s
         result = memory_allocate(module->context, symbol->size, MEMORY_DEVICE, 0, &block, &unspent);
     if (result != CUDA_SUCCESS)
         return result;
-    block->of_module = true;
+    block->of_object = true;
     ptx_initialize(symbol, block->shadow);
     variable = allocate_zeroed(sizeof *variable);
     variable->name = copy_name(symbol);

@@ -51,7 +51,7 @@ static CUresult get(void *data, CUpointer_attribute attribute, const struct bloc
         *(int *)data = block->device;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-        *(int *)data = block->kind == MEMORY_DEVICE && !block->of_module;
+        *(int *)data = block->kind == MEMORY_DEVICE && !block->of_object;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
         *(CUdeviceptr *)data = block->address;
