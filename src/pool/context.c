@@ -60,6 +60,17 @@ static void forget_created(struct pool *pool, CUcontext handle) {
     free(gone);
 }
 
+bool context_are_several(const struct pool *pool) {
+    const struct created_context *created;
+    const struct context *context;
+    int count = 0;
+    for (created = pool->created; created && count < 2; created = created->next)
+        count++;
+    LIST_FOREACH (context, &pool->contexts, link)
+        count += !context->created;
+    return count > 1;
+}
+
 void context_forget_all_created(struct pool *pool) {
     while (pool->created)
         forget_created(pool, pool->created->handle);

@@ -81,6 +81,8 @@ struct context *context_enter(struct pool *pool);
 struct device *context_find_device(struct pool *pool, CUdevice ordinal);
 void context_free_sites(struct context *context);
 void context_forget_all_created(struct pool *pool);
+/* Whether the process is known to have more than one, some of which need not have allocated. */
+bool context_are_several(const struct pool *pool);
 struct site *context_site(struct pool *pool, struct context *context, const struct call_site *key);
 /* Makes `context` current for a while. Returns false, with nothing changed, if that fails. */
 struct context_visit {

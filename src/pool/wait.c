@@ -37,7 +37,7 @@ enum wait_kind wait_kind(const struct pool *pool, const struct pool_block *block
             return WAIT_NOW;
     }
     *reason = WAIT_REASON_contexts;
-    if (LIST_NEXT(LIST_FIRST(&pool->contexts), link))
+    if (context_are_several(pool))
         return WAIT_NOW;
     *reason = WAIT_REASON_pageable;
     if (context->device->pageable_access)

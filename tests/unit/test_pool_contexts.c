@@ -59,6 +59,38 @@ static void a_free_under_way_while_its_context_ends_keeps_nothing(void **state) 
     fake.on_wait = end_while_waiting;
     release(block);
     assert_int_equal(stats_get(STATS_held_bytes), 0);
+    assert_int_equal(fake_size(block), 0); /* the context lived on: the driver got the memory */
+}
+
+static void a_release_that_is_not_the_last_ends_nothing(void **state) {
+    (void)state;
+    CUdeviceptr block = alloc(1000);
+    release(block);
+    pool_primary_released(pool, 0);
+    assert_int_equal(alloc(1000), block);
+}
+
+static void after_the_last_release_all_memory_is_forgotten_and_none_freed(void **state) {
+    (void)state;
+    CUdeviceptr block = alloc(1000), live = alloc(3000);
+    release(block);
+    int frees = fake.frees;
+    fake.primary_active = false;
+    pool_primary_released(pool, 0);
+    assert_int_equal(fake.frees, frees);
+    assert_int_equal(stats_get(STATS_held_bytes), 0);
+    assert_true(pool_is_valid(pool));
+    release(live);
+    assert_int_equal(stats_get(STATS_free_unknown), 1);
+}
+
+static void a_created_context_outlives_its_devices_primary_one(void **state) {
+    (void)state;
+    pool_context_created(pool, fake.current);
+    CUdeviceptr block = alloc(1000);
+    release(block);
+    pool_primary_ending(pool, 0);
+    assert_int_equal(alloc(1000), block);
 }
 
 static void with_several_contexts_a_free_waits_for_all(void **state) {
@@ -249,6 +281,9 @@ int main(void) {
         TEST(the_same_handle_after_an_end_is_a_new_context),
         TEST(an_allocation_under_way_while_its_context_ends_is_not_recorded),
         TEST(a_free_under_way_while_its_context_ends_keeps_nothing),
+        TEST(a_release_that_is_not_the_last_ends_nothing),
+        TEST(after_the_last_release_all_memory_is_forgotten_and_none_freed),
+        TEST(a_created_context_outlives_its_devices_primary_one),
         TEST(with_several_contexts_a_free_waits_for_all),
         TEST(with_more_contexts_than_can_be_waited_for_a_block_is_really_freed),
         TEST(memory_of_one_context_does_not_serve_another),

@@ -99,6 +99,101 @@ static void idle_memory_counts_as_free(void **state) {
     assert_int_equal(total, 80 * GIB);
 }
 
+static size_t reported_free(void) {
+    size_t available = 0, total = 0;
+    assert_int_equal(pool_mem_get_info(pool, &available, &total), CUDA_SUCCESS);
+    return available;
+}
+
+static void small_idle_blocks_count_as_free_once_their_page_has_no_live_one(void **state) {
+    (void)state;
+    CUdeviceptr one = alloc(1000), two = alloc(1000);
+    size_t taken = fake.used;
+    release(one);
+    assert_int_equal(reported_free(), 80 * GIB - taken);
+    release(two);
+    assert_int_equal(reported_free(), 80 * GIB); /* a page, but never more than there is */
+}
+
+static void other_calls_that_run_out_have_idle_memory_released(void **state) {
+    (void)state;
+    release(alloc(32 * MIB));
+    release(alloc(40 * MIB));
+    assert_true(pool_make_room(pool, "cuLaunchKernel", 0, false));
+    assert_int_equal(stats_get(STATS_idle_bytes), 0);
+    assert_false(pool_make_room(pool, "cuLaunchKernel", 1, false));
+    assert_int_equal(stats_get(STATS_oom_events), 1);
+}
+
+static void in_a_capture_only_allocations_have_idle_memory_released(void **state) {
+    (void)state;
+    release(alloc(32 * MIB));
+    pool_capture_began(pool, "test");
+    assert_false(pool_make_room(pool, "cuLaunchKernel", 0, false));
+    assert_true(pool_make_room(pool, "cuMemAllocAsync", 0, true));
+    pool_capture_ended(pool);
+}
+
+static void some_memory_stays_free_for_launches(void **state) {
+    (void)state;
+    struct pool_config config = pool_defaults;
+    stop(NULL);
+    config.max_idle = (struct limit){.kind = LIMIT_PERCENT, .percent = 100};
+    start_with(&config, GIB);
+    CUdeviceptr idle = alloc(600 * MIB);
+    release(idle);
+    alloc(416 * MIB); /* leaves 8 MiB: less than 1% of the device */
+    assert_int_equal(fake_size(idle), 0);
+    assert_int_equal(stats_get(STATS_headroom_released_blocks), 1);
+}
+
+static void on_a_busy_device_the_headroom_is_not_worth_a_wait(void **state) {
+    (void)state;
+    struct pool_config config = pool_defaults;
+    stop(NULL);
+    config.max_idle = (struct limit){.kind = LIMIT_PERCENT, .percent = 100};
+    start_with(&config, GIB);
+    CUdeviceptr idle = alloc(600 * MIB);
+    release(idle);
+    fake.quiet = false;
+    alloc(416 * MIB);
+    assert_int_not_equal(fake_size(idle), 0);
+}
+
+static struct shortage told;
+static int told_times;
+static void tell(const struct shortage *shortage) {
+    told = *shortage;
+    told_times++;
+}
+
+static void a_request_that_fails_is_reported_once_with_the_facts(void **state) {
+    (void)state;
+    struct pool_config config = pool_defaults;
+    stop(NULL);
+    stats_open(NULL, NULL); /* figures for each site */
+    config.on_shortage = tell;
+    start_with(&config, 100 * MIB);
+    told_times = 0;
+    for (uintptr_t number = 1; number <= 4; number++)
+        alloc_at(number * 6 * MIB, number);
+    CUdeviceptr pointer;
+    assert_int_equal(try_alloc(&pointer, 60 * MIB, 9), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(told_times, 1);
+    assert_string_equal(told.call, "cuMemAlloc");
+    assert_int_equal(told.requested, 60 * MIB);
+    assert_int_equal(told.capacity, 100 * MIB);
+    assert_int_equal(told.available, 40 * MIB);
+    assert_int_equal(told.live, 60 * MIB);
+    assert_int_equal(told.idle, 0);
+    assert_int_equal(told.site_count, SHORTAGE_SITES);
+    for (unsigned i = 0; i < SHORTAGE_SITES; i++) {
+        assert_int_equal(told.sites[i].key.frames[0], 4 - i);
+        assert_int_equal(told.sites[i].bytes, (4 - i) * 6 * MIB);
+        assert_int_equal(told.sites[i].blocks, 1);
+    }
+}
+
 static void a_live_block_tells_its_request_and_an_idle_one_does_not_exist(void **state) {
     (void)state;
     size_t bytes = 0;
@@ -380,6 +475,12 @@ int main(void) {
         TEST(during_a_capture_the_pool_only_forwards),
         TEST(during_a_capture_out_of_memory_still_releases),
         TEST(a_refused_release_keeps_the_block),
+        TEST(small_idle_blocks_count_as_free_once_their_page_has_no_live_one),
+        TEST(other_calls_that_run_out_have_idle_memory_released),
+        TEST(in_a_capture_only_allocations_have_idle_memory_released),
+        TEST(some_memory_stays_free_for_launches),
+        TEST(on_a_busy_device_the_headroom_is_not_worth_a_wait),
+        TEST(a_request_that_fails_is_reported_once_with_the_facts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,500 @@
+/* What becomes of the wait that belongs to a free: made at once, owed and paid, or a fence instead;
+ * and the gate that keeps the pool's own calls out of stream captures. */
+#include "pool_test.h"
+
+#include <pthread.h>
+
+static atomic_int owed;
+
+static void start_in(enum pool_free_mode mode) {
+    struct pool_config config = pool_defaults;
+    stop(NULL);
+    config.free_mode = mode;
+    config.owed_flag = &owed;
+    start_with(&config, 80 * GIB);
+    fake.quiet = false; /* the device is busy, so that waiting and asking differ */
+}
+
+static uint64_t waited(void) {
+    return stats_get(STATS_free_waited);
+}
+
+static void in_sync_mode_every_free_waits(void **state) {
+    (void)state;
+    start_in(POOL_FREE_SYNC);
+    alloc(9000);
+    release(alloc(1000));
+    assert_int_equal(fake.waits, 1);
+    assert_int_equal(owed, 0);
+}
+
+static void in_auto_mode_the_wait_is_owed_and_paid_once_for_all(void **state) {
+    (void)state;
+    start_in(POOL_FREE_AUTO);
+    alloc(9000);
+    CUdeviceptr one = alloc_at(1000, 1), two = alloc_at(1000, 2);
+    release(one);
+    release(two);
+    assert_int_equal(fake.waits, 0);
+    assert_int_equal(owed, 1);
+    assert_int_equal(alloc_at(1000, 1), one); /* in the legacy stream its new life comes second */
+    pool_pay(pool, "cuEventQuery");
+    assert_int_equal(fake.waits, 1);
+    assert_int_equal(owed, 0);
+    pool_pay(pool, "cuEventQuery");
+    assert_int_equal(fake.waits, 1);
+    assert_int_equal(stats_get(STATS_waits_owed), 2);
+    assert_int_equal(stats_get(STATS_waits_paid), 1);
+}
+
+static void the_free_of_the_last_block_waits(void **state) {
+    (void)state;
+    start_in(POOL_FREE_AUTO);
+    CUdeviceptr one = alloc(1000), two = alloc(2000);
+    release(one);
+    assert_int_equal(owed, 1);
+    release(two);
+    assert_int_equal(fake.waits, 1);
+    assert_int_equal(owed, 0); /* that wait covered both */
+}
+
+static void every_reason_makes_frees_wait_while_it_lasts(void **state) {
+    (void)state;
+    for (int reason = 0; reason < WAIT_REASONS; reason++) {
+        start_in(POOL_FREE_AUTO);
+        alloc(9000);
+        pool_reason_begins(pool, (enum wait_reason)reason);
+        pool_reason_begins(pool, (enum wait_reason)reason);
+        release(alloc(1000));
+        pool_reason_ends(pool, (enum wait_reason)reason);
+        release(alloc(1000));
+        assert_int_equal(waited(), 2);
+        pool_reason_ends(pool, (enum wait_reason)reason);
+        release(alloc(1000));
+        assert_int_equal(waited(), 2);
+        assert_int_equal(owed, 1);
+    }
+}
+
+static void a_reason_that_stays_cannot_be_ended(void **state) {
+    (void)state;
+    start_in(POOL_FREE_AUTO);
+    alloc(9000);
+    pool_reason_stays(pool, WAIT_REASON_managed);
+    pool_reason_stays(pool, WAIT_REASON_managed);
+    release(alloc(1000));
+    assert_int_equal(waited(), 1);
+}
+
+static void work_that_only_a_wait_covers_makes_one_free_wait(void **state) {
+    (void)state;
+    start_in(POOL_FREE_AUTO);
+    alloc(9000);
+    pool_work_pending(pool);
+    release(alloc(1000));
+    assert_int_equal(waited(), 1);
+    release(alloc(1000));
+    assert_int_equal(waited(), 1);
+}
+
+static void submit_more_work(void) {
+    fake.on_wait = NULL;
+    pool_work_pending(pool);
+}
+
+static void work_submitted_during_a_wait_needs_another(void **state) {
+    (void)state;
+    start_in(POOL_FREE_AUTO);
+    alloc(9000);
+    pool_work_pending(pool);
+    fake.on_wait = submit_more_work;
+    release(alloc(1000));
+    release(alloc(1000));
+    assert_int_equal(waited(), 2);
+}
+
+static void several_contexts_make_frees_wait(void **state) {
+    (void)state;
+    start_in(POOL_FREE_AUTO);
+    CUdeviceptr kept = alloc(9000), block = alloc(1000);
+    pool_context_created(pool, fake_context(0, 2)); /* known before it allocates */
+    release(block);
+    assert_int_equal(waited(), 1);
+    pool_context_ending(pool, fake_context(0, 2));
+    release(alloc(1000));
+    assert_int_equal(waited(), 1);
+    release(kept);
+}
+
+static void one_created_context_is_not_several(void **state) {
+    (void)state;
+    start_in(POOL_FREE_AUTO);
+    pool_context_created(pool, fake.current);
+    alloc(9000);
+    release(alloc(1000));
+    assert_int_equal(owed, 1);
+}
+
+static void a_device_that_reaches_all_host_memory_makes_frees_wait(void **state) {
+    (void)state;
+    start_in(POOL_FREE_AUTO);
+    fake.pageable_access = true;
+    alloc(9000);
+    release(alloc(1000));
+    assert_int_equal(waited(), 1);
+}
+
+static CUdeviceptr freed_meanwhile;
+static void free_meanwhile(void) {
+    fake.on_wait = NULL;
+    assert_int_equal(pool_free(pool, freed_meanwhile), CUDA_SUCCESS);
+}
+
+static void a_free_during_the_payment_owes_anew(void **state) {
+    (void)state;
+    start_in(POOL_FREE_AUTO);
+    alloc(9000);
+    CUdeviceptr block = alloc(1000);
+    freed_meanwhile = alloc(1000);
+    release(block);
+    fake.on_wait = free_meanwhile;
+    pool_pay(pool, "cuEventQuery");
+    assert_int_equal(owed, 1);
+    pool_pay(pool, "cuEventQuery");
+    assert_int_equal(fake.waits, 2);
+    assert_int_equal(owed, 0);
+}
+
+static void what_is_owed_is_paid_before_a_capture_begins(void **state) {
+    (void)state;
+    start_in(POOL_FREE_AUTO);
+    alloc(9000);
+    release(alloc(1000));
+    pool_capture_began(pool, "cuStreamBeginCapture");
+    assert_int_equal(fake.waits, 1);
+    assert_int_equal(owed, 0);
+    pool_capture_ended(pool);
+}
+
+static void a_context_that_ends_owes_nothing(void **state) {
+    (void)state;
+    start_in(POOL_FREE_AUTO);
+    alloc(9000);
+    release(alloc(1000));
+    pool_context_ending(pool, fake.current);
+    assert_int_equal(owed, 0);
+}
+
+/* Deferred frees. */
+
+static void in_defer_mode_a_free_neither_waits_nor_asks(void **state) {
+    (void)state;
+    start_in(POOL_FREE_DEFER);
+    release(alloc(1000));
+    assert_int_equal(fake.waits + fake.records + fake.event_waits, 0);
+    assert_int_equal(stats_get(STATS_idle_bytes), 1024);
+}
+
+static void a_deferred_block_is_handed_out_once_its_fence_has_passed(void **state) {
+    (void)state;
+    start_in(POOL_FREE_DEFER);
+    CUdeviceptr block = alloc(1000);
+    release(block);
+    fake.quiet = true;
+    assert_int_equal(alloc(1000), block);
+    assert_int_equal(fake.records, 1);
+    assert_int_equal(fake.waits + fake.event_waits, 0);
+}
+
+static void one_fence_covers_all_blocks_freed_before(void **state) {
+    (void)state;
+    start_in(POOL_FREE_DEFER);
+    CUdeviceptr blocks[8];
+    for (int i = 0; i < 8; i++)
+        blocks[i] = alloc(1000);
+    for (int i = 0; i < 8; i++)
+        release(blocks[i]);
+    fake.quiet = true;
+    for (int i = 0; i < 8; i++)
+        alloc(1000);
+    assert_int_equal(fake.records, 1);
+    assert_int_equal(fake.allocs, 8);
+}
+
+static void the_only_block_that_fits_is_waited_for(void **state) {
+    (void)state;
+    start_in(POOL_FREE_DEFER);
+    CUdeviceptr block = alloc(1000);
+    release(block);
+    assert_int_equal(alloc(1000), block);
+    assert_int_equal(fake.event_waits, 1);
+}
+
+static void a_block_that_does_not_fit_is_not_waited_for(void **state) {
+    (void)state;
+    start_in(POOL_FREE_DEFER);
+    release(alloc(100000));
+    alloc(1000);
+    assert_int_equal(fake.event_waits, 0);
+    assert_int_equal(fake.allocs, 2);
+}
+
+static CUdeviceptr freed_late;
+static void free_late(void) {
+    fake.on_record = NULL;
+    assert_int_equal(pool_free(pool, freed_late), CUDA_SUCCESS);
+}
+
+static void a_block_freed_while_a_fence_is_recorded_needs_a_later_one(void **state) {
+    (void)state;
+    start_in(POOL_FREE_DEFER);
+    CUdeviceptr early = alloc(1000);
+    freed_late = alloc(1000);
+    release(early);
+    fake.on_record = free_late;
+    fake.quiet = true;
+    assert_int_equal(alloc(1000), early);
+    assert_int_equal(fake.records, 1);
+    assert_int_equal(alloc(1000), freed_late);
+    assert_int_equal(fake.records, 2);
+}
+
+static void a_fence_that_cannot_be_recorded_frees_nothing(void **state) {
+    (void)state;
+    start_in(POOL_FREE_DEFER);
+    CUdeviceptr block = alloc(1000);
+    release(block);
+    fake.quiet = true;
+    fake.record_result = CUDA_ERROR_INVALID_HANDLE;
+    assert_int_not_equal(alloc(1000), block);
+    fake.record_result = CUDA_SUCCESS;
+    assert_int_equal(alloc(1000), block);
+}
+
+static void a_deferred_block_is_released_when_memory_runs_out(void **state) {
+    (void)state;
+    start_in(POOL_FREE_DEFER);
+    fake.capacity = 20 * MIB;
+    CUdeviceptr block = alloc(16 * MIB);
+    release(block);
+    alloc(2 * MIB);
+    alloc(18 * MIB);
+    assert_int_equal(fake_size(block), 0);
+}
+
+static void a_second_free_of_a_deferred_block_is_refused(void **state) {
+    (void)state;
+    start_in(POOL_FREE_DEFER);
+    CUdeviceptr block = alloc(1000);
+    release(block);
+    assert_int_equal(try_free(block), CUDA_ERROR_INVALID_VALUE);
+}
+
+static void end_the_context(void) {
+    fake.on_record = NULL;
+    pool_context_ending(pool, fake.current);
+}
+
+static void a_context_that_ends_while_a_fence_is_recorded_keeps_nothing(void **state) {
+    (void)state;
+    start_in(POOL_FREE_DEFER);
+    CUdeviceptr block = alloc(1000);
+    release(block);
+    fake.on_record = end_the_context;
+    alloc(1000);
+    assert_int_equal(fake_size(block), 0);
+    assert_int_equal(stats_get(STATS_idle_bytes), 0);
+}
+
+static void all_contexts_are_fenced(void **state) {
+    (void)state;
+    start_in(POOL_FREE_DEFER);
+    CUdeviceptr block = alloc(1000);
+    fake.current = fake_context(0, 2);
+    alloc(1000);
+    fake.current = fake_context(0, 1);
+    release(block);
+    fake.quiet = true;
+    assert_int_equal(alloc(1000), block);
+    assert_int_equal(fake.records, 2);
+}
+
+/* Drivers before 12.5 have no cuCtxRecordEvent. */
+static struct driver old_driver;
+
+static void start_with_old_driver(void) {
+    struct pool_config config = pool_defaults;
+    stop(NULL);
+    config.free_mode = POOL_FREE_DEFER;
+    config.owed_flag = &owed;
+    start_with(&config, 80 * GIB);
+    pool_destroy(pool);
+    old_driver = *fake_driver();
+    old_driver.ctx_record_event = NULL;
+    pool = pool_create(&config, &old_driver);
+    assert_non_null(pool);
+}
+
+static void without_context_events_the_legacy_stream_and_free_streams_are_fenced(void **state) {
+    (void)state;
+    start_with_old_driver();
+    CUdeviceptr block = alloc(1000);
+    release(block);
+    assert_int_equal(alloc(1000), block);
+    assert_int_equal(fake.records, 1);
+    assert_ptr_equal(fake.recorded_in, CU_STREAM_LEGACY);
+    CUstream blocking = (CUstream)&fake.allocs, free_stream = (CUstream)&fake.frees;
+    pool_stream_created(pool, blocking, false);
+    pool_stream_created(pool, free_stream, true);
+    release(block);
+    assert_int_equal(alloc(1000), block);
+    assert_int_equal(fake.records, 3);
+    assert_ptr_equal(fake.recorded_in, free_stream);
+}
+
+static void a_destroyed_stream_leaves_its_last_work_in_every_later_fence(void **state) {
+    (void)state;
+    start_with_old_driver();
+    CUstream stream = (CUstream)&fake.frees;
+    pool_stream_created(pool, stream, true);
+    CUdeviceptr block = alloc(1000), next = alloc(1000);
+    release(block);
+    pool_stream_ends(pool, stream);
+    assert_ptr_equal(fake.recorded_in, stream);
+    fake.quiet = false;
+    assert_int_equal(alloc(1000), block);
+    assert_int_equal(fake.event_waits, 2); /* what the stream left, and the fence itself */
+    release(next);
+    assert_int_equal(alloc(1000), next);
+    assert_int_equal(fake.event_waits, 3); /* it has passed */
+}
+
+/* The gate. */
+
+static void *begin_capture(void *data) {
+    pool_capture_began(pool, "cuStreamBeginCapture");
+    atomic_store((atomic_int *)data, 1);
+    return NULL;
+}
+
+static atomic_int began;
+static pthread_t capturing_thread;
+static void capture_meanwhile(void) {
+    struct timespec moment = {.tv_nsec = 20 * 1000 * 1000};
+    fake.on_wait = NULL;
+    pthread_create(&capturing_thread, NULL, begin_capture, &began);
+    nanosleep(&moment, NULL);
+    assert_int_equal(began, 0);
+}
+
+static void a_capture_does_not_begin_during_a_wait(void **state) {
+    (void)state;
+    start_in(POOL_FREE_SYNC);
+    atomic_store(&began, 0);
+    CUdeviceptr block = alloc(1000);
+    fake.on_wait = capture_meanwhile;
+    assert_int_equal(pool_free(pool, block), CUDA_SUCCESS);
+    pthread_join(capturing_thread, NULL);
+    assert_int_equal(began, 1);
+    pool_capture_ended(pool);
+}
+
+static void wait_for_ever(void) {
+    fake.on_wait = NULL; /* the kernel that is waited for needs the thread that begins a capture */
+    pool_capture_began(pool, "cuStreamBeginCapture");
+}
+
+static void a_wait_that_needs_the_capturing_thread_does_not_lock_up(void **state) {
+    (void)state;
+    start_in(POOL_FREE_SYNC);
+    CUdeviceptr block = alloc(1000);
+    fake.on_wait = wait_for_ever;
+    assert_int_equal(pool_free(pool, block), CUDA_SUCCESS);
+    pool_capture_ended(pool);
+}
+
+static void during_a_capture_the_pool_makes_no_call_of_its_own(void **state) {
+    (void)state;
+    for (int mode = POOL_FREE_SYNC; mode <= POOL_FREE_DEFER; mode++) {
+        start_in((enum pool_free_mode)mode);
+        CUdeviceptr before = alloc(1000), idle = alloc(1000);
+        release(idle);
+        pool_capture_began(pool, "cuStreamBeginCapture");
+        int calls = fake.waits + fake.records + fake.event_waits;
+        CUdeviceptr during = alloc(1000);
+        assert_int_not_equal(during, idle);
+        release(during);
+        release(before);
+        assert_int_equal(fake_size(before), 0);
+        assert_int_equal(fake.waits + fake.records + fake.event_waits, calls);
+        pool_capture_ended(pool);
+    }
+}
+
+static void a_stream_destroyed_while_captured_is_told(void **state) {
+    (void)state;
+    start_in(POOL_FREE_AUTO);
+    fake.captured = (CUstream)&fake.frees;
+    assert_false(pool_stream_ends(pool, fake.captured));
+    pool_capture_began(pool, "cuStreamBeginCapture");
+    assert_true(pool_stream_ends(pool, fake.captured));
+    assert_false(pool_stream_ends(pool, (CUstream)&fake.allocs));
+    pool_capture_ended(pool);
+}
+
+static void a_reused_block_is_cleared_on_request(void **state) {
+    (void)state;
+    struct pool_config config = pool_defaults;
+    stop(NULL);
+    config.zero = true;
+    start_with(&config, 80 * GIB);
+    release(alloc(1000));
+    assert_int_equal(fake.cleared_bytes, 0);
+    int waits = fake.waits;
+    CUdeviceptr block = alloc(900);
+    assert_int_equal(fake.cleared, block);
+    assert_int_equal(fake.cleared_bytes, 900);
+    assert_int_equal(fake.waits, waits); /* the legacy stream keeps the order */
+    release(block);
+    waits = fake.waits;
+    pool_reason_begins(pool, WAIT_REASON_stream);
+    alloc(900);
+    assert_int_equal(fake.waits, waits + 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(in_sync_mode_every_free_waits),
+        TEST(in_auto_mode_the_wait_is_owed_and_paid_once_for_all),
+        TEST(the_free_of_the_last_block_waits),
+        TEST(every_reason_makes_frees_wait_while_it_lasts),
+        TEST(a_reason_that_stays_cannot_be_ended),
+        TEST(work_that_only_a_wait_covers_makes_one_free_wait),
+        TEST(work_submitted_during_a_wait_needs_another),
+        TEST(several_contexts_make_frees_wait),
+        TEST(one_created_context_is_not_several),
+        TEST(a_device_that_reaches_all_host_memory_makes_frees_wait),
+        TEST(a_free_during_the_payment_owes_anew),
+        TEST(what_is_owed_is_paid_before_a_capture_begins),
+        TEST(a_context_that_ends_owes_nothing),
+        TEST(in_defer_mode_a_free_neither_waits_nor_asks),
+        TEST(a_deferred_block_is_handed_out_once_its_fence_has_passed),
+        TEST(one_fence_covers_all_blocks_freed_before),
+        TEST(the_only_block_that_fits_is_waited_for),
+        TEST(a_block_that_does_not_fit_is_not_waited_for),
+        TEST(a_block_freed_while_a_fence_is_recorded_needs_a_later_one),
+        TEST(a_fence_that_cannot_be_recorded_frees_nothing),
+        TEST(a_deferred_block_is_released_when_memory_runs_out),
+        TEST(a_second_free_of_a_deferred_block_is_refused),
+        TEST(a_context_that_ends_while_a_fence_is_recorded_keeps_nothing),
+        TEST(all_contexts_are_fenced),
+        TEST(without_context_events_the_legacy_stream_and_free_streams_are_fenced),
+        TEST(a_destroyed_stream_leaves_its_last_work_in_every_later_fence),
+        TEST(a_capture_does_not_begin_during_a_wait),
+        TEST(a_wait_that_needs_the_capturing_thread_does_not_lock_up),
+        TEST(during_a_capture_the_pool_makes_no_call_of_its_own),
+        TEST(a_stream_destroyed_while_captured_is_told),
+        TEST(a_reused_block_is_cleared_on_request),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
