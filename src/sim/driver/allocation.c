@@ -66,7 +66,7 @@ static CUresult free_block(CUdeviceptr pointer, bool host, uintptr_t site) {
         block = memory_at(pointer);
         if (block == NULL || block->freeing || block->of_object ||
             host != (block->kind == MEMORY_HOST) || block->kind == MEMORY_IMPORTED ||
-            block->kind == MEMORY_REGISTERED)
+            block->kind == MEMORY_REGISTERED || block->kind == MEMORY_MAPPED)
             result = CUDA_ERROR_INVALID_VALUE;
         if (result == CUDA_SUCCESS)
             block->freeing = true; /* a second free fails from here on, as it would natively */

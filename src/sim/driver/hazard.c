@@ -161,7 +161,10 @@ void hazard_block_begin(struct block *block, uintptr_t site) {
     DL_APPEND(block->current, tenancy);
 }
 
-static void check_released(struct tenancy *list, const struct vclock *order, uintptr_t site) {
+/* How memory goes: freed, after whatever waiting that does, or unmapped, which waits for nothing.
+ */
+static void check_released(struct tenancy *list, const struct vclock *order, uintptr_t site,
+                           bool unmapped) {
     struct tenancy *tenancy;
 
     DL_FOREACH(list, tenancy) {
@@ -171,7 +174,8 @@ static void check_released(struct tenancy *list, const struct vclock *order, uin
             if (vclock_covers(order, touch->timeline, touch->count))
                 continue;
             tenancy->end_site = tenancy->end_site != 0 ? tenancy->end_site : site;
-            report("released", tenancy, touch->name, 0, "the release", touch->begin, touch->end);
+            report(unmapped ? "unmapped" : "released", tenancy, touch->name, 0,
+                   unmapped ? "the unmapping" : "the release", touch->begin, touch->end);
             break;
         }
     }
@@ -180,8 +184,8 @@ static void check_released(struct tenancy *list, const struct vclock *order, uin
 void hazard_block_end(struct block *block, const struct vclock *order, uintptr_t site) {
     struct tenancy *tenancy, *next;
 
-    check_released(block->current, order, site);
-    check_released(block->past, order, site);
+    check_released(block->current, order, site, block->kind == MEMORY_MAPPED);
+    check_released(block->past, order, site, block->kind == MEMORY_MAPPED);
     DL_FOREACH_SAFE(block->current, tenancy, next)
     tenancy_free(tenancy);
     DL_FOREACH_SAFE(block->past, tenancy, next)

@@ -10,6 +10,7 @@
 #include "mempool.h"
 #include "report.h"
 #include "settings.h"
+#include "virtual_memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,7 +76,7 @@ struct block *memory_next(struct block *after) {
 }
 
 bool memory_is_device_range(CUdeviceptr address, size_t size) {
-    return address_space_overlaps(address, size);
+    return address_space_overlaps(address, size) || virtual_memory_reserved(address, size);
 }
 
 size_t memory_capacity(CUdevice device) {
@@ -117,7 +118,7 @@ void memory_give_unaddressed(CUdevice device, size_t pages) {
     report_held(-(int64_t)(pages * memory_page));
 }
 
-static bool take_pages(CUdevice device, size_t pages, CUdeviceptr *address) {
+bool memory_take_pages(CUdevice device, size_t pages, CUdeviceptr *address) {
     if (!memory_take_unaddressed(device, pages))
         return false;
     if (address_space_take(device, pages * memory_page, address))
@@ -126,7 +127,7 @@ static bool take_pages(CUdevice device, size_t pages, CUdeviceptr *address) {
     return false;
 }
 
-static void give_pages(CUdevice device, CUdeviceptr address, size_t pages) {
+void memory_give_pages(CUdevice device, CUdeviceptr address, size_t pages) {
     address_space_clear(device, address, pages * memory_page);
     address_space_give(device, address, pages * memory_page);
     memory_give_unaddressed(device, pages);
@@ -183,7 +184,7 @@ static struct chunk *take_units(struct CUctx_st *context, size_t count, size_t *
             break;
     }
     if (chunk == NULL || chunk->free_units == 0) {
-        if (!take_pages(context->device, 1, &address))
+        if (!memory_take_pages(context->device, 1, &address))
             return NULL;
         *new_chunk = true;
         *first = 0;
@@ -211,7 +212,7 @@ static bool give_units(struct block *block) {
     mark_units(chunk, (block->address - chunk->address) / MEMORY_GRANULE,
                block->extent / MEMORY_GRANULE, false);
     if (chunk->free_units == CHUNK_UNITS) {
-        give_pages(chunk->device, chunk->address, 1);
+        memory_give_pages(chunk->device, chunk->address, 1);
         free(chunk);
         return true;
     }
@@ -221,9 +222,9 @@ static bool give_units(struct block *block) {
 
 /* --- blocks --- */
 
-static struct block *add_block(struct CUctx_st *context, CUdeviceptr address, size_t size,
-                               size_t extent, enum memory_kind kind, unsigned char *shadow,
-                               uintptr_t site) {
+static struct block *add_block(struct CUctx_st *context, CUdevice device, CUdeviceptr address,
+                               size_t size, size_t extent, enum memory_kind kind,
+                               unsigned char *shadow, uintptr_t site) {
     struct block *block = allocate_zeroed(sizeof *block);
 
     block->address = address;
@@ -232,7 +233,7 @@ static struct block *add_block(struct CUctx_st *context, CUdeviceptr address, si
     block->kind = kind;
     block->shadow = shadow;
     block->context = context;
-    block->device = context->device;
+    block->device = device;
     block->id = ++last_block_id;
     RB_INSERT(block_tree, &blocks, block);
     hazard_block_begin(block, site);
@@ -251,7 +252,7 @@ static CUresult allocate_small(struct CUctx_st *context, size_t size, enum memor
     if (chunk == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
     address = chunk->address + first * MEMORY_GRANULE;
-    *block = add_block(context, address, size, units * MEMORY_GRANULE, kind,
+    *block = add_block(context, context->device, address, size, units * MEMORY_GRANULE, kind,
                        address_space_shadow(context->device, address), site);
     (*block)->chunk = chunk;
     *cost_ns = new_chunk ? settings()->alloc_ns + settings()->page_ns : settings()->alloc_small_ns;
@@ -268,9 +269,9 @@ CUresult memory_allocate(struct CUctx_st *context, size_t size, enum memory_kind
         return CUDA_ERROR_INVALID_VALUE;
     if (size <= memory_small)
         return allocate_small(context, size, kind, site, block, cost_ns);
-    if (!take_pages(context->device, pages, &address))
+    if (!memory_take_pages(context->device, pages, &address))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    *block = add_block(context, address, size, pages * memory_page, kind,
+    *block = add_block(context, context->device, address, size, pages * memory_page, kind,
                        address_space_shadow(context->device, address), site);
     *cost_ns = settings()->alloc_ns + pages * settings()->page_ns;
     return CUDA_SUCCESS;
@@ -278,7 +279,8 @@ CUresult memory_allocate(struct CUctx_st *context, size_t size, enum memory_kind
 
 struct block *memory_adopt(struct CUctx_st *context, void *host, size_t size, size_t extent,
                            enum memory_kind kind, uintptr_t site) {
-    return add_block(context, (CUdeviceptr)(uintptr_t)host, size, extent, kind, host, site);
+    return add_block(context, context->device, (CUdeviceptr)(uintptr_t)host, size, extent, kind,
+                     host, site);
 }
 
 CUresult memory_allocate_visible(struct CUctx_st *context, size_t size, enum memory_kind kind,
@@ -302,7 +304,12 @@ struct block *memory_import(struct CUctx_st *context, unsigned char *shadow, siz
 
     if (!address_space_take(context->device, extent, &address))
         return NULL;
-    return add_block(context, address, size, extent, MEMORY_IMPORTED, shadow, 0);
+    return add_block(context, context->device, address, size, extent, MEMORY_IMPORTED, shadow, 0);
+}
+
+struct block *memory_map(CUdevice device, CUdeviceptr address, unsigned char *shadow, size_t size,
+                         uintptr_t site) {
+    return add_block(NULL, device, address, size, size, MEMORY_MAPPED, shadow, site);
 }
 
 /* The mapping begins and ends with host pages around the block. */
@@ -328,7 +335,7 @@ void memory_release(struct block *block, const struct vclock *order, uintptr_t s
     case MEMORY_DEVICE:
     case MEMORY_POOL:
         if (block->chunk == NULL) {
-            give_pages(block->device, block->address, pages);
+            memory_give_pages(block->device, block->address, pages);
             *cost_ns = settings()->free_ns + pages * settings()->page_ns;
         } else {
             *cost_ns = give_units(block) ? settings()->free_ns + settings()->page_ns
@@ -341,6 +348,7 @@ void memory_release(struct block *block, const struct vclock *order, uintptr_t s
         *cost_ns = settings()->host_alloc_ns;
         break;
     case MEMORY_REGISTERED:
+    case MEMORY_MAPPED:
         break;
     case MEMORY_IMPORTED:
         unmap_import(block);

@@ -23,7 +23,8 @@ enum memory_kind {
     MEMORY_MANAGED,
     MEMORY_HOST,       /* cuMemHostAlloc */
     MEMORY_REGISTERED, /* cuMemHostRegister */
-    MEMORY_IMPORTED    /* cuIpcOpenMemHandle */
+    MEMORY_IMPORTED,   /* cuIpcOpenMemHandle */
+    MEMORY_MAPPED      /* cuMemMap, once cuMemSetAccess made it accessible */
 };
 
 struct tenancy;
@@ -38,8 +39,8 @@ struct block {
     size_t extent; /* as taken */
     unsigned char *shadow;
     enum memory_kind kind;
-    unsigned int flags; /* as given to the allocating function */
-    struct CUctx_st *context;
+    unsigned int flags;       /* as given to the allocating function */
+    struct CUctx_st *context; /* NULL: MEMORY_MAPPED belongs to none */
     CUdevice device;
     uint64_t id;         /* CU_POINTER_ATTRIBUTE_BUFFER_ID */
     bool sync_memops;    /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
@@ -59,7 +60,7 @@ struct block *memory_at(CUdeviceptr address); /* the block that starts here */
 struct block *memory_containing(CUdeviceptr address);
 bool memory_overlaps(CUdeviceptr address, size_t size);        /* some block */
 struct block *memory_next(struct block *after);                /* in address order; NULL starts */
-bool memory_is_device_range(CUdeviceptr address, size_t size); /* reserved by a device */
+bool memory_is_device_range(CUdeviceptr address, size_t size); /* not host memory */
 
 /* CUDA_ERROR_INVALID_VALUE for size 0, OUT_OF_MEMORY, otherwise *block owned by `site`.
  * *cost_ns is what the caller is to spend once it has released the lock. */
@@ -80,6 +81,10 @@ CUresult memory_allocate_visible(struct CUctx_st *context, size_t size, enum mem
 struct block *memory_adopt(struct CUctx_st *context, void *host, size_t size, size_t extent,
                            enum memory_kind kind, uintptr_t site);
 
+/* Lets [address, address + size), which is reserved, name the bytes at `shadow`. */
+struct block *memory_map(CUdevice device, CUdeviceptr address, unsigned char *shadow, size_t size,
+                         uintptr_t site);
+
 /* Gives device addresses to memory of another process, mapped at `shadow`. NULL: no room. */
 struct block *memory_import(struct CUctx_st *context, unsigned char *shadow, size_t size);
 
@@ -87,6 +92,10 @@ void memory_release_all(struct CUctx_st *context); /* what the end of a context 
 
 size_t memory_capacity(CUdevice device); /* bytes, whole pages */
 size_t memory_available(CUdevice device);
+
+/* Pages with addresses and zeroed bytes, and their return. */
+bool memory_take_pages(CUdevice device, size_t pages, CUdeviceptr *address);
+void memory_give_pages(CUdevice device, CUdeviceptr address, size_t pages);
 
 /* Pages that no address names: the driver's own. false: the device has not so many. */
 bool memory_take_unaddressed(CUdevice device, size_t pages);

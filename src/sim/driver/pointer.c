@@ -180,8 +180,8 @@ static CUresult export_range(int *file, const struct block *block, CUdeviceptr p
     if (pointer % page != 0 || size % page != 0 || size == 0 ||
         size > block->extent - (pointer - block->address))
         return CUDA_ERROR_INVALID_VALUE;
-    if (block->kind != MEMORY_DEVICE)
-        return CUDA_ERROR_NOT_SUPPORTED; /* the documentation names cuMemAlloc's memory */
+    if (block->kind != MEMORY_DEVICE && block->kind != MEMORY_MAPPED)
+        return CUDA_ERROR_NOT_SUPPORTED; /* the documentation names these two */
     *file = memfd_create("simcuda dma-buf", MFD_CLOEXEC);
     if (*file < 0 || ftruncate(*file, (off_t)size) != 0)
         return CUDA_ERROR_OPERATING_SYSTEM;
