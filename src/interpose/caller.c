@@ -109,14 +109,14 @@ static struct resolver *new_resolver(uintptr_t address) {
 void caller_note_lookup(uintptr_t return_address, const char *name) {
     struct resolver *resolver = find_resolver(return_address);
     if (!resolver) {
-        pthread_mutex_lock(&loader_lock);
+        lock_take(&loader_lock, LOCK_LOADER);
         int count = atomic_load(&resolver_count);
         resolver = find_resolver(return_address);
         if (!resolver && count < RESOLVERS_MAX && (resolver = new_resolver(return_address))) {
             resolvers[count] = resolver;
             atomic_store_explicit(&resolver_count, count + 1, memory_order_release);
         }
-        pthread_mutex_unlock(&loader_lock);
+        lock_drop(&loader_lock, LOCK_LOADER);
     }
     if (resolver && !*name)
         atomic_store_explicit(&resolver->probed, true, memory_order_relaxed);
@@ -266,14 +266,14 @@ static int first_frame(struct rule *rule, const struct resolver *resolver,
 
 /* A call from a module that holds no runtime is the application's own. */
 static void add_direct_rule(uintptr_t return_address) {
-    pthread_mutex_lock(&loader_lock);
+    lock_take(&loader_lock, LOCK_LOADER);
     struct rule *rule = add_rule(return_address);
     if (rule) {
         atomic_store_explicit(&rule->kind, RULE_DIRECT, memory_order_release);
         if (image_import_version(&rule->module, "cuMemAlloc_v2"))
             stats_route(STATS_ROUTE_DRIVER_LINKED);
     }
-    pthread_mutex_unlock(&loader_lock);
+    lock_drop(&loader_lock, LOCK_LOADER);
 }
 
 static void find_by_unwinding(struct call_site *site, uintptr_t return_address, uintptr_t frame,
@@ -294,7 +294,7 @@ static void find_by_unwinding(struct call_site *site, uintptr_t return_address, 
         while (index < chain.count - 1 && chain.address[index] != noted)
             index++;
     } else if (resolver) {
-        pthread_mutex_lock(&loader_lock);
+        lock_take(&loader_lock, LOCK_LOADER);
         struct rule *rule = find_rule(return_address);
         if (!rule)
             rule = add_rule(return_address);
@@ -309,7 +309,7 @@ static void find_by_unwinding(struct call_site *site, uintptr_t return_address, 
                     atomic_store_explicit(&rule->kind, RULE_DIRECT, memory_order_release);
             }
         }
-        pthread_mutex_unlock(&loader_lock);
+        lock_drop(&loader_lock, LOCK_LOADER);
         if (index && !resolver->shared_runtime)
             stats_route(STATS_ROUTE_RUNTIME_STATIC);
     }

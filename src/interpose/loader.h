@@ -2,6 +2,8 @@
 #ifndef POOLCUDA_INTERPOSE_LOADER_H
 #define POOLCUDA_INTERPOSE_LOADER_H
 
+#include "lock.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -26,7 +28,7 @@ void loader_close(void *handle);
 
 /* Guards what the other files of this folder learn about loaded modules. Held across fork. Never
  * held while something is looked up through the loader, whose lock comes first. */
-extern pthread_mutex_t loader_lock;
+extern pthread_mutex_t loader_lock; /* LOCK_LOADER */
 
 /* Grows whenever a module may have been unloaded: addresses learnt before it grew may be stale. */
 extern _Atomic uint64_t loader_unloads;

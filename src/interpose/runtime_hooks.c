@@ -90,7 +90,7 @@ static struct binding *bind_caller(uintptr_t return_address) {
         functions[i] = find_function(&caller, handle, names[i]);
     loader_close(handle);
 
-    pthread_mutex_lock(&loader_lock);
+    lock_take(&loader_lock, LOCK_LOADER);
     struct binding *binding = find_binding(return_address);
     bool added = !binding;
     if (added)
@@ -106,7 +106,7 @@ static struct binding *bind_caller(uintptr_t return_address) {
         binding->next = bindings;
         bindings = binding;
     }
-    pthread_mutex_unlock(&loader_lock);
+    lock_drop(&loader_lock, LOCK_LOADER);
     return binding;
 }
 

@@ -40,8 +40,8 @@ static void say(const char *line) {
 
 /* Our locks are held across fork, so that the child inherits whole records. */
 static void prepare_fork(void) {
-    pthread_mutex_lock(&start_lock);
-    pthread_mutex_lock(&loader_lock);
+    lock_take(&start_lock, LOCK_START);
+    lock_take(&loader_lock, LOCK_LOADER);
     struct pool *current = atomic_load(&pool);
     if (current)
         pool_fork_prepare(current);
@@ -51,8 +51,8 @@ static void parent_after_fork(void) {
     struct pool *current = atomic_load(&pool);
     if (current)
         pool_fork_parent(current);
-    pthread_mutex_unlock(&loader_lock);
-    pthread_mutex_unlock(&start_lock);
+    lock_drop(&loader_lock, LOCK_LOADER);
+    lock_drop(&start_lock, LOCK_START);
 }
 
 /* The child starts anew: it reports nothing unless it uses CUDA itself, and then for itself. */
@@ -68,8 +68,8 @@ static void child_after_fork(void) {
         stats_forget_after_fork();
         atomic_store(&phase, PHASE_FORKED);
     }
-    pthread_mutex_unlock(&loader_lock);
-    pthread_mutex_unlock(&start_lock);
+    lock_drop(&loader_lock, LOCK_LOADER);
+    lock_drop(&start_lock, LOCK_START);
 }
 
 /* Recycled memory is what a memory checker cannot judge: it has the program to itself. */
@@ -86,7 +86,7 @@ static void imply_disable(void) {
 }
 
 static void start(void) {
-    pthread_mutex_lock(&start_lock);
+    lock_take(&start_lock, LOCK_START);
     if (atomic_load(&phase) == PHASE_NEW) {
         options_parse(&options, environ, say);
         imply_disable();
@@ -100,7 +100,7 @@ static void start(void) {
         }
         atomic_store(&phase, options.disable ? PHASE_INERT : PHASE_READY);
     }
-    pthread_mutex_unlock(&start_lock);
+    lock_drop(&start_lock, LOCK_START);
 }
 
 bool state_enabled(void) {
@@ -133,14 +133,14 @@ static struct pool *create(void) {
     };
     if (!driver_fill(&entries, hooks_find_in_driver))
         return NULL;
-    pthread_mutex_lock(&start_lock);
+    lock_take(&start_lock, LOCK_START);
     struct pool *created = atomic_load(&pool);
     if (!created) {
         driver = entries;
         created = spare_pool ? spare_pool : pool_create(&config, &driver);
         atomic_store(&pool, created);
     }
-    pthread_mutex_unlock(&start_lock);
+    lock_drop(&start_lock, LOCK_START);
     return created;
 }
 

@@ -6,9 +6,9 @@
 #include "interpose/thunks.h"
 
 #include "interpose/hooks.h"
+#include "interpose/loader.h"
 #include "interpose/state.h"
 
-#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,7 +71,7 @@ static const uint16_t name_offsets[KNOWN] = {
 #undef ENTRY_POINT
 };
 
-/* A function at an address that the table's symbols do not have. Filled under spare_lock, never
+/* A function at an address that the table's symbols do not have. Filled under loader_lock, never
  * changed afterwards; published by spares_used. */
 static struct spare {
     void *function;
@@ -80,7 +80,6 @@ static struct spare {
     bool per_thread;
 } spares[SPARES];
 static atomic_int spares_used;
-static pthread_mutex_t spare_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Read by thunks.S. thunk_real[i] is valid once thunk_quick[i] is set. */
 atomic_int thunk_owed;
@@ -376,7 +375,7 @@ static bool has_stub(uint64_t number) {
  * NULL if there are none left: then no wait may be owed any more. */
 static void *spare_stub(void *function, const char *name, enum class class, bool per_thread) {
     int number = 0;
-    pthread_mutex_lock(&spare_lock);
+    lock_take(&loader_lock, LOCK_LOADER);
     int used = atomic_load(&spares_used);
     while (number < used && spares[number].function != function)
         number++;
@@ -387,7 +386,7 @@ static void *spare_stub(void *function, const char *name, enum class class, bool
         atomic_store(&thunk_real[KNOWN + used], function);
         atomic_store(&spares_used, ++used);
     }
-    pthread_mutex_unlock(&spare_lock);
+    lock_drop(&loader_lock, LOCK_LOADER);
     if (number < used)
         return stub(KNOWN + (uint64_t)number);
     struct pool *pool = state_pool();

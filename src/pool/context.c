@@ -41,13 +41,13 @@ static bool is_created(const struct pool *pool, CUcontext handle) {
 }
 
 void pool_context_created(struct pool *pool, CUcontext handle) {
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     struct created_context *created = is_created(pool, handle) ? NULL : calloc(1, sizeof *created);
     if (created) {
         *created = (struct created_context){handle, pool->created};
         pool->created = created;
     }
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
 }
 
 static void forget_created(struct pool *pool, CUcontext handle) {
@@ -123,20 +123,20 @@ struct context *context_enter(struct pool *pool) {
         context_note_error(pool, NULL, result);
         return NULL;
     }
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     struct context *context = find_context(pool, handle);
     if (context)
         return context;
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
     struct device_facts facts;
     if (pool->driver->ctx_get_device(&facts.ordinal) != CUDA_SUCCESS || !ask_device(pool, &facts))
         return NULL;
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     context = find_context(pool, handle); /* another thread may have been faster */
     if (!context)
         context = add_context(pool, handle, &facts);
     if (!context)
-        pthread_mutex_unlock(&pool->lock);
+        pool_unlock(pool);
     return context;
 }
 
@@ -216,7 +216,7 @@ CUresult context_wait_inside(struct pool *pool, struct context *owner) {
     enum { MAX_OTHERS = 64 };
     CUcontext others[MAX_OTHERS];
     int count = 0;
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     struct context *context;
     LIST_FOREACH (context, &pool->contexts, link) {
         if (context == owner || context->broken)
@@ -225,7 +225,7 @@ CUresult context_wait_inside(struct pool *pool, struct context *owner) {
             others[count] = context->handle;
         count++;
     }
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
     if (count > MAX_OTHERS)
         return CUDA_ERROR_NOT_SUPPORTED;
     for (int i = 0; i < count; i++)
@@ -243,13 +243,13 @@ CUresult context_wait(struct pool *pool, struct context *owner) {
 
 /* The context's event for that question. Gate entered, lock not held. */
 static CUevent quiet_event(struct pool *pool, struct context *context) {
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     CUevent event = context->event;
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
     if (!event && pool->driver->event_create(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS) {
-        pthread_mutex_lock(&pool->lock);
+        pool_lock(pool);
         context->event = event; /* one that loses a race is freed with its context */
-        pthread_mutex_unlock(&pool->lock);
+        pool_unlock(pool);
     }
     return event;
 }
@@ -286,9 +286,9 @@ void context_note_error(struct pool *pool, struct context *context, CUresult res
     case CUDA_ERROR_LAUNCH_FAILED:
     case CUDA_ERROR_UNKNOWN:
         if (context) {
-            pthread_mutex_lock(&pool->lock);
+            pool_lock(pool);
             context->broken = true;
-            pthread_mutex_unlock(&pool->lock);
+            pool_unlock(pool);
         }
         break;
     default:
@@ -327,26 +327,26 @@ static void end_and_release(struct pool *pool, struct context *context) {
     struct leaving leaving = {.device = context->device};
     struct context_visit visit;
     end_context(pool, context, &leaving);
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
     bool visiting = leaving.count && context_visit(pool, context->handle, &visit);
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     leaving_free(pool, &leaving);
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
     if (visiting)
         context_leave(pool, &visit);
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     context_free_sites(context);
 }
 
 void pool_context_ending(struct pool *pool, CUcontext handle) {
     if (PLANTED(stale_context))
         return;
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     struct context *context = find_context(pool, handle);
     if (context)
         end_and_release(pool, context);
     forget_created(pool, handle);
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
 }
 
 static struct context *find_primary(struct pool *pool, CUdevice ordinal) {
@@ -361,10 +361,10 @@ void pool_primary_ending(struct pool *pool, CUdevice ordinal) {
     struct context *context;
     if (PLANTED(stale_context))
         return;
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     while ((context = find_primary(pool, ordinal)))
         end_and_release(pool, context);
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
 }
 
 void pool_primary_released(struct pool *pool, CUdevice ordinal) {
@@ -374,10 +374,10 @@ void pool_primary_released(struct pool *pool, CUdevice ordinal) {
     if (pool->driver->primary_ctx_get_state(ordinal, &flags, &active) != CUDA_SUCCESS || active ||
         PLANTED(stale_context))
         return;
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     while ((context = find_primary(pool, ordinal))) {
         end_context(pool, context, NULL); /* the driver has freed its memory */
         context_free_sites(context);
     }
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
 }

@@ -81,11 +81,11 @@ static void recycle_events(struct fence_event *events) {
 
 /* An event of `context`, which is current. Lock not held. */
 static struct fence_event *new_event(struct pool *pool, struct context *context) {
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     struct fence_event *event = context->spare_events;
     if (event)
         context->spare_events = event->next;
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
     if (event)
         return event;
     event = calloc(1, sizeof *event);
@@ -176,13 +176,13 @@ static bool fence_unfenced(struct pool *pool, struct context *context) {
     fence->left_number = pool->left_number;
     TAILQ_INSERT_TAIL(&context->fences, fence, link);
     fence->users = 1;
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
     bool recorded = gate_enter(pool);
     if (recorded) {
         recorded = record_all(pool, targets, count, fence);
         gate_leave(pool);
     }
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     fence->users--;
     fence->recorded = recorded;
     if (!recorded)
@@ -223,9 +223,9 @@ static bool left_events_pass(struct pool *pool, uint64_t number, bool wait) {
         if (!left)
             return true;
         left->users++;
-        pthread_mutex_unlock(&pool->lock);
+        pool_unlock(pool);
         bool passed = event_passes(pool, left->event, wait) == CUDA_SUCCESS;
-        pthread_mutex_lock(&pool->lock);
+        pool_lock(pool);
         left->users--;
         if (passed && !left->gone) {
             LIST_REMOVE(left, link);
@@ -245,11 +245,11 @@ static bool fence_passes(struct pool *pool, struct context *context, struct fenc
     CUresult result = CUDA_SUCCESS;
     fence->users++;
     bool passed = left_events_pass(pool, fence->left_number, wait);
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
     for (struct fence_event *event = fence->events; event && passed && result == CUDA_SUCCESS;
          event = event->next)
         result = event_passes(pool, event, wait);
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     fence->users--;
     passed = passed && result == CUDA_SUCCESS && !fence->gone;
     if (passed) {
@@ -389,7 +389,7 @@ void pool_stream_created(struct pool *pool, CUstream handle, bool non_blocking) 
     }
     *stream = (struct free_stream){.handle = handle, .context = context};
     LIST_INSERT_HEAD(&pool->free_streams, stream, link);
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
 }
 
 static struct free_stream *find_stream(struct pool *pool, CUstream handle) {
@@ -411,11 +411,11 @@ static bool is_captured(struct pool *pool, CUstream stream) {
  * keeps others from recording in it. */
 static void leave_event(struct pool *pool, CUstream handle) {
     struct left_event *left = calloc(1, sizeof *left);
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     struct free_stream *stream = find_stream(pool, handle);
     if (stream)
         LIST_REMOVE(stream, link);
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
     if (!stream || PLANTED(destroyed_stream_not_fenced)) {
         free(stream);
         free(left);
@@ -428,7 +428,7 @@ static void leave_event(struct pool *pool, CUstream handle) {
     gate_close(pool);
     bool recorded = left && !capturing && record_all(pool, &target, 1, &last);
     gate_open(pool);
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     if (recorded && !target.context->ended) {
         left->event = last.events;
         left->number = ++pool->left_number;
@@ -438,7 +438,7 @@ static void leave_event(struct pool *pool, CUstream handle) {
         recycle_events(last.events);
         free(left);
     }
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
 }
 
 bool pool_stream_ends(struct pool *pool, CUstream stream) {

@@ -2,6 +2,7 @@
 #ifndef POOLCUDA_POOL_INTERNAL_H
 #define POOLCUDA_POOL_INTERNAL_H
 
+#include "lock.h"
 #include "policy/site.h"
 #include "pool/block.h"
 #include "pool/pool.h"
@@ -47,6 +48,14 @@ struct pool {
     uint64_t in_use, idle, waste, peak_live, peak_held;
     uint64_t live_blocks, idle_blocks;
 };
+
+static inline void pool_lock(struct pool *pool) {
+    lock_take(&pool->lock, LOCK_POOL);
+}
+
+static inline void pool_unlock(struct pool *pool) {
+    lock_drop(&pool->lock, LOCK_POOL);
+}
 
 /* books.c: records and sums. All with the lock held. */
 

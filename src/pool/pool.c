@@ -73,9 +73,9 @@ static void trim_before_growth(struct pool *pool, struct context *context, size_
     struct leaving leaving = {.device = context->device};
     if (!pressure_exceeds(pool, context->device, size))
         return;
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
     bool quiet = context_is_quiet(pool, context);
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     if (!quiet) {
         stats_add(STATS_bound_postponed, 1);
         return;
@@ -93,13 +93,13 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
     CUdeviceptr fresh = 0;
     size_t size = 0;
     trim_before_growth(pool, context, request->size);
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
     CUresult result = pressure_allocate(pool, request, &block, &fresh, &size);
     if (result != CUDA_SUCCESS) {
         context_note_error(pool, context, result);
         return result;
     }
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     if (block)
         fresh = block->pointer;
     else if (!context->ended)
@@ -108,7 +108,7 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
     if (request->pitch && !block && !context->ended)
         pitch_learn(pool, context->device->ordinal, request->pitch->width, request->pitch->element,
                     *request->pitch->pitch);
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
     *pointer = fresh;
     if (!block)
         pressure_keep_headroom(pool, context, size);
@@ -137,7 +137,7 @@ static struct pool_block *serve(struct pool *pool, const struct request *request
     if (!block && pool->config.free_mode == POOL_FREE_DEFER)
         block = fence_take(pool, context, request->site, request->bytes, request->size);
     if (block) {
-        pthread_mutex_unlock(&pool->lock);
+        pool_unlock(pool);
         if (pool->config.zero)
             clear(pool, context, block);
     }
@@ -159,7 +159,7 @@ static struct site *open_request(struct pool *pool, const struct call_site *key,
         return site;
     }
     if (*context)
-        pthread_mutex_unlock(&pool->lock);
+        pool_unlock(pool);
     if (capturing)
         stats_add(STATS_capture_passed, 1);
     else if (down || broken)
@@ -212,15 +212,15 @@ CUresult pool_malloc_pitch(struct pool *pool, CUdeviceptr *pointer, size_t *pitc
 /* A planted fault: another thread may have been given the address, and its record goes. */
 static CUresult free_with_late_removal(struct pool *pool, struct pool_block *block) {
     CUdeviceptr pointer = block->pointer;
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
     CUresult result = pool->driver->mem_free(pointer);
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     block = books_find(pool, pointer);
     if (block && result == CUDA_SUCCESS) {
         books_remove(pool, block);
         books_recycle(pool, block);
     }
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
     return result;
 }
 
@@ -233,10 +233,10 @@ static CUresult free_for_good(struct pool *pool, struct pool_block *block) {
         return free_with_late_removal(pool, block);
     books_remove(pool, block);
     device->leaving++;
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
     CUresult result = pool->driver->mem_free(block->pointer);
     context_note_error(pool, context, result);
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     if (result == CUDA_SUCCESS) {
         books_recycle(pool, block);
         stats_add(STATS_driver_frees, 1);
@@ -245,7 +245,7 @@ static CUresult free_for_good(struct pool *pool, struct pool_block *block) {
     }
     if (--device->leaving == 0)
         pthread_cond_broadcast(&pool->left);
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
     return result;
 }
 
@@ -269,7 +269,7 @@ static void keep(struct pool *pool, struct pool_block *block, bool deferred) {
     stats_add(STATS_bound_released_blocks, leaving.count);
     pressure_trim(pool, leaving.device, NULL, 0, &leaving);
     leaving_free(pool, &leaving);
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
 }
 
 /* Whether a live block must really be freed now. Lock held. */
@@ -285,7 +285,7 @@ static CUresult free_forgotten(struct pool *pool, struct pool_block *block) {
     CUdeviceptr pointer = block->pointer;
     bool has_new_owner = books_find(pool, pointer) != NULL;
     books_recycle(pool, block);
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
     return has_new_owner ? CUDA_SUCCESS : pool->driver->mem_free(pointer);
 }
 
@@ -309,15 +309,15 @@ CUresult pool_free(struct pool *pool, CUdeviceptr pointer) {
     if (!pointer)
         return pool->driver->mem_free(pointer);
     stats_add(STATS_free_calls, 1);
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     struct pool_block *block = books_find(pool, pointer);
     if (!block) {
-        pthread_mutex_unlock(&pool->lock);
+        pool_unlock(pool);
         stats_add(STATS_free_unknown, 1);
         return pool->driver->mem_free(pointer);
     }
     if (block->state != BLOCK_LIVE) {
-        pthread_mutex_unlock(&pool->lock);
+        pool_unlock(pool);
         stats_add(STATS_free_double, 1);
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -343,11 +343,11 @@ CUresult pool_mem_get_info(struct pool *pool, size_t *free_bytes, size_t *total_
         return result;
     CUdevice ordinal;
     if (pool->driver->ctx_get_device(&ordinal) == CUDA_SUCCESS) {
-        pthread_mutex_lock(&pool->lock);
+        pool_lock(pool);
         struct device *device = context_find_device(pool, ordinal);
         if (device && !PLANTED(idle_not_free))
             available += pages_idle(pool, device);
-        pthread_mutex_unlock(&pool->lock);
+        pool_unlock(pool);
     }
     if (free_bytes)
         *free_bytes = available < total ? available : total;
@@ -359,7 +359,7 @@ CUresult pool_mem_get_info(struct pool *pool, size_t *free_bytes, size_t *total_
 enum pool_pointer_state pool_pointer_state(struct pool *pool, CUdeviceptr base,
                                            size_t *requested_bytes) {
     enum pool_pointer_state state = POOL_POINTER_UNKNOWN;
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     struct pool_block *block = books_find(pool, base);
     if (block && block->state == BLOCK_LIVE) {
         *requested_bytes = block->requested;
@@ -367,12 +367,12 @@ enum pool_pointer_state pool_pointer_state(struct pool *pool, CUdeviceptr base,
     } else if (block) {
         state = POOL_POINTER_IDLE;
     }
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
     return state;
 }
 
 void pool_taint(struct pool *pool, CUdeviceptr pointer, enum pool_taint reason) {
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     struct pool_block *block = books_find(pool, pointer);
     if (!block) /* inside a block: rare, so no index is kept for it */
         for (block = pool->blocks; block; block = block->by_pointer.next)
@@ -385,44 +385,44 @@ void pool_taint(struct pool *pool, CUdeviceptr pointer, enum pool_taint reason) 
             stats_add(STATS_tainted_ipc + reason, 1); /* the counters stand in the enum's order */
         block->taints |= (uint8_t)(1u << reason);
     }
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
 }
 
 struct pool_block *pool_disown(struct pool *pool, CUdeviceptr pointer) {
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     struct pool_block *block = books_find(pool, pointer);
     if (block && block->state == BLOCK_LIVE)
         books_remove(pool, block);
     else
         block = NULL;
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
     return block;
 }
 
 void pool_readopt(struct pool *pool, struct pool_block *block) {
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     books_restore(pool, block, BLOCK_LIVE);
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
 }
 
 void pool_disown_done(struct pool *pool, struct pool_block *block) {
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     books_recycle(pool, block);
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
 }
 
 size_t pool_release(struct pool *pool, CUdevice ordinal, size_t bytes) {
     size_t released = 0;
     if (atomic_load(&pool->captures) || atomic_load(&pool->down))
         return 0;
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     struct device *device = context_find_device(pool, ordinal);
     if (device) {
         struct leaving leaving = {.device = device};
         pressure_collect(pool, device, bytes, &leaving);
         released = leaving_free(pool, &leaving);
     }
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
     return released;
 }
 
@@ -467,16 +467,17 @@ void pool_destroy(struct pool *pool) {
 }
 
 void pool_fork_prepare(struct pool *pool) {
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
 }
 
 void pool_fork_parent(struct pool *pool) {
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
 }
 
 void pool_forget_after_fork(struct pool *pool) {
     drop_everything(pool);
     atomic_store(&pool->captures, 0);
     atomic_store(&pool->gate_users, 0);
+    lock_check_drop(LOCK_POOL);
     reset_locks(pool);
 }

@@ -19,7 +19,7 @@ size_t leaving_free(struct pool *pool, struct leaving *leaving) {
     struct pool_block *block = leaving->first, *next;
     if (!block)
         return 0;
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
     for (; block; block = block->by_size.rbe_left) {
         CUresult result = pool->driver->mem_free(block->pointer);
         block->taints = result != CUDA_SUCCESS; /* an idle block has no taints: a free flag */
@@ -29,7 +29,7 @@ size_t leaving_free(struct pool *pool, struct leaving *leaving) {
             stats_add(STATS_driver_frees, 1);
         }
     }
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     for (block = leaving->first; block; block = next) {
         next = block->by_size.rbe_left;
         bool refused = block->taints;
@@ -170,17 +170,17 @@ static CUresult retry(struct pool *pool, const struct request *request, struct p
             if (*block)
                 return CUDA_SUCCESS;
         }
-        pthread_mutex_unlock(&pool->lock);
+        pool_unlock(pool);
         CUresult result = ask_driver(pool, request, request->size, pointer, size);
-        pthread_mutex_lock(&pool->lock);
+        pool_lock(pool);
         if (result != CUDA_ERROR_OUT_OF_MEMORY)
             return result;
     }
     if (request->pitch || request->size == request->bytes)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    pthread_mutex_unlock(&pool->lock); /* rounding must not be what makes the difference */
+    pool_unlock(pool); /* rounding must not be what makes the difference */
     CUresult result = ask_driver(pool, request, request->bytes, pointer, size);
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     return result;
 }
 
@@ -192,11 +192,11 @@ CUresult pressure_allocate(struct pool *pool, const struct request *request,
         return result;
     struct device *device = request->context->device;
     stats_add(STATS_oom_events, 1);
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     device->pressure++;
     result = retry(pool, request, block, pointer, size);
     device->pressure--;
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
     if (result == CUDA_SUCCESS)
         stats_add(STATS_oom_rescued, 1);
     else if (result == CUDA_ERROR_OUT_OF_MEMORY)
@@ -224,12 +224,12 @@ bool pool_make_room(struct pool *pool, const char *call, unsigned attempt, bool 
         ordinal = -1; /* a context is being made, on any device */
     if (!attempt)
         stats_add(STATS_oom_events, 1);
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     struct device *device = NULL;
     while ((device = next_device(pool, ordinal, device)))
         made |= make_room(pool, device, attempt ? SIZE_MAX : first_room);
     device = next_device(pool, ordinal, NULL);
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
     if (!made && device)
         shortage_report(pool, device, call, 0);
     return made;
@@ -255,9 +255,9 @@ void pressure_keep_headroom(struct pool *pool, struct context *context, size_t g
     struct device *device = context->device;
     struct leaving leaving = {.device = device};
     size_t available = 0, total = 0;
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     bool known = is_headroom_known(device, grown);
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
     if (known || !gate_enter(pool))
         return;
     CUresult result = pool->driver->mem_get_info(&available, &total);
@@ -265,12 +265,12 @@ void pressure_keep_headroom(struct pool *pool, struct context *context, size_t g
     uint64_t wanted = headroom(device);
     bool short_of = result == CUDA_SUCCESS && available < wanted;
     bool release = short_of && context_is_quiet(pool, context); /* a free would wait */
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     device->until_asked = available > wanted ? (available - wanted) / 2 : 0;
     if (release && !context->ended) {
         collect(pool, &(struct scope){device, context, true}, wanted - available, &leaving);
         stats_add(STATS_headroom_released_blocks, leaving.count);
         leaving_free(pool, &leaving);
     }
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
 }

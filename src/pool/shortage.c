@@ -27,7 +27,7 @@ void shortage_report(struct pool *pool, struct device *device, const char *call,
         pool->driver->mem_get_info(&available, &total);
         gate_leave(pool);
     }
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     shortage.device = device->ordinal;
     shortage.capacity = device->total;
     shortage.available = available;
@@ -37,6 +37,6 @@ void shortage_report(struct pool *pool, struct device *device, const char *call,
     for (const struct site_record *record = pool->site_records; record;
          record = record->by_key.next)
         insert_site(&shortage, record);
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
     pool->config.on_shortage(&shortage);
 }

@@ -76,8 +76,8 @@ static bool is_valid(struct pool *pool) {
 }
 
 bool pool_is_valid(struct pool *pool) {
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     bool valid = is_valid(pool);
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
     return valid;
 }

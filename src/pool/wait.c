@@ -64,12 +64,12 @@ static void settle(struct pool *pool, uint64_t owed_number, uint64_t pending) {
 
 CUresult wait_make(struct pool *pool, struct context *context, enum wait_reason reason) {
     uint64_t owed_number = pool->owed_number, pending = pool->pending;
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
     stats_add(STATS_free_waited, 1);
     stats_wait(reason);
     CUresult result = PLANTED(no_wait) ? CUDA_SUCCESS : context_wait(pool, context);
     context_note_error(pool, context, result);
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     if (result == CUDA_SUCCESS)
         settle(pool, owed_number, pending);
     return result;
@@ -77,15 +77,15 @@ CUresult wait_make(struct pool *pool, struct context *context, enum wait_reason 
 
 /* Waits for the context of the owed wait. The gate is the caller's. */
 static void pay(struct pool *pool, const char *call) {
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     struct context *context = pool->owed_context;
     uint64_t owed_number = pool->owed_number, pending = pool->pending;
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
     if (!context)
         return;
     CUresult result = context_wait_inside(pool, context);
     context_note_error(pool, context, result);
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     if (pool->owed_number == owed_number) {
         stats_add(STATS_waits_paid, 1);
         stats_payer(call);
@@ -93,7 +93,7 @@ static void pay(struct pool *pool, const char *call) {
     }
     if (result == CUDA_SUCCESS)
         pool->pending_seen = pending;
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
 }
 
 void pool_pay(struct pool *pool, const char *call) {
@@ -132,30 +132,30 @@ void wait_forget(struct pool *pool) {
 }
 
 void pool_reason_begins(struct pool *pool, enum wait_reason reason) {
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     pool->reasons[reason]++;
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
 }
 
 void pool_reason_ends(struct pool *pool, enum wait_reason reason) {
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     if (pool->reasons[reason])
         pool->reasons[reason]--;
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
 }
 
 void pool_reason_stays(struct pool *pool, enum wait_reason reason) {
     if (atomic_load_explicit(&pool->lasting[reason], memory_order_relaxed))
         return;
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     if (!pool->lasting[reason])
         pool->reasons[reason]++;
     pool->lasting[reason] = true;
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
 }
 
 void pool_work_pending(struct pool *pool) {
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     pool->pending++;
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
 }

@@ -1,5 +1,7 @@
 #include "fake_driver.h"
 
+#include "lock.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +57,7 @@ uint64_t fake_size(CUdeviceptr pointer) {
 }
 
 static CUresult mem_alloc(CUdeviceptr *pointer, size_t bytes) {
+    lock_check_none();
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
     if (fake.on_alloc)
         fake.on_alloc();
@@ -85,6 +88,7 @@ static CUresult mem_alloc(CUdeviceptr *pointer, size_t bytes) {
 }
 
 static CUresult mem_free(CUdeviceptr pointer) {
+    lock_check_none();
     if (fake.on_free)
         fake.on_free(pointer);
     if (!pointer)
@@ -106,6 +110,7 @@ static CUresult mem_free(CUdeviceptr pointer) {
 
 static CUresult mem_alloc_pitch(CUdeviceptr *pointer, size_t *pitch, size_t width, size_t height,
                                 unsigned int element) {
+    lock_check_none();
     if (!pitch || !width || !height || (element != 4 && element != 8 && element != 16))
         return CUDA_ERROR_INVALID_VALUE;
     size_t chosen = (width + FAKE_PITCH - 1) / FAKE_PITCH * FAKE_PITCH;
@@ -116,32 +121,38 @@ static CUresult mem_alloc_pitch(CUdeviceptr *pointer, size_t *pitch, size_t widt
 }
 
 static CUresult mem_get_info(size_t *free_bytes, size_t *total_bytes) {
+    lock_check_none();
     *free_bytes = fake.capacity - fake.used_by[device_of(fake.current)];
     *total_bytes = fake.capacity;
     return CUDA_SUCCESS;
 }
 
 static CUresult ctx_get_current(CUcontext *context) {
+    lock_check_none();
     *context = fake.current;
     return fake.current_result;
 }
 
 static CUresult ctx_push_current(CUcontext context) {
+    lock_check_none();
     (void)context; /* the tests' context stays: only which device memory is on matters here */
     return CUDA_SUCCESS;
 }
 
 static CUresult ctx_pop_current(CUcontext *context) {
+    lock_check_none();
     *context = fake.current;
     return CUDA_SUCCESS;
 }
 
 static CUresult ctx_get_device(CUdevice *device) {
+    lock_check_none();
     *device = device_of(fake.current);
     return CUDA_SUCCESS;
 }
 
 static CUresult ctx_synchronize(void) {
+    lock_check_none();
     __atomic_add_fetch(&fake.waits, 1, __ATOMIC_RELAXED);
     if (fake.on_wait)
         fake.on_wait();
@@ -149,18 +160,21 @@ static CUresult ctx_synchronize(void) {
 }
 
 static CUresult device_total_mem(size_t *bytes, CUdevice device) {
+    lock_check_none();
     (void)device;
     *bytes = fake.capacity;
     return CUDA_SUCCESS;
 }
 
 static CUresult device_get_attribute(int *value, CUdevice_attribute attribute, CUdevice device) {
+    lock_check_none();
     (void)device;
     *value = attribute == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS && fake.pageable_access;
     return CUDA_SUCCESS;
 }
 
 static CUresult primary_ctx_get_state(CUdevice device, unsigned int *flags, int *active) {
+    lock_check_none();
     (void)device;
     *flags = 0;
     *active = fake.primary_active;
@@ -168,6 +182,7 @@ static CUresult primary_ctx_get_state(CUdevice device, unsigned int *flags, int 
 }
 
 static CUresult memset_d8(CUdeviceptr pointer, unsigned char value, size_t bytes) {
+    lock_check_none();
     (void)value;
     fake.cleared = pointer;
     fake.cleared_bytes = bytes;
@@ -175,23 +190,27 @@ static CUresult memset_d8(CUdeviceptr pointer, unsigned char value, size_t bytes
 }
 
 static CUresult stream_is_capturing(CUstream stream, CUstreamCaptureStatus *status) {
+    lock_check_none();
     *status = stream && stream == fake.captured ? CU_STREAM_CAPTURE_STATUS_ACTIVE
                                                 : CU_STREAM_CAPTURE_STATUS_NONE;
     return CUDA_SUCCESS;
 }
 
 static CUresult event_create(CUevent *event, unsigned int flags) {
+    lock_check_none();
     (void)flags;
     *event = (CUevent)&fake;
     return CUDA_SUCCESS;
 }
 
 static CUresult event_query(CUevent event) {
+    lock_check_none();
     (void)event;
     return fake.quiet ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 static CUresult event_synchronize(CUevent event) {
+    lock_check_none();
     (void)event;
     __atomic_add_fetch(&fake.event_waits, 1, __ATOMIC_RELAXED);
     if (fake.on_wait)
@@ -200,6 +219,7 @@ static CUresult event_synchronize(CUevent event) {
 }
 
 static CUresult event_record(CUevent event, CUstream stream) {
+    lock_check_none();
     (void)event;
     fake.recorded_in = stream;
     __atomic_add_fetch(&fake.records, 1, __ATOMIC_RELAXED);
@@ -209,6 +229,7 @@ static CUresult event_record(CUevent event, CUstream stream) {
 }
 
 static CUresult ctx_record_event(CUcontext context, CUevent event) {
+    lock_check_none();
     (void)context;
     return event_record(event, NULL);
 }

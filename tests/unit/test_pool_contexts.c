@@ -184,11 +184,11 @@ static void an_address_that_the_driver_gives_anew_replaces_its_stale_record(void
     (void)state;
     CUdeviceptr block = alloc(1000);
     /* Something freed it past the pool, and the driver gives the address again. */
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     struct context *context = LIST_FIRST(&pool->contexts);
     struct site *own = context->sites;
     assert_non_null(books_add(pool, context, own, block, 2048, 2048));
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
     assert_true(pool_is_valid(pool));
     assert_int_equal(stats_get(STATS_live_blocks), 1);
 }
