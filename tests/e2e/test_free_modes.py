@@ -1,0 +1,67 @@
+"""POOLCUDA_FREE: what a program sees after a free is what it sees natively, whether the wait was made or owed."""
+
+import re
+
+import pytest
+from conftest import PROGRAMS, SAMPLES
+
+# What each case sees right after its free, and what made the free wait itself in mode auto (None: the wait was
+# owed, and paid before the call that asked).
+CASES = {
+    "pinned": (7, "pinned host memory"),
+    "copied": (7, "pinned host memory"),
+    "registered": (7, "registered host memory"),
+    "managed": (7, "managed memory"),
+    "event": (0, None),
+    "query": (0, None),
+    "elapsed": (1, None),
+    "blocking": (0, "other streams than the legacy stream"),
+    "non_blocking": (0, "other streams than the legacy stream"),
+    "per_thread": (0, None),  # a blocking stream: the legacy stream keeps the order
+    "per_thread_form": (0, "per-thread default streams"),
+    "destroyed": (0, "a callback, graph or destroyed stream just before"),
+    "callback": (7, "a callback, graph or destroyed stream just before"),
+    "graph": (7, "a callback, graph or destroyed stream just before"),
+    "another_thread": (0, None),
+    "looked_up": (0, None),
+}
+
+
+@pytest.mark.parametrize("mode", ["sync", "auto"])
+@pytest.mark.parametrize("case", CASES)
+def test_after_a_free_everything_is_seen_as_natively(both, case, mode):
+    seen, reason = CASES[case]
+    _, pooled = both([PROGRAMS / "visible", case], env={"POOLCUDA_FREE": mode})
+    assert pooled.out == f"{case}: {seen}\n"
+    if mode == "sync":
+        assert "waited because of POOLCUDA_FREE=sync: " in pooled.stats
+    elif reason:
+        assert f"waited because of {reason}: " in pooled.stats
+        assert "waits put off" not in pooled.stats
+    else:
+        assert "waits put off: 1, made later: 1, spared: 0" in pooled.stats
+
+
+def test_the_report_names_the_call_before_which_a_wait_was_made(both):
+    _, pooled = both([PROGRAMS / "visible", "event"])
+    assert "made later, before cuEventQuery: 1" in pooled.stats
+
+
+@pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
+@pytest.mark.parametrize("sample", ["three_sites", "varying", "stencil", "pipeline", "reduction", "threads"])
+def test_the_samples_compute_the_same_in_every_mode(both, sample, mode):
+    both(SAMPLES / sample, env={"POOLCUDA_FREE": mode})
+
+
+@pytest.mark.parametrize("mode, version", [("defer", "13000"), ("defer", "12040")])
+def test_deferred_frees_wait_for_nothing(both, mode, version):
+    """With and without cuCtxRecordEvent."""
+    _, pooled = both(SAMPLES / "stencil", env={"POOLCUDA_FREE": mode, "SIMCUDA_DRIVER_VERSION": version})
+    assert re.search(r"frees: \d+, of which \d+ kept, 0 waited", pooled.stats)
+    assert "cuMemFree_v2" not in str(pooled.figures) or pooled.figures.get("calls.cuMemFree_v2", 0) < 100
+
+
+def test_in_auto_mode_a_loop_in_the_legacy_stream_waits_less(both):
+    _, pooled = both(SAMPLES / "three_sites")
+    put_off = re.search(r"waits put off: (\d+)", pooled.stats)
+    assert int(put_off.group(1)) == 200
