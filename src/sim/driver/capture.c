@@ -88,14 +88,15 @@ CUresult capture_check_legacy(struct CUstream_st *stream) {
 
 CUresult capture_check_context(struct CUctx_st *context) {
     CUresult result = CUDA_SUCCESS;
+    struct CUctx_st *part = NULL;
     struct CUstream_st *stream;
 
-    if (captures == NULL)
-        return CUDA_SUCCESS;
-    DL_FOREACH(context->streams, stream) {
-        if (stream->capture != NULL) {
-            stream->capture->invalid = true;
-            result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    while (captures != NULL && (part = context_next_part(context, part)) != NULL) {
+        DL_FOREACH(part->streams, stream) {
+            if (stream->capture != NULL) {
+                stream->capture->invalid = true;
+                result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+            }
         }
     }
     return result;

@@ -55,6 +55,25 @@ bool context_known(CUcontext handle) {
     return false;
 }
 
+struct CUctx_st *context_root(struct CUctx_st *context) {
+    return context->green_of != NULL ? context->green_of : context;
+}
+
+CUresult context_error(struct CUctx_st *context) {
+    return context_root(context)->sticky;
+}
+
+struct CUctx_st *context_next_part(struct CUctx_st *context, struct CUctx_st *after) {
+    struct CUctx_st *part;
+
+    if (after == NULL)
+        return context;
+    for (part = after == context ? contexts : after->next; part != NULL; part = part->next)
+        if (part->green_of == context && part->state == CONTEXT_LIVE)
+            return part;
+    return NULL;
+}
+
 static CUresult start(struct CUctx_st *context) {
     static const size_t limits[] = {1024, 1 << 20, 8 << 20, 2, 2048, 128, 0};
 
@@ -70,14 +89,26 @@ static CUresult start(struct CUctx_st *context) {
     return CUDA_SUCCESS;
 }
 
-/* Ends what the context owns. Work still pending has been waited for. */
-static void end(struct CUctx_st *context) {
+static void end_streams(struct CUctx_st *context) {
     struct CUstream_st *stream, *next;
 
     DL_FOREACH_SAFE(context->streams, stream, next)
     if (!stream->destroyed)
         stream_destroy(stream);
     context->legacy = context->fence = NULL;
+}
+
+/* Ends what the context owns. Work still pending has been waited for. */
+static void end(struct CUctx_st *context) {
+    struct CUctx_st *part;
+
+    for (part = contexts; part != NULL; part = part->next) {
+        if (part->green_of != context || part->state != CONTEXT_LIVE)
+            continue;
+        end_streams(part);
+        part->state = CONTEXT_DESTROYED;
+    }
+    end_streams(context);
     event_destroy_all(context);
     module_context_ending(context);
     array_context_ending(context);
@@ -101,6 +132,19 @@ static struct CUctx_st *make(CUdevice device, unsigned int flags, bool primary) 
     return context;
 }
 
+struct CUctx_st *context_make_green(struct CUctx_st *primary, struct CUgreenCtx_st *green) {
+    struct CUctx_st *context = make(primary->device, primary->flags, false);
+
+    context->green_of = primary;
+    context->green = green;
+    context->retains = 1;
+    context->state = CONTEXT_LIVE;
+    context->id = ++last_id;
+    context->legacy = stream_create(context, STREAM_LEGACY, 0);
+    context->fence = stream_create(context, STREAM_NON_BLOCKING, 0);
+    return context;
+}
+
 struct CUctx_st *context_primary(CUdevice device) {
     if (primaries[device] == NULL)
         primaries[device] = make(device, 0, true);
@@ -116,14 +160,45 @@ CUresult context_check(CUcontext handle, struct CUctx_st **context) {
     if (handle->state != CONTEXT_LIVE)
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
     *context = handle;
-    return handle->sticky;
+    return context_error(handle);
 }
 
-CUresult context_current(struct CUctx_st **context) {
+CUresult context_current_part(struct CUctx_st **context) {
     return context_check(top(), context);
 }
 
+CUresult context_current(struct CUctx_st **context) {
+    CUresult result = context_current_part(context);
+
+    if (result == CUDA_SUCCESS)
+        *context = context_root(*context);
+    return result;
+}
+
 /* --- primary contexts --- */
+
+CUresult context_retain_primary(CUdevice device, struct CUctx_st **context) {
+    CUresult result;
+
+    context_primary(device)->retains++;
+    result = context_check(context_primary(device), context);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY)
+        context_primary(device)->retains--;
+    return result;
+}
+
+CUresult context_release_primary(CUdevice device) {
+    struct CUctx_st *context = context_primary(device);
+
+    if (context->retains == 0)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (--context->retains == 0 && context->state == CONTEXT_LIVE) {
+        context_wait(context);
+        end(context);
+        context->state = CONTEXT_INACTIVE;
+    }
+    return CUDA_SUCCESS;
+}
 
 SIM_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
     CUresult result;
@@ -134,29 +209,18 @@ SIM_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
     if (device_check(device) != CUDA_SUCCESS)
         return CUDA_ERROR_INVALID_DEVICE;
     sim_lock();
-    context_primary(device)->retains++;
-    result = context_check(context_primary(device), out);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY)
-        context_primary(device)->retains--;
+    result = context_retain_primary(device, out);
     sim_unlock();
     return result;
 }
 
 static CUresult primary_release(CUdevice device) {
-    struct CUctx_st *context;
-    CUresult result = CUDA_SUCCESS;
+    CUresult result;
 
     if (device_check(device) != CUDA_SUCCESS)
         return CUDA_ERROR_INVALID_DEVICE;
     sim_lock();
-    context = context_primary(device);
-    if (context->retains == 0) {
-        result = CUDA_ERROR_INVALID_CONTEXT;
-    } else if (--context->retains == 0 && context->state == CONTEXT_LIVE) {
-        context_wait(context);
-        end(context);
-        context->state = CONTEXT_INACTIVE;
-    }
+    result = context_release_primary(device);
     sim_unlock();
     return result;
 }
@@ -285,7 +349,7 @@ static CUresult destroy(CUcontext context) {
     CUresult result = CUDA_SUCCESS;
 
     sim_lock();
-    if (context == NULL || !context_known(context) || context->primary)
+    if (context == NULL || !context_known(context) || context->primary || context->green != NULL)
         result = CUDA_ERROR_INVALID_CONTEXT;
     else if (context->state != CONTEXT_LIVE)
         result = CUDA_ERROR_CONTEXT_IS_DESTROYED;

@@ -11,10 +11,13 @@ enum { CONTEXT_LIMITS = 16, DEVICES_MAX = 8 };
 
 struct chunk;
 struct CUevent_st;
+struct CUgreenCtx_st;
 
 /* Never freed, so that a stale handle can be told from a wrong one.
  * Invariant: INACTIVE only for a primary context. It then owns nothing; one that is still retained
- * becomes live again, with a new id, at its next use. */
+ * becomes live again, with a new id, at its next use.
+ * A green context has streams only; all else, what is made while it is current too, is its primary
+ * context's. */
 struct CUctx_st {
     enum context_state state;
     bool primary;
@@ -23,7 +26,9 @@ struct CUctx_st {
     unsigned int flags;
     unsigned int api_version;
     uint64_t id;
-    CUresult sticky; /* the error that every call returns from now on */
+    CUresult sticky; /* the error that every call returns from now on; context_error reads it */
+    struct CUctx_st *green_of;   /* of a green context: the primary context that it is a part of */
+    struct CUgreenCtx_st *green; /* and its own handle */
     size_t limits[CONTEXT_LIMITS];
     CUfunc_cache cache_config;
     CUsharedconfig shared_config;
@@ -39,11 +44,27 @@ struct CUctx_st {
 };
 
 /* The current context, ready to be used: INVALID_CONTEXT, CONTEXT_IS_DESTROYED or its sticky error
- * otherwise. */
+ * otherwise. Where a green context is current this is its primary context. */
 CUresult context_current(struct CUctx_st **context);
 
-/* As context_current for a handle that the program passed. */
+/* As context_current, but the green context itself. */
+CUresult context_current_part(struct CUctx_st **context);
+
+/* As context_current_part for a handle that the program passed. */
 CUresult context_check(CUcontext handle, struct CUctx_st **context);
+
+/* What a context belongs to: itself, or a green context's primary context. */
+struct CUctx_st *context_root(struct CUctx_st *context);
+CUresult context_error(struct CUctx_st *context);
+
+/* Goes through `context` and, if it is a primary one, its green contexts. NULL begins and ends. */
+struct CUctx_st *context_next_part(struct CUctx_st *context, struct CUctx_st *after);
+
+/* Retains a device's primary context; releasing it may end it. */
+CUresult context_retain_primary(CUdevice device, struct CUctx_st **context);
+CUresult context_release_primary(CUdevice device);
+
+struct CUctx_st *context_make_green(struct CUctx_st *primary, struct CUgreenCtx_st *green);
 
 struct CUctx_st *context_primary(CUdevice device); /* not retained, maybe inactive */
 struct CUctx_st *context_list(void);               /* of all contexts ever made */

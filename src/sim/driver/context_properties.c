@@ -12,7 +12,7 @@
 
 /* `handle` or, when that is NULL, the current context. */
 static CUresult named_or_current(CUcontext handle, struct CUctx_st **context) {
-    return handle != NULL ? context_check(handle, context) : context_current(context);
+    return handle != NULL ? context_check(handle, context) : context_current_part(context);
 }
 
 static CUresult get_device(CUdevice *device, CUcontext handle) {

@@ -38,6 +38,13 @@ typedef struct CUgreenCtx_st *CUgreenCtx;
 CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext *context, CUgreenCtx *green);
 CUresult cuStreamGetCtx_v2_ptsz(CUstream stream, CUcontext *context, CUgreenCtx *green);
 #endif
+#if CUDA_VERSION >= 12040 && CUDA_VERSION < 12050
+CUresult cuGreenCtxStreamCreate(CUstream *stream, CUgreenCtx green, unsigned int flags,
+                                int priority);
+#endif
+#if CUDA_VERSION >= 12040 && CUDA_VERSION < 12090
+CUresult cuGreenCtxGetId(CUgreenCtx green, unsigned long long *id);
+#endif
 #if CUDA_VERSION < 12080
 CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end);
 CUresult cuStreamGetDevice(CUstream stream, CUdevice *device);

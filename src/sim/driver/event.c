@@ -116,7 +116,7 @@ static CUresult record(CUevent event, CUstream handle, unsigned int flags,
     result = stream_current(handle, null_stream, &stream);
     if (result == CUDA_SUCCESS)
         result = event_check(event);
-    if (result == CUDA_SUCCESS && event->context != stream->context)
+    if (result == CUDA_SUCCESS && event->context != context_root(stream->context))
         result = CUDA_ERROR_INVALID_HANDLE; /* both must be of one context */
     if (result == CUDA_SUCCESS)
         result = record_in(event, stream);
@@ -134,7 +134,7 @@ CUresult event_record_context(CUevent event, struct CUctx_st *context) {
 
     if (result != CUDA_SUCCESS)
         return result;
-    if (event->context != context || event->shared != NULL)
+    if (event->context != context_root(context) || event->shared != NULL)
         return CUDA_ERROR_INVALID_HANDLE;
     forget_record(event);
     event->work = stream_fence(context);
@@ -155,12 +155,13 @@ static CUresult hold_stream(struct CUevent_st *event, struct CUstream_st *stream
 }
 
 CUresult event_hold_context(CUevent event, struct CUctx_st *context) {
+    struct CUctx_st *part = NULL;
     struct CUstream_st *stream;
     CUresult result = event_check(event);
 
-    if (result == CUDA_SUCCESS)
-        DL_FOREACH(context->streams, stream)
-    if (!stream->destroyed && stream != context->fence && result == CUDA_SUCCESS)
+    while (result == CUDA_SUCCESS && (part = context_next_part(context, part)) != NULL)
+        DL_FOREACH(part->streams, stream)
+    if (!stream->destroyed && stream != part->fence && result == CUDA_SUCCESS)
         result = hold_stream(event, stream);
     return result;
 }
@@ -235,7 +236,7 @@ SIM_EXPORT CUresult cuEventSynchronize(CUevent event) {
             work_wait(event->work);
         if (event->shared != NULL)
             ipc_event_wait(event);
-        result = context->sticky;
+        result = context_error(context);
     }
     sim_unlock();
     return result;

@@ -281,7 +281,7 @@ static CUresult launch(CUgraphExec executable, CUstream handle, enum null_stream
     if (result == CUDA_SUCCESS && stream->capture == NULL)
         result = upload_once(executable);
     if (result == CUDA_SUCCESS && stream->capture == NULL)
-        result = object_memory_launch(stream->context);
+        result = object_memory_launch(context_root(stream->context));
     if (result == CUDA_SUCCESS)
         result = stream_run(stream, op_keep(executable->op), false);
     sim_unlock();

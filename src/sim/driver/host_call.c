@@ -13,7 +13,7 @@ static CUresult run(struct op *op) {
         CUresult status;
 
         sim_lock();
-        status = call->context->sticky;
+        status = context_error(call->context);
         sim_unlock();
         call->callback(call->stream, status, call->data);
     } else {

@@ -76,13 +76,13 @@ static CUresult launch(CUfunction handle, const unsigned int grid[3], const unsi
     sim_lock();
     result = stream_current(stream_of, null_stream, &stream);
     if (result == CUDA_SUCCESS)
-        result = resolve(handle, stream->context, &function);
+        result = resolve(handle, context_root(stream->context), &function);
     if (result == CUDA_SUCCESS) {
         call.kernel = function->kernel;
         result = take_parameters(&call, parameters, extra);
     }
     if (result == CUDA_SUCCESS && stream->capture == NULL)
-        result = object_memory_launch(stream->context);
+        result = object_memory_launch(context_root(stream->context));
     if (result == CUDA_SUCCESS) {
         struct op *op = op_create(call.kernel->name, call.kernel->run);
 

@@ -96,7 +96,7 @@ static CUresult allocate(CUdeviceptr *pointer, size_t size, CUmemoryPool handle,
     if (result == CUDA_SUCCESS)
         result = capture_check_legacy(stream);
     if (result == CUDA_SUCCESS) {
-        struct CUctx_st *context = stream->context;
+        struct CUctx_st *context = context_root(stream->context);
         struct CUmemPoolHandle_st *pool = handle != NULL ? handle : current_pool(context->device);
 
         if (!allocate_in(context, pool, size, site, &result, &block) &&

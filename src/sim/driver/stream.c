@@ -103,18 +103,34 @@ CUresult stream_resolve(struct CUctx_st *context, CUstream handle, enum null_str
     if (stream == NULL)
         return CUDA_ERROR_INVALID_HANDLE;
     *out = stream;
-    return stream->context->sticky;
+    return stream->context->state == CONTEXT_LIVE ? context_error(stream->context)
+                                                  : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
 CUresult stream_current(CUstream handle, enum null_stream null_stream,
                         struct CUstream_st **stream) {
     struct CUctx_st *context;
-    CUresult result = context_current(&context);
+    CUresult result = context_current_part(&context);
 
     return result == CUDA_SUCCESS ? stream_resolve(context, handle, null_stream, stream) : result;
 }
 
 /* --- entry points --- */
+
+CUresult stream_create_for_program(struct CUctx_st *context, unsigned int flags, int priority,
+                                   CUstream *out) {
+    CUresult result = object_memory_take(context->device);
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    *out = stream_create(context,
+                         flags == CU_STREAM_NON_BLOCKING ? STREAM_NON_BLOCKING : STREAM_BLOCKING,
+                         priority < -5  ? -5
+                         : priority > 0 ? 0
+                                        : priority);
+    (*out)->holds_memory = true;
+    return CUDA_SUCCESS;
+}
 
 static CUresult create(CUstream *out, unsigned int flags, int priority) {
     struct CUctx_st *context;
@@ -123,17 +139,9 @@ static CUresult create(CUstream *out, unsigned int flags, int priority) {
     if (out == NULL || (flags & ~CU_STREAM_NON_BLOCKING) != 0)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    result = context_current(&context);
+    result = context_current_part(&context);
     if (result == CUDA_SUCCESS)
-        result = object_memory_take(context->device);
-    if (result == CUDA_SUCCESS) {
-        *out = stream_create(
-            context, flags == CU_STREAM_NON_BLOCKING ? STREAM_NON_BLOCKING : STREAM_BLOCKING,
-            priority < -5  ? -5
-            : priority > 0 ? 0
-                           : priority);
-        (*out)->holds_memory = true;
-    }
+        result = stream_create_for_program(context, flags, priority, out);
     sim_unlock();
     return result;
 }
@@ -157,8 +165,13 @@ static CUresult destroy(CUstream handle) {
         return CUDA_ERROR_INVALID_HANDLE;
     sim_lock();
     HASH_FIND(by_handle, streams, &handle, sizeof(void *), stream);
-    result = stream != NULL ? stream->context->sticky : CUDA_ERROR_INVALID_HANDLE;
-    if (stream != NULL)
+    if (stream == NULL)
+        result = CUDA_ERROR_INVALID_HANDLE;
+    else if (stream->context->state != CONTEXT_LIVE)
+        result = CUDA_ERROR_CONTEXT_IS_DESTROYED; /* a green one, which leaves its streams behind */
+    else
+        result = context_error(stream->context);
+    if (stream != NULL && result != CUDA_ERROR_CONTEXT_IS_DESTROYED)
         stream_destroy(stream);
     sim_unlock();
     return result;
@@ -285,7 +298,7 @@ static CUresult get_context(CUstream handle, CUcontext *context, enum null_strea
     sim_lock();
     result = stream_current(handle, null_stream, &stream);
     if (result == CUDA_SUCCESS)
-        *context = stream->context;
+        *context = context_root(stream->context);
     sim_unlock();
     return result;
 }
@@ -293,13 +306,20 @@ static CUresult get_context(CUstream handle, CUcontext *context, enum null_strea
 EXPORT_FORMS(cuStreamGetCtx, _ptsz, (CUstream stream, CUcontext *context),
              get_context(stream, context, null_stream))
 
-static CUresult get_contexts(CUstream stream, CUcontext *context, CUgreenCtx *green,
+static CUresult get_contexts(CUstream handle, CUcontext *context, CUgreenCtx *green,
                              enum null_stream null_stream) {
-    CUresult result =
-        green != NULL ? get_context(stream, context, null_stream) : CUDA_ERROR_INVALID_VALUE;
+    struct CUstream_st *stream;
+    CUresult result;
 
-    if (result == CUDA_SUCCESS)
-        *green = NULL; /* there are no green contexts here */
+    if (context == NULL || green == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    result = stream_current(handle, null_stream, &stream);
+    if (result == CUDA_SUCCESS) {
+        *context = context_root(stream->context);
+        *green = stream->context->green;
+    }
+    sim_unlock();
     return result;
 }
 

@@ -62,6 +62,8 @@ uint32_t timeline_take(uint64_t *count);
 void timeline_give(uint32_t timeline, uint64_t count);
 
 struct CUstream_st *stream_create(struct CUctx_st *context, enum stream_kind kind, int priority);
+CUresult stream_create_for_program(struct CUctx_st *context, unsigned int flags, int priority,
+                                   CUstream *out);
 void stream_destroy(struct CUstream_st *stream); /* its pending work still runs */
 
 /* Frees a destroyed stream once nothing of it is left to do. */

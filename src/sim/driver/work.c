@@ -136,8 +136,8 @@ static void kick(struct CUstream_st *stream) {
 static void complete_head(struct CUstream_st *stream, CUresult result) {
     struct work *work = stream->queue_head;
 
-    if (result != CUDA_SUCCESS && stream->context->sticky == CUDA_SUCCESS)
-        stream->context->sticky = result;
+    if (result != CUDA_SUCCESS && context_error(stream->context) == CUDA_SUCCESS)
+        context_root(stream->context)->sticky = result;
     work->done = true;
     work->finished_ns = clock_ns();
     for (size_t i = 0; i < work->wait_count; i++)
@@ -187,7 +187,7 @@ static void run_head(struct CUstream_st *stream) {
     CUresult result = CUDA_SUCCESS;
 
     stream->running = true;
-    if (!op->marker && (stream->context->sticky == CUDA_SUCCESS || callback)) {
+    if (!op->marker && (context_error(stream->context) == CUDA_SUCCESS || callback)) {
         sim_unlock();
         result = op->run(op);
         sim_lock();
@@ -299,7 +299,7 @@ CUresult stream_run(struct CUstream_st *stream, struct op *op, bool wait) {
         return result;
     if (wait) {
         work_wait(work);
-        result = context->sticky;
+        result = context_error(context);
     } else {
         stream_go(stream);
     }
@@ -321,10 +321,12 @@ CUresult stream_submit_after(struct CUstream_st *stream, struct op *op, struct w
 struct work *stream_fence(struct CUctx_st *context) {
     struct work *work = allocate_zeroed(sizeof *work);
     struct op *op = op_marker("fence");
+    struct CUctx_st *part = NULL;
     struct CUstream_st *stream;
 
-    DL_FOREACH(context->streams, stream)
-    if (stream != context->fence && stream->last != NULL)
+    while ((part = context_next_part(context, part)) != NULL)
+        DL_FOREACH(part->streams, stream)
+    if (stream != part->fence && stream->last != NULL)
         add_wait(work, stream->last);
     enqueue(context->fence, op, work);
     op_drop(op);
@@ -350,7 +352,7 @@ CUresult stream_synchronize(struct CUstream_st *stream) {
         op_drop(op);
         work_wait(work);
     }
-    return context->sticky;
+    return context_error(context);
 }
 
 CUresult context_wait(struct CUctx_st *context) {
@@ -358,5 +360,5 @@ CUresult context_wait(struct CUctx_st *context) {
 
     work_wait(fence);
     work_drop(fence); // NOLINT(clang-analyzer-unix.Malloc): the reference that stream_fence gave
-    return context->sticky;
+    return context_error(context);
 }
