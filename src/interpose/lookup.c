@@ -20,34 +20,46 @@ void *lookup_dlsym(void *handle, const char *name) {
     return ours;
 }
 
-/* What the program gets for a lookup that the driver has answered with `result`. */
-static CUresult answer(CUresult result, const char *name, void **function, cuuint64_t flags,
-                       enum stats_route route, uintptr_t caller) {
-    if (!name || !state_enabled())
-        return result;
-    caller_note_lookup(caller, name);
-    if (result != CUDA_SUCCESS || !function || !*function)
-        return result;
-    void *ours = hooks_replace_base(name, *function,
-                                    (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0);
-    if (ours != *function) {
-        *function = ours;
-        stats_route(route);
+/* One lookup that the driver has answered with `result`. per_thread: what it found is the form that
+ * takes a null stream for the calling thread's. */
+struct answer {
+    CUresult result;
+    const char *name;
+    void **function;
+    bool per_thread;
+    enum stats_route route;
+};
+
+/* What the program gets for it. */
+static CUresult give(const struct answer *answer, uintptr_t caller) {
+    if (!answer->name || !state_enabled())
+        return answer->result;
+    caller_note_lookup(caller, answer->name);
+    if (answer->result != CUDA_SUCCESS || !answer->function || !*answer->function)
+        return answer->result;
+    void *ours = hooks_replace_base(answer->name, *answer->function, answer->per_thread);
+    if (ours != *answer->function) {
+        *answer->function = ours;
+        stats_route(answer->route);
     }
-    return result;
+    return answer->result;
 }
 
 CUresult hook_cuGetProcAddress(const char *name, void **function, int version, cuuint64_t flags) {
     if (!hooks_load() || !REAL(cuGetProcAddress))
         return CUDA_ERROR_NOT_INITIALIZED;
-    return answer(REAL(cuGetProcAddress)(name, function, version, flags), name, function, flags,
-                  STATS_ROUTE_GET_PROC_ADDRESS, (uintptr_t)__builtin_return_address(0));
+    struct answer answer = {REAL(cuGetProcAddress)(name, function, version, flags), name, function,
+                            (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0,
+                            STATS_ROUTE_GET_PROC_ADDRESS};
+    return give(&answer, (uintptr_t)__builtin_return_address(0));
 }
 
 CUresult hook_cuGetProcAddress_v2(const char *name, void **function, int version, cuuint64_t flags,
                                   void *status) {
     if (!hooks_load() || !REAL(cuGetProcAddress_v2))
         return CUDA_ERROR_NOT_INITIALIZED;
-    return answer(REAL(cuGetProcAddress_v2)(name, function, version, flags, status), name, function,
-                  flags, STATS_ROUTE_GET_PROC_ADDRESS_V2, (uintptr_t)__builtin_return_address(0));
+    struct answer answer = {REAL(cuGetProcAddress_v2)(name, function, version, flags, status), name,
+                            function, (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0,
+                            STATS_ROUTE_GET_PROC_ADDRESS_V2};
+    return give(&answer, (uintptr_t)__builtin_return_address(0));
 }
