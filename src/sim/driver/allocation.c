@@ -53,7 +53,6 @@ SIM_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size
     return result;
 }
 
-/* Waits for all work of the owning context, as the real cuMemFree does in practice. */
 static CUresult free_block(CUdeviceptr pointer, bool host, uintptr_t site) {
     struct CUctx_st *context;
     struct block *block;
@@ -71,7 +70,8 @@ static CUresult free_block(CUdeviceptr pointer, bool host, uintptr_t site) {
         if (result == CUDA_SUCCESS)
             block->freeing = true; /* a second free fails from here on, as it would natively */
         if (result == CUDA_SUCCESS) {
-            result = context_wait(block->context);
+            if (block->kind != MEMORY_POOL)
+                result = context_wait(block->context);
             if (memory_at(pointer) == block) /* the context may have been destroyed meanwhile */
                 memory_release(block, &host_clock, site, &cost_ns);
         }

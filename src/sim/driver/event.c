@@ -159,6 +159,10 @@ CUresult event_hold_context(CUevent event, struct CUctx_st *context) {
     struct CUstream_st *stream;
     CUresult result = event_check(event);
 
+    if (result == CUDA_SUCCESS && event->point != NULL) {
+        capture_point_invalidate(event->point);
+        result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
     while (result == CUDA_SUCCESS && (part = context_next_part(context, part)) != NULL)
         DL_FOREACH(part->streams, stream)
     if (!stream->destroyed && stream != part->fence && result == CUDA_SUCCESS)

@@ -19,6 +19,7 @@ struct CUgraphExec_st {
     struct op *op;
     CUdevice device;
     bool uploaded;
+    struct work *last; /* its last launch, which the next one waits for; NULL when there was none */
     struct CUgraphExec_st *next;
 };
 
@@ -269,6 +270,18 @@ static CUresult upload(CUgraphExec executable, CUstream handle, enum null_stream
 EXPORT_FORMS(cuGraphUpload, _ptsz, (CUgraphExec executable, CUstream stream),
              upload(executable, stream, null_stream))
 
+static CUresult submit(struct CUgraphExec_st *executable, struct CUstream_st *stream) {
+    struct work *work;
+    CUresult result = stream_submit(stream, executable->op, executable->last, &work);
+
+    if (work == NULL)
+        return result;
+    work_drop(executable->last);
+    executable->last = work;
+    stream_go(stream);
+    return CUDA_SUCCESS;
+}
+
 static CUresult launch(CUgraphExec executable, CUstream handle, enum null_stream null_stream) {
     struct CUstream_st *stream;
     CUresult result;
@@ -283,7 +296,7 @@ static CUresult launch(CUgraphExec executable, CUstream handle, enum null_stream
     if (result == CUDA_SUCCESS && stream->capture == NULL)
         result = object_memory_launch(context_root(stream->context));
     if (result == CUDA_SUCCESS)
-        result = stream_run(stream, op_keep(executable->op), false);
+        result = submit(executable, stream);
     sim_unlock();
     return result;
 }
@@ -303,6 +316,7 @@ SIM_EXPORT CUresult cuGraphExecDestroy(CUgraphExec executable) {
         object_memory_give(executable->device);
         if (executable->uploaded)
             object_memory_give(executable->device);
+        work_drop(executable->last);
         op_drop(executable->op); /* launches under way keep it */
         free(executable);
     }

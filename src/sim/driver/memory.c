@@ -364,7 +364,7 @@ void memory_release_all(struct CUctx_st *context) {
 
     for (block = memory_next(NULL); block != NULL; block = next) {
         next = memory_next(block);
-        if (block->context == context)
+        if (block->context == context && block->kind != MEMORY_POOL)
             memory_release(block, &host_clock, 0, &unspent);
     }
 }

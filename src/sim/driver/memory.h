@@ -88,7 +88,8 @@ struct block *memory_map(CUdevice device, CUdeviceptr address, unsigned char *sh
 /* Gives device addresses to memory of another process, mapped at `shadow`. NULL: no room. */
 struct block *memory_import(struct CUctx_st *context, unsigned char *shadow, size_t size);
 
-void memory_release_all(struct CUctx_st *context); /* what the end of a context destroys */
+/* What the end of a context destroys: not what cuMemAllocAsync or cuMemCreate made. */
+void memory_release_all(struct CUctx_st *context);
 
 size_t memory_capacity(CUdevice device); /* bytes, whole pages */
 size_t memory_available(CUdevice device);
