@@ -7,13 +7,15 @@
 #include "settings.h"
 #include "stream.h"
 
-/* The current context, when an unsafe call may be made in it now. */
+/* The current context, when an unsafe call may be made in it now. [capture:unsafe-alloc] cuda.h
+ * 15441; [capture:unsafe-free] pytorch#159594 */
 static CUresult begin_unsafe(struct CUctx_st **context) {
     CUresult result = context_current(context);
 
     return result == CUDA_SUCCESS ? capture_check_unsafe() : result;
 }
 
+/* [wait:alloc-does-not] cupy#2898 */
 static CUresult allocate(CUdeviceptr *pointer, size_t size, uintptr_t site) {
     struct CUctx_st *context;
     struct block *block;
@@ -53,6 +55,9 @@ SIM_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size
     return result;
 }
 
+/* Waits for all work of the owning context, non-blocking streams included: [wait:free] Cytnx#850,
+ * cuda.h 8684; [wait:free-host] nccl#48. Not for stream-ordered memory: [wait:free-pool] cuda.h
+ * 8680. */
 static CUresult free_block(CUdeviceptr pointer, bool host, uintptr_t site) {
     struct CUctx_st *context;
     struct block *block;
@@ -335,7 +340,7 @@ SIM_EXPORT CUresult cuMemHostUnregister(void *host) {
             result = CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
         } else {
             block->freeing = true;
-            result = context_wait(block->context);
+            result = context_wait(block->context); /* [wait:host-unregister] assumed */
             memory_release(block, &host_clock, 0, &cost_ns);
         }
     }

@@ -217,7 +217,8 @@ SIM_EXPORT CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *shape, CUarra
     return result;
 }
 
-/* Before memory that work may still use goes: the wait is that of cuMemFree. */
+/* Before memory that work may still use goes: the wait is cuMemFree's. [wait:array-destroy] assumed
+ */
 static CUresult begin_destruction(struct CUctx_st *owner) {
     struct CUctx_st *context;
     CUresult result = context_current(&context);

@@ -51,7 +51,8 @@ static void leave(struct CUstream_st *stream) {
     stream->frontier = NULL;
 }
 
-/* Source of the rules: cuThreadExchangeStreamCaptureMode's documentation. */
+/* [capture:unsafe] cuda.h 15454. Launches, making streams and events and mapping memory never ask:
+ * [capture:safe] assumed. */
 CUresult capture_check_unsafe(void) {
     CUresult result = CUDA_SUCCESS;
     struct capture *capture;
@@ -71,6 +72,7 @@ CUresult capture_check_unsafe(void) {
     return result;
 }
 
+/* [capture:legacy] cuda.h 15530 */
 CUresult capture_check_legacy(struct CUstream_st *stream) {
     CUresult result = CUDA_SUCCESS;
     struct CUstream_st *other;
@@ -86,6 +88,7 @@ CUresult capture_check_legacy(struct CUstream_st *stream) {
     return result;
 }
 
+/* [capture:context] cuda.h 7024 */
 CUresult capture_check_context(struct CUctx_st *context) {
     CUresult result = CUDA_SUCCESS;
     struct CUctx_st *part = NULL;
@@ -102,6 +105,7 @@ CUresult capture_check_context(struct CUctx_st *context) {
     return result;
 }
 
+/* [capture:stream-inquiry] assumed */
 CUresult capture_check_stream(struct CUstream_st *stream) {
     if (stream->capture == NULL)
         return CUDA_SUCCESS;
@@ -144,7 +148,7 @@ void capture_point_invalidate(struct capture_point *point) {
 CUresult capture_wait(struct CUstream_st *stream, const struct capture_point *point) {
     struct capture *capture = point != NULL ? point->capture : NULL;
 
-    if (capture == NULL) { /* what is captured must not depend on what is not */
+    if (capture == NULL) { /* [capture:isolation] cuda.h 3100 */
         stream->capture->invalid = true;
         return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
     }
@@ -161,7 +165,7 @@ CUresult capture_wait(struct CUstream_st *stream, const struct capture_point *po
     } else if (stream->capture == capture) {
         graph_set_merge(stream->frontier, &point->nodes);
     } else {
-        stream->capture->invalid = capture->invalid = true;
+        stream->capture->invalid = capture->invalid = true; /* [capture:merge] cuda.h 3083 */
         return CUDA_ERROR_STREAM_CAPTURE_MERGE;
     }
     return CUDA_SUCCESS;
@@ -180,6 +184,7 @@ static bool for_streams(struct capture *capture, bool (*visit)(struct CUstream_s
     return all;
 }
 
+/* [capture:unjoined] cuda.h 3094 */
 static bool is_joined(struct CUstream_st *stream) {
     return graph_precedes(stream->capture->graph, stream->frontier,
                           stream->capture->origin->frontier);
@@ -190,7 +195,8 @@ static bool visit_leave(struct CUstream_st *stream) {
     return true;
 }
 
-/* Ends the capture; its graph is the caller's, NULL if it was invalidated. */
+/* Ends the capture; its graph is the caller's, NULL if it was invalidated. [capture:invalidated]
+ * cuda.h 15487 */
 static CUresult end(struct capture *capture, struct CUgraph_st **graph) {
     CUresult result = CUDA_SUCCESS;
 
@@ -234,7 +240,7 @@ static CUresult begin(CUstream handle, CUstreamCaptureMode mode, enum null_strea
     sim_lock();
     result = stream_current(handle, null_stream, &stream);
     if (result == CUDA_SUCCESS && stream->kind == STREAM_LEGACY)
-        result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+        result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED; /* [capture:not-legacy] cuda.h 15350 */
     if (result == CUDA_SUCCESS && stream->capture != NULL)
         result = CUDA_ERROR_ILLEGAL_STATE;
     if (result == CUDA_SUCCESS) {
@@ -269,10 +275,10 @@ static CUresult end_capture(CUstream handle, CUgraph *graph, enum null_stream nu
     if (result == CUDA_SUCCESS && stream->capture == NULL)
         result = CUDA_ERROR_ILLEGAL_STATE;
     if (result == CUDA_SUCCESS && stream->capture->origin != stream)
-        result = CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+        result = CUDA_ERROR_STREAM_CAPTURE_UNMATCHED; /* [capture:unmatched] cuda.h 3089 */
     if (result == CUDA_SUCCESS && stream->capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
         !pthread_equal(stream->capture->thread, pthread_self()))
-        result = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+        result = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD; /* [capture:wrong-thread] cuda.h 15356 */
     if (result == CUDA_SUCCESS) {
         result = end(stream->capture, graph);
         if (*graph != NULL)
@@ -286,7 +292,7 @@ EXPORT_FORMS(cuStreamEndCapture, _ptsz, (CUstream stream, CUgraph *graph),
              end_capture(stream, graph, null_stream))
 
 /* A blocking stream that is capturing makes the legacy stream's state undefined; asking about it
- * does not invalidate the capture (cuStreamIsCapturing's documentation). */
+ * does not invalidate the capture. [capture:status-legacy] cuda.h 15525 */
 static CUresult find_capture(CUstream handle, enum null_stream null_stream,
                              struct CUstream_st **stream) {
     CUresult result = stream_current(handle, null_stream, stream);

@@ -98,7 +98,8 @@ static void end_streams(struct CUctx_st *context) {
     context->legacy = context->fence = NULL;
 }
 
-/* Ends what the context owns. Work still pending has been waited for. */
+/* Ends what the context owns. Work still pending has been waited for: [wait:context-end] assumed.
+ */
 static void end(struct CUctx_st *context) {
     struct CUctx_st *part;
 

@@ -82,6 +82,7 @@ SIM_EXPORT CUresult cuCtxGetId(CUcontext handle, unsigned long long *id) {
     return result;
 }
 
+/* [wait:context-synchronize] cuda.h 6594 */
 static CUresult synchronize(CUcontext handle) {
     struct CUctx_st *context;
     CUresult result;

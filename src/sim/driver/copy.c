@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 /* Host memory up to this size is staged by an asynchronous copy from it, which then returns at
- * once; CUDA's documentation (API synchronization behavior) gives the same figure. */
+ * once: [wait:copy-staged] API synchronization behavior. */
 static const size_t staging_limit = 64 << 10;
 
 /* Bytes from the first to behind the last byte of one side. */
@@ -99,6 +99,8 @@ static CUresult submit(struct copy copy, struct CUstream_st *stream, bool synchr
     copy.gbps = to == PLACE_DEVICE && from == PLACE_DEVICE && to_device == from_device
                     ? settings()->device_gbps
                     : settings()->copy_gbps;
+    /* [wait:copy-device], [wait:copy-pageable] API synchronization behavior; [wait:sync-memops]
+     * cuda.h 14246 */
     if (synchronous)
         wait = to != PLACE_DEVICE || from != PLACE_DEVICE || always_waits(&copy.to) ||
                always_waits(&copy.from);
@@ -131,7 +133,7 @@ CUresult copy_run(const struct copy *copy, CUstream handle, enum null_stream nul
     if (result == CUDA_SUCCESS && synchronous)
         result = capture_check_legacy(stream);
     if (result == CUDA_SUCCESS && synchronous)
-        result = capture_check_unsafe();
+        result = capture_check_unsafe(); /* [capture:unsafe-others] assumed */
     if (result == CUDA_SUCCESS && copy->width != 0 && copy->rows != 0 && copy->slices != 0)
         result = submit(*copy, stream, synchronous);
     sim_unlock();

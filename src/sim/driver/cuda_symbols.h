@@ -42,7 +42,7 @@ CUresult cuStreamGetCtx_v2_ptsz(CUstream stream, CUcontext *context, CUgreenCtx 
 CUresult cuGreenCtxStreamCreate(CUstream *stream, CUgreenCtx green, unsigned int flags,
                                 int priority);
 #endif
-#if CUDA_VERSION >= 12040 && CUDA_VERSION < 12090
+#if CUDA_VERSION >= 12040 && CUDA_VERSION < 13000
 CUresult cuGreenCtxGetId(CUgreenCtx green, unsigned long long *id);
 #endif
 #if CUDA_VERSION < 12080

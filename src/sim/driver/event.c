@@ -50,6 +50,7 @@ static void forget_record(struct CUevent_st *event) {
     event->point = NULL;
 }
 
+/* [wait:event-destroy-does-not] cuda.h 16109 */
 static void destroy(struct CUevent_st *event) {
     forget_record(event);
     if (event->shared != NULL)
@@ -82,7 +83,9 @@ SIM_EXPORT CUresult cuEventCreate(CUevent *event, unsigned int flags) {
     return result;
 }
 
-/* Records behind everything in `stream`. */
+/* Records behind everything in `stream`. [order:event-snapshot] cuda.h 15951: the event keeps this
+ * work whatever comes later. [order:legacy-event-delays] assumed: in the legacy stream it is work
+ * like any other, which later work of blocking streams waits for. */
 static CUresult record_in(struct CUevent_st *event, struct CUstream_st *stream) {
     struct op *op;
     struct work *work;
@@ -117,7 +120,7 @@ static CUresult record(CUevent event, CUstream handle, unsigned int flags,
     if (result == CUDA_SUCCESS)
         result = event_check(event);
     if (result == CUDA_SUCCESS && event->context != context_root(stream->context))
-        result = CUDA_ERROR_INVALID_HANDLE; /* both must be of one context */
+        result = CUDA_ERROR_INVALID_HANDLE; /* [order:event-one-context] cuda.h 15952 */
     if (result == CUDA_SUCCESS)
         result = record_in(event, stream);
     sim_unlock();
@@ -141,7 +144,8 @@ CUresult event_record_context(CUevent event, struct CUctx_st *context) {
     return CUDA_SUCCESS;
 }
 
-/* `stream` executes nothing more before the event's last record has happened. */
+/* `stream` executes nothing more before the event's last record has happened.
+ * [order:event-latest-record] cuda.h 15959; [order:wait-any-context] cuda.h 15239 */
 static CUresult hold_stream(struct CUevent_st *event, struct CUstream_st *stream) {
     if (event->point != NULL)
         return capture_wait(stream, event->point);
@@ -150,17 +154,18 @@ static CUresult hold_stream(struct CUevent_st *event, struct CUstream_st *stream
     if (event->shared != NULL)
         return stream_submit_after(stream, ipc_event_hold(event), event->work);
     if (event->work == NULL)
-        return CUDA_SUCCESS; /* never recorded: nothing to wait for */
+        return CUDA_SUCCESS; /* [order:event-empty] cuda.h 15963 */
     return stream_submit_after(stream, op_marker("cuStreamWaitEvent"), event->work);
 }
 
+/* [order:context-wait] cuda.h 7054 */
 CUresult event_hold_context(CUevent event, struct CUctx_st *context) {
     struct CUctx_st *part = NULL;
     struct CUstream_st *stream;
     CUresult result = event_check(event);
 
     if (result == CUDA_SUCCESS && event->point != NULL) {
-        capture_point_invalidate(event->point);
+        capture_point_invalidate(event->point); /* [capture:context-wait-event] cuda.h 7061 */
         result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }
     while (result == CUDA_SUCCESS && (part = context_next_part(context, part)) != NULL)
@@ -191,7 +196,8 @@ static CUresult wait_event(CUstream handle, CUevent event, unsigned int flags,
 EXPORT_FORMS(cuStreamWaitEvent, _ptsz, (CUstream stream, CUevent event, unsigned int flags),
              wait_event(stream, event, flags, null_stream))
 
-/* What a query or wait of `event` may not be: in a capture, or unsafe while one is under way. */
+/* What a query or wait of `event` may not be: in a capture, or unsafe while one is under way.
+ * [capture:captured-event] cuda.h 3113, 15465; [capture:unsafe-query] pytorch#104487 */
 static CUresult begin_inquiry(CUevent event) {
     struct CUctx_st *context;
     CUresult result = event_check(event);
@@ -218,7 +224,7 @@ SIM_EXPORT CUresult cuEventQuery(CUevent event) {
         result = CUDA_ERROR_NOT_READY;
     if (result == CUDA_SUCCESS && event->work != NULL) {
         if (event->work->done)
-            work_seen(event->work);
+            work_seen(event->work); /* [wait:query-is-wait] cuda.h 16050 */
         else
             result = CUDA_ERROR_NOT_READY;
     }

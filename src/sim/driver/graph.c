@@ -120,6 +120,8 @@ static struct CUgraphExec_st *find_executable(CUgraphExec handle) {
     return NULL;
 }
 
+/* One after another, in the order of recording: [order:graph-nodes] assumed, as dependencies allow
+ * it. */
 static CUresult run_children(struct op *op) {
     CUresult result = CUDA_SUCCESS;
 
@@ -270,6 +272,7 @@ static CUresult upload(CUgraphExec executable, CUstream handle, enum null_stream
 EXPORT_FORMS(cuGraphUpload, _ptsz, (CUgraphExec executable, CUstream stream),
              upload(executable, stream, null_stream))
 
+/* [order:graph-launches] cuda.h 21050 */
 static CUresult submit(struct CUgraphExec_st *executable, struct CUstream_st *stream) {
     struct work *work;
     CUresult result = stream_submit(stream, executable->op, executable->last, &work);
@@ -317,7 +320,8 @@ SIM_EXPORT CUresult cuGraphExecDestroy(CUgraphExec executable) {
         if (executable->uploaded)
             object_memory_give(executable->device);
         work_drop(executable->last);
-        op_drop(executable->op); /* launches under way keep it */
+        op_drop(
+            executable->op); /* launches under way keep it: [wait:graph-destroy-does-not] assumed */
         free(executable);
     }
     sim_unlock();

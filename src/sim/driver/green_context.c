@@ -41,8 +41,10 @@ static void fill_resource(CUdevResource *resource, CUdevice device, unsigned int
     memset(resource, 0, sizeof *resource);
     resource->type = CU_DEV_RESOURCE_TYPE_SM;
     resource->sm.smCount = sm_count;
+#if CUDA_VERSION >= 13000
     resource->sm.minSmPartitionSize = SM_MINIMUM;
     resource->sm.smCoscheduledAlignment = SM_ALIGNMENT;
+#endif
     memcpy(resource->_internal_padding, &device, sizeof device);
 }
 
@@ -215,7 +217,7 @@ SIM_EXPORT CUresult cuGreenCtxDestroy(CUgreenCtx handle) {
     sim_lock();
     result = find(handle, &context);
     if (result == CUDA_SUCCESS) {
-        context_wait(context);
+        context_wait(context); /* [wait:green-destroy] assumed */
         context->state = CONTEXT_DESTROYED;
         result = context_release_primary(context->device);
     }

@@ -23,6 +23,7 @@ static CUresult run(struct op *op) {
     return CUDA_SUCCESS;
 }
 
+/* [order:host-function] cuda.h 18067 */
 static CUresult submit(CUstream handle, const struct host_call *call,
                        enum null_stream null_stream) {
     struct CUstream_st *stream;
@@ -34,7 +35,7 @@ static CUresult submit(CUstream handle, const struct host_call *call,
     sim_lock();
     result = stream_current(handle, null_stream, &stream);
     if (result == CUDA_SUCCESS && call->callback != NULL && stream->capture != NULL)
-        result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED; /* callbacks cannot be captured */
+        result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED; /* [capture:callback] cuda.h 15275 */
     if (result == CUDA_SUCCESS) {
         struct op *op = op_create("host function", run);
 

@@ -64,6 +64,8 @@ void mempool_block_ending(struct block *block) {
     block->pool->used -= block->size;
 }
 
+/* The memory exists from the call on, not from when the stream gets there: [order:alloc-async]
+ * assumed. */
 static bool allocate_in(struct CUctx_st *context, struct CUmemPoolHandle_st *pool, size_t size,
                         uintptr_t site, CUresult *result, struct block **block) {
     uint64_t unspent;
@@ -92,7 +94,7 @@ static CUresult allocate(CUdeviceptr *pointer, size_t size, CUmemoryPool handle,
     if (result == CUDA_SUCCESS && handle != NULL && !known(handle))
         result = CUDA_ERROR_INVALID_VALUE;
     if (result == CUDA_SUCCESS && stream->capture != NULL)
-        result = CUDA_ERROR_NOT_SUPPORTED; /* graphs have no memory nodes here */
+        result = CUDA_ERROR_NOT_SUPPORTED; /* [capture:no-memory-nodes] unlike cuda.h 13333 */
     if (result == CUDA_SUCCESS)
         result = capture_check_legacy(stream);
     if (result == CUDA_SUCCESS) {
@@ -101,7 +103,7 @@ static CUresult allocate(CUdeviceptr *pointer, size_t size, CUmemoryPool handle,
 
         if (!allocate_in(context, pool, size, site, &result, &block) &&
             result == CUDA_ERROR_OUT_OF_MEMORY) {
-            context_wait(context); /* for frees that are still queued */
+            context_wait(context); /* for queued frees; [wait:alloc-async-full] assumed */
             allocate_in(context, pool, size, site, &result, &block);
         }
         if (result == CUDA_SUCCESS)
@@ -135,6 +137,7 @@ SIM_EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *pointer, size_t si
                         : allocate(pointer, size, pool, stream, NULL_IS_PER_THREAD, CALLER);
 }
 
+/* [order:free-async] cuda.h 13302 */
 static CUresult run_free(struct op *op) {
     struct block *block;
     uint64_t unspent;
@@ -330,7 +333,7 @@ static CUresult checked_attribute(CUmemoryPool pool, CUmemPool_attribute which, 
 
     sim_lock();
     if (value != NULL && known(pool)) {
-        result = capture_check_unsafe();
+        result = capture_check_unsafe(); /* [capture:unsafe-pool-attributes] cccl#11360 */
         if (result == CUDA_SUCCESS)
             result = attribute(pool, which, value, set);
     }

@@ -44,7 +44,8 @@ static CUresult submit(const struct fill *fill, struct CUstream_st *stream, bool
     op = op_create("memset", run);
     op->as.fill = *fill;
     op_access(op, fill->address, hull(fill), true);
-    /* asynchronous to the host unless it could see the memory (API synchronization behavior) */
+    /* asynchronous to the host unless it could see the memory: [wait:memset] API synchronization
+     * behavior */
     return stream_run(stream, op,
                       synchronous && stream->capture == NULL &&
                           (block->sync_memops || block->kind == MEMORY_HOST ||

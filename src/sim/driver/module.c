@@ -129,8 +129,9 @@ CUresult module_unload(struct CUmod_st *module) {
     CUresult result = CUDA_SUCCESS;
 
     if (module->context != NULL)
-        result = context_wait(module->context); /* work still runs its code */
-    if (module->context != NULL)                /* it may have ended meanwhile */
+        result =
+            context_wait(module->context); /* [wait:module-unload] assumed: work runs its code */
+    if (module->context != NULL)           /* it may have ended meanwhile */
         object_memory_give(module->context->device);
     LL_DELETE(modules, module);
     dispose(module);

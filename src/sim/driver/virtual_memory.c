@@ -327,7 +327,7 @@ SIM_EXPORT CUresult cuMemMap(CUdeviceptr pointer, size_t size, size_t offset,
     return result;
 }
 
-/* Waits for nothing: work that still uses the range faults, and has been submitted too early. */
+/* [wait:unmap-does-not] vllm#43020: work that still uses the range faults. */
 SIM_EXPORT CUresult cuMemUnmap(CUdeviceptr pointer, size_t size) {
     CUresult result = CUDA_SUCCESS;
     struct mapping *mapping, *next;

@@ -123,7 +123,8 @@ static void kick(struct CUstream_st *stream) {
         pthread_cond_signal(&stream->wake);
         return;
     }
-    /* detached: the end of the process does not wait for work that is still queued */
+    /* detached: the end of the process does not wait for queued work; [wait:exit-does-not] assumed
+     */
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     stream->has_thread = pthread_create(&thread, &attributes, stream_thread, stream) == 0;
@@ -180,7 +181,8 @@ static void dispatch(void) {
 }
 
 /* Executes the ready head of `stream` on this thread, without the lock. After an error only what
- * must tell the program about it still runs. */
+ * must tell the program about it still runs.
+ * [order:error-drops-work] assumed; [order:callback-after-error] cuda.h 18101 */
 static void run_head(struct CUstream_st *stream) {
     struct op *op = stream->queue_head->op;
     bool callback = op->calls_host && op->as.host.callback != NULL;
@@ -219,11 +221,13 @@ void work_wait(struct work *work) {
     work_drop(work);
 }
 
+/* [order:per-thread-is-blocking] cuda.h 443; [order:non-blocking-apart] cuda.h 14920 */
 bool stream_is_blocking(const struct CUstream_st *stream) {
     return stream->kind == STREAM_BLOCKING || stream->kind == STREAM_PER_THREAD;
 }
 
-/* CUDA's order between the legacy stream and the blocking ones of its context. */
+/* CUDA's order between the legacy stream and the blocking ones of its context.
+ * [order:legacy-joins-blocking] cuda.h 433, lupine#569; [order:green-default-stream] assumed */
 static void add_legacy_order(struct work *work, struct CUstream_st *stream) {
     struct CUctx_st *context = stream->context;
     struct CUstream_st *other;
@@ -237,6 +241,8 @@ static void add_legacy_order(struct work *work, struct CUstream_st *stream) {
     }
 }
 
+/* [order:stream] cuda.h 18067: the clock of the work before it is joined, and the queue keeps
+ * order. */
 static struct work *enqueue(struct CUstream_st *stream, struct op *op, struct work *work) {
     bool was_idle = stream->queue_head == NULL;
 
@@ -318,6 +324,7 @@ CUresult stream_submit_after(struct CUstream_st *stream, struct op *op, struct w
     return result;
 }
 
+/* [order:context-event] cuda.h 7013; [order:green-parts] cuda.h 7019 */
 struct work *stream_fence(struct CUctx_st *context) {
     struct work *work = allocate_zeroed(sizeof *work);
     struct op *op = op_marker("fence");
@@ -343,7 +350,7 @@ CUresult stream_synchronize(struct CUstream_st *stream) {
     if (last != NULL)
         work_wait(last); /* the stream may be destroyed meanwhile, a legacy one with its context */
     if (legacy && context->legacy == stream) {
-        /* the legacy stream stands for the blocking ones too */
+        /* it stands for the blocking ones too; [wait:legacy-synchronize] assumed */
         struct work *work = allocate_zeroed(sizeof *work);
         struct op *op = op_marker("synchronize");
 
