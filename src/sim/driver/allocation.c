@@ -2,6 +2,7 @@
 #include "capture.h"
 #include "context.h"
 #include "cost.h"
+#include "graph_memory.h"
 #include "lock.h"
 #include "memory.h"
 #include "settings.h"
@@ -55,9 +56,30 @@ SIM_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size
     return result;
 }
 
+static CUresult free_graph_memory(struct block *block) {
+    struct op *op = graph_memory_free(block);
+
+    if (op == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    op_drop(op);
+    return CUDA_SUCCESS;
+}
+
 /* Waits for all work of the owning context, non-blocking streams included: [wait:free] Cytnx#850,
  * cuda.h 8684; [wait:free-host] nccl#48. Not for stream-ordered memory: [wait:free-pool] cuda.h
  * 8680. */
+static CUresult wait_and_release(struct block *block, uintptr_t site, uint64_t *cost_ns) {
+    CUdeviceptr pointer = block->address;
+    CUresult result = CUDA_SUCCESS;
+
+    block->freeing = true; /* a second free fails from here on, as it would natively */
+    if (block->kind != MEMORY_POOL)
+        result = context_wait(block->context);
+    if (memory_at(pointer) == block) /* the context may have been destroyed meanwhile */
+        memory_release(block, &host_clock, site, cost_ns);
+    return result;
+}
+
 static CUresult free_block(CUdeviceptr pointer, bool host, uintptr_t site) {
     struct CUctx_st *context;
     struct block *block;
@@ -72,14 +94,10 @@ static CUresult free_block(CUdeviceptr pointer, bool host, uintptr_t site) {
             host != (block->kind == MEMORY_HOST) || block->kind == MEMORY_IMPORTED ||
             block->kind == MEMORY_REGISTERED || block->kind == MEMORY_MAPPED)
             result = CUDA_ERROR_INVALID_VALUE;
-        if (result == CUDA_SUCCESS)
-            block->freeing = true; /* a second free fails from here on, as it would natively */
-        if (result == CUDA_SUCCESS) {
-            if (block->kind != MEMORY_POOL)
-                result = context_wait(block->context);
-            if (memory_at(pointer) == block) /* the context may have been destroyed meanwhile */
-                memory_release(block, &host_clock, site, &cost_ns);
-        }
+        else if (block->kind == MEMORY_GRAPH)
+            result = free_graph_memory(block);
+        else
+            result = wait_and_release(block, site, &cost_ns);
     }
     sim_unlock();
     cost_spend(cost_ns);

@@ -113,6 +113,10 @@ CUresult capture_check_stream(struct CUstream_st *stream) {
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 }
 
+struct CUgraph_st *capture_graph(struct CUstream_st *stream) {
+    return stream->capture->graph;
+}
+
 CUresult capture_add(struct CUstream_st *stream, struct op *op) {
     struct capture *capture = stream->capture;
     struct CUgraphNode_st *node;

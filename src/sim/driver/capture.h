@@ -22,6 +22,8 @@ CUresult capture_check_context(struct CUctx_st *context);
 /* Before a query or wait that names `stream`: invalidates and refuses if it is capturing. */
 CUresult capture_check_stream(struct CUstream_st *stream);
 
+struct CUgraph_st *capture_graph(struct CUstream_st *stream); /* what `stream` is recording */
+
 /* Adds `op` to the graph that `stream` is recording. */
 CUresult capture_add(struct CUstream_st *stream, struct op *op);
 

@@ -4,6 +4,7 @@
 #include "capture.h"
 #include "context.h"
 #include "cost.h"
+#include "graph_memory.h"
 #include "lock.h"
 #include "object_memory.h"
 #include "settings.h"
@@ -19,6 +20,7 @@ struct CUgraphExec_st {
     struct op *op;
     CUdevice device;
     bool uploaded;
+    bool auto_free;    /* CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH */
     struct work *last; /* its last launch, which the next one waits for; NULL when there was none */
     struct CUgraphExec_st *next;
 };
@@ -175,7 +177,7 @@ SIM_EXPORT CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *c
     return result;
 }
 
-static CUresult instantiate(CUgraphExec *out, CUgraph graph) {
+static CUresult instantiate(CUgraphExec *out, CUgraph graph, unsigned long long flags) {
     struct CUgraphExec_st *executable;
     struct CUctx_st *context;
     CUresult result;
@@ -199,6 +201,7 @@ static CUresult instantiate(CUgraphExec *out, CUgraph graph) {
         executable = allocate_zeroed(sizeof *executable);
         executable->op = op;
         executable->device = context->device;
+        executable->auto_free = (flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0;
         LL_PREPEND(executables, executable);
         *out = executable;
     }
@@ -212,7 +215,7 @@ SIM_EXPORT CUresult cuGraphInstantiate(CUgraphExec *executable, CUgraph graph,
     (void)error_node;
     if (log != NULL && log_size != 0)
         log[0] = '\0';
-    return instantiate(executable, graph);
+    return instantiate(executable, graph, 0);
 }
 
 SIM_EXPORT CUresult cuGraphInstantiate_v2(CUgraphExec *executable, CUgraph graph,
@@ -221,14 +224,13 @@ SIM_EXPORT CUresult cuGraphInstantiate_v2(CUgraphExec *executable, CUgraph graph
     (void)error_node;
     if (log != NULL && log_size != 0)
         log[0] = '\0';
-    return instantiate(executable, graph);
+    return instantiate(executable, graph, 0);
 }
 
 SIM_EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *executable, CUgraph graph,
                                                 unsigned long long flags) {
     ENTER(cuGraphInstantiateWithFlags);
-    (void)flags;
-    return instantiate(executable, graph);
+    return instantiate(executable, graph, flags);
 }
 
 static CUresult instantiate_with(CUgraphExec *executable, CUgraph graph,
@@ -237,7 +239,7 @@ static CUresult instantiate_with(CUgraphExec *executable, CUgraph graph,
 
     if (parameters == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    result = instantiate(executable, graph);
+    result = instantiate(executable, graph, parameters->flags);
     parameters->hErrNode_out = NULL;
     parameters->result_out =
         result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : CUDA_GRAPH_INSTANTIATE_ERROR;
@@ -252,7 +254,7 @@ static CUresult upload_once(struct CUgraphExec_st *executable) {
     CUresult result = executable->uploaded ? CUDA_SUCCESS : object_memory_take(executable->device);
 
     executable->uploaded = result == CUDA_SUCCESS;
-    return result;
+    return result == CUDA_SUCCESS ? graph_memory_upload(executable->op) : result;
 }
 
 static CUresult upload(CUgraphExec executable, CUstream handle, enum null_stream null_stream) {
@@ -274,11 +276,16 @@ EXPORT_FORMS(cuGraphUpload, _ptsz, (CUgraphExec executable, CUstream stream),
 
 /* [order:graph-launches] cuda.h 21050 */
 static CUresult submit(struct CUgraphExec_st *executable, struct CUstream_st *stream) {
+    CUresult result = capture_check_legacy(stream);
     struct work *work;
-    CUresult result = stream_submit(stream, executable->op, executable->last, &work);
 
-    if (work == NULL)
+    if (result == CUDA_SUCCESS && stream->capture == NULL)
+        result = graph_memory_launch(executable->op, executable->auto_free);
+    if (result == CUDA_SUCCESS)
+        result = stream_submit(stream, executable->op, executable->last, &work);
+    if (result != CUDA_SUCCESS || work == NULL)
         return result;
+    graph_memory_submitted(executable->op, &work->clock);
     work_drop(executable->last);
     executable->last = work;
     stream_go(stream);

@@ -307,9 +307,11 @@ struct block *memory_import(struct CUctx_st *context, unsigned char *shadow, siz
     return add_block(context, context->device, address, size, extent, MEMORY_IMPORTED, shadow, 0);
 }
 
-struct block *memory_map(CUdevice device, CUdeviceptr address, unsigned char *shadow, size_t size,
-                         uintptr_t site) {
-    return add_block(NULL, device, address, size, size, MEMORY_MAPPED, shadow, site);
+struct block *memory_map(enum memory_kind kind, CUdevice device, CUdeviceptr address,
+                         unsigned char *shadow, size_t size, uintptr_t site) {
+    size_t extent = (size + memory_page - 1) / memory_page * memory_page;
+
+    return add_block(NULL, device, address, size, extent, kind, shadow, site);
 }
 
 /* The mapping begins and ends with host pages around the block. */
@@ -349,6 +351,10 @@ void memory_release(struct block *block, const struct vclock *order, uintptr_t s
         break;
     case MEMORY_REGISTERED:
     case MEMORY_MAPPED:
+        break;
+    case MEMORY_GRAPH:
+        address_space_clear(block->device, block->address, block->extent);
+        address_space_give(block->device, block->address, block->extent);
         break;
     case MEMORY_IMPORTED:
         unmap_import(block);

@@ -24,10 +24,12 @@ enum memory_kind {
     MEMORY_HOST,       /* cuMemHostAlloc */
     MEMORY_REGISTERED, /* cuMemHostRegister */
     MEMORY_IMPORTED,   /* cuIpcOpenMemHandle */
-    MEMORY_MAPPED      /* cuMemMap, once cuMemSetAccess made it accessible */
+    MEMORY_MAPPED,     /* cuMemMap, once cuMemSetAccess made it accessible */
+    MEMORY_GRAPH       /* cuMemAllocAsync while capturing */
 };
 
 struct tenancy;
+struct graph_allocation;
 struct CUmemPoolHandle_st;
 
 /* One allocation. Invariant: [address, address + extent) overlaps no other block; size <= extent;
@@ -40,7 +42,7 @@ struct block {
     unsigned char *shadow;
     enum memory_kind kind;
     unsigned int flags;       /* as given to the allocating function */
-    struct CUctx_st *context; /* NULL: MEMORY_MAPPED belongs to none */
+    struct CUctx_st *context; /* NULL: MEMORY_MAPPED and MEMORY_GRAPH belong to none */
     CUdevice device;
     uint64_t id;         /* CU_POINTER_ATTRIBUTE_BUFFER_ID */
     bool sync_memops;    /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
@@ -49,11 +51,12 @@ struct block {
     unsigned int opens;  /* of imported memory */
     struct chunk *chunk; /* the shared page that a small block lies in */
     struct CUmemPoolHandle_st *pool;
-    uint64_t export_serial;  /* not 0: an IPC handle was made, or opened */
-    uint32_t export_slot;    /* where other processes see that it still exists */
-    int32_t export_process;  /* of imported memory: whose it is */
-    struct tenancy *current; /* owners, non-overlapping, covering the block */
-    struct tenancy *past;    /* former owners whose accesses may still be under way */
+    struct graph_allocation *graph; /* of MEMORY_GRAPH */
+    uint64_t export_serial;         /* not 0: an IPC handle was made, or opened */
+    uint32_t export_slot;           /* where other processes see that it still exists */
+    int32_t export_process;         /* of imported memory: whose it is */
+    struct tenancy *current;        /* owners, non-overlapping, covering the block */
+    struct tenancy *past;           /* former owners whose accesses may still be under way */
 };
 
 struct block *memory_at(CUdeviceptr address); /* the block that starts here */
@@ -81,9 +84,9 @@ CUresult memory_allocate_visible(struct CUctx_st *context, size_t size, enum mem
 struct block *memory_adopt(struct CUctx_st *context, void *host, size_t size, size_t extent,
                            enum memory_kind kind, uintptr_t site);
 
-/* Lets [address, address + size), which is reserved, name the bytes at `shadow`. */
-struct block *memory_map(CUdevice device, CUdeviceptr address, unsigned char *shadow, size_t size,
-                         uintptr_t site);
+/* Lets [address, address + size), which is reserved in whole pages, name the bytes at `shadow`. */
+struct block *memory_map(enum memory_kind kind, CUdevice device, CUdeviceptr address,
+                         unsigned char *shadow, size_t size, uintptr_t site);
 
 /* Gives device addresses to memory of another process, mapped at `shadow`. NULL: no room. */
 struct block *memory_import(struct CUctx_st *context, unsigned char *shadow, size_t size);

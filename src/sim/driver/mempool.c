@@ -7,6 +7,7 @@
 #include "capture.h"
 #include "context.h"
 #include "cost.h"
+#include "graph_memory.h"
 #include "hazard.h"
 #include "lock.h"
 #include "memory.h"
@@ -80,6 +81,37 @@ static bool allocate_in(struct CUctx_st *context, struct CUmemPoolHandle_st *poo
     return true;
 }
 
+/* [capture:memory-nodes] cuda.h 13333, 13307 */
+static CUresult capture_allocation(CUdeviceptr *pointer, size_t size, struct CUstream_st *stream,
+                                   uintptr_t site) {
+    struct CUctx_st *context = context_root(stream->context);
+    CUdeviceptr address;
+    struct op *op;
+    CUresult result;
+
+    if (size == 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    op = graph_memory_allocate(capture_graph(stream), context, size, site, &address);
+    if (op == NULL)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    result = capture_add(stream, op);
+    op_drop(op);
+    if (result == CUDA_SUCCESS)
+        *pointer = address;
+    return result;
+}
+
+static CUresult capture_free(struct block *block, struct CUstream_st *stream) {
+    struct op *op = graph_memory_free_node(capture_graph(stream), block);
+    CUresult result;
+
+    if (op == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    result = capture_add(stream, op);
+    op_drop(op);
+    return result;
+}
+
 static CUresult allocate(CUdeviceptr *pointer, size_t size, CUmemoryPool handle, CUstream stream_of,
                          enum null_stream null_stream, uintptr_t site) {
     struct CUstream_st *stream;
@@ -93,11 +125,11 @@ static CUresult allocate(CUdeviceptr *pointer, size_t size, CUmemoryPool handle,
     result = stream_current(stream_of, null_stream, &stream);
     if (result == CUDA_SUCCESS && handle != NULL && !known(handle))
         result = CUDA_ERROR_INVALID_VALUE;
-    if (result == CUDA_SUCCESS && stream->capture != NULL)
-        result = CUDA_ERROR_NOT_SUPPORTED; /* [capture:no-memory-nodes] unlike cuda.h 13333 */
     if (result == CUDA_SUCCESS)
         result = capture_check_legacy(stream);
-    if (result == CUDA_SUCCESS) {
+    if (result == CUDA_SUCCESS && stream->capture != NULL) {
+        result = capture_allocation(pointer, size, stream, site);
+    } else if (result == CUDA_SUCCESS) {
         struct CUctx_st *context = context_root(stream->context);
         struct CUmemPoolHandle_st *pool = handle != NULL ? handle : current_pool(context->device);
 
@@ -154,6 +186,32 @@ static void dispose_free(struct op *op) {
     vclock_clear(&op->as.freed.order);
 }
 
+static CUresult submit_free(struct block *block, struct CUstream_st *stream, uintptr_t site) {
+    bool of_graph = block->kind == MEMORY_GRAPH;
+    struct work *work;
+    struct op *op;
+    CUresult result;
+
+    op = of_graph ? graph_memory_free(block) : op_create("cuMemFreeAsync", run_free);
+    if (op == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!of_graph) {
+        op->dispose = dispose_free;
+        op->as.freed.address = block->address;
+        op->as.freed.site = site;
+        block->freeing = true;
+    }
+    result = stream_submit(stream, op, NULL, &work);
+    if (of_graph)
+        graph_memory_submitted(op, &work->clock);
+    else
+        vclock_join(&op->as.freed.order, &work->clock);
+    op_drop(op);
+    stream_go(stream);
+    work_drop(work);
+    return result;
+}
+
 static CUresult free_in(CUdeviceptr pointer, CUstream handle, enum null_stream null_stream,
                         uintptr_t site) {
     struct CUstream_st *stream;
@@ -166,26 +224,15 @@ static CUresult free_in(CUdeviceptr pointer, CUstream handle, enum null_stream n
     if (result == CUDA_SUCCESS && pointer != 0) {
         block = memory_at(pointer);
         if (block == NULL || block->freeing || block->of_object ||
-            (block->kind != MEMORY_POOL && block->kind != MEMORY_DEVICE))
+            (block->kind != MEMORY_POOL && block->kind != MEMORY_DEVICE &&
+             block->kind != MEMORY_GRAPH))
             result = CUDA_ERROR_INVALID_VALUE;
-        else if (stream->capture != NULL)
-            result = CUDA_ERROR_NOT_SUPPORTED;
         else
             result = capture_check_legacy(stream);
-        if (result == CUDA_SUCCESS) {
-            struct op *op = op_create("cuMemFreeAsync", run_free);
-            struct work *work;
-
-            op->dispose = dispose_free;
-            op->as.freed.address = pointer;
-            op->as.freed.site = site;
-            block->freeing = true;
-            result = stream_submit(stream, op, NULL, &work);
-            vclock_join(&op->as.freed.order, &work->clock);
-            op_drop(op);
-            stream_go(stream);
-            work_drop(work);
-        }
+        if (result == CUDA_SUCCESS && stream->capture != NULL)
+            result = capture_free(block, stream);
+        else if (result == CUDA_SUCCESS)
+            result = submit_free(block, stream, site);
     }
     sim_unlock();
     return result;

@@ -49,6 +49,7 @@ struct fill {
 };
 
 struct builtin_kernel;
+struct graph_allocation;
 enum { KERNEL_PARAMETER_BYTES = 64 };
 
 struct kernel_call {
@@ -81,6 +82,7 @@ struct op {
         struct fill fill;
         struct kernel_call kernel;
         struct host_call host;
+        struct graph_allocation *graph_memory;
         struct {
             CUdeviceptr address;
             uintptr_t site;

@@ -19,7 +19,7 @@ struct work {
     unsigned int references;
     struct work *next; /* in the stream's queue */
     struct CUstream_st *stream;
-    struct op *op;
+    struct op *op;       /* NULL once done */
     struct work **waits; /* what must be done before it starts, besides its predecessor */
     size_t wait_count;
     struct vclock clock; /* what is ordered before its end, itself included */

@@ -363,8 +363,8 @@ static void apply_access(struct mapping *mapping, uintptr_t site) {
     for (size_t i = 0; i < DEVICES_MAX; i++)
         accessible = accessible || mapping->access[i] != CU_MEM_ACCESS_FLAGS_PROT_NONE;
     if (accessible && block == NULL)
-        memory_map(device, mapping->address, address_space_shadow(device, mapping->physical->home),
-                   mapping->size, site);
+        memory_map(MEMORY_MAPPED, device, mapping->address,
+                   address_space_shadow(device, mapping->physical->home), mapping->size, site);
     else if (!accessible && block != NULL)
         memory_release(block, &host_clock, site, &unspent);
 }

@@ -56,7 +56,8 @@ void work_drop(struct work *work) {
         work_drop(work->waits[i]);
     free(work->waits);
     vclock_clear(&work->clock);
-    op_drop(work->op);
+    if (work->op != NULL)
+        op_drop(work->op);
     free(work);
 }
 
@@ -146,6 +147,8 @@ static void complete_head(struct CUstream_st *stream, CUresult result) {
     free(work->waits);
     work->waits = NULL;
     work->wait_count = 0;
+    op_drop(work->op); /* what it owns goes now, not when nobody knows this work any more */
+    work->op = NULL;
     stream->queue_head = work->next;
     stream->running = false;
     work_drop(work);

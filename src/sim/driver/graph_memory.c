@@ -1,0 +1,146 @@
+#include "graph_memory.h"
+
+#include "address_space.h"
+#include "allocate.h"
+#include "lock.h"
+#include "memory.h"
+#include "stream.h"
+
+#include <stdlib.h>
+
+/* Invariant: its block exists while there are references: its nodes', those in executable graphs
+ * included, and the program's while it is live. */
+struct graph_allocation {
+    unsigned int references;
+    const struct CUgraph_st *graph; /* that it was captured in */
+    struct block *block;
+    bool has_free_node;
+    bool freed_in_its_graph; /* so that it never becomes live */
+    bool resident;           /* its pages are taken */
+    bool live;               /* a launch has ended, or will end, without freeing it */
+    struct vclock order;     /* what the release is ordered after, besides what the host knows */
+};
+
+static size_t pages(const struct graph_allocation *allocation) {
+    return allocation->block->extent / memory_page;
+}
+
+static void drop(struct graph_allocation *allocation) {
+    CUdevice device = allocation->block->device;
+    uint64_t unspent;
+
+    if (--allocation->references != 0)
+        return;
+    if (allocation->resident)
+        memory_give_unaddressed(device, pages(allocation));
+    vclock_join(&allocation->order, &host_clock);
+    memory_release(allocation->block, &allocation->order, 0, &unspent);
+    vclock_clear(&allocation->order);
+    free(allocation);
+}
+
+static void dispose(struct op *op) {
+    drop(op->as.graph_memory);
+}
+
+/* What a node does in the device's time: nothing, as its memory is there from the launch on. */
+static CUresult run_allocate(struct op *op) {
+    (void)op;
+    return CUDA_SUCCESS;
+}
+
+static CUresult run_free(struct op *op) {
+    (void)op;
+    return CUDA_SUCCESS;
+}
+
+static struct op *node(const char *name, CUresult (*run)(struct op *op),
+                       struct graph_allocation *allocation) {
+    struct op *op = op_create(name, run);
+
+    op->as.graph_memory = allocation;
+    op->dispose = dispose;
+    allocation->references++;
+    return op;
+}
+
+struct op *graph_memory_allocate(struct CUgraph_st *graph, struct CUctx_st *context, size_t size,
+                                 uintptr_t site, CUdeviceptr *pointer) {
+    size_t extent = (size + memory_page - 1) / memory_page * memory_page;
+    struct graph_allocation *allocation;
+
+    if (extent < size || !address_space_take(context->device, extent, pointer))
+        return NULL;
+    allocation = allocate_zeroed(sizeof *allocation);
+    allocation->graph = graph;
+    allocation->block = memory_map(MEMORY_GRAPH, context->device, *pointer,
+                                   address_space_shadow(context->device, *pointer), size, site);
+    allocation->block->graph = allocation;
+    return node("graph allocation", run_allocate, allocation);
+}
+
+struct op *graph_memory_free_node(struct CUgraph_st *graph, struct block *block) {
+    struct graph_allocation *allocation = block->graph;
+
+    if (allocation == NULL || allocation->has_free_node)
+        return NULL;
+    allocation->has_free_node = true;
+    allocation->freed_in_its_graph = allocation->graph == graph;
+    return node("graph free", run_free, allocation);
+}
+
+struct op *graph_memory_free(struct block *block) {
+    struct graph_allocation *allocation = block->graph;
+    struct op *op;
+
+    if (!allocation->live)
+        return NULL;
+    allocation->live = false;
+    op = node("cuMemFreeAsync", run_free, allocation);
+    drop(allocation); /* the program's reference goes over to the operation */
+    return op;
+}
+
+static bool allocates(const struct op *op) {
+    return op->run == run_allocate;
+}
+
+CUresult graph_memory_upload(const struct op *graph) {
+    for (size_t i = 0; i < graph->child_count; i++) {
+        struct graph_allocation *allocation = graph->children[i]->as.graph_memory;
+
+        if (!allocates(graph->children[i]) || allocation->resident)
+            continue;
+        if (!memory_take_unaddressed(allocation->block->device, pages(allocation)))
+            return CUDA_ERROR_OUT_OF_MEMORY; /* what was taken is there for the next attempt */
+        allocation->resident = true;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult graph_memory_launch(const struct op *graph, bool auto_free) {
+    for (size_t i = 0; i < graph->child_count; i++)
+        if (allocates(graph->children[i]) && graph->children[i]->as.graph_memory->live &&
+            !auto_free)
+            return CUDA_ERROR_INVALID_VALUE; /* [capture:graph-unfreed] cuda.h 21055 */
+    for (size_t i = 0; i < graph->child_count; i++) {
+        struct op *op = graph->children[i];
+        struct graph_allocation *allocation = op->as.graph_memory;
+
+        if (allocates(op) && !allocation->freed_in_its_graph && !allocation->live) {
+            allocation->live = true;
+            allocation->references++;
+        } else if (op->run == run_free && allocation->live) {
+            allocation->live = false;
+            drop(allocation);
+        }
+    }
+    return CUDA_SUCCESS;
+}
+
+void graph_memory_submitted(const struct op *op, const struct vclock *clock) {
+    if (allocates(op) || op->run == run_free)
+        vclock_join(&op->as.graph_memory->order, clock);
+    for (size_t i = 0; i < op->child_count; i++)
+        graph_memory_submitted(op->children[i], clock);
+}
