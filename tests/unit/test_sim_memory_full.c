@@ -80,6 +80,22 @@ static CUresult make_pool(void) {
     return result == CUDA_SUCCESS ? cuMemPoolDestroy(pool) : result;
 }
 
+#if CUDA_VERSION >= 12040
+static CUresult make_green_context(void) {
+    CUdevResourceDesc description;
+    CUdevResource whole;
+    CUgreenCtx green;
+    CUresult result;
+
+    assert_ok(cuDeviceGetDevResource(0, &whole, CU_DEV_RESOURCE_TYPE_SM));
+    assert_ok(cuDevResourceGenerateDesc(&description, &whole, 1));
+    result = cuGreenCtxCreate(&green, description, 0, CU_GREEN_CTX_DEFAULT_STREAM);
+    return result == CUDA_SUCCESS ? cuGreenCtxDestroy(green) : result;
+}
+#else
+#define make_green_context make_context
+#endif
+
 static CUgraph graph;
 
 static CUresult make_executable(void) {
@@ -90,8 +106,9 @@ static CUresult make_executable(void) {
 }
 
 static void test_objects(void **state) {
-    static CUresult (*const calls[])(void) = {make_stream,  make_event, make_module,
-                                              make_context, make_pool,  make_executable};
+    static CUresult (*const calls[])(void) = {make_stream,       make_event, make_module,
+                                              make_context,      make_pool,  make_executable,
+                                              make_green_context};
     size_t before = available();
     CUcontext current;
 

@@ -107,7 +107,7 @@ static void end(struct CUctx_st *context) {
         if (part->green_of != context || part->state != CONTEXT_LIVE)
             continue;
         end_streams(part);
-        part->state = CONTEXT_DESTROYED;
+        context_end_green(part);
     }
     end_streams(context);
     event_destroy_all(context);
@@ -133,9 +133,14 @@ static struct CUctx_st *make(CUdevice device, unsigned int flags, bool primary) 
     return context;
 }
 
-struct CUctx_st *context_make_green(struct CUctx_st *primary, struct CUgreenCtx_st *green) {
-    struct CUctx_st *context = make(primary->device, primary->flags, false);
+CUresult context_make_green(struct CUctx_st *primary, struct CUgreenCtx_st *green,
+                            struct CUctx_st **out) {
+    CUresult result = object_memory_take(primary->device);
+    struct CUctx_st *context;
 
+    if (result != CUDA_SUCCESS)
+        return result;
+    context = make(primary->device, primary->flags, false);
     context->green_of = primary;
     context->green = green;
     context->retains = 1;
@@ -143,7 +148,13 @@ struct CUctx_st *context_make_green(struct CUctx_st *primary, struct CUgreenCtx_
     context->id = ++last_id;
     context->legacy = stream_create(context, STREAM_LEGACY, 0);
     context->fence = stream_create(context, STREAM_NON_BLOCKING, 0);
-    return context;
+    *out = context;
+    return CUDA_SUCCESS;
+}
+
+void context_end_green(struct CUctx_st *context) {
+    object_memory_give(context->device);
+    context->state = CONTEXT_DESTROYED;
 }
 
 struct CUctx_st *context_primary(CUdevice device) {
@@ -176,7 +187,15 @@ CUresult context_current(struct CUctx_st **context) {
     return result;
 }
 
-/* --- primary contexts --- */
+void context_reset_primary(CUdevice device) {
+    struct CUctx_st *context = context_primary(device);
+
+    if (context->state != CONTEXT_LIVE)
+        return;
+    context_wait(context);
+    end(context);
+    context->state = CONTEXT_INACTIVE;
+}
 
 CUresult context_retain_primary(CUdevice device, struct CUctx_st **context) {
     CUresult result;
@@ -193,104 +212,8 @@ CUresult context_release_primary(CUdevice device) {
 
     if (context->retains == 0)
         return CUDA_ERROR_INVALID_CONTEXT;
-    if (--context->retains == 0 && context->state == CONTEXT_LIVE) {
-        context_wait(context);
-        end(context);
-        context->state = CONTEXT_INACTIVE;
-    }
-    return CUDA_SUCCESS;
-}
-
-SIM_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
-    CUresult result;
-
-    ENTER(cuDevicePrimaryCtxRetain);
-    if (out == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (device_check(device) != CUDA_SUCCESS)
-        return CUDA_ERROR_INVALID_DEVICE;
-    sim_lock();
-    result = context_retain_primary(device, out);
-    sim_unlock();
-    return result;
-}
-
-static CUresult primary_release(CUdevice device) {
-    CUresult result;
-
-    if (device_check(device) != CUDA_SUCCESS)
-        return CUDA_ERROR_INVALID_DEVICE;
-    sim_lock();
-    result = context_release_primary(device);
-    sim_unlock();
-    return result;
-}
-
-SIM_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
-    ENTER(cuDevicePrimaryCtxRelease);
-    return primary_release(device);
-}
-
-SIM_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
-    ENTER(cuDevicePrimaryCtxRelease_v2);
-    return primary_release(device);
-}
-
-static CUresult primary_reset(CUdevice device) {
-    struct CUctx_st *context;
-
-    if (device_check(device) != CUDA_SUCCESS)
-        return CUDA_ERROR_INVALID_DEVICE;
-    sim_lock();
-    context = context_primary(device);
-    if (context->state == CONTEXT_LIVE) {
-        context_wait(context);
-        end(context);
-        context->state = CONTEXT_INACTIVE;
-    }
-    sim_unlock();
-    return CUDA_SUCCESS;
-}
-
-SIM_EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice device) {
-    ENTER(cuDevicePrimaryCtxReset);
-    return primary_reset(device);
-}
-
-SIM_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
-    ENTER(cuDevicePrimaryCtxReset_v2);
-    return primary_reset(device);
-}
-
-static CUresult primary_set_flags(CUdevice device, unsigned int flags) {
-    if (device_check(device) != CUDA_SUCCESS)
-        return CUDA_ERROR_INVALID_DEVICE;
-    sim_lock();
-    context_primary(device)->flags = flags;
-    sim_unlock();
-    return CUDA_SUCCESS;
-}
-
-SIM_EXPORT CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags) {
-    ENTER(cuDevicePrimaryCtxSetFlags);
-    return primary_set_flags(device, flags);
-}
-
-SIM_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags) {
-    ENTER(cuDevicePrimaryCtxSetFlags_v2);
-    return primary_set_flags(device, flags);
-}
-
-SIM_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *active) {
-    ENTER(cuDevicePrimaryCtxGetState);
-    if (flags == NULL || active == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (device_check(device) != CUDA_SUCCESS)
-        return CUDA_ERROR_INVALID_DEVICE;
-    sim_lock();
-    *flags = context_primary(device)->flags;
-    *active = context_primary(device)->state == CONTEXT_LIVE;
-    sim_unlock();
+    if (--context->retains == 0)
+        context_reset_primary(device);
     return CUDA_SUCCESS;
 }
 

@@ -60,11 +60,15 @@ CUresult context_error(struct CUctx_st *context);
 /* Goes through `context` and, if it is a primary one, its green contexts. NULL begins and ends. */
 struct CUctx_st *context_next_part(struct CUctx_st *context, struct CUctx_st *after);
 
-/* Retains a device's primary context; releasing it may end it. */
+/* Retains a device's primary context; releasing it may end it, as resetting it does. */
 CUresult context_retain_primary(CUdevice device, struct CUctx_st **context);
 CUresult context_release_primary(CUdevice device);
+void context_reset_primary(CUdevice device);
 
-struct CUctx_st *context_make_green(struct CUctx_st *primary, struct CUgreenCtx_st *green);
+/* OUT_OF_MEMORY, otherwise a green context that lives until it is ended. */
+CUresult context_make_green(struct CUctx_st *primary, struct CUgreenCtx_st *green,
+                            struct CUctx_st **context);
+void context_end_green(struct CUctx_st *context); /* its streams stay */
 
 struct CUctx_st *context_primary(CUdevice device); /* not retained, maybe inactive */
 struct CUctx_st *context_list(void);               /* of all contexts ever made */

@@ -9,6 +9,7 @@
 #include "settings.h"
 #include "stream.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
@@ -200,9 +201,14 @@ SIM_EXPORT CUresult cuGreenCtxCreate(CUgreenCtx *out, CUdevResourceDesc handle, 
         struct CUgreenCtx_st *green = allocate_zeroed(sizeof *green);
 
         green->sm_count = description->sm_count;
-        green->context = context_make_green(primary, green);
-        LL_PREPEND(greens, green);
-        *out = green;
+        result = context_make_green(primary, green, &green->context);
+        if (result == CUDA_SUCCESS) {
+            LL_PREPEND(greens, green);
+            *out = green;
+        } else {
+            context_release_primary(device);
+            free(green);
+        }
     }
     sim_unlock();
     return result;
@@ -218,7 +224,7 @@ SIM_EXPORT CUresult cuGreenCtxDestroy(CUgreenCtx handle) {
     result = find(handle, &context);
     if (result == CUDA_SUCCESS) {
         context_wait(context); /* [wait:green-destroy] assumed */
-        context->state = CONTEXT_DESTROYED;
+        context_end_green(context);
         result = context_release_primary(context->device);
     }
     sim_unlock();
