@@ -2,6 +2,8 @@
  */
 #include "test_sim.h"
 
+#include <time.h>
+
 static CUstream create_stream(void) {
     CUstream stream;
 
@@ -47,6 +49,27 @@ static void test_launches_of_a_graph_follow_each_other(void **state) {
     assert_ok(cuMemFree_v2(block));
     assert_ok(cuStreamDestroy_v2(first));
     assert_ok(cuStreamDestroy_v2(second));
+}
+
+/* Work of a stream that was destroyed before it was done: a free comes after it all the same. */
+static void test_free_after_a_destroyed_stream(void **state) {
+    uint64_t before = simcuda_hazards(), pause = 5000000;
+    struct timespec until_drained = {.tv_nsec = 50000000};
+
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        CUstream stream = create_stream();
+        CUdeviceptr block;
+
+        assert_ok(cuMemAlloc_v2(&block, 4096));
+        assert_ok(launch("spin_ns", stream, (void *[]){&pause}));
+        assert_ok(launch_fill(stream, block, 1, 1));
+        assert_ok(cuStreamDestroy_v2(stream));
+        if (round == 1)
+            nanosleep(&until_drained, NULL);
+        assert_ok(cuMemFree_v2(block));
+        assert_int_equal(simcuda_hazards(), before);
+    }
 }
 
 /* cuMemFree of stream-ordered memory waits for nothing: the program must have waited. */
@@ -140,6 +163,7 @@ int main(void) {
         cmocka_unit_test(test_stream_ordered_memory_outlives_its_context),
         cmocka_unit_test(test_context_wait_for_a_captured_event),
         cmocka_unit_test(test_context_wait_across_contexts),
+        cmocka_unit_test(test_free_after_a_destroyed_stream),
         cmocka_unit_test(test_free_of_stream_ordered_memory), /* last: its error is sticky */
     };
 

@@ -92,10 +92,10 @@ static CUresult start(struct CUctx_st *context) {
 static void end_streams(struct CUctx_st *context) {
     struct CUstream_st *stream, *next;
 
+    context->legacy = context->fence = NULL; /* they go among the others */
     DL_FOREACH_SAFE(context->streams, stream, next)
     if (!stream->destroyed)
         stream_destroy(stream);
-    context->legacy = context->fence = NULL;
 }
 
 /* Ends what the context owns. Work still pending has been waited for: [wait:context-end] assumed.

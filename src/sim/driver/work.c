@@ -80,6 +80,18 @@ static bool ready(const struct CUstream_st *stream) {
     return true;
 }
 
+/* A stream that goes has its work done: whatever would have waited for it still comes after it. */
+static void leave_order(const struct CUstream_st *stream) {
+    const struct CUctx_st *context = stream->context, *root = context_root(stream->context);
+
+    if (context->fence != NULL)
+        vclock_join(&context->fence->clock, &stream->clock);
+    if (root->fence != NULL)
+        vclock_join(&root->fence->clock, &stream->clock);
+    if (context->legacy != NULL && stream_is_blocking(stream))
+        vclock_join(&context->legacy->clock, &stream->clock);
+}
+
 void stream_drained(struct CUstream_st *stream) {
     if (!stream->destroyed || stream->queue_head != NULL || stream->running)
         return;
@@ -87,6 +99,7 @@ void stream_drained(struct CUstream_st *stream) {
         pthread_cond_signal(&stream->wake); /* it has nothing left to do, and comes here again */
         return;
     }
+    leave_order(stream);
     DL_DELETE(stream->context->streams, stream);
     timeline_give(stream->timeline, stream->submitted);
     work_drop(stream->last);
