@@ -1,0 +1,78 @@
+/* Programs from seeds: which operations, how often, with which numbers. */
+#include "program.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name;
+    int plain_weight;
+} kinds[] = {
+#define KIND(name, weight, text) {#name, weight},
+    OPERATIONS(KIND)
+#undef KIND
+};
+
+const char *operation_name(enum operation_kind kind) {
+    return kinds[kind].name;
+}
+
+/* What a profile has more of than the plain one: added to the weight. */
+static const struct profile {
+    const char *name;
+    struct {
+        enum operation_kind kind;
+        int weight;
+    } more[6];
+} profiles[] = {
+    {"plain", {{OP_alloc, 0}}},
+    {"captures", {{OP_capture, 40}, {OP_fetch, 10}}},
+    {"contexts", {{OP_other_context, 30}, {OP_end_context, 12}, {OP_spin, 10}}},
+    {"streams", {{OP_stream_new, 25}, {OP_stream_end, 25}, {OP_spin, 25}, {OP_fill, 20}}},
+    {"events", {{OP_event, 40}, {OP_spin, 30}}},
+    {"threads", {{OP_threads, 40}}},
+    {"races", {{OP_capture_beside, 40}}},
+    {"memory", {{OP_alloc_large, 40}, {OP_information, 40}}},
+    {"shares", {{OP_share, 40}}},
+    {"faults", {{OP_fault, 4}}},
+};
+
+static uint32_t next_random(uint64_t *state) {
+    *state += 0x9e3779b97f4a7c15u;
+    uint64_t mixed = (*state ^ (*state >> 30)) * 0xbf58476d1ce4e5b9u;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebu;
+    return (uint32_t)(mixed >> 32);
+}
+
+static int weight_of(const struct profile *profile, int kind) {
+    int weight = kinds[kind].plain_weight;
+    for (size_t i = 0; i < sizeof profile->more / sizeof profile->more[0]; i++)
+        if ((int)profile->more[i].kind == kind)
+            weight += profile->more[i].weight;
+    return weight;
+}
+
+static enum operation_kind draw_kind(const struct profile *profile, uint32_t number) {
+    int total = 0, kind = 0;
+    for (int i = 0; i < OPERATION_KINDS; i++)
+        total += weight_of(profile, i);
+    int left = (int)(number % (uint32_t)total);
+    while ((left -= weight_of(profile, kind)) >= 0)
+        kind++;
+    return (enum operation_kind)kind;
+}
+
+bool program_generate(struct program *program, uint64_t seed, const char *profile_name) {
+    const struct profile *profile = NULL;
+    uint64_t state = seed * 0x2545f4914f6cdd1du + 1;
+    for (size_t i = 0; i < sizeof profiles / sizeof profiles[0]; i++)
+        if (strcmp(profiles[i].name, profile_name) == 0)
+            profile = &profiles[i];
+    if (!profile)
+        return false;
+    program->count = 20 + (int)(next_random(&state) % 100);
+    for (int i = 0; i < program->count; i++)
+        program->operations[i] =
+            (struct operation){draw_kind(profile, next_random(&state)), next_random(&state),
+                               next_random(&state), next_random(&state)};
+    return true;
+}

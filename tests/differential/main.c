@@ -1,0 +1,47 @@
+/* Runs random programs, each in a process of its own:
+ *   programs PROFILE RELIES FIRST COUNT [LEFT_OUT...]
+ * PROFILE as in generate.c; RELIES 1 if the programs may count on a free's wait; FIRST and COUNT
+ * are seeds; LEFT_OUT are numbers of operations not to run. Writes what the programs saw, each
+ * headed by its seed and followed by how it ended. */
+#include "program.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int run_one(const struct program *program, const bool *left_out) {
+    fflush(stdout);
+    pid_t child = fork(); /* CUDA has not been used here, so the child may */
+    if (child == 0) {
+        alarm(60);
+        program_run(program, left_out, stdout);
+        exit(0);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    return status;
+}
+
+int main(int argc, char **argv) {
+    static struct program program;
+    static bool left_out[MAX_OPERATIONS];
+    if (argc < 5) {
+        fprintf(stderr, "usage: programs PROFILE RELIES FIRST COUNT [LEFT_OUT...]\n");
+        return 2;
+    }
+    for (int i = 5; i < argc; i++)
+        if (atoi(argv[i]) >= 0 && atoi(argv[i]) < MAX_OPERATIONS)
+            left_out[atoi(argv[i])] = true;
+    uint64_t first = strtoull(argv[3], NULL, 10), count = strtoull(argv[4], NULL, 10);
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        if (!program_generate(&program, seed, argv[1])) {
+            fprintf(stderr, "programs: no profile %s\n", argv[1]);
+            return 2;
+        }
+        program.relies = atoi(argv[2]) != 0;
+        printf("== %llu operations %d\n", (unsigned long long)seed, program.count);
+        printf("ended %d\n", run_one(&program, left_out));
+    }
+    return 0;
+}

@@ -1,0 +1,654 @@
+/* What each operation of a random program does. Nothing is told that is not determined: addresses,
+ * times and unsettled questions are not. */
+#include "world.h"
+
+#include "concurrent.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct context *current(struct world *world) {
+    return &world->contexts[world->current];
+}
+
+static size_t size_from(uint32_t number) {
+    switch (number % 8) {
+    case 0:
+    case 1:
+        return 1 + number / 8 % 2000;
+    case 2:
+    case 3:
+        return 4096 + number / 8 % (1 << 20);
+    case 4:
+        return (size_t)64 << (number / 8 % 15); /* sizes that come again */
+    case 5:
+    case 6:
+        return (1 << 20) + number / 8 % (16 << 20);
+    default:
+        return (16 << 20) + number / 8 % (64 << 20);
+    }
+}
+
+/* Some of the device is left alone: what may be lost to pages and rounding under a pool. */
+static size_t room(const struct world *world) {
+    size_t held = world->held[world->contexts[world->current].device];
+    size_t reserve = world->total / 25 + ((size_t)64 << 20);
+    return world->total - reserve > held ? world->total - reserve - held : 0;
+}
+
+static struct block *empty_slot(struct world *world, uint32_t number) {
+    for (int i = 0; i < BLOCKS; i++) {
+        struct block *block = &world->blocks[(number + (uint32_t)i) % BLOCKS];
+        if (!block->pointer)
+            return block;
+    }
+    return NULL;
+}
+
+/* Four sites: a pool that goes by return addresses must see as many. */
+#define SITE(name)                                                                                 \
+    static __attribute__((noinline)) CUresult name(CUdeviceptr *pointer, size_t size) {            \
+        CUresult result = cuMemAlloc_v2(pointer, size);                                            \
+        __asm__ volatile("");                                                                      \
+        return result;                                                                             \
+    }
+SITE(alloc_at_first)
+SITE(alloc_at_second)
+SITE(alloc_at_third)
+SITE(alloc_at_fourth)
+
+static CUresult alloc_at(uint32_t site, CUdeviceptr *pointer, size_t size) {
+    static CUresult (*const sites[])(CUdeviceptr *, size_t) = {alloc_at_first, alloc_at_second,
+                                                               alloc_at_third, alloc_at_fourth};
+    return sites[site % 4](pointer, size);
+}
+
+static void adopt(struct world *world, struct block *block, CUdeviceptr pointer, size_t size) {
+    *block =
+        (struct block){.pointer = pointer, .size = size, .context = world->current, .stream = -1};
+    world->held[current(world)->device] += world_footprint(size);
+    world->freed_count = 0;
+    owner_begins(pointer, size);
+}
+
+static void alloc_bytes(struct world *world, struct block *block, size_t size, uint32_t site) {
+    CUdeviceptr pointer = 0;
+    CUresult result = alloc_at(site, &pointer, size);
+    tell(world, "alloc", result);
+    if (result == CUDA_SUCCESS)
+        adopt(world, block, pointer, size);
+}
+
+static void do_alloc(struct world *world, const struct operation *operation) {
+    struct block *block = empty_slot(world, operation->a);
+    size_t size = size_from(operation->b);
+    if (block && world_footprint(size) <= room(world))
+        alloc_bytes(world, block, size, operation->c);
+}
+
+static void do_alloc_large(struct world *world, const struct operation *operation) {
+    struct block *block = empty_slot(world, operation->a);
+    size_t size = room(world) / 8 * (4 + operation->b % 5);
+    if (block && size > 64 << 20)
+        alloc_bytes(world, block, size, operation->c);
+}
+
+static void do_alloc_pitch(struct world *world, const struct operation *operation) {
+    struct block *block = empty_slot(world, operation->a);
+    size_t width = 4 * (64 + operation->b % 2000), height = 1 + operation->c % 500, pitch = 0;
+    CUdeviceptr pointer = 0;
+    if (!block || 4 * width * height > room(world))
+        return;
+    CUresult result = cuMemAllocPitch_v2(&pointer, &pitch, width, height, 4);
+    tell(world, "alloc pitch", result);
+    fprintf(world->transcript, "pitch %zu\n", pitch);
+    if (result == CUDA_SUCCESS)
+        adopt(world, block, pointer, pitch * height);
+}
+
+/* The block is gone, and natively all work of its context has been waited for. */
+static void forget(struct world *world, struct block *block) {
+    struct block gone = *block;
+    *block = (struct block){0};
+    world->held[world->contexts[gone.context].device] -= world_footprint(gone.size);
+    if (world->freed_count < FREED)
+        world->freed[world->freed_count++] = gone.pointer;
+    if (gone.identity && world->identity_count < IDENTITIES)
+        world->identities[world->identity_count++] = gone.identity;
+}
+
+static void release(struct world *world, struct block *block) {
+    int context = block->context;
+    CUdeviceptr pointer = block->pointer;
+    owner_ends(pointer);
+    CUresult result = cuMemFree_v2(pointer);
+    if (result != CUDA_SUCCESS) { /* a capture may forbid it: the block is still ours */
+        tell(world, "free", result);
+        owner_begins(pointer, block->size);
+        return;
+    }
+    forget(world, block);
+    if (world->relies)
+        world_settled(world, context);
+    tell(world, "free", result);
+}
+
+/* Any context's block, whichever is current. */
+static struct block *any_block(struct world *world, uint32_t number) {
+    for (int i = 0; i < BLOCKS; i++) {
+        struct block *block = &world->blocks[(number + (uint32_t)i) % BLOCKS];
+        if (block->pointer)
+            return block;
+    }
+    return NULL;
+}
+
+static void do_release(struct world *world, const struct operation *operation) {
+    struct block *block =
+        operation->b % 4 ? world_block(world, operation->a) : any_block(world, operation->a);
+    if (block)
+        release(world, block);
+}
+
+static void do_release_twice(struct world *world, const struct operation *operation) {
+    struct block *block = world_block(world, operation->a);
+    if (!block)
+        return;
+    CUdeviceptr pointer = block->pointer;
+    release(world, block);
+    tell(world, "free again", cuMemFree_v2(pointer));
+}
+
+static void do_release_wrong(struct world *world, const struct operation *operation) {
+    struct block *block = world_block(world, operation->a);
+    tell(world, "free null", cuMemFree_v2(0));
+    if (block && block->size > 512)
+        tell(world, "free inside", cuMemFree_v2(block->pointer + 256));
+    if (world->freed_count)
+        tell(world, "free freed",
+             cuMemFree_v2(world->freed[operation->b % (uint32_t)world->freed_count]));
+}
+
+static void do_release_async(struct world *world, const struct operation *operation) {
+    struct block *block = world_block(world, operation->a);
+    if (!block)
+        return;
+    if (block->stream != LEGACY) /* only its own stream orders a stream-ordered free */
+        cuCtxSynchronize();
+    owner_ends(block->pointer);
+    tell(world, "free async", cuMemFreeAsync(block->pointer, NULL));
+    forget(world, block);
+    world->freed_count = 0; /* it is free once the stream gets there */
+    cuCtxSynchronize();
+    world_settled(world, world->current);
+}
+
+static void do_alloc_wrong(struct world *world, const struct operation *operation) {
+    CUdeviceptr pointer = 0;
+    size_t pitch;
+    tell(world, "alloc nothing", cuMemAlloc_v2(&pointer, 0));
+    tell(world, "alloc too much", cuMemAlloc_v2(&pointer, world->total + operation->a));
+    tell(world, "alloc to null", cuMemAlloc_v2(NULL, 1000));
+    tell(world, "pitch of 3", cuMemAllocPitch_v2(&pointer, &pitch, 100, 100, 3));
+}
+
+static CUresult launch(CUfunction function, CUstream stream, void **arguments) {
+    return cuLaunchKernel(function, 4, 1, 1, 32, 1, 1, 0, stream, arguments, NULL);
+}
+
+static bool holds_words(const struct block *block) {
+    return block && block->size >= WORDS * sizeof(uint32_t);
+}
+
+static void do_fill(struct world *world, const struct operation *operation) {
+    struct block *block = world_block(world, operation->a);
+    int stream = world_stream(world, operation->b);
+    uint64_t count = WORDS;
+    if (!holds_words(block))
+        return;
+    world_order(world, block, stream);
+    tell(world, "fill",
+         launch(current(world)->fill, current(world)->streams[stream].handle,
+                (void *[]){&block->pointer, &count, (void *)(uintptr_t)&operation->c}));
+    block->written = true;
+}
+
+static void do_add(struct world *world, const struct operation *operation) {
+    struct block *to = world_block(world, operation->a), *one = world_block(world, operation->b);
+    struct block *other = world_block(world, operation->c);
+    int stream = world_stream(world, operation->a >> 16);
+    uint64_t count = WORDS;
+    if (!holds_words(to) || !holds_words(one) || !holds_words(other) || !one->written ||
+        !other->written)
+        return;
+    world_order(world, to, stream);
+    world_order(world, one, stream);
+    world_order(world, other, stream);
+    tell(world, "add",
+         launch(current(world)->add, current(world)->streams[stream].handle,
+                (void *[]){&to->pointer, &one->pointer, &other->pointer, &count}));
+    to->written = true;
+}
+
+static void do_set(struct world *world, const struct operation *operation) {
+    struct block *block = world_block(world, operation->a);
+    int stream = world_stream(world, operation->b);
+    if (!holds_words(block))
+        return;
+    if (operation->c % 2) {
+        world_order(world, block, LEGACY);
+        tell(world, "set", cuMemsetD8_v2(block->pointer, (unsigned char)operation->c, WORDS * 4));
+    } else {
+        world_order(world, block, stream);
+        tell(world, "set",
+             cuMemsetD32Async(block->pointer, operation->c, WORDS,
+                              current(world)->streams[stream].handle));
+    }
+    block->written = true;
+}
+
+static void do_copy(struct world *world, const struct operation *operation) {
+    struct block *to = world_block(world, operation->a), *from = world_block(world, operation->b);
+    int stream = world_stream(world, operation->c);
+    if (!holds_words(to) || !holds_words(from) || to == from || !from->written)
+        return;
+    world_order(world, to, stream);
+    world_order(world, from, stream);
+    tell(world, "copy",
+         cuMemcpyDtoDAsync_v2(to->pointer, from->pointer, WORDS * 4,
+                              current(world)->streams[stream].handle));
+    to->written = true;
+}
+
+static void read_block(struct world *world, struct block *block) {
+    uint32_t words[WORDS] = {0};
+    if (!holds_words(block) || !block->written)
+        return;
+    world_order(world, block, LEGACY);
+    CUresult result = cuMemcpyDtoH_v2(words, block->pointer, sizeof words);
+    fprintf(world->transcript, "read %d %08x %08x\n", (int)result, words[0], words[WORDS - 1]);
+}
+
+static void do_read(struct world *world, const struct operation *operation) {
+    read_block(world, world_block(world, operation->a));
+}
+
+static void do_fetch(struct world *world, const struct operation *operation) {
+    struct pinned *pinned = &world->pinned[operation->a % PINNED];
+    struct block *block = world_block(world, operation->b);
+    int stream = world_stream(world, operation->c);
+    if (!holds_words(block) || !block->written)
+        return;
+    if (!pinned->host) {
+        if (cuMemHostAlloc((void **)&pinned->host, WORDS * 4, 0) != CUDA_SUCCESS)
+            return;
+        pinned->context = world->current;
+    }
+    if (pinned->context != world->current || pinned->pending)
+        return;
+    memset(pinned->host, 0, WORDS * 4);
+    world_order(world, block, stream);
+    tell(world, "fetch",
+         cuMemcpyDtoHAsync_v2(pinned->host, block->pointer, WORDS * 4,
+                              current(world)->streams[stream].handle));
+    pinned->pending = true;
+}
+
+static void do_spin(struct world *world, const struct operation *operation) {
+    uint64_t busy = 20000 + operation->a % 400000; /* ns */
+    int stream = world_stream(world, operation->b);
+    tell(world, "spin",
+         launch(current(world)->spin, current(world)->streams[stream].handle, (void *[]){&busy}));
+}
+
+static void do_stream_new(struct world *world, const struct operation *operation) {
+    int slot = FIRST_CREATED + (int)(operation->a % (STREAMS - FIRST_CREATED));
+    struct stream *stream = &current(world)->streams[slot];
+    if (stream->exists)
+        return;
+    stream->non_blocking = operation->b % 2;
+    unsigned flags = stream->non_blocking ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT;
+    CUresult result = operation->c % 2 ? cuStreamCreate(&stream->handle, flags)
+                                       : cuStreamCreateWithPriority(&stream->handle, flags, 0);
+    tell(world, "stream", result);
+    stream->exists = result == CUDA_SUCCESS;
+}
+
+static void do_stream_end(struct world *world, const struct operation *operation) {
+    int slot = FIRST_CREATED + (int)(operation->a % (STREAMS - FIRST_CREATED));
+    struct stream *stream = &current(world)->streams[slot];
+    if (!stream->exists)
+        return;
+    tell(world, "stream end", cuStreamDestroy_v2(stream->handle));
+    stream->exists = false;
+    for (int i = 0; i < BLOCKS; i++)
+        if (world->blocks[i].context == world->current && world->blocks[i].stream == slot)
+            world->blocks[i].stream = LOST_STREAM;
+}
+
+static void do_event(struct world *world, const struct operation *operation) {
+    struct event *event = &world->events[operation->a % EVENTS];
+    int stream = world_stream(world, operation->b);
+    if (!event->handle) {
+        if (cuEventCreate(&event->handle, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+            return;
+        event->context = world->current;
+    }
+    if (event->context != world->current)
+        return;
+    CUresult result = cuEventRecord(event->handle, current(world)->streams[stream].handle);
+    tell(world, "record", result);
+    event->recorded = result == CUDA_SUCCESS;
+}
+
+static void count_call(void *data) {
+    atomic_fetch_add((atomic_int *)data, 1);
+}
+
+static void do_host_call(struct world *world, const struct operation *operation) {
+    int stream = world_stream(world, operation->a);
+    if (world->calls_submitted && world->calls_context != world->current)
+        return;
+    tell(world, "host call",
+         cuLaunchHostFunc(current(world)->streams[stream].handle, count_call, &world->called));
+    world->calls_submitted++;
+    world->calls_context = world->current;
+}
+
+static void free_pinned_of(struct world *world, int context) {
+    for (int i = 0; i < PINNED; i++)
+        if (world->pinned[i].host && world->pinned[i].context == context) {
+            tell(world, "free pinned", cuMemFreeHost(world->pinned[i].host));
+            world->pinned[i] = (struct pinned){0};
+        }
+}
+
+static void do_synchronize(struct world *world, const struct operation *operation) {
+    tell(world, "synchronize", cuCtxSynchronize());
+    world_settled(world, world->current);
+    if (operation->a % 2)
+        free_pinned_of(world, world->current);
+}
+
+/* `small`: live blocks that share pages, each of which may keep a page that it alone uses. */
+static void do_information(struct world *world, const struct operation *operation) {
+    size_t available = 0, total = 0;
+    int small = 0;
+    (void)operation;
+    for (int i = 0; i < BLOCKS; i++)
+        small += world->blocks[i].pointer && world->blocks[i].size <= 1 << 20;
+    CUresult result = cuMemGetInfo_v2(&available, &total);
+    fprintf(world->transcript, "memory %d total %zu\n", (int)result, total);
+    fprintf(world->transcript, "free %zu small %d\n", available, small);
+}
+
+static void do_range(struct world *world, const struct operation *operation) {
+    struct block *block = world_block(world, operation->a);
+    if (!block)
+        return;
+    CUdeviceptr inside = block->pointer + operation->b % block->size, base = 0;
+    size_t size = 0, attribute_size = 0, beyond = 0;
+    unsigned type = 99;
+    tell(world, "range", cuMemGetAddressRange_v2(&base, &size, inside));
+    tell(world, "range size",
+         cuPointerGetAttribute(&attribute_size, CU_POINTER_ATTRIBUTE_RANGE_SIZE, inside));
+    CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                    CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+    tell(world, "attributes",
+         cuPointerGetAttributes(2, wanted, (void *[]){&type, &beyond}, inside));
+    fprintf(world->transcript, "lies %d size %zu %zu %zu type %u\n", base == block->pointer, size,
+            attribute_size, beyond, type);
+}
+
+static void do_freed_range(struct world *world, const struct operation *operation) {
+    if (!world->freed_count)
+        return;
+    CUdeviceptr pointer = world->freed[operation->a % (uint32_t)world->freed_count], base = 0;
+    CUipcMemHandle handle;
+    size_t size = 0;
+    unsigned type = 99, on = 1;
+    tell(world, "freed range", cuMemGetAddressRange_v2(&base, &size, pointer));
+    tell(world, "freed type",
+         cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, pointer));
+    CUpointer_attribute wanted = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+    tell(world, "freed types", cuPointerGetAttributes(1, &wanted, (void *[]){&type}, pointer));
+    fprintf(world->transcript, "type %u\n", type);
+    tell(world, "freed set", cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, pointer));
+    tell(world, "freed handle", cuIpcGetMemHandle(&handle, pointer));
+}
+
+static bool known_identity(const struct world *world, unsigned long long identity) {
+    for (int i = 0; i < world->identity_count; i++)
+        if (world->identities[i] == identity)
+            return true;
+    return false;
+}
+
+static void do_share(struct world *world, const struct operation *operation) {
+    struct block *block = world_block(world, operation->a);
+    unsigned on = 1;
+    if (!block)
+        return;
+    CUresult result =
+        cuPointerGetAttribute(&block->identity, CU_POINTER_ATTRIBUTE_BUFFER_ID, block->pointer);
+    tell(world, "identity", result);
+    fprintf(world->transcript, "seen before %d\n", known_identity(world, block->identity));
+    if (operation->b % 4 == 0) {
+        tell(world, "set",
+             cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, block->pointer));
+        on = 0;
+        cuPointerGetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, block->pointer);
+        fprintf(world->transcript, "synchronous %u\n", on);
+    }
+}
+
+static void do_managed(struct world *world, const struct operation *operation) {
+    CUdeviceptr managed = 0, other = 0;
+    uint64_t count = WORDS;
+    CUresult result = cuMemAllocManaged(&managed, WORDS * 4, CU_MEM_ATTACH_GLOBAL);
+    tell(world, "managed", result);
+    if (result != CUDA_SUCCESS)
+        return;
+    tell(world, "alloc", cuMemAlloc_v2(&other, 1000));
+    launch(current(world)->fill, NULL,
+           (void *[]){&managed, &count, (void *)(uintptr_t)&operation->a});
+    tell(world, "free", cuMemFree_v2(other));
+    world->freed_count = 0;
+    if (world->relies)
+        world_settled(world, world->current);
+    else
+        cuCtxSynchronize();
+    fprintf(world->transcript, "managed %08x\n", *(volatile uint32_t *)(uintptr_t)managed);
+    tell(world, "free", cuMemFree_v2(managed));
+}
+
+static void run_graph(struct world *world, CUgraph graph, CUstream stream, int times) {
+    CUgraphExec executable;
+    CUresult result = cuGraphInstantiateWithFlags(&executable, graph, 0);
+    tell(world, "instantiate", result);
+    if (result == CUDA_SUCCESS) {
+        for (int i = 0; i < times; i++)
+            tell(world, "launch", cuGraphLaunch(executable, stream));
+        tell(world, "synchronize", cuStreamSynchronize(stream));
+        cuGraphExecDestroy(executable);
+    }
+    cuGraphDestroy(graph);
+}
+
+/* Memory is asked for and freed while a stream is captured, as far as the mode allows. */
+static void do_capture(struct world *world, const struct operation *operation) {
+    static const CUstreamCaptureMode modes[] = {CU_STREAM_CAPTURE_MODE_GLOBAL,
+                                                CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+                                                CU_STREAM_CAPTURE_MODE_RELAXED};
+    struct block *written = world_block(world, operation->a);
+    struct block *freed = world_block(world, operation->a + 1);
+    CUdeviceptr pointer = 0;
+    CUgraph graph = NULL;
+    CUstream stream;
+    uint64_t count = WORDS;
+    if (!holds_words(written) || cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS)
+        return;
+    cuCtxSynchronize();
+    world_settled(world, world->current);
+    tell(world, "begin", cuStreamBeginCapture_v2(stream, modes[operation->b % 3]));
+    tell(world, "fill",
+         launch(current(world)->fill, stream,
+                (void *[]){&written->pointer, &count, (void *)(uintptr_t)&operation->c}));
+    if (operation->b % 5) {
+        CUresult result = cuMemAlloc_v2(&pointer, 5000);
+        tell(world, "alloc in capture", result);
+        if (result == CUDA_SUCCESS)
+            tell(world, "free in capture", cuMemFree_v2(pointer));
+        world->freed_count = 0;
+    }
+    bool relied = world->relies;
+    world->relies = false; /* nothing may be asked now */
+    if (operation->b % 7 == 0 && freed && freed != written)
+        release(world, freed);
+    world->relies = relied;
+    tell(world, "end", cuStreamEndCapture(stream, &graph));
+    if (graph) {
+        run_graph(world, graph, stream, 1 + (int)(operation->c % 3));
+        written->written = true;
+    }
+    tell(world, "stream end", cuStreamDestroy_v2(stream));
+}
+
+static void do_other_context(struct world *world, const struct operation *operation) {
+    CUcontext handle;
+    CUdevice device = (CUdevice)(operation->b % 2);
+    CUresult (*create)(CUcontext *, unsigned int, CUdevice) = cuCtxCreate_v2;
+    if (operation->a % 3 && world->context_count < CONTEXTS) {
+        CUresult result = create(&handle, 0, device);
+        tell(world, "context", result);
+        if (result == CUDA_SUCCESS && world_add_context(world, handle, device))
+            world->current = world->context_count - 1;
+        return;
+    }
+    int next = (int)(operation->b % (uint32_t)world->context_count);
+    if (!world->contexts[next].handle)
+        return;
+    if (operation->c % 2) {
+        cuCtxPopCurrent_v2(&handle);
+        tell(world, "push", cuCtxPushCurrent_v2(world->contexts[next].handle));
+    } else {
+        tell(world, "set current", cuCtxSetCurrent(world->contexts[next].handle));
+    }
+    world->current = next;
+}
+
+/* Its blocks' addresses are no memory from then on: their frees are errors. */
+static void do_end_context(struct world *world, const struct operation *operation) {
+    int ending = 1 + (int)(operation->a % (CONTEXTS - 1));
+    struct context *context = &world->contexts[ending];
+    if (ending >= world->context_count || !context->handle)
+        return;
+    cuCtxSetCurrent(context->handle);
+    world->current = ending;
+    cuCtxSynchronize();
+    world_settled(world, ending);
+    free_pinned_of(world, ending);
+    for (int i = 0; i < EVENTS; i++)
+        if (world->events[i].context == ending)
+            world->events[i] = (struct event){0};
+    for (int i = 0; i < BLOCKS; i++)
+        if (world->blocks[i].pointer && world->blocks[i].context == ending)
+            owner_ends(world->blocks[i].pointer);
+    tell(world, "context end", cuCtxDestroy_v2(context->handle));
+    world->current = 0;
+    tell(world, "set current", cuCtxSetCurrent(world->contexts[0].handle));
+    for (int i = 0; i < BLOCKS; i++) {
+        struct block *block = &world->blocks[i];
+        if (!block->pointer || block->context != ending)
+            continue;
+        tell(world, "free of a destroyed context", cuMemFree_v2(block->pointer));
+        forget(world, block);
+    }
+    world->freed_count = 0;
+    *context = (struct context){0};
+}
+
+static void do_threads(struct world *world, const struct operation *operation) {
+    cuCtxSynchronize();
+    world_settled(world, world->current);
+    struct concurrent concurrent = {world->contexts[world->current].handle,
+                                    world->contexts[world->current].fill,
+                                    operation->b,
+                                    {0}};
+    world->freed_count = 0;
+    concurrent_run(&concurrent, 2 + (int)(operation->a % 3));
+    for (int i = 0; i < CONCURRENT_MAX; i++)
+        fprintf(world->transcript, "thread %d wrong %d\n", i, concurrent.wrong[i]);
+}
+
+static void do_capture_beside(struct world *world, const struct operation *operation) {
+    cuCtxSynchronize();
+    world_settled(world, world->current);
+    struct concurrent concurrent = {world->contexts[world->current].handle,
+                                    world->contexts[world->current].fill,
+                                    operation->b,
+                                    {0}};
+    world->freed_count = 0;
+    concurrent_capture(&concurrent, operation->a % 2 ? CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+                                                     : CU_STREAM_CAPTURE_MODE_RELAXED);
+    for (int i = 0; i < CONCURRENT_MAX; i++)
+        fprintf(world->transcript, "thread %d wrong %d\n", i, concurrent.wrong[i]);
+}
+
+static void do_fault(struct world *world, const struct operation *operation) {
+    CUdeviceptr pointer;
+    struct block *block = world_block(world, operation->a);
+    if (!current(world)->fault)
+        return;
+    tell(world, "fault", launch(current(world)->fault, NULL, NULL));
+    tell(world, "synchronize", cuCtxSynchronize());
+    if (block)
+        tell(world, "free", cuMemFree_v2(block->pointer));
+    tell(world, "alloc", cuMemAlloc_v2(&pointer, 1000));
+    world->over = true;
+}
+
+static void end(struct world *world) {
+    for (int i = 0; i < BLOCKS && !world->over; i++) {
+        struct block *block = &world->blocks[i];
+        if (!block->pointer)
+            continue;
+        if (block->context != world->current)
+            cuCtxSetCurrent(world->contexts[block->context].handle);
+        world->current = block->context;
+        read_block(world, block);
+        release(world, block);
+    }
+    if (!world->over) {
+        tell(world, "synchronize", cuCtxSynchronize());
+        do_information(world, NULL);
+    }
+    fprintf(world->transcript, "hazards %llu\n", hazards());
+}
+
+void program_run(const struct program *program, const bool *left_out, FILE *transcript) {
+    static void (*const functions[])(struct world *, const struct operation *) = {
+#define FUNCTION(name, weight, text) do_##name,
+        OPERATIONS(FUNCTION)
+#undef FUNCTION
+    };
+    struct world *world = calloc(1, sizeof *world);
+    if (!world)
+        abort();
+    world->transcript = transcript;
+    world->relies = program->relies;
+    if (!world_start(world)) {
+        fprintf(transcript, "no device\n");
+        free(world);
+        return;
+    }
+    for (int i = 0; i < program->count && !world->over; i++) {
+        if (left_out[i])
+            continue;
+        fprintf(transcript, "# %d %s\n", i, operation_name(program->operations[i].kind));
+        functions[program->operations[i].kind](world, &program->operations[i]);
+    }
+    fprintf(transcript, "# end\n");
+    end(world);
+    free(world);
+}

@@ -1,0 +1,75 @@
+/* A random program: a list of operations on numbered things (blocks, streams, events, ...). Whether
+ * an operation applies is decided when it runs, from what exists then: so any operation can be left
+ * out and the rest is still a valid program. */
+#ifndef TESTS_DIFFERENTIAL_PROGRAM_H
+#define TESTS_DIFFERENTIAL_PROGRAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* OPERATION(name, weight in the plain profile, what it does) */
+#define OPERATIONS(X)                                                                              \
+    X(alloc, 22, "allocate a block")                                                               \
+    X(alloc_large, 2, "allocate most of what is free")                                             \
+    X(alloc_pitch, 2, "allocate a pitched block")                                                  \
+    X(release, 18, "free a block")                                                                 \
+    X(release_twice, 1, "free a block twice")                                                      \
+    X(release_wrong, 1, "free what is no block")                                                   \
+    X(release_async, 1, "free a block in stream order")                                            \
+    X(alloc_wrong, 1, "ask for nothing, or for too much")                                          \
+    X(fill, 14, "fill a block with a kernel")                                                      \
+    X(add, 5, "add two blocks with a kernel")                                                      \
+    X(set, 4, "fill a block with a memset")                                                        \
+    X(copy, 4, "copy a block to another")                                                          \
+    X(read, 6, "read a block")                                                                     \
+    X(fetch, 4, "copy a block to pinned memory, asynchronously")                                   \
+    X(spin, 6, "keep a stream busy")                                                               \
+    X(stream_new, 3, "create a stream")                                                            \
+    X(stream_end, 2, "destroy a stream, busy or not")                                              \
+    X(event, 3, "record an event")                                                                 \
+    X(host_call, 2, "have the host called")                                                        \
+    X(synchronize, 2, "wait for everything")                                                       \
+    X(information, 3, "ask for the free memory")                                                   \
+    X(range, 2, "ask what lies at an address")                                                     \
+    X(freed_range, 2, "ask what lies where a block was")                                           \
+    X(share, 1, "read a block's identity, which ties state to it")                                 \
+    X(managed, 1, "write to managed memory with a kernel")                                         \
+    X(capture, 3, "capture a graph, with allocations, and run it")                                 \
+    X(other_context, 2, "go to another context")                                                   \
+    X(end_context, 1, "destroy a context with blocks in it")                                       \
+    X(threads, 1, "let several threads allocate, work and free")                                   \
+    X(capture_beside, 1, "capture in one thread while others allocate")                            \
+    X(fault, 0, "lose the context")
+
+enum operation_kind {
+#define OPERATION_KIND(name, weight, text) OP_##name,
+    OPERATIONS(OPERATION_KIND)
+#undef OPERATION_KIND
+        OPERATION_KINDS
+};
+
+struct operation {
+    enum operation_kind kind;
+    uint32_t a, b, c; /* random numbers, of which it takes what it needs */
+};
+
+enum { MAX_OPERATIONS = 400 };
+
+struct program {
+    struct operation operations[MAX_OPERATIONS];
+    int count;
+    /* Whether it counts on a free having waited for all work of its context, as it natively does.
+     */
+    bool relies;
+};
+
+/* The program that `seed` stands for. profile: a name of generate.c. Returns false if unknown. */
+bool program_generate(struct program *program, uint64_t seed, const char *profile);
+
+/* Runs it, leaving out the operations that `left_out` says, and writes what it saw. */
+void program_run(const struct program *program, const bool *left_out, FILE *transcript);
+
+const char *operation_name(enum operation_kind kind);
+
+#endif

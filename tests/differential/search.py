@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+"""Runs random CUDA programs natively and under the pool on the simulated GPU and compares what they saw.
+
+A program is a seed and a profile (see generate.c). It must see the same under the pool: result codes, data, the
+order of things, hazards (none), and the free memory up to what the pool may count as waste. A program that does not
+is shrunk to the operations that matter and printed with the command that repeats it.
+
+    search.py                           2,000 programs in the modes sync, auto and defer
+    search.py --programs 50000          longer
+    search.py --seed 17 --programs 1 --mode auto --profile streams
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROFILES = ("plain", "captures", "contexts", "streams", "events", "threads", "races", "memory", "shares", "faults")
+MODES = ("sync", "auto", "defer")
+MEMORY = 1 << 30
+PAGE = 2 << 20
+BATCH = 25
+# What a program that does not ask natively could not tell either: waste is at most 1% of the device.
+WASTE = MEMORY // 100
+
+
+def build():
+    return pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build")).resolve()
+
+
+class Runner:
+    """Runs seeds and keeps what they saw: {seed: [(operation, line), ...]}."""
+
+    def __init__(self, library, plant=None):
+        self.programs = build() / "tests/differential/programs"
+        self.library, self.plant = library, plant
+
+    def run(self, profile, mode, first, count, left_out=(), pooled=False, relies=None):
+        environment = {k: v for k, v in os.environ.items()
+                       if not k.startswith(("POOLCUDA_", "SIMCUDA_", "LD_"))}
+        environment.update(SIMCUDA_COST="0", SIMCUDA_DEVICES="2", SIMCUDA_MEMORY=str(MEMORY),
+                           LD_LIBRARY_PATH=str(build() / "src/sim/driver"))
+        if pooled:
+            preload = [*os.environ.get("SANITIZER_RUNTIME", "").split(), str(self.library)]
+            environment.update(LD_PRELOAD=" ".join(preload), POOLCUDA_FREE=mode)
+            if self.plant:
+                environment["POOLCUDA_PLANT"] = self.plant
+            if mode == "defer" and first // BATCH % 2:
+                environment["SIMCUDA_DRIVER_VERSION"] = "12040"  # a driver without cuCtxRecordEvent
+        # In mode defer a free does not wait, so only programs that do not count on it may be compared.
+        relies = mode != "defer" if relies is None else relies
+        command = [self.programs, profile, str(int(relies)), str(first), str(count), *map(str, left_out)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, errors="replace",
+                              timeout=600, check=False)
+        if done.returncode:
+            sys.exit(f"search: {' '.join(map(str, command))}: {done.stderr.strip()}")
+        return parse(done.stdout)
+
+
+def parse(text):
+    seen, lines, operation = {}, [], None
+    for line in text.splitlines():
+        if line.startswith("== "):
+            lines = seen.setdefault(int(line.split()[1]), [])
+        elif line.startswith("# "):
+            operation = line[2:]
+        else:
+            lines.append((operation, line))
+    return seen
+
+
+def same(native, pooled):
+    """Whether two lines say the same; free memory may be less by the waste and by pages that small blocks keep."""
+    if native == pooled:
+        return True
+    both = [re.fullmatch(r"free (\d+) small (\d+)", line) for line in (native, pooled)]
+    if not all(both):
+        return False
+    tolerance = WASTE + (int(both[0].group(2)) + 1) * PAGE
+    return abs(int(both[0].group(1)) - int(both[1].group(1))) <= tolerance
+
+
+def difference(native, pooled):
+    """The first place where a program saw something else: (operation, native line, pooled line)."""
+    for (operation, one), (_, other) in zip(native, pooled):
+        if not same(one, other):
+            return operation, one, other
+    if len(native) != len(pooled):
+        return "its end", f"{len(native)} lines", f"{len(pooled)} lines"
+    if ("end", "hazards 0") not in native and not any(line == "hazards 0" for _, line in native):
+        return "its end", "a hazard natively: the program itself is at fault", ""
+    return None
+
+
+def differs(runner, profile, mode, seed, left_out=(), tries=1):
+    for _ in range(tries):
+        native = runner.run(profile, mode, seed, 1, left_out)[seed]
+        pooled = runner.run(profile, mode, seed, 1, left_out, pooled=True)[seed]
+        found = difference(native, pooled)
+        if found:
+            return found
+    return None
+
+
+def shrink(runner, profile, mode, seed):
+    """The operations without which the program no longer differs, by leaving out ever smaller pieces."""
+    native = runner.run(profile, mode, seed, 1)[seed]
+    last = max((int(op.split()[0]) for op, _ in native if op and op[0].isdigit()), default=0)
+    kept = list(range(max(last + 1, 120)))
+    out, size = [], max(1, len(kept) // 2)
+    while size:
+        for start in range(0, len(kept), size):
+            piece = [op for op in kept[start:start + size] if op not in out]
+            if piece and differs(runner, profile, mode, seed, out + piece, tries=2):
+                out += piece
+        kept = [op for op in kept if op not in out]
+        size //= 2
+    return out
+
+
+def tell(runner, profile, mode, seed, found):
+    out = shrink(runner, profile, mode, seed)
+    remaining = runner.run(profile, mode, seed, 1, out, pooled=True)[seed]
+    found = differs(runner, profile, mode, seed, out, tries=5) or found
+    print(f"\nseed {seed}, profile {profile}, mode {mode}: at {found[0]}: natively {found[1]!r}, pooled {found[2]!r}")
+    print("  what remains of it, as the pooled run saw it:")
+    for operation, lines in group(remaining):
+        print(f"    {operation}: {'; '.join(lines)}")
+    print(f"  repeat: tests/differential/search.py --seed {seed} --programs 1 --profile {profile} --mode {mode}")
+    sys.stdout.flush()
+
+
+def group(lines):
+    grouped = collections.OrderedDict()
+    for operation, line in lines:
+        grouped.setdefault(operation, []).append(line)
+    return grouped.items()
+
+
+def batches(options):
+    """(profile, mode, first seed, count): every mode sees every seed, profiles take turns."""
+    for start in range(options.seed, options.seed + options.programs, BATCH):
+        count = min(BATCH, options.seed + options.programs - start)
+        profile = options.profile or PROFILES[start // BATCH % len(PROFILES)]
+        for mode in options.modes:
+            yield profile, mode, start, count
+
+
+def search(options, runner):
+    """Yields (profile, mode, seed, difference) for every program that differs."""
+    def run(batch):
+        profile, mode, first, count = batch
+        native = runner.run(profile, mode, first, count)
+        pooled = runner.run(profile, mode, first, count, pooled=True)
+        return batch, [(seed, difference(native[seed], pooled[seed])) for seed in native]
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() + 1) as executor:
+        for (profile, mode, _, _), results in executor.map(run, batches(options)):
+            for seed, found in results:
+                if found:
+                    yield profile, mode, seed, found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--programs", type=int, default=2000, help="how many seeds")
+    parser.add_argument("--seed", type=int, default=1, help="the first")
+    parser.add_argument("--mode", choices=MODES, help="only this POOLCUDA_FREE")
+    parser.add_argument("--profile", choices=PROFILES, help="only this profile")
+    parser.add_argument("--library", type=pathlib.Path, help="the pool to preload")
+    parser.add_argument("--plant", help="a deliberate fault of the build in tests/planted")
+    parser.add_argument("--show", type=int, default=3, help="how many differences to shrink and show")
+    options = parser.parse_args()
+    options.modes = [options.mode] if options.mode else list(MODES)
+    default = build() / ("tests/planted" if options.plant else "src/interpose") / "libpoolcuda.so"
+    runner = Runner(options.library or default, options.plant)
+    print(f"search: seeds {options.seed} to {options.seed + options.programs - 1}, modes {', '.join(options.modes)}")
+    started, count = time.monotonic(), 0
+    for profile, mode, seed, found in search(options, runner):
+        count += 1
+        if count <= options.show:
+            tell(runner, profile, mode, seed, found)
+    print(f"search: {options.programs} programs, {len(options.modes)} modes, {count} differences, "
+          f"{time.monotonic() - started:.0f} s")
+    return 1 if count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

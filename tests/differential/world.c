@@ -1,0 +1,108 @@
+/* Contexts, streams and blocks of a random program, and the order it has established among them. */
+#include "world.h"
+
+#include "../../samples/kernels.h"
+
+enum { PAGE = 2 << 20 };
+
+void tell(struct world *world, const char *name, CUresult result) {
+    fprintf(world->transcript, "%s %d\n", name, (int)result);
+}
+
+static CUfunction find_kernel(CUmodule module, const char *name) {
+    CUfunction function = NULL;
+    cuModuleGetFunction(&function, module, name);
+    return function;
+}
+
+struct context *world_add_context(struct world *world, CUcontext handle, CUdevice device) {
+    struct context *context = &world->contexts[world->context_count++];
+    *context = (struct context){.handle = handle, .device = device};
+    cuCtxSetCurrent(handle);
+    if (cuModuleLoadData(&context->module, sample_kernels_ptx) != CUDA_SUCCESS)
+        return NULL;
+    context->fill = find_kernel(context->module, "fill_u32");
+    context->add = find_kernel(context->module, "add_u32");
+    context->spin = find_kernel(context->module, "spin_ns");
+    context->fault = find_kernel(context->module, "fault");
+    context->streams[LEGACY] = (struct stream){NULL, true, false};
+    context->streams[PER_THREAD_STREAM] = (struct stream){CU_STREAM_PER_THREAD, true, false};
+    return context;
+}
+
+bool world_start(struct world *world) {
+    CUcontext primary;
+    size_t available;
+    if (cuInit(0) != CUDA_SUCCESS || cuDevicePrimaryCtxRetain(&primary, 0) != CUDA_SUCCESS)
+        return false;
+    struct context *context = world_add_context(world, primary, 0);
+    if (!context || cuMemGetInfo_v2(&available, &world->total) != CUDA_SUCCESS)
+        return false;
+    context->primary = true;
+    return true;
+}
+
+static void tell_pinned(struct world *world, int index) {
+    struct pinned *pinned = &world->pinned[index];
+    pinned->pending = false;
+    fprintf(world->transcript, "pinned %d %08x %08x\n", index, pinned->host[0],
+            pinned->host[WORDS - 1]);
+}
+
+/* What the host sees now without asking the device, and what events and streams say. */
+void world_settled(struct world *world, int context) {
+    for (int i = 0; i < BLOCKS; i++)
+        if (world->blocks[i].context == context)
+            world->blocks[i].stream = -1;
+    for (int i = 0; i < PINNED; i++)
+        if (world->pinned[i].pending && world->pinned[i].context == context)
+            tell_pinned(world, i);
+    if (world->calls_submitted && context == world->calls_context) {
+        fprintf(world->transcript, "called %d\n", atomic_load(&world->called));
+        world->calls_submitted = 0;
+    }
+    if (context != world->current)
+        return;
+    for (int i = 0; i < EVENTS; i++)
+        if (world->events[i].recorded && world->events[i].context == context)
+            tell(world, "event", cuEventQuery(world->events[i].handle));
+    for (int i = FIRST_CREATED; i < STREAMS; i++)
+        if (world->contexts[context].streams[i].exists)
+            tell(world, "stream", cuStreamQuery(world->contexts[context].streams[i].handle));
+}
+
+/* Whether CUDA itself orders work in the one after earlier work in the other. */
+static bool are_ordered(const struct context *context, int one, int other) {
+    if (one == other)
+        return true;
+    int created = one == LEGACY ? other : one;
+    return (one == LEGACY || other == LEGACY) && !context->streams[created].non_blocking;
+}
+
+void world_order(struct world *world, struct block *block, int stream) {
+    struct context *context = &world->contexts[block->context];
+    if (block->stream == LOST_STREAM)
+        cuCtxSynchronize();
+    else if (block->stream >= 0 && !are_ordered(context, block->stream, stream))
+        cuStreamSynchronize(context->streams[block->stream].handle);
+    block->stream = stream;
+}
+
+int world_stream(struct world *world, uint32_t number) {
+    const struct context *context = &world->contexts[world->current];
+    int stream = (int)(number % (STREAMS * 2)); /* half of all work goes to the legacy stream */
+    return stream < STREAMS && context->streams[stream].exists ? stream : LEGACY;
+}
+
+struct block *world_block(struct world *world, uint32_t number) {
+    for (int i = 0; i < BLOCKS; i++) {
+        struct block *block = &world->blocks[(number + (uint32_t)i) % BLOCKS];
+        if (block->pointer && block->context == world->current)
+            return block;
+    }
+    return NULL;
+}
+
+size_t world_footprint(size_t size) {
+    return (size + PAGE - 1) / PAGE * PAGE;
+}

@@ -1,0 +1,98 @@
+/* What a random program has made so far, and the order of work that it may count on. */
+#ifndef TESTS_DIFFERENTIAL_WORLD_H
+#define TESTS_DIFFERENTIAL_WORLD_H
+
+#include "driver/cuda_api.h"
+#include "program.h"
+
+#include <stdatomic.h>
+
+enum {
+    BLOCKS = 24,
+    STREAMS = 6,
+    PINNED = 4,
+    EVENTS = 4,
+    CONTEXTS = 4,
+    FREED = 8,
+    WORDS = 64,
+    IDENTITIES = 64
+};
+
+/* Streams of a context, by number. LOST_STREAM: one that was destroyed, whose work may still run.
+ */
+enum { LEGACY, PER_THREAD_STREAM, FIRST_CREATED, LOST_STREAM = -2 };
+
+/* A stream of a context. 0 and 1 are the legacy stream and the main thread's own. */
+struct stream {
+    CUstream handle;
+    bool exists, non_blocking;
+};
+
+struct context {
+    CUcontext handle;
+    CUdevice device;
+    bool primary;
+    CUmodule module;
+    CUfunction fill, add, spin, fault;
+    struct stream streams[STREAMS];
+};
+
+/* A live block, or none (pointer 0). */
+struct block {
+    CUdeviceptr pointer;
+    size_t size;
+    int context;
+    int stream;                  /* whose work used it last and may still run; -1: none */
+    bool written;                /* all of its first WORDS words */
+    unsigned long long identity; /* as the driver told, 0 if it was not asked */
+};
+
+/* Pinned memory to which a copy may be under way. */
+struct pinned {
+    uint32_t *host;
+    int context;
+    bool pending;
+};
+
+struct event {
+    CUevent handle;
+    int context;
+    bool recorded;
+};
+
+struct world {
+    FILE *transcript;
+    bool relies;
+    struct context contexts[CONTEXTS];
+    int context_count, current;
+    struct block blocks[BLOCKS];
+    struct pinned pinned[PINNED];
+    struct event events[EVENTS];
+    CUdeviceptr freed[FREED]; /* addresses of freed blocks, until something is allocated */
+    int freed_count;
+    size_t total;      /* of each device */
+    size_t held[2];    /* by this program, in whole pages, by device */
+    atomic_int called; /* by host functions */
+    int calls_submitted, calls_context;
+    unsigned long long identities[IDENTITIES]; /* of blocks that were freed */
+    int identity_count;
+    bool over; /* the context is lost: nothing more can be told */
+};
+
+/* The first words of all results: one line each, `name` and the code. */
+void tell(struct world *world, const char *name, CUresult result);
+
+bool world_start(struct world *world);
+struct context *world_add_context(struct world *world, CUcontext handle, CUdevice device);
+/* Everything that work submitted to the current context could still do is done. */
+void world_settled(struct world *world, int context);
+/* Makes the next use of `block` in `stream` come after its last one. */
+void world_order(struct world *world, struct block *block, int stream);
+/* The stream that `number` chooses among those of the current context. */
+int world_stream(struct world *world, uint32_t number);
+/* A live block of the current context, NULL if there is none. */
+struct block *world_block(struct world *world, uint32_t number);
+/* What a block of that size takes from the device. */
+size_t world_footprint(size_t size);
+
+#endif
