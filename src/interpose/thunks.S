@@ -42,6 +42,7 @@ symbol:								\
 #define STUB_PAYS(symbol)		EXPORTED(symbol, thunk_jump)
 #define STUB_LEGACY_WORK(symbol)	EXPORTED(symbol, thunk_jump)
 #define STUB_PER_THREAD(symbol)		EXPORTED(symbol, thunk_jump)
+#define STUB_WAITS(symbol)		EXPORTED(symbol, thunk_call)
 #define STUB_PENDING(symbol)		EXPORTED(symbol, thunk_call)
 #define STUB_ALLOCATES(symbol)		EXPORTED(symbol, thunk_call)
 #define STUB_LAUNCH(symbol)		EXPORTED(symbol, thunk_call)
@@ -188,8 +189,8 @@ thunk_call:
 	je	4f
 	cmpq	$0, FRAME_ATTEMPTS(%rbx)
 	jne	4f
-	cmpl	$2, %eax			/* CUDA_ERROR_OUT_OF_MEMORY */
-	je	4f
+	testl	%eax, %eax
+	jne	4f
 	movq	-8(%rbp), %rbx
 	leave
 	.cfi_remember_state
@@ -326,9 +327,8 @@ thunk_call:
 	cbz	w17, 4f
 	ldr	x17, [x19, #FRAME_ATTEMPTS]
 	cbnz	x17, 4f
-	cmp	w0, #2				/* CUDA_ERROR_OUT_OF_MEMORY */
-	b.eq	4f
-	b	5f
+	cbz	w0, 5f
+	b	4f
 3:	mov	x0, x19
 	bl	thunk_enter
 	mov	x17, x0

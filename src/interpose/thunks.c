@@ -20,6 +20,7 @@ enum class {
     HOOKED,
     EXPORT_TABLE,
     PAYS,
+    WAITS,
     PENDING,
     ALLOCATES,
     LAUNCH,
@@ -226,6 +227,7 @@ static void before(struct pool *pool, struct thunk_frame *frame) {
 static bool is_quick(const struct pool *pool, uint64_t number) {
     switch (class_of(number)) {
     case PAYS:
+    case WAITS:
     case LEGACY_WORK:
     case LAUNCH:
     case ALLOCATES:
@@ -356,6 +358,7 @@ bool thunk_leave(struct thunk_frame *frame, CUresult result) {
         if (frame->attempts)
             stats_add(STATS_oom_rescued, 1);
     } else if (!again) {
+        pool_note_error(pool, result);
         after_failure(pool, frame);
     }
     state_leave();

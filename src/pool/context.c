@@ -266,12 +266,9 @@ bool context_is_quiet(struct pool *pool, struct context *context) {
     return quiet;
 }
 
-void context_note_error(struct pool *pool, struct context *context, CUresult result) {
-    switch (result) {
-    case CUDA_ERROR_DEINITIALIZED:
-        atomic_store(&pool->down, true);
-        break;
-    /* Those after which cuda.h says that the context is unusable. */
+/* Those after which cuda.h says that the context is unusable. */
+static bool loses_context(CUresult error) {
+    switch (error) {
     case CUDA_ERROR_ECC_UNCORRECTABLE:
     case CUDA_ERROR_NVLINK_UNCORRECTABLE:
     case CUDA_ERROR_ILLEGAL_ADDRESS:
@@ -285,15 +282,35 @@ void context_note_error(struct pool *pool, struct context *context, CUresult res
     case CUDA_ERROR_INVALID_PC:
     case CUDA_ERROR_LAUNCH_FAILED:
     case CUDA_ERROR_UNKNOWN:
-        if (context) {
-            pool_lock(pool);
-            context->broken = true;
-            pool_unlock(pool);
-        }
-        break;
+        return true;
     default:
-        break;
+        return false;
     }
+}
+
+void context_note_error(struct pool *pool, struct context *context, CUresult result) {
+    if (result == CUDA_ERROR_DEINITIALIZED)
+        atomic_store(&pool->down, true);
+    if (!context || !loses_context(result))
+        return;
+    pool_lock(pool);
+    context->broken = true;
+    pool_unlock(pool);
+}
+
+void pool_note_error(struct pool *pool, CUresult error) {
+    CUcontext handle = NULL;
+    if (!loses_context(error)) {
+        context_note_error(pool, NULL, error);
+        return;
+    }
+    if (pool->driver->ctx_get_current(&handle) != CUDA_SUCCESS)
+        return;
+    pool_lock(pool);
+    struct context *context = find_context(pool, handle);
+    if (context)
+        context->broken = true;
+    pool_unlock(pool);
 }
 
 /* Takes the context out of service. Lock held; idle blocks go to *leaving, or are forgotten as the

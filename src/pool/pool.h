@@ -89,6 +89,11 @@ void pool_disown_done(struct pool *pool, struct pool_block *block); /* it succee
  * freeing is legal where it is made; others are left alone while a stream is being captured. */
 bool pool_make_room(struct pool *pool, const char *call, unsigned attempt, bool allocation);
 
+/* A driver call in the current context has failed with `error`. After errors that cost the program
+ * its context nothing is pooled there any more: every call goes to the driver and gets its answer.
+ */
+void pool_note_error(struct pool *pool, CUresult error);
+
 /* Gives idle memory of `device` back to the driver, largest blocks first, until `bytes` of it are
  * released or nothing is idle. Returns the bytes released. */
 size_t pool_release(struct pool *pool, CUdevice device, size_t bytes);
