@@ -204,6 +204,32 @@ static void test_first_launch(void **state) {
     assert_ok(cuMemFree_v2(block));
 }
 
+/* A library takes its memory when a kernel of it is first launched in a context. */
+static void test_lazy_loading(void **state) {
+    CUevent rest[ROOM_MAX];
+    CUdeviceptr block, all;
+    CUlibrary library;
+    CUkernel kernel;
+    uint64_t count = 1;
+    uint32_t value = 1;
+    int filled;
+
+    (void)state;
+    assert_ok(cuMemAlloc_v2(&block, 4096));
+    all = fill(rest, &filled);
+    assert_ok(cuLibraryLoadData(&library, sample_kernels_ptx, NULL, NULL, 0, NULL, NULL, 0));
+    assert_ok(cuLibraryGetKernel(&kernel, library, "fill_u32"));
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(cuLaunchKernel((CUfunction)kernel, 1, 1, 1, 1, 1, 1, 0, NULL,
+                                        (void *[]){&block, &count, &value}, NULL),
+                         round == 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS);
+        if (round == 0)
+            release(all, rest, filled);
+    }
+    assert_ok(cuLibraryUnload(library));
+    assert_ok(cuMemFree_v2(block));
+}
+
 static void test_graph_launch(void **state) {
     CUevent rest[ROOM_MAX];
     CUgraphExec executable;
@@ -235,6 +261,7 @@ int main(void) {
         cmocka_unit_test(test_objects_share_pages),
         cmocka_unit_test(test_end_of_a_context_gives_everything_back),
         cmocka_unit_test(test_first_launch),
+        cmocka_unit_test(test_lazy_loading),
         cmocka_unit_test(test_graph_launch),
     };
 
