@@ -105,15 +105,29 @@ static CUresult make_executable(void) {
     return result == CUDA_SUCCESS ? cuGraphExecDestroy(executable) : result;
 }
 
+static CUmemGenericAllocationHandle physical;
+static CUdeviceptr reserved;
+
+static CUresult map_memory(void) {
+    CUresult result = cuMemMap(reserved, PAGE, 0, physical, 0);
+
+    return result == CUDA_SUCCESS ? cuMemUnmap(reserved, PAGE) : result;
+}
+
 static void test_objects(void **state) {
-    static CUresult (*const calls[])(void) = {make_stream,       make_event, make_module,
-                                              make_context,      make_pool,  make_executable,
-                                              make_green_context};
-    size_t before = available();
+    static CUresult (*const calls[])(void) = {make_stream,        make_event, make_module,
+                                              make_context,       make_pool,  make_executable,
+                                              make_green_context, map_memory};
+    const CUmemAllocationProp on_device = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                           .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
     CUcontext current;
+    size_t before;
 
     (void)state;
     assert_ok(cuGraphCreate(&graph, 0));
+    assert_ok(cuMemCreate(&physical, PAGE, &on_device, 0));
+    assert_ok(cuMemAddressReserve(&reserved, PAGE, 0, 0, 0));
+    before = available();
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         CUevent rest[ROOM_MAX];
         int count;
@@ -126,6 +140,8 @@ static void test_objects(void **state) {
         assert_ok(calls[i]()); /* and no error stays */
         assert_int_equal(available(), before);
     }
+    assert_ok(cuMemAddressFree(reserved, PAGE));
+    assert_ok(cuMemRelease(physical));
     assert_ok(cuGraphDestroy(graph));
 }
 

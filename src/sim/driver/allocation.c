@@ -9,7 +9,7 @@
 #include "stream.h"
 
 /* The current context, when an unsafe call may be made in it now. [capture:unsafe-alloc] cuda.h
- * 15441; [capture:unsafe-free] pytorch#159594 */
+ * 15442; [capture:unsafe-free] pytorch#159594 */
 static CUresult begin_unsafe(struct CUctx_st **context) {
     CUresult result = context_current(context);
 

@@ -6,6 +6,7 @@
 #include "cost.h"
 #include "lock.h"
 #include "memory.h"
+#include "object_memory.h"
 #include "settings.h"
 #include "stream.h"
 
@@ -304,6 +305,8 @@ static CUresult map(CUdeviceptr pointer, size_t size, struct physical *physical)
     LL_FOREACH(mappings, mapping)
     if (mapping->address < pointer + size && pointer < mapping->address + mapping->size)
         return CUDA_ERROR_INVALID_VALUE;
+    if (object_memory_take(physical->properties.location.id) != CUDA_SUCCESS)
+        return CUDA_ERROR_OUT_OF_MEMORY; /* for its page tables */
     mapping = allocate_zeroed(sizeof *mapping);
     mapping->address = pointer;
     mapping->size = size;
@@ -343,6 +346,7 @@ SIM_EXPORT CUresult cuMemUnmap(CUdeviceptr pointer, size_t size) {
             continue;
         if (memory_at(mapping->address) != NULL)
             memory_release(memory_at(mapping->address), &host_clock, CALLER, &unspent);
+        object_memory_give(mapping->physical->properties.location.id);
         mapping->physical->mappings--;
         drop_if_unused(mapping->physical, &cost_ns);
         LL_DELETE(mappings, mapping);
