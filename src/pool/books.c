@@ -1,6 +1,8 @@
 /* Records of blocks and the sums over them. */
 #include "pool/internal.h"
 
+#include "planted.h"
+
 #include <stdlib.h>
 
 enum { SLAB_BLOCKS = 64, SMALL_UNIT = 512, LARGE_UNIT = 2 << 20 };
@@ -154,6 +156,8 @@ void books_take_out(struct pool_block *block) {
 struct pool_block *books_add(struct pool *pool, struct context *context, struct site *site,
                              CUdeviceptr pointer, size_t size, size_t requested) {
     struct pool_block *stale = books_find(pool, pointer);
+    if (stale && PLANTED(record_removed_late))
+        return stale;
     if (stale) {
         bool waited_for = stale->state == BLOCK_WAITING;
         if (stale->state == BLOCK_IDLE || stale->state == BLOCK_DEFERRED)

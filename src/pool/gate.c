@@ -17,7 +17,7 @@
 
 enum { STEP_NS = 50 * 1000, MAX_STEPS = 5000 }; /* a quarter of a second */
 
-static void pause_a_step(void) {
+void gate_pause(void) {
     struct timespec step = {.tv_nsec = STEP_NS};
     nanosleep(&step, NULL);
 }
@@ -25,11 +25,11 @@ static void pause_a_step(void) {
 bool gate_enter(struct pool *pool) {
     if (PLANTED(capture_race)) { /* checks too early, and says nothing of being inside */
         bool open = !atomic_load(&pool->captures);
-        pause_a_step();
+        gate_pause();
         return open;
     }
     atomic_fetch_add(&pool->gate_users, 1);
-    if (!atomic_load(&pool->captures))
+    if (!atomic_load(&pool->captures) || PLANTED(query_in_capture))
         return true;
     atomic_fetch_sub(&pool->gate_users, 1);
     return false;
@@ -43,7 +43,7 @@ void gate_leave(struct pool *pool) {
 void gate_close(struct pool *pool) {
     atomic_fetch_add(&pool->captures, 1);
     for (int step = 0; atomic_load(&pool->gate_users) > 0 && step < MAX_STEPS; step++)
-        pause_a_step();
+        gate_pause();
 }
 
 void gate_open(struct pool *pool) {
@@ -55,5 +55,5 @@ void gate_open(struct pool *pool) {
 void gate_await_open_or_paid(struct pool *pool) {
     for (int step = 0; wait_is_owed(pool) && atomic_load(&pool->captures) && step < MAX_STEPS;
          step++)
-        pause_a_step();
+        gate_pause();
 }

@@ -171,6 +171,7 @@ void gate_leave(struct pool *pool);
 /* Whoever is inside has left when gate_close returns, and nobody enters until as many gate_open. */
 void gate_close(struct pool *pool);
 void gate_open(struct pool *pool);
+void gate_pause(void); /* a moment, of the length by which the gate waits */
 /* For a thread that found the gate closed while a wait is owed. */
 void gate_await_open_or_paid(struct pool *pool);
 

@@ -151,6 +151,11 @@ static struct site *open_request(struct pool *pool, const struct call_site *key,
     bool capturing = atomic_load_explicit(&pool->captures, memory_order_acquire);
     bool down = atomic_load_explicit(&pool->down, memory_order_relaxed);
     *context = context_enter(pool);
+    if (capturing && *context && PLANTED(query_in_capture)) {
+        pool_unlock(pool);
+        context_is_quiet(pool, *context);
+        pool_lock(pool);
+    }
     bool broken = *context && (*context)->broken;
     struct site *site =
         *context && !capturing && !down && !broken ? context_site(pool, *context, key) : NULL;
@@ -209,11 +214,12 @@ CUresult pool_malloc_pitch(struct pool *pool, CUdeviceptr *pointer, size_t *pitc
     return CUDA_SUCCESS;
 }
 
-/* A planted fault: another thread may have been given the address, and its record goes. */
+/* A planted fault: another thread may have been given the address meanwhile. */
 static CUresult free_with_late_removal(struct pool *pool, struct pool_block *block) {
     CUdeviceptr pointer = block->pointer;
     pool_unlock(pool);
     CUresult result = pool->driver->mem_free(pointer);
+    gate_pause();
     pool_lock(pool);
     block = books_find(pool, pointer);
     if (block && result == CUDA_SUCCESS) {

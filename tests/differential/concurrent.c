@@ -127,36 +127,42 @@ static void *capture(void *data) {
     return NULL;
 }
 
+static int allocate_and_free(const struct concurrent *concurrent, size_t size, CUstream stream) {
+    CUdeviceptr pointer, base;
+    size_t range = 0;
+    if (cuMemAlloc_v2(&pointer, size) != CUDA_SUCCESS)
+        return 1;
+    owner_begins(pointer, size);
+    int wrong = cuMemGetAddressRange_v2(&base, &range, pointer) != CUDA_SUCCESS || range != size;
+    wrong += fill(concurrent, pointer, (uint32_t)size, stream) != CUDA_SUCCESS;
+    owner_ends(pointer);
+    return wrong + (cuMemFree_v2(pointer) != CUDA_SUCCESS);
+}
+
 static void *free_beside(void *data) {
     struct worker *worker = data;
     struct concurrent *concurrent = worker->concurrent;
-    uint32_t state = concurrent->seed;
+    uint32_t state = concurrent->seed + (uint32_t)worker->number;
     CUstream stream;
-    int *wrong = &concurrent->wrong[1];
+    int *wrong = &concurrent->wrong[worker->number];
     *wrong += cuCtxSetCurrent(concurrent->context) != CUDA_SUCCESS;
     *wrong += cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS;
-    while (!atomic_load(worker->done)) {
-        CUdeviceptr pointer;
-        size_t size = WORDS * 4 + next_random(&state) % (4 << 20);
-        if (cuMemAlloc_v2(&pointer, size) != CUDA_SUCCESS) {
-            ++*wrong;
-            continue;
-        }
-        owner_begins(pointer, size);
-        *wrong += fill(concurrent, pointer, state, stream) != CUDA_SUCCESS;
-        owner_ends(pointer);
-        *wrong += cuMemFree_v2(pointer) != CUDA_SUCCESS;
-    }
+    while (!atomic_load(worker->done))
+        *wrong +=
+            allocate_and_free(concurrent, WORDS * 4 + next_random(&state) % (4 << 20), stream);
     *wrong += cuStreamDestroy_v2(stream) != CUDA_SUCCESS;
     return NULL;
 }
 
 void concurrent_capture(struct concurrent *concurrent, CUstreamCaptureMode mode) {
-    pthread_t handles[2];
+    enum { BESIDE = 2 };
+    pthread_t handles[1 + BESIDE];
+    struct worker workers[1 + BESIDE];
     atomic_bool done = false;
-    struct worker worker = {concurrent, 0, mode, &done};
-    pthread_create(&handles[0], NULL, capture, &worker);
-    pthread_create(&handles[1], NULL, free_beside, &worker);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i <= BESIDE; i++) {
+        workers[i] = (struct worker){concurrent, i, mode, &done};
+        pthread_create(&handles[i], NULL, i ? free_beside : capture, &workers[i]);
+    }
+    for (int i = 0; i <= BESIDE; i++)
         pthread_join(handles[i], NULL);
 }

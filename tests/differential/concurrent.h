@@ -21,7 +21,7 @@ struct concurrent {
 /* Threads that allocate, fill, read and free, in streams of every kind. */
 void concurrent_run(struct concurrent *concurrent, int threads);
 
-/* One thread captures and runs graphs while another allocates, works and frees. */
+/* One thread captures and runs graphs while two others allocate, work and free. */
 void concurrent_capture(struct concurrent *concurrent, CUstreamCaptureMode mode);
 
 /* The simulated GPU's hazard detector is told who owns memory; a real device has none. */

@@ -34,6 +34,11 @@ def build():
     return pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build")).resolve()
 
 
+def driver(mode, first):
+    """Deferred frees fence in another way on a driver without cuCtxRecordEvent: every second batch runs on one."""
+    return "old_driver" if mode == "defer" and first // BATCH % 2 else "driver"
+
+
 class Runner:
     """Runs seeds and keeps what they saw: {seed: [(operation, line), ...]}."""
 
@@ -45,14 +50,12 @@ class Runner:
         environment = {k: v for k, v in os.environ.items()
                        if not k.startswith(("POOLCUDA_", "SIMCUDA_", "LD_"))}
         environment.update(SIMCUDA_COST="0", SIMCUDA_DEVICES="2", SIMCUDA_MEMORY=str(MEMORY),
-                           LD_LIBRARY_PATH=str(build() / "src/sim/driver"))
+                           LD_LIBRARY_PATH=str(build() / "src/sim" / driver(mode, first)))
         if pooled:
             preload = [*os.environ.get("SANITIZER_RUNTIME", "").split(), str(self.library)]
             environment.update(LD_PRELOAD=" ".join(preload), POOLCUDA_FREE=mode)
             if self.plant:
                 environment["POOLCUDA_PLANT"] = self.plant
-            if mode == "defer" and first // BATCH % 2:
-                environment["SIMCUDA_DRIVER_VERSION"] = "12040"  # a driver without cuCtxRecordEvent
         # In mode defer a free does not wait, so only programs that do not count on it may be compared.
         relies = mode != "defer" if relies is None else relies
         command = [self.programs, profile, str(int(relies)), str(first), str(count), *map(str, left_out)]
@@ -160,11 +163,14 @@ def search(options, runner):
         pooled = runner.run(profile, mode, first, count, pooled=True)
         return batch, [(seed, difference(native[seed], pooled[seed])) for seed in native]
 
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() + 1) as executor:
+    executor = concurrent.futures.ThreadPoolExecutor(os.cpu_count() + 1)
+    try:
         for (profile, mode, _, _), results in executor.map(run, batches(options)):
             for seed, found in results:
                 if found:
                     yield profile, mode, seed, found
+    finally:
+        executor.shutdown(cancel_futures=True)
 
 
 def main():
@@ -175,6 +181,7 @@ def main():
     parser.add_argument("--profile", choices=PROFILES, help="only this profile")
     parser.add_argument("--library", type=pathlib.Path, help="the pool to preload")
     parser.add_argument("--plant", help="a deliberate fault of the build in tests/planted")
+    parser.add_argument("--first", action="store_true", help="stop at the first difference")
     parser.add_argument("--show", type=int, default=3, help="how many differences to shrink and show")
     options = parser.parse_args()
     options.modes = [options.mode] if options.mode else list(MODES)
@@ -186,6 +193,8 @@ def main():
         count += 1
         if count <= options.show:
             tell(runner, profile, mode, seed, found)
+        if options.first:
+            break
     print(f"search: {options.programs} programs, {len(options.modes)} modes, {count} differences, "
           f"{time.monotonic() - started:.0f} s")
     return 1 if count else 0

@@ -1,0 +1,61 @@
+"""The differential search finds nothing in the pool, and every fault that is planted in it."""
+
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+SEARCH = pathlib.Path(__file__).resolve().parent / "search.py"
+
+# The fault, the profile and mode that show it, and the number of programs that must be enough.
+FAULTS = [
+    ("no_wait", "plain", "sync", 100),
+    ("fence_after_publish", "streams", "defer", 100),
+    ("fence_before_free", "streams", "defer", 100),
+    ("wrong_context", "contexts", "sync", 400),
+    ("destroyed_stream_not_fenced", "streams", "defer", 200),
+    ("per_thread_stream_not_fenced", "threads", "defer", 100),
+    ("query_in_capture", "captures", "auto", 100),
+    ("capture_race", "races", "sync", 100),
+    ("stale_context", "contexts", "auto", 200),
+    ("record_removed_late", "races", "auto", 6),
+    ("query_after_owed_wait", "events", "auto", 100),
+    ("oversize", "memory", "auto", 100),
+    ("idle_not_free", "memory", "auto", 100),
+    ("taint_recycled", "shares", "auto", 100),
+]
+PROGRAMS = int(os.environ.get("POOLCUDA_SEARCH_PROGRAMS", "2000"))
+
+
+def search(*arguments):
+    return subprocess.run(["/usr/bin/python3", SEARCH, *map(str, arguments)], capture_output=True, text=True,
+                          timeout=1200, check=False)
+
+
+@pytest.mark.parametrize("fault, profile, mode, programs", FAULTS, ids=[fault[0] for fault in FAULTS])
+def test_a_planted_fault_is_found(fault, profile, mode, programs):
+    done = search("--plant", fault, "--profile", profile, "--mode", mode, "--programs", programs, "--first",
+                  "--show", 0)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert re.search(r", 1 differences, \d+ s\n$", done.stdout)
+
+
+def test_the_build_with_faults_has_none_unless_one_is_named():
+    done = search("--plant", "none", "--programs", 50)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_difference_is_shrunk_to_the_operations_that_matter():
+    done = search("--plant", "query_after_owed_wait", "--profile", "events", "--mode", "auto", "--programs", 50,
+                  "--first", "--show", 1)
+    shown = re.findall(r"^    \d+ (\w+):", done.stdout, re.M)
+    assert "event" in shown and 2 <= len(shown) <= 10, done.stdout
+    assert "repeat: tests/differential/search.py --seed" in done.stdout
+
+
+def test_random_programs_see_the_same_under_the_pool():
+    done = search("--programs", PROGRAMS)
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
