@@ -1,0 +1,65 @@
+"""Idle memory is never why a call fails, whichever call it is; and what is told about one that does fail."""
+
+import re
+
+import pytest
+from conftest import PROGRAMS
+
+CASES = ["alloc", "pitch", "alloc_async", "physical", "array", "module", "stream", "event", "context", "instantiate",
+         "graph_launch", "launch", "in_capture"]
+# Objects of the driver take 16 MiB each, so that they find no room either.
+SMALL_DEVICE = {"SIMCUDA_MEMORY": "256M", "SIMCUDA_CALL_MEMORY": "16M", "SIMCUDA_LAUNCH_MEMORY": "16M"}
+KEEP_ALL = {"POOLCUDA_MAX_IDLE": "100%"}
+
+
+@pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
+@pytest.mark.parametrize("case", CASES)
+def test_a_call_gets_the_memory_that_the_pool_holds_idle(both, case, mode):
+    _, pooled = both([PROGRAMS / "out_of_memory", case, "freed"],
+                     env={**SMALL_DEVICE, **KEEP_ALL, "POOLCUDA_FREE": mode})
+    assert pooled.out == f"{case}: 0, last error 0\n"
+    assert re.search(r"out of memory: \d+ times\n.*released because of that: [1-9]", pooled.stats)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_so_it_does_with_the_bounds_that_are_the_default(both, case):
+    _, pooled = both([PROGRAMS / "out_of_memory", case, "freed"], env=SMALL_DEVICE)
+    assert pooled.out == f"{case}: 0, last error 0\n"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_without_idle_memory_the_error_is_the_drivers(both, case):
+    native, _ = both([PROGRAMS / "out_of_memory", case, "held"], env=SMALL_DEVICE)
+    assert native.out.startswith(f"{case}: 2, last error {2 if case in ('alloc', 'pitch') else 0}")
+
+
+def test_a_failure_is_reported_in_the_log_once(run, tmp_path):
+    log = tmp_path / "log"
+    result = run([PROGRAMS / "out_of_memory", "alloc", "held"], env={**SMALL_DEVICE, "POOLCUDA_LOG": str(log)})
+    assert result.err == ""
+    reports = log.read_text().split("poolcuda: ")[1:]
+    assert len(reports) == 3  # 16 MiB blocks, then 2 MiB blocks up to the end, then the call
+    assert re.fullmatch(
+        r"out of memory in cuMemAlloc on device 0: 100\.0 MiB requested, nothing idle left to release\n"
+        r"  capacity 256\.0 MiB = \S+ \w+ free \+ \S+ MiB live \+ 0 B idle \+ \S+ MiB of other processes, contexts "
+        r"and code; waste \S+ \w+\n"
+        r"(  \S+ [MK]iB live in \d+ blocks: out_of_memory\+0x[0-9a-f]+\n){2}"
+        r"  to try: the program holds this much itself: .*\n", reports[-1])
+
+
+def test_without_a_log_nothing_is_said_and_the_stats_end_with_the_last_report(run):
+    result = run([PROGRAMS / "out_of_memory", "alloc", "held"], env=SMALL_DEVICE)
+    assert result.err == ""
+    assert re.search(r"\npoolcuda: out of memory in cuMemAlloc on device 0: 100\.0 MiB requested", result.stats)
+
+
+def test_the_log_may_be_standard_error(run):
+    result = run([PROGRAMS / "out_of_memory", "stream", "held"], env={**SMALL_DEVICE, "POOLCUDA_LOG": "stderr"})
+    assert "out of memory in cuStreamCreate on device 0: nothing idle left to release" in result.err
+
+
+def test_a_log_that_cannot_be_opened_is_told_and_standard_error_used(run):
+    result = run([PROGRAMS / "out_of_memory", "alloc", "held"],
+                 env={**SMALL_DEVICE, "POOLCUDA_LOG": "/nowhere/log"})
+    assert result.err.startswith('poolcuda: POOLCUDA_LOG="/nowhere/log": cannot be opened')
+    assert "out of memory in cuMemAlloc" in result.err
