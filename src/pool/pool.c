@@ -50,6 +50,13 @@ struct pool_block *pool_take(struct pool *pool, struct context *context, struct 
     return block;
 }
 
+static CUresult ask_driver(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
+                           const struct pitch_request *pitch) {
+    return pitch ? pool->driver->mem_alloc_pitch(pointer, pitch->pitch, pitch->width, pitch->height,
+                                                 pitch->element)
+                 : pool->driver->mem_alloc(pointer, bytes);
+}
+
 /* Past the pool: no record is made, so the free will go to the driver as well. Idle memory must
  * still not be the reason for an error. */
 static CUresult malloc_past_pool(struct pool *pool, struct context *context, CUdeviceptr *pointer,
@@ -59,9 +66,11 @@ static CUresult malloc_past_pool(struct pool *pool, struct context *context, CUd
     size_t size;
     if (context)
         return pressure_allocate(pool, &request, &block, pointer, &size);
-    CUresult result = pitch ? pool->driver->mem_alloc_pitch(pointer, pitch->pitch, pitch->width,
-                                                            pitch->height, pitch->element)
-                            : pool->driver->mem_alloc(pointer, bytes);
+    CUresult result = ask_driver(pool, pointer, bytes, pitch);
+    for (unsigned attempt = 0; result == CUDA_ERROR_OUT_OF_MEMORY &&
+                               pool_make_room(pool, "cuMemAlloc", attempt, true);
+         attempt++)
+        result = ask_driver(pool, pointer, bytes, pitch);
     context_note_error(pool, NULL, result);
     return result;
 }

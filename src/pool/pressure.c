@@ -139,14 +139,19 @@ static CUresult ask_driver(struct pool *pool, const struct request *request, siz
 /* One round after a failure: releases idle blocks or waits for those that other threads release.
  * Returns whether anything may have changed since. Lock held. */
 static bool make_room(struct pool *pool, struct device *device, size_t bytes) {
-    struct leaving leaving = {.device = device};
-    pressure_collect(pool, device, bytes, &leaving);
-    if (leaving.count) {
+    enum { TRIES = 2 }; /* a free that the driver refuses once is worth another try */
+    for (int i = 0; i < TRIES; i++) {
+        struct leaving leaving = {.device = device};
+        pressure_collect(pool, device, bytes, &leaving);
         size_t count = leaving.count;
-        if (!leaving_free(pool, &leaving))
+        if (!count)
+            break;
+        if (leaving_free(pool, &leaving)) {
+            stats_add(STATS_oom_released_blocks, count);
+            return true;
+        }
+        if (i == TRIES - 1)
             return false;
-        stats_add(STATS_oom_released_blocks, count);
-        return true;
     }
     if (!device->leaving)
         return false;

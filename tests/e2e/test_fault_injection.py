@@ -1,0 +1,61 @@
+"""Any one driver call that the pool makes may fail: the program goes on as if nothing had happened, or is told once."""
+
+import concurrent.futures
+import os
+import re
+import subprocess
+
+import pytest
+from conftest import DRIVER, LIBRARY, PROGRAMS, RUNTIME, SANITIZER
+
+NOT_PERMITTED, OUT_OF_MEMORY = 800, 2
+SCENARIOS = [
+    ("one_stream", {}), ("one_stream", {"POOLCUDA_FREE": "sync"}), ("one_stream", {"POOLCUDA_ZERO": "1"}),
+    ("one_stream", {"POOLCUDA_FREE": "defer"}), ("free_stream", {}), ("free_stream", {"POOLCUDA_FREE": "defer"}),
+    ("free_stream", {"POOLCUDA_FREE": "defer", "SIMCUDA_DRIVER_VERSION": "12040"}), ("two_contexts", {}),
+    ("two_contexts", {"POOLCUDA_FREE": "defer"}), ("little_memory", {"SIMCUDA_MEMORY": "256M"}), ("pitched", {}),
+    ("captured", {}), ("reset", {}), ("asked", {}), ("threads", {}),
+]
+
+
+def name_of(scenario):
+    name, settings = scenario
+    return "-".join([name, *(value.lower() for value in settings.values())])
+
+
+def run(scenario, error, report, position=0, pooled=True):
+    name, settings = scenario
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("POOLCUDA_", "SIMCUDA_", "LD_"))}
+    old = settings.get("SIMCUDA_DRIVER_VERSION") == "12040"
+    driver = DRIVER.parent / "old_driver" if old else DRIVER
+    environment.update({"LD_LIBRARY_PATH": f"{driver}:{RUNTIME}", "SIMCUDA_COST": "0", "SIMCUDA_REPORT": str(report),
+                        "SIMCUDA_FAIL_CALLER": "libpoolcuda", "SIMCUDA_FAIL_CALL": str(position),
+                        "SIMCUDA_FAIL_ERROR": str(error)}, **settings)
+    if pooled:
+        environment["LD_PRELOAD"] = " ".join([*SANITIZER, str(LIBRARY)])
+    done = subprocess.run([PROGRAMS / "interrupted", name, str(error)], env=environment, capture_output=True,
+                          text=True, timeout=60, check=False)
+    text = report.read_text()
+    report.unlink()
+    return done, text
+
+
+@pytest.mark.parametrize("error", [NOT_PERMITTED, OUT_OF_MEMORY])
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=name_of)
+def test_one_failing_call_changes_nothing_but_its_own_result(scenario, error, tmp_path):
+    native, _ = run(scenario, error, tmp_path / "native", pooled=False)
+    assert native.returncode == 0 and native.stdout.endswith("missing 0\n")
+    _, counted = run(scenario, error, tmp_path / "counted")
+    calls = int(re.search(r"^calls_by_caller (\d+)", counted, re.M).group(1))
+    assert calls > 20
+
+    def fail(position):
+        done, report = run(scenario, error, tmp_path / f"report.{position}", position)
+        call = re.search(r"^injected (\w+)", report, re.M)
+        told = int(re.search(r"told (\d+)", done.stderr).group(1)) if done.returncode == 0 else 0
+        fine = (done.returncode == 0 and told <= 1 and done.stdout == native.stdout and "hazards 0" in report)
+        return None if fine else (position, call and call.group(1), done.returncode, told, done.stdout[-300:])
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as executor:
+        wrong = [found for found in executor.map(fail, range(1, calls + 1)) if found]
+    assert wrong == []
