@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct context *find_context(struct pool *pool, CUcontext handle) {
+static struct context *find_context(const struct pool *pool, CUcontext handle) {
     struct context *context;
     LIST_FOREACH (context, &pool->contexts, link)
         if (context->handle == handle)
@@ -114,6 +114,10 @@ static struct context *add_context(struct pool *pool, CUcontext handle,
     fence_context_init(context);
     LIST_INSERT_HEAD(&pool->contexts, context, link);
     return context;
+}
+
+bool context_is_known(const struct pool *pool, CUcontext handle) {
+    return find_context(pool, handle) != NULL;
 }
 
 struct context *context_enter(struct pool *pool) {

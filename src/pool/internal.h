@@ -87,6 +87,7 @@ size_t books_round(size_t bytes); /* 0: too large to round */
 /* The current context's record, learnt if new. NULL if there is none or the driver does not say;
  * the lock is held on return if and only if the result is not NULL. */
 struct context *context_enter(struct pool *pool);
+bool context_is_known(const struct pool *pool, CUcontext handle); /* and alive. Lock held */
 struct device *context_find_device(struct pool *pool, CUdevice ordinal);
 void context_free_sites(struct context *context);
 void context_forget_all_created(struct pool *pool);

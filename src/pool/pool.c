@@ -324,6 +324,10 @@ CUresult pool_free(struct pool *pool, CUdeviceptr pointer) {
     if (!pointer)
         return pool->driver->mem_free(pointer);
     stats_add(STATS_free_calls, 1);
+    /* Without a current context, or in one that is gone, the driver says what becomes of the free. */
+    CUcontext current = NULL;
+    if (pool->driver->ctx_get_current(&current) != CUDA_SUCCESS)
+        current = NULL;
     pool_lock(pool);
     struct pool_block *block = books_find(pool, pointer);
     if (!block) {
@@ -336,7 +340,7 @@ CUresult pool_free(struct pool *pool, CUdeviceptr pointer) {
         stats_add(STATS_free_double, 1);
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (leaves(pool, block)) {
+    if (leaves(pool, block) || !context_is_known(pool, current)) {
         if (atomic_load(&pool->captures))
             stats_add(STATS_capture_passed, 1);
         return free_for_good(pool, block);

@@ -337,7 +337,10 @@ void memory_release(struct block *block, const struct vclock *order, uintptr_t s
     case MEMORY_DEVICE:
     case MEMORY_POOL:
         if (block->chunk == NULL) {
-            memory_give_pages(block->device, block->address, pages);
+            if (block->export_serial == 0)
+                memory_give_pages(block->device, block->address, pages);
+            else /* who has opened it keeps it as it is: its addresses are not used again */
+                memory_give_unaddressed(block->device, pages);
             *cost_ns = settings()->free_ns + pages * settings()->page_ns;
         } else {
             *cost_ns = give_units(block) ? settings()->free_ns + settings()->page_ns
