@@ -4,11 +4,13 @@ The preloaded object is an empty one, and the stand-ins write the report that a 
 
 import importlib.machinery
 import importlib.util
+import os
 import pathlib
 import subprocess
 import sys
 
 import pytest
+from conftest import BUILD, DRIVER
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/gpu-check"
 
@@ -123,3 +125,20 @@ def test_a_library_that_cannot_be_loaded_is_refused(tmp_path):
     done = subprocess.run([sys.executable, str(SCRIPT), "--build", str(tmp_path), "--out",
                            str(tmp_path / "out")], capture_output=True, text=True, check=False)
     assert done.returncode == 2 and "cannot be preloaded" in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [[], ["--simulated"]], ids=["", "simulated"])
+def test_random_programs_are_compared(arguments):
+    """The simulated GPU in the place of the real one: they must agree, and a disagreement must be told."""
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(DRIVER), "SIMCUDA_COST": "0", "SIMCUDA_MEMORY": "1G",
+                   "BUILD_DIR": str(BUILD)}
+    command = [sys.executable, SCRIPT.parents[1] / "tests/gpu/check_random_programs.py", *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("result ") == 10
+    if arguments:
+        # A device that does not wait at a free, so to speak.
+        faulty = {"LD_PRELOAD": str(BUILD / "tests/planted/libpoolcuda.so"), "POOLCUDA_PLANT": "no_wait",
+                  "POOLCUDA_FREE": "sync"}
+        unlike = subprocess.run(command, env={**environment, **faulty}, capture_output=True, text=True, check=False)
+        assert unlike.returncode == 1 and "simulated '" in unlike.stdout

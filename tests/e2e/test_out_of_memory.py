@@ -33,6 +33,24 @@ def test_without_idle_memory_the_error_is_the_drivers(both, case):
     assert native.out.startswith(f"{case}: 2, last error {2 if case in ('alloc', 'pitch') else 0}")
 
 
+PLACES = ["device", "context", "busy", "global", "thread_local", "relaxed", "beside"]
+ELSEWHERE = ["alloc", "alloc_async", "create_memory", "map", "create_pool", "create_context", "retain_primary",
+             "create_stream", "create_event", "instantiate", "upload", "launch_graph", "launch"]
+# What CUDA itself refuses during a capture, for whatever reason.
+REFUSED = [("alloc", "global"), ("alloc", "thread_local"), ("alloc", "beside")]
+
+
+@pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
+@pytest.mark.parametrize("case", ELSEWHERE)
+@pytest.mark.parametrize("place", PLACES)
+def test_so_it_does_wherever_that_memory_is_and_whatever_is_being_captured(both, place, case, mode):
+    small = {"SIMCUDA_MEMORY": "256M", "SIMCUDA_CALL_MEMORY": "4M", "SIMCUDA_LAUNCH_MEMORY": "4M"}
+    native, _ = both([PROGRAMS / "memory_elsewhere", place, case],
+                     env={**small, **KEEP_ALL, "SIMCUDA_DEVICES": "2", "POOLCUDA_FREE": mode})
+    captured = "" if place in ("device", "context", "busy") else ", end of the capture: 0"
+    assert native.out == f"{case}: 0{captured}\n" or (case, place) in REFUSED
+
+
 def test_a_failure_is_reported_in_the_log_once(run, tmp_path):
     log = tmp_path / "log"
     result = run([PROGRAMS / "out_of_memory", "alloc", "held"], env={**SMALL_DEVICE, "POOLCUDA_LOG": str(log)})

@@ -15,6 +15,7 @@
 #include "../../samples/kernels.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -35,7 +36,7 @@ static CUmemoryPool pool;
 
 static const CUmemAllocationProp *properties(void) {
     static CUmemAllocationProp made = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
-    made.location = (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, {device}};
+    made.location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
     return &made;
 }
 
@@ -74,7 +75,7 @@ static CUresult map(void) {
 static CUresult create_pool(void) {
     CUmemoryPool made;
     CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
-                            .location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}}};
+                            .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}};
     return cuMemPoolCreate(&made, &props);
 }
 
@@ -153,43 +154,89 @@ static void prepare(void) {
     CHECK(cuDeviceGetDefaultMemPool(&pool, device));
 }
 
-/* Takes all memory that the current context can have and frees it, under work if `busy`. */
-static void leave_all_idle(int busy) {
+/* Takes all memory that the current context can have, and frees it. */
+static void leave_all_idle(void) {
     static CUdeviceptr blocks[BLOCKS];
     int count = 0;
     for (size_t size = BIG; size >= SMALL; size = size == BIG ? SMALL : 0)
         while (count < BLOCKS && cuMemAlloc_v2(&blocks[count], size) == CUDA_SUCCESS)
             count++;
     REQUIRE(count > 0 && count < BLOCKS);
-    uint64_t ns = 20 * 1000 * 1000;
-    if (busy)
-        CHECK(cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, stream, (void *[]){&ns}, NULL));
     for (int i = 0; i < count; i++)
         CHECK(cuMemFree_v2(blocks[i]));
 }
 
-static const struct {
-    const char *name;
-    CUstreamCaptureMode mode;
-} captures[] = {
-    {"global", CU_STREAM_CAPTURE_MODE_GLOBAL},
-    {"thread_local", CU_STREAM_CAPTURE_MODE_THREAD_LOCAL},
-    {"relaxed", CU_STREAM_CAPTURE_MODE_RELAXED},
-};
-
-static CUcontext current(void) {
-    CUcontext context;
-    CHECK(cuCtxGetCurrent(&context));
-    return context;
+static void keep_busy(void) {
+    uint64_t ns = 50 * 1000 * 1000;
+    CHECK(cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, stream, (void *[]){&ns}, NULL));
 }
 
-static void *call_in_thread(void *data) {
-    struct {
-        CUcontext context;
-        CUresult (*call)(void);
-        CUresult result;
-    } *job = data;
+/* The place's captures; those of other places are none. */
+static const struct {
+    const char *place;
+    CUstreamCaptureMode mode;
+    bool other_thread;
+} captures[] = {
+    {"global", CU_STREAM_CAPTURE_MODE_GLOBAL, false},
+    {"thread_local", CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, false},
+    {"relaxed", CU_STREAM_CAPTURE_MODE_RELAXED, false},
+    {"beside", CU_STREAM_CAPTURE_MODE_GLOBAL, true},
+};
+
+struct job {
+    CUcontext context;
+    CUresult (*call)(void);
+    CUresult result;
+};
+
+static void *run_job(void *data) {
+    struct job *job = data;
     CHECK(cuCtxSetCurrent(job->context));
     job->result = job->call();
     return NULL;
+}
+
+static CUresult in_thread(CUresult (*call)(void)) {
+    struct job job = {.call = call};
+    pthread_t thread;
+    CHECK(cuCtxGetCurrent(&job.context));
+    REQUIRE(pthread_create(&thread, NULL, run_job, &job) == 0);
+    pthread_join(thread, NULL);
+    return job.result;
+}
+
+static void make_call(const char *place, const char *name, CUresult (*call)(void)) {
+    for (size_t i = 0; i < sizeof captures / sizeof captures[0]; i++) {
+        CUgraph captured;
+        if (strcmp(captures[i].place, place) != 0)
+            continue;
+        CHECK(cuStreamBeginCapture_v2(capturing, captures[i].mode));
+        CUresult result = captures[i].other_thread ? in_thread(call) : call();
+        printf("%s: %d, end of the capture: %d\n", name, (int)result,
+               (int)cuStreamEndCapture(capturing, &captured));
+        return;
+    }
+    printf("%s: %d\n", name, (int)call());
+}
+
+int main(int argc, char **argv) {
+    REQUIRE(argc == 3);
+    const char *place = argv[1];
+    CHECK(cuInit(0));
+    CUcontext near = new_context(0);
+    if (strcmp(place, "device") == 0)
+        new_context(device = 1);
+    prepare();
+    if (strcmp(place, "context") == 0)
+        new_context(0);
+    if (strcmp(place, "busy") == 0)
+        keep_busy();
+    leave_all_idle();
+    CHECK(cuCtxSetCurrent(near));
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (strcmp(cases[i].name, argv[2]) == 0) {
+            make_call(place, cases[i].name, cases[i].call);
+            return 0;
+        }
+    REQUIRE(!"a case of that name");
 }
