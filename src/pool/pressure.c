@@ -213,27 +213,30 @@ CUresult pressure_allocate(struct pool *pool, const struct request *request,
 /* Enough for most of what a call other than an allocation may need. */
 static const size_t first_room = 64 << 20;
 
-static struct device *next_device(struct pool *pool, CUdevice only, struct device *after) {
-    struct device *device = after ? LIST_NEXT(after, link) : LIST_FIRST(&pool->devices);
-    while (device && only >= 0 && device->ordinal != only)
-        device = LIST_NEXT(device, link);
-    return device;
+/* Idle memory of `first` if there is any, else of whatever device has some: the call may be about
+ * another device than the current context's. Lock held. */
+static bool make_room_anywhere(struct pool *pool, struct device *first, size_t bytes) {
+    struct device *device;
+    bool made = first && make_room(pool, first, bytes);
+    if (!made)
+        LIST_FOREACH (device, &pool->devices, link)
+            made |= make_room(pool, device, bytes);
+    return made;
 }
 
-bool pool_make_room(struct pool *pool, const char *call, unsigned attempt, bool allocation) {
+bool pool_make_room(struct pool *pool, const char *call, unsigned attempt, bool like_malloc) {
     CUdevice ordinal;
-    bool made = false;
-    if (atomic_load(&pool->down) || (!allocation && atomic_load(&pool->captures)))
+    if (atomic_load(&pool->down) || (!like_malloc && atomic_load(&pool->captures)))
         return false;
     if (pool->driver->ctx_get_device(&ordinal) != CUDA_SUCCESS)
-        ordinal = -1; /* a context is being made, on any device */
+        ordinal = -1;
     if (!attempt)
         stats_add(STATS_oom_events, 1);
     pool_lock(pool);
-    struct device *device = NULL;
-    while ((device = next_device(pool, ordinal, device)))
-        made |= make_room(pool, device, attempt ? SIZE_MAX : first_room);
-    device = next_device(pool, ordinal, NULL);
+    struct device *device = context_find_device(pool, ordinal);
+    bool made = make_room_anywhere(pool, device, attempt ? SIZE_MAX : first_room);
+    if (!device)
+        device = LIST_FIRST(&pool->devices);
     pool_unlock(pool);
     if (!made && device)
         shortage_report(pool, device, call, 0);

@@ -43,12 +43,19 @@ REFUSED = [("alloc", "global"), ("alloc", "thread_local"), ("alloc", "beside")]
 @pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
 @pytest.mark.parametrize("case", ELSEWHERE)
 @pytest.mark.parametrize("place", PLACES)
-def test_so_it_does_wherever_that_memory_is_and_whatever_is_being_captured(both, place, case, mode):
+def test_so_it_does_wherever_that_memory_is_and_whatever_is_being_captured(both, run, place, case, mode):
     small = {"SIMCUDA_MEMORY": "256M", "SIMCUDA_CALL_MEMORY": "4M", "SIMCUDA_LAUNCH_MEMORY": "4M"}
-    native, _ = both([PROGRAMS / "memory_elsewhere", place, case],
-                     env={**small, **KEEP_ALL, "SIMCUDA_DEVICES": "2", "POOLCUDA_FREE": mode})
-    captured = "" if place in ("device", "context", "busy") else ", end of the capture: 0"
-    assert native.out == f"{case}: 0{captured}\n" or (case, place) in REFUSED
+    command, settings = [PROGRAMS / "memory_elsewhere", place, case], {
+        **small, **KEEP_ALL, "SIMCUDA_DEVICES": "2", "POOLCUDA_FREE": mode}
+    if place in ("device", "context", "busy"):
+        native, _ = both(command, env=settings)
+        assert native.out == f"{case}: 0\n"
+        return
+    # Freeing may be prohibited during a capture. Only a malloc that the driver has tried shows that it is not; any
+    # other call may fail for want of idle memory then, but the capture goes on.
+    native, pooled = run(command, pooled=False, env=settings), run(command, env=settings)
+    assert native.out == f"{case}: 0, end of the capture: 0\n" or (case, place) in REFUSED
+    assert pooled.out == native.out or (case != "alloc" and pooled.out == f"{case}: 2, end of the capture: 0\n")
 
 
 def test_a_failure_is_reported_in_the_log_once(run, tmp_path):
