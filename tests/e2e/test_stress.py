@@ -1,6 +1,7 @@
-"""Many threads at once. POOLCUDA_STRESS_SECONDS makes it longer than a few seconds for each mode."""
+"""Many threads at once. POOLCUDA_STRESS_SECONDS makes it longer than a few seconds for each test."""
 
 import os
+import re
 
 import pytest
 from conftest import PROGRAMS
@@ -9,9 +10,25 @@ SECONDS = int(os.environ.get("POOLCUDA_STRESS_SECONDS", "4"))
 THREADS = 64
 
 
+def stress(run, streams, mode, memory):
+    result = run([PROGRAMS / "stress", THREADS, SECONDS, streams],
+                 env={"POOLCUDA_FREE": mode, "SIMCUDA_MEMORY": memory}, timeout=SECONDS * 3 + 120)
+    assert result.out == "wrong 0, missing 0\n", result.err
+    assert result.hazards == 0, result.err
+    return result
+
+
 @pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
 def test_64_threads_find_their_data_whole_and_lock_nobody_up(run, mode):
-    result = run([PROGRAMS / "stress", THREADS, SECONDS], env={"POOLCUDA_FREE": mode, "SIMCUDA_MEMORY": "1G"},
-                 timeout=SECONDS * 3 + 120)
-    assert result.out == "wrong 0\n", result.err
-    assert result.hazards == 0, result.err
+    stress(run, "any", mode, "1G")
+
+
+@pytest.mark.parametrize("mode", ["auto", "defer"])
+def test_so_they_do_when_all_memory_is_used_up_now_and_then(run, mode):
+    result = stress(run, "any", mode, "96M")
+    assert re.search(r"out of memory: [1-9]", result.stats)
+
+
+def test_so_they_do_while_waits_are_put_off(run):
+    result = stress(run, "legacy", "auto", "1G")
+    assert re.search(r"waits put off: [1-9]", result.stats)

@@ -1,7 +1,10 @@
 /* Many threads do what threads do with memory, streams, events and captures, for a number of
- * seconds: stress THREADS SECONDS Every thread checks the data of its own blocks. Prints what went
- * wrong: nothing. */
+ * seconds: stress THREADS SECONDS STREAMS. STREAMS is "any", or "legacy": then all work is in the
+ * legacy stream and in per-thread default streams, which follow it, so that a free's wait can be
+ * put off. Every thread checks the data of its own blocks; blocks change hands. Prints what went
+ * wrong and how many bytes of device memory are missing at the end: nothing. */
 #include "driver/cuda_api.h"
+#include "poolcuda.h"
 #include "program.h"
 
 #include "../../samples/kernels.h"
@@ -9,15 +12,19 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <time.h>
 
-enum { SLOTS = 6, WORDS = 64, MAX_THREADS = 256 };
+enum { SLOTS = 6, WORDS = 64, MAX_THREADS = 256, SHARED = 16 };
 
 static CUcontext context;
 static CUfunction fill, spin;
+static bool legacy_only;
 static time_t end;
 static atomic_int wrong;
+static size_t (*trim)(int, size_t); /* NULL natively */
 
 /* Not REQUIRE: the first failure of many threads would hide the others'. */
 #define CHECK(call)                                                                                \
@@ -33,6 +40,10 @@ struct block {
     CUdeviceptr pointer;
     uint32_t value;
 };
+
+/* Through which blocks go to other threads. None of them has work under way. */
+static struct block shared[SHARED];
+static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct worker {
     uint32_t random;
@@ -92,14 +103,40 @@ static void release(struct worker *worker, struct block *block) {
     block->pointer = 0;
 }
 
-static void change_stream(struct worker *worker) {
-    static const CUstream standing[] = {NULL, CU_STREAM_PER_THREAD};
+static void hand_over(struct worker *worker, struct block *block) {
+    struct block *place = &shared[next_random(worker) % SHARED], mine = *block;
     CHECK(cuStreamSynchronize(worker->stream));
-    if (worker->stream != standing[0] && worker->stream != standing[1])
+    pthread_mutex_lock(&shared_lock);
+    *block = *place;
+    *place = mine;
+    pthread_mutex_unlock(&shared_lock);
+}
+
+static void copy(const struct worker *worker, struct block *to, const struct block *from) {
+    if (to == from || !from->pointer)
+        return;
+    CHECK(cuMemcpyDtoDAsync_v2(to->pointer, from->pointer, WORDS * 4, worker->stream));
+    to->value = from->value;
+}
+
+static void set(struct worker *worker, struct block *block) {
+    block->value = next_random(worker);
+    CHECK(cuMemsetD32Async(block->pointer, block->value, WORDS, worker->stream));
+}
+
+static void leave_stream(struct worker *worker) {
+    CHECK(cuStreamSynchronize(worker->stream));
+    if (worker->stream && worker->stream != CU_STREAM_PER_THREAD)
         CHECK(cuStreamDestroy_v2(worker->stream));
-    uint32_t which = next_random(worker) % 4;
-    worker->stream = which < 2 ? standing[which] : NULL;
-    if (which >= 2)
+    worker->stream = NULL;
+}
+
+static void change_stream(struct worker *worker) {
+    uint32_t which = next_random(worker) % (legacy_only ? 2 : 4);
+    leave_stream(worker);
+    if (which == 1)
+        worker->stream = CU_STREAM_PER_THREAD;
+    else if (which > 1)
         CHECK(cuStreamCreate(&worker->stream,
                              which == 2 ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT));
 }
@@ -144,20 +181,28 @@ static void step(struct worker *worker) {
     size_t available, total;
     if (!block->pointer)
         allocate(worker, block);
-    else if (what == 0)
+    else if (what == 0 && !legacy_only)
         capture(worker, block);
-    else if (what < 24)
+    else if (what < 16)
         verify(worker, block);
-    else if (what < 56)
+    else if (what < 46)
         release(worker, block);
+    else if (what < 50)
+        copy(worker, block, &worker->blocks[next_random(worker) % SLOTS]);
+    else if (what < 54)
+        set(worker, block);
+    else if (what < 56)
+        hand_over(worker, block);
     else if (what < 58)
         use_event(worker);
     else if (what < 60)
         change_stream(worker);
     else if (what < 62)
         CHECK(cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, worker->stream, (void *[]){&busy}, NULL));
-    else
+    else if (what == 62 || !trim)
         CHECK(cuMemGetInfo_v2(&available, &total));
+    else
+        trim(0, 1 << 20);
 }
 
 static void *work(void *data) {
@@ -169,26 +214,43 @@ static void *work(void *data) {
     for (int i = 0; i < SLOTS; i++)
         if (worker.blocks[i].pointer)
             release(&worker, &worker.blocks[i]);
-    CHECK(cuStreamSynchronize(worker.stream));
+    leave_stream(&worker);
     return NULL;
+}
+
+static size_t free_memory(void) {
+    size_t available = 0, total = 0;
+    if (trim)
+        trim(0, SIZE_MAX);
+    CHECK(cuMemGetInfo_v2(&available, &total));
+    return available;
 }
 
 int main(int argc, char **argv) {
     static pthread_t threads[MAX_THREADS];
+    struct worker last = {.random = 0};
     CUmodule module;
-    REQUIRE(argc == 3 && atoi(argv[1]) <= MAX_THREADS);
+    REQUIRE(argc == 4 && atoi(argv[1]) <= MAX_THREADS);
+    legacy_only = strcmp(argv[3], "legacy") == 0;
+    *(void **)&trim = dlsym(RTLD_DEFAULT, "poolcuda_trim");
     CHECK(cuInit(0));
     CHECK(cuDevicePrimaryCtxRetain(&context, 0));
     CHECK(cuCtxSetCurrent(context));
     CHECK(cuModuleLoadData(&module, sample_kernels_ptx));
     CHECK(cuModuleGetFunction(&fill, module, "fill_u32"));
     CHECK(cuModuleGetFunction(&spin, module, "spin_ns"));
+    size_t before = free_memory();
     end = time(NULL) + atoi(argv[2]);
     for (int i = 0; i < atoi(argv[1]); i++)
         REQUIRE(pthread_create(&threads[i], NULL, work, (void *)(uintptr_t)(i + 1)) == 0);
     for (int i = 0; i < atoi(argv[1]); i++)
         pthread_join(threads[i], NULL);
+    for (int i = 0; i < SHARED; i++)
+        if (shared[i].pointer) {
+            verify(&last, &shared[i]);
+            release(&last, &shared[i]);
+        }
     CHECK(cuCtxSynchronize());
-    printf("wrong %d\n", atomic_load(&wrong));
+    printf("wrong %d, missing %zu\n", atomic_load(&wrong), before - free_memory());
     return 0;
 }
