@@ -27,6 +27,57 @@ hook_entry_##name:						\
 	.text
 #include "interpose/hooks.def"
 
+/* Jumps to the loader's function that `variable` points to, looking it up first if that has not
+ * been done; returns NULL if there is none. The two arguments stay as they are. */
+#if defined(__x86_64__)
+	.macro	jump_to_real variable
+	mov	\variable(%rip), %rax
+	test	%rax, %rax
+	jne	8f
+	push	%rdi
+	.cfi_adjust_cfa_offset 8
+	push	%rsi
+	.cfi_adjust_cfa_offset 8
+	sub	$8, %rsp
+	.cfi_adjust_cfa_offset 8
+	call	loader_resolve_dlsym
+	add	$8, %rsp
+	.cfi_adjust_cfa_offset -8
+	pop	%rsi
+	.cfi_adjust_cfa_offset -8
+	pop	%rdi
+	.cfi_adjust_cfa_offset -8
+	mov	\variable(%rip), %rax
+	test	%rax, %rax
+	jne	8f
+	ret
+8:	jmp	*%rax
+	.endm
+#else
+	.macro	jump_to_real variable
+	adrp	x16, \variable
+	ldr	x16, [x16, #:lo12:\variable]
+	cbnz	x16, 8f
+	stp	x29, x30, [sp, #-32]!
+	.cfi_adjust_cfa_offset 32
+	.cfi_rel_offset x29, 0
+	.cfi_rel_offset x30, 8
+	stp	x0, x1, [sp, #16]
+	bl	loader_resolve_dlsym
+	ldp	x0, x1, [sp, #16]
+	ldp	x29, x30, [sp], #32
+	.cfi_adjust_cfa_offset -32
+	.cfi_restore x29
+	.cfi_restore x30
+	adrp	x16, \variable
+	ldr	x16, [x16, #:lo12:\variable]
+	cbnz	x16, 8f
+	mov	x0, #0
+	ret
+8:	br	x16
+	.endm
+#endif
+
 /* void *dlsym(void *handle, const char *name)
  *
  * glibc gives RTLD_NEXT, RTLD_DEFAULT and some error texts their meaning by the caller's return
@@ -47,27 +98,6 @@ dlsym:
 	jne	1f
 	cmpb	$'u', 1(%rsi)
 	je	lookup_dlsym
-1:	mov	loader_real_dlsym(%rip), %rax
-	test	%rax, %rax
-	je	2f
-	jmp	*%rax
-2:	push	%rdi
-	.cfi_adjust_cfa_offset 8
-	push	%rsi
-	.cfi_adjust_cfa_offset 8
-	sub	$8, %rsp
-	.cfi_adjust_cfa_offset 8
-	call	loader_resolve_dlsym
-	add	$8, %rsp
-	.cfi_adjust_cfa_offset -8
-	pop	%rsi
-	.cfi_adjust_cfa_offset -8
-	pop	%rdi
-	.cfi_adjust_cfa_offset -8
-	test	%rax, %rax
-	je	3f
-	jmp	*%rax
-3:	ret
 #else
 	cmn	x0, #1			/* RTLD_NEXT is -1, RTLD_DEFAULT is 0 */
 	b.eq	1f
@@ -79,27 +109,8 @@ dlsym:
 	ldrb	w16, [x1, #1]
 	cmp	w16, #'u'
 	b.eq	lookup_dlsym
-1:	adrp	x16, loader_real_dlsym
-	ldr	x16, [x16, #:lo12:loader_real_dlsym]
-	cbz	x16, 2f
-	br	x16
-2:	stp	x29, x30, [sp, #-32]!
-	.cfi_adjust_cfa_offset 32
-	.cfi_rel_offset x29, 0
-	.cfi_rel_offset x30, 8
-	stp	x0, x1, [sp, #16]
-	bl	loader_resolve_dlsym
-	mov	x16, x0
-	ldp	x0, x1, [sp, #16]
-	ldp	x29, x30, [sp], #32
-	.cfi_adjust_cfa_offset -32
-	.cfi_restore x29
-	.cfi_restore x30
-	cbz	x16, 3f
-	br	x16
-3:	mov	x0, #0
-	ret
 #endif
+1:	jump_to_real loader_real_dlsym
 	.cfi_endproc
 	.size	dlsym, . - dlsym
 
@@ -117,55 +128,14 @@ dlopen:
 	test	$RTLD_DEEPBIND, %sil
 	je	1f
 	movb	$1, loader_deep(%rip)
-1:	mov	loader_real_dlopen(%rip), %rax
-	test	%rax, %rax
-	je	2f
-	jmp	*%rax
-2:	push	%rdi
-	.cfi_adjust_cfa_offset 8
-	push	%rsi
-	.cfi_adjust_cfa_offset 8
-	sub	$8, %rsp
-	.cfi_adjust_cfa_offset 8
-	call	loader_resolve_dlsym
-	add	$8, %rsp
-	.cfi_adjust_cfa_offset -8
-	pop	%rsi
-	.cfi_adjust_cfa_offset -8
-	pop	%rdi
-	.cfi_adjust_cfa_offset -8
-	mov	loader_real_dlopen(%rip), %rax
-	test	%rax, %rax
-	je	3f
-	jmp	*%rax
-3:	ret
 #else
-	tbz	w1, #3, 1f
+	tst	w1, #RTLD_DEEPBIND
+	b.eq	1f
 	adrp	x16, loader_deep
 	mov	w17, #1
 	strb	w17, [x16, #:lo12:loader_deep]
-1:	adrp	x16, loader_real_dlopen
-	ldr	x16, [x16, #:lo12:loader_real_dlopen]
-	cbz	x16, 2f
-	br	x16
-2:	stp	x29, x30, [sp, #-32]!
-	.cfi_adjust_cfa_offset 32
-	.cfi_rel_offset x29, 0
-	.cfi_rel_offset x30, 8
-	stp	x0, x1, [sp, #16]
-	bl	loader_resolve_dlsym
-	ldp	x0, x1, [sp, #16]
-	ldp	x29, x30, [sp], #32
-	.cfi_adjust_cfa_offset -32
-	.cfi_restore x29
-	.cfi_restore x30
-	adrp	x16, loader_real_dlopen
-	ldr	x16, [x16, #:lo12:loader_real_dlopen]
-	cbz	x16, 3f
-	br	x16
-3:	mov	x0, #0
-	ret
 #endif
+1:	jump_to_real loader_real_dlopen
 	.cfi_endproc
 	.size	dlopen, . - dlopen
 

@@ -67,8 +67,8 @@ static CUresult malloc_past_pool(struct pool *pool, struct context *context, CUd
     if (context)
         return pressure_allocate(pool, &request, &block, pointer, &size);
     CUresult result = ask_driver(pool, pointer, bytes, pitch);
-    for (unsigned attempt = 0; result == CUDA_ERROR_OUT_OF_MEMORY &&
-                               pool_make_room(pool, "cuMemAlloc", attempt, true);
+    for (unsigned attempt = 0;
+         result == CUDA_ERROR_OUT_OF_MEMORY && pool_make_room(pool, "cuMemAlloc", attempt, true);
          attempt++)
         result = ask_driver(pool, pointer, bytes, pitch);
     context_note_error(pool, NULL, result);
@@ -324,7 +324,8 @@ CUresult pool_free(struct pool *pool, CUdeviceptr pointer) {
     if (!pointer)
         return pool->driver->mem_free(pointer);
     stats_add(STATS_free_calls, 1);
-    /* Without a current context, or in one that is gone, the driver says what becomes of the free. */
+    /* Without a current context, or in one that is gone, the driver says what becomes of the free.
+     */
     CUcontext current = NULL;
     if (pool->driver->ctx_get_current(&current) != CUDA_SUCCESS)
         current = NULL;

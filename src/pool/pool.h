@@ -84,9 +84,9 @@ void pool_readopt(struct pool *pool, struct pool_block *block); /* the free fail
 void pool_disown_done(struct pool *pool, struct pool_block *block); /* it succeeded */
 
 /* The driver function `call` has answered OUT_OF_MEMORY for the `attempt`-th time, from 0: releases
- * idle memory, of the current context's device first. Returns whether the call is worth another try.
- * like_malloc: it is prohibited in captures wherever cuMemFree is, so that its being made shows that
- * freeing is legal; others are left alone while a stream is being captured. */
+ * idle memory, of the current context's device first. Returns whether the call is worth another
+ * try. like_malloc: it is prohibited in captures wherever cuMemFree is, so that its being made
+ * shows that freeing is legal; others are left alone while a stream is being captured. */
 bool pool_make_room(struct pool *pool, const char *call, unsigned attempt, bool like_malloc);
 
 /* A driver call in the current context has failed with `error`. After errors that cost the program

@@ -136,23 +136,26 @@ static CUresult ask_driver(struct pool *pool, const struct request *request, siz
     return result;
 }
 
+/* Releases idle blocks. Returns whether the driver has taken any back. Lock held. */
+static bool release_idle(struct pool *pool, struct device *device, size_t bytes, bool *any) {
+    struct leaving leaving = {.device = device};
+    pressure_collect(pool, device, bytes, &leaving);
+    size_t count = leaving.count;
+    *any = count > 0;
+    if (!leaving_free(pool, &leaving))
+        return false;
+    stats_add(STATS_oom_released_blocks, count);
+    return true;
+}
+
 /* One round after a failure: releases idle blocks or waits for those that other threads release.
  * Returns whether anything may have changed since. Lock held. */
 static bool make_room(struct pool *pool, struct device *device, size_t bytes) {
-    enum { TRIES = 2 }; /* a free that the driver refuses once is worth another try */
-    for (int i = 0; i < TRIES; i++) {
-        struct leaving leaving = {.device = device};
-        pressure_collect(pool, device, bytes, &leaving);
-        size_t count = leaving.count;
-        if (!count)
-            break;
-        if (leaving_free(pool, &leaving)) {
-            stats_add(STATS_oom_released_blocks, count);
-            return true;
-        }
-        if (i == TRIES - 1)
-            return false;
-    }
+    bool any;
+    if (release_idle(pool, device, bytes, &any))
+        return true;
+    if (any) /* refused: that may have been for a passing reason */
+        return release_idle(pool, device, bytes, &any);
     if (!device->leaving)
         return false;
     while (device->leaving)

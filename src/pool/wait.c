@@ -84,7 +84,8 @@ static void pay(struct pool *pool, const char *call) {
     if (!context)
         return;
     CUresult result = context_wait_inside(pool, context);
-    if (result != CUDA_SUCCESS) /* the call that follows must not be let through for a passing error */
+    if (result !=
+        CUDA_SUCCESS) /* the call that follows must not be let through for a passing error */
         result = context_wait_inside(pool, context);
     context_note_error(pool, context, result);
     pool_lock(pool);
