@@ -7,6 +7,7 @@ from conftest import PROGRAMS
 
 CASES = ["alloc", "pitch", "alloc_async", "physical", "array", "module", "stream", "event", "context", "instantiate",
          "graph_launch", "launch", "in_capture"]
+RUNTIME_CASES = ["alloc", "pitch", "alloc_async", "stream", "event", "instantiate", "graph_launch"]
 # Objects of the driver take 16 MiB each, so that they find no room either.
 SMALL_DEVICE = {"SIMCUDA_MEMORY": "256M", "SIMCUDA_CALL_MEMORY": "16M", "SIMCUDA_LAUNCH_MEMORY": "16M"}
 KEEP_ALL = {"POOLCUDA_MAX_IDLE": "100%"}
@@ -30,7 +31,7 @@ def test_so_it_does_with_the_bounds_that_are_the_default(both, case):
 @pytest.mark.parametrize("case", CASES)
 def test_without_idle_memory_the_error_is_the_drivers(both, case):
     native, _ = both([PROGRAMS / "out_of_memory", case, "held"], env=SMALL_DEVICE)
-    assert native.out.startswith(f"{case}: 2, last error {2 if case in ('alloc', 'pitch') else 0}")
+    assert native.out.startswith(f"{case}: 2, last error {2 if case in RUNTIME_CASES else 0}")
 
 
 PLACES = ["device", "context", "busy", "global", "thread_local", "relaxed", "beside"]
@@ -72,6 +73,30 @@ def test_a_failure_is_reported_in_the_log_once(run, tmp_path):
         r"  to try: the program holds this much itself: .*\n", reports[-1])
 
 
+def test_the_figures_of_a_report_add_up_to_the_capacity(run, tmp_path):
+    log = tmp_path / "log"
+    run([PROGRAMS / "out_of_memory", "alloc", "held"], env={**SMALL_DEVICE, "POOLCUDA_LOG": str(log)})
+    units = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}
+    facts = re.findall(r"  capacity (.*); waste", log.read_text())[-1]
+    capacity, *parts = [float(number) * units[unit] for number, unit in re.findall(r"([\d.]+) ([KM]?i?B)\b", facts)]
+    assert len(parts) == 4
+    assert abs(capacity - sum(parts)) < 0.5 * units["MiB"]  # one decimal each
+
+
+def test_a_call_that_got_its_memory_in_the_end_is_not_reported(run, tmp_path):
+    log = tmp_path / "log"
+    run([PROGRAMS / "out_of_memory", "alloc", "freed"], env={**SMALL_DEVICE, "POOLCUDA_LOG": str(log)})
+    assert log.read_text().count("out of memory") == 2  # while the memory was used up
+
+
+# While the memory is used up there are two failures more.
+@pytest.mark.parametrize("calls, reports", [(3, 5), (5, 5), (6, 6), (13, 6), (14, 7), (30, 8)])
+def test_of_many_failures_the_log_gets_the_first_five_and_then_every_power_of_two(run, tmp_path, calls, reports):
+    log = tmp_path / "log"
+    run([PROGRAMS / "out_of_memory", "alloc", "held", calls], env={**SMALL_DEVICE, "POOLCUDA_LOG": str(log)})
+    assert log.read_text().count("poolcuda: out of memory") == reports
+
+
 def test_without_a_log_nothing_is_said_and_the_stats_end_with_the_last_report(run):
     result = run([PROGRAMS / "out_of_memory", "alloc", "held"], env=SMALL_DEVICE)
     assert result.err == ""
@@ -80,7 +105,7 @@ def test_without_a_log_nothing_is_said_and_the_stats_end_with_the_last_report(ru
 
 def test_the_log_may_be_standard_error(run):
     result = run([PROGRAMS / "out_of_memory", "stream", "held"], env={**SMALL_DEVICE, "POOLCUDA_LOG": "stderr"})
-    assert "out of memory in cuStreamCreate on device 0: nothing idle left to release" in result.err
+    assert "out of memory in cuStreamCreateWithPriority on device 0: nothing idle left to release" in result.err
 
 
 def test_a_log_that_cannot_be_opened_is_told_and_standard_error_used(run):

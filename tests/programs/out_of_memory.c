@@ -1,6 +1,6 @@
 /* One kind of call on a device whose memory is used up, named by the first argument. With "freed"
- * as the second all of it has been freed before the call, with "held" none has. Prints the call's
- * result and the runtime's last error. */
+ * as the second all of it has been freed before the call, with "held" none has. The third, if
+ * given, is how often the call is made. Prints its last result and the runtime's last error. */
 #include "driver/cuda_api.h"
 #include "program.h"
 
@@ -32,8 +32,8 @@ static int pitch(void) {
 }
 
 static int alloc_async(void) {
-    CUdeviceptr pointer;
-    return (int)cuMemAllocAsync(&pointer, 100 << 20, NULL);
+    void *pointer;
+    return (int)cudaMallocAsync(&pointer, 100 << 20, NULL);
 }
 
 static int physical(void) {
@@ -55,13 +55,13 @@ static int module(void) {
 }
 
 static int stream(void) {
-    CUstream made;
-    return (int)cuStreamCreate(&made, CU_STREAM_NON_BLOCKING);
+    cudaStream_t made;
+    return (int)cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking);
 }
 
 static int event(void) {
-    CUevent made;
-    return (int)cuEventCreate(&made, CU_EVENT_DEFAULT);
+    cudaEvent_t made;
+    return (int)cudaEventCreate(&made);
 }
 
 static int context(void) {
@@ -71,12 +71,12 @@ static int context(void) {
 }
 
 static int instantiate(void) {
-    CUgraphExec made;
-    return (int)cuGraphInstantiateWithFlags(&made, graph, 0);
+    cudaGraphExec_t made;
+    return (int)cudaGraphInstantiateWithFlags(&made, graph, 0);
 }
 
 static int graph_launch(void) {
-    return (int)cuGraphLaunch(executable, NULL);
+    return (int)cudaGraphLaunch(executable, NULL);
 }
 
 static int launch(void) {
@@ -139,7 +139,7 @@ static int use_up(void **blocks) {
 
 int main(int argc, char **argv) {
     static void *blocks[BLOCKS];
-    REQUIRE(argc == 3);
+    REQUIRE(argc >= 3);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         if (strcmp(cases[i].name, argv[1]) != 0)
             continue;
@@ -148,6 +148,8 @@ int main(int argc, char **argv) {
         for (int b = 0; b < count && strcmp(argv[2], "freed") == 0; b++)
             CHECK(cudaFree(blocks[b]));
         int result = cases[i].call();
+        for (int made = 1; argc > 3 && made < atoi(argv[3]); made++)
+            result = cases[i].call();
         printf("%s: %d, last error %d\n", cases[i].name, result, (int)cudaPeekAtLastError());
         return 0;
     }
