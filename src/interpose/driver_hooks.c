@@ -50,7 +50,8 @@ CUresult hook_cuMemFree_v2(CUdeviceptr pointer) {
     struct pool *pool = state_enter();
     if (!pool)
         return REAL(cuMemFree_v2)(pointer);
-    surroundings_look(pool);
+    if (state_options()->free_mode == POOL_FREE_AUTO)
+        surroundings_look(pool);
     CUresult result = pool_free(pool, pointer);
     state_leave();
     return result;

@@ -255,7 +255,8 @@ thunk_call:
 	.macro	load_real slow
 	adrp	x17, thunk_quick
 	add	x17, x17, #:lo12:thunk_quick
-	ldrb	w17, [x17, x16]
+	add	x17, x17, x16
+	ldarb	w17, [x17]	/* what thunk_real holds was stored before */
 	cbz	w17, \slow
 	adrp	x17, thunk_owed
 	ldr	w17, [x17, #:lo12:thunk_owed]

@@ -206,12 +206,16 @@ static void write_all(const char *text, size_t length, void *state) {
 }
 
 /* The text takes the place of the mapped page in the same file, so the page is copied away first.
- */
+ * Other threads may still count: where the file was mapped anonymous memory takes its place, since a
+ * mapping beyond the end of a file that became shorter cannot be touched. */
 static bool report_to_file(void) {
-    struct stats_page *copy = map(-1);
+    struct stats_page *mapped = page, *copy = map(-1);
     if (copy == MAP_FAILED)
         return false;
-    memcpy(copy, page, sizeof *copy);
+    memcpy(copy, mapped, sizeof *copy);
+    if (mmap(mapped, sizeof *mapped, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+        return false;
     page = copy;
     stats_counters = copy->counters;
     if (lseek(page_file, 0, SEEK_SET) != 0)

@@ -5,7 +5,7 @@ import re
 import subprocess
 
 import pytest
-from conftest import ROOT
+from conftest import PROGRAMS, ROOT
 
 TABLE = ROOT / "src/interpose/entry_points.def"
 HEADERS = ("cuda.h", "cudaGL.h", "cudaEGL.h", "cudaVDPAU.h", "cudaProfiler.h")
@@ -55,6 +55,12 @@ def test_a_function_without_a_class_is_named():
     assert unclassified("CUresult CUDAAPI cuInventedCall(int);\n#define cuFoo cuInventedCall_v9\n"
                         "#define cuBar __CUDA_API_PTSZ(cuInventedStreamCall)\n") == [
         "cuInventedCall", "cuInventedCall_v9", "cuInventedStreamCall", "cuInventedStreamCall_ptsz"]
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+def test_a_stub_passes_every_argument_on_and_jumps_where_it_can(run, pooled):
+    result = run(PROGRAMS / "echoes", pooled=pooled, libraries=[PROGRAMS])
+    assert result.out == "jumped to 1\njumped to 1\ncalls 6\n"
 
 
 def test_no_function_stands_twice():

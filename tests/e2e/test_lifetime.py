@@ -18,6 +18,13 @@ def test_answers_are_the_native_ones_when(both, case, mode):
         assert re.search(r"of which [1-9]\d* from idle memory", pooled.stats)
 
 
+def test_threads_that_go_on_while_the_report_is_written_do_no_harm(run):
+    for _ in range(20):
+        result = run([PROGRAMS / "lifetime", "exit_of_a_thread"])
+        assert (result.code, result.out) == (0, "leaving\n")
+        assert "held from the driver" in result.stats
+
+
 def test_an_importer_never_sees_another_owners_data(both):
     native, pooled = both(PROGRAMS / "ipc")
     assert native.out.count("opened 0") == 5

@@ -62,6 +62,14 @@ static int pinned(void) {
     return read_after_free(host, device);
 }
 
+static int pinned_by_the_first_abi(void) { /* whose size is 32 bits and whose pointer is not */
+    void *host;
+    CUdeviceptr device;
+    CHECK(cuMemAllocHost(&host, BYTES));
+    CHECK(cuMemHostGetDevicePointer_v2(&device, host, 0));
+    return read_after_free(host, device);
+}
+
 static int registered(void) {
     static _Alignas(4096) uint32_t host[BYTES / 4];
     CUdeviceptr device;
@@ -218,21 +226,14 @@ static const struct {
     const char *name;
     int (*run)(void);
 } cases[] = {
-    {"pinned", pinned},
-    {"registered", registered},
-    {"managed", managed},
-    {"copied", copied},
-    {"event", event},
-    {"query", query},
-    {"elapsed", elapsed},
-    {"blocking", blocking},
-    {"non_blocking", non_blocking},
-    {"per_thread", per_thread},
-    {"per_thread_form", per_thread_form},
-    {"destroyed", destroyed},
-    {"callback", callback},
-    {"graph", graph},
-    {"another_thread", another_thread},
+    {"pinned", pinned},         {"pinned_by_the_first_abi", pinned_by_the_first_abi},
+    {"registered", registered}, {"managed", managed},
+    {"copied", copied},         {"event", event},
+    {"query", query},           {"elapsed", elapsed},
+    {"blocking", blocking},     {"non_blocking", non_blocking},
+    {"per_thread", per_thread}, {"per_thread_form", per_thread_form},
+    {"destroyed", destroyed},   {"callback", callback},
+    {"graph", graph},           {"another_thread", another_thread},
     {"looked_up", looked_up},
 };
 
