@@ -35,7 +35,7 @@ struct pool {
     atomic_int *owed_flag, own_owed_flag;
     struct context *owed_context;
     uint64_t owed_number, pending, pending_seen;
-    uint64_t reasons[WAIT_REASONS];
+    uint64_t reasons[WAIT_REASONS], reason_sum;
     atomic_bool lasting[WAIT_REASONS];
 
     /* fence.c. streams_lost: some stream's work can be in no fence, so frees have to wait. */

@@ -31,7 +31,7 @@ enum wait_kind wait_kind(const struct pool *pool, const struct pool_block *block
     *reason = WAIT_REASON_sync_mode;
     if (pool->config.free_mode == POOL_FREE_SYNC)
         return WAIT_NOW;
-    for (int i = 0; i < WAIT_REASONS; i++) {
+    for (int i = 0; pool->reason_sum && i < WAIT_REASONS; i++) {
         *reason = (enum wait_reason)i;
         if (pool->reasons[i])
             return WAIT_NOW;
@@ -130,20 +130,27 @@ void wait_context_ended(struct pool *pool, const struct context *context) {
 void wait_forget(struct pool *pool) {
     set_owed(pool, NULL);
     pool->pending_seen = pool->pending;
+    pool->reason_sum = 0;
     for (int i = 0; i < WAIT_REASONS; i++)
         pool->reasons[i] = pool->lasting[i] = 0;
 }
 
+/* Lock held; change is 1 or -1 in unsigned arithmetic, which wraps as wanted. */
+static void count_reason(struct pool *pool, enum wait_reason reason, uint64_t change) {
+    pool->reasons[reason] += change;
+    pool->reason_sum += change;
+}
+
 void pool_reason_begins(struct pool *pool, enum wait_reason reason) {
     pool_lock(pool);
-    pool->reasons[reason]++;
+    count_reason(pool, reason, 1);
     pool_unlock(pool);
 }
 
 void pool_reason_ends(struct pool *pool, enum wait_reason reason) {
     pool_lock(pool);
     if (pool->reasons[reason])
-        pool->reasons[reason]--;
+        count_reason(pool, reason, (uint64_t)-1);
     pool_unlock(pool);
 }
 
@@ -152,7 +159,7 @@ void pool_reason_stays(struct pool *pool, enum wait_reason reason) {
         return;
     pool_lock(pool);
     if (!pool->lasting[reason])
-        pool->reasons[reason]++;
+        count_reason(pool, reason, 1);
     pool->lasting[reason] = true;
     pool_unlock(pool);
 }

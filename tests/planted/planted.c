@@ -1,3 +1,4 @@
+/* Which of the deliberate faults is switched on: the one that $POOLCUDA_PLANT names. */
 #include "planted.h"
 
 #include <stdlib.h>
