@@ -1,0 +1,77 @@
+/* The check of the lock order: breaches end the process, what is allowed does not. */
+// clang-format off
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+// clang-format on
+
+#include "lock.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static pthread_mutex_t start = PTHREAD_MUTEX_INITIALIZER, pool = PTHREAD_MUTEX_INITIALIZER;
+
+static bool aborts(void (*function)(void)) {
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+        function();
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+}
+
+static void in_order(void) {
+    lock_check_none();
+    lock_take(&start, LOCK_START);
+    lock_take(&pool, LOCK_POOL);
+    lock_drop(&pool, LOCK_POOL);
+    lock_drop(&start, LOCK_START);
+    lock_check_none();
+}
+
+static void against_the_order(void) {
+    lock_take(&pool, LOCK_POOL);
+    lock_take(&start, LOCK_START);
+}
+
+static void twice(void) {
+    lock_take(&pool, LOCK_POOL);
+    lock_take(&pool, LOCK_POOL);
+}
+
+static void held_where_none_may_be(void) {
+    lock_take(&pool, LOCK_POOL);
+    lock_check_none();
+}
+
+static void not_held(void) {
+    lock_check_drop(LOCK_POOL);
+}
+
+static void locks_taken_in_order_are_fine(void **state) {
+    (void)state;
+    assert_false(aborts(in_order));
+}
+
+static void every_breach_ends_the_process(void **state) {
+    (void)state;
+    assert_true(aborts(against_the_order));
+    assert_true(aborts(twice));
+    assert_true(aborts(held_where_none_may_be));
+    assert_true(aborts(not_held));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(locks_taken_in_order_are_fine),
+        cmocka_unit_test(every_breach_ends_the_process),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
