@@ -25,8 +25,19 @@ def test_threads_that_go_on_while_the_report_is_written_do_no_harm(run):
         assert "held from the driver" in result.stats
 
 
-def test_an_importer_never_sees_another_owners_data(both):
-    native, pooled = both(PROGRAMS / "ipc")
+def test_blocks_that_the_driver_has_tied_state_to_are_really_freed(both):
+    _, pooled = both(PROGRAMS / "tainted")
+    assert pooled.figures["calls.cuMemFree_v2"] == 5  # the sixth block is kept
+    assert re.search(r"blocks shared or registered elsewhere, not recycled: 5\n"
+                     r"    IPC handle taken: 1\n"
+                     r"    handle of an address range taken: 1\n"
+                     r"    P2P tokens read: 1\n"
+                     r"    BUFFER_ID read: 1\n"
+                     r"    SYNC_MEMOPS set: 1\n", pooled.stats)
+
+
+def test_an_importer_never_sees_another_owners_data(both, tmp_path):
+    native, pooled = both(PROGRAMS / "ipc", env={"POOLCUDA_STATS_FILE": str(tmp_path / "process.%p")})
     assert native.out.count("opened 0") == 5
-    assert "IPC handle taken: 5" in pooled.stats
+    assert any("IPC handle taken: 5" in path.read_text() for path in tmp_path.glob("process.*"))
     assert [int(seen) for seen in re.findall(r"then (\d+)", pooled.out)] == [10, 11, 12, 13, 14]
