@@ -32,6 +32,8 @@
     X(primary_ctx_get_state, "cuDevicePrimaryCtxGetState",                                         \
       (CUdevice device, unsigned int *flags, int *active), true)                                   \
     X(memset_d8, "cuMemsetD8_v2", (CUdeviceptr pointer, unsigned char value, size_t bytes), true)  \
+    X(thread_exchange_capture_mode, "cuThreadExchangeStreamCaptureMode",                           \
+      (CUstreamCaptureMode * mode), false)                                                         \
     X(stream_is_capturing, "cuStreamIsCapturing",                                                  \
       (CUstream stream, CUstreamCaptureStatus * status), false)                                    \
     X(event_create, "cuEventCreate", (CUevent * event, unsigned int flags), false)                 \

@@ -339,6 +339,12 @@ static void after_failure(struct pool *pool, const struct thunk_frame *frame) {
     }
 }
 
+/* Whether it is memory that the program asked for. */
+static bool allocates_memory(const char *name) {
+    return strncmp(name, "cuMem", 5) == 0 || strncmp(name, "cuArray", 7) == 0 ||
+           strncmp(name, "cuMipmapped", 11) == 0;
+}
+
 /* Returns whether the call is to be made again. */
 bool thunk_leave(struct thunk_frame *frame, CUresult result) {
     struct pool *pool = state_enter();
@@ -346,7 +352,7 @@ bool thunk_leave(struct thunk_frame *frame, CUresult result) {
         return false;
     const char *name = name_of(frame->number);
     bool again = result == CUDA_ERROR_OUT_OF_MEMORY &&
-                 pool_make_room(pool, name, (unsigned)frame->attempts++, false);
+                 pool_make_room(pool, name, (unsigned)frame->attempts++, allocates_memory(name));
     if (result == CUDA_SUCCESS) {
         after_success(pool, frame);
         if (frame->attempts)

@@ -175,12 +175,14 @@ void stats_tool(const char *name) {
 }
 
 void stats_shortage(const char *text) {
-    if (page) {
-        size_t length = strlen(text);
-        length = length < sizeof page->shortage ? length : sizeof page->shortage - 1;
-        memcpy(page->shortage, text, length);
-        page->shortage[length] = '\0';
-    }
+    static atomic_flag writing = ATOMIC_FLAG_INIT;
+    if (!page || atomic_flag_test_and_set(&writing))
+        return; /* that of the thread which is just writing is as good */
+    size_t length = strlen(text);
+    length = length < sizeof page->shortage ? length : sizeof page->shortage - 1;
+    memcpy(page->shortage, text, length);
+    page->shortage[length] = '\0';
+    atomic_flag_clear(&writing);
 }
 
 void stats_bypass(const char *module, const char *name) {
@@ -206,8 +208,8 @@ static void write_all(const char *text, size_t length, void *state) {
 }
 
 /* The text takes the place of the mapped page in the same file, so the page is copied away first.
- * Other threads may still count: where the file was mapped anonymous memory takes its place, since a
- * mapping beyond the end of a file that became shorter cannot be touched. */
+ * Other threads may still count: where the file was mapped anonymous memory takes its place, since
+ * a mapping beyond the end of a file that became shorter cannot be touched. */
 static bool report_to_file(void) {
     struct stats_page *mapped = page, *copy = map(-1);
     if (copy == MAP_FAILED)

@@ -272,7 +272,12 @@ bool context_is_quiet(struct pool *pool, struct context *context) {
 
 /* Those after which cuda.h says that the context is unusable. */
 static bool loses_context(CUresult error) {
-    switch (error) {
+    /* By number: older headers do not have them. */
+    enum { CONTAINED = 226, TENSOR_MEMORY_LEAK = 721, EXTERNAL_DEVICE = 911 };
+    switch ((int)error) {
+    case CONTAINED:
+    case TENSOR_MEMORY_LEAK:
+    case EXTERNAL_DEVICE:
     case CUDA_ERROR_ECC_UNCORRECTABLE:
     case CUDA_ERROR_NVLINK_UNCORRECTABLE:
     case CUDA_ERROR_ILLEGAL_ADDRESS:
@@ -285,17 +290,29 @@ static bool loses_context(CUresult error) {
     case CUDA_ERROR_INVALID_ADDRESS_SPACE:
     case CUDA_ERROR_INVALID_PC:
     case CUDA_ERROR_LAUNCH_FAILED:
-    case CUDA_ERROR_UNKNOWN:
+    case CUDA_ERROR_MPS_CLIENT_TERMINATED:
         return true;
     default:
         return false;
     }
 }
 
+/* UNKNOWN alone says nothing of the context: one that is lost goes on answering so. */
+static bool is_lost(struct pool *pool, CUresult error) {
+    size_t available, total;
+    if (error != CUDA_ERROR_UNKNOWN)
+        return loses_context(error);
+    if (!gate_enter(pool))
+        return false;
+    CUresult again = pool->driver->mem_get_info(&available, &total);
+    gate_leave(pool);
+    return again == error;
+}
+
 void context_note_error(struct pool *pool, struct context *context, CUresult result) {
     if (result == CUDA_ERROR_DEINITIALIZED)
         atomic_store(&pool->down, true);
-    if (!context || !loses_context(result))
+    if (!context || !is_lost(pool, result))
         return;
     pool_lock(pool);
     context->broken = true;
@@ -304,7 +321,7 @@ void context_note_error(struct pool *pool, struct context *context, CUresult res
 
 void pool_note_error(struct pool *pool, CUresult error) {
     CUcontext handle = NULL;
-    if (!loses_context(error)) {
+    if (!is_lost(pool, error)) {
         context_note_error(pool, NULL, error);
         return;
     }

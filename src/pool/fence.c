@@ -267,8 +267,9 @@ static bool fence_passes(struct pool *pool, struct context *context, struct fenc
 /* Looks at the fences, oldest first, up to the first that has not passed. Lock as above. */
 static void poll_fences(struct pool *pool, struct context *context) {
     struct fence *fence;
-    while (!context->ended && (fence = TAILQ_FIRST(&context->fences)) && fence->recorded &&
-           !fence->users && fence_passes(pool, context, fence, false)) {
+    while (!context->ended && (fence = TAILQ_FIRST(&context->fences)) &&
+           // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): one that has passed is in the list no more
+           fence->recorded && !fence->users && fence_passes(pool, context, fence, false)) {
     }
 }
 
@@ -306,12 +307,15 @@ struct pool_block *fence_take(struct pool *pool, struct context *context, struct
     return block;
 }
 
+/* Where a freed block waits for a fence; a planted fault lets one do that was recorded before. */
+static struct block_list *list_for(struct context *context) {
+    if (PLANTED(fence_before_free) && !TAILQ_EMPTY(&context->fences))
+        return &TAILQ_LAST(&context->fences, fence_list)->blocks;
+    return &context->unfenced;
+}
+
 void fence_defer(struct pool_block *block) {
-    struct fence *newest = TAILQ_LAST(&block->context->fences, fence_list);
-    struct block_list *list = &block->context->unfenced;
-    if (PLANTED(fence_before_free) && newest)
-        list = &newest->blocks;
-    LIST_INSERT_HEAD(list, block, by_fence);
+    LIST_INSERT_HEAD(list_for(block->context), block, by_fence);
     if (PLANTED(fence_after_publish)) {
         LIST_REMOVE(block, by_fence);
         books_make_ready(block);

@@ -85,9 +85,8 @@ void pool_disown_done(struct pool *pool, struct pool_block *block); /* it succee
 
 /* The driver function `call` has answered OUT_OF_MEMORY for the `attempt`-th time, from 0: releases
  * idle memory, of the current context's device first. Returns whether the call is worth another
- * try. like_malloc: it is prohibited in captures wherever cuMemFree is, so that its being made
- * shows that freeing is legal; others are left alone while a stream is being captured. */
-bool pool_make_room(struct pool *pool, const char *call, unsigned attempt, bool like_malloc);
+ * try. allocation: it allocates memory. Others are left alone while a stream is being captured. */
+bool pool_make_room(struct pool *pool, const char *call, unsigned attempt, bool allocation);
 
 /* A driver call in the current context has failed with `error`. After errors that cost the program
  * its context nothing is pooled there any more: every call goes to the driver and gets its answer.

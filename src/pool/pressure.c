@@ -12,6 +12,14 @@ void leaving_take(struct pool *pool, struct leaving *leaving, struct pool_block 
     leaving->device->leaving++;
 }
 
+/* In relaxed mode a free neither fails nor invalidates a capture, whichever thread makes that one
+ * [cuda.h, cuThreadExchangeStreamCaptureMode]: the allocation for which idle memory is released may
+ * be one that captures do not prohibit. Sets *mode to what the thread's mode was. */
+static void exchange_capture_mode(struct pool *pool, CUstreamCaptureMode *mode) {
+    if (pool->driver->thread_exchange_capture_mode)
+        pool->driver->thread_exchange_capture_mode(mode);
+}
+
 /* The records have gone before the driver frees: another thread may be given an address at once.
  * One that the driver refuses to free (a capture forbids it, say) comes back as idle. */
 size_t leaving_free(struct pool *pool, struct leaving *leaving) {
@@ -20,6 +28,8 @@ size_t leaving_free(struct pool *pool, struct leaving *leaving) {
     if (!block)
         return 0;
     pool_unlock(pool);
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    exchange_capture_mode(pool, &mode);
     for (; block; block = block->by_size.rbe_left) {
         CUresult result = pool->driver->mem_free(block->pointer);
         block->taints = result != CUDA_SUCCESS; /* an idle block has no taints: a free flag */
@@ -29,6 +39,7 @@ size_t leaving_free(struct pool *pool, struct leaving *leaving) {
             stats_add(STATS_driver_frees, 1);
         }
     }
+    exchange_capture_mode(pool, &mode);
     pool_lock(pool);
     for (block = leaving->first; block; block = next) {
         next = block->by_size.rbe_left;
@@ -227,9 +238,9 @@ static bool make_room_anywhere(struct pool *pool, struct device *first, size_t b
     return made;
 }
 
-bool pool_make_room(struct pool *pool, const char *call, unsigned attempt, bool like_malloc) {
+bool pool_make_room(struct pool *pool, const char *call, unsigned attempt, bool allocation) {
     CUdevice ordinal;
-    if (atomic_load(&pool->down) || (!like_malloc && atomic_load(&pool->captures)))
+    if (atomic_load(&pool->down) || (!allocation && atomic_load(&pool->captures)))
         return false;
     if (pool->driver->ctx_get_device(&ordinal) != CUDA_SUCCESS)
         ordinal = -1;

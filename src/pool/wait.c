@@ -131,8 +131,10 @@ void wait_forget(struct pool *pool) {
     set_owed(pool, NULL);
     pool->pending_seen = pool->pending;
     pool->reason_sum = 0;
-    for (int i = 0; i < WAIT_REASONS; i++)
-        pool->reasons[i] = pool->lasting[i] = 0;
+    for (int i = 0; i < WAIT_REASONS; i++) {
+        pool->reasons[i] = 0;
+        pool->lasting[i] = false;
+    }
 }
 
 /* Lock held; change is 1 or -1 in unsigned arithmetic, which wraps as wanted. */

@@ -39,6 +39,7 @@ static void *replace(const char *name, void *hook) {
         else if (entry->d_tag == DT_PLTRELSZ)
             size = entry->d_un.d_val;
     }
+    REQUIRE(symbols && strings && relocations);
     const char *base = (const char *)_r_debug.r_map->l_addr;
     for (size_t i = 0; i < size / sizeof *relocations; i++) {
         const ElfW(Sym) *symbol = &symbols[relocations[i].r_info >> 32];

@@ -89,6 +89,8 @@ static CUresult mem_alloc(CUdeviceptr *pointer, size_t bytes) {
 
 static CUresult mem_free(CUdeviceptr pointer) {
     lock_check_none();
+    __atomic_store_n(&fake.freed_in_mode, __atomic_load_n(&fake.capture_mode, __ATOMIC_RELAXED),
+                     __ATOMIC_RELAXED);
     if (fake.on_free)
         fake.on_free(pointer);
     if (!pointer)
@@ -188,6 +190,12 @@ static CUresult memset_d8(CUdeviceptr pointer, unsigned char value, size_t bytes
     (void)value;
     fake.cleared = pointer;
     fake.cleared_bytes = bytes;
+    return CUDA_SUCCESS;
+}
+
+static CUresult thread_exchange_capture_mode(CUstreamCaptureMode *mode) {
+    lock_check_none();
+    *mode = __atomic_exchange_n(&fake.capture_mode, *mode, __ATOMIC_RELAXED);
     return CUDA_SUCCESS;
 }
 

@@ -19,8 +19,9 @@ struct fake_state {
     bool quiet; /* whether an event of the context has completed */
     bool primary_active, pageable_access;
     int records, event_waits;
-    CUstream recorded_in; /* the stream of the last event recorded */
-    CUstream captured;    /* the stream that is being captured */
+    CUstream recorded_in;                            /* the stream of the last event recorded */
+    CUstream captured;                               /* the stream that is being captured */
+    CUstreamCaptureMode capture_mode, freed_in_mode; /* now, and at the last free */
     CUdeviceptr cleared;
     size_t cleared_bytes;
     void (*on_record)(void);

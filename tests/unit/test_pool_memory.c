@@ -125,12 +125,14 @@ static void other_calls_that_run_out_have_idle_memory_released(void **state) {
     assert_int_equal(stats_get(STATS_oom_events), 1);
 }
 
-static void in_a_capture_only_mallocs_have_idle_memory_released(void **state) {
+static void in_a_capture_only_allocations_have_idle_memory_released(void **state) {
     (void)state;
     release(alloc(32 * MIB));
     pool_capture_began(pool, "test");
     assert_false(pool_make_room(pool, "cuLaunchKernel", 0, false));
-    assert_true(pool_make_room(pool, "cuMemAlloc", 0, true));
+    assert_true(pool_make_room(pool, "cuMemAllocAsync", 0, true));
+    assert_int_equal(fake.freed_in_mode, CU_STREAM_CAPTURE_MODE_RELAXED);
+    assert_int_equal(fake.capture_mode, CU_STREAM_CAPTURE_MODE_GLOBAL);
     pool_capture_ended(pool);
 }
 
@@ -477,7 +479,7 @@ int main(void) {
         TEST(a_refused_release_keeps_the_block),
         TEST(small_idle_blocks_count_as_free_once_their_page_has_no_live_one),
         TEST(other_calls_that_run_out_have_idle_memory_released),
-        TEST(in_a_capture_only_mallocs_have_idle_memory_released),
+        TEST(in_a_capture_only_allocations_have_idle_memory_released),
         TEST(some_memory_stays_free_for_launches),
         TEST(on_a_busy_device_the_headroom_is_not_worth_a_wait),
         TEST(a_request_that_fails_is_reported_once_with_the_facts),
