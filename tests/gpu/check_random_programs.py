@@ -2,6 +2,7 @@
 
 Without arguments: prints what they saw, so that gpu-check can compare natively with under the pool. With --simulated:
 compares what they see here with what the simulated GPU shows them, which is what makes its verdicts worth something.
+With --independent: programs that do not count on a free's wait, for POOLCUDA_FREE=defer.
 Needs a build folder with tests: $BUILD_DIR or build/.
 """
 
@@ -42,7 +43,8 @@ def find_driver():
 
 def run(profile, libraries, **settings):
     environment = {**os.environ, "LD_LIBRARY_PATH": libraries, **settings}
-    done = subprocess.run([PROGRAMS, profile, "1", "1", str(PER_PROFILE)], env=environment, capture_output=True,
+    relies = "0" if "--independent" in sys.argv else "1"
+    done = subprocess.run([PROGRAMS, profile, relies, "1", str(PER_PROFILE)], env=environment, capture_output=True,
                           text=True, errors="replace", timeout=50, check=True)
     return done.stdout
 
