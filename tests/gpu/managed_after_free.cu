@@ -1,6 +1,6 @@
-// The host reads a __managed__ variable right after a free, with nothing else that the pool could know
-// of managed memory from: the variable's registration alone must keep frees waiting. A second block
-// stays live, so that the free is not the last one.
+// The host reads a __managed__ variable right after a free, with nothing else that the pool could
+// know of managed memory from: the variable's registration alone must keep frees waiting. A second
+// block stays live, so that the free is not the last one.
 #include "gpu_program.cuh"
 
 enum { ROUNDS = 8, SPIN_NS = 4000000, BYTES = 1 << 20 };
