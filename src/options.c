@@ -252,6 +252,46 @@ static void tell_unknown(const char *name, size_t length, void (*say)(const char
     say(line);
 }
 
+const struct preset_info preset_table[] = {
+#define PRESET(name, settings, help) {name, settings, help},
+#include "presets.def"
+#undef PRESET
+};
+const size_t preset_count = sizeof preset_table / sizeof preset_table[0];
+
+/* The row of the name that `entry` begins with, option_count if there is none. */
+static size_t find_row(const char *entry, size_t length) {
+    size_t row = 0;
+    while (row < option_count && (strlen(option_table[row].name) != length ||
+                                  strncmp(option_table[row].name, entry, length) != 0))
+        row++;
+    return row;
+}
+
+/* Settings of a preset are "NAME=VALUE", separated by spaces. */
+static void apply_preset(const char *settings, struct options *options) {
+    char value[32];
+    while (*settings) {
+        const char *equals = strchr(settings, '='), *end = strchr(settings, ' ');
+        size_t length = end ? (size_t)(end - equals) - 1 : strlen(equals + 1);
+        memcpy(value, equals + 1, length);
+        value[length] = 0;
+        read_value(find_row(settings, (size_t)(equals - settings)), value, options);
+        settings = equals + 1 + length + (end != NULL);
+    }
+}
+
+/* The preset comes before what is set beside it. A bad one is told of with all the others. */
+static void parse_preset(struct options *options, char *const *environment) {
+    static const char name[] = "POOLCUDA_PRESET=";
+    struct options asked = {.preset = 0};
+    while (environment && *environment && strncmp(*environment, name, sizeof name - 1) != 0)
+        environment++;
+    if (environment && *environment &&
+        read_value(find_row(name, sizeof name - 2), *environment + sizeof name - 1, &asked))
+        apply_preset(preset_table[asked.preset].settings, options);
+}
+
 void options_parse(struct options *options, char *const *environment,
                    void (*say)(const char *line)) {
     static const char prefix[] = "POOLCUDA_";
@@ -259,14 +299,12 @@ void options_parse(struct options *options, char *const *environment,
     _Static_assert(sizeof targets / sizeof targets[0] <= 64, "seen has a bit per option");
     for (size_t i = 0; i < option_count; i++)
         read_value(i, option_table[i].fallback, options);
+    parse_preset(options, environment);
     for (; environment && *environment; environment++) {
         const char *entry = *environment, *equals = strchr(entry, '=');
         if (!equals || strncmp(entry, prefix, sizeof prefix - 1) != 0)
             continue;
-        size_t length = (size_t)(equals - entry), row = 0;
-        while (row < option_count && (strlen(option_table[row].name) != length ||
-                                      strncmp(option_table[row].name, entry, length) != 0))
-            row++;
+        size_t length = (size_t)(equals - entry), row = find_row(entry, length);
         if (row == option_count) {
             tell_unknown(entry, length, say);
         } else if (!(seen & (uint64_t)1 << row)) {

@@ -31,6 +31,13 @@ struct option_info {
 extern const struct option_info option_table[];
 extern const size_t option_count;
 
+/* One row of the table of presets, in the order of POOLCUDA_PRESET's words. */
+struct preset_info {
+    const char *name, *settings, *help;
+};
+extern const struct preset_info preset_table[];
+extern const size_t preset_count;
+
 /* Parses every POOLCUDA_* entry of the NULL-terminated `environment` into *options, defaults for
  * what is unset. Each bad value, and each POOLCUDA_ name that no option has, is told once through
  * say() in one line (without newline) and then ignored. Allocates nothing; cannot fail. */

@@ -1,4 +1,14 @@
+/* The default policy: whole blocks, best fit, the site's own preferred.
+ *
+ * A freed block stays with the site that allocated it last. The smallest idle block that fits
+ * serves, of the site's own first where sizes are equal: a site's next request tends to be for what
+ * it freed, and what another frees suits better only if it wastes less. */
 #include "policy/site.h"
+
+#include "policy/round.h"
+
+/* Blocks up to this size serve every smaller request: what that wastes is not worth a call. */
+static const size_t any_below = 4096;
 
 static int compare(const struct pool_block *one, const struct pool_block *other) {
     if (one->size != other->size)
@@ -14,26 +24,22 @@ static int compare(const struct pool_block *one, const struct pool_block *other)
 RB_GENERATE_INTERNAL(size_tree, pool_block, by_size, compare, static UNUSED)
 RB_GENERATE_INTERNAL(site_tree, pool_block, by_site_size, compare, static UNUSED)
 
-void site_idle_init(struct idle_blocks *idle) {
-    *idle = (struct idle_blocks){.by_size = RB_INITIALIZER(&idle->by_size)};
-}
-
-void site_remove(struct idle_blocks *idle, struct pool_block *block) {
-    RB_REMOVE(size_tree, &idle->by_size, block);
+void site_remove(struct store *store, struct pool_block *block) {
+    RB_REMOVE(size_tree, &store->by_size, block);
     RB_REMOVE(site_tree, &block->site->idle, block);
     TAILQ_REMOVE(&block->site->oldest_first, block, by_age);
     block->site->idle_count--;
-    idle->count--;
-    idle->bytes -= block->size;
+    store->count--;
+    store->bytes -= block->size;
 }
 
-void site_give(struct idle_blocks *idle, struct pool_block *block) {
-    RB_INSERT(size_tree, &idle->by_size, block);
+void site_give(struct store *store, struct pool_block *block) {
+    RB_INSERT(size_tree, &store->by_size, block);
     RB_INSERT(site_tree, &block->site->idle, block);
     TAILQ_INSERT_TAIL(&block->site->oldest_first, block, by_age);
     block->site->idle_count++;
-    idle->count++;
-    idle->bytes += block->size;
+    store->count++;
+    store->bytes += block->size;
 }
 
 /* The smallest block of sufficient size is the only one to look at: in every order that matters the
@@ -44,21 +50,28 @@ static bool fits(const struct pool_block *block, const struct fit *fit) {
     if (block->size == fit->size)
         return true;
     bool near = (double)block->size <= fit->ratio * (double)fit->size ||
-                (double)block->asked <= fit->ratio * (double)fit->bytes;
+                (double)block->asked <= fit->ratio * (double)fit->bytes || block->size <= any_below;
     return near && block->size - fit->size <= fit->surplus;
 }
 
-struct pool_block *site_take(struct idle_blocks *idle, struct site *site, const struct fit *fit,
-                             bool steal, bool *stolen) {
-    struct pool_block least = {.size = fit->size};
-    struct pool_block *found = RB_NFIND(site_tree, &site->idle, &least);
-    *stolen = !fits(found, fit);
-    if (*stolen) {
-        found = steal ? RB_NFIND(size_tree, &idle->by_size, &least) : NULL;
-        if (!fits(found, fit))
-            return NULL;
-    }
-    site_remove(idle, found);
+struct pool_block *site_find(struct site *site, size_t size) {
+    struct pool_block least = {.size = size};
+    return RB_NFIND(site_tree, &site->idle, &least);
+}
+
+static struct pool_block *take(struct store *store, struct site *site, const struct fit *fit,
+                               bool *stolen) {
+    struct pool_block least = {.size = fit->size}, *other;
+    struct pool_block *found = site_find(site, fit->size);
+    if (!fits(found, fit))
+        found = NULL;
+    other = fit->steal ? RB_NFIND(size_tree, &store->by_size, &least) : NULL;
+    if (fits(other, fit) && (!found || other->size < found->size))
+        found = other;
+    if (!found)
+        return NULL;
+    *stolen = found->site != site;
+    site_remove(store, found);
     return found;
 }
 
@@ -66,12 +79,17 @@ struct pool_block *site_surplus(struct site *site, size_t keep) {
     return keep && site->idle_count > keep ? TAILQ_FIRST(&site->oldest_first) : NULL;
 }
 
-struct pool_block *site_largest(struct idle_blocks *idle) {
-    return RB_MAX(size_tree, &idle->by_size);
+struct pool_block *site_largest(struct store *store) {
+    return RB_MAX(size_tree, &store->by_size);
 }
 
-bool site_is_valid(const struct idle_blocks *idle) {
-    struct idle_blocks *walked = (struct idle_blocks *)(uintptr_t)idle;
+void site_figures(const struct store *store, struct policy_figures *figures) {
+    struct pool_block *largest = RB_MAX(size_tree, (struct size_tree *)(uintptr_t)&store->by_size);
+    *figures = (struct policy_figures){store->count, store->bytes, largest ? largest->size : 0};
+}
+
+bool site_is_valid(const struct store *store) {
+    struct store *walked = (struct store *)(uintptr_t)store;
     struct pool_block *block, *previous = NULL;
     size_t count = 0, bytes = 0;
     RB_FOREACH (block, size_tree, &walked->by_size) {
@@ -89,5 +107,17 @@ bool site_is_valid(const struct idle_blocks *idle) {
         bytes += block->size;
         previous = block;
     }
-    return count == idle->count && bytes == idle->bytes;
+    return count == store->count && bytes == store->bytes;
 }
+
+const struct policy policy_site = {
+    .name = "site",
+    .round = round_physical,
+    .take = take,
+    .give = site_give,
+    .remove = site_remove,
+    .surplus = site_surplus,
+    .victim = site_largest,
+    .figures = site_figures,
+    .is_valid = site_is_valid,
+};

@@ -41,7 +41,7 @@ struct context;
  * DEFERRED: freed, but work that uses it may be under way: to be had once a fence has passed.
  * IDLE: kept for reuse. GONE: its context ended, or it is being freed for good: in no table.
  * Invariant: all but GONE blocks are in the pool's table; only IDLE ones are in their context's
- * idle blocks, only DEFERRED ones in a list of fence.c. asked <= size, requested <= size. requested
+ * store, only DEFERRED ones in a list of fence.c. asked <= size, requested <= size. requested
  * is 0 while neither live nor waiting. */
 enum block_state { BLOCK_LIVE, BLOCK_WAITING, BLOCK_DEFERRED, BLOCK_IDLE, BLOCK_GONE };
 
@@ -54,7 +54,7 @@ struct pool_block {
     struct site *site;
     union {
         RB_ENTRY(pool_block) by_size;
-        LIST_ENTRY(pool_block) by_fence;
+        LIST_ENTRY(pool_block) in_list; /* of fence.c, or a policy's */
     };
     RB_ENTRY(pool_block) by_site_size;
     TAILQ_ENTRY(pool_block) by_age;
@@ -69,11 +69,20 @@ RB_HEAD(site_tree, pool_block);
 TAILQ_HEAD(age_list, pool_block);
 LIST_HEAD(block_list, pool_block);
 
-/* All idle blocks of one context. Invariant: count and bytes describe by_size, and every block in
- * by_size is also in its site's tree and list. */
-struct idle_blocks {
-    struct size_tree by_size;
+enum { STORE_BINS = 1024 };
+
+/* Lists of blocks by size class. Invariant: `filled` has a bit for each list that is not empty. */
+struct bins {
+    struct block_list blocks[STORE_BINS];
+    uint64_t filled[STORE_BINS / 64];
+};
+
+/* The idle blocks of one context, kept as the pool's policy does. Invariant: count and bytes sum
+ * them; each policy uses the members that it needs, and leaves the others empty. */
+struct store {
     size_t count, bytes;
+    struct size_tree by_size;
+    struct bins *bins;
 };
 
 /* A call site within one context. Invariant: idle and oldest_first hold the same idle_count
@@ -95,16 +104,19 @@ struct site_record {
 };
 
 /* One device, by ordinal. Byte sums are over all its contexts.
- * Invariant: live + idle = what the pool holds of it; over_size is the part of live by which blocks
- * exceed their own request's rounded size. */
+ * Invariant: live + idle = what the pool holds of it; in_use sums the requests of live, over_size is
+ * the part of live by which blocks exceed their own request's rounded size. */
 struct device {
     CUdevice ordinal;
     uint64_t total; /* cuDeviceTotalMem */
-    uint64_t live, idle, peak_live, over_size;
+    uint64_t live, idle, in_use, peak_in_use, over_size;
     int pressure; /* allocations that are out of memory just now: frees then go to the driver */
     int leaving;  /* blocks on their way back to the driver in some thread */
     bool pageable_access; /* its kernels reach all of the host's memory (HMM, ATS) */
     uint64_t until_asked; /* bytes that may be allocated before its free memory is asked again */
+    /* decay.c: the least idle bytes since period_began (nanoseconds, 0: never yet). */
+    uint64_t least_idle, period_began;
+    unsigned looks;
     LIST_ENTRY(device) link;
 };
 
@@ -118,7 +130,7 @@ struct context {
     bool broken;  /* by a sticky error: everything passes through */
     bool created; /* by cuCtxCreate and the like; else it is its device's primary context */
     uint64_t live_blocks;
-    struct idle_blocks idle;
+    struct store store;
     struct site *sites;         /* uthash by key */
     CUevent event;              /* to ask whether the context is idle; NULL until needed */
     struct block_list unfenced; /* deferred blocks that no fence covers yet */

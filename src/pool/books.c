@@ -5,22 +5,15 @@
 
 #include <stdlib.h>
 
-enum { SLAB_BLOCKS = 64, SMALL_UNIT = 512, LARGE_UNIT = 2 << 20 };
+enum { SLAB_BLOCKS = 64 };
 
 struct record_slab {
     struct record_slab *next;
     struct pool_block blocks[SLAB_BLOCKS];
 };
 
-/* Physical memory comes in 2 MiB pages and smaller blocks are aligned to 512 bytes: rounding to
- * these costs nothing and lets requests that differ a little share blocks. */
-size_t books_round(size_t bytes) {
-    size_t unit = bytes >= LARGE_UNIT ? LARGE_UNIT : SMALL_UNIT;
-    return bytes > SIZE_MAX - unit ? 0 : (bytes + unit - 1) / unit * unit;
-}
-
-static size_t over_size(const struct pool_block *block) {
-    size_t rounded = books_round(block->requested);
+static size_t over_size(const struct pool *pool, const struct pool_block *block) {
+    size_t rounded = pool->policy->round(block->requested);
     return block->size > rounded ? block->size - rounded : 0;
 }
 
@@ -50,13 +43,14 @@ static void count_live(struct pool *pool, struct pool_block *block, uint64_t sig
     struct device *device = block->context->device;
     struct stats_site *stats = block->site->stats;
     pool->in_use += sign * block->requested;
+    device->in_use += sign * block->requested;
     pool->waste += sign * (block->size - block->requested);
     pool->live_blocks += sign;
     block->context->live_blocks += sign;
     device->live += sign * block->size;
-    device->over_size += sign * over_size(block);
-    if (device->live > device->peak_live)
-        device->peak_live = device->live;
+    device->over_size += sign * over_size(pool, block);
+    if (device->in_use > device->peak_in_use)
+        device->peak_in_use = device->in_use;
     site_set(&stats->live_blocks, sign);
     site_set(&stats->live_bytes, sign * block->size);
     uint64_t live = atomic_load_explicit(&stats->live_bytes, memory_order_relaxed);
@@ -67,7 +61,10 @@ static void count_live(struct pool *pool, struct pool_block *block, uint64_t sig
 static void count_idle(struct pool *pool, struct pool_block *block, uint64_t sign) {
     pool->idle += sign * block->size;
     pool->idle_blocks += sign;
-    block->context->device->idle += sign * block->size;
+    struct device *device = block->context->device;
+    device->idle += sign * block->size;
+    if (device->idle < device->least_idle)
+        device->least_idle = device->idle;
     site_set(&block->site->stats->idle_blocks, sign);
     site_set(&block->site->stats->idle_bytes, sign * block->size);
 }
@@ -139,18 +136,18 @@ void books_restore(struct pool *pool, struct pool_block *block, enum block_state
         block->requested = 0;
         count_idle(pool, block, 1);
         if (state == BLOCK_IDLE)
-            site_give(&block->context->idle, block);
+            pool->policy->give(&block->context->store, block);
         else
-            fence_defer(block);
+            fence_defer(pool, block);
     }
     publish(pool);
 }
 
-void books_take_out(struct pool_block *block) {
+void books_take_out(struct pool *pool, struct pool_block *block) {
     if (block->state == BLOCK_DEFERRED)
-        LIST_REMOVE(block, by_fence);
+        LIST_REMOVE(block, in_list);
     else
-        site_remove(&block->context->idle, block);
+        pool->policy->remove(&block->context->store, block);
 }
 
 struct pool_block *books_add(struct pool *pool, struct context *context, struct site *site,
@@ -161,7 +158,7 @@ struct pool_block *books_add(struct pool *pool, struct context *context, struct 
     if (stale) {
         bool waited_for = stale->state == BLOCK_WAITING;
         if (stale->state == BLOCK_IDLE || stale->state == BLOCK_DEFERRED)
-            books_take_out(stale);
+            books_take_out(pool, stale);
         books_remove(pool, stale);
         if (!waited_for) /* else the thread that waits still holds it */
             books_recycle(pool, stale);
@@ -197,14 +194,14 @@ void books_make_deferred(struct pool *pool, struct pool_block *block) {
     publish(pool);
 }
 
-void books_make_ready(struct pool_block *block) {
+void books_make_ready(struct pool *pool, struct pool_block *block) {
     block->state = BLOCK_IDLE;
-    site_give(&block->context->idle, block);
+    pool->policy->give(&block->context->store, block);
 }
 
 void books_make_idle(struct pool *pool, struct pool_block *block) {
     books_make_deferred(pool, block);
-    books_make_ready(block);
+    books_make_ready(pool, block);
 }
 
 void books_make_live(struct pool *pool, struct pool_block *block, struct site *site,

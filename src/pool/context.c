@@ -105,12 +105,13 @@ static struct context *add_context(struct pool *pool, CUcontext handle,
         LIST_INSERT_HEAD(&pool->devices, device, link);
     }
     struct context *context = calloc(1, sizeof *context);
-    if (!context)
+    if (!context || !store_init(pool, &context->store)) {
+        free(context);
         return NULL;
+    }
     context->handle = handle;
     context->device = device;
     context->created = is_created(pool, handle);
-    site_idle_init(&context->idle);
     fence_context_init(context);
     LIST_INSERT_HEAD(&pool->contexts, context, link);
     return context;
@@ -183,6 +184,7 @@ struct site *context_site(struct pool *pool, struct context *context, const stru
 
 void context_free_sites(struct context *context) {
     struct site *site, *next;
+    store_free(&context->store);
     HASH_ITER (by_key, context->sites, site, next) {
         // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it cannot follow uthash
         HASH_DELETE(by_key, context->sites, site);
@@ -343,11 +345,11 @@ static void end_context(struct pool *pool, struct context *context, struct leavi
             continue;
         bool waited_for = block->state == BLOCK_WAITING;
         if (leaving && (block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED)) {
-            books_take_out(block);
+            books_take_out(pool, block);
             leaving_take(pool, leaving, block);
         } else {
             if (block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED)
-                books_take_out(block);
+                books_take_out(pool, block);
             books_remove(pool, block);
             if (!waited_for) /* else the thread that waits still holds it */
                 books_recycle(pool, block);

@@ -61,8 +61,8 @@ void fence_context_init(struct context *context) {
 static void move_blocks(struct block_list *from, struct block_list *to) {
     struct pool_block *block;
     while ((block = LIST_FIRST(from))) {
-        LIST_REMOVE(block, by_fence);
-        LIST_INSERT_HEAD(to, block, by_fence);
+        LIST_REMOVE(block, in_list);
+        LIST_INSERT_HEAD(to, block, in_list);
     }
 }
 
@@ -255,8 +255,8 @@ static bool fence_passes(struct pool *pool, struct context *context, struct fenc
     if (passed) {
         struct pool_block *block;
         while ((block = LIST_FIRST(&fence->blocks))) {
-            LIST_REMOVE(block, by_fence);
-            books_make_ready(block);
+            LIST_REMOVE(block, in_list);
+            books_make_ready(pool, block);
         }
     }
     if (passed || fence->gone)
@@ -283,7 +283,7 @@ static struct fence *find_fence(struct pool *pool, struct context *context, size
     struct pool_block *block;
     TAILQ_FOREACH (fence, &context->fences, link)
         if (fence->recorded)
-            LIST_FOREACH (block, &fence->blocks, by_fence)
+            LIST_FOREACH (block, &fence->blocks, in_list)
                 if (would_fit(pool, block, size))
                     return fence;
     return NULL;
@@ -314,11 +314,11 @@ static struct block_list *list_for(struct context *context) {
     return &context->unfenced;
 }
 
-void fence_defer(struct pool_block *block) {
-    LIST_INSERT_HEAD(list_for(block->context), block, by_fence);
+void fence_defer(struct pool *pool, struct pool_block *block) {
+    LIST_INSERT_HEAD(list_for(block->context), block, in_list);
     if (PLANTED(fence_after_publish)) {
-        LIST_REMOVE(block, by_fence);
-        books_make_ready(block);
+        LIST_REMOVE(block, in_list);
+        books_make_ready(pool, block);
     }
     stats_add(STATS_free_deferred, 1);
 }
@@ -326,11 +326,11 @@ void fence_defer(struct pool_block *block) {
 struct pool_block *fence_largest(struct context *context) {
     struct pool_block *block, *largest = NULL;
     struct fence *fence;
-    LIST_FOREACH (block, &context->unfenced, by_fence)
+    LIST_FOREACH (block, &context->unfenced, in_list)
         if (!largest || block->size > largest->size)
             largest = block;
     TAILQ_FOREACH (fence, &context->fences, link)
-        LIST_FOREACH (block, &fence->blocks, by_fence)
+        LIST_FOREACH (block, &fence->blocks, in_list)
             if (!largest || block->size > largest->size)
                 largest = block;
     return largest;

@@ -3,7 +3,7 @@
 #define POOLCUDA_POOL_INTERNAL_H
 
 #include "lock.h"
-#include "policy/site.h"
+#include "policy/policy.h"
 #include "pool/block.h"
 #include "pool/pool.h"
 
@@ -19,6 +19,7 @@ struct pool {
     pthread_cond_t left; /* some device's leaving has reached zero */
     struct pool_config config;
     const struct driver *driver;
+    const struct policy *policy;
     atomic_int captures, gate_users; /* gate.c */
     atomic_bool down;                /* the driver has shut down: everything passes through */
     struct pool_block *blocks;       /* uthash by pointer */
@@ -73,14 +74,13 @@ void books_restore(struct pool *pool, struct pool_block *block, enum block_state
  * (make_deferred), from which make_ready brings it to the idle ones. */
 void books_make_idle(struct pool *pool, struct pool_block *block);
 void books_make_deferred(struct pool *pool, struct pool_block *block);
-void books_make_ready(struct pool_block *block);
+void books_make_ready(struct pool *pool, struct pool_block *block);
 /* Takes an idle or deferred block out of where it is kept; its state stays. */
-void books_take_out(struct pool_block *block);
+void books_take_out(struct pool *pool, struct pool_block *block);
 /* An idle block, already taken out of the idle blocks, goes live for `site`. */
 void books_make_live(struct pool *pool, struct pool_block *block, struct site *site,
                      size_t requested);
 void books_free_records(struct pool *pool);
-size_t books_round(size_t bytes); /* 0: too large to round */
 
 /* context.c */
 
@@ -110,6 +110,10 @@ bool context_is_quiet(struct pool *pool, struct context *context);
 /* Notes what an error of the driver means for later calls. */
 void context_note_error(struct pool *pool, struct context *context, CUresult result);
 
+/* store.c. store_init: false without host memory. */
+bool store_init(const struct pool *pool, struct store *store);
+void store_free(struct store *store);
+
 /* pressure.c: giving memory back */
 
 /* Blocks taken out for release, linked through by_size.rbe_left; free_all gives them to the driver
@@ -128,6 +132,9 @@ void pressure_collect(struct pool *pool, struct device *device, size_t bytes,
 /* Takes out what exceeds the bounds on idle memory; `growth` bytes are about to be added to live
  * memory. `quiet`: from this context alone, which has no work left, so that its deferred blocks may
  * go as well; NULL: from all of the device. */
+/* The same for `bytes` at most, of blocks that were not needed of late. */
+void pressure_decay(struct pool *pool, struct device *device, struct context *quiet, size_t bytes,
+                    struct leaving *leaving);
 void pressure_trim(struct pool *pool, struct device *device, struct context *quiet, size_t growth,
                    struct leaving *leaving);
 /* After `grown` bytes were allocated in the current context: sees to it that the driver has some
@@ -137,6 +144,9 @@ void pressure_keep_headroom(struct pool *pool, struct context *context, size_t g
 /* shortage.c: tells config.on_shortage about a call that failed although nothing idle was left.
  * Lock not held. bytes: 0 if not known. */
 void shortage_report(struct pool *pool, struct device *device, const char *call, size_t bytes);
+
+/* decay.c: bytes of idle memory that were not needed of late: to be given up now. Lock held. */
+uint64_t decay_due(struct pool *pool, struct device *device);
 
 /* pages.c: bytes of device memory that would be free if all idle blocks were. Lock held. */
 uint64_t pages_idle(struct pool *pool, const struct device *device);
@@ -192,7 +202,7 @@ void wait_forget(struct pool *pool); /* everything, in a forked child and at the
 void fence_context_init(struct context *context);
 void fence_context_ended(struct pool *pool, struct context *context);
 /* Keeps a deferred block until a fence has passed. */
-void fence_defer(struct pool_block *block);
+void fence_defer(struct pool *pool, struct pool_block *block);
 /* Fences what has been freed and serves the request from blocks whose fence has passed, waiting if
  * nothing else fits. The lock is not held meanwhile: the context may have ended. */
 struct pool_block *fence_take(struct pool *pool, struct context *context, struct site *site,

@@ -2,12 +2,11 @@
 #include "pool/pool.h"
 
 #include "planted.h"
-#include "policy/site.h"
 #include "pool/internal.h"
 
 #include <stdlib.h>
 
-static const uint64_t waste_slack = 64 << 20;
+static const uint64_t waste_slack = 32 << 20;
 
 static void reset_locks(struct pool *pool) {
     pool->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
@@ -21,6 +20,7 @@ struct pool *pool_create(const struct pool_config *config, const struct driver *
     reset_locks(pool);
     pool->config = *config;
     pool->driver = driver;
+    pool->policy = config->policy ? config->policy : &policy_site;
     pool->owed_flag = config->owed_flag ? config->owed_flag : &pool->own_owed_flag;
     return pool;
 }
@@ -29,7 +29,7 @@ struct pool *pool_create(const struct pool_config *config, const struct driver *
 static uint64_t waste_left(const struct pool *pool, const struct device *device) {
     if (PLANTED(oversize))
         return UINT64_MAX;
-    uint64_t share = device->total / 100, peak = device->peak_live / 20 + waste_slack;
+    uint64_t share = device->total / 100, peak = device->peak_in_use / 50 + waste_slack;
     uint64_t allowed = pressure_limit(&pool->config.max_waste, device, share < peak ? share : peak);
     return allowed > device->over_size ? allowed - device->over_size : 0;
 }
@@ -38,8 +38,8 @@ struct pool_block *pool_take(struct pool *pool, struct context *context, struct 
                              size_t bytes, size_t size) {
     bool stolen;
     double ratio = PLANTED(oversize) ? 1e9 : pool->config.reuse_ratio;
-    struct fit fit = {bytes, size, ratio, waste_left(pool, context->device)};
-    struct pool_block *block = site_take(&context->idle, site, &fit, pool->config.steal, &stolen);
+    struct fit fit = {bytes, size, ratio, waste_left(pool, context->device), pool->config.steal};
+    struct pool_block *block = pool->policy->take(&context->store, site, &fit, &stolen);
     if (!block)
         return NULL;
     books_make_live(pool, block, site, bytes);
@@ -75,12 +75,15 @@ static CUresult malloc_past_pool(struct pool *pool, struct context *context, CUd
     return result;
 }
 
-/* Before live memory grows: idle memory beyond the bound is released if that needs no waiting. The
- * native call does not wait, and a program may count on that while a kernel of its runs. Lock held.
- */
-static void trim_before_growth(struct pool *pool, struct context *context, size_t size) {
+/* Before live memory grows: idle memory beyond the bound, and what the policy keeps for no other
+ * request than the site's, is released if that needs no waiting. The native call does not wait, and
+ * a program may count on that while a kernel of its runs. Lock held. */
+static void trim_before_growth(struct pool *pool, struct context *context, struct site *site,
+                               size_t size) {
     struct leaving leaving = {.device = context->device};
-    if (!pressure_exceeds(pool, context->device, size))
+    struct pool_block *misfit = pool->policy->misfit ? pool->policy->misfit(site) : NULL;
+    uint64_t due = decay_due(pool, context->device);
+    if (!misfit && !due && !pressure_exceeds(pool, context->device, size))
         return;
     pool_unlock(pool);
     bool quiet = context_is_quiet(pool, context);
@@ -89,8 +92,14 @@ static void trim_before_growth(struct pool *pool, struct context *context, size_
         stats_add(STATS_bound_postponed, 1);
         return;
     }
-    if (!context->ended)
+    while (!context->ended && pool->policy->misfit && (misfit = pool->policy->misfit(site))) {
+        books_take_out(pool, misfit);
+        leaving_take(pool, &leaving, misfit);
+    }
+    if (!context->ended) {
         pressure_trim(pool, context->device, context, size, &leaving);
+        pressure_decay(pool, context->device, context, due, &leaving);
+    }
     leaving_free(pool, &leaving);
 }
 
@@ -101,7 +110,7 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
     struct pool_block *block;
     CUdeviceptr fresh = 0;
     size_t size = 0;
-    trim_before_growth(pool, context, request->size);
+    trim_before_growth(pool, context, request->site, request->size);
     pool_unlock(pool);
     CUresult result = pressure_allocate(pool, request, &block, &fresh, &size);
     if (result != CUDA_SUCCESS) {
@@ -183,7 +192,7 @@ static struct site *open_request(struct pool *pool, const struct call_site *key,
 
 CUresult pool_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
                      const struct call_site *key) {
-    size_t size = books_round(bytes);
+    size_t size = bytes ? pool->policy->round(bytes) : 0;
     stats_add(STATS_malloc_calls, 1);
     if (!pointer || !size)
         return pool->driver->mem_alloc(pointer, bytes);
@@ -213,7 +222,7 @@ CUresult pool_malloc_pitch(struct pool *pool, CUdeviceptr *pointer, size_t *pitc
     size_t bytes;
     if (__builtin_mul_overflow(pitched.known, height, &bytes))
         bytes = 0;
-    size_t size = bytes ? books_round(bytes) : 0;
+    size_t size = bytes ? pool->policy->round(bytes) : 0;
     struct request request = {context, site, bytes, size, &pitched};
     struct pool_block *block = size ? serve(pool, &request) : NULL;
     if (!block)
@@ -272,17 +281,18 @@ static void keep(struct pool *pool, struct pool_block *block, bool deferred) {
     struct pool_block *surplus;
     if (deferred) {
         books_make_deferred(pool, block);
-        fence_defer(block);
+        fence_defer(pool, block);
     } else {
         books_make_idle(pool, block);
     }
     stats_add(STATS_free_kept, 1);
-    while ((surplus = site_surplus(block->site, pool->config.site_keep))) {
-        site_remove(&surplus->context->idle, surplus);
+    while ((surplus = pool->policy->surplus(block->site, pool->config.site_keep))) {
+        books_take_out(pool, surplus);
         leaving_take(pool, &leaving, surplus);
     }
     stats_add(STATS_bound_released_blocks, leaving.count);
     pressure_trim(pool, leaving.device, NULL, 0, &leaving);
+    pressure_decay(pool, leaving.device, NULL, decay_due(pool, leaving.device), &leaving);
     leaving_free(pool, &leaving);
     pool_unlock(pool);
 }

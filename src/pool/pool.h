@@ -25,7 +25,10 @@
 /* What a free does about its wait; see POOLCUDA_FREE. */
 enum pool_free_mode { POOL_FREE_SYNC, POOL_FREE_AUTO, POOL_FREE_DEFER };
 
+struct policy;
+
 struct pool_config {
+    const struct policy *policy; /* NULL: policy_site */
     enum pool_free_mode free_mode;
     bool zero;                                            /* clear reused blocks */
     void (*on_shortage)(const struct shortage *shortage); /* NULL: nobody wants to know */
@@ -35,6 +38,9 @@ struct pool_config {
     bool steal;             /* on a miss, take the best fit among the other sites' idle blocks */
     struct limit max_waste; /* physical bytes by which reused live blocks exceed requests */
     struct limit max_idle;  /* idle bytes per device */
+    double idle_decay;      /* seconds after which what stayed idle is given up; 0: never */
+    double throttle_ratio;  /* share of the device beyond which idle memory is given up; 0: none */
+    uint64_t (*clock)(void); /* nanoseconds, for idle_decay; NULL: CLOCK_MONOTONIC */
 };
 
 struct pool;

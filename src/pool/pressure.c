@@ -65,8 +65,8 @@ struct scope {
     bool deferred;        /* those too that work may still use: their free waits for it */
 };
 
-static struct pool_block *largest_of(struct context *context, bool deferred) {
-    struct pool_block *ready = site_largest(&context->idle);
+static struct pool_block *largest_of(struct pool *pool, struct context *context, bool deferred) {
+    struct pool_block *ready = pool->policy->victim(&context->store);
     return ready || !deferred ? ready : fence_largest(context);
 }
 
@@ -77,7 +77,7 @@ static struct pool_block *largest(struct pool *pool, const struct scope *scope) 
         if (context->device != scope->device || context->broken ||
             (scope->only && context != scope->only))
             continue;
-        struct pool_block *candidate = largest_of(context, scope->deferred);
+        struct pool_block *candidate = largest_of(pool, context, scope->deferred);
         if (candidate && (!found || candidate->size > found->size))
             found = candidate;
     }
@@ -89,7 +89,7 @@ static void collect(struct pool *pool, const struct scope *scope, size_t bytes,
     struct pool_block *block;
     size_t before = leaving->bytes;
     while (leaving->bytes - before < bytes && (block = largest(pool, scope))) {
-        books_take_out(block);
+        books_take_out(pool, block);
         leaving_take(pool, leaving, block);
     }
 }
@@ -112,12 +112,12 @@ uint64_t pressure_limit(const struct limit *limit, const struct device *device,
     return automatic;
 }
 
-/* The pool's own rule: held memory stays under 1.25 x peak live + 64 MiB. */
+/* The pool's own rule: held memory stays under 1.2 x peak in use + 64 MiB. */
 static uint64_t allowed_idle(const struct pool *pool, const struct device *device, size_t growth) {
-    uint64_t live = device->live + growth;
-    uint64_t peak = live > device->peak_live ? live : device->peak_live;
-    uint64_t held = peak + peak / 4 + idle_slack;
-    return pressure_limit(&pool->config.max_idle, device, held - live);
+    uint64_t live = device->live + growth, in_use = device->in_use + growth;
+    uint64_t peak = in_use > device->peak_in_use ? in_use : device->peak_in_use;
+    uint64_t held = peak + peak / 5 + idle_slack;
+    return pressure_limit(&pool->config.max_idle, device, held > live ? held - live : 0);
 }
 
 bool pressure_exceeds(const struct pool *pool, const struct device *device, size_t growth) {
@@ -132,6 +132,19 @@ void pressure_trim(struct pool *pool, struct device *device, struct context *qui
     size_t before = leaving->count;
     collect(pool, &(struct scope){device, quiet, quiet != NULL}, device->idle - allowed, leaving);
     stats_add(STATS_bound_released_blocks, leaving->count - before);
+}
+
+void pressure_decay(struct pool *pool, struct device *device, struct context *quiet, size_t bytes,
+                    struct leaving *leaving) {
+    const struct scope scope = {device, quiet, quiet != NULL};
+    struct pool_block *block;
+    size_t count = leaving->count;
+    while ((block = largest(pool, &scope)) && block->size <= bytes) {
+        bytes -= block->size;
+        books_take_out(pool, block);
+        leaving_take(pool, leaving, block);
+    }
+    stats_add(STATS_decayed_blocks, leaving->count - count);
 }
 
 static CUresult ask_driver(struct pool *pool, const struct request *request, size_t size,
@@ -257,10 +270,14 @@ bool pool_make_room(struct pool *pool, const char *call, unsigned attempt, bool 
     return made;
 }
 
-/* What is kept free for launches and all else that takes memory without being asked for it. */
-static uint64_t headroom(const struct device *device) {
+/* What is kept free: for launches and all else that takes memory without being asked for it, and for
+ * others that share the device (throttle_ratio). */
+static uint64_t headroom(const struct pool *pool, const struct device *device) {
     static const uint64_t most = 256 << 20;
-    return device->total / 100 < most ? device->total / 100 : most;
+    double ratio = pool->config.throttle_ratio;
+    uint64_t least = device->total / 100 < most ? device->total / 100 : most;
+    uint64_t throttle = ratio > 0 ? (uint64_t)((1 - ratio) * (double)device->total) : 0;
+    return throttle > least ? throttle : least;
 }
 
 /* Asking the driver what is free costs more than an allocation, so after each answer half of what
@@ -284,7 +301,7 @@ void pressure_keep_headroom(struct pool *pool, struct context *context, size_t g
         return;
     CUresult result = pool->driver->mem_get_info(&available, &total);
     gate_leave(pool);
-    uint64_t wanted = headroom(device);
+    uint64_t wanted = headroom(pool, device);
     bool short_of = result == CUDA_SUCCESS && available < wanted;
     bool release = short_of && context_is_quiet(pool, context); /* a free would wait */
     pool_lock(pool);

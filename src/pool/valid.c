@@ -27,7 +27,7 @@ static void add(struct sums *sums, const struct pool_block *block) {
 }
 
 static bool device_is_valid(const struct pool *pool, const struct device *device) {
-    uint64_t live = 0, idle = 0, over_size = 0;
+    uint64_t live = 0, idle = 0, in_use = 0, over_size = 0;
     for (const struct pool_block *block = pool->blocks; block; block = block->by_pointer.next) {
         if (block->context->device != device)
             continue;
@@ -36,11 +36,12 @@ static bool device_is_valid(const struct pool *pool, const struct device *device
             continue;
         }
         live += block->size;
-        size_t rounded = books_round(block->requested);
+        in_use += block->requested;
+        size_t rounded = pool->policy->round(block->requested);
         over_size += block->size > rounded ? block->size - rounded : 0;
     }
     return live == device->live && idle == device->idle && over_size == device->over_size &&
-           device->peak_live >= device->live && device->pressure >= 0 && device->leaving >= 0;
+           in_use == device->in_use && device->peak_in_use >= in_use && device->pressure >= 0 && device->leaving >= 0;
 }
 
 static bool context_is_valid(const struct pool *pool, const struct context *context) {
@@ -49,8 +50,8 @@ static bool context_is_valid(const struct pool *pool, const struct context *cont
         idle += block->context == context && block->state == BLOCK_IDLE;
         live += block->context == context && !is_kept(block);
     }
-    return !context->ended && idle == context->idle.count && live == context->live_blocks &&
-           site_is_valid(&context->idle);
+    return !context->ended && idle == context->store.count && live == context->live_blocks &&
+           pool->policy->is_valid(&context->store);
 }
 
 static bool is_valid(struct pool *pool) {

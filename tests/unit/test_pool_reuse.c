@@ -46,12 +46,17 @@ static void a_block_too_small_is_never_handed_out(void **state) {
     assert_true(fake_size(larger) >= 513);
 }
 
-static void a_site_prefers_its_own_block_to_a_better_fitting_one_elsewhere(void **state) {
+static void the_best_fit_serves_and_among_equals_the_sites_own(void **state) {
     (void)state;
     CUdeviceptr own = alloc_at(60 * KIB, 1), other = alloc_at(50 * KIB, 2);
+    CUdeviceptr equal = alloc_at(60 * KIB, 3);
     release(own);
     release(other);
-    assert_int_equal(alloc_at(50 * KIB, 1), own);
+    release(equal);
+    assert_int_equal(alloc_at(50 * KIB, 1), other);
+    assert_int_equal(alloc_at(60 * KIB, 3), equal);
+    assert_int_equal(alloc_at(60 * KIB, 1), own);
+    assert_int_equal(stats_get(STATS_malloc_stolen), 1);
 }
 
 static void a_site_without_a_fit_takes_another_sites_block(void **state) {
@@ -201,7 +206,7 @@ int main(void) {
         TEST(the_ratio_counts_requests_as_made_not_as_rounded),
         TEST(the_smallest_block_that_fits_is_taken),
         TEST(a_block_too_small_is_never_handed_out),
-        TEST(a_site_prefers_its_own_block_to_a_better_fitting_one_elsewhere),
+        TEST(the_best_fit_serves_and_among_equals_the_sites_own),
         TEST(a_site_without_a_fit_takes_another_sites_block),
         TEST(a_block_freed_belongs_to_the_site_that_allocated_it_last),
         TEST(a_site_keeps_as_many_blocks_as_configured_and_gives_up_the_longest_idle),

@@ -1,0 +1,101 @@
+/* PyOpenCL's and PyCUDA's memory pool: sixteen bins per octave, requests rounded up to the upper end
+ * of their bin, the block freed last serves first, nothing is given up before the device runs out,
+ * then one block of the largest bin at a time.
+ *
+ * Kept of its origin: the bins, the order within and among them. Different: bins are ends of whole
+ * 512 bytes, so the smallest requests share one; sites are only counted. */
+#include "policy/policy.h"
+#include "policy/round.h"
+
+enum { STEPS = 16, STEP_BITS = 4 };
+
+/* The bin's upper end: the request with all but its highest bit and the STEP_BITS below rounded up. */
+static size_t round_to_bin(size_t bytes) {
+    int highest = 63 - __builtin_clzll(bytes);
+    size_t unit = highest > STEP_BITS ? (size_t)1 << (highest - STEP_BITS) : 1;
+    size_t size = round_up(bytes, unit);
+    return size ? round_up(size, ROUND_SMALL) : 0;
+}
+
+/* Sizes are bins' ends, so each has a bin of its own; order is kept. */
+static unsigned bin_of(size_t size) {
+    int highest = 63 - __builtin_clzll(size);
+    unsigned below = highest > STEP_BITS ? (unsigned)(size >> (highest - STEP_BITS)) & (STEPS - 1)
+                                         : (unsigned)size & (STEPS - 1);
+    return (unsigned)highest * STEPS + below;
+}
+
+static void remove_block(struct store *store, struct pool_block *block) {
+    unsigned bin = bin_of(block->size);
+    LIST_REMOVE(block, in_list);
+    if (LIST_EMPTY(&store->bins->blocks[bin]))
+        store->bins->filled[bin / 64] &= ~((uint64_t)1 << bin % 64);
+    store->count--;
+    store->bytes -= block->size;
+}
+
+static void give(struct store *store, struct pool_block *block) {
+    unsigned bin = bin_of(block->size);
+    LIST_INSERT_HEAD(&store->bins->blocks[bin], block, in_list);
+    store->bins->filled[bin / 64] |= (uint64_t)1 << bin % 64;
+    store->count++;
+    store->bytes += block->size;
+}
+
+static struct pool_block *take(struct store *store, struct site *site, const struct fit *fit,
+                               bool *stolen) {
+    struct pool_block *block = LIST_FIRST(&store->bins->blocks[bin_of(fit->size)]);
+    if (!block || block->size < fit->size)
+        return NULL;
+    *stolen = block->site != site;
+    remove_block(store, block);
+    return block;
+}
+
+static struct pool_block *surplus(struct site *site, size_t keep) {
+    (void)site;
+    (void)keep;
+    return NULL;
+}
+
+static struct pool_block *victim(struct store *store) {
+    for (int word = STORE_BINS / 64 - 1; word >= 0; word--)
+        if (store->bins->filled[word])
+            return LIST_FIRST(
+                &store->bins->blocks[word * 64 + 63 - __builtin_clzll(store->bins->filled[word])]);
+    return NULL;
+}
+
+static void figures(const struct store *store, struct policy_figures *figures) {
+    struct pool_block *largest = victim((struct store *)(uintptr_t)store);
+    *figures = (struct policy_figures){store->count, store->bytes, largest ? largest->size : 0};
+}
+
+static bool is_valid(const struct store *store) {
+    size_t count = 0, bytes = 0;
+    for (unsigned bin = 0; bin < STORE_BINS; bin++) {
+        struct pool_block *block;
+        bool filled = store->bins->filled[bin / 64] >> bin % 64 & 1;
+        if (filled == LIST_EMPTY(&store->bins->blocks[bin]))
+            return false;
+        LIST_FOREACH (block, &store->bins->blocks[bin], in_list) {
+            if (bin_of(block->size) != bin)
+                return false;
+            count++;
+            bytes += block->size;
+        }
+    }
+    return count == store->count && bytes == store->bytes;
+}
+
+const struct policy policy_bins = {
+    .name = "bins",
+    .round = round_to_bin,
+    .take = take,
+    .give = give,
+    .remove = remove_block,
+    .surplus = surplus,
+    .victim = victim,
+    .figures = figures,
+    .is_valid = is_valid,
+};

@@ -1,0 +1,66 @@
+/* How idle memory is kept and found: the one interface behind which every pool's way of doing so
+ * stands.
+ *
+ * A policy decides which idle block serves a request (take), keeps what was freed (give), says what
+ * goes back to the driver first (victim) and how its idle memory lies (figures). It is called with
+ * the pool's lock held, knows no hook and no environment, and calls CUDA only in `obtain` and
+ * `surrender`, through the driver struct and without the lock. */
+#ifndef POOLCUDA_POLICY_POLICY_H
+#define POOLCUDA_POLICY_POLICY_H
+
+#include "pool/block.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What a block must be to serve a request. */
+struct fit {
+    size_t bytes; /* the request */
+    size_t size;  /* the same, rounded: the least size of a block */
+    double ratio; /* by which a block may be larger than the request, both rounded or both not */
+    uint64_t surplus; /* bytes by which it may be larger than `size` */
+    bool steal;       /* blocks of other sites may serve as well */
+};
+
+/* How a store's idle memory lies. Fragmentation is (bytes - largest) / bytes. */
+struct policy_figures {
+    size_t blocks, bytes, largest;
+};
+
+struct policy {
+    const char *name;
+
+    /* The size of the block that serves `bytes`; 0: too large to round. */
+    size_t (*round)(size_t bytes);
+
+    /* Takes out an idle block that fits a request of `site`. NULL if none does. *stolen: it was
+     * another site's. */
+    struct pool_block *(*take)(struct store *store, struct site *site, const struct fit *fit,
+                               bool *stolen);
+
+    /* Keeps a block, which belongs to block->site. Takes one out, wherever it is kept. */
+    void (*give)(struct store *store, struct pool_block *block);
+    void (*remove)(struct store *store, struct pool_block *block);
+
+    /* A block that the policy does not keep once `site` has been served or has freed: one beyond
+     * `keep` (0: no limit) blocks of the site, say. NULL: none. */
+    struct pool_block *(*surplus)(struct site *site, size_t keep);
+
+    /* Blocks that a request of `site` finds unfit and that are then given up. NULL: none; the
+     * pointer itself may be NULL. */
+    struct pool_block *(*misfit)(struct site *site);
+
+    /* What to give up first, NULL if there is nothing. */
+    struct pool_block *(*victim)(struct store *store);
+
+    void (*figures)(const struct store *store, struct policy_figures *figures);
+
+    /* Whether all that belongs together agrees. Walks everything: for tests. */
+    bool (*is_valid)(const struct store *store);
+};
+
+extern const struct policy policy_site, policy_tag, policy_bins;
+extern const struct policy *const policies[]; /* in the order of POOLCUDA_POLICY's words */
+extern const size_t policy_count;
+
+#endif

@@ -1,0 +1,41 @@
+/* Futhark's tagged free list, as it was in 2018: a site keeps the one block that it freed last and
+ * is served by it if `request <= size <= ratio * request`; a block that does not serve is given up
+ * at once; no site is served by another's block.
+ *
+ * Kept of its origin: all of that, with the caller's address as the tag. Different: the physical
+ * size (2 MiB pages, 512 bytes) is what is compared, and a misfit is given up only when that needs
+ * no waiting, else at the next free. */
+#include "policy/round.h"
+#include "policy/site.h"
+
+static struct pool_block *take(struct store *store, struct site *site, const struct fit *fit,
+                               bool *stolen) {
+    struct pool_block *block = site_find(site, fit->size);
+    if (!block || (double)block->size > fit->ratio * (double)fit->size)
+        return NULL;
+    *stolen = false;
+    site_remove(store, block);
+    return block;
+}
+
+static struct pool_block *surplus(struct site *site, size_t keep) {
+    (void)keep; /* always one */
+    return site_surplus(site, 1);
+}
+
+static struct pool_block *misfit(struct site *site) {
+    return TAILQ_FIRST(&site->oldest_first);
+}
+
+const struct policy policy_tag = {
+    .name = "tag",
+    .round = round_physical,
+    .take = take,
+    .give = site_give,
+    .remove = site_remove,
+    .surplus = surplus,
+    .misfit = misfit,
+    .victim = site_largest,
+    .figures = site_figures,
+    .is_valid = site_is_valid,
+};

@@ -1,0 +1,33 @@
+/* Decay: what nobody needed for a while goes back to the driver.
+ *
+ * The least idle memory that there was throughout a period is what the program could have done
+ * without: at the period's end that much is given up, whole blocks only, largest first. So no block
+ * has an age of its own, and the figures are kept in passing. Checked now and then in malloc and
+ * free; a program that makes neither call decays at its next. */
+#include "pool/internal.h"
+
+#include <time.h>
+
+enum { LOOK_EVERY = 16 }; /* calls: a clock is not read for each */
+
+static uint64_t read_clock(const struct pool *pool) {
+    struct timespec now;
+    if (pool->config.clock)
+        return pool->config.clock();
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t decay_due(struct pool *pool, struct device *device) {
+    if (pool->config.idle_decay <= 0 || ++device->looks % LOOK_EVERY)
+        return 0;
+    uint64_t now = read_clock(pool), due = 0;
+    bool over = (double)(now - device->period_began) >= pool->config.idle_decay * 1e9;
+    if (!over)
+        return 0;
+    if (device->period_began)
+        due = device->least_idle;
+    device->period_began = now;
+    device->least_idle = device->idle;
+    return due;
+}
