@@ -69,6 +69,12 @@ static CUresult free_async(real_cuMemFreeAsync_function *real, CUdeviceptr point
         state_leave(); /* natively it is free already */
         return CUDA_ERROR_INVALID_VALUE;
     }
+    struct pool_part part;
+    if (pool_find_part(pool, pointer, &part) && part.base == pointer && !pool_is_capturing(pool)) {
+        CUresult result = pool_free(pool, pointer); /* waits for the stream, or comes behind it */
+        state_leave();
+        return result;
+    }
     struct pool_block *block = pool_disown(pool, pointer);
     CUresult result = real(pointer, stream);
     if (block && result == CUDA_SUCCESS)
@@ -106,12 +112,19 @@ struct place {
     enum pool_pointer_state state;
     CUdeviceptr base;
     size_t bytes;
+    bool part; /* of an allocation of the driver's */
 };
 
 /* Natively neither an idle block exists nor the part of a block beyond the program's request. */
 static struct place find_place(struct pool *pool, CUdeviceptr pointer) {
     struct place place = {.state = POOL_POINTER_UNKNOWN};
     size_t requested = 0;
+    struct pool_part part;
+    if (pool_find_part(pool, pointer, &part)) {
+        bool beyond = pointer - part.base >= part.requested;
+        return (struct place){CUDA_SUCCESS, beyond ? POOL_POINTER_IDLE : part.state, part.base,
+                              part.requested, !part.whole};
+    }
     place.result = REAL(cuMemGetAddressRange_v2)
                        ? REAL(cuMemGetAddressRange_v2)(&place.base, &place.bytes, pointer)
                        : CUDA_ERROR_NOT_FOUND;
@@ -162,7 +175,20 @@ CUresult hook_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdevice
         return result;                                                                             \
     } while (0)
 
+/* A handle is of an allocation of the driver's, and so would show others what is not theirs. */
+static bool is_part(struct pool *pool, CUdeviceptr pointer) {
+    struct pool_part part;
+    return pool_find_part(pool, pointer, &part) && !part.whole;
+}
+
 CUresult hook_cuIpcGetMemHandle(void *handle, CUdeviceptr pointer) {
+    struct pool *shared = state_inside ? NULL : state_pool();
+    if (shared && is_part(shared, pointer)) {
+        state_say_once(
+            "poolcuda: cuIpcGetMemHandle: with this POOLCUDA_POLICY a block is part of a larger "
+            "allocation and cannot be shared with a process; use POOLCUDA_POLICY=site");
+        return CUDA_ERROR_INVALID_VALUE;
+    }
     SHARE(cuIpcGetMemHandle, pointer, POOL_TAINT_IPC, handle, pointer);
 }
 
@@ -179,6 +205,9 @@ static void correct_attribute(struct pool *pool, CUpointer_attribute attribute, 
     if (place->state != POOL_POINTER_LIVE)
         return;
     switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+        *(CUdeviceptr *)data = place->base;
+        break;
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
         *(size_t *)data = place->bytes;
         break;
@@ -187,7 +216,10 @@ static void correct_attribute(struct pool *pool, CUpointer_attribute attribute, 
         pool_taint(pool, place->base, POOL_TAINT_P2P_TOKEN);
         break;
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
-        pool_taint(pool, place->base, POOL_TAINT_BUFFER_ID);
+        if (place->part)
+            *(unsigned long long *)data = pool_part_identity(pool, place->base);
+        else
+            pool_taint(pool, place->base, POOL_TAINT_BUFFER_ID);
         break;
     default:
         break;

@@ -39,6 +39,12 @@ static void say(const char *line) {
         return; /* nobody to tell */
 }
 
+void state_say_once(const char *line) {
+    static atomic_bool said;
+    if (!atomic_exchange(&said, true))
+        say(line);
+}
+
 /* Our locks are held across fork, so that the child inherits whole records. */
 static void prepare_fork(void) {
     lock_take(&start_lock, LOCK_START);

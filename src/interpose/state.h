@@ -17,6 +17,9 @@ struct pool *state_pool(void);
 
 const struct options *state_options(void);
 
+/* Tells the user, once per process, about a consequence of an option that he has set. */
+void state_say_once(const char *line);
+
 /* True while this thread is inside one of our calls into the driver or the pool: whatever the
  * driver calls back goes straight to the driver. Set and cleared by the hooks. */
 extern _Thread_local bool state_inside __attribute__((tls_model("initial-exec")));

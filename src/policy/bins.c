@@ -1,6 +1,6 @@
-/* PyOpenCL's and PyCUDA's memory pool: sixteen bins per octave, requests rounded up to the upper end
- * of their bin, the block freed last serves first, nothing is given up before the device runs out,
- * then one block of the largest bin at a time.
+/* PyOpenCL's and PyCUDA's memory pool: sixteen bins per octave, requests rounded up to the upper
+ * end of their bin, the block freed last serves first, nothing is given up before the device runs
+ * out, then one block of the largest bin at a time.
  *
  * Kept of its origin: the bins, the order within and among them. Different: bins are ends of whole
  * 512 bytes, so the smallest requests share one; sites are only counted. */
@@ -9,7 +9,8 @@
 
 enum { STEPS = 16, STEP_BITS = 4 };
 
-/* The bin's upper end: the request with all but its highest bit and the STEP_BITS below rounded up. */
+/* The bin's upper end: the request with all but its highest bit and the STEP_BITS below rounded up.
+ */
 static size_t round_to_bin(size_t bytes) {
     int highest = 63 - __builtin_clzll(bytes);
     size_t unit = highest > STEP_BITS ? (size_t)1 << (highest - STEP_BITS) : 1;
@@ -52,7 +53,8 @@ static struct pool_block *take(struct store *store, struct site *site, const str
     return block;
 }
 
-static struct pool_block *surplus(struct site *site, size_t keep) {
+static struct pool_block *surplus(struct store *store, struct site *site, size_t keep) {
+    (void)store;
     (void)site;
     (void)keep;
     return NULL;

@@ -27,8 +27,20 @@ struct policy_figures {
     size_t blocks, bytes, largest;
 };
 
+struct pool;
+struct request;
+
+/* Memory that came from the driver. */
+struct obtained {
+    CUdeviceptr pointer;
+    size_t size;
+};
+
 struct policy {
     const char *name;
+
+    /* Blocks are cut from regions (policy/region.h): they need not be the driver's allocations. */
+    bool cuts;
 
     /* The size of the block that serves `bytes`; 0: too large to round. */
     size_t (*round)(size_t bytes);
@@ -42,16 +54,21 @@ struct policy {
     void (*give)(struct store *store, struct pool_block *block);
     void (*remove)(struct store *store, struct pool_block *block);
 
-    /* A block that the policy does not keep once `site` has been served or has freed: one beyond
-     * `keep` (0: no limit) blocks of the site, say. NULL: none. */
-    struct pool_block *(*surplus)(struct site *site, size_t keep);
+    /* A block that the policy does not keep after a free of `site`: one beyond `keep` (0: no limit)
+     * blocks of the site, say. NULL: none. */
+    struct pool_block *(*surplus)(struct store *store, struct site *site, size_t keep);
 
-    /* Blocks that a request of `site` finds unfit and that are then given up. NULL: none; the
-     * pointer itself may be NULL. */
+    /* A block that a request of `site` has found unfit and that is then given up. NULL: none; the
+     * member itself may be NULL. */
     struct pool_block *(*misfit)(struct site *site);
 
-    /* What to give up first, NULL if there is nothing. */
+    /* What to give up first, NULL if there is nothing: all of a driver allocation. */
     struct pool_block *(*victim)(struct store *store);
+
+    /* Asks the driver for memory that serves a block of `least` bytes. Lock not held. NULL:
+     * cuMemAlloc of just that. */
+    CUresult (*obtain)(struct pool *pool, const struct request *request, size_t least,
+                       struct obtained *obtained);
 
     void (*figures)(const struct store *store, struct policy_figures *figures);
 
@@ -59,7 +76,7 @@ struct policy {
     bool (*is_valid)(const struct store *store);
 };
 
-extern const struct policy policy_site, policy_tag, policy_bins;
+extern const struct policy policy_site, policy_tag, policy_bins, policy_bfc;
 extern const struct policy *const policies[]; /* in the order of POOLCUDA_POLICY's words */
 extern const size_t policy_count;
 

@@ -75,7 +75,8 @@ static struct pool_block *take(struct store *store, struct site *site, const str
     return found;
 }
 
-struct pool_block *site_surplus(struct site *site, size_t keep) {
+struct pool_block *site_surplus(struct store *store, struct site *site, size_t keep) {
+    (void)store;
     return keep && site->idle_count > keep ? TAILQ_FIRST(&site->oldest_first) : NULL;
 }
 

@@ -1,5 +1,5 @@
-/* Idle blocks by size, and by size within each site: what the policies `site` and `tag` share. Every
- * operation is O(log n) in the idle blocks of the store. */
+/* Idle blocks by size, and by size within each site: what the policies `site` and `tag` share.
+ * Every operation is O(log n) in the idle blocks of the store. */
 #ifndef POOLCUDA_POLICY_SITE_H
 #define POOLCUDA_POLICY_SITE_H
 
@@ -10,7 +10,7 @@ struct pool_block *site_find(struct site *site, size_t size);
 void site_give(struct store *store, struct pool_block *block);
 void site_remove(struct store *store, struct pool_block *block);
 /* The block that has been idle longest of a site that keeps more than `keep`. */
-struct pool_block *site_surplus(struct site *site, size_t keep);
+struct pool_block *site_surplus(struct store *store, struct site *site, size_t keep);
 struct pool_block *site_largest(struct store *store);
 void site_figures(const struct store *store, struct policy_figures *figures);
 bool site_is_valid(const struct store *store);

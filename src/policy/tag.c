@@ -3,24 +3,25 @@
  * at once; no site is served by another's block.
  *
  * Kept of its origin: all of that, with the caller's address as the tag. Different: the physical
- * size (2 MiB pages, 512 bytes) is what is compared, and a misfit is given up only when that needs
- * no waiting, else at the next free. */
+ * size (2 MiB pages, 512 bytes) is what is compared, waste is bounded, and a misfit is given up
+ * only when that needs no waiting, else at the next free. */
 #include "policy/round.h"
 #include "policy/site.h"
 
 static struct pool_block *take(struct store *store, struct site *site, const struct fit *fit,
                                bool *stolen) {
     struct pool_block *block = site_find(site, fit->size);
-    if (!block || (double)block->size > fit->ratio * (double)fit->size)
+    if (!block || (double)block->size > fit->ratio * (double)fit->size ||
+        block->size - fit->size > fit->surplus)
         return NULL;
     *stolen = false;
     site_remove(store, block);
     return block;
 }
 
-static struct pool_block *surplus(struct site *site, size_t keep) {
+static struct pool_block *surplus(struct store *store, struct site *site, size_t keep) {
     (void)keep; /* always one */
-    return site_surplus(site, 1);
+    return site_surplus(store, site, 1);
 }
 
 static struct pool_block *misfit(struct site *site) {

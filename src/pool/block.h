@@ -36,7 +36,7 @@ static inline unsigned pool_hash(const void *key, size_t length) {
 struct site;
 struct context;
 
-/* One driver allocation.
+/* One driver allocation, or a part of one where the policy cuts regions.
  * LIVE: the program owns it. WAITING: freed by the program, the wait of its free is under way.
  * DEFERRED: freed, but work that uses it may be under way: to be had once a fence has passed.
  * IDLE: kept for reuse. GONE: its context ended, or it is being freed for good: in no table.
@@ -56,8 +56,17 @@ struct pool_block {
         RB_ENTRY(pool_block) by_size;
         LIST_ENTRY(pool_block) in_list; /* of fence.c, or a policy's */
     };
-    RB_ENTRY(pool_block) by_site_size;
-    TAILQ_ENTRY(pool_block) by_age;
+    union {
+        struct { /* policies of whole blocks */
+            RB_ENTRY(pool_block) by_site_size;
+            TAILQ_ENTRY(pool_block) by_age;
+        };
+        struct { /* policies that cut regions */
+            RB_ENTRY(pool_block) by_address;
+            struct region *region;
+            uint64_t identity; /* its BUFFER_ID, 0 until asked for */
+        };
+    };
     UT_hash_handle by_pointer;
     uint8_t state;
     uint8_t taints; /* bits of enum pool_taint: to be freed for good */
@@ -83,6 +92,8 @@ struct store {
     size_t count, bytes;
     struct size_tree by_size;
     struct bins *bins;
+    struct regions *regions;
+    struct pool *pool; /* whose policies that cut blocks keep its books */
 };
 
 /* A call site within one context. Invariant: idle and oldest_first hold the same idle_count
@@ -104,8 +115,8 @@ struct site_record {
 };
 
 /* One device, by ordinal. Byte sums are over all its contexts.
- * Invariant: live + idle = what the pool holds of it; in_use sums the requests of live, over_size is
- * the part of live by which blocks exceed their own request's rounded size. */
+ * Invariant: live + idle = what the pool holds of it; in_use sums the requests of live, over_size
+ * is the part of live by which blocks exceed their own request's rounded size. */
 struct device {
     CUdevice ordinal;
     uint64_t total; /* cuDeviceTotalMem */

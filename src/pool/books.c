@@ -150,6 +150,62 @@ void books_take_out(struct pool *pool, struct pool_block *block) {
         pool->policy->remove(&block->context->store, block);
 }
 
+/* A record in the table, in no sums and of no state yet. */
+static struct pool_block *add_record(struct pool *pool, const struct pool_block *described) {
+    struct pool_block *block = take_record(pool);
+    if (block) {
+        *block = *described;
+        if (!enter_table(pool, block)) {
+            books_recycle(pool, block);
+            block = NULL;
+        }
+    }
+    if (!block)
+        stats_add(STATS_no_memory_for_records, 1);
+    return block;
+}
+
+struct pool_block *books_add_region(struct pool *pool, struct context *context, struct site *site,
+                                    CUdeviceptr pointer, size_t size) {
+    struct pool_block *block = add_record(pool, &(struct pool_block){.pointer = pointer,
+                                                                     .size = size,
+                                                                     .context = context,
+                                                                     .site = site,
+                                                                     .state = BLOCK_IDLE});
+    if (block) {
+        count_idle(pool, block, 1);
+        publish(pool);
+    }
+    return block;
+}
+
+struct pool_block *books_split(struct pool *pool, struct pool_block *block, size_t size) {
+    struct pool_block *rest =
+        add_record(pool, &(struct pool_block){.pointer = block->pointer + size,
+                                              .size = block->size - size,
+                                              .context = block->context,
+                                              .site = block->site,
+                                              .state = BLOCK_IDLE});
+    if (!rest)
+        return NULL;
+    block->size = size;
+    pool->idle_blocks++;
+    site_set(&block->site->stats->idle_blocks, 1);
+    publish(pool);
+    return rest;
+}
+
+void books_merge(struct pool *pool, struct pool_block *block, struct pool_block *next) {
+    HASH_DELETE(by_pointer, pool->blocks, next);
+    block->size += next->size;
+    pool->idle_blocks--;
+    site_set(&next->site->stats->idle_blocks, (uint64_t)-1);
+    site_set(&next->site->stats->idle_bytes, -(uint64_t)next->size);
+    site_set(&block->site->stats->idle_bytes, next->size);
+    books_recycle(pool, next);
+    publish(pool);
+}
+
 struct pool_block *books_add(struct pool *pool, struct context *context, struct site *site,
                              CUdeviceptr pointer, size_t size, size_t requested) {
     struct pool_block *stale = books_find(pool, pointer);
@@ -163,26 +219,17 @@ struct pool_block *books_add(struct pool *pool, struct context *context, struct 
         if (!waited_for) /* else the thread that waits still holds it */
             books_recycle(pool, stale);
     }
-    struct pool_block *block = take_record(pool);
+    struct pool_block *block = add_record(pool, &(struct pool_block){.pointer = pointer,
+                                                                     .size = size,
+                                                                     .asked = requested,
+                                                                     .requested = requested,
+                                                                     .context = context,
+                                                                     .site = site,
+                                                                     .state = BLOCK_LIVE});
     if (block) {
-        block->pointer = pointer;
-        block->size = size;
-        block->asked = requested;
-        block->requested = requested;
-        block->context = context;
-        block->site = site;
-        block->state = BLOCK_LIVE;
-        if (!enter_table(pool, block)) {
-            books_recycle(pool, block);
-            block = NULL;
-        }
+        count_live(pool, block, 1);
+        publish(pool);
     }
-    if (!block) {
-        stats_add(STATS_no_memory_for_records, 1);
-        return NULL;
-    }
-    count_live(pool, block, 1);
-    publish(pool);
     return block;
 }
 

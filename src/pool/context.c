@@ -344,7 +344,8 @@ static void end_context(struct pool *pool, struct context *context, struct leavi
         if (block->context != context)
             continue;
         bool waited_for = block->state == BLOCK_WAITING;
-        if (leaving && (block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED)) {
+        if (leaving && !pool->policy->cuts &&
+            (block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED)) {
             books_take_out(pool, block);
             leaving_take(pool, leaving, block);
         } else {

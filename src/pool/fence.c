@@ -274,6 +274,8 @@ static void poll_fences(struct pool *pool, struct context *context) {
 }
 
 static bool would_fit(const struct pool *pool, const struct pool_block *block, size_t size) {
+    if (pool->policy->cuts)
+        return block->size >= size;
     return block->size >= size && (double)block->size <= pool->config.reuse_ratio * (double)size;
 }
 
@@ -289,6 +291,19 @@ static struct fence *find_fence(struct pool *pool, struct context *context, size
     return NULL;
 }
 
+/* Parts of regions merge only once they are idle: rather than to let regions grow without end, what
+ * is deferred is waited for when it is much. */
+static struct fence *find_fence_of_much(struct context *context, size_t size) {
+    static const size_t little = 64 << 20;
+    const struct device *device = context->device;
+    struct fence *oldest = TAILQ_FIRST(&context->fences);
+    uint64_t deferred = device->idle - context->store.bytes, most = device->in_use / 4;
+    return oldest && oldest->recorded && deferred >= size &&
+                   deferred > (most > little ? most : little)
+               ? oldest
+               : NULL;
+}
+
 struct pool_block *fence_take(struct pool *pool, struct context *context, struct site *site,
                               size_t bytes, size_t size) {
     if (LIST_EMPTY(&context->unfenced) && TAILQ_EMPTY(&context->fences))
@@ -297,7 +312,9 @@ struct pool_block *fence_take(struct pool *pool, struct context *context, struct
     poll_fences(pool, context);
     struct pool_block *block = context->ended ? NULL : pool_take(pool, context, site, bytes, size);
     struct fence *fence;
-    while (!block && !context->ended && (fence = find_fence(pool, context, size))) {
+    while (!block && !context->ended &&
+           ((fence = find_fence(pool, context, size)) ||
+            (pool->policy->cuts && (fence = find_fence_of_much(context, size))))) {
         stats_add(STATS_fences_waited, 1);
         if (!fence_passes(pool, context, fence, true))
             break;
@@ -305,6 +322,27 @@ struct pool_block *fence_take(struct pool *pool, struct context *context, struct
             block = pool_take(pool, context, site, bytes, size);
     }
     return block;
+}
+
+static struct context *deferring(struct pool *pool, const struct device *device) {
+    struct context *context;
+    LIST_FOREACH (context, &pool->contexts, link)
+        if (context->device == device && !context->broken &&
+            (!LIST_EMPTY(&context->unfenced) || !TAILQ_EMPTY(&context->fences)))
+            return context;
+    return NULL;
+}
+
+void fence_drain(struct pool *pool, const struct device *device) {
+    struct context *context;
+    struct fence *fence;
+    while ((context = deferring(pool, device))) {
+        if (!fence_unfenced(pool, context) || context->ended)
+            return;
+        fence = TAILQ_FIRST(&context->fences);
+        if (fence && (!fence->recorded || !fence_passes(pool, context, fence, true)))
+            return;
+    }
 }
 
 /* Where a freed block waits for a fence; a planted fault lets one do that was recorded before. */

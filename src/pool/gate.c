@@ -52,6 +52,10 @@ void gate_open(struct pool *pool) {
     }
 }
 
+bool pool_is_capturing(struct pool *pool) {
+    return atomic_load(&pool->captures) > 0;
+}
+
 void gate_await_open_or_paid(struct pool *pool) {
     for (int step = 0; wait_is_owed(pool) && atomic_load(&pool->captures) && step < MAX_STEPS;
          step++)

@@ -48,6 +48,7 @@ struct pool {
     struct created_context *created; /* context.c */
     uint64_t in_use, idle, waste, peak_live, peak_held;
     uint64_t live_blocks, idle_blocks;
+    uint64_t identities; /* given to parts so far */
 };
 
 static inline void pool_lock(struct pool *pool) {
@@ -65,6 +66,13 @@ static inline void pool_unlock(struct pool *pool) {
 struct pool_block *books_add(struct pool *pool, struct context *context, struct site *site,
                              CUdeviceptr pointer, size_t size, size_t requested);
 struct pool_block *books_find(struct pool *pool, CUdeviceptr pointer);
+/* The same for a region that a policy is to cut: an idle block that is kept nowhere yet. */
+struct pool_block *books_add_region(struct pool *pool, struct context *context, struct site *site,
+                                    CUdeviceptr pointer, size_t size);
+/* Cuts an idle block to `size` bytes; returns the rest, an idle block that is kept nowhere yet, or
+ * NULL without host memory. books_merge undoes it: `next`, which follows in memory, is gone. */
+struct pool_block *books_split(struct pool *pool, struct pool_block *block, size_t size);
+void books_merge(struct pool *pool, struct pool_block *block, struct pool_block *next);
 /* Out of the table and all sums; the record stays valid, GONE, until books_recycle. */
 void books_remove(struct pool *pool, struct pool_block *block);
 void books_recycle(struct pool *pool, struct pool_block *block);
@@ -111,7 +119,7 @@ bool context_is_quiet(struct pool *pool, struct context *context);
 void context_note_error(struct pool *pool, struct context *context, CUresult result);
 
 /* store.c. store_init: false without host memory. */
-bool store_init(const struct pool *pool, struct store *store);
+bool store_init(struct pool *pool, struct store *store);
 void store_free(struct store *store);
 
 /* pressure.c: giving memory back */
@@ -208,8 +216,33 @@ void fence_defer(struct pool *pool, struct pool_block *block);
 struct pool_block *fence_take(struct pool *pool, struct context *context, struct site *site,
                               size_t bytes, size_t size);
 struct pool_block *fence_largest(struct context *context); /* NULL: none is deferred */
-void fence_forget(struct context *context);                /* as wait_forget */
+/* Waits until nothing of the device is deferred, or as far as that can be done. The lock is not
+ * held meanwhile. */
+void fence_drain(struct pool *pool, const struct device *device);
+void fence_forget(struct context *context); /* as wait_forget */
 void fence_forget_streams(struct pool *pool);
+
+/* part.c: blocks that are parts of regions (policy->cuts). */
+
+/* Whether a free cannot be the pool's own just now, and what it is then. Lock held; past_pool: on
+ * entry, not on return. */
+bool part_passes(struct pool *pool, const struct pool_block *block, CUcontext current);
+CUresult part_free_past_pool(struct pool *pool, struct pool_block *block, CUcontext current);
+/* A region's block has been given to the driver, which may have refused it. */
+void part_left(struct pool_block *block, bool refused);
+/* Before a block is kept: no request may get what the driver keeps state in for others. */
+void part_note_taint(struct pool_block *block);
+/* A region that the driver has just given becomes a live block for the request, and idle memory.
+ * Lock held. NULL without host memory. */
+struct pool_block *part_adopt(struct pool *pool, const struct request *request, CUdeviceptr pointer,
+                              size_t size);
+/* The block, in whatever state, that contains the address. Lock held. */
+struct pool_block *part_find(struct pool *pool, CUdeviceptr address);
+
+/* pool.c: what a request may be served with. Lock held. */
+struct fit pool_fit(struct pool *pool, const struct context *context, size_t bytes, size_t size);
+/* pool.c: keeps a freed block whose wait has been made. Lock held on entry, not on return. */
+void pool_keep(struct pool *pool, struct pool_block *block);
 
 /* pitch.c. Lock held. */
 size_t pitch_known(struct pool *pool, CUdevice device, size_t width, unsigned int element);

@@ -56,8 +56,8 @@ static uint64_t shared_pages(struct pool *pool, const struct device *device) {
 uint64_t pages_idle(struct pool *pool, const struct device *device) {
     uint64_t bytes = 0;
     bool shared = false;
-    if (!device->idle)
-        return 0;
+    if (!device->idle || pool->policy->cuts) /* parts of regions: to be had as they are */
+        return device->idle;
     for (const struct pool_block *block = pool->blocks; block; block = block->by_pointer.next) {
         if (block->context->device != device ||
             (block->state != BLOCK_IDLE && block->state != BLOCK_DEFERRED))

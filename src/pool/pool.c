@@ -34,11 +34,15 @@ static uint64_t waste_left(const struct pool *pool, const struct device *device)
     return allowed > device->over_size ? allowed - device->over_size : 0;
 }
 
+struct fit pool_fit(struct pool *pool, const struct context *context, size_t bytes, size_t size) {
+    double ratio = PLANTED(oversize) ? 1e9 : pool->config.reuse_ratio;
+    return (struct fit){bytes, size, ratio, waste_left(pool, context->device), pool->config.steal};
+}
+
 struct pool_block *pool_take(struct pool *pool, struct context *context, struct site *site,
                              size_t bytes, size_t size) {
     bool stolen;
-    double ratio = PLANTED(oversize) ? 1e9 : pool->config.reuse_ratio;
-    struct fit fit = {bytes, size, ratio, waste_left(pool, context->device), pool->config.steal};
+    struct fit fit = pool_fit(pool, context, bytes, size);
     struct pool_block *block = pool->policy->take(&context->store, site, &fit, &stolen);
     if (!block)
         return NULL;
@@ -120,6 +124,8 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
     pool_lock(pool);
     if (block)
         fresh = block->pointer;
+    else if (!context->ended && pool->policy->cuts)
+        part_adopt(pool, request, fresh, size);
     else if (!context->ended)
         books_add(pool, context, request->site, fresh, size,
                   request->pitch ? size : request->bytes);
@@ -278,15 +284,19 @@ static CUresult free_for_good(struct pool *pool, struct pool_block *block) {
  * return. */
 static void keep(struct pool *pool, struct pool_block *block, bool deferred) {
     struct leaving leaving = {.device = block->context->device};
+    struct store *store = &block->context->store;
+    struct site *site = block->site;
     struct pool_block *surplus;
+    if (pool->policy->cuts)
+        part_note_taint(block);
     if (deferred) {
         books_make_deferred(pool, block);
         fence_defer(pool, block);
     } else {
-        books_make_idle(pool, block);
+        books_make_idle(pool, block); /* the policy may have merged it: it is gone */
     }
     stats_add(STATS_free_kept, 1);
-    while ((surplus = pool->policy->surplus(block->site, pool->config.site_keep))) {
+    while ((surplus = pool->policy->surplus(store, site, pool->config.site_keep))) {
         books_take_out(pool, surplus);
         leaving_take(pool, &leaving, surplus);
     }
@@ -298,10 +308,19 @@ static void keep(struct pool *pool, struct pool_block *block, bool deferred) {
 }
 
 /* Whether a live block must really be freed now. Lock held. */
-static bool leaves(struct pool *pool, const struct pool_block *block) {
+static bool leaves(struct pool *pool, const struct pool_block *block, CUcontext current) {
+    if (pool->policy->cuts)
+        return part_passes(pool, block, current);
     bool tainted = block->taints && !PLANTED(taint_recycled);
     return tainted || block->context->broken || block->context->device->pressure ||
-           atomic_load(&pool->captures) || atomic_load(&pool->down);
+           atomic_load(&pool->captures) || atomic_load(&pool->down) ||
+           !context_is_known(pool, current);
+}
+
+/* Lock held on entry, not on return. */
+static CUresult free_past_pool(struct pool *pool, struct pool_block *block, CUcontext current) {
+    return pool->policy->cuts ? part_free_past_pool(pool, block, current)
+                              : free_for_good(pool, block);
 }
 
 /* The context's end was announced during the wait. If the context lives on after all, the block is
@@ -314,6 +333,10 @@ static CUresult free_forgotten(struct pool *pool, struct pool_block *block) {
     return has_new_owner ? CUDA_SUCCESS : pool->driver->mem_free(pointer);
 }
 
+void pool_keep(struct pool *pool, struct pool_block *block) {
+    keep(pool, block, false);
+}
+
 /* Lock held on entry, not on return. */
 static CUresult free_after_wait(struct pool *pool, struct pool_block *block,
                                 enum wait_reason reason) {
@@ -322,12 +345,12 @@ static CUresult free_after_wait(struct pool *pool, struct pool_block *block,
     if (block->state == BLOCK_GONE)
         return free_forgotten(pool, block);
     block->state = BLOCK_LIVE;
-    if (result == CUDA_SUCCESS && !leaves(pool, block)) {
+    if (result == CUDA_SUCCESS && !leaves(pool, block, block->context->handle)) {
         keep(pool, block, false);
         return CUDA_SUCCESS;
     }
     /* A failed wait: the driver says what its own free makes of this. */
-    return free_for_good(pool, block);
+    return free_past_pool(pool, block, block->context->handle);
 }
 
 CUresult pool_free(struct pool *pool, CUdeviceptr pointer) {
@@ -351,10 +374,10 @@ CUresult pool_free(struct pool *pool, CUdeviceptr pointer) {
         stats_add(STATS_free_double, 1);
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (leaves(pool, block) || !context_is_known(pool, current)) {
+    if (leaves(pool, block, current)) {
         if (atomic_load(&pool->captures))
             stats_add(STATS_capture_passed, 1);
-        return free_for_good(pool, block);
+        return free_past_pool(pool, block, current);
     }
     enum wait_reason reason;
     enum wait_kind kind = wait_kind(pool, block, &reason);
@@ -403,8 +426,9 @@ enum pool_pointer_state pool_pointer_state(struct pool *pool, CUdeviceptr base,
 
 void pool_taint(struct pool *pool, CUdeviceptr pointer, enum pool_taint reason) {
     pool_lock(pool);
-    struct pool_block *block = books_find(pool, pointer);
-    if (!block) /* inside a block: rare, so no index is kept for it */
+    struct pool_block *block =
+        pool->policy->cuts ? part_find(pool, pointer) : books_find(pool, pointer);
+    if (!block && !pool->policy->cuts) /* inside a block: rare, so no index is kept for it */
         for (block = pool->blocks; block; block = block->by_pointer.next)
             if (pointer > block->pointer && pointer - block->pointer < block->size)
                 break;

@@ -32,14 +32,14 @@ struct pool_config {
     enum pool_free_mode free_mode;
     bool zero;                                            /* clear reused blocks */
     void (*on_shortage)(const struct shortage *shortage); /* NULL: nobody wants to know */
-    atomic_int *owed_flag;  /* nonzero while a wait is owed: see pool_pay. NULL: the pool's own */
-    double reuse_ratio;     /* a block serves a request of at least its size / reuse_ratio */
-    uint64_t site_keep;     /* idle blocks a site keeps; 0: as many as max_idle allows */
-    bool steal;             /* on a miss, take the best fit among the other sites' idle blocks */
-    struct limit max_waste; /* physical bytes by which reused live blocks exceed requests */
-    struct limit max_idle;  /* idle bytes per device */
-    double idle_decay;      /* seconds after which what stayed idle is given up; 0: never */
-    double throttle_ratio;  /* share of the device beyond which idle memory is given up; 0: none */
+    atomic_int *owed_flag;   /* nonzero while a wait is owed: see pool_pay. NULL: the pool's own */
+    double reuse_ratio;      /* a block serves a request of at least its size / reuse_ratio */
+    uint64_t site_keep;      /* idle blocks a site keeps; 0: as many as max_idle allows */
+    bool steal;              /* on a miss, take the best fit among the other sites' idle blocks */
+    struct limit max_waste;  /* physical bytes by which reused live blocks exceed requests */
+    struct limit max_idle;   /* idle bytes per device */
+    double idle_decay;       /* seconds after which what stayed idle is given up; 0: never */
+    double throttle_ratio;   /* share of the device beyond which idle memory is given up; 0: none */
     uint64_t (*clock)(void); /* nanoseconds, for idle_decay; NULL: CLOCK_MONOTONIC */
 };
 
@@ -79,6 +79,18 @@ CUresult pool_mem_get_info(struct pool *pool, size_t *free_bytes, size_t *total_
 enum pool_pointer_state { POOL_POINTER_UNKNOWN, POOL_POINTER_LIVE, POOL_POINTER_IDLE };
 enum pool_pointer_state pool_pointer_state(struct pool *pool, CUdeviceptr base,
                                            size_t *requested_bytes);
+
+/* Where blocks are parts of the driver's allocations: the block that contains `pointer`. */
+struct pool_part {
+    enum pool_pointer_state state;
+    CUdeviceptr base;
+    size_t requested; /* bytes, 0 unless LIVE */
+    bool whole;       /* it is an allocation of the driver's all the same */
+};
+/* False: the pool has none there, and the driver knows best. */
+bool pool_find_part(struct pool *pool, CUdeviceptr pointer, struct pool_part *part);
+/* A BUFFER_ID for the live part at `base`: other than any driver's and any other part's. */
+unsigned long long pool_part_identity(struct pool *pool, CUdeviceptr base);
 
 /* The driver has tied state to the live block at or around `pointer`: it will really be freed. */
 void pool_taint(struct pool *pool, CUdeviceptr pointer, enum pool_taint reason);
@@ -137,6 +149,7 @@ bool pool_stream_ends(struct pool *pool, CUstream stream);
  * call that begins one, named `call`, and after the one that ends it or failed to begin it. */
 void pool_capture_began(struct pool *pool, const char *call);
 void pool_capture_ended(struct pool *pool);
+bool pool_is_capturing(struct pool *pool); /* now, as far as is known */
 
 /* Around fork: the lock is held across it, so that the child inherits sound records. The child
  * forgets every block and frees none; the parent owns them. */

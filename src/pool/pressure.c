@@ -1,10 +1,13 @@
 /* Giving idle memory back: to stay within the bounds, and when the driver has no more. */
+#include "policy/region.h"
 #include "pool/internal.h"
 
 static const uint64_t idle_slack = 64 << 20;
 
 void leaving_take(struct pool *pool, struct leaving *leaving, struct pool_block *block) {
     books_remove(pool, block);
+    if (pool->policy->cuts)
+        region_leave(&block->context->store, block);
     block->by_size.rbe_left = leaving->first;
     leaving->first = block;
     leaving->bytes += block->size;
@@ -45,6 +48,8 @@ size_t leaving_free(struct pool *pool, struct leaving *leaving) {
         next = block->by_size.rbe_left;
         bool refused = block->taints;
         block->taints = 0;
+        if (pool->policy->cuts)
+            part_left(block, refused);
         if (refused)
             books_restore(pool, block,
                           pool->config.free_mode == POOL_FREE_DEFER ? BLOCK_DEFERRED : BLOCK_IDLE);
@@ -67,7 +72,8 @@ struct scope {
 
 static struct pool_block *largest_of(struct pool *pool, struct context *context, bool deferred) {
     struct pool_block *ready = pool->policy->victim(&context->store);
-    return ready || !deferred ? ready : fence_largest(context);
+    bool whole = !pool->policy->cuts; /* else it may be a part of what the driver knows */
+    return ready || !deferred || !whole ? ready : fence_largest(context);
 }
 
 static struct pool_block *largest(struct pool *pool, const struct scope *scope) {
@@ -147,23 +153,56 @@ void pressure_decay(struct pool *pool, struct device *device, struct context *qu
     stats_add(STATS_decayed_blocks, leaving->count - count);
 }
 
+/* A policy with its own way to obtain memory needs to know how much: not while the pitch is
+ * unknown.
+ */
+static bool obtains(const struct pool *pool, const struct request *request) {
+    return pool->policy->obtain && request->site && (!request->pitch || request->pitch->known);
+}
+
 static CUresult ask_driver(struct pool *pool, const struct request *request, size_t size,
                            CUdeviceptr *pointer, size_t *got) {
     const struct pitch_request *pitch = request->pitch;
-    CUresult result = pitch ? pool->driver->mem_alloc_pitch(pointer, pitch->pitch, pitch->width,
-                                                            pitch->height, pitch->element)
-                            : pool->driver->mem_alloc(pointer, size);
+    struct obtained obtained = {0, size};
+    CUresult result;
+    if (obtains(pool, request)) {
+        result = pool->policy->obtain(pool, request, size, &obtained);
+        if (pitch)
+            *pitch->pitch = pitch->known;
+    } else if (pitch) {
+        result = pool->driver->mem_alloc_pitch(&obtained.pointer, pitch->pitch, pitch->width,
+                                               pitch->height, pitch->element);
+        obtained.size = *pitch->pitch * pitch->height;
+    } else {
+        result = pool->driver->mem_alloc(&obtained.pointer, size);
+    }
     if (result == CUDA_SUCCESS) {
-        *got = pitch ? *pitch->pitch * pitch->height : size;
+        *pointer = obtained.pointer;
+        *got = obtained.size;
         stats_add(STATS_driver_allocs, 1);
     }
     return result;
 }
 
+/* Where no fence can be waited for, the driver's own free waits. */
+static void collect_deferred_regions(struct pool *pool, const struct device *device,
+                                     struct leaving *leaving) {
+    struct context *context;
+    struct pool_block *block;
+    LIST_FOREACH (context, &pool->contexts, link)
+        while (context->device == device && !context->broken &&
+               (block = region_without_live(&context->store)))
+            leaving_take(pool, leaving, block);
+}
+
 /* Releases idle blocks. Returns whether the driver has taken any back. Lock held. */
 static bool release_idle(struct pool *pool, struct device *device, size_t bytes, bool *any) {
     struct leaving leaving = {.device = device};
+    if (pool->policy->cuts)
+        fence_drain(pool, device);
     pressure_collect(pool, device, bytes, &leaving);
+    if (pool->policy->cuts && leaving.bytes < bytes)
+        collect_deferred_regions(pool, device, &leaving);
     size_t count = leaving.count;
     *any = count > 0;
     if (!leaving_free(pool, &leaving))
@@ -270,8 +309,8 @@ bool pool_make_room(struct pool *pool, const char *call, unsigned attempt, bool 
     return made;
 }
 
-/* What is kept free: for launches and all else that takes memory without being asked for it, and for
- * others that share the device (throttle_ratio). */
+/* What is kept free: for launches and all else that takes memory without being asked for it, and
+ * for others that share the device (throttle_ratio). */
 static uint64_t headroom(const struct pool *pool, const struct device *device) {
     static const uint64_t most = 256 << 20;
     double ratio = pool->config.throttle_ratio;

@@ -1,16 +1,21 @@
 /* A context's store of idle blocks: its beginning and end. What is in it is the policy's. */
+#include "policy/region.h"
 #include "pool/internal.h"
 
 #include <stdlib.h>
 
-bool store_init(const struct pool *pool, struct store *store) {
-    *store = (struct store){.by_size = RB_INITIALIZER(&store->by_size)};
+bool store_init(struct pool *pool, struct store *store) {
+    *store = (struct store){.by_size = RB_INITIALIZER(&store->by_size), .pool = pool};
     if (pool->policy == &policy_bins)
         store->bins = calloc(1, sizeof *store->bins);
-    return pool->policy != &policy_bins || store->bins;
+    if (pool->policy->cuts)
+        store->regions = regions_new();
+    return (pool->policy != &policy_bins || store->bins) && (!pool->policy->cuts || store->regions);
 }
 
 void store_free(struct store *store) {
     free(store->bins);
     store->bins = NULL;
+    regions_free(store->regions);
+    store->regions = NULL;
 }

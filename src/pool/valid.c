@@ -41,7 +41,8 @@ static bool device_is_valid(const struct pool *pool, const struct device *device
         over_size += block->size > rounded ? block->size - rounded : 0;
     }
     return live == device->live && idle == device->idle && over_size == device->over_size &&
-           in_use == device->in_use && device->peak_in_use >= in_use && device->pressure >= 0 && device->leaving >= 0;
+           in_use == device->in_use && device->peak_in_use >= in_use && device->pressure >= 0 &&
+           device->leaving >= 0;
 }
 
 static bool context_is_valid(const struct pool *pool, const struct context *context) {

@@ -29,11 +29,13 @@ static size_t size_from(uint32_t number) {
     }
 }
 
-/* Some of the device is left alone: what may be lost to pages and rounding under a pool. */
+/* Some of the device is left alone: what may be lost to pages and rounding under a pool; most of it
+ * where a pool may lose as much. */
 static size_t room(const struct world *world) {
     size_t held = world->held[world->contexts[world->current].device];
     size_t reserve = world->total / 25 + ((size_t)64 << 20);
-    return world->total - reserve > held ? world->total - reserve - held : 0;
+    size_t most = world->roomy ? world->total / 8 : world->total - reserve;
+    return most > held ? most - held : 0;
 }
 
 static struct block *empty_slot(struct world *world, uint32_t number) {
@@ -637,6 +639,7 @@ void program_run(const struct program *program, const bool *left_out, FILE *tran
         abort();
     world->transcript = transcript;
     world->relies = program->relies;
+    world->roomy = program->roomy;
     if (!world_start(world)) {
         fprintf(transcript, "no device\n");
         free(world);

@@ -62,7 +62,7 @@ struct event {
 
 struct world {
     FILE *transcript;
-    bool relies;
+    bool relies, roomy;
     struct context contexts[CONTEXTS];
     int context_count, current;
     struct block blocks[BLOCKS];

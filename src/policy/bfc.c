@@ -1,0 +1,80 @@
+/* TensorFlow's best-fit with coalescing: regions of growing size, best fit with splitting,
+ * immediate coalescing, 21 bins from 256 B to 512 MiB.
+ *
+ * Kept of its origin: all of that, the growth of regions by doubling from 2 MiB with back-pedalling
+ * by 0.9 when the device refuses, wholly idle regions given up before an allocation fails.
+ * Different: a block is also cut when the waste would exceed the bound,
+ * and a region beyond the request takes at most half of what the device has left. What a block is
+ * to the program is not what it is to the driver: see docs/policies.md. */
+#include "policy/region.h"
+#include "policy/round.h"
+
+#include "pool/internal.h"
+
+static size_t round_to_unit(size_t bytes) {
+    return round_up(bytes, REGION_SMALLEST_BIN);
+}
+
+/* The size of the next region doubles until it suffices, or once it has been used. A region that is
+ * needed only until deferred blocks are ready is no larger than that takes. */
+static size_t region_size(struct pool *pool, const struct request *request, size_t least) {
+    const struct store *store = &request->context->store;
+    pool_lock(pool);
+    bool deferred = request->context->device->idle > store->bytes;
+    size_t size = store->regions && !deferred ? store->regions->next_size : least;
+    pool_unlock(pool);
+    while (size < least && size <= SIZE_MAX / 2)
+        size *= 2;
+    return size > least ? size : least;
+}
+
+/* A region takes at most half of what the device has left beyond the request. */
+static size_t within_free(struct pool *pool, size_t size, size_t least) {
+    size_t available = 0, total;
+    if (size == least || !gate_enter(pool))
+        return size;
+    CUresult result = pool->driver->mem_get_info(&available, &total);
+    gate_leave(pool);
+    size_t spare = result == CUDA_SUCCESS && available > least ? (available - least) / 2 : 0;
+    size_t most = least + spare / ROUND_PAGE * ROUND_PAGE;
+    return size < most ? size : most;
+}
+
+static void grow(struct pool *pool, struct store *store, size_t size) {
+    pool_lock(pool);
+    struct regions *regions = store->regions;
+    if (regions && size >= regions->next_size && size <= SIZE_MAX / 2)
+        regions->next_size = size > regions->next_size ? size : size * 2;
+    pool_unlock(pool);
+}
+
+static CUresult obtain(struct pool *pool, const struct request *request, size_t least,
+                       struct obtained *obtained) {
+    struct store *store = &request->context->store;
+    size_t size = within_free(pool, region_size(pool, request, least), least);
+    CUresult result = pool->driver->mem_alloc(&obtained->pointer, size);
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && size > least) {
+        size = size / 10 * 9 / ROUND_PAGE * ROUND_PAGE;
+        if (size < least)
+            size = least;
+        result = pool->driver->mem_alloc(&obtained->pointer, size);
+    }
+    if (result == CUDA_SUCCESS)
+        grow(pool, store, size);
+    obtained->size = size;
+    return result;
+}
+
+const struct policy policy_bfc = {
+    .name = "bfc",
+    .cuts = true,
+    .round = round_to_unit,
+    .take = region_take,
+    .give = region_give,
+    .remove = region_remove,
+    .surplus = region_surplus,
+    .victim = region_victim,
+    .figures = region_figures,
+    .is_valid = region_is_valid,
+    .obtain = obtain,
+};

@@ -1,0 +1,334 @@
+#include "policy/region.h"
+
+#include "policy/round.h"
+#include "pool/internal.h"
+
+#include <stdlib.h>
+
+/* A block is cut when it is twice as large as asked or exceeds it by this. */
+static const size_t largest_slack = 128 << 20;
+
+static int compare_size(const struct pool_block *one, const struct pool_block *other) {
+    if (one->size != other->size)
+        return one->size < other->size ? -1 : 1;
+    if (one->pointer != other->pointer)
+        return one->pointer < other->pointer ? -1 : 1;
+    return 0;
+}
+
+static int compare_address(const struct pool_block *one, const struct pool_block *other) {
+    return one->pointer < other->pointer ? -1 : one->pointer > other->pointer;
+}
+
+static int compare_base(const struct region *one, const struct region *other) {
+    return one->base < other->base ? -1 : one->base > other->base;
+}
+
+static int compare_region_size(const struct region *one, const struct region *other) {
+    if (one->size != other->size)
+        return one->size < other->size ? -1 : 1;
+    return compare_base(one, other);
+}
+
+#define UNUSED __attribute__((unused))
+RB_GENERATE_INTERNAL(size_tree, pool_block, by_size, compare_size, static UNUSED)
+RB_GENERATE_INTERNAL(address_tree, pool_block, by_address, compare_address, static UNUSED)
+RB_GENERATE_INTERNAL(base_tree, region, by_base, compare_base, static UNUSED)
+RB_GENERATE_INTERNAL(region_size_tree, region, by_size, compare_region_size, static UNUSED)
+
+struct regions *regions_new(void) {
+    struct regions *regions = calloc(1, sizeof *regions);
+    if (regions)
+        regions->next_size = ROUND_PAGE;
+    return regions;
+}
+
+void regions_free(struct regions *regions) {
+    struct region *region;
+    while (regions && (region = RB_MIN(base_tree, &regions->by_base))) {
+        RB_REMOVE(base_tree, &regions->by_base, region);
+        free(region);
+    }
+    free(regions);
+}
+
+bool region_is_whole(const struct pool_block *block) {
+    return block->region->block_count == 1;
+}
+
+static struct size_tree *bin_for(struct regions *regions, size_t size) {
+    int bin = 63 - __builtin_clzll(size | REGION_SMALLEST_BIN) -
+              (63 - __builtin_clzll(REGION_SMALLEST_BIN));
+    return &regions->bins[bin < REGION_BINS ? bin : REGION_BINS - 1];
+}
+
+/* --- bins --- */
+
+static void insert(struct store *store, struct pool_block *block) {
+    struct region *region = block->region;
+    store->count++;
+    store->bytes += block->size;
+    if (region->tainted) {
+        if (region_is_whole(block))
+            store->regions->condemned = region;
+        return;
+    }
+    RB_INSERT(size_tree, bin_for(store->regions, block->size), block);
+    if (region_is_whole(block)) {
+        RB_INSERT(region_size_tree, &store->regions->idle_regions, region);
+        region->in_idle_regions = true;
+    }
+}
+
+void region_remove(struct store *store, struct pool_block *block) {
+    struct region *region = block->region;
+    store->count--;
+    store->bytes -= block->size;
+    if (region->tainted) {
+        if (store->regions->condemned == region)
+            store->regions->condemned = NULL;
+        return;
+    }
+    RB_REMOVE(size_tree, bin_for(store->regions, block->size), block);
+    if (region->in_idle_regions) {
+        RB_REMOVE(region_size_tree, &store->regions->idle_regions, region);
+        region->in_idle_regions = false;
+    }
+}
+
+static struct pool_block *find(struct regions *regions, size_t size) {
+    struct pool_block least = {.size = size}, *found = NULL;
+    for (struct size_tree *bin = bin_for(regions, size);
+         !found && bin < regions->bins + REGION_BINS; bin++)
+        found = RB_NFIND(size_tree, bin, &least);
+    return found;
+}
+
+/* --- cutting and merging --- */
+
+void region_cut(struct store *store, struct pool_block *block, const struct fit *fit) {
+    size_t rest = block->size - fit->size;
+    bool worth = block->size >= 2 * fit->size || rest >= largest_slack || rest > fit->surplus;
+    struct pool_block *cut = worth && rest ? books_split(store->pool, block, fit->size) : NULL;
+    if (!cut)
+        return;
+    cut->region = block->region;
+    RB_INSERT(address_tree, &block->region->blocks, cut);
+    block->region->block_count++;
+    insert(store, cut);
+}
+
+/* `next` becomes part of `block`; neither is in a bin. */
+static void merge(struct store *store, struct pool_block *block, struct pool_block *next) {
+    RB_REMOVE(address_tree, &block->region->blocks, next);
+    block->region->block_count--;
+    books_merge(store->pool, block, next);
+}
+
+static bool is_idle(const struct pool_block *block) {
+    return block && block->state == BLOCK_IDLE;
+}
+
+void region_give(struct store *store, struct pool_block *block) {
+    struct pool_block *before = RB_PREV(address_tree, NULL, block);
+    struct pool_block *after = RB_NEXT(address_tree, NULL, block);
+    if (is_idle(after)) {
+        region_remove(store, after);
+        merge(store, block, after);
+    }
+    if (is_idle(before)) {
+        region_remove(store, before);
+        merge(store, before, block);
+        block = before;
+    }
+    insert(store, block);
+}
+
+struct pool_block *region_take(struct store *store, struct site *site, const struct fit *fit,
+                               bool *stolen) {
+    struct pool_block *block = find(store->regions, fit->size);
+    if (!block)
+        return NULL;
+    *stolen = block->site != site;
+    region_remove(store, block);
+    region_cut(store, block, fit);
+    block->identity = 0;
+    return block;
+}
+
+/* --- regions --- */
+
+struct pool_block *region_find(struct store *store, uint64_t address) {
+    struct region at = {.base = address};
+    struct region *region = RB_NFIND(base_tree, &store->regions->by_base, &at);
+    if (!region)
+        region = RB_MAX(base_tree, &store->regions->by_base);
+    else if (region->base > address)
+        region = RB_PREV(base_tree, NULL, region);
+    if (!region || address < region->base || address - region->base >= region->size)
+        return NULL;
+    struct pool_block key = {.pointer = address};
+    struct pool_block *block = RB_NFIND(address_tree, &region->blocks, &key);
+    if (!block)
+        return RB_MAX(address_tree, &region->blocks);
+    return block->pointer == address ? block : RB_PREV(address_tree, NULL, block);
+}
+
+/* The driver has given addresses again that a region still has: it is gone without our knowledge.
+ */
+static void forget_region(struct store *store, struct region *region) {
+    struct pool_block *block;
+    while ((block = RB_MIN(address_tree, &region->blocks))) {
+        bool waited_for = block->state == BLOCK_WAITING;
+        if (block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED)
+            books_take_out(store->pool, block);
+        RB_REMOVE(address_tree, &region->blocks, block);
+        books_remove(store->pool, block);
+        if (!waited_for)
+            books_recycle(store->pool, block);
+    }
+    RB_REMOVE(base_tree, &store->regions->by_base, region);
+    store->regions->count--;
+    free(region);
+}
+
+static struct region *overlapping(struct store *store, uint64_t base, size_t size) {
+    struct region at = {.base = base};
+    struct region *next = RB_NFIND(base_tree, &store->regions->by_base, &at);
+    struct pool_block *around = region_find(store, base);
+    return next && next->base - base < size ? next : around ? around->region : NULL;
+}
+
+bool region_add(struct store *store, struct pool_block *block) {
+    struct region *region = calloc(1, sizeof *region);
+    struct region *stale;
+    if (!region)
+        return false;
+    while ((stale = overlapping(store, block->pointer, block->size)))
+        forget_region(store, stale);
+    *region = (struct region){.base = block->pointer, .size = block->size, .block_count = 1};
+    block->region = region;
+    RB_INSERT(address_tree, &region->blocks, block);
+    RB_INSERT(base_tree, &store->regions->by_base, region);
+    store->regions->count++;
+    return true;
+}
+
+void region_taint(struct store *store, struct region *region) {
+    struct pool_block *block;
+    if (region->tainted)
+        return;
+    RB_FOREACH (block, address_tree, &region->blocks)
+        if (is_idle(block))
+            region_remove(store, block);
+    region->tainted = true;
+    RB_FOREACH (block, address_tree, &region->blocks)
+        if (is_idle(block))
+            insert(store, block);
+}
+
+void region_leave(struct store *store, struct pool_block *block) {
+    RB_REMOVE(base_tree, &store->regions->by_base, block->region);
+    store->regions->count--;
+}
+
+void region_return(struct store *store, struct pool_block *block) {
+    RB_INSERT(base_tree, &store->regions->by_base, block->region);
+    store->regions->count++;
+}
+
+void region_free(struct pool_block *block) {
+    free(block->region);
+    block->region = NULL;
+}
+
+struct pool_block *region_victim(struct store *store) {
+    struct region *region = RB_MAX(region_size_tree, &store->regions->idle_regions);
+    return region ? RB_MIN(address_tree, &region->blocks) : NULL;
+}
+
+static bool has_live(struct region *region) {
+    struct pool_block *block;
+    RB_FOREACH (block, address_tree, &region->blocks)
+        if (block->state != BLOCK_IDLE && block->state != BLOCK_DEFERRED)
+            return true;
+    return false;
+}
+
+struct pool_block *region_without_live(struct store *store) {
+    struct region *region;
+    struct pool_block *block, *first, *next;
+    RB_FOREACH (region, base_tree, &store->regions->by_base)
+        if (!has_live(region))
+            break;
+    if (!region)
+        return NULL;
+    RB_FOREACH (block, address_tree, &region->blocks) {
+        books_take_out(store->pool, block);
+        block->state = BLOCK_IDLE;
+    }
+    first = RB_MIN(address_tree, &region->blocks);
+    while ((next = RB_NEXT(address_tree, NULL, first)))
+        merge(store, first, next);
+    return first;
+}
+
+struct pool_block *region_surplus(struct store *store, struct site *site, size_t keep) {
+    struct region *condemned = store->regions->condemned;
+    (void)site;
+    (void)keep;
+    return condemned ? RB_MIN(address_tree, &condemned->blocks) : NULL;
+}
+
+/* --- for reports and tests --- */
+
+void region_figures(const struct store *store, struct policy_figures *figures) {
+    struct pool_block *largest = NULL;
+    for (int bin = REGION_BINS - 1; bin >= 0 && !largest; bin--)
+        largest = RB_MAX(size_tree, (struct size_tree *)(uintptr_t)&store->regions->bins[bin]);
+    *figures = (struct policy_figures){store->count, store->bytes, largest ? largest->size : 0};
+}
+
+static bool one_is_valid(struct regions *regions, struct region *region, struct store *sums) {
+    struct pool_block *block, *previous = NULL;
+    uint64_t at = region->base;
+    size_t count = 0;
+    RB_FOREACH (block, address_tree, &region->blocks) {
+        bool idle = is_idle(block);
+        if (block->pointer != at || block->region != region || (idle && is_idle(previous)))
+            return false;
+        if (idle && !region->tainted &&
+            RB_FIND(size_tree, bin_for(regions, block->size), block) != block)
+            return false;
+        at += block->size;
+        sums->count += idle;
+        sums->bytes += idle ? block->size : 0;
+        count++;
+        previous = block;
+    }
+    bool whole = count == 1 && is_idle(RB_MIN(address_tree, &region->blocks));
+    return at == region->base + region->size && count == region->block_count &&
+           region->in_idle_regions == (whole && !region->tainted);
+}
+
+bool region_is_valid(const struct store *store) {
+    struct store sums = {.count = 0};
+    struct region *region;
+    size_t count = 0, binned = 0, idle_regions = 0, tainted = 0;
+    struct pool_block *block;
+    RB_FOREACH (region, base_tree, &store->regions->by_base) {
+        if (!one_is_valid(store->regions, region, &sums))
+            return false;
+        count++;
+        if (region->tainted)
+            RB_FOREACH (block, address_tree, &region->blocks)
+                tainted += is_idle(block);
+    }
+    for (int bin = 0; bin < REGION_BINS; bin++)
+        RB_FOREACH (block, size_tree, &store->regions->bins[bin])
+            binned++;
+    RB_FOREACH (region, region_size_tree, &store->regions->idle_regions)
+        idle_regions += !region->in_idle_regions;
+    return count == store->regions->count && sums.count == store->count &&
+           sums.bytes == store->bytes && binned + tainted == store->count && !idle_regions;
+}

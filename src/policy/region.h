@@ -1,0 +1,78 @@
+/* Regions: ranges of device memory obtained at once and cut into blocks. What the policies `bfc`
+ * and `vmm` share: finding, splitting, merging. Every operation is O(log n) in the blocks of the
+ * store.
+ *
+ * Idle neighbours are merged at once, so no two idle blocks of a region touch, but for parts of a
+ * different kind (vmm). A region whose blocks the driver keeps state in for others (taint) serves
+ * no request any more: it goes back as soon as all of it is idle. */
+#ifndef POOLCUDA_POLICY_REGION_H
+#define POOLCUDA_POLICY_REGION_H
+
+#include "policy/policy.h"
+
+enum { REGION_BINS = 21, REGION_SMALLEST_BIN = 256 };
+
+RB_HEAD(address_tree, pool_block);
+RB_HEAD(base_tree, region);
+RB_HEAD(region_size_tree, region);
+
+/* Invariant: blocks, in the order of their addresses, cover [base, base + size) without a gap.
+ * In the store's idle_regions if and only if its one block is idle and it is not tainted. */
+struct region {
+    uint64_t base; /* a CUdeviceptr */
+    size_t size;
+    struct address_tree blocks;
+    size_t block_count;
+    bool tainted;
+    bool in_idle_regions;
+    RB_ENTRY(region) by_base, by_size;
+};
+
+/* The regions of one store. Invariant: every idle block of an untainted region is in the bin of its
+ * size; condemned: a wholly idle tainted region, which is to be released. */
+struct regions {
+    struct base_tree by_base;
+    struct region_size_tree idle_regions;
+    struct size_tree bins[REGION_BINS];
+    size_t next_size; /* of the next region to be obtained */
+    struct region *condemned;
+    size_t count;
+};
+
+/* NULL without host memory. */
+struct regions *regions_new(void);
+/* Forgets all regions; their blocks' records must be gone, or are never looked at again. */
+void regions_free(struct regions *regions);
+
+/* A new region with one idle block, whose record has been made and which is in no bin yet. Regions
+ * that overlap it can only be stale and are forgotten. False without host memory. */
+bool region_add(struct store *store, struct pool_block *block);
+
+/* The idle block that fits best, taken out and cut to fit; NULL if there is none. */
+struct pool_block *region_take(struct store *store, struct site *site, const struct fit *fit,
+                               bool *stolen);
+/* Cuts a block that is in no bin to `size` if that is worth it; the rest is idle. */
+void region_cut(struct store *store, struct pool_block *block, const struct fit *fit);
+void region_give(struct store *store, struct pool_block *block);
+void region_remove(struct store *store, struct pool_block *block);
+/* The largest wholly idle region's block. */
+struct pool_block *region_victim(struct store *store);
+/* A region without live blocks becomes one block, which is in no bin: for the driver's own free,
+ * which waits for what is deferred. NULL: there is none. O(n). */
+struct pool_block *region_without_live(struct store *store);
+struct pool_block *region_surplus(struct store *store, struct site *site, size_t keep);
+/* The block, live or not, that contains an address; NULL if no region does. */
+struct pool_block *region_find(struct store *store, uint64_t address);
+/* Whether the block is all of its region. */
+bool region_is_whole(const struct pool_block *block);
+/* The driver keeps state for others in the region. */
+void region_taint(struct store *store, struct region *region);
+/* A region whose one block is on its way to the driver: out of the store, since its addresses may
+ * have a new owner at once. It comes back if the driver refuses, else its record is freed. */
+void region_leave(struct store *store, struct pool_block *block);
+void region_return(struct store *store, struct pool_block *block);
+void region_free(struct pool_block *block);
+void region_figures(const struct store *store, struct policy_figures *figures);
+bool region_is_valid(const struct store *store);
+
+#endif

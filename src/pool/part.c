@@ -1,0 +1,141 @@
+/* Blocks that are parts of regions: they are no allocations of the driver's, so the pool answers
+ * what else the driver would, and cannot leave their frees to it. */
+#include "policy/region.h"
+#include "pool/internal.h"
+
+struct pool_block *part_find(struct pool *pool, CUdeviceptr address) {
+    struct context *context;
+    struct pool_block *block = NULL;
+    LIST_FOREACH (context, &pool->contexts, link)
+        if ((block = region_find(&context->store, address)))
+            break;
+    return block;
+}
+
+bool pool_find_part(struct pool *pool, CUdeviceptr pointer, struct pool_part *part) {
+    if (!pool->policy->cuts)
+        return false;
+    pool_lock(pool);
+    struct pool_block *block = part_find(pool, pointer);
+    if (block)
+        *part =
+            (struct pool_part){block->state == BLOCK_LIVE ? POOL_POINTER_LIVE : POOL_POINTER_IDLE,
+                               block->pointer, block->requested, region_is_whole(block)};
+    pool_unlock(pool);
+    return block != NULL;
+}
+
+unsigned long long pool_part_identity(struct pool *pool, CUdeviceptr base) {
+    static const uint64_t ours = (uint64_t)1 << 63; /* the driver's are small numbers */
+    pool_lock(pool);
+    struct pool_block *block = part_find(pool, base);
+    if (block && !block->identity)
+        block->identity = ours + ++pool->identities;
+    uint64_t identity = block ? block->identity : 0;
+    pool_unlock(pool);
+    return identity;
+}
+
+struct pool_block *part_adopt(struct pool *pool, const struct request *request, CUdeviceptr pointer,
+                              size_t size) {
+    struct context *context = request->context;
+    size_t wanted = request->size ? request->size : size;
+    struct pool_block *block = books_add_region(pool, context, request->site, pointer, size);
+    if (!block)
+        return NULL;
+    if (!region_add(&context->store, block)) {
+        books_remove(pool, block);
+        books_recycle(pool, block);
+        stats_add(STATS_no_memory_for_records, 1);
+        return NULL;
+    }
+    struct fit fit = pool_fit(pool, context, request->bytes, wanted < size ? wanted : size);
+    region_cut(&context->store, block, &fit);
+    books_make_live(pool, block, request->site, request->bytes ? request->bytes : size);
+    return block;
+}
+
+void part_left(struct pool_block *block, bool refused) {
+    if (refused && !block->context->ended)
+        region_return(&block->context->store, block);
+    else
+        region_free(block);
+}
+
+/* All of a region is what the driver knows. Lock held on entry, not on return. */
+static CUresult free_region(struct pool *pool, struct pool_block *block) {
+    struct context *context = block->context;
+    struct device *device = context->device;
+    books_remove(pool, block);
+    region_leave(&context->store, block);
+    device->leaving++;
+    pool_unlock(pool);
+    CUresult result = pool->driver->mem_free(block->pointer);
+    context_note_error(pool, context, result);
+    pool_lock(pool);
+    part_left(block, result != CUDA_SUCCESS);
+    if (result == CUDA_SUCCESS) {
+        books_recycle(pool, block);
+        stats_add(STATS_driver_frees, 1);
+    } else {
+        books_restore(pool, block, BLOCK_LIVE);
+    }
+    if (--device->leaving == 0)
+        pthread_cond_broadcast(&pool->left);
+    pool_unlock(pool);
+    return result;
+}
+
+/* The driver's answer to a free where the pool cannot wait by itself (in the midst of a capture,
+ * with very many contexts), and its wait, from a free of the same kind. */
+static CUresult free_another(struct pool *pool, struct context *context) {
+    struct context_visit visit;
+    CUdeviceptr another;
+    if (!context_visit(pool, context->handle, &visit))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    CUresult result = pool->driver->mem_alloc(&another, 1);
+    if (result == CUDA_SUCCESS)
+        result = pool->driver->mem_free(another);
+    context_leave(pool, &visit);
+    return result;
+}
+
+/* Lock held on entry, not on return. */
+static CUresult free_as_driver(struct pool *pool, struct pool_block *block) {
+    struct context *context = block->context;
+    block->state = BLOCK_WAITING;
+    pool_unlock(pool);
+    CUresult result = free_another(pool, context);
+    pool_lock(pool);
+    if (block->state == BLOCK_GONE) {
+        books_recycle(pool, block);
+        pool_unlock(pool);
+        return result;
+    }
+    block->state = BLOCK_LIVE;
+    if (result == CUDA_SUCCESS)
+        pool_keep(pool, block);
+    else
+        pool_unlock(pool);
+    return result;
+}
+
+bool part_passes(struct pool *pool, const struct pool_block *block, CUcontext current) {
+    return !current || block->context->broken || atomic_load(&pool->down) ||
+           atomic_load(&pool->captures);
+}
+
+CUresult part_free_past_pool(struct pool *pool, struct pool_block *block, CUcontext current) {
+    CUdeviceptr pointer = block->pointer;
+    if (region_is_whole(block))
+        return free_region(pool, block);
+    if (current && !block->context->broken && !atomic_load(&pool->down))
+        return free_as_driver(pool, block);
+    pool_unlock(pool);
+    return pool->driver->mem_free(pointer); /* refused, with the error that belongs here */
+}
+
+void part_note_taint(struct pool_block *block) {
+    if (block->taints)
+        region_taint(&block->context->store, block->region);
+}
