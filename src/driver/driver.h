@@ -32,6 +32,23 @@
     X(primary_ctx_get_state, "cuDevicePrimaryCtxGetState",                                         \
       (CUdevice device, unsigned int *flags, int *active), true)                                   \
     X(memset_d8, "cuMemsetD8_v2", (CUdeviceptr pointer, unsigned char value, size_t bytes), true)  \
+    X(mem_create, "cuMemCreate",                                                                   \
+      (CUmemGenericAllocationHandle * handle, size_t bytes, const CUmemAllocationProp *properties, \
+       unsigned long long flags),                                                                  \
+      false)                                                                                       \
+    X(mem_release, "cuMemRelease", (CUmemGenericAllocationHandle handle), false)                   \
+    X(mem_address_reserve, "cuMemAddressReserve",                                                  \
+      (CUdeviceptr * pointer, size_t bytes, size_t alignment, CUdeviceptr wanted,                  \
+       unsigned long long flags),                                                                  \
+      false)                                                                                       \
+    X(mem_address_free, "cuMemAddressFree", (CUdeviceptr pointer, size_t bytes), false)            \
+    X(mem_map, "cuMemMap",                                                                         \
+      (CUdeviceptr pointer, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,      \
+       unsigned long long flags),                                                                  \
+      false)                                                                                       \
+    X(mem_unmap, "cuMemUnmap", (CUdeviceptr pointer, size_t bytes), false)                         \
+    X(mem_set_access, "cuMemSetAccess",                                                            \
+      (CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc *access, size_t count), false)     \
     X(thread_exchange_capture_mode, "cuThreadExchangeStreamCaptureMode",                           \
       (CUstreamCaptureMode * mode), false)                                                         \
     X(stream_is_capturing, "cuStreamIsCapturing",                                                  \

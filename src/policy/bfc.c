@@ -59,8 +59,10 @@ static CUresult obtain(struct pool *pool, const struct request *request, size_t 
             size = least;
         result = pool->driver->mem_alloc(&obtained->pointer, size);
     }
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS) {
         grow(pool, store, size);
+        stats_add(STATS_driver_allocs, 1);
+    }
     obtained->size = size;
     return result;
 }

@@ -34,7 +34,10 @@ struct request;
 struct obtained {
     CUdeviceptr pointer;
     size_t size;
+    struct reservation *reservation; /* vmm's, NULL elsewhere */
+    bool stitched;                   /* of memory that was held already: nothing was allocated */
 };
+struct page;
 
 struct policy {
     const char *name;
@@ -65,10 +68,19 @@ struct policy {
     /* What to give up first, NULL if there is nothing: all of a driver allocation. */
     struct pool_block *(*victim)(struct store *store);
 
-    /* Asks the driver for memory that serves a block of `least` bytes. Lock not held. NULL:
-     * cuMemAlloc of just that. */
+    /* Asks the driver for memory that serves a block of `least` bytes, and counts its allocations.
+     * Lock not held. NULL: cuMemAlloc of just that. */
     CUresult (*obtain)(struct pool *pool, const struct request *request, size_t least,
                        struct obtained *obtained);
+
+    /* Gives a block that has left the store to the driver. Lock not held. NULL: cuMemFree. */
+    CUresult (*surrender)(struct pool *pool, struct pool_block *block);
+
+    /* Idle memory that is in no block: takes out `bytes` of it, returns how much that was; and
+     * gives it to the driver, lock not held. NULL: there is none. */
+    size_t (*take_unused)(struct pool *pool, struct context *context, size_t bytes,
+                          struct page **list);
+    void (*release_unused)(struct pool *pool, struct page *list);
 
     void (*figures)(const struct store *store, struct policy_figures *figures);
 
@@ -76,7 +88,7 @@ struct policy {
     bool (*is_valid)(const struct store *store);
 };
 
-extern const struct policy policy_site, policy_tag, policy_bins, policy_bfc;
+extern const struct policy policy_site, policy_tag, policy_bins, policy_bfc, policy_vmm;
 extern const struct policy *const policies[]; /* in the order of POOLCUDA_POLICY's words */
 extern const size_t policy_count;
 

@@ -146,8 +146,13 @@ void region_give(struct store *store, struct pool_block *block) {
 
 struct pool_block *region_take(struct store *store, struct site *site, const struct fit *fit,
                                bool *stolen) {
+    return region_take_up_to(store, site, fit, SIZE_MAX, stolen);
+}
+
+struct pool_block *region_take_up_to(struct store *store, struct site *site, const struct fit *fit,
+                                     size_t most, bool *stolen) {
     struct pool_block *block = find(store->regions, fit->size);
-    if (!block)
+    if (!block || block->size > most)
         return NULL;
     *stolen = block->site != site;
     region_remove(store, block);
@@ -225,6 +230,68 @@ void region_taint(struct store *store, struct region *region) {
     RB_FOREACH (block, address_tree, &region->blocks)
         if (is_idle(block))
             insert(store, block);
+}
+
+struct pool_block *region_find_mapped(struct store *store, size_t least) {
+    struct pool_block *block, key = {.size = least};
+    for (struct size_tree *bin = bin_for(store->regions, least);
+         bin < store->regions->bins + REGION_BINS; bin++)
+        for (block = RB_NFIND(size_tree, bin, &key); block; block = RB_NEXT(size_tree, bin, block))
+            if (block->region->reservation)
+                return block;
+    return NULL;
+}
+
+struct pool_block *region_largest_mapped(struct store *store, size_t least) {
+    struct pool_block *block;
+    for (struct size_tree *bin = store->regions->bins + REGION_BINS; bin-- > store->regions->bins;)
+        for (block = RB_MAX(size_tree, bin); block && block->size >= least;
+             block = RB_PREV(size_tree, bin, block))
+            if (block->region->reservation)
+                return block;
+    return NULL;
+}
+
+/* A region has other blocks than before: whether it is wholly idle may have changed. */
+static void note_whole(struct store *store, struct region *region) {
+    struct pool_block *first = RB_MIN(address_tree, &region->blocks);
+    bool whole = region->block_count == 1 && is_idle(first) && !region->tainted &&
+                 RB_FIND(size_tree, bin_for(store->regions, first->size), first) == first;
+    if (whole && !region->in_idle_regions)
+        RB_INSERT(region_size_tree, &store->regions->idle_regions, region);
+    region->in_idle_regions = whole;
+}
+
+/* All blocks from `block` on become a region of their own. */
+static bool split_region(struct store *store, struct pool_block *block) {
+    struct region *region = block->region, *rest = calloc(1, sizeof *rest);
+    struct pool_block *next;
+    if (!rest)
+        return false;
+    *rest = (struct region){.base = block->pointer,
+                            .size = region->base + region->size - block->pointer,
+                            .reservation = region->reservation,
+                            .tainted = region->tainted};
+    for (; block; block = next) {
+        next = RB_NEXT(address_tree, &region->blocks, block);
+        RB_REMOVE(address_tree, &region->blocks, block);
+        RB_INSERT(address_tree, &rest->blocks, block);
+        block->region = rest;
+        region->block_count--;
+        rest->block_count++;
+    }
+    region->size -= rest->size;
+    RB_INSERT(base_tree, &store->regions->by_base, rest);
+    store->regions->count++;
+    note_whole(store, region);
+    note_whole(store, rest);
+    return true;
+}
+
+bool region_isolate(struct store *store, struct pool_block *block) {
+    struct pool_block *next = RB_NEXT(address_tree, NULL, block);
+    return (!next || split_region(store, next)) &&
+           (block->pointer == block->region->base || split_region(store, block));
 }
 
 void region_leave(struct store *store, struct pool_block *block) {

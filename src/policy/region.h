@@ -20,6 +20,8 @@ RB_HEAD(region_size_tree, region);
  * In the store's idle_regions if and only if its one block is idle and it is not tainted. */
 struct region {
     uint64_t base; /* a CUdeviceptr */
+    struct reservation
+        *reservation; /* vmm: whose pages these are, NULL: an allocation of its own */
     size_t size;
     struct address_tree blocks;
     size_t block_count;
@@ -51,6 +53,15 @@ bool region_add(struct store *store, struct pool_block *block);
 /* The idle block that fits best, taken out and cut to fit; NULL if there is none. */
 struct pool_block *region_take(struct store *store, struct site *site, const struct fit *fit,
                                bool *stolen);
+/* The same, if the smallest that fits is not larger than `most`. */
+struct pool_block *region_take_up_to(struct store *store, struct site *site, const struct fit *fit,
+                                     size_t most, bool *stolen);
+/* The smallest and the largest idle block of at least `least` bytes that lies in a reservation.
+ * O(n) in those that do not. */
+struct pool_block *region_find_mapped(struct store *store, size_t least);
+struct pool_block *region_largest_mapped(struct store *store, size_t least);
+/* Makes the block a region of its own. False without host memory. */
+bool region_isolate(struct store *store, struct pool_block *block);
 /* Cuts a block that is in no bin to `size` if that is worth it; the rest is idle. */
 void region_cut(struct store *store, struct pool_block *block, const struct fit *fit);
 void region_give(struct store *store, struct pool_block *block);

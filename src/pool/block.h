@@ -93,6 +93,8 @@ struct store {
     struct size_tree by_size;
     struct bins *bins;
     struct regions *regions;
+    struct vmm *vmm;
+    size_t unused;     /* bytes of idle memory that is in no block */
     struct pool *pool; /* whose policies that cut blocks keep its books */
 };
 

@@ -206,6 +206,16 @@ void books_merge(struct pool *pool, struct pool_block *block, struct pool_block 
     publish(pool);
 }
 
+void books_count_unused(struct pool *pool, struct context *context, size_t change) {
+    struct device *device = context->device;
+    context->store.unused += change;
+    pool->idle += change;
+    device->idle += change;
+    if (device->idle < device->least_idle)
+        device->least_idle = device->idle;
+    publish(pool);
+}
+
 struct pool_block *books_add(struct pool *pool, struct context *context, struct site *site,
                              CUdeviceptr pointer, size_t size, size_t requested) {
     struct pool_block *stale = books_find(pool, pointer);

@@ -3,6 +3,7 @@
 #include "pool/internal.h"
 
 #include "planted.h"
+#include "policy/vmm.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -356,6 +357,11 @@ static void end_context(struct pool *pool, struct context *context, struct leavi
                 books_recycle(pool, block);
         }
     }
+    if (context->store.vmm) {
+        while (context->device->leaving) /* pages under way in other threads */
+            pthread_cond_wait(&pool->left, &pool->lock);
+        books_count_unused(pool, context, 0 - context->store.unused);
+    }
     context->ended = true;
     LIST_REMOVE(context, link);
     LIST_INSERT_HEAD(&pool->ended, context, link);
@@ -368,8 +374,14 @@ static void end_and_release(struct pool *pool, struct context *context) {
     struct leaving leaving = {.device = context->device};
     struct context_visit visit;
     end_context(pool, context, &leaving);
+    struct vmm *vmm = vmm_detach(&context->store);
     pool_unlock(pool);
-    bool visiting = leaving.count && context_visit(pool, context->handle, &visit);
+    bool visiting = (leaving.count || vmm) && context_visit(pool, context->handle, &visit);
+    if (vmm && gate_enter(pool)) { /* pages of live blocks may be in use yet */
+        pool->driver->ctx_synchronize();
+        gate_leave(pool);
+    }
+    vmm_release(pool, vmm);
     pool_lock(pool);
     leaving_free(pool, &leaving);
     pool_unlock(pool);
@@ -418,7 +430,11 @@ void pool_primary_released(struct pool *pool, CUdevice ordinal) {
     pool_lock(pool);
     while ((context = find_primary(pool, ordinal))) {
         end_context(pool, context, NULL); /* the driver has freed its memory */
+        struct vmm *vmm = vmm_detach(&context->store);
         context_free_sites(context);
+        pool_unlock(pool);
+        vmm_release(pool, vmm);
+        pool_lock(pool);
     }
     pool_unlock(pool);
 }

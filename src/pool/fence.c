@@ -291,17 +291,32 @@ static struct fence *find_fence(struct pool *pool, struct context *context, size
     return NULL;
 }
 
+/* The oldest fence that blocks wait for; one that has passed may still be in the list, without any.
+ */
+static struct fence *oldest_fence(struct context *context) {
+    struct fence *fence;
+    TAILQ_FOREACH (fence, &context->fences, link)
+        if (fence->recorded && !LIST_EMPTY(&fence->blocks))
+            return fence;
+    return NULL;
+}
+
 /* Parts of regions merge only once they are idle: rather than to let regions grow without end, what
  * is deferred is waited for when it is much. */
-static struct fence *find_fence_of_much(struct context *context, size_t size) {
+static bool is_much_deferred(const struct context *context, size_t size) {
     static const size_t little = 64 << 20;
     const struct device *device = context->device;
-    struct fence *oldest = TAILQ_FIRST(&context->fences);
-    uint64_t deferred = device->idle - context->store.bytes, most = device->in_use / 4;
-    return oldest && oldest->recorded && deferred >= size &&
-                   deferred > (most > little ? most : little)
-               ? oldest
-               : NULL;
+    uint64_t most = device->in_use / 4 > little ? device->in_use / 4 : little;
+    uint64_t deferred = device->idle - context->store.bytes - context->store.unused;
+    return deferred >= size && deferred > most;
+}
+
+/* The fence to wait for when nothing idle serves a request. */
+static struct fence *fence_worth_waiting(struct pool *pool, struct context *context, size_t size) {
+    struct fence *fence = find_fence(pool, context, size);
+    if (!fence && pool->policy->cuts && is_much_deferred(context, size))
+        fence = oldest_fence(context);
+    return fence;
 }
 
 struct pool_block *fence_take(struct pool *pool, struct context *context, struct site *site,
@@ -312,9 +327,7 @@ struct pool_block *fence_take(struct pool *pool, struct context *context, struct
     poll_fences(pool, context);
     struct pool_block *block = context->ended ? NULL : pool_take(pool, context, site, bytes, size);
     struct fence *fence;
-    while (!block && !context->ended &&
-           ((fence = find_fence(pool, context, size)) ||
-            (pool->policy->cuts && (fence = find_fence_of_much(context, size))))) {
+    while (!block && !context->ended && (fence = fence_worth_waiting(pool, context, size))) {
         stats_add(STATS_fences_waited, 1);
         if (!fence_passes(pool, context, fence, true))
             break;
@@ -328,7 +341,7 @@ static struct context *deferring(struct pool *pool, const struct device *device)
     struct context *context;
     LIST_FOREACH (context, &pool->contexts, link)
         if (context->device == device && !context->broken &&
-            (!LIST_EMPTY(&context->unfenced) || !TAILQ_EMPTY(&context->fences)))
+            (!LIST_EMPTY(&context->unfenced) || oldest_fence(context)))
             return context;
     return NULL;
 }
@@ -337,10 +350,8 @@ void fence_drain(struct pool *pool, const struct device *device) {
     struct context *context;
     struct fence *fence;
     while ((context = deferring(pool, device))) {
-        if (!fence_unfenced(pool, context) || context->ended)
-            return;
-        fence = TAILQ_FIRST(&context->fences);
-        if (fence && (!fence->recorded || !fence_passes(pool, context, fence, true)))
+        if (!fence_unfenced(pool, context) || context->ended || !(fence = oldest_fence(context)) ||
+            !fence_passes(pool, context, fence, true))
             return;
     }
 }

@@ -88,6 +88,8 @@ void books_take_out(struct pool *pool, struct pool_block *block);
 /* An idle block, already taken out of the idle blocks, goes live for `site`. */
 void books_make_live(struct pool *pool, struct pool_block *block, struct site *site,
                      size_t requested);
+/* Idle memory that is in no block grows by `change` bytes, which wraps as wanted. */
+void books_count_unused(struct pool *pool, struct context *context, size_t change);
 void books_free_records(struct pool *pool);
 
 /* context.c */
@@ -128,6 +130,7 @@ void store_free(struct store *store);
  * without the lock, and takes it again. Returns the bytes that the driver accepted. */
 struct leaving {
     struct pool_block *first;
+    struct page *unused; /* idle memory that was in no block */
     struct device *device;
     size_t bytes, count;
 };
@@ -158,12 +161,14 @@ uint64_t decay_due(struct pool *pool, struct device *device);
 
 /* pages.c: bytes of device memory that would be free if all idle blocks were. Lock held. */
 uint64_t pages_idle(struct pool *pool, const struct device *device);
+/* Bytes by which idle memory may still grow. Lock held. */
+uint64_t pressure_idle_room(const struct pool *pool, const struct device *device);
 bool pressure_exceeds(const struct pool *pool, const struct device *device, size_t growth);
 /* A configured limit in bytes, `automatic` if it is left to the pool. */
 uint64_t pressure_limit(const struct limit *limit, const struct device *device, uint64_t automatic);
 /* Allocates from the driver, releasing idle memory while it is out of memory. On success either
- * *block is a block found in the pool meanwhile, or *pointer and *size are the driver's. Lock not
- * held. pitch: NULL, or where cuMemAllocPitch is to be used. */
+ * *block is a block found in the pool meanwhile, or *obtained is the driver's. Lock not held.
+ * pitch: NULL, or where cuMemAllocPitch is to be used. */
 struct request {
     struct context *context;
     struct site *site;  /* NULL: do not look in the pool (the call passes through) */
@@ -177,7 +182,7 @@ struct pitch_request {
     unsigned int element;
 };
 CUresult pressure_allocate(struct pool *pool, const struct request *request,
-                           struct pool_block **block, CUdeviceptr *pointer, size_t *size);
+                           struct pool_block **block, struct obtained *obtained);
 
 /* pool.c: a fitting idle block for a request, now live; NULL if there is none. Lock held. */
 struct pool_block *pool_take(struct pool *pool, struct context *context, struct site *site,
@@ -203,6 +208,8 @@ void wait_owe(struct pool *pool, struct context *context);
 /* Makes the wait; the lock is not held meanwhile. */
 CUresult wait_make(struct pool *pool, struct context *context, enum wait_reason reason);
 bool wait_is_owed(const struct pool *pool);
+/* Makes an owed wait before `call`. False: not now, a stream is being captured. Lock not held. */
+bool wait_settle(struct pool *pool, const char *call);
 void wait_context_ended(struct pool *pool, const struct context *context);
 void wait_forget(struct pool *pool); /* everything, in a forked child and at the end of a test */
 
@@ -234,8 +241,8 @@ void part_left(struct pool_block *block, bool refused);
 void part_note_taint(struct pool_block *block);
 /* A region that the driver has just given becomes a live block for the request, and idle memory.
  * Lock held. NULL without host memory. */
-struct pool_block *part_adopt(struct pool *pool, const struct request *request, CUdeviceptr pointer,
-                              size_t size);
+struct pool_block *part_adopt(struct pool *pool, const struct request *request,
+                              const struct obtained *obtained);
 /* The block, in whatever state, that contains the address. Lock held. */
 struct pool_block *part_find(struct pool *pool, CUdeviceptr address);
 

@@ -12,6 +12,11 @@ struct pool_block *part_find(struct pool *pool, CUdeviceptr address) {
     return block;
 }
 
+/* Whether the driver knows the block as an allocation of its own. */
+static bool is_allocation(const struct pool_block *block) {
+    return region_is_whole(block) && !block->region->reservation;
+}
+
 bool pool_find_part(struct pool *pool, CUdeviceptr pointer, struct pool_part *part) {
     if (!pool->policy->cuts)
         return false;
@@ -20,7 +25,7 @@ bool pool_find_part(struct pool *pool, CUdeviceptr pointer, struct pool_part *pa
     if (block)
         *part =
             (struct pool_part){block->state == BLOCK_LIVE ? POOL_POINTER_LIVE : POOL_POINTER_IDLE,
-                               block->pointer, block->requested, region_is_whole(block)};
+                               block->pointer, block->requested, is_allocation(block)};
     pool_unlock(pool);
     return block != NULL;
 }
@@ -36,11 +41,13 @@ unsigned long long pool_part_identity(struct pool *pool, CUdeviceptr base) {
     return identity;
 }
 
-struct pool_block *part_adopt(struct pool *pool, const struct request *request, CUdeviceptr pointer,
-                              size_t size) {
+struct pool_block *part_adopt(struct pool *pool, const struct request *request,
+                              const struct obtained *obtained) {
     struct context *context = request->context;
+    size_t size = obtained->size;
     size_t wanted = request->size ? request->size : size;
-    struct pool_block *block = books_add_region(pool, context, request->site, pointer, size);
+    struct pool_block *block =
+        books_add_region(pool, context, request->site, obtained->pointer, size);
     if (!block)
         return NULL;
     if (!region_add(&context->store, block)) {
@@ -49,7 +56,10 @@ struct pool_block *part_adopt(struct pool *pool, const struct request *request, 
         stats_add(STATS_no_memory_for_records, 1);
         return NULL;
     }
+    block->region->reservation = obtained->reservation;
     struct fit fit = pool_fit(pool, context, request->bytes, wanted < size ? wanted : size);
+    if (obtained->reservation)
+        fit.surplus = 0;
     region_cut(&context->store, block, &fit);
     books_make_live(pool, block, request->site, request->bytes ? request->bytes : size);
     return block;
@@ -127,7 +137,7 @@ bool part_passes(struct pool *pool, const struct pool_block *block, CUcontext cu
 
 CUresult part_free_past_pool(struct pool *pool, struct pool_block *block, CUcontext current) {
     CUdeviceptr pointer = block->pointer;
-    if (region_is_whole(block))
+    if (is_allocation(block))
         return free_region(pool, block);
     if (current && !block->context->broken && !atomic_load(&pool->down))
         return free_as_driver(pool, block);

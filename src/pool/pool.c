@@ -67,10 +67,15 @@ static CUresult malloc_past_pool(struct pool *pool, struct context *context, CUd
                                  size_t bytes, const struct pitch_request *pitch) {
     struct request request = {context, NULL, bytes, bytes, pitch};
     struct pool_block *block;
-    size_t size;
-    if (context)
-        return pressure_allocate(pool, &request, &block, pointer, &size);
-    CUresult result = ask_driver(pool, pointer, bytes, pitch);
+    struct obtained obtained;
+    CUresult result;
+    if (context) {
+        result = pressure_allocate(pool, &request, &block, &obtained);
+        if (result == CUDA_SUCCESS)
+            *pointer = obtained.pointer;
+        return result;
+    }
+    result = ask_driver(pool, pointer, bytes, pitch);
     for (unsigned attempt = 0;
          result == CUDA_ERROR_OUT_OF_MEMORY && pool_make_room(pool, "cuMemAlloc", attempt, true);
          attempt++)
@@ -107,35 +112,44 @@ static void trim_before_growth(struct pool *pool, struct context *context, struc
     leaving_free(pool, &leaving);
 }
 
+/* A live block of what the driver has given. Lock held. */
+static void record(struct pool *pool, const struct request *request,
+                   const struct obtained *obtained) {
+    if (pool->policy->cuts)
+        part_adopt(pool, request, obtained);
+    else
+        books_add(pool, request->context, request->site, obtained->pointer, obtained->size,
+                  request->pitch ? obtained->size : request->bytes);
+    if (obtained->stitched) {
+        atomic_fetch_add_explicit(&request->site->stats->hits, 1, memory_order_relaxed);
+        stats_add(STATS_malloc_hits, 1);
+        stats_add(STATS_malloc_stitched, 1);
+    }
+}
+
 /* A miss: asks the driver and records what it gives. Lock held on entry, not on return. */
 static CUresult malloc_from_driver(struct pool *pool, const struct request *request,
                                    CUdeviceptr *pointer) {
     struct context *context = request->context;
     struct pool_block *block;
-    CUdeviceptr fresh = 0;
-    size_t size = 0;
+    struct obtained obtained;
     trim_before_growth(pool, context, request->site, request->size);
     pool_unlock(pool);
-    CUresult result = pressure_allocate(pool, request, &block, &fresh, &size);
+    CUresult result = pressure_allocate(pool, request, &block, &obtained);
     if (result != CUDA_SUCCESS) {
         context_note_error(pool, context, result);
         return result;
     }
     pool_lock(pool);
-    if (block)
-        fresh = block->pointer;
-    else if (!context->ended && pool->policy->cuts)
-        part_adopt(pool, request, fresh, size);
-    else if (!context->ended)
-        books_add(pool, context, request->site, fresh, size,
-                  request->pitch ? size : request->bytes);
+    if (!block && !context->ended)
+        record(pool, request, &obtained);
     if (request->pitch && !block && !context->ended)
         pitch_learn(pool, context->device->ordinal, request->pitch->width, request->pitch->element,
                     *request->pitch->pitch);
     pool_unlock(pool);
-    *pointer = fresh;
-    if (!block)
-        pressure_keep_headroom(pool, context, size);
+    *pointer = block ? block->pointer : obtained.pointer;
+    if (!block && !obtained.stitched)
+        pressure_keep_headroom(pool, context, obtained.size);
     return CUDA_SUCCESS;
 }
 

@@ -28,18 +28,27 @@ static void exchange_capture_mode(struct pool *pool, CUstreamCaptureMode *mode) 
 size_t leaving_free(struct pool *pool, struct leaving *leaving) {
     size_t released = 0;
     struct pool_block *block = leaving->first, *next;
-    if (!block)
+    if (!block && !leaving->unused)
         return 0;
     pool_unlock(pool);
+    if (leaving->unused) {
+        pool->policy->release_unused(pool, leaving->unused);
+        released = leaving->bytes; /* less what follows */
+        for (; block; block = block->by_size.rbe_left)
+            released -= block->size;
+        leaving->unused = NULL;
+        block = leaving->first;
+    }
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     exchange_capture_mode(pool, &mode);
     for (; block; block = block->by_size.rbe_left) {
-        CUresult result = pool->driver->mem_free(block->pointer);
+        CUresult result = pool->policy->surrender ? pool->policy->surrender(pool, block)
+                                                  : pool->driver->mem_free(block->pointer);
         block->taints = result != CUDA_SUCCESS; /* an idle block has no taints: a free flag */
         context_note_error(pool, block->context, result);
         if (result == CUDA_SUCCESS) {
             released += block->size;
-            stats_add(STATS_driver_frees, 1);
+            stats_add(STATS_driver_frees, pool->policy->surrender ? 0 : 1);
         }
     }
     exchange_capture_mode(pool, &mode);
@@ -94,6 +103,12 @@ static void collect(struct pool *pool, const struct scope *scope, size_t bytes,
                     struct leaving *leaving) {
     struct pool_block *block;
     size_t before = leaving->bytes;
+    struct context *context;
+    if (pool->policy->take_unused)
+        LIST_FOREACH (context, &pool->contexts, link)
+            if (context->device == scope->device && leaving->bytes - before < bytes)
+                leaving->bytes += pool->policy->take_unused(
+                    pool, context, bytes - (leaving->bytes - before), &leaving->unused);
     while (leaving->bytes - before < bytes && (block = largest(pool, scope))) {
         books_take_out(pool, block);
         leaving_take(pool, leaving, block);
@@ -124,6 +139,11 @@ static uint64_t allowed_idle(const struct pool *pool, const struct device *devic
     uint64_t peak = in_use > device->peak_in_use ? in_use : device->peak_in_use;
     uint64_t held = peak + peak / 5 + idle_slack;
     return pressure_limit(&pool->config.max_idle, device, held > live ? held - live : 0);
+}
+
+uint64_t pressure_idle_room(const struct pool *pool, const struct device *device) {
+    uint64_t allowed = allowed_idle(pool, device, 0);
+    return allowed > device->idle ? allowed - device->idle : 0;
 }
 
 bool pressure_exceeds(const struct pool *pool, const struct device *device, size_t growth) {
@@ -161,26 +181,24 @@ static bool obtains(const struct pool *pool, const struct request *request) {
 }
 
 static CUresult ask_driver(struct pool *pool, const struct request *request, size_t size,
-                           CUdeviceptr *pointer, size_t *got) {
+                           struct obtained *obtained) {
     const struct pitch_request *pitch = request->pitch;
-    struct obtained obtained = {0, size};
     CUresult result;
+    *obtained = (struct obtained){.size = size};
     if (obtains(pool, request)) {
-        result = pool->policy->obtain(pool, request, size, &obtained);
         if (pitch)
             *pitch->pitch = pitch->known;
-    } else if (pitch) {
-        result = pool->driver->mem_alloc_pitch(&obtained.pointer, pitch->pitch, pitch->width,
+        return pool->policy->obtain(pool, request, size, obtained);
+    }
+    if (pitch) {
+        result = pool->driver->mem_alloc_pitch(&obtained->pointer, pitch->pitch, pitch->width,
                                                pitch->height, pitch->element);
-        obtained.size = *pitch->pitch * pitch->height;
+        obtained->size = *pitch->pitch * pitch->height;
     } else {
-        result = pool->driver->mem_alloc(&obtained.pointer, size);
+        result = pool->driver->mem_alloc(&obtained->pointer, size);
     }
-    if (result == CUDA_SUCCESS) {
-        *pointer = obtained.pointer;
-        *got = obtained.size;
+    if (result == CUDA_SUCCESS)
         stats_add(STATS_driver_allocs, 1);
-    }
     return result;
 }
 
@@ -204,7 +222,7 @@ static bool release_idle(struct pool *pool, struct device *device, size_t bytes,
     if (pool->policy->cuts && leaving.bytes < bytes)
         collect_deferred_regions(pool, device, &leaving);
     size_t count = leaving.count;
-    *any = count > 0;
+    *any = count > 0 || leaving.unused;
     if (!leaving_free(pool, &leaving))
         return false;
     stats_add(STATS_oom_released_blocks, count);
@@ -228,7 +246,7 @@ static bool make_room(struct pool *pool, struct device *device, size_t bytes) {
 
 /* Until a round begun after the failure has found nothing idle. Lock held on entry and return. */
 static CUresult retry(struct pool *pool, const struct request *request, struct pool_block **block,
-                      CUdeviceptr *pointer, size_t *size) {
+                      struct obtained *obtained) {
     struct device *device = request->context->device;
     size_t bytes = request->size ? request->size : SIZE_MAX;
     while (make_room(pool, device, bytes)) {
@@ -242,7 +260,7 @@ static CUresult retry(struct pool *pool, const struct request *request, struct p
                 return CUDA_SUCCESS;
         }
         pool_unlock(pool);
-        CUresult result = ask_driver(pool, request, request->size, pointer, size);
+        CUresult result = ask_driver(pool, request, request->size, obtained);
         pool_lock(pool);
         if (result != CUDA_ERROR_OUT_OF_MEMORY)
             return result;
@@ -250,22 +268,22 @@ static CUresult retry(struct pool *pool, const struct request *request, struct p
     if (request->pitch || request->size == request->bytes)
         return CUDA_ERROR_OUT_OF_MEMORY;
     pool_unlock(pool); /* rounding must not be what makes the difference */
-    CUresult result = ask_driver(pool, request, request->bytes, pointer, size);
+    CUresult result = ask_driver(pool, request, request->bytes, obtained);
     pool_lock(pool);
     return result;
 }
 
 CUresult pressure_allocate(struct pool *pool, const struct request *request,
-                           struct pool_block **block, CUdeviceptr *pointer, size_t *size) {
+                           struct pool_block **block, struct obtained *obtained) {
     *block = NULL;
-    CUresult result = ask_driver(pool, request, request->size, pointer, size);
+    CUresult result = ask_driver(pool, request, request->size, obtained);
     if (result != CUDA_ERROR_OUT_OF_MEMORY)
         return result;
     struct device *device = request->context->device;
     stats_add(STATS_oom_events, 1);
     pool_lock(pool);
     device->pressure++;
-    result = retry(pool, request, block, pointer, size);
+    result = retry(pool, request, block, obtained);
     device->pressure--;
     pool_unlock(pool);
     if (result == CUDA_SUCCESS)

@@ -1,5 +1,6 @@
 /* A context's store of idle blocks: its beginning and end. What is in it is the policy's. */
 #include "policy/region.h"
+#include "policy/vmm.h"
 #include "pool/internal.h"
 
 #include <stdlib.h>
@@ -10,12 +11,17 @@ bool store_init(struct pool *pool, struct store *store) {
         store->bins = calloc(1, sizeof *store->bins);
     if (pool->policy->cuts)
         store->regions = regions_new();
-    return (pool->policy != &policy_bins || store->bins) && (!pool->policy->cuts || store->regions);
+    if (pool->policy == &policy_vmm)
+        store->vmm = vmm_new();
+    return (pool->policy != &policy_vmm || store->vmm) &&
+           (pool->policy != &policy_bins || store->bins) && (!pool->policy->cuts || store->regions);
 }
 
 void store_free(struct store *store) {
     free(store->bins);
     store->bins = NULL;
+    vmm_free(store->vmm);
+    store->vmm = NULL;
     regions_free(store->regions);
     store->regions = NULL;
 }

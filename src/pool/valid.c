@@ -28,6 +28,9 @@ static void add(struct sums *sums, const struct pool_block *block) {
 
 static bool device_is_valid(const struct pool *pool, const struct device *device) {
     uint64_t live = 0, idle = 0, in_use = 0, over_size = 0;
+    const struct context *context;
+    LIST_FOREACH (context, &pool->contexts, link)
+        idle += context->device == device ? context->store.unused : 0;
     for (const struct pool_block *block = pool->blocks; block; block = block->by_pointer.next) {
         if (block->context->device != device)
             continue;
@@ -67,9 +70,11 @@ static bool is_valid(struct pool *pool) {
         if (!device_is_valid(pool, device))
             return false;
     const struct context *context;
-    LIST_FOREACH (context, &pool->contexts, link)
+    LIST_FOREACH (context, &pool->contexts, link) {
         if (!context_is_valid(pool, context))
             return false;
+        sums.idle += context->store.unused;
+    }
     return sums.in_use == pool->in_use && sums.idle == pool->idle && sums.waste == pool->waste &&
            sums.live_blocks == pool->live_blocks && sums.idle_blocks == pool->idle_blocks &&
            stats_get(STATS_in_use_bytes) + stats_get(STATS_idle_bytes) +

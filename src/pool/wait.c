@@ -112,6 +112,16 @@ void pool_pay(struct pool *pool, const char *call) {
     }
 }
 
+bool wait_settle(struct pool *pool, const char *call) {
+    if (!wait_is_owed(pool))
+        return true;
+    if (!gate_enter(pool))
+        return false;
+    pay(pool, call);
+    gate_leave(pool);
+    return true;
+}
+
 void pool_capture_began(struct pool *pool, const char *call) {
     gate_close(pool);
     if (wait_is_owed(pool))

@@ -28,7 +28,7 @@ PAGE = 2 << 20
 BATCH = 25
 # What a preset does not promise (docs/policies.md). memory: that all of the device can be had, and what is reported
 # free; such a preset is given programs that use little of the device.
-DECLARED = {"pyopencl": {"memory"}, "bfc": {"memory"}}
+DECLARED = {"pyopencl": {"memory"}, "bfc": {"memory"}, "vmm": {"memory"}}
 # What a program that does not ask natively could not tell either: waste is at most 1% of the device.
 WASTE = MEMORY // 100
 

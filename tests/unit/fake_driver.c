@@ -244,6 +244,23 @@ static CUresult ctx_record_event(CUcontext context, CUevent event) {
     return event_record(event, NULL);
 }
 
+/* This driver cannot map pages. */
+#define CANNOT(name, ...)                                                                          \
+    static CUresult name(__VA_ARGS__) {                                                            \
+        return CUDA_ERROR_NOT_SUPPORTED;                                                           \
+    }
+CANNOT(mem_create, CUmemGenericAllocationHandle *handle, size_t bytes,
+       const CUmemAllocationProp *properties, unsigned long long flags)
+CANNOT(mem_release, CUmemGenericAllocationHandle handle)
+CANNOT(mem_address_reserve, CUdeviceptr *pointer, size_t bytes, size_t alignment,
+       CUdeviceptr wanted, unsigned long long flags)
+CANNOT(mem_address_free, CUdeviceptr pointer, size_t bytes)
+CANNOT(mem_map, CUdeviceptr pointer, size_t bytes, size_t offset,
+       CUmemGenericAllocationHandle handle, unsigned long long flags)
+CANNOT(mem_unmap, CUdeviceptr pointer, size_t bytes)
+CANNOT(mem_set_access, CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc *access,
+       size_t count)
+
 const struct driver *fake_driver(void) {
     static const struct driver driver = {
 #define FUNCTION(field, symbol, parameters, required) .field = field,

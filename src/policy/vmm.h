@@ -1,0 +1,40 @@
+/* Physical pages and the ranges of addresses that they are mapped at: what the policy `vmm` has
+ * beside its regions. */
+#ifndef POOLCUDA_POLICY_VMM_H
+#define POOLCUDA_POLICY_VMM_H
+
+#include "policy/policy.h"
+
+#include <bsd/sys/queue.h>
+
+/* A range of addresses, reserved at once. Invariant: handle[i] is the page mapped at base + i
+ * pages, 0 where none is; mapped counts the others. */
+struct reservation {
+    uint64_t base; /* a CUdeviceptr */
+    size_t pages, mapped;
+    LIST_ENTRY(reservation) link;
+    CUmemGenericAllocationHandle handle[];
+};
+
+/* Pages that are mapped nowhere. */
+struct page {
+    CUmemGenericAllocationHandle handle;
+    struct page *next;
+};
+
+/* Of one store. Invariant: the store's `unused` bytes are those of `cached`. */
+struct vmm {
+    LIST_HEAD(, reservation) reservations;
+    struct page *cached;
+};
+
+struct vmm *vmm_new(void); /* NULL without host memory */
+/* Forgets everything; makes no CUDA call. */
+void vmm_free(struct vmm *vmm);
+
+/* Takes all of a store that ends; vmm_release gives it to the driver. The work of its context must
+ * be over or lost. vmm_detach: lock held; vmm_release: not held. */
+struct vmm *vmm_detach(struct store *store);
+void vmm_release(struct pool *pool, struct vmm *detached);
+
+#endif
