@@ -8,7 +8,7 @@
 #include "interpose/thunks.h"
 #include "observe/shortage.h"
 #include "observe/stats.h"
-#include "policy/policy.h"
+#include "pool_options.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -127,20 +127,10 @@ const struct options *state_options(void) {
  * a thread that runs a module's constructor and waits for ours. */
 static struct pool *create(void) {
     struct driver entries;
-    struct pool_config config = {
-        .policy = policies[options.policy],
-        .reuse_ratio = options.reuse_ratio,
-        .site_keep = options.site_keep,
-        .steal = options.steal,
-        .max_waste = options.max_waste,
-        .max_idle = options.max_idle,
-        .idle_decay = options.idle_decay,
-        .throttle_ratio = options.throttle_ratio,
-        .free_mode = (enum pool_free_mode)options.free_mode,
-        .zero = options.zero,
-        .on_shortage = *options.log || options.stats || *options.stats_file ? shortage_tell : NULL,
-        .owed_flag = &thunk_owed,
-    };
+    struct pool_config config = pool_config_from(&options);
+    config.on_shortage =
+        *options.log || options.stats || *options.stats_file ? shortage_tell : NULL;
+    config.owed_flag = &thunk_owed;
     if (!driver_fill(&entries, hooks_find_in_driver))
         return NULL;
     lock_take(&start_lock, LOCK_START);

@@ -1,7 +1,9 @@
 #include "cost.h"
 
+#include "cuda_symbols.h"
 #include "settings.h"
 
+#include <stdatomic.h>
 #include <time.h>
 
 /* A sleeping thread wakes up late by about this much; the rest of a wait is spun. */
@@ -29,8 +31,26 @@ void cost_wait_until(uint64_t deadline) {
         continue;
 }
 
+static _Atomic uint64_t modelled_ns;
+
+uint64_t cost_modelled_ns(void) {
+    return atomic_load_explicit(&modelled_ns, memory_order_relaxed);
+}
+
+/* For programs in this process, which look it up by its name. */
+SIM_EXPORT uint64_t simcuda_modelled_ns(void);
+
+uint64_t simcuda_modelled_ns(void) {
+    return cost_modelled_ns();
+}
+
 void cost_spend(uint64_t ns) {
-    if (ns != 0 && settings()->cost != 0)
+    enum { OFF, SPENT, COUNTED };
+
+    if (ns == 0 || settings()->cost == OFF)
+        return;
+    atomic_fetch_add_explicit(&modelled_ns, ns, memory_order_relaxed);
+    if (settings()->cost == SPENT)
         cost_wait_until(clock_ns() + ns);
 }
 

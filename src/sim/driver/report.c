@@ -1,6 +1,7 @@
 #include "report.h"
 
 #include "allocate.h"
+#include "cost.h"
 #include "settings.h"
 
 #include <pthread.h>
@@ -99,8 +100,9 @@ static void write_figures(FILE *out) {
     if (injected != NULL)
         fprintf(out, "injected %s\n", injected);
     pthread_mutex_lock(&mutex);
-    fprintf(out, "held_bytes %lld\npeak_held_bytes %lld\nhazards %llu\n", (long long)held,
-            (long long)peak_held, (unsigned long long)hazards);
+    fprintf(out, "held_bytes %lld\npeak_held_bytes %lld\nmodelled_ns %llu\nhazards %llu\n",
+            (long long)held, (long long)peak_held, (unsigned long long)cost_modelled_ns(),
+            (unsigned long long)hazards);
     for (uint64_t i = 0; i < hazards && i < HAZARDS_KEPT; i++)
         fprintf(out, "hazard.%llu %s\n", (unsigned long long)i, hazard_lines[i]);
     pthread_mutex_unlock(&mutex);

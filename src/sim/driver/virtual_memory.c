@@ -106,7 +106,7 @@ static void drop_if_unused(struct physical *physical, uint64_t *cost_ns) {
     if (physical->references != 0 || physical->mappings != 0)
         return;
     memory_give_pages(physical->properties.location.id, physical->home, pages);
-    *cost_ns += settings()->free_ns + pages * settings()->page_ns;
+    *cost_ns += settings()->create_ns + pages * settings()->page_ns;
     LL_DELETE(physicals, physical);
     free(physical);
 }
@@ -145,6 +145,7 @@ SIM_EXPORT CUresult cuMemAddressReserve(CUdeviceptr *pointer, size_t size, size_
     sim_lock();
     result = reserve(pointer, size, alignment > memory_page ? alignment : memory_page);
     sim_unlock();
+    cost_spend(settings()->reserve_ns);
     return result;
 }
 
@@ -167,6 +168,7 @@ SIM_EXPORT CUresult cuMemAddressFree(CUdeviceptr pointer, size_t size) {
         free(reservation);
     }
     sim_unlock();
+    cost_spend(settings()->reserve_ns);
     return result;
 }
 
@@ -205,7 +207,7 @@ SIM_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t siz
         result = CUDA_ERROR_OUT_OF_MEMORY;
     }
     sim_unlock();
-    cost_spend(settings()->alloc_ns + size / memory_page * settings()->page_ns);
+    cost_spend(settings()->create_ns + size / memory_page * settings()->page_ns);
     return result;
 }
 
@@ -327,6 +329,7 @@ SIM_EXPORT CUresult cuMemMap(CUdeviceptr pointer, size_t size, size_t offset,
     sim_lock();
     result = map(pointer, size, find(handle));
     sim_unlock();
+    cost_spend(settings()->map_ns);
     return result;
 }
 
@@ -353,7 +356,7 @@ SIM_EXPORT CUresult cuMemUnmap(CUdeviceptr pointer, size_t size) {
         free(mapping);
     }
     sim_unlock();
-    cost_spend(cost_ns);
+    cost_spend(settings()->unmap_ns + cost_ns);
     return result;
 }
 
@@ -405,6 +408,7 @@ SIM_EXPORT CUresult cuMemSetAccess(CUdeviceptr pointer, size_t size,
     sim_lock();
     result = set_access(pointer, size, descriptions, count, CALLER);
     sim_unlock();
+    cost_spend(settings()->access_ns);
     return result;
 }
 

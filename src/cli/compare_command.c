@@ -1,0 +1,99 @@
+/* poolcuda compare: two replays side by side. */
+#include "cli/commands.h"
+#include "cli/result_json.h"
+
+#include <argp.h>
+#include <stdio.h>
+
+struct arguments {
+    const char *files[2];
+    int count;
+    bool json;
+};
+
+static error_t parse(int key, char *argument, struct argp_state *state) {
+    struct arguments *arguments = state->input;
+    switch (key) {
+    case 'j':
+        arguments->json = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (arguments->count == 2)
+            argp_error(state, "%s: expected two files", argument);
+        arguments->files[arguments->count++] = argument;
+        return 0;
+    case ARGP_KEY_END:
+        if (arguments->count != 2)
+            argp_usage(state);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void print_row(const char *name, double one, double other, int digits) {
+    printf("%-26s %18.*f %18.*f", name, digits, one, digits, other);
+    if (one != 0)
+        printf("  x %.3f", other / one);
+    putchar('\n');
+}
+
+static void print_text(const struct arguments *arguments, const struct replay_result *results) {
+    printf("A: %s\nB: %s\n%-26s %18s %18s  B / A\n", arguments->files[0], arguments->files[1], "",
+           "A", "B");
+#define ROW(name, text) print_row(text, (double)results[0].name, (double)results[1].name, 0);
+    RESULT_NUMBERS(ROW)
+#undef ROW
+    print_row("hit rate", result_hit_rate(&results[0]), result_hit_rate(&results[1]), 4);
+    print_row("held / (live + 64 MiB)", results[0].worst_held_ratio, results[1].worst_held_ratio,
+              4);
+    print_row("modelled seconds", results[0].modelled_seconds, results[1].modelled_seconds, 4);
+}
+
+static int print_json(const struct replay_result *results) {
+    json_t *object = json_object();
+#define PAIR(name, text)                                                                           \
+    json_object_set_new(object, #name,                                                             \
+                        json_pack("[I, I]", (json_int_t)results[0].name,                           \
+                                  (json_int_t)results[1].name));
+    RESULT_NUMBERS(PAIR)
+#undef PAIR
+    json_object_set_new(
+        object, "hit_rate",
+        json_pack("[f, f]", result_hit_rate(&results[0]), result_hit_rate(&results[1])));
+    json_object_set_new(
+        object, "worst_held_ratio",
+        json_pack("[f, f]", results[0].worst_held_ratio, results[1].worst_held_ratio));
+    json_object_set_new(
+        object, "modelled_seconds",
+        json_pack("[f, f]", results[0].modelled_seconds, results[1].modelled_seconds));
+    int failed = json_dumpf(object, stdout, JSON_INDENT(2)) != 0;
+    putchar('\n');
+    json_decref(object);
+    return failed;
+}
+
+int command_compare(int argc, char **argv) {
+    static const struct argp_option rows[] = {
+        {"json", 'j', NULL, 0, "print one JSON object: each figure as [A, B]", 0}, {0}};
+    static const struct argp argp = {
+        .options = rows,
+        .parser = parse,
+        .args_doc = "A.json B.json",
+        .doc = "Puts two results of `poolcuda replay --json` side by side.",
+    };
+    struct arguments arguments = {0};
+    struct replay_result results[2] = {0};
+    char error[512];
+    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    for (int i = 0; i < 2; i++) {
+        if (!result_from_file(arguments.files[i], &results[i], error, sizeof error)) {
+            fprintf(stderr, "poolcuda compare: %s\n", error);
+            return 1;
+        }
+    }
+    if (arguments.json)
+        return print_json(results);
+    print_text(&arguments, results);
+    return 0;
+}

@@ -1,0 +1,60 @@
+#include "cli/option_args.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FIRST_KEY = 0x1000, ROWS_MAX = 64, NAME_MAX_LENGTH = 64 };
+
+static const char prefix[] = "POOLCUDA_";
+static struct argp_option rows[ROWS_MAX + 1];
+static char names[ROWS_MAX][NAME_MAX_LENGTH];
+static bool bad;
+
+/* Options that concern the preloaded library alone. */
+static bool is_for_library(const char *name) {
+    static const char *const only[] = {"POOLCUDA_DISABLE", "POOLCUDA_LOG", "POOLCUDA_STATS",
+                                       "POOLCUDA_STATS_FILE", "POOLCUDA_SITE_DEPTH",
+                                       "POOLCUDA_TRACE"};
+    for (size_t i = 0; i < sizeof only / sizeof only[0]; i++)
+        if (strcmp(name, only[i]) == 0)
+            return true;
+    return false;
+}
+
+__attribute__((constructor)) static void fill(void) {
+    struct argp_option *row = rows;
+    for (size_t i = 0; i < option_count && i < ROWS_MAX; i++) {
+        char *to = names[i];
+        if (is_for_library(option_table[i].name))
+            continue;
+        for (const char *from = option_table[i].name + sizeof prefix - 1; *from; from++)
+            *to++ = (char)(*from == '_' ? '-' : tolower((unsigned char)*from));
+        *row++ = (struct argp_option){
+            names[i], FIRST_KEY + (int)i, "VALUE", 0, option_table[i].help, 1};
+    }
+}
+
+static error_t parse(int key, char *argument, struct argp_state *state) {
+    (void)state;
+    if (key < FIRST_KEY || key >= FIRST_KEY + (int)option_count)
+        return ARGP_ERR_UNKNOWN;
+    setenv(option_table[key - FIRST_KEY].name, argument, 1);
+    return 0;
+}
+
+const struct argp option_args = {.options = rows, .parser = parse};
+
+static void say(const char *line) {
+    fprintf(stderr, "%s\n", line);
+    bad = true;
+}
+
+void option_args_finish(struct options *options) {
+    options_parse(options, environ, say);
+    if (bad)
+        exit(2);
+}

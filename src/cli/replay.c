@@ -1,0 +1,388 @@
+#include "cli/replay.h"
+
+#include "cli/simulated.h"
+#include "driver/driver.h"
+#include "observe/stats.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* What a replay calls besides the pool's own calls: what the recorded program would. */
+#define CALLS(X)                                                                                   \
+    X(init, cuInit, (unsigned int flags))                                                          \
+    X(device_count, cuDeviceGetCount, (int *count))                                                \
+    X(retain, cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))                    \
+    X(set_current, cuCtxSetCurrent, (CUcontext context))                                           \
+    X(stream_create, cuStreamCreate, (CUstream * stream, unsigned int flags))                      \
+    X(stream_wait, cuStreamSynchronize, (CUstream stream))                                         \
+    X(device_wait, cuCtxSynchronize, (void))                                                       \
+    X(memset, cuMemsetD8Async, (CUdeviceptr pointer, unsigned char value, size_t bytes, CUstream s))
+
+struct calls {
+#define FIELD(field, name, parameters) CUresult(*field) parameters;
+    CALLS(FIELD)
+#undef FIELD
+    uint64_t (*modelled_ns)(void); /* NULL on a GPU */
+};
+
+/* A block of the trace: 0 while not live, or if its allocation failed. */
+struct player {
+    const struct trace *trace;
+    const struct replay_settings *settings;
+    struct driver driver;
+    struct calls calls;
+    struct pool *pool; /* NULL: native */
+    CUcontext contexts[8];
+    int device_count, device;
+    CUstream *streams; /* by number; 0 is the legacy stream */
+    CUdeviceptr *blocks;
+    uint64_t *sizes;
+    CUdeviceptr last; /* a live block for launches to write to */
+    uint64_t live, peak_live, native_calls, modelled_ns, host_ns;
+    struct replay_result result;
+    int report; /* the pipe's writing end */
+};
+
+/* What the child tells: the share done, then the result or an error. */
+struct message {
+    enum { PROGRESS, RESULT, ERROR } kind;
+    double share;
+    struct replay_result result;
+    char text[256];
+};
+
+static void tell(const struct player *player, const struct message *message) {
+    const char *from = (const char *)message;
+    size_t left = sizeof *message;
+    while (left) {
+        ssize_t written = write(player->report, from, left);
+        if (written <= 0)
+            _exit(1); /* nobody listens */
+        from += written;
+        left -= (size_t)written;
+    }
+}
+
+__attribute__((format(printf, 2, 3), noreturn)) static void give_up(const struct player *player,
+                                                                     const char *pattern, ...) {
+    struct message message = {.kind = ERROR};
+    va_list arguments;
+    va_start(arguments, pattern);
+    vsnprintf(message.text, sizeof message.text, pattern, arguments);
+    va_end(arguments);
+    tell(player, &message);
+    _exit(1);
+}
+
+static void check(const struct player *player, CUresult result, const char *call) {
+    if (result != CUDA_SUCCESS)
+        give_up(player, "%s failed with error %d", call, (int)result);
+}
+
+/* --- starting --- */
+
+static void *library;
+
+static void *find_symbol(const char *name) {
+    return dlsym(library, name);
+}
+
+static void load(struct player *player) {
+    char path[4096] = "libcuda.so.1";
+    if (!player->settings->gpu && !simulated_driver(path, sizeof path))
+        give_up(player, "the simulated GPU's driver is not installed");
+    library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        give_up(player, "%s", dlerror());
+#define LOAD(field, name, parameters) *(void **)&player->calls.field = dlsym(library, #name);
+    CALLS(LOAD)
+#undef LOAD
+    *(void **)&player->calls.modelled_ns = dlsym(library, "simcuda_modelled_ns");
+    if (!driver_fill(&player->driver, find_symbol) || !player->calls.memset)
+        give_up(player, "%s lacks functions that the pool needs", path);
+}
+
+static void set_number(const char *name, uint64_t value) {
+    char text[32];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)value);
+    setenv(name, text, 1);
+}
+
+static void start_device(struct player *player) {
+    const struct trace *trace = player->trace;
+    if (!player->settings->gpu) {
+        set_number("SIMCUDA_MEMORY", player->settings->memory);
+        set_number("SIMCUDA_DEVICES", trace->device_count);
+        set_number("SIMCUDA_COST", 2);
+        unsetenv("SIMCUDA_REPORT");
+    }
+    load(player);
+    check(player, player->calls.init(0), "cuInit");
+    check(player, player->calls.device_count(&player->device_count), "cuDeviceGetCount");
+    if (trace->device_count > (uint32_t)player->device_count || trace->device_count > 8)
+        give_up(player, "the trace uses %u devices, here are %d", trace->device_count,
+                player->device_count);
+    for (uint32_t i = 0; i < trace->device_count; i++)
+        check(player, player->calls.retain(&player->contexts[i], (CUdevice)i),
+              "cuDevicePrimaryCtxRetain");
+    check(player, player->calls.set_current(player->contexts[0]), "cuCtxSetCurrent");
+}
+
+static void start(struct player *player) {
+    const struct trace *trace = player->trace;
+    player->blocks = calloc(trace->block_count, sizeof *player->blocks);
+    player->sizes = calloc(trace->block_count, sizeof *player->sizes);
+    player->streams = calloc(trace->stream_count, sizeof(CUstream));
+    if (!player->blocks || !player->sizes || !player->streams)
+        give_up(player, "out of memory");
+    start_device(player);
+    if (player->settings->native)
+        return;
+    player->pool = pool_create(&player->settings->config, &player->driver);
+    if (!player->pool)
+        give_up(player, "out of memory");
+}
+
+/* --- playing --- */
+
+static uint64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* The time that malloc and free take: real, and by the model. */
+struct interval {
+    uint64_t real, modelled;
+};
+
+static struct interval begin(const struct player *player) {
+    return (struct interval){now_ns(),
+                             player->calls.modelled_ns ? player->calls.modelled_ns() : 0};
+}
+
+static void end(struct player *player, struct interval since) {
+    struct interval until = begin(player);
+    player->host_ns += until.real - since.real;
+    player->modelled_ns += until.modelled - since.modelled;
+}
+
+/* Before every call that is not on the pool's allowlist. */
+static void pay(struct player *player, const char *call) {
+    if (player->pool)
+        pool_pay(player->pool, call);
+}
+
+static void use_device(struct player *player, int device) {
+    if (device == player->device)
+        return;
+    pay(player, "cuCtxSetCurrent");
+    check(player, player->calls.set_current(player->contexts[device]), "cuCtxSetCurrent");
+    player->device = device;
+}
+
+static CUstream stream_of(struct player *player, uint32_t number) {
+    CUstream *stream = &player->streams[number];
+    if (number && !*stream) {
+        if (player->pool)
+            pool_reason_begins(player->pool, WAIT_REASON_stream);
+        pay(player, "cuStreamCreate");
+        check(player, player->calls.stream_create(stream, CU_STREAM_DEFAULT), "cuStreamCreate");
+        if (player->pool)
+            pool_stream_created(player->pool, *stream, false);
+    }
+    return *stream;
+}
+
+static void allocate(struct player *player, const struct trace_event *event) {
+    CUdeviceptr pointer = 0;
+    struct call_site site = {.frames = {event->site + 1u}, .depth = 1};
+    use_device(player, event->device);
+    struct interval since = begin(player);
+    CUresult result = player->pool
+                          ? pool_malloc(player->pool, &pointer, event->value, &site)
+                          : player->driver.mem_alloc(&pointer, event->value);
+    end(player, since);
+    player->result.allocations++;
+    if (result == CUDA_ERROR_OUT_OF_MEMORY)
+        player->result.oom_failures++;
+    else
+        check(player, result, "cuMemAlloc");
+    if (!pointer)
+        return;
+    player->blocks[event->block] = player->last = pointer;
+    player->sizes[event->block] = event->value;
+    player->live += event->value;
+    player->native_calls++;
+}
+
+static void release(struct player *player, const struct trace_event *event) {
+    CUdeviceptr pointer = player->blocks[event->block];
+    if (!pointer)
+        return;
+    struct interval since = begin(player);
+    CUresult result =
+        player->pool ? pool_free(player->pool, pointer) : player->driver.mem_free(pointer);
+    end(player, since);
+    check(player, result, "cuMemFree");
+    player->result.frees++;
+    player->live -= player->sizes[event->block];
+    player->blocks[event->block] = 0;
+    if (player->last == pointer)
+        player->last = 0;
+}
+
+/* Kernels and copies stand for work in their stream: a write of a few bytes. */
+static void submit(struct player *player, uint32_t number, const char *call) {
+    CUstream stream = stream_of(player, number);
+    if (!player->last)
+        return;
+    if (stream)
+        pay(player, call);
+    check(player, player->calls.memset(player->last, 0, 1, stream), call);
+}
+
+static void play(struct player *player, const struct trace_event *event) {
+    switch ((enum trace_op)event->op) {
+    case TRACE_ALLOC:
+        if (event->stream)
+            stream_of(player, event->stream);
+        allocate(player, event);
+        break;
+    case TRACE_FREE:
+        release(player, event);
+        break;
+    case TRACE_KERNEL:
+        submit(player, event->stream, "cuLaunchKernel");
+        break;
+    case TRACE_COPY:
+        pay(player, "cuMemcpy");
+        submit(player, event->stream, "cuMemcpyAsync");
+        break;
+    case TRACE_STREAM_WAIT: {
+        CUstream stream = stream_of(player, event->stream);
+        pay(player, "cuStreamSynchronize");
+        check(player, player->calls.stream_wait(stream), "cuStreamSynchronize");
+        break;
+    }
+    case TRACE_DEVICE_WAIT:
+        pay(player, "cuCtxSynchronize");
+        check(player, player->calls.device_wait(), "cuCtxSynchronize");
+        break;
+    }
+}
+
+static void note_held(struct player *player) {
+    static const double slack = 64 << 20;
+    uint64_t held = player->pool ? stats_get(STATS_held_bytes) : player->live;
+    if (player->live > player->peak_live)
+        player->peak_live = player->live;
+    if (held > player->result.peak_held_bytes)
+        player->result.peak_held_bytes = held;
+    double ratio = (double)held / ((double)player->peak_live + slack);
+    if (ratio > player->result.worst_held_ratio)
+        player->result.worst_held_ratio = ratio;
+}
+
+static void finish(struct player *player) {
+    struct replay_result *result = &player->result;
+    result->peak_live_bytes = player->peak_live;
+    result->host_seconds = (double)player->host_ns / 1e9;
+    result->modelled_seconds = (double)player->modelled_ns / 1e9;
+    if (!player->pool) {
+        result->driver_allocs = player->native_calls;
+        result->driver_frees = result->waits = result->frees;
+        return;
+    }
+    result->hits = stats_get(STATS_malloc_hits);
+    result->driver_allocs = stats_get(STATS_driver_allocs);
+    result->driver_frees = stats_get(STATS_driver_frees);
+    result->map_calls = stats_get(STATS_map_calls);
+    result->waits = stats_get(STATS_free_waited) + stats_get(STATS_waits_paid) +
+                    stats_get(STATS_fences_waited);
+}
+
+static void run(struct player *player) {
+    enum { TELL_EVERY = 2048 };
+    const struct trace *trace = player->trace;
+    start(player);
+    for (size_t i = 0; i < trace->event_count; i++) {
+        play(player, &trace->events[i]);
+        note_held(player);
+        if (i % TELL_EVERY == 0)
+            tell(player, &(struct message){
+                             .kind = PROGRESS,
+                             .share = (double)i / (double)trace->event_count});
+    }
+    finish(player);
+    tell(player, &(struct message){.kind = RESULT, .result = player->result});
+}
+
+/* --- the parent --- */
+
+/* Returns false at the end of what the child says. */
+static bool listen(int pipe_end, struct message *message) {
+    char *to = (char *)message;
+    size_t left = sizeof *message;
+    while (left) {
+        ssize_t got = read(pipe_end, to, left);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        to += got;
+        left -= (size_t)got;
+    }
+    return true;
+}
+
+static bool hear(int pipe_end, struct replay_result *result,
+                 void (*progress)(double share, void *state), void *state, char *error,
+                 size_t error_size) {
+    struct message message;
+    snprintf(error, error_size, "the replay died");
+    while (listen(pipe_end, &message)) {
+        if (message.kind == PROGRESS && progress)
+            progress(message.share, state);
+        if (message.kind == ERROR)
+            snprintf(error, error_size, "%s", message.text);
+        if (message.kind == RESULT) {
+            *result = message.result;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool replay_run(const struct trace *trace, const struct replay_settings *settings,
+                struct replay_result *result, void (*progress)(double share, void *state),
+                void *state, char *error, size_t error_size) {
+    int ends[2];
+    fflush(NULL);
+    if (pipe(ends) != 0) {
+        snprintf(error, error_size, "pipe: %s", strerror(errno));
+        return false;
+    }
+    pid_t child = fork();
+    if (child == 0) {
+        struct player player = {.trace = trace, .settings = settings, .report = ends[1]};
+        close(ends[0]);
+        run(&player);
+        _exit(0);
+    }
+    close(ends[1]);
+    bool heard = child > 0 && hear(ends[0], result, progress, state, error, error_size);
+    if (child < 0)
+        snprintf(error, error_size, "fork: %s", strerror(errno));
+    close(ends[0]);
+    if (child > 0)
+        waitpid(child, NULL, 0);
+    return heard;
+}

@@ -1,0 +1,138 @@
+/* poolcuda replay: runs a recorded trace against the pool. */
+#include "cli/commands.h"
+#include "cli/option_args.h"
+#include "cli/replay.h"
+#include "cli/result_json.h"
+#include "cli/size_argument.h"
+#include "observe/human.h"
+#include "pool_options.h"
+
+#include <argp.h>
+#include <stdio.h>
+
+struct arguments {
+    const char *file;
+    struct replay_settings settings;
+    bool json;
+};
+
+enum { KEY_MEMORY = 'm', KEY_GPU = 'g', KEY_JSON = 'j', KEY_NATIVE = 'n' };
+
+static error_t parse(int key, char *argument, struct argp_state *state) {
+    struct arguments *arguments = state->input;
+    switch (key) {
+    case KEY_MEMORY:
+        arguments->settings.memory = size_argument(argument, state);
+        return 0;
+    case KEY_GPU:
+        arguments->settings.gpu = true;
+        return 0;
+    case KEY_JSON:
+        arguments->json = true;
+        return 0;
+    case KEY_NATIVE:
+        arguments->settings.native = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (arguments->file)
+            argp_error(state, "%s: expected one FILE only", argument);
+        arguments->file = argument;
+        return 0;
+    case ARGP_KEY_END:
+        if (!arguments->file)
+            argp_usage(state);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void say(const char *line) {
+    fprintf(stderr, "poolcuda replay: %s\n", line);
+}
+
+static void print_text(const struct arguments *arguments, const struct replay_result *result) {
+    const char *policy = policies[0]->name;
+    if (arguments->settings.config.policy)
+        policy = arguments->settings.config.policy->name;
+    printf("%s, policy %s:\n", arguments->file, arguments->settings.native ? "none" : policy);
+    printf("  %llu allocations, %.2f%% served from idle memory\n",
+           (unsigned long long)result->allocations, 100 * result_hit_rate(result));
+    printf("  %llu driver allocations, %llu driver frees, %llu map and unmap calls, %llu waits\n",
+           (unsigned long long)result->driver_allocs, (unsigned long long)result->driver_frees,
+           (unsigned long long)result->map_calls, (unsigned long long)result->waits);
+    printf("  peak live %s, peak held %s; held at most %.3f x (peak live + 64 MiB)\n",
+           human(result->peak_live_bytes).text, human(result->peak_held_bytes).text,
+           result->worst_held_ratio);
+    if (!arguments->settings.gpu)
+        printf("  %.3f s in malloc and free by the simulated GPU's model\n",
+               result->modelled_seconds);
+    else
+        printf("  %.3f s in malloc and free\n", result->host_seconds);
+    if (result->oom_failures)
+        printf("  %llu allocations failed: the device is too small\n",
+               (unsigned long long)result->oom_failures);
+}
+
+/* The POOLCUDA_* variables that were set, for whoever reads the result. */
+static void join_options(char *text, size_t size) {
+    size_t length = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < option_count; i++) {
+        const char *value = getenv(option_table[i].name);
+        if (value && *value && length < size)
+            length += (size_t)snprintf(text + length, size - length, "%s%s=%s", length ? " " : "",
+                                       option_table[i].name, value);
+    }
+}
+
+static int print_json(const struct arguments *arguments, const struct replay_result *result) {
+    char options[4096];
+    join_options(options, sizeof options);
+    json_t *object = result_to_json(result, arguments->file, arguments->settings.memory,
+                                    arguments->settings.gpu, options);
+    int failed = !object || json_dumpf(object, stdout, JSON_INDENT(2)) != 0;
+    putchar('\n');
+    json_decref(object);
+    return failed;
+}
+
+int command_replay(int argc, char **argv) {
+    static const struct argp_option rows[] = {
+        {"memory", KEY_MEMORY, "SIZE", 0, "memory of each simulated device (80G)", 0},
+        {"gpu", KEY_GPU, NULL, 0, "on the real GPU", 0},
+        {"native", KEY_NATIVE, NULL, 0, "without the pool, for comparison", 0},
+        {"json", KEY_JSON, NULL, 0, "print one JSON object", 0},
+        {0},
+    };
+    static const struct argp_child children[] = {{&option_args, 0, "Options of the pool:", 1}, {0}};
+    static const struct argp argp = {
+        .options = rows,
+        .parser = parse,
+        .args_doc = "FILE",
+        .doc = "Replays an allocation trace against the pool and tells what it did. FILE: what "
+               "POOLCUDA_TRACE recorded, CSV, or RMM's log; plain, gzip or zstd.",
+        .children = children,
+    };
+    struct arguments arguments = {.settings = {.memory = (uint64_t)80 << 30}};
+    struct options options;
+    struct replay_result result = {0};
+    char error[512];
+    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    option_args_finish(&options);
+    arguments.settings.config = pool_config_from(&options);
+    struct trace *trace = trace_read(arguments.file, say);
+    if (!trace)
+        return 1;
+    bool replayed =
+        replay_run(trace, &arguments.settings, &result, NULL, NULL, error, sizeof error);
+    trace_free(trace);
+    if (!replayed) {
+        say(error);
+        return 1;
+    }
+    if (arguments.json)
+        return print_json(&arguments, &result);
+    print_text(&arguments, &result);
+    return 0;
+}

@@ -1,0 +1,24 @@
+/* A size on the command line: 512M, 80G, bytes without a unit. */
+#ifndef POOLCUDA_CLI_SIZE_ARGUMENT_H
+#define POOLCUDA_CLI_SIZE_ARGUMENT_H
+
+#include <argp.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Ends the program with one line (argp) if it is none. */
+static inline uint64_t size_argument(const char *text, struct argp_state *state) {
+    static const char units[] = "kmgt";
+    char *end;
+    double number = strtod(text, &end);
+    const char *unit = *end ? strchr(units, *end | 32) : NULL;
+    if (unit)
+        for (const char *u = units; u <= unit; u++)
+            number *= 1024;
+    if (end == text || !(number >= 1 << 21) || number > 0x1p42 || (unit ? end[1] : *end))
+        argp_error(state, "%s: expected a size from 2M to 4T, such as 80G", text);
+    return (uint64_t)number;
+}
+
+#endif
