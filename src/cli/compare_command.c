@@ -53,9 +53,9 @@ static void print_text(const struct arguments *arguments, const struct replay_re
 static int print_json(const struct replay_result *results) {
     json_t *object = json_object();
 #define PAIR(name, text)                                                                           \
-    json_object_set_new(object, #name,                                                             \
-                        json_pack("[I, I]", (json_int_t)results[0].name,                           \
-                                  (json_int_t)results[1].name));
+    json_object_set_new(                                                                           \
+        object, #name,                                                                             \
+        json_pack("[I, I]", (json_int_t)results[0].name, (json_int_t)results[1].name));
     RESULT_NUMBERS(PAIR)
 #undef PAIR
     json_object_set_new(

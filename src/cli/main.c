@@ -51,8 +51,8 @@ static char *filter(int key, const char *text, void *input) {
         return (char *)(uintptr_t)text;
     fputs("Commands:\n", out);
     for (size_t i = 0; i < COMMANDS; i++)
-        fprintf(out, "  %s %-*s %s\n", commands[i].name,
-                (int)(24 - strlen(commands[i].name)), commands[i].arguments, commands[i].help);
+        fprintf(out, "  %s %-*s %s\n", commands[i].name, (int)(24 - strlen(commands[i].name)),
+                commands[i].arguments, commands[i].help);
     fputs(text, out);
     fclose(out);
     return list;

@@ -16,9 +16,9 @@ static bool bad;
 
 /* Options that concern the preloaded library alone. */
 static bool is_for_library(const char *name) {
-    static const char *const only[] = {"POOLCUDA_DISABLE", "POOLCUDA_LOG", "POOLCUDA_STATS",
-                                       "POOLCUDA_STATS_FILE", "POOLCUDA_SITE_DEPTH",
-                                       "POOLCUDA_TRACE"};
+    static const char *const only[] = {"POOLCUDA_DISABLE",    "POOLCUDA_LOG",
+                                       "POOLCUDA_STATS",      "POOLCUDA_STATS_FILE",
+                                       "POOLCUDA_SITE_DEPTH", "POOLCUDA_TRACE"};
     for (size_t i = 0; i < sizeof only / sizeof only[0]; i++)
         if (strcmp(name, only[i]) == 0)
             return true;
@@ -33,8 +33,8 @@ __attribute__((constructor)) static void fill(void) {
             continue;
         for (const char *from = option_table[i].name + sizeof prefix - 1; *from; from++)
             *to++ = (char)(*from == '_' ? '-' : tolower((unsigned char)*from));
-        *row++ = (struct argp_option){
-            names[i], FIRST_KEY + (int)i, "VALUE", 0, option_table[i].help, 1};
+        *row++ =
+            (struct argp_option){names[i], FIRST_KEY + (int)i, "VALUE", 0, option_table[i].help, 1};
     }
 }
 

@@ -1,5 +1,5 @@
-/* The pool's options as arguments of a subcommand: POOLCUDA_REUSE_RATIO is --reuse-ratio. Made from the
- * option table; what the environment says holds where an argument does not. */
+/* The pool's options as arguments of a subcommand: POOLCUDA_REUSE_RATIO is --reuse-ratio. Made from
+ * the option table; what the environment says holds where an argument does not. */
 #ifndef POOLCUDA_CLI_OPTION_ARGS_H
 #define POOLCUDA_CLI_OPTION_ARGS_H
 
@@ -10,8 +10,8 @@
 /* A child parser for the subcommand's argp.children. */
 extern const struct argp option_args;
 
-/* The options, defaults, environment and arguments together. Exits with 2 after one line for each bad
- * value. To be called once the arguments have been parsed. */
+/* The options, defaults, environment and arguments together. Exits with 2 after one line for each
+ * bad value. To be called once the arguments have been parsed. */
 void option_args_finish(struct options *options);
 
 #endif

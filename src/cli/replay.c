@@ -71,7 +71,7 @@ static void tell(const struct player *player, const struct message *message) {
 }
 
 __attribute__((format(printf, 2, 3), noreturn)) static void give_up(const struct player *player,
-                                                                     const char *pattern, ...) {
+                                                                    const char *pattern, ...) {
     struct message message = {.kind = ERROR};
     va_list arguments;
     va_start(arguments, pattern);
@@ -164,8 +164,7 @@ struct interval {
 };
 
 static struct interval begin(const struct player *player) {
-    return (struct interval){now_ns(),
-                             player->calls.modelled_ns ? player->calls.modelled_ns() : 0};
+    return (struct interval){now_ns(), player->calls.modelled_ns ? player->calls.modelled_ns() : 0};
 }
 
 static void end(struct player *player, struct interval since) {
@@ -206,9 +205,8 @@ static void allocate(struct player *player, const struct trace_event *event) {
     struct call_site site = {.frames = {event->site + 1u}, .depth = 1};
     use_device(player, event->device);
     struct interval since = begin(player);
-    CUresult result = player->pool
-                          ? pool_malloc(player->pool, &pointer, event->value, &site)
-                          : player->driver.mem_alloc(&pointer, event->value);
+    CUresult result = player->pool ? pool_malloc(player->pool, &pointer, event->value, &site)
+                                   : player->driver.mem_alloc(&pointer, event->value);
     end(player, since);
     player->result.allocations++;
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
@@ -305,8 +303,8 @@ static void finish(struct player *player) {
     result->driver_allocs = stats_get(STATS_driver_allocs);
     result->driver_frees = stats_get(STATS_driver_frees);
     result->map_calls = stats_get(STATS_map_calls);
-    result->waits = stats_get(STATS_free_waited) + stats_get(STATS_waits_paid) +
-                    stats_get(STATS_fences_waited);
+    result->waits =
+        stats_get(STATS_free_waited) + stats_get(STATS_waits_paid) + stats_get(STATS_fences_waited);
 }
 
 static void run(struct player *player) {
@@ -317,9 +315,8 @@ static void run(struct player *player) {
         play(player, &trace->events[i]);
         note_held(player);
         if (i % TELL_EVERY == 0)
-            tell(player, &(struct message){
-                             .kind = PROGRESS,
-                             .share = (double)i / (double)trace->event_count});
+            tell(player, &(struct message){.kind = PROGRESS,
+                                           .share = (double)i / (double)trace->event_count});
     }
     finish(player);
     tell(player, &(struct message){.kind = RESULT, .result = player->result});

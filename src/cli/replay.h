@@ -17,7 +17,7 @@ struct replay_settings {
 
 /* What a replay did. All bytes are device memory. */
 struct replay_result {
-    uint64_t allocations, frees, hits; /* hits: served without physical memory from the driver */
+    uint64_t allocations, frees, hits;    /* hits: served without physical memory from the driver */
     uint64_t driver_allocs, driver_frees; /* of physical memory: cuMemAlloc, cuMemCreate, ... */
     uint64_t map_calls;       /* cuMemMap, cuMemUnmap, cuMemSetAccess: what remapping costs */
     uint64_t peak_live_bytes; /* as requested */
@@ -25,7 +25,8 @@ struct replay_result {
     double worst_held_ratio;  /* maximum over time of held / (running peak of live + 64 MiB) */
     uint64_t oom_failures;    /* allocations that failed */
     uint64_t waits;           /* frees and allocations that waited for the device */
-    double modelled_seconds;  /* what the driver's calls cost by the simulated GPU's model; 0 with gpu */
+    double modelled_seconds;  /* what the driver's calls cost by the simulated GPU's model; 0 with
+                                 gpu */
     double host_seconds;      /* real time spent inside malloc and free */
 };
 

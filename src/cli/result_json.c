@@ -15,8 +15,7 @@ json_t *result_to_json(const struct replay_result *result, const char *trace, ui
         return NULL;
     if (!gpu)
         json_object_set_new(object, "memory", json_integer((json_int_t)memory));
-#define SET(name, text)                                                                            \
-    json_object_set_new(object, #name, json_integer((json_int_t)result->name));
+#define SET(name, text) json_object_set_new(object, #name, json_integer((json_int_t)result->name));
     RESULT_NUMBERS(SET)
 #undef SET
     json_object_set_new(object, "hit_rate", json_real(result_hit_rate(result)));
@@ -63,8 +62,9 @@ bool result_from_file(const char *path, struct replay_result *result, char *erro
     json_error_t fault;
     json_t *object = json_load_file(path, 0, &fault);
     if (!object) {
-        snprintf(error, error_size, "%s, line %d: %s; expected what `poolcuda replay --json` prints",
-                 path, fault.line, fault.text);
+        snprintf(error, error_size,
+                 "%s, line %d: %s; expected what `poolcuda replay --json` prints", path, fault.line,
+                 fault.text);
         return false;
     }
     const char *wrong = read_all(object, result);

@@ -17,7 +17,7 @@
 
 #include <stdlib.h>
 
-enum { PAGE = ROUND_PAGE, LEAST_GROWTH = 8, GROWTH_SHARE = 20 };
+enum { PAGE = ROUND_PAGE, LEAST_GROWTH = 8, GROWTH_SHARE = 32 };
 
 struct vmm *vmm_new(void) {
     return calloc(1, sizeof(struct vmm));

@@ -58,7 +58,7 @@ static enum place place_of(struct copy_side *side, const struct copy *copy, CUde
     }
     *device = block->device;
     side->host = false;
-    if (size > block->size - (side->address - block->address))
+    if (!memory_spans(side->address, size))
         return PLACE_INVALID;
     switch (block->kind) {
     case MEMORY_HOST:

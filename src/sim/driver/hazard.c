@@ -27,7 +27,8 @@ struct touch {
 struct tenancy {
     CUdeviceptr begin, end;
     uint64_t generation;
-    bool program; /* owned by the program; otherwise idle, between an end and a begin */
+    bool program;      /* owned by the program; otherwise idle, between an end and a begin */
+    CUdeviceptr owner; /* with which address simcuda_owner_begin was called, 0 if it was not */
     uintptr_t begin_site, end_site;
     uint64_t
         reported_against; /* the last generation that a hazard with this one was reported for */
@@ -204,30 +205,46 @@ static struct block *owned_range(CUdeviceptr address, size_t size, CUdeviceptr *
     return block;
 }
 
+/* Mappings side by side are used as one: an owner's range may go on in the next block. */
 SIM_EXPORT void simcuda_owner_begin(CUdeviceptr address, size_t size, uintptr_t site) {
+    CUdeviceptr at = address, last = address + size, end;
     struct block *block;
-    CUdeviceptr end;
 
     sim_lock();
-    block = owned_range(address, size, &end);
-    if (block != NULL && end > address)
-        hand_over(block, address, end, true, site);
+    while (at < last && (block = owned_range(at, last - at, &end)) != NULL && end > at) {
+        hand_over(block, at, end, true, site);
+        block->current->prev->owner = address;
+        at = end;
+    }
     sim_unlock();
 }
 
-SIM_EXPORT void simcuda_owner_end(CUdeviceptr address, uintptr_t site) {
+/* The tenancy that contains an address. */
+static struct tenancy *tenancy_at(struct block *block, CUdeviceptr address) {
     struct tenancy *tenancy = NULL;
-    struct block *block;
 
-    sim_lock();
-    block = memory_containing(address);
     if (block != NULL)
         DL_FOREACH(block->current, tenancy)
     if (tenancy->begin <= address && address < tenancy->end)
         break;
-    if (tenancy != NULL && tenancy->program) {
+    return tenancy;
+}
+
+SIM_EXPORT void simcuda_owner_end(CUdeviceptr address, uintptr_t site) {
+    CUdeviceptr at = address;
+    struct tenancy *tenancy;
+    struct block *block;
+
+    sim_lock();
+    while ((tenancy = tenancy_at(block = memory_containing(at), at)) != NULL && tenancy->program &&
+           (at == address || tenancy->owner == address)) {
+        bool goes_on = tenancy->owner != 0 && tenancy->end == block->address + block->extent;
+
+        at = tenancy->end;
         tenancy->end_site = site;
         hand_over(block, tenancy->begin, tenancy->end, false, site);
+        if (!goes_on)
+            break;
     }
     sim_unlock();
 }
@@ -299,12 +316,10 @@ static void check_former(struct block *block, struct tenancy *owner, const struc
     }
 }
 
-static void submitted(const struct access *access, const struct op *op, const struct work *work) {
-    struct block *block = memory_containing(access->address);
+static void submitted_in(struct block *block, const struct access *access, const struct op *op,
+                         const struct work *work) {
     struct tenancy *tenancy;
 
-    if (block == NULL)
-        return; /* the operation will fail by itself */
     DL_FOREACH(block->current, tenancy) {
         if (tenancy->begin >= access->address + access->size || tenancy->end <= access->address)
             continue;
@@ -318,6 +333,14 @@ static void submitted(const struct access *access, const struct op *op, const st
         check_former(block, tenancy, access, op, work);
         record(tenancy, access, op, work);
     }
+}
+
+static void submitted(const struct access *access, const struct op *op, const struct work *work) {
+    struct block *block = memory_containing(access->address); /* NULL: it will fail by itself */
+
+    for (; block != NULL && block->address < access->address + access->size;
+         block = memory_next(block))
+        submitted_in(block, access, op, work);
 }
 
 void hazard_submitted(const struct op *op, const struct work *work) {

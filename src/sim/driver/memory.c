@@ -64,6 +64,26 @@ struct block *memory_containing(CUdeviceptr address) {
     return below != NULL && address - below->address < below->size ? below : NULL;
 }
 
+bool memory_spans(CUdeviceptr address, size_t size) {
+    struct block *block = memory_containing(address), *next;
+    size_t left;
+
+    for (left = size; block != NULL; block = next) {
+        size_t there = block->size - (address - block->address);
+
+        if (left <= there)
+            return true;
+        next = RB_NEXT(block_tree, &blocks, block);
+        if (next == NULL || block->kind != MEMORY_MAPPED || next->kind != MEMORY_MAPPED ||
+            next->address != block->address + block->size ||
+            next->shadow != block->shadow + block->size)
+            return false;
+        left -= there;
+        address = next->address;
+    }
+    return false;
+}
+
 bool memory_overlaps(CUdeviceptr address, size_t size) {
     struct block key = {.address = address};
     struct block *after = RB_NFIND(block_tree, &blocks, &key);
@@ -94,7 +114,7 @@ unsigned char *memory_reach(CUdeviceptr address, size_t size) {
 
     sim_lock();
     block = memory_containing(address);
-    if (block != NULL && size <= block->size - (address - block->address))
+    if (block != NULL && memory_spans(address, size))
         reached = block->shadow + (address - block->address);
     else if (block == NULL && settings()->pageable_access != 0 &&
              !memory_is_device_range(address, size))

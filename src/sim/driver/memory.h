@@ -61,6 +61,9 @@ struct block {
 
 struct block *memory_at(CUdeviceptr address); /* the block that starts here */
 struct block *memory_containing(CUdeviceptr address);
+/* Whether [address, address + size) lies in one block, or in mappings side by side in one
+ * reservation: then it can be used as one. */
+bool memory_spans(CUdeviceptr address, size_t size);
 bool memory_overlaps(CUdeviceptr address, size_t size);        /* some block */
 struct block *memory_next(struct block *after);                /* in address order; NULL starts */
 bool memory_is_device_range(CUdeviceptr address, size_t size); /* not host memory */

@@ -39,7 +39,7 @@ static CUresult submit(const struct fill *fill, struct CUstream_st *stream, bool
     struct block *block = memory_containing(fill->address);
     struct op *op;
 
-    if (block == NULL || hull(fill) > block->size - (fill->address - block->address))
+    if (block == NULL || !memory_spans(fill->address, hull(fill)))
         return CUDA_ERROR_INVALID_VALUE;
     op = op_create("memset", run);
     op->as.fill = *fill;

@@ -21,6 +21,7 @@ struct reservation {
     size_t size;
     void *mapped; /* what munmap takes: alignment makes it begin earlier */
     size_t mapped_size;
+    unsigned char *shadow; /* as large: where the CPU reaches what is mapped, side by side */
     struct reservation *next;
 };
 
@@ -125,6 +126,13 @@ static CUresult reserve(CUdeviceptr *pointer, size_t size, size_t alignment) {
     reservation = allocate_zeroed(sizeof *reservation);
     reservation->address = ((uintptr_t)mapped + alignment - 1) / alignment * alignment;
     reservation->size = size;
+    reservation->shadow =
+        mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (reservation->shadow == MAP_FAILED) {
+        munmap(mapped, room);
+        free(reservation);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     reservation->mapped = mapped;
     reservation->mapped_size = room;
     LL_PREPEND(reservations, reservation);
@@ -164,6 +172,7 @@ SIM_EXPORT CUresult cuMemAddressFree(CUdeviceptr pointer, size_t size) {
         result = CUDA_ERROR_INVALID_VALUE; /* still mapped */
     if (result == CUDA_SUCCESS) {
         munmap(reservation->mapped, reservation->mapped_size);
+        munmap(reservation->shadow, reservation->size);
         LL_DELETE(reservations, reservation);
         free(reservation);
     }
@@ -299,6 +308,25 @@ SIM_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle 
 
 /* --- mappings --- */
 
+/* Puts the bytes of `physical` (NULL: none) where the CPU reaches [pointer, pointer + size). */
+static unsigned char *show(CUdeviceptr pointer, size_t size, const struct physical *physical) {
+    const struct reservation *reservation = reservation_around(pointer, size);
+    unsigned char *at = reservation->shadow + (pointer - reservation->address);
+    CUdevice device;
+    void *shown;
+
+    if (physical == NULL) {
+        shown = mmap(at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+                     -1, 0);
+    } else {
+        device = physical->properties.location.id;
+        shown =
+            mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                 address_space_file(device), (off_t)(physical->home - address_space_base(device)));
+    }
+    return shown == MAP_FAILED ? NULL : at;
+}
+
 static CUresult map(CUdeviceptr pointer, size_t size, struct physical *physical) {
     struct mapping *mapping;
 
@@ -309,6 +337,10 @@ static CUresult map(CUdeviceptr pointer, size_t size, struct physical *physical)
         return CUDA_ERROR_INVALID_VALUE;
     if (object_memory_take(physical->properties.location.id) != CUDA_SUCCESS)
         return CUDA_ERROR_OUT_OF_MEMORY; /* for its page tables */
+    if (show(pointer, size, physical) == NULL) {
+        object_memory_give(physical->properties.location.id);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     mapping = allocate_zeroed(sizeof *mapping);
     mapping->address = pointer;
     mapping->size = size;
@@ -350,6 +382,7 @@ SIM_EXPORT CUresult cuMemUnmap(CUdeviceptr pointer, size_t size) {
         if (memory_at(mapping->address) != NULL)
             memory_release(memory_at(mapping->address), &host_clock, CALLER, &unspent);
         object_memory_give(mapping->physical->properties.location.id);
+        show(mapping->address, mapping->size, NULL);
         mapping->physical->mappings--;
         drop_if_unused(mapping->physical, &cost_ns);
         LL_DELETE(mappings, mapping);
@@ -370,8 +403,11 @@ static void apply_access(struct mapping *mapping, uintptr_t site) {
     for (size_t i = 0; i < DEVICES_MAX; i++)
         accessible = accessible || mapping->access[i] != CU_MEM_ACCESS_FLAGS_PROT_NONE;
     if (accessible && block == NULL)
-        memory_map(MEMORY_MAPPED, device, mapping->address,
-                   address_space_shadow(device, mapping->physical->home), mapping->size, site);
+        memory_map(
+            MEMORY_MAPPED, device, mapping->address,
+            reservation_around(mapping->address, mapping->size)->shadow +
+                (mapping->address - reservation_around(mapping->address, mapping->size)->address),
+            mapping->size, site);
     else if (!accessible && block != NULL)
         memory_release(block, &host_clock, site, &unspent);
 }
