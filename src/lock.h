@@ -9,9 +9,10 @@
 #include <pthread.h>
 
 enum lock_rank {
-    LOCK_START,  /* state.c: the library's state in this process */
-    LOCK_LOADER, /* what has been learnt about modules and their code */
-    LOCK_POOL,   /* the pool's records */
+    LOCK_START,    /* state.c: the library's state in this process */
+    LOCK_LOADER,   /* what has been learnt about modules and their code */
+    LOCK_POOL,     /* the pool's records */
+    LOCK_RECORDER, /* recorder.c: the file of POOLCUDA_TRACE */
 };
 
 #ifdef POOLCUDA_CHECK_LOCKS

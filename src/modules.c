@@ -88,6 +88,66 @@ void modules_each(bool (*visit)(const struct module *module, void *state), void 
     dl_iterate_phdr(visit_walk, &walk);
 }
 
+struct build_id {
+    const struct module *module;
+    unsigned char *id;
+    size_t room, size;
+};
+
+/* Looks for the build id among the notes from `note` to `end`. */
+static void search_notes(const char *note, const char *end, struct build_id *wanted) {
+    ElfW(Nhdr) header;
+    while ((size_t)(end - note) >= sizeof header) {
+        memcpy(&header, note, sizeof header);
+        size_t name = (header.n_namesz + (size_t)3) & ~(size_t)3;
+        size_t content = (header.n_descsz + (size_t)3) & ~(size_t)3;
+        note += sizeof header;
+        if (name > (size_t)(end - note) || content > (size_t)(end - note) - name)
+            return;
+        if (header.n_type == NT_GNU_BUILD_ID && header.n_namesz == sizeof ELF_NOTE_GNU &&
+            memcmp(note, ELF_NOTE_GNU, sizeof ELF_NOTE_GNU) == 0 &&
+            header.n_descsz <= wanted->room) {
+            memcpy(wanted->id, note + name, header.n_descsz);
+            wanted->size = header.n_descsz;
+        }
+        note += name + content;
+    }
+}
+
+/* Whether a segment that is mapped for reading holds these notes. */
+static bool is_loaded(const struct dl_phdr_info *info, const ElfW(Phdr) * notes) {
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+        if (header->p_type == PT_LOAD && (header->p_flags & PF_R) &&
+            notes->p_vaddr >= header->p_vaddr && notes->p_memsz <= header->p_filesz &&
+            notes->p_vaddr - header->p_vaddr <= header->p_filesz - notes->p_memsz)
+            return true;
+    }
+    return false;
+}
+
+static int visit_build_id(struct dl_phdr_info *info, size_t size, void *data) {
+    (void)size;
+    struct build_id *wanted = data;
+    struct module module;
+    if (info->dlpi_addr != wanted->module->base ||
+        !describe_segments(info, wanted->module->text_low, &module))
+        return 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+        const char *notes = (const char *)(info->dlpi_addr + header->p_vaddr);
+        if (header->p_type == PT_NOTE && is_loaded(info, header))
+            search_notes(notes, notes + header->p_memsz, wanted);
+    }
+    return 1;
+}
+
+size_t modules_build_id(const struct module *module, unsigned char *id, size_t room) {
+    struct build_id wanted = {.module = module, .id = id, .room = room};
+    dl_iterate_phdr(visit_build_id, &wanted);
+    return wanted.size;
+}
+
 bool modules_describe(uintptr_t address, char *path, size_t size, uint64_t *offset) {
     struct module module;
     if (!modules_find(address, &module))

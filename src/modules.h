@@ -26,6 +26,10 @@ bool modules_find(uintptr_t address, struct module *module);
  * false. The loader's lock is held: visit must neither load nor unload anything. */
 void modules_each(bool (*visit)(const struct module *module, void *state), void *state);
 
+/* Copies the build id of a module that is loaded into id. Returns its size in bytes; 0: it has
+ * none, or none that fits. */
+size_t modules_build_id(const struct module *module, unsigned char *id, size_t room);
+
 /* Copies the path of the module that contains `address` into path, cut to size, and sets *offset to
  * the address minus the module's load base. Returns false, touching neither, if there is none. */
 bool modules_describe(uintptr_t address, char *path, size_t size, uint64_t *offset);

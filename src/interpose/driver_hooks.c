@@ -5,6 +5,7 @@
  * may be re-entered by the driver itself (then it only forwards). */
 #include "interpose/caller.h"
 #include "interpose/hooks.h"
+#include "interpose/record.h"
 #include "interpose/state.h"
 #include "interpose/surroundings.h"
 
@@ -28,6 +29,7 @@ CUresult hook_cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes) {
     struct call_site site;
     FIND_CALLER(&site);
     CUresult result = pool_malloc(pool, pointer, bytes, &site);
+    record_alloc(result, pointer, bytes, &site, NULL);
     state_leave();
     return result;
 }
@@ -41,6 +43,7 @@ CUresult hook_cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t wid
     struct call_site site;
     FIND_CALLER(&site);
     CUresult result = pool_malloc_pitch(pool, pointer, pitch, width, height, element, &site);
+    record_alloc(result, pointer, result == CUDA_SUCCESS ? *pitch * height : 0, &site, NULL);
     state_leave();
     return result;
 }
@@ -52,14 +55,15 @@ CUresult hook_cuMemFree_v2(CUdeviceptr pointer) {
         return REAL(cuMemFree_v2)(pointer);
     if (state_options()->free_mode == POOL_FREE_AUTO)
         surroundings_look(pool);
-    CUresult result = pool_free(pool, pointer);
+    uint64_t number = record_free(pointer, NULL);
+    CUresult result = record_freed(pool_free(pool, pointer), number, pointer);
     state_leave();
     return result;
 }
 
 /* The record goes first: once the driver has the memory back, another thread may be given it. */
-static CUresult free_async(real_cuMemFreeAsync_function *real, CUdeviceptr pointer,
-                           CUstream stream) {
+static CUresult free_async(real_cuMemFreeAsync_function *real, CUdeviceptr pointer, CUstream stream,
+                           CUstream null_stream) {
     size_t requested;
     struct pool *pool = state_enter();
     if (!pool)
@@ -70,13 +74,17 @@ static CUresult free_async(real_cuMemFreeAsync_function *real, CUdeviceptr point
         return CUDA_ERROR_INVALID_VALUE;
     }
     struct pool_part part;
-    if (pool_find_part(pool, pointer, &part) && part.base == pointer && !pool_is_capturing(pool)) {
+    /* In a capture it frees when the graph runs. */
+    bool capturing = pool_is_capturing(pool);
+    uint64_t number = capturing ? UINT64_MAX : record_free(pointer, stream ? stream : null_stream);
+    if (pool_find_part(pool, pointer, &part) && part.base == pointer && !capturing) {
         CUresult result = pool_free(pool, pointer); /* waits for the stream, or comes behind it */
+        record_freed(result, number, pointer);
         state_leave();
         return result;
     }
     struct pool_block *block = pool_disown(pool, pointer);
-    CUresult result = real(pointer, stream);
+    CUresult result = record_freed(real(pointer, stream), number, pointer);
     if (block && result == CUDA_SUCCESS)
         pool_disown_done(pool, block);
     else if (block)
@@ -87,12 +95,12 @@ static CUresult free_async(real_cuMemFreeAsync_function *real, CUdeviceptr point
 
 CUresult hook_cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
     REQUIRE_DRIVER(cuMemFreeAsync);
-    return free_async(REAL(cuMemFreeAsync), pointer, stream);
+    return free_async(REAL(cuMemFreeAsync), pointer, stream, CU_STREAM_LEGACY);
 }
 
 CUresult hook_cuMemFreeAsync_ptsz(CUdeviceptr pointer, CUstream stream) {
     REQUIRE_DRIVER(cuMemFreeAsync_ptsz);
-    return free_async(REAL(cuMemFreeAsync_ptsz), pointer, stream);
+    return free_async(REAL(cuMemFreeAsync_ptsz), pointer, stream, CU_STREAM_PER_THREAD);
 }
 
 CUresult hook_cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {

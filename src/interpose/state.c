@@ -6,6 +6,7 @@
 #include "interpose/loader.h"
 #include "interpose/surroundings.h"
 #include "interpose/thunks.h"
+#include "observe/recorder.h"
 #include "observe/shortage.h"
 #include "observe/stats.h"
 #include "pool_options.h"
@@ -52,9 +53,11 @@ static void prepare_fork(void) {
     struct pool *current = atomic_load(&pool);
     if (current)
         pool_fork_prepare(current);
+    recorder_fork_prepare();
 }
 
 static void parent_after_fork(void) {
+    recorder_fork_parent();
     struct pool *current = atomic_load(&pool);
     if (current)
         pool_fork_parent(current);
@@ -64,6 +67,7 @@ static void parent_after_fork(void) {
 
 /* The child starts anew: it reports nothing unless it uses CUDA itself, and then for itself. */
 static void child_after_fork(void) {
+    recorder_forget_after_fork();
     struct pool *inherited = atomic_load(&pool);
     if (inherited) {
         pool_forget_after_fork(inherited);
@@ -104,6 +108,7 @@ static void start(void) {
         if (!options.disable) {
             stats_open(options.stats_file, say);
             shortage_open_log(options.log, say);
+            recorder_open(options.trace, say);
         }
         atomic_store(&phase, options.disable ? PHASE_INERT : PHASE_READY);
     }
@@ -159,5 +164,6 @@ __attribute__((destructor)) static void finish(void) {
         bypass_report();
         surroundings_note_tools(environ);
     }
+    recorder_finish();
     stats_finish(options.stats);
 }

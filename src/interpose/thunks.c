@@ -5,8 +5,10 @@
  * handle and flags, the stream that work goes to, the address of a module's variable. */
 #include "interpose/thunks.h"
 
+#include "interpose/caller.h"
 #include "interpose/hooks.h"
 #include "interpose/loader.h"
+#include "interpose/record.h"
 #include "interpose/state.h"
 
 #include <stdint.h>
@@ -88,10 +90,11 @@ HIDDEN _Atomic(void *) thunk_real[KNOWN + SPARES];
 HIDDEN atomic_uchar thunk_quick[KNOWN + SPARES];
 extern const char thunk_stubs[] HIDDEN;
 
+/* RETURN_ADDRESS: where thunk_call has it, in words from the arguments on the stack. */
 #if defined(__x86_64__)
-enum { REGISTER_ARGUMENTS = 6 };
+enum { REGISTER_ARGUMENTS = 6, RETURN_ADDRESS = -1 };
 #else
-enum { REGISTER_ARGUMENTS = 8 };
+enum { REGISTER_ARGUMENTS = 8, RETURN_ADDRESS = -3 };
 #endif
 
 /* As thunks.S lays it out. stack: the arguments beyond the registers'. */
@@ -223,6 +226,13 @@ static void before(struct pool *pool, struct thunk_frame *frame) {
         frame->capturing = pool_stream_ends(pool, (CUstream)(uintptr_t)argument(frame, 0));
 }
 
+/* Where the stream stands among the arguments of a stream-ordered allocation; 0: it is none. */
+static unsigned async_allocation(const char *name) {
+    if (strncmp(name, "cuMemAllocAsync", 15) == 0)
+        return 2; /* pointer, size */
+    return strncmp(name, "cuMemAllocFromPoolAsync", 23) == 0 ? 3 : 0;
+}
+
 /* Whether nothing is to be done for this function from now on, but to pay. */
 static bool is_quick(const struct pool *pool, uint64_t number) {
     switch (class_of(number)) {
@@ -230,9 +240,11 @@ static bool is_quick(const struct pool *pool, uint64_t number) {
     case WAITS:
     case LEGACY_WORK:
     case LAUNCH:
-    case ALLOCATES:
     case PER_THREAD:
         return pool || !is_per_thread(number); /* then the reason has been told */
+    case ALLOCATES:
+        return (pool || !is_per_thread(number)) &&
+               !(recorder_active() && async_allocation(name_of(number)));
     case MANAGED:
     case IMPORTED:
     case EXPORTED:
@@ -285,8 +297,26 @@ static void look_at_global(struct pool *pool, const struct thunk_frame *frame) {
         pool_reason_stays(pool, WAIT_REASON_managed);
 }
 
+/* In a capture it allocates when the graph runs, if at all. */
+static void record_async(struct pool *pool, const struct thunk_frame *frame) {
+    unsigned position = async_allocation(name_of(frame->number));
+    if (!position || !recorder_active() || pool_is_capturing(pool))
+        return;
+    const CUdeviceptr *pointer = (const CUdeviceptr *)(uintptr_t)argument(frame, 0);
+    CUstream stream = (CUstream)(uintptr_t)argument(frame, position);
+    if (!stream && is_per_thread(frame->number))
+        stream = CU_STREAM_PER_THREAD;
+    struct call_site site;
+    caller_find(&site, frame->stack[RETURN_ADDRESS], (uintptr_t)frame->stack,
+                (unsigned)state_options()->site_depth);
+    record_alloc(CUDA_SUCCESS, pointer, argument(frame, 1), &site, stream);
+}
+
 static void after_success(struct pool *pool, const struct thunk_frame *frame) {
     switch (class_of(frame->number)) {
+    case ALLOCATES:
+        record_async(pool, frame);
+        break;
     case PENDING:
         pool_work_pending(pool); /* a wait may have ended between the announcement and the call */
         break;

@@ -19,8 +19,8 @@ static const char *fault(const struct stats_page *page) {
         return "written by another version of poolcuda";
     if (page->module_count > PAGE_MODULES || page->site_count > PAGE_SITES ||
         !ends(page->shortage, sizeof page->shortage) || !ends(page->tools, sizeof page->tools) ||
-        page->bypass_count > PAGE_BYPASSES || page->payer_count > PAGE_PAYERS ||
-        !ends(page->command, sizeof page->command))
+        !ends(page->trace, sizeof page->trace) || page->bypass_count > PAGE_BYPASSES ||
+        page->payer_count > PAGE_PAYERS || !ends(page->command, sizeof page->command))
         return "damaged";
     for (uint32_t i = 0; i < page->module_count; i++)
         if (!ends(page->modules[i], sizeof page->modules[i]))

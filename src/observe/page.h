@@ -8,7 +8,7 @@
 #include "observe/stats.h"
 
 enum {
-    PAGE_VERSION = 3, /* grows with every change of this layout */
+    PAGE_VERSION = 4, /* grows with every change of this layout */
     PAGE_MODULES = 256,
     PAGE_MODULE_NAME = 256,
     PAGE_SITES = 4096,
@@ -16,6 +16,7 @@ enum {
     PAGE_PAYERS = 64,
     PAGE_SHORTAGE = 1536,
     PAGE_TOOLS = 128,
+    PAGE_TRACE = 256,
     PAGE_COMMAND = 128,
     PAGE_BANNER = 128,
 };
@@ -33,6 +34,7 @@ struct stats_page {
     uint64_t process;
     char command[PAGE_COMMAND];
     char tools[PAGE_TOOLS];       /* other tools in the process, separated by ", " */
+    char trace[PAGE_TRACE];       /* the file of POOLCUDA_TRACE, "" without one */
     char shortage[PAGE_SHORTAGE]; /* the last report of an allocation that failed, "" if none did */
     _Atomic uint64_t counters[STATS_COUNTERS];
     _Atomic uint64_t routes[STATS_ROUTES];

@@ -219,6 +219,10 @@ void stats_report(const struct stats_page *page,
     emit_calls(&sink, page);
     emit_events(&sink, page);
     emit_interception(&sink, page);
+    if (*page->trace)
+        emit(&sink, "  trace: %s, %llu events, of which %llu lost\n\n", page->trace,
+             (unsigned long long)get(page, STATS_trace_events),
+             (unsigned long long)get(page, STATS_trace_lost));
     if (*page->tools)
         emit(&sink, "  tools in this process: %s\n\n", page->tools);
     emit_sites(&sink, page);

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { PATH_SIZE = 4200, SAME_NAME_TRIES = 1000 };
+enum { SAME_NAME_TRIES = 1000 };
 
 /* Until stats_open, and without memory for a page: counted here, reported nowhere. */
 static _Atomic uint64_t early[STATS_COUNTERS];
@@ -74,16 +74,15 @@ size_t stats_expand_path(char *path, size_t size, const char *pattern) {
     return *pattern ? 0 : length;
 }
 
-static int create_file(const char *pattern) {
-    char path[PATH_SIZE];
-    size_t length = stats_expand_path(path, sizeof path, pattern);
+int stats_create_file(const char *pattern, char *path) {
+    size_t length = stats_expand_path(path, STATS_PATH_SIZE, pattern);
     if (!length) {
         errno = ENAMETOOLONG;
         return -1;
     }
     int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     for (int i = 1; file < 0 && errno == EEXIST && i < SAME_NAME_TRIES; i++) {
-        format(path + length, sizeof path - length, ".%d", i);
+        format(path + length, STATS_PATH_SIZE - length, ".%d", i);
         file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     }
     return file;
@@ -113,7 +112,8 @@ static void start_page(struct stats_page *fresh) {
 void stats_open(const char *path_pattern, void (*say)(const char *line)) {
     void *memory = MAP_FAILED;
     if (path_pattern && *path_pattern) {
-        page_file = create_file(path_pattern);
+        char path[STATS_PATH_SIZE];
+        page_file = stats_create_file(path_pattern, path);
         if (page_file >= 0 && ftruncate(page_file, sizeof *page) == 0)
             memory = map(page_file);
         if (memory == MAP_FAILED) {
@@ -165,6 +165,11 @@ struct stats_site *stats_site_new(const struct call_site *site) {
     }
     atomic_store_explicit(&slot->depth, (uint32_t)site->depth, memory_order_release);
     return slot;
+}
+
+void stats_trace(const char *path) {
+    if (page)
+        copy_text(page->trace, sizeof page->trace, path);
 }
 
 void stats_tool(const char *name) {

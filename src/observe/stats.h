@@ -86,6 +86,9 @@ struct stats_site *stats_site_new(const struct call_site *site);
  * standard error. */
 void stats_open(const char *path_pattern, void (*say)(const char *line));
 
+/* The file that allocations are recorded in, for the report. */
+void stats_trace(const char *path);
+
 /* Another tool that is in this process, for the report. */
 void stats_tool(const char *name);
 
@@ -95,6 +98,11 @@ void stats_shortage(const char *text);
 /* Writes `pattern` with %p replaced by the process id and %% by % into `path`. Returns the length,
  * 0 if it does not fit. */
 size_t stats_expand_path(char *path, size_t size, const char *pattern);
+
+/* Makes the file that `pattern` names, .1, .2, ... appended if there is one already. Returns its
+ * descriptor, with its path in path[STATS_PATH_SIZE]; -1 and errno if it cannot be made. */
+enum { STATS_PATH_SIZE = 4200 };
+int stats_create_file(const char *pattern, char *path);
 
 /* A module whose calls of `name` go past us (opened with RTLD_DEEPBIND, say), for the report. */
 void stats_bypass(const char *module, const char *name);

@@ -1,0 +1,53 @@
+/* The recorder: every allocation and free of this process, as events in a file (record_format.h,
+ * docs/traces.md).
+ *
+ * Events wait in a buffer of 8 KiB, which is written as soon as the last write lies 100 us back:
+ * what a killed program loses is at most that much, and what a slow one loses is nothing. The file
+ * is written, not mapped: whoever shortens it or fills its disk cannot hurt the program. After the
+ * first failure nothing is written any more, and events are only counted. Memory: the buffer and,
+ * while a file is open, a table of at most 1 MiB; later sites are recorded as unknown.
+ *
+ * Thread-safe. Makes no CUDA call and allocates nothing on the heap. */
+#ifndef POOLCUDA_OBSERVE_RECORDER_H
+#define POOLCUDA_OBSERVE_RECORDER_H
+
+#include "call_site.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Whether events are wanted. */
+extern atomic_bool recorder_on;
+
+static inline bool recorder_active(void) {
+    return atomic_load_explicit(&recorder_on, memory_order_relaxed);
+}
+
+/* Starts recording. path_pattern NULL or "": nothing is recorded. Else a new file, %p replaced by
+ * the process id and %% by %; one that exists is not overwritten: .1, .2, ... is appended. If none
+ * can be made, says so in one line and records nothing. To be called before other threads record.
+ */
+void recorder_open(const char *path_pattern, void (*say)(const char *line));
+
+/* An allocation that has succeeded, to be recorded before the program learns the pointer. bytes: as
+ * requested. stream: the program's handle. */
+void recorder_alloc(uint64_t pointer, size_t bytes, const struct call_site *site, int device,
+                    uint64_t stream);
+
+/* A free that is about to be made: recorded before the memory can become another thread's. Returns
+ * the event's number, for recorder_free_failed if it then fails. */
+uint64_t recorder_free(uint64_t pointer, uint64_t stream);
+void recorder_free_failed(uint64_t event, uint64_t pointer);
+
+/* At exit: writes what is left and the end. Nothing is recorded from then on. */
+void recorder_finish(void);
+
+/* Around fork: the lock is held across it. The child lets go of the parent's file and records
+ * nothing unless recorder_open is called again. */
+void recorder_fork_prepare(void);
+void recorder_fork_parent(void);
+void recorder_forget_after_fork(void);
+
+#endif
