@@ -133,7 +133,9 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
     struct context *context = request->context;
     struct pool_block *block;
     struct obtained obtained;
-    trim_before_growth(pool, context, request->site, request->size);
+    /* Idle pages that are mapped anew make live memory grow, but not what is held. */
+    size_t growth = pool->policy->take_unused ? 0 : request->size;
+    trim_before_growth(pool, context, request->site, growth);
     pool_unlock(pool);
     CUresult result = pressure_allocate(pool, request, &block, &obtained);
     if (result != CUDA_SUCCESS) {
