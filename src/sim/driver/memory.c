@@ -350,8 +350,6 @@ void memory_release(struct block *block, const struct vclock *order, uintptr_t s
     hazard_block_end(block, order, site);
     if (block->kind == MEMORY_DEVICE)
         ipc_block_ending(block);
-    if (block->pool != NULL)
-        mempool_block_ending(block);
     RB_REMOVE(block_tree, &blocks, block);
     switch (block->kind) {
     case MEMORY_DEVICE:
@@ -384,6 +382,8 @@ void memory_release(struct block *block, const struct vclock *order, uintptr_t s
         address_space_give(block->device, block->address, block->extent);
         break;
     }
+    if (block->pool != NULL)
+        mempool_block_ended(block->pool, block->size);
     free(block);
 }
 

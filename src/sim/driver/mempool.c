@@ -1,7 +1,8 @@
 /* Stream-ordered allocation: cuMemAllocAsync, cuMemFreeAsync and memory pools.
  *
- * A pool keeps nothing back: memory freed in a stream returns to its device as soon as the stream
- * gets there, which is a release threshold of 0 at its strictest. */
+ * Memory freed in a stream returns to its device as soon as the stream gets there, but for what the
+ * pool's release threshold lets it keep: that is a number of pages, which serve any later
+ * allocation from the same pool, as pages that are mapped anew do. */
 #include "mempool.h"
 #include "allocate.h"
 #include "capture.h"
@@ -24,6 +25,7 @@ struct CUmemPoolHandle_st {
     cuuint64_t threshold;
     int reuse[3]; /* REUSE_FOLLOW_EVENT_DEPENDENCIES and the two that follow it */
     cuuint64_t used, used_high;
+    size_t kept; /* pages: taken from the device, and used by nothing */
     struct CUmemPoolHandle_st *next;
 };
 
@@ -61,19 +63,47 @@ static bool known(CUmemoryPool handle) {
     return false;
 }
 
-void mempool_block_ending(struct block *block) {
-    block->pool->used -= block->size;
+static size_t pages(cuuint64_t bytes) {
+    return bytes / memory_page + (bytes % memory_page != 0);
+}
+
+static cuuint64_t reserved(const struct CUmemPoolHandle_st *pool) {
+    return (pages(pool->used) + pool->kept) * memory_page;
+}
+
+/* As if the blocks filled pages one after the other. */
+static void keep(struct CUmemPoolHandle_st *pool, size_t wanted) {
+    size_t allowed = pool->threshold / memory_page, in_use = pages(pool->used);
+
+    if (wanted > (allowed > in_use ? allowed - in_use : 0))
+        wanted = allowed > in_use ? allowed - in_use : 0;
+    if (wanted < pool->kept)
+        memory_give_unaddressed(pool->device, pool->kept - wanted);
+    else if (wanted > pool->kept && !memory_take_unaddressed(pool->device, wanted - pool->kept))
+        return;
+    pool->kept = wanted;
+}
+
+void mempool_block_ended(struct CUmemPoolHandle_st *pool, size_t size) {
+    size_t before = pages(pool->used);
+
+    pool->used -= size;
+    keep(pool, pool->kept + before - pages(pool->used));
 }
 
 /* The memory exists from the call on, not from when the stream gets there: [order:alloc-async]
  * assumed. */
 static bool allocate_in(struct CUctx_st *context, struct CUmemPoolHandle_st *pool, size_t size,
                         uintptr_t site, CUresult *result, struct block **block) {
+    size_t more = pages(pool->used + size) - pages(pool->used), kept = pool->kept;
     uint64_t unspent;
 
+    keep(pool, kept > more ? kept - more : 0);
     *result = memory_allocate(context, size, MEMORY_POOL, site, block, &unspent);
-    if (*result != CUDA_SUCCESS)
+    if (*result != CUDA_SUCCESS) {
+        keep(pool, kept);
         return false;
+    }
     (*block)->pool = pool;
     pool->used += size;
     if (pool->used > pool->used_high)
@@ -207,7 +237,8 @@ static CUresult submit_free(struct block *block, struct CUstream_st *stream, uin
     else
         vclock_join(&op->as.freed.order, &work->clock);
     op_drop(op);
-    stream_go(stream);
+    if (!work_run_if_ready(work)) /* a stream that is idle gets there at once */
+        stream_go(stream);
     work_drop(work);
     return result;
 }
@@ -320,6 +351,7 @@ SIM_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool) {
                 block->pool = NULL;
         if (current_pools[pool->device] == pool)
             current_pools[pool->device] = NULL;
+        keep(pool, 0);
         LL_DELETE(pools, pool);
         object_memory_give(pool->device);
         free(pool);
@@ -332,9 +364,13 @@ SIM_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t bytes_to_keep) {
     CUresult result;
 
     ENTER(cuMemPoolTrimTo);
-    (void)bytes_to_keep; /* nothing is kept beyond what is in use */
     sim_lock();
     result = known(pool) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS && bytes_to_keep < reserved(pool)) {
+        size_t in_use = pages(pool->used), least = pages(bytes_to_keep);
+
+        keep(pool, least > in_use ? least - in_use : 0);
+    }
     sim_unlock();
     return result;
 }
@@ -358,7 +394,8 @@ static CUresult attribute(struct CUmemPoolHandle_st *pool, CUmemPool_attribute w
     case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
         if (set)
             return CUDA_ERROR_INVALID_VALUE;
-        *(cuuint64_t *)value = pool->used;
+        *(cuuint64_t *)value =
+            which == CU_MEMPOOL_ATTR_USED_MEM_CURRENT ? pool->used : reserved(pool);
         return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:

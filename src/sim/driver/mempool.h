@@ -4,6 +4,7 @@
 
 #include "memory.h"
 
-void mempool_block_ending(struct block *block); /* it is being released, however */
+/* A block of `size` bytes has been released, however. */
+void mempool_block_ended(struct CUmemPoolHandle_st *pool, size_t size);
 
 #endif

@@ -101,6 +101,9 @@ void work_drop(struct work *work);
 void work_wait(struct work *work);
 void work_seen(struct work *work); /* the host knows that it is done */
 
+/* Runs `work` on this thread if it is ready, unknown to the host. Returns whether it was. */
+bool work_run_if_ready(struct work *work);
+
 /* Waits for everything submitted to a stream or a context. The result is the context's error. */
 CUresult stream_synchronize(struct CUstream_st *stream);
 CUresult context_wait(struct CUctx_st *context);

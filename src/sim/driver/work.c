@@ -214,6 +214,13 @@ static void run_head(struct CUstream_st *stream) {
     dispatch();
 }
 
+bool work_run_if_ready(struct work *work) {
+    if (work->done || work->stream->queue_head != work || !ready(work->stream))
+        return work->done;
+    run_head(work->stream);
+    return true;
+}
+
 void work_seen(struct work *work) {
     vclock_join(&host_clock, &work->clock);
 }
