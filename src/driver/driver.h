@@ -49,6 +49,20 @@
     X(mem_unmap, "cuMemUnmap", (CUdeviceptr pointer, size_t bytes), false)                         \
     X(mem_set_access, "cuMemSetAccess",                                                            \
       (CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc *access, size_t count), false)     \
+    X(mem_pool_create, "cuMemPoolCreate", (CUmemoryPool * pool, const CUmemPoolProps *properties), \
+      false)                                                                                       \
+    X(mem_pool_destroy, "cuMemPoolDestroy", (CUmemoryPool pool), false)                            \
+    X(mem_pool_set_attribute, "cuMemPoolSetAttribute",                                             \
+      (CUmemoryPool pool, CUmemPool_attribute attribute, void *value), false)                      \
+    X(mem_pool_get_attribute, "cuMemPoolGetAttribute",                                             \
+      (CUmemoryPool pool, CUmemPool_attribute attribute, void *value), false)                      \
+    X(mem_pool_trim_to, "cuMemPoolTrimTo", (CUmemoryPool pool, size_t bytes), false)               \
+    X(mem_alloc_from_pool_async, "cuMemAllocFromPoolAsync",                                        \
+      (CUdeviceptr * pointer, size_t bytes, CUmemoryPool pool, CUstream stream), false)            \
+    X(mem_free_async, "cuMemFreeAsync", (CUdeviceptr pointer, CUstream stream), false)             \
+    X(stream_create, "cuStreamCreate", (CUstream * stream, unsigned int flags), false)             \
+    X(stream_destroy, "cuStreamDestroy_v2", (CUstream stream), false)                              \
+    X(stream_synchronize, "cuStreamSynchronize", (CUstream stream), false)                         \
     X(thread_exchange_capture_mode, "cuThreadExchangeStreamCaptureMode",                           \
       (CUstreamCaptureMode * mode), false)                                                         \
     X(stream_is_capturing, "cuStreamIsCapturing",                                                  \

@@ -136,6 +136,7 @@ static struct pool *create(void) {
     config.on_shortage =
         *options.log || options.stats || *options.stats_file ? shortage_tell : NULL;
     config.owed_flag = &thunk_owed;
+    config.say = state_say_once;
     if (!driver_fill(&entries, hooks_find_in_driver))
         return NULL;
     lock_take(&start_lock, LOCK_START);

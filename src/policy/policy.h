@@ -36,14 +36,25 @@ struct obtained {
     size_t size;
     struct reservation *reservation; /* vmm's, NULL elsewhere */
     bool stitched;                   /* of memory that was held already: nothing was allocated */
+    bool pooled;                     /* async: from the driver's stream-ordered pool */
 };
-struct page;
+
+/* Idle memory that is in no block, on its way to the driver. */
+struct page {
+    CUmemGenericAllocationHandle handle; /* vmm: of a page; async: the driver's pool */
+    size_t bytes;                        /* async: that are to leave it */
+    struct page *next;
+};
 
 struct policy {
     const char *name;
 
     /* Blocks are cut from regions (policy/region.h): they need not be the driver's allocations. */
     bool cuts;
+
+    /* What is freed goes back to the driver at once (which keeps it): nothing is worth waiting for.
+     */
+    bool keeps_nothing;
 
     /* The size of the block that serves `bytes`; 0: too large to round. */
     size_t (*round)(size_t bytes);
@@ -80,7 +91,10 @@ struct policy {
      * gives it to the driver, lock not held. NULL: there is none. */
     size_t (*take_unused)(struct pool *pool, struct context *context, size_t bytes,
                           struct page **list);
-    void (*release_unused)(struct pool *pool, struct page *list);
+    size_t (*release_unused)(struct pool *pool, struct page *list); /* bytes given back */
+
+    /* Asks the driver how much memory is in no block. Lock not held. NULL: that is known. */
+    void (*refresh)(struct pool *pool, struct context *context);
 
     void (*figures)(const struct store *store, struct policy_figures *figures);
 
@@ -88,7 +102,8 @@ struct policy {
     bool (*is_valid)(const struct store *store);
 };
 
-extern const struct policy policy_site, policy_tag, policy_bins, policy_bfc, policy_vmm;
+extern const struct policy policy_site, policy_tag, policy_bins, policy_bfc, policy_async,
+    policy_vmm;
 extern const struct policy *const policies[]; /* in the order of POOLCUDA_POLICY's words */
 extern const size_t policy_count;
 

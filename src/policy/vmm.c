@@ -51,14 +51,18 @@ static size_t count_pages(const struct page *list) {
     return count;
 }
 
-static void release_pages(struct pool *pool, struct page *list) {
+static size_t release_pages(struct pool *pool, struct page *list) {
     struct page *next;
+    size_t released = 0;
     for (; list; list = next) {
         next = list->next;
-        if (pool->driver->mem_release(list->handle) == CUDA_SUCCESS)
+        if (pool->driver->mem_release(list->handle) == CUDA_SUCCESS) {
             stats_add(STATS_driver_frees, 1);
+            released += PAGE;
+        }
         free(list);
     }
+    return released;
 }
 
 static CUmemAllocationProp properties(const struct device *device) {

@@ -16,16 +16,10 @@ struct reservation {
     CUmemGenericAllocationHandle handle[];
 };
 
-/* Pages that are mapped nowhere. */
-struct page {
-    CUmemGenericAllocationHandle handle;
-    struct page *next;
-};
-
 /* Of one store. Invariant: the store's `unused` bytes are those of `cached`. */
 struct vmm {
     LIST_HEAD(, reservation) reservations;
-    struct page *cached;
+    struct page *cached; /* mapped nowhere */
 };
 
 struct vmm *vmm_new(void); /* NULL without host memory */

@@ -70,6 +70,7 @@ struct pool_block {
     UT_hash_handle by_pointer;
     uint8_t state;
     uint8_t taints; /* bits of enum pool_taint: to be freed for good */
+    bool pooled;    /* async: it lies in the driver's memory pool */
 };
 _Static_assert(sizeof(struct pool_block) <= 192, "a block's record is bounded");
 
@@ -94,6 +95,7 @@ struct store {
     struct bins *bins;
     struct regions *regions;
     struct vmm *vmm;
+    struct async *async;
     size_t unused;     /* bytes of idle memory that is in no block */
     struct pool *pool; /* whose policies that cut blocks keep its books */
 };

@@ -3,6 +3,7 @@
 #include "pool/internal.h"
 
 #include "planted.h"
+#include "policy/async.h"
 #include "policy/vmm.h"
 
 #include <stdlib.h>
@@ -337,31 +338,36 @@ void pool_note_error(struct pool *pool, CUresult error) {
     pool_unlock(pool);
 }
 
-/* Takes the context out of service. Lock held; idle blocks go to *leaving, or are forgotten as the
- * live ones are if it is NULL. */
+/* Whether a block of a context that ends has to be given to the driver: what is idle, and what lies
+ * in a memory pool of the driver's, which outlives contexts. */
+static bool has_to_leave(const struct pool *pool, const struct pool_block *block) {
+    return block->pooled ? block->state != BLOCK_WAITING
+                         : !pool->policy->cuts &&
+                               (block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED);
+}
+
+/* Takes the context out of service. Lock held; what has to leave goes to *leaving, or is forgotten
+ * as the rest is if that is NULL. */
 static void end_context(struct pool *pool, struct context *context, struct leaving *leaving) {
     struct pool_block *block, *next;
     HASH_ITER (by_pointer, pool->blocks, block, next) {
         if (block->context != context)
             continue;
         bool waited_for = block->state == BLOCK_WAITING;
-        if (leaving && !pool->policy->cuts &&
-            (block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED)) {
+        if (block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED)
             books_take_out(pool, block);
+        if (leaving && has_to_leave(pool, block)) {
             leaving_take(pool, leaving, block);
         } else {
-            if (block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED)
-                books_take_out(pool, block);
             books_remove(pool, block);
             if (!waited_for) /* else the thread that waits still holds it */
                 books_recycle(pool, block);
         }
     }
-    if (context->store.vmm) {
+    if (context->store.vmm)
         while (context->device->leaving) /* pages under way in other threads */
             pthread_cond_wait(&pool->left, &pool->lock);
-        books_count_unused(pool, context, 0 - context->store.unused);
-    }
+    books_count_unused(pool, context, 0 - context->store.unused);
     context->ended = true;
     LIST_REMOVE(context, link);
     LIST_INSERT_HEAD(&pool->ended, context, link);
@@ -375,9 +381,10 @@ static void end_and_release(struct pool *pool, struct context *context) {
     struct context_visit visit;
     end_context(pool, context, &leaving);
     struct vmm *vmm = vmm_detach(&context->store);
+    struct async *async = async_detach(&context->store);
     pool_unlock(pool);
     bool visiting = (leaving.count || vmm) && context_visit(pool, context->handle, &visit);
-    if (vmm && gate_enter(pool)) { /* pages of live blocks may be in use yet */
+    if ((vmm || async) && visiting && gate_enter(pool)) { /* live blocks may be in use yet */
         pool->driver->ctx_synchronize();
         gate_leave(pool);
     }
@@ -385,6 +392,7 @@ static void end_and_release(struct pool *pool, struct context *context) {
     pool_lock(pool);
     leaving_free(pool, &leaving);
     pool_unlock(pool);
+    async_end(pool, async);
     if (visiting)
         context_leave(pool, &visit);
     pool_lock(pool);
@@ -431,9 +439,11 @@ void pool_primary_released(struct pool *pool, CUdevice ordinal) {
     while ((context = find_primary(pool, ordinal))) {
         end_context(pool, context, NULL); /* the driver has freed its memory */
         struct vmm *vmm = vmm_detach(&context->store);
+        struct async *async = async_detach(&context->store);
         context_free_sites(context);
         pool_unlock(pool);
         vmm_release(pool, vmm);
+        async_end(pool, async);
         pool_lock(pool);
     }
     pool_unlock(pool);

@@ -313,7 +313,7 @@ static bool is_much_deferred(const struct context *context, size_t size) {
 
 /* The fence to wait for when nothing idle serves a request. */
 static struct fence *fence_worth_waiting(struct pool *pool, struct context *context, size_t size) {
-    struct fence *fence = find_fence(pool, context, size);
+    struct fence *fence = pool->policy->keeps_nothing ? NULL : find_fence(pool, context, size);
     if (!fence && pool->policy->cuts && is_much_deferred(context, size))
         fence = oldest_fence(context);
     return fence;

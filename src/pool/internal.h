@@ -59,6 +59,12 @@ static inline void pool_unlock(struct pool *pool) {
     lock_drop(&pool->lock, LOCK_POOL);
 }
 
+/* Whether the driver's own free waits for the work that may use a block, as cuMemFree of what
+ * cuMemAlloc gave does. Where it does not, the pool waits. */
+static inline bool pool_driver_waits(const struct pool *pool) {
+    return !pool->policy->cuts && !pool->policy->keeps_nothing;
+}
+
 /* books.c: records and sums. All with the lock held. */
 
 /* A new LIVE block in the table. NULL without host memory (counted). An older record of the same
@@ -229,7 +235,8 @@ void fence_drain(struct pool *pool, const struct device *device);
 void fence_forget(struct context *context); /* as wait_forget */
 void fence_forget_streams(struct pool *pool);
 
-/* part.c: blocks that are parts of regions (policy->cuts). */
+/* part.c: blocks that cuMemFree does not free as the program expects: parts of regions
+ * (policy->cuts), and what lies in a memory pool of the driver's. */
 
 /* Whether a free cannot be the pool's own just now, and what it is then. Lock held; past_pool: on
  * entry, not on return. */

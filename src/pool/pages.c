@@ -7,15 +7,15 @@
 enum { PAGE = 2 << 20, SHARES_PAGES = 1 << 20 };
 
 /* A page with small blocks. */
-struct page {
+struct shared_page {
     uint64_t number;
     bool live; /* a live block lies in it */
     UT_hash_handle by_number;
 };
 
 /* Returns false without memory. */
-static bool note(struct page **pages, uint64_t number, bool live) {
-    struct page *page;
+static bool note(struct shared_page **pages, uint64_t number, bool live) {
+    struct shared_page *page;
     HASH_FIND(by_number, *pages, &number, sizeof number, page);
     if (!page) {
         page = calloc(1, sizeof *page);
@@ -33,7 +33,7 @@ static bool note(struct page **pages, uint64_t number, bool live) {
 }
 
 static uint64_t shared_pages(struct pool *pool, const struct device *device) {
-    struct page *pages = NULL, *page, *next;
+    struct shared_page *pages = NULL, *page, *next;
     bool complete = true;
     uint64_t bytes = 0;
     for (struct pool_block *block = pool->blocks; block && complete;
@@ -56,8 +56,11 @@ static uint64_t shared_pages(struct pool *pool, const struct device *device) {
 uint64_t pages_idle(struct pool *pool, const struct device *device) {
     uint64_t bytes = 0;
     bool shared = false;
+    const struct context *context;
     if (!device->idle || pool->policy->cuts) /* parts of regions: to be had as they are */
         return device->idle;
+    LIST_FOREACH (context, &pool->contexts, link)
+        bytes += context->device == device ? context->store.unused : 0;
     for (const struct pool_block *block = pool->blocks; block; block = block->by_pointer.next) {
         if (block->context->device != device ||
             (block->state != BLOCK_IDLE && block->state != BLOCK_DEFERRED))

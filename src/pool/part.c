@@ -1,5 +1,6 @@
 /* Blocks that are parts of regions: they are no allocations of the driver's, so the pool answers
- * what else the driver would, and cannot leave their frees to it. */
+ * what else the driver would, and cannot leave their frees to it. Nor those of blocks that lie in a
+ * memory pool of the driver's, for which cuMemFree does not wait. */
 #include "policy/region.h"
 #include "pool/internal.h"
 
@@ -14,7 +15,7 @@ struct pool_block *part_find(struct pool *pool, CUdeviceptr address) {
 
 /* Whether the driver knows the block as an allocation of its own. */
 static bool is_allocation(const struct pool_block *block) {
-    return region_is_whole(block) && !block->region->reservation;
+    return !block->pooled && region_is_whole(block) && !block->region->reservation;
 }
 
 bool pool_find_part(struct pool *pool, CUdeviceptr pointer, struct pool_part *part) {

@@ -115,11 +115,15 @@ static void trim_before_growth(struct pool *pool, struct context *context, struc
 /* A live block of what the driver has given. Lock held. */
 static void record(struct pool *pool, const struct request *request,
                    const struct obtained *obtained) {
-    if (pool->policy->cuts)
+    if (pool->policy->cuts) {
         part_adopt(pool, request, obtained);
-    else
-        books_add(pool, request->context, request->site, obtained->pointer, obtained->size,
-                  request->pitch ? obtained->size : request->bytes);
+    } else {
+        struct pool_block *block =
+            books_add(pool, request->context, request->site, obtained->pointer, obtained->size,
+                      request->pitch ? obtained->size : request->bytes);
+        if (block)
+            block->pooled = obtained->pooled;
+    }
     if (obtained->stitched) {
         atomic_fetch_add_explicit(&request->site->stats->hits, 1, memory_order_relaxed);
         stats_add(STATS_malloc_hits, 1);
@@ -316,6 +320,11 @@ static void keep(struct pool *pool, struct pool_block *block, bool deferred) {
         books_take_out(pool, surplus);
         leaving_take(pool, &leaving, surplus);
     }
+    if (pool->policy
+            ->keeps_nothing) { /* what is surplus becomes idle memory of the driver's pool */
+        leaving_free(pool, &leaving);
+        leaving = (struct leaving){.device = leaving.device};
+    }
     stats_add(STATS_bound_released_blocks, leaving.count);
     pressure_trim(pool, leaving.device, NULL, 0, &leaving);
     pressure_decay(pool, leaving.device, NULL, decay_due(pool, leaving.device), &leaving);
@@ -323,9 +332,14 @@ static void keep(struct pool *pool, struct pool_block *block, bool deferred) {
     pool_unlock(pool);
 }
 
+/* Whether cuMemFree would not do for the block what it does for cuMemAlloc's. */
+static bool is_part(const struct pool *pool, const struct pool_block *block) {
+    return pool->policy->cuts || block->pooled;
+}
+
 /* Whether a live block must really be freed now. Lock held. */
 static bool leaves(struct pool *pool, const struct pool_block *block, CUcontext current) {
-    if (pool->policy->cuts)
+    if (is_part(pool, block))
         return part_passes(pool, block, current);
     bool tainted = block->taints && !PLANTED(taint_recycled);
     return tainted || block->context->broken || block->context->device->pressure ||
@@ -335,8 +349,8 @@ static bool leaves(struct pool *pool, const struct pool_block *block, CUcontext 
 
 /* Lock held on entry, not on return. */
 static CUresult free_past_pool(struct pool *pool, struct pool_block *block, CUcontext current) {
-    return pool->policy->cuts ? part_free_past_pool(pool, block, current)
-                              : free_for_good(pool, block);
+    return is_part(pool, block) ? part_free_past_pool(pool, block, current)
+                                : free_for_good(pool, block);
 }
 
 /* The context's end was announced during the wait. If the context lives on after all, the block is
@@ -405,12 +419,22 @@ CUresult pool_free(struct pool *pool, CUdeviceptr pointer) {
     return CUDA_SUCCESS;
 }
 
+/* What the driver knows better than the books, for the current context. */
+static void refresh(struct pool *pool) {
+    struct context *context = pool->policy->refresh ? context_enter(pool) : NULL;
+    if (!context)
+        return;
+    pool_unlock(pool);
+    pool->policy->refresh(pool, context);
+}
+
 CUresult pool_mem_get_info(struct pool *pool, size_t *free_bytes, size_t *total_bytes) {
     size_t available = 0, total = 0;
     CUresult result = pool->driver->mem_get_info(&available, &total);
     if (result != CUDA_SUCCESS)
         return result;
     CUdevice ordinal;
+    refresh(pool);
     if (pool->driver->ctx_get_device(&ordinal) == CUDA_SUCCESS) {
         pool_lock(pool);
         struct device *device = context_find_device(pool, ordinal);
@@ -477,6 +501,8 @@ void pool_readopt(struct pool *pool, struct pool_block *block) {
 
 void pool_disown_done(struct pool *pool, struct pool_block *block) {
     pool_lock(pool);
+    if (block->pooled && !block->context->ended) /* the driver's pool keeps it */
+        books_count_unused(pool, block->context, block->size);
     books_recycle(pool, block);
     pool_unlock(pool);
 }

@@ -32,6 +32,7 @@ struct pool_config {
     enum pool_free_mode free_mode;
     bool zero;                                            /* clear reused blocks */
     void (*on_shortage)(const struct shortage *shortage); /* NULL: nobody wants to know */
+    void (*say)(const char *line); /* a limitation that the user should know of; may be NULL */
     atomic_int *owed_flag;   /* nonzero while a wait is owed: see pool_pay. NULL: the pool's own */
     double reuse_ratio;      /* a block serves a request of at least its size / reuse_ratio */
     uint64_t site_keep;      /* idle blocks a site keeps; 0: as many as max_idle allows */

@@ -32,12 +32,8 @@ size_t leaving_free(struct pool *pool, struct leaving *leaving) {
         return 0;
     pool_unlock(pool);
     if (leaving->unused) {
-        pool->policy->release_unused(pool, leaving->unused);
-        released = leaving->bytes; /* less what follows */
-        for (; block; block = block->by_size.rbe_left)
-            released -= block->size;
+        released = pool->policy->release_unused(pool, leaving->unused);
         leaving->unused = NULL;
-        block = leaving->first;
     }
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     exchange_capture_mode(pool, &mode);
@@ -81,8 +77,7 @@ struct scope {
 
 static struct pool_block *largest_of(struct pool *pool, struct context *context, bool deferred) {
     struct pool_block *ready = pool->policy->victim(&context->store);
-    bool whole = !pool->policy->cuts; /* else it may be a part of what the driver knows */
-    return ready || !deferred || !whole ? ready : fence_largest(context);
+    return ready || !deferred || !pool_driver_waits(pool) ? ready : fence_largest(context);
 }
 
 static struct pool_block *largest(struct pool *pool, const struct scope *scope) {
@@ -99,16 +94,24 @@ static struct pool_block *largest(struct pool *pool, const struct scope *scope) 
     return found;
 }
 
+/* Takes out up to `bytes` of idle memory that is in no block. Returns how much that was. */
+static size_t collect_unused(struct pool *pool, const struct device *device, size_t bytes,
+                             struct leaving *leaving) {
+    size_t taken = 0;
+    struct context *context;
+    if (pool->policy->take_unused)
+        LIST_FOREACH (context, &pool->contexts, link)
+            if (context->device == device && taken < bytes)
+                taken += pool->policy->take_unused(pool, context, bytes - taken, &leaving->unused);
+    leaving->bytes += taken;
+    return taken;
+}
+
 static void collect(struct pool *pool, const struct scope *scope, size_t bytes,
                     struct leaving *leaving) {
     struct pool_block *block;
     size_t before = leaving->bytes;
-    struct context *context;
-    if (pool->policy->take_unused)
-        LIST_FOREACH (context, &pool->contexts, link)
-            if (context->device == scope->device && leaving->bytes - before < bytes)
-                leaving->bytes += pool->policy->take_unused(
-                    pool, context, bytes - (leaving->bytes - before), &leaving->unused);
+    collect_unused(pool, scope->device, bytes, leaving);
     while (leaving->bytes - before < bytes && (block = largest(pool, scope))) {
         books_take_out(pool, block);
         leaving_take(pool, leaving, block);
@@ -165,6 +168,8 @@ void pressure_decay(struct pool *pool, struct device *device, struct context *qu
     const struct scope scope = {device, quiet, quiet != NULL};
     struct pool_block *block;
     size_t count = leaving->count;
+    size_t unused = collect_unused(pool, device, bytes, leaving);
+    bytes -= unused < bytes ? unused : bytes;
     while ((block = largest(pool, &scope)) && block->size <= bytes) {
         bytes -= block->size;
         books_take_out(pool, block);
@@ -216,7 +221,7 @@ static void collect_deferred_regions(struct pool *pool, const struct device *dev
 /* Releases idle blocks. Returns whether the driver has taken any back. Lock held. */
 static bool release_idle(struct pool *pool, struct device *device, size_t bytes, bool *any) {
     struct leaving leaving = {.device = device};
-    if (pool->policy->cuts)
+    if (!pool_driver_waits(pool))
         fence_drain(pool, device);
     pressure_collect(pool, device, bytes, &leaving);
     if (pool->policy->cuts && leaving.bytes < bytes)

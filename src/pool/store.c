@@ -1,4 +1,5 @@
 /* A context's store of idle blocks: its beginning and end. What is in it is the policy's. */
+#include "policy/async.h"
 #include "policy/region.h"
 #include "policy/vmm.h"
 #include "pool/internal.h"
@@ -13,13 +14,18 @@ bool store_init(struct pool *pool, struct store *store) {
         store->regions = regions_new();
     if (pool->policy == &policy_vmm)
         store->vmm = vmm_new();
+    if (pool->policy == &policy_async)
+        store->async = async_new();
     return (pool->policy != &policy_vmm || store->vmm) &&
+           (pool->policy != &policy_async || store->async) &&
            (pool->policy != &policy_bins || store->bins) && (!pool->policy->cuts || store->regions);
 }
 
 void store_free(struct store *store) {
     free(store->bins);
     store->bins = NULL;
+    free(store->async);
+    store->async = NULL;
     vmm_free(store->vmm);
     store->vmm = NULL;
     regions_free(store->regions);

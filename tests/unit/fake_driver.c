@@ -244,7 +244,9 @@ static CUresult ctx_record_event(CUcontext context, CUevent event) {
     return event_record(event, NULL);
 }
 
-/* This driver cannot map pages. */
+/* This driver can neither map pages nor pool memory. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
 #define CANNOT(name, ...)                                                                          \
     static CUresult name(__VA_ARGS__) {                                                            \
         return CUDA_ERROR_NOT_SUPPORTED;                                                           \
@@ -260,6 +262,18 @@ CANNOT(mem_map, CUdeviceptr pointer, size_t bytes, size_t offset,
 CANNOT(mem_unmap, CUdeviceptr pointer, size_t bytes)
 CANNOT(mem_set_access, CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc *access,
        size_t count)
+CANNOT(mem_pool_create, CUmemoryPool *memory_pool, const CUmemPoolProps *properties)
+CANNOT(mem_pool_destroy, CUmemoryPool memory_pool)
+CANNOT(mem_pool_set_attribute, CUmemoryPool memory_pool, CUmemPool_attribute attribute, void *value)
+CANNOT(mem_pool_get_attribute, CUmemoryPool memory_pool, CUmemPool_attribute attribute, void *value)
+CANNOT(mem_pool_trim_to, CUmemoryPool memory_pool, size_t bytes)
+CANNOT(mem_alloc_from_pool_async, CUdeviceptr *pointer, size_t bytes, CUmemoryPool memory_pool,
+       CUstream stream)
+CANNOT(mem_free_async, CUdeviceptr pointer, CUstream stream)
+CANNOT(stream_create, CUstream *stream, unsigned int flags)
+CANNOT(stream_destroy, CUstream stream)
+CANNOT(stream_synchronize, CUstream stream)
+#pragma GCC diagnostic pop
 
 const struct driver *fake_driver(void) {
     static const struct driver driver = {
