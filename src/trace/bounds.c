@@ -8,7 +8,7 @@
 /* Work is bounded by counts, not by a clock: the same trace always has the same bounds. */
 enum {
     PAIRS_AT_MOST = 16 << 20,  /* of blocks live together, that a packing looks at */
-    PAIRS_IN_ALL = 64 << 20,   /* by all attempts at a packing */
+    PAIRS_IN_ALL = 40 << 20,   /* by all attempts at a packing */
     ENTRIES_AT_MOST = 2 << 20, /* of requests in the moments that the relaxation compares */
     NEAR_MOMENTS = 8           /* that each moment is compared with, apart from powers of two */
 };
@@ -287,8 +287,8 @@ static uint64_t find_gap(struct packing *packing, size_t life, bool tightest) {
     return found != UINT64_MAX ? found : top;
 }
 
-/* The orders in which blocks are placed. None is best for all traces. */
-enum order { BY_AREA, BY_SIZE, BY_TIME, BY_LENGTH, ORDERS };
+/* The orders in which blocks are placed. None is best for all traces; by size often is. */
+enum order { BY_SIZE, BY_TIME, BY_AREA, BY_LENGTH, ORDERS };
 
 static double order_key(const struct life *life, enum order order) {
     double length = (double)(life->end - life->start);
