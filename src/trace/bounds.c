@@ -648,25 +648,39 @@ static uint64_t at_most_sum(uint64_t a, uint64_t b) {
     return a + b < a ? UINT64_MAX : a + b;
 }
 
+/* What it costs that a request of `after` bytes takes the block of a request of `smaller` bytes (0:
+ * an idle one) or of `larger_one` bytes (0: there is none), whichever is cheaper; a block
+ * that alone passes the room at one of the moments is out of the question. */
+static uint64_t least_cost(uint64_t after, uint64_t smaller, uint64_t larger_one, uint64_t room1,
+                           uint64_t room2, unsigned shift) {
+    uint64_t growth = after - smaller, waste = larger_one - after;
+    if (growth > room1)
+        growth = UINT64_MAX;
+    waste = larger_one == 0 || waste > room2 ? UINT64_MAX : waste >> shift;
+    return growth < waste ? growth : waste;
+}
+
 /* How many of `after` fit if what a block is larger than its request afterwards counts, too, with
  * weight 2^-shift, and each takes the block that is cheapest for it, though another has it. */
 static size_t most_fit_both(const struct relaxation *relaxation, size_t before_count,
-                            size_t after_count, uint64_t room, unsigned shift) {
-    size_t larger_one = 0, fit = 0;
+                            size_t after_count, uint64_t room1, uint64_t room2, unsigned shift) {
+    const uint64_t *before = relaxation->before;
+    uint64_t room = at_most_sum(room1, room2 >> shift);
+    size_t next = 0, fit = 0;
     for (size_t i = 0; i < after_count; i++) {
         uint64_t after = relaxation->after[i];
-        while (larger_one < before_count && relaxation->before[larger_one] < after)
-            larger_one++;
-        uint64_t cost = after - (larger_one ? relaxation->before[larger_one - 1] : 0);
-        if (larger_one < before_count) {
-            uint64_t waste = (relaxation->before[larger_one] - after) >> shift;
-            cost = waste < cost ? waste : cost;
-        }
-        relaxation->cost[i] = cost;
+        while (next < before_count && before[next] < after)
+            next++;
+        relaxation->cost[i] =
+            least_cost(after, next ? before[next - 1] : 0, next < before_count ? before[next] : 0,
+                       room1, room2, shift);
     }
     qsort(relaxation->cost, after_count, sizeof *relaxation->cost, compare_sizes);
-    for (; fit < after_count && relaxation->cost[fit] <= room; fit++)
+    for (; fit < after_count && relaxation->cost[fit] <= room; fit++) {
+        if (relaxation->cost[fit] == UINT64_MAX)
+            break;
         room -= relaxation->cost[fit];
+    }
     return fit;
 }
 
@@ -681,7 +695,8 @@ static size_t most_fit_both(const struct relaxation *relaxation, size_t before_c
  *     at t2 is at least  L2 + sum max(0, a - b)  and at most `held`,    (2)
  * where different b have different a, or none. The most old blocks that (1) allows, and the most
  * that (1) + (2) * 2^-shift allows, even with one a for many b, are at least as many as there are;
- * every other request of N has had its own driver allocation since t1. */
+ * and no term of (1) or (2) alone may pass the room there is, `held` less L1 or L2. Every other
+ * request of N has had its own driver allocation since t1. */
 static size_t new_between(const struct relaxation *relaxation, const struct sample *t1,
                           const struct sample *t2) {
     static const unsigned shifts[] = {0, 3};
@@ -690,8 +705,7 @@ static size_t new_between(const struct relaxation *relaxation, const struct samp
     size_t after_count = only_in(relaxation, t2, t1, relaxation->after);
     size_t old = most_fit_before(relaxation, before_count, after_count, room1);
     for (size_t i = 0; i < sizeof shifts / sizeof shifts[0]; i++) {
-        uint64_t room = at_most_sum(room1, room2 >> shifts[i]);
-        size_t fit = most_fit_both(relaxation, before_count, after_count, room, shifts[i]);
+        size_t fit = most_fit_both(relaxation, before_count, after_count, room1, room2, shifts[i]);
         old = fit < old ? fit : old;
     }
     return after_count - old;
