@@ -8,7 +8,8 @@
 /* Work is bounded by counts, not by a clock: the same trace always has the same bounds. */
 enum {
     PAIRS_AT_MOST = 16 << 20,  /* of blocks live together, that a packing looks at */
-    PAIRS_IN_ALL = 40 << 20,   /* by all attempts at a packing */
+    PAIRS_IN_ALL = 40 << 20,   /* by all attempts at it */
+    PAIRS_IN_TIME = 1 << 30,   /* by one in order of time, where a look is quick */
     ENTRIES_AT_MOST = 2 << 20, /* of requests in the moments that the relaxation compares */
     NEAR_MOMENTS = 8           /* that each moment is compared with, apart from powers of two */
 };
@@ -165,10 +166,10 @@ struct packing {
     uint64_t granule;
     uint64_t *address, *best; /* by life; address: UINT64_MAX before it is placed */
     uint64_t best_height;
-    uint64_t core_size; /* the smallest in the core */
-    uint64_t pairs;
-    uint32_t *earlier; /* of each life's neighbours those that started earlier, */
-    size_t *first;     /* from here to the next life's first */
+    uint64_t core_size;        /* the smallest in the core */
+    uint64_t pairs, all_pairs; /* in the core, and altogether */
+    uint32_t *earlier;         /* of each life's neighbours those that started earlier, */
+    size_t *first;             /* from here to the next life's first */
     struct extent *heap;
     struct ranked *order;
     struct skyline skyline;
@@ -177,6 +178,11 @@ struct packing {
 static uint64_t rounded(const struct packing *packing, size_t life) {
     uint64_t mask = packing->granule - 1;
     return (packing->lives->life[life].size + mask) & ~mask;
+}
+
+static uint64_t place(struct packing *packing, size_t life, uint64_t address) {
+    packing->address[life] = address;
+    return address + rounded(packing, life);
 }
 
 static bool in_core(const struct packing *packing, size_t life) {
@@ -199,7 +205,8 @@ static uint64_t count_pairs(const struct lives *lives, uint64_t size) {
 
 static void choose_core(struct packing *packing) {
     uint64_t low = 1, high = UINT64_MAX; /* few enough pairs from `high` on */
-    if (count_pairs(packing->lives, low) <= PAIRS_AT_MOST)
+    packing->all_pairs = count_pairs(packing->lives, low);
+    if (packing->all_pairs <= PAIRS_AT_MOST)
         high = low;
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
@@ -268,39 +275,83 @@ static size_t heap_neighbours(struct packing *packing, size_t life) {
     return count;
 }
 
-/* The lowest gap between neighbours that is large enough, or the tightest. */
-static uint64_t find_gap(struct packing *packing, size_t life, bool tightest) {
-    uint64_t size = rounded(packing, life), top = 0, found = UINT64_MAX, least = UINT64_MAX;
+/* The lowest gap between neighbours that is large enough. */
+static uint64_t find_gap(struct packing *packing, size_t life) {
+    uint64_t size = rounded(packing, life), top = 0;
     size_t count = heap_neighbours(packing, life);
     while (count) {
         struct extent next = packing->heap[0];
-        if (next.from > top && next.from - top >= size && next.from - top < least) {
-            least = next.from - top;
-            found = top;
-            if (!tightest)
-                break;
-        }
+        if (next.from > top && next.from - top >= size)
+            break;
         top = larger(top, next.to);
         packing->heap[0] = packing->heap[--count];
         sink(packing->heap, count, 0);
     }
-    return found != UINT64_MAX ? found : top;
+    return top;
+}
+
+/* The place among `count` extents, ascending, before which the tightest gap for `size` is; the end
+ * if none is large enough. */
+static size_t tightest_gap(const struct extent *live, size_t count, uint64_t size) {
+    uint64_t top = 0, least = UINT64_MAX;
+    size_t found = count;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t gap = live[i].from - top;
+        if (gap >= size && gap < least) {
+            least = gap;
+            found = i;
+        }
+        top = live[i].to;
+    }
+    return found;
+}
+
+static size_t place_of(const struct extent *live, size_t count, uint64_t address) {
+    size_t low = 0;
+    while (low < count) {
+        size_t middle = low + (count - low) / 2;
+        if (live[middle].from < address)
+            low = middle + 1;
+        else
+            count = middle;
+    }
+    return low;
+}
+
+/* Places all blocks in order of time: what is live, by address, is all there is to look at. */
+static uint64_t place_in_time(struct packing *packing) {
+    const struct lives *lives = packing->lives;
+    struct extent *live = packing->heap;
+    uint64_t height = 0;
+    size_t count = 0;
+    for (size_t m = 0; m < lives->moments; m++) {
+        size_t life = lives->changed[m];
+        if (!starts(lives, m)) {
+            size_t i = place_of(live, count--, packing->address[life]);
+            memmove(live + i, live + i + 1, (count - i) * sizeof *live);
+            continue;
+        }
+        size_t i = tightest_gap(live, count, rounded(packing, life));
+        uint64_t top = place(packing, life, i ? live[i - 1].to : 0);
+        memmove(live + i + 1, live + i, (count++ - i) * sizeof *live);
+        live[i] = (struct extent){packing->address[life], top};
+        height = larger(height, top);
+    }
+    return height;
 }
 
 /* The orders in which blocks are placed. None is best for all traces; by size often is. */
-enum order { BY_SIZE, BY_TIME, BY_AREA, BY_LENGTH, ORDERS };
+enum order { BY_SIZE, BY_AREA, BY_LENGTH, ORDERS };
 
 static double order_key(const struct life *life, enum order order) {
     double length = (double)(life->end - life->start);
     switch (order) {
     case BY_AREA:
         return length * (double)life->size;
-    case BY_SIZE:
-        return (double)life->size;
     case BY_LENGTH:
         return length;
     default:
-        return -(double)life->start;
+        return (double)life->size;
     }
 }
 
@@ -318,19 +369,13 @@ static void put_in_order(struct packing *packing, enum order order) {
     qsort(packing->order, lives->count, sizeof *packing->order, compare_ranked);
 }
 
-static uint64_t place(struct packing *packing, size_t life, uint64_t address) {
-    packing->address[life] = address;
-    return address + rounded(packing, life);
-}
-
 static uint64_t place_core(struct packing *packing, enum order order) {
     uint64_t height = 0;
     put_in_order(packing, order);
     for (size_t i = 0; i < packing->lives->count; i++) {
         size_t life = packing->order[i].index;
         if (in_core(packing, life))
-            height =
-                larger(height, place(packing, life, find_gap(packing, life, order == BY_TIME)));
+            height = larger(height, place(packing, life, find_gap(packing, life)));
     }
     return height;
 }
@@ -360,16 +405,19 @@ static uint64_t place_rest(struct packing *packing) {
     return height;
 }
 
+static void keep_if_best(struct packing *packing, uint64_t height) {
+    if (height < packing->best_height) {
+        packing->best_height = height;
+        memcpy(packing->best, packing->address, packing->lives->count * sizeof *packing->best);
+    }
+}
+
 static void pack_in(struct packing *packing, enum order order) {
-    size_t bytes = packing->lives->count * sizeof *packing->address;
-    memset(packing->address, 0xff, bytes);
+    memset(packing->address, 0xff, packing->lives->count * sizeof *packing->address);
     uint64_t height = place_core(packing, order);
     if (packing->core_size > 1)
         height = larger(height, place_rest(packing));
-    if (height < packing->best_height) {
-        packing->best_height = height;
-        memcpy(packing->best, packing->address, bytes);
-    }
+    keep_if_best(packing, height);
 }
 
 /* What is live at most, in granules: no packing is lower, so there is no use in trying on. */
@@ -433,6 +481,8 @@ static void forget_packing(struct packing *packing) {
 
 static void pack_in_all_orders(struct packing *packing) {
     uint64_t least = least_height(packing), looked_at = 0;
+    if (packing->all_pairs <= PAIRS_IN_TIME)
+        keep_if_best(packing, place_in_time(packing));
     for (enum order order = 0; order < ORDERS && packing->best_height > least; order++) {
         if (order > 0 && looked_at + packing->pairs > PAIRS_IN_ALL)
             break;
