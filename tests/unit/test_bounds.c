@@ -442,7 +442,26 @@ static void check_large_packing(struct placed *placed, size_t count) {
     }
 }
 
-/* `blocks` blocks that stay, but for every 64th: freed after 256 more. */
+enum { PASSING = 2000 };
+
+/* Adds blocks that stay, then PASSING ones that are freed in random order. */
+static void add_many(struct trace *trace, struct placed *placed, size_t blocks) {
+    size_t live[PASSING], count = 0;
+    for (size_t i = 0; i < blocks; i++) {
+        uint64_t size = 1 + random_below(1000);
+        placed[i] = (struct placed){.to = size, .start = trace->event_count, .end = SIZE_MAX};
+        add_alloc(trace, 0, size);
+        if (i >= blocks - PASSING)
+            live[count++] = i;
+        while (count && (i + 1 == blocks || random_below(2))) {
+            size_t which = random_below(count);
+            placed[live[which]].end = trace->event_count;
+            add_free(trace, 0, (uint32_t)live[which]);
+            live[which] = live[--count];
+        }
+    }
+}
+
 static void check_many_blocks(size_t blocks, bool rough, uint64_t percent) {
     struct trace *trace = new_trace();
     struct placed *placed = calloc(blocks, sizeof *placed);
@@ -450,15 +469,7 @@ static void check_many_blocks(size_t blocks, bool rough, uint64_t percent) {
     struct bounds bounds;
     assert_true(placed && addresses);
     seed = 4;
-    for (size_t i = 0; i < blocks; i++) {
-        uint64_t size = 1 + random_below(1000);
-        placed[i] = (struct placed){.to = size, .start = trace->event_count, .end = SIZE_MAX};
-        add_alloc(trace, 0, size);
-        if (i >= 256 && i % 64 == 0) {
-            placed[i - 256].end = trace->event_count;
-            add_free(trace, 0, (uint32_t)(i - 256));
-        }
-    }
+    add_many(trace, placed, blocks);
     assert_true(bounds_of(trace, 0, 1, &bounds, addresses));
     for (size_t i = 0; i < blocks; i++) {
         placed[i].from = addresses[i];
@@ -476,7 +487,7 @@ static void check_many_blocks(size_t blocks, bool rough, uint64_t percent) {
 
 static void many_blocks_are_packed(void **state) {
     (void)state;
-    check_many_blocks(3000, false, 101);
+    check_many_blocks(5000, false, 101);
 }
 
 /* With all large blocks in the core, and too many pairs for a packing in order of time: the small
