@@ -78,7 +78,7 @@ static void note_event(struct tiny *tiny, const struct trace_event *event) {
             tiny->life[i].end = moment;
 }
 
-static struct tiny tiny_of(const struct trace *trace, uint16_t device) {
+static struct tiny tiny_of(const struct trace *trace, uint32_t device) {
     struct tiny tiny = {0};
     for (size_t i = 0; i < trace->event_count; i++)
         if (trace->events[i].device == device)
@@ -191,7 +191,7 @@ static struct trace *random_trace(size_t blocks, uint64_t sizes, uint16_t device
     return trace;
 }
 
-static void check_no_overlap(const struct trace *trace, const struct tiny *tiny, uint16_t device,
+static void check_no_overlap(const struct trace *trace, const struct tiny *tiny, uint32_t device,
                              uint64_t granule) {
     uint64_t addresses[MOST_BLOCKS], height = 0;
     struct bounds bounds;
@@ -216,7 +216,7 @@ static void check_no_overlap(const struct trace *trace, const struct tiny *tiny,
 /* How often a bound was the optimum, and how often it was compared. */
 static size_t tight_packings, packings, tight_counts, counts;
 
-static void check_memory(const struct trace *trace, const struct tiny *tiny, uint16_t device) {
+static void check_memory(const struct trace *trace, const struct tiny *tiny, uint32_t device) {
     struct bounds bounds;
     assert_true(bounds_of(trace, device, 1, &bounds, NULL));
     uint64_t least = least_height(tiny);
@@ -228,7 +228,7 @@ static void check_memory(const struct trace *trace, const struct tiny *tiny, uin
     packings++;
 }
 
-static void check_counts(const struct trace *trace, const struct tiny *tiny, uint16_t device) {
+static void check_counts(const struct trace *trace, const struct tiny *tiny, uint32_t device) {
     struct bounds bounds;
     uint64_t allocations, before = UINT64_MAX;
     assert_true(bounds_of(trace, device, 1, &bounds, NULL));
@@ -278,7 +278,7 @@ static void devices_are_bounded_each_and_together(void **state) {
         struct trace *trace = random_trace(1 + i % 7, 4, 2);
         struct bounds all = all_bounds(trace);
         uint64_t packed = 0, blocks = 0, fewest = 0;
-        for (uint16_t d = 0; d < trace->device_count; d++) {
+        for (uint32_t d = 0; d < trace->device_count; d++) {
             struct tiny tiny = tiny_of(trace, d);
             struct bounds one;
             check_memory(trace, &tiny, d);
