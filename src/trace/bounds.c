@@ -8,7 +8,7 @@
 /* Work is bounded by counts, not by a clock: the same trace always has the same bounds. */
 enum {
     PAIRS_AT_MOST = 16 << 20,  /* of blocks live together, that a packing looks at */
-    PAIRS_IN_ALL = 40 << 20,   /* by all attempts at it */
+    PAIRS_IN_ALL = 20 << 20,   /* by all attempts at it */
     PAIRS_IN_TIME = 1 << 30,   /* by one in order of time, where a look is quick */
     ENTRIES_AT_MOST = 2 << 20, /* of requests in the moments that the relaxation compares */
     NEAR_MOMENTS = 8           /* that each moment is compared with, apart from powers of two */

@@ -78,7 +78,7 @@ static void note_event(struct tiny *tiny, const struct trace_event *event) {
             tiny->life[i].end = moment;
 }
 
-static struct tiny tiny_of(const struct trace *trace, uint16_t device) {
+static struct tiny tiny_of(const struct trace *trace, uint32_t device) {
     struct tiny tiny = {0};
     for (size_t i = 0; i < trace->event_count; i++)
         if (trace->events[i].device == device)
@@ -191,7 +191,7 @@ static struct trace *random_trace(size_t blocks, uint64_t sizes, uint16_t device
     return trace;
 }
 
-static void check_no_overlap(const struct trace *trace, const struct tiny *tiny, uint16_t device,
+static void check_no_overlap(const struct trace *trace, const struct tiny *tiny, uint32_t device,
                              uint64_t granule) {
     uint64_t addresses[MOST_BLOCKS], height = 0;
     struct bounds bounds;
@@ -216,7 +216,7 @@ static void check_no_overlap(const struct trace *trace, const struct tiny *tiny,
 /* How often a bound was the optimum, and how often it was compared. */
 static size_t tight_packings, packings, tight_counts, counts;
 
-static void check_memory(const struct trace *trace, const struct tiny *tiny, uint16_t device) {
+static void check_memory(const struct trace *trace, const struct tiny *tiny, uint32_t device) {
     struct bounds bounds;
     assert_true(bounds_of(trace, device, 1, &bounds, NULL));
     uint64_t least = least_height(tiny);
@@ -228,7 +228,7 @@ static void check_memory(const struct trace *trace, const struct tiny *tiny, uin
     packings++;
 }
 
-static void check_counts(const struct trace *trace, const struct tiny *tiny, uint16_t device) {
+static void check_counts(const struct trace *trace, const struct tiny *tiny, uint32_t device) {
     struct bounds bounds;
     uint64_t allocations, before = UINT64_MAX;
     assert_true(bounds_of(trace, device, 1, &bounds, NULL));
@@ -278,7 +278,7 @@ static void devices_are_bounded_each_and_together(void **state) {
         struct trace *trace = random_trace(1 + i % 7, 4, 2);
         struct bounds all = all_bounds(trace);
         uint64_t packed = 0, blocks = 0, fewest = 0;
-        for (uint16_t d = 0; d < trace->device_count; d++) {
+        for (uint32_t d = 0; d < trace->device_count; d++) {
             struct tiny tiny = tiny_of(trace, d);
             struct bounds one;
             check_memory(trace, &tiny, d);
@@ -442,7 +442,26 @@ static void check_large_packing(struct placed *placed, size_t count) {
     }
 }
 
-/* `blocks` blocks that stay, but for every 64th: freed after 256 more. */
+enum { PASSING = 2000 };
+
+/* Adds blocks that stay, then PASSING ones that are freed in random order. */
+static void add_many(struct trace *trace, struct placed *placed, size_t blocks) {
+    size_t live[PASSING], count = 0;
+    for (size_t i = 0; i < blocks; i++) {
+        uint64_t size = 1 + random_below(1000);
+        placed[i] = (struct placed){.to = size, .start = trace->event_count, .end = SIZE_MAX};
+        add_alloc(trace, 0, size);
+        if (i >= blocks - PASSING)
+            live[count++] = i;
+        while (count && (i + 1 == blocks || random_below(2))) {
+            size_t which = random_below(count);
+            placed[live[which]].end = trace->event_count;
+            add_free(trace, 0, (uint32_t)live[which]);
+            live[which] = live[--count];
+        }
+    }
+}
+
 static void check_many_blocks(size_t blocks, bool rough, uint64_t percent) {
     struct trace *trace = new_trace();
     struct placed *placed = calloc(blocks, sizeof *placed);
@@ -450,15 +469,7 @@ static void check_many_blocks(size_t blocks, bool rough, uint64_t percent) {
     struct bounds bounds;
     assert_true(placed && addresses);
     seed = 4;
-    for (size_t i = 0; i < blocks; i++) {
-        uint64_t size = 1 + random_below(1000);
-        placed[i] = (struct placed){.to = size, .start = trace->event_count, .end = SIZE_MAX};
-        add_alloc(trace, 0, size);
-        if (i >= 256 && i % 64 == 0) {
-            placed[i - 256].end = trace->event_count;
-            add_free(trace, 0, (uint32_t)(i - 256));
-        }
-    }
+    add_many(trace, placed, blocks);
     assert_true(bounds_of(trace, 0, 1, &bounds, addresses));
     for (size_t i = 0; i < blocks; i++) {
         placed[i].from = addresses[i];
@@ -476,7 +487,7 @@ static void check_many_blocks(size_t blocks, bool rough, uint64_t percent) {
 
 static void many_blocks_are_packed(void **state) {
     (void)state;
-    check_many_blocks(3000, false, 101);
+    check_many_blocks(5000, false, 101);
 }
 
 /* With all large blocks in the core, and too many pairs for a packing in order of time: the small
