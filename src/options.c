@@ -4,12 +4,20 @@
 
 #include <string.h>
 
+/* Text that only the command prints: in the preloaded object each would cost every program a relocation
+ * at its start. */
+#ifdef POOLCUDA_PRELOADED
+#define FOR_PEOPLE(text) NULL
+#else
+#define FOR_PEOPLE(text) text
+#endif
+
 enum kind { KIND_BOOL, KIND_UINT, KIND_RATIO, KIND_LIMIT, KIND_PATH, KIND_WORD };
 
 #define OPTION(field, name, type, fallback, minimum, maximum, help)                                \
-    {name, #type, fallback, help, minimum, maximum, ""},
+    {name, FOR_PEOPLE(#type), fallback, FOR_PEOPLE(help), minimum, maximum, ""},
 #define OPTION_WORDS(field, name, words, fallback, help)                                           \
-    {name, "WORD", fallback, help, 0, 0, words},
+    {name, FOR_PEOPLE("WORD"), fallback, FOR_PEOPLE(help), 0, 0, words},
 const struct option_info option_table[] = {
 #include "options.def"
 };
@@ -253,7 +261,7 @@ static void tell_unknown(const char *name, size_t length, void (*say)(const char
 }
 
 const struct preset_info preset_table[] = {
-#define PRESET(name, settings, help) {name, settings, help},
+#define PRESET(name, settings, help) {name, settings, FOR_PEOPLE(help)},
 #include "presets.def"
 #undef PRESET
 };

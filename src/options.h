@@ -22,7 +22,8 @@ struct options {
 #undef OPTION
 };
 
-/* One row of the table, for --help, the man page and the docs. */
+/* One row of the table, for --help, the man page and the docs. type and help are NULL in the
+ * preloaded object. */
 struct option_info {
     const char *name, *type, *fallback, *help;
     double minimum, maximum; /* bound UINT and RATIO; both zero elsewhere */

@@ -6,6 +6,7 @@
 int command_report(int argc, char **argv);
 int command_options(int argc, char **argv);
 int command_replay(int argc, char **argv);
+int command_tune(int argc, char **argv);
 int command_compare(int argc, char **argv);
 int command_convert(int argc, char **argv);
 

@@ -16,6 +16,7 @@ static const struct command {
     {"report", "FILE...", "print the figures that programs left in POOLCUDA_STATS_FILE",
      command_report},
     {"replay", "FILE", "run a recorded trace against the pool", command_replay},
+    {"tune", "FILE", "find the best settings of the pool for a trace", command_tune},
     {"compare", "A.json B.json", "put two replays side by side", command_compare},
     {"convert", "IN OUT", "write a recorded trace as CSV", command_convert},
     {"options", "", "list the POOLCUDA_* options", command_options},

@@ -1,11 +1,17 @@
-/* The few string functions that this object uses, as its own hidden copies.
+/* The few string functions that this object uses, and its simplest system calls, as its own hidden
+ * copies.
  *
  * Every imported symbol costs several hundred instructions at the start of every process that the
  * object is preloaded into: shells and compilers as much as CUDA programs. These are the simplest
  * of them; none is used on long data but once, at exit. The compiler may call memcpy, memset and
  * memcmp on its own account too. */
+#include <fcntl.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #ifndef __clang__ /* gcc would turn the loop of memcpy into a call of memcpy */
 #pragma GCC optimize("no-tree-loop-distribute-patterns")
@@ -76,4 +82,36 @@ HIDDEN char *strstr(const char *text, const char *part) {
         if (!*text)
             return NULL;
     return (char *)text;
+}
+
+HIDDEN pid_t getpid(void) {
+    return (pid_t)syscall(SYS_getpid);
+}
+
+HIDDEN ssize_t readlink(const char *restrict path, char *restrict target, size_t size) {
+    return syscall(SYS_readlinkat, AT_FDCWD, path, target, size);
+}
+
+HIDDEN int nanosleep(const struct timespec *wanted, struct timespec *rest) {
+    return (int)syscall(SYS_nanosleep, wanted, rest);
+}
+
+HIDDEN ssize_t write(int file, const void *from, size_t size) {
+    return syscall(SYS_write, file, from, size);
+}
+
+HIDDEN off_t lseek(int file, off_t offset, int whence) {
+    return syscall(SYS_lseek, file, offset, whence);
+}
+
+HIDDEN int ftruncate(int file, off_t length) {
+    return (int)syscall(SYS_ftruncate, file, length);
+}
+
+HIDDEN int close(int file) {
+    return (int)syscall(SYS_close, file);
+}
+
+HIDDEN int munmap(void *address, size_t length) {
+    return (int)syscall(SYS_munmap, address, length);
 }

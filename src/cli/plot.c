@@ -1,0 +1,237 @@
+#include "cli/plot.h"
+
+#include <stdio.h>
+
+#ifndef HAVE_CAIRO
+bool plot_write(const char *base, const struct tune *tune, const char *title, uint64_t live_bytes,
+                char *error, size_t error_size) {
+    (void)tune;
+    (void)title;
+    (void)live_bytes;
+    snprintf(error, error_size, "%s: cannot be drawn, this poolcuda was built without cairo", base);
+    return false;
+}
+#else
+#include "observe/human.h"
+
+#include <cairo-svg.h>
+#include <cairo.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WIDTH = 900, HEIGHT = 560, LEFT = 80, RIGHT = 190, TOP = 50, BOTTOM = 60, DOT = 5 };
+
+/* Colours that people with any colour vision tell apart (Okabe and Ito's). */
+static const struct kind {
+    const char *preset;
+    double red, green, blue;
+} kinds[] = {
+    {"default", 0.00, 0.45, 0.70}, {"futhark", 0.90, 0.60, 0.00}, {"pyopencl", 0.80, 0.47, 0.65},
+    {"bfc", 0.00, 0.62, 0.45},     {"paddle", 0.94, 0.89, 0.26},  {"vmm", 0.84, 0.37, 0.00},
+};
+enum { KINDS = sizeof kinds / sizeof kinds[0] };
+
+/* What is drawn, and its scales: bytes from 0 to most_bytes, the logarithm of calls + 1 from 0. */
+struct plot {
+    const struct tune *tune;
+    const char *title;
+    uint64_t live_bytes;
+    double most_bytes, most_calls;
+    cairo_t *cairo;
+};
+
+static double x_of(const struct plot *plot, uint64_t bytes) {
+    return LEFT + (double)bytes / plot->most_bytes * (WIDTH - LEFT - RIGHT);
+}
+
+static double y_of(const struct plot *plot, uint64_t calls) {
+    double share = log10((double)calls + 1) / log10(plot->most_calls + 1);
+    return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM);
+}
+
+static double x_of_setting(const struct plot *plot, const struct tune_setting *setting) {
+    return x_of(plot, setting->result.peak_held_bytes);
+}
+
+static double y_of_setting(const struct plot *plot, const struct tune_setting *setting) {
+    return y_of(plot, tune_calls(&setting->result));
+}
+
+static const struct kind *kind_of(const struct tune_setting *setting) {
+    static const char name[] = "POOLCUDA_PRESET=";
+    const char *found = strstr(setting->variables, name);
+    for (size_t i = 0; found && i < KINDS; i++) {
+        size_t length = strlen(kinds[i].preset);
+        const char *value = found + sizeof name - 1;
+        if (strncmp(value, kinds[i].preset, length) == 0 &&
+            (!value[length] || value[length] == ' '))
+            return &kinds[i];
+    }
+    return &kinds[0];
+}
+
+static void colour(const struct plot *plot, const struct kind *kind) {
+    cairo_set_source_rgb(plot->cairo, kind->red, kind->green, kind->blue);
+}
+
+static void grey(const struct plot *plot, double level) {
+    cairo_set_source_rgb(plot->cairo, level, level, level);
+}
+
+static void line(const struct plot *plot, double x1, double y1, double x2, double y2) {
+    cairo_move_to(plot->cairo, x1, y1);
+    cairo_line_to(plot->cairo, x2, y2);
+    cairo_stroke(plot->cairo);
+}
+
+/* align: 0 begins at x, 1 ends there, 0.5 is centred. */
+static void text(const struct plot *plot, double x, double y, double align, const char *words) {
+    cairo_text_extents_t extents;
+    cairo_text_extents(plot->cairo, words, &extents);
+    cairo_move_to(plot->cairo, x - align * extents.x_advance, y);
+    cairo_show_text(plot->cairo, words);
+}
+
+static void draw_axes(const struct plot *plot) {
+    enum { STEPS = 5 };
+    cairo_set_line_width(plot->cairo, 1);
+    for (int i = 0; i <= STEPS; i++) {
+        uint64_t bytes = (uint64_t)(plot->most_bytes * i / STEPS);
+        grey(plot, 0.85);
+        line(plot, x_of(plot, bytes), TOP, x_of(plot, bytes), HEIGHT - BOTTOM);
+        grey(plot, 0.2);
+        text(plot, x_of(plot, bytes), HEIGHT - BOTTOM + 18, 0.5, human(bytes).text);
+    }
+    for (uint64_t calls = 1; (double)calls <= plot->most_calls; calls *= 10) {
+        char number[32];
+        snprintf(number, sizeof number, "%llu", (unsigned long long)calls);
+        grey(plot, 0.85);
+        line(plot, LEFT, y_of(plot, calls), WIDTH - RIGHT, y_of(plot, calls));
+        grey(plot, 0.2);
+        text(plot, LEFT - 8, y_of(plot, calls) + 4, 1, number);
+    }
+    text(plot, (LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - BOTTOM + 42, 0.5,
+         "peak held from the driver");
+    text(plot, LEFT, TOP - 8, 0.5, "driver calls");
+    cairo_set_font_size(plot->cairo, 15);
+    text(plot, (LEFT + WIDTH - RIGHT) / 2.0, 24, 0.5, plot->title);
+    cairo_set_font_size(plot->cairo, 12);
+}
+
+static void draw_limit(const struct plot *plot) {
+    static const double dashes[] = {6, 4};
+    double x = x_of(plot, plot->live_bytes);
+    grey(plot, 0.3);
+    cairo_set_dash(plot->cairo, dashes, 2, 0);
+    line(plot, x, TOP, x, HEIGHT - BOTTOM);
+    cairo_set_dash(plot->cairo, NULL, 0, 0);
+    text(plot, x, TOP - 8, 0.5, "limit: peak live");
+}
+
+static int by_held(const void *one, const void *other) {
+    const struct tune_setting *const *a = one, *const *b = other;
+    uint64_t held = (*a)->result.peak_held_bytes, others = (*b)->result.peak_held_bytes;
+    return (held > others) - (held < others);
+}
+
+static void draw_front(const struct plot *plot) {
+    const struct tune_setting **front = calloc(plot->tune->count, sizeof(struct tune_setting *));
+    size_t count = 0;
+    for (size_t i = 0; front && i < plot->tune->count; i++)
+        if (plot->tune->settings[i].front)
+            front[count++] = &plot->tune->settings[i];
+    if (count)
+        qsort(front, count, sizeof *front, by_held);
+    grey(plot, 0.4);
+    cairo_set_line_width(plot->cairo, 1.5);
+    for (size_t i = 0; i < count; i++)
+        cairo_line_to(plot->cairo, x_of_setting(plot, front[i]), y_of_setting(plot, front[i]));
+    cairo_stroke(plot->cairo);
+    free(front);
+}
+
+static void draw_settings(const struct plot *plot) {
+    for (size_t i = 0; i < plot->tune->count; i++) {
+        const struct tune_setting *setting = &plot->tune->settings[i];
+        double x = x_of_setting(plot, setting), y = y_of_setting(plot, setting);
+        colour(plot, kind_of(setting));
+        cairo_arc(plot->cairo, x, y, DOT, 0, 2 * M_PI);
+        cairo_fill(plot->cairo);
+        if (setting != plot->tune->recommended)
+            continue;
+        grey(plot, 0);
+        cairo_arc(plot->cairo, x, y, DOT + 4, 0, 2 * M_PI);
+        cairo_stroke(plot->cairo);
+    }
+}
+
+static void draw_legend(const struct plot *plot) {
+    double y = TOP + 10;
+    for (size_t i = 0; i < KINDS; i++, y += 22) {
+        colour(plot, &kinds[i]);
+        cairo_arc(plot->cairo, WIDTH - RIGHT + 26, y - 4, DOT, 0, 2 * M_PI);
+        cairo_fill(plot->cairo);
+        grey(plot, 0.2);
+        text(plot, WIDTH - RIGHT + 40, y, 0, kinds[i].preset);
+    }
+    line(plot, WIDTH - RIGHT + 18, y - 4, WIDTH - RIGHT + 34, y - 4);
+    text(plot, WIDTH - RIGHT + 40, y, 0, "front");
+    y += 22;
+    cairo_arc(plot->cairo, WIDTH - RIGHT + 26, y - 4, DOT + 2, 0, 2 * M_PI);
+    cairo_stroke(plot->cairo);
+    text(plot, WIDTH - RIGHT + 40, y, 0, "recommended");
+}
+
+static void draw(struct plot *plot, cairo_surface_t *surface) {
+    plot->cairo = cairo_create(surface);
+    cairo_set_source_rgb(plot->cairo, 1, 1, 1);
+    cairo_paint(plot->cairo);
+    cairo_select_font_face(plot->cairo, "sans-serif", CAIRO_FONT_SLANT_NORMAL,
+                           CAIRO_FONT_WEIGHT_NORMAL);
+    cairo_set_font_size(plot->cairo, 12);
+    draw_axes(plot);
+    draw_limit(plot);
+    draw_front(plot);
+    draw_settings(plot);
+    draw_legend(plot);
+    cairo_destroy(plot->cairo);
+}
+
+/* Ends a surface that has been drawn and, where wanted, written. */
+static bool finish(cairo_surface_t *surface, cairo_status_t status, const char *path, char *error,
+                   size_t error_size) {
+    cairo_surface_finish(surface);
+    if (status == CAIRO_STATUS_SUCCESS)
+        status = cairo_surface_status(surface);
+    cairo_surface_destroy(surface);
+    if (status != CAIRO_STATUS_SUCCESS)
+        snprintf(error, error_size, "%s: %s", path, cairo_status_to_string(status));
+    return status == CAIRO_STATUS_SUCCESS;
+}
+
+bool plot_write(const char *base, const struct tune *tune, const char *title, uint64_t live_bytes,
+                char *error, size_t error_size) {
+    char path[4096];
+    struct plot plot = {.tune = tune, .title = title, .live_bytes = live_bytes};
+    plot.most_bytes = (double)live_bytes;
+    plot.most_calls = 10;
+    for (size_t i = 0; i < tune->count; i++) {
+        plot.most_bytes = fmax(plot.most_bytes, (double)tune->settings[i].result.peak_held_bytes);
+        plot.most_calls = fmax(plot.most_calls, (double)tune_calls(&tune->settings[i].result));
+    }
+    plot.most_bytes = fmax(plot.most_bytes * 1.05, 1);
+    snprintf(path, sizeof path, "%s.svg", base);
+    cairo_surface_t *surface = cairo_svg_surface_create(path, WIDTH, HEIGHT);
+    draw(&plot, surface);
+    if (!finish(surface, CAIRO_STATUS_SUCCESS, path, error, error_size))
+        return false;
+    snprintf(path, sizeof path, "%s.png", base);
+    surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24, WIDTH, HEIGHT);
+    draw(&plot, surface);
+    cairo_status_t status = cairo_surface_status(surface);
+    if (status == CAIRO_STATUS_SUCCESS)
+        status = cairo_surface_write_to_png(surface, path);
+    return finish(surface, status, path, error, error_size);
+}
+#endif

@@ -1,0 +1,340 @@
+/* poolcuda tune: tries settings on a trace, shows which are worth having, recommends one. */
+#include "cli/commands.h"
+#include "cli/option_args.h"
+#include "cli/plot.h"
+#include "cli/progress.h"
+#include "cli/result_json.h"
+#include "cli/size_argument.h"
+#include "cli/tune.h"
+#include "observe/human.h"
+#include "pool_options.h"
+#include "trace/bounds.h"
+
+#include <argp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    KEY_MEMORY = 'm',
+    KEY_GPU = 'g',
+    KEY_JSON = 'j',
+    KEY_ALL = 'a',
+    KEY_PLOT = 'p',
+    KEY_MOST = 't'
+};
+
+static const uint64_t driver_granule = 512; /* what cuMemAlloc's addresses are multiples of */
+
+struct arguments {
+    const char *file, *plot;
+    struct replay_settings settings;
+    uint64_t most; /* bytes that may be held; 0: the pool's own measure */
+    bool json, all;
+};
+
+/* A trace, what was tried on it, and what no setting can beat. */
+struct session {
+    const struct arguments *arguments;
+    struct trace *trace;
+    struct tune tune;
+    struct replay_result native;
+    struct bounds bounds;
+};
+
+static void say(const char *line) {
+    progress_end();
+    fprintf(stderr, "poolcuda tune: %s\n", line);
+}
+
+static error_t parse(int key, char *argument, struct argp_state *state) {
+    struct arguments *arguments = state->input;
+    switch (key) {
+    case KEY_MEMORY:
+        arguments->settings.memory = size_argument(argument, state);
+        return 0;
+    case KEY_MOST:
+        arguments->most = size_argument(argument, state);
+        return 0;
+    case KEY_GPU:
+        arguments->settings.gpu = true;
+        return 0;
+    case KEY_JSON:
+        arguments->json = true;
+        return 0;
+    case KEY_ALL:
+        arguments->all = true;
+        return 0;
+    case KEY_PLOT:
+        arguments->plot = argument;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (arguments->file)
+            argp_error(state, "%s: expected one FILE only", argument);
+        arguments->file = argument;
+        return 0;
+    case ARGP_KEY_END:
+        if (!arguments->file)
+            argp_usage(state);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* --- running --- */
+
+struct stage {
+    size_t done, count;
+    const char *doing;
+};
+
+static void show(double share, void *state) {
+    const struct stage *stage = state;
+    progress_show(((double)stage->done + share) / (double)stage->count, stage->doing);
+}
+
+/* The configuration that the environment and `variables` stand for. */
+static struct pool_config configure(const char *variables) {
+    char words[TUNE_VARIABLES], *rest = words, *word;
+    struct options options;
+    snprintf(words, sizeof words, "%s", variables);
+    while ((word = strsep(&rest, " "))) {
+        char *value = strchr(word, '=');
+        if (!value)
+            continue;
+        *value++ = '\0';
+        setenv(word, value, 1);
+    }
+    option_args_finish(&options);
+    snprintf(words, sizeof words, "%s", variables);
+    rest = words;
+    while ((word = strsep(&rest, " "))) { /* what is set here was not set before */
+        word[strcspn(word, "=")] = '\0';
+        if (*word)
+            unsetenv(word);
+    }
+    return pool_config_from(&options);
+}
+
+static bool replay(const struct session *session, const char *variables, bool native,
+                   struct replay_result *result, const struct stage *stage) {
+    char error[512];
+    struct replay_settings settings = session->arguments->settings;
+    settings.native = native;
+    settings.config = configure(variables);
+    if (replay_run(session->trace, &settings, result, show, (void *)stage, error, sizeof error))
+        return true;
+    say(error);
+    return false;
+}
+
+static bool run_all(struct session *session) {
+    struct tune *tune = &session->tune;
+    struct stage stage = {0, tune->count + 1, "without the pool"};
+    if (!replay(session, "", true, &session->native, &stage))
+        return false;
+    for (size_t i = 0; i < tune->count; i++) {
+        struct tune_setting *setting = &tune->settings[i];
+        stage.done = i + 1;
+        stage.doing = *setting->variables ? setting->variables : "the default";
+        if (!replay(session, setting->variables, false, &setting->result, &stage))
+            return false;
+    }
+    progress_end();
+    return true;
+}
+
+/* --- what is told --- */
+
+static const char heading[] = "setting (* on the front)";
+
+static const char *name_of(const struct tune_setting *setting) {
+    return *setting->variables ? setting->variables : "(the default)";
+}
+
+/* A bound on the driver allocations of what works as the setting does and holds no more. 0: not
+ * known. */
+static uint64_t fewest_allocs(const struct session *session, const struct tune_setting *setting) {
+    uint64_t fewest, held = setting->result.peak_held_bytes;
+    enum bounds_answer answer =
+        setting->cuts ? bounds_fewest_cut(session->trace, BOUNDS_ALL_DEVICES, held, &fewest)
+                      : bounds_fewest_whole(session->trace, BOUNDS_ALL_DEVICES, held, &fewest);
+    return answer == BOUNDS_FOUND ? fewest : 0;
+}
+
+static double time_of(const struct session *session, const struct replay_result *result) {
+    return session->arguments->settings.gpu ? result->host_seconds : result->modelled_seconds;
+}
+
+static bool is_shown(const struct session *session, const struct tune_setting *setting) {
+    return session->arguments->all || setting->front || !*setting->variables ||
+           setting == session->tune.safe;
+}
+
+static void print_setting(const struct session *session, const struct tune_setting *setting,
+                          int width) {
+    const struct replay_result *result = &setting->result;
+    char least[32] = "-";
+    uint64_t fewest = fewest_allocs(session, setting), live = session->bounds.live_bytes;
+    if (fewest)
+        snprintf(least, sizeof least, "%llu", (unsigned long long)fewest);
+    printf("%c %-*s %7.2f%% %8llu %8llu %8s %10s %6.3f %8.3f%s\n", setting->front ? '*' : ' ',
+           width, name_of(setting), 100 * result_hit_rate(result),
+           (unsigned long long)tune_calls(result), (unsigned long long)result->driver_allocs, least,
+           human(result->peak_held_bytes).text,
+           live ? (double)result->peak_held_bytes / (double)live : 0.0, time_of(session, result),
+           result->oom_failures ? "  allocations failed" : "");
+}
+
+static int width_of_names(const struct session *session) {
+    size_t width = strlen(heading);
+    for (size_t i = 0; i < session->tune.count; i++) {
+        const struct tune_setting *setting = &session->tune.settings[i];
+        if (is_shown(session, setting) && strlen(name_of(setting)) > width)
+            width = strlen(name_of(setting));
+    }
+    return (int)width;
+}
+
+static void print_bounds(const struct bounds *bounds) {
+    printf("no pool can hold less than %s", human(bounds->live_bytes).text);
+    if (bounds->packed)
+        printf("; %s would do (an actual packing%s)", human(bounds->packed_bytes).text,
+               bounds->rough ? ", a rough one" : "");
+    puts("\n\"least\": driver allocations that no pool of the same kind undercuts without holding "
+         "more (a relaxation)\n");
+}
+
+static void print_export(const struct tune_setting *setting) {
+    if (*setting->variables)
+        printf("  export %s\n", setting->variables);
+    else
+        puts("  nothing to set: the default");
+}
+
+static void print_text(const struct session *session) {
+    const struct tune *tune = &session->tune;
+    const struct replay_result *native = &session->native;
+    const int width = width_of_names(session);
+    printf("%s: %llu allocations, peak live %s; without the pool %llu driver calls, %.3f s\n",
+           session->arguments->file, (unsigned long long)native->allocations,
+           human(native->peak_live_bytes).text, (unsigned long long)tune_calls(native),
+           time_of(session, native));
+    print_bounds(&session->bounds);
+    printf("  %-*s %8s %8s %8s %8s %10s %6s %8s\n", width, heading, "hits", "calls", "allocs",
+           "least", "held", "/ live", "seconds");
+    for (size_t i = 0; i < tune->count; i++)
+        if (is_shown(session, &tune->settings[i]))
+            print_setting(session, &tune->settings[i], width);
+    puts("\nrecommended:");
+    print_export(tune->recommended);
+    if (!tune->recommended->transparent) {
+        puts("what that gives up is in docs/policies.md; changing nothing but speed:");
+        print_export(tune->safe);
+    }
+}
+
+static json_t *setting_to_json(const struct session *session, const struct tune_setting *setting) {
+    const struct arguments *arguments = session->arguments;
+    json_t *object = result_to_json(&setting->result, arguments->file, arguments->settings.memory,
+                                    arguments->settings.gpu, setting->variables);
+    const uint64_t fewest = fewest_allocs(session, setting);
+    json_object_set_new(object, "front", json_boolean(setting->front));
+    json_object_set_new(object, "transparent", json_boolean(setting->transparent));
+    json_object_set_new(object, "driver_calls",
+                        json_integer((json_int_t)tune_calls(&setting->result)));
+    json_object_set_new(object, "least_driver_allocs",
+                        fewest ? json_integer((json_int_t)fewest) : json_null());
+    return object;
+}
+
+static int print_json(const struct session *session) {
+    const struct arguments *arguments = session->arguments;
+    const struct bounds *bounds = &session->bounds;
+    json_t *settings = json_array();
+    for (size_t i = 0; i < session->tune.count; i++)
+        json_array_append_new(settings, setting_to_json(session, &session->tune.settings[i]));
+    json_t *object =
+        json_pack("{s:s, s:i, s:o, s:o, s:s, s:s}", "kind", "poolcuda-tune", "version",
+                  RESULT_VERSION, "native",
+                  result_to_json(&session->native, arguments->file, arguments->settings.memory,
+                                 arguments->settings.gpu, ""),
+                  "settings", settings, "recommended", session->tune.recommended->variables,
+                  "transparent", session->tune.safe->variables);
+    json_object_set_new(object, "least_held_bytes", json_integer((json_int_t)bounds->live_bytes));
+    json_object_set_new(object, "packed_bytes",
+                        bounds->packed ? json_integer((json_int_t)bounds->packed_bytes)
+                                       : json_null());
+    int failed = !object || json_dumpf(object, stdout, JSON_INDENT(2)) != 0;
+    putchar('\n');
+    json_decref(object);
+    return failed;
+}
+
+/* --- the command --- */
+
+static uint64_t most_held(const struct session *session) {
+    const struct arguments *arguments = session->arguments;
+    const uint64_t slack = 64 << 20; /* the room that the pool's own bound on idle memory has */
+    uint64_t live = session->bounds.live_bytes + slack;
+    return arguments->most ? arguments->most : live + live / 4;
+}
+
+static int tune(struct session *session) {
+    const struct arguments *arguments = session->arguments;
+    char error[512];
+    if (!bounds_of(session->trace, BOUNDS_ALL_DEVICES, driver_granule, &session->bounds, NULL) ||
+        !tune_list(&session->tune, session->bounds.live_bytes, arguments->settings.gpu)) {
+        say("out of memory");
+        return 1;
+    }
+    if (!run_all(session))
+        return 1;
+    tune_judge(&session->tune, most_held(session), arguments->settings.gpu);
+    if (arguments->plot && !plot_write(arguments->plot, &session->tune, arguments->file,
+                                       session->bounds.live_bytes, error, sizeof error)) {
+        say(error);
+        return 1;
+    }
+    if (arguments->json)
+        return print_json(session);
+    print_text(session);
+    return 0;
+}
+
+int command_tune(int argc, char **argv) {
+    static const struct argp_option rows[] = {
+        {"memory", KEY_MEMORY, "SIZE", 0, "memory of each simulated device (80G)", 0},
+        {"max-held", KEY_MOST, "SIZE", 0,
+         "what the recommended setting may hold at its peak (1.25 x (peak live + 64M))", 0},
+        {"all", KEY_ALL, NULL, 0, "show every setting, not only those worth having", 0},
+        {"plot", KEY_PLOT, "BASE", 0, "draw them into BASE.svg and BASE.png", 0},
+        {"gpu", KEY_GPU, NULL, 0, "on the real GPU", 0},
+        {"json", KEY_JSON, NULL, 0, "print one JSON object", 0},
+        {0},
+    };
+    static const struct argp_child children[] = {
+        {&option_args, 0, "Options of the pool, which are then the same in every setting:", 1},
+        {0}};
+    static const struct argp argp = {
+        .options = rows,
+        .parser = parse,
+        .args_doc = "FILE",
+        .doc = "Replays an allocation trace with many settings of the pool, shows those for which "
+               "no other makes fewer driver calls and holds no more memory, and recommends one. "
+               "FILE: as for `poolcuda replay`.",
+        .children = children,
+    };
+    struct arguments arguments = {.settings = {.memory = (uint64_t)80 << 30}};
+    struct options options;
+    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    option_args_finish(&options); /* a bad value is told before the work begins */
+    struct session session = {.arguments = &arguments, .trace = trace_read(arguments.file, say)};
+    if (!session.trace)
+        return 1;
+    int status = tune(&session);
+    tune_free(&session.tune);
+    trace_free(session.trace);
+    return status;
+}
