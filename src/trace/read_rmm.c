@@ -32,7 +32,7 @@ static bool read_time(const char *text, uint64_t *ns) {
         return fields_time(text, SECOND_NS, ns);
     if (strlen(text) < 8 || strlen(text) - 6 >= sizeof seconds || text[2] != ':' ||
         text[5] != ':' || !two_digits(text, 24, &hours) || !two_digits(text + 3, 60, &minutes) ||
-        !two_digits(text + 6, 61, &fraction))
+        !two_digits(text + 6, 61, &fraction) || (text[8] && text[8] != '.' && text[8] != ':'))
         return false;
     memcpy(seconds, text + 6, strlen(text + 6) + 1);
     if (seconds[2] == ':')
