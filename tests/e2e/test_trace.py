@@ -281,6 +281,26 @@ def test_a_file_that_cannot_be_made_is_told_in_one_line_and_changes_nothing(run)
     assert pool_counts(result) == (400, 400)
 
 
+def test_stream_ordered_memory_is_recorded_with_its_stream(run, trace):
+    run_script(run, trace, """
+stream, pointer = ctypes.c_void_p(), ctypes.c_void_p()
+assert cuda.cudaStreamCreate(ctypes.byref(stream)) == 0
+cuda.cudaMallocAsync(ctypes.byref(pointer), ctypes.c_size_t(0), stream)
+for size in range(1, 101):
+    assert cuda.cudaMallocAsync(ctypes.byref(pointer), ctypes.c_size_t(size), stream) == 0
+    assert cuda.cudaFreeAsync(pointer, stream) == 0
+assert cuda.cudaMallocAsync(ctypes.byref(pointer), ctypes.c_size_t(3000), stream) == 0
+assert cuda.cudaFree(pointer) == 0
+""")
+    recording = Recording(trace)
+    assert recording.check() == (111, 111, [])
+    sizes = [event.value for event in recording.events if event.kind == ALLOC]
+    assert sizes == [4096] * 10 + [*range(1, 101)] + [3000]
+    streams = [event.stream for event in recording.events]
+    assert streams[:20] == [0] * 20 and streams[-1] == 0
+    assert len(set(streams[20:-1])) == 1 and streams[20] > 2
+
+
 def test_a_program_that_closes_all_files_writes_into_none_of_its_own(run, trace):
     """The recorder's descriptor is closed by the program and given to another file."""
     result = run_script(run, trace, """
