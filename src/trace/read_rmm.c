@@ -20,7 +20,7 @@ struct clock {
 static bool two_digits(const char *text, unsigned below, uint64_t *number) {
     if (text[0] < '0' || text[0] > '9' || text[1] < '0' || text[1] > '9')
         return false;
-    *number = (uint64_t)((text[0] - '0') * 10 + (text[1] - '0'));
+    *number = (uint64_t)(text[0] - '0') * 10 + (uint64_t)(text[1] - '0');
     return *number < below;
 }
 

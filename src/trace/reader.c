@@ -148,10 +148,12 @@ static void free_tables(struct reader *reader) {
     struct live_block *block, *next_block;
     struct known_stream *stream, *next_stream;
     HASH_ITER (hh, reader->live, block, next_block) {
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it cannot follow uthash
         HASH_DEL(reader->live, block);
         free(block);
     }
     HASH_ITER (hh, reader->streams, stream, next_stream) {
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it cannot follow uthash
         HASH_DEL(reader->streams, stream);
         free(stream);
     }

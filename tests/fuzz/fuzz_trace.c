@@ -99,10 +99,12 @@ static void make_raw(struct bytes *file) {
 
 /* A good file of each format, one of no format, and each of them compressed. */
 static void make_base(struct bytes *file, unsigned which) {
-    static const char *const texts[] = {
-        "", "t_us,op,id,size,stream,site\n0,A,1,100,5,\"x\"\n1.5,K,,2,5,\n2,F,1,,,\n3,D,,,,\n",
-        "Thread,Time,Action,Pointer,Size,Stream\n1,10:00:00.5,allocate,0x10,5,0x0\n"
-        "1,10:00:01:5,free,0x10,5,0x0\n1,10:00:02,allocate failure,(nil),9,0x1\n"};
+    static const char csv[] = "t_us,op,id,size,stream,site\n"
+                              "0,A,1,100,5,\"x\"\n1.5,K,,2,5,\n2,F,1,,,\n3,D,,,,\n";
+    static const char rmm[] = "Thread,Time,Action,Pointer,Size,Stream\n"
+                              "1,10:00:00.5,allocate,0x10,5,0x0\n1,10:00:01:5,free,0x10,5,0x0\n"
+                              "1,10:00:02,allocate failure,(nil),9,0x1\n";
+    static const char *const texts[] = {"", csv, rmm};
     static struct bytes packed;
     file->size = 0;
     if (which % BASES == RAW)
