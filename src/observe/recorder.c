@@ -208,11 +208,13 @@ static uint32_t site_number(const struct call_site *site) {
     return recorder.site_count;
 }
 
-/* The time is taken under the lock, so that events come in its order. */
+/* The time is taken under the lock, so that events come in its order. Without a file the recording
+ * has ended while this thread was on its way. */
 static uint64_t add_event(struct record_event *event, const struct call_site *site) {
     lock_take(&lock, LOCK_RECORDER);
-    uint64_t number = recorder.event_count++;
-    stats_set(STATS_trace_events, recorder.event_count);
+    uint64_t number = recorder.event_count;
+    if (recorder.file >= 0)
+        stats_set(STATS_trace_events, ++recorder.event_count);
     if (recorder.failed) {
         stats_set(STATS_trace_lost, ++recorder.lost);
     } else if (recorder.file >= 0) {
@@ -233,6 +235,8 @@ static uint64_t add_event(struct record_event *event, const struct call_site *si
 
 void recorder_alloc(uint64_t pointer, size_t bytes, const struct call_site *site, int device,
                     uint64_t stream) {
+    if (!pointer || !bytes)
+        return;
     struct record_event event = {.head = {.kind = RECORD_ALLOC, .small = (uint16_t)device},
                                  .pointer = pointer,
                                  .value = bytes,

@@ -32,7 +32,7 @@ static inline bool recorder_active(void) {
 void recorder_open(const char *path_pattern, void (*say)(const char *line));
 
 /* An allocation that has succeeded, to be recorded before the program learns the pointer. bytes: as
- * requested. stream: the program's handle. */
+ * requested; of none there is no event. stream: the program's handle. */
 void recorder_alloc(uint64_t pointer, size_t bytes, const struct call_site *site, int device,
                     uint64_t stream);
 

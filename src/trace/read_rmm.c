@@ -20,7 +20,7 @@ struct clock {
 static bool two_digits(const char *text, unsigned below, uint64_t *number) {
     if (text[0] < '0' || text[0] > '9' || text[1] < '0' || text[1] > '9')
         return false;
-    *number = (uint64_t)((text[0] - '0') * 10 + (text[1] - '0'));
+    *number = (uint64_t)(text[0] - '0') * 10 + (uint64_t)(text[1] - '0');
     return *number < below;
 }
 
@@ -32,7 +32,7 @@ static bool read_time(const char *text, uint64_t *ns) {
         return fields_time(text, SECOND_NS, ns);
     if (strlen(text) < 8 || strlen(text) - 6 >= sizeof seconds || text[2] != ':' ||
         text[5] != ':' || !two_digits(text, 24, &hours) || !two_digits(text + 3, 60, &minutes) ||
-        !two_digits(text + 6, 61, &fraction))
+        !two_digits(text + 6, 61, &fraction) || (text[8] && text[8] != '.' && text[8] != ':'))
         return false;
     memcpy(seconds, text + 6, strlen(text + 6) + 1);
     if (seconds[2] == ':')

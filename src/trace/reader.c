@@ -44,6 +44,9 @@ bool reader_fail(struct reader *reader, const char *pattern, ...) {
     va_start(arguments, pattern);
     vsnprintf(text + length, sizeof text - (size_t)length, pattern, arguments);
     va_end(arguments);
+    for (char *letter = text; *letter; letter++)
+        if ((unsigned char)*letter < ' ' || *letter == 0x7f)
+            *letter = '?'; /* of the path */
     reader->say(text);
     return false;
 }
@@ -145,10 +148,12 @@ static void free_tables(struct reader *reader) {
     struct live_block *block, *next_block;
     struct known_stream *stream, *next_stream;
     HASH_ITER (hh, reader->live, block, next_block) {
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it cannot follow uthash
         HASH_DEL(reader->live, block);
         free(block);
     }
     HASH_ITER (hh, reader->streams, stream, next_stream) {
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it cannot follow uthash
         HASH_DEL(reader->streams, stream);
         free(stream);
     }
@@ -170,9 +175,9 @@ static bool read_text(struct reader *reader) {
     char *fields[7], copy[256];
     size_t length;
     char *line = input_line(reader->input, &length);
-    reader->line = 1;
     if (!line)
         return reader_ended(reader) && reader_fail(reader, "empty, expected a trace");
+    reader->line = 1;
     bool text = strlen(line) == length;
     if (strncmp(line, byte_order_mark, sizeof byte_order_mark - 1) == 0)
         line += sizeof byte_order_mark - 1;

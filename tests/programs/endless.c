@@ -1,12 +1,13 @@
-/* Allocates, says so, and waits to be killed. */
+/* Allocates, 100 times or as often as its argument says, says so, and waits to be killed. */
 #include "program.h"
 
 #include <cuda_runtime_api.h>
 #include <unistd.h>
 
-int main(void) {
+int main(int argc, char **argv) {
     void *pointer;
-    for (int i = 0; i < ROUNDS; i++) {
+    int rounds = argc > 1 ? atoi(argv[1]) : ROUNDS;
+    for (int i = 0; i < rounds; i++) {
         REQUIRE(cudaMalloc(&pointer, 1 << 20) == cudaSuccess);
         REQUIRE(cudaFree(pointer) == cudaSuccess);
     }
