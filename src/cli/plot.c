@@ -32,7 +32,8 @@ static const struct kind {
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
-/* What is drawn, and its scales: bytes from 0 to most_bytes, the logarithm of calls + 1 from 0. */
+/* What is drawn, and its scales: bytes from 0 to what the front takes, the logarithm of calls + 1
+ * from 0. */
 struct plot {
     const struct tune *tune;
     const char *title;
@@ -50,8 +51,10 @@ static double y_of(const struct plot *plot, uint64_t calls) {
     return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM);
 }
 
+/* What lies beyond the scale is drawn at its end. */
 static double x_of_setting(const struct plot *plot, const struct tune_setting *setting) {
-    return x_of(plot, setting->result.peak_held_bytes);
+    double held = (double)setting->result.peak_held_bytes;
+    return x_of(plot, (uint64_t)fmin(held, plot->most_bytes));
 }
 
 static double y_of_setting(const struct plot *plot, const struct tune_setting *setting) {
@@ -71,15 +74,24 @@ static const struct kind *kind_of(const struct tune_setting *setting) {
     return &kinds[0];
 }
 
-static void colour(const struct plot *plot, const struct kind *kind) {
-    cairo_set_source_rgb(plot->cairo, kind->red, kind->green, kind->blue);
-}
-
 static void grey(const struct plot *plot, double level) {
     cairo_set_source_rgb(plot->cairo, level, level, level);
 }
 
+static void dot(const struct plot *plot, double x, double y, const struct kind *kind) {
+    cairo_set_source_rgb(plot->cairo, kind->red, kind->green, kind->blue);
+    cairo_arc(plot->cairo, x, y, DOT, 0, 2 * M_PI);
+    cairo_fill(plot->cairo);
+}
+
+static void ring(const struct plot *plot, double x, double y) {
+    grey(plot, 0);
+    cairo_arc(plot->cairo, x, y, DOT + 4, 0, 2 * M_PI);
+    cairo_stroke(plot->cairo);
+}
+
 static void line(const struct plot *plot, double x1, double y1, double x2, double y2) {
+    cairo_new_path(plot->cairo);
     cairo_move_to(plot->cairo, x1, y1);
     cairo_line_to(plot->cairo, x2, y2);
     cairo_stroke(plot->cairo);
@@ -91,6 +103,7 @@ static void text(const struct plot *plot, double x, double y, double align, cons
     cairo_text_extents(plot->cairo, words, &extents);
     cairo_move_to(plot->cairo, x - align * extents.x_advance, y);
     cairo_show_text(plot->cairo, words);
+    cairo_new_path(plot->cairo);
 }
 
 static void draw_axes(const struct plot *plot) {
@@ -126,7 +139,7 @@ static void draw_limit(const struct plot *plot) {
     cairo_set_dash(plot->cairo, dashes, 2, 0);
     line(plot, x, TOP, x, HEIGHT - BOTTOM);
     cairo_set_dash(plot->cairo, NULL, 0, 0);
-    text(plot, x, TOP - 8, 0.5, "limit: peak live");
+    text(plot, x + 6, HEIGHT - BOTTOM - 8, 0, "limit: peak live");
 }
 
 static int by_held(const void *one, const void *other) {
@@ -155,31 +168,23 @@ static void draw_settings(const struct plot *plot) {
     for (size_t i = 0; i < plot->tune->count; i++) {
         const struct tune_setting *setting = &plot->tune->settings[i];
         double x = x_of_setting(plot, setting), y = y_of_setting(plot, setting);
-        colour(plot, kind_of(setting));
-        cairo_arc(plot->cairo, x, y, DOT, 0, 2 * M_PI);
-        cairo_fill(plot->cairo);
-        if (setting != plot->tune->recommended)
-            continue;
-        grey(plot, 0);
-        cairo_arc(plot->cairo, x, y, DOT + 4, 0, 2 * M_PI);
-        cairo_stroke(plot->cairo);
+        dot(plot, x, y, kind_of(setting));
+        if (setting == plot->tune->recommended)
+            ring(plot, x, y);
     }
 }
 
 static void draw_legend(const struct plot *plot) {
     double y = TOP + 10;
     for (size_t i = 0; i < KINDS; i++, y += 22) {
-        colour(plot, &kinds[i]);
-        cairo_arc(plot->cairo, WIDTH - RIGHT + 26, y - 4, DOT, 0, 2 * M_PI);
-        cairo_fill(plot->cairo);
+        dot(plot, WIDTH - RIGHT + 26, y - 4, &kinds[i]);
         grey(plot, 0.2);
         text(plot, WIDTH - RIGHT + 40, y, 0, kinds[i].preset);
     }
     line(plot, WIDTH - RIGHT + 18, y - 4, WIDTH - RIGHT + 34, y - 4);
     text(plot, WIDTH - RIGHT + 40, y, 0, "front");
     y += 22;
-    cairo_arc(plot->cairo, WIDTH - RIGHT + 26, y - 4, DOT + 2, 0, 2 * M_PI);
-    cairo_stroke(plot->cairo);
+    ring(plot, WIDTH - RIGHT + 26, y - 4);
     text(plot, WIDTH - RIGHT + 40, y, 0, "recommended");
 }
 
@@ -217,7 +222,9 @@ bool plot_write(const char *base, const struct tune *tune, const char *title, ui
     plot.most_bytes = (double)live_bytes;
     plot.most_calls = 10;
     for (size_t i = 0; i < tune->count; i++) {
-        plot.most_bytes = fmax(plot.most_bytes, (double)tune->settings[i].result.peak_held_bytes);
+        if (tune->settings[i].front)
+            plot.most_bytes =
+                fmax(plot.most_bytes, (double)tune->settings[i].result.peak_held_bytes);
         plot.most_calls = fmax(plot.most_calls, (double)tune_calls(&tune->settings[i].result));
     }
     plot.most_bytes = fmax(plot.most_bytes * 1.05, 1);

@@ -133,7 +133,7 @@ static bool is_better(const struct replay_result *one, const struct replay_resul
         return one->peak_held_bytes < other->peak_held_bytes;
     double time = gpu ? one->host_seconds : one->modelled_seconds;
     double others = gpu ? other->host_seconds : other->modelled_seconds;
-    return time < others;
+    return time < 0.95 * others; /* else the first, which is the plainer one */
 }
 
 void tune_judge(struct tune *tune, uint64_t most, bool gpu) {

@@ -15,16 +15,20 @@ static size_t round_to_unit(size_t bytes) {
     return round_up(bytes, REGION_SMALLEST_BIN);
 }
 
-/* The size of the next region doubles until it suffices, or once it has been used. A region that is
- * needed only until deferred blocks are ready is no larger than that takes. */
+/* The size of the next region doubles until it suffices, or once it has been used, as far as the
+ * bound on idle memory allows. A region that is needed only until deferred blocks are ready is no
+ * larger than that takes. */
 static size_t region_size(struct pool *pool, const struct request *request, size_t least) {
     const struct store *store = &request->context->store;
     pool_lock(pool);
     bool deferred = request->context->device->idle > store->bytes;
     size_t size = store->regions && !deferred ? store->regions->next_size : least;
+    uint64_t room = pressure_idle_room(pool, request->context->device);
     pool_unlock(pool);
     while (size < least && size <= SIZE_MAX / 2)
         size *= 2;
+    if (size > least && size - least > room)
+        size = least + room / ROUND_PAGE * ROUND_PAGE;
     return size > least ? size : least;
 }
 

@@ -231,7 +231,7 @@ static CUresult event_synchronize(CUevent event) {
 static CUresult event_record(CUevent event, CUstream stream) {
     lock_check_none();
     (void)event;
-    fake.recorded_in = stream;
+    __atomic_store_n(&fake.recorded_in, stream, __ATOMIC_RELAXED);
     __atomic_add_fetch(&fake.records, 1, __ATOMIC_RELAXED);
     if (fake.on_record)
         fake.on_record();
@@ -247,6 +247,7 @@ static CUresult ctx_record_event(CUcontext context, CUevent event) {
 /* This driver can neither map pages nor pool memory. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
+// NOLINTBEGIN(misc-unused-parameters)
 #define CANNOT(name, ...)                                                                          \
     static CUresult name(__VA_ARGS__) {                                                            \
         return CUDA_ERROR_NOT_SUPPORTED;                                                           \
@@ -273,6 +274,7 @@ CANNOT(mem_free_async, CUdeviceptr pointer, CUstream stream)
 CANNOT(stream_create, CUstream *stream, unsigned int flags)
 CANNOT(stream_destroy, CUstream stream)
 CANNOT(stream_synchronize, CUstream stream)
+// NOLINTEND(misc-unused-parameters)
 #pragma GCC diagnostic pop
 
 const struct driver *fake_driver(void) {

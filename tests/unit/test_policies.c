@@ -14,6 +14,7 @@
 #include "pool/internal.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -176,8 +177,10 @@ static void idle_memory_stays_within_its_limit(void **state) {
     struct pool_config limited = defaults;
     limited.max_idle = (struct limit){.kind = LIMIT_BYTES, .bytes = 16 * MIB};
     start_with(limited);
-    for (int i = 0; i < 16; i++)
+    for (int i = 0; i < 16; i++) {
         blocks[i] = alloc((size_t)(i + 1) * MIB);
+        assert_true(stats_get(STATS_idle_bytes) <= 16 * MIB); /* nor is more asked for than that */
+    }
     for (int i = 0; i < 16; i++)
         release(blocks[i]);
     assert_true(stats_get(STATS_idle_bytes) <= 16 * MIB);
@@ -255,11 +258,11 @@ static void figures_describe_the_idle_memory(void **state) {
 /* The words of the option and the table of policies are the same list. */
 static void policies_are_the_options_words(void **state) {
     (void)state;
-    char words[256] = "";
-    for (size_t i = 0; i < policy_count; i++) {
-        strcat(words, i ? "|" : "");
-        strcat(words, policies[i]->name);
-    }
+    char words[256];
+    size_t length = 0;
+    for (size_t i = 0; i < policy_count; i++)
+        length += (size_t)snprintf(words + length, sizeof words - length, "%s%s", i ? "|" : "",
+                                   policies[i]->name);
     for (size_t i = 0; i < option_count; i++)
         if (strcmp(option_table[i].name, "POOLCUDA_POLICY") == 0)
             assert_string_equal(option_table[i].words, words);
