@@ -9,7 +9,6 @@
 
 enum { FIRST_KEY = 0x1000, ROWS_MAX = 64, NAME_MAX_LENGTH = 64 };
 
-static const char prefix[] = "POOLCUDA_";
 static struct argp_option rows[ROWS_MAX + 1];
 static char names[ROWS_MAX][NAME_MAX_LENGTH];
 static bool bad;
@@ -31,7 +30,7 @@ __attribute__((constructor)) static void fill(void) {
         char *to = names[i];
         if (is_for_library(option_table[i].name))
             continue;
-        for (const char *from = option_table[i].name + sizeof prefix - 1; *from; from++)
+        for (const char *from = option_table[i].name + strlen("POOLCUDA_"); *from; from++)
             *to++ = (char)(*from == '_' ? '-' : tolower((unsigned char)*from));
         *row++ =
             (struct argp_option){names[i], FIRST_KEY + (int)i, "VALUE", 0, option_table[i].help, 1};

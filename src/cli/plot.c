@@ -149,7 +149,8 @@ static int by_held(const void *one, const void *other) {
 }
 
 static void draw_front(const struct plot *plot) {
-    const struct tune_setting **front = calloc(plot->tune->count, sizeof(struct tune_setting *));
+    // NOLINTNEXTLINE(bugprone-sizeof-expression): pointers
+    const struct tune_setting **front = calloc(plot->tune->count, sizeof *front);
     size_t count = 0;
     for (size_t i = 0; front && i < plot->tune->count; i++)
         if (plot->tune->settings[i].front)

@@ -60,6 +60,8 @@
     X(mem_alloc_from_pool_async, "cuMemAllocFromPoolAsync",                                        \
       (CUdeviceptr * pointer, size_t bytes, CUmemoryPool pool, CUstream stream), false)            \
     X(mem_free_async, "cuMemFreeAsync", (CUdeviceptr pointer, CUstream stream), false)             \
+    X(pointer_get_attribute, "cuPointerGetAttribute",                                              \
+      (void *value, CUpointer_attribute attribute, CUdeviceptr pointer), false)                    \
     X(stream_create, "cuStreamCreate", (CUstream * stream, unsigned int flags), false)             \
     X(stream_destroy, "cuStreamDestroy_v2", (CUstream stream), false)                              \
     X(stream_synchronize, "cuStreamSynchronize", (CUstream stream), false)                         \

@@ -183,18 +183,12 @@ CUresult hook_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdevice
         return result;                                                                             \
     } while (0)
 
-/* A handle is of an allocation of the driver's, and so would show others what is not theirs. */
-static bool is_part(struct pool *pool, CUdeviceptr pointer) {
-    struct pool_part part;
-    return pool_find_part(pool, pointer, &part) && !part.whole;
-}
-
 CUresult hook_cuIpcGetMemHandle(void *handle, CUdeviceptr pointer) {
     struct pool *shared = state_inside ? NULL : state_pool();
-    if (shared && is_part(shared, pointer)) {
-        state_say_once(
-            "poolcuda: cuIpcGetMemHandle: with this POOLCUDA_POLICY a block is part of a larger "
-            "allocation and cannot be shared with a process; use POOLCUDA_POLICY=site");
+    if (shared && !pool_can_share(shared, pointer)) {
+        state_say_once("poolcuda: cuIpcGetMemHandle: with this POOLCUDA_POLICY a block is no "
+                       "allocation of its "
+                       "own and cannot be shared with a process; use POOLCUDA_POLICY=site");
         return CUDA_ERROR_INVALID_VALUE;
     }
     SHARE(cuIpcGetMemHandle, pointer, POOL_TAINT_IPC, handle, pointer);
@@ -336,6 +330,15 @@ RESET_HOOK(cuDevicePrimaryCtxReset_v2)
 RELEASE_HOOK(cuDevicePrimaryCtxRelease)
 RELEASE_HOOK(cuDevicePrimaryCtxRelease_v2)
 
+static void green_ending(CUcontext context) {
+    struct pool *pool = state_enter();
+    if (!pool)
+        return;
+    pool_pay(pool, "cuGreenCtxDestroy");
+    pool_green_ending(pool, context);
+    state_leave();
+}
+
 /* The CUcontext that stands for a green context dies with it. */
 CUresult hook_cuGreenCtxDestroy(void *green_context) {
     CUcontext context = NULL;
@@ -343,7 +346,7 @@ CUresult hook_cuGreenCtxDestroy(void *green_context) {
     REQUIRE_DRIVER(cuGreenCtxDestroy);
     *(void **)&context_of = hooks_find_in_driver("cuCtxFromGreenCtx");
     if (context_of && context_of(&context, green_context) == CUDA_SUCCESS)
-        context_ending(context, "cuGreenCtxDestroy");
+        green_ending(context);
     return REAL(cuGreenCtxDestroy)(green_context);
 }
 

@@ -17,14 +17,6 @@ struct async *async_new(void) {
     return calloc(1, sizeof(struct async));
 }
 
-void async_end(struct pool *pool, struct async *async) {
-    if (async && async->memory_pool) {
-        pool->driver->stream_destroy(async->stream);
-        pool->driver->mem_pool_destroy(async->memory_pool);
-    }
-    free(async);
-}
-
 struct async *async_detach(struct store *store) {
     struct async *async = store->async;
     store->async = NULL;
@@ -76,59 +68,86 @@ static bool has_entries(const struct driver *driver) {
            driver->stream_destroy && driver->stream_synchronize;
 }
 
-/* Gate entered. */
-static bool make(const struct driver *driver, CUdevice ordinal, struct async *made) {
+static bool make_pool(const struct driver *driver, CUdevice ordinal, CUmemoryPool *made) {
     const CUmemPoolProps wanted = {
         .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
         .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal}};
     cuuint64_t keep_all = UINT64_MAX;
     int off = 0;
-    if (!has_entries(driver) ||
-        driver->mem_pool_create(&made->memory_pool, &wanted) != CUDA_SUCCESS)
+    if (!has_entries(driver) || driver->mem_pool_create(made, &wanted) != CUDA_SUCCESS)
         return false;
-    driver->mem_pool_set_attribute(made->memory_pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep_all);
+    driver->mem_pool_set_attribute(*made, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep_all);
     /* An allocation is never to wait for a free that is still pending. */
-    driver->mem_pool_set_attribute(made->memory_pool,
-                                   CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, &off);
-    if (driver->stream_create(&made->stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS)
-        return true;
-    driver->mem_pool_destroy(made->memory_pool);
-    return false;
+    driver->mem_pool_set_attribute(*made, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, &off);
+    return true;
 }
 
-/* The store's pool and stream. False: not made yet. Lock held. */
-static bool find(const struct context *context, struct async *found) {
+/* What the store has. Lock held. */
+static struct async look_up(const struct context *context) {
     const struct async *async = context->ended ? NULL : context->store.async;
-    *found = async ? *async : (struct async){.cannot = true};
-    return found->memory_pool || found->cannot;
+    return async ? *async : (struct async){.cannot = true};
 }
 
-/* The same, made when it is first needed. False: this device has none. Gate entered. */
+static void destroy(struct pool *pool, CUmemoryPool memory_pool, CUstream stream) {
+    if (stream)
+        pool->driver->stream_destroy(stream);
+    if (memory_pool)
+        pool->driver->mem_pool_destroy(memory_pool);
+}
+
+/* Makes what is lacking of *found, or finds what another thread has made meanwhile. */
+static void make(struct pool *pool, struct context *context, struct async *found) {
+    CUmemoryPool memory_pool = NULL;
+    CUstream stream = NULL;
+    bool can =
+        found->memory_pool || make_pool(pool->driver, context->device->ordinal, &memory_pool);
+    can = can && pool->driver->stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS;
+    pool_lock(pool);
+    struct async *async = context->ended ? NULL : context->store.async;
+    if (async && can && !async->memory_pool) {
+        async->memory_pool = memory_pool;
+        memory_pool = NULL;
+    }
+    if (async && can && !async->stream) {
+        async->stream = stream;
+        stream = NULL;
+    }
+    if (async && !can && !async->memory_pool)
+        async->cannot = true;
+    *found = look_up(context);
+    pool_unlock(pool);
+    destroy(pool, memory_pool, stream);
+}
+
+/* The store's pool and stream, made when they are first needed. False: this device has none. Gate
+ * entered. */
 static bool ensure(struct pool *pool, struct context *context, struct async *found) {
     pool_lock(pool);
-    bool known = find(context, found);
+    *found = look_up(context);
     pool_unlock(pool);
-    if (known)
-        return found->memory_pool != NULL;
-    struct async made = {0};
-    bool can = make(pool->driver, context->device->ordinal, &made);
-    pool_lock(pool);
-    bool late = find(context, found); /* another thread was faster */
-    if (!late) {
-        context->store.async->memory_pool = can ? made.memory_pool : NULL;
-        context->store.async->stream = can ? made.stream : NULL;
-        context->store.async->cannot = !can;
-        find(context, found);
-    }
-    pool_unlock(pool);
-    if (can && late) {
-        pool->driver->stream_destroy(made.stream);
-        pool->driver->mem_pool_destroy(made.memory_pool);
-    }
-    if (!can && pool->config.say)
+    if (found->cannot || found->stream)
+        return !found->cannot;
+    make(pool, context, found);
+    if (found->cannot && pool->config.say)
         pool->config.say("poolcuda: this device has no memory pools: POOLCUDA_POLICY=async pools "
                          "nothing there, every call goes to the driver");
-    return found->memory_pool != NULL;
+    return found->stream != NULL;
+}
+
+void async_end(struct pool *pool, struct async *async) {
+    if (async)
+        destroy(pool, async->memory_pool, async->stream);
+    free(async);
+}
+
+void async_end_stream(struct pool *pool, struct context *context) {
+    pool_lock(pool);
+    struct async *async = context->ended ? NULL : context->store.async;
+    CUstream stream = async ? async->stream : NULL;
+    if (async)
+        async->stream = NULL;
+    pool_unlock(pool);
+    destroy(pool, NULL, stream);
 }
 
 /* Notes what the driver's pool holds. Returns whether it holds more than when it was last asked.
@@ -215,11 +234,10 @@ static CUresult obtain(struct pool *pool, const struct request *request, size_t 
 }
 
 static void refresh(struct pool *pool, struct context *context) {
-    struct async async;
     pool_lock(pool);
-    bool known = find(context, &async) && async.memory_pool;
+    struct async async = look_up(context);
     pool_unlock(pool);
-    if (!known || !gate_enter(pool))
+    if (!async.memory_pool || !gate_enter(pool))
         return;
     has_grown(pool, context, async.memory_pool);
     gate_leave(pool);
@@ -234,11 +252,10 @@ static CUresult surrender(struct pool *pool, struct pool_block *block) {
         stats_add(STATS_driver_frees, freed == CUDA_SUCCESS);
         return freed;
     }
-    struct async async;
     pool_lock(pool);
-    bool known = find(block->context, &async) && async.stream;
+    struct async async = look_up(block->context);
     pool_unlock(pool);
-    CUstream stream = known && !wait_is_owed(pool) ? async.stream : CU_STREAM_LEGACY;
+    CUstream stream = async.stream && !wait_is_owed(pool) ? async.stream : CU_STREAM_LEGACY;
     CUresult result = pool->driver->mem_free_async(block->pointer, stream);
     gate_leave(pool);
     pool_lock(pool);

@@ -4,9 +4,9 @@
 
 #include "policy/policy.h"
 
-/* Invariant: memory_pool and stream are both set, in the store's context, or both NULL: not yet
- * made, or, with `cannot`, impossible here. The store's `unused` bytes are what memory_pool held
- * beyond its allocations when it was last asked. */
+/* Invariant: memory_pool and stream are NULL until they are needed; stream is of the store's
+ * context and not set without memory_pool. `cannot`: this device has no memory pools. The store's
+ * `unused` bytes are what memory_pool held beyond its allocations when it was last asked. */
 struct async {
     CUmemoryPool memory_pool;
     CUstream stream; /* of its own, in which it allocates */
@@ -18,6 +18,10 @@ struct async {
 struct async *async_new(void); /* NULL without host memory */
 
 struct async *async_detach(struct store *store);
+
+/* Its stream goes: the context that it belongs to is about to end, without the store. Lock not
+ * held. */
+void async_end_stream(struct pool *pool, struct context *context);
 
 /* Of a store that ends, NULL for others: lets go of the driver's pool, which goes with its last
  * allocation. Lock not held. */

@@ -403,11 +403,50 @@ void pool_context_ending(struct pool *pool, CUcontext handle) {
     if (PLANTED(stale_context))
         return;
     pool_lock(pool);
-    struct context *context = find_context(pool, handle);
-    if (context)
+    struct context *context;
+    while ((context = find_context(pool, handle)))
         end_and_release(pool, context);
     forget_created(pool, handle);
     pool_unlock(pool);
+}
+
+/* The primary context of a green one: the driver says whose the memory is that is allocated in it.
+ * NULL if it cannot be asked. Lock not held. */
+static CUcontext primary_of(struct pool *pool, CUcontext green) {
+    struct context_visit visit;
+    CUdeviceptr probe;
+    CUcontext primary = NULL;
+    if (!pool->driver->pointer_get_attribute || !gate_enter(pool))
+        return NULL;
+    if (context_visit(pool, green, &visit)) {
+        if (pool->driver->mem_alloc(&probe, 1) == CUDA_SUCCESS) {
+            pool->driver->pointer_get_attribute(&primary, CU_POINTER_ATTRIBUTE_CONTEXT, probe);
+            pool->driver->mem_free(probe);
+        }
+        context_leave(pool, &visit);
+    }
+    gate_leave(pool);
+    return primary != green ? primary : NULL;
+}
+
+/* Blocks that are the driver's own allocations are left to it, as at the end of any context. Those
+ * that are not stay, in the primary context: its calls reach all that was made in the green one,
+ * but for streams. */
+void pool_green_ending(struct pool *pool, CUcontext handle) {
+    CUcontext primary = pool_driver_waits(pool) ? NULL : primary_of(pool, handle);
+    pool_lock(pool);
+    struct context *context = primary ? find_context(pool, handle) : NULL;
+    if (context) {
+        fence_drain(pool, context->device);
+        fence_streams_ended(pool, context);
+        pool_unlock(pool);
+        async_end_stream(pool, context);
+        pool_lock(pool);
+        context->handle = primary;
+        context->created = false;
+    }
+    pool_unlock(pool);
+    pool_context_ending(pool, handle);
 }
 
 static struct context *find_primary(struct pool *pool, CUdevice ordinal) {

@@ -425,6 +425,10 @@ void fence_forget_streams(struct pool *pool) {
     pool->streams_lost = false;
 }
 
+void fence_streams_ended(struct pool *pool, struct context *context) {
+    forget_streams_of(pool, context);
+}
+
 void fence_context_ended(struct pool *pool, struct context *context) {
     forget_streams_of(pool, context);
     fence_forget(context);

@@ -222,6 +222,7 @@ void wait_forget(struct pool *pool); /* everything, in a forked child and at the
 /* fence.c. Lock held. */
 void fence_context_init(struct context *context);
 void fence_context_ended(struct pool *pool, struct context *context);
+void fence_streams_ended(struct pool *pool, struct context *context); /* its streams alone */
 /* Keeps a deferred block until a fence has passed. */
 void fence_defer(struct pool *pool, struct pool_block *block);
 /* Fences what has been freed and serves the request from blocks whose fence has passed, waiting if

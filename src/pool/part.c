@@ -31,6 +31,15 @@ bool pool_find_part(struct pool *pool, CUdeviceptr pointer, struct pool_part *pa
     return block != NULL;
 }
 
+bool pool_can_share(struct pool *pool, CUdeviceptr pointer) {
+    pool_lock(pool);
+    const struct pool_block *block =
+        pool->policy->cuts ? part_find(pool, pointer) : books_find(pool, pointer);
+    bool can = !block || (pool->policy->cuts ? is_allocation(block) : !block->pooled);
+    pool_unlock(pool);
+    return can;
+}
+
 unsigned long long pool_part_identity(struct pool *pool, CUdeviceptr base) {
     static const uint64_t ours = (uint64_t)1 << 63; /* the driver's are small numbers */
     pool_lock(pool);

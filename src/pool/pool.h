@@ -90,6 +90,9 @@ struct pool_part {
 };
 /* False: the pool has none there, and the driver knows best. */
 bool pool_find_part(struct pool *pool, CUdeviceptr pointer, struct pool_part *part);
+/* Whether a handle of the block at `pointer` would stand for that block alone, as one of what
+ * cuMemAlloc gives does. True for pointers that are not the pool's. */
+bool pool_can_share(struct pool *pool, CUdeviceptr pointer);
 /* A BUFFER_ID for the live part at `base`: other than any driver's and any other part's. */
 unsigned long long pool_part_identity(struct pool *pool, CUdeviceptr base);
 
@@ -121,6 +124,8 @@ size_t pool_release(struct pool *pool, CUdevice device, size_t bytes);
  * other threads forget them as well. */
 void pool_context_ending(struct pool *pool, CUcontext context);
 void pool_primary_ending(struct pool *pool, CUdevice device); /* its primary context */
+/* A green context, whose memory outlives it: that is its primary context's. */
+void pool_green_ending(struct pool *pool, CUcontext context);
 /* After a release of a primary context: whether that was the last one only the driver can tell. */
 void pool_primary_released(struct pool *pool, CUdevice device);
 /* cuCtxCreate or the like has made a context, which is no device's primary one. */

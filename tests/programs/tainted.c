@@ -1,4 +1,5 @@
-/* Ties state to a block in every way that there is, and in ways that tie none; then frees it. */
+/* Ties state to a block in every way that there is, and in ways that tie none; then frees it. With
+ * the argument "beside" there is another block all the while. */
 #include "driver/cuda_api.h"
 #include "program.h"
 
@@ -53,17 +54,22 @@ static void by_nothing(CUdeviceptr block) {
 static void (*const ways[])(CUdeviceptr) = {
     by_ipc, by_dma_buf, by_tokens, by_identity, by_synchronous_copies, by_nothing};
 
-int main(void) {
+int main(int argc, char **argv) {
     CUcontext context;
+    CUdeviceptr beside = 0;
     CHECK(cuInit(0));
     CHECK(cuDevicePrimaryCtxRetain(&context, 0));
     CHECK(cuCtxSetCurrent(context));
+    if (argc > 1 && strcmp(argv[1], "beside") == 0)
+        CHECK(cuMemAlloc_v2(&beside, BYTES / 4));
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
         CUdeviceptr block;
         CHECK(cuMemAlloc_v2(&block, BYTES));
         ways[i](block);
         CHECK(cuMemFree_v2(block));
     }
+    if (beside)
+        CHECK(cuMemFree_v2(beside));
     puts("done");
     return 0;
 }

@@ -244,7 +244,7 @@ static CUresult ctx_record_event(CUcontext context, CUevent event) {
     return event_record(event, NULL);
 }
 
-/* This driver can neither map pages nor pool memory. */
+/* This driver can neither map pages nor pool memory, and has no green contexts. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 // NOLINTBEGIN(misc-unused-parameters)
@@ -271,6 +271,7 @@ CANNOT(mem_pool_trim_to, CUmemoryPool memory_pool, size_t bytes)
 CANNOT(mem_alloc_from_pool_async, CUdeviceptr *pointer, size_t bytes, CUmemoryPool memory_pool,
        CUstream stream)
 CANNOT(mem_free_async, CUdeviceptr pointer, CUstream stream)
+CANNOT(pointer_get_attribute, void *value, CUpointer_attribute attribute, CUdeviceptr pointer)
 CANNOT(stream_create, CUstream *stream, unsigned int flags)
 CANNOT(stream_destroy, CUstream stream)
 CANNOT(stream_synchronize, CUstream stream)

@@ -150,6 +150,8 @@ static CUresult allocate(CUdeviceptr *pointer, size_t size, CUmemoryPool handle,
 
     if (pointer == NULL)
         return CUDA_ERROR_INVALID_VALUE;
+    if (!settings()->memory_pools)
+        return CUDA_ERROR_NOT_SUPPORTED;
     cost_spend(settings()->alloc_async_ns);
     sim_lock();
     result = stream_current(stream_of, null_stream, &stream);
@@ -287,6 +289,8 @@ static CUresult get_pool(CUmemoryPool *pool, CUdevice device,
         return CUDA_ERROR_INVALID_VALUE;
     if (device_check(device) != CUDA_SUCCESS)
         return CUDA_ERROR_INVALID_DEVICE;
+    if (!settings()->memory_pools)
+        return CUDA_ERROR_NOT_SUPPORTED;
     sim_lock();
     *pool = which(device);
     sim_unlock();
@@ -325,7 +329,7 @@ SIM_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *pr
     if (pool == NULL || properties == NULL ||
         properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
         return CUDA_ERROR_INVALID_VALUE;
-    if (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
+    if (!settings()->memory_pools || properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
         return CUDA_ERROR_NOT_SUPPORTED; /* pools are not shared between processes here */
     if (device_check(properties->location.id) != CUDA_SUCCESS)
         return CUDA_ERROR_INVALID_DEVICE;
