@@ -1,0 +1,327 @@
+/* What each preset keeps of its origin (docs/policies.md), on the simulated GPU's driver. */
+// clang-format off
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+// clang-format on
+
+#include "options.h"
+#include "policy/region.h"
+#include "pool/internal.h"
+#include "pool_options.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+
+#define MIB ((size_t)1 << 20)
+
+enum { A = 1, B, C }; /* sites */
+
+static struct driver driver;
+static struct pool *pool;
+
+static void *find_symbol(const char *name) {
+    return dlsym(RTLD_DEFAULT, name);
+}
+
+static void say(const char *line) {
+    fail_msg("%s", line);
+}
+
+/* A pool with the options that the preset stands for. */
+static void start(const char *preset, const char *option) {
+    char variable[64], other[64];
+    char *environment[] = {variable, other, NULL};
+    struct options options;
+    CUcontext context;
+    snprintf(variable, sizeof variable, "POOLCUDA_PRESET=%s", preset);
+    snprintf(other, sizeof other, "%s", option);
+    options_parse(&options, environment, say);
+    struct pool_config config = pool_config_from(&options);
+    for (int i = 0; i < STATS_COUNTERS; i++)
+        stats_set((enum stats_counter)i, 0);
+    assert_int_equal(cuInit(0), CUDA_SUCCESS);
+    assert_int_equal(cuDevicePrimaryCtxRetain(&context, 0), CUDA_SUCCESS);
+    assert_int_equal(cuCtxSetCurrent(context), CUDA_SUCCESS);
+    assert_true(driver_fill(&driver, find_symbol));
+    pool = pool_create(&config, &driver);
+    assert_non_null(pool);
+}
+
+static int stop(void **state) {
+    (void)state;
+    pool_primary_ending(pool, 0);
+    pool_destroy(pool);
+    cuCtxSetCurrent(NULL);
+    return cuDevicePrimaryCtxReset_v2(0) != CUDA_SUCCESS ||
+           cuDevicePrimaryCtxRelease_v2(0) != CUDA_SUCCESS;
+}
+
+static CUdeviceptr alloc(int number, size_t bytes) {
+    struct call_site site = {.frames = {(uintptr_t)number}, .depth = 1};
+    CUdeviceptr pointer = 0;
+    assert_int_equal(pool_malloc(pool, &pointer, bytes, &site), CUDA_SUCCESS);
+    assert_true(pool_is_valid(pool));
+    return pointer;
+}
+
+static void release(CUdeviceptr pointer) {
+    assert_int_equal(pool_free(pool, pointer), CUDA_SUCCESS);
+    assert_true(pool_is_valid(pool));
+}
+
+static uint64_t hits(void) {
+    return stats_get(STATS_malloc_hits);
+}
+
+static struct policy_figures idle(void) {
+    struct policy_figures figures;
+    pool->policy->figures(&LIST_FIRST(&pool->contexts)->store, &figures);
+    return figures;
+}
+
+/* --- futhark --- */
+
+static void futhark_serves_a_tag_from_its_own_block_alone(void **state) {
+    (void)state;
+    start("futhark", "");
+    release(alloc(A, 10 * MIB));
+    alloc(B, 10 * MIB);
+    assert_int_equal(hits(), 0);
+    alloc(A, 10 * MIB);
+    assert_int_equal(hits(), 1);
+}
+
+static void futhark_reuses_what_is_at_most_twice_as_large(void **state) {
+    (void)state;
+    start("futhark", "POOLCUDA_MAX_WASTE=100%");
+    release(alloc(A, 10 * MIB));
+    CUdeviceptr half = alloc(A, 5 * MIB);
+    assert_int_equal(hits(), 1);
+    release(half);
+    alloc(A, 4 * MIB); /* 10 > 2 x 4 */
+    assert_int_equal(hits(), 1);
+    assert_int_equal(stats_get(STATS_driver_frees), 1); /* the misfit */
+    assert_int_equal(stats_get(STATS_idle_bytes), 0);
+}
+
+static void futhark_keeps_one_block_of_a_tag(void **state) {
+    (void)state;
+    start("futhark", "");
+    CUdeviceptr one = alloc(A, 6 * MIB), other = alloc(A, 8 * MIB);
+    release(one);
+    release(other);
+    assert_int_equal(idle().blocks, 1);
+    assert_int_equal(idle().bytes, 8 * MIB);
+}
+
+/* --- pyopencl --- */
+
+static void pyopencl_has_sixteen_bins_in_an_octave(void **state) {
+    (void)state;
+    start("pyopencl", "");
+    int bins = 0;
+    size_t last = 0;
+    for (size_t bytes = MIB + 1; bytes <= 2 * MIB; bytes += 1024 - 1) {
+        size_t size = pool->policy->round(bytes);
+        assert_true(size >= bytes && size - bytes < MIB / 16);
+        bins += size != last;
+        last = size;
+    }
+    assert_int_equal(bins, 16);
+}
+
+static void pyopencl_gives_nothing_up_before_the_device_runs_out(void **state) {
+    (void)state;
+    CUdeviceptr blocks[3];
+    start("pyopencl", "");
+    for (size_t i = 0; i < 3; i++)
+        blocks[i] = alloc(A, (100 - 30 * i) * MIB); /* 100, 70 and 40 of 256 */
+    for (size_t i = 0; i < 3; i++)
+        release(blocks[i]);
+    assert_int_equal(stats_get(STATS_driver_frees), 0);
+    alloc(A, 60 * MIB);
+    assert_int_equal(stats_get(STATS_driver_frees),
+                     1); /* the largest, and no more than was needed */
+    assert_int_equal(idle().blocks, 2);
+    assert_true(idle().largest < 80 * MIB);
+}
+
+static void pyopencl_serves_first_what_was_freed_last(void **state) {
+    (void)state;
+    start("pyopencl", "");
+    CUdeviceptr one = alloc(A, MIB), other = alloc(B, MIB);
+    release(one);
+    release(other);
+    assert_int_equal(alloc(C, MIB), other);
+}
+
+/* --- bfc --- */
+
+static void bfc_has_bins_from_256_bytes_to_512_mib(void **state) {
+    (void)state;
+    start("bfc", "");
+    assert_int_equal(REGION_BINS, 21);
+    assert_int_equal((size_t)REGION_SMALLEST_BIN << REGION_BINS,
+                     512 * MIB); /* the last one's end */
+}
+
+static void bfc_asks_for_regions_that_double(void **state) {
+    (void)state;
+    start("bfc", "");
+    size_t held = 0;
+    for (size_t wanted = 2 * MIB; wanted <= 32 * MIB; wanted *= 2) {
+        while (stats_get(STATS_held_bytes) == held)
+            alloc(A, MIB / 2);
+        assert_int_equal(stats_get(STATS_held_bytes) - held, wanted);
+        held = stats_get(STATS_held_bytes);
+    }
+}
+
+static void bfc_splits_blocks_and_merges_neighbours_at_once(void **state) {
+    (void)state;
+    CUdeviceptr parts[4];
+    start("bfc", "");
+    release(alloc(A, 16 * MIB));
+    assert_int_equal(idle().blocks, 1);
+    for (int i = 0; i < 4; i++)
+        parts[i] = alloc(A, 4 * MIB);
+    assert_int_equal(stats_get(STATS_driver_allocs), 1);
+    release(parts[0]);
+    release(parts[2]);
+    assert_int_equal(idle().blocks, 2);
+    release(parts[1]);
+    assert_int_equal(idle().blocks, 1);
+    assert_int_equal(idle().largest, 12 * MIB);
+    release(parts[3]);
+    assert_int_equal(idle().largest, 16 * MIB);
+}
+
+static void bfc_fits_best(void **state) {
+    (void)state;
+    start("bfc", "");
+    CUdeviceptr large = alloc(A, 24 * MIB), apart = alloc(A, MIB), small = alloc(A, 6 * MIB);
+    CUdeviceptr last = alloc(A, MIB);
+    release(large);
+    release(small);
+    assert_int_equal(alloc(B, 5 * MIB), small);
+    release(apart);
+    release(last);
+}
+
+static void bfc_gives_idle_regions_up_before_an_allocation_fails(void **state) {
+    (void)state;
+    start("bfc", "");
+    release(alloc(A, 120 * MIB));
+    release(alloc(A, 100 * MIB));
+    alloc(B, 200 * MIB);
+    assert_true(stats_get(STATS_driver_frees) > 0);
+}
+
+/* --- paddle --- */
+
+static void spin(void *data) {
+    while (!__atomic_load_n((int *)data, __ATOMIC_ACQUIRE))
+        ;
+}
+
+static void paddle_waits_for_pending_frees_once_they_crowd_the_device(void **state) {
+    (void)state;
+    start("paddle", "");
+    alloc(B, 1000); /* with no live block left a free waits at once */
+    CUdeviceptr first = alloc(A, 90 * MIB);
+    assert_int_equal(cuMemsetD8Async(first, 1, 90 * MIB, NULL), CUDA_SUCCESS);
+    release(first); /* its wait is owed */
+    assert_int_equal(stats_get(STATS_throttled), 0);
+    CUdeviceptr second = alloc(A, 90 * MIB); /* at most 180 of 256: no crowd */
+    assert_int_equal(stats_get(STATS_throttled), 0);
+    assert_int_equal(cuMemsetD8Async(second, 1, 90 * MIB, NULL), CUDA_SUCCESS);
+    release(second);
+    assert_true(wait_is_owed(pool));
+    alloc(A, 120 * MIB); /* with the 90 that are held: more than 0.8 x 256 */
+    assert_int_equal(stats_get(STATS_throttled), 1);
+    assert_false(wait_is_owed(pool));
+}
+
+/* --- vmm --- */
+
+static void vmm_stitches_idle_pages_of_several_blocks(void **state) {
+    (void)state;
+    start("vmm", "POOLCUDA_MAX_IDLE=100%");
+    CUdeviceptr one = alloc(A, 40 * MIB), between = alloc(B, 40 * MIB), other = alloc(A, 40 * MIB);
+    release(one);
+    release(other);
+    uint64_t asked = stats_get(STATS_driver_allocs), held = stats_get(STATS_held_bytes);
+    CUdeviceptr both = alloc(C, 80 * MIB);
+    assert_int_equal(cuMemsetD8_v2(both, 7, 80 * MIB), CUDA_SUCCESS);
+    assert_int_equal(stats_get(STATS_driver_allocs), asked);
+    assert_int_equal(stats_get(STATS_held_bytes), held);
+    assert_int_equal(stats_get(STATS_malloc_stitched), 1);
+    release(between);
+}
+
+static void vmm_takes_no_more_pages_than_a_request_needs(void **state) {
+    (void)state;
+    start("vmm", "POOLCUDA_MAX_IDLE=100%");
+    release(alloc(A, 64 * MIB));
+    uint64_t asked = stats_get(STATS_driver_allocs), mapped = stats_get(STATS_map_calls);
+    alloc(A, 32 * MIB);
+    alloc(B, 32 * MIB);
+    assert_int_equal(stats_get(STATS_driver_allocs), asked);
+    assert_int_equal(stats_get(STATS_map_calls), mapped);
+    assert_int_equal(stats_get(STATS_waste_bytes), 0);
+}
+
+static void vmm_lets_small_blocks_share_a_page(void **state) {
+    (void)state;
+    start("vmm", "");
+    CUdeviceptr one = alloc(A, 1000), other = alloc(B, 1000);
+    assert_int_equal(one / (2 * MIB), other / (2 * MIB));
+}
+
+static void vmm_unmaps_only_after_the_work_that_used_a_block(void **state) {
+    (void)state;
+    static int go;
+    start("vmm", "POOLCUDA_FREE=defer");
+    CUdeviceptr one = alloc(A, 30 * MIB), between = alloc(B, 30 * MIB), other = alloc(A, 30 * MIB);
+    assert_int_equal(cuMemsetD8Async(one, 1, 30 * MIB, NULL), CUDA_SUCCESS);
+    assert_int_equal(cuLaunchHostFunc(NULL, spin, &go), CUDA_SUCCESS);
+    assert_int_equal(cuMemsetD8Async(one, 2, 30 * MIB, NULL), CUDA_SUCCESS);
+    release(one);
+    release(other);
+    uint64_t mapped = stats_get(STATS_map_calls);
+    alloc(C, MIB); /* looks at what is ready; nothing of the two is */
+    assert_true(stats_get(STATS_map_calls) - mapped < 30);
+    __atomic_store_n(&go, 1, __ATOMIC_RELEASE);
+    alloc(C, 60 * MIB);
+    release(between);
+}
+
+#define TEST(name) cmocka_unit_test_teardown(name, stop)
+
+int main(void) {
+    static const struct CMUnitTest tests[] = {
+        TEST(futhark_serves_a_tag_from_its_own_block_alone),
+        TEST(futhark_reuses_what_is_at_most_twice_as_large),
+        TEST(futhark_keeps_one_block_of_a_tag),
+        TEST(pyopencl_has_sixteen_bins_in_an_octave),
+        TEST(pyopencl_gives_nothing_up_before_the_device_runs_out),
+        TEST(pyopencl_serves_first_what_was_freed_last),
+        TEST(bfc_has_bins_from_256_bytes_to_512_mib),
+        TEST(bfc_asks_for_regions_that_double),
+        TEST(bfc_splits_blocks_and_merges_neighbours_at_once),
+        TEST(bfc_fits_best),
+        TEST(bfc_gives_idle_regions_up_before_an_allocation_fails),
+        TEST(paddle_waits_for_pending_frees_once_they_crowd_the_device),
+        TEST(vmm_stitches_idle_pages_of_several_blocks),
+        TEST(vmm_takes_no_more_pages_than_a_request_needs),
+        TEST(vmm_lets_small_blocks_share_a_page),
+        TEST(vmm_unmaps_only_after_the_work_that_used_a_block),
+    };
+    uint64_t (*hazards)(void);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    *(void **)&hazards = dlsym(RTLD_DEFAULT, "simcuda_hazards");
+    return failed || (hazards && hazards() > 0);
+}
