@@ -29,6 +29,9 @@ FAULTS = [
 PROGRAMS = int(os.environ.get("POOLCUDA_SEARCH_PROGRAMS", "2000"))
 
 
+PRESETS = ["futhark", "pyopencl", "bfc", "paddle", "vmm"]
+
+
 def search(*arguments):
     return subprocess.run(["/usr/bin/python3", SEARCH, *map(str, arguments)], capture_output=True, text=True,
                           timeout=1200, check=False)
@@ -57,5 +60,12 @@ def test_a_difference_is_shrunk_to_the_operations_that_matter():
 
 def test_random_programs_see_the_same_under_the_pool():
     done = search("--programs", PROGRAMS)
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_random_programs_see_only_declared_differences_under(preset):
+    done = search("--programs", PROGRAMS // 8, "--preset", preset)
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
