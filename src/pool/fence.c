@@ -453,11 +453,13 @@ static struct free_stream *find_stream(struct pool *pool, CUstream handle) {
     return NULL;
 }
 
-static bool is_captured(struct pool *pool, CUstream stream) {
+bool pool_stream_is_captured(struct pool *pool, CUstream stream) {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    return atomic_load(&pool->captures) && pool->driver->stream_is_capturing &&
-           pool->driver->stream_is_capturing(stream, &status) == CUDA_SUCCESS &&
-           status != CU_STREAM_CAPTURE_STATUS_NONE;
+    if (!atomic_load(&pool->captures) || !pool->driver->stream_is_capturing)
+        return false;
+    CUresult result = pool->driver->stream_is_capturing(stream, &status);
+    return result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ||
+           (result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
 /* The last work of a stream that is about to be destroyed must be in every fence to come. The gate
@@ -495,7 +497,7 @@ static void leave_event(struct pool *pool, CUstream handle) {
 }
 
 bool pool_stream_ends(struct pool *pool, CUstream stream) {
-    bool captured = is_captured(pool, stream);
+    bool captured = pool_stream_is_captured(pool, stream);
     if (!pool->driver->ctx_record_event)
         leave_event(pool, stream);
     return captured;

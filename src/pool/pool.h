@@ -90,6 +90,10 @@ struct pool_part {
 };
 /* False: the pool has none there, and the driver knows best. */
 bool pool_find_part(struct pool *pool, CUdeviceptr pointer, struct pool_part *part);
+/* cuMemFreeAsync of the live part at `pointer`: as cuMemFree, but captures are none of its
+ * business.
+ */
+CUresult pool_free_part(struct pool *pool, CUdeviceptr pointer);
 /* A BUFFER_ID for the live part at `base`: other than any driver's and any other part's. */
 unsigned long long pool_part_identity(struct pool *pool, CUdeviceptr base);
 
@@ -151,6 +155,8 @@ bool pool_stream_ends(struct pool *pool, CUstream stream);
 void pool_capture_began(struct pool *pool, const char *call);
 void pool_capture_ended(struct pool *pool);
 bool pool_is_capturing(struct pool *pool); /* now, as far as is known */
+bool pool_stream_is_captured(struct pool *pool,
+                             CUstream stream); /* work there would be part of it */
 
 /* Around fork: the lock is held across it, so that the child inherits sound records. The child
  * forgets every block and frees none; the parent owns them. */
