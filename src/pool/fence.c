@@ -346,11 +346,34 @@ static struct context *deferring(struct pool *pool, const struct device *device)
     return NULL;
 }
 
+/* Where no fence can be recorded: waits for all work. Lock held on entry and return, not in
+ * between; then blocks of a context that ends leave the list. */
+static bool wait_instead(struct pool *pool, struct context *context) {
+    struct block_list waiting = {NULL};
+    struct pool_block *block;
+    move_blocks(&context->unfenced, &waiting);
+    pool_unlock(pool);
+    bool waited = context_wait(pool, context) == CUDA_SUCCESS;
+    pool_lock(pool);
+    if (!waited)
+        move_blocks(&waiting, &context->unfenced);
+    while ((block = LIST_FIRST(&waiting))) {
+        LIST_REMOVE(block, in_list);
+        books_make_ready(pool, block);
+    }
+    return waited;
+}
+
 void fence_drain(struct pool *pool, const struct device *device) {
     struct context *context;
     struct fence *fence;
     while ((context = deferring(pool, device))) {
-        if (!fence_unfenced(pool, context) || context->ended || !(fence = oldest_fence(context)) ||
+        if (!fence_unfenced(pool, context)) {
+            if (context->ended || !wait_instead(pool, context))
+                return;
+            continue;
+        }
+        if (context->ended || !(fence = oldest_fence(context)) ||
             !fence_passes(pool, context, fence, true))
             return;
     }

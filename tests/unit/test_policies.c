@@ -438,6 +438,24 @@ static void a_free_in_a_capture_needs_no_memory(void **state) {
     assert_int_equal(cuMemFree_v2(foreign), CUDA_SUCCESS);
 }
 
+static CUresult fail_to_record(CUcontext handle, CUevent event) {
+    (void)handle;
+    (void)event;
+    return CUDA_ERROR_UNKNOWN;
+}
+
+static void deferred_memory_comes_back_without_fences(void **state) {
+    (void)state;
+    stop(NULL);
+    struct pool_config deferring = defaults;
+    deferring.free_mode = POOL_FREE_DEFER;
+    start_with(deferring);
+    driver.ctx_record_event = fail_to_record;
+    release(alloc(device_total / 4 * 3));
+    release(alloc(device_total / 2));
+    driver.ctx_record_event = cuCtxRecordEvent;
+}
+
 static CUresult fail_to_wait(CUstream stream) {
     (void)stream;
     driver.stream_synchronize = cuStreamSynchronize;
@@ -513,6 +531,7 @@ int main(void) {
         TEST(memory_on_its_way_to_the_driver_is_waited_for),
         TEST(pages_that_work_may_use_are_not_unmapped_in_a_capture),
         TEST(a_free_in_a_capture_needs_no_memory),
+        TEST(deferred_memory_comes_back_without_fences),
         TEST(what_could_not_be_waited_for_goes_back),
         TEST(tainted_regions_go_back),
         cmocka_unit_test(policies_are_the_options_words),
