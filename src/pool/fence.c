@@ -259,7 +259,10 @@ static bool fence_passes(struct pool *pool, struct context *context, struct fenc
             books_make_ready(pool, block);
         }
     }
-    if (passed || fence->gone)
+    bool lost = result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
+    if (lost && !fence->gone) /* its event says no more: another fence is needed */
+        move_blocks(&fence->blocks, &context->unfenced);
+    if (passed || lost || fence->gone)
         drop_if_unused(context, fence);
     return passed;
 }
@@ -368,13 +371,11 @@ void fence_drain(struct pool *pool, const struct device *device) {
     struct context *context;
     struct fence *fence;
     while ((context = deferring(pool, device))) {
-        if (!fence_unfenced(pool, context)) {
-            if (context->ended || !wait_instead(pool, context))
-                return;
+        bool fenced = fence_unfenced(pool, context);
+        if (fenced && !context->ended && (fence = oldest_fence(context)) &&
+            fence_passes(pool, context, fence, true))
             continue;
-        }
-        if (context->ended || !(fence = oldest_fence(context)) ||
-            !fence_passes(pool, context, fence, true))
+        if (context->ended || LIST_EMPTY(&context->unfenced) || !wait_instead(pool, context))
             return;
     }
 }

@@ -444,6 +444,24 @@ static CUresult fail_to_record(CUcontext handle, CUevent event) {
     return CUDA_ERROR_UNKNOWN;
 }
 
+static CUresult fail_to_synchronize(CUevent event) {
+    (void)event;
+    return CUDA_ERROR_CAPTURED_EVENT;
+}
+
+static void deferred_memory_comes_back_although_its_fence_is_lost(void **state) {
+    (void)state;
+    stop(NULL);
+    struct pool_config deferring = defaults;
+    deferring.free_mode = POOL_FREE_DEFER;
+    start_with(deferring);
+    driver.event_query = driver.event_synchronize = fail_to_synchronize;
+    release(alloc(device_total / 4 * 3));
+    release(alloc(device_total / 2));
+    driver.event_query = cuEventQuery;
+    driver.event_synchronize = cuEventSynchronize;
+}
+
 static void deferred_memory_comes_back_without_fences(void **state) {
     (void)state;
     stop(NULL);
@@ -532,6 +550,7 @@ int main(void) {
         TEST(pages_that_work_may_use_are_not_unmapped_in_a_capture),
         TEST(a_free_in_a_capture_needs_no_memory),
         TEST(deferred_memory_comes_back_without_fences),
+        TEST(deferred_memory_comes_back_although_its_fence_is_lost),
         TEST(what_could_not_be_waited_for_goes_back),
         TEST(tainted_regions_go_back),
         cmocka_unit_test(policies_are_the_options_words),
