@@ -77,8 +77,12 @@ static CUresult free_async(real_cuMemFreeAsync_function *real, CUdeviceptr point
     /* In a capture it frees when the graph runs. */
     bool capturing = pool_is_capturing(pool);
     uint64_t number = capturing ? UINT64_MAX : record_free(pointer, stream ? stream : null_stream);
-    if (pool_find_part(pool, pointer, &part) && part.base == pointer && !capturing) {
-        CUresult result = pool_free(pool, pointer); /* waits for the stream, or comes behind it */
+    if (pool_find_part(pool, pointer, &part) && part.base == pointer) {
+        /* It waits for the stream, or comes behind it. A capture of that stream the driver refuses,
+         * as of any memory that is no graph's. */
+        CUresult result = pool_stream_is_captured(pool, stream ? stream : null_stream)
+                              ? real(pointer, stream)
+                              : pool_free_part(pool, pointer);
         record_freed(result, number, pointer);
         state_leave();
         return result;

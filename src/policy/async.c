@@ -223,8 +223,11 @@ static CUresult obtain(struct pool *pool, const struct request *request, size_t 
         result = driver->mem_alloc_from_pool_async(&obtained->pointer, least, async.memory_pool,
                                                    async.stream);
     }
-    if (result == CUDA_SUCCESS) /* from now on any stream may use it */
+    if (result == CUDA_SUCCESS) { /* from now on any stream may use it */
         result = driver->stream_synchronize(async.stream);
+        if (result != CUDA_SUCCESS)
+            driver->mem_free_async(obtained->pointer, async.stream);
+    }
     obtained->pooled = true;
     obtained->stitched = !has_grown(pool, context, async.memory_pool);
     gate_leave(pool);

@@ -11,8 +11,9 @@
 
 #include "pool/internal.h"
 
+/* Pieces are aligned as the driver's allocations are: textures count on 512 bytes. */
 static size_t round_to_unit(size_t bytes) {
-    return round_up(bytes, REGION_SMALLEST_BIN);
+    return round_up(bytes, ROUND_SMALL);
 }
 
 /* The size of the next region doubles until it suffices, or once it has been used, as far as the

@@ -69,8 +69,10 @@ static void insert(struct store *store, struct pool_block *block) {
     store->count++;
     store->bytes += block->size;
     if (region->tainted) {
-        if (region_is_whole(block))
-            store->regions->condemned = region;
+        if (region_is_whole(block)) {
+            RB_INSERT(region_size_tree, &store->regions->condemned, region);
+            region->condemned = true;
+        }
         return;
     }
     RB_INSERT(size_tree, bin_for(store->regions, block->size), block);
@@ -85,8 +87,9 @@ void region_remove(struct store *store, struct pool_block *block) {
     store->count--;
     store->bytes -= block->size;
     if (region->tainted) {
-        if (store->regions->condemned == region)
-            store->regions->condemned = NULL;
+        if (region->condemned)
+            RB_REMOVE(region_size_tree, &store->regions->condemned, region);
+        region->condemned = false;
         return;
     }
     RB_REMOVE(size_tree, bin_for(store->regions, block->size), block);
@@ -129,17 +132,35 @@ static bool is_idle(const struct pool_block *block) {
     return block && block->state == BLOCK_IDLE;
 }
 
+static bool is_of_whole_pages(const struct pool_block *block) {
+    return block->pointer % ROUND_PAGE == 0 && block->size % ROUND_PAGE == 0;
+}
+
+/* Whether two idle blocks, side by side in one region, are to be one. */
+static bool belong_together(const struct pool_block *block, const struct pool_block *next) {
+    if (!is_idle(block) || !is_idle(next))
+        return false;
+    if (!block->region->reservation)
+        return true;
+    bool whole = is_of_whole_pages(block);
+    return whole == is_of_whole_pages(next) &&
+           (whole || block->pointer / ROUND_PAGE == next->pointer / ROUND_PAGE);
+}
+
+/* A part that completes its page is merged with it before what is around is looked at again. */
 void region_give(struct store *store, struct pool_block *block) {
-    struct pool_block *before = RB_PREV(address_tree, NULL, block);
-    struct pool_block *after = RB_NEXT(address_tree, NULL, block);
-    if (is_idle(after)) {
-        region_remove(store, after);
-        merge(store, block, after);
-    }
-    if (is_idle(before)) {
-        region_remove(store, before);
-        merge(store, before, block);
-        block = before;
+    struct pool_block *before, *after;
+    for (;;) {
+        if (belong_together(block, after = RB_NEXT(address_tree, NULL, block))) {
+            region_remove(store, after);
+            merge(store, block, after);
+        } else if (belong_together(before = RB_PREV(address_tree, NULL, block), block)) {
+            region_remove(store, before);
+            merge(store, before, block);
+            block = before;
+        } else {
+            break;
+        }
     }
     insert(store, block);
 }
@@ -310,7 +331,9 @@ void region_free(struct pool_block *block) {
 }
 
 struct pool_block *region_victim(struct store *store) {
-    struct region *region = RB_MAX(region_size_tree, &store->regions->idle_regions);
+    struct region *region = RB_MAX(region_size_tree, &store->regions->condemned);
+    if (!region)
+        region = RB_MAX(region_size_tree, &store->regions->idle_regions);
     return region ? RB_MIN(address_tree, &region->blocks) : NULL;
 }
 
@@ -326,7 +349,7 @@ struct pool_block *region_without_live(struct store *store) {
     struct region *region;
     struct pool_block *block, *first, *next;
     RB_FOREACH (region, base_tree, &store->regions->by_base)
-        if (!has_live(region))
+        if (!region->reservation && !has_live(region))
             break;
     if (!region)
         return NULL;
@@ -341,7 +364,7 @@ struct pool_block *region_without_live(struct store *store) {
 }
 
 struct pool_block *region_surplus(struct store *store, struct site *site, size_t keep) {
-    struct region *condemned = store->regions->condemned;
+    struct region *condemned = RB_MAX(region_size_tree, &store->regions->condemned);
     (void)site;
     (void)keep;
     return condemned ? RB_MIN(address_tree, &condemned->blocks) : NULL;
@@ -362,7 +385,7 @@ static bool one_is_valid(struct regions *regions, struct region *region, struct 
     size_t count = 0;
     RB_FOREACH (block, address_tree, &region->blocks) {
         bool idle = is_idle(block);
-        if (block->pointer != at || block->region != region || (idle && is_idle(previous)))
+        if (block->pointer != at || block->region != region || belong_together(previous, block))
             return false;
         if (idle && !region->tainted &&
             RB_FIND(size_tree, bin_for(regions, block->size), block) != block)

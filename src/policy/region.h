@@ -2,9 +2,10 @@
  * and `vmm` share: finding, splitting, merging. Every operation is O(log n) in the blocks of the
  * store.
  *
- * Idle neighbours are merged at once, so no two idle blocks of a region touch, but for parts of a
- * different kind (vmm). A region whose blocks the driver keeps state in for others (taint) serves
- * no request any more: it goes back as soon as all of it is idle. */
+ * Idle neighbours are merged at once, so no two idle blocks of a region touch, but where whole
+ * pages meet a part of one (vmm: only whole pages can be unmapped). A region whose blocks the
+ * driver keeps state in for others (taint) serves no request any more: it goes back as soon as all
+ * of it is idle. */
 #ifndef POOLCUDA_POLICY_REGION_H
 #define POOLCUDA_POLICY_REGION_H
 
@@ -26,18 +27,18 @@ struct region {
     struct address_tree blocks;
     size_t block_count;
     bool tainted;
-    bool in_idle_regions;
+    bool in_idle_regions, condemned;
     RB_ENTRY(region) by_base, by_size;
 };
 
 /* The regions of one store. Invariant: every idle block of an untainted region is in the bin of its
- * size; condemned: a wholly idle tainted region, which is to be released. */
+ * size; condemned: the wholly idle tainted regions, which are to be released. */
 struct regions {
     struct base_tree by_base;
     struct region_size_tree idle_regions;
     struct size_tree bins[REGION_BINS];
     size_t next_size; /* of the next region to be obtained */
-    struct region *condemned;
+    struct region_size_tree condemned;
     size_t count;
 };
 
@@ -66,10 +67,11 @@ bool region_isolate(struct store *store, struct pool_block *block);
 void region_cut(struct store *store, struct pool_block *block, const struct fit *fit);
 void region_give(struct store *store, struct pool_block *block);
 void region_remove(struct store *store, struct pool_block *block);
-/* The largest wholly idle region's block. */
+/* The largest wholly idle region's block, condemned ones first. */
 struct pool_block *region_victim(struct store *store);
 /* A region without live blocks becomes one block, which is in no bin: for the driver's own free,
- * which waits for what is deferred. NULL: there is none. O(n). */
+ * which waits for what is deferred, so none whose pages would be unmapped. NULL: there is none.
+ * O(n). */
 struct pool_block *region_without_live(struct store *store);
 struct pool_block *region_surplus(struct store *store, struct site *site, size_t keep);
 /* The block, live or not, that contains an address; NULL if no region does. */

@@ -339,12 +339,13 @@ static CUresult obtain(struct pool *pool, const struct request *request, size_t 
         list = page->next; /* its handle is the reservation's now */
         free(page);
     }
+    CUdeviceptr base = reservation ? reservation->base : 0; /* it may end with its context */
     end(pool, context, reservation, spare);
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
         return result;
     if (result != CUDA_SUCCESS)
         return obtain_plain(pool, least, obtained);
-    *obtained = (struct obtained){.pointer = reservation->base,
+    *obtained = (struct obtained){.pointer = base,
                                   .size = wanted * PAGE,
                                   .reservation = reservation,
                                   .stitched = lacking == 0};
@@ -355,8 +356,11 @@ static CUresult obtain(struct pool *pool, const struct request *request, size_t 
 static CUresult surrender(struct pool *pool, struct pool_block *block) {
     struct reservation *reservation = block->region->reservation;
     struct page *list = NULL;
-    if (!reservation)
-        return pool->driver->mem_free(block->pointer);
+    if (!reservation) {
+        CUresult freed = pool->driver->mem_free(block->pointer);
+        stats_add(STATS_driver_frees, freed == CUDA_SUCCESS);
+        return freed;
+    }
     if (!wait_settle(pool, "cuMemUnmap"))
         return CUDA_ERROR_NOT_READY;
     if (!unmap(pool, reservation, block->pointer, block->size, &list))

@@ -347,9 +347,14 @@ static bool has_to_leave(const struct pool *pool, const struct pool_block *block
 }
 
 /* Takes the context out of service. Lock held; what has to leave goes to *leaving, or is forgotten
- * as the rest is if that is NULL. */
-static void end_context(struct pool *pool, struct context *context, struct leaving *leaving) {
+ * as the rest is if that is NULL. False: another thread has done it. */
+static bool end_context(struct pool *pool, struct context *context, struct leaving *leaving) {
     struct pool_block *block, *next;
+    /* Other threads may be at its pages or at its memory pool. From here on all is done at once. */
+    while (pool->policy->take_unused && context->device->leaving)
+        pthread_cond_wait(&pool->left, &pool->lock);
+    if (context->ended)
+        return false;
     HASH_ITER (by_pointer, pool->blocks, block, next) {
         if (block->context != context)
             continue;
@@ -364,9 +369,6 @@ static void end_context(struct pool *pool, struct context *context, struct leavi
                 books_recycle(pool, block);
         }
     }
-    if (context->store.vmm)
-        while (context->device->leaving) /* pages under way in other threads */
-            pthread_cond_wait(&pool->left, &pool->lock);
     books_count_unused(pool, context, 0 - context->store.unused);
     context->ended = true;
     LIST_REMOVE(context, link);
@@ -374,12 +376,14 @@ static void end_context(struct pool *pool, struct context *context, struct leavi
     wait_context_ended(pool, context);
     fence_context_ended(pool, context);
     stats_add(STATS_contexts_ended, 1);
+    return true;
 }
 
 static void end_and_release(struct pool *pool, struct context *context) {
     struct leaving leaving = {.device = context->device};
     struct context_visit visit;
-    end_context(pool, context, &leaving);
+    if (!end_context(pool, context, &leaving))
+        return;
     struct vmm *vmm = vmm_detach(&context->store);
     struct async *async = async_detach(&context->store);
     pool_unlock(pool);
@@ -476,7 +480,8 @@ void pool_primary_released(struct pool *pool, CUdevice ordinal) {
         return;
     pool_lock(pool);
     while ((context = find_primary(pool, ordinal))) {
-        end_context(pool, context, NULL); /* the driver has freed its memory */
+        if (!end_context(pool, context, NULL)) /* the driver has freed its memory */
+            continue;
         struct vmm *vmm = vmm_detach(&context->store);
         struct async *async = async_detach(&context->store);
         context_free_sites(context);

@@ -259,7 +259,10 @@ static bool fence_passes(struct pool *pool, struct context *context, struct fenc
             books_make_ready(pool, block);
         }
     }
-    if (passed || fence->gone)
+    bool lost = result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
+    if (lost && !fence->gone) /* its event says no more: another fence is needed */
+        move_blocks(&fence->blocks, &context->unfenced);
+    if (passed || lost || fence->gone)
         drop_if_unused(context, fence);
     return passed;
 }
@@ -346,12 +349,33 @@ static struct context *deferring(struct pool *pool, const struct device *device)
     return NULL;
 }
 
+/* Where no fence can be recorded: waits for all work. Lock held on entry and return, not in
+ * between; then blocks of a context that ends leave the list. */
+static bool wait_instead(struct pool *pool, struct context *context) {
+    struct block_list waiting = {NULL};
+    struct pool_block *block;
+    move_blocks(&context->unfenced, &waiting);
+    pool_unlock(pool);
+    bool waited = context_wait(pool, context) == CUDA_SUCCESS;
+    pool_lock(pool);
+    if (!waited)
+        move_blocks(&waiting, &context->unfenced);
+    while ((block = LIST_FIRST(&waiting))) {
+        LIST_REMOVE(block, in_list);
+        books_make_ready(pool, block);
+    }
+    return waited;
+}
+
 void fence_drain(struct pool *pool, const struct device *device) {
     struct context *context;
     struct fence *fence;
     while ((context = deferring(pool, device))) {
-        if (!fence_unfenced(pool, context) || context->ended || !(fence = oldest_fence(context)) ||
-            !fence_passes(pool, context, fence, true))
+        bool fenced = fence_unfenced(pool, context);
+        if (fenced && !context->ended && (fence = oldest_fence(context)) &&
+            fence_passes(pool, context, fence, true))
+            continue;
+        if (context->ended || LIST_EMPTY(&context->unfenced) || !wait_instead(pool, context))
             return;
     }
 }
@@ -457,11 +481,13 @@ static struct free_stream *find_stream(struct pool *pool, CUstream handle) {
     return NULL;
 }
 
-static bool is_captured(struct pool *pool, CUstream stream) {
+bool pool_stream_is_captured(struct pool *pool, CUstream stream) {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    return atomic_load(&pool->captures) && pool->driver->stream_is_capturing &&
-           pool->driver->stream_is_capturing(stream, &status) == CUDA_SUCCESS &&
-           status != CU_STREAM_CAPTURE_STATUS_NONE;
+    if (!atomic_load(&pool->captures) || !pool->driver->stream_is_capturing)
+        return false;
+    CUresult result = pool->driver->stream_is_capturing(stream, &status);
+    return result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ||
+           (result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
 /* The last work of a stream that is about to be destroyed must be in every fence to come. The gate
@@ -499,7 +525,7 @@ static void leave_event(struct pool *pool, CUstream handle) {
 }
 
 bool pool_stream_ends(struct pool *pool, CUstream stream) {
-    bool captured = is_captured(pool, stream);
+    bool captured = pool_stream_is_captured(pool, stream);
     if (!pool->driver->ctx_record_event)
         leave_event(pool, stream);
     return captured;

@@ -143,6 +143,9 @@ struct leaving {
 void leaving_take(struct pool *pool, struct leaving *leaving, struct pool_block *idle_block);
 size_t leaving_free(struct pool *pool, struct leaving *leaving);
 
+/* The thread's mode for captures becomes *mode, which tells what it was. */
+void pressure_exchange_capture_mode(struct pool *pool, CUstreamCaptureMode *mode);
+
 /* Takes out idle blocks of the device, largest first, until `bytes` or nothing is left. */
 void pressure_collect(struct pool *pool, struct device *device, size_t bytes,
                       struct leaving *leaving);

@@ -114,6 +114,10 @@ static CUresult free_another(struct pool *pool, struct context *context) {
     if (!context_visit(pool, context->handle, &visit))
         return CUDA_ERROR_INVALID_CONTEXT;
     CUresult result = pool->driver->mem_alloc(&another, 1);
+    for (unsigned attempt = 0;
+         result == CUDA_ERROR_OUT_OF_MEMORY && pool_make_room(pool, "cuMemFree", attempt, true);
+         attempt++)
+        result = pool->driver->mem_alloc(&another, 1);
     if (result == CUDA_SUCCESS)
         result = pool->driver->mem_free(another);
     context_leave(pool, &visit);
@@ -153,6 +157,14 @@ CUresult part_free_past_pool(struct pool *pool, struct pool_block *block, CUcont
         return free_as_driver(pool, block);
     pool_unlock(pool);
     return pool->driver->mem_free(pointer); /* refused, with the error that belongs here */
+}
+
+CUresult pool_free_part(struct pool *pool, CUdeviceptr pointer) {
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    pressure_exchange_capture_mode(pool, &mode);
+    CUresult result = pool_free(pool, pointer);
+    pressure_exchange_capture_mode(pool, &mode);
+    return result;
 }
 
 void part_note_taint(struct pool_block *block) {

@@ -90,6 +90,8 @@ static CUresult malloc_past_pool(struct pool *pool, struct context *context, CUd
 static void trim_before_growth(struct pool *pool, struct context *context, struct site *site,
                                size_t size) {
     struct leaving leaving = {.device = context->device};
+    if (context->ended) /* while a fence was waited for: the site is gone */
+        return;
     struct pool_block *misfit = pool->policy->misfit ? pool->policy->misfit(site) : NULL;
     uint64_t due = decay_due(pool, context->device);
     if (!misfit && !due && !pressure_exceeds(pool, context->device, size))

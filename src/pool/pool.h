@@ -93,6 +93,10 @@ bool pool_find_part(struct pool *pool, CUdeviceptr pointer, struct pool_part *pa
 /* Whether a handle of the block at `pointer` would stand for that block alone, as one of what
  * cuMemAlloc gives does. True for pointers that are not the pool's. */
 bool pool_can_share(struct pool *pool, CUdeviceptr pointer);
+/* cuMemFreeAsync of the live part at `pointer`: as cuMemFree, but captures are none of its
+ * business.
+ */
+CUresult pool_free_part(struct pool *pool, CUdeviceptr pointer);
 /* A BUFFER_ID for the live part at `base`: other than any driver's and any other part's. */
 unsigned long long pool_part_identity(struct pool *pool, CUdeviceptr base);
 
@@ -156,6 +160,8 @@ bool pool_stream_ends(struct pool *pool, CUstream stream);
 void pool_capture_began(struct pool *pool, const char *call);
 void pool_capture_ended(struct pool *pool);
 bool pool_is_capturing(struct pool *pool); /* now, as far as is known */
+bool pool_stream_is_captured(struct pool *pool,
+                             CUstream stream); /* work there would be part of it */
 
 /* Around fork: the lock is held across it, so that the child inherits sound records. The child
  * forgets every block and frees none; the parent owns them. */

@@ -18,7 +18,7 @@ void leaving_take(struct pool *pool, struct leaving *leaving, struct pool_block 
 /* In relaxed mode a free neither fails nor invalidates a capture, whichever thread makes that one
  * [cuda.h, cuThreadExchangeStreamCaptureMode]: the allocation for which idle memory is released may
  * be one that captures do not prohibit. Sets *mode to what the thread's mode was. */
-static void exchange_capture_mode(struct pool *pool, CUstreamCaptureMode *mode) {
+void pressure_exchange_capture_mode(struct pool *pool, CUstreamCaptureMode *mode) {
     if (pool->driver->thread_exchange_capture_mode)
         pool->driver->thread_exchange_capture_mode(mode);
 }
@@ -30,13 +30,14 @@ size_t leaving_free(struct pool *pool, struct leaving *leaving) {
     struct pool_block *block = leaving->first, *next;
     if (!block && !leaving->unused)
         return 0;
+    leaving->device->leaving++; /* for what is unused */
     pool_unlock(pool);
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    pressure_exchange_capture_mode(pool, &mode);
     if (leaving->unused) {
         released = pool->policy->release_unused(pool, leaving->unused);
         leaving->unused = NULL;
     }
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    exchange_capture_mode(pool, &mode);
     for (; block; block = block->by_size.rbe_left) {
         CUresult result = pool->policy->surrender ? pool->policy->surrender(pool, block)
                                                   : pool->driver->mem_free(block->pointer);
@@ -47,7 +48,7 @@ size_t leaving_free(struct pool *pool, struct leaving *leaving) {
             stats_add(STATS_driver_frees, pool->policy->surrender ? 0 : 1);
         }
     }
-    exchange_capture_mode(pool, &mode);
+    pressure_exchange_capture_mode(pool, &mode);
     pool_lock(pool);
     for (block = leaving->first; block; block = next) {
         next = block->by_size.rbe_left;
@@ -61,7 +62,7 @@ size_t leaving_free(struct pool *pool, struct leaving *leaving) {
         else
             books_recycle(pool, block);
     }
-    leaving->device->leaving -= (int)leaving->count;
+    leaving->device->leaving -= (int)leaving->count + 1;
     if (leaving->device->leaving == 0)
         pthread_cond_broadcast(&pool->left);
     leaving->first = NULL;
@@ -170,7 +171,7 @@ void pressure_decay(struct pool *pool, struct device *device, struct context *qu
     size_t count = leaving->count;
     size_t unused = collect_unused(pool, device, bytes, leaving);
     bytes -= unused < bytes ? unused : bytes;
-    while ((block = largest(pool, &scope)) && block->size <= bytes) {
+    while (bytes > 0 && (block = largest(pool, &scope)) && block->size <= bytes) {
         bytes -= block->size;
         books_take_out(pool, block);
         leaving_take(pool, leaving, block);
@@ -240,8 +241,8 @@ static bool make_room(struct pool *pool, struct device *device, size_t bytes) {
     bool any;
     if (release_idle(pool, device, bytes, &any))
         return true;
-    if (any) /* refused: that may have been for a passing reason */
-        return release_idle(pool, device, bytes, &any);
+    if (any && release_idle(pool, device, bytes, &any)) /* refused for a passing reason */
+        return true;
     if (!device->leaving)
         return false;
     while (device->leaving)

@@ -16,6 +16,14 @@ def test_errors_information_captures_and_ended_contexts_are_answered_as_natively
     assert native.code == 0
 
 
+@pytest.mark.parametrize("preset", ["default", "pyopencl", "bfc", "paddle", "vmm"])
+@pytest.mark.parametrize("free", ["sync", "auto", "defer"])
+@pytest.mark.parametrize("mode", ["global", "relaxed"])
+def test_free_async_while_another_stream_is_captured(both, preset, free, mode):
+    both([PROGRAMS / "free_in_capture", mode],
+         env={"POOLCUDA_PRESET": preset, "POOLCUDA_FREE": free})
+
+
 def test_without_a_driver_its_functions_say_not_initialized_and_load_nothing(run):
     result = run(PROGRAMS / "without_driver")
     assert result.out == "driver 3 runtime 3 loaded 0\n"

@@ -14,9 +14,11 @@
 #include "pool/internal.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
 
@@ -255,6 +257,263 @@ static void figures_describe_the_idle_memory(void **state) {
     assert_true(figures.bytes <= stats_get(STATS_idle_bytes));
 }
 
+/* Any request's address suits what wants the most of it: texture references want 512 bytes. */
+static void addresses_are_aligned_as_the_drivers_are(void **state) {
+    (void)state;
+    CUdeviceptr blocks[16];
+    for (int i = 0; i < 16; i++) {
+        blocks[i] = alloc((size_t)i * 300 + 1);
+        assert_int_equal(blocks[i] % 512, 0);
+    }
+    for (int i = 0; i < 16; i++)
+        release(blocks[i]);
+}
+
+static void neighbours_that_are_freed_serve_a_larger_request_as_they_are(void **state) {
+    (void)state;
+    if (!policy->cuts)
+        return;
+    release(alloc(16 * MIB));
+    CUdeviceptr one = alloc(8 * MIB), other = alloc(8 * MIB);
+    release(one);
+    release(other);
+    uint64_t calls = stats_get(STATS_map_calls), asked = stats_get(STATS_driver_allocs);
+    release(alloc(16 * MIB));
+    assert_int_equal(stats_get(STATS_map_calls), calls);
+    assert_int_equal(stats_get(STATS_driver_allocs), asked);
+}
+
+static void a_small_live_block_pins_no_more_than_its_page(void **state) {
+    (void)state;
+    if (policy != &policy_vmm)
+        return;
+    release(alloc(16 * MIB));
+    CUdeviceptr first = alloc(2 * MIB), rest = alloc(14 * MIB);
+    release(first);
+    CUdeviceptr small = alloc(512);
+    release(rest);
+    pool_release(pool, 0, SIZE_MAX);
+    assert_true(pool_is_valid(pool));
+    assert_int_equal(driver_free_bytes(), device_total - 2 * MIB);
+    release(small);
+    pool_release(pool, 0, SIZE_MAX);
+    assert_int_equal(driver_free_bytes(), device_total);
+}
+
+/* --- what other threads do meanwhile --- */
+
+static pthread_t other_thread;
+static bool other_started;
+
+static void *end_primary(void *unused) {
+    (void)unused;
+    assert_int_equal(cuCtxSetCurrent(context), CUDA_SUCCESS);
+    pool_primary_ending(pool, 0);
+    return NULL;
+}
+
+static void start_ending(void) {
+    if (other_started)
+        return;
+    other_started = true;
+    assert_int_equal(pthread_create(&other_thread, NULL, end_primary, NULL), 0);
+    usleep(100000);
+}
+
+static CUresult map_while_ending(CUdeviceptr pointer, size_t size, size_t offset,
+                                 CUmemGenericAllocationHandle handle, unsigned long long flags) {
+    start_ending();
+    return cuMemMap(pointer, size, offset, handle, flags);
+}
+
+static void a_context_that_ends_during_an_allocation_leaves_no_block(void **state) {
+    CUdeviceptr pointer;
+    const struct call_site site = {.frames = {1}, .depth = 1};
+    (void)state;
+    if (policy != &policy_vmm)
+        return;
+    other_started = false;
+    driver.mem_map = map_while_ending;
+    assert_int_equal(pool_malloc(pool, &pointer, 4 * MIB, &site), CUDA_SUCCESS);
+    driver.mem_map = cuMemMap;
+    assert_int_equal(pthread_join(other_thread, NULL), 0);
+    assert_true(pool_is_valid(pool));
+    assert_int_equal(stats_get(STATS_held_bytes), 0);
+}
+
+static void *release_all(void *unused) {
+    (void)unused;
+    assert_int_equal(cuCtxSetCurrent(context), CUDA_SUCCESS);
+    pool_release(pool, 0, SIZE_MAX);
+    return NULL;
+}
+
+static atomic_bool in_release;
+
+static CUresult release_slowly(CUmemGenericAllocationHandle handle) {
+    if (!atomic_exchange(&in_release, true))
+        usleep(100000);
+    return cuMemRelease(handle);
+}
+
+static CUresult trim_slowly(CUmemoryPool memory_pool, size_t bytes) {
+    if (!atomic_exchange(&in_release, true))
+        usleep(100000);
+    return cuMemPoolTrimTo(memory_pool, bytes);
+}
+
+static void memory_on_its_way_to_the_driver_is_waited_for(void **state) {
+    (void)state;
+    if (!policy->take_unused)
+        return;
+    CUdeviceptr pointer, foreign;
+    atomic_store(&in_release, false);
+    driver.mem_release = release_slowly;
+    driver.mem_pool_trim_to = trim_slowly;
+    if (policy == &policy_vmm)
+        alloc(2 * MIB); /* and pages in advance */
+    else
+        release(alloc(64 * MIB));
+    size_t available = driver_free_bytes();
+    assert_true(available < device_total - 2 * MIB);
+    assert_int_equal(pthread_create(&other_thread, NULL, release_all, NULL), 0);
+    while (!atomic_load(&in_release))
+        usleep(100);
+    assert_int_equal(cuMemAlloc_v2(&foreign, available), CUDA_SUCCESS);
+    assert_true(pool_make_room(pool, "cuMemAlloc", 0, true));
+    assert_int_equal(cuMemAlloc_v2(&pointer, 4 * MIB), CUDA_SUCCESS);
+    assert_int_equal(pthread_join(other_thread, NULL), 0);
+    driver.mem_release = cuMemRelease;
+    driver.mem_pool_trim_to = cuMemPoolTrimTo;
+    assert_true(pool_is_valid(pool));
+    assert_int_equal(cuMemFree_v2(foreign), CUDA_SUCCESS);
+    assert_int_equal(cuMemFree_v2(pointer), CUDA_SUCCESS);
+}
+
+/* --- driver calls that fail or may not be made --- */
+
+static int unmapped;
+
+static CUresult count_unmap(CUdeviceptr pointer, size_t size) {
+    unmapped++;
+    return cuMemUnmap(pointer, size);
+}
+
+/* Unlike cuMemFree, cuMemUnmap waits for nothing. */
+static void pages_that_work_may_use_are_not_unmapped_in_a_capture(void **state) {
+    (void)state;
+    CUdeviceptr pointer, other;
+    const struct call_site site = {.frames = {1}, .depth = 1};
+    if (policy != &policy_vmm)
+        return;
+    stop(NULL);
+    struct pool_config deferring = defaults;
+    deferring.free_mode = POOL_FREE_DEFER;
+    start_with(deferring);
+    pointer = alloc(device_total / 4 * 3);
+    release(pointer); /* no fence yet */
+    unmapped = 0;
+    driver.mem_unmap = count_unmap;
+    pool_capture_began(pool, "cuStreamBeginCapture_v2");
+    assert_int_equal(pool_malloc(pool, &other, device_total / 2, &site), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(unmapped, 0);
+    pool_capture_ended(pool);
+    assert_true(pool_is_valid(pool));
+    release(alloc(device_total / 2)); /* once it can be fenced */
+    driver.mem_unmap = cuMemUnmap;
+}
+
+static void a_free_in_a_capture_needs_no_memory(void **state) {
+    (void)state;
+    CUdeviceptr foreign;
+    if (!policy->cuts)
+        return;
+    release(alloc(16 * MIB));
+    CUdeviceptr block = alloc(MIB), large = alloc(60 * MIB);
+    release(large);
+    assert_int_equal(cuMemAlloc_v2(&foreign, driver_free_bytes()), CUDA_SUCCESS);
+    pool_capture_began(pool, "cuStreamBeginCapture_v2");
+    release(block);
+    pool_capture_ended(pool);
+    assert_int_equal(cuMemFree_v2(foreign), CUDA_SUCCESS);
+}
+
+static CUresult fail_to_record(CUcontext handle, CUevent event) {
+    (void)handle;
+    (void)event;
+    return CUDA_ERROR_UNKNOWN;
+}
+
+static CUresult fail_to_synchronize(CUevent event) {
+    (void)event;
+    return CUDA_ERROR_CAPTURED_EVENT;
+}
+
+static void deferred_memory_comes_back_although_its_fence_is_lost(void **state) {
+    (void)state;
+    stop(NULL);
+    struct pool_config deferring = defaults;
+    deferring.free_mode = POOL_FREE_DEFER;
+    start_with(deferring);
+    driver.event_query = driver.event_synchronize = fail_to_synchronize;
+    release(alloc(device_total / 4 * 3));
+    release(alloc(device_total / 2));
+    driver.event_query = cuEventQuery;
+    driver.event_synchronize = cuEventSynchronize;
+}
+
+static void deferred_memory_comes_back_without_fences(void **state) {
+    (void)state;
+    stop(NULL);
+    struct pool_config deferring = defaults;
+    deferring.free_mode = POOL_FREE_DEFER;
+    start_with(deferring);
+    driver.ctx_record_event = fail_to_record;
+    release(alloc(device_total / 4 * 3));
+    release(alloc(device_total / 2));
+    driver.ctx_record_event = cuCtxRecordEvent;
+}
+
+static CUresult fail_to_wait(CUstream stream) {
+    (void)stream;
+    driver.stream_synchronize = cuStreamSynchronize;
+    return CUDA_ERROR_UNKNOWN;
+}
+
+static void what_could_not_be_waited_for_goes_back(void **state) {
+    (void)state;
+    CUdeviceptr pointer;
+    if (policy != &policy_async)
+        return;
+    release(alloc(MIB));
+    driver.stream_synchronize = fail_to_wait;
+    assert_int_not_equal(try_alloc(&pointer, 32 * MIB, 1), CUDA_SUCCESS);
+    pool_release(pool, 0, SIZE_MAX);
+    assert_int_equal(driver_free_bytes(), device_total);
+}
+
+/* Several that one fence has covered, too. */
+static void tainted_regions_go_back(void **state) {
+    (void)state;
+    CUdeviceptr blocks[3];
+    if (!policy->cuts)
+        return;
+    stop(NULL);
+    struct pool_config deferring = defaults;
+    deferring.free_mode = POOL_FREE_DEFER;
+    start_with(deferring);
+    for (int i = 0; i < 3; i++) {
+        blocks[i] = alloc(40 * MIB);
+        pool_taint(pool, blocks[i], POOL_TAINT_SYNC_MEMOPS);
+    }
+    for (int i = 0; i < 3; i++)
+        release(blocks[i]);
+    release(alloc(1000)); /* by now a fence has been recorded */
+    release(alloc(1000)); /* and has been found to have passed */
+    pool_release(pool, 0, SIZE_MAX);
+    assert_true(driver_free_bytes() > device_total - 40 * MIB);
+}
+
 /* The words of the option and the table of policies are the same list. */
 static void policies_are_the_options_words(void **state) {
     (void)state;
@@ -283,6 +542,17 @@ int main(void) {
         TEST(a_context_that_ends_leaves_nothing_behind),
         TEST(deferred_blocks_are_served_once_their_work_is_over),
         TEST(figures_describe_the_idle_memory),
+        TEST(addresses_are_aligned_as_the_drivers_are),
+        TEST(neighbours_that_are_freed_serve_a_larger_request_as_they_are),
+        TEST(a_small_live_block_pins_no_more_than_its_page),
+        TEST(a_context_that_ends_during_an_allocation_leaves_no_block),
+        TEST(memory_on_its_way_to_the_driver_is_waited_for),
+        TEST(pages_that_work_may_use_are_not_unmapped_in_a_capture),
+        TEST(a_free_in_a_capture_needs_no_memory),
+        TEST(deferred_memory_comes_back_without_fences),
+        TEST(deferred_memory_comes_back_although_its_fence_is_lost),
+        TEST(what_could_not_be_waited_for_goes_back),
+        TEST(tainted_regions_go_back),
         cmocka_unit_test(policies_are_the_options_words),
     };
     uint64_t (*hazards)(void);

@@ -1,0 +1,47 @@
+/* While a stream is being captured, cuMemFreeAsync frees a block in another stream. Natively that
+ * neither fails nor disturbs the capture or the block beside it. */
+#include "driver/cuda_api.h"
+#include "program.h"
+
+#include <string.h>
+
+enum { SIZE = 1 << 16 };
+
+#define TELL(call) printf("%s: %d\n", #call, (int)(call))
+
+int main(int argc, char **argv) {
+    CUcontext context;
+    CUstream captured, other;
+    CUgraph graph;
+    CUdeviceptr block, beside, again;
+    unsigned char bytes[SIZE];
+    CUstreamCaptureMode mode = argc > 1 && strcmp(argv[1], "relaxed") == 0
+                                   ? CU_STREAM_CAPTURE_MODE_RELAXED
+                                   : CU_STREAM_CAPTURE_MODE_GLOBAL;
+    TELL(cuInit(0));
+    TELL(cuDevicePrimaryCtxRetain(&context, 0));
+    TELL(cuCtxSetCurrent(context));
+    TELL(cuStreamCreate(&captured, CU_STREAM_NON_BLOCKING));
+    TELL(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    TELL(cuMemAlloc_v2(&block, SIZE));
+    TELL(cuMemAlloc_v2(&beside, SIZE));
+    TELL(cuMemsetD8_v2(beside, 7, SIZE));
+    TELL(cuStreamBeginCapture_v2(captured, mode));
+    TELL(cuMemFreeAsync(block, captured)); /* is no memory of a graph */
+    TELL(cuStreamEndCapture(captured, &graph));
+    TELL(cuStreamBeginCapture_v2(captured, mode));
+    TELL(cuMemFreeAsync(block, other));
+    TELL(cuStreamEndCapture(captured, &graph));
+    TELL(cuMemFreeAsync(block, other));
+    TELL(cuStreamSynchronize(other));
+    TELL(cuMemcpyDtoH_v2(bytes, beside, SIZE));
+    printf("%d %d\n", bytes[0], bytes[SIZE - 1]);
+    TELL(cuMemAlloc_v2(&again, SIZE));
+    TELL(cuMemsetD8_v2(again, 9, SIZE));
+    TELL(cuMemcpyDtoH_v2(bytes, beside, SIZE));
+    printf("%d %d\n", bytes[0], bytes[SIZE - 1]);
+    TELL(cuMemFree_v2(again));
+    TELL(cuMemFree_v2(beside));
+    TELL(cuMemFree_v2(beside));
+    return 0;
+}
