@@ -340,11 +340,19 @@ struct pool_block *fence_take(struct pool *pool, struct context *context, struct
     return block;
 }
 
+/* Whether blocks wait for a fence, or for one to be made. */
+static bool is_deferring(const struct context *context) {
+    const struct fence *fence;
+    bool waits = !LIST_EMPTY(&context->unfenced);
+    TAILQ_FOREACH (fence, &context->fences, link)
+        waits = waits || !LIST_EMPTY(&fence->blocks);
+    return waits;
+}
+
 static struct context *deferring(struct pool *pool, const struct device *device) {
     struct context *context;
     LIST_FOREACH (context, &pool->contexts, link)
-        if (context->device == device && !context->broken &&
-            (!LIST_EMPTY(&context->unfenced) || oldest_fence(context)))
+        if (context->device == device && !context->broken && is_deferring(context))
             return context;
     return NULL;
 }
@@ -372,11 +380,19 @@ void fence_drain(struct pool *pool, const struct device *device) {
     struct fence *fence;
     while ((context = deferring(pool, device))) {
         bool fenced = fence_unfenced(pool, context);
-        if (fenced && !context->ended && (fence = oldest_fence(context)) &&
-            fence_passes(pool, context, fence, true))
-            continue;
-        if (context->ended || LIST_EMPTY(&context->unfenced) || !wait_instead(pool, context))
+        if (context->ended)
             return;
+        fence = oldest_fence(context);
+        if (fenced && fence && fence_passes(pool, context, fence, true))
+            continue;
+        if (fenced && !fence) { /* another thread is just recording it */
+            pool_unlock(pool);
+            gate_pause();
+            pool_lock(pool);
+        } else if (context->ended || LIST_EMPTY(&context->unfenced) ||
+                   !wait_instead(pool, context)) {
+            return;
+        }
     }
 }
 
