@@ -2,7 +2,8 @@
 
 Without arguments: prints what they saw, so that gpu-check can compare natively with under the pool. With --simulated:
 compares what they see here with what the simulated GPU shows them, which is what makes its verdicts worth something.
-With --independent: programs that do not count on a free's wait, for POOLCUDA_FREE=defer.
+With --independent: programs that do not count on a free's wait, for POOLCUDA_FREE=defer. With --unshared: only what
+every preset promises (docs/policies.md).
 Needs a build folder with tests: $BUILD_DIR or build/.
 """
 
@@ -18,6 +19,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build")).resolve()
 PROGRAMS, SIMULATED = BUILD / "tests/differential/programs", BUILD / "src/sim/driver"
 PROFILES = ("plain", "captures", "contexts", "streams", "events", "threads", "races", "memory", "shares", "faults")
+# Where presets may differ: how much memory can be had, what can be shared, what outlives a context.
+UNPROMISED = ("contexts", "memory", "shares", "faults")
 PER_PROFILE = 25
 # Sizes that are the device's own, and what only the simulated GPU can say.
 NOT_COMPARED = ("free ", "memory ", "pitch ", "lies ", "hazards ", "allocated ")
@@ -71,6 +74,8 @@ def main():
         skip(f"{PROGRAMS} is not built")
     (driver, devices), differences = find_driver(), 0
     for profile in PROFILES:
+        if profile in UNPROMISED and "--unshared" in sys.argv:
+            continue
         seen = run(profile, driver)
         if "--simulated" not in sys.argv:
             digest = hashlib.sha256("\n".join(compared(seen)).encode()).hexdigest()
