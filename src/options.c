@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-/* Text that only the command prints: in the preloaded object each would cost every program a relocation
- * at its start. */
+/* Text that only the command prints: in the preloaded object each would cost every program a
+ * relocation at its start. */
 #ifdef POOLCUDA_PRELOADED
 #define FOR_PEOPLE(text) NULL
 #else

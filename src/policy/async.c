@@ -68,24 +68,45 @@ static bool has_entries(const struct driver *driver) {
            driver->stream_destroy && driver->stream_synchronize;
 }
 
-static bool make_pool(const struct driver *driver, CUdevice ordinal, CUmemoryPool *made) {
+static CUresult make_pool(const struct driver *driver, CUdevice ordinal, CUmemoryPool *made) {
     const CUmemPoolProps wanted = {
         .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
         .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal}};
     cuuint64_t keep_all = UINT64_MAX;
     int off = 0;
-    if (!has_entries(driver) || driver->mem_pool_create(made, &wanted) != CUDA_SUCCESS)
-        return false;
+    CUresult result =
+        has_entries(driver) ? driver->mem_pool_create(made, &wanted) : CUDA_ERROR_NOT_SUPPORTED;
+    if (result != CUDA_SUCCESS)
+        return result;
     driver->mem_pool_set_attribute(*made, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep_all);
     /* An allocation is never to wait for a free that is still pending. */
     driver->mem_pool_set_attribute(*made, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, &off);
-    return true;
+    return CUDA_SUCCESS;
 }
 
-/* What the store has. Lock held. */
-static struct async look_up(const struct context *context) {
-    const struct async *async = context->ended ? NULL : context->store.async;
-    return async ? *async : (struct async){.cannot = true};
+/* NULL once the context has ended. Lock held. */
+static struct async *async_of(const struct context *context) {
+    return context->ended ? NULL : context->store.async;
+}
+
+/* What the store has, to be used without the lock. Between begin and end the context does not end:
+ * they count as a block that is leaving. False: it has ended. */
+static bool begin(struct pool *pool, struct context *context, struct async *found) {
+    pool_lock(pool);
+    const struct async *async = async_of(context);
+    if (async) {
+        *found = *async;
+        context->device->leaving++;
+    }
+    pool_unlock(pool);
+    return async != NULL;
+}
+
+static void end(struct pool *pool, const struct context *context) {
+    pool_lock(pool);
+    if (--context->device->leaving == 0)
+        pthread_cond_broadcast(&pool->left);
+    pool_unlock(pool);
 }
 
 static void destroy(struct pool *pool, CUmemoryPool memory_pool, CUstream stream) {
@@ -96,53 +117,55 @@ static void destroy(struct pool *pool, CUmemoryPool memory_pool, CUstream stream
 }
 
 /* Makes what is lacking of *found, or finds what another thread has made meanwhile. */
-static void make(struct pool *pool, struct context *context, struct async *found) {
+static CUresult make(struct pool *pool, struct context *context, struct async *found) {
     CUmemoryPool memory_pool = NULL;
     CUstream stream = NULL;
-    bool can =
-        found->memory_pool || make_pool(pool->driver, context->device->ordinal, &memory_pool);
-    can = can && pool->driver->stream_create(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS;
+    CUresult result = CUDA_SUCCESS;
+    if (!found->memory_pool)
+        result = make_pool(pool->driver, context->device->ordinal, &memory_pool);
+    if (result == CUDA_SUCCESS)
+        result = pool->driver->stream_create(&stream, CU_STREAM_NON_BLOCKING);
     pool_lock(pool);
-    struct async *async = context->ended ? NULL : context->store.async;
-    if (async && can && !async->memory_pool) {
+    struct async *async = async_of(context);
+    if (result == CUDA_SUCCESS && !async->memory_pool) {
         async->memory_pool = memory_pool;
         memory_pool = NULL;
     }
-    if (async && can && !async->stream) {
+    if (result == CUDA_SUCCESS && !async->stream) {
         async->stream = stream;
         stream = NULL;
     }
-    if (async && !can && !async->memory_pool)
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY && !async->memory_pool)
         async->cannot = true;
-    *found = look_up(context);
+    *found = *async;
     pool_unlock(pool);
     destroy(pool, memory_pool, stream);
+    return result;
 }
 
-/* The store's pool and stream, made when they are first needed. False: this device has none. Gate
- * entered. */
-static bool ensure(struct pool *pool, struct context *context, struct async *found) {
-    pool_lock(pool);
-    *found = look_up(context);
-    pool_unlock(pool);
-    if (found->cannot || found->stream)
-        return !found->cannot;
-    make(pool, context, found);
-    if (found->cannot && pool->config.say)
+/* Sees to it that *found is complete. NOT_SUPPORTED: this device has no memory pools. Gate entered,
+ * begun. */
+static CUresult complete(struct pool *pool, struct context *context, struct async *found) {
+    if (found->stream)
+        return CUDA_SUCCESS;
+    CUresult result = found->cannot ? CUDA_ERROR_NOT_SUPPORTED : make(pool, context, found);
+    if (result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY)
+        return result;
+    if (pool->config.say)
         pool->config.say("poolcuda: this device has no memory pools: POOLCUDA_POLICY=async pools "
                          "nothing there, every call goes to the driver");
-    return found->stream != NULL;
+    return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-void async_end(struct pool *pool, struct async *async) {
+void async_end(struct pool *pool, struct async *async, bool stream_gone) {
     if (async)
-        destroy(pool, async->memory_pool, async->stream);
+        destroy(pool, async->memory_pool, stream_gone ? NULL : async->stream);
     free(async);
 }
 
 void async_end_stream(struct pool *pool, struct context *context) {
     pool_lock(pool);
-    struct async *async = context->ended ? NULL : context->store.async;
+    struct async *async = async_of(context);
     CUstream stream = async ? async->stream : NULL;
     if (async)
         async->stream = NULL;
@@ -150,24 +173,51 @@ void async_end_stream(struct pool *pool, struct context *context) {
     destroy(pool, NULL, stream);
 }
 
-/* Notes what the driver's pool holds. Returns whether it holds more than when it was last asked.
- * Gate entered. */
-static bool has_grown(struct pool *pool, struct context *context, CUmemoryPool memory_pool) {
-    cuuint64_t reserved = 0, used = 0;
-    bool grown = false;
-    pool->driver->mem_pool_get_attribute(memory_pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
+/* --- what the driver's pool holds --- */
+
+/* Lock held. */
+static void count_unused(struct pool *pool, struct context *context) {
+    const struct async *async = context->store.async;
+    size_t unused = async->reserved > async->given ? async->reserved - async->given : 0;
+    books_count_unused(pool, context, unused - context->store.unused);
+}
+
+void async_gave_back(struct pool *pool, struct context *context, size_t bytes) {
+    struct async *async = async_of(context);
+    if (!async)
+        return;
+    async->given -= bytes;
+    count_unused(pool, context);
+}
+
+/* After `bytes` were allocated from it, if any: asks how much it holds. Returns whether that is
+ * more than when it was last asked. Gate entered, begun. */
+static bool has_grown(struct pool *pool, struct context *context, size_t bytes) {
+    struct async *async = context->store.async;
+    cuuint64_t reserved = 0;
+    pool->driver->mem_pool_get_attribute(async->memory_pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
                                          &reserved);
-    pool->driver->mem_pool_get_attribute(memory_pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used);
     pool_lock(pool);
-    if (!context->ended) {
-        size_t unused = reserved > used ? reserved - used : 0;
-        grown = reserved > context->store.async->reserved;
-        context->store.async->reserved = reserved;
-        books_count_unused(pool, context, unused - context->store.unused);
-    }
+    bool grown = reserved > async->reserved;
+    async->reserved = reserved;
+    async->given += bytes;
+    count_unused(pool, context);
     pool_unlock(pool);
     return grown;
 }
+
+static void refresh(struct pool *pool, struct context *context) {
+    struct async async;
+    if (!begin(pool, context, &async))
+        return;
+    if (async.memory_pool && gate_enter(pool)) {
+        has_grown(pool, context, 0);
+        gate_leave(pool);
+    }
+    end(pool, context);
+}
+
+/* --- allocation and free --- */
 
 /* Blocks that a fence has made ready go to the driver's pool. Lock held on entry and return. */
 static void flush(struct pool *pool, struct context *context) {
@@ -196,90 +246,93 @@ static void collect_freed(struct pool *pool, struct context *context, size_t wan
         stats_add(STATS_throttled, 1);
 }
 
-static CUresult obtain_plain(struct pool *pool, size_t size, struct obtained *obtained) {
-    CUresult result = pool->driver->mem_alloc(&obtained->pointer, size);
-    if (result == CUDA_SUCCESS)
+/* Gate entered, begun. */
+static CUresult obtain_from_pool(struct pool *pool, struct context *context,
+                                 const struct async *async, struct obtained *obtained) {
+    const struct driver *driver = pool->driver;
+    CUresult result = driver->mem_alloc_from_pool_async(&obtained->pointer, obtained->size,
+                                                        async->memory_pool, async->stream);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && wait_is_owed(pool)) {
+        wait_settle(pool, "cuMemAlloc"); /* until then frees are pending */
+        result = driver->mem_alloc_from_pool_async(&obtained->pointer, obtained->size,
+                                                   async->memory_pool, async->stream);
+    }
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = driver->stream_synchronize(async->stream); /* from now on any stream may use it */
+    if (result != CUDA_SUCCESS) {
+        driver->mem_free_async(obtained->pointer, async->stream);
+        has_grown(pool, context, 0);
+        return result;
+    }
+    obtained->pooled = true;
+    obtained->stitched = !has_grown(pool, context, obtained->size);
+    if (!obtained->stitched)
         stats_add(STATS_driver_allocs, 1);
-    return result;
+    return CUDA_SUCCESS;
 }
 
 static CUresult obtain(struct pool *pool, const struct request *request, size_t least,
                        struct obtained *obtained) {
     struct context *context = request->context;
-    const struct driver *driver = pool->driver;
     struct async async;
-    *obtained = (struct obtained){.size = least};
+    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
     collect_freed(pool, context, least);
-    if (!gate_enter(pool))
-        return obtain_plain(pool, least, obtained); /* in a capture, as natively */
-    if (!ensure(pool, context, &async)) {
+    if (!begin(pool, context, &async))
+        return pressure_obtain_plain(pool, least, obtained);
+    *obtained = (struct obtained){.size = least};
+    bool inside = gate_enter(pool); /* else in a capture: as natively */
+    if (inside)
+        result = complete(pool, context, &async);
+    if (result == CUDA_SUCCESS)
+        result = obtain_from_pool(pool, context, &async, obtained);
+    else if (result == CUDA_ERROR_NOT_SUPPORTED)
+        result = pressure_obtain_plain(pool, least, obtained);
+    if (inside)
         gate_leave(pool);
-        return obtain_plain(pool, least, obtained);
-    }
-    CUresult result = driver->mem_alloc_from_pool_async(&obtained->pointer, least,
-                                                        async.memory_pool, async.stream);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY && wait_is_owed(pool)) {
-        wait_settle(pool, "cuMemAlloc"); /* until then frees are pending */
-        result = driver->mem_alloc_from_pool_async(&obtained->pointer, least, async.memory_pool,
-                                                   async.stream);
-    }
-    if (result == CUDA_SUCCESS) { /* from now on any stream may use it */
-        result = driver->stream_synchronize(async.stream);
-        if (result != CUDA_SUCCESS)
-            driver->mem_free_async(obtained->pointer, async.stream);
-    }
-    obtained->pooled = true;
-    obtained->stitched = !has_grown(pool, context, async.memory_pool);
-    gate_leave(pool);
-    if (result == CUDA_SUCCESS && !obtained->stitched)
-        stats_add(STATS_driver_allocs, 1);
+    end(pool, context);
     return result;
-}
-
-static void refresh(struct pool *pool, struct context *context) {
-    pool_lock(pool);
-    struct async async = look_up(context);
-    pool_unlock(pool);
-    if (!async.memory_pool || !gate_enter(pool))
-        return;
-    has_grown(pool, context, async.memory_pool);
-    gate_leave(pool);
 }
 
 /* Behind the work that may use the block: what is left of it, while a wait is owed, is in the
  * legacy stream. Else the memory can be had again at once by what is allocated in the store's own
- * stream. */
+ * stream. Its context may end meanwhile, but only after this: the block is leaving. */
 static CUresult surrender(struct pool *pool, struct pool_block *block) {
-    if (!block->pooled || !gate_enter(pool)) {
-        CUresult freed = pool->driver->mem_free(block->pointer);
-        stats_add(STATS_driver_frees, freed == CUDA_SUCCESS);
-        return freed;
-    }
+    bool inside = block->pooled && gate_enter(pool);
     pool_lock(pool);
-    struct async async = look_up(block->context);
+    const struct async *async = async_of(block->context);
+    CUstream stream =
+        async && async->stream && !wait_is_owed(pool) ? async->stream : CU_STREAM_LEGACY;
     pool_unlock(pool);
-    CUstream stream = async.stream && !wait_is_owed(pool) ? async.stream : CU_STREAM_LEGACY;
-    CUresult result = pool->driver->mem_free_async(block->pointer, stream);
-    gate_leave(pool);
+    CUresult result = inside ? pool->driver->mem_free_async(block->pointer, stream)
+                             : pool->driver->mem_free(block->pointer);
+    if (inside)
+        gate_leave(pool);
+    if (result != CUDA_SUCCESS)
+        return result;
+    stats_add(STATS_driver_frees, !block->pooled);
     pool_lock(pool);
-    if (result == CUDA_SUCCESS && !block->context->ended)
-        books_count_unused(pool, block->context, block->size);
+    if (block->pooled)
+        async_gave_back(pool, block->context, block->size);
     pool_unlock(pool);
-    return result;
+    return CUDA_SUCCESS;
 }
 
-/* What the driver's pool could give back: a list of one, which names that pool. */
+/* What the driver's pool could give back: a list of one, which names that pool. It counts as given
+ * back from now on; what could not be is found when the driver is next asked. */
 static size_t take_unused(struct pool *pool, struct context *context, size_t bytes,
                           struct page **list) {
+    struct async *async = context->store.async;
     size_t unused = context->store.unused;
     struct page *page = unused && bytes ? calloc(1, sizeof *page) : NULL;
     if (!page)
         return 0;
-    page->handle = (CUmemGenericAllocationHandle)(uintptr_t)context->store.async->memory_pool;
+    page->handle = (CUmemGenericAllocationHandle)(uintptr_t)async->memory_pool;
     page->bytes = bytes < unused ? bytes : unused;
     page->next = *list;
     *list = page;
-    books_count_unused(pool, context, 0 - page->bytes);
+    async->reserved -= page->bytes;
+    count_unused(pool, context);
     return page->bytes;
 }
 

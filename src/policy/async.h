@@ -6,12 +6,13 @@
 
 /* Invariant: memory_pool and stream are NULL until they are needed; stream is of the store's
  * context and not set without memory_pool. `cannot`: this device has no memory pools. The store's
- * `unused` bytes are what memory_pool held beyond its allocations when it was last asked. */
+ * `unused` bytes are reserved - given, or 0. */
 struct async {
     CUmemoryPool memory_pool;
     CUstream stream; /* of its own, in which it allocates */
     bool cannot;
     uint64_t reserved;       /* bytes that memory_pool held when it was last asked */
+    uint64_t given;          /* bytes allocated from it and not yet given back */
     struct block_list freed; /* idle blocks on their way to memory_pool */
 };
 
@@ -24,7 +25,10 @@ struct async *async_detach(struct store *store);
 void async_end_stream(struct pool *pool, struct context *context);
 
 /* Of a store that ends, NULL for others: lets go of the driver's pool, which goes with its last
- * allocation. Lock not held. */
-void async_end(struct pool *pool, struct async *async);
+ * allocation. stream_gone: its context has ended already. Lock not held. */
+void async_end(struct pool *pool, struct async *async, bool stream_gone);
+
+/* `bytes` of the store's context were given back to memory_pool, by whomever. Lock held. */
+void async_gave_back(struct pool *pool, struct context *context, size_t bytes);
 
 #endif

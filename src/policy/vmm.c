@@ -270,15 +270,6 @@ static size_t growth(struct pool *pool, struct context *context, size_t lacking)
     return wanted < room / PAGE ? wanted : room / PAGE;
 }
 
-/* Where the driver cannot map pages (for this device): its plain allocation. */
-static CUresult obtain_plain(struct pool *pool, size_t size, struct obtained *obtained) {
-    *obtained = (struct obtained){.size = size};
-    CUresult result = pool->driver->mem_alloc(&obtained->pointer, size);
-    if (result == CUDA_SUCCESS)
-        stats_add(STATS_driver_allocs, 1);
-    return result;
-}
-
 /* Takes what idle pages there are, up to `wanted`. False if the context has ended. Between begin
  * and end it does not end for this thread: they count as a block that is leaving. */
 static bool begin(struct pool *pool, struct context *context, size_t wanted, struct page **list) {
@@ -325,7 +316,7 @@ static CUresult obtain(struct pool *pool, const struct request *request, size_t 
     if (!pool->driver->mem_create || !pool->driver->mem_address_reserve ||
         !pool->driver->mem_set_access || wanted > context->device->total / PAGE ||
         !begin(pool, context, wanted, &list))
-        return obtain_plain(pool, least, obtained);
+        return pressure_obtain_plain(pool, least, obtained);
     size_t lacking = wanted - count_pages(list);
     if (lacking)
         result = complete(pool, context, lacking, &list, &spare);
@@ -344,7 +335,7 @@ static CUresult obtain(struct pool *pool, const struct request *request, size_t 
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
         return result;
     if (result != CUDA_SUCCESS)
-        return obtain_plain(pool, least, obtained);
+        return pressure_obtain_plain(pool, least, obtained);
     *obtained = (struct obtained){.pointer = base,
                                   .size = wanted * PAGE,
                                   .reservation = reservation,

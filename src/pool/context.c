@@ -396,7 +396,7 @@ static void end_and_release(struct pool *pool, struct context *context) {
     pool_lock(pool);
     leaving_free(pool, &leaving);
     pool_unlock(pool);
-    async_end(pool, async);
+    async_end(pool, async, false);
     if (visiting)
         context_leave(pool, &visit);
     pool_lock(pool);
@@ -487,7 +487,7 @@ void pool_primary_released(struct pool *pool, CUdevice ordinal) {
         context_free_sites(context);
         pool_unlock(pool);
         vmm_release(pool, vmm);
-        async_end(pool, async);
+        async_end(pool, async, true);
         pool_lock(pool);
     }
     pool_unlock(pool);

@@ -152,11 +152,11 @@ void pressure_collect(struct pool *pool, struct device *device, size_t bytes,
 /* Takes out what exceeds the bounds on idle memory; `growth` bytes are about to be added to live
  * memory. `quiet`: from this context alone, which has no work left, so that its deferred blocks may
  * go as well; NULL: from all of the device. */
-/* The same for `bytes` at most, of blocks that were not needed of late. */
-void pressure_decay(struct pool *pool, struct device *device, struct context *quiet, size_t bytes,
-                    struct leaving *leaving);
 void pressure_trim(struct pool *pool, struct device *device, struct context *quiet, size_t growth,
                    struct leaving *leaving);
+/* The same for `bytes` at most, of memory that was not needed of late. */
+void pressure_decay(struct pool *pool, struct device *device, struct context *quiet, size_t bytes,
+                    struct leaving *leaving);
 /* After `grown` bytes were allocated in the current context: sees to it that the driver has some
  * memory left for launches. Lock not held. */
 void pressure_keep_headroom(struct pool *pool, struct context *context, size_t grown);
@@ -190,6 +190,8 @@ struct pitch_request {
     size_t width, height;
     unsigned int element;
 };
+/* cuMemAlloc, for policies that have another way where that way is barred. */
+CUresult pressure_obtain_plain(struct pool *pool, size_t size, struct obtained *obtained);
 CUresult pressure_allocate(struct pool *pool, const struct request *request,
                            struct pool_block **block, struct obtained *obtained);
 

@@ -2,6 +2,7 @@
 #include "pool/pool.h"
 
 #include "planted.h"
+#include "policy/async.h"
 #include "pool/internal.h"
 
 #include <stdlib.h>
@@ -318,12 +319,15 @@ static void keep(struct pool *pool, struct pool_block *block, bool deferred) {
         books_make_idle(pool, block); /* the policy may have merged it: it is gone */
     }
     stats_add(STATS_free_kept, 1);
+    if (atomic_load(&pool->captures)) { /* what is too much goes at a later free */
+        pool_unlock(pool);
+        return;
+    }
     while ((surplus = pool->policy->surplus(store, site, pool->config.site_keep))) {
         books_take_out(pool, surplus);
         leaving_take(pool, &leaving, surplus);
     }
-    if (pool->policy
-            ->keeps_nothing) { /* what is surplus becomes idle memory of the driver's pool */
+    if (pool->policy->keeps_nothing) { /* the surplus is then idle in the driver's pool */
         leaving_free(pool, &leaving);
         leaving = (struct leaving){.device = leaving.device};
     }
@@ -503,8 +507,8 @@ void pool_readopt(struct pool *pool, struct pool_block *block) {
 
 void pool_disown_done(struct pool *pool, struct pool_block *block) {
     pool_lock(pool);
-    if (block->pooled && !block->context->ended) /* the driver's pool keeps it */
-        books_count_unused(pool, block->context, block->size);
+    if (block->pooled)
+        async_gave_back(pool, block->context, block->size);
     books_recycle(pool, block);
     pool_unlock(pool);
 }

@@ -179,6 +179,14 @@ void pressure_decay(struct pool *pool, struct device *device, struct context *qu
     stats_add(STATS_decayed_blocks, leaving->count - count);
 }
 
+CUresult pressure_obtain_plain(struct pool *pool, size_t size, struct obtained *obtained) {
+    *obtained = (struct obtained){.size = size};
+    CUresult result = pool->driver->mem_alloc(&obtained->pointer, size);
+    if (result == CUDA_SUCCESS)
+        stats_add(STATS_driver_allocs, 1);
+    return result;
+}
+
 /* A policy with its own way to obtain memory needs to know how much: not while the pitch is
  * unknown.
  */
@@ -196,13 +204,11 @@ static CUresult ask_driver(struct pool *pool, const struct request *request, siz
             *pitch->pitch = pitch->known;
         return pool->policy->obtain(pool, request, size, obtained);
     }
-    if (pitch) {
-        result = pool->driver->mem_alloc_pitch(&obtained->pointer, pitch->pitch, pitch->width,
-                                               pitch->height, pitch->element);
-        obtained->size = *pitch->pitch * pitch->height;
-    } else {
-        result = pool->driver->mem_alloc(&obtained->pointer, size);
-    }
+    if (!pitch)
+        return pressure_obtain_plain(pool, size, obtained);
+    result = pool->driver->mem_alloc_pitch(&obtained->pointer, pitch->pitch, pitch->width,
+                                           pitch->height, pitch->element);
+    obtained->size = *pitch->pitch * pitch->height;
     if (result == CUDA_SUCCESS)
         stats_add(STATS_driver_allocs, 1);
     return result;
