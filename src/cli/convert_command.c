@@ -1,10 +1,10 @@
 /* poolcuda convert: writes a trace of any known format as CSV. */
 #include "cli/commands.h"
 #include "trace/trace.h"
+#include "trace/write_csv.h"
 
 #include <argp.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,46 +32,14 @@ static void say(const char *line) {
     fprintf(stderr, "poolcuda convert: %s\n", line);
 }
 
-/* The duration of a kernel stands where others have a size, in microseconds. */
-static void print_event(FILE *out, const struct trace *trace, const struct trace_event *event) {
-    static const char letters[] = {
-        [TRACE_ALLOC] = 'A', [TRACE_FREE] = 'F',        [TRACE_KERNEL] = 'K',
-        [TRACE_COPY] = 'C',  [TRACE_STREAM_WAIT] = 'S', [TRACE_DEVICE_WAIT] = 'D'};
-    fprintf(out, "%" PRIu64, event->time_ns / 1000);
-    if (event->time_ns % 1000)
-        fprintf(out, ".%03u", (unsigned)(event->time_ns % 1000));
-    fprintf(out, ",%c,", letters[event->op]);
-    switch ((enum trace_op)event->op) {
-    case TRACE_ALLOC:
-        fprintf(out, "%u,%" PRIu64 ",%u,%s\n", event->block, event->value, event->stream,
-                trace->sites[event->site].name);
-        break;
-    case TRACE_FREE:
-        fprintf(out, "%u,,,\n", event->block);
-        break;
-    case TRACE_KERNEL:
-        fprintf(out, ",%" PRIu64 ",%u,\n", event->value / 1000, event->stream);
-        break;
-    case TRACE_COPY:
-        fprintf(out, ",%" PRIu64 ",%u,\n", event->value, event->stream);
-        break;
-    case TRACE_STREAM_WAIT:
-    case TRACE_DEVICE_WAIT:
-        fprintf(out, ",,%u,\n", event->stream);
-        break;
-    }
-}
-
 /* All of it as text in memory, then as the name's ending wants it. */
 static char *print(const struct trace *trace, size_t *size) {
     char *text = NULL;
     FILE *out = open_memstream(&text, size);
     if (!out)
         return NULL;
-    fputs("t_us,op,id,size,stream,site\n", out);
-    for (size_t i = 0; i < trace->event_count; i++)
-        print_event(out, trace, &trace->events[i]);
-    if (fclose(out) == 0)
+    bool written = trace_write_csv(trace, out);
+    if (fclose(out) == 0 && written)
         return text;
     free(text);
     return NULL;

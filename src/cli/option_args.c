@@ -47,9 +47,22 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
 
 const struct argp option_args = {.options = rows, .parser = parse};
 
+/* The line's end says what the library would do instead; a command does nothing. */
 static void say(const char *line) {
-    fprintf(stderr, "%s\n", line);
-    bad = true;
+    const char *instead = strstr(line, ", using ");
+    fprintf(stderr, "%.*s\n", instead ? (int)(instead - line) : (int)strlen(line), line);
+    bad = bad || instead;
+}
+
+void option_args_join(char *text, size_t size) {
+    size_t length = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < option_count; i++) {
+        const char *value = getenv(option_table[i].name);
+        if (value && *value && !is_for_library(option_table[i].name) && length < size)
+            length += (size_t)snprintf(text + length, size - length, "%s%s=%s", length ? " " : "",
+                                       option_table[i].name, value);
+    }
 }
 
 void option_args_finish(struct options *options) {

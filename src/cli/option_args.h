@@ -11,7 +11,11 @@
 extern const struct argp option_args;
 
 /* The options, defaults, environment and arguments together. Exits with 2 after one line for each
- * bad value. To be called once the arguments have been parsed. */
+ * bad value; variables that are no option are told of and ignored. To be called once the arguments
+ * have been parsed. */
 void option_args_finish(struct options *options);
+
+/* What is set, by arguments or in the environment: NAME=VALUE NAME=VALUE ... */
+void option_args_join(char *text, size_t size);
 
 #endif

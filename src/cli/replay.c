@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { DEVICES_MAX = 8 }; /* as many as the simulated GPU can be */
+
 /* What a replay calls besides the pool's own calls: what the recorded program would. */
 #define CALLS(X)                                                                                   \
     X(init, cuInit, (unsigned int flags))                                                          \
@@ -39,7 +41,7 @@ struct player {
     struct driver driver;
     struct calls calls;
     struct pool *pool; /* NULL: native */
-    CUcontext contexts[8];
+    CUcontext contexts[DEVICES_MAX];
     int device_count, device;
     CUstream *streams; /* by number; 0 is the legacy stream */
     CUdeviceptr *blocks;
@@ -117,6 +119,9 @@ static void set_number(const char *name, uint64_t value) {
 
 static void start_device(struct player *player) {
     const struct trace *trace = player->trace;
+    if (trace->device_count > DEVICES_MAX)
+        give_up(player, "the trace uses %u devices, expected at most %d", trace->device_count,
+                DEVICES_MAX);
     if (!player->settings->gpu) {
         set_number("SIMCUDA_MEMORY", player->settings->memory);
         set_number("SIMCUDA_DEVICES", trace->device_count);
@@ -126,7 +131,7 @@ static void start_device(struct player *player) {
     load(player);
     check(player, player->calls.init(0), "cuInit");
     check(player, player->calls.device_count(&player->device_count), "cuDeviceGetCount");
-    if (trace->device_count > (uint32_t)player->device_count || trace->device_count > 8)
+    if (trace->device_count > (uint32_t)player->device_count)
         give_up(player, "the trace uses %u devices, here are %d", trace->device_count,
                 player->device_count);
     for (uint32_t i = 0; i < trace->device_count; i++)
@@ -237,7 +242,9 @@ static void release(struct player *player, const struct trace_event *event) {
         player->last = 0;
 }
 
-/* Kernels and copies stand for work in their stream: a write of a few bytes. */
+/* Kernels and copies stand for work in their stream: a write of a few bytes. The simulated GPU has
+ * done it at once, unknown to the pool: else a replay's figures would be those of a race between
+ * threads, as the pool asks what the device has done so far. */
 static void submit(struct player *player, uint32_t number, const char *call) {
     CUstream stream = stream_of(player, number);
     if (!player->last)
@@ -245,6 +252,8 @@ static void submit(struct player *player, uint32_t number, const char *call) {
     if (stream)
         pay(player, call);
     check(player, player->calls.memset(player->last, 0, 1, stream), call);
+    if (!player->settings->gpu)
+        check(player, player->calls.stream_wait(stream), call);
 }
 
 static void play(struct player *player, const struct trace_event *event) {

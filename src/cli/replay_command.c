@@ -74,21 +74,9 @@ static void print_text(const struct arguments *arguments, const struct replay_re
                (unsigned long long)result->oom_failures);
 }
 
-/* The POOLCUDA_* variables that were set, for whoever reads the result. */
-static void join_options(char *text, size_t size) {
-    size_t length = 0;
-    text[0] = '\0';
-    for (size_t i = 0; i < option_count; i++) {
-        const char *value = getenv(option_table[i].name);
-        if (value && *value && length < size)
-            length += (size_t)snprintf(text + length, size - length, "%s%s=%s", length ? " " : "",
-                                       option_table[i].name, value);
-    }
-}
-
 static int print_json(const struct arguments *arguments, const struct replay_result *result) {
     char options[4096];
-    join_options(options, sizeof options);
+    option_args_join(options, sizeof options);
     json_t *object = result_to_json(result, arguments->file, arguments->settings.memory,
                                     arguments->settings.gpu, options);
     int failed = !object || json_dumpf(object, stdout, JSON_INDENT(2)) != 0;

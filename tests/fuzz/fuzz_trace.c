@@ -1,7 +1,8 @@
-/* The readers of traces on any file: what they accept keeps what a trace promises, and what they
- * refuse is told in one harmless line. */
+/* The readers of traces on any file: what they accept keeps what a trace promises and can be
+ * written and read again, and what they refuse is told in one harmless line. */
 #include "observe/record_format.h"
 #include "trace/trace.h"
+#include "trace/write_csv.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,6 +60,27 @@ static void check(const struct trace *trace) {
         if (strlen(trace->sites[i].name) >= 1 << 24)
             abort();
     free(live);
+}
+
+/* Writes the trace into a file in memory, which `path` then names. */
+static int write_out(const struct trace *trace) {
+    int memory = memfd_create("written", 0);
+    FILE *out = fdopen(dup(memory), "w");
+    if (memory < 0 || !out || !trace_write_csv(trace, out) || fclose(out) != 0)
+        abort();
+    snprintf(path, sizeof path, "/proc/self/fd/%d", memory);
+    return memory;
+}
+
+static void check_written(const struct trace *trace) {
+    int memory = write_out(trace);
+    struct trace *again = trace_read(path, say);
+    if (!again || again->event_count != trace->event_count ||
+        again->site_count != trace->site_count || again->stream_count != trace->stream_count ||
+        again->peak_live_bytes != trace->peak_live_bytes)
+        abort();
+    trace_free(again);
+    close(memory);
 }
 
 static void put(struct bytes *file, const void *data, size_t size) {
@@ -145,8 +167,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct trace *trace = trace_read(path, say);
     if (!trace == !lines)
         abort();
-    if (trace)
+    if (trace) {
         check(trace);
+        check_written(trace);
+    }
     trace_free(trace);
     close(memory);
     return 0;

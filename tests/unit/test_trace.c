@@ -10,6 +10,7 @@
 
 #include "observe/record_format.h"
 #include "trace/trace.h"
+#include "trace/write_csv.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -590,6 +591,97 @@ static void what_is_wrong_with_a_record_is_told_with_its_offset(void **state) {
     assert_non_null(strstr(said, ": 1 bytes, expected less than 2^64 bytes live at once"));
 }
 
+/* Writing. */
+
+static size_t write_text(const struct trace *trace, char *text) {
+    FILE *out = fmemopen(text, ROOM, "w");
+    assert_non_null(out);
+    assert_true(trace_write_csv(trace, out));
+    assert_int_equal(fclose(out), 0);
+    return strlen(text);
+}
+
+static void assert_same_trace(const struct trace *trace, const struct trace *other) {
+    assert_int_equal(trace->event_count, other->event_count);
+    for (size_t i = 0; i < trace->event_count; i++) {
+        const struct trace_event *event = &trace->events[i], *of_other = &other->events[i];
+        assert_int_equal(event->time_ns, of_other->time_ns);
+        assert_int_equal(event->value, of_other->value);
+        assert_int_equal(event->block, of_other->block);
+        assert_int_equal(event->site, of_other->site);
+        assert_int_equal(event->stream, of_other->stream);
+        assert_int_equal(event->device, of_other->device);
+        assert_int_equal(event->op, of_other->op);
+    }
+    assert_int_equal(trace->site_count, other->site_count);
+    for (size_t i = 0; i < trace->site_count; i++)
+        assert_string_equal(trace->sites[i].name, other->sites[i].name);
+    assert_int_equal(trace->block_count, other->block_count);
+    assert_int_equal(trace->stream_count, other->stream_count);
+    assert_int_equal(trace->device_count, other->device_count);
+    assert_int_equal(trace->peak_live_bytes, other->peak_live_bytes);
+}
+
+/* A trace of any format, given as the bytes of its file. */
+static void assert_written_as_it_was_read(const void *data, size_t size) {
+    static char once[ROOM], twice[ROOM];
+    struct trace *trace = read_bytes(data, size);
+    assert_string_equal(said, "");
+    size_t length = write_text(trace, once);
+    struct trace *again = read_bytes(once, length);
+    assert_string_equal(said, "");
+    assert_same_trace(trace, again);
+    write_text(again, twice);
+    assert_string_equal(once, twice);
+    trace_free(trace);
+    trace_free(again);
+}
+
+static void what_is_written_reads_back_the_same(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        CSV,
+        CSV "0,A,1,1,,\"a, \"\"b\"\"\"\n1,A,2,1,,\"\"\"\"\"\"\n2,A,3,1,,say \"hi\n",
+        CSV "0,A,1,1,,\" blank, around \t\"\n1,A,2,1,,\"\r\"\n2,A,3,1,,\"x\r\"\r\n3,A,4,1,,a\rb\n",
+        CSV "0,A,1,1,,\xc3\xa9\x1b[1m\n1,A,2,1,,<lambda>\n",
+        CSV "0,K,,0.001,,\n1,K,,1.5,,\n2,K,,18446744073709551.615,,\n3,K,,0,,\n4.001,K,,,7,k\n",
+        CSV
+        "0,A,9,1,5,here\n1.25,F,9,,6,there\n2,C,,64,6,here\n2,C,,,6,\n3,S,,,5,wait\n4,D,,12,,all\n",
+        CSV "0,A,18446744073709551615,18446744073709551614,18446744073709551615,x\n",
+        CSV_DEVICES "0,A,1,8,,x,3\n0,A,2,8,4,,\n1,F,1,,,,\n2,K,,5,,,1\n2,D,,,,,65535\n",
+        CSV_DEVICES "0,A,1,8,,x,0\n",
+        RMM "1,1.5,allocate,0x10,1,0x2\n1,2,allocate,0x20,2,0x1\n1,2.25,free,0x10,1,0x2\n",
+    };
+    static struct bytes file;
+    for (size_t i = 0; i < COUNT(texts); i++)
+        assert_written_as_it_was_read(texts[i], strlen(texts[i]));
+    put_all_kinds(&file);
+    assert_written_as_it_was_read(file.data, file.size);
+}
+
+static void a_newline_in_a_name_does_not_end_its_row(void **state) {
+    (void)state;
+    static char text[ROOM];
+    struct trace_event event = {.op = TRACE_ALLOC, .value = 1};
+    struct trace *trace = trace_new();
+    assert_true(trace_name_site(trace, "two\nlines", &event.site));
+    assert_true(trace_append(trace, &event));
+    write_text(trace, text);
+    trace_free(trace);
+    assert_string_equal(text, CSV "0,A,0,1,0,\"two?lines\"\n");
+}
+
+static void a_write_that_fails_is_told(void **state) {
+    (void)state;
+    struct trace *trace = trace_new();
+    FILE *full = fopen("/dev/full", "w");
+    assert_non_null(full);
+    setbuf(full, NULL);
+    assert_false(trace_write_csv(trace, full));
+    fclose(full);
+    trace_free(trace);
+}
+
 /* Files that cannot be read as such. */
 
 static void a_file_that_is_none_is_told(void **state) {
@@ -681,6 +773,9 @@ int main(void) {
         cmocka_unit_test(modules_of_one_name_are_told_apart_by_their_paths),
         cmocka_unit_test(every_beginning_of_a_recording_is_a_recording),
         cmocka_unit_test(what_is_wrong_with_a_record_is_told_with_its_offset),
+        cmocka_unit_test(what_is_written_reads_back_the_same),
+        cmocka_unit_test(a_newline_in_a_name_does_not_end_its_row),
+        cmocka_unit_test(a_write_that_fails_is_told),
         cmocka_unit_test(a_file_that_is_none_is_told),
         cmocka_unit_test(a_name_that_breaks_the_line_does_not),
         cmocka_unit_test(compressed_data_that_ends_early_is_told),
