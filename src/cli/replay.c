@@ -286,13 +286,24 @@ static void play(struct player *player, const struct trace_event *event) {
     }
 }
 
+static void note_fragmentation(struct player *player) {
+    if (!player->pool)
+        return;
+    pool_note_largest_idle(player->pool);
+    double idle = (double)stats_get(STATS_idle_bytes);
+    double largest = (double)stats_get(STATS_largest_idle_bytes);
+    player->result.fragmentation = idle > largest ? (idle - largest) / idle : 0;
+}
+
 static void note_held(struct player *player) {
     static const double slack = 64 << 20;
     uint64_t held = player->pool ? stats_get(STATS_held_bytes) : player->live;
     if (player->live > player->peak_live)
         player->peak_live = player->live;
-    if (held > player->result.peak_held_bytes)
+    if (held > player->result.peak_held_bytes) {
         player->result.peak_held_bytes = held;
+        note_fragmentation(player);
+    }
     double ratio = (double)held / ((double)player->peak_live + slack);
     if (ratio > player->result.worst_held_ratio)
         player->result.worst_held_ratio = ratio;

@@ -64,6 +64,7 @@ static void print_text(const struct arguments *arguments, const struct replay_re
     printf("  peak live %s, peak held %s; held at most %.3f x (peak live + 64 MiB)\n",
            human(result->peak_live_bytes).text, human(result->peak_held_bytes).text,
            result->worst_held_ratio);
+    printf("  idle memory then %.1f%% fragmented\n", 100 * result->fragmentation);
     if (!arguments->settings.gpu)
         printf("  %.3f s in malloc and free by the simulated GPU's model\n",
                result->modelled_seconds);

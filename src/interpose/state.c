@@ -161,7 +161,10 @@ struct pool *state_pool(void) {
 __attribute__((destructor)) static void finish(void) {
     if (atomic_load(&phase) != PHASE_READY)
         return;
+    struct pool *current = atomic_load(&pool);
     if (options.stats || *options.stats_file) {
+        if (current)
+            pool_note_largest_idle(current);
         bypass_report();
         surroundings_note_tools(environ);
     }

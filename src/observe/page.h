@@ -8,7 +8,7 @@
 #include "observe/stats.h"
 
 enum {
-    PAGE_VERSION = 5, /* grows with every change of this layout */
+    PAGE_VERSION = 6, /* grows with every change of this layout */
     PAGE_MODULES = 256,
     PAGE_MODULE_NAME = 256,
     PAGE_SITES = 4096,

@@ -47,9 +47,15 @@ static void emit_equation(const struct sink *sink, const struct stats_page *page
         emit(sink, "  %s %20llu bytes  %10s  %s\n", rows[i].sign, (unsigned long long)bytes,
              human(bytes).text, rows[i].meaning);
     }
-    emit(sink, "    at their peak: %s live, %s held\n\n",
+    emit(sink, "    at their peak: %s live, %s held\n",
          human(get(page, STATS_peak_live_bytes)).text,
          human(get(page, STATS_peak_held_bytes)).text);
+    uint64_t idle = get(page, STATS_idle_bytes), largest = get(page, STATS_largest_idle_bytes);
+    if (largest && largest <= idle)
+        emit(sink, "    idle in %llu blocks, the largest of %s: %.1f%% fragmented\n",
+             (unsigned long long)get(page, STATS_idle_blocks), human(largest).text,
+             percent(idle - largest, idle));
+    emit(sink, "\n");
 }
 
 static uint64_t figure(const _Atomic uint64_t *value) {

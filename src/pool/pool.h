@@ -119,6 +119,10 @@ bool pool_make_room(struct pool *pool, const char *call, unsigned attempt, bool 
  */
 void pool_note_error(struct pool *pool, CUresult error);
 
+/* Looks how the idle memory of all contexts lies: its largest block becomes the gauge
+ * largest_idle_bytes. */
+void pool_note_largest_idle(struct pool *pool);
+
 /* Gives idle memory of `device` back to the driver, largest blocks first, until `bytes` of it are
  * released or nothing is idle. Returns the bytes released. */
 size_t pool_release(struct pool *pool, CUdevice device, size_t bytes);
