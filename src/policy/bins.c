@@ -92,6 +92,7 @@ static bool is_valid(const struct store *store) {
 
 const struct policy policy_bins = {
     .name = "bins",
+    .same_size = true,
     .round = round_to_bin,
     .take = take,
     .give = give,

@@ -52,6 +52,9 @@ struct policy {
     /* Blocks are cut from regions (policy/region.h): they need not be the driver's allocations. */
     bool cuts;
 
+    /* A block serves the site that freed it alone, or requests that round to its size alone. */
+    bool own_site, same_size;
+
     /* What is freed goes back to the driver at once (which keeps it): nothing is worth waiting for.
      */
     bool keeps_nothing;

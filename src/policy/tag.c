@@ -30,6 +30,7 @@ static struct pool_block *misfit(struct site *site) {
 
 const struct policy policy_tag = {
     .name = "tag",
+    .own_site = true,
     .round = round_physical,
     .take = take,
     .give = site_give,

@@ -276,20 +276,25 @@ static void poll_fences(struct pool *pool, struct context *context) {
     }
 }
 
-static bool would_fit(const struct pool *pool, const struct pool_block *block, size_t size) {
-    if (pool->policy->cuts)
-        return block->size >= size;
-    return block->size >= size && (double)block->size <= pool->config.reuse_ratio * (double)size;
+/* Whether the block, once it is idle, is likely to serve the request. */
+static bool would_fit(const struct pool *pool, const struct pool_block *block,
+                      const struct site *site, size_t size) {
+    const struct policy *policy = pool->policy;
+    if (policy->keeps_nothing || block->size < size || (policy->own_site && block->site != site) ||
+        (policy->same_size && block->size != size))
+        return false;
+    return policy->cuts || (double)block->size <= pool->config.reuse_ratio * (double)size;
 }
 
 /* A recorded fence with a block that fits. */
-static struct fence *find_fence(struct pool *pool, struct context *context, size_t size) {
+static struct fence *find_fence(struct pool *pool, struct context *context, const struct site *site,
+                                size_t size) {
     struct fence *fence;
     struct pool_block *block;
     TAILQ_FOREACH (fence, &context->fences, link)
         if (fence->recorded)
             LIST_FOREACH (block, &fence->blocks, in_list)
-                if (would_fit(pool, block, size))
+                if (would_fit(pool, block, site, size))
                     return fence;
     return NULL;
 }
@@ -315,8 +320,9 @@ static bool is_much_deferred(const struct context *context, size_t size) {
 }
 
 /* The fence to wait for when nothing idle serves a request. */
-static struct fence *fence_worth_waiting(struct pool *pool, struct context *context, size_t size) {
-    struct fence *fence = pool->policy->keeps_nothing ? NULL : find_fence(pool, context, size);
+static struct fence *fence_worth_waiting(struct pool *pool, struct context *context,
+                                         const struct site *site, size_t size) {
+    struct fence *fence = find_fence(pool, context, site, size);
     if (!fence && pool->policy->cuts && is_much_deferred(context, size))
         fence = oldest_fence(context);
     return fence;
@@ -330,7 +336,7 @@ struct pool_block *fence_take(struct pool *pool, struct context *context, struct
     poll_fences(pool, context);
     struct pool_block *block = context->ended ? NULL : pool_take(pool, context, site, bytes, size);
     struct fence *fence;
-    while (!block && !context->ended && (fence = fence_worth_waiting(pool, context, size))) {
+    while (!block && !context->ended && (fence = fence_worth_waiting(pool, context, site, size))) {
         stats_add(STATS_fences_waited, 1);
         if (!fence_passes(pool, context, fence, true))
             break;

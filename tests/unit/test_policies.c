@@ -247,6 +247,31 @@ static void deferred_blocks_are_served_once_their_work_is_over(void **state) {
     assert_true(stats_get(STATS_malloc_hits) >= 48);
 }
 
+static void await_go(void *data) {
+    while (!__atomic_load_n((int *)data, __ATOMIC_ACQUIRE))
+        ;
+}
+
+static void only_fences_whose_blocks_can_serve_are_waited_for(void **state) {
+    (void)state;
+    static int go;
+    CUdeviceptr pointer;
+    if (!policy->own_site && !policy->same_size && !policy->keeps_nothing)
+        return;
+    stop(NULL);
+    struct pool_config deferring = defaults;
+    deferring.free_mode = POOL_FREE_DEFER;
+    start_with(deferring);
+    CUdeviceptr freed = alloc(4 * MIB);
+    __atomic_store_n(&go, 0, __ATOMIC_RELEASE);
+    assert_int_equal(cuLaunchHostFunc(NULL, await_go, &go), CUDA_SUCCESS);
+    release(freed);
+    alloc(100); /* records the fence, which will not pass */
+    assert_int_equal(try_alloc(&pointer, 3 * MIB, 2), CUDA_SUCCESS); /* of another site and size */
+    __atomic_store_n(&go, 1, __ATOMIC_RELEASE);
+    assert_int_equal(stats_get(STATS_fences_waited), 0);
+}
+
 static void figures_describe_the_idle_memory(void **state) {
     (void)state;
     struct policy_figures figures;
@@ -541,6 +566,7 @@ int main(void) {
         TEST(a_second_free_is_refused_and_unknown_pointers_are_the_drivers),
         TEST(a_context_that_ends_leaves_nothing_behind),
         TEST(deferred_blocks_are_served_once_their_work_is_over),
+        TEST(only_fences_whose_blocks_can_serve_are_waited_for),
         TEST(figures_describe_the_idle_memory),
         TEST(addresses_are_aligned_as_the_drivers_are),
         TEST(neighbours_that_are_freed_serve_a_larger_request_as_they_are),
