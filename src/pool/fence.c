@@ -160,28 +160,41 @@ static void drop_if_unused(struct context *context, struct fence *fence) {
     free(fence);
 }
 
-/* Fences what has been freed so far. False if that cannot be done now. Lock held on entry and
- * return, but not in between. */
-static bool fence_unfenced(struct pool *pool, struct context *context) {
-    if (LIST_EMPTY(&context->unfenced))
-        return true;
-    struct target targets[MAX_TARGETS];
+/* A fence that takes the context's unfenced blocks, and what is to be recorded for it. Both are
+ * looked at inside the gate: a stream that ends then either is a target, and stays until the fence
+ * is recorded, or has left its event. NULL: that cannot be done now. Lock held. */
+static struct fence *begin_fence(struct pool *pool, struct context *context, struct target *targets,
+                                 int *count) {
     struct fence *fence = calloc(1, sizeof *fence);
-    int count = list_targets(pool, targets);
-    if (!fence || count < 0) {
+    *count = list_targets(pool, targets);
+    if (!fence || *count < 0) {
         free(fence);
-        return false;
+        return NULL;
     }
     move_blocks(&context->unfenced, &fence->blocks);
     fence->left_number = pool->left_number;
-    TAILQ_INSERT_TAIL(&context->fences, fence, link);
     fence->users = 1;
-    pool_unlock(pool);
-    bool recorded = gate_enter(pool);
-    if (recorded) {
-        recorded = record_all(pool, targets, count, fence);
+    TAILQ_INSERT_TAIL(&context->fences, fence, link);
+    return fence;
+}
+
+/* Fences what has been freed so far. False if that cannot be done now. Lock held on entry and
+ * return, but not in between. */
+static bool fence_unfenced(struct pool *pool, struct context *context) {
+    struct target targets[MAX_TARGETS];
+    int count;
+    if (LIST_EMPTY(&context->unfenced))
+        return true;
+    if (!gate_enter(pool))
+        return false;
+    struct fence *fence = begin_fence(pool, context, targets, &count);
+    if (!fence) {
         gate_leave(pool);
+        return false;
     }
+    pool_unlock(pool);
+    bool recorded = record_all(pool, targets, count, fence);
+    gate_leave(pool);
     pool_lock(pool);
     fence->users--;
     fence->recorded = recorded;
@@ -512,29 +525,28 @@ bool pool_stream_is_captured(struct pool *pool, CUstream stream) {
            (result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
-/* The last work of a stream that is about to be destroyed must be in every fence to come. The gate
- * keeps others from recording in it. */
+/* The last work of a stream that is about to be destroyed must be in every fence to come. While the
+ * gate is closed no fence is made, so that to all of them this is one step. */
 static void leave_event(struct pool *pool, CUstream handle) {
+    pool_lock(pool);
+    const struct free_stream *known = find_stream(pool, handle);
+    struct target target = {known ? known->context : NULL, handle};
+    pool_unlock(pool);
+    if (!known)
+        return;
     struct left_event *left = calloc(1, sizeof *left);
+    struct fence last = {.events = NULL};
+    bool capturing = atomic_load(&pool->captures) > 0;
+    gate_close(pool);
+    bool recorded = left && !capturing && record_all(pool, &target, 1, &last);
+    if (PLANTED(slow_stream_end))
+        gate_pause();
     pool_lock(pool);
     struct free_stream *stream = find_stream(pool, handle);
     if (stream)
         LIST_REMOVE(stream, link);
-    pool_unlock(pool);
-    if (!stream || PLANTED(destroyed_stream_not_fenced)) {
-        free(stream);
-        free(left);
-        return;
-    }
-    struct target target = {stream->context, handle};
-    struct fence last = {.events = NULL};
     free(stream);
-    bool capturing = atomic_load(&pool->captures) > 0;
-    gate_close(pool);
-    bool recorded = left && !capturing && record_all(pool, &target, 1, &last);
-    gate_open(pool);
-    pool_lock(pool);
-    if (recorded && !target.context->ended) {
+    if (recorded && !target.context->ended && !PLANTED(destroyed_stream_not_fenced)) {
         left->event = last.events;
         left->number = ++pool->left_number;
         LIST_INSERT_HEAD(&pool->left_events, left, link);
@@ -544,6 +556,9 @@ static void leave_event(struct pool *pool, CUstream handle) {
         free(left);
     }
     pool_unlock(pool);
+    if (PLANTED(slow_stream_end))
+        gate_pause();
+    gate_open(pool);
 }
 
 bool pool_stream_ends(struct pool *pool, CUstream stream) {

@@ -50,6 +50,11 @@ def test_the_build_with_faults_has_none_unless_one_is_named():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_to_a_fence_the_end_of_a_stream_is_one_step():
+    done = search("--plant", "slow_stream_end", "--profile", "threads", "--mode", "defer", "--programs", 150)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_a_difference_is_shrunk_to_the_operations_that_matter():
     done = search("--plant", "query_after_owed_wait", "--profile", "events", "--mode", "auto", "--programs", 50,
                   "--first", "--show", 1)
