@@ -45,6 +45,7 @@ static void print_text(const struct arguments *arguments, const struct replay_re
     RESULT_NUMBERS(ROW)
 #undef ROW
     print_row("hit rate", result_hit_rate(&results[0]), result_hit_rate(&results[1]), 4);
+    print_row("fragmentation", results[0].fragmentation, results[1].fragmentation, 4);
     print_row("held / (live + 64 MiB)", results[0].worst_held_ratio, results[1].worst_held_ratio,
               4);
     print_row("modelled seconds", results[0].modelled_seconds, results[1].modelled_seconds, 4);
@@ -61,6 +62,8 @@ static int print_json(const struct replay_result *results) {
     json_object_set_new(
         object, "hit_rate",
         json_pack("[f, f]", result_hit_rate(&results[0]), result_hit_rate(&results[1])));
+    json_object_set_new(object, "fragmentation",
+                        json_pack("[f, f]", results[0].fragmentation, results[1].fragmentation));
     json_object_set_new(
         object, "worst_held_ratio",
         json_pack("[f, f]", results[0].worst_held_ratio, results[1].worst_held_ratio));

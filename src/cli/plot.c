@@ -62,15 +62,9 @@ static double y_of_setting(const struct plot *plot, const struct tune_setting *s
 }
 
 static const struct kind *kind_of(const struct tune_setting *setting) {
-    static const char name[] = "POOLCUDA_PRESET=";
-    const char *found = strstr(setting->variables, name);
-    for (size_t i = 0; found && i < KINDS; i++) {
-        size_t length = strlen(kinds[i].preset);
-        const char *value = found + sizeof name - 1;
-        if (strncmp(value, kinds[i].preset, length) == 0 &&
-            (!value[length] || value[length] == ' '))
+    for (size_t i = 0; i < KINDS; i++)
+        if (strcmp(setting->preset, kinds[i].preset) == 0)
             return &kinds[i];
-    }
     return &kinds[0];
 }
 
@@ -149,14 +143,14 @@ static int by_held(const void *one, const void *other) {
 }
 
 static void draw_front(const struct plot *plot) {
-    // NOLINTNEXTLINE(bugprone-sizeof-expression): pointers
-    const struct tune_setting **front = calloc(plot->tune->count, sizeof *front);
+    const size_t size = sizeof(void *);
+    const struct tune_setting **front = calloc(plot->tune->count, size);
     size_t count = 0;
     for (size_t i = 0; front && i < plot->tune->count; i++)
         if (plot->tune->settings[i].front)
             front[count++] = &plot->tune->settings[i];
     if (count)
-        qsort(front, count, sizeof *front, by_held);
+        qsort(front, count, size, by_held);
     grey(plot, 0.4);
     cairo_set_line_width(plot->cairo, 1.5);
     for (size_t i = 0; i < count; i++)
@@ -212,7 +206,8 @@ static bool finish(cairo_surface_t *surface, cairo_status_t status, const char *
         status = cairo_surface_status(surface);
     cairo_surface_destroy(surface);
     if (status != CAIRO_STATUS_SUCCESS)
-        snprintf(error, error_size, "%s: %s", path, cairo_status_to_string(status));
+        snprintf(error, error_size, "%s: %s; expected a file that can be written", path,
+                 cairo_status_to_string(status));
     return status == CAIRO_STATUS_SUCCESS;
 }
 

@@ -1,16 +1,30 @@
 #include "cli/result_json.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 double result_hit_rate(const struct replay_result *result) {
     return result->allocations ? (double)result->hits / (double)result->allocations : 0;
 }
 
+json_t *result_name(const char *name) {
+    json_t *string = json_string(name);
+    char *copy = string ? NULL : strdup(name);
+    for (char *letter = copy; letter && *letter; letter++)
+        if (*letter & 0x80)
+            *letter = '?';
+    if (copy)
+        string = json_string(copy);
+    free(copy);
+    return string;
+}
+
 json_t *result_to_json(const struct replay_result *result, const char *trace, uint64_t memory,
                        bool gpu, const char *options) {
-    json_t *object = json_pack("{s:s, s:i, s:s, s:b, s:s}", "kind", "poolcuda-replay", "version",
-                               RESULT_VERSION, "trace", trace, "gpu", gpu, "options", options);
+    json_t *object =
+        json_pack("{s:s, s:i, s:o, s:b, s:s}", "kind", "poolcuda-replay", "version", RESULT_VERSION,
+                  "trace", result_name(trace), "gpu", gpu, "options", options);
     if (!object)
         return NULL;
     if (!gpu)
@@ -19,6 +33,7 @@ json_t *result_to_json(const struct replay_result *result, const char *trace, ui
     RESULT_NUMBERS(SET)
 #undef SET
     json_object_set_new(object, "hit_rate", json_real(result_hit_rate(result)));
+    json_object_set_new(object, "fragmentation", json_real(result->fragmentation));
     json_object_set_new(object, "worst_held_ratio", json_real(result->worst_held_ratio));
     json_object_set_new(object, "modelled_seconds", json_real(result->modelled_seconds));
     json_object_set_new(object, "host_seconds", json_real(result->host_seconds));
@@ -50,6 +65,8 @@ static const char *read_all(const json_t *object, struct replay_result *result) 
         return #name;
     RESULT_NUMBERS(READ)
 #undef READ
+    if (!read_real(object, "fragmentation", &result->fragmentation))
+        return "fragmentation";
     if (!read_real(object, "worst_held_ratio", &result->worst_held_ratio))
         return "worst_held_ratio";
     if (!read_real(object, "modelled_seconds", &result->modelled_seconds))

@@ -1,4 +1,4 @@
-/* A replay's result as a JSON object, written and read: docs/traces.md describes it. */
+/* A replay's result as a JSON object, written and read: docs/tuning.md describes it. */
 #ifndef POOLCUDA_CLI_RESULT_JSON_H
 #define POOLCUDA_CLI_RESULT_JSON_H
 
@@ -22,6 +22,10 @@ enum { RESULT_VERSION = 1 };
     X(waits, "waits for the device")
 
 double result_hit_rate(const struct replay_result *result);
+
+/* A file's name as a string in UTF-8, which it need not be. A new reference; NULL without memory.
+ */
+json_t *result_name(const char *name);
 
 /* A new reference; NULL without memory. `options`: what was set, as the environment has it. */
 json_t *result_to_json(const struct replay_result *result, const char *trace, uint64_t memory,

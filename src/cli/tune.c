@@ -1,6 +1,7 @@
 #include "cli/tune.h"
 
 #include "options.h"
+#include "policy/policy.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,23 +15,18 @@ static const char *const default_ratio = "2.0";
  * NO_CAP. */
 static const struct family {
     const char *preset;
-    bool transparent, cuts;
     bool gpu_only; /* the simulated GPU cannot tell how it does: it lies with the driver */
     const char *const *ratios; /* the default's first */
     const int *caps;
 } families[] = {
-    {"default", true, false, false, (const char *const[]){"2.0", "1.25", "1.5", "3.0", "4.0", NULL},
+    {"default", false, (const char *const[]){"2.0", "1.25", "1.5", "3.0", "4.0", NULL},
      (const int[]){AUTO_CAP, 5, 15, 40, NO_CAP, END}},
-    {"futhark", true, false, false, (const char *const[]){"2.0", "4.0", NULL},
-     (const int[]){AUTO_CAP, END}},
-    {"pyopencl", false, false, false, (const char *const[]){"2.0", NULL},
+    {"futhark", false, (const char *const[]){"2.0", "4.0", NULL}, (const int[]){AUTO_CAP, END}},
+    {"pyopencl", false, (const char *const[]){"2.0", NULL},
      (const int[]){AUTO_CAP, 5, 15, 40, END}},
-    {"bfc", false, true, false, (const char *const[]){"2.0", NULL},
-     (const int[]){AUTO_CAP, 5, 15, 40, END}},
-    {"paddle", false, true, true, (const char *const[]){"2.0", NULL},
-     (const int[]){AUTO_CAP, 5, 15, END}},
-    {"vmm", false, true, false, (const char *const[]){"2.0", NULL},
-     (const int[]){AUTO_CAP, 2, 5, 15, 40, END}},
+    {"bfc", false, (const char *const[]){"2.0", NULL}, (const int[]){AUTO_CAP, 5, 15, 40, END}},
+    {"paddle", true, (const char *const[]){"2.0", NULL}, (const int[]){AUTO_CAP, 5, 15, END}},
+    {"vmm", false, (const char *const[]){"2.0", NULL}, (const int[]){AUTO_CAP, 2, 5, 15, 40, END}},
 };
 
 static bool is_fixed(const char *name) {
@@ -62,7 +58,9 @@ static bool is_listed(const struct tune *tune, const char *variables) {
 
 static bool add(struct tune *tune, const struct family *family, const char *ratio, int cap,
                 uint64_t peak) {
-    struct tune_setting setting = {.transparent = family->transparent, .cuts = family->cuts};
+    struct tune_setting setting = {.preset = family->preset};
+    if (is_fixed("POOLCUDA_PRESET"))
+        setting.preset = getenv("POOLCUDA_PRESET");
     if (strcmp(family->preset, "default") != 0)
         set(setting.variables, "POOLCUDA_PRESET", family->preset);
     if (strcmp(ratio, default_ratio) != 0)
@@ -88,14 +86,19 @@ static bool add_family(struct tune *tune, const struct family *family, uint64_t 
 }
 
 bool tune_list(struct tune *tune, uint64_t peak_live_bytes, bool gpu) {
-    bool added = true;
+    bool added = true, one_family = is_fixed("POOLCUDA_PRESET") || is_fixed("POOLCUDA_POLICY");
     *tune = (struct tune){0};
     for (size_t i = 0; i < sizeof families / sizeof families[0] && added; i++)
-        if ((gpu || !families[i].gpu_only) && (!is_fixed("POOLCUDA_PRESET") || i == 0))
+        if ((gpu || !families[i].gpu_only) && (!one_family || i == 0))
             added = add_family(tune, &families[i], peak_live_bytes);
     if (!added)
         tune_free(tune);
     return added;
+}
+
+void tune_note_policy(struct tune_setting *setting, const struct policy *policy) {
+    setting->transparent = strcmp(policy->name, "site") == 0 || strcmp(policy->name, "tag") == 0;
+    setting->cuts = policy->cuts || policy->keeps_nothing;
 }
 
 uint64_t tune_calls(const struct replay_result *result) {

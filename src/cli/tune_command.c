@@ -40,6 +40,7 @@ struct session {
     struct tune tune;
     struct replay_result native;
     struct bounds bounds;
+    char fixed[4096]; /* what the user has set for all settings, as variables */
 };
 
 static void say(const char *line) {
@@ -84,6 +85,12 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
 
 /* --- running --- */
 
+static const char *name_of(const struct session *session, const struct tune_setting *setting) {
+    if (*setting->variables)
+        return setting->variables;
+    return *session->fixed ? "(nothing more)" : "(the default)";
+}
+
 struct stage {
     size_t done, count;
     const char *doing;
@@ -117,12 +124,14 @@ static struct pool_config configure(const char *variables) {
     return pool_config_from(&options);
 }
 
-static bool replay(const struct session *session, const char *variables, bool native,
+/* config: NULL is without the pool. */
+static bool replay(const struct session *session, const struct pool_config *config,
                    struct replay_result *result, const struct stage *stage) {
     char error[512];
     struct replay_settings settings = session->arguments->settings;
-    settings.native = native;
-    settings.config = configure(variables);
+    settings.native = !config;
+    if (config)
+        settings.config = *config;
     if (replay_run(session->trace, &settings, result, show, (void *)stage, error, sizeof error))
         return true;
     say(error);
@@ -132,13 +141,15 @@ static bool replay(const struct session *session, const char *variables, bool na
 static bool run_all(struct session *session) {
     struct tune *tune = &session->tune;
     struct stage stage = {0, tune->count + 1, "without the pool"};
-    if (!replay(session, "", true, &session->native, &stage))
+    if (!replay(session, NULL, &session->native, &stage))
         return false;
     for (size_t i = 0; i < tune->count; i++) {
         struct tune_setting *setting = &tune->settings[i];
         stage.done = i + 1;
-        stage.doing = *setting->variables ? setting->variables : "the default";
-        if (!replay(session, setting->variables, false, &setting->result, &stage))
+        stage.doing = name_of(session, setting);
+        struct pool_config config = configure(setting->variables);
+        tune_note_policy(setting, config.policy);
+        if (!replay(session, &config, &setting->result, &stage))
             return false;
     }
     progress_end();
@@ -149,14 +160,26 @@ static bool run_all(struct session *session) {
 
 static const char heading[] = "setting (* on the front)";
 
-static const char *name_of(const struct tune_setting *setting) {
-    return *setting->variables ? setting->variables : "(the default)";
+/* Everything to be set, NAME=VALUE NAME=VALUE ... */
+struct all_variables {
+    char text[sizeof((struct session *)0)->fixed + TUNE_VARIABLES + 1];
+};
+
+static struct all_variables all_variables(const struct session *session,
+                                          const struct tune_setting *setting) {
+    struct all_variables all;
+    bool both = *session->fixed && *setting->variables;
+    snprintf(all.text, sizeof all.text, "%s%s%s", session->fixed, both ? " " : "",
+             setting->variables);
+    return all;
 }
 
 /* A bound on the driver allocations of what works as the setting does and holds no more. 0: not
- * known. */
+ * known, or not for a device that was too small. */
 static uint64_t fewest_allocs(const struct session *session, const struct tune_setting *setting) {
     uint64_t fewest, held = setting->result.peak_held_bytes;
+    if (setting->result.oom_failures)
+        return 0;
     enum bounds_answer answer =
         setting->cuts ? bounds_fewest_cut(session->trace, BOUNDS_ALL_DEVICES, held, &fewest)
                       : bounds_fewest_whole(session->trace, BOUNDS_ALL_DEVICES, held, &fewest);
@@ -180,7 +203,7 @@ static void print_setting(const struct session *session, const struct tune_setti
     if (fewest)
         snprintf(least, sizeof least, "%llu", (unsigned long long)fewest);
     printf("%c %-*s %7.2f%% %8llu %8llu %8s %10s %6.3f %8.3f%s\n", setting->front ? '*' : ' ',
-           width, name_of(setting), 100 * result_hit_rate(result),
+           width, name_of(session, setting), 100 * result_hit_rate(result),
            (unsigned long long)tune_calls(result), (unsigned long long)result->driver_allocs, least,
            human(result->peak_held_bytes).text,
            live ? (double)result->peak_held_bytes / (double)live : 0.0, time_of(session, result),
@@ -191,8 +214,8 @@ static int width_of_names(const struct session *session) {
     size_t width = strlen(heading);
     for (size_t i = 0; i < session->tune.count; i++) {
         const struct tune_setting *setting = &session->tune.settings[i];
-        if (is_shown(session, setting) && strlen(name_of(setting)) > width)
-            width = strlen(name_of(setting));
+        if (is_shown(session, setting) && strlen(name_of(session, setting)) > width)
+            width = strlen(name_of(session, setting));
     }
     return (int)width;
 }
@@ -206,9 +229,10 @@ static void print_bounds(const struct bounds *bounds) {
          "more (a relaxation)\n");
 }
 
-static void print_export(const struct tune_setting *setting) {
-    if (*setting->variables)
-        printf("  export %s\n", setting->variables);
+static void print_export(const struct session *session, const struct tune_setting *setting) {
+    struct all_variables all = all_variables(session, setting);
+    if (*all.text)
+        printf("  export %s\n", all.text);
     else
         puts("  nothing to set: the default");
 }
@@ -222,23 +246,27 @@ static void print_text(const struct session *session) {
            human(native->peak_live_bytes).text, (unsigned long long)tune_calls(native),
            time_of(session, native));
     print_bounds(&session->bounds);
+    if (*session->fixed)
+        printf("in all settings: %s\n\n", session->fixed);
     printf("  %-*s %8s %8s %8s %8s %10s %6s %8s\n", width, heading, "hits", "calls", "allocs",
            "least", "held", "/ live", "seconds");
     for (size_t i = 0; i < tune->count; i++)
         if (is_shown(session, &tune->settings[i]))
             print_setting(session, &tune->settings[i], width);
     puts("\nrecommended:");
-    print_export(tune->recommended);
-    if (!tune->recommended->transparent) {
-        puts("what that gives up is in docs/policies.md; changing nothing but speed:");
-        print_export(tune->safe);
-    }
+    print_export(session, tune->recommended);
+    if (tune->recommended->transparent)
+        return;
+    printf("what that gives up is in docs/policies.md%s\n",
+           tune->safe ? "; changing nothing but speed:" : "");
+    if (tune->safe)
+        print_export(session, tune->safe);
 }
 
 static json_t *setting_to_json(const struct session *session, const struct tune_setting *setting) {
     const struct arguments *arguments = session->arguments;
     json_t *object = result_to_json(&setting->result, arguments->file, arguments->settings.memory,
-                                    arguments->settings.gpu, setting->variables);
+                                    arguments->settings.gpu, all_variables(session, setting).text);
     const uint64_t fewest = fewest_allocs(session, setting);
     json_object_set_new(object, "front", json_boolean(setting->front));
     json_object_set_new(object, "transparent", json_boolean(setting->transparent));
@@ -252,16 +280,17 @@ static json_t *setting_to_json(const struct session *session, const struct tune_
 static int print_json(const struct session *session) {
     const struct arguments *arguments = session->arguments;
     const struct bounds *bounds = &session->bounds;
+    const struct tune_setting *safe = session->tune.safe;
     json_t *settings = json_array();
     for (size_t i = 0; i < session->tune.count; i++)
         json_array_append_new(settings, setting_to_json(session, &session->tune.settings[i]));
-    json_t *object =
-        json_pack("{s:s, s:i, s:o, s:o, s:s, s:s}", "kind", "poolcuda-tune", "version",
-                  RESULT_VERSION, "native",
-                  result_to_json(&session->native, arguments->file, arguments->settings.memory,
-                                 arguments->settings.gpu, ""),
-                  "settings", settings, "recommended", session->tune.recommended->variables,
-                  "transparent", session->tune.safe->variables);
+    json_t *object = json_pack(
+        "{s:s, s:i, s:o, s:o, s:s, s:s?}", "kind", "poolcuda-tune", "version", RESULT_VERSION,
+        "native",
+        result_to_json(&session->native, arguments->file, arguments->settings.memory,
+                       arguments->settings.gpu, ""),
+        "settings", settings, "recommended", all_variables(session, session->tune.recommended).text,
+        "transparent", safe ? all_variables(session, safe).text : NULL);
     json_object_set_new(object, "least_held_bytes", json_integer((json_int_t)bounds->live_bytes));
     json_object_set_new(object, "packed_bytes",
                         bounds->packed ? json_integer((json_int_t)bounds->packed_bytes)
@@ -281,9 +310,19 @@ static uint64_t most_held(const struct session *session) {
     return arguments->most ? arguments->most : live + live / 4;
 }
 
+static bool plot(const struct session *session) {
+    char error[512];
+    json_t *title = result_name(session->arguments->file);
+    bool drawn = plot_write(session->arguments->plot, &session->tune, json_string_value(title),
+                            session->bounds.live_bytes, error, sizeof error);
+    json_decref(title);
+    if (!drawn)
+        say(error);
+    return drawn;
+}
+
 static int tune(struct session *session) {
     const struct arguments *arguments = session->arguments;
-    char error[512];
     if (!bounds_of(session->trace, BOUNDS_ALL_DEVICES, driver_granule, &session->bounds, NULL) ||
         !tune_list(&session->tune, session->bounds.live_bytes, arguments->settings.gpu)) {
         say("out of memory");
@@ -292,11 +331,8 @@ static int tune(struct session *session) {
     if (!run_all(session))
         return 1;
     tune_judge(&session->tune, most_held(session), arguments->settings.gpu);
-    if (arguments->plot && !plot_write(arguments->plot, &session->tune, arguments->file,
-                                       session->bounds.live_bytes, error, sizeof error)) {
-        say(error);
+    if (arguments->plot && !plot(session))
         return 1;
-    }
     if (arguments->json)
         return print_json(session);
     print_text(session);
@@ -333,6 +369,7 @@ int command_tune(int argc, char **argv) {
     struct session session = {.arguments = &arguments, .trace = trace_read(arguments.file, say)};
     if (!session.trace)
         return 1;
+    option_args_join(session.fixed, sizeof session.fixed);
     int status = tune(&session);
     tune_free(&session.tune);
     trace_free(session.trace);

@@ -22,7 +22,7 @@ MGPU, MOE, SSIM = (DATA / f"{name}.csv.gz" for name in ("mgpu_reduce", "moe-alig
 PRESETS = ["default", "futhark", "pyopencl", "bfc", "paddle", "vmm"]
 NUMBERS = ["allocations", "frees", "hits", "driver_allocs", "driver_frees", "map_calls",
            "peak_live_bytes", "peak_held_bytes", "oom_failures", "waits", "memory"]
-FRACTIONS = ["hit_rate", "worst_held_ratio", "modelled_seconds", "host_seconds"]
+FRACTIONS = ["hit_rate", "fragmentation", "worst_held_ratio", "modelled_seconds", "host_seconds"]
 
 
 def command(*arguments, env=None):
