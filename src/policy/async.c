@@ -195,26 +195,17 @@ void async_gave_back(struct pool *pool, struct context *context, size_t bytes) {
 static bool has_grown(struct pool *pool, struct context *context, size_t bytes) {
     struct async *async = context->store.async;
     cuuint64_t reserved = 0;
-    pool->driver->mem_pool_get_attribute(async->memory_pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
-                                         &reserved);
+    CUresult result = pool->driver->mem_pool_get_attribute(
+        async->memory_pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved);
     pool_lock(pool);
+    if (result != CUDA_SUCCESS) /* not known: at least what is in use */
+        reserved = async->reserved > async->given + bytes ? async->reserved : async->given + bytes;
     bool grown = reserved > async->reserved;
     async->reserved = reserved;
     async->given += bytes;
     count_unused(pool, context);
     pool_unlock(pool);
     return grown;
-}
-
-static void refresh(struct pool *pool, struct context *context) {
-    struct async async;
-    if (!begin(pool, context, &async))
-        return;
-    if (async.memory_pool && gate_enter(pool)) {
-        has_grown(pool, context, 0);
-        gate_leave(pool);
-    }
-    end(pool, context);
 }
 
 /* --- allocation and free --- */
@@ -228,6 +219,20 @@ static void flush(struct pool *pool, struct context *context) {
         leaving_take(pool, &leaving, block);
     }
     leaving_free(pool, &leaving);
+}
+
+static void refresh(struct pool *pool, struct context *context) {
+    struct async async;
+    pool_lock(pool);
+    flush(pool, context);
+    pool_unlock(pool);
+    if (!begin(pool, context, &async))
+        return;
+    if (async.memory_pool && gate_enter(pool)) {
+        has_grown(pool, context, 0);
+        gate_leave(pool);
+    }
+    end(pool, context);
 }
 
 /* Sees to it that what was freed can be had: all of it that is ready, and what is pending as well

@@ -96,7 +96,8 @@ struct policy {
                           struct page **list);
     size_t (*release_unused)(struct pool *pool, struct page *list); /* bytes given back */
 
-    /* Asks the driver how much memory is in no block. Lock not held. NULL: that is known. */
+    /* Sees to it that idle memory which the policy does not keep itself is known to be in no block.
+     * Lock not held. NULL: it is. */
     void (*refresh)(struct pool *pool, struct context *context);
 
     void (*figures)(const struct store *store, struct policy_figures *figures);

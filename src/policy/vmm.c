@@ -51,15 +51,20 @@ static size_t count_pages(const struct page *list) {
     return count;
 }
 
+/* A refusal may have a passing reason; after a second one the page is lost. */
+static bool release_page(struct pool *pool, CUmemGenericAllocationHandle handle) {
+    bool released = pool->driver->mem_release(handle) == CUDA_SUCCESS ||
+                    pool->driver->mem_release(handle) == CUDA_SUCCESS;
+    stats_add(STATS_driver_frees, released);
+    return released;
+}
+
 static size_t release_pages(struct pool *pool, struct page *list) {
     struct page *next;
     size_t released = 0;
     for (; list; list = next) {
         next = list->next;
-        if (pool->driver->mem_release(list->handle) == CUDA_SUCCESS) {
-            stats_add(STATS_driver_frees, 1);
-            released += PAGE;
-        }
+        released += release_page(pool, list->handle) ? PAGE : 0;
         free(list);
     }
     return released;
@@ -388,8 +393,7 @@ void vmm_release(struct pool *pool, struct vmm *vmm) {
             if (!reservation->handle[i])
                 continue;
             pool->driver->mem_unmap(reservation->base + i * PAGE, PAGE);
-            pool->driver->mem_release(reservation->handle[i]);
-            stats_add(STATS_driver_frees, 1);
+            release_page(pool, reservation->handle[i]);
         }
         pool->driver->mem_address_free(reservation->base, reservation->pages * PAGE);
     }

@@ -123,9 +123,15 @@ bool context_is_known(const struct pool *pool, CUcontext handle) {
     return find_context(pool, handle) != NULL;
 }
 
+CUresult context_current(struct pool *pool, CUcontext *handle) {
+    *handle = NULL;
+    CUresult result = pool->driver->ctx_get_current(handle);
+    return result == CUDA_SUCCESS ? result : pool->driver->ctx_get_current(handle);
+}
+
 struct context *context_enter(struct pool *pool) {
-    CUcontext handle = NULL;
-    CUresult result = pool->driver->ctx_get_current(&handle);
+    CUcontext handle;
+    CUresult result = context_current(pool, &handle);
     if (result != CUDA_SUCCESS || !handle) {
         context_note_error(pool, NULL, result);
         return NULL;

@@ -100,6 +100,9 @@ void books_free_records(struct pool *pool);
 
 /* context.c */
 
+/* The current context, NULL if there is none. Asked again if that fails, for a passing reason. Lock
+ * not held. */
+CUresult context_current(struct pool *pool, CUcontext *handle);
 /* The current context's record, learnt if new. NULL if there is none or the driver does not say;
  * the lock is held on return if and only if the result is not NULL. */
 struct context *context_enter(struct pool *pool);
@@ -146,6 +149,9 @@ size_t leaving_free(struct pool *pool, struct leaving *leaving);
 /* The thread's mode for captures becomes *mode, which tells what it was. */
 void pressure_exchange_capture_mode(struct pool *pool, CUstreamCaptureMode *mode);
 
+/* policy->refresh for all contexts of the device. Lock held
+ * on entry and return, not in between. */
+void pressure_refresh(struct pool *pool, const struct device *device);
 /* Takes out idle blocks of the device, largest first, until `bytes` or nothing is left. */
 void pressure_collect(struct pool *pool, struct device *device, size_t bytes,
                       struct leaving *leaving);

@@ -155,8 +155,11 @@ CUresult part_free_past_pool(struct pool *pool, struct pool_block *block, CUcont
         return free_region(pool, block);
     if (current && !block->context->broken && !atomic_load(&pool->down))
         return free_as_driver(pool, block);
+    /* To be refused, with the error that belongs here: no allocation of the driver's begins there.
+     */
+    pointer += block->pooled;
     pool_unlock(pool);
-    return pool->driver->mem_free(pointer); /* refused, with the error that belongs here */
+    return pool->driver->mem_free(pointer);
 }
 
 CUresult pool_free_part(struct pool *pool, CUdeviceptr pointer) {

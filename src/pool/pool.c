@@ -395,8 +395,8 @@ CUresult pool_free(struct pool *pool, CUdeviceptr pointer) {
     stats_add(STATS_free_calls, 1);
     /* Without a current context, or in one that is gone, the driver says what becomes of the free.
      */
-    CUcontext current = NULL;
-    if (pool->driver->ctx_get_current(&current) != CUDA_SUCCESS)
+    CUcontext current;
+    if (context_current(pool, &current) != CUDA_SUCCESS)
         current = NULL;
     pool_lock(pool);
     struct pool_block *block = books_find(pool, pointer);
@@ -534,6 +534,9 @@ size_t pool_release(struct pool *pool, CUdevice ordinal, size_t bytes) {
     struct device *device = context_find_device(pool, ordinal);
     if (device) {
         struct leaving leaving = {.device = device};
+        if (!pool_driver_waits(pool))
+            fence_drain(pool, device);
+        pressure_refresh(pool, device);
         pressure_collect(pool, device, bytes, &leaving);
         released = leaving_free(pool, &leaving);
     }

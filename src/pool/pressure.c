@@ -108,6 +108,21 @@ static size_t collect_unused(struct pool *pool, const struct device *device, siz
     return taken;
 }
 
+void pressure_refresh(struct pool *pool, const struct device *device) {
+    struct context *context;
+    if (!pool->policy->refresh)
+        return;
+    LIST_FOREACH (context, &pool->contexts, link) {
+        if (context->device != device)
+            continue;
+        pool_unlock(pool);
+        pool->policy->refresh(pool, context);
+        pool_lock(pool);
+        if (context->ended) /* and in another list */
+            return;
+    }
+}
+
 static void collect(struct pool *pool, const struct scope *scope, size_t bytes,
                     struct leaving *leaving) {
     struct pool_block *block;
@@ -230,6 +245,7 @@ static bool release_idle(struct pool *pool, struct device *device, size_t bytes,
     struct leaving leaving = {.device = device};
     if (!pool_driver_waits(pool))
         fence_drain(pool, device);
+    pressure_refresh(pool, device);
     pressure_collect(pool, device, bytes, &leaving);
     if (pool->policy->cuts && leaving.bytes < bytes)
         collect_deferred_regions(pool, device, &leaving);

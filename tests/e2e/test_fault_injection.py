@@ -17,6 +17,10 @@ SCENARIOS = [
     ("two_contexts", {"POOLCUDA_FREE": "defer"}), ("little_memory", {"SIMCUDA_MEMORY": "256M"}),
     ("little_memory", {"SIMCUDA_MEMORY": "256M", "POOLCUDA_FREE": "defer"}), ("pitched", {}), ("captured", {}),
     ("captured", {"POOLCUDA_FREE": "defer"}), ("reset", {}), ("asked", {}), ("threads", {}),
+    *((scenario, {"POOLCUDA_PRESET": preset, "POOLCUDA_FREE": mode}) for preset in ("bfc", "paddle", "vmm")
+      for scenario, mode in (("one_stream", "auto"), ("one_stream", "defer"), ("captured", "auto"))),
+    # Natively this program uses more than regions can serve (docs/policies.md): not with bfc.
+    *(("little_memory", {"SIMCUDA_MEMORY": "256M", "POOLCUDA_PRESET": preset}) for preset in ("paddle", "vmm")),
 ]
 
 
