@@ -112,8 +112,8 @@ static void end(struct pool *pool, const struct context *context) {
 static void destroy(struct pool *pool, CUmemoryPool memory_pool, CUstream stream) {
     if (stream)
         pool->driver->stream_destroy(stream);
-    if (memory_pool)
-        pool->driver->mem_pool_destroy(memory_pool);
+    if (memory_pool && pool->driver->mem_pool_destroy(memory_pool) != CUDA_SUCCESS)
+        pool->driver->mem_pool_destroy(memory_pool); /* else what it holds is lost */
 }
 
 /* Makes what is lacking of *found, or finds what another thread has made meanwhile. */
@@ -299,6 +299,12 @@ static CUresult obtain(struct pool *pool, const struct request *request, size_t 
     return result;
 }
 
+static CUresult give_back(const struct driver *driver, const struct pool_block *block, bool async,
+                          CUstream stream) {
+    return async ? driver->mem_free_async(block->pointer, stream)
+                 : driver->mem_free(block->pointer);
+}
+
 /* Behind the work that may use the block: what is left of it, while a wait is owed, is in the
  * legacy stream. Else the memory can be had again at once by what is allocated in the store's own
  * stream. Its context may end meanwhile, but only after this: the block is leaving. */
@@ -309,8 +315,9 @@ static CUresult surrender(struct pool *pool, struct pool_block *block) {
     CUstream stream =
         async && async->stream && !wait_is_owed(pool) ? async->stream : CU_STREAM_LEGACY;
     pool_unlock(pool);
-    CUresult result = inside ? pool->driver->mem_free_async(block->pointer, stream)
-                             : pool->driver->mem_free(block->pointer);
+    CUresult result = give_back(pool->driver, block, inside, stream);
+    if (result != CUDA_SUCCESS) /* for a passing reason; at its context's end it would be lost */
+        result = give_back(pool->driver, block, inside, stream);
     if (inside)
         gate_leave(pool);
     if (result != CUDA_SUCCESS)

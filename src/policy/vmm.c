@@ -392,7 +392,8 @@ void vmm_release(struct pool *pool, struct vmm *vmm) {
         for (size_t i = 0; i < reservation->pages; i++) {
             if (!reservation->handle[i])
                 continue;
-            pool->driver->mem_unmap(reservation->base + i * PAGE, PAGE);
+            if (pool->driver->mem_unmap(reservation->base + i * PAGE, PAGE) != CUDA_SUCCESS)
+                pool->driver->mem_unmap(reservation->base + i * PAGE, PAGE);
             release_page(pool, reservation->handle[i]);
         }
         pool->driver->mem_address_free(reservation->base, reservation->pages * PAGE);

@@ -205,7 +205,8 @@ bool context_visit(struct pool *pool, CUcontext context, struct context_visit *v
     visit->pushed = false;
     if (pool->driver->ctx_get_current(&current) == CUDA_SUCCESS && current == context)
         return true;
-    visit->pushed = pool->driver->ctx_push_current(context) == CUDA_SUCCESS;
+    visit->pushed = pool->driver->ctx_push_current(context) == CUDA_SUCCESS ||
+                    pool->driver->ctx_push_current(context) == CUDA_SUCCESS;
     return visit->pushed;
 }
 
@@ -385,6 +386,17 @@ static bool end_context(struct pool *pool, struct context *context, struct leavi
     return true;
 }
 
+/* Waits for the current context's work, which may use blocks that are live when their context ends.
+ * False: not now, or the driver cannot. */
+static bool wait_at_end(struct pool *pool) {
+    if (!gate_enter(pool))
+        return false;
+    bool waited = pool->driver->ctx_synchronize() == CUDA_SUCCESS ||
+                  pool->driver->ctx_synchronize() == CUDA_SUCCESS;
+    gate_leave(pool);
+    return waited;
+}
+
 static void end_and_release(struct pool *pool, struct context *context) {
     struct leaving leaving = {.device = context->device};
     struct context_visit visit;
@@ -394,11 +406,9 @@ static void end_and_release(struct pool *pool, struct context *context) {
     struct async *async = async_detach(&context->store);
     pool_unlock(pool);
     bool visiting = (leaving.count || vmm) && context_visit(pool, context->handle, &visit);
-    if ((vmm || async) && visiting && gate_enter(pool)) { /* live blocks may be in use yet */
-        pool->driver->ctx_synchronize();
-        gate_leave(pool);
-    }
-    vmm_release(pool, vmm);
+    bool over = (vmm || async) && visiting && wait_at_end(pool);
+    if (over || context->broken) /* else pages are lost rather than taken from under a kernel */
+        vmm_release(pool, vmm);
     pool_lock(pool);
     leaving_free(pool, &leaving);
     pool_unlock(pool);

@@ -113,7 +113,7 @@ void context_forget_all_created(struct pool *pool);
 /* Whether the process is known to have more than one, some of which need not have allocated. */
 bool context_are_several(const struct pool *pool);
 struct site *context_site(struct pool *pool, struct context *context, const struct call_site *key);
-/* Makes `context` current for a while. Returns false, with nothing changed, if that fails. */
+/* Makes `context` current for a while. Returns false, with nothing changed, if that fails twice. */
 struct context_visit {
     bool pushed;
 };

@@ -18,7 +18,8 @@ SCENARIOS = [
     ("little_memory", {"SIMCUDA_MEMORY": "256M", "POOLCUDA_FREE": "defer"}), ("pitched", {}), ("captured", {}),
     ("captured", {"POOLCUDA_FREE": "defer"}), ("reset", {}), ("asked", {}), ("threads", {}),
     *((scenario, {"POOLCUDA_PRESET": preset, "POOLCUDA_FREE": mode}) for preset in ("bfc", "paddle", "vmm")
-      for scenario, mode in (("one_stream", "auto"), ("one_stream", "defer"), ("captured", "auto"))),
+      for scenario, mode in (("one_stream", "auto"), ("one_stream", "defer"), ("free_stream", "auto"), ("captured", "auto"),
+                             ("two_contexts", "defer"), ("reset", "defer"))),
     # Natively this program uses more than regions can serve (docs/policies.md): not with bfc.
     *(("little_memory", {"SIMCUDA_MEMORY": "256M", "POOLCUDA_PRESET": preset}) for preset in ("paddle", "vmm")),
 ]
