@@ -10,9 +10,10 @@ SECONDS = int(os.environ.get("POOLCUDA_STRESS_SECONDS", "4"))
 THREADS = 64
 
 
-def stress(run, streams, mode, memory):
+def stress(run, streams, mode, memory, preset="default"):
     result = run([PROGRAMS / "stress", THREADS, SECONDS, streams],
-                 env={"POOLCUDA_FREE": mode, "SIMCUDA_MEMORY": memory}, timeout=SECONDS * 3 + 120)
+                 env={"POOLCUDA_FREE": mode, "POOLCUDA_PRESET": preset, "SIMCUDA_MEMORY": memory},
+                 timeout=SECONDS * 3 + 120)
     assert result.out == "wrong 0\n", result.err
     assert result.hazards == 0, result.err
     assert result.figures["held_bytes"] == 0
@@ -33,3 +34,9 @@ def test_so_they_do_when_all_memory_is_used_up_now_and_then(run, mode):
 def test_so_they_do_while_waits_are_put_off(run):
     result = stress(run, "legacy", "auto", "1G")
     assert re.search(r"waits put off: [1-9]", result.stats)
+
+
+@pytest.mark.parametrize("mode", ["auto", "defer"])
+@pytest.mark.parametrize("preset", ["futhark", "pyopencl", "bfc", "paddle", "vmm"])
+def test_so_they_do_under_every_preset(run, preset, mode):
+    stress(run, "any", mode, "96M", preset)
