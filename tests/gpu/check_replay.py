@@ -51,6 +51,9 @@ def replay(trace, *arguments):
 def main():
     if not COMMAND.exists():
         skip(f"{COMMAND} is not built")
+    tried = subprocess.run([COMMAND, "--version"], capture_output=True, text=True, check=False)
+    if tried.returncode:  # it was carried here, its libraries were not
+        skip(f"the command cannot be run: {tried.stderr.strip()[-200:]}")
     memory, differences = device_memory(), 0
     for trace in TRACES:
         name = trace.name.removesuffix(".csv.gz")
