@@ -64,10 +64,23 @@ static struct size_tree *bin_for(struct regions *regions, size_t size) {
 
 /* --- bins --- */
 
+static bool is_of_whole_pages(const struct pool_block *block) {
+    return block->pointer % ROUND_PAGE == 0 && block->size % ROUND_PAGE == 0;
+}
+
+/* Whether the driver could have an idle block back: whole pages can be unmapped, all of a region be
+ * freed. */
+static bool is_releasable(const struct pool_block *block) {
+    return region_is_whole(block) ||
+           (block->region->reservation && !block->region->tainted && is_of_whole_pages(block));
+}
+
 static void insert(struct store *store, struct pool_block *block) {
     struct region *region = block->region;
     store->count++;
     store->bytes += block->size;
+    block->releasable = is_releasable(block);
+    store->pinned += block->releasable ? 0 : block->size;
     if (region->tainted) {
         if (region_is_whole(block)) {
             RB_INSERT(region_size_tree, &store->regions->condemned, region);
@@ -86,6 +99,7 @@ void region_remove(struct store *store, struct pool_block *block) {
     struct region *region = block->region;
     store->count--;
     store->bytes -= block->size;
+    store->pinned -= block->releasable ? 0 : block->size;
     if (region->tainted) {
         if (region->condemned)
             RB_REMOVE(region_size_tree, &store->regions->condemned, region);
@@ -130,10 +144,6 @@ static void merge(struct store *store, struct pool_block *block, struct pool_blo
 
 static bool is_idle(const struct pool_block *block) {
     return block && block->state == BLOCK_IDLE;
-}
-
-static bool is_of_whole_pages(const struct pool_block *block) {
-    return block->pointer % ROUND_PAGE == 0 && block->size % ROUND_PAGE == 0;
 }
 
 /* Whether two idle blocks, side by side in one region, are to be one. */
@@ -393,6 +403,7 @@ static bool one_is_valid(struct regions *regions, struct region *region, struct 
         at += block->size;
         sums->count += idle;
         sums->bytes += idle ? block->size : 0;
+        sums->pinned += idle && !is_releasable(block) ? block->size : 0;
         count++;
         previous = block;
     }
@@ -420,5 +431,6 @@ bool region_is_valid(const struct store *store) {
     RB_FOREACH (region, region_size_tree, &store->regions->idle_regions)
         idle_regions += !region->in_idle_regions;
     return count == store->regions->count && sums.count == store->count &&
-           sums.bytes == store->bytes && binned + tainted == store->count && !idle_regions;
+           sums.pinned == store->pinned && sums.bytes == store->bytes &&
+           binned + tainted == store->count && !idle_regions;
 }

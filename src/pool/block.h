@@ -69,8 +69,9 @@ struct pool_block {
     };
     UT_hash_handle by_pointer;
     uint8_t state;
-    uint8_t taints; /* bits of enum pool_taint: to be freed for good */
-    bool pooled;    /* async: it lies in the driver's memory pool */
+    uint8_t taints;  /* bits of enum pool_taint: to be freed for good */
+    bool pooled;     /* async: it lies in the driver's memory pool */
+    bool releasable; /* of parts, while idle: the driver could have it back as it is */
 };
 _Static_assert(sizeof(struct pool_block) <= 192, "a block's record is bounded");
 
@@ -88,7 +89,8 @@ struct bins {
 };
 
 /* The idle blocks of one context, kept as the pool's policy does. Invariant: count and bytes sum
- * them; each policy uses the members that it needs, and leaves the others empty. */
+ * them, pinned those that are not releasable; each policy uses the members that it needs, and
+ * leaves the others empty. */
 struct store {
     size_t count, bytes;
     struct size_tree by_size;
@@ -97,6 +99,7 @@ struct store {
     struct vmm *vmm;
     struct async *async;
     size_t unused;     /* bytes of idle memory that is in no block */
+    size_t pinned;     /* bytes of idle parts that live ones keep from the driver */
     struct pool *pool; /* whose policies that cut blocks keep its books */
 };
 

@@ -160,22 +160,47 @@ static uint64_t allowed_idle(const struct pool *pool, const struct device *devic
     return pressure_limit(&pool->config.max_idle, device, held > live ? held - live : 0);
 }
 
+/* Idle parts that live ones keep from the driver. */
+static uint64_t pinned_idle(const struct pool *pool, const struct device *device) {
+    const struct context *context;
+    uint64_t bytes = 0;
+    LIST_FOREACH (context, &pool->contexts, link)
+        bytes += context->device == device ? context->store.pinned : 0;
+    return bytes;
+}
+
+/* Bytes of idle memory to be given up. Where the bound is the pool's own and what is pinned takes
+ * most of it, a little of the rest may stay all the same: giving all of it up would bring the bound
+ * no nearer, and cost every allocation a call of the driver's. */
+static uint64_t excess_idle(const struct pool *pool, const struct device *device, size_t growth) {
+    uint64_t allowed = allowed_idle(pool, device, growth);
+    if (device->idle <= allowed)
+        return 0;
+    if (pool->config.max_idle.kind != LIMIT_AUTO)
+        return device->idle - allowed;
+    uint64_t pinned = pinned_idle(pool, device), little = device->peak_in_use / 16 + idle_slack / 4;
+    uint64_t rest = device->idle - pinned, stays = allowed > pinned ? allowed - pinned : 0;
+    if (pinned && stays < little)
+        stays = little;
+    return rest > stays ? rest - stays : 0;
+}
+
 uint64_t pressure_idle_room(const struct pool *pool, const struct device *device) {
     uint64_t allowed = allowed_idle(pool, device, 0);
     return allowed > device->idle ? allowed - device->idle : 0;
 }
 
 bool pressure_exceeds(const struct pool *pool, const struct device *device, size_t growth) {
-    return device->idle > allowed_idle(pool, device, growth);
+    return excess_idle(pool, device, growth) > 0;
 }
 
 void pressure_trim(struct pool *pool, struct device *device, struct context *quiet, size_t growth,
                    struct leaving *leaving) {
-    uint64_t allowed = allowed_idle(pool, device, growth);
-    if (device->idle <= allowed)
+    uint64_t excess = excess_idle(pool, device, growth);
+    if (!excess)
         return;
     size_t before = leaving->count;
-    collect(pool, &(struct scope){device, quiet, quiet != NULL}, device->idle - allowed, leaving);
+    collect(pool, &(struct scope){device, quiet, quiet != NULL}, excess, leaving);
     stats_add(STATS_bound_released_blocks, leaving->count - before);
 }
 
