@@ -53,8 +53,9 @@ static size_t count_pages(const struct page *list) {
 
 /* A refusal may have a passing reason; after a second one the page is lost. */
 static bool release_page(struct pool *pool, CUmemGenericAllocationHandle handle) {
-    bool released = pool->driver->mem_release(handle) == CUDA_SUCCESS ||
-                    pool->driver->mem_release(handle) == CUDA_SUCCESS;
+    bool released = pool->driver->mem_release(handle) == CUDA_SUCCESS;
+    if (!released)
+        released = pool->driver->mem_release(handle) == CUDA_SUCCESS;
     stats_add(STATS_driver_frees, released);
     return released;
 }

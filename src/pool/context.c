@@ -205,8 +205,9 @@ bool context_visit(struct pool *pool, CUcontext context, struct context_visit *v
     visit->pushed = false;
     if (pool->driver->ctx_get_current(&current) == CUDA_SUCCESS && current == context)
         return true;
-    visit->pushed = pool->driver->ctx_push_current(context) == CUDA_SUCCESS ||
-                    pool->driver->ctx_push_current(context) == CUDA_SUCCESS;
+    visit->pushed = pool->driver->ctx_push_current(context) == CUDA_SUCCESS;
+    if (!visit->pushed)
+        visit->pushed = pool->driver->ctx_push_current(context) == CUDA_SUCCESS;
     return visit->pushed;
 }
 
@@ -391,8 +392,9 @@ static bool end_context(struct pool *pool, struct context *context, struct leavi
 static bool wait_at_end(struct pool *pool) {
     if (!gate_enter(pool))
         return false;
-    bool waited = pool->driver->ctx_synchronize() == CUDA_SUCCESS ||
-                  pool->driver->ctx_synchronize() == CUDA_SUCCESS;
+    bool waited = pool->driver->ctx_synchronize() == CUDA_SUCCESS;
+    if (!waited)
+        waited = pool->driver->ctx_synchronize() == CUDA_SUCCESS;
     gate_leave(pool);
     return waited;
 }
