@@ -60,6 +60,7 @@ class Run:
         if pooled:
             environment["LD_PRELOAD"] = str(LIBRARY)
             environment["POOLCUDA_STATS_FILE"] = str(stats)
+            environment["POOLCUDA_STATS"] = "1"
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         self.code, self.output, self.errors = done.returncode, done.stdout, done.stderr
         seconds = re.search(r"^seconds ([\d.]+)$", done.stderr, re.M)

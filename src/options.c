@@ -159,8 +159,12 @@ static bool read_value(size_t row, const char *text, struct options *options) {
         return true;
     case KIND_WORD: {
         int word;
-        if (!read_word(text, info->words, &word))
-            return false;
+        bool yes;
+        if (!read_word(text, info->words, &word)) {
+            if (strncmp(info->words, "0|1", 3) != 0 || !read_bool(text, &yes))
+                return false;
+            word = yes;
+        }
         *(int *)target = word;
         return true;
     }

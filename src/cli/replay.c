@@ -289,7 +289,7 @@ static void play(struct player *player, const struct trace_event *event) {
 static void note_fragmentation(struct player *player) {
     if (!player->pool)
         return;
-    pool_note_largest_idle(player->pool);
+    pool_note_end(player->pool);
     double idle = (double)stats_get(STATS_idle_bytes);
     double largest = (double)stats_get(STATS_largest_idle_bytes);
     player->result.fragmentation = idle > largest ? (idle - largest) / idle : 0;

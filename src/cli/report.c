@@ -41,7 +41,7 @@ static bool print_file(const char *path) {
                 error);
         return false;
     }
-    stats_report(page, write_out, NULL);
+    stats_report(page, STATS_TEXT, NULL, write_out, NULL);
     stats_page_free(page);
     return true;
 }

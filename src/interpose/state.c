@@ -135,6 +135,7 @@ static struct pool *create(void) {
     struct pool_config config = pool_config_from(&options);
     config.on_shortage =
         *options.log || options.stats || *options.stats_file ? shortage_tell : NULL;
+    config.map = options.stats || *options.stats_file;
     config.owed_flag = &thunk_owed;
     config.say = state_say_once;
     if (!driver_fill(&entries, hooks_find_in_driver))
@@ -164,10 +165,10 @@ __attribute__((destructor)) static void finish(void) {
     struct pool *current = atomic_load(&pool);
     if (options.stats || *options.stats_file) {
         if (current)
-            pool_note_largest_idle(current);
+            pool_note_end(current);
         bypass_report();
         surroundings_note_tools(environ);
     }
     recorder_finish();
-    stats_finish(options.stats);
+    stats_finish((enum stats_form)options.stats);
 }

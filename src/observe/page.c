@@ -11,34 +11,56 @@ static bool ends(const char *text, size_t size) {
     return memchr(text, '\0', size) != NULL;
 }
 
+static bool texts_end(const struct stats_page *page) {
+    if (!ends(page->command, sizeof page->command) || !ends(page->host, sizeof page->host) ||
+        !ends(page->options, sizeof page->options) || !ends(page->tools, sizeof page->tools) ||
+        !ends(page->trace, sizeof page->trace) || !ends(page->shortage, sizeof page->shortage) ||
+        !ends(page->mailbox.text, PAGE_REQUEST) || !ends(page->mailbox.answer, PAGE_REQUEST))
+        return false;
+    for (uint32_t i = 0; i < page->module_count; i++)
+        if (!ends(page->modules[i].path, PAGE_MODULE_NAME) ||
+            page->modules[i].build_id_size > PAGE_BUILD_ID)
+            return false;
+    for (uint32_t i = 0; i < page->bypass_count; i++)
+        if (!ends(page->bypasses[i].module, sizeof page->bypasses[i].module) ||
+            !ends(page->bypasses[i].name, sizeof page->bypasses[i].name))
+            return false;
+    for (uint32_t i = 0; i < page->payer_count; i++)
+        if (!ends(page->payers[i].name, sizeof page->payers[i].name))
+            return false;
+    for (uint32_t i = 0; i < page->tag_count; i++)
+        if (!ends(page->tags[i], PAGE_TAG))
+            return false;
+    return true;
+}
+
+static bool site_is_sound(const struct stats_page *page, const struct stats_site *site) {
+    if (site->depth > CALL_SITE_MAX_DEPTH || site->tag > page->tag_count)
+        return false;
+    for (uint32_t d = 0; d < site->depth; d++)
+        if (site->module[d] >= page->module_count)
+            return false;
+    return true;
+}
+
 static const char *fault(const struct stats_page *page) {
     if (strncmp(page->banner, PAGE_MAGIC, sizeof PAGE_MAGIC - 1) != 0)
         return "not a poolcuda stats file";
     if (page->version != PAGE_VERSION || page->counter_count != STATS_COUNTERS ||
-        page->route_count != STATS_ROUTES || page->wait_reason_count != WAIT_REASONS)
+        page->route_count != STATS_ROUTES || page->wait_reason_count != WAIT_REASONS ||
+        page->size != sizeof *page)
         return "written by another version of poolcuda";
     if (page->module_count > PAGE_MODULES || page->site_count > PAGE_SITES ||
-        !ends(page->shortage, sizeof page->shortage) || !ends(page->tools, sizeof page->tools) ||
-        !ends(page->trace, sizeof page->trace) || page->bypass_count > PAGE_BYPASSES ||
-        page->payer_count > PAGE_PAYERS || !ends(page->command, sizeof page->command))
+        page->tag_count > PAGE_TAGS || page->bypass_count > PAGE_BYPASSES ||
+        page->payer_count > PAGE_PAYERS || !texts_end(page))
         return "damaged";
-    for (uint32_t i = 0; i < page->module_count; i++)
-        if (!ends(page->modules[i], sizeof page->modules[i]))
+    for (uint32_t i = 0; i < page->site_count; i++)
+        if (!site_is_sound(page, &page->sites[i]))
             return "damaged";
-    for (uint32_t i = 0; i < page->bypass_count; i++)
-        if (!ends(page->bypasses[i].module, sizeof page->bypasses[i].module) ||
-            !ends(page->bypasses[i].name, sizeof page->bypasses[i].name))
+    for (uint32_t i = 0; i < PAGE_DEVICES; i++)
+        if (page->devices[i].sample_count > STATS_SAMPLES ||
+            page->devices[i].extent_count > STATS_EXTENTS)
             return "damaged";
-    for (uint32_t i = 0; i < page->payer_count; i++)
-        if (!ends(page->payers[i].name, sizeof page->payers[i].name))
-            return "damaged";
-    for (uint32_t i = 0; i < page->site_count; i++) {
-        if (page->sites[i].depth > CALL_SITE_MAX_DEPTH)
-            return "damaged";
-        for (uint32_t d = 0; d < page->sites[i].depth; d++)
-            if (page->sites[i].module[d] >= page->module_count)
-                return "damaged";
-    }
     return NULL;
 }
 

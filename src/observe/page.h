@@ -8,48 +8,84 @@
 #include "observe/stats.h"
 
 enum {
-    PAGE_VERSION = 6, /* grows with every change of this layout */
+    PAGE_VERSION = 7, /* grows with every change of this layout */
     PAGE_MODULES = 256,
-    PAGE_MODULE_NAME = 256,
+    PAGE_MODULE_NAME = 227,
+    PAGE_BUILD_ID = 28,
     PAGE_SITES = 4096,
+    PAGE_TAGS = 256,
+    PAGE_TAG = 64,
+    PAGE_DEVICES = 16,
     PAGE_BYPASSES = 8,
     PAGE_PAYERS = 64,
     PAGE_SHORTAGE = 1536,
     PAGE_TOOLS = 128,
     PAGE_TRACE = 256,
-    PAGE_COMMAND = 128,
+    PAGE_COMMAND = 256,
+    PAGE_HOST = 64,
+    PAGE_OPTIONS = 1024,
     PAGE_BANNER = 128,
+    PAGE_REQUEST = 256,
 };
 
 /* The first bytes of a page, so that a person who opens the file knows what it is. */
 #define PAGE_MAGIC "poolcuda figures of a running or killed program; to read them: poolcuda report"
 
+/* A loaded module that a site lies in. */
+struct stats_module {
+    char path[PAGE_MODULE_NAME];
+    uint8_t build_id_size; /* 0: none */
+    uint8_t build_id[PAGE_BUILD_ID];
+};
+
+/* Where another process of this user asks something of this one; see mailbox.h. */
+struct stats_mailbox {
+    _Atomic uint32_t posted, answered; /* serial numbers; a request waits while they differ */
+    _Atomic uint32_t kind;             /* enum mailbox_kind */
+    _Atomic int32_t device;
+    _Atomic uint64_t bytes, released;
+    char text[PAGE_REQUEST], answer[PAGE_REQUEST];
+};
+
 /* Invariant: module 0 is the unknown one, site 0 the sum of all sites beyond the table; the counts
- * include them. A site below site_count with depth 0 is being written. Only a page that is touched
- * takes memory: an unused part of the tables costs nothing. */
+ * include them. A site below site_count with depth 0 is being written, and a device without
+ * capacity has not been used. Only a page that is touched takes memory: an unused part of the
+ * tables costs nothing. */
 struct stats_page {
     char banner[PAGE_BANNER]; /* PAGE_MAGIC, a newline, zeros */
     uint32_t version, counter_count, route_count, wait_reason_count;
+    uint64_t size;             /* of this struct */
     _Atomic uint32_t finished; /* 1 once the program has come to its end */
-    uint64_t process;
-    char command[PAGE_COMMAND];
+    int32_t rank;              /* in MPI, Slurm and the like; -1: none */
+    uint64_t process;          /* its id */
+    uint64_t namespace_id;     /* the inode of the process's pid namespace; 0: not known */
+    uint64_t born;             /* when the process began, in clock ticks since boot; 0: not known */
+    uint64_t start_wall_ns;    /* when this page was made: the time of day, since 1970 */
+    uint64_t start_ns;         /* the same by CLOCK_MONOTONIC */
+    _Atomic uint64_t last_ns;  /* the last sample's time, since start_ns */
+    struct stats_mailbox mailbox;
+    char command[PAGE_COMMAND]; /* the executable's path */
+    char host[PAGE_HOST];
+    char options[PAGE_OPTIONS];   /* NAME=VALUE NAME=VALUE ..., as the environment has them */
     char tools[PAGE_TOOLS];       /* other tools in the process, separated by ", " */
     char trace[PAGE_TRACE];       /* the file of POOLCUDA_TRACE, "" without one */
     char shortage[PAGE_SHORTAGE]; /* the last report of an allocation that failed, "" if none did */
     _Atomic uint64_t counters[STATS_COUNTERS];
     _Atomic uint64_t routes[STATS_ROUTES];
     _Atomic uint64_t waits[WAIT_REASONS];
-    _Atomic uint32_t module_count, site_count, bypass_count, payer_count;
+    _Atomic uint32_t module_count, site_count, tag_count, bypass_count, payer_count;
     struct {
         char name[56];
         _Atomic uint64_t count;
     } payers[PAGE_PAYERS]; /* the last: all that found no place */
-    char modules[PAGE_MODULES][PAGE_MODULE_NAME];
     struct {
         char module[PAGE_MODULE_NAME];
         char name[64];
     } bypasses[PAGE_BYPASSES];
+    struct stats_module modules[PAGE_MODULES];
+    char tags[PAGE_TAGS][PAGE_TAG];
     struct stats_site sites[PAGE_SITES];
+    struct stats_device devices[PAGE_DEVICES]; /* by ordinal; the last: all from there on */
 };
 
 #endif

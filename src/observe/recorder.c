@@ -3,6 +3,7 @@
 #include "format.h"
 #include "lock.h"
 #include "modules.h"
+#include "observe/output_file.h"
 #include "observe/record_format.h"
 #include "observe/stats.h"
 
@@ -280,10 +281,10 @@ static void let_go(void) {
 }
 
 void recorder_open(const char *path_pattern, void (*say)(const char *line)) {
-    char path[STATS_PATH_SIZE];
+    char path[OUTPUT_PATH_SIZE];
     if (!path_pattern || !*path_pattern)
         return;
-    recorder.file = stats_create_file(path_pattern, path);
+    recorder.file = output_file_create(path_pattern, path);
     void *described = recorder.file < 0
                           ? MAP_FAILED
                           : mmap(NULL, sizeof *recorder.described, PROT_READ | PROT_WRITE,

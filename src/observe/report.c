@@ -1,28 +1,13 @@
-/* The text report, made from a stats page. */
+/* The report of a stats page: text and JSON in one pass. docs/reports.md describes the JSON. */
 #include "format.h"
+#include "observe/emitter.h"
 #include "observe/human.h"
 #include "observe/page.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct sink {
-    void (*write)(const char *text, size_t length, void *state);
-    void *state;
-};
-
-__attribute__((format(printf, 2, 3))) static void emit(const struct sink *sink, const char *pattern,
-                                                       ...) {
-    char text[2048];
-    va_list arguments;
-    va_start(arguments, pattern);
-    int length = vsnprintf(text, sizeof text, pattern, arguments);
-    va_end(arguments);
-    if (length > 0)
-        sink->write(text, (size_t)length < sizeof text ? (size_t)length : sizeof text - 1,
-                    sink->state);
-}
+enum { REPORT_VERSION = 1 }; /* of the JSON; grows with every change that a reader must know of */
 
 static uint64_t get(const struct stats_page *page, enum stats_counter counter) {
     return atomic_load_explicit(&page->counters[counter], memory_order_relaxed);
@@ -32,7 +17,64 @@ static double percent(uint64_t part, uint64_t whole) {
     return whole ? 100.0 * (double)part / (double)whole : 0;
 }
 
-static void emit_equation(const struct sink *sink, const struct stats_page *page) {
+/* The names under which JSON has what is counted. */
+static const char *const counter_names[STATS_COUNTERS] = {
+#define COUNTER(field, help) #field,
+#define GAUGE(field, help)   #field,
+#include "observe/counters.def"
+#undef COUNTER
+#undef GAUGE
+};
+
+static uint64_t figure(const _Atomic uint64_t *value) {
+    return atomic_load_explicit((_Atomic uint64_t *)(uintptr_t)value, memory_order_relaxed);
+}
+
+static void emit_head(struct emitter *emitter, const struct stats_page *page) {
+    char command[PAGE_COMMAND], host[PAGE_HOST], options[PAGE_OPTIONS], rank[32] = "";
+    uint64_t last = figure(&page->last_ns);
+    if (page->rank >= 0)
+        format(rank, sizeof rank, ", rank %d", (int)page->rank);
+    emitter_print(emitter, "poolcuda " POOLCUDA_VERSION ": %s, process %llu%s%s%s, %.1f s%s\n",
+                  emitter_clean(command, sizeof command, page->command),
+                  (unsigned long long)page->process, *page->host ? " on " : "",
+                  emitter_clean(host, sizeof host, page->host), rank, (double)last * 1e-9,
+                  page->finished ? "" : " (running or killed)");
+    if (*page->options)
+        emitter_print(emitter, "  with %s\n",
+                      emitter_clean(options, sizeof options, page->options));
+    emitter_print(emitter, "\n");
+
+    emitter_string(emitter, "format", "poolcuda report");
+    emitter_number(emitter, "version", REPORT_VERSION);
+    emitter_string(emitter, "poolcuda", POOLCUDA_VERSION);
+    emitter_open(emitter, "process", '{');
+    emitter_number(emitter, "pid", page->process);
+    emitter_string(emitter, "command", page->command);
+    emitter_string(emitter, "host", page->host);
+    if (page->rank >= 0)
+        emitter_number(emitter, "rank", (uint64_t)page->rank);
+    else
+        emitter_string(emitter, "rank", NULL);
+    emitter_bool(emitter, "finished", page->finished);
+    emitter_number(emitter, "start_wall_ns", page->start_wall_ns);
+    emitter_number(emitter, "last_ns", last);
+    emitter_string(emitter, "options", page->options);
+    emitter_string(emitter, "tools", page->tools);
+    emitter_string(emitter, "trace", page->trace);
+    emitter_string(emitter, "shortage", page->shortage);
+    emitter_close(emitter, '}');
+}
+
+/* Every counter and gauge, in JSON. What of them people are told of, and how, the rest decides. */
+static void emit_counters(struct emitter *emitter, const struct stats_page *page) {
+    emitter_open(emitter, "counters", '{');
+    for (size_t i = 0; i < STATS_COUNTERS; i++)
+        emitter_number(emitter, counter_names[i], figure(&page->counters[i]));
+    emitter_close(emitter, '}');
+}
+
+static void emit_equation(struct emitter *emitter, const struct stats_page *page) {
     const struct {
         enum stats_counter counter;
         const char *sign, *meaning;
@@ -44,68 +86,81 @@ static void emit_equation(const struct sink *sink, const struct stats_page *page
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         uint64_t bytes = get(page, rows[i].counter);
-        emit(sink, "  %s %20llu bytes  %10s  %s\n", rows[i].sign, (unsigned long long)bytes,
-             human(bytes).text, rows[i].meaning);
+        emitter_print(emitter, "  %s %20llu bytes  %10s  %s\n", rows[i].sign,
+                      (unsigned long long)bytes, human(bytes).text, rows[i].meaning);
     }
-    emit(sink, "    at their peak: %s live, %s held\n",
-         human(get(page, STATS_peak_live_bytes)).text,
-         human(get(page, STATS_peak_held_bytes)).text);
+    emitter_print(emitter, "    at their peak: %s live, %s held\n",
+                  human(get(page, STATS_peak_live_bytes)).text,
+                  human(get(page, STATS_peak_held_bytes)).text);
     uint64_t idle = get(page, STATS_idle_bytes), largest = get(page, STATS_largest_idle_bytes);
     if (largest && largest <= idle)
-        emit(sink, "    idle in %llu blocks, the largest of %s: %.1f%% fragmented\n",
-             (unsigned long long)get(page, STATS_idle_blocks), human(largest).text,
-             percent(idle - largest, idle));
-    emit(sink, "\n");
-}
-
-static uint64_t figure(const _Atomic uint64_t *value) {
-    return atomic_load_explicit((_Atomic uint64_t *)(uintptr_t)value, memory_order_relaxed);
+        emitter_print(emitter, "    idle in %llu blocks, the largest of %s: %.1f%% fragmented\n",
+                      (unsigned long long)get(page, STATS_idle_blocks), human(largest).text,
+                      percent(idle - largest, idle));
+    emitter_print(emitter, "\n");
 }
 
 /* What made frees wait: what POOLCUDA_FREE=defer would save. */
-static void emit_waits(const struct sink *sink, const struct stats_page *page) {
-    static const char *const reasons[WAIT_REASONS] = {
-#define WAIT_REASON(name, text) text,
+static void emit_waits(struct emitter *emitter, const struct stats_page *page) {
+    static const struct {
+        const char *key, *text;
+    } reasons[WAIT_REASONS] = {
+#define WAIT_REASON(name, text) {#name, text},
 #include "observe/wait_reasons.def"
 #undef WAIT_REASON
     };
     uint64_t owed = get(page, STATS_waits_owed), deferred = get(page, STATS_free_deferred);
-    for (size_t i = 0; i < WAIT_REASONS; i++)
-        if (figure(&page->waits[i]))
-            emit(sink, "    waited because of %s: %llu\n", reasons[i],
-                 (unsigned long long)figure(&page->waits[i]));
+    emitter_open(emitter, "waited_because_of", '{');
+    for (size_t i = 0; i < WAIT_REASONS; i++) {
+        uint64_t count = figure(&page->waits[i]);
+        if (!count)
+            continue;
+        emitter_print(emitter, "    waited because of %s: %llu\n", reasons[i].text,
+                      (unsigned long long)count);
+        emitter_number(emitter, reasons[i].key, count);
+    }
+    emitter_close(emitter, '}');
     if (owed)
-        emit(sink, "    waits put off: %llu, made later: %llu, spared: %llu\n",
-             (unsigned long long)owed, (unsigned long long)get(page, STATS_waits_paid),
-             (unsigned long long)(owed - get(page, STATS_waits_paid)));
-    for (uint32_t i = 0; i < page->payer_count; i++)
-        emit(sink, "    made later, before %s: %llu\n", page->payers[i].name,
-             (unsigned long long)figure(&page->payers[i].count));
+        emitter_print(emitter, "    waits put off: %llu, made later: %llu, spared: %llu\n",
+                      (unsigned long long)owed, (unsigned long long)get(page, STATS_waits_paid),
+                      (unsigned long long)(owed - get(page, STATS_waits_paid)));
+    emitter_open(emitter, "waits_made_before", '{');
+    for (uint32_t i = 0; i < page->payer_count; i++) {
+        char name[sizeof page->payers[i].name];
+        uint64_t count = figure(&page->payers[i].count);
+        emitter_print(emitter, "    made later, before %s: %llu\n",
+                      emitter_clean(name, sizeof name, page->payers[i].name),
+                      (unsigned long long)count);
+        emitter_number(emitter, page->payers[i].name, count);
+    }
+    emitter_close(emitter, '}');
     if (deferred)
-        emit(sink, "    kept behind fences: %llu, fences: %llu, allocations that waited: %llu\n",
-             (unsigned long long)deferred, (unsigned long long)get(page, STATS_fences),
-             (unsigned long long)get(page, STATS_fences_waited));
+        emitter_print(emitter,
+                      "    kept behind fences: %llu, fences: %llu, allocations that waited: %llu\n",
+                      (unsigned long long)deferred, (unsigned long long)get(page, STATS_fences),
+                      (unsigned long long)get(page, STATS_fences_waited));
 }
 
-static void emit_calls(const struct sink *sink, const struct stats_page *page) {
+static void emit_calls(struct emitter *emitter, const struct stats_page *page) {
     uint64_t calls = get(page, STATS_malloc_calls), hits = get(page, STATS_malloc_hits);
     uint64_t kept = get(page, STATS_free_kept);
-    emit(sink,
-         "  allocations: %llu, of which %llu from idle memory (%.1f%%, %llu another site's)\n",
-         (unsigned long long)calls, (unsigned long long)hits, percent(hits, calls),
-         (unsigned long long)get(page, STATS_malloc_stolen));
-    emit(sink, "  frees: %llu, of which %llu kept, %llu waited for the device\n",
-         (unsigned long long)get(page, STATS_free_calls), (unsigned long long)kept,
-         (unsigned long long)get(page, STATS_free_waited));
-    emit_waits(sink, page);
+    emitter_print(
+        emitter,
+        "  allocations: %llu, of which %llu from idle memory (%.1f%%, %llu another site's)\n",
+        (unsigned long long)calls, (unsigned long long)hits, percent(hits, calls),
+        (unsigned long long)get(page, STATS_malloc_stolen));
+    emitter_print(emitter, "  frees: %llu, of which %llu kept, %llu waited for the device\n",
+                  (unsigned long long)get(page, STATS_free_calls), (unsigned long long)kept,
+                  (unsigned long long)get(page, STATS_free_waited));
+    emit_waits(emitter, page);
     uint64_t given = get(page, STATS_driver_frees);
-    emit(sink, "  driver calls: %llu allocations and %llu frees made, %llu avoided\n",
-         (unsigned long long)get(page, STATS_driver_allocs), (unsigned long long)given,
-         (unsigned long long)(hits + kept > given ? hits + kept - given : 0));
+    emitter_print(emitter, "  driver calls: %llu allocations and %llu frees made, %llu avoided\n",
+                  (unsigned long long)get(page, STATS_driver_allocs), (unsigned long long)given,
+                  (unsigned long long)(hits + kept > given ? hits + kept - given : 0));
 }
 
 /* Everything that is zero in an uneventful run is left out. */
-static void emit_events(const struct sink *sink, const struct stats_page *page) {
+static void emit_events(struct emitter *emitter, const struct stats_page *page) {
     static const struct {
         enum stats_counter counter;
         const char *text;
@@ -141,35 +196,144 @@ static void emit_events(const struct sink *sink, const struct stats_page *page) 
         format(line, sizeof line, "  %s", events[i].text);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-        emit(sink, line, (unsigned long long)count);
+        emitter_print(emitter, line, (unsigned long long)count);
 #pragma GCC diagnostic pop
     }
 }
 
-static void emit_interception(const struct sink *sink, const struct stats_page *page) {
-    static const char *const names[STATS_ROUTES] = {
-        [STATS_ROUTE_DLSYM] = "dlsym lookups",
-        [STATS_ROUTE_GET_PROC_ADDRESS] = "cuGetProcAddress lookups",
-        [STATS_ROUTE_GET_PROC_ADDRESS_V2] = "cuGetProcAddress_v2 lookups",
-        [STATS_ROUTE_DRIVER_LINKED] = "driver-linked sites",
-        [STATS_ROUTE_RUNTIME_SHARED] = "shared runtime calls",
-        [STATS_ROUTE_RUNTIME_STATIC] = "static runtime sites learnt",
+static void emit_interception(struct emitter *emitter, const struct stats_page *page) {
+    static const struct {
+        const char *key, *text;
+    } routes[STATS_ROUTES] = {
+        [STATS_ROUTE_DLSYM] = {"dlsym", "dlsym lookups"},
+        [STATS_ROUTE_GET_PROC_ADDRESS] = {"cuGetProcAddress", "cuGetProcAddress lookups"},
+        [STATS_ROUTE_GET_PROC_ADDRESS_V2] = {"cuGetProcAddress_v2", "cuGetProcAddress_v2 lookups"},
+        [STATS_ROUTE_DRIVER_LINKED] = {"driver_linked", "driver-linked sites"},
+        [STATS_ROUTE_RUNTIME_SHARED] = {"runtime_shared", "shared runtime calls"},
+        [STATS_ROUTE_RUNTIME_STATIC] = {"runtime_static", "static runtime sites learnt"},
     };
     const char *separator = "  interception: ";
+    emitter_open(emitter, "interception", '{');
     for (size_t i = 0; i < STATS_ROUTES; i++) {
-        uint64_t count = atomic_load_explicit(&page->routes[i], memory_order_relaxed);
+        uint64_t count = figure(&page->routes[i]);
         if (!count)
             continue;
-        emit(sink, "%s%llu %s", separator, (unsigned long long)count, names[i]);
+        emitter_print(emitter, "%s%llu %s", separator, (unsigned long long)count, routes[i].text);
+        emitter_number(emitter, routes[i].key, count);
         separator = ", ";
     }
+    emitter_close(emitter, '}');
     if (*separator == ' ')
-        emit(sink, "%snone", separator);
-    emit(sink, "; bypassed:");
-    for (uint32_t i = 0; i < page->bypass_count; i++)
-        emit(sink, "%s %s (bound to the original %s)", i ? "," : "", page->bypasses[i].module,
-             page->bypasses[i].name);
-    emit(sink, page->bypass_count ? "\n\n" : " none\n\n");
+        emitter_print(emitter, "%snone", separator);
+    emitter_print(emitter, "; bypassed:");
+    emitter_open(emitter, "bypassed", '[');
+    for (uint32_t i = 0; i < page->bypass_count; i++) {
+        char module[PAGE_MODULE_NAME], name[sizeof page->bypasses[i].name];
+        emitter_print(emitter, "%s %s (bound to the original %s)", i ? "," : "",
+                      emitter_clean(module, sizeof module, page->bypasses[i].module),
+                      emitter_clean(name, sizeof name, page->bypasses[i].name));
+        emitter_open(emitter, NULL, '{');
+        emitter_string(emitter, "module", page->bypasses[i].module);
+        emitter_string(emitter, "name", page->bypasses[i].name);
+        emitter_close(emitter, '}');
+    }
+    emitter_close(emitter, ']');
+    emitter_print(emitter, page->bypass_count ? "\n\n" : " none\n\n");
+}
+
+static void emit_history(struct emitter *emitter, const struct stats_device *device) {
+    emitter_number(emitter, "interval_ns", figure(&device->interval_ns));
+    emitter_open(emitter, "samples", '[');
+    for (uint32_t i = 0; i < device->sample_count; i++) {
+        const struct stats_sample *sample = &device->samples[i];
+        emitter_open(emitter, NULL, '[');
+        emitter_number(emitter, NULL, figure(&sample->time_ns));
+        emitter_number(emitter, NULL, figure(&sample->in_use));
+        emitter_number(emitter, NULL, figure(&sample->idle));
+        emitter_number(emitter, NULL, figure(&sample->waste));
+        emitter_number(emitter, NULL, figure(&sample->allocations));
+        emitter_number(emitter, NULL, figure(&sample->hits));
+        emitter_close(emitter, ']');
+    }
+    emitter_close(emitter, ']');
+}
+
+static void emit_map(struct emitter *emitter, const struct stats_device *device) {
+    if (!device->extent_count)
+        return;
+    emitter_open(emitter, "map", '{');
+    emitter_number(emitter, "time_ns", figure(&device->map_time_ns));
+    emitter_number(emitter, "left_out", figure(&device->map_left_out));
+    emitter_open(emitter, "blocks", '[');
+    for (uint32_t i = 0; i < device->extent_count; i++) {
+        const struct stats_extent *extent = &device->map[i];
+        emitter_open(emitter, NULL, '[');
+        emitter_number(emitter, NULL, figure(&extent->address));
+        emitter_number(emitter, NULL, figure(&extent->bytes));
+        emitter_number(emitter, NULL, extent->idle ? 1 : 0);
+        emitter_number(emitter, NULL, extent->site);
+        emitter_close(emitter, ']');
+    }
+    emitter_close(emitter, ']');
+    emitter_close(emitter, '}');
+}
+
+/* People get the table where the figures above are not one device's. */
+static void emit_devices(struct emitter *emitter, const struct stats_page *page) {
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < PAGE_DEVICES; i++)
+        used += figure(&page->devices[i].capacity) != 0;
+    if (used > 1)
+        emitter_print(emitter, "  %-6s %11s %6s %10s %10s %10s %10s %10s %10s\n", "device",
+                      "allocations", "hits", "in use", "idle", "waste", "held", "peak held",
+                      "capacity");
+    emitter_open(emitter, "devices", '[');
+    for (uint32_t i = 0; i < PAGE_DEVICES; i++) {
+        const struct stats_device *device = &page->devices[i];
+        uint64_t capacity = figure(&device->capacity), allocations = figure(&device->allocations);
+        uint64_t in_use = figure(&device->in_use), idle = figure(&device->idle);
+        uint64_t waste = figure(&device->waste), peak_held = figure(&device->peak_held);
+        if (!capacity)
+            continue;
+        if (used > 1)
+            emitter_print(emitter, "  %-5u%c %11llu %5.1f%% %10s %10s %10s %10s %10s %10s\n", i,
+                          i == PAGE_DEVICES - 1 ? '+' : ' ', (unsigned long long)allocations,
+                          percent(figure(&device->hits), allocations), human(in_use).text,
+                          human(idle).text, human(waste).text, human(in_use + idle + waste).text,
+                          human(peak_held).text, human(capacity).text);
+        emitter_open(emitter, NULL, '{');
+        emitter_number(emitter, "device", i);
+        emitter_number(emitter, "capacity_bytes", capacity);
+        emitter_number(emitter, "in_use_bytes", in_use);
+        emitter_number(emitter, "idle_bytes", idle);
+        emitter_number(emitter, "waste_bytes", waste);
+        emitter_number(emitter, "held_bytes", in_use + idle + waste);
+        emitter_number(emitter, "peak_live_bytes", figure(&device->peak_live));
+        emitter_number(emitter, "peak_held_bytes", peak_held);
+        emitter_number(emitter, "allocations", allocations);
+        emitter_number(emitter, "hits", figure(&device->hits));
+        emit_history(emitter, device);
+        emit_map(emitter, device);
+        emitter_close(emitter, '}');
+    }
+    emitter_close(emitter, ']');
+    if (used > 1)
+        emitter_print(emitter, "\n");
+}
+
+static void emit_modules(struct emitter *emitter, const struct stats_page *page) {
+    emitter_open(emitter, "modules", '[');
+    for (uint32_t i = 0; i < page->module_count; i++) {
+        const struct stats_module *module = &page->modules[i];
+        char id[2 * PAGE_BUILD_ID + 1] = "";
+        for (size_t b = 0; b < module->build_id_size && b < PAGE_BUILD_ID; b++)
+            format(id + 2 * b, 3, "%02x", module->build_id[b]);
+        emitter_open(emitter, NULL, '{');
+        emitter_string(emitter, "path", module->path);
+        emitter_string(emitter, "build_id", id);
+        emitter_close(emitter, '}');
+    }
+    emitter_close(emitter, ']');
 }
 
 static int by_peak(const void *one, const void *other) {
@@ -179,63 +343,129 @@ static int by_peak(const void *one, const void *other) {
     return (peak_a < peak_b) - (peak_a > peak_b);
 }
 
-static void emit_place(const struct sink *sink, const struct stats_page *page,
-                       const struct stats_site *site) {
-    if (site == &page->sites[0]) {
-        emit(sink, "(further sites)\n");
+/* A frame as people read it: the function and its line, or module + offset. */
+static void emit_frame(struct emitter *emitter, const struct stats_page *page,
+                       const struct stats_names *names, uint32_t module, uint64_t offset) {
+    char text[512], clean[512];
+    if (names && names->place(page, module, offset, text, sizeof text, names->state)) {
+        emitter_print(emitter, "%s", emitter_clean(clean, sizeof clean, text));
         return;
     }
-    for (uint32_t i = 0; i < site->depth; i++) {
-        const char *module = page->modules[site->module[i]];
-        const char *slash = strrchr(module, '/');
-        emit(sink, "%s%s+0x%llx", i ? " < " : "",
-             *module ? (slash ? slash + 1 : module) : "(unknown)",
-             (unsigned long long)site->offset[i]);
-    }
-    emit(sink, "\n");
+    const char *path = page->modules[module].path, *slash = strrchr(path, '/');
+    emitter_print(emitter, "%s+0x%llx",
+                  *path ? emitter_clean(clean, sizeof clean, slash ? slash + 1 : path)
+                        : "(unknown)",
+                  (unsigned long long)offset);
 }
 
-static void emit_sites(const struct sink *sink, const struct stats_page *page) {
+static void emit_place(struct emitter *emitter, const struct stats_page *page,
+                       const struct stats_names *names, const struct stats_site *site) {
+    char tag[PAGE_TAG];
+    if (site == &page->sites[0]) {
+        emitter_print(emitter, "(further sites)\n");
+        return;
+    }
+    if (site->tag) {
+        emitter_print(emitter, "[%s]\n", emitter_clean(tag, sizeof tag, page->tags[site->tag - 1]));
+        emitter_string(emitter, "tag", page->tags[site->tag - 1]);
+        return;
+    }
+    emitter_open(emitter, "frames", '[');
+    for (uint32_t i = 0; i < site->depth; i++) {
+        emitter_print(emitter, i ? " < " : "");
+        emit_frame(emitter, page, names, site->module[i], site->offset[i]);
+        emitter_open(emitter, NULL, '{');
+        emitter_number(emitter, "module", site->module[i]);
+        emitter_number(emitter, "offset", site->offset[i]);
+        emitter_close(emitter, '}');
+    }
+    emitter_close(emitter, ']');
+    emitter_print(emitter, "\n");
+}
+
+static void emit_site(struct emitter *emitter, const struct stats_page *page,
+                      const struct stats_names *names, const struct stats_site *site) {
+    uint64_t allocations = figure(&site->allocations), hits = figure(&site->hits);
+    uint64_t live = figure(&site->live_blocks), peak = figure(&site->peak_live_bytes);
+    char leaked[32] = "-";
+    if (live)
+        format(leaked, sizeof leaked, "%llu blocks", (unsigned long long)live);
+    emitter_print(emitter, "  %11llu %5.1f%% %10s %10s %10s  %-21s ",
+                  (unsigned long long)allocations, percent(hits, allocations), human(peak).text,
+                  human(figure(&site->live_bytes)).text, human(figure(&site->idle_bytes)).text,
+                  leaked);
+    emitter_open(emitter, NULL, '{');
+    emitter_number(emitter, "id", (uint64_t)(site - page->sites));
+    emitter_number(emitter, "allocations", allocations);
+    emitter_number(emitter, "hits", hits);
+    emitter_number(emitter, "allocated_bytes", figure(&site->allocated_bytes));
+    emitter_number(emitter, "live_blocks", live);
+    emitter_number(emitter, "live_bytes", figure(&site->live_bytes));
+    emitter_number(emitter, "peak_live_bytes", peak);
+    emitter_number(emitter, "idle_blocks", figure(&site->idle_blocks));
+    emitter_number(emitter, "idle_bytes", figure(&site->idle_bytes));
+    emit_place(emitter, page, names, site);
+    emitter_close(emitter, '}');
+}
+
+static void emit_sites(struct emitter *emitter, const struct stats_page *page,
+                       const struct stats_names *names) {
     /* static: the report is made once, at exit, when the heap may no longer be sound. */
     static const struct stats_site *sorted[PAGE_SITES];
     size_t count = 0;
     for (uint32_t i = 0; i < page->site_count; i++)
         if (page->sites[i].depth && figure(&page->sites[i].allocations))
             sorted[count++] = &page->sites[i];
-    if (!count)
-        return;
     qsort(sorted, count, sizeof sorted[0], by_peak); // NOLINT(bugprone-sizeof-expression): pointers
-    emit(sink, "  %11s %6s %10s %10s %10s  %-21s site\n", "allocations", "hits", "peak", "live",
-         "idle", page->finished ? "leaked at exit" : "live blocks");
-    for (size_t i = 0; i < count; i++) {
-        const struct stats_site *site = sorted[i];
-        uint64_t allocations = figure(&site->allocations), live = figure(&site->live_blocks);
-        char leaked[32] = "-";
-        if (live)
-            format(leaked, sizeof leaked, "%llu blocks", (unsigned long long)live);
-        emit(sink, "  %11llu %5.1f%% %10s %10s %10s  %-21s ", (unsigned long long)allocations,
-             percent(figure(&site->hits), allocations), human(figure(&site->peak_live_bytes)).text,
-             human(figure(&site->live_bytes)).text, human(figure(&site->idle_bytes)).text, leaked);
-        emit_place(sink, page, site);
+    if (count)
+        emitter_print(emitter, "  %11s %6s %10s %10s %10s  %-21s site\n", "allocations", "hits",
+                      "peak", "live", "idle", page->finished ? "leaked at exit" : "live blocks");
+    emitter_open(emitter, "sites", '[');
+    for (size_t i = 0; i < count; i++)
+        emit_site(emitter, page, names, sorted[i]);
+    emitter_close(emitter, ']');
+}
+
+static void emit_shortage(struct emitter *emitter, const struct stats_page *page) {
+    char line[PAGE_SHORTAGE], clean[PAGE_SHORTAGE];
+    for (const char *text = page->shortage; *text;) {
+        const char *end = strchr(text, '\n');
+        size_t length = end ? (size_t)(end - text) : strlen(text);
+        memcpy(line, text, length);
+        line[length] = '\0';
+        emitter_print(emitter, "%s%s\n", text == page->shortage ? "\n" : "",
+                      emitter_clean(clean, sizeof clean, line));
+        text += length + (end != NULL);
     }
 }
 
-void stats_report(const struct stats_page *page,
+void stats_report(const struct stats_page *page, enum stats_form form,
+                  const struct stats_names *names,
                   void (*write)(const char *text, size_t length, void *state), void *state) {
-    const struct sink sink = {write, state};
-    emit(&sink, "poolcuda " POOLCUDA_VERSION ": %s, process %llu%s\n\n", page->command,
-         (unsigned long long)page->process, page->finished ? "" : " (running or killed)");
-    emit_equation(&sink, page);
-    emit_calls(&sink, page);
-    emit_events(&sink, page);
-    emit_interception(&sink, page);
-    if (*page->trace)
-        emit(&sink, "  trace: %s, %llu events, of which %llu lost\n\n", page->trace,
-             (unsigned long long)get(page, STATS_trace_events),
-             (unsigned long long)get(page, STATS_trace_lost));
-    if (*page->tools)
-        emit(&sink, "  tools in this process: %s\n\n", page->tools);
-    emit_sites(&sink, page);
-    if (*page->shortage)
-        emit(&sink, "\n%s", page->shortage);
+    struct emitter out = {.json = form == STATS_JSON, .write = write, .state = state};
+    struct emitter *emitter = &out;
+    emitter_open(emitter, NULL, '{');
+    emit_head(emitter, page);
+    emit_equation(emitter, page);
+    emit_counters(emitter, page);
+    emit_calls(emitter, page);
+    emit_events(emitter, page);
+    emit_interception(emitter, page);
+    if (*page->trace) {
+        char trace[PAGE_TRACE];
+        emitter_print(emitter, "  trace: %s, %llu events, of which %llu lost\n\n",
+                      emitter_clean(trace, sizeof trace, page->trace),
+                      (unsigned long long)get(page, STATS_trace_events),
+                      (unsigned long long)get(page, STATS_trace_lost));
+    }
+    if (*page->tools) {
+        char tools[PAGE_TOOLS];
+        emitter_print(emitter, "  tools in this process: %s\n\n",
+                      emitter_clean(tools, sizeof tools, page->tools));
+    }
+    emit_devices(emitter, page);
+    emit_modules(emitter, page);
+    emit_sites(emitter, page, names);
+    emit_shortage(emitter, page);
+    emitter_close(emitter, '}');
 }

@@ -2,6 +2,7 @@
 
 #include "modules.h"
 #include "observe/human.h"
+#include "observe/output_file.h"
 #include "observe/stats.h"
 
 #include <errno.h>
@@ -24,7 +25,7 @@ void shortage_open_log(const char *pattern, void (*say)(const char *line)) {
     if (strcmp(pattern, "stderr") == 0)
         return;
     errno = ENAMETOOLONG;
-    int file = stats_expand_path(path, sizeof path, pattern)
+    int file = output_file_name(path, sizeof path, pattern, 0)
                    ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)
                    : -1;
     if (file >= 0) {

@@ -3,22 +3,28 @@
 
 #include "format.h"
 #include "modules.h"
+#include "observe/output_file.h"
 #include "observe/page.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
-
-enum { SAME_NAME_TRIES = 1000 };
 
 /* Until stats_open, and without memory for a page: counted here, reported nowhere. */
 static _Atomic uint64_t early[STATS_COUNTERS];
 static struct stats_site early_site;
+static struct stats_device early_device;
 
 static struct stats_page *page;
 static int page_file = -1;
+
+/* How much of the page's tables is used. The page tells readers; what it says is not relied on,
+ * since others of this user may write it. */
+static struct { uint32_t modules, sites, tags, bypasses, payers; } used;
 
 _Atomic uint64_t *stats_counters = early;
 
@@ -45,47 +51,17 @@ void stats_wait(enum wait_reason reason) {
 void stats_payer(const char *call) {
     if (!page)
         return;
-    uint32_t count = page->payer_count, i = 0;
-    while (i < count && strcmp(page->payers[i].name, call) != 0)
+    uint32_t i = 0;
+    while (i < used.payers && strcmp(page->payers[i].name, call) != 0)
         i++;
     if (i == PAGE_PAYERS)
         i--;
-    if (i == count) {
+    if (i == used.payers) {
         copy_text(page->payers[i].name, sizeof page->payers[i].name,
                   i == PAGE_PAYERS - 1 ? "(others)" : call);
-        page->payer_count = count + 1;
+        page->payer_count = ++used.payers;
     }
     atomic_fetch_add_explicit(&page->payers[i].count, 1, memory_order_relaxed);
-}
-
-size_t stats_expand_path(char *path, size_t size, const char *pattern) {
-    size_t length = 0;
-    for (; *pattern && length + 16 < size; pattern++) {
-        if (pattern[0] == '%' && pattern[1] == 'p') {
-            length += (size_t)format(path + length, size - length, "%d", (int)getpid());
-            pattern++;
-        } else {
-            if (pattern[0] == '%' && pattern[1] == '%')
-                pattern++;
-            path[length++] = *pattern;
-        }
-    }
-    path[length] = '\0';
-    return *pattern ? 0 : length;
-}
-
-int stats_create_file(const char *pattern, char *path) {
-    size_t length = stats_expand_path(path, STATS_PATH_SIZE, pattern);
-    if (!length) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
-    int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    for (int i = 1; file < 0 && errno == EEXIST && i < SAME_NAME_TRIES; i++) {
-        format(path + length, STATS_PATH_SIZE - length, ".%d", i);
-        file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    }
-    return file;
 }
 
 static void *map(int file) {
@@ -93,27 +69,60 @@ static void *map(int file) {
                 file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, file, 0);
 }
 
+/* What the environment says of the pool, for the reader of the report. */
+static void note_options(struct stats_page *fresh) {
+    size_t length = 0;
+    for (char *const *entry = environ; entry && *entry; entry++) {
+        size_t more = strlen(*entry);
+        if (strncmp(*entry, "POOLCUDA_", 9) != 0 || length + more + 2 > sizeof fresh->options)
+            continue;
+        length += (size_t)format(fresh->options + length, sizeof fresh->options - length, "%s%s",
+                                 length ? " " : "", *entry);
+    }
+}
+
+static uint64_t nanoseconds(clockid_t clock) {
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 static void start_page(struct stats_page *fresh) {
     fresh->version = PAGE_VERSION;
+    fresh->size = sizeof *fresh;
     fresh->counter_count = STATS_COUNTERS;
     fresh->route_count = STATS_ROUTES;
     fresh->wait_reason_count = WAIT_REASONS;
+    fresh->rank = output_file_rank();
     fresh->process = (uint64_t)getpid();
+    fresh->start_wall_ns = nanoseconds(CLOCK_REALTIME);
+    fresh->start_ns = nanoseconds(CLOCK_MONOTONIC);
     ssize_t length = readlink("/proc/self/exe", fresh->command, sizeof fresh->command - 1);
     fresh->command[length > 0 ? length : 0] = '\0';
-    fresh->module_count = 1;
+    output_file_host(fresh->host, sizeof fresh->host);
+    note_options(fresh);
+    used.modules = used.sites = 1;
+    used.tags = used.bypasses = used.payers = 0;
+    fresh->module_count = used.modules;
     fresh->sites[0].depth = 1;
-    fresh->site_count = 1;
+    fresh->site_count = used.sites;
     memcpy(fresh->banner, PAGE_MAGIC "\n", sizeof PAGE_MAGIC);
     page = fresh;
     stats_counters = fresh->counters;
 }
 
+/* Whether a file may be as long as a page: where it may not, to try would be a signal. */
+static bool file_may_be_long_enough(void) {
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= sizeof *page;
+}
+
 void stats_open(const char *path_pattern, void (*say)(const char *line)) {
     void *memory = MAP_FAILED;
     if (path_pattern && *path_pattern) {
-        char path[STATS_PATH_SIZE];
-        page_file = stats_create_file(path_pattern, path);
+        char path[OUTPUT_PATH_SIZE];
+        errno = EFBIG;
+        page_file = file_may_be_long_enough() ? output_file_create(path_pattern, path) : -1;
         if (page_file >= 0 && ftruncate(page_file, sizeof *page) == 0)
             memory = map(page_file);
         if (memory == MAP_FAILED) {
@@ -135,36 +144,65 @@ void stats_open(const char *path_pattern, void (*say)(const char *line)) {
         start_page(memory);
 }
 
-static uint32_t module_index(const char *name) {
-    uint32_t count = page->module_count;
-    for (uint32_t i = 1; i < count; i++)
-        if (strcmp(page->modules[i], name) == 0)
-            return i;
-    if (count == PAGE_MODULES)
+/* The module that contains an address, *offset into it; 0: the unknown one. */
+static uint32_t module_index(uintptr_t address, uint64_t *offset) {
+    struct module module;
+    char name[PAGE_MODULE_NAME];
+    if (!modules_find(address, &module))
         return 0;
-    memcpy(page->modules[count], name, strlen(name) + 1);
-    page->module_count = count + 1;
-    return count;
+    *offset = address - module.base;
+    copy_text(name, sizeof name, module.path);
+    for (uint32_t i = 1; i < used.modules; i++)
+        if (strcmp(page->modules[i].path, name) == 0)
+            return i;
+    if (used.modules == PAGE_MODULES) {
+        *offset = address;
+        return 0;
+    }
+    struct stats_module *entry = &page->modules[used.modules];
+    memcpy(entry->path, name, strlen(name) + 1);
+    entry->build_id_size =
+        (uint8_t)modules_build_id(&module, entry->build_id, sizeof entry->build_id);
+    page->module_count = ++used.modules;
+    return used.modules - 1;
 }
 
 struct stats_site *stats_site_new(const struct call_site *site) {
     if (!page)
         return &early_site;
-    uint32_t index = page->site_count;
+    uint32_t index = used.sites;
     if (index == PAGE_SITES)
         return &page->sites[0];
     struct stats_site *slot = &page->sites[index];
-    page->site_count = index + 1;
+    page->site_count = ++used.sites;
     for (uintptr_t i = 0; i < site->depth; i++) {
-        char path[MODULE_PATH_MAX], name[PAGE_MODULE_NAME];
         slot->offset[i] = site->frames[i];
-        if (modules_describe(site->frames[i], path, sizeof path, &slot->offset[i])) {
-            copy_text(name, sizeof name, path);
-            slot->module[i] = module_index(name);
-        }
+        slot->module[i] = module_index(site->frames[i], &slot->offset[i]);
     }
     atomic_store_explicit(&slot->depth, (uint32_t)site->depth, memory_order_release);
     return slot;
+}
+
+struct stats_device *stats_device(int ordinal, uint64_t capacity) {
+    if (!page)
+        return &early_device;
+    int last = PAGE_DEVICES - 1;
+    struct stats_device *device = &page->devices[ordinal < 0 || ordinal > last ? last : ordinal];
+    device->capacity = capacity;
+    return device;
+}
+
+uint32_t stats_site_index(const struct stats_site *site) {
+    return page && site >= page->sites && site < page->sites + PAGE_SITES
+               ? (uint32_t)(site - page->sites)
+               : 0;
+}
+
+uint64_t stats_now(void) {
+    uint64_t now = page ? nanoseconds(CLOCK_MONOTONIC) - page->start_ns : 0;
+    if (page)
+        atomic_store_explicit(&page->last_ns, now, memory_order_relaxed);
+    return now;
 }
 
 void stats_trace(const char *path) {
@@ -191,12 +229,12 @@ void stats_shortage(const char *text) {
 }
 
 void stats_bypass(const char *module, const char *name) {
-    if (!page || page->bypass_count == PAGE_BYPASSES)
+    if (!page || used.bypasses == PAGE_BYPASSES)
         return;
-    uint32_t index = page->bypass_count;
+    uint32_t index = used.bypasses;
     copy_text(page->bypasses[index].module, sizeof page->bypasses[index].module, module);
     copy_text(page->bypasses[index].name, sizeof page->bypasses[index].name, name);
-    page->bypass_count = index + 1;
+    page->bypass_count = ++used.bypasses;
 }
 
 static void write_all(const char *text, size_t length, void *state) {
@@ -215,7 +253,7 @@ static void write_all(const char *text, size_t length, void *state) {
 /* The text takes the place of the mapped page in the same file, so the page is copied away first.
  * Other threads may still count: where the file was mapped anonymous memory takes its place, since
  * a mapping beyond the end of a file that became shorter cannot be touched. */
-static bool report_to_file(void) {
+static bool report_to_file(enum stats_form form) {
     struct stats_page *mapped = page, *copy = map(-1);
     if (copy == MAP_FAILED)
         return false;
@@ -227,26 +265,28 @@ static bool report_to_file(void) {
     stats_counters = copy->counters;
     if (lseek(page_file, 0, SEEK_SET) != 0)
         return false;
-    stats_report(page, write_all, &page_file);
+    stats_report(page, form, NULL, write_all, &page_file);
     off_t end = lseek(page_file, 0, SEEK_CUR);
     return ftruncate(page_file, end) == 0;
 }
 
-void stats_finish(bool to_stderr) {
+void stats_finish(enum stats_form form) {
     if (!page)
         return;
+    stats_now();
     page->finished = 1;
     if (page_file >= 0) {
-        report_to_file();
-    } else if (to_stderr) {
+        report_to_file(form == STATS_TEXT ? STATS_TEXT : STATS_JSON);
+    } else if (form != STATS_NONE) {
         int file = STDERR_FILENO;
-        stats_report(page, write_all, &file);
+        stats_report(page, form, NULL, write_all, &file);
     }
 }
 
 void stats_forget_after_fork(void) {
     stats_counters = early;
     memset(early, 0, sizeof early);
+    memset(&used, 0, sizeof used);
     if (page)
         munmap(page, sizeof *page);
     page = NULL;

@@ -48,10 +48,46 @@ struct stats_site {
     _Atomic uint64_t allocations, hits;
     _Atomic uint64_t live_blocks, live_bytes, peak_live_bytes;
     _Atomic uint64_t idle_blocks, idle_bytes;
+    _Atomic uint64_t allocated_bytes;     /* of all allocations, as requested */
     _Atomic uint32_t depth;               /* 0: slot unused */
-    uint32_t module[CALL_SITE_MAX_DEPTH]; /* index into the page's module names */
+    uint32_t tag;                         /* 1 + index into the page's tags; 0: a place in code */
+    uint32_t module[CALL_SITE_MAX_DEPTH]; /* index into the page's modules */
     uint64_t
         offset[CALL_SITE_MAX_DEPTH]; /* within the module; an address if the module is unknown */
+};
+
+/* One point of a device's history: how it was at that moment of the time around it when most was
+ * held. allocations and hits: of the device so far. Bytes; held is their sum. */
+struct stats_sample {
+    _Atomic uint64_t time_ns; /* since the page's start_ns */
+    _Atomic uint64_t in_use, idle, waste;
+    _Atomic uint64_t allocations, hits;
+};
+
+/* One block in a map of a device's memory. */
+struct stats_extent {
+    _Atomic uint64_t address, bytes;
+    _Atomic uint32_t idle; /* 0: live, 1: idle */
+    _Atomic uint32_t site; /* index into the page's sites */
+};
+
+enum {
+    STATS_SAMPLES = 512,
+    STATS_EXTENTS = 1024,
+};
+
+/* One device's figures and history. Bytes. Written under the pool's lock, read by anyone.
+ * Invariant: the samples' times grow; interval_ns is the time that one stands for. */
+struct stats_device {
+    _Atomic uint64_t capacity; /* cuDeviceTotalMem; 0: not used yet */
+    _Atomic uint64_t in_use, idle, waste, peak_live, peak_held;
+    _Atomic uint64_t allocations, hits;
+    _Atomic uint64_t interval_ns;
+    _Atomic uint32_t sample_count, extent_count;
+    _Atomic uint64_t map_time_ns;  /* when the map was made; 0: never */
+    _Atomic uint64_t map_left_out; /* blocks too small to be among its extents */
+    struct stats_sample samples[STATS_SAMPLES];
+    struct stats_extent map[STATS_EXTENTS]; /* the largest blocks, by address */
 };
 
 extern _Atomic uint64_t *stats_counters; /* STATS_COUNTERS entries */
@@ -80,10 +116,19 @@ void stats_payer(const char *call);
  * To be called once per site, under the pool's lock. */
 struct stats_site *stats_site_new(const struct call_site *site);
 
-/* Starts recording. path_pattern NULL or "": anonymous memory; else a mapped file, %p replaced by
- * the process id and %% by %. A file that exists is not overwritten: .1, .2, ... is appended. If no
- * file can be made, says so in one line through `say`, uses anonymous memory and later prints to
- * standard error. */
+/* The record of a device by its ordinal. Never NULL, and zeroed at first. To be called once per
+ * device, under the pool's lock. */
+struct stats_device *stats_device(int ordinal, uint64_t capacity);
+
+/* Nanoseconds since the page was made. */
+uint64_t stats_now(void);
+
+/* The place of a site's record, for a map; 0: that of all that have none of their own. */
+uint32_t stats_site_index(const struct stats_site *site);
+
+/* Starts recording. path_pattern NULL or "": anonymous memory; else a mapped file, with the names
+ * of output_file.h. If no file can be made, says so in one line through `say`, uses anonymous
+ * memory and later prints to standard error. */
 void stats_open(const char *path_pattern, void (*say)(const char *line));
 
 /* The file that allocations are recorded in, for the report. */
@@ -95,21 +140,15 @@ void stats_tool(const char *name);
 /* Keeps the text, shortened if need be, for the end of the report. */
 void stats_shortage(const char *text);
 
-/* Writes `pattern` with %p replaced by the process id and %% by % into `path`. Returns the length,
- * 0 if it does not fit. */
-size_t stats_expand_path(char *path, size_t size, const char *pattern);
-
-/* Makes the file that `pattern` names, .1, .2, ... appended if there is one already. Returns its
- * descriptor, with its path in path[STATS_PATH_SIZE]; -1 and errno if it cannot be made. */
-enum { STATS_PATH_SIZE = 4200 };
-int stats_create_file(const char *pattern, char *path);
-
 /* A module whose calls of `name` go past us (opened with RTLD_DEEPBIND, say), for the report. */
 void stats_bypass(const char *module, const char *name);
 
-/* At exit: writes the report as text to the file that stats_open mapped (in its place) or, without
- * one and if `to_stderr`, to standard error. */
-void stats_finish(bool to_stderr);
+/* What a report is written as: nothing, for people, or for programs (docs/reports.md). */
+enum stats_form { STATS_NONE, STATS_TEXT, STATS_JSON };
+
+/* At exit: writes the report to the file that stats_open mapped (in its place; as JSON unless text
+ * is asked for) or, without one and if a form is asked for, to standard error. */
+void stats_finish(enum stats_form form);
 
 /* In a forked child: lets go of the parent's page and file. Counting starts from zero, and nothing
  * is reported unless stats_open is called again. */
@@ -117,9 +156,18 @@ void stats_forget_after_fork(void);
 
 struct stats_page;
 
-/* The one emitter of the text report, used by the library at exit and by `poolcuda report`. Hands
- * the text to write() piece by piece. */
-void stats_report(const struct stats_page *page,
+/* Names a place in code for people: the function and the line at `offset` in the page's module
+ * `module`. Returns false if it knows no name. */
+struct stats_names {
+    bool (*place)(const struct stats_page *page, uint32_t module, uint64_t offset, char *text,
+                  size_t size, void *state);
+    void *state;
+};
+
+/* The one emitter of reports, used by the library at exit and by `poolcuda report`. Hands the text
+ * to write() piece by piece. names: NULL, and sites are told as module + offset. */
+void stats_report(const struct stats_page *page, enum stats_form form,
+                  const struct stats_names *names,
                   void (*write)(const char *text, size_t length, void *state), void *state);
 
 /* Reads the page that a killed program left in `path` and checks all of it: the file may be cut

@@ -135,6 +135,11 @@ struct device {
     /* decay.c: the least idle bytes since period_began (nanoseconds, 0: never yet). */
     uint64_t least_idle, period_began;
     unsigned looks;
+    /* history.c: how many samples there are, the nanoseconds
+     * that each stands for, and what was held at the last one and in the map. */
+    struct stats_device *stats;
+    uint32_t samples;
+    uint64_t interval, changes, noted_held, mapped_held;
     LIST_ENTRY(device) link;
 };
 

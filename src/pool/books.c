@@ -1,4 +1,5 @@
 /* Records of blocks and the sums over them. */
+#include "pool/history.h"
 #include "pool/internal.h"
 
 #include "planted.h"
@@ -17,7 +18,7 @@ static size_t over_size(const struct pool *pool, const struct pool_block *block)
     return block->size > rounded ? block->size - rounded : 0;
 }
 
-static void publish(struct pool *pool) {
+static void publish(struct pool *pool, struct device *device) {
     uint64_t live = pool->in_use + pool->waste, held = live + pool->idle;
     if (live > pool->peak_live)
         pool->peak_live = live;
@@ -31,6 +32,7 @@ static void publish(struct pool *pool) {
     stats_set(STATS_peak_held_bytes, pool->peak_held);
     stats_set(STATS_live_blocks, pool->live_blocks);
     stats_set(STATS_idle_blocks, pool->idle_blocks);
+    history_note(device);
 }
 
 static void site_set(_Atomic uint64_t *figure, uint64_t delta) {
@@ -120,7 +122,7 @@ void books_remove(struct pool *pool, struct pool_block *block) {
     else
         count_live(pool, block, (uint64_t)-1);
     block->state = BLOCK_GONE;
-    publish(pool);
+    publish(pool, block->context->device);
 }
 
 void books_restore(struct pool *pool, struct pool_block *block, enum block_state state) {
@@ -140,7 +142,7 @@ void books_restore(struct pool *pool, struct pool_block *block, enum block_state
         else
             fence_defer(pool, block);
     }
-    publish(pool);
+    publish(pool, block->context->device);
 }
 
 void books_take_out(struct pool *pool, struct pool_block *block) {
@@ -174,7 +176,7 @@ struct pool_block *books_add_region(struct pool *pool, struct context *context, 
                                                                      .state = BLOCK_IDLE});
     if (block) {
         count_idle(pool, block, 1);
-        publish(pool);
+        publish(pool, block->context->device);
     }
     return block;
 }
@@ -191,7 +193,7 @@ struct pool_block *books_split(struct pool *pool, struct pool_block *block, size
     block->size = size;
     pool->idle_blocks++;
     site_set(&block->site->stats->idle_blocks, 1);
-    publish(pool);
+    publish(pool, block->context->device);
     return rest;
 }
 
@@ -203,7 +205,7 @@ void books_merge(struct pool *pool, struct pool_block *block, struct pool_block 
     site_set(&next->site->stats->idle_bytes, -(uint64_t)next->size);
     site_set(&block->site->stats->idle_bytes, next->size);
     books_recycle(pool, next);
-    publish(pool);
+    publish(pool, block->context->device);
 }
 
 void books_count_unused(struct pool *pool, struct context *context, size_t change) {
@@ -213,7 +215,7 @@ void books_count_unused(struct pool *pool, struct context *context, size_t chang
     device->idle += change;
     if (device->idle < device->least_idle)
         device->least_idle = device->idle;
-    publish(pool);
+    publish(pool, device);
 }
 
 struct pool_block *books_add(struct pool *pool, struct context *context, struct site *site,
@@ -238,7 +240,7 @@ struct pool_block *books_add(struct pool *pool, struct context *context, struct 
                                                                      .state = BLOCK_LIVE});
     if (block) {
         count_live(pool, block, 1);
-        publish(pool);
+        publish(pool, block->context->device);
     }
     return block;
 }
@@ -248,7 +250,7 @@ void books_make_deferred(struct pool *pool, struct pool_block *block) {
     block->requested = 0;
     block->state = BLOCK_DEFERRED;
     count_idle(pool, block, 1);
-    publish(pool);
+    publish(pool, block->context->device);
 }
 
 void books_make_ready(struct pool *pool, struct pool_block *block) {
@@ -268,5 +270,5 @@ void books_make_live(struct pool *pool, struct pool_block *block, struct site *s
     block->requested = requested;
     block->state = BLOCK_LIVE;
     count_live(pool, block, 1);
-    publish(pool);
+    publish(pool, block->context->device);
 }

@@ -104,6 +104,7 @@ static struct context *add_context(struct pool *pool, CUcontext handle,
         device->ordinal = facts->ordinal;
         device->total = facts->total;
         device->pageable_access = facts->pageable_access != 0;
+        device->stats = stats_device(facts->ordinal, facts->total);
         LIST_INSERT_HEAD(&pool->devices, device, link);
     }
     struct context *context = calloc(1, sizeof *context);

@@ -3,6 +3,7 @@
 
 #include "planted.h"
 #include "policy/async.h"
+#include "pool/history.h"
 #include "pool/internal.h"
 
 #include <stdlib.h>
@@ -40,6 +41,16 @@ struct fit pool_fit(struct pool *pool, const struct context *context, size_t byt
     return (struct fit){bytes, size, ratio, waste_left(pool, context->device), pool->config.steal};
 }
 
+static void count(_Atomic uint64_t *figure, uint64_t more) {
+    atomic_fetch_add_explicit(figure, more, memory_order_relaxed);
+}
+
+static void count_hit(struct device *device, struct site *site) {
+    count(&site->stats->hits, 1);
+    count(&device->stats->hits, 1);
+    stats_add(STATS_malloc_hits, 1);
+}
+
 struct pool_block *pool_take(struct pool *pool, struct context *context, struct site *site,
                              size_t bytes, size_t size) {
     bool stolen;
@@ -48,8 +59,8 @@ struct pool_block *pool_take(struct pool *pool, struct context *context, struct 
     if (!block)
         return NULL;
     books_make_live(pool, block, site, bytes);
-    atomic_fetch_add_explicit(&site->stats->hits, 1, memory_order_relaxed);
-    stats_add(STATS_malloc_hits, 1);
+    count(&site->stats->allocated_bytes, bytes);
+    count_hit(context->device, site);
     if (stolen)
         stats_add(STATS_malloc_stolen, 1);
     return block;
@@ -118,18 +129,19 @@ static void trim_before_growth(struct pool *pool, struct context *context, struc
 /* A live block of what the driver has given. Lock held. */
 static void record(struct pool *pool, const struct request *request,
                    const struct obtained *obtained) {
+    size_t bytes = request->pitch ? obtained->size : request->bytes;
     if (pool->policy->cuts) {
         part_adopt(pool, request, obtained);
     } else {
-        struct pool_block *block =
-            books_add(pool, request->context, request->site, obtained->pointer, obtained->size,
-                      request->pitch ? obtained->size : request->bytes);
+        struct pool_block *block = books_add(pool, request->context, request->site,
+                                             obtained->pointer, obtained->size, bytes);
         if (block)
             block->pooled = obtained->pooled;
     }
+    count(&request->site->stats->allocated_bytes, bytes);
+    history_map(pool, request->context->device);
     if (obtained->stitched) {
-        atomic_fetch_add_explicit(&request->site->stats->hits, 1, memory_order_relaxed);
-        stats_add(STATS_malloc_hits, 1);
+        count_hit(request->context->device, request->site);
         stats_add(STATS_malloc_stitched, 1);
     }
 }
@@ -207,7 +219,8 @@ static struct site *open_request(struct pool *pool, const struct call_site *key,
     struct site *site =
         *context && !capturing && !down && !broken ? context_site(pool, *context, key) : NULL;
     if (site) {
-        atomic_fetch_add_explicit(&site->stats->allocations, 1, memory_order_relaxed);
+        count(&site->stats->allocations, 1);
+        count(&(*context)->device->stats->allocations, 1);
         return site;
     }
     if (*context)
@@ -513,8 +526,9 @@ void pool_disown_done(struct pool *pool, struct pool_block *block) {
     pool_unlock(pool);
 }
 
-void pool_note_largest_idle(struct pool *pool) {
+void pool_note_end(struct pool *pool) {
     struct context *context;
+    struct device *device;
     size_t largest = 0;
     pool_lock(pool);
     LIST_FOREACH (context, &pool->contexts, link) {
@@ -523,6 +537,8 @@ void pool_note_largest_idle(struct pool *pool) {
         largest = figures.largest > largest ? figures.largest : largest;
     }
     stats_set(STATS_largest_idle_bytes, largest);
+    LIST_FOREACH (device, &pool->devices, link)
+        history_close(pool, device);
     pool_unlock(pool);
 }
 

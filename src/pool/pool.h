@@ -33,6 +33,7 @@ struct pool_config {
     bool zero;                                            /* clear reused blocks */
     void (*on_shortage)(const struct shortage *shortage); /* NULL: nobody wants to know */
     void (*say)(const char *line); /* a limitation that the user should know of; may be NULL */
+    bool map;                /* keep a map of each device's memory for the report */
     atomic_int *owed_flag;   /* nonzero while a wait is owed: see pool_pay. NULL: the pool's own */
     double reuse_ratio;      /* a block serves a request of at least its size / reuse_ratio */
     uint64_t site_keep;      /* idle blocks a site keeps; 0: as many as max_idle allows */
@@ -119,9 +120,9 @@ bool pool_make_room(struct pool *pool, const char *call, unsigned attempt, bool 
  */
 void pool_note_error(struct pool *pool, CUresult error);
 
-/* Looks how the idle memory of all contexts lies: its largest block becomes the gauge
- * largest_idle_bytes. */
-void pool_note_largest_idle(struct pool *pool);
+/* For the report at the end: the last sample of each device, and how the idle memory of all contexts
+ * lies (its largest block becomes the gauge largest_idle_bytes). */
+void pool_note_end(struct pool *pool);
 
 /* Gives idle memory of `device` back to the driver, largest blocks first, until `bytes` of it are
  * released or nothing is idle. Returns the bytes released. */

@@ -84,6 +84,7 @@ def run(tmp_path):
             environment["LD_PRELOAD"] = " ".join(map(str, preload))
         if pooled and stats:
             environment["POOLCUDA_STATS_FILE"] = str(stats_file)
+            environment["POOLCUDA_STATS"] = "1"
         environment.update(env or {})
         command = [str(part) for part in (command if isinstance(command, (list, tuple)) else [command])]
         done = subprocess.run(command, env=environment, capture_output=True, text=True,

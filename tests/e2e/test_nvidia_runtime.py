@@ -54,7 +54,7 @@ def routes(program, libraries):
     stats = program.parent / "stats"
     stats.unlink(missing_ok=True)
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("LD_", "POOLCUDA_"))}
-    environment.update(LD_PRELOAD=str(LIBRARY), POOLCUDA_STATS_FILE=str(stats),
+    environment.update(LD_PRELOAD=str(LIBRARY), POOLCUDA_STATS_FILE=str(stats), POOLCUDA_STATS="1",
                        LD_LIBRARY_PATH=":".join(map(str, [DRIVER, *libraries])))
     done = subprocess.run([program], env=environment, capture_output=True, text=True, timeout=60,
                           check=False)

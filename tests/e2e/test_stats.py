@@ -1,5 +1,6 @@
 """The report: figures that add up, files that survive, memory that is bounded."""
 
+import json
 import os
 import re
 import signal
@@ -39,6 +40,65 @@ def test_an_existing_file_is_not_overwritten(run, tmp_path):
     run(PROGRAMS / "driver_linked", env={"POOLCUDA_STATS_FILE": str(taken)})
     assert taken.read_text() == "precious"
     assert "held from the driver" in (tmp_path / "mine.1").read_text()
+
+
+def json_of(run, tmp_path, program, name="report.json", **env):
+    result = run(program, env={"POOLCUDA_STATS": "0", "POOLCUDA_STATS_FILE": str(tmp_path / name), **env})
+    assert result.code == 0 and result.err == "", result.err
+    return json.loads((tmp_path / name).read_text())
+
+
+def test_the_file_is_json_whose_figures_are_those_of_the_text(run, tmp_path):
+    report = json_of(run, tmp_path, PROGRAMS / "driver_linked")
+    text = run(PROGRAMS / "driver_linked").stats
+    counters = report["counters"]
+    assert equation(text) == [counters[f"{n}_bytes"] for n in ("in_use", "idle", "waste", "held")]
+    assert f"allocations: {counters['malloc_calls']}, of which {counters['malloc_hits']} from" in text
+    assert report["format"] == "poolcuda report" and report["version"] == 1
+    assert report["process"]["finished"] and report["process"]["command"].endswith("/driver_linked")
+    assert report["process"]["rank"] is None
+
+
+def test_json_goes_to_standard_error_when_asked(run):
+    result = run(PROGRAMS / "driver_linked", stats=False, env={"POOLCUDA_STATS": "json"})
+    assert result.out == "done\n"
+    assert json.loads(result.err)["counters"]["malloc_calls"] > 0
+
+
+def test_every_devices_history_and_map_agree_with_its_figures(run, tmp_path):
+    report = json_of(run, tmp_path, PROGRAMS / "devices", SIMCUDA_DEVICES="2")
+    assert [device["device"] for device in report["devices"]] == [0, 1]
+    for name in ("in_use", "idle", "waste", "held"):
+        assert report["counters"][f"{name}_bytes"] == sum(d[f"{name}_bytes"] for d in report["devices"])
+    for device in report["devices"]:
+        times = [sample[0] for sample in device["samples"]]
+        assert times == sorted(set(times)) and 0 < len(times) <= 512
+        assert max(sum(sample[1:4]) for sample in device["samples"]) == device["peak_held_bytes"]
+        last = device["samples"][-1]
+        assert last[4] == device["allocations"] and last[5] == device["hits"]
+        assert sum(block[1] for block in device["map"]["blocks"]) <= device["peak_held_bytes"]
+        addresses = [block[0] for block in device["map"]["blocks"]]
+        assert addresses == sorted(addresses)
+
+
+def test_a_file_names_what_the_pattern_asks_for(run, tmp_path):
+    for _ in range(2):
+        run(PROGRAMS / "driver_linked", env={
+            "POOLCUDA_STATS": "0", "COLOUR": "re/d",
+            "POOLCUDA_STATS_FILE": str(tmp_path / "%e-%h-%q{COLOUR}-%r-%q{ABSENT}-%n-%%-%z")})
+    host = os.uname().nodename
+    assert sorted(path.name for path in tmp_path.glob("driver*")) == [
+        f"driver_linked-{host}-re_d-0--{n}-%-%z" for n in (0, 1)]
+
+
+def test_ranks_get_files_of_their_own_by_themselves(run, tmp_path):
+    for rank, variable in enumerate(("PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")):
+        run(PROGRAMS / "driver_linked", env={variable: str(rank), "POOLCUDA_STATS": "0",
+                                             "POOLCUDA_STATS_FILE": str(tmp_path / "of.json")})
+        assert json.loads((tmp_path / f"of.json.rank{rank}").read_text())["process"]["rank"] == rank
+    assert not (tmp_path / "of.json").exists()
+    run(PROGRAMS / "driver_linked", env={"PMIX_RANK": "5", "POOLCUDA_STATS_FILE": str(tmp_path / "%r")})
+    assert (tmp_path / "5").exists()
 
 
 def test_a_file_that_cannot_be_made_is_told_in_one_line_and_standard_error_used(run):

@@ -31,8 +31,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     memset(&page, 0, sizeof page);
     memcpy(page.banner, PAGE_MAGIC, sizeof PAGE_MAGIC);
     page.version = PAGE_VERSION;
+    page.size = sizeof page;
+    page.rank = -1;
     page.counter_count = STATS_COUNTERS;
     page.route_count = STATS_ROUTES;
+    page.wait_reason_count = WAIT_REASONS;
     page.module_count = 2;
     page.site_count = 3;
     page.sites[1].depth = 2;
@@ -45,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
     struct stats_page *read_back = stats_page_read(path, error, sizeof error);
     if (read_back)
-        stats_report(read_back, write_nowhere, NULL);
+        stats_report(read_back, STATS_TEXT, NULL, write_nowhere, NULL);
     else if (!strstr(error, path) || strchr(error, '\n'))
         abort();
     stats_page_free(read_back);

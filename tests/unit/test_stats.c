@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -79,7 +80,7 @@ static void a_page_left_in_a_file_can_be_read_and_reported(void **state) {
     struct stats_page *page = stats_page_read(path, error, sizeof error);
     assert_non_null(page);
     report_length = 0;
-    stats_report(page, collect, NULL);
+    stats_report(page, STATS_TEXT, NULL, collect, NULL);
     stats_page_free(page);
     assert_non_null(strstr(report, "running or killed"));
     assert_non_null(strstr(report, "1000 bytes"));
@@ -156,7 +157,7 @@ static void sites_beyond_the_table_share_one_record(void **state) {
     struct stats_page *page = stats_page_read(path, error, sizeof error);
     assert_non_null(page);
     report_length = 0;
-    stats_report(page, collect, NULL);
+    stats_report(page, STATS_TEXT, NULL, collect, NULL);
     stats_page_free(page);
     assert_non_null(strstr(report, "(further sites)"));
 }
@@ -171,12 +172,34 @@ static void the_process_id_stands_for_percent_p(void **state) {
     assert_int_equal(access(path, F_OK), 0);
 }
 
+static char said[512];
+
+static void note(const char *line) {
+    snprintf(said, sizeof said, "%s", line);
+}
+
+static void a_limit_on_the_size_of_files_is_told_and_no_signal(void **state) {
+    (void)state;
+    struct rlimit all, few;
+    drop_file(NULL);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &all), 0);
+    few = all;
+    few.rlim_cur = 4096;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &few), 0);
+    stats_open(path, note);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &all), 0);
+    assert_non_null(strstr(said, "cannot be made"));
+    assert_int_not_equal(access(path, F_OK), 0);
+    stats_set(STATS_in_use_bytes, 5);
+    assert_int_equal(stats_get(STATS_in_use_bytes), 5);
+}
+
 static void a_forked_child_leaves_the_file_alone(void **state) {
     (void)state;
     stats_forget_after_fork();
     assert_int_equal(stats_get(STATS_in_use_bytes), 0);
     stats_set(STATS_in_use_bytes, 77);
-    stats_finish(true);
+    stats_finish(STATS_TEXT);
     struct stats_page *page = stats_page_read(path, error, sizeof error);
     assert_non_null(page);
     assert_int_equal(page->counters[STATS_in_use_bytes], 1000);
@@ -187,7 +210,7 @@ static void a_forked_child_leaves_the_file_alone(void **state) {
 static void at_the_end_the_text_takes_the_place_of_the_page(void **state) {
     (void)state;
     char text[4096] = "";
-    stats_finish(false);
+    stats_finish(STATS_TEXT);
     FILE *file = fopen(path, "r");
     assert_non_null(file);
     size_t length = fread(text, 1, sizeof text - 1, file);
@@ -208,6 +231,7 @@ int main(void) {
         TEST(hostile_pages_are_refused),
         TEST(sites_beyond_the_table_share_one_record),
         TEST(the_process_id_stands_for_percent_p),
+        TEST(a_limit_on_the_size_of_files_is_told_and_no_signal),
         TEST(a_forked_child_leaves_the_file_alone),
         TEST(at_the_end_the_text_takes_the_place_of_the_page),
     };

@@ -1,0 +1,136 @@
+#include "observe/emitter.h"
+
+#include "format.h"
+
+#include <string.h>
+
+static void put(struct emitter *emitter, const char *text) {
+    emitter->write(text, strlen(text), emitter->state);
+}
+
+void emitter_print(struct emitter *emitter, const char *pattern, ...) {
+    char text[2048];
+    if (emitter->json)
+        return;
+    va_list arguments;
+    va_start(arguments, pattern);
+    int length = vsnprintf(text, sizeof text, pattern, arguments);
+    va_end(arguments);
+    if (length > 0)
+        emitter->write(text, (size_t)length < sizeof text ? (size_t)length : sizeof text - 1,
+                       emitter->state);
+}
+
+const char *emitter_clean(char *to, size_t size, const char *text) {
+    size_t length = 0;
+    for (; *text && length + 1 < size; text++)
+        to[length++] = (unsigned char)*text < ' ' || *text == '\x7f' ? '?' : *text;
+    to[length] = '\0';
+    return to;
+}
+
+/* The length of the UTF-8 character that `text` begins with; 0: it is none. */
+static size_t character(const unsigned char *text) {
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    size_t length = *text < 0x80 ? 1 : *text >> 5 == 6 ? 2 : *text >> 4 == 14 ? 3 : 4;
+    if (length == 1)
+        return 1;
+    if (*text < 0xc0 || *text >> 3 > 30)
+        return 0;
+    uint32_t code = *text & (0x7fu >> length);
+    for (size_t i = 1; i < length; i++) {
+        if (text[i] >> 6 != 2)
+            return 0;
+        code = code << 6 | (text[i] & 0x3f);
+    }
+    return code < least[length] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) ? 0
+                                                                                        : length;
+}
+
+static void put_string(struct emitter *emitter, const char *text) {
+    put(emitter, "\"");
+    while (*text) {
+        size_t length = character((const unsigned char *)text);
+        char escaped[8];
+        if (!length) {
+            put(emitter, "\\ufffd");
+            length = 1;
+        } else if ((unsigned char)*text < ' ' || *text == '"' || *text == '\\' || *text == '\x7f') {
+            format(escaped, sizeof escaped, "\\u%04x", (unsigned)*text);
+            put(emitter, escaped);
+        } else {
+            emitter->write(text, length, emitter->state);
+        }
+        text += length;
+    }
+    put(emitter, "\"");
+}
+
+/* What stands before each value. Outer objects get a line for each of their members. */
+static void begin_value(struct emitter *emitter, const char *key) {
+    static const char indent[] = "\n                ";
+    if (emitter->comma)
+        put(emitter, ",");
+    if (emitter->depth && emitter->depth <= 3)
+        emitter->write(indent, 1 + (size_t)emitter->depth, emitter->state);
+    emitter->comma = true;
+    if (!key)
+        return;
+    put_string(emitter, key);
+    put(emitter, ": ");
+}
+
+void emitter_open(struct emitter *emitter, const char *key, char bracket) {
+    char text[2] = {bracket, 0};
+    if (!emitter->json)
+        return;
+    begin_value(emitter, key);
+    put(emitter, text);
+    emitter->depth++;
+    emitter->comma = false;
+}
+
+void emitter_close(struct emitter *emitter, char bracket) {
+    char text[2] = {bracket, 0};
+    if (!emitter->json)
+        return;
+    put(emitter, text);
+    emitter->comma = true;
+    if (--emitter->depth == 0)
+        put(emitter, "\n");
+}
+
+void emitter_number(struct emitter *emitter, const char *key, uint64_t number) {
+    char text[24];
+    if (!emitter->json)
+        return;
+    begin_value(emitter, key);
+    format(text, sizeof text, "%llu", (unsigned long long)number);
+    put(emitter, text);
+}
+
+void emitter_signed(struct emitter *emitter, const char *key, int64_t number) {
+    char text[24];
+    if (!emitter->json)
+        return;
+    begin_value(emitter, key);
+    format(text, sizeof text, "%lld", (long long)number);
+    put(emitter, text);
+}
+
+void emitter_bool(struct emitter *emitter, const char *key, bool value) {
+    if (!emitter->json)
+        return;
+    begin_value(emitter, key);
+    put(emitter, value ? "true" : "false");
+}
+
+void emitter_string(struct emitter *emitter, const char *key, const char *text) {
+    if (!emitter->json)
+        return;
+    begin_value(emitter, key);
+    if (text)
+        put_string(emitter, text);
+    else
+        put(emitter, "null");
+}

@@ -1,0 +1,192 @@
+#include "observe/output_file.h"
+
+#include "format.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SAME_NAME_TRIES = 10000 };
+
+/* The value of a variable whose name is `length` bytes long; NULL: it is not set. Not getenv: each
+ * function that the preloaded object imports costs every program at its start. */
+static const char *variable(const char *name, size_t length) {
+    for (char *const *entry = environ; entry && *entry; entry++)
+        if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=')
+            return *entry + length + 1;
+    return NULL;
+}
+
+/* A number below 10^9 and nothing else; -1: it is none. */
+static int small_number(const char *text) {
+    int number = 0, digits = 0;
+    for (; *text >= '0' && *text <= '9' && digits < 9; text++, digits++)
+        number = number * 10 + (*text - '0');
+    return digits && !*text ? number : -1;
+}
+
+int output_file_rank(void) {
+    static const char *const names[] = {
+        "PMIX_RANK",            /* OpenMPI 5, PMIx, Slurm with --mpi=pmix */
+        "OMPI_COMM_WORLD_RANK", /* OpenMPI */
+        "PMI_RANK",             /* MPICH, Intel MPI, Cray */
+        "MV2_COMM_WORLD_RANK",  /* MVAPICH2 */
+        "PALS_RANKID",          /* HPE Cray PALS */
+        "FLUX_TASK_RANK",       /* Flux */
+        "JSM_NAMESPACE_RANK",   /* IBM JSM */
+        "SLURM_PROCID",         /* srun without MPI */
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *value = variable(names[i], strlen(names[i]));
+        if (value && small_number(value) >= 0)
+            return small_number(value);
+    }
+    /* torchrun; a lone RANK may be anything. */
+    const char *value = variable("WORLD_SIZE", 10) ? variable("RANK", 4) : NULL;
+    return value ? small_number(value) : -1;
+}
+
+void output_file_host(char *name, size_t size) {
+    int file = open("/proc/sys/kernel/hostname", O_RDONLY | O_CLOEXEC);
+    ssize_t length = file < 0 ? 0 : read(file, name, size - 1);
+    if (file >= 0)
+        close(file);
+    name[length > 0 ? length : 0] = '\0';
+    char *end = strchr(name, '\n');
+    if (end)
+        *end = '\0';
+}
+
+/* The executable's name without its folder. */
+static void executable(char *name, size_t size) {
+    char path[1024];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    path[length > 0 ? length : 0] = '\0';
+    const char *slash = strrchr(path, '/');
+    format(name, size, "%s", slash ? slash + 1 : path);
+}
+
+struct name {
+    char *text;
+    size_t size, length;
+    bool full; /* it does not fit */
+};
+
+/* A value that a variable or a host has given names a file, not a folder. */
+static void append(struct name *name, const char *text, bool flat) {
+    for (; *text; text++) {
+        if (name->length + 1 >= name->size) {
+            name->full = true;
+            return;
+        }
+        name->text[name->length++] = flat && *text == '/' ? '_' : *text;
+    }
+}
+
+static void append_number(struct name *name, uint64_t number) {
+    char text[24];
+    format(text, sizeof text, "%llu", (unsigned long long)number);
+    append(name, text, false);
+}
+
+/* %q{NAME}, at `pattern`, which is behind the %. Returns what follows, NULL if it is none. */
+static const char *append_variable(struct name *name, const char *pattern) {
+    const char *end = pattern[0] == 'q' && pattern[1] == '{' ? strchr(pattern, '}') : NULL;
+    if (!end)
+        return NULL;
+    const char *value = variable(pattern + 2, (size_t)(end - pattern) - 2);
+    append(name, value ? value : "", true);
+    return end + 1;
+}
+
+/* Returns false if there is nothing that the letter stands for. */
+static bool append_letter(struct name *name, char letter, unsigned number) {
+    char text[256];
+    struct timespec now;
+    int rank = output_file_rank();
+    switch (letter) {
+    case 'p':
+        append_number(name, (uint64_t)getpid());
+        return true;
+    case 'r':
+        append_number(name, rank < 0 ? 0 : (uint64_t)rank);
+        return true;
+    case 'n':
+        append_number(name, number);
+        return true;
+    case 't':
+        clock_gettime(CLOCK_REALTIME, &now);
+        append_number(name, (uint64_t)now.tv_sec);
+        return true;
+    case 'h':
+        output_file_host(text, sizeof text);
+        append(name, text, true);
+        return true;
+    case 'e':
+        executable(text, sizeof text);
+        append(name, text, true);
+        return true;
+    case '%':
+        append(name, "%", false);
+        return true;
+    default:
+        return false;
+    }
+}
+
+size_t output_file_name(char *path, size_t size, const char *pattern, unsigned number) {
+    struct name name = {.text = path, .size = size};
+    bool apart = false; /* the ranks' names differ */
+    for (const char *next; *pattern; pattern = next) {
+        char plain[2] = {*pattern, 0};
+        next = *pattern == '%' ? append_variable(&name, pattern + 1) : NULL;
+        if (next) {
+            apart = true;
+        } else if (*pattern == '%' && append_letter(&name, pattern[1], number)) {
+            apart = apart || pattern[1] == 'p' || pattern[1] == 'r';
+            next = pattern + 2;
+        } else {
+            append(&name, plain, false);
+            next = pattern + 1;
+        }
+    }
+    int rank = apart ? -1 : output_file_rank();
+    if (rank >= 0) {
+        append(&name, ".rank", false);
+        append_number(&name, (uint64_t)rank);
+    }
+    path[name.length] = '\0';
+    return name.full ? 0 : name.length;
+}
+
+static bool numbers(const char *pattern) {
+    for (; *pattern; pattern++) {
+        if (*pattern == '%' && pattern[1] == 'n')
+            return true;
+        if (*pattern == '%' && pattern[1])
+            pattern++;
+    }
+    return false;
+}
+
+int output_file_create(const char *pattern, char *path) {
+    bool numbered = numbers(pattern);
+    size_t length = output_file_name(path, OUTPUT_PATH_SIZE - 16, pattern, 0);
+    if (!length) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    for (unsigned i = 1; file < 0 && errno == EEXIST && i < SAME_NAME_TRIES; i++) {
+        if (numbered)
+            output_file_name(path, OUTPUT_PATH_SIZE, pattern, i);
+        else
+            format(path + length, OUTPUT_PATH_SIZE - length, ".%u", i);
+        file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    }
+    return file;
+}

@@ -1,0 +1,30 @@
+/* The names of the files that a process writes about itself, as POOLCUDA_STATS_FILE, POOLCUDA_TRACE
+ * and POOLCUDA_LOG give them.
+ *
+ * In a pattern stand %p for the process id, %h for the host, %e for the executable's name, %t for
+ * the seconds since 1970, %r for the rank in MPI, Slurm and the like (0 outside), %q{NAME} for an
+ * environment variable, %n for the smallest number from 0 that gives a new name, %% for %. Anything
+ * else stays as it is. Where there is a rank that the pattern does not tell apart, by %r, %p or
+ * %q{...}, ".rank" and the rank are appended. */
+#ifndef POOLCUDA_OBSERVE_OUTPUT_FILE_H
+#define POOLCUDA_OBSERVE_OUTPUT_FILE_H
+
+#include <stddef.h>
+
+enum { OUTPUT_PATH_SIZE = 4200 };
+
+/* The path that `pattern` gives, with `number` for %n. Returns its length, 0 if it does not fit. */
+size_t output_file_name(char *path, size_t size, const char *pattern, unsigned number);
+
+/* Makes a new file: of the first name that is free, which is one with another %n or else one with
+ * .1, .2, ... appended. Returns its descriptor, with its path in path[OUTPUT_PATH_SIZE]; -1 and
+ * errno if it cannot be made. */
+int output_file_create(const char *pattern, char *path);
+
+/* This process's rank among those that were started together; -1: it is alone. */
+int output_file_rank(void);
+
+/* The host's name, "" if it is not known. */
+void output_file_host(char *name, size_t size);
+
+#endif
