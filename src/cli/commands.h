@@ -3,11 +3,32 @@
 #ifndef POOLCUDA_CLI_COMMANDS_H
 #define POOLCUDA_CLI_COMMANDS_H
 
-int command_report(int argc, char **argv);
-int command_options(int argc, char **argv);
-int command_replay(int argc, char **argv);
-int command_tune(int argc, char **argv);
-int command_compare(int argc, char **argv);
-int command_convert(int argc, char **argv);
+#include <argp.h>
+#include <stddef.h>
+
+/* report_argp and command_report, and so for each row of the table. */
+#define COMMAND(name, arguments, help)                                                             \
+    extern const struct argp name##_argp;                                                          \
+    int command_##name(int argc, char **argv);
+#include "cli/commands.def"
+#undef COMMAND
+
+/* What completes a subcommand's arguments. */
+enum command_arguments {
+    ARGUMENTS_NOTHING,
+    ARGUMENTS_FILES,
+    ARGUMENTS_PROGRAM,
+    ARGUMENTS_PROCESSES,
+    ARGUMENTS_SHELLS
+};
+
+struct command {
+    const char *name, *help;
+    const struct argp *argp;
+    int (*run)(int argc, char **argv);
+    enum command_arguments arguments;
+};
+extern const struct command command_table[];
+extern const size_t command_count;
 
 #endif

@@ -76,19 +76,20 @@ static int print_json(const struct replay_result *results) {
     return failed;
 }
 
+static const struct argp_option rows[] = {
+    {"json", 'j', NULL, 0, "print one JSON object: each figure as [A, B]", 0}, {0}};
+const struct argp compare_argp = {
+    .options = rows,
+    .parser = parse,
+    .args_doc = "A.json B.json",
+    .doc = "Puts two results of `poolcuda replay --json` side by side.",
+};
+
 int command_compare(int argc, char **argv) {
-    static const struct argp_option rows[] = {
-        {"json", 'j', NULL, 0, "print one JSON object: each figure as [A, B]", 0}, {0}};
-    static const struct argp argp = {
-        .options = rows,
-        .parser = parse,
-        .args_doc = "A.json B.json",
-        .doc = "Puts two results of `poolcuda replay --json` side by side.",
-    };
     struct arguments arguments = {0};
     struct replay_result results[2] = {0};
     char error[512];
-    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    argp_parse(&compare_argp, argc, argv, 0, NULL, &arguments);
     for (int i = 0; i < 2; i++) {
         if (!result_from_file(arguments.files[i], &results[i], error, sizeof error)) {
             fprintf(stderr, "poolcuda compare: %s\n", error);

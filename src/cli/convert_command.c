@@ -77,16 +77,17 @@ static bool write_zstd(const char *path, const char *text, size_t size) {
     return written;
 }
 
+const struct argp convert_argp = {
+    .parser = parse,
+    .args_doc = "IN OUT",
+    .doc = "Writes the trace IN, of any format that `poolcuda replay` reads, to OUT as CSV: "
+           "gzip-compressed if OUT ends in .gz, zstd-compressed if it ends in .zst.",
+};
+
 int command_convert(int argc, char **argv) {
-    static const struct argp argp = {
-        .parser = parse,
-        .args_doc = "IN OUT",
-        .doc = "Writes the trace IN, of any format that `poolcuda replay` reads, to OUT as CSV: "
-               "gzip-compressed if OUT ends in .gz, zstd-compressed if it ends in .zst.",
-    };
     const char *files[2] = {NULL, NULL};
     size_t size = 0;
-    argp_parse(&argp, argc, argv, 0, NULL, files);
+    argp_parse(&convert_argp, argc, argv, 0, NULL, files);
     struct trace *trace = trace_read(files[0], say);
     if (!trace)
         return 1;

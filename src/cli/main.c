@@ -9,31 +9,17 @@
 
 const char *argp_program_version = "poolcuda " POOLCUDA_VERSION;
 
-static const struct command {
-    const char *name, *arguments, *help;
-    int (*run)(int argc, char **argv);
-} commands[] = {
-    {"report", "FILE...", "print the figures that programs left in POOLCUDA_STATS_FILE",
-     command_report},
-    {"replay", "FILE", "run a recorded trace against the pool", command_replay},
-    {"tune", "FILE", "find the best settings of the pool for a trace", command_tune},
-    {"compare", "A.json B.json", "put two replays side by side", command_compare},
-    {"convert", "IN OUT", "write a recorded trace as CSV", command_convert},
-    {"options", "", "list the POOLCUDA_* options", command_options},
-};
-enum { COMMANDS = sizeof commands / sizeof commands[0] };
-
 static error_t parse(int key, char *argument, struct argp_state *state) {
     if (key == ARGP_KEY_ARG) {
-        for (size_t i = 0; i < COMMANDS; i++) {
-            if (strcmp(argument, commands[i].name) != 0)
+        for (size_t i = 0; i < command_count; i++) {
+            if (strcmp(argument, command_table[i].name) != 0)
                 continue;
             /* The subcommand parses the rest; its name in messages is "poolcuda NAME". */
             char name[64];
-            snprintf(name, sizeof name, "poolcuda %s", commands[i].name);
+            snprintf(name, sizeof name, "poolcuda %s", command_table[i].name);
             char **rest = state->argv + state->next - 1;
             rest[0] = name;
-            exit(commands[i].run(state->argc - state->next + 1, rest));
+            exit(command_table[i].run(state->argc - state->next + 1, rest));
         }
         argp_error(state, "%s: unknown command, expected one of those that --help lists", argument);
     }
@@ -51,9 +37,9 @@ static char *filter(int key, const char *text, void *input) {
     if (!out)
         return (char *)(uintptr_t)text;
     fputs("Commands:\n", out);
-    for (size_t i = 0; i < COMMANDS; i++)
-        fprintf(out, "  %s %-*s %s\n", commands[i].name, (int)(24 - strlen(commands[i].name)),
-                commands[i].arguments, commands[i].help);
+    for (size_t i = 0; i < command_count; i++)
+        fprintf(out, "  %-12s %s\n", command_table[i].name, command_table[i].help);
+    fputs("\n`poolcuda COMMAND --help` tells a command's arguments and options.\n", out);
     fputs(text, out);
     fclose(out);
     return list;

@@ -24,6 +24,13 @@ static bool is_for_library(const char *name) {
     return false;
 }
 
+/* What an option's value is called in --help; words to choose from are listed. */
+static const char *placeholder(const struct option_info *info) {
+    if (strcmp(info->type, "BOOL") == 0)
+        return "0|1";
+    return *info->words ? info->words : "VALUE";
+}
+
 __attribute__((constructor)) static void fill(void) {
     struct argp_option *row = rows;
     for (size_t i = 0; i < option_count && i < ROWS_MAX; i++) {
@@ -32,8 +39,8 @@ __attribute__((constructor)) static void fill(void) {
             continue;
         for (const char *from = option_table[i].name + strlen("POOLCUDA_"); *from; from++)
             *to++ = (char)(*from == '_' ? '-' : tolower((unsigned char)*from));
-        *row++ =
-            (struct argp_option){names[i], FIRST_KEY + (int)i, "VALUE", 0, option_table[i].help, 1};
+        *row++ = (struct argp_option){names[i], FIRST_KEY + (int)i,   placeholder(&option_table[i]),
+                                      0,        option_table[i].help, 1};
     }
 }
 

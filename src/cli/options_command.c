@@ -59,19 +59,20 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     }
 }
 
+static const struct argp_option options[] = {
+    {"markdown", 'm', NULL, 0, "As a Markdown table", 0},
+    {"man", 'r', NULL, 0, "As man page source", 0},
+    {0},
+};
+const struct argp options_argp = {
+    .options = options,
+    .parser = parse,
+    .doc = "Lists the environment variables that libpoolcuda.so obeys.",
+};
+
 int command_options(int argc, char **argv) {
-    static const struct argp_option options[] = {
-        {"markdown", 'm', NULL, 0, "As a Markdown table", 0},
-        {"man", 'r', NULL, 0, "As man page source", 0},
-        {0},
-    };
-    static const struct argp argp = {
-        .options = options,
-        .parser = parse,
-        .doc = "Lists the environment variables that libpoolcuda.so obeys.",
-    };
     enum form form = FORM_PLAIN;
-    argp_parse(&argp, argc, argv, 0, NULL, &form);
+    argp_parse(&options_argp, argc, argv, 0, NULL, &form);
     if (form == FORM_MARKDOWN)
         printf("| option | values | default | meaning |\n|---|---|---|---|\n");
     for (size_t i = 0; i < option_count; i++)

@@ -86,28 +86,29 @@ static int print_json(const struct arguments *arguments, const struct replay_res
     return failed;
 }
 
+static const struct argp_option rows[] = {
+    {"memory", KEY_MEMORY, "SIZE", 0, "memory of each simulated device (80G)", 0},
+    {"gpu", KEY_GPU, NULL, 0, "on the real GPU", 0},
+    {"native", KEY_NATIVE, NULL, 0, "without the pool, for comparison", 0},
+    {"json", KEY_JSON, NULL, 0, "print one JSON object", 0},
+    {0},
+};
+static const struct argp_child children[] = {{&option_args, 0, "Options of the pool:", 1}, {0}};
+const struct argp replay_argp = {
+    .options = rows,
+    .parser = parse,
+    .args_doc = "FILE",
+    .doc = "Replays an allocation trace against the pool and tells what it did. FILE: what "
+           "POOLCUDA_TRACE recorded, CSV, or RMM's log; plain, gzip or zstd.",
+    .children = children,
+};
+
 int command_replay(int argc, char **argv) {
-    static const struct argp_option rows[] = {
-        {"memory", KEY_MEMORY, "SIZE", 0, "memory of each simulated device (80G)", 0},
-        {"gpu", KEY_GPU, NULL, 0, "on the real GPU", 0},
-        {"native", KEY_NATIVE, NULL, 0, "without the pool, for comparison", 0},
-        {"json", KEY_JSON, NULL, 0, "print one JSON object", 0},
-        {0},
-    };
-    static const struct argp_child children[] = {{&option_args, 0, "Options of the pool:", 1}, {0}};
-    static const struct argp argp = {
-        .options = rows,
-        .parser = parse,
-        .args_doc = "FILE",
-        .doc = "Replays an allocation trace against the pool and tells what it did. FILE: what "
-               "POOLCUDA_TRACE recorded, CSV, or RMM's log; plain, gzip or zstd.",
-        .children = children,
-    };
     struct arguments arguments = {.settings = {.memory = (uint64_t)80 << 30}};
     struct options options;
     struct replay_result result = {0};
     char error[512];
-    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    argp_parse(&replay_argp, argc, argv, 0, NULL, &arguments);
     option_args_finish(&options);
     arguments.settings.config = pool_config_from(&options);
     struct trace *trace = trace_read(arguments.file, say);

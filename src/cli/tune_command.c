@@ -339,32 +339,32 @@ static int tune(struct session *session) {
     return 0;
 }
 
+static const struct argp_option rows[] = {
+    {"memory", KEY_MEMORY, "SIZE", 0, "memory of each simulated device (80G)", 0},
+    {"max-held", KEY_MOST, "SIZE", 0,
+     "what the recommended setting may hold at its peak (1.25 x (peak live + 64M))", 0},
+    {"all", KEY_ALL, NULL, 0, "show every setting, not only those worth having", 0},
+    {"plot", KEY_PLOT, "BASE", 0, "draw them into BASE.svg and BASE.png", 0},
+    {"gpu", KEY_GPU, NULL, 0, "on the real GPU", 0},
+    {"json", KEY_JSON, NULL, 0, "print one JSON object", 0},
+    {0},
+};
+static const struct argp_child children[] = {
+    {&option_args, 0, "Options of the pool, which are then the same in every setting:", 1}, {0}};
+const struct argp tune_argp = {
+    .options = rows,
+    .parser = parse,
+    .args_doc = "FILE",
+    .doc = "Replays an allocation trace with many settings of the pool, shows those for which "
+           "no other makes fewer driver calls and holds no more memory, and recommends one. "
+           "FILE: as for `poolcuda replay`.",
+    .children = children,
+};
+
 int command_tune(int argc, char **argv) {
-    static const struct argp_option rows[] = {
-        {"memory", KEY_MEMORY, "SIZE", 0, "memory of each simulated device (80G)", 0},
-        {"max-held", KEY_MOST, "SIZE", 0,
-         "what the recommended setting may hold at its peak (1.25 x (peak live + 64M))", 0},
-        {"all", KEY_ALL, NULL, 0, "show every setting, not only those worth having", 0},
-        {"plot", KEY_PLOT, "BASE", 0, "draw them into BASE.svg and BASE.png", 0},
-        {"gpu", KEY_GPU, NULL, 0, "on the real GPU", 0},
-        {"json", KEY_JSON, NULL, 0, "print one JSON object", 0},
-        {0},
-    };
-    static const struct argp_child children[] = {
-        {&option_args, 0, "Options of the pool, which are then the same in every setting:", 1},
-        {0}};
-    static const struct argp argp = {
-        .options = rows,
-        .parser = parse,
-        .args_doc = "FILE",
-        .doc = "Replays an allocation trace with many settings of the pool, shows those for which "
-               "no other makes fewer driver calls and holds no more memory, and recommends one. "
-               "FILE: as for `poolcuda replay`.",
-        .children = children,
-    };
     struct arguments arguments = {.settings = {.memory = (uint64_t)80 << 30}};
     struct options options;
-    argp_parse(&argp, argc, argv, 0, NULL, &arguments);
+    argp_parse(&tune_argp, argc, argv, 0, NULL, &arguments);
     option_args_finish(&options); /* a bad value is told before the work begins */
     struct session session = {.arguments = &arguments, .trace = trace_read(arguments.file, say)};
     if (!session.trace)

@@ -57,13 +57,14 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     return ARGP_ERR_UNKNOWN;
 }
 
+const struct argp report_argp = {
+    .parser = parse,
+    .args_doc = "FILE...",
+    .doc = "Prints the figures that programs left in the files named by POOLCUDA_STATS_FILE.",
+};
+
 int command_report(int argc, char **argv) {
-    static const struct argp argp = {
-        .parser = parse,
-        .args_doc = "FILE...",
-        .doc = "Prints the figures that programs left in the files named by POOLCUDA_STATS_FILE.",
-    };
     bool complete = true;
-    argp_parse(&argp, argc, argv, 0, NULL, &complete);
+    argp_parse(&report_argp, argc, argv, 0, NULL, &complete);
     return complete ? 0 : 1;
 }
