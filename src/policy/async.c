@@ -239,8 +239,8 @@ static void refresh(struct pool *pool, struct context *context) {
  * once the device would be crowded with `wanted` bytes more. */
 static void collect_freed(struct pool *pool, struct context *context, size_t wanted) {
     const struct device *device = context->device;
-    double ratio = pool->config.throttle_ratio;
     pool_lock(pool);
+    double ratio = pool->config.throttle_ratio;
     bool crowded =
         ratio > 0 && (double)(device->live + device->idle + wanted) > ratio * (double)device->total;
     if (crowded)

@@ -196,8 +196,9 @@ static struct pool_block *serve(struct pool *pool, const struct request *request
     if (!block && pool->config.free_mode == POOL_FREE_DEFER)
         block = fence_take(pool, context, request->site, request->bytes, request->size);
     if (block) {
+        bool zero = pool->config.zero;
         pool_unlock(pool);
-        if (pool->config.zero)
+        if (zero)
             clear(pool, context, block);
     }
     return block;

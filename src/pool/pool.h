@@ -60,6 +60,26 @@ enum pool_taint {
 /* Returns a new pool, or NULL without memory. `driver` must outlive it. */
 struct pool *pool_create(const struct pool_config *config, const struct driver *driver);
 
+/* The settings that may change while the pool runs; struct pool_config says what each means. */
+enum pool_setting {
+    POOL_SET_REUSE_RATIO = 1 << 0,
+    POOL_SET_SITE_KEEP = 1 << 1,
+    POOL_SET_STEAL = 1 << 2,
+    POOL_SET_MAX_WASTE = 1 << 3,
+    POOL_SET_MAX_IDLE = 1 << 4,
+    POOL_SET_IDLE_DECAY = 1 << 5,
+    POOL_SET_THROTTLE_RATIO = 1 << 6,
+    POOL_SET_ZERO = 1 << 7,
+    POOL_SET_ALL = (1 << 8) - 1
+};
+
+/* The named `settings` (bits of enum pool_setting) become what *config says, all at once; nothing
+ * else of *config is looked at. In effect from the next allocation or free on, which is also when
+ * idle memory that is now too much goes. Makes no CUDA call. */
+void pool_set_config(struct pool *pool, const struct pool_config *config, unsigned settings);
+/* Copies what is in effect now. */
+void pool_get_config(struct pool *pool, struct pool_config *config);
+
 /* Frees the pool's own records; makes no CUDA call, so device memory still held stays allocated.
  * For tests: a preloaded pool lives as long as its process. */
 void pool_destroy(struct pool *pool);

@@ -381,7 +381,7 @@ bool pool_make_room(struct pool *pool, const char *call, unsigned attempt, bool 
 }
 
 /* What is kept free: for launches and all else that takes memory without being asked for it, and
- * for others that share the device (throttle_ratio). */
+ * for others that share the device (throttle_ratio). Lock held. */
 static uint64_t headroom(const struct pool *pool, const struct device *device) {
     static const uint64_t most = 256 << 20;
     double ratio = pool->config.throttle_ratio;
@@ -406,16 +406,17 @@ void pressure_keep_headroom(struct pool *pool, struct context *context, size_t g
     size_t available = 0, total = 0;
     pool_lock(pool);
     bool known = is_headroom_known(device, grown);
+    uint64_t wanted = headroom(pool, device);
     pool_unlock(pool);
     if (known || !gate_enter(pool))
         return;
     CUresult result = pool->driver->mem_get_info(&available, &total);
     gate_leave(pool);
-    uint64_t wanted = headroom(pool, device);
     bool short_of = result == CUDA_SUCCESS && available < wanted;
     bool release = short_of && context_is_quiet(pool, context); /* a free would wait */
     pool_lock(pool);
-    device->until_asked = available > wanted ? (available - wanted) / 2 : 0;
+    uint64_t kept = headroom(pool, device); /* it may have been set anew */
+    device->until_asked = available > kept ? (available - kept) / 2 : 0;
     if (release && !context->ended) {
         collect(pool, &(struct scope){device, context, true}, wanted - available, &leaving);
         stats_add(STATS_headroom_released_blocks, leaving.count);

@@ -1,0 +1,32 @@
+/* What of the configuration may change while the pool runs.
+ *
+ * All of it is read under the lock each time it is needed, so a change takes effect from the next
+ * allocation or free on. What was derived from it and kept is forgotten here. */
+#include "pool/internal.h"
+
+void pool_set_config(struct pool *pool, const struct pool_config *config, unsigned settings) {
+    struct device *device;
+    pool_lock(pool);
+#define SET(setting, field)                                                                        \
+    if (settings & POOL_SET_##setting)                                                             \
+    pool->config.field = config->field
+    SET(REUSE_RATIO, reuse_ratio);
+    SET(SITE_KEEP, site_keep);
+    SET(STEAL, steal);
+    SET(MAX_WASTE, max_waste);
+    SET(MAX_IDLE, max_idle);
+    SET(IDLE_DECAY, idle_decay);
+    SET(THROTTLE_RATIO, throttle_ratio);
+    SET(ZERO, zero);
+#undef SET
+    if (settings & POOL_SET_THROTTLE_RATIO) /* the allowance was for the headroom of before */
+        LIST_FOREACH (device, &pool->devices, link)
+            device->until_asked = 0;
+    pool_unlock(pool);
+}
+
+void pool_get_config(struct pool *pool, struct pool_config *config) {
+    pool_lock(pool);
+    *config = pool->config;
+    pool_unlock(pool);
+}
