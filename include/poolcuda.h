@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/* The version of the loaded library, such as "0.1.0". Owned by the library. */
+/* The version of the loaded library, such as "0.2.0". Owned by the library. */
 const char *poolcuda_version(void);
 
 /* Gives idle pooled memory of CUDA device `device` (an ordinal as cudaSetDevice takes) back to the

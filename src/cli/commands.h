@@ -19,7 +19,7 @@ enum command_arguments {
     ARGUMENTS_FILES,
     ARGUMENTS_PROGRAM,
     ARGUMENTS_PROCESSES,
-    ARGUMENTS_SHELLS
+    ARGUMENTS_WORDS
 };
 
 struct command {
@@ -28,6 +28,7 @@ struct command {
     int (*run)(int argc, char **argv);
     enum command_arguments arguments;
 };
+extern const struct argp main_argp; /* of `poolcuda` itself */
 extern const struct command command_table[];
 extern const size_t command_count;
 

@@ -1,5 +1,6 @@
 /* The command poolcuda: finds the subcommand and hands over to it. */
 #include "cli/commands.h"
+#include "cli/man_source.h"
 
 #include <argp.h>
 #include <stdint.h>
@@ -8,6 +9,8 @@
 #include <string.h>
 
 const char *argp_program_version = "poolcuda " POOLCUDA_VERSION;
+
+enum { KEY_MAN_SOURCE = 0x100 };
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
     if (key == ARGP_KEY_ARG) {
@@ -23,6 +26,8 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         }
         argp_error(state, "%s: unknown command, expected one of those that --help lists", argument);
     }
+    if (key == KEY_MAN_SOURCE)
+        exit(man_source(argument) ? 0 : 1);
     if (key == ARGP_KEY_NO_ARGS)
         argp_usage(state);
     return ARGP_ERR_UNKNOWN;
@@ -45,14 +50,21 @@ static char *filter(int key, const char *text, void *input) {
     return list;
 }
 
+static const struct argp_option rows[] = {
+    /* Of the build alone. */
+    {"man-source", KEY_MAN_SOURCE, "PAGE", OPTION_HIDDEN, "fill stdin's template of a man page", 0},
+    {0},
+};
+const struct argp main_argp = {
+    .options = rows,
+    .parser = parse,
+    .args_doc = "COMMAND [ARGUMENT...]",
+    .doc = "Tells about programs that ran under libpoolcuda.so, and about traces of them.\v"
+           "To pool a program: LD_PRELOAD=libpoolcuda.so POOLCUDA_STATS=1 ./app",
+    .help_filter = filter,
+};
+
 int main(int argc, char **argv) {
-    static const struct argp argp = {
-        .parser = parse,
-        .args_doc = "COMMAND [ARGUMENT...]",
-        .doc = "Tells about programs that ran under libpoolcuda.so, and about traces of them.\v"
-               "To pool a program: LD_PRELOAD=libpoolcuda.so POOLCUDA_STATS=1 ./app",
-        .help_filter = filter,
-    };
-    argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, NULL);
+    argp_parse(&main_argp, argc, argv, ARGP_IN_ORDER, NULL, NULL);
     return 0;
 }

@@ -1,0 +1,11 @@
+/* The shells' completions, made from the tables of commands and options. */
+#ifndef POOLCUDA_CLI_COMPLETIONS_H
+#define POOLCUDA_CLI_COMPLETIONS_H
+
+/* Each prints a script to stdout, to be installed where its shell looks for completions of
+ * poolcuda. */
+void complete_bash(void);
+void complete_zsh(void);
+void complete_fish(void);
+
+#endif
