@@ -1,70 +1,243 @@
-/* poolcuda report: prints stats files, those of finished programs and those that a killed one left.
- */
+/* poolcuda report: tells what programs did by the files that they left, each or all in one. */
 #include "cli/commands.h"
-#include "observe/stats.h"
+#include "cli/leaks.h"
+#include "cli/merge.h"
+#include "cli/report_runs.h"
+#include "cli/run_file.h"
+#include "cli/suggest.h"
+#include "observe/emitter.h"
 
 #include <argp.h>
-#include <stdbool.h>
-#include <stdio.h>
+#include <errno.h>
+#include <fts.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { KEY_EACH = 256, KEY_JSON, KEY_LEAKS, KEY_LEAK_EXIT_CODE, KEY_ALL, KEY_TUNE };
+
+enum { KEPT_PAGES = 16 };
+
+/* What is asked for, and what has come of it so far. */
+struct session {
+    char **paths;
+    size_t path_count;
+    bool each, json, leaks, all, tune;
+    int leak_exit_code;
+    struct merge merge;
+    struct stats_page *kept[KEPT_PAGES]; /* of the first runs: what cannot be added up */
+    size_t kept_count;
+    size_t texts, passed_over; /* passed over: files in folders that are none of ours */
+    bool complete;
+};
 
 static void write_out(const char *text, size_t length, void *state) {
     (void)state;
     fwrite(text, 1, length, stdout);
 }
 
-/* A program that came to its end has left the report itself, as text. Prints it if this is one. */
-static bool print_finished(const char *path) {
-    static const char opening[] = "poolcuda " POOLCUDA_VERSION ": ";
-    char piece[4096];
-    FILE *file = fopen(path, "r");
+/* A report for people is printed as it is. */
+static bool print_text(const char *path) {
+    char piece[4096], clean[sizeof piece];
+    FILE *file = fopen(path, "re");
     if (!file)
         return false;
-    size_t length = fread(piece, 1, sizeof piece, file);
-    bool finished = length >= sizeof opening - 1 && memcmp(piece, opening, sizeof opening - 1) == 0;
-    while (finished && length) {
-        fwrite(piece, 1, length, stdout);
-        length = fread(piece, 1, sizeof piece, file);
+    while (fgets(piece, sizeof piece, file)) {
+        size_t length = strlen(piece);
+        bool line = length && piece[length - 1] == '\n';
+        piece[length - line] = '\0';
+        printf("%s%s", emitter_clean(clean, sizeof clean, piece), line ? "\n" : "");
     }
     fclose(file);
-    return finished;
-}
-
-static bool print_file(const char *path) {
-    char error[512];
-    if (print_finished(path))
-        return true;
-    struct stats_page *page = stats_page_read(path, error, sizeof error);
-    if (!page) {
-        fprintf(stderr,
-                "poolcuda report: %s; expected a file that POOLCUDA_STATS_FILE made, passed over\n",
-                error);
-        return false;
-    }
-    stats_report(page, STATS_TEXT, NULL, write_out, NULL);
-    stats_page_free(page);
     return true;
 }
 
-static error_t parse(int key, char *argument, struct argp_state *state) {
-    bool *complete = state->input;
-    if (key == ARGP_KEY_ARG) {
-        *complete = print_file(argument) && *complete;
-        return 0;
-    }
-    if (key == ARGP_KEY_NO_ARGS)
-        argp_usage(state);
-    return ARGP_ERR_UNKNOWN;
+static void complain(struct session *session, const char *error, const char *expected) {
+    char clean[1024];
+    fprintf(stderr, "poolcuda report: %s; expected %s, passed over\n",
+            emitter_clean(clean, sizeof clean, error), expected);
+    session->complete = false;
 }
 
+static void take_text(struct session *session, const char *path) {
+    char error[512];
+    if (!session->json && !session->leaks) {
+        print_text(path);
+        session->texts++;
+        return;
+    }
+    snprintf(error, sizeof error, "%s: a report as text, of which nothing else can be made", path);
+    complain(session, error, "one of a program that ran without POOLCUDA_STATS=1");
+}
+
+/* Takes over the page. */
+static void take_page(struct session *session, struct stats_page *page, const char *path) {
+    if (session->leaks && !page->finished) {
+        fprintf(stderr, "poolcuda report: %s: running or killed, what is live there is no leak\n",
+                path);
+        stats_page_free(page);
+        return;
+    }
+    if (session->each && !session->leaks) {
+        if (session->merge.run_count && !session->json)
+            putchar('\n');
+        stats_report(page, session->json ? STATS_JSON : STATS_TEXT, NULL, write_out, NULL);
+    }
+    if (!merge_add(&session->merge, page, path)) {
+        char error[512];
+        snprintf(error, sizeof error, "%s: not enough memory", path);
+        complain(session, error, "more");
+    }
+    if (session->kept_count < KEPT_PAGES)
+        session->kept[session->kept_count++] = page;
+    else
+        stats_page_free(page);
+}
+
+/* named: by the user, and not found in a folder, where other files may lie as well. */
+static void take_file(struct session *session, const char *path, bool named) {
+    struct stats_page *page;
+    char error[512];
+    switch (run_file_read(path, &page, error, sizeof error)) {
+    case RUN_FILE_PAGE:
+    case RUN_FILE_JSON:
+        take_page(session, page, path);
+        return;
+    case RUN_FILE_TEXT:
+        take_text(session, path);
+        return;
+    case RUN_FILE_OTHER:
+        if (named)
+            complain(session, error, "a file that POOLCUDA_STATS_FILE made");
+        else
+            session->passed_over++;
+        return;
+    }
+}
+
+static int by_name(const FTSENT **one, const FTSENT **other) {
+    return strcmp((*one)->fts_name, (*other)->fts_name);
+}
+
+static void take_folder(struct session *session, char *path) {
+    char *roots[] = {path, NULL};
+    size_t before = session->merge.run_count + session->texts;
+    FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, by_name);
+    for (FTSENT *entry; tree && (entry = fts_read(tree));)
+        if (entry->fts_info == FTS_F)
+            take_file(session, entry->fts_path, false);
+    if (tree)
+        fts_close(tree);
+    if (session->merge.run_count + session->texts == before) {
+        char error[512];
+        snprintf(error, sizeof error, "%s: no report in this folder", path);
+        complain(session, error, "files that POOLCUDA_STATS_FILE made");
+    }
+}
+
+static void take_all(struct session *session) {
+    for (size_t i = 0; i < session->path_count; i++) {
+        struct stat status;
+        if (stat(session->paths[i], &status) == 0 && S_ISDIR(status.st_mode))
+            take_folder(session, session->paths[i]);
+        else
+            take_file(session, session->paths[i], true);
+    }
+    if (session->passed_over)
+        fprintf(stderr, "poolcuda report: %zu other files in these folders are no reports\n",
+                session->passed_over);
+}
+
+static void print_merged(struct session *session) {
+    const struct merge *merge = &session->merge;
+    const struct stats_page *page = merge->run_count == 1 ? session->kept[0] : merge->page;
+    stats_report(page, session->json ? STATS_JSON : STATS_TEXT, NULL, write_out, NULL);
+    if (session->json)
+        return;
+    if (merge->run_count > 1)
+        report_runs(stdout, merge, session->all);
+    suggest(stdout, page);
+    if (session->tune)
+        session->complete = suggest_by_tuning(page) && session->complete;
+}
+
+static error_t parse(int key, char *argument, struct argp_state *state) {
+    struct session *session = state->input;
+    char *end;
+    switch (key) {
+    case KEY_EACH:
+        session->each = true;
+        return 0;
+    case KEY_JSON:
+        session->json = true;
+        return 0;
+    case KEY_LEAKS:
+        session->leaks = true;
+        return 0;
+    case KEY_ALL:
+        session->all = true;
+        return 0;
+    case KEY_TUNE:
+        session->tune = true;
+        return 0;
+    case KEY_LEAK_EXIT_CODE:
+        errno = 0;
+        session->leak_exit_code = (int)strtol(argument, &end, 10);
+        if (errno || end == argument || *end || session->leak_exit_code < 1 ||
+            session->leak_exit_code > 125)
+            argp_error(state, "--leak-exit-code=%s: expected a number from 1 to 125", argument);
+        return 0;
+    case ARGP_KEY_ARGS:
+        session->paths = state->argv + state->next;
+        session->path_count = (size_t)(state->argc - state->next);
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "no file given, expected those that POOLCUDA_STATS_FILE made");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option options[] = {
+    {"each", KEY_EACH, NULL, 0, "print each file's report, not their sum", 0},
+    {"all", KEY_ALL, NULL, 0, "list every run, not just those that held most", 0},
+    {"json", KEY_JSON, NULL, 0, "as JSON, which this command reads again", 0},
+    {"leaks", KEY_LEAKS, NULL, 0, "print only what was never freed", 0},
+    {"leak-exit-code", KEY_LEAK_EXIT_CODE, "N", 0,
+     "exit with N if a program that came to its end had not freed everything", 0},
+    {"tune", KEY_TUNE, NULL, 0, "also tell what `poolcuda tune` makes of the recorded trace", 0},
+    {0},
+};
+
 const struct argp report_argp = {
+    .options = options,
     .parser = parse,
     .args_doc = "FILE...",
-    .doc = "Prints the figures that programs left in the files named by POOLCUDA_STATS_FILE.",
+    .doc = "Tells what programs did, by the files that they left by POOLCUDA_STATS_FILE. Several "
+           "files, and all those in a folder, are added up.",
 };
 
 int command_report(int argc, char **argv) {
-    bool complete = true;
-    argp_parse(&report_argp, argc, argv, 0, NULL, &complete);
-    return complete ? 0 : 1;
+    struct session session = {.complete = true};
+    argp_parse(&report_argp, argc, argv, 0, NULL, &session);
+    if (!merge_init(&session.merge)) {
+        fputs("poolcuda report: not enough memory\n", stderr);
+        return 1;
+    }
+    take_all(&session);
+    uint64_t leaked = 0;
+    for (size_t i = 0; i < session.merge.run_count; i++)
+        leaked += session.merge.runs[i].leaked_blocks;
+    if (session.leaks && session.merge.run_count)
+        leaks_print(stdout, &session.merge, NULL);
+    else if (!session.each && session.merge.run_count)
+        print_merged(&session);
+    merge_free(&session.merge);
+    for (size_t i = 0; i < session.kept_count; i++)
+        stats_page_free(session.kept[i]);
+    if (!session.complete)
+        return 1;
+    return leaked ? session.leak_exit_code : 0;
 }

@@ -43,7 +43,7 @@ static bool site_is_sound(const struct stats_page *page, const struct stats_site
     return true;
 }
 
-static const char *fault(const struct stats_page *page) {
+const char *stats_page_fault(const struct stats_page *page) {
     if (strncmp(page->banner, PAGE_MAGIC, sizeof PAGE_MAGIC - 1) != 0)
         return "not a poolcuda stats file";
     if (page->version != PAGE_VERSION || page->counter_count != STATS_COUNTERS ||
@@ -64,15 +64,30 @@ static const char *fault(const struct stats_page *page) {
     return NULL;
 }
 
+struct stats_page *stats_page_new(void) {
+    struct stats_page *page =
+        mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return NULL;
+    memcpy(page->banner, PAGE_MAGIC, sizeof PAGE_MAGIC);
+    page->version = PAGE_VERSION;
+    page->counter_count = STATS_COUNTERS;
+    page->route_count = STATS_ROUTES;
+    page->wait_reason_count = WAIT_REASONS;
+    page->size = sizeof *page;
+    page->runs = 1;
+    page->rank = -1;
+    return page;
+}
+
 struct stats_page *stats_page_read(const char *path, char *error, size_t error_size) {
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0) {
         snprintf(error, error_size, "%s: cannot be opened", path);
         return NULL;
     }
-    struct stats_page *page =
-        mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED) {
+    struct stats_page *page = stats_page_new();
+    if (!page) {
         close(file);
         snprintf(error, error_size, "%s: not enough memory to read it", path);
         return NULL;
@@ -84,7 +99,7 @@ struct stats_page *stats_page_read(const char *path, char *error, size_t error_s
         done += got > 0 ? (size_t)got : 0;
     }
     close(file);
-    const char *wrong = fault(page);
+    const char *wrong = stats_page_fault(page);
     if (!wrong && done < sizeof *page)
         wrong = "cut off";
     if (!wrong)

@@ -54,7 +54,8 @@ struct stats_mailbox {
 struct stats_page {
     char banner[PAGE_BANNER]; /* PAGE_MAGIC, a newline, zeros */
     uint32_t version, counter_count, route_count, wait_reason_count;
-    uint64_t size;             /* of this struct */
+    uint64_t size; /* of this struct */
+    uint32_t runs; /* that the figures are of: 1; more once the command has merged them */
     _Atomic uint32_t finished; /* 1 once the program has come to its end */
     int32_t rank;              /* in MPI, Slurm and the like; -1: none */
     uint64_t process;          /* its id */

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REPORT_VERSION = 1 }; /* of the JSON; grows with every change that a reader must know of */
-
 static uint64_t get(const struct stats_page *page, enum stats_counter counter) {
     return atomic_load_explicit(&page->counters[counter], memory_order_relaxed);
 }
@@ -33,21 +31,26 @@ static uint64_t figure(const _Atomic uint64_t *value) {
 static void emit_head(struct emitter *emitter, const struct stats_page *page) {
     char command[PAGE_COMMAND], host[PAGE_HOST], options[PAGE_OPTIONS], rank[32] = "";
     uint64_t last = figure(&page->last_ns);
+    emitter_clean(command, sizeof command, page->command);
+    emitter_clean(host, sizeof host, page->host);
     if (page->rank >= 0)
         format(rank, sizeof rank, ", rank %d", (int)page->rank);
-    emitter_print(emitter, "poolcuda " POOLCUDA_VERSION ": %s, process %llu%s%s%s, %.1f s%s\n",
-                  emitter_clean(command, sizeof command, page->command),
-                  (unsigned long long)page->process, *page->host ? " on " : "",
-                  emitter_clean(host, sizeof host, page->host), rank, (double)last * 1e-9,
-                  page->finished ? "" : " (running or killed)");
+    if (page->runs > 1)
+        emitter_print(emitter, "poolcuda " POOLCUDA_VERSION ": %s, %u runs%s%s\n", command,
+                      page->runs, *host ? " on " : "", host);
+    else
+        emitter_print(emitter, "poolcuda " POOLCUDA_VERSION ": %s, process %llu%s%s%s, %.1f s%s\n",
+                      command, (unsigned long long)page->process, *host ? " on " : "", host, rank,
+                      (double)last * 1e-9, page->finished ? "" : " (running or killed)");
     if (*page->options)
         emitter_print(emitter, "  with %s\n",
                       emitter_clean(options, sizeof options, page->options));
     emitter_print(emitter, "\n");
 
-    emitter_string(emitter, "format", "poolcuda report");
-    emitter_number(emitter, "version", REPORT_VERSION);
+    emitter_string(emitter, "format", STATS_REPORT_FORMAT);
+    emitter_number(emitter, "version", STATS_REPORT_VERSION);
     emitter_string(emitter, "poolcuda", POOLCUDA_VERSION);
+    emitter_number(emitter, "runs", page->runs);
     emitter_open(emitter, "process", '{');
     emitter_number(emitter, "pid", page->process);
     emitter_string(emitter, "command", page->command);
@@ -89,7 +92,8 @@ static void emit_equation(struct emitter *emitter, const struct stats_page *page
         emitter_print(emitter, "  %s %20llu bytes  %10s  %s\n", rows[i].sign,
                       (unsigned long long)bytes, human(bytes).text, rows[i].meaning);
     }
-    emitter_print(emitter, "    at their peak: %s live, %s held\n",
+    emitter_print(emitter, "    at their peak%s: %s live, %s held\n",
+                  page->runs > 1 ? "s, each run's by itself" : "",
                   human(get(page, STATS_peak_live_bytes)).text,
                   human(get(page, STATS_peak_held_bytes)).text);
     uint64_t idle = get(page, STATS_idle_bytes), largest = get(page, STATS_largest_idle_bytes);
@@ -205,12 +209,9 @@ static void emit_interception(struct emitter *emitter, const struct stats_page *
     static const struct {
         const char *key, *text;
     } routes[STATS_ROUTES] = {
-        [STATS_ROUTE_DLSYM] = {"dlsym", "dlsym lookups"},
-        [STATS_ROUTE_GET_PROC_ADDRESS] = {"cuGetProcAddress", "cuGetProcAddress lookups"},
-        [STATS_ROUTE_GET_PROC_ADDRESS_V2] = {"cuGetProcAddress_v2", "cuGetProcAddress_v2 lookups"},
-        [STATS_ROUTE_DRIVER_LINKED] = {"driver_linked", "driver-linked sites"},
-        [STATS_ROUTE_RUNTIME_SHARED] = {"runtime_shared", "shared runtime calls"},
-        [STATS_ROUTE_RUNTIME_STATIC] = {"runtime_static", "static runtime sites learnt"},
+#define ROUTE(name, key, text) {key, text},
+#include "observe/routes.def"
+#undef ROUTE
     };
     const char *separator = "  interception: ";
     emitter_open(emitter, "interception", '{');
@@ -343,44 +344,51 @@ static int by_peak(const void *one, const void *other) {
     return (peak_a < peak_b) - (peak_a > peak_b);
 }
 
-/* A frame as people read it: the function and its line, or module + offset. */
-static void emit_frame(struct emitter *emitter, const struct stats_page *page,
-                       const struct stats_names *names, uint32_t module, uint64_t offset) {
-    char text[512], clean[512];
-    if (names && names->place(page, module, offset, text, sizeof text, names->state)) {
-        emitter_print(emitter, "%s", emitter_clean(clean, sizeof clean, text));
-        return;
-    }
+/* A frame as people read it: the function and its line, or module + offset. Returns the length. */
+static size_t name_frame(const struct stats_page *page, const struct stats_names *names,
+                         uint32_t module, uint64_t offset, char *text, size_t size) {
     const char *path = page->modules[module].path, *slash = strrchr(path, '/');
-    emitter_print(emitter, "%s+0x%llx",
-                  *path ? emitter_clean(clean, sizeof clean, slash ? slash + 1 : path)
-                        : "(unknown)",
-                  (unsigned long long)offset);
+    if (!names || !names->place(page, module, offset, text, size, names->state))
+        format(text, size, "%s+0x%llx", *path ? slash ? slash + 1 : path : "(unknown)",
+               (unsigned long long)offset);
+    return strlen(text);
+}
+
+void stats_place(const struct stats_page *page, const struct stats_site *site,
+                 const struct stats_names *names, char *text, size_t size) {
+    size_t length = 0;
+    if (site == &page->sites[0]) {
+        format(text, size, "(further sites)");
+    } else if (site->tag) {
+        format(text, size, "[%s]", page->tags[site->tag - 1]);
+    } else {
+        text[0] = '\0';
+        for (uint32_t i = 0; i < site->depth && length + 4 < size; i++) {
+            if (i)
+                length += (size_t)format(text + length, size - length, " < ");
+            length += name_frame(page, names, site->module[i], site->offset[i], text + length,
+                                 size - length);
+        }
+    }
 }
 
 static void emit_place(struct emitter *emitter, const struct stats_page *page,
                        const struct stats_names *names, const struct stats_site *site) {
-    char tag[PAGE_TAG];
-    if (site == &page->sites[0]) {
-        emitter_print(emitter, "(further sites)\n");
-        return;
-    }
+    char text[1024], clean[sizeof text];
+    stats_place(page, site, names, text, sizeof text);
+    emitter_print(emitter, "%s\n", emitter_clean(clean, sizeof clean, text));
     if (site->tag) {
-        emitter_print(emitter, "[%s]\n", emitter_clean(tag, sizeof tag, page->tags[site->tag - 1]));
         emitter_string(emitter, "tag", page->tags[site->tag - 1]);
         return;
     }
     emitter_open(emitter, "frames", '[');
     for (uint32_t i = 0; i < site->depth; i++) {
-        emitter_print(emitter, i ? " < " : "");
-        emit_frame(emitter, page, names, site->module[i], site->offset[i]);
         emitter_open(emitter, NULL, '{');
         emitter_number(emitter, "module", site->module[i]);
         emitter_number(emitter, "offset", site->offset[i]);
         emitter_close(emitter, '}');
     }
     emitter_close(emitter, ']');
-    emitter_print(emitter, "\n");
 }
 
 static void emit_site(struct emitter *emitter, const struct stats_page *page,

@@ -90,6 +90,7 @@ static uint64_t nanoseconds(clockid_t clock) {
 static void start_page(struct stats_page *fresh) {
     fresh->version = PAGE_VERSION;
     fresh->size = sizeof *fresh;
+    fresh->runs = 1;
     fresh->counter_count = STATS_COUNTERS;
     fresh->route_count = STATS_ROUTES;
     fresh->wait_reason_count = WAIT_REASONS;

@@ -32,14 +32,10 @@ enum wait_reason {
     WAIT_REASONS
 };
 
-/* How calls reached us: one count per route, of lookups answered or of calls seen. */
 enum stats_route {
-    STATS_ROUTE_DLSYM,            /* dlsym lookups answered with our hook */
-    STATS_ROUTE_GET_PROC_ADDRESS, /* cuGetProcAddress lookups, 4-argument form */
-    STATS_ROUTE_GET_PROC_ADDRESS_V2,
-    STATS_ROUTE_DRIVER_LINKED,  /* sites in modules that import driver names */
-    STATS_ROUTE_RUNTIME_SHARED, /* runtime hooks entered (cudaMalloc, ...) */
-    STATS_ROUTE_RUNTIME_STATIC, /* sites found behind a statically linked runtime */
+#define ROUTE(name, key, text) STATS_ROUTE_##name,
+#include "observe/routes.def"
+#undef ROUTE
     STATS_ROUTES
 };
 
@@ -156,6 +152,10 @@ void stats_forget_after_fork(void);
 
 struct stats_page;
 
+/* What the JSON says of itself; the version grows with every change that a reader must know of. */
+#define STATS_REPORT_FORMAT "poolcuda report"
+enum { STATS_REPORT_VERSION = 1 };
+
 /* Names a place in code for people: the function and the line at `offset` in the page's module
  * `module`. Returns false if it knows no name. */
 struct stats_names {
@@ -170,9 +170,18 @@ void stats_report(const struct stats_page *page, enum stats_form form,
                   const struct stats_names *names,
                   void (*write)(const char *text, size_t length, void *state), void *state);
 
+/* A site as people read it. */
+void stats_place(const struct stats_page *page, const struct stats_site *site,
+                 const struct stats_names *names, char *text, size_t size);
+
 /* Reads the page that a killed program left in `path` and checks all of it: the file may be cut
  * off or hostile. Returns NULL with one line in error. Free with stats_page_free. */
 struct stats_page *stats_page_read(const char *path, char *error, size_t error_size);
 void stats_page_free(struct stats_page *page);
+
+/* An empty page for figures from elsewhere; NULL without memory. Free with stats_page_free. */
+struct stats_page *stats_page_new(void);
+/* What is wrong with a page, in words; NULL if it can be reported. */
+const char *stats_page_fault(const struct stats_page *page);
 
 #endif

@@ -1,0 +1,47 @@
+#include "cli/leaks.h"
+
+#include "observe/emitter.h"
+#include "observe/human.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t get(const _Atomic uint64_t *figure) {
+    return atomic_load_explicit((_Atomic uint64_t *)(uintptr_t)figure, memory_order_relaxed);
+}
+
+static int by_live_bytes(const void *one, const void *other) {
+    uint64_t a = get(&(*(const struct stats_site *const *)one)->live_bytes);
+    uint64_t b = get(&(*(const struct stats_site *const *)other)->live_bytes);
+    return (a < b) - (a > b);
+}
+
+void leaks_print(FILE *out, const struct merge *merge, const struct stats_names *names) {
+    const struct stats_page *page = merge->page;
+    const struct stats_site **leaking = calloc(PAGE_SITES, sizeof *leaking);
+    size_t count = 0;
+    uint64_t blocks = 0, bytes = 0;
+    if (!leaking)
+        return;
+    for (uint32_t i = 0; i < page->site_count; i++) {
+        blocks += get(&page->sites[i].live_blocks);
+        bytes += get(&page->sites[i].live_bytes);
+        if (page->sites[i].depth && get(&page->sites[i].live_blocks))
+            leaking[count++] = &page->sites[i];
+    }
+    // NOLINTNEXTLINE(bugprone-sizeof-expression): pointers
+    qsort(leaking, count, sizeof leaking[0], by_live_bytes);
+    if (count)
+        fprintf(out, "%llu blocks, %s, were not freed at exit\n\n  %12s %10s  site\n",
+                (unsigned long long)blocks, human(bytes).text, "blocks", "bytes");
+    else
+        fputs("everything was freed\n", out);
+    for (size_t i = 0; i < count; i++) {
+        char place[1024], clean[sizeof place];
+        stats_place(page, leaking[i], names, place, sizeof place);
+        fprintf(out, "  %12llu %10s  %s\n", (unsigned long long)get(&leaking[i]->live_blocks),
+                human(get(&leaking[i]->live_bytes)).text,
+                emitter_clean(clean, sizeof clean, place));
+    }
+    free(leaking);
+}

@@ -1,0 +1,308 @@
+#include "cli/run_file.h"
+
+#include "observe/emitter.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { LARGEST_JSON = 64 << 20 }; /* bytes; the library writes less than 3 MiB */
+
+/* Reading an object: what is absent is 0 or "", what is of another type is noted as a fault. */
+struct reading {
+    const char *fault; /* the first member found wrong */
+};
+
+static uint64_t to_number(struct reading *reading, const json_t *value, const char *name) {
+    if (value && (!json_is_integer(value) || json_integer_value(value) < 0))
+        reading->fault = reading->fault ? reading->fault : name;
+    return (uint64_t)json_integer_value(value);
+}
+
+static uint64_t number(struct reading *reading, const json_t *object, const char *name) {
+    return to_number(reading, json_object_get(object, name), name);
+}
+
+static void text(struct reading *reading, const json_t *object, const char *name, char *to,
+                 size_t size) {
+    const json_t *value = json_object_get(object, name);
+    if (value && !json_is_string(value))
+        reading->fault = reading->fault ? reading->fault : name;
+    snprintf(to, size, "%s", json_is_string(value) ? json_string_value(value) : "");
+}
+
+/* The array of that name with at most `most` members; NULL if there is none. */
+static const json_t *array(struct reading *reading, const json_t *object, const char *name,
+                           size_t most) {
+    const json_t *value = json_object_get(object, name);
+    if (value && (!json_is_array(value) || json_array_size(value) > most)) {
+        reading->fault = reading->fault ? reading->fault : name;
+        return NULL;
+    }
+    return value;
+}
+
+static void read_process(struct reading *reading, const json_t *process, struct stats_page *page) {
+    const json_t *rank = json_object_get(process, "rank");
+    page->process = number(reading, process, "pid");
+    text(reading, process, "command", page->command, sizeof page->command);
+    text(reading, process, "host", page->host, sizeof page->host);
+    if (rank && !json_is_null(rank))
+        page->rank = (int32_t)(to_number(reading, rank, "rank") & INT32_MAX);
+    page->finished = json_is_true(json_object_get(process, "finished"));
+    page->start_wall_ns = number(reading, process, "start_wall_ns");
+    page->last_ns = number(reading, process, "last_ns");
+    text(reading, process, "options", page->options, sizeof page->options);
+    text(reading, process, "tools", page->tools, sizeof page->tools);
+    text(reading, process, "trace", page->trace, sizeof page->trace);
+    text(reading, process, "shortage", page->shortage, sizeof page->shortage);
+}
+
+static void read_counters(struct reading *reading, const json_t *root, struct stats_page *page) {
+    static const char *const counters[] = {
+#define COUNTER(field, help) #field,
+#define GAUGE(field, help)   #field,
+#include "observe/counters.def"
+#undef COUNTER
+#undef GAUGE
+    };
+    static const char *const reasons[] = {
+#define WAIT_REASON(name, text) #name,
+#include "observe/wait_reasons.def"
+#undef WAIT_REASON
+    };
+    static const char *const routes[] = {
+#define ROUTE(name, key, text) key,
+#include "observe/routes.def"
+#undef ROUTE
+    };
+    const json_t *object = json_object_get(root, "counters");
+    for (size_t i = 0; i < STATS_COUNTERS; i++)
+        page->counters[i] = number(reading, object, counters[i]);
+    object = json_object_get(root, "waited_because_of");
+    for (size_t i = 0; i < WAIT_REASONS; i++)
+        page->waits[i] = number(reading, object, reasons[i]);
+    object = json_object_get(root, "interception");
+    for (size_t i = 0; i < STATS_ROUTES; i++)
+        page->routes[i] = number(reading, object, routes[i]);
+}
+
+static void read_payers(struct reading *reading, const json_t *root, struct stats_page *page) {
+    json_t *object = json_object_get(root, "waits_made_before"), *value;
+    const char *name;
+    json_object_foreach(object, name, value) {
+        if (page->payer_count == PAGE_PAYERS) {
+            reading->fault = "waits_made_before";
+            return;
+        }
+        uint32_t at = page->payer_count++;
+        snprintf(page->payers[at].name, sizeof page->payers[at].name, "%s", name);
+        page->payers[at].count = to_number(reading, value, name);
+    }
+}
+
+static void read_bypasses(struct reading *reading, const json_t *root, struct stats_page *page) {
+    const json_t *list = array(reading, root, "bypassed", PAGE_BYPASSES);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *entry = json_array_get(list, i);
+        text(reading, entry, "module", page->bypasses[i].module, sizeof page->bypasses[i].module);
+        text(reading, entry, "name", page->bypasses[i].name, sizeof page->bypasses[i].name);
+        page->bypass_count = (uint32_t)i + 1;
+    }
+}
+
+static void read_device(struct reading *reading, const json_t *entry, struct stats_device *device) {
+    const json_t *samples = array(reading, entry, "samples", STATS_SAMPLES);
+    const json_t *map = json_object_get(entry, "map");
+    const json_t *blocks = map ? array(reading, map, "blocks", STATS_EXTENTS) : NULL;
+    device->capacity = number(reading, entry, "capacity_bytes");
+    device->in_use = number(reading, entry, "in_use_bytes");
+    device->idle = number(reading, entry, "idle_bytes");
+    device->waste = number(reading, entry, "waste_bytes");
+    device->peak_live = number(reading, entry, "peak_live_bytes");
+    device->peak_held = number(reading, entry, "peak_held_bytes");
+    device->allocations = number(reading, entry, "allocations");
+    device->hits = number(reading, entry, "hits");
+    device->interval_ns = number(reading, entry, "interval_ns");
+    for (size_t i = 0; i < json_array_size(samples); i++) {
+        const json_t *row = json_array_get(samples, i);
+        struct stats_sample *sample = &device->samples[i];
+        _Atomic uint64_t *const figures[] = {&sample->time_ns, &sample->in_use,      &sample->idle,
+                                             &sample->waste,   &sample->allocations, &sample->hits};
+        for (size_t f = 0; f < sizeof figures / sizeof figures[0]; f++)
+            *figures[f] = to_number(reading, json_array_get(row, f), "samples");
+    }
+    device->sample_count = (uint32_t)json_array_size(samples);
+    device->map_time_ns = number(reading, map, "time_ns");
+    device->map_left_out = number(reading, map, "left_out");
+    for (size_t i = 0; i < json_array_size(blocks); i++) {
+        const json_t *row = json_array_get(blocks, i);
+        device->map[i].address = to_number(reading, json_array_get(row, 0), "map");
+        device->map[i].bytes = to_number(reading, json_array_get(row, 1), "map");
+        device->map[i].idle = to_number(reading, json_array_get(row, 2), "map") != 0;
+        device->map[i].site = (uint32_t)to_number(reading, json_array_get(row, 3), "map");
+    }
+    device->extent_count = (uint32_t)json_array_size(blocks);
+}
+
+static void read_devices(struct reading *reading, const json_t *root, struct stats_page *page) {
+    const json_t *list = array(reading, root, "devices", PAGE_DEVICES);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *entry = json_array_get(list, i);
+        uint64_t ordinal = number(reading, entry, "device");
+        if (ordinal >= PAGE_DEVICES)
+            reading->fault = "device";
+        else
+            read_device(reading, entry, &page->devices[ordinal]);
+    }
+}
+
+static void read_modules(struct reading *reading, const json_t *root, struct stats_page *page) {
+    const json_t *list = array(reading, root, "modules", PAGE_MODULES);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        struct stats_module *module = &page->modules[i];
+        char id[2 * PAGE_BUILD_ID + 1] = "";
+        unsigned byte;
+        text(reading, json_array_get(list, i), "path", module->path, sizeof module->path);
+        text(reading, json_array_get(list, i), "build_id", id, sizeof id);
+        for (size_t b = 0; b < strlen(id) / 2 && sscanf(id + 2 * b, "%2x", &byte) == 1; b++)
+            module->build_id[module->build_id_size++] = (uint8_t)byte;
+    }
+    page->module_count = (uint32_t)json_array_size(list);
+}
+
+/* A tag's place in the page's table, from 1; 0 if there is no room for it. */
+static uint32_t add_tag(struct stats_page *page, const char *tag) {
+    uint32_t i = 0;
+    char cut[PAGE_TAG];
+    snprintf(cut, sizeof cut, "%s", tag);
+    while (i < page->tag_count && strcmp(page->tags[i], cut) != 0)
+        i++;
+    if (i == PAGE_TAGS)
+        return 0;
+    if (i == page->tag_count)
+        memcpy(page->tags[page->tag_count++], cut, sizeof cut);
+    return i + 1;
+}
+
+static void read_site(struct reading *reading, const json_t *entry, struct stats_page *page) {
+    const json_t *tag = json_object_get(entry, "tag");
+    const json_t *frames = array(reading, entry, "frames", CALL_SITE_MAX_DEPTH);
+    uint64_t id = number(reading, entry, "id");
+    if (id >= PAGE_SITES) {
+        reading->fault = "id";
+        return;
+    }
+    struct stats_site *site = &page->sites[id];
+    site->allocations = number(reading, entry, "allocations");
+    site->hits = number(reading, entry, "hits");
+    site->allocated_bytes = number(reading, entry, "allocated_bytes");
+    site->live_blocks = number(reading, entry, "live_blocks");
+    site->live_bytes = number(reading, entry, "live_bytes");
+    site->peak_live_bytes = number(reading, entry, "peak_live_bytes");
+    site->idle_blocks = number(reading, entry, "idle_blocks");
+    site->idle_bytes = number(reading, entry, "idle_bytes");
+    if (json_is_string(tag))
+        site->tag = add_tag(page, json_string_value(tag));
+    for (size_t i = 0; i < json_array_size(frames); i++) {
+        site->module[i] = (uint32_t)number(reading, json_array_get(frames, i), "module");
+        site->offset[i] = number(reading, json_array_get(frames, i), "offset");
+    }
+    site->depth = json_array_size(frames) ? (uint32_t)json_array_size(frames) : 1;
+    page->site_count = id >= page->site_count ? (uint32_t)id + 1 : page->site_count;
+}
+
+static const char *from_json(const json_t *root, struct stats_page *page, char *why, size_t size) {
+    struct reading reading = {NULL};
+    const char *format = json_string_value(json_object_get(root, "format"));
+    uint64_t version = number(&reading, root, "version");
+    if (!format || strcmp(format, STATS_REPORT_FORMAT) != 0)
+        return "not a poolcuda stats file";
+    if (reading.fault || !version)
+        return "a report without a version";
+    if (version > STATS_REPORT_VERSION) {
+        snprintf(why, size, "a report of version %llu, which only a newer poolcuda can read",
+                 (unsigned long long)version);
+        return why;
+    }
+    uint64_t runs = number(&reading, root, "runs");
+    page->runs = runs > 0 && runs <= UINT32_MAX ? (uint32_t)runs : 1;
+    read_process(&reading, json_object_get(root, "process"), page);
+    read_counters(&reading, root, page);
+    read_payers(&reading, root, page);
+    read_bypasses(&reading, root, page);
+    read_devices(&reading, root, page);
+    read_modules(&reading, root, page);
+    const json_t *sites = array(&reading, root, "sites", PAGE_SITES);
+    for (size_t i = 0; i < json_array_size(sites); i++)
+        read_site(&reading, json_array_get(sites, i), page);
+    if (!reading.fault)
+        return stats_page_fault(page);
+    snprintf(why, size, "damaged: \"%s\" is not what it should be", reading.fault);
+    return why;
+}
+
+static bool read_json(FILE *file, const char *path, struct stats_page **page, char *error,
+                      size_t error_size) {
+    json_error_t where;
+    char why[128];
+    struct stat status;
+    if (fstat(fileno(file), &status) == 0 && status.st_size > LARGEST_JSON) {
+        snprintf(error, error_size, "%s: larger than any report", path);
+        return false;
+    }
+    json_t *root = json_loadf(file, 0, &where);
+    if (!root) {
+        emitter_clean(why, sizeof why, where.text);
+        snprintf(error, error_size, "%s: no JSON in line %d: %s", path, where.line, why);
+        return false;
+    }
+    struct stats_page *fresh = stats_page_new();
+    const char *wrong = fresh ? from_json(root, fresh, why, sizeof why) : "not enough memory";
+    json_decref(root);
+    if (!wrong) {
+        *page = fresh;
+        return true;
+    }
+    stats_page_free(fresh);
+    snprintf(error, error_size, "%s: %s", path, wrong);
+    return false;
+}
+
+enum run_file_kind run_file_read(const char *path, struct stats_page **page, char *error,
+                                 size_t error_size) {
+    static const char text_opening[] = "poolcuda ";
+    char head[sizeof PAGE_MAGIC];
+    enum run_file_kind kind = RUN_FILE_OTHER;
+    struct stat status;
+    *page = NULL;
+    /* A pipe or a device would be waited for, and can hold no report. */
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
+        snprintf(error, error_size, "%s: not a regular file", path);
+        return RUN_FILE_OTHER;
+    }
+    FILE *file = fopen(path, "rbe");
+    if (!file) {
+        snprintf(error, error_size, "%s: %s", path, strerror(errno));
+        return RUN_FILE_OTHER;
+    }
+    size_t length = fread(head, 1, sizeof head, file);
+    rewind(file);
+    if (length == 0) {
+        snprintf(error, error_size, "%s: empty", path);
+    } else if (head[0] == '{') {
+        kind = read_json(file, path, page, error, error_size) ? RUN_FILE_JSON : RUN_FILE_OTHER;
+    } else if (length >= sizeof text_opening && head[sizeof text_opening - 1] >= '0' &&
+               head[sizeof text_opening - 1] <= '9' &&
+               memcmp(head, text_opening, sizeof text_opening - 1) == 0) {
+        kind = RUN_FILE_TEXT;
+    } else {
+        *page = stats_page_read(path, error, error_size);
+        kind = *page ? RUN_FILE_PAGE : RUN_FILE_OTHER;
+    }
+    fclose(file);
+    return kind;
+}

@@ -1,0 +1,19 @@
+/* The figures of one run, from whatever file a program has left them in. */
+#ifndef POOLCUDA_CLI_RUN_FILE_H
+#define POOLCUDA_CLI_RUN_FILE_H
+
+#include "observe/page.h"
+
+enum run_file_kind {
+    RUN_FILE_PAGE,  /* *page: of a running or killed program */
+    RUN_FILE_JSON,  /* *page: of one that came to its end */
+    RUN_FILE_TEXT,  /* a report for people, of which nothing more can be made */
+    RUN_FILE_OTHER, /* none of ours, or damaged: one line in error */
+};
+
+/* Reads a file that POOLCUDA_STATS_FILE or `poolcuda report --json` made, and checks all of it.
+ * *page is to be freed with stats_page_free. */
+enum run_file_kind run_file_read(const char *path, struct stats_page **page, char *error,
+                                 size_t error_size);
+
+#endif

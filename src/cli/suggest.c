@@ -1,0 +1,104 @@
+#include "cli/suggest.h"
+
+#include "observe/emitter.h"
+#include "observe/human.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Below these nothing is worth a word. */
+enum { FEW_CALLS = 100, MUCH_IDLE = 64 << 20 };
+static const double GOOD_HIT_RATE = 0.8, MANY_WAITS = 0.1, MUCH_HELD = 1.5;
+
+static uint64_t get(const struct stats_page *page, enum stats_counter counter) {
+    return atomic_load_explicit((_Atomic uint64_t *)(uintptr_t)&page->counters[counter],
+                                memory_order_relaxed);
+}
+
+static bool set(const struct stats_page *page, const char *text) {
+    return strstr(page->options, text) != NULL;
+}
+
+/* The first suggestion is preceded by a heading. */
+static const char *heading(bool *said) {
+    const char *text = *said ? "" : "\nworth trying:\n";
+    *said = true;
+    return text;
+}
+
+static void about_waits(FILE *out, const struct stats_page *page, bool *said) {
+    uint64_t frees = get(page, STATS_free_calls);
+    uint64_t waits = get(page, STATS_free_waited) + get(page, STATS_waits_paid);
+    if (frees < FEW_CALLS || (double)waits < MANY_WAITS * (double)frees ||
+        set(page, "POOLCUDA_FREE="))
+        return;
+    fprintf(out,
+            "%s  POOLCUDA_FREE=defer: %llu of %llu frees waited for the device. Not for programs "
+            "that rely on that wait.\n",
+            heading(said), (unsigned long long)waits, (unsigned long long)frees);
+}
+
+static void about_hits(FILE *out, const struct stats_page *page, bool *said) {
+    uint64_t calls = get(page, STATS_malloc_calls), hits = get(page, STATS_malloc_hits);
+    if (calls < FEW_CALLS || (double)hits >= GOOD_HIT_RATE * (double)calls ||
+        set(page, "POOLCUDA_PRESET=") || set(page, "POOLCUDA_POLICY="))
+        return;
+    fprintf(
+        out,
+        "%s  POOLCUDA_PRESET=bfc: %llu of %llu allocations found no idle block that fits whole.\n",
+        heading(said), (unsigned long long)(calls - hits), (unsigned long long)calls);
+}
+
+static void about_memory(FILE *out, const struct stats_page *page, bool *said) {
+    uint64_t live = get(page, STATS_peak_live_bytes), held = get(page, STATS_peak_held_bytes);
+    uint64_t events = get(page, STATS_oom_events), rescued = get(page, STATS_oom_rescued);
+    if (events > rescued && !set(page, "POOLCUDA_PRESET="))
+        fprintf(
+            out,
+            "%s  POOLCUDA_PRESET=vmm: %llu allocations found no memory; pages mapped anew leave "
+            "none unused.\n",
+            heading(said), (unsigned long long)(events - rescued));
+    if (held > MUCH_IDLE && (double)(held - MUCH_IDLE) > MUCH_HELD * (double)live &&
+        !set(page, "POOLCUDA_MAX_IDLE="))
+        fprintf(out, "%s  POOLCUDA_MAX_IDLE=%lluM: %s were held at a peak of %s live.\n",
+                heading(said), (unsigned long long)(live >> 22) + 1, human(held).text,
+                human(live).text);
+}
+
+void suggest(FILE *out, const struct stats_page *page) {
+    bool said = false;
+    char text[PAGE_COMMAND];
+    about_waits(out, page, &said);
+    about_hits(out, page, &said);
+    about_memory(out, page, &said);
+    if (*page->trace) {
+        fprintf(out, "\nnext: poolcuda tune %s\n", emitter_clean(text, sizeof text, page->trace));
+        return;
+    }
+    fprintf(out, "\nnext: poolcuda run --trace=app.trace -- %s; poolcuda tune app.trace\n",
+            page->command[0] == '/' ? emitter_clean(text, sizeof text, page->command) : "./app");
+}
+
+bool suggest_by_tuning(const struct stats_page *page) {
+    char self[] = "/proc/self/exe", name[] = "poolcuda", tune[] = "tune", path[PAGE_TRACE];
+    int status = 0;
+    memcpy(path, page->trace, sizeof path);
+    if (!*path || access(path, R_OK) != 0) {
+        fprintf(stderr,
+                "poolcuda report: --tune: %s; expected a run with POOLCUDA_TRACE, not tuned\n",
+                *path ? "the trace of this run cannot be read" : "this run has recorded no trace");
+        return false;
+    }
+    putchar('\n');
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        execv(self, (char *[]){name, tune, path, NULL});
+        _exit(127);
+    }
+    while (child > 0 && waitpid(child, &status, 0) < 0)
+        ;
+    return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}

@@ -1,0 +1,173 @@
+"""poolcuda report: any number of runs in, one report out; bad files are told in one line each."""
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+
+import pytest
+from conftest import COMMAND, PROGRAMS, SAMPLES
+
+
+def report(*arguments, code=0, **settings):
+    done = subprocess.run([COMMAND, "report", *map(str, arguments)], capture_output=True, text=True,
+                          check=False, timeout=60, **settings)
+    assert done.returncode == code, done.stderr + done.stdout
+    return done
+
+
+@pytest.fixture(name="record")
+def fixture_record(run, tmp_path):
+    """record(program, name, **variables): the file of its JSON report."""
+    def recorder(program, name, **variables):
+        path = tmp_path / name
+        result = run(program, env={"POOLCUDA_STATS": "0", "POOLCUDA_STATS_FILE": str(path), **variables})
+        assert result.code == 0
+        return path
+    return recorder
+
+
+def test_a_run_read_back_prints_what_the_program_would_have_printed(run, record):
+    shown = report(record(PROGRAMS / "driver_linked", "one.json")).stdout
+    text = run(PROGRAMS / "driver_linked").stats
+
+    def figures(of):  # without the first two lines: process, time, options
+        return of.split("\n\n", 1)[1].strip()
+    assert figures(shown).startswith(figures(text))
+    assert shown.splitlines()[-1].startswith("next: poolcuda run --trace=")
+
+
+def test_the_json_of_a_report_is_the_report_and_can_be_read_again(record, tmp_path):
+    file = record(SAMPLES / "varying", "one.json")
+    again = report("--json", file).stdout
+    assert json.loads(again) == json.loads(file.read_text())
+    (tmp_path / "again.json").write_text(again)
+    assert report(tmp_path / "again.json").stdout == report(file).stdout
+
+
+def test_runs_are_added_up_and_each_gets_a_line(record):
+    files = [record(SAMPLES / "varying", f"{i}.json", PMIX_RANK=str(i)) for i in range(3)]
+    files = [file.with_name(f"{file.name}.rank{i}") for i, file in enumerate(files)]
+    one, merged = json.loads(files[0].read_text()), json.loads(report("--json", *files).stdout)
+    assert merged["runs"] == 3
+    for name in ("malloc_calls", "free_calls"):
+        assert merged["counters"][name] == 3 * one["counters"][name]
+    assert len(merged["sites"]) == len(one["sites"]), "a site of all runs is one site"
+    assert sum(s["allocations"] for s in merged["sites"]) == merged["counters"]["malloc_calls"]
+    shown = report(*files).stdout
+    assert ", 3 runs on " in shown
+    assert [line.split()[0] for line in shown.splitlines() if ".json.rank" in line and "with " not in line] == [
+        "0", "1", "2"]
+    separate = report("--each", *files).stdout
+    assert separate.count("held from the driver") == 3
+
+
+def test_a_folder_stands_for_the_reports_in_it(record, tmp_path):
+    folder = tmp_path / "many" / "deeper"
+    folder.mkdir(parents=True)
+    shutil.copy(record(PROGRAMS / "driver_linked", "a"), folder / "a")
+    shutil.copy(tmp_path / "a", folder.parent / "b")
+    (folder / "notes.txt").write_text("not a report")
+    done = report(tmp_path / "many")
+    assert ", 2 runs" in done.stdout
+    assert done.stderr == "poolcuda report: 1 other files in these folders are no reports\n"
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert "no report in this folder" in report(empty, code=1).stderr
+
+
+def test_leaks_are_told_and_can_be_the_exit_code(record):
+    leaking = record(PROGRAMS / "devices", "leaking", SIMCUDA_DEVICES="2")
+    clean = record(PROGRAMS / "driver_linked", "clean")
+    done = report("--leaks", "--leak-exit-code=7", leaking, clean, code=7)
+    assert "1 blocks, 5.0 KiB, were not freed at exit" in done.stdout
+    assert "devices" in done.stdout.splitlines()[-1]
+    assert report("--leaks", "--leak-exit-code=7", clean).stdout == "everything was freed\n"
+    assert "from 1 to 125" in report("--leak-exit-code=0", clean, code=64).stderr
+
+
+def test_a_run_with_many_waits_or_misses_is_told_what_to_try(run, record, tmp_path):
+    file = record(PROGRAMS / "driver_linked", "sync", POOLCUDA_FREE="sync")
+    value = json.loads(file.read_text())
+    value["process"]["options"] = ""
+    value["counters"].update(free_calls=1000, free_waited=900, malloc_calls=1000, malloc_hits=10)
+    file.write_text(json.dumps(value))
+    shown = report(file).stdout
+    assert "POOLCUDA_FREE=defer: 900 of 1000 frees waited" in shown
+    assert "POOLCUDA_PRESET=bfc: 990 of 1000 allocations" in shown
+
+
+def test_a_report_for_people_is_printed_as_it_is_and_no_json_is_made_of_it(run, tmp_path):
+    path = tmp_path / "text"
+    run(PROGRAMS / "driver_linked", env={"POOLCUDA_STATS_FILE": str(path)})
+    assert report(path).stdout == path.read_text()
+    assert "a report as text, of which nothing else can be made" in report("--json", path, code=1).stderr
+
+
+def test_tune_is_asked_about_the_recorded_trace(record, tmp_path):
+    file = record(SAMPLES / "three_sites", "traced", POOLCUDA_TRACE=str(tmp_path / "of.trace"))
+    shown = report("--tune", file).stdout
+    assert f"next: poolcuda tune {tmp_path / 'of.trace'}" in shown
+    assert "recommended" in shown
+    (tmp_path / "of.trace").unlink()
+    assert "--tune: the trace of this run cannot be read" in report("--tune", file, code=1).stderr
+
+
+BAD = {
+    "empty": b"",
+    "text": b"hello\n",
+    "binary": bytes(range(256)) * 100,
+    "cut": b'{"format": "poolcuda report", "version": 1, "sites": [',
+    "array": b"[]",
+    "other": b'{"a": 1}',
+    "unversioned": b'{"format": "poolcuda report"}',
+    "newer": b'{"format": "poolcuda report", "version": 99}',
+    "negative": b'{"format": "poolcuda report", "version": 1, "counters": {"malloc_calls": -1}}',
+    "typed": b'{"format": "poolcuda report", "version": 1, "devices": 3}',
+    "index": b'{"format": "poolcuda report", "version": 1, "modules": [{}], '
+             b'"sites": [{"id": 1, "frames": [{"module": 7}]}]}',
+    "site": b'{"format": "poolcuda report", "version": 1, "sites": [{"id": 4096}]}',
+    "device": b'{"format": "poolcuda report", "version": 1, "devices": [{"device": 16}]}',
+    "deep": b'{"a":' * 100000,
+    "escape": b'{"\x1b]0;title\x07" 1}',
+    "page": b"poolcuda figures of a running or killed program; to read them: poolcuda report\n" + bytes(4096),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_file_is_told_in_one_line_and_the_others_are_reported(name, record, tmp_path):
+    bad = tmp_path / f"bad-{name}"
+    bad.write_bytes(BAD[name])
+    done = report(bad, code=1)
+    assert done.stdout == "" and len(done.stderr.splitlines()) == 1, done.stderr
+    assert done.stderr.startswith(f"poolcuda report: {bad}: ") and "expected" in done.stderr
+    assert "\x1b" not in done.stderr
+    assert "held from the driver" in report(bad, record(PROGRAMS / "driver_linked", "good"), code=1).stdout
+
+
+def test_files_that_cannot_be_read_are_told_in_one_line(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    huge = tmp_path / "huge"
+    with open(huge, "wb") as file:
+        file.write(b"{")
+        file.truncate(1 << 36)
+    for path, why in ((tmp_path / "absent", "No such file"), (tmp_path / "pipe", "not a regular file"),
+                      (huge, "larger than any report"), ("/dev/null", "not a regular file")):
+        done = report(path, code=1)
+        assert len(done.stderr.splitlines()) == 1 and why in done.stderr
+    assert "no file given" in report(code=64).stderr
+
+
+def test_a_thousand_ranks_are_merged_in_bounded_memory(record, tmp_path):
+    one = json.loads(record(SAMPLES / "varying", "one.json").read_text())
+    folder = tmp_path / "job"
+    folder.mkdir()
+    for rank in range(1000):
+        one["process"].update(rank=rank, pid=1000 + rank, host=f"node{rank // 8}")
+        (folder / f"of.rank{rank}").write_text(json.dumps(one))
+    limit = 200 << 20
+    shown = report(folder, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))).stdout
+    assert ", 1000 runs on several hosts" in shown and "and 980 more that held less" in shown
+    assert f"allocations: {1000 * one['counters']['malloc_calls']}," in shown
+    assert len(report("--all", folder).stdout.splitlines()) > 1000
