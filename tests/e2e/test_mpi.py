@@ -1,0 +1,32 @@
+"""Ranks of one job: each leaves a file of its own, and one report adds them up."""
+
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+from conftest import COMMAND, DRIVER, LIBRARY, RUNTIME, SAMPLES
+
+MPIRUN = shutil.which("mpirun")
+RANKS = 4
+
+
+@pytest.mark.skipif(not MPIRUN, reason="mpirun is not installed")
+def test_the_ranks_of_mpirun_leave_a_file_each_and_one_report_adds_them_up(tmp_path):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("POOLCUDA_", "LD_"))}
+    # Root, few processors and no other host: what a test machine has.
+    environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", SIMCUDA_COST="0")
+    done = subprocess.run(
+        [MPIRUN, "-n", str(RANKS), "--oversubscribe", "--mca", "plm_rsh_agent", "false",
+         "-x", f"LD_LIBRARY_PATH={DRIVER}:{RUNTIME}", "-x", f"LD_PRELOAD={LIBRARY}",
+         "-x", f"POOLCUDA_STATS_FILE={tmp_path}/job.json", SAMPLES / "varying"],
+        env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    files = sorted(tmp_path.iterdir())
+    assert [file.name for file in files] == [f"job.json.rank{rank}" for rank in range(RANKS)]
+    runs = [json.loads(file.read_text()) for file in files]
+    assert [run["process"]["rank"] for run in runs] == list(range(RANKS))
+    shown = subprocess.run([COMMAND, "report", tmp_path], capture_output=True, text=True, check=True).stdout
+    total = sum(run["counters"]["malloc_calls"] for run in runs)
+    assert f", {RANKS} runs on " in shown and f"allocations: {total}," in shown
