@@ -8,6 +8,7 @@
 #include "interpose/record.h"
 #include "interpose/state.h"
 #include "interpose/surroundings.h"
+#include "site_tag.h"
 
 #define REQUIRE_DRIVER(name)                                                                       \
     do {                                                                                           \
@@ -15,11 +16,15 @@
             return CUDA_ERROR_NOT_INITIALIZED;                                                     \
     } while (0)
 
-/* The site of this call. A macro: both builtins speak of the function they stand in, which entry.S
- * has jumped to, so that they describe the program's own call. */
+/* The site of this call: the tag that the program has given, else its code. A macro: both builtins
+ * speak of the function they stand in, which entry.S has jumped to, so that they describe the
+ * program's own call. */
 #define FIND_CALLER(site)                                                                          \
-    caller_find(site, (uintptr_t)__builtin_return_address(0), (uintptr_t)__builtin_dwarf_cfa(),    \
-                (unsigned)state_options()->site_depth)
+    do {                                                                                           \
+        if (!site_tag_find(site))                                                                  \
+            caller_find(site, (uintptr_t)__builtin_return_address(0),                              \
+                        (uintptr_t)__builtin_dwarf_cfa(), (unsigned)state_options()->site_depth);  \
+    } while (0)
 
 CUresult hook_cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes) {
     REQUIRE_DRIVER(cuMemAlloc_v2);

@@ -10,6 +10,7 @@
 #include "interpose/loader.h"
 #include "interpose/record.h"
 #include "interpose/state.h"
+#include "site_tag.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -307,8 +308,9 @@ static void record_async(struct pool *pool, const struct thunk_frame *frame) {
     if (!stream && is_per_thread(frame->number))
         stream = CU_STREAM_PER_THREAD;
     struct call_site site;
-    caller_find(&site, frame->stack[RETURN_ADDRESS], (uintptr_t)frame->stack,
-                (unsigned)state_options()->site_depth);
+    if (!site_tag_find(&site))
+        caller_find(&site, frame->stack[RETURN_ADDRESS], (uintptr_t)frame->stack,
+                    (unsigned)state_options()->site_depth);
     record_alloc(CUDA_SUCCESS, pointer, argument(frame, 1), &site, stream);
 }
 

@@ -6,6 +6,7 @@
 #include "observe/output_file.h"
 #include "observe/record_format.h"
 #include "observe/stats.h"
+#include "site_tag.h"
 
 #include <errno.h>
 #include <string.h>
@@ -162,8 +163,22 @@ static uint32_t module_number(const struct module *module) {
     return ++recorder.module_count;
 }
 
+static void describe_tag(const char *name) {
+    size_t length = strlen(name), size = padded(sizeof(struct record_head) + length);
+    unsigned char *record = room(size);
+    struct record_head head = {RECORD_SITE_NAME, 0, 0, (uint32_t)length};
+    memset(record, 0, size);
+    memcpy(record, &head, sizeof head);
+    memcpy(record + sizeof head, name, length);
+}
+
 /* Describes a new site in the file. */
 static void describe_site(const struct call_site *site) {
+    const char *name = site_tag_name(site);
+    if (name) {
+        describe_tag(name);
+        return;
+    }
     struct record_frame frames[CALL_SITE_MAX_DEPTH] = {{0}};
     for (uintptr_t i = 0; i < site->depth; i++) {
         struct module module;

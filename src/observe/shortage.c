@@ -4,6 +4,7 @@
 #include "observe/human.h"
 #include "observe/output_file.h"
 #include "observe/stats.h"
+#include "site_tag.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -57,7 +58,10 @@ __attribute__((format(printf, 2, 3))) static void add(struct text *text, const c
 }
 
 static void add_site(struct text *text, const struct call_site *site) {
-    for (uintptr_t i = 0; i < site->depth; i++) {
+    const char *tag = site_tag_name(site);
+    if (tag)
+        add(text, "%s", tag);
+    for (uintptr_t i = 0; !tag && i < site->depth; i++) {
         char path[MODULE_PATH_MAX];
         uint64_t offset = site->frames[i];
         const char *name = "(unknown)";

@@ -1,0 +1,38 @@
+/* Tags: names that a program gives to what a thread allocates within a scope. While one is pushed
+ * it is the thread's allocation site, in place of the code that allocates.
+ *
+ * A tag's site has depth 1 and, as its only frame, the address of a copy of the text that is never
+ * freed; equal texts have one copy. Text beyond SITE_TAG_SIZE - 1 bytes is cut, a control character
+ * becomes a question mark. Nothing here takes a lock, allocates or fails: a tag beyond the table, a
+ * tag beyond the depth, NULL and "" mean no tag. */
+#ifndef POOLCUDA_SITE_TAG_H
+#define POOLCUDA_SITE_TAG_H
+
+#include "call_site.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { SITE_TAG_SIZE = 64, SITE_TAGS = 512, SITE_TAG_DEPTH = 16 };
+
+/* The number, from 1, of the thread's innermost tag; 0: none. */
+extern _Thread_local uint16_t site_tag_current __attribute__((tls_model("initial-exec")));
+
+void site_tag_push(const char *tag);
+void site_tag_pop(void); /* nothing without a push */
+
+/* *site becomes that of tag `number`. */
+void site_tag_describe(struct call_site *site, uint16_t number);
+
+/* Whether the thread's allocations have a tag now, which *site then is. */
+static inline bool site_tag_find(struct call_site *site) {
+    uint16_t number = site_tag_current;
+    if (number)
+        site_tag_describe(site, number);
+    return number != 0;
+}
+
+/* The text of a tag's site, never freed; NULL if the site is no tag's. */
+const char *site_tag_name(const struct call_site *site);
+
+#endif
