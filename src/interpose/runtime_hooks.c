@@ -1,6 +1,8 @@
 /* Runtime functions that allocate, where the runtime is a shared library: they only note who
  * called. Pooling happens in the driver hook below, so that the runtime keeps its own
  * initialisation, error state and callbacks. */
+#include "interpose/runtime_hooks.h"
+
 #include "interpose/caller.h"
 #include "interpose/image.h"
 #include "interpose/loader.h"
@@ -134,3 +136,15 @@ static void *forward_to(enum runtime_name name, uintptr_t return_address) {
         return result;                                                                             \
     }
 RUNTIME_NAMES(RUNTIME_HOOK)
+
+void *runtime_malloc(size_t bytes, uintptr_t caller) {
+    void *pointer = NULL;
+    runtime_error (*real)(void **, size_t);
+    *(void **)&real = forward_to(RUNTIME_cudaMalloc, caller);
+    if (!real)
+        return NULL;
+    uintptr_t previous = caller_note(caller);
+    runtime_error result = real(&pointer, bytes);
+    caller_note(previous);
+    return result == 0 ? pointer : NULL;
+}

@@ -21,6 +21,9 @@ _Thread_local bool state_inside;
 static struct options options;
 static struct driver driver;
 static _Atomic(struct pool *) pool;
+/* Settings that were changed while there was no pool; under start_lock. */
+static struct pool_config changed;
+static unsigned changed_settings;
 static struct pool *spare_pool; /* in a forked child: the parent's, emptied; under start_lock */
 
 /* Invariant: phase changes under start_lock alone; options are valid unless it is NEW. FORKED: in a
@@ -145,6 +148,9 @@ static struct pool *create(void) {
     if (!created) {
         driver = entries;
         created = spare_pool ? spare_pool : pool_create(&config, &driver);
+        if (created)
+            pool_set_config(created, &changed, changed_settings);
+        changed_settings = 0;
         atomic_store(&pool, created);
     }
     lock_drop(&start_lock, LOCK_START);
@@ -156,6 +162,37 @@ struct pool *state_pool(void) {
     if (current)
         return current;
     return state_enabled() && hooks_load() ? create() : NULL;
+}
+
+bool state_configure(const struct pool_config *config, unsigned settings) {
+    if (!state_enabled())
+        return false;
+    lock_take(&start_lock, LOCK_START);
+    struct pool *current = atomic_load(&pool);
+    if (current) {
+        pool_set_config(current, config, settings);
+    } else {
+        pool_config_copy(&changed, config, settings);
+        changed_settings |= settings;
+    }
+    lock_drop(&start_lock, LOCK_START);
+    return true;
+}
+
+bool state_get_config(struct pool_config *config) {
+    if (!state_enabled())
+        return false;
+    lock_take(&start_lock, LOCK_START);
+    struct pool *current = atomic_load(&pool);
+    if (!current)
+        current = spare_pool;
+    if (current)
+        pool_get_config(current, config);
+    else
+        *config = pool_config_from(&options);
+    pool_config_copy(config, &changed, changed_settings);
+    lock_drop(&start_lock, LOCK_START);
+    return true;
 }
 
 /* Makes no CUDA call: the driver may already be gone. */

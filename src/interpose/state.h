@@ -17,6 +17,12 @@ struct pool *state_pool(void);
 
 const struct options *state_options(void);
 
+/* Changes the settings named by bits of enum pool_setting to what *config says: of the pool, or of
+ * the one that is yet to be made. False: the library is inert. */
+bool state_configure(const struct pool_config *config, unsigned settings);
+/* What is in effect, or will be. False: the library is inert. */
+bool state_get_config(struct pool_config *config);
+
 /* Tells the user, once per process, about a consequence of an option that he has set. */
 void state_say_once(const char *line);
 

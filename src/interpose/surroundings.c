@@ -1,7 +1,9 @@
 #include "interpose/surroundings.h"
 
 #include "interpose/bypass.h"
+#include "interpose/hooks.h"
 #include "interpose/loader.h"
+#include "interpose/own_object.h"
 #include "modules.h"
 
 #include <link.h>
@@ -82,6 +84,36 @@ static int read_loads(struct dl_phdr_info *info, size_t size, void *state) {
     return 1;
 }
 
+/* Whoever comes first of us, the dlsym behind ours and the driver. */
+struct order {
+    uintptr_t real_dlsym, driver;
+    bool ours;
+};
+
+static bool is_in(const struct module *module, uintptr_t address) {
+    return address >= module->text_low && address < module->text_high;
+}
+
+static bool visit_for_order(const struct module *module, void *state) {
+    struct order *order = state;
+    order->ours = own_object_contains(module->text_low);
+    return !order->ours && !is_in(module, order->real_dlsym) && !is_in(module, order->driver);
+}
+
+bool surroundings_hooked(void) {
+    static atomic_int known; /* 0: not yet, else 1 + the answer */
+    int answer = atomic_load_explicit(&known, memory_order_relaxed);
+    if (!answer) {
+        struct order order = {.real_dlsym = (uintptr_t)(void *)loader_resolve_dlsym()};
+        if (hooks_load()) /* one that is loaded later comes behind us */
+            order.driver = (uintptr_t)REAL(cuMemAlloc_v2);
+        modules_each(visit_for_order, &order); /* in the order of the search */
+        answer = 1 + order.ours;
+        atomic_store_explicit(&known, answer, memory_order_relaxed);
+    }
+    return answer == 2;
+}
+
 void surroundings_look(struct pool *pool) {
     static _Atomic unsigned long long seen;
     unsigned long long loads = 0;
@@ -92,7 +124,7 @@ void surroundings_look(struct pool *pool) {
     modules_each(visit_for_libraries, &direct);
     if (direct)
         pool_reason_stays(pool, WAIT_REASON_library);
-    if (loader_deep || bypass_exists())
+    if (loader_deep || bypass_exists() || !surroundings_hooked())
         pool_reason_stays(pool, WAIT_REASON_bypass);
     atomic_store_explicit(&seen, loads, memory_order_release);
 }

@@ -123,11 +123,14 @@ struct site_record {
 
 /* One device, by ordinal. Byte sums are over all its contexts.
  * Invariant: live + idle = what the pool holds of it; in_use sums the requests of live, over_size
- * is the part of live by which blocks exceed their own request's rounded size. */
+ * is the part of live by which blocks exceed their own request's rounded size. Peaks are the
+ * largest values so far; the last row counts calls since the device was first used. */
 struct device {
     CUdevice ordinal;
     uint64_t total; /* cuDeviceTotalMem */
     uint64_t live, idle, in_use, peak_in_use, over_size;
+    uint64_t peak_live, peak_held, live_blocks, idle_blocks;
+    uint64_t allocations, hits, frees, oom_events, oom_rescued;
     int pressure; /* allocations that are out of memory just now: frees then go to the driver */
     int leaving;  /* blocks on their way back to the driver in some thread */
     bool pageable_access; /* its kernels reach all of the host's memory (HMM, ATS) */

@@ -18,6 +18,16 @@ static size_t over_size(const struct pool *pool, const struct pool_block *block)
     return block->size > rounded ? block->size - rounded : 0;
 }
 
+static void note_peaks(struct device *device) {
+    uint64_t held = device->live + device->idle;
+    if (device->in_use > device->peak_in_use)
+        device->peak_in_use = device->in_use;
+    if (device->live > device->peak_live)
+        device->peak_live = device->live;
+    if (held > device->peak_held)
+        device->peak_held = held;
+}
+
 static void publish(struct pool *pool, struct device *device) {
     uint64_t live = pool->in_use + pool->waste, held = live + pool->idle;
     if (live > pool->peak_live)
@@ -32,6 +42,7 @@ static void publish(struct pool *pool, struct device *device) {
     stats_set(STATS_peak_held_bytes, pool->peak_held);
     stats_set(STATS_live_blocks, pool->live_blocks);
     stats_set(STATS_idle_blocks, pool->idle_blocks);
+    note_peaks(device);
     history_note(device);
 }
 
@@ -50,9 +61,8 @@ static void count_live(struct pool *pool, struct pool_block *block, uint64_t sig
     pool->live_blocks += sign;
     block->context->live_blocks += sign;
     device->live += sign * block->size;
+    device->live_blocks += sign;
     device->over_size += sign * over_size(pool, block);
-    if (device->in_use > device->peak_in_use)
-        device->peak_in_use = device->in_use;
     site_set(&stats->live_blocks, sign);
     site_set(&stats->live_bytes, sign * block->size);
     uint64_t live = atomic_load_explicit(&stats->live_bytes, memory_order_relaxed);
@@ -65,6 +75,7 @@ static void count_idle(struct pool *pool, struct pool_block *block, uint64_t sig
     pool->idle_blocks += sign;
     struct device *device = block->context->device;
     device->idle += sign * block->size;
+    device->idle_blocks += sign;
     if (device->idle < device->least_idle)
         device->least_idle = device->idle;
     site_set(&block->site->stats->idle_blocks, sign);
@@ -192,6 +203,7 @@ struct pool_block *books_split(struct pool *pool, struct pool_block *block, size
         return NULL;
     block->size = size;
     pool->idle_blocks++;
+    block->context->device->idle_blocks++;
     site_set(&block->site->stats->idle_blocks, 1);
     publish(pool, block->context->device);
     return rest;
@@ -201,6 +213,7 @@ void books_merge(struct pool *pool, struct pool_block *block, struct pool_block 
     HASH_DELETE(by_pointer, pool->blocks, next);
     block->size += next->size;
     pool->idle_blocks--;
+    block->context->device->idle_blocks--;
     site_set(&next->site->stats->idle_blocks, (uint64_t)-1);
     site_set(&next->site->stats->idle_bytes, -(uint64_t)next->size);
     site_set(&block->site->stats->idle_bytes, next->size);

@@ -69,8 +69,8 @@ static void add_sample(struct device *device) {
                                .in_use = device->in_use,
                                .idle = device->idle,
                                .waste = device->live - device->in_use,
-                               .allocations = get(&stats->allocations),
-                               .hits = get(&stats->hits)};
+                               .allocations = device->allocations,
+                               .hits = device->hits};
     uint32_t count = device->samples;
     if (!count) {
         device->interval = FIRST_INTERVAL;
@@ -98,10 +98,10 @@ void history_note(struct device *device) {
     set(&stats->in_use, device->in_use);
     set(&stats->idle, device->idle);
     set(&stats->waste, waste);
-    if (device->live > get(&stats->peak_live))
-        set(&stats->peak_live, device->live);
-    if (all > get(&stats->peak_held))
-        set(&stats->peak_held, all);
+    set(&stats->peak_live, device->peak_live);
+    set(&stats->peak_held, device->peak_held);
+    set(&stats->allocations, device->allocations);
+    set(&stats->hits, device->hits);
     device->changes++;
     if (device->noted_held == all && device->changes > ALWAYS_NOTED &&
         device->changes % NOTE_EVERY != 0)
@@ -183,6 +183,7 @@ void history_map(struct pool *pool, struct device *device) {
 }
 
 void history_close(struct pool *pool, struct device *device) {
+    history_note(device);
     add_sample(device);
     if (pool->config.map && !device->mapped_held)
         make_map(pool, device);

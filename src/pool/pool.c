@@ -47,7 +47,7 @@ static void count(_Atomic uint64_t *figure, uint64_t more) {
 
 static void count_hit(struct device *device, struct site *site) {
     count(&site->stats->hits, 1);
-    count(&device->stats->hits, 1);
+    device->hits++;
     stats_add(STATS_malloc_hits, 1);
 }
 
@@ -219,9 +219,10 @@ static struct site *open_request(struct pool *pool, const struct call_site *key,
     bool broken = *context && (*context)->broken;
     struct site *site =
         *context && !capturing && !down && !broken ? context_site(pool, *context, key) : NULL;
+    if (*context)
+        (*context)->device->allocations++;
     if (site) {
         count(&site->stats->allocations, 1);
-        count(&(*context)->device->stats->allocations, 1);
         return site;
     }
     if (*context)
@@ -424,6 +425,7 @@ CUresult pool_free(struct pool *pool, CUdeviceptr pointer) {
         stats_add(STATS_free_double, 1);
         return CUDA_ERROR_INVALID_VALUE;
     }
+    block->context->device->frees++;
     if (leaves(pool, block, current)) {
         if (atomic_load(&pool->captures))
             stats_add(STATS_capture_passed, 1);

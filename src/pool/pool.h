@@ -77,6 +77,8 @@ enum pool_setting {
  * else of *config is looked at. In effect from the next allocation or free on, which is also when
  * idle memory that is now too much goes. Makes no CUDA call. */
 void pool_set_config(struct pool *pool, const struct pool_config *config, unsigned settings);
+/* The same for a struct alone. */
+void pool_config_copy(struct pool_config *to, const struct pool_config *from, unsigned settings);
 /* Copies what is in effect now. */
 void pool_get_config(struct pool *pool, struct pool_config *config);
 
@@ -144,9 +146,27 @@ void pool_note_error(struct pool *pool, CUresult error);
  * lies (its largest block becomes the gauge largest_idle_bytes). */
 void pool_note_end(struct pool *pool);
 
+/* The books of a device, or of all of them (POOL_ALL_DEVICES), at one moment: bytes and blocks now
+ * and at their largest, calls so far. Invariant: in_use + idle + waste = held. */
+struct pool_figures {
+    uint64_t in_use, idle, waste, held;
+    uint64_t peak_live, peak_held; /* live: in use + waste */
+    uint64_t live_blocks, idle_blocks;
+    uint64_t allocations, hits, frees, oom_events, oom_rescued;
+};
+enum { POOL_ALL_DEVICES = -1 };
+/* All zero for a device on which nothing was allocated. */
+void pool_figures(struct pool *pool, CUdevice device, struct pool_figures *figures);
+
 /* Gives idle memory of `device` back to the driver, largest blocks first, until `bytes` of it are
  * released or nothing is idle. Returns the bytes released. */
 size_t pool_release(struct pool *pool, CUdevice device, size_t bytes);
+
+/* Sees to it that the thread's current context is one of `device`: the one that is current, else
+ * the device's primary context, which is made current until pool_leave_device. False, with nothing
+ * changed: the pool knows no such context, since nothing was allocated there. Never retains one. */
+bool pool_visit_device(struct pool *pool, CUdevice device, bool *pushed);
+void pool_leave_device(struct pool *pool, bool pushed);
 
 /* To be called before the driver destroys or resets contexts: gives their idle memory back, forgets
  * their live blocks (their frees then go to the driver) and makes operations that are under way in

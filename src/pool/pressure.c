@@ -336,8 +336,10 @@ CUresult pressure_allocate(struct pool *pool, const struct request *request,
     stats_add(STATS_oom_events, 1);
     pool_lock(pool);
     device->pressure++;
+    device->oom_events++;
     result = retry(pool, request, block, obtained);
     device->pressure--;
+    device->oom_rescued += result == CUDA_SUCCESS;
     pool_unlock(pool);
     if (result == CUDA_SUCCESS)
         stats_add(STATS_oom_rescued, 1);
@@ -371,6 +373,8 @@ bool pool_make_room(struct pool *pool, const char *call, unsigned attempt, bool 
         stats_add(STATS_oom_events, 1);
     pool_lock(pool);
     struct device *device = context_find_device(pool, ordinal);
+    if (device && !attempt)
+        device->oom_events++;
     bool made = make_room_anywhere(pool, device, attempt ? SIZE_MAX : first_room);
     if (!device)
         device = LIST_FIRST(&pool->devices);

@@ -4,12 +4,10 @@
  * allocation or free on. What was derived from it and kept is forgotten here. */
 #include "pool/internal.h"
 
-void pool_set_config(struct pool *pool, const struct pool_config *config, unsigned settings) {
-    struct device *device;
-    pool_lock(pool);
+void pool_config_copy(struct pool_config *to, const struct pool_config *from, unsigned settings) {
 #define SET(setting, field)                                                                        \
     if (settings & POOL_SET_##setting)                                                             \
-    pool->config.field = config->field
+    to->field = from->field
     SET(REUSE_RATIO, reuse_ratio);
     SET(SITE_KEEP, site_keep);
     SET(STEAL, steal);
@@ -19,6 +17,12 @@ void pool_set_config(struct pool *pool, const struct pool_config *config, unsign
     SET(THROTTLE_RATIO, throttle_ratio);
     SET(ZERO, zero);
 #undef SET
+}
+
+void pool_set_config(struct pool *pool, const struct pool_config *config, unsigned settings) {
+    struct device *device;
+    pool_lock(pool);
+    pool_config_copy(&pool->config, config, settings);
     if (settings & POOL_SET_THROTTLE_RATIO) /* the allowance was for the headroom of before */
         LIST_FOREACH (device, &pool->devices, link)
             device->until_asked = 0;

@@ -27,7 +27,7 @@ static void add(struct sums *sums, const struct pool_block *block) {
 }
 
 static bool device_is_valid(const struct pool *pool, const struct device *device) {
-    uint64_t live = 0, idle = 0, in_use = 0, over_size = 0;
+    uint64_t live = 0, idle = 0, in_use = 0, over_size = 0, live_blocks = 0, idle_blocks = 0;
     const struct context *context;
     LIST_FOREACH (context, &pool->contexts, link)
         idle += context->device == device ? context->store.unused : 0;
@@ -36,16 +36,20 @@ static bool device_is_valid(const struct pool *pool, const struct device *device
             continue;
         if (is_kept(block)) {
             idle += block->size;
+            idle_blocks++;
             continue;
         }
         live += block->size;
+        live_blocks++;
         in_use += block->requested;
         size_t rounded = pool->policy->round(block->requested);
         over_size += block->size > rounded ? block->size - rounded : 0;
     }
     return live == device->live && idle == device->idle && over_size == device->over_size &&
            in_use == device->in_use && device->peak_in_use >= in_use && device->pressure >= 0 &&
-           device->leaving >= 0;
+           device->leaving >= 0 && live_blocks == device->live_blocks &&
+           idle_blocks == device->idle_blocks && device->peak_live >= live &&
+           device->peak_held >= live + idle;
 }
 
 static bool context_is_valid(const struct pool *pool, const struct context *context) {

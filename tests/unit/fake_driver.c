@@ -137,20 +137,30 @@ static CUresult ctx_get_current(CUcontext *context) {
     return fake.current_result;
 }
 
+enum { MAX_PUSHED = 8 };
+static CUcontext pushed[MAX_PUSHED];
+static int pushed_count;
+
 static CUresult ctx_push_current(CUcontext context) {
     lock_check_none();
-    (void)context; /* the tests' context stays: only which device memory is on matters here */
+    if (pushed_count == MAX_PUSHED)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    pushed[pushed_count++] = fake.current;
+    fake.current = context;
     return CUDA_SUCCESS;
 }
 
 static CUresult ctx_pop_current(CUcontext *context) {
     lock_check_none();
     *context = fake.current;
+    fake.current = pushed[--pushed_count];
     return CUDA_SUCCESS;
 }
 
 static CUresult ctx_get_device(CUdevice *device) {
     lock_check_none();
+    if (!fake.current)
+        return CUDA_ERROR_INVALID_CONTEXT;
     *device = device_of(fake.current);
     return CUDA_SUCCESS;
 }

@@ -36,7 +36,9 @@ static int start(void **state) {
 static void change(uint64_t in_use, uint64_t idle) {
     device.in_use = device.live = in_use;
     device.idle = idle;
-    stats.allocations++;
+    device.allocations++;
+    if (device.live + idle > device.peak_held)
+        device.peak_held = device.live + idle;
     history_note(&device);
 }
 

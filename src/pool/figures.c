@@ -1,0 +1,32 @@
+/* The books, told at one moment. */
+#include "pool/internal.h"
+
+static void add(struct pool_figures *sum, const struct device *device) {
+    sum->in_use += device->in_use;
+    sum->idle += device->idle;
+    sum->waste += device->live - device->in_use;
+    sum->held += device->live + device->idle;
+    sum->peak_live += device->peak_live;
+    sum->peak_held += device->peak_held;
+    sum->live_blocks += device->live_blocks;
+    sum->idle_blocks += device->idle_blocks;
+    sum->allocations += device->allocations;
+    sum->hits += device->hits;
+    sum->frees += device->frees;
+    sum->oom_events += device->oom_events;
+    sum->oom_rescued += device->oom_rescued;
+}
+
+void pool_figures(struct pool *pool, CUdevice ordinal, struct pool_figures *figures) {
+    const struct device *device;
+    *figures = (struct pool_figures){0};
+    pool_lock(pool);
+    LIST_FOREACH (device, &pool->devices, link)
+        if (ordinal == POOL_ALL_DEVICES || device->ordinal == ordinal)
+            add(figures, device);
+    if (ordinal == POOL_ALL_DEVICES) {
+        figures->peak_live = pool->peak_live;
+        figures->peak_held = pool->peak_held;
+    }
+    pool_unlock(pool);
+}

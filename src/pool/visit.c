@@ -1,0 +1,35 @@
+/* For calls that name a device instead of working on the current context's. */
+#include "pool/internal.h"
+
+static bool is_current(struct pool *pool, CUdevice device) {
+    CUdevice current;
+    return pool->driver->ctx_get_device(&current) == CUDA_SUCCESS && current == device;
+}
+
+/* The device's primary context, NULL if the pool does not know it. */
+static CUcontext find_primary(struct pool *pool, CUdevice device) {
+    const struct context *context;
+    CUcontext found = NULL;
+    pool_lock(pool);
+    LIST_FOREACH (context, &pool->contexts, link)
+        if (context->device->ordinal == device && !context->created && !context->broken)
+            found = context->handle;
+    pool_unlock(pool);
+    return found;
+}
+
+bool pool_visit_device(struct pool *pool, CUdevice device, bool *pushed) {
+    struct context_visit visit;
+    *pushed = false;
+    if (is_current(pool, device))
+        return true;
+    CUcontext context = find_primary(pool, device);
+    if (!context || !context_visit(pool, context, &visit))
+        return false;
+    *pushed = visit.pushed;
+    return true;
+}
+
+void pool_leave_device(struct pool *pool, bool pushed) {
+    context_leave(pool, &(struct context_visit){pushed});
+}
