@@ -141,6 +141,8 @@ void *runtime_malloc(size_t bytes, uintptr_t caller) {
     void *pointer = NULL;
     runtime_error (*real)(void **, size_t);
     *(void **)&real = forward_to(RUNTIME_cudaMalloc, caller);
+    if (!real) /* one that comes before us in the order of the search */
+        *(void **)&real = loader_find(RTLD_DEFAULT, "cudaMalloc");
     if (!real)
         return NULL;
     uintptr_t previous = caller_note(caller);

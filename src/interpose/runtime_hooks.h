@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* cudaMalloc of the shared runtime that the code at `caller` is bound to, on its behalf. NULL if it
- * fails or there is none. */
+/* cudaMalloc of the shared runtime that the code at `caller` is bound to, else of the one that all
+ * modules see, on the caller's behalf. NULL if it fails or there is none. */
 void *runtime_malloc(size_t bytes, uintptr_t caller);
 
 #endif
