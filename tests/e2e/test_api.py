@@ -78,6 +78,14 @@ def test_a_library_linked_behind_the_driver_pools_none_of_it_and_says_so(run):
     assert result.out == f"nothing: {LATE} {OK}\ndone\n"
 
 
+@pytest.mark.parametrize("mode", ["sync", "auto"])
+def test_the_detector_would_see_memory_that_is_handed_on_without_a_wait(run, mode):
+    """A planted fault: so the tests above can fail."""
+    result = run([PROGRAMS / "api-by-name", "memory"], library=BUILD / "tests/planted/libpoolcuda.so",
+                 env={**DEVICES, "POOLCUDA_FREE": mode, "POOLCUDA_PLANT": "no_wait"})
+    assert result.code == 0 and result.hazards > 0
+
+
 def test_preloading_makes_up_for_the_order_of_linking(run):
     check_pooled(run([PROGRAMS / "api-behind-driver", "memory"], env=DEVICES))
 
@@ -146,6 +154,27 @@ def test_the_header_stands_by_itself(tmp_path, language, standard):
                            "-Wconversion", "-Werror", "-fsyntax-only", f"-I{HEADER.parent}", source],
                           capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def examples(language):
+    text = (ROOT / "docs/api.md").read_text()
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
+
+
+def test_the_examples_of_the_page_compile(tmp_path):
+    include = subprocess.run([ROOT / "scripts/find-cuda-headers"], capture_output=True, text=True,
+                             check=True).stdout.strip()
+    found = examples("c")
+    assert len(found) >= 4
+    for number, text in enumerate(found):
+        source = tmp_path / f"example{number}.c"
+        source.write_text(text)
+        done = subprocess.run(["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only",
+                               f"-I{HEADER.parent}", "-isystem", include, source],
+                              capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+    for text in examples("python"):
+        compile(text, "docs/api.md", "exec")
 
 
 @pytest.fixture(scope="module")
