@@ -13,7 +13,7 @@ enum {
     PAGE_MODULE_NAME = 227,
     PAGE_BUILD_ID = 28,
     PAGE_SITES = 4096,
-    PAGE_TAGS = 256,
+    PAGE_TAGS = 512,
     PAGE_TAG = 64,
     PAGE_DEVICES = 16,
     PAGE_BYPASSES = 8,

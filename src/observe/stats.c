@@ -5,6 +5,7 @@
 #include "modules.h"
 #include "observe/output_file.h"
 #include "observe/page.h"
+#include "site_tag.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -168,15 +169,26 @@ static uint32_t module_index(uintptr_t address, uint64_t *offset) {
     return used.modules - 1;
 }
 
+/* The tag's number in the page, from 1; 0: no room is left. */
+static uint32_t tag_index(const char *name) {
+    if (used.tags == PAGE_TAGS)
+        return 0;
+    copy_text(page->tags[used.tags], PAGE_TAG, name);
+    page->tag_count = ++used.tags;
+    return used.tags;
+}
+
 struct stats_site *stats_site_new(const struct call_site *site) {
     if (!page)
         return &early_site;
-    uint32_t index = used.sites;
-    if (index == PAGE_SITES)
+    const char *name = site_tag_name(site);
+    uint32_t index = used.sites, tag = name ? tag_index(name) : 0;
+    if (index == PAGE_SITES || (name && !tag))
         return &page->sites[0];
     struct stats_site *slot = &page->sites[index];
     page->site_count = ++used.sites;
-    for (uintptr_t i = 0; i < site->depth; i++) {
+    slot->tag = tag;
+    for (uintptr_t i = 0; i < site->depth && !name; i++) {
         slot->offset[i] = site->frames[i];
         slot->module[i] = module_index(site->frames[i], &slot->offset[i]);
     }
