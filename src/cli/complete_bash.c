@@ -91,7 +91,7 @@ static const char closing[] =
     "        _poolcuda_reply compgen -f -- \"$2\" ;;\n"
     "    @program)\n"
     "        case $2 in\n"
-    "        */*) compopt -o filenames 2>/dev/null && _poolcuda_reply compgen -f -- \"$2\" ;;\n"
+    "        */*) compopt -o filenames 2>/dev/null; _poolcuda_reply compgen -f -- \"$2\" ;;\n"
     "        *) _poolcuda_reply compgen -c -- \"$2\" ;;\n"
     "        esac ;;\n"
     "    @processes) _poolcuda_reply compgen -W \"$(cd /proc && echo [0-9]*)\" -- \"$2\" ;;\n"

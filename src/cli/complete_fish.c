@@ -23,12 +23,35 @@ static void put_words(const char *words) {
     putchar('\'');
 }
 
+static void put_if_separate(const struct option_row *row, void *state) {
+    (void)state;
+    if (!row->value || row->optional)
+        return;
+    if (row->letter)
+        printf(" -%c", row->letter);
+    if (row->name)
+        printf(" --%s", row->name);
+}
+
+/* The call that prints the program to run and its arguments, as far as they are typed. */
+static void put_program_of(const struct command *command) {
+    fputs("(__poolcuda_program", stdout);
+    option_rows(command->argp, put_if_separate, NULL);
+    putchar(')');
+}
+
 /* `state` is the command, NULL for poolcuda itself. */
 static void put_option(const struct option_row *row, void *state) {
     const struct command *command = state;
     if (option_row_is_heading(row))
         return;
-    printf("complete -c poolcuda -n '__poolcuda_in %s'", command ? command->name : "\"\"");
+    printf("complete -c poolcuda -n '__poolcuda_in %s", command ? command->name : "\"\"");
+    if (command && command->arguments == ARGUMENTS_PROGRAM) {
+        fputs("; and not count ", stdout);
+        put_program_of(command);
+        fputs(" >/dev/null", stdout);
+    }
+    putchar('\'');
     if (row->letter)
         printf(" -s '%c'", row->letter);
     if (row->name)
@@ -55,9 +78,11 @@ static void put_command(const struct command *command) {
         printf("complete -c poolcuda -n '__poolcuda_in %s' -F\n", command->name);
         break;
     case ARGUMENTS_PROGRAM:
-        printf("complete -c poolcuda -n '__poolcuda_in %s' -a '(__fish_complete_subcommand "
-               "--fcs-skip=2)'\n",
+        printf("complete -c poolcuda -n '__poolcuda_in %s' -a '(complete -C \" \"(string join \" "
+               "\" -- ",
                command->name);
+        put_program_of(command);
+        fputs(" (commandline -ct)))'\n", stdout);
         break;
     case ARGUMENTS_PROCESSES:
         printf("complete -c poolcuda -n '__poolcuda_in %s' -a '(__fish_complete_pids)'\n",
@@ -85,6 +110,24 @@ void complete_fish(void) {
           "        return\n"
           "    end\n"
           "    test -z \"$argv[1]\"\n"
+          "end\n"
+          "\n"
+          "# The program to run and its arguments before the cursor, past the options of the "
+          "subcommand;\n"
+          "# those in $argv take an argument.\n"
+          "function __poolcuda_program\n"
+          "    set -l words (commandline -opc)\n"
+          "    set -e words[1]\n"
+          "    set -e words[1]\n"
+          "    while string match -q -- '-*' $words[1]\n"
+          "        if contains -- $words[1] $argv; and set -q words[2]\n"
+          "            set -e words[2]\n"
+          "        end\n"
+          "        set -l option $words[1]\n"
+          "        set -e words[1]\n"
+          "        test $option = --; and break\n"
+          "    end\n"
+          "    string escape -- $words\n"
           "end\n"
           "\n"
           "complete -c poolcuda -f\n",

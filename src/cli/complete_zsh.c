@@ -77,7 +77,7 @@ static void put_command(const struct command *command) {
         fputs("'(-):program: _command_names -e' '*::argument: _normal' && result=0", stdout);
         break;
     case ARGUMENTS_PROCESSES:
-        fputs("'*:process:_pids' && result=0", stdout);
+        fputs("'*:process:_poolcuda_processes' && result=0", stdout);
         break;
     case ARGUMENTS_WORDS:
         fputs("'1:argument:", stdout);
@@ -92,10 +92,21 @@ void complete_zsh(void) {
     fputs("#compdef poolcuda\n"
           "# zsh completion for poolcuda, made by `poolcuda completions zsh`.\n"
           "\n"
+          "_poolcuda_processes() {\n"
+          "    local -a processes\n"
+          "    local folder name\n"
+          "    for folder in /proc/<->(N); do\n"
+          "        name=\n"
+          "        read -r name 2>/dev/null <$folder/comm\n"
+          "        processes+=(\"${folder:t}:$name\")\n"
+          "    done\n"
+          "    _describe -t processes process processes\n"
+          "}\n"
+          "\n"
           "_poolcuda() {\n"
           "    local curcontext=$curcontext state line result=1\n"
           "    typeset -A opt_args\n"
-          "    local -a commands=(\n",
+          "    local -a subcommands=(\n",
           stdout);
     for (size_t i = 0; i < command_count; i++) {
         printf("        '%s:", command_table[i].name);
@@ -108,7 +119,7 @@ void complete_zsh(void) {
     option_rows(&main_argp, put_option, NULL);
     fputs("            '1:command:->command' '*::argument:->argument' && result=0\n"
           "    case $state in\n"
-          "    command) _describe -t commands command commands && result=0 ;;\n"
+          "    command) _describe -t commands command subcommands && result=0 ;;\n"
           "    argument)\n"
           "        curcontext=${curcontext%:*:*}:poolcuda-$words[1]:\n"
           "        case $words[1] in\n",

@@ -1,0 +1,78 @@
+"""The man pages, made of templates and of the tables of commands and options."""
+
+import re
+import subprocess
+
+import pytest
+from conftest import BUILD, COMMAND, ROOT
+
+MAN = BUILD / "man"
+COMMANDS = re.findall(r"^COMMAND\((\w+),", (ROOT / "src/cli/commands.def").read_text(), re.M)
+PAGES = ["poolcuda.1", "libpoolcuda.7", *(f"poolcuda-{command}.1" for command in COMMANDS)]
+
+
+def shown(page):
+    """The page as a reader sees it, without line breaks that depend on the width."""
+    done = subprocess.run(["man", "--warnings", "-l", MAN / page], capture_output=True, text=True, timeout=30,
+                          check=False, env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "MANWIDTH": "500",
+                                            "MANPAGER": "cat", "MANROFFOPT": "-ww"})
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    return done.stdout
+
+
+def told(*arguments):
+    return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, timeout=30, check=True).stdout
+
+
+def test_every_subcommand_has_a_page():
+    listed = told("--help").partition("Commands:\n")[2].partition("\n\n")[0]
+    assert [line.split()[0] for line in listed.splitlines()] == COMMANDS
+    assert sorted(page.name for page in MAN.glob("*.[0-9]")) == sorted(PAGES)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_formats_without_warnings_and_has_its_sections(page):
+    text = shown(page)
+    name = page.split(".")[0]
+    sections = re.findall(r"^([A-Z ]+)$", text, re.M)
+    assert sections[:3] == ["NAME", "SYNOPSIS", "DESCRIPTION"]
+    assert ("EXIT STATUS" in sections) == (page != "libpoolcuda.7")
+    assert re.search(rf"^NAME\n\s+{name} - \S", text, re.M)
+    assert "@" not in text
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_whatis_finds_what_a_page_is_about(page):
+    done = subprocess.run(["lexgrog", MAN / page], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0 and f'"{page.split(".")[0]} - ' in done.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_page_has_every_option_of_its_subcommand(command):
+    text = shown(f"poolcuda-{command}.1")
+    options = re.findall(r"(?:^|\s)(--[a-z-]+(?:=[^\s\]]+)?)", told(command, "--help"))
+    assert "--help" in options
+    for option in options:
+        assert re.search(rf"^\s+(-., )?{re.escape(option)}$", text, re.M), option
+
+
+def test_the_librarys_page_has_every_variable_with_values_and_default():
+    text = shown("libpoolcuda.7")
+    names = re.findall(r"^(POOLCUDA_\w+) \((.*); default (.*)\)$", told("options"), re.M)
+    assert len(names) > 10
+    for name, values, default in names:
+        entry = re.search(rf"^\s+{name}\n\s+(.*)$", text, re.M)
+        assert entry and entry.group(1).endswith(f"Values: {values}. Default: {default}."), name
+
+
+def test_an_unknown_word_in_a_template_is_refused():
+    done = subprocess.run([COMMAND, "--man-source=poolcuda"], input="poolcuda(1)\n@nothing@\n", capture_output=True,
+                          text=True, timeout=30, check=False)
+    assert done.returncode == 1 and "unknown word in the template: @nothing@" in done.stderr
+
+
+def test_an_unknown_page_is_refused():
+    done = subprocess.run([COMMAND, "--man-source=poolcuda-nothing"], input="", capture_output=True, text=True,
+                          timeout=30, check=False)
+    assert done.returncode == 1 and done.stdout == ""
+    assert "poolcuda-nothing: no such man page, expected poolcuda, poolcuda-COMMAND or libpoolcuda" in done.stderr
