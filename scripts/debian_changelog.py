@@ -1,0 +1,30 @@
+"""debian_changelog.py MAINTAINER: CHANGELOG.md on stdin as a Debian changelog on stdout."""
+
+import datetime
+import re
+import sys
+import textwrap
+
+
+def entries(text):
+    """(version, date, [item]) of each version. An item may go on over indented lines."""
+    for part in re.split(r"^## ", text, flags=re.M)[1:]:
+        heading, _, body = part.partition("\n")
+        found = re.fullmatch(r"\[(\d[\w.~+]*)\] - (\d{4}-\d\d-\d\d)", heading.strip())
+        if not found:
+            sys.exit(f"CHANGELOG.md: ## {heading}: expected ## [VERSION] - YYYY-MM-DD")
+        items = [" ".join(item.split()) for item in re.findall(r"^- (.*(?:\n  .*)*)", body, re.M)]
+        yield found.group(1), datetime.date.fromisoformat(found.group(2)), items
+
+
+def main():
+    maintainer = sys.argv[1]
+    for version, date, items in entries(sys.stdin.read()):
+        print(f"poolcuda ({version}) unstable; urgency=medium\n")
+        for item in items:
+            print(textwrap.fill(item, 78, initial_indent="  * ", subsequent_indent="    "))
+        print(f"\n -- {maintainer}  {date:%a, %d %b %Y} 00:00:00 +0000\n")
+
+
+if __name__ == "__main__":
+    main()
