@@ -19,11 +19,14 @@ def entries(text):
 
 def main():
     maintainer = sys.argv[1]
-    for version, date, items in entries(sys.stdin.read()):
+    versions = list(entries(sys.stdin.read()))
+    for place, (version, date, items) in enumerate(versions):
+        # A version is younger than the one before, also if they are of one day.
+        hour = sum(older_date == date for _, older_date, _ in versions[place + 1:])
         print(f"poolcuda ({version}) unstable; urgency=medium\n")
         for item in items:
             print(textwrap.fill(item, 78, initial_indent="  * ", subsequent_indent="    "))
-        print(f"\n -- {maintainer}  {date:%a, %d %b %Y} 00:00:00 +0000\n")
+        print(f"\n -- {maintainer}  {date:%a, %d %b %Y} {hour:02}:00:00 +0000\n")
 
 
 if __name__ == "__main__":
