@@ -13,7 +13,11 @@ def entries(text):
         found = re.fullmatch(r"\[(\d[\w.~+]*)\] - (\d{4}-\d\d-\d\d)", heading.strip())
         if not found:
             sys.exit(f"CHANGELOG.md: ## {heading}: expected ## [VERSION] - YYYY-MM-DD")
-        items = [" ".join(item.split()) for item in re.findall(r"^- (.*(?:\n  .*)*)", body, re.M)]
+        items, group = [], ""
+        for title, item in re.findall(r"^(?:### (.*)|- (.*(?:\n  .*)*))$", body, re.M):
+            group = title or group
+            if item:
+                items.append(("" if group == "Added" else f"{group}: ") + " ".join(item.split()))
         yield found.group(1), datetime.date.fromisoformat(found.group(2)), items
 
 

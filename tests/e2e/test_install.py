@@ -1,0 +1,62 @@
+"""meson install, to any place."""
+
+import json
+import re
+import subprocess
+
+import pytest
+from conftest import BUILD, ROOT
+from installed import VERSION, files, works
+
+
+def options(build):
+    return {o["name"]: o["value"] for o in json.loads((build / "meson-info/intro-buildoptions.json").read_text())}
+
+
+def test_an_installed_copy_works_below_destdir(tmp_path):
+    subprocess.run(["meson", "install", "-C", BUILD, "--no-rebuild", "--quiet", "--destdir", tmp_path],
+                   capture_output=True, timeout=120, check=True)
+    prefix, libdir = (options(BUILD)[name] for name in ("prefix", "libdir"))
+    tree = tmp_path / prefix.lstrip("/")
+    works(tree, f"{libdir}/libpoolcuda.so")
+    assert {path for path in files(tmp_path) if not (tmp_path / path).is_dir()} == {
+        (tree / path).relative_to(tmp_path) for path in files(tree) if not (tree / path).is_dir()}
+    for file in ("include/poolcuda.h", "share/bash-completion/completions/poolcuda", "share/zsh/site-functions/_poolcuda",
+                 "share/fish/vendor_completions.d/poolcuda.fish"):
+        assert (tree / file).is_file()
+
+
+@pytest.mark.parametrize("places", [
+    ["--prefix=/opt/p", "--libdir=lib64", "--bindir=libexec/p/bin"],
+    ["--prefix=/opt/p", "--libdir=/elsewhere/lib"],
+    ["--prefix=/usr", "--bindir=/bin"],
+    ["--prefix=/", "--libdir=lib"],
+], ids=" ".join)
+def test_the_command_looks_for_the_simulated_gpu_where_it_is_installed(places, tmp_path):
+    subprocess.run(["meson", "setup", tmp_path / "build", ROOT, "-Dtests=false", *places,
+                    f"-Dcudainc={options(BUILD)['cudainc']}"], capture_output=True, timeout=120, check=True)
+    plan = json.loads((tmp_path / "build/meson-info/intro-installed.json").read_text())
+    driver, command = (next(place for file, place in plan.items() if file.endswith(name))
+                       for name in ("/libcuda.so.1", "/src/cli/poolcuda"))
+    step = re.search(r'-DPOOLCUDA_SIM_FROM_BIN=\\*"(.*?)\\*"', (tmp_path / "build/compile_commands.json").read_text())
+    step = step.group(1).rstrip("\\")
+    root = tmp_path / "root"
+    folder = root / command.lstrip("/")
+    folder.parent.mkdir(parents=True)
+    target = root / driver.lstrip("/")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text("")
+    assert (folder.parent / step).resolve() == target.resolve()
+
+
+def test_the_changelogs_newest_version_is_the_projects():
+    headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert re.fullmatch(rf"\[{re.escape(VERSION)}\] - \d{{4}}-\d\d-\d\d", headings[0])
+    versions = [tuple(map(int, re.match(r"\[([\d.]+)\]", heading).group(1).split("."))) for heading in headings]
+    assert versions == sorted(versions, reverse=True) and len(set(versions)) == len(versions)
+
+
+def test_the_version_stands_in_the_build_file_alone():
+    """Where it is written besides, in examples, it is the same."""
+    text = (ROOT / "README.md").read_text() + (ROOT / "include/poolcuda.h").read_text()
+    assert set(re.findall(r"poolcuda (\d+\.\d+\.\d+)|such as \"(\d+\.\d+\.\d+)\"", text)) == {(VERSION, ""), ("", VERSION)}
