@@ -1,0 +1,109 @@
+"""Every command that the documents show runs as shown, on the simulated GPU. How to mark those that cannot: blocks.py."""
+
+import os
+import pathlib
+
+import pytest
+from blocks import DOCUMENTS, ROOT, DocumentError, loosely, parse, run
+
+BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build")).resolve()
+SAMPLES = ["three_sites", "varying", "stencil", "pipeline", "reduction", "threads", "nearly_all_memory"]
+
+
+@pytest.fixture
+def sandbox(tmp_path):
+    """A folder with the sample programs, of which ./app is one, and traces in data/; and an environment in which
+    poolcuda, libpoolcuda.so and the simulated GPU are found."""
+    work, tools = tmp_path / "work", tmp_path / "bin"
+    work.mkdir()
+    tools.mkdir()
+    for name in SAMPLES:
+        (work / name).symlink_to(BUILD / "samples" / name)
+    (work / "app").symlink_to(BUILD / "samples/varying")
+    (work / "data").mkdir()
+    for trace in (ROOT / "tests/data").iterdir():
+        (work / "data" / trace.name).symlink_to(trace)
+    (tools / "poolcuda").symlink_to(BUILD / "src/cli/poolcuda")
+    libraries = ":".join(str(BUILD / folder) for folder in ("src/interpose", "src/sim/driver", "src/sim/runtime"))
+    environment = {"PATH": f"{tools}:/usr/bin:/bin", "HOME": str(tmp_path), "LC_ALL": "C.UTF-8", "TERM": "dumb",
+                   "LD_LIBRARY_PATH": libraries, "SIMCUDA_COST": "0", "SHELL": "/bin/bash"}
+    return work, environment
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_the_commands_of_a_document_run_as_shown(name, sandbox):
+    """In the document's order, in one folder, each block in a shell of its own."""
+    work, environment = sandbox
+    for block in parse(name, (ROOT / name).read_text()):
+        if not block.reason:
+            run(block, work, environment)
+
+
+def test_the_readme_has_commands_that_run():
+    assert [block for block in parse("README.md", (ROOT / "README.md").read_text()) if not block.reason]
+
+
+def block_of(text):
+    return parse("x.md", text)[0]
+
+
+def test_a_block_is_its_commands_with_their_output():
+    block = block_of("text\n<!-- exits: 3 -->\n```console\n$ a \\\n> b\none\n\ntwo\n$ c\n```\n")
+    assert block.commands == [["a \\\nb", ["one", "", "two"]], ["c", []]]
+    assert (block.place, block.reason, block.code) == ("x.md:3", "", 3)
+
+
+def test_a_block_that_is_not_run_has_a_reason():
+    assert block_of("<!-- not run: needs Slurm -->\n```console\n$ srun x\n```\n").reason == "needs Slurm"
+
+
+@pytest.mark.parametrize("text, expected", [
+    ("```\n$ ls\n```\n", "x.md:1: a block in ''"),
+    ("```sh\nls\n```\n", "x.md:1: a block in 'sh'"),
+    ("```console\nls\n```\n", "begins with output: ls"),
+    ("```console\n```\n", "without any"),
+    ("```console\n$ ls\n", "does not end"),
+    ("<!-- not run -->\n```console\n$ ls\n```\n", "expected <!-- not run: REASON -->"),
+    ("<!-- not run: -->\n```console\n$ ls\n```\n", "expected <!-- not run: REASON -->"),
+])
+def test_a_document_that_does_not_keep_to_the_rules_is_refused(text, expected):
+    with pytest.raises(DocumentError) as told:
+        parse("x.md", text)
+    assert expected in str(told.value)
+
+
+@pytest.mark.parametrize("text, expected", [
+    ("$ true\n$ false\n$ true", "false\nended with 1, expected 0"),
+    ("$ exit 0\n$ true", "exit 0\nended with nothing"),
+    ("$ no-such-command", "ended with 127"),
+    ("$ echo one\ntwo", "not printed, or earlier:\ntwo"),
+    ("$ printf 'one\\ntwo\\n'\ntwo\none", "not printed, or earlier:\none"),
+    ("$ (", "ended with nothing"),
+])
+def test_a_command_that_does_otherwise_is_found(text, expected, sandbox):
+    with pytest.raises(DocumentError) as told:
+        run(block_of(f"```console\n{text}\n```\n"), *sandbox)
+    assert expected in str(told.value)
+
+
+@pytest.mark.parametrize("text", [
+    "$ export A=b\n$ echo $A >f\n$ cat f\nb",
+    "$ seq 20 | sed 's/^/line /'\n...\nline 3\n...",
+    "$ echo 'held 12.5 MiB, 3 calls'\nheld  7 KiB, 14 calls",
+    "$ echo problem >&2\nproblem",
+    "$ echo a \\\n> b\na b",
+])
+def test_what_a_document_may_show_otherwise(text, sandbox):
+    run(block_of(f"```console\n{text}\n```\n"), *sandbox)
+
+
+def test_an_expected_failure_is_the_last_commands(sandbox):
+    run(block_of("<!-- exits: 1 -->\n```console\n$ true\n$ false\n```\n"), *sandbox)
+    with pytest.raises(DocumentError):
+        run(block_of("<!-- exits: 1 -->\n```console\n$ false\n$ true\n```\n"), *sandbox)
+
+
+def test_words_are_compared_and_numbers_are_not():
+    assert loosely("  300 bytes   8.0 MiB  idle, kept") == loosely("20 bytes  7 KiB  idle, kept")
+    assert loosely("idle") != loosely("kept")
+    assert loosely("  three_sites+0x12ff 4") == ""
