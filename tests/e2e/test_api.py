@@ -23,7 +23,7 @@ def talk(run, form, test, env=None, **arguments):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("test", ["stats", "limits", "threads"])
+@pytest.mark.parametrize("test", ["stats", "limits", "threads", "forked"])
 def test_figures_and_limits(run, form, test):
     result = talk(run, form, test)
     assert (result.out, result.err, result.code, result.hazards) == ("done\n", "", 0, 0)
@@ -104,9 +104,11 @@ def test_without_a_pool_figures_are_zero_and_memory_is_the_drivers(run):
 
 # --- tags ---
 
-def test_a_tag_is_the_site_of_all_that_is_allocated_under_it(run, tmp_path):
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("form", FORMS)
+def test_a_tag_is_the_site_of_all_that_is_allocated_under_it(run, tmp_path, form, depth):
     trace = tmp_path / "trace"
-    result = talk(run, "api", "tags", env={"POOLCUDA_TRACE": str(trace)})
+    result = talk(run, form, "tags", env={"POOLCUDA_TRACE": str(trace), "POOLCUDA_SITE_DEPTH": str(depth)})
     assert (result.out, result.err, result.code) == ("done\n", "", 0)
     table = tmp_path / "trace.csv"
     subprocess.run([COMMAND, "convert", trace, table], check=True)
@@ -115,7 +117,16 @@ def test_a_tag_is_the_site_of_all_that_is_allocated_under_it(run, tmp_path):
     inner = 'layer, "2"?'
     assert rows[:3] == [(1000, "weights"), (2000, inner), (3000, inner)]
     assert [site for _, site in rows[3:5]] == ["weights", "weights"]
-    assert rows[5][0] == 6000 and re.fullmatch(r"api\+0x[0-9a-f]+", rows[5][1])
+    assert [size for size, _ in rows[5:]] == [6000, 7000]
+    place = rf"{form}\+0x[0-9a-f]+"
+    for _, site in rows[5:]:
+        assert re.fullmatch(" < ".join([place] * depth), site), site
+
+
+def test_a_report_of_missing_memory_names_the_tags_that_hold_it(run):
+    result = talk(run, "api", "short", env={"POOLCUDA_LOG": "stderr"})
+    assert (result.out, result.code) == ("done\n", 0)
+    assert "  40.0 MiB live in 1 blocks: holder\n" in result.err
 
 
 # --- C++, pkg-config ---

@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define FUNCTIONS(X)                                                                               \
     X(poolcuda_version)                                                                            \
@@ -121,26 +123,26 @@ static int set(enum poolcuda_limit limit, uint64_t value) {
 static void check_ranges(void) {
     static const struct {
         enum poolcuda_limit limit;
-        uint64_t value;
         int result;
+        uint64_t value;
     } cases[] = {
-        {POOLCUDA_LIMIT_MAX_IDLE, 0, POOLCUDA_OK},
-        {POOLCUDA_LIMIT_MAX_IDLE, 123 * MIB, POOLCUDA_OK},
-        {POOLCUDA_LIMIT_MAX_IDLE, POOLCUDA_PERCENT(12.5), POOLCUDA_OK},
-        {POOLCUDA_LIMIT_MAX_IDLE, POOLCUDA_PERCENT(100.001), POOLCUDA_INVALID},
-        {POOLCUDA_LIMIT_MAX_IDLE, POOLCUDA_AUTO, POOLCUDA_OK},
-        {POOLCUDA_LIMIT_MAX_WASTE, 1, POOLCUDA_OK},
-        {POOLCUDA_LIMIT_MAX_WASTE, POOLCUDA_PERCENT(0), POOLCUDA_OK},
-        {POOLCUDA_LIMIT_MAX_WASTE, POOLCUDA_AUTO - 1, POOLCUDA_INVALID},
-        {POOLCUDA_LIMIT_MAX_WASTE, POOLCUDA_AUTO, POOLCUDA_OK},
-        {POOLCUDA_LIMIT_IDLE_DECAY, 0, POOLCUDA_OK},
-        {POOLCUDA_LIMIT_IDLE_DECAY, 1500, POOLCUDA_OK},
-        {POOLCUDA_LIMIT_IDLE_DECAY, 86400001, POOLCUDA_INVALID},
-        {POOLCUDA_LIMIT_IDLE_DECAY, POOLCUDA_PERCENT(1), POOLCUDA_INVALID},
-        {POOLCUDA_LIMIT_THROTTLE, POOLCUDA_PERCENT(80), POOLCUDA_OK},
-        {POOLCUDA_LIMIT_THROTTLE, 80, POOLCUDA_INVALID},
-        {(enum poolcuda_limit)0, 0, POOLCUDA_INVALID},
-        {(enum poolcuda_limit)99, 0, POOLCUDA_INVALID},
+        {POOLCUDA_LIMIT_MAX_IDLE, POOLCUDA_OK, 0},
+        {POOLCUDA_LIMIT_MAX_IDLE, POOLCUDA_OK, 123 * MIB},
+        {POOLCUDA_LIMIT_MAX_IDLE, POOLCUDA_OK, POOLCUDA_PERCENT(12.5)},
+        {POOLCUDA_LIMIT_MAX_IDLE, POOLCUDA_INVALID, POOLCUDA_PERCENT(100.001)},
+        {POOLCUDA_LIMIT_MAX_IDLE, POOLCUDA_OK, POOLCUDA_AUTO},
+        {POOLCUDA_LIMIT_MAX_WASTE, POOLCUDA_OK, 1},
+        {POOLCUDA_LIMIT_MAX_WASTE, POOLCUDA_OK, POOLCUDA_PERCENT(0)},
+        {POOLCUDA_LIMIT_MAX_WASTE, POOLCUDA_INVALID, POOLCUDA_AUTO - 1},
+        {POOLCUDA_LIMIT_MAX_WASTE, POOLCUDA_OK, POOLCUDA_AUTO},
+        {POOLCUDA_LIMIT_IDLE_DECAY, POOLCUDA_OK, 0},
+        {POOLCUDA_LIMIT_IDLE_DECAY, POOLCUDA_OK, 1500},
+        {POOLCUDA_LIMIT_IDLE_DECAY, POOLCUDA_INVALID, 86400001},
+        {POOLCUDA_LIMIT_IDLE_DECAY, POOLCUDA_INVALID, POOLCUDA_PERCENT(1)},
+        {POOLCUDA_LIMIT_THROTTLE, POOLCUDA_OK, POOLCUDA_PERCENT(80)},
+        {POOLCUDA_LIMIT_THROTTLE, POOLCUDA_INVALID, 80},
+        {(enum poolcuda_limit)0, POOLCUDA_INVALID, 0},
+        {(enum poolcuda_limit)99, POOLCUDA_INVALID, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint64_t before = 0, after;
@@ -210,13 +212,22 @@ static void test_tags(void) {
     REQUIRE(cudaStreamCreate(&stream) == cudaSuccess);
     REQUIRE(cudaMallocAsync(&five, 5000, stream) == cudaSuccess);
     api.poolcuda_site_pop();
-    void *six = allocate(6000);
+    void *six = allocate(6000), *seven = api.poolcuda_malloc(7000, 0, NULL);
     REQUIRE(cudaFreeAsync(five, stream) == cudaSuccess);
     api.poolcuda_free(three, 3000, 0, NULL);
+    api.poolcuda_free(seven, 7000, 0, NULL);
     release(one);
     release(two);
     release(four);
     release(six);
+}
+
+static void test_short(void) {
+    api.poolcuda_site_push("holder");
+    void *held = allocate(40 * MIB);
+    REQUIRE(api.poolcuda_malloc((ssize_t)1 << 40, 0, NULL) == NULL);
+    api.poolcuda_site_pop();
+    release(held);
 }
 
 /* --- memory --- */
@@ -368,6 +379,25 @@ static void test_threads(void) {
     REQUIRE(stats_of(0).in_use == 0 && stats_of(0).live_blocks == 0);
 }
 
+/* A child has its parent's limits and none of its memory, before it uses CUDA itself. */
+static void test_forked(void) {
+    int code = -1;
+    void *pointer = allocate(MIB);
+    REQUIRE(set(POOLCUDA_LIMIT_MAX_IDLE, 5 * MIB) == POOLCUDA_OK);
+    pid_t child = fork();
+    if (child == 0) {
+        REQUIRE(limit_of(POOLCUDA_LIMIT_MAX_IDLE) == 5 * MIB);
+        REQUIRE(set(POOLCUDA_LIMIT_MAX_IDLE, 7 * MIB) == POOLCUDA_OK);
+        REQUIRE(limit_of(POOLCUDA_LIMIT_MAX_IDLE) == 7 * MIB);
+        REQUIRE(stats_of(POOLCUDA_ALL_DEVICES).held == 0);
+        REQUIRE(limit_of(POOLCUDA_LIMIT_MAX_IDLE) == 7 * MIB);
+        _exit(0);
+    }
+    REQUIRE(child > 0 && waitpid(child, &code, 0) == child && code == 0);
+    REQUIRE(limit_of(POOLCUDA_LIMIT_MAX_IDLE) == 5 * MIB && stats_of(0).in_use == MIB);
+    release(pointer);
+}
+
 /* Without a pool every function still does the sensible thing. */
 static void test_nothing(const char *expected) {
     struct poolcuda_stats stats = {.size = sizeof stats, .held = 7};
@@ -389,8 +419,9 @@ int main(int argc, char **argv) {
         const char *name;
         void (*run)(void);
     } tests[] = {
-        {"stats", test_stats}, {"limits", test_limits}, {"told", test_told},
-        {"tags", test_tags},   {"memory", test_memory}, {"threads", test_threads},
+        {"stats", test_stats},   {"limits", test_limits}, {"told", test_told},
+        {"tags", test_tags},     {"memory", test_memory}, {"threads", test_threads},
+        {"forked", test_forked}, {"short", test_short},
     };
     REQUIRE(argc == 2);
     if (!find_api()) {

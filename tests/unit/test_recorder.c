@@ -9,6 +9,7 @@
 
 #include "observe/recorder.h"
 #include "observe/stats.h"
+#include "site_tag.h"
 #include "trace/trace.h"
 
 #include <stdio.h>
@@ -96,6 +97,24 @@ static void what_goes_in_comes_out(void **state) {
     trace_free(trace);
 }
 
+static void a_tag_is_recorded_by_its_text(void **state) {
+    (void)state;
+    struct call_site tag = {.depth = 0}, code = site_at(16);
+    site_tag_push("weights, all");
+    assert_true(site_tag_find(&tag));
+    site_tag_pop();
+    recorder_alloc(0x1000, 100, &tag, 0, 0);
+    recorder_alloc(0x2000, 200, &code, 0, 0);
+    recorder_alloc(0x3000, 300, &tag, 0, 0);
+    struct trace *trace = finished();
+    assert_int_equal(trace->event_count, 3);
+    static const char *const expected[] = {"weights, all", "(unknown)+0x10", "weights, all"};
+    for (size_t i = 0; i < 3; i++)
+        assert_string_equal(trace->sites[trace->events[i].site].name, expected[i]);
+    assert_int_equal(trace->events[0].site, trace->events[2].site);
+    trace_free(trace);
+}
+
 /* Natively some such calls succeed; readers take an allocation of nothing for damage. */
 static void what_takes_no_memory_is_no_event(void **state) {
     (void)state;
@@ -154,6 +173,7 @@ static void what_comes_after_the_end_leaves_the_figures_alone(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_goes_in_comes_out, start, end),
+        cmocka_unit_test_setup_teardown(a_tag_is_recorded_by_its_text, start, end),
         cmocka_unit_test_setup_teardown(what_takes_no_memory_is_no_event, start, end),
         cmocka_unit_test_setup_teardown(later_sites_than_the_table_holds_are_unknown, start, end),
         cmocka_unit_test_setup_teardown(what_comes_after_the_end_leaves_the_figures_alone, start,
