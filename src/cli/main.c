@@ -59,8 +59,8 @@ const struct argp main_argp = {
     .options = rows,
     .parser = parse,
     .args_doc = "COMMAND [ARGUMENT...]",
-    .doc = "Tells about programs that ran under libpoolcuda.so, and about traces of them.\v"
-           "To pool a program: LD_PRELOAD=libpoolcuda.so POOLCUDA_STATS=1 ./app",
+    .doc = "Runs programs under libpoolcuda.so, and tells about them and about traces of them.\v"
+           "To pool a program: poolcuda run ./app",
     .help_filter = filter,
 };
 

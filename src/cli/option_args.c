@@ -9,7 +9,7 @@
 
 enum { FIRST_KEY = 0x1000, ROWS_MAX = 64, NAME_MAX_LENGTH = 64 };
 
-static struct argp_option rows[ROWS_MAX + 1];
+static struct argp_option rows[ROWS_MAX + 1], all_rows[ROWS_MAX + 1];
 static char names[ROWS_MAX][NAME_MAX_LENGTH];
 static bool bad;
 
@@ -32,15 +32,15 @@ static const char *placeholder(const struct option_info *info) {
 }
 
 __attribute__((constructor)) static void fill(void) {
-    struct argp_option *row = rows;
+    struct argp_option *row = rows, *all = all_rows;
     for (size_t i = 0; i < option_count && i < ROWS_MAX; i++) {
         char *to = names[i];
-        if (is_for_library(option_table[i].name))
-            continue;
         for (const char *from = option_table[i].name + strlen("POOLCUDA_"); *from; from++)
             *to++ = (char)(*from == '_' ? '-' : tolower((unsigned char)*from));
-        *row++ = (struct argp_option){names[i], FIRST_KEY + (int)i,   placeholder(&option_table[i]),
+        *all++ = (struct argp_option){names[i], FIRST_KEY + (int)i,   placeholder(&option_table[i]),
                                       0,        option_table[i].help, 1};
+        if (!is_for_library(option_table[i].name))
+            *row++ = all[-1];
     }
 }
 
@@ -53,12 +53,18 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
 }
 
 const struct argp option_args = {.options = rows, .parser = parse};
+const struct argp option_args_all = {.options = all_rows, .parser = parse};
 
 /* The line's end says what the library would do instead; a command does nothing. */
 static void say(const char *line) {
     const char *instead = strstr(line, ", using ");
     fprintf(stderr, "%.*s\n", instead ? (int)(instead - line) : (int)strlen(line), line);
     bad = bad || instead;
+}
+
+static void say_bad_value(const char *line) {
+    if (strstr(line, ", using "))
+        say(line);
 }
 
 void option_args_join(char *text, size_t size) {
@@ -74,6 +80,12 @@ void option_args_join(char *text, size_t size) {
 
 void option_args_finish(struct options *options) {
     options_parse(options, environ, say);
+    if (bad)
+        exit(2);
+}
+
+void option_args_check(struct options *options) {
+    options_parse(options, environ, say_bad_value);
     if (bad)
         exit(2);
 }

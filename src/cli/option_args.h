@@ -10,10 +10,18 @@
 /* A child parser for the subcommand's argp.children. */
 extern const struct argp option_args;
 
+/* The same with those options that concern the preloaded library alone, for what starts a program.
+ */
+extern const struct argp option_args_all;
+
 /* The options, defaults, environment and arguments together. Exits with 2 after one line for each
  * bad value; variables that are no option are told of and ignored. To be called once the arguments
  * have been parsed. */
 void option_args_finish(struct options *options);
+
+/* The same before a program is started with these options: of variables that are no option the
+ * library will tell there. */
+void option_args_check(struct options *options);
 
 /* What is set, by arguments or in the environment: NAME=VALUE NAME=VALUE ... */
 void option_args_join(char *text, size_t size);

@@ -4,76 +4,40 @@
 #include "interpose/hooks.h"
 #include "interpose/loader.h"
 #include "interpose/own_object.h"
+#include "interpose/tools.h"
 #include "modules.h"
 
 #include <link.h>
 #include <stdatomic.h>
 #include <string.h>
 
-static const struct tool {
-    const char *name, *part;
-    bool checks_memory;
-} tools[] = {
-#define TOOL(name, part, checks_memory) {name, part, checks_memory},
-#include "interpose/tools.def"
-#undef TOOL
-};
-
-/* Libraries through which network cards, disks and video engines use device memory by themselves.
- */
-static const char *const direct_libraries[] = {
-    "libibverbs.so", "librdmacm.so", "libcufile.so",        "libnvcuvid.so",
-    "libmlx5.so",    "libgdrapi.so", "libnvidia-encode.so", "libnvshmem",
-};
-
-enum { TOOLS = sizeof tools / sizeof tools[0] };
-
-struct found_tools {
-    bool found[TOOLS];
-};
-
-static void look_for_tools(const char *path, struct found_tools *tools_found) {
-    for (size_t i = 0; i < TOOLS; i++)
-        if (strstr(path, tools[i].part))
-            tools_found->found[i] = true;
-}
-
 static bool visit_for_tools(const struct module *module, void *state) {
-    look_for_tools(module->path, state);
+    tools_look(module->path, state);
     return true;
 }
 
-static struct found_tools find_tools(char *const *environment) {
-    struct found_tools found = {{false}};
-    for (; environment && *environment; environment++)
-        if (strncmp(*environment, "LD_PRELOAD=", 11) == 0 ||
-            strncmp(*environment, "CUDA_INJECTION64_PATH=", 22) == 0)
-            look_for_tools(*environment, &found);
+static struct tools_found find_tools(char *const *environment) {
+    struct tools_found found = {{false}};
+    tools_look_environment(environment, &found);
     modules_each(visit_for_tools, &found);
     return found;
 }
 
 const char *surroundings_memory_checker(char *const *environment) {
-    struct found_tools found = find_tools(environment);
-    for (size_t i = 0; i < TOOLS; i++)
-        if (found.found[i] && tools[i].checks_memory)
-            return tools[i].name;
-    return NULL;
+    struct tools_found found = find_tools(environment);
+    return tools_memory_checker(&found);
 }
 
 void surroundings_note_tools(char *const *environment) {
-    struct found_tools found = find_tools(environment);
+    struct tools_found found = find_tools(environment);
     for (size_t i = 0; i < TOOLS; i++)
         if (found.found[i])
-            stats_tool(tools[i].name);
+            stats_tool(tools_name(i));
 }
 
 static bool visit_for_libraries(const struct module *module, void *state) {
-    const char *slash = strrchr(module->path, '/');
-    const char *name = slash ? slash + 1 : module->path;
-    for (size_t i = 0; i < sizeof direct_libraries / sizeof direct_libraries[0]; i++)
-        if (strncmp(name, direct_libraries[i], strlen(direct_libraries[i])) == 0)
-            *(bool *)state = true;
+    if (tools_is_direct_library(module->path))
+        *(bool *)state = true;
     return true;
 }
 

@@ -1,0 +1,95 @@
+#include "cli/doctor/findings.h"
+
+#include "cli/printable.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Noreturn static void out_of_memory(void) {
+    fputs("poolcuda doctor: out of memory\n", stderr);
+    exit(1);
+}
+
+/* Replaces *text by the formatted one, made printable. */
+static void set_text(char **text, const char *pattern, va_list arguments) {
+    char *fresh;
+    if (vasprintf(&fresh, pattern, arguments) < 0)
+        out_of_memory();
+    free(*text);
+    *text = printable(fresh);
+}
+
+static char *empty(void) {
+    char *text = strdup("");
+    if (!text)
+        out_of_memory();
+    return text;
+}
+
+void findings_start(struct findings *findings) {
+    *findings = (struct findings){.facts = json_object()};
+    if (!findings->facts)
+        out_of_memory();
+}
+
+void findings_add(struct findings *findings, const char *id, enum severity severity,
+                  const char *what, ...) {
+    va_list arguments;
+    struct finding *grown =
+        reallocarray(findings->list, findings->count + 1, sizeof *findings->list);
+    if (!grown)
+        out_of_memory();
+    findings->list = grown;
+    struct finding *added = &grown[findings->count++];
+    *added = (struct finding){id, severity, NULL, empty(), empty()};
+    va_start(arguments, what);
+    set_text(&added->what, what, arguments);
+    va_end(arguments);
+}
+
+void findings_cause(struct findings *findings, const char *text, ...) {
+    va_list arguments;
+    va_start(arguments, text);
+    set_text(&findings->list[findings->count - 1].cause, text, arguments);
+    va_end(arguments);
+}
+
+void findings_remedy(struct findings *findings, const char *text, ...) {
+    va_list arguments;
+    va_start(arguments, text);
+    set_text(&findings->list[findings->count - 1].remedy, text, arguments);
+    va_end(arguments);
+}
+
+void findings_fact(struct findings *findings, const char *name, const char *value) {
+    char *text = value ? printable_copy(value) : NULL;
+    if ((value && !text) ||
+        json_object_set_new(findings->facts, name, text ? json_string(text) : json_null()) != 0)
+        out_of_memory();
+    free(text);
+}
+
+bool findings_work(const struct findings *findings) {
+    for (size_t i = 0; i < findings->count; i++)
+        if (findings->list[i].severity == SEVERITY_PROBLEM)
+            return false;
+    return true;
+}
+
+const char *severity_name(enum severity severity) {
+    static const char *const names[] = {"ok", "note", "warning", "problem"};
+    return names[severity];
+}
+
+void findings_free(struct findings *findings) {
+    for (size_t i = 0; i < findings->count; i++) {
+        free(findings->list[i].what);
+        free(findings->list[i].cause);
+        free(findings->list[i].remedy);
+    }
+    free(findings->list);
+    json_decref(findings->facts);
+    *findings = (struct findings){.list = NULL};
+}

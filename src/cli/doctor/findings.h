@@ -1,0 +1,54 @@
+/* What the doctor has found, for people and for programs. */
+#ifndef POOLCUDA_CLI_DOCTOR_FINDINGS_H
+#define POOLCUDA_CLI_DOCTOR_FINDINGS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+enum severity {
+    SEVERITY_OK,      /* as it should be */
+    SEVERITY_NOTE,    /* good to know */
+    SEVERITY_WARNING, /* may spoil it */
+    SEVERITY_PROBLEM, /* pooling will not work */
+};
+
+/* Invariant: id is a constant of docs/doctor.md; the others are printable and never NULL, cause and
+ * remedy "" where there is nothing to say. */
+struct finding {
+    const char *id;
+    enum severity severity;
+    char *what, *cause, *remedy;
+};
+
+struct findings {
+    struct finding *list;
+    size_t count;
+    json_t *facts; /* an object */
+};
+
+/* Without memory the process ends: half a diagnosis is none. */
+void findings_start(struct findings *findings);
+void findings_free(struct findings *findings);
+
+/* Adds a finding whose cause and remedy are still "". */
+__attribute__((format(printf, 4, 5))) void findings_add(struct findings *findings, const char *id,
+                                                        enum severity severity, const char *what,
+                                                        ...);
+
+/* Of the finding added last. */
+__attribute__((format(printf, 2, 3))) void findings_cause(struct findings *findings,
+                                                          const char *text, ...);
+__attribute__((format(printf, 2, 3))) void findings_remedy(struct findings *findings,
+                                                           const char *text, ...);
+
+/* A fact: any text, made printable; NULL for unknown. */
+void findings_fact(struct findings *findings, const char *name, const char *value);
+
+/* Whether pooling will work: no finding is a problem. */
+bool findings_work(const struct findings *findings);
+
+/* "ok", "note", "warning" or "problem" */
+const char *severity_name(enum severity severity);
+
+#endif

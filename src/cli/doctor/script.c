@@ -1,0 +1,131 @@
+#include "cli/doctor/script.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { TEXT_MAX = 1 << 20, WORDS_MAX = 4096, WORD_MAX = 1024 };
+
+char *script_find_program(const char *name) {
+    const char *path = getenv("PATH");
+    struct stat facts;
+    if (!*name)
+        return NULL;
+    if (strchr(name, '/'))
+        return access(name, F_OK) == 0 ? strdup(name) : NULL;
+    for (path = path ? path : "/usr/local/bin:/usr/bin:/bin"; *path;) {
+        size_t length = strcspn(path, ":");
+        char *candidate;
+        if (asprintf(&candidate, "%.*s%s%s", (int)length, path, length ? "/" : "./", name) < 0)
+            return NULL;
+        if (stat(candidate, &facts) == 0 && S_ISREG(facts.st_mode) && access(candidate, X_OK) == 0)
+            return candidate;
+        free(candidate);
+        path += length + (path[length] == ':');
+    }
+    return NULL;
+}
+
+static int compare(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+bool script_has(const struct script *script, const char *word) {
+    return script->word_count &&
+           bsearch(&word, script->words, script->word_count, sizeof *script->words, compare);
+}
+
+/* The interpreter of "#!/usr/bin/env -S NAME=VALUE python3 -u" is python3. */
+static char *read_interpreter(char *line) {
+    static const char blanks[] = " \t\r";
+    char *rest = line, *word = strtok_r(line, blanks, &rest);
+    const char *slash = word ? strrchr(word, '/') : NULL;
+    if (!word)
+        return strdup("");
+    if (strcmp(slash ? slash + 1 : word, "env") != 0)
+        return strdup(word);
+    while ((word = strtok_r(NULL, blanks, &rest)) && (*word == '-' || strchr(word, '=')))
+        ;
+    char *found = word ? script_find_program(word) : NULL;
+    return found ? found : strdup(word ? word : "");
+}
+
+/* Everything between what no name of a program or module contains. A comment's words are left out.
+ */
+static void read_words(struct script *script, char *text) {
+    static const char ends[] = " \t\r\n;|&()[]{}<>\"'`,=:#$\\";
+    script->words = calloc(WORDS_MAX, sizeof *script->words);
+    while (script->words && *text && script->word_count < WORDS_MAX) {
+        if (*text == '#' && (text[1] == ' ' || text[1] == '#')) {
+            text += strcspn(text, "\n");
+            continue;
+        }
+        size_t length = strcspn(text, ends);
+        if (length && length < WORD_MAX) {
+            char *word = strndup(text, length);
+            if (!word)
+                break;
+            script->words[script->word_count++] = word;
+        }
+        text += length ? length : 1;
+    }
+    if (!script->word_count)
+        return;
+    qsort(script->words, script->word_count, sizeof *script->words, compare);
+    size_t kept = 1;
+    for (size_t i = 1; i < script->word_count; i++) {
+        if (strcmp(script->words[i], script->words[kept - 1]) == 0)
+            free(script->words[i]);
+        else
+            script->words[kept++] = script->words[i];
+    }
+    script->word_count = kept;
+}
+
+/* Module names with dots ("torch.cuda") count by each of their parts as well. */
+static void split_dots(char *text) {
+    for (char *dot = strchr(text, '.'); dot; dot = strchr(dot + 1, '.'))
+        if (dot > text && dot[-1] != '/' && dot[-1] != '.' && dot[1] != '.' && dot[1] != '/')
+            *dot = ' ';
+}
+
+struct script script_read(const char *path) {
+    struct script script = {.interpreter = NULL};
+    FILE *file = fopen(path, "re");
+    char *text = file ? malloc(2 * TEXT_MAX + 2) : NULL;
+    size_t length = text ? fread(text, 1, TEXT_MAX, file) : 0;
+    if (file)
+        fclose(file);
+    if (text) {
+        for (size_t i = 0; i < length; i++)
+            text[i] = text[i] ? text[i] : ' ';
+        text[length] = '\0';
+        /* Once as it is, for names of files, and once for names of modules. */
+        memcpy(text + length + 1, text, length + 1);
+        split_dots(text + length + 1);
+        char *first = text;
+        if (strncmp(text, "#!", 2) == 0) {
+            first = text + strcspn(text, "\n");
+            bool more = *first == '\n';
+            *first = '\0';
+            script.interpreter = read_interpreter(text + 2);
+            first += more;
+        }
+        text[length] = '\n';
+        read_words(&script, first);
+    }
+    if (!script.interpreter)
+        script.interpreter = strdup("");
+    free(text);
+    return script;
+}
+
+void script_free(struct script *script) {
+    for (size_t i = 0; i < script->word_count; i++)
+        free(script->words[i]);
+    free(script->words);
+    free(script->interpreter);
+    *script = (struct script){.interpreter = NULL};
+}

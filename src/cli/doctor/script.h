@@ -1,0 +1,28 @@
+/* What can be seen of a script in its text. */
+#ifndef POOLCUDA_CLI_DOCTOR_SCRIPT_H
+#define POOLCUDA_CLI_DOCTOR_SCRIPT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Invariant: no string is NULL. */
+struct script {
+    char *interpreter; /* as the first line names it, env looked through; "" if it names none */
+    char **words;      /* of its text, each once, at most a few thousand */
+    size_t word_count;
+};
+
+/* Reads the script (at most its first MiB). The first line counts only if it begins with #!. Free
+ * it with script_free. */
+struct script script_read(const char *path);
+
+void script_free(struct script *script);
+
+/* Whether the word is in its text. */
+bool script_has(const struct script *script, const char *word);
+
+/* The file that a shell would start for this name: itself if it has a slash, else the first of that
+ * name in PATH that can be executed. NULL if there is none. The caller frees it. */
+char *script_find_program(const char *name);
+
+#endif

@@ -1,0 +1,14 @@
+/* The value of LD_PRELOAD that puts libpoolcuda.so behind what is preloaded already. */
+#ifndef POOLCUDA_CLI_PRELOAD_H
+#define POOLCUDA_CLI_PRELOAD_H
+
+/* `value` (NULL: unset) with libpoolcuda.so, whose path is `library`, after it; `value` as it is if
+ * it names a libpoolcuda.so already. Spaces and colons separate paths there, and nothing quotes
+ * them: for a library with such a path a link is made in a temporary folder, to be removed by
+ * preload_remove_link once no program is going to be started with this value. NULL if that cannot
+ * be made, or without memory. The caller frees the value. */
+char *preload_value(const char *value, const char *library);
+
+void preload_remove_link(void);
+
+#endif

@@ -1,0 +1,225 @@
+/* poolcuda run: starts a program under libpoolcuda.so and tells what to type next. */
+#include "cli/child.h"
+#include "cli/commands.h"
+#include "cli/figures.h"
+#include "cli/installed.h"
+#include "cli/option_args.h"
+#include "cli/preload.h"
+#include "cli/printable.h"
+
+#include <argp.h>
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* As env and timeout: 125 is our own failure, 126 and 127 are the program's. */
+enum { EXIT_OURS = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127, APP_NAME_SHOWN = 64 };
+
+struct arguments {
+    char **app;
+    bool quiet;
+};
+
+static error_t parse(int key, char *argument, struct argp_state *state) {
+    struct arguments *arguments = state->input;
+    (void)argument;
+    switch (key) {
+    case 'q':
+        arguments->quiet = true;
+        return 0;
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = NULL;
+        return 0;
+    case ARGP_KEY_ARG: /* the program: everything behind it is its own */
+        arguments->app = state->argv + state->next - 1;
+        state->next = state->argc;
+        return 0;
+    case ARGP_KEY_NO_ARGS:
+        argp_error(state, "no program given; expected poolcuda run [OPTIONS] -- PROGRAM "
+                          "[ARGUMENT...]");
+        return EINVAL;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option rows[] = {
+    {"quiet", 'q', NULL, 0, "say nothing after the program's end", 0},
+    {0},
+};
+static const struct argp_child children[] = {
+    {&option_args_all, 0, "Options of the library, each as its POOLCUDA_* variable:", 1}, {0}};
+const struct argp run_argp = {
+    .options = rows,
+    .parser = parse,
+    .args_doc = "[--] PROGRAM [ARGUMENT...]",
+    .doc =
+        "Runs PROGRAM with libpoolcuda.so preloaded, and then names the command to type next. Its "
+        "input, output, exit code and signals are its own. Unless figures are asked for "
+        "otherwise, they go to poolcuda.PROGRAM.*.json in the current folder.\v"
+        "Ends as PROGRAM does; with 127 if it is not found, 126 if it cannot be executed, 125 "
+        "if libpoolcuda.so cannot be preloaded, 2 if an option is wrong.",
+    .children = children,
+};
+
+static bool is_set(const char *name) {
+    const char *value = getenv(name);
+    return value && *value;
+}
+
+/* The folder for the figures: the current one if it can be written, as an absolute path, since the
+ * program may go elsewhere. */
+static char *figures_folder(void) {
+    const char *temporary = getenv("TMPDIR");
+    char *here = getcwd(NULL, 0);
+    if (here && access(here, W_OK) == 0)
+        return here;
+    free(here);
+    return strdup(temporary && *temporary == '/' ? temporary : "/tmp");
+}
+
+/* poolcuda.APP.TIME-PROCESS.%p.json in that folder: a name that no other run takes. NULL without
+ * memory. */
+static char *figures_pattern(const char *app) {
+    char *pattern = NULL, *folder = figures_folder();
+    size_t size;
+    const char *slash = strrchr(app, '/'), *name = slash ? slash + 1 : app;
+    FILE *out = folder ? open_memstream(&pattern, &size) : NULL;
+    if (out) {
+        for (const char *at = folder; *at; at++) {
+            if (*at == '%')
+                putc('%', out);
+            putc(*at, out);
+        }
+        fprintf(out, "/poolcuda.");
+        for (int i = 0; name[i] && i < APP_NAME_SHOWN; i++)
+            putc(isalnum((unsigned char)name[i]) || strchr("+-._", name[i]) ? name[i] : '_', out);
+        fprintf(out, ".%lld-%d.%%p.json", (long long)time(NULL), (int)getpid());
+        if (fclose(out) != 0) {
+            free(pattern);
+            pattern = NULL;
+        }
+    }
+    free(folder);
+    return pattern;
+}
+
+/* The name under which this command was called, if the shell would not find it otherwise. */
+static char *own_name(void) {
+    bool by_path = strchr(program_invocation_name, '/') != NULL;
+    return printable_word(by_path ? program_invocation_name : "poolcuda");
+}
+
+/* takes_all: the command takes more than one file. */
+static void tell_files(const struct figures *figures, const char *what, const char *command,
+                       bool takes_all) {
+    bool one = figures->count == 1;
+    char *name = printable_copy(one ? figures->only : figures->prefix), *self = own_name();
+    char *file = printable_word(one || !takes_all ? figures->only : figures->prefix);
+    if (one)
+        fprintf(stderr, "poolcuda: %s in %s\n", what, name);
+    else
+        fprintf(stderr, "poolcuda: %s of %zu processes in %s*\n", what, figures->count, name);
+    fprintf(stderr, "poolcuda: next: %s %s %s%s\n", self, command, file,
+            one || !takes_all ? "" : "*");
+    free(name);
+    free(self);
+    free(file);
+}
+
+static void tell_nothing_pooled(const struct options *options, char *const *app) {
+    if (options->disable) {
+        fprintf(stderr, "poolcuda: pooling was off: POOLCUDA_DISABLE=1\n");
+        return;
+    }
+    char *self = own_name(), *name = printable_word(app[0]);
+    fprintf(stderr,
+            "poolcuda: no figures: the program used no CUDA, or the pool was not reached\n"
+            "poolcuda: next: %s doctor %s%s\n",
+            self, strncmp(name, "-", 1) == 0 ? "-- " : "", name);
+    free(self);
+    free(name);
+}
+
+/* Else the library has said that it could not make its file. */
+static bool folder_is_writable(const char *path) {
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    bool writable = folder && access(folder, W_OK) == 0;
+    free(folder);
+    return writable;
+}
+
+/* What has become of the program's figures and of its trace, and the command that shows them. */
+static void tell_end(const struct options *options, char *const *app, struct timespec since) {
+    const char *trace = getenv("POOLCUDA_TRACE"), *stats = getenv("POOLCUDA_STATS_FILE");
+    struct figures reports = {0, NULL, NULL}, traces = {0, NULL, NULL};
+    if (stats && *stats)
+        reports = figures_made(stats, since);
+    if (trace && *trace)
+        traces = figures_made(trace, since);
+    if (reports.count)
+        tell_files(&reports, "figures", "report", true);
+    else if (!options->stats && (!reports.prefix || folder_is_writable(reports.prefix)))
+        tell_nothing_pooled(options, app);
+    if (traces.count)
+        tell_files(&traces, "trace", "tune", false);
+    figures_free(&reports);
+    figures_free(&traces);
+}
+
+/* Ends with 125 after one line if the library cannot be preloaded. */
+static void preload(void) {
+    char library[PATH_MAX];
+    if (!installed_library(library)) {
+        fprintf(stderr,
+                "poolcuda run: libpoolcuda.so: not found, expected it where it was installed "
+                "together with this command; nothing was started\n");
+        exit(EXIT_OURS);
+    }
+    char *value = preload_value(getenv("LD_PRELOAD"), library);
+    if (!value) {
+        fprintf(stderr,
+                "poolcuda run: %s: LD_PRELOAD cannot hold a path with spaces or colons, and no "
+                "link to it could be made in $TMPDIR or /tmp; nothing was started\n",
+                printable(library));
+        exit(EXIT_OURS);
+    }
+    setenv("LD_PRELOAD", value, 1);
+    free(value);
+}
+
+int command_run(int argc, char **argv) {
+    struct arguments arguments = {NULL, false};
+    struct options options;
+    struct timespec since;
+    int status = 0;
+    argp_err_exit_status = 2;
+    argp_parse(&run_argp, argc, argv, ARGP_IN_ORDER, NULL, &arguments);
+    option_args_check(&options);
+    if (!is_set("POOLCUDA_STATS_FILE") && !options.stats && !options.disable) {
+        char *pattern = figures_pattern(arguments.app[0]);
+        if (pattern && strlen(pattern) < OPTION_PATH_MAX)
+            setenv("POOLCUDA_STATS_FILE", pattern, 1);
+        free(pattern);
+    }
+    preload();
+    /* Files bear the time of the clock's last tick. */
+    clock_gettime(CLOCK_REALTIME_COARSE, &since);
+    int error = child_run(arguments.app, &status);
+    preload_remove_link();
+    if (error) {
+        char *name = printable_copy(arguments.app[0]);
+        fprintf(stderr, "poolcuda run: %s: %s, expected a program that can be started\n", name,
+                strerror(error));
+        free(name);
+        return error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+    }
+    if (!arguments.quiet)
+        tell_end(&options, arguments.app, since);
+    child_end_alike(status);
+}
