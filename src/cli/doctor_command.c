@@ -96,8 +96,8 @@ static void print_finding(const struct finding *finding, bool colours) {
         print_wrapped(finding->cause, INDENT);
     }
     if (*finding->remedy) {
-        printf("%*sremedy: ", INDENT, "");
-        print_wrapped(finding->remedy, INDENT + 8);
+        /* In one line, since it may hold a command to copy. */
+        printf("%*sremedy: %s\n", INDENT, "", finding->remedy);
     }
 }
 

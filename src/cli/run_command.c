@@ -10,6 +10,7 @@
 #include <argp.h>
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,12 +72,26 @@ static bool is_set(const char *name) {
     return value && *value;
 }
 
+/* Permissions alone do not tell: root has them all, and a file system may refuse. */
+static bool takes_files(const char *folder) {
+    char *path;
+    if (asprintf(&path, "%s/.poolcuda.XXXXXX", folder) < 0)
+        return false;
+    int file = mkostemp(path, O_CLOEXEC);
+    if (file >= 0) {
+        unlink(path);
+        close(file);
+    }
+    free(path);
+    return file >= 0;
+}
+
 /* The folder for the figures: the current one if it can be written, as an absolute path, since the
  * program may go elsewhere. */
 static char *figures_folder(void) {
     const char *temporary = getenv("TMPDIR");
     char *here = getcwd(NULL, 0);
-    if (here && access(here, W_OK) == 0)
+    if (here && takes_files(here))
         return here;
     free(here);
     return strdup(temporary && *temporary == '/' ? temporary : "/tmp");
@@ -146,12 +161,12 @@ static void tell_nothing_pooled(const struct options *options, char *const *app)
 }
 
 /* Else the library has said that it could not make its file. */
-static bool folder_is_writable(const char *path) {
+static bool folder_takes_files(const char *path) {
     const char *slash = strrchr(path, '/');
     char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-    bool writable = folder && access(folder, W_OK) == 0;
+    bool takes = folder && takes_files(folder);
     free(folder);
-    return writable;
+    return takes;
 }
 
 /* What has become of the program's figures and of its trace, and the command that shows them. */
@@ -164,7 +179,7 @@ static void tell_end(const struct options *options, char *const *app, struct tim
         traces = figures_made(trace, since);
     if (reports.count)
         tell_files(&reports, "figures", "report", true);
-    else if (!options->stats && (!reports.prefix || folder_is_writable(reports.prefix)))
+    else if (!options->stats && (!reports.prefix || folder_takes_files(reports.prefix)))
         tell_nothing_pooled(options, app);
     if (traces.count)
         tell_files(&traces, "trace", "tune", false);

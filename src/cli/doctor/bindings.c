@@ -114,7 +114,6 @@ static void add_complaint(struct bindings *bindings, const char *line) {
 
 static bool is_interesting(const char *symbol) {
     static const char *const names[] = {"dlsym",
-                                        "dlopen",
                                         "cudaMalloc",
                                         "cudaMallocPitch",
                                         "cudaMalloc3D",

@@ -27,6 +27,7 @@ struct image {
     } loads[LOADS];
     size_t load_count;
     GElf_Phdr dynamic;
+    uint64_t names, names_size; /* where the names of symbols and needed libraries lie: no texts */
 };
 
 static bool is_inside(const struct image *image, uint64_t offset, uint64_t size) {
@@ -138,6 +139,12 @@ static void read_dynamic(const struct image *image, struct dynamic *dynamic) {
     }
 }
 
+/* A runtime that is linked statically keeps its functions to itself; hooks export theirs. */
+static bool is_hidden(const GElf_Sym *symbol) {
+    return GELF_ST_BIND(symbol->st_info) == STB_LOCAL ||
+           GELF_ST_VISIBILITY(symbol->st_other) != STV_DEFAULT;
+}
+
 static void look_at_symbol(struct elf_file *file, const GElf_Sym *symbol, const char *name,
                            bool is_dynamic) {
     if (!*name)
@@ -146,7 +153,7 @@ static void look_at_symbol(struct elf_file *file, const GElf_Sym *symbol, const 
         elf_marks_look(&file->marks, name, PLACE_IMPORT);
     else if (is_dynamic && GELF_ST_BIND(symbol->st_info) != STB_LOCAL)
         elf_marks_look(&file->marks, name, PLACE_EXPORT);
-    else if (GELF_ST_TYPE(symbol->st_info) == STT_FUNC)
+    else if (GELF_ST_TYPE(symbol->st_info) == STT_FUNC && is_hidden(symbol))
         elf_marks_look(&file->marks, name, PLACE_INSIDE);
 }
 
@@ -183,6 +190,16 @@ static void read_symbol_table(const struct image *image, struct elf_file *file) 
     }
 }
 
+/* How much from there on can be read in one go; 0 at the table of names, which is passed over. */
+static size_t next_piece(const struct image *image, uint64_t at, uint64_t end) {
+    uint64_t names_end = image->names + image->names_size;
+    if (at >= image->names && at < names_end)
+        return 0;
+    if (at < image->names && image->names < end)
+        end = image->names;
+    return end - at < PIECE ? (size_t)(end - at) : PIECE;
+}
+
 static void read_texts(const struct image *image, struct elf_file *file) {
     unsigned char *piece = malloc(PIECE);
     uint64_t left = SEARCHED;
@@ -190,7 +207,11 @@ static void read_texts(const struct image *image, struct elf_file *file) {
         struct text_search search = {.length = 0};
         uint64_t at = image->loads[i].offset, end = at + image->loads[i].size;
         while (at < end && left) {
-            size_t wanted = end - at < PIECE ? (size_t)(end - at) : PIECE;
+            size_t wanted = next_piece(image, at, end);
+            if (!wanted) {
+                at = image->names + image->names_size;
+                continue;
+            }
             ssize_t got = pread(image->descriptor, piece, wanted, (off_t)at);
             if (got <= 0)
                 break;
@@ -203,7 +224,7 @@ static void read_texts(const struct image *image, struct elf_file *file) {
     free(piece);
 }
 
-static const char *read_tables(const struct image *image, struct elf_file *file) {
+static const char *read_tables(struct image *image, struct elf_file *file) {
     struct dynamic *dynamic = calloc(1, sizeof *dynamic);
     if (!dynamic)
         return "there is not enough memory to read it";
@@ -222,6 +243,9 @@ static const char *read_tables(const struct image *image, struct elf_file *file)
         file->interpreter = strdup("");
     file->is_static = !file->interpreter || !*file->interpreter;
     file->is_program = !file->is_static || image->header.e_type == ET_EXEC || dynamic->is_pie;
+    if (strings && find_in_file(image, dynamic->strings, &image->names, &image->names_size) &&
+        image->names_size > dynamic->strings_size)
+        image->names_size = dynamic->strings_size;
     read_imports(image, dynamic, strings, file);
     bool bad_name = strings && file->needed_count && !*file->needed[0];
     bool no_names = dynamic->present && !strings;

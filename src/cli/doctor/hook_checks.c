@@ -168,55 +168,34 @@ static void check_missing(struct findings *findings, const struct subject *subje
     }
 }
 
-static const char *find_sanitizer(const struct subject *subject, const char **runtime) {
-    static const struct {
-        const char *file, *name;
-    } known[] = {{"libasan.so", "AddressSanitizer"},
-                 {"libclang_rt.asan", "AddressSanitizer"},
-                 {"libtsan.so", "ThreadSanitizer"},
-                 {"libclang_rt.tsan", "ThreadSanitizer"}};
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        *runtime = bindings_library(&subject->loaded, known[i].file);
-        if (*runtime)
-            return known[i].name;
-    }
-    *runtime = NULL;
-    if (subject->file.marks.found[MARK_asan_inside])
-        return "AddressSanitizer";
-    return subject->file.marks.found[MARK_tsan_inside] ? "ThreadSanitizer" : NULL;
-}
-
-/* A sanitizer's shared runtime refuses to start behind another preloaded library. */
+/* AddressSanitizer's shared runtime refuses to start behind another preloaded library. Its static
+ * one and ThreadSanitizer's do not mind. */
 static void check_sanitizer(struct doctor *doctor, const struct subject *subject) {
     struct findings *findings = &doctor->findings;
-    const char *runtime, *name = find_sanitizer(subject, &runtime);
-    size_t first = 0;
-    if (!name)
-        return;
-    while (first < subject->loaded.library_count &&
-           (!subject->loaded.libraries[first].path ||
-            strncmp(subject->loaded.libraries[first].name, "linux-vdso", 10) == 0))
+    const char *name = subject->name, *allowed = getenv("ASAN_OPTIONS");
+    const char *runtime = bindings_library(&subject->loaded, "libasan.so");
+    const struct loaded_library *first = subject->loaded.libraries;
+    if (!runtime)
+        runtime = bindings_library(&subject->loaded, "libclang_rt.asan");
+    if (runtime && strncmp(first->name, "linux-vdso", 10) == 0)
         first++;
-    bool is_first = runtime && first < subject->loaded.library_count &&
-                    strcmp(subject->loaded.libraries[first].path, runtime) == 0;
     if (!runtime) {
-        findings_add(findings, "sanitizer", SEVERITY_WARNING, "%s has %s inside", subject->name,
-                     name);
-        findings_cause(findings, "its own look-ups and the pool's may get in each other's way");
-        findings_remedy(findings,
-                        "if it does not start, build it with the sanitizer's shared runtime "
-                        "(clang: -shared-libsan), or without");
-    } else if (is_first) {
+        if (subject->file.marks.found[MARK_asan_inside])
+            findings_add(findings, "sanitizer", SEVERITY_OK, "%s has AddressSanitizer inside",
+                         name);
+    } else if ((first->path && strcmp(first->path, runtime) == 0) ||
+               (allowed && strstr(allowed, "verify_asan_link_order=0"))) {
         findings_add(findings, "sanitizer", SEVERITY_OK,
-                     "%s is built with %s, whose runtime comes first", subject->name, name);
+                     "%s is built with AddressSanitizer, whose runtime comes first or need not",
+                     name);
     } else {
-        findings_add(findings, "sanitizer", SEVERITY_PROBLEM, "%s is built with %s", subject->name,
+        findings_add(findings, "sanitizer", SEVERITY_PROBLEM, "%s is built with AddressSanitizer",
                      name);
         findings_cause(findings,
                        "its runtime wants to come before every other library, and ends the "
                        "program otherwise");
         findings_remedy(findings, "preload it before the pool: LD_PRELOAD=%s poolcuda run -- %s",
-                        runtime, subject->name);
+                        runtime, name);
     }
 }
 
@@ -234,7 +213,9 @@ void check_hooks(struct doctor *doctor, const struct subject *subject) {
     check_sanitizer(doctor, subject);
     if (loaded)
         check_bindings(doctor, subject);
-    if (subject->file.marks.found[MARK_imports_dlmopen]) {
+    /* NVIDIA's runtime imports it, too. */
+    if (subject->file.marks.found[MARK_imports_dlmopen] &&
+        !(subject->routes & ROUTE_STATIC_RUNTIME)) {
         findings_add(findings, "dlmopen", SEVERITY_NOTE,
                      "%s can open libraries in another namespace", subject->name);
         findings_cause(findings, "dlmopen: nothing that is preloaded reaches code in there");

@@ -97,8 +97,10 @@ static void tell_driver(struct doctor *doctor, const char *path) {
     bool simulated = file.kind == ELF_GOOD && file.marks.found[MARK_simulated];
     const char *loaded = read_kernel_driver(kernel, sizeof kernel);
     elf_file_free(&file);
-    if (realpath(path, real))
-        version_from_name(base_name(real), library, sizeof library);
+    /* libcuda.so.1 itself bears the number of its interface only. */
+    if (realpath(path, real) && version_from_name(base_name(real), library, sizeof library) &&
+        !strchr(library, '.'))
+        *library = '\0';
     findings_fact(findings, "driver_library", path);
     findings_fact(findings, "driver_library_version", *library ? library : NULL);
     findings_fact(findings, "kernel_driver_version", loaded);

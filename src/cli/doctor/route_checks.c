@@ -35,10 +35,11 @@ int routes_of(const struct elf_file *file, const char *path) {
         routes |= ROUTE_STATIC_RUNTIME;
     if (needs(file, "libcuda.so") && found[MARK_imports_driver])
         routes |= ROUTE_DRIVER_LINKED;
-    if (!(routes & ROUTE_STATIC_RUNTIME) && names_driver &&
+    if (!(routes & ROUTE_STATIC_RUNTIME) && names_driver && found[MARK_imports_dlsym] &&
         (found[MARK_lookup_text] || found[MARK_lookup_text_2] || found[MARK_malloc_text]))
         routes |= ROUTE_DRIVER_OPENED;
-    if (!routes && found[MARK_runtime_text] && found[MARK_runtime_malloc_text])
+    if (!routes && found[MARK_imports_dlsym] && found[MARK_runtime_text] &&
+        found[MARK_runtime_malloc_text])
         routes |= ROUTE_RUNTIME_OPENED;
     return routes;
 }

@@ -45,7 +45,6 @@ int version_cuda_of_driver(const char *driver) {
         int driver, cuda;
     } firsts[] = {{580, 13}, {525, 12}, {450, 11}, {410, 10}};
     int major = version_major(driver);
-    /* The library that bears only its interface's number, libcuda.so.1, tells nothing. */
     for (size_t i = 0; i < sizeof firsts / sizeof firsts[0]; i++)
         if (major >= firsts[i].driver)
             return firsts[i].cuda;
