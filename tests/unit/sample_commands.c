@@ -10,7 +10,7 @@ static int nothing(int argc, char **argv) {
     return 0;
 }
 
-static const struct argp_option run_rows[] = {
+static const struct argp_option made_up_run_rows[] = {
     {0, 0, 0, 0, "What's a heading:", 1},
     {"free", 'f', "sync|auto|defer", 0, "the wait (of a free)", 1},
     {"log", 'l', "FILE", 0, "where it's [logged]: a `file`. More of it", 1},
@@ -21,15 +21,15 @@ static const struct argp_option run_rows[] = {
     {"quiet", 'q', 0, 0, "say less", 0},
     {0},
 };
-static const struct argp run_argp = {.options = run_rows, .args_doc = "PROGRAM [ARGUMENT...]"};
-static const struct argp trim_argp = {.args_doc = "PID..."};
-static const struct argp plain_argp = {0};
+static const struct argp made_up_run = {.options = made_up_run_rows, .args_doc = "PROGRAM [ARGUMENT...]"};
+static const struct argp made_up_trim = {.args_doc = "PID..."};
+static const struct argp made_up_plain = {0};
 const struct argp main_argp = {0};
 
 const struct command command_table[] = {
-    {"run", "run a program; or not", &run_argp, nothing, ARGUMENTS_PROGRAM},
-    {"trim", "have processes give back: all", &trim_argp, nothing, ARGUMENTS_PROCESSES},
-    {"plain", "it's plain", &plain_argp, nothing, ARGUMENTS_NOTHING},
+    {"run", "run a program; or not", &made_up_run, nothing, ARGUMENTS_PROGRAM},
+    {"trim", "have processes give back: all", &made_up_trim, nothing, ARGUMENTS_PROCESSES},
+    {"plain", "it's plain", &made_up_plain, nothing, ARGUMENTS_NOTHING},
     {"completions", "print them", &completions_argp, command_completions, ARGUMENTS_WORDS},
 };
 const size_t command_count = sizeof command_table / sizeof command_table[0];
