@@ -65,13 +65,13 @@ static const char opening[] =
     "does.\n"
     "# Words, or @files, @program, @processes, @nothing.\n"
     "_poolcuda_table() {\n"
-    "    argument=\n"
+    "    argument=''\n"
     "    case $2 in\n"
     "    '')\n"
     "        options='";
 
 static const char closing[] =
-    "    *) options= arguments=@files ;;\n"
+    "    *) options='' arguments=@files ;;\n"
     "    esac\n"
     "}\n"
     "\n"
@@ -101,7 +101,7 @@ static const char closing[] =
     "\n"
     "_poolcuda() {\n"
     "    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}\n"
-    "    local options arguments argument command= place=1 prefix=\n"
+    "    local options arguments argument command='' place=1 prefix=''\n"
     "    COMPREPLY=()\n"
     "    while [ $place -lt \"$COMP_CWORD\" ]; do\n"
     "        case ${COMP_WORDS[place]} in\n"
@@ -112,7 +112,7 @@ static const char closing[] =
     "    done\n"
     "    # --option=value is one word or, as bash usually breaks words, three.\n"
     "    if [ \"$current\" = = ]; then\n"
-    "        current=\n"
+    "        current=''\n"
     "    elif [ \"$previous\" = = ]; then\n"
     "        previous=${COMP_WORDS[COMP_CWORD - 2]}\n"
     "    else\n"

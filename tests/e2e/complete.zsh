@@ -1,6 +1,7 @@
 # complete.zsh SCRIPT LINE: what zsh, with the completions of SCRIPT, offers at the end of LINE, one match a line, then
 # a tab and its description. A real zsh completes at a terminal of its own, into which this file is sourced as well;
-# `compadd`, through which every match goes, writes it to a file.
+# `compadd`, through which every match goes, writes it to a file. A SCRIPT named _poolcuda is found in its folder as an
+# installed one is, another is sourced.
 if [[ -z $offers ]]; then
     zmodload zsh/zpty
     offers=$(mktemp)
@@ -21,9 +22,10 @@ if [[ -z $offers ]]; then
 fi
 
 PROMPT=
+[[ $script != */_poolcuda ]] || fpath+=(${script:h})
 autoload -Uz compinit && compinit -u -D
 zstyle ':completion:*' list-grouped false
-source $script
+[[ $script == */_poolcuda ]] || source $script
 compadd() {
     # Calls with these options fill arrays; the others add matches.
     if [[ ${@[1,(i)(-|--)]} == *-(O|A|D)\ * ]]; then

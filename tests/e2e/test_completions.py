@@ -15,13 +15,14 @@ REAL = {"bash": BUILD / "completions/poolcuda", "zsh": BUILD / "completions/_poo
 COMMANDS = re.findall(r"^COMMAND\((\w+), \w+, \"(.*)\"\)$", (ROOT / "src/cli/commands.def").read_text(), re.M)
 
 
-def in_bash(script, line, folder):
-    """bash breaks words at = too, as it does when a user types them."""
+def in_bash(script, line, folder, before="", whole=False):
+    """bash breaks words at = too, as it does when a user types them; not if the = is taken from its COMP_WORDBREAKS:
+    then they are `whole`."""
     words = []
     for word in line.split(" "):
-        name, equals, value = word.partition("=") if word.startswith("-") else (word, "", "")
+        name, equals, value = word.partition("=") if word.startswith("-") and not whole else (word, "", "")
         words += [name] + ([equals] if equals else []) + ([value] if value else [])
-    ask = (f"source {script}; COMP_WORDS=({' '.join(map(shlex.quote, words))}); COMP_CWORD={len(words) - 1}; "
+    ask = (f"{before}source {script}; COMP_LINE={shlex.quote(line)}; COMP_POINT={len(line)}; COMP_WORDS=({' '.join(map(shlex.quote, words))}); COMP_CWORD={len(words) - 1}; "
            "_poolcuda; printf '%s\\n' \"${COMPREPLY[@]}\"")
     return ["bash", "--norc", "-c", ask], folder
 
@@ -157,6 +158,19 @@ def test_what_follows_the_program_is_its_own(shell, line, sample, folder):
     offers = ask(shell, sample / shell, line, folder)
     assert "traces" in offers
     assert "--free" not in ask(shell, sample / shell, line + "--fr", folder)
+
+
+def test_bash_hands_a_programs_arguments_to_its_own_completion(sample, folder):
+    """With the package bash-completion, which knows them."""
+    command, _ = in_bash(sample / "bash", "poolcuda run -q make -", folder,
+                         before="source /usr/share/bash-completion/bash_completion; _own() { COMPREPLY=(own); }; "
+                                "complete -F _own make; ")
+    assert subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout == "own\n"
+
+
+def test_bash_completes_a_value_of_an_unbroken_word():
+    command, _ = in_bash(REAL["bash"], "poolcuda replay --free=s", None, whole=True)
+    assert subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout == "--free=sync\n"
 
 
 @pytest.mark.parametrize("shell", SHELLS)
