@@ -28,6 +28,8 @@ static bool is_for_library(const char *name) {
 static const char *placeholder(const struct option_info *info) {
     if (strcmp(info->type, "BOOL") == 0)
         return "0|1";
+    if (strcmp(info->type, "PATH") == 0)
+        return "FILE";
     return *info->words ? info->words : "VALUE";
 }
 
