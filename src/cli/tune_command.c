@@ -11,6 +11,7 @@
 #include "trace/bounds.h"
 
 #include <argp.h>
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -237,6 +238,23 @@ static void print_export(const struct session *session, const struct tune_settin
         puts("  nothing to set: the default");
 }
 
+/* The next command to type: "POOLCUDA_PRESET=bfc" is --preset=bfc to `poolcuda run`. */
+static void print_next(const struct session *session, const struct tune_setting *setting) {
+    static const char prefix[] = "POOLCUDA_";
+    struct all_variables all = all_variables(session, setting);
+    bool name = true;
+    fputs("\nnext: poolcuda run ", stdout);
+    for (const char *at = all.text; *at; at++) {
+        if (name && strncmp(at, prefix, sizeof prefix - 1) == 0) {
+            fputs("--", stdout);
+            at += sizeof prefix - 1;
+        }
+        name = name ? *at != '=' : *at == ' ';
+        putchar(!name ? *at : *at == '_' ? '-' : tolower((unsigned char)*at));
+    }
+    fputs(*all.text ? " -- PROGRAM\n" : "PROGRAM\n", stdout);
+}
+
 static void print_text(const struct session *session) {
     const struct tune *tune = &session->tune;
     const struct replay_result *native = &session->native;
@@ -255,12 +273,13 @@ static void print_text(const struct session *session) {
             print_setting(session, &tune->settings[i], width);
     puts("\nrecommended:");
     print_export(session, tune->recommended);
-    if (tune->recommended->transparent)
-        return;
-    printf("what that gives up is in docs/policies.md%s\n",
-           tune->safe ? "; changing nothing but speed:" : "");
-    if (tune->safe)
-        print_export(session, tune->safe);
+    if (!tune->recommended->transparent) {
+        printf("what that gives up is in docs/policies.md%s\n",
+               tune->safe ? "; changing nothing but speed:" : "");
+        if (tune->safe)
+            print_export(session, tune->safe);
+    }
+    print_next(session, tune->safe ? tune->safe : tune->recommended);
 }
 
 static json_t *setting_to_json(const struct session *session, const struct tune_setting *setting) {
