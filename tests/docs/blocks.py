@@ -5,11 +5,13 @@ comment on the line before says what is special:
     <!-- not run: REASON -->    it cannot be run here
     <!-- exits: CODE -->        the block's last command ends with CODE instead of 0
 A command goes on in the next line after a backslash. "..." stands for any lines of output. Of what is shown each line
-must be printed, in this order; words with digits in them, units and the folders of paths may differ.
+must be printed, in this order; words with digits in them, units and the folders of paths may differ. This machine's
+name is shown as "host".
 """
 
 import dataclasses
 import pathlib
+import platform
 import re
 import shlex
 import subprocess
@@ -84,6 +86,7 @@ def parse(name, text):
 
 def loosely(line):
     """What is compared of a line: words with digits in them, units, folders and the width of blanks do not count."""
+    line = re.sub(rf"\b{re.escape(platform.node())}\b", "host", line)
     words = [re.sub(r"\S*\d\S*", "#", re.sub(r"\S*/(?=\w)", "", word)) for word in line.split()]
     return " ".join(word for word in words if not re.fullmatch(r"[#,;()]+|[KMGT]?i?B,?", word))
 
