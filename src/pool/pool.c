@@ -146,6 +146,25 @@ static void record(struct pool *pool, const struct request *request,
     }
 }
 
+/* For programs that count on fresh memory being zero. The memset is in the legacy stream; only what
+ * may use another stream has to be kept from overtaking it. Memory that cannot be cleared (a
+ * capture has begun meanwhile) is handed out as it is: its contents are undefined anyway. */
+static void clear(struct pool *pool, struct context *context, CUdeviceptr pointer, size_t bytes) {
+    if (!gate_enter(pool))
+        return;
+    CUresult result = pool->driver->memset_d8(pointer, 0, bytes);
+    if (result == CUDA_SUCCESS &&
+        (pool->reasons[WAIT_REASON_stream] || pool->reasons[WAIT_REASON_per_thread_stream]))
+        result = pool->driver->ctx_synchronize();
+    context_note_error(pool, context, result);
+    gate_leave(pool);
+}
+
+/* Whether what a policy has obtained may be, or hold, memory that was used before. */
+static bool is_used(const struct obtained *obtained) {
+    return obtained->stitched || obtained->pooled || obtained->reservation;
+}
+
 /* A miss: asks the driver and records what it gives. Lock held on entry, not on return. */
 static CUresult malloc_from_driver(struct pool *pool, const struct request *request,
                                    CUdeviceptr *pointer) {
@@ -167,25 +186,14 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
     if (request->pitch && !block && !context->ended)
         pitch_learn(pool, context->device->ordinal, request->pitch->width, request->pitch->element,
                     *request->pitch->pitch);
+    bool zero = pool->config.zero;
     pool_unlock(pool);
     *pointer = block ? block->pointer : obtained.pointer;
+    if (zero && (block || is_used(&obtained)))
+        clear(pool, context, *pointer, block ? block->requested : request->bytes);
     if (!block && !obtained.stitched)
         pressure_keep_headroom(pool, context, obtained.size);
     return CUDA_SUCCESS;
-}
-
-/* For programs that count on fresh memory being zero. The memset is in the legacy stream; only what
- * may use another stream has to be kept from overtaking it. A block that cannot be cleared (a
- * capture has begun meanwhile) is handed out as it is: its contents are undefined anyway. */
-static void clear(struct pool *pool, struct context *context, const struct pool_block *block) {
-    if (!gate_enter(pool))
-        return;
-    CUresult result = pool->driver->memset_d8(block->pointer, 0, block->requested);
-    if (result == CUDA_SUCCESS &&
-        (pool->reasons[WAIT_REASON_stream] || pool->reasons[WAIT_REASON_per_thread_stream]))
-        result = pool->driver->ctx_synchronize();
-    context_note_error(pool, context, result);
-    gate_leave(pool);
 }
 
 /* An idle block for the request, live and with the lock released; NULL with the lock held. */
@@ -199,7 +207,7 @@ static struct pool_block *serve(struct pool *pool, const struct request *request
         bool zero = pool->config.zero;
         pool_unlock(pool);
         if (zero)
-            clear(pool, context, block);
+            clear(pool, context, block->pointer, block->requested);
     }
     return block;
 }

@@ -104,6 +104,32 @@ static void the_same_request_is_served_again_without_the_driver(void **state) {
     }
 }
 
+static void expect_zeros(CUdeviceptr pointer, size_t bytes) {
+    unsigned char *copy = malloc(bytes);
+    assert_non_null(copy);
+    assert_int_equal(cuMemcpyDtoH_v2(copy, pointer, bytes), CUDA_SUCCESS);
+    assert_int_equal(copy[0], 0);
+    assert_memory_equal(copy, copy + 1, bytes - 1); /* each byte is as the one before */
+    free(copy);
+}
+
+/* Whole blocks, parts, joined ones, pages mapped anew with new ones among them. */
+static void reused_memory_is_cleared_on_request(void **state) {
+    (void)state;
+    pool_set_config(pool, &(struct pool_config){.zero = true}, POOL_SET_ZERO);
+    static const size_t sizes[] = {3, 6, 2, 8, 3};
+    for (size_t i = 0; i + 1 < sizeof sizes / sizeof sizes[0]; i++) {
+        size_t one_bytes = sizes[i] * MIB, other_bytes = sizes[i + 1] * MIB;
+        CUdeviceptr one = alloc(one_bytes), other = alloc(other_bytes);
+        expect_zeros(one, one_bytes);
+        expect_zeros(other, other_bytes);
+        assert_int_equal(cuMemsetD8_v2(one, 0xab, one_bytes), CUDA_SUCCESS);
+        assert_int_equal(cuMemsetD8_v2(other, 0xcd, other_bytes), CUDA_SUCCESS);
+        release(one);
+        release(other);
+    }
+}
+
 /* Every byte of every live block belongs to it alone. */
 static void live_blocks_never_overlap(void **state) {
     enum { BLOCKS = 40, STEPS = 1500 };
@@ -557,6 +583,7 @@ static void policies_are_the_options_words(void **state) {
 int main(void) {
     static const struct CMUnitTest tests[] = {
         TEST(the_same_request_is_served_again_without_the_driver),
+        TEST(reused_memory_is_cleared_on_request),
         TEST(live_blocks_never_overlap),
         TEST(idle_memory_never_makes_a_request_fail),
         TEST(what_is_reported_free_counts_idle_memory),

@@ -348,6 +348,21 @@ static void a_block_freed_meanwhile_is_found_by_the_retry(void **state) {
     assert_int_equal(try_alloc(&pointer, 10 * MIB, 1), CUDA_SUCCESS);
 }
 
+static void a_block_found_by_the_retry_is_cleared_on_request(void **state) {
+    (void)state;
+    struct pool_config config = pool_defaults;
+    stop(NULL);
+    config.zero = true;
+    start_with(&config, 36 * MIB);
+    release(alloc_at(24 * MIB, 2)); /* too large for the request: what the retry releases */
+    given_back = alloc(10 * MIB);
+    fake.on_alloc = free_one;
+    CUdeviceptr pointer = alloc(10 * MIB);
+    assert_int_equal(pointer, given_back);
+    assert_int_equal(fake.cleared, pointer);
+    assert_int_equal(fake.cleared_bytes, 10 * MIB);
+}
+
 static void pressure_frees(CUdeviceptr pointer) {
     (void)pointer;
     fake.on_free = NULL;
@@ -470,6 +485,7 @@ int main(void) {
         TEST(out_of_memory_releases_everything_before_it_is_an_error),
         TEST(rounding_is_never_the_reason_for_an_error),
         TEST(a_block_freed_meanwhile_is_found_by_the_retry),
+        TEST(a_block_found_by_the_retry_is_cleared_on_request),
         TEST(while_memory_is_short_frees_go_to_the_driver),
         TEST(a_pitched_request_out_of_memory_releases_idle_blocks),
         TEST(a_pitched_request_served_by_the_retry_has_its_pitch),
