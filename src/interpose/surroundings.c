@@ -7,6 +7,7 @@
 #include "interpose/tools.h"
 #include "modules.h"
 
+#include <dlfcn.h>
 #include <link.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -48,31 +49,35 @@ static int read_loads(struct dl_phdr_info *info, size_t size, void *state) {
     return 1;
 }
 
-/* Whoever comes first of us, the dlsym behind ours and the driver. */
+/* Whether the driver or we come first. */
 struct order {
-    uintptr_t real_dlsym, driver;
+    uintptr_t driver;
     bool ours;
 };
-
-static bool is_in(const struct module *module, uintptr_t address) {
-    return address >= module->text_low && address < module->text_high;
-}
 
 static bool visit_for_order(const struct module *module, void *state) {
     struct order *order = state;
     order->ours = own_object_contains(module->text_low);
-    return !order->ours && !is_in(module, order->real_dlsym) && !is_in(module, order->driver);
+    bool driver = order->driver >= module->text_low && order->driver < module->text_high;
+    return !order->ours && !driver;
+}
+
+static bool is_hooked(void) {
+    void *(*lookup)(void *, const char *) = loader_resolve_dlsym();
+    struct order order = {0};
+    if (!lookup || !own_object_contains((uintptr_t)lookup(RTLD_DEFAULT, "dlsym")))
+        return false;
+    if (hooks_load()) /* one that is loaded later comes behind us */
+        order.driver = (uintptr_t)REAL(cuMemAlloc_v2);
+    modules_each(visit_for_order, &order); /* in the order of the search */
+    return order.ours;
 }
 
 bool surroundings_hooked(void) {
     static atomic_int known; /* 0: not yet, else 1 + the answer */
     int answer = atomic_load_explicit(&known, memory_order_relaxed);
     if (!answer) {
-        struct order order = {.real_dlsym = (uintptr_t)(void *)loader_resolve_dlsym()};
-        if (hooks_load()) /* one that is loaded later comes behind us */
-            order.driver = (uintptr_t)REAL(cuMemAlloc_v2);
-        modules_each(visit_for_order, &order); /* in the order of the search */
-        answer = 1 + order.ours;
+        answer = 1 + is_hooked();
         atomic_store_explicit(&known, answer, memory_order_relaxed);
     }
     return answer == 2;

@@ -15,8 +15,8 @@ void surroundings_note_tools(char *const *environment);
  * modules have been loaded since; cheap otherwise. */
 void surroundings_look(struct pool *pool);
 
-/* Whether the loader finds us before what we hook: not if we were loaded while the program ran, or
- * linked behind the driver. */
+/* Whether the loader finds us before what we hook: not if we were loaded while the program ran or
+ * linked behind the driver, nor if another dlsym comes before ours, which may pass by us. */
 bool surroundings_hooked(void);
 
 #endif

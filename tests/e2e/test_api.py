@@ -90,6 +90,16 @@ def test_preloading_makes_up_for_the_order_of_linking(run):
     check_pooled(run([PROGRAMS / "api-behind-driver", "memory"], env=DEVICES))
 
 
+@pytest.mark.parametrize("what", ["dlsym", "driver", "runtime"])
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_beside_other_interposers_memory_is_handed_on_in_order(run, what, place):
+    """A dlsym before ours may pass by us: then launches and streams are not seen, and nothing is pooled."""
+    result = run([PROGRAMS / "api-by-name", "memory"], env=DEVICES,
+                 **{place: [PROGRAMS / f"libinterposer_{what}.so"]})
+    hidden = (what, place) == ("dlsym", "before")
+    (check_native if hidden else check_pooled)(result)
+
+
 def test_a_program_that_looks_the_functions_up_runs_without_the_library(run):
     result = run([PROGRAMS / "api-by-name", "stats"], pooled=False)
     assert (result.out, result.code) == ("no poolcuda\n", 0)
