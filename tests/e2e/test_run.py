@@ -1,0 +1,460 @@
+"""poolcuda run: the program is pooled and otherwise as if started directly, and the next command is named."""
+
+import os
+import pty
+import re
+import resource
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+from conftest import BUILD, COMMAND, DRIVER, LIBRARY, PROGRAMS, RUNTIME, SAMPLES
+
+PYTHON = "/usr/bin/python3"
+PROGRAM = PROGRAMS / "driver_linked"
+
+
+def environment(**more):
+    clean = {k: v for k, v in os.environ.items()
+             if not k.startswith(("POOLCUDA_", "SIMCUDA_", "LD_", "TMPDIR"))}
+    return {**clean, "LD_LIBRARY_PATH": f"{DRIVER}:{RUNTIME}", "SIMCUDA_COST": "0", **more}
+
+
+@pytest.fixture
+def pooled(tmp_path):
+    """pooled(argument...): the finished `poolcuda run argument...`, in the test's own folder."""
+    def start(*arguments, env=None, command=COMMAND, cwd=tmp_path, **more):
+        return subprocess.run([command, "run", *map(str, arguments)], env=environment(**(env or {})), cwd=cwd,
+                              capture_output=True, text=True, timeout=60, check=False, **more)
+    return start
+
+
+@pytest.fixture
+def started(tmp_path):
+    """started(script, argument...): a Popen of a Python script under poolcuda run that has said "ready"."""
+    running = []
+
+    def start(script, *options, **more):
+        process = subprocess.Popen([COMMAND, "run", "-q", *options, "--", PYTHON, "-c", script], cwd=tmp_path,
+                                   env=environment(), stdout=subprocess.PIPE, text=True, **more)
+        running.append(process)
+        assert process.stdout.readline() == "ready\n"
+        return process
+    yield start
+    for process in running:
+        process.kill()
+        process.stdout.close()
+        process.wait()
+
+
+def next_command(result):
+    return re.search(r"^poolcuda: next: (.*)$", result.err if hasattr(result, "err") else result.stderr,
+                     re.M).group(1)
+
+
+def type_in(command, cwd):
+    return subprocess.run(["/bin/sh", "-c", command], cwd=cwd, env=environment(), capture_output=True,
+                          text=True, timeout=60, check=False)
+
+
+# Figures and the next command.
+
+def test_the_program_is_pooled_and_the_command_that_is_named_shows_its_figures(pooled, tmp_path):
+    result = pooled("--", PROGRAM)
+    assert (result.returncode, result.stdout) == (0, "done\n")
+    lines = result.stderr.splitlines()
+    assert len(lines) == 2 and lines[0].startswith(f"poolcuda: figures in {tmp_path}/poolcuda.driver_linked.")
+    shown = type_in(next_command(result), tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert re.search(r"of which 29\d from idle memory", shown.stdout)
+
+
+def test_files_of_several_processes_are_counted_and_shown_by_one_command(pooled, tmp_path):
+    result = pooled(PROGRAMS / "forks", "before")
+    assert "poolcuda: figures of 2 processes in " in result.stderr
+    shown = type_in(next_command(result), tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.count("held from the driver") == 2
+
+
+def test_files_of_earlier_runs_are_not_counted(pooled):
+    first, second = pooled(PROGRAM), pooled(PROGRAM)
+    assert "poolcuda: figures in " in first.stderr and "poolcuda: figures in " in second.stderr
+    assert next_command(first) != next_command(second)
+
+
+def test_names_that_a_shell_would_split_are_quoted(pooled, tmp_path):
+    folder = tmp_path / "a b 100% it's"
+    folder.mkdir()
+    shutil.copy(PROGRAM, folder / "odd name%p")
+    result = pooled("./odd name%p", cwd=folder)
+    shown = type_in(next_command(result), tmp_path)
+    assert shown.returncode == 0 and "held from the driver" in shown.stdout, result.stderr
+
+
+def test_control_characters_in_names_do_not_reach_the_terminal(pooled):
+    result = pooled("./bad\033[31mname\nmore")
+    assert result.returncode == 127
+    assert result.stderr.count("\n") == 1 and "\033" not in result.stderr
+
+
+def test_where_the_current_folder_takes_no_files_they_go_to_tmpdir(pooled, tmp_path):
+    result = pooled(PROGRAM, cwd="/proc", env={"TMPDIR": str(tmp_path)})
+    assert f"poolcuda: figures in {tmp_path}/poolcuda.driver_linked." in result.stderr
+
+
+def test_a_program_that_goes_elsewhere_leaves_its_figures_here(pooled, tmp_path):
+    result = pooled("sh", "-c", f"cd /; exec {PROGRAM}")
+    assert f"poolcuda: figures in {tmp_path}/poolcuda.sh." in result.stderr
+
+
+def test_without_cuda_it_says_so_and_names_the_doctor(pooled, tmp_path):
+    result = pooled("/bin/true")
+    assert "poolcuda: no figures: the program used no CUDA" in result.stderr
+    assert next_command(result) == f"{COMMAND} doctor /bin/true"
+    assert not list(tmp_path.iterdir())
+    assert type_in(next_command(result), tmp_path).returncode == 1
+
+
+def test_a_program_that_is_named_like_an_option_is_named_so_that_the_doctor_takes_it(pooled, tmp_path):
+    shutil.copy("/bin/true", tmp_path / "-t")
+    result = pooled("--", "-t", env={"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert result.returncode == 0
+    assert next_command(result) == f"{COMMAND} doctor -- -t"
+
+
+def test_figures_go_where_the_user_says(pooled, tmp_path):
+    result = pooled("--stats-file", tmp_path / "mine.%p", "--", PROGRAM)
+    made, = tmp_path.iterdir()
+    assert made.name.startswith("mine.")
+    assert next_command(result) == f"{COMMAND} report {made}"
+
+
+def test_figures_on_standard_error_make_no_file_and_no_claim(pooled, tmp_path):
+    result = pooled("--stats=1", PROGRAM)
+    assert "held from the driver" in result.stderr and "poolcuda: " not in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_trace_is_handed_on_to_tune(pooled, tmp_path):
+    result = pooled("--trace", "t.%p", "--stats=1", PROGRAM)
+    made, = tmp_path.iterdir()
+    assert next_command(result) == f"{COMMAND} tune {made.name}"
+
+
+def test_a_pool_that_is_off_is_told(pooled, tmp_path):
+    result = pooled("--disable=1", PROGRAM)
+    assert (result.returncode, result.stdout) == (0, "done\n")
+    assert result.stderr == "poolcuda: pooling was off: POOLCUDA_DISABLE=1\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_quiet_says_nothing_and_leaves_the_figures(pooled, tmp_path):
+    result = pooled("--quiet", PROGRAM)
+    assert (result.stdout, result.stderr) == ("done\n", "")
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+# The environment.
+
+def test_nothing_but_the_preload_and_the_figures_file_is_set(pooled):
+    plain = subprocess.run(["env"], env=environment(), capture_output=True, text=True, check=True).stdout
+    result = pooled("env")
+    added = sorted(set(result.stdout.splitlines()) - set(plain.splitlines()))
+    assert [line.split("=")[0] for line in added if not line.startswith(("PWD=", "_="))] == [
+        "LD_PRELOAD", "POOLCUDA_STATS_FILE"]
+    assert f"LD_PRELOAD={LIBRARY}" in added
+
+
+def test_the_library_is_put_behind_what_is_preloaded_already(pooled, tmp_path):
+    other = PROGRAMS / "libinterposer_driver.so"
+    result = pooled("env", env={"LD_PRELOAD": str(other)})
+    assert f"LD_PRELOAD={other}:{LIBRARY}\n" in result.stdout
+    again = pooled("env", env={"LD_PRELOAD": f"{other} {LIBRARY}"})
+    assert f"LD_PRELOAD={other} {LIBRARY}\n" in again.stdout
+
+
+def test_every_option_of_the_table_can_be_given_as_an_argument(pooled):
+    values = {"0 or 1": "1", "a path": "x"}
+    table = subprocess.run([COMMAND, "options", "--markdown"], capture_output=True, text=True, check=True).stdout
+    rows = re.findall(r"^\| `(POOLCUDA_\w+)` \| (.*?) \| ", table, re.M)
+    assert len(rows) > 10
+    arguments, expected = [], []
+    for name, takes in rows:
+        value = values.get(takes, re.match(r"\w+", takes).group())
+        arguments.append(f"--{name[9:].lower().replace('_', '-')}={value}")
+        expected.append(f"{name}={value}")
+    result = pooled(*arguments, "env")
+    assert result.returncode == 0, result.stderr
+    assert set(expected) <= set(result.stdout.splitlines())
+
+
+@pytest.mark.parametrize("arguments, env", [(["--reuse-ratio", "99"], {}), ([], {"POOLCUDA_REUSE_RATIO": "99"})])
+def test_a_bad_value_is_told_before_the_program_starts(pooled, arguments, env):
+    result = pooled(*arguments, "echo", "started", env=env)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == 'poolcuda: POOLCUDA_REUSE_RATIO="99": expected a number from 1 to 16\n'
+
+
+@pytest.mark.parametrize("arguments", [[], ["--"], ["--no-such-option", "true"]])
+def test_bad_usage_exits_with_2(pooled, arguments):
+    assert pooled(*arguments).returncode == 2
+
+
+# Where the library lies.
+
+def moved(folder):
+    """A copy of the command and the library as they lie in the build folder."""
+    for part in ("src/cli/poolcuda", "src/interpose/libpoolcuda.so"):
+        (folder / part).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(BUILD / part, folder / part)
+    return folder / "src/cli/poolcuda"
+
+
+def test_a_library_in_a_folder_with_blanks_and_colons_is_preloaded_by_a_link(pooled, tmp_path):
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    result = pooled(PROGRAM, command=moved(tmp_path / "a b:c"), env={"TMPDIR": str(temporary)})
+    assert (result.returncode, result.stdout) == (0, "done\n")
+    assert "poolcuda: figures in " in result.stderr
+    assert not list(temporary.iterdir()), "the link is gone afterwards"
+
+
+def test_an_installation_can_be_moved(pooled, tmp_path):
+    if subprocess.run(["meson", "install", "-C", BUILD, "--no-rebuild", "--quiet", "--destdir", tmp_path / "all"],
+                      check=False, capture_output=True).returncode:
+        pytest.fail("cannot be installed")
+    command, = (tmp_path / "all").rglob("bin/poolcuda")
+    prefix = command.parent.parent
+    prefix.rename(tmp_path / "elsewhere")
+    result = pooled("env", command=tmp_path / "elsewhere/bin/poolcuda")
+    library, = (tmp_path / "elsewhere").rglob("libpoolcuda.so")
+    assert f"LD_PRELOAD={library}\n" in result.stdout
+
+
+def test_without_the_library_nothing_is_started(pooled, tmp_path):
+    shutil.copy(COMMAND, tmp_path / "alone")
+    result = pooled("echo", "started", command=tmp_path / "alone")
+    assert (result.returncode, result.stdout) == (125, "")
+    assert result.stderr.count("\n") == 1 and "libpoolcuda.so: not found" in result.stderr
+
+
+# The program's end.
+
+def test_the_exit_code_is_the_programs(pooled):
+    assert pooled("sh", "-c", "exit 37").returncode == 37
+
+
+@pytest.mark.parametrize("number", ["SEGV", "ABRT", "KILL", "TERM", "PIPE", "USR1"])
+def test_death_by_a_signal_is_the_programs(pooled, number):
+    assert pooled("sh", "-c", f"kill -{number} $$").returncode == -signal.Signals[f"SIG{number}"]
+
+
+def test_only_the_program_leaves_a_core_file(tmp_path):
+    def allow_cores():
+        resource.setrlimit(resource.RLIMIT_CORE, (resource.getrlimit(resource.RLIMIT_CORE)[1],) * 2)
+        os.chdir(tmp_path)
+    with subprocess.Popen([COMMAND, "run", "sh", "-c", "kill -SEGV $$"], env=environment(),
+                          stderr=subprocess.DEVNULL, preexec_fn=allow_cores) as process:
+        _, status = os.waitpid(process.pid, 0)
+        process.returncode = 0
+    assert os.WTERMSIG(status) == signal.SIGSEGV and not os.WCOREDUMP(status)
+
+
+@pytest.mark.parametrize("program, code, why", [
+    ("no-such-program", 127, "No such file or directory"), ("/nowhere/at/all", 127, "No such file or directory"),
+    ("/etc/passwd", 126, "Permission denied"), ("/usr", 126, "Permission denied")])
+def test_what_cannot_be_started_is_told_in_one_line_and_nothing_claimed(pooled, tmp_path, program, code, why):
+    result = pooled("--", program)
+    assert (result.returncode, result.stdout) == (code, "")
+    assert result.stderr == f"poolcuda run: {program}: {why}, expected a program that can be started\n"
+    assert not list(tmp_path.iterdir())
+
+
+# Standard input and output.
+
+def test_input_and_output_are_the_programs(tmp_path):
+    data = bytes(range(256)) * 1000
+    done = subprocess.run([COMMAND, "run", "cat"], input=data, env=environment(), capture_output=True, cwd=tmp_path,
+                          timeout=60, check=False)
+    assert done.stdout == data
+
+
+def test_what_the_program_closes_is_closed(started):
+    process = started("import os, signal\nos.close(0)\nprint('ready', flush=True)\nos.close(1)\nsignal.pause()",
+                      stdin=subprocess.PIPE)
+    assert process.stdout.read() == "", "nobody holds the output any more"
+    process.stdin.write("x")
+    with pytest.raises(BrokenPipeError):
+        process.stdin.flush()
+
+
+# Signals.
+
+LISTEN = """
+import signal, sys
+wanted = {int(n) for n in sys.argv[1:]} | %r
+signal.pthread_sigmask(signal.SIG_BLOCK, wanted)
+print("ready", flush=True)
+while True:
+    print(signal.sigwait(wanted), flush=True)
+"""
+SENT = [getattr(signal, f"SIG{name}") for name in
+        ("INT", "TERM", "HUP", "QUIT", "USR1", "USR2", "WINCH", "ALRM", "PIPE", "URG", "IO", "TSTP", "SEGV", "ABRT",
+         "RTMIN", "RTMAX")]
+
+
+def test_signals_reach_the_program(started):
+    process = started(LISTEN % {int(number) for number in SENT})
+    for number in SENT:
+        process.send_signal(number)
+        assert process.stdout.readline() == f"{int(number)}\n"
+    assert process.poll() is None
+
+
+def state(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        return file.read().rsplit(")", 1)[1].split()[0]
+
+
+def child(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        return int(file.read())
+
+
+def wait_for(condition):
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_stopped_and_continued_they_are_together(started):
+    process = started("print('ready', flush=True)\nimport signal\nsignal.pause()")
+    program = child(process.pid)
+    for _ in range(2):
+        process.send_signal(signal.SIGTSTP)
+        wait_for(lambda: state(program) == "T" and state(process.pid) == "T")
+        process.send_signal(signal.SIGCONT)
+        wait_for(lambda: state(program) == "S" and state(process.pid) == "S")
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == -signal.SIGTERM
+
+
+def test_killed_without_a_chance_it_takes_the_program_with_it(started):
+    process = started("print('ready', flush=True)\nimport signal\nsignal.pause()")
+    program = child(process.pid)
+    process.kill()
+    process.wait()
+    wait_for(lambda: not os.path.exists(f"/proc/{program}") or state(program) == "Z")
+
+
+def test_what_was_ignored_before_stays_ignored(started):
+    process = started("print('ready', flush=True)\nprint(input(), flush=True)", stdin=subprocess.PIPE,
+                      preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    process.send_signal(signal.SIGHUP)
+    process.stdin.write("alive\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == "alive\n"
+    assert process.wait(60) == 0
+
+
+def test_children_that_nobody_waits_for_stay_so(pooled):
+    """An inherited SIG_IGN of SIGCHLD is the program's own business."""
+    result = pooled("-q", PYTHON, "-c", "import signal; print(signal.getsignal(signal.SIGCHLD).name)",
+                    preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+    assert (result.returncode, result.stdout) == (0, "SIG_IGN\n")
+
+
+# A terminal.
+
+class Terminal:
+    """A process in a terminal of its own; expect() reads until a text comes."""
+
+    def __init__(self, command, cwd):
+        self.pid, self.file = pty.fork()
+        if self.pid == 0:
+            os.chdir(cwd)
+            os.execve(command[0], list(map(str, command)), environment(PS1="prompt$ ", TERM="dumb"))
+        self.text = ""
+
+    def expect(self, wanted):
+        while wanted not in self.text:
+            try:
+                self.text += os.read(self.file, 4096).decode()
+            except OSError:
+                break
+        before, found, self.text = self.text.partition(wanted)
+        assert found, f"{wanted!r} did not come: {before!r}"
+        return before
+
+    def type(self, text):
+        os.write(self.file, text.encode())
+
+    def close(self):
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        os.close(self.file)
+
+
+@pytest.fixture
+def terminal(tmp_path):
+    opened = []
+
+    def start(*command):
+        opened.append(Terminal(command, tmp_path))
+        return opened[-1]
+    yield start
+    for each in opened:
+        each.close()
+
+
+COUNTS = """
+import signal
+count = 0
+def seen(*_):
+    global count
+    count += 1
+    print("seen", flush=True)
+signal.signal(signal.SIGINT, seen)
+print("ready", flush=True)
+while input() != "end":
+    print("more", flush=True)
+print("count", count, flush=True)
+"""
+
+
+def test_an_interrupt_from_the_terminal_comes_once(terminal):
+    it = terminal(COMMAND, "run", PYTHON, "-c", COUNTS)
+    it.expect("ready")
+    it.type("\x03")
+    it.expect("seen")
+    it.type("another\n")
+    it.expect("more")
+    it.type("end\n")
+    it.expect("count ")
+    assert it.expect("poolcuda: no figures").split()[0] == "1"
+
+
+def test_a_shell_stops_it_and_brings_it_back(terminal):
+    it = terminal("/bin/bash", "--norc", "--noediting", "-i")
+    it.expect("prompt$ ")
+    it.type(f"{shlex.quote(str(COMMAND))} run -q cat\n")
+    it.type("hello\n")
+    it.expect("hello")
+    it.expect("hello")
+    it.type("\x1a")
+    it.expect("Stopped")
+    it.expect("prompt$ ")
+    it.type("fg\n")
+    it.expect("run -q cat")
+    it.type("again\n")
+    it.expect("again")
+    it.expect("again")
+    it.type("\x03")
+    it.expect("prompt$ ")
+    it.type("echo code $?\n")
+    it.expect("code 130")
