@@ -11,7 +11,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import BUILD, COMMAND, DRIVER, LIBRARY, PROGRAMS, RUNTIME, SAMPLES
+from conftest import BUILD, COMMAND, DRIVER, LIBRARY, PROGRAMS, RUNTIME
 
 PYTHON = "/usr/bin/python3"
 PROGRAM = PROGRAMS / "driver_linked"
@@ -51,8 +51,7 @@ def started(tmp_path):
 
 
 def next_command(result):
-    return re.search(r"^poolcuda: next: (.*)$", result.err if hasattr(result, "err") else result.stderr,
-                     re.M).group(1)
+    return re.search(r"^poolcuda: next: (.*)$", result.stderr, re.M).group(1)
 
 
 def type_in(command, cwd):

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { CHECKED_PROGRAMS = 64 };
+enum { CHECKED_PROGRAMS = 64, DOCTOR_DEEPEST = 4 };
 
 /* Where the findings of one run go, and what is looked for only once. Invariant: library and
  * preload are both NULL or both set. */
@@ -18,6 +18,7 @@ struct doctor {
     const char *library;          /* libpoolcuda.so, NULL if it was not found */
     const char *preload;          /* LD_PRELOAD as `poolcuda run` would set it */
     bool driver_told;             /* the driver's library has been looked for */
+    char driver[32];              /* its version, "" if unknown */
     char *seen[CHECKED_PROGRAMS]; /* programs that have been looked at */
     size_t seen_count;
     bool cuda_seen; /* something that uses CUDA has been looked at */

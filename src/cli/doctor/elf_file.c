@@ -153,8 +153,8 @@ static void look_at_symbol(struct elf_file *file, const GElf_Sym *symbol, const 
         elf_marks_look(&file->marks, name, PLACE_IMPORT);
     else if (is_dynamic && GELF_ST_BIND(symbol->st_info) != STB_LOCAL)
         elf_marks_look(&file->marks, name, PLACE_EXPORT);
-    else if (GELF_ST_TYPE(symbol->st_info) == STT_FUNC && is_hidden(symbol))
-        elf_marks_look(&file->marks, name, PLACE_INSIDE);
+    else if (GELF_ST_TYPE(symbol->st_info) == STT_FUNC)
+        elf_marks_look(&file->marks, name, PLACE_INSIDE | (is_hidden(symbol) ? PLACE_HIDDEN : 0));
 }
 
 /* The dynamic symbols. Their number is told nowhere but in hash tables; linkers put their names

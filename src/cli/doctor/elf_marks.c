@@ -24,9 +24,9 @@ static bool matches(const char *pattern, const char *name) {
     return strncmp(pattern, name, length - 1) == 0;
 }
 
-void elf_marks_look(struct elf_marks *marks, const char *name, enum mark_place place) {
+void elf_marks_look(struct elf_marks *marks, const char *name, int places) {
     for (int i = 0; i < MARKS; i++)
-        if ((rows[i].places & (int)place) && matches(rows[i].text, name) &&
+        if ((rows[i].places & places) && matches(rows[i].text, name) &&
             (i != MARK_imports_driver || is_driver_name(name)))
             marks->found[i] = true;
 }

@@ -11,7 +11,8 @@ enum mark_place {
     PLACE_IMPORT = 1, /* a symbol that others have to define */
     PLACE_EXPORT = 2, /* one that it defines for others */
     PLACE_INSIDE = 4, /* one of its own that only its symbol table tells */
-    PLACE_TEXT = 8,   /* a string among its data */
+    PLACE_HIDDEN = 8, /* one of those that it keeps to itself */
+    PLACE_TEXT = 16,  /* a string among its data */
 };
 
 /* MARK(name, places, exact name or, with * at its end, beginning of the name) */
@@ -27,8 +28,8 @@ struct elf_marks {
     char toolkit[16]; /* the CUDA release whose compiler made its device code, "" if unknown */
 };
 
-/* Notes what this name at this place (one of them) means. */
-void elf_marks_look(struct elf_marks *marks, const char *name, enum mark_place place);
+/* Notes what this name at these places (enum mark_place) means. */
+void elf_marks_look(struct elf_marks *marks, const char *name, int places);
 
 /* Looks for strings in data that comes piece by piece. Zero it to begin; end with a NUL byte. */
 struct text_search {

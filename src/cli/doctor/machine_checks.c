@@ -92,14 +92,14 @@ static char *find_driver(const char *interpreter, const char *program) {
 
 static void tell_driver(struct doctor *doctor, const char *path) {
     struct findings *findings = &doctor->findings;
-    char real[PATH_MAX], kernel[32], library[32] = "";
+    char real[PATH_MAX], kernel[32], *library = doctor->driver;
     struct elf_file file = elf_file_read(path);
     bool simulated = file.kind == ELF_GOOD && file.marks.found[MARK_simulated];
     const char *loaded = read_kernel_driver(kernel, sizeof kernel);
     elf_file_free(&file);
     /* libcuda.so.1 itself bears the number of its interface only. */
-    if (realpath(path, real) && version_from_name(base_name(real), library, sizeof library) &&
-        !strchr(library, '.'))
+    if (realpath(path, real) &&
+        version_from_name(base_name(real), library, sizeof doctor->driver) && !strchr(library, '.'))
         *library = '\0';
     findings_fact(findings, "driver_library", path);
     findings_fact(findings, "driver_library_version", *library ? library : NULL);

@@ -230,20 +230,23 @@ static void check_arguments(struct doctor *doctor, const struct subject *subject
         return;
     for (; arguments && *arguments; arguments++) {
         char *path = **arguments == '-' ? NULL : script_find_program(*arguments);
+        /* An interpreter takes a script's name as that of a file. */
+        if (!path && access(*arguments, R_OK) == 0)
+            path = strdup(*arguments);
         struct elf_file file = {.kind = ELF_MISSING};
         if (path)
             file = elf_file_read(path);
         enum elf_kind kind = file.kind;
         elf_file_free(&file);
-        bool is_text = path && kind == ELF_OTHER && access(path, R_OK) == 0;
-        if (path && (kind == ELF_GOOD || kind == ELF_SCRIPT) && access(path, X_OK) == 0)
+        bool is_program =
+            path && (kind == ELF_GOOD || kind == ELF_SCRIPT) && access(path, X_OK) == 0;
+        bool is_text = path && (kind == ELF_OTHER || kind == ELF_SCRIPT);
+        if (is_program)
             check_program(doctor, *arguments, arguments + 1);
-        else if (path && (is_text || kind == ELF_SCRIPT))
+        else if (is_text)
             check_script(doctor, *arguments, path);
-        else
-            is_text = false;
         free(path);
-        if (is_text || kind == ELF_GOOD || kind == ELF_SCRIPT)
+        if (is_program || is_text)
             return;
     }
 }
@@ -261,20 +264,20 @@ static void check_dynamic_program(struct doctor *doctor, struct subject *subject
             findings, "%s could not judge recycled memory, so nothing is pooled under it", checker);
         findings_remedy(findings, "run the program itself to pool");
     }
+    check_driver(doctor, subject->file.interpreter, subject->path);
     subject->loaded = bindings_ask(subject->file.interpreter, subject->path, doctor->preload);
     subject_look(subject);
     check_routes(doctor, subject);
     check_hooks(doctor, subject);
     check_surroundings(doctor, subject);
     doctor->cuda_seen = doctor->cuda_seen || uses_cuda(subject);
-    if (!doctor->cuda_seen && !doctor->depth) {
+    if (!uses_cuda(subject) && doctor->depth < DOCTOR_DEEPEST) {
         doctor->depth++;
         check_arguments(doctor, subject, arguments);
         doctor->depth--;
-        if (!doctor->cuda_seen)
-            tell_no_cuda(doctor, subject);
     }
-    check_driver(doctor, subject->file.interpreter, subject->path);
+    if (!doctor->cuda_seen && !doctor->depth)
+        tell_no_cuda(doctor, subject);
 }
 
 void check_program(struct doctor *doctor, const char *name, char *const *arguments) {

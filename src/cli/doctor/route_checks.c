@@ -45,20 +45,17 @@ int routes_of(const struct elf_file *file, const char *path) {
 }
 
 /* Of a runtime with this path, as exactly as its name or what the name links to says. */
-static void tell_runtime_version(struct doctor *doctor, const char *path, const char *driver) {
-    char real[PATH_MAX], version[32] = "", driver_version[32] = "";
+static void tell_runtime_version(struct doctor *doctor, const char *path) {
+    char real[PATH_MAX], version[32] = "";
     if (realpath(path, real))
         version_from_name(base_name(real), version, sizeof version);
     findings_fact(&doctor->findings, "runtime_library", path);
     findings_fact(&doctor->findings, "runtime_version", *version ? version : NULL);
-    if (!driver || !realpath(driver, real) ||
-        !version_from_name(base_name(real), driver_version, sizeof driver_version))
-        return;
-    int served = version_cuda_of_driver(driver_version);
+    int served = version_cuda_of_driver(doctor->driver);
     if (!served || version_major(version) <= served)
         return;
     findings_add(&doctor->findings, "driver-too-old", SEVERITY_PROBLEM,
-                 "the runtime is of CUDA %s, the driver %s serves CUDA %d", version, driver_version,
+                 "the runtime is of CUDA %s, the driver %s serves CUDA %d", version, doctor->driver,
                  served);
     findings_remedy(&doctor->findings, "install a newer driver, or an older runtime");
 }
@@ -69,7 +66,7 @@ static void tell_shared(struct doctor *doctor, const struct subject *subject, co
                  "%s uses a shared CUDA runtime%s%s", name, runtime ? ": " : "",
                  runtime ? runtime : "");
     if (runtime)
-        tell_runtime_version(doctor, runtime, bindings_library(&subject->loaded, "libcuda.so"));
+        tell_runtime_version(doctor, runtime);
 }
 
 static void tell_static(struct doctor *doctor, const struct elf_file *file, const char *name) {

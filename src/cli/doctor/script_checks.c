@@ -7,8 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { DEEPEST = 3 };
-
 static const struct module_name {
     const char *name;
     bool keeps_memory; /* has a pool of its own */
@@ -103,7 +101,7 @@ void check_script(struct doctor *doctor, const char *name, const char *path) {
     struct script script = script_read(path);
     bool has_first_line = *script.interpreter != '\0';
     struct elf_file file = elf_file_read(path);
-    if (doctor->depth >= DEEPEST) {
+    if (doctor->depth >= DOCTOR_DEEPEST) {
         script_free(&script);
         elf_file_free(&file);
         return;
