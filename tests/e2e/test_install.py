@@ -32,21 +32,23 @@ def test_an_installed_copy_works_below_destdir(tmp_path):
     ["--prefix=/usr", "--bindir=/bin"],
     ["--prefix=/", "--libdir=lib"],
 ], ids=" ".join)
-def test_the_command_looks_for_the_simulated_gpu_where_it_is_installed(places, tmp_path):
+def test_the_command_looks_for_things_where_they_are_installed(places, tmp_path):
     subprocess.run(["meson", "setup", tmp_path / "build", ROOT, "-Dtests=false", *places,
                     f"-Dcudainc={options(BUILD)['cudainc']}"], capture_output=True, timeout=120, check=True)
     plan = json.loads((tmp_path / "build/meson-info/intro-installed.json").read_text())
-    driver, command = (next(place for file, place in plan.items() if file.endswith(name))
-                       for name in ("/libcuda.so.1", "/src/cli/poolcuda"))
-    step = re.search(r'-DPOOLCUDA_SIM_FROM_BIN=\\*"(.*?)\\*"', (tmp_path / "build/compile_commands.json").read_text())
-    step = step.group(1).rstrip("\\")
-    root = tmp_path / "root"
-    folder = root / command.lstrip("/")
-    folder.parent.mkdir(parents=True)
-    target = root / driver.lstrip("/")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text("")
-    assert (folder.parent / step).resolve() == target.resolve()
+    def installed(name):
+        return tmp_path / "root" / next(place for file, place in plan.items() if file.endswith(name)).lstrip("/")
+
+    commands = (tmp_path / "build/compile_commands.json").read_text()
+    steps = dict(re.findall(r'-DPOOLCUDA_(\w+)_FROM_BIN=[\\"]*([^\\"]*)', commands))
+    assert "SIM" in steps
+    folder = installed("/src/cli/poolcuda").parent
+    folder.mkdir(parents=True)
+    for what, step in steps.items():
+        target = installed({"SIM": "/libcuda.so.1", "LIBRARY": "/libpoolcuda.so"}[what])
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text("")
+        assert (folder / step).resolve() == target.resolve()
 
 
 def test_the_changelogs_newest_version_is_the_projects():
