@@ -18,8 +18,8 @@ import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENTS = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
-LANGUAGES = {"console", "text", "c", "python", "json", "csv", "meson", "cmake", "diff", "markdown", "toml", "yaml", "ini",
-             "dockerfile"}
+LANGUAGES = {"console", "text", "c", "cpp", "cuda", "python", "json", "csv", "meson", "makefile", "cmake", "diff",
+             "markdown", "toml", "yaml", "ini", "dockerfile"}
 
 
 class DocumentError(Exception):
@@ -53,9 +53,14 @@ def parse_commands(place, lines):
 def parse(name, text):
     """The blocks of commands of a document."""
     lines = text.splitlines()
-    blocks, opened = [], None
+    blocks, opened, in_list = [], None, False
     for number, line in enumerate(lines):
         if not line.startswith("```"):
+            # Markdown's other form of a block, which nobody would run; under a list the same is mere text.
+            if opened is None and line.startswith("    ") and number and not lines[number - 1].strip() and not in_list:
+                raise DocumentError(f"{name}:{number + 1}: an indented block, expected a fenced one")
+            in_list = re.match(r"\s*([-*+]|\d+\.)\s", line) is not None or in_list and (
+                not line.strip() or line.startswith(" "))
             continue
         if opened is None:
             opened = number

@@ -53,6 +53,10 @@ def test_a_block_is_its_commands_with_their_output():
     assert (block.place, block.reason, block.code) == ("x.md:3", "", 3)
 
 
+def test_a_lists_paragraphs_are_no_blocks():
+    assert parse("x.md", "- one\n  two\n\n    still the list's\n") == []
+
+
 def test_a_block_that_is_not_run_has_a_reason():
     assert block_of("<!-- not run: needs Slurm -->\n```console\n$ srun x\n```\n").reason == "needs Slurm"
 
@@ -60,6 +64,7 @@ def test_a_block_that_is_not_run_has_a_reason():
 @pytest.mark.parametrize("text, expected", [
     ("```\n$ ls\n```\n", "x.md:1: a block in ''"),
     ("```sh\nls\n```\n", "x.md:1: a block in 'sh'"),
+    ("Text:\n\n    ls\n", "x.md:3: an indented block, expected a fenced one"),
     ("```console\nls\n```\n", "begins with output: ls"),
     ("```console\n```\n", "without any"),
     ("```console\n$ ls\n", "does not end"),
