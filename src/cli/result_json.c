@@ -1,5 +1,7 @@
 #include "cli/result_json.h"
 
+#include "cli/printable.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,7 +83,7 @@ bool result_from_file(const char *path, struct replay_result *result, char *erro
     if (!object) {
         snprintf(error, error_size,
                  "%s, line %d: %s; expected what `poolcuda replay --json` prints", path, fault.line,
-                 fault.text);
+                 printable(fault.text));
         return false;
     }
     const char *wrong = read_all(object, result);
