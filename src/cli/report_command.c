@@ -5,6 +5,8 @@
 #include "cli/report_runs.h"
 #include "cli/run_file.h"
 #include "cli/suggest.h"
+#include "cli/symbols.h"
+#include "cli/views/views.h"
 #include "observe/emitter.h"
 
 #include <argp.h>
@@ -15,7 +17,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { KEY_EACH = 256, KEY_JSON, KEY_LEAKS, KEY_LEAK_EXIT_CODE, KEY_ALL, KEY_TUNE };
+enum {
+    KEY_EACH = 256,
+    KEY_JSON,
+    KEY_LEAKS,
+    KEY_LEAK_EXIT_CODE,
+    KEY_ALL,
+    KEY_TUNE,
+    KEY_WEIGHT,
+    KEY_DEBUG_DIR,
+    KEY_VIEW
+};
 
 enum { KEPT_PAGES = 16 };
 
@@ -25,12 +37,19 @@ struct session {
     size_t path_count;
     bool each, json, leaks, all, tune;
     int leak_exit_code;
+    const char *views[VIEW_COUNT]; /* the file to write each to; NULL: not asked for */
+    enum view_weight weight;
+    const char *debug_folder;
+    struct symbols *symbols;
+    struct stats_names names; /* of the symbols */
     struct merge merge;
     struct stats_page *kept[KEPT_PAGES]; /* of the first runs: what cannot be added up */
     size_t kept_count;
     size_t texts, passed_over; /* passed over: files in folders that are none of ours */
     bool complete;
 };
+
+#define WEIGHT_WORDS "bytes|allocations|peak|live"
 
 static void write_out(const char *text, size_t length, void *state) {
     (void)state;
@@ -82,7 +101,8 @@ static void take_page(struct session *session, struct stats_page *page, const ch
     if (session->each && !session->leaks) {
         if (session->merge.run_count && !session->json)
             putchar('\n');
-        stats_report(page, session->json ? STATS_JSON : STATS_TEXT, NULL, write_out, NULL);
+        stats_report(page, session->json ? STATS_JSON : STATS_TEXT, &session->names, write_out,
+                     NULL);
     }
     if (!merge_add(&session->merge, page, path)) {
         char error[512];
@@ -152,7 +172,7 @@ static void take_all(struct session *session) {
 static void print_merged(struct session *session) {
     const struct merge *merge = &session->merge;
     const struct stats_page *page = merge->run_count == 1 ? session->kept[0] : merge->page;
-    stats_report(page, session->json ? STATS_JSON : STATS_TEXT, NULL, write_out, NULL);
+    stats_report(page, session->json ? STATS_JSON : STATS_TEXT, &session->names, write_out, NULL);
     if (session->json)
         return;
     if (merge->run_count > 1)
@@ -160,6 +180,49 @@ static void print_merged(struct session *session) {
     suggest(stdout, page);
     if (session->tune)
         session->complete = suggest_by_tuning(page) && session->complete;
+}
+
+static bool views_asked(const struct session *session) {
+    for (int i = 0; i < VIEW_COUNT; i++)
+        if (session->views[i])
+            return true;
+    return false;
+}
+
+static void write_views(struct session *session) {
+    const struct merge *merge = &session->merge;
+    const struct view_input input = {
+        .pages = (const struct stats_page *const *)session->kept,
+        .count = session->kept_count,
+        .merged = merge->run_count == 1 ? session->kept[0] : merge->page,
+        .runs = merge->runs,
+        .run_count = merge->run_count,
+        .symbols = session->symbols,
+        .weight = session->weight,
+    };
+    for (int i = 0; i < VIEW_COUNT; i++)
+        if (session->views[i])
+            session->complete =
+                view_write((enum view_kind)i, session->views[i], &input) && session->complete;
+}
+
+/* What became of the modules' files since: once for each, after everything else. */
+static void tell_notes(const struct session *session) {
+    size_t count;
+    char clean[512];
+    const char *const *notes = symbols_notes(session->symbols, &count);
+    for (size_t i = 0; i < count; i++)
+        fprintf(stderr, "poolcuda report: %s\n", emitter_clean(clean, sizeof clean, notes[i]));
+}
+
+static void parse_weight(struct session *session, const char *name,
+                         const struct argp_state *state) {
+    for (int i = 0; i < VIEW_WEIGHT_COUNT; i++)
+        if (strcmp(name, view_weight_names[i]) == 0) {
+            session->weight = (enum view_weight)i;
+            return;
+        }
+    argp_error(state, "--weight=%s: expected one of %s", name, WEIGHT_WORDS);
 }
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
@@ -195,8 +258,17 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     case ARGP_KEY_NO_ARGS:
         argp_error(state, "no file given, expected those that POOLCUDA_STATS_FILE made");
         return 0;
+    case KEY_WEIGHT:
+        parse_weight(session, argument, state);
+        return 0;
+    case KEY_DEBUG_DIR:
+        session->debug_folder = argument;
+        return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        if (key < KEY_VIEW || key >= KEY_VIEW + VIEW_COUNT)
+            return ARGP_ERR_UNKNOWN;
+        session->views[key - KEY_VIEW] = argument;
+        return 0;
     }
 }
 
@@ -208,6 +280,13 @@ static const struct argp_option options[] = {
     {"leak-exit-code", KEY_LEAK_EXIT_CODE, "N", 0,
      "exit with N if a program that came to its end had not freed everything", 0},
     {"tune", KEY_TUNE, NULL, 0, "also tell what `poolcuda tune` makes of the recorded trace", 0},
+#define VIEW(name, form, text) {#name, KEY_VIEW + VIEW_##name, "FILE", 0, text, 1},
+#include "cli/views/views.def"
+#undef VIEW
+    {"weight", KEY_WEIGHT, WEIGHT_WORDS, 0,
+     "what a flame graph's widths show; default: bytes, all that were allocated", 1},
+    {"debug-dir", KEY_DEBUG_DIR, "DIR", 0,
+     "look for separate debug files in DIR/.build-id before /usr/lib/debug", 1},
     {0},
 };
 
@@ -216,7 +295,9 @@ const struct argp report_argp = {
     .parser = parse,
     .args_doc = "FILE...",
     .doc = "Tells what programs did, by the files that they left by POOLCUDA_STATS_FILE. Several "
-           "files, and all those in a folder, are added up.",
+           "files, and all those in a folder, are added up. Options that name a FILE write a view "
+           "there instead, to standard "
+           "output if it is -.",
 };
 
 int command_report(int argc, char **argv) {
@@ -226,14 +307,20 @@ int command_report(int argc, char **argv) {
         fputs("poolcuda report: not enough memory\n", stderr);
         return 1;
     }
+    session.symbols = symbols_open(session.debug_folder);
+    session.names = symbols_names(session.symbols);
     take_all(&session);
     uint64_t leaked = 0;
     for (size_t i = 0; i < session.merge.run_count; i++)
         leaked += session.merge.runs[i].leaked_blocks;
     if (session.leaks && session.merge.run_count)
-        leaks_print(stdout, &session.merge, NULL);
+        leaks_print(stdout, &session.merge, &session.names);
+    else if (views_asked(&session) && session.merge.run_count)
+        write_views(&session);
     else if (!session.each && session.merge.run_count)
         print_merged(&session);
+    tell_notes(&session);
+    symbols_close(session.symbols);
     merge_free(&session.merge);
     for (size_t i = 0; i < session.kept_count; i++)
         stats_page_free(session.kept[i]);

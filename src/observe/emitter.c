@@ -118,6 +118,15 @@ void emitter_signed(struct emitter *emitter, const char *key, int64_t number) {
     put(emitter, text);
 }
 
+void emitter_decimal(struct emitter *emitter, const char *key, double number) {
+    char text[336]; /* the longest: -1.8e308 */
+    if (!emitter->json)
+        return;
+    begin_value(emitter, key);
+    format(text, sizeof text, "%.3f", number);
+    put(emitter, text);
+}
+
 void emitter_bool(struct emitter *emitter, const char *key, bool value) {
     if (!emitter->json)
         return;

@@ -28,6 +28,8 @@ void emitter_open(struct emitter *emitter, const char *key, char bracket); /* '{
 void emitter_close(struct emitter *emitter, char bracket);                 /* '}' or ']' */
 void emitter_number(struct emitter *emitter, const char *key, uint64_t number);
 void emitter_signed(struct emitter *emitter, const char *key, int64_t number);
+/* A finite number, with three digits behind the point. */
+void emitter_decimal(struct emitter *emitter, const char *key, double number);
 void emitter_bool(struct emitter *emitter, const char *key, bool value);
 /* Bytes that are no UTF-8 become U+FFFD. NULL: null. */
 void emitter_string(struct emitter *emitter, const char *key, const char *text);

@@ -1,0 +1,90 @@
+#include "cli/views/stack.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t figure(const _Atomic uint64_t *value) {
+    return atomic_load_explicit((_Atomic uint64_t *)(uintptr_t)value, memory_order_relaxed);
+}
+
+const struct stats_site **stack_sites(const struct stats_page *page, size_t *count) {
+    const struct stats_site **sites = calloc((size_t)page->site_count + 1, sizeof *sites);
+    *count = 0;
+    for (uint32_t i = 0; sites && i < page->site_count; i++)
+        if (page->sites[i].depth && figure(&page->sites[i].allocations))
+            sites[(*count)++] = &page->sites[i];
+    return sites;
+}
+
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+const char *stack_program(const struct stats_page *page) {
+    const char *name = base_name(page->command);
+    return *name ? name : "(unknown program)";
+}
+
+static void add_frame(struct stack *stack, struct stack_frame frame) {
+    if (stack->count < sizeof stack->frames / sizeof stack->frames[0])
+        stack->frames[stack->count++] = frame;
+}
+
+static void add_place(struct stack *stack, const struct view_input *input,
+                      const struct stats_page *page, uint32_t module, uint64_t offset,
+                      char text[static PAGE_MODULE_NAME + 24]) {
+    struct symbol_place place = symbols_find(input->symbols, page, module, offset);
+    for (size_t i = place.count; i > 0; i--)
+        add_frame(stack,
+                  (struct stack_frame){place.symbols[i - 1].function, place.symbols[i - 1].file,
+                                       place.symbols[i - 1].line, module, offset, i > 1});
+    if (place.count)
+        return;
+    const char *path = page->modules[module].path;
+    snprintf(text, PAGE_MODULE_NAME + 24, "%s+0x%llx", *path ? base_name(path) : "(unknown)",
+             (unsigned long long)offset);
+    add_frame(stack, (struct stack_frame){.function = text, .module = module, .offset = offset});
+}
+
+void stack_of_site(struct stack *stack, const struct view_input *input,
+                   const struct stats_page *page, const struct stats_site *site) {
+    stack->count = 0;
+    if (site == &page->sites[0]) {
+        add_frame(stack, (struct stack_frame){.function = "(further sites)"});
+        return;
+    }
+    if (site->tag) {
+        snprintf(stack->texts[0], sizeof stack->texts[0], "[%s]", page->tags[site->tag - 1]);
+        add_frame(stack, (struct stack_frame){.function = stack->texts[0]});
+        return;
+    }
+    for (uint32_t d = site->depth; d > 0; d--)
+        add_place(stack, input, page, site->module[d - 1], site->offset[d - 1],
+                  stack->texts[d - 1]);
+}
+
+void stack_label(char label[STACK_LABEL], const struct stack_frame *frame) {
+    char place[96] = "";
+    if (frame->file)
+        snprintf(place, sizeof place, " (%.70s:%u)", base_name(frame->file), frame->line);
+    snprintf(label, STACK_LABEL, "%.*s%s", (int)(STACK_LABEL - 1 - strlen(place)), frame->function,
+             place);
+}
+
+uint64_t stack_weight(const struct stats_site *site, enum view_weight weight) {
+    switch (weight) {
+    case VIEW_WEIGHT_allocations:
+        return figure(&site->allocations);
+    case VIEW_WEIGHT_peak:
+        return figure(&site->peak_live_bytes);
+    case VIEW_WEIGHT_live:
+        return figure(&site->live_bytes);
+    default:
+        return figure(&site->allocated_bytes);
+    }
+}
+
+void stack_write(const char *text, size_t length, void *state) {
+    fwrite(text, 1, length, state);
+}

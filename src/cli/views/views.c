@@ -1,0 +1,48 @@
+#include "cli/views/views.h"
+
+#include "observe/emitter.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *const view_weight_names[VIEW_WEIGHT_COUNT] = {
+#define WEIGHT(name, text) #name,
+    VIEW_WEIGHTS(WEIGHT)
+#undef WEIGHT
+};
+
+enum form { FORM_TEXT, FORM_BINARY };
+
+static const struct {
+    const char *name;
+    enum form form;
+    view_writer *write;
+} views[VIEW_COUNT] = {
+#define VIEW(name, form, help) {#name, FORM_##form, view_##name},
+#include "cli/views/views.def"
+#undef VIEW
+};
+
+static bool complain(const char *path, const char *what) {
+    char clean[512];
+    fprintf(stderr, "poolcuda report: %s: %s, not written\n",
+            emitter_clean(clean, sizeof clean, path), what);
+    return false;
+}
+
+bool view_write(enum view_kind kind, const char *path, const struct view_input *input) {
+    bool standard = strcmp(path, "-") == 0;
+    if (standard && views[kind].form == FORM_BINARY && isatty(STDOUT_FILENO))
+        return complain(views[kind].name, "binary, expected the name of a file and not a terminal");
+    FILE *file = standard ? stdout : fopen(path, "we");
+    if (!file)
+        return complain(path, strerror(errno));
+    bool done = views[kind].write(file, input);
+    int fault = fflush(file) == 0 && !ferror(file) ? 0 : errno ? errno : EIO;
+    if (!standard && fclose(file) != 0 && !fault)
+        fault = errno;
+    if (!done)
+        return complain(path, "not enough memory");
+    return fault ? complain(standard ? "standard output" : path, strerror(fault)) : true;
+}
