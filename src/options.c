@@ -14,10 +14,10 @@
 
 enum kind { KIND_BOOL, KIND_UINT, KIND_RATIO, KIND_LIMIT, KIND_PATH, KIND_WORD };
 
-#define OPTION(field, name, type, fallback, minimum, maximum, help)                                \
-    {name, FOR_PEOPLE(#type), fallback, FOR_PEOPLE(help), minimum, maximum, ""},
-#define OPTION_WORDS(field, name, words, fallback, help)                                           \
-    {name, FOR_PEOPLE("WORD"), fallback, FOR_PEOPLE(help), 0, 0, words},
+#define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
+    {name, FOR_PEOPLE(#type), fallback, FOR_PEOPLE(help), minimum, maximum, "", OPTION_##when},
+#define OPTION_WORDS(field, name, words, fallback, when, help)                                     \
+    {name, FOR_PEOPLE("WORD"), fallback, FOR_PEOPLE(help), 0, 0, words, OPTION_##when},
 const struct option_info option_table[] = {
 #include "options.def"
 };
@@ -29,7 +29,7 @@ static const struct {
     size_t offset;
     enum kind kind;
 } targets[] = {
-#define OPTION(field, name, type, fallback, minimum, maximum, help)                                \
+#define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
     {offsetof(struct options, field), KIND_##type},
 #include "options.def"
 #undef OPTION
@@ -212,12 +212,21 @@ static struct quoted quote(const char *text, size_t length) {
     return quoted;
 }
 
-static void tell_bad_value(size_t row, const char *text, void (*say)(const char *line)) {
-    char words[96], line[320];
-    const struct option_info *info = &option_table[row];
+/* What is wrong with a value; `instead` is what happens now. */
+static void describe_bad_value(size_t row, const char *text, const char *instead, char *line,
+                               size_t size) {
+    char words[96];
     expectation(row, words, sizeof words);
-    format(line, sizeof line, "poolcuda: %s=\"%s\": expected %s, using %s", info->name,
-           quote(text, strlen(text)).text, words, *info->fallback ? info->fallback : "none");
+    format(line, size, "%s=\"%s\": expected %s, %s", option_table[row].name,
+           quote(text, strlen(text)).text, words, instead);
+}
+
+static void tell_bad_value(size_t row, const char *text, void (*say)(const char *line)) {
+    char instead[64], problem[288], line[320];
+    const struct option_info *info = &option_table[row];
+    format(instead, sizeof instead, "using %s", *info->fallback ? info->fallback : "none");
+    describe_bad_value(row, text, instead, problem, sizeof problem);
+    format(line, sizeof line, "poolcuda: %s", problem);
     say(line);
 }
 
@@ -242,8 +251,8 @@ static size_t distance(const char *name, size_t length, const char *other) {
     return row[width];
 }
 
-static void tell_unknown(const char *name, size_t length, void (*say)(const char *line)) {
-    char line[320];
+/* A name that no option has. */
+static void describe_unknown(const char *name, size_t length, char *line, size_t size) {
     enum { NEAR = 4 };
     size_t best = NEAR, nearest = option_count;
     for (size_t i = 0; i < option_count; i++) {
@@ -255,12 +264,17 @@ static void tell_unknown(const char *name, size_t length, void (*say)(const char
     }
     struct quoted quoted = quote(name, length);
     if (nearest < option_count)
-        format(line, sizeof line, "poolcuda: %s: unknown option, did you mean %s? Ignored",
-               quoted.text, option_table[nearest].name);
+        format(line, size, "%s: unknown option, did you mean %s?", quoted.text,
+               option_table[nearest].name);
     else
-        format(line, sizeof line,
-               "poolcuda: %s: unknown option, `poolcuda options` lists them all; ignored",
-               quoted.text);
+        format(line, size, "%s: unknown option, `poolcuda options` lists them all", quoted.text);
+}
+
+static void tell_unknown(const char *name, size_t length, void (*say)(const char *line)) {
+    char problem[256], line[320];
+    describe_unknown(name, length, problem, sizeof problem);
+    bool asks = problem[strlen(problem) - 1] == '?';
+    format(line, sizeof line, "poolcuda: %s%s", problem, asks ? " Ignored" : "; ignored");
     say(line);
 }
 
@@ -325,4 +339,24 @@ void options_parse(struct options *options, char *const *environment,
                 tell_bad_value(row, equals + 1, say);
         }
     }
+}
+
+bool options_set_live(struct options *options, const char *setting, char *error,
+                      size_t error_size) {
+    const char *equals = strchr(setting, '=');
+    size_t length = equals ? (size_t)(equals - setting) : strlen(setting);
+    size_t row = find_row(setting, length);
+    if (row == option_count)
+        describe_unknown(setting, length, error, error_size);
+    else if (option_table[row].when != OPTION_LIVE)
+        format(error, error_size, "%s: read when a program starts, cannot change in a running one",
+               option_table[row].name);
+    else if (!equals)
+        format(error, error_size, "%s: expected %s=VALUE", option_table[row].name,
+               option_table[row].name);
+    else if (!equals[1] || !read_value(row, equals + 1, options))
+        describe_bad_value(row, equals + 1, "nothing is changed", error, error_size);
+    else
+        return true;
+    return false;
 }

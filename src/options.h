@@ -11,16 +11,19 @@
 enum { OPTION_PATH_MAX = 4096 };
 
 struct options {
-#define OPTION_TYPE_BOOL                                            bool
-#define OPTION_TYPE_UINT                                            uint64_t
-#define OPTION_TYPE_RATIO                                           double
-#define OPTION_TYPE_LIMIT                                           struct limit
-#define OPTION_TYPE_WORD                                            int /* the word's place in the row */
-#define OPTION_TYPE_PATH                                            const char * /* points into the environment; "" when unset */
-#define OPTION(field, name, type, fallback, minimum, maximum, help) OPTION_TYPE_##type field;
+#define OPTION_TYPE_BOOL                                                  bool
+#define OPTION_TYPE_UINT                                                  uint64_t
+#define OPTION_TYPE_RATIO                                                 double
+#define OPTION_TYPE_LIMIT                                                 struct limit
+#define OPTION_TYPE_WORD                                                  int /* the word's place in the row */
+#define OPTION_TYPE_PATH                                                  const char * /* points into the environment; "" when unset */
+#define OPTION(field, name, type, fallback, minimum, maximum, when, help) OPTION_TYPE_##type field;
 #include "options.def"
 #undef OPTION
 };
+
+/* When an option may change. */
+enum option_when { OPTION_START, OPTION_LIVE };
 
 /* One row of the table, for --help, the man page and the docs. type and help are NULL in the
  * preloaded object. */
@@ -28,6 +31,7 @@ struct option_info {
     const char *name, *type, *fallback, *help;
     double minimum, maximum; /* bound UINT and RATIO; both zero elsewhere */
     const char *words;       /* of WORD, separated by |; "" elsewhere */
+    enum option_when when;
 };
 extern const struct option_info option_table[];
 extern const size_t option_count;
@@ -44,5 +48,9 @@ extern const size_t preset_count;
  * say() in one line (without newline) and then ignored. Allocates nothing; cannot fail. */
 void options_parse(struct options *options, char *const *environment,
                    void (*say)(const char *line));
+
+/* Sets one option that may change in a running program. `setting` is NAME=VALUE, not empty. False,
+ * with *options unchanged and one line in `error`: it is none, or the value is bad. */
+bool options_set_live(struct options *options, const char *setting, char *error, size_t error_size);
 
 #endif

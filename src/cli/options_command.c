@@ -19,12 +19,14 @@ static void print_row(const struct option_info *info, enum form form) {
     case FORM_PLAIN:
         printf("%s (", info->name);
         option_values(info, print);
-        printf("; default %s)\n    %s\n", fallback, info->help);
+        printf("; default %s%s)\n    %s\n", fallback,
+               info->when == OPTION_LIVE ? "; may change while the program runs" : "", info->help);
         break;
     case FORM_MARKDOWN:
         printf("| `%s` | ", info->name);
         option_values(info, print);
-        printf(" | `%s` | %s |\n", fallback, info->help);
+        printf(" | `%s` | %s | %s |\n", fallback, info->when == OPTION_LIVE ? "live" : "start",
+               info->help);
         break;
     }
 }
@@ -55,7 +57,7 @@ int command_options(int argc, char **argv) {
     enum form form = FORM_PLAIN;
     argp_parse(&options_argp, argc, argv, 0, NULL, &form);
     if (form == FORM_MARKDOWN)
-        printf("| option | values | default | meaning |\n|---|---|---|---|\n");
+        printf("| option | values | default | changes | meaning |\n|---|---|---|---|---|\n");
     for (size_t i = 0; i < option_count; i++)
         print_row(&option_table[i], form);
     return 0;

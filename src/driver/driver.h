@@ -29,6 +29,7 @@
     X(device_total_mem, "cuDeviceTotalMem_v2", (size_t * bytes, CUdevice device), true)            \
     X(device_get_attribute, "cuDeviceGetAttribute",                                                \
       (int *value, CUdevice_attribute attribute, CUdevice device), true)                           \
+    X(device_get_uuid, "cuDeviceGetUuid_v2", (CUuuid * uuid, CUdevice device), false)              \
     X(primary_ctx_get_state, "cuDevicePrimaryCtxGetState",                                         \
       (CUdevice device, unsigned int *flags, int *active), true)                                   \
     X(memset_d8, "cuMemsetD8_v2", (CUdeviceptr pointer, unsigned char value, size_t bytes), true)  \

@@ -7,6 +7,7 @@
 #include "interpose/hooks.h"
 #include "interpose/record.h"
 #include "interpose/state.h"
+#include "interpose/steer.h"
 #include "interpose/surroundings.h"
 #include "site_tag.h"
 
@@ -35,6 +36,7 @@ CUresult hook_cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes) {
     FIND_CALLER(&site);
     CUresult result = pool_malloc(pool, pointer, bytes, &site);
     record_alloc(result, pointer, bytes, &site, NULL);
+    steer_look(pool, false);
     state_leave();
     return result;
 }
@@ -49,6 +51,7 @@ CUresult hook_cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t wid
     FIND_CALLER(&site);
     CUresult result = pool_malloc_pitch(pool, pointer, pitch, width, height, element, &site);
     record_alloc(result, pointer, result == CUDA_SUCCESS ? *pitch * height : 0, &site, NULL);
+    steer_look(pool, false);
     state_leave();
     return result;
 }
@@ -62,6 +65,7 @@ CUresult hook_cuMemFree_v2(CUdeviceptr pointer) {
         surroundings_look(pool);
     uint64_t number = record_free(pointer, NULL);
     CUresult result = record_freed(pool_free(pool, pointer), number, pointer);
+    steer_look(pool, pointer && result == CUDA_SUCCESS);
     state_leave();
     return result;
 }

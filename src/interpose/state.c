@@ -1,6 +1,7 @@
 #include "interpose/state.h"
 
 #include "format.h"
+#include "interpose/ask.h"
 #include "interpose/bypass.h"
 #include "interpose/hooks.h"
 #include "interpose/loader.h"
@@ -80,6 +81,7 @@ static void child_after_fork(void) {
     }
     if (atomic_load(&phase) == PHASE_READY) {
         stats_forget_after_fork();
+        ask_forget_after_fork();
         atomic_store(&phase, PHASE_FORKED);
     }
     lock_drop(&loader_lock, LOCK_LOADER);
@@ -109,7 +111,7 @@ static void start(void) {
     }
     if (atomic_load(&phase) == PHASE_NEW || atomic_load(&phase) == PHASE_FORKED) {
         if (!options.disable) {
-            stats_open(options.stats_file, say);
+            stats_open(options.stats_file, options.share, say);
             shortage_open_log(options.log, say);
             recorder_open(options.trace, say);
         }
@@ -131,6 +133,17 @@ const struct options *state_options(void) {
     return &options;
 }
 
+/* Others read only what cannot change. */
+bool state_set_option(const char *setting, struct pool_config *config, char *error,
+                      size_t error_size) {
+    lock_take(&start_lock, LOCK_START);
+    bool good = options_set_live(&options, setting, error, error_size);
+    if (good)
+        *config = pool_config_from(&options);
+    lock_drop(&start_lock, LOCK_START);
+    return good;
+}
+
 /* The driver's entries are looked up before the lock is taken: the loader's own lock may be held by
  * a thread that runs a module's constructor and waits for ours. */
 static struct pool *create(void) {
@@ -141,6 +154,7 @@ static struct pool *create(void) {
     config.map = options.stats || *options.stats_file;
     config.owed_flag = &thunk_owed;
     config.say = state_say_once;
+    config.ask_others = ask_others;
     if (!driver_fill(&entries, hooks_find_in_driver))
         return NULL;
     lock_take(&start_lock, LOCK_START);

@@ -47,31 +47,38 @@ struct stats_mailbox {
     char text[PAGE_REQUEST], answer[PAGE_REQUEST];
 };
 
+/* How a page begins: who the process is, its mailbox, the counters. */
+#define STATS_PAGE_HEAD                                                                            \
+    char banner[PAGE_BANNER]; /* PAGE_MAGIC, a newline, zeros */                                   \
+    uint32_t version, counter_count, route_count, wait_reason_count;                               \
+    uint64_t size; /* of this struct */                                                            \
+    uint32_t runs; /* that the figures are of: 1; more once the command has merged them */         \
+    _Atomic uint32_t finished; /* 1 once the program has come to its end */                        \
+    int32_t rank;              /* in MPI, Slurm and the like; -1: none */                          \
+    uint64_t process;          /* its id */                                                        \
+    uint64_t namespace_id;     /* the inode of the process's pid namespace; 0: not known */        \
+    uint64_t born;          /* when the process began, in clock ticks since boot; 0: not known */  \
+    uint64_t start_wall_ns; /* when this page was made: the time of day, since 1970 */             \
+    uint64_t start_ns;      /* the same by CLOCK_MONOTONIC */                                      \
+    _Atomic uint64_t last_ns; /* the last sample's time, since start_ns */                         \
+    struct stats_mailbox mailbox;                                                                  \
+    char command[PAGE_COMMAND]; /* the executable's path */                                        \
+    char host[PAGE_HOST];                                                                          \
+    _Atomic uint64_t counters[STATS_COUNTERS];
+struct stats_head {
+    STATS_PAGE_HEAD
+};
+
 /* Invariant: module 0 is the unknown one, site 0 the sum of all sites beyond the table; the counts
  * include them. A site below site_count with depth 0 is being written, and a device without
  * capacity has not been used. Only a page that is touched takes memory: an unused part of the
  * tables costs nothing. */
 struct stats_page {
-    char banner[PAGE_BANNER]; /* PAGE_MAGIC, a newline, zeros */
-    uint32_t version, counter_count, route_count, wait_reason_count;
-    uint64_t size; /* of this struct */
-    uint32_t runs; /* that the figures are of: 1; more once the command has merged them */
-    _Atomic uint32_t finished; /* 1 once the program has come to its end */
-    int32_t rank;              /* in MPI, Slurm and the like; -1: none */
-    uint64_t process;          /* its id */
-    uint64_t namespace_id;     /* the inode of the process's pid namespace; 0: not known */
-    uint64_t born;             /* when the process began, in clock ticks since boot; 0: not known */
-    uint64_t start_wall_ns;    /* when this page was made: the time of day, since 1970 */
-    uint64_t start_ns;         /* the same by CLOCK_MONOTONIC */
-    _Atomic uint64_t last_ns;  /* the last sample's time, since start_ns */
-    struct stats_mailbox mailbox;
-    char command[PAGE_COMMAND]; /* the executable's path */
-    char host[PAGE_HOST];
+    STATS_PAGE_HEAD
     char options[PAGE_OPTIONS];   /* NAME=VALUE NAME=VALUE ..., as the environment has them */
     char tools[PAGE_TOOLS];       /* other tools in the process, separated by ", " */
     char trace[PAGE_TRACE];       /* the file of POOLCUDA_TRACE, "" without one */
     char shortage[PAGE_SHORTAGE]; /* the last report of an allocation that failed, "" if none did */
-    _Atomic uint64_t counters[STATS_COUNTERS];
     _Atomic uint64_t routes[STATS_ROUTES];
     _Atomic uint64_t waits[WAIT_REASONS];
     _Atomic uint32_t module_count, site_count, tag_count, bypass_count, payer_count;
@@ -88,5 +95,8 @@ struct stats_page {
     struct stats_site sites[PAGE_SITES];
     struct stats_device devices[PAGE_DEVICES]; /* by ordinal; the last: all from there on */
 };
+
+/* What is wrong with a page, in a few words; NULL: nothing, and a report of it stays inside. */
+const char *stats_page_fault(const struct stats_page *page);
 
 #endif

@@ -3,8 +3,11 @@
 
 #include "format.h"
 #include "modules.h"
+#include "observe/mailbox.h"
 #include "observe/output_file.h"
 #include "observe/page.h"
+#include "observe/share.h"
+#include "observe/share_folder.h"
 #include "site_tag.h"
 
 #include <errno.h>
@@ -23,9 +26,14 @@ static struct stats_device early_device;
 static struct stats_page *page;
 static int page_file = -1;
 
-/* How much of the page's tables is used. The page tells readers; what it says is not relied on,
- * since others of this user may write it. */
-static struct { uint32_t modules, sites, tags, bypasses, payers; } used;
+/* How much of the page's tables is used, and what else is needed of it: the page itself is for
+ * readers alone, since others of this user may write it. */
+static struct {
+    uint32_t modules, sites, tags, bypasses, payers;
+    size_t options; /* its length */
+    char tools[PAGE_TOOLS];
+    uint64_t start_ns;
+} used;
 
 _Atomic uint64_t *stats_counters = early;
 
@@ -71,7 +79,7 @@ static void *map(int file) {
 }
 
 /* What the environment says of the pool, for the reader of the report. */
-static void note_options(struct stats_page *fresh) {
+static size_t note_options(struct stats_page *fresh) {
     size_t length = 0;
     for (char *const *entry = environ; entry && *entry; entry++) {
         size_t more = strlen(*entry);
@@ -80,6 +88,7 @@ static void note_options(struct stats_page *fresh) {
         length += (size_t)format(fresh->options + length, sizeof fresh->options - length, "%s%s",
                                  length ? " " : "", *entry);
     }
+    return length;
 }
 
 static uint64_t nanoseconds(clockid_t clock) {
@@ -98,11 +107,14 @@ static void start_page(struct stats_page *fresh) {
     fresh->rank = output_file_rank();
     fresh->process = (uint64_t)getpid();
     fresh->start_wall_ns = nanoseconds(CLOCK_REALTIME);
-    fresh->start_ns = nanoseconds(CLOCK_MONOTONIC);
+    fresh->namespace_id = share_namespace();
+    fresh->born = share_born(fresh->process);
+    fresh->start_ns = used.start_ns = nanoseconds(CLOCK_MONOTONIC);
     ssize_t length = readlink("/proc/self/exe", fresh->command, sizeof fresh->command - 1);
     fresh->command[length > 0 ? length : 0] = '\0';
     output_file_host(fresh->host, sizeof fresh->host);
-    note_options(fresh);
+    used.options = note_options(fresh);
+    used.tools[0] = '\0';
     used.modules = used.sites = 1;
     used.tags = used.bypasses = used.payers = 0;
     fresh->module_count = used.modules;
@@ -111,6 +123,25 @@ static void start_page(struct stats_page *fresh) {
     memcpy(fresh->banner, PAGE_MAGIC "\n", sizeof PAGE_MAGIC);
     page = fresh;
     stats_counters = fresh->counters;
+    mailbox_open(&fresh->mailbox);
+}
+
+/* What every page has of its tables. */
+static bool reserve_first_rows(void) {
+    return share_reserve(offsetof(struct stats_page, modules), sizeof page->modules[0]) &&
+           share_reserve(offsetof(struct stats_page, sites), sizeof page->sites[0]);
+}
+
+/* The first row of a shared table is needed before the file has its name. */
+static struct stats_page *open_shared(void) {
+    struct stats_page *shared = share_open();
+    if (shared && !reserve_first_rows()) {
+        share_close();
+        share_forget();
+        munmap(shared, sizeof *shared);
+        return NULL;
+    }
+    return shared;
 }
 
 /* Whether a file may be as long as a page: where it may not, to try would be a signal. */
@@ -119,10 +150,10 @@ static bool file_may_be_long_enough(void) {
     return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= sizeof *page;
 }
 
-void stats_open(const char *path_pattern, void (*say)(const char *line)) {
+void stats_open(const char *path_pattern, bool share, void (*say)(const char *line)) {
     void *memory = MAP_FAILED;
+    char path[OUTPUT_PATH_SIZE];
     if (path_pattern && *path_pattern) {
-        char path[OUTPUT_PATH_SIZE];
         errno = EFBIG;
         page_file = file_may_be_long_enough() ? output_file_create(path_pattern, path) : -1;
         if (page_file >= 0 && ftruncate(page_file, sizeof *page) == 0)
@@ -140,10 +171,27 @@ void stats_open(const char *path_pattern, void (*say)(const char *line)) {
             page_file = -1;
         }
     }
+    struct stats_page *shared = share && page_file < 0 ? open_shared() : NULL;
+    if (shared)
+        memory = shared;
     if (memory == MAP_FAILED)
         memory = map(-1);
-    if (memory != MAP_FAILED)
-        start_page(memory);
+    if (memory == MAP_FAILED)
+        return;
+    start_page(memory);
+    if (shared && !share_publish(page)) {
+        share_forget();
+        start_page(mmap(memory, sizeof *page, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
+    } else if (share && page_file >= 0) {
+        share_link(page, path);
+    }
+}
+
+/* Whether an entry of a table may be touched: in a shared page it takes room that there need not
+ * be. */
+static bool has_room(const void *entry, size_t size) {
+    return share_reserve((size_t)((const char *)entry - (const char *)page), size);
 }
 
 /* The module that contains an address, *offset into it; 0: the unknown one. */
@@ -157,11 +205,11 @@ static uint32_t module_index(uintptr_t address, uint64_t *offset) {
     for (uint32_t i = 1; i < used.modules; i++)
         if (strcmp(page->modules[i].path, name) == 0)
             return i;
-    if (used.modules == PAGE_MODULES) {
+    struct stats_module *entry = &page->modules[used.modules];
+    if (used.modules == PAGE_MODULES || !has_room(entry, sizeof *entry)) {
         *offset = address;
         return 0;
     }
-    struct stats_module *entry = &page->modules[used.modules];
     memcpy(entry->path, name, strlen(name) + 1);
     entry->build_id_size =
         (uint8_t)modules_build_id(&module, entry->build_id, sizeof entry->build_id);
@@ -171,7 +219,7 @@ static uint32_t module_index(uintptr_t address, uint64_t *offset) {
 
 /* The tag's number in the page, from 1; 0: no room is left. */
 static uint32_t tag_index(const char *name) {
-    if (used.tags == PAGE_TAGS)
+    if (used.tags == PAGE_TAGS || !has_room(page->tags[used.tags], PAGE_TAG))
         return 0;
     copy_text(page->tags[used.tags], PAGE_TAG, name);
     page->tag_count = ++used.tags;
@@ -182,10 +230,10 @@ struct stats_site *stats_site_new(const struct call_site *site) {
     if (!page)
         return &early_site;
     const char *name = site_tag_name(site);
-    uint32_t index = used.sites, tag = name ? tag_index(name) : 0;
-    if (index == PAGE_SITES || (name && !tag))
+    uint32_t tag = name ? tag_index(name) : 0;
+    struct stats_site *slot = &page->sites[used.sites];
+    if (used.sites == PAGE_SITES || (name && !tag) || !has_room(slot, sizeof *slot))
         return &page->sites[0];
-    struct stats_site *slot = &page->sites[index];
     page->site_count = ++used.sites;
     slot->tag = tag;
     for (uintptr_t i = 0; i < site->depth && !name; i++) {
@@ -196,11 +244,14 @@ struct stats_site *stats_site_new(const struct call_site *site) {
     return slot;
 }
 
-struct stats_device *stats_device(int ordinal, uint64_t capacity) {
+struct stats_device *stats_device(int ordinal, uint64_t capacity, const uint8_t uuid[STATS_UUID]) {
     if (!page)
         return &early_device;
     int last = PAGE_DEVICES - 1;
     struct stats_device *device = &page->devices[ordinal < 0 || ordinal > last ? last : ordinal];
+    if (!has_room(device, sizeof *device))
+        return &early_device;
+    memcpy(device->uuid, uuid, sizeof device->uuid);
     device->capacity = capacity;
     return device;
 }
@@ -212,7 +263,7 @@ uint32_t stats_site_index(const struct stats_site *site) {
 }
 
 uint64_t stats_now(void) {
-    uint64_t now = page ? nanoseconds(CLOCK_MONOTONIC) - page->start_ns : 0;
+    uint64_t now = page ? nanoseconds(CLOCK_MONOTONIC) - used.start_ns : 0;
     if (page)
         atomic_store_explicit(&page->last_ns, now, memory_order_relaxed);
     return now;
@@ -223,11 +274,21 @@ void stats_trace(const char *path) {
         copy_text(page->trace, sizeof page->trace, path);
 }
 
-void stats_tool(const char *name) {
-    if (!page || strstr(page->tools, name))
+void stats_option(const char *setting) {
+    size_t more = strlen(setting);
+    if (!page || used.options + more + 2 > sizeof page->options)
         return;
-    size_t length = strlen(page->tools);
-    format(page->tools + length, sizeof page->tools - length, "%s%s", length ? ", " : "", name);
+    used.options +=
+        (size_t)format(page->options + used.options, sizeof page->options - used.options, "%s%s",
+                       used.options ? " " : "", setting);
+}
+
+void stats_tool(const char *name) {
+    if (!page || strstr(used.tools, name))
+        return;
+    size_t length = strlen(used.tools);
+    format(used.tools + length, sizeof used.tools - length, "%s%s", length ? ", " : "", name);
+    memcpy(page->tools, used.tools, sizeof page->tools);
 }
 
 void stats_shortage(const char *text) {
@@ -263,22 +324,40 @@ static void write_all(const char *text, size_t length, void *state) {
     }
 }
 
-/* The text takes the place of the mapped page in the same file, so the page is copied away first.
- * Other threads may still count: where the file was mapped anonymous memory takes its place, since
- * a mapping beyond the end of a file that became shorter cannot be touched. */
-static bool report_to_file(enum stats_form form) {
-    struct stats_page *mapped = page, *copy = map(-1);
+/* The page as it is now, in memory of this process alone, with the counts that hold. */
+static struct stats_page *copy_page(void) {
+    struct stats_page *copy = map(-1);
     if (copy == MAP_FAILED)
+        return NULL;
+    if (!share_copy(copy, page))
+        memcpy(copy, page, sizeof *copy);
+    copy->module_count = used.modules;
+    copy->site_count = used.sites;
+    copy->tag_count = used.tags;
+    copy->bypass_count = used.bypasses;
+    copy->payer_count = used.payers;
+    copy->finished = 1;
+    return copy;
+}
+
+static void report(const struct stats_page *copy, enum stats_form form, int file) {
+    static const char damaged[] =
+        "poolcuda: another process has overwritten the figures: no report\n";
+    if (stats_page_fault(copy))
+        write_all(damaged, sizeof damaged - 1, &file);
+    else
+        stats_report(copy, form, NULL, write_all, &file);
+}
+
+/* The text takes the place of the mapped page in the same file. Other threads may still count:
+ * anonymous memory takes the mapping's place, since one beyond the end of a file that became
+ * shorter cannot be touched. */
+static bool report_to_file(const struct stats_page *copy, enum stats_form form) {
+    if (mmap(page, sizeof *page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+             -1, 0) == MAP_FAILED ||
+        lseek(page_file, 0, SEEK_SET) != 0)
         return false;
-    memcpy(copy, mapped, sizeof *copy);
-    if (mmap(mapped, sizeof *mapped, PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
-        return false;
-    page = copy;
-    stats_counters = copy->counters;
-    if (lseek(page_file, 0, SEEK_SET) != 0)
-        return false;
-    stats_report(page, form, NULL, write_all, &page_file);
+    report(copy, form, page_file);
     off_t end = lseek(page_file, 0, SEEK_CUR);
     return ftruncate(page_file, end) == 0;
 }
@@ -288,18 +367,24 @@ void stats_finish(enum stats_form form) {
         return;
     stats_now();
     page->finished = 1;
-    if (page_file >= 0) {
-        report_to_file(form == STATS_TEXT ? STATS_TEXT : STATS_JSON);
-    } else if (form != STATS_NONE) {
-        int file = STDERR_FILENO;
-        stats_report(page, form, NULL, write_all, &file);
-    }
+    share_close();
+    if (page_file >= 0)
+        mailbox_finish(page_file);
+    struct stats_page *copy = page_file >= 0 || form != STATS_NONE ? copy_page() : NULL;
+    if (copy && page_file >= 0)
+        report_to_file(copy, form == STATS_TEXT ? STATS_TEXT : STATS_JSON);
+    else if (copy)
+        report(copy, form, STDERR_FILENO);
+    if (copy)
+        munmap(copy, sizeof *copy);
 }
 
 void stats_forget_after_fork(void) {
     stats_counters = early;
     memset(early, 0, sizeof early);
     memset(&used, 0, sizeof used);
+    mailbox_close();
+    share_forget();
     if (page)
         munmap(page, sizeof *page);
     page = NULL;

@@ -1,10 +1,11 @@
 /* The figures of one process: counters, interception routes, sites.
  *
- * They live in one page-aligned area, the *stats page*, which is anonymous memory or, with
- * POOLCUDA_STATS_FILE, a mapped file: there a killed program's last figures survive. Updating is a
- * relaxed atomic store or add; nothing here takes a lock, allocates on the heap or calls CUDA, and
- * only stats_open and stats_finish touch files. Before stats_open updates go to a small static
- * page, so callers need no null checks. */
+ * They live in one page-aligned area, the *stats page*: a mapped file, in which other processes see
+ * them (share.h) or, with POOLCUDA_STATS_FILE, a killed program's last figures survive; else
+ * anonymous memory. Updating is a relaxed atomic store or add; nothing here takes a lock, allocates
+ * on the heap or calls CUDA. Files are touched by stats_open and stats_finish, and where a table of
+ * a shared page grows. What the page says is never relied on: others may write it. Before
+ * stats_open updates go to a small static page, so callers need no null checks. */
 #ifndef POOLCUDA_OBSERVE_STATS_H
 #define POOLCUDA_OBSERVE_STATS_H
 
@@ -70,12 +71,14 @@ struct stats_extent {
 enum {
     STATS_SAMPLES = 512,
     STATS_EXTENTS = 1024,
+    STATS_UUID = 16,
 };
 
 /* One device's figures and history. Bytes. Written under the pool's lock, read by anyone.
  * Invariant: the samples' times grow; interval_ns is the time that one stands for. */
 struct stats_device {
     _Atomic uint64_t capacity; /* cuDeviceTotalMem; 0: not used yet */
+    uint8_t uuid[STATS_UUID];  /* cuDeviceGetUuid: the same in every process. Zeros: not known */
     _Atomic uint64_t in_use, idle, waste, peak_live, peak_held;
     _Atomic uint64_t allocations, hits;
     _Atomic uint64_t interval_ns;
@@ -114,7 +117,7 @@ struct stats_site *stats_site_new(const struct call_site *site);
 
 /* The record of a device by its ordinal. Never NULL, and zeroed at first. To be called once per
  * device, under the pool's lock. */
-struct stats_device *stats_device(int ordinal, uint64_t capacity);
+struct stats_device *stats_device(int ordinal, uint64_t capacity, const uint8_t uuid[STATS_UUID]);
 
 /* Nanoseconds since the page was made. */
 uint64_t stats_now(void);
@@ -122,10 +125,14 @@ uint64_t stats_now(void);
 /* The place of a site's record, for a map; 0: that of all that have none of their own. */
 uint32_t stats_site_index(const struct stats_site *site);
 
-/* Starts recording. path_pattern NULL or "": anonymous memory; else a mapped file, with the names
- * of output_file.h. If no file can be made, says so in one line through `say`, uses anonymous
- * memory and later prints to standard error. */
-void stats_open(const char *path_pattern, void (*say)(const char *line));
+/* Starts recording. path_pattern NULL or "": no file; else a mapped file, with the names of
+ * output_file.h. If it cannot be made, says so in one line through `say`, and later prints to
+ * standard error. share: other processes of this user find the page (share_folder.h), where that is
+ * possible. Without a file of either kind: anonymous memory. */
+void stats_open(const char *path_pattern, bool share, void (*say)(const char *line));
+
+/* An option "NAME=VALUE" that was set while the program runs, for the report. */
+void stats_option(const char *setting);
 
 /* The file that allocations are recorded in, for the report. */
 void stats_trace(const char *path);
@@ -181,7 +188,5 @@ void stats_page_free(struct stats_page *page);
 
 /* An empty page for figures from elsewhere; NULL without memory. Free with stats_page_free. */
 struct stats_page *stats_page_new(void);
-/* What is wrong with a page, in words; NULL if it can be reported. */
-const char *stats_page_fault(const struct stats_page *page);
 
 #endif

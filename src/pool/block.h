@@ -128,6 +128,7 @@ struct site_record {
 struct device {
     CUdevice ordinal;
     uint64_t total; /* cuDeviceTotalMem */
+    uint8_t uuid[STATS_UUID];
     uint64_t live, idle, in_use, peak_in_use, over_size;
     uint64_t peak_live, peak_held, live_blocks, idle_blocks;
     uint64_t allocations, hits, frees, oom_events, oom_rescued;

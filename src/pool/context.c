@@ -83,11 +83,15 @@ struct device_facts {
     CUdevice ordinal;
     size_t total;
     int pageable_access;
+    CUuuid uuid;
 };
 
 static bool ask_device(struct pool *pool, struct device_facts *facts) {
     facts->total = 0;
     facts->pageable_access = 0;
+    memset(&facts->uuid, 0, sizeof facts->uuid);
+    if (pool->driver->device_get_uuid)
+        pool->driver->device_get_uuid(&facts->uuid, facts->ordinal);
     pool->driver->device_get_attribute(&facts->pageable_access,
                                        CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, facts->ordinal);
     return pool->driver->device_total_mem(&facts->total, facts->ordinal) == CUDA_SUCCESS;
@@ -104,7 +108,8 @@ static struct context *add_context(struct pool *pool, CUcontext handle,
         device->ordinal = facts->ordinal;
         device->total = facts->total;
         device->pageable_access = facts->pageable_access != 0;
-        device->stats = stats_device(facts->ordinal, facts->total);
+        memcpy(device->uuid, facts->uuid.bytes, sizeof device->uuid);
+        device->stats = stats_device(facts->ordinal, facts->total, device->uuid);
         LIST_INSERT_HEAD(&pool->devices, device, link);
     }
     struct context *context = calloc(1, sizeof *context);

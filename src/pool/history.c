@@ -38,11 +38,16 @@ static void merge(struct stats_sample *sample, const struct stats_sample *later)
     set(&sample->hits, get(&later->hits));
 }
 
-/* Each sample stands for twice the time from now on. Returns how many are left. */
+/* Each sample stands for twice the time from now on. Returns how many are left: none, where another
+ * process has written times over them that no program lives to see. */
 static uint32_t halve(struct device *device, uint32_t count) {
     struct stats_device *stats = device->stats;
     uint64_t interval = device->interval *= 2;
     uint32_t kept = 0;
+    if (interval > UINT64_MAX / 4) {
+        device->interval = FIRST_INTERVAL;
+        return 0;
+    }
     for (uint32_t i = 1; i < count; i++) {
         struct stats_sample *last = &stats->samples[kept], *next = &stats->samples[i];
         if (get(&next->time_ns) / interval == get(&last->time_ns) / interval) {

@@ -155,6 +155,9 @@ void pressure_refresh(struct pool *pool, const struct device *device);
 /* Takes out idle blocks of the device, largest first, until `bytes` or nothing is left. */
 void pressure_collect(struct pool *pool, struct device *device, size_t bytes,
                       struct leaving *leaving);
+/* The same of one context, whose work is done or may be waited for. */
+void pressure_collect_from(struct pool *pool, struct context *context, size_t bytes,
+                           struct leaving *leaving);
 /* Takes out what exceeds the bounds on idle memory; `growth` bytes are about to be added to live
  * memory. `quiet`: from this context alone, which has no work left, so that its deferred blocks may
  * go as well; NULL: from all of the device. */

@@ -33,7 +33,7 @@ struct pool_config {
     bool zero;                                            /* clear reused blocks */
     void (*on_shortage)(const struct shortage *shortage); /* NULL: nobody wants to know */
     void (*say)(const char *line); /* a limitation that the user should know of; may be NULL */
-    bool map;                /* keep a map of each device's memory for the report */
+    bool map;                      /* keep a map of each device's memory for the report */
     atomic_int *owed_flag;   /* nonzero while a wait is owed: see pool_pay. NULL: the pool's own */
     double reuse_ratio;      /* a block serves a request of at least its size / reuse_ratio */
     uint64_t site_keep;      /* idle blocks a site keeps; 0: as many as max_idle allows */
@@ -43,6 +43,10 @@ struct pool_config {
     double idle_decay;       /* seconds after which what stayed idle is given up; 0: never */
     double throttle_ratio;   /* share of the device beyond which idle memory is given up; 0: none */
     uint64_t (*clock)(void); /* nanoseconds, for idle_decay; NULL: CLOCK_MONOTONIC */
+    /* Asks others that use the device with this UUID for `bytes`, waiting a bounded time; returns
+     * the bytes that they have released. Called without a lock, never during a stream capture.
+     * NULL: there is nobody to ask. */
+    size_t (*ask_others)(const uint8_t uuid[STATS_UUID], size_t bytes);
 };
 
 struct pool;
@@ -142,8 +146,8 @@ bool pool_make_room(struct pool *pool, const char *call, unsigned attempt, bool 
  */
 void pool_note_error(struct pool *pool, CUresult error);
 
-/* For the report at the end: the last sample of each device, and how the idle memory of all contexts
- * lies (its largest block becomes the gauge largest_idle_bytes). */
+/* For the report at the end: the last sample of each device, and how the idle memory of all
+ * contexts lies (its largest block becomes the gauge largest_idle_bytes). */
 void pool_note_end(struct pool *pool);
 
 /* The books of a device, or of all of them (POOL_ALL_DEVICES), at one moment: bytes and blocks now
@@ -167,6 +171,11 @@ size_t pool_release(struct pool *pool, CUdevice device, size_t bytes);
  * changed: the pool knows no such context, since nothing was allocated there. Never retains one. */
 bool pool_visit_device(struct pool *pool, CUdevice device, bool *pushed);
 void pool_leave_device(struct pool *pool, bool pushed);
+/* Gives up to `bytes` of idle memory of `device` (-1: of all) back to the driver, for somebody
+ * else: where a free would wait for work under way, not at all, unless may_wait says that the
+ * program expects a wait for the current context just now. *released: the bytes. Returns whether
+ * that is all there is; else it is worth another try later. Not during a stream capture. */
+bool pool_give_up(struct pool *pool, int device, size_t bytes, bool may_wait, size_t *released);
 
 /* To be called before the driver destroys or resets contexts: gives their idle memory back, forgets
  * their live blocks (their frees then go to the driver) and makes operations that are under way in

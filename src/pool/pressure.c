@@ -139,6 +139,11 @@ void pressure_collect(struct pool *pool, struct device *device, size_t bytes,
     collect(pool, &(struct scope){device, NULL, true}, bytes, leaving);
 }
 
+void pressure_collect_from(struct pool *pool, struct context *context, size_t bytes,
+                           struct leaving *leaving) {
+    collect(pool, &(struct scope){context->device, context, true}, bytes, leaving);
+}
+
 uint64_t pressure_limit(const struct limit *limit, const struct device *device,
                         uint64_t automatic) {
     switch (limit->kind) {
@@ -326,6 +331,27 @@ static CUresult retry(struct pool *pool, const struct request *request, struct p
     return result;
 }
 
+/* Other processes on the device, for memory that they hold idle. Lock not held. */
+static bool others_helped(struct pool *pool, const struct device *device, size_t bytes) {
+    lock_check_none();
+    return pool->config.ask_others && !atomic_load(&pool->captures) &&
+           pool->config.ask_others(device->uuid, bytes) > 0;
+}
+
+/* The second time for all that they have: what they gave need not lie in one piece. */
+static CUresult ask_others_and_retry(struct pool *pool, const struct request *request,
+                                     struct obtained *obtained) {
+    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+    size_t bytes = request->size ? request->size : SIZE_MAX;
+    for (int round = 0; round < 2 && result == CUDA_ERROR_OUT_OF_MEMORY &&
+                        others_helped(pool, request->context->device, bytes);
+         round++) {
+        result = ask_driver(pool, request, request->size, obtained);
+        bytes = SIZE_MAX;
+    }
+    return result;
+}
+
 CUresult pressure_allocate(struct pool *pool, const struct request *request,
                            struct pool_block **block, struct obtained *obtained) {
     *block = NULL;
@@ -341,6 +367,8 @@ CUresult pressure_allocate(struct pool *pool, const struct request *request,
     device->pressure--;
     device->oom_rescued += result == CUDA_SUCCESS;
     pool_unlock(pool);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY)
+        result = ask_others_and_retry(pool, request, obtained);
     if (result == CUDA_SUCCESS)
         stats_add(STATS_oom_rescued, 1);
     else if (result == CUDA_ERROR_OUT_OF_MEMORY)
@@ -351,6 +379,7 @@ CUresult pressure_allocate(struct pool *pool, const struct request *request,
 
 /* Enough for most of what a call other than an allocation may need. */
 static const size_t first_room = 64 << 20;
+enum { MOST_ATTEMPTS = 4 }; /* of which others are asked for help */
 
 /* Idle memory of `first` if there is any, else of whatever device has some: the call may be about
  * another device than the current context's. Lock held. */
@@ -379,6 +408,8 @@ bool pool_make_room(struct pool *pool, const char *call, unsigned attempt, bool 
     if (!device)
         device = LIST_FIRST(&pool->devices);
     pool_unlock(pool);
+    if (!made && device && attempt < MOST_ATTEMPTS)
+        made = others_helped(pool, device, attempt ? SIZE_MAX : first_room);
     if (!made && device)
         shortage_report(pool, device, call, 0);
     return made;

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -32,9 +33,10 @@ def test_a_run_read_back_prints_what_the_program_would_have_printed(run, record)
     shown = report(record(PROGRAMS / "driver_linked", "one.json")).stdout
     text = run(PROGRAMS / "driver_linked").stats
 
-    def figures(of):  # without the first two lines: process, time, options
-        return of.split("\n\n", 1)[1].strip()
-    assert figures(shown).startswith(figures(text))
+    def figures(of):  # without the first two lines (process, time, options) and the sites, which now have names
+        return re.sub(r"^.*?\n\n| +site$.*", "", of, flags=re.S | re.M)
+    assert figures(shown) == figures(text)
+    assert re.search(r" main \(driver_linked\.c:\d+\)", shown)
     assert shown.splitlines()[-1].startswith("next: poolcuda run --trace=")
 
 

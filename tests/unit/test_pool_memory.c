@@ -173,7 +173,7 @@ static void a_request_that_fails_is_reported_once_with_the_facts(void **state) {
     (void)state;
     struct pool_config config = pool_defaults;
     stop(NULL);
-    stats_open(NULL, NULL); /* figures for each site */
+    stats_open(NULL, false, NULL); /* figures for each site */
     config.on_shortage = tell;
     start_with(&config, 100 * MIB);
     told_times = 0;

@@ -39,7 +39,7 @@ static int make_file(void **state) {
     (void)state;
     snprintf(path, sizeof path, "%s/page", folder);
     unlink(path);
-    stats_open(path, say);
+    stats_open(path, false, say);
     struct call_site own = {.frames = {(uintptr_t)make_file}, .depth = 1};
     struct stats_site *site = stats_site_new(&own);
     site->allocations = 12;
@@ -167,7 +167,7 @@ static void the_process_id_stands_for_percent_p(void **state) {
     char pattern[128];
     drop_file(NULL);
     snprintf(pattern, sizeof pattern, "%s/of-%%p-100%%%%", folder);
-    stats_open(pattern, say);
+    stats_open(pattern, false, say);
     snprintf(path, sizeof path, "%s/of-%d-100%%", folder, (int)getpid());
     assert_int_equal(access(path, F_OK), 0);
 }
@@ -186,7 +186,7 @@ static void a_limit_on_the_size_of_files_is_told_and_no_signal(void **state) {
     few = all;
     few.rlim_cur = 4096;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &few), 0);
-    stats_open(path, note);
+    stats_open(path, false, note);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &all), 0);
     assert_non_null(strstr(said, "cannot be made"));
     assert_int_not_equal(access(path, F_OK), 0);

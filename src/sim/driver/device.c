@@ -1,7 +1,9 @@
 /* Devices and their properties. */
 #include "context.h"
+#include "lock.h"
 #include "memory.h"
 #include "settings.h"
+#include "shared_memory.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -53,9 +55,15 @@ static CUresult device_uuid(CUuuid *uuid, CUdevice device) {
 
     if (uuid == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    if (result == CUDA_SUCCESS) {
-        memcpy(uuid->bytes, "simulated-gpu---", sizeof uuid->bytes);
-        uuid->bytes[sizeof uuid->bytes - 1] = (char)('0' + device);
+    if (result == CUDA_SUCCESS) { /* each process has GPUs of its own, but with SIMCUDA_SHARED */
+        sim_lock();
+        uint64_t machine = shared_memory_identity();
+        sim_unlock();
+        char ordinal = (char)('0' + device);
+
+        memcpy(uuid->bytes, "sim-gpu", sizeof uuid->bytes - sizeof machine - 1);
+        memcpy(uuid->bytes + sizeof uuid->bytes - sizeof machine - 1, &ordinal, 1);
+        memcpy(uuid->bytes + sizeof uuid->bytes - sizeof machine, &machine, sizeof machine);
     }
     return result;
 }

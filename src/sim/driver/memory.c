@@ -10,6 +10,7 @@
 #include "mempool.h"
 #include "report.h"
 #include "settings.h"
+#include "shared_memory.h"
 #include "virtual_memory.h"
 
 #include <stdio.h>
@@ -105,7 +106,9 @@ size_t memory_capacity(CUdevice device) {
 }
 
 size_t memory_available(CUdevice device) {
-    return memory_capacity(device) - used_pages[device] * memory_page;
+    size_t taken = (used_pages[device] + shared_memory_elsewhere(device)) * memory_page;
+
+    return taken < memory_capacity(device) ? memory_capacity(device) - taken : 0;
 }
 
 unsigned char *memory_reach(CUdeviceptr address, size_t size) {
@@ -126,7 +129,8 @@ unsigned char *memory_reach(CUdeviceptr address, size_t size) {
 /* --- pages --- */
 
 bool memory_take_unaddressed(CUdevice device, size_t pages) {
-    if (pages > memory_available(device) / memory_page)
+    if (pages > memory_capacity(device) / memory_page - used_pages[device] ||
+        !shared_memory_take(device, (int64_t)pages, memory_capacity(device) / memory_page))
         return false;
     used_pages[device] += pages;
     report_held((int64_t)(pages * memory_page));
@@ -135,6 +139,7 @@ bool memory_take_unaddressed(CUdevice device, size_t pages) {
 
 void memory_give_unaddressed(CUdevice device, size_t pages) {
     used_pages[device] -= pages;
+    shared_memory_take(device, -(int64_t)pages, 0);
     report_held(-(int64_t)(pages * memory_page));
 }
 

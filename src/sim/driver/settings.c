@@ -75,6 +75,7 @@ static void load(void) {
 #include "settings.def"
 #undef SETTING
     values.report = text_from_environment("SIMCUDA_REPORT");
+    values.shared = text_from_environment("SIMCUDA_SHARED");
     values.fail_caller = text_from_environment("SIMCUDA_FAIL_CALLER");
     if (hazard != NULL) {
         values.hazard_aborts = strcmp(hazard, "abort") == 0;

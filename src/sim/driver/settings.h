@@ -15,6 +15,7 @@ struct settings {
 #undef SETTING
     const char *report;      /* SIMCUDA_REPORT: where the report goes at exit, NULL: nowhere */
     const char *fail_caller; /* SIMCUDA_FAIL_CALLER: part of a module's path; NULL: every caller */
+    const char *shared;      /* SIMCUDA_SHARED: see shared_memory.h; NULL: nothing is shared */
     bool hazard_aborts;      /* SIMCUDA_HAZARD=abort instead of report */
 };
 

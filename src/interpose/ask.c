@@ -1,0 +1,177 @@
+#include "interpose/ask.h"
+
+#include "interpose/state.h"
+#include "interpose/steer.h"
+#include "observe/mailbox.h"
+#include "observe/share_folder.h"
+#include "raw_files.h"
+
+#include <string.h>
+#include <time.h>
+
+enum {
+    MOST_ASKED = 16,     /* processes at a time */
+    MOST_SILENT = 64,    /* processes that are remembered */
+    PATIENCE_MS = 125,   /* an allocation asks twice at most */
+    STEP_NS = 500 * 1000 /* between two looks at the answers */
+};
+
+/* A process that let a request go unanswered: `life` is the number of its calls then. One that has
+ * the place of another in the table makes that one forgotten. */
+struct silent {
+    uint64_t process, born, life;
+};
+static struct silent silent[MOST_SILENT];
+static atomic_flag silent_in_use = ATOMIC_FLAG_INIT;
+
+/* Invariant: file is open while the process is asked, and locked once `posted`. */
+struct asked {
+    int file;
+    bool posted;
+    uint64_t process, born, life, idle; /* idle: its bytes */
+    struct mailbox_request request;
+};
+
+static uint64_t life_of(const struct stats_head *head) {
+    return head->counters[STATS_malloc_calls] + head->counters[STATS_free_calls];
+}
+
+/* Calls in other threads that look at the table at the same time do without it. */
+static bool was_silent(uint64_t process, uint64_t born, uint64_t life) {
+    bool found = false;
+    if (atomic_flag_test_and_set(&silent_in_use))
+        return false;
+    const struct silent *entry = &silent[process % MOST_SILENT];
+    found = entry->process == process && entry->born == born && entry->life == life;
+    atomic_flag_clear(&silent_in_use);
+    return found;
+}
+
+static void note_silent(const struct asked *asked) {
+    if (atomic_flag_test_and_set(&silent_in_use))
+        return;
+    silent[asked->process % MOST_SILENT] =
+        (struct silent){asked->process, asked->born, asked->life};
+    atomic_flag_clear(&silent_in_use);
+}
+
+/* Idle bytes on the device, and its ordinal there. */
+static uint64_t idle_on(int file, const uint8_t uuid[STATS_UUID], int *ordinal) {
+    struct {
+        uint64_t capacity;
+        uint8_t uuid[STATS_UUID];
+        uint64_t in_use, idle;
+    } device;
+    _Static_assert(sizeof device == offsetof(struct stats_device, waste), "how a device begins");
+    for (int i = 0; i < PAGE_DEVICES; i++) {
+        off_t place =
+            (off_t)(offsetof(struct stats_page, devices) + (size_t)i * sizeof(struct stats_device));
+        if (raw_pread(file, &device, sizeof device, place) != (ssize_t)sizeof device)
+            return 0;
+        if (device.capacity && memcmp(device.uuid, uuid, STATS_UUID) == 0) {
+            *ordinal = i;
+            return device.idle;
+        }
+    }
+    return 0;
+}
+
+/* Opens an entry if it is a process that might help. */
+static bool consider(int folder, const char *name, const uint8_t uuid[STATS_UUID], size_t bytes,
+                     struct asked *asked) {
+    struct stats_head head;
+    asked->file = share_open_page(folder, name, true);
+    if (asked->file < 0)
+        return false;
+    if (share_read_head(asked->file, &head) && !head.finished &&
+        (head.process != (uint64_t)getpid() || head.namespace_id != share_namespace())) {
+        asked->posted = false;
+        asked->process = head.process;
+        asked->born = head.born;
+        asked->life = life_of(&head);
+        asked->request =
+            (struct mailbox_request){.kind = MAILBOX_GIVE_UP, .bytes = bytes, .text = ""};
+        asked->idle = idle_on(asked->file, uuid, &asked->request.device);
+        if (share_is_stale(&head))
+            share_remove_stale(folder, name, asked->file);
+        else if (asked->idle && !was_silent(asked->process, asked->born, asked->life))
+            return true;
+    }
+    close(asked->file);
+    return false;
+}
+
+/* Whom to ask; returns how many. */
+static size_t find(const uint8_t uuid[STATS_UUID], size_t bytes, struct asked *asked) {
+    struct share_walk walk = {.folder = share_folder_open(false)};
+    size_t count = 0;
+    if (walk.folder < 0)
+        return 0;
+    while (count < MOST_ASKED && share_walk_next(&walk))
+        count += consider(walk.folder, walk.name, uuid, bytes, &asked[count]);
+    close(walk.folder);
+    return count;
+}
+
+/* Posts the request where nobody else is asking just now, then looks for the answer. Returns
+ * whether the process is done with. */
+static bool pursue(struct asked *asked, size_t *released) {
+    struct mailbox_reply reply;
+    if (asked->posted) {
+        if (!mailbox_look(asked->file, asked->request.serial, &reply))
+            return false;
+        stats_add(STATS_others_answered, 1);
+        stats_add(STATS_others_released_bytes, reply.released);
+        *released += reply.released;
+        return true;
+    }
+    asked->posted = mailbox_lock(asked->file) && mailbox_post(asked->file, &asked->request);
+    if (asked->posted)
+        stats_add(STATS_others_asked, 1);
+    return false;
+}
+
+static uint64_t milliseconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+size_t ask_others(const uint8_t uuid[STATS_UUID], size_t bytes) {
+    static const uint8_t unknown[STATS_UUID];
+    struct asked asked[MOST_ASKED];
+    size_t released = 0, waiting;
+    struct pool *pool = state_pool();
+    if (!state_options()->share || !pool || memcmp(uuid, unknown, STATS_UUID) == 0)
+        return 0;
+    size_t count = waiting = find(uuid, bytes, asked);
+    for (uint64_t end = milliseconds() + PATIENCE_MS; waiting && released < bytes;) {
+        for (size_t i = 0; i < count; i++)
+            if (asked[i].file >= 0 && pursue(&asked[i], &released)) {
+                close(asked[i].file);
+                asked[i].file = -1;
+                waiting--;
+            }
+        if (milliseconds() >= end || pool_is_capturing(pool))
+            break;
+        steer_look(pool, false);
+        if (waiting)
+            nanosleep(&(struct timespec){.tv_nsec = STEP_NS}, NULL);
+    }
+    bool patient = released < bytes; /* else nobody had the time */
+    for (size_t i = 0; i < count; i++) {
+        if (asked[i].file < 0)
+            continue;
+        if (asked[i].posted)
+            mailbox_withdraw(asked[i].file);
+        if (asked[i].posted && patient)
+            note_silent(&asked[i]);
+        close(asked[i].file);
+    }
+    return released;
+}
+
+void ask_forget_after_fork(void) {
+    memset(silent, 0, sizeof silent);
+    atomic_flag_clear(&silent_in_use);
+}

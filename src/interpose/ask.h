@@ -1,0 +1,17 @@
+/* Processes that share a GPU help each other: who is out of memory asks the others of its user for
+ * what they hold idle. */
+#ifndef POOLCUDA_INTERPOSE_ASK_H
+#define POOLCUDA_INTERPOSE_ASK_H
+
+#include "observe/stats.h"
+
+/* pool_config's ask_others: asks every process with idle memory on the device, at once, and waits
+ * until `bytes` are released, all have answered, or a bounded time has passed. Meanwhile it answers
+ * what it is asked itself, so that two processes out of memory do not wait for each other. One that
+ * did not answer in time is not asked again before it has allocated or freed something. */
+size_t ask_others(const uint8_t uuid[STATS_UUID], size_t bytes);
+
+/* In a forked child. */
+void ask_forget_after_fork(void);
+
+#endif

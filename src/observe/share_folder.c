@@ -1,0 +1,188 @@
+#include "observe/share_folder.h"
+
+#include "format.h"
+#include "observe/page.h"
+#include "raw_files.h"
+
+#include <errno.h>
+#include <string.h>
+
+void share_folder_path(char path[SHARE_FOLDER]) {
+    format(path, SHARE_FOLDER, "/dev/shm/poolcuda-%u", (unsigned)syscall(SYS_geteuid));
+}
+
+/* Whether the process has its user's rights and no others: what a set-user-id program holds is not
+ * its caller's to see or steer. */
+static bool is_plain_user(void) {
+    return syscall(SYS_getuid) == syscall(SYS_geteuid) &&
+           syscall(SYS_getgid) == syscall(SYS_getegid);
+}
+
+int share_folder_open(bool make) {
+    char path[SHARE_FOLDER];
+    struct stat status;
+    errno = EPERM;
+    if (!is_plain_user())
+        return -1;
+    share_folder_path(path);
+    if (make)
+        raw_mkdir(path, 0700);
+    int folder = raw_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
+    if (folder < 0)
+        return -1;
+    if (raw_fstat(folder, &status) == 0 && status.st_uid == (uid_t)syscall(SYS_geteuid) &&
+        !(status.st_mode & 077))
+        return folder;
+    close(folder);
+    errno = EPERM;
+    return -1;
+}
+
+/* Digits, or digits-digits. */
+static bool is_process(const char *name) {
+    int parts = 0;
+    for (;; name++) {
+        if (*name < '1' || *name > '9')
+            return false;
+        while (*name >= '0' && *name <= '9')
+            name++;
+        if (!*name)
+            return true;
+        if (*name != '-' || parts++)
+            return false;
+    }
+}
+
+bool share_walk_next(struct share_walk *walk) {
+    /* struct linux_dirent64 */
+    enum { LENGTH_AT = 16, NAME_AT = 19 };
+    for (;;) {
+        if (walk->at >= walk->end) {
+            ssize_t got = raw_getdents(walk->folder, walk->entries, sizeof walk->entries);
+            if (got <= 0)
+                return false;
+            walk->at = 0;
+            walk->end = (uint32_t)got;
+        }
+        const char *entry = walk->entries + walk->at, *name = entry + NAME_AT;
+        uint16_t length;
+        memcpy(&length, entry + LENGTH_AT, sizeof length);
+        walk->at += length;
+        if (strlen(name) < SHARE_NAME && is_process(name)) {
+            memcpy(walk->name, name, strlen(name) + 1);
+            return true;
+        }
+    }
+}
+
+int share_open_page(int folder, const char *name, bool writable) {
+    const int flags =
+        (writable ? O_RDWR : O_RDONLY) | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+    char target[4096];
+    struct stat status;
+    int file = raw_openat(folder, name, flags, 0);
+    if (file < 0 && errno == ELOOP) {
+        ssize_t length = raw_readlinkat(folder, name, target, sizeof target - 1);
+        target[length > 0 ? length : 0] = '\0';
+        if (*target == '/')
+            file = raw_openat(AT_FDCWD, target, flags, 0);
+    }
+    if (file < 0)
+        return -1;
+    if (raw_fstat(file, &status) == 0 && S_ISREG(status.st_mode) &&
+        status.st_uid == (uid_t)syscall(SYS_geteuid))
+        return file;
+    close(file);
+    errno = EPERM;
+    return -1;
+}
+
+bool share_read_head(int file, struct stats_head *head) {
+    return raw_pread(file, head, sizeof *head, 0) == (ssize_t)sizeof *head &&
+           strncmp(head->banner, PAGE_MAGIC, sizeof PAGE_MAGIC - 1) == 0 &&
+           head->version == PAGE_VERSION && head->size == sizeof(struct stats_page) &&
+           head->counter_count == STATS_COUNTERS && head->route_count == STATS_ROUTES &&
+           head->wait_reason_count == WAIT_REASONS;
+}
+
+static uint64_t number(const char *text) {
+    uint64_t value = 0;
+    for (; *text >= '0' && *text <= '9'; text++)
+        value = value * 10 + (uint64_t)(*text - '0');
+    return value;
+}
+
+uint64_t share_namespace(void) {
+    char text[64]; /* pid:[4026531836] */
+    ssize_t length = readlink("/proc/self/ns/pid", text, sizeof text - 1);
+    text[length > 0 ? length : 0] = '\0';
+    const char *bracket = strchr(text, '[');
+    return bracket ? number(bracket + 1) : 0;
+}
+
+/* The file of /proc that tells of the process. */
+static void proc_path(char path[SHARE_NAME], uint64_t process, const char *what) {
+    format(path, SHARE_NAME, "/proc/%llu/%s", (unsigned long long)process, what);
+}
+
+uint64_t share_born(uint64_t process) {
+    enum { STATE = 3, START_TIME = 22 }; /* fields of proc(5), from 1 */
+    char path[SHARE_NAME], text[1024];
+    proc_path(path, process, "stat");
+    int file = raw_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+    if (file < 0)
+        return 0;
+    ssize_t length = raw_pread(file, text, sizeof text - 1, 0);
+    close(file);
+    text[length > 0 ? length : 0] = '\0';
+    const char *at = strrchr(text, ')'); /* the command may hold anything, brackets too */
+    if (!at || at[1] != ' ' || at[2] == 'Z' || at[2] == 'X')
+        return 0; /* a zombie has ended */
+    for (int field = STATE - 1; at && field < START_TIME; field++)
+        at = strchr(at + 1, ' ');
+    return at ? number(at + 1) : 0;
+}
+
+/* The kernel marks a program whose file was replaced, by a compiler say. */
+static size_t without_mark(const char *path, size_t length) {
+    static const char mark[] = " (deleted)";
+    size_t size = sizeof mark - 1;
+    return length >= size && memcmp(path + length - size, mark, size) == 0 ? length - size : length;
+}
+
+/* Whether the process still runs the program of the page. What cannot be read is believed. */
+static bool runs(uint64_t process, const char *command) {
+    char path[SHARE_NAME], now[PAGE_COMMAND];
+    proc_path(path, process, "exe");
+    ssize_t length = readlink(path, now, sizeof now - 1);
+    if (length <= 0 || !*command)
+        return true;
+    size_t known = 0;
+    while (known < PAGE_COMMAND - 1 && command[known])
+        known++;
+    if (known == sizeof now - 1 && (size_t)length == known) /* both are cut off */
+        return memcmp(now, command, known) == 0;
+    known = without_mark(command, known);
+    return without_mark(now, (size_t)length) == known && memcmp(now, command, known) == 0;
+}
+
+bool share_is_stale(const struct stats_head *head) {
+    uint64_t here = share_namespace();
+    if (!here || head->namespace_id != here)
+        return false;
+    uint64_t born = share_born(head->process);
+    if (!born || (head->born && born != head->born))
+        return true;
+    return !runs(head->process, head->command);
+}
+
+void share_remove_stale(int folder, const char *name, int file) {
+    struct stat stale, now;
+    int again = share_open_page(folder, name, false);
+    if (again < 0)
+        return;
+    if (raw_fstat(file, &stale) == 0 && raw_fstat(again, &now) == 0 && stale.st_ino == now.st_ino &&
+        stale.st_dev == now.st_dev)
+        raw_unlinkat(folder, name);
+    close(again);
+}

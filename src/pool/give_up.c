@@ -1,0 +1,67 @@
+/* Idle memory for somebody else: another process that is out of memory, or the user's `poolcuda
+ * trim`.
+ *
+ * Unlike what the program itself asks for, this comes at any moment of its life. The driver's free
+ * waits for the work of the block's context, and a program may count on its allocation not to: a
+ * kernel may be waiting for what the host does next. So a context is left alone unless all of its
+ * work is done, or the program is freeing memory of it, which waits as well. */
+#include "pool/internal.h"
+
+enum { MOST_CONTEXTS = 64 };
+
+static bool is_seen(struct context *const *seen, size_t count, const struct context *context) {
+    for (size_t i = 0; i < count; i++)
+        if (seen[i] == context)
+            return true;
+    return false;
+}
+
+/* A context of the device with idle memory that has not been seen. Lock held. Records of contexts
+ * stay when they end, so the pointer holds without it. */
+static struct context *next_context(struct pool *pool, int device, struct context *const *seen,
+                                    size_t count) {
+    struct context *context;
+    LIST_FOREACH (context, &pool->contexts, link)
+        if ((device < 0 || context->device->ordinal == device) && context->device->idle &&
+            !context->broken && !is_seen(seen, count, context))
+            return context;
+    return NULL;
+}
+
+/* Whether a free of the context's memory would wait for nothing. Lock not held. */
+static bool is_quiet(struct pool *pool, struct context *context) {
+    struct context_visit visit;
+    if (!context_visit(pool, context->handle, &visit))
+        return false;
+    bool quiet = context_is_quiet(pool, context);
+    context_leave(pool, &visit);
+    return quiet;
+}
+
+bool pool_give_up(struct pool *pool, int device, size_t bytes, bool may_wait, size_t *released) {
+    struct context *seen[MOST_CONTEXTS], *context;
+    CUcontext current;
+    size_t count = 0;
+    bool complete = true;
+    *released = 0;
+    if (atomic_load(&pool->captures) || atomic_load(&pool->down))
+        return true;
+    if (!may_wait || context_current(pool, &current) != CUDA_SUCCESS)
+        current = NULL;
+    pool_lock(pool);
+    while (count < MOST_CONTEXTS && *released < bytes &&
+           (context = next_context(pool, device, seen, count))) {
+        seen[count++] = context;
+        pool_unlock(pool);
+        bool free_to_go = (current && context->handle == current) || is_quiet(pool, context);
+        pool_lock(pool);
+        struct leaving leaving = {.device = context->device};
+        if (free_to_go && !context->ended) {
+            pressure_collect_from(pool, context, bytes - *released, &leaving);
+            *released += leaving_free(pool, &leaving);
+        }
+        complete = complete && free_to_go;
+    }
+    pool_unlock(pool);
+    return complete;
+}

@@ -1,0 +1,67 @@
+/* File operations as bare system calls: those that the preloaded object needs and does not import,
+ * since every import costs every program at its start. Results and errno as of the functions that
+ * they are named after. */
+#ifndef POOLCUDA_RAW_FILES_H
+#define POOLCUDA_RAW_FILES_H
+
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static inline int raw_openat(int folder, const char *name, int flags, unsigned mode) {
+    return (int)syscall(SYS_openat, folder, name, flags, mode);
+}
+
+static inline int raw_mkdir(const char *name, unsigned mode) {
+    return (int)syscall(SYS_mkdirat, AT_FDCWD, name, mode);
+}
+
+static inline int raw_fstat(int file, struct stat *status) {
+    return (int)syscall(SYS_fstat, file, status);
+}
+
+static inline int raw_unlinkat(int folder, const char *name) {
+    return (int)syscall(SYS_unlinkat, folder, name, 0);
+}
+
+static inline int raw_linkat(int folder, const char *from, const char *to) {
+    return (int)syscall(SYS_linkat, folder, from, folder, to, 0);
+}
+
+static inline int raw_symlinkat(const char *target, int folder, const char *name) {
+    return (int)syscall(SYS_symlinkat, target, folder, name);
+}
+
+static inline ssize_t raw_readlinkat(int folder, const char *name, char *target, size_t size) {
+    return syscall(SYS_readlinkat, folder, name, target, size);
+}
+
+static inline int raw_fallocate(int file, off_t offset, off_t length) {
+    return (int)syscall(SYS_fallocate, file, 0, offset, length);
+}
+
+static inline ssize_t raw_pread(int file, void *to, size_t size, off_t offset) {
+    return syscall(SYS_pread64, file, to, size, offset);
+}
+
+static inline ssize_t raw_pwrite(int file, const void *from, size_t size, off_t offset) {
+    return syscall(SYS_pwrite64, file, from, size, offset);
+}
+
+static inline int raw_flock(int file, int operation) {
+    return (int)syscall(SYS_flock, file, operation);
+}
+
+static inline ssize_t raw_getdents(int folder, void *to, size_t size) {
+    return syscall(SYS_getdents64, folder, to, size);
+}
+
+/* The length with the final zero; -1: it does not fit. */
+static inline ssize_t raw_getcwd(char *to, size_t size) {
+    return syscall(SYS_getcwd, to, size);
+}
+
+#endif
