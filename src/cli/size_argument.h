@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ends the program with one line (argp) if it is none. */
-static inline uint64_t size_argument(const char *text, struct argp_state *state) {
+static inline uint64_t size_argument_from(const char *text, double least, const char *expected,
+                                          struct argp_state *state) {
     static const char units[] = "kmgt";
     char *end;
     double number = strtod(text, &end);
@@ -16,9 +16,19 @@ static inline uint64_t size_argument(const char *text, struct argp_state *state)
     if (unit)
         for (const char *u = units; u <= unit; u++)
             number *= 1024;
-    if (end == text || !(number >= 1 << 21) || number > 0x1p42 || (unit ? end[1] : *end))
-        argp_error(state, "%s: expected a size from 2M to 4T, such as 80G", text);
+    if (end == text || !(number >= least) || number > 0x1p42 || (unit ? end[1] : *end))
+        argp_error(state, "%s: expected a size from %s to 4T, such as 80G", text, expected);
     return (uint64_t)number;
+}
+
+/* A device's memory. Ends the program with one line (argp) if it is none. */
+static inline uint64_t size_argument(const char *text, struct argp_state *state) {
+    return size_argument_from(text, 1 << 21, "2M", state);
+}
+
+/* Any number of bytes but none. */
+static inline uint64_t bytes_argument(const char *text, struct argp_state *state) {
+    return size_argument_from(text, 1, "1", state);
 }
 
 #endif

@@ -1,0 +1,150 @@
+#include "cli/ask_process.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum state { LOCKED_OUT, POSTED, ANSWERED };
+
+struct asked {
+    const struct live_process *process;
+    int file;
+    enum state state;
+    struct mailbox_request request;
+};
+
+/* Why a process that was named is none of those that can be asked. */
+static void explain(const char *command, const char *who) {
+    char *end;
+    long process = strtol(who, &end, 10);
+    if (!isdigit((unsigned char)*who) || *end || process <= 0)
+        fprintf(stderr, "%s: \"%.40s\": expected a process id, or `all`\n", command, who);
+    else if (kill((pid_t)process, 0) != 0 && errno == ESRCH)
+        fprintf(stderr, "%s: %ld: no such process\n", command, process);
+    else if (kill((pid_t)process, 0) != 0)
+        fprintf(stderr, "%s: %ld: another user's process; only its owner can ask it\n", command,
+                process);
+    else
+        fprintf(stderr,
+                "%s: %ld: not a pooled process: it was started without libpoolcuda.so or with "
+                "POOLCUDA_SHARE=0, uses no CUDA yet, or is another user's\n",
+                command, process);
+}
+
+static void post(int folder, struct asked *asked, const struct mailbox_request *request) {
+    struct stats_head head;
+    asked->state = LOCKED_OUT;
+    asked->request = *request;
+    asked->file = share_open_page(folder, asked->process->name, true);
+    /* It may have come to its end meanwhile, and its file be a report. */
+    if (asked->file >= 0 && mailbox_lock(asked->file) && share_read_head(asked->file, &head) &&
+        !head.finished && mailbox_post(asked->file, &asked->request))
+        asked->state = POSTED;
+}
+
+static void missed(const char *command, const struct asked *asked, double timeout) {
+    const char *name = asked->process->name;
+    if (asked->process->here && share_is_stale(&asked->process->head))
+        fprintf(stderr, "%s: %s: has ended\n", command, name);
+    else if (asked->state == LOCKED_OUT)
+        fprintf(stderr, "%s: %s: cannot be asked: another command is asking it just now\n", command,
+                name);
+    else
+        fprintf(stderr,
+                "%s: %s: not answered within %g s: it allocates and frees no memory just now; "
+                "nothing was done\n",
+                command, name, timeout);
+}
+
+/* Waits for what is posted. */
+static void wait_for_answers(struct asked *asked, size_t count, double timeout,
+                             struct mailbox_reply *replies) {
+    const struct timespec step = {.tv_nsec = 1000 * 1000};
+    uint64_t end = live_now() + (uint64_t)(timeout * 1e9);
+    for (;;) {
+        bool waits = false;
+        for (size_t i = 0; i < count; i++) {
+            if (asked[i].state == POSTED &&
+                mailbox_look(asked[i].file, asked[i].request.serial, &replies[i]))
+                asked[i].state = ANSWERED;
+            waits = waits || asked[i].state == POSTED;
+        }
+        if (!waits || live_now() >= end)
+            return;
+        nanosleep(&step, NULL);
+    }
+}
+
+static bool ask(const char *command, struct asked *asked, size_t count,
+                const struct mailbox_request *request, double timeout,
+                struct mailbox_reply *replies,
+                bool (*tell)(const char *name, const struct mailbox_request *request,
+                             const struct mailbox_reply *reply)) {
+    bool good = true;
+    int folder = share_folder_open(false);
+    for (size_t i = 0; i < count; i++)
+        post(folder, &asked[i], request);
+    if (folder >= 0)
+        close(folder);
+    wait_for_answers(asked, count, timeout, replies);
+    for (size_t i = 0; i < count; i++) {
+        if (asked[i].state == ANSWERED) {
+            good = tell(asked[i].process->name, request, &replies[i]) && good;
+        } else {
+            if (asked[i].state == POSTED)
+                mailbox_withdraw(asked[i].file);
+            missed(command, &asked[i], timeout);
+            good = false;
+        }
+        if (asked[i].file >= 0)
+            close(asked[i].file);
+    }
+    return good;
+}
+
+/* Whom it is about; returns how many. */
+static size_t choose(const struct live_list *list, const char *who, struct asked *asked) {
+    const struct live_process *one = live_find(list, who);
+    size_t count = 0;
+    if (strcmp(who, "all") == 0)
+        for (; count < list->count; count++)
+            asked[count].process = &list->processes[count];
+    else if (one)
+        asked[count++].process = one;
+    return count;
+}
+
+bool ask_processes(const char *command, const char *who, const struct mailbox_request *request,
+                   double timeout,
+                   bool (*tell)(const char *name, const struct mailbox_request *request,
+                                const struct mailbox_reply *reply)) {
+    struct live_list list;
+    char error[256];
+    bool good = false;
+    if (!live_list(&list, error, sizeof error)) {
+        fprintf(stderr, "%s: %s\n", command, error);
+        return false;
+    }
+    struct asked *asked = calloc(list.count + 1, sizeof *asked);
+    struct mailbox_reply *replies = calloc(list.count + 1, sizeof *replies);
+    if (!asked || !replies) {
+        fprintf(stderr, "%s: not enough memory for the list of processes\n", command);
+    } else {
+        size_t count = choose(&list, who, asked);
+        if (count)
+            good = ask(command, asked, count, request, timeout, replies, tell);
+        else if (strcmp(who, "all") == 0)
+            fprintf(stderr, "%s: no pooled program of yours is running\n", command);
+        else
+            explain(command, who);
+    }
+    free(asked);
+    free(replies);
+    live_free(&list);
+    return good;
+}

@@ -1,0 +1,133 @@
+#include "cli/live.h"
+
+#include "raw_files.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+uint64_t live_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Up to a device's history, which nobody needs who looks at the present. */
+static void read_device(int file, int ordinal, struct live_process *process) {
+    struct {
+        uint64_t capacity;
+        uint8_t uuid[STATS_UUID];
+        uint64_t in_use, idle, waste, peak_live, peak_held, allocations, hits;
+    } read;
+    _Static_assert(sizeof read == offsetof(struct stats_device, interval_ns),
+                   "how a device begins");
+    off_t place = (off_t)(offsetof(struct stats_page, devices) +
+                          (size_t)ordinal * sizeof(struct stats_device));
+    if (raw_pread(file, &read, sizeof read, place) != (ssize_t)sizeof read || !read.capacity)
+        return;
+    struct live_device *device = &process->devices[process->device_count++];
+    *device = (struct live_device){.ordinal = ordinal,
+                                   .capacity = read.capacity,
+                                   .in_use = read.in_use,
+                                   .idle = read.idle,
+                                   .waste = read.waste,
+                                   .peak_held = read.peak_held,
+                                   .allocations = read.allocations,
+                                   .hits = read.hits};
+    memcpy(device->uuid, read.uuid, sizeof device->uuid);
+}
+
+bool live_read(int file, struct live_process *process) {
+    struct stats_head *head = &process->head;
+    if (!share_read_head(file, head))
+        return false;
+    head->command[sizeof head->command - 1] = '\0';
+    head->host[sizeof head->host - 1] = '\0';
+    process->here = head->namespace_id == share_namespace();
+    process->read_ns = live_now();
+    process->device_count = 0;
+    for (int ordinal = 0; ordinal < PAGE_DEVICES; ordinal++)
+        read_device(file, ordinal, process);
+    return true;
+}
+
+static bool add(struct live_list *list, const struct live_process *process) {
+    struct live_process *longer =
+        realloc(list->processes, (list->count + 1) * sizeof *list->processes);
+    if (!longer)
+        return false;
+    list->processes = longer;
+    list->processes[list->count++] = *process;
+    return true;
+}
+
+/* Returns false without memory. */
+static bool visit(struct live_list *list, int folder, const char *name) {
+    static struct live_process process; /* some kilobytes */
+    bool done = true;
+    int file = share_open_page(folder, name, false);
+    if (file < 0) {
+        struct stat status;
+        /* A link to a file that is no more. */
+        if (errno == ENOENT && fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISLNK(status.st_mode) && !share_born(strtoull(name, NULL, 10)))
+            raw_unlinkat(folder, name);
+        return true;
+    }
+    snprintf(process.name, sizeof process.name, "%s", name);
+    if (live_read(file, &process) && !process.head.finished) {
+        if (share_is_stale(&process.head))
+            share_remove_stale(folder, name, file);
+        else
+            done = add(list, &process);
+    }
+    close(file);
+    return done;
+}
+
+static int by_process(const void *one, const void *other) {
+    const struct live_process *a = one, *b = other;
+    if (a->head.process != b->head.process)
+        return a->head.process < b->head.process ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+bool live_list(struct live_list *list, char *error, size_t error_size) {
+    char path[SHARE_FOLDER];
+    struct share_walk walk = {.folder = share_folder_open(false)};
+    bool complete = true;
+    *list = (struct live_list){NULL, 0};
+    if (walk.folder < 0 && errno == ENOENT)
+        return true; /* no program has pooled yet */
+    if (walk.folder < 0) {
+        share_folder_path(path);
+        snprintf(error, error_size,
+                 "%s: not a folder that is yours alone (owner you, mode 0700): not used", path);
+        return false;
+    }
+    while (complete && share_walk_next(&walk))
+        complete = visit(list, walk.folder, walk.name);
+    close(walk.folder);
+    if (!complete) {
+        snprintf(error, error_size, "not enough memory for the list of processes");
+        live_free(list);
+        return false;
+    }
+    if (list->count)
+        qsort(list->processes, list->count, sizeof *list->processes, by_process);
+    return true;
+}
+
+void live_free(struct live_list *list) {
+    free(list->processes);
+    *list = (struct live_list){NULL, 0};
+}
+
+const struct live_process *live_find(const struct live_list *list, const char *name) {
+    for (size_t i = 0; i < list->count; i++)
+        if (strcmp(list->processes[i].name, name) == 0)
+            return &list->processes[i];
+    return NULL;
+}

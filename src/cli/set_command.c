@@ -1,0 +1,99 @@
+/* poolcuda set: changes options of running programs. */
+#include "cli/ask_process.h"
+#include "cli/commands.h"
+#include "cli/timeout_argument.h"
+#include "observe/emitter.h"
+#include "options.h"
+
+#include <argp.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_SETTINGS = 32 };
+
+struct arguments {
+    const char *who;
+    double timeout;
+    const char *settings[MOST_SETTINGS];
+    int count;
+};
+
+static error_t parse(int key, char *argument, struct argp_state *state) {
+    struct arguments *arguments = state->input;
+    switch (key) {
+    case 't':
+        arguments->timeout = timeout_argument(argument, state);
+        return 0;
+    case ARGP_KEY_ARG:
+        if (!arguments->who)
+            arguments->who = argument;
+        else if (arguments->count == MOST_SETTINGS)
+            argp_error(state, "%s: expected at most %d settings", argument, MOST_SETTINGS);
+        else
+            arguments->settings[arguments->count++] = argument;
+        return 0;
+    case ARGP_KEY_END:
+        if (!arguments->count)
+            argp_usage(state);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option options[] = {
+    {"timeout", 't', "S", 0, TIMEOUT_HELP, 0},
+    {0},
+};
+const struct argp set_argp = {
+    .options = options,
+    .parser = parse,
+    .args_doc = "PID NAME=VALUE...",
+    .doc = "Changes options of a running program, from its next allocation or free on. NAME may be "
+           "without POOLCUDA_; `poolcuda options` tells which may change. PID may be `all`.",
+};
+
+static bool tell(const char *name, const struct mailbox_request *request,
+                 const struct mailbox_reply *reply) {
+    char text[PAGE_REQUEST];
+    if (*reply->text)
+        fprintf(stderr, "poolcuda set: %s: %s\n", name,
+                emitter_clean(text, sizeof text, reply->text));
+    else
+        printf("%s: %s\n", name, request->text);
+    return !*reply->text;
+}
+
+static void say_nothing(const char *line) {
+    (void)line;
+}
+
+/* The request, with the setting as the process will check it. False: told why it is none. */
+static bool prepare(const char *setting, struct mailbox_request *request) {
+    static const char prefix[] = "POOLCUDA_";
+    bool whole = strncmp(setting, prefix, sizeof prefix - 1) == 0;
+    struct options scratch;
+    char error[320];
+    options_parse(&scratch, NULL, say_nothing);
+    *request = (struct mailbox_request){.kind = MAILBOX_SET, .device = -1};
+    if ((size_t)snprintf(request->text, sizeof request->text, "%s%s", whole ? "" : prefix,
+                         setting) >= sizeof request->text)
+        snprintf(error, sizeof error, "a setting of more than %zu bytes", sizeof request->text - 1);
+    else if (options_set_live(&scratch, request->text, error, sizeof error))
+        return true;
+    fprintf(stderr, "poolcuda set: %s\n", error);
+    return false;
+}
+
+int command_set(int argc, char **argv) {
+    struct arguments arguments = {.timeout = TIMEOUT_DEFAULT};
+    struct mailbox_request requests[MOST_SETTINGS];
+    bool good = true;
+    argp_parse(&set_argp, argc, argv, 0, NULL, &arguments);
+    for (int i = 0; i < arguments.count; i++) /* all are good before the first is set */
+        if (!prepare(arguments.settings[i], &requests[i]))
+            return 1;
+    for (int i = 0; i < arguments.count && good; i++)
+        good = ask_processes("poolcuda set", arguments.who, &requests[i], arguments.timeout, tell);
+    return good ? 0 : 1;
+}
