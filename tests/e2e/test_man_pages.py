@@ -50,7 +50,7 @@ def test_whatis_finds_what_a_page_is_about(page):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_page_has_every_option_of_its_subcommand(command):
     text = shown(f"poolcuda-{command}.1")
-    options = re.findall(r"(?:^|\s)(--[a-z-]+(?:=[^\s\]]+)?)", told(command, "--help"))
+    options = re.findall(r"^\s+(?:-., )?(--[a-z-]+(?:=[^\s\]]+)?)", told(command, "--help"), re.M)
     assert "--help" in options
     for option in options:
         assert re.search(rf"^\s+(-., )?{re.escape(option)}$", text, re.M), option
@@ -58,11 +58,13 @@ def test_a_page_has_every_option_of_its_subcommand(command):
 
 def test_the_librarys_page_has_every_variable_with_values_and_default():
     text = shown("libpoolcuda.7")
-    names = re.findall(r"^(POOLCUDA_\w+) \((.*); default (.*)\)$", told("options"), re.M)
-    assert len(names) > 10
-    for name, values, default in names:
+    names = re.findall(r"^(POOLCUDA_\w+) \((.*); default ([^;]*?)(; may change while the program runs)?\)$",
+                       told("options"), re.M)
+    assert len(names) > 10 and any(live for *_, live in names)
+    for name, values, default, live in names:
         entry = re.search(rf"^\s+{name}\n\s+(.*)$", text, re.M)
-        assert entry and entry.group(1).endswith(f"Values: {values}. Default: {default}."), name
+        told_of = f"Values: {values}. Default: {default}." + (" May change while the program runs." if live else "")
+        assert entry and entry.group(1).endswith(told_of), name
 
 
 def test_an_unknown_word_in_a_template_is_refused():
