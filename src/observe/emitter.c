@@ -21,14 +21,6 @@ void emitter_print(struct emitter *emitter, const char *pattern, ...) {
                        emitter->state);
 }
 
-const char *emitter_clean(char *to, size_t size, const char *text) {
-    size_t length = 0;
-    for (; *text && length + 1 < size; text++)
-        to[length++] = (unsigned char)*text < ' ' || *text == '\x7f' ? '?' : *text;
-    to[length] = '\0';
-    return to;
-}
-
 /* The length of the UTF-8 character that `text` begins with; 0: it is none. */
 static size_t character(const unsigned char *text) {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -45,6 +37,31 @@ static size_t character(const unsigned char *text) {
     }
     return code < least[length] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) ? 0
                                                                                         : length;
+}
+
+/* Of the two-byte characters those that begin with this are the terminal's controls of ISO 6429, up
+ * to and with the last one. */
+static const unsigned char c1_first = 0xc2, c1_last = 0x9f;
+
+const char *emitter_clean(char *to, size_t size, const char *text) {
+    size_t length = 0;
+    while (*text) {
+        const unsigned char *bytes = (const unsigned char *)text;
+        size_t whole = character(bytes);
+        bool harmless = whole && *bytes >= ' ' && *bytes != '\x7f' &&
+                        !(whole == 2 && *bytes == c1_first && bytes[1] <= c1_last);
+        whole = whole ? whole : 1;
+        if (length + (harmless ? whole : 1) >= size)
+            break;
+        if (harmless)
+            memcpy(to + length, text, whole);
+        else
+            to[length] = '?';
+        length += harmless ? whole : 1;
+        text += whole;
+    }
+    to[length] = '\0';
+    return to;
 }
 
 static void put_string(struct emitter *emitter, const char *text) {

@@ -16,9 +16,11 @@ enum {
     TARGET = 4096
 };
 
-/* Invariant: name is "" while the page has none in the folder; of the file that is mapped, device
- * and inode are known (inode 0: none is) and bit i of reserved stands for its i-th chunk. */
+/* Invariant: process is who made the file, or 0; name is "" while the page has none in the folder;
+ * of the file that is mapped, device and inode are known (inode 0: none is) and bit i of reserved
+ * stands for its i-th chunk. */
 static struct {
+    pid_t process;
     char name[SHARE_NAME];
     dev_t device;
     ino_t inode;
@@ -93,6 +95,7 @@ struct stats_page *share_open(void) {
     int folder = share_folder_open(true);
     if (folder < 0)
         return NULL;
+    own.process = getpid();
     format(own.name, sizeof own.name, ".%llu-%llu", (unsigned long long)getpid(),
            (unsigned long long)share_namespace());
     raw_unlinkat(folder, own.name); /* of one that was killed at this very place */
@@ -155,6 +158,7 @@ void share_link(const struct stats_page *page, const char *path) {
     if (folder < 0)
         return;
     free_name(folder, page, name);
+    own.process = getpid();
     own.is_link = raw_symlinkat(target, folder, name) == 0;
     format(own.name, sizeof own.name, "%s", own.is_link ? name : "");
     close(folder);
@@ -185,7 +189,8 @@ static bool is_own(int folder) {
 }
 
 void share_close(void) {
-    int folder = *own.name ? share_folder_open(false) : -1;
+    /* A child of a bare clone() does not know that it is one. */
+    int folder = *own.name && own.process == getpid() ? share_folder_open(false) : -1;
     if (folder < 0)
         return;
     if (is_own(folder))

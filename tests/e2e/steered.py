@@ -1,0 +1,75 @@
+"""Programs that run while a test looks at them and steers them; the user's commands for that."""
+
+import json
+import os
+import pathlib
+import subprocess
+
+from conftest import COMMAND, DRIVER, LIBRARY, PROGRAMS, RUNTIME, SANITIZER
+
+FOLDER = pathlib.Path(f"/dev/shm/poolcuda-{os.geteuid()}")
+
+
+def environment(**variables):
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("POOLCUDA_", "SIMCUDA_", "LD_"))}
+    clean.update({"LD_LIBRARY_PATH": f"{DRIVER}:{RUNTIME}", "SIMCUDA_COST": "0", **variables})
+    return clean
+
+
+class Program:
+    """tests/programs/steered under the pool. A line is answered once it has been done."""
+
+    def __init__(self, prefix=(), **variables):
+        preload = " ".join(map(str, [*SANITIZER, LIBRARY]))
+        self.process = subprocess.Popen(  # pylint: disable=consider-using-with
+            [*map(str, prefix), str(PROGRAMS / "steered")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            bufsize=1, env=environment(LD_PRELOAD=preload, **variables))
+        assert self.process.stdout.readline() == "ready\n"
+        self.pid = self.process.pid
+        self.page = FOLDER / str(self.pid)
+
+    def say(self, line):
+        self.process.stdin.write(line + "\n")
+
+    def hear(self):
+        return self.process.stdout.readline().strip()
+
+    def do(self, line):
+        """The result of the line's call."""
+        self.say(line)
+        return int(self.hear().split(": ")[1])
+
+    def figures(self):
+        """Its entry in `poolcuda top --json`."""
+        return next((p for p in processes() if p["name"] == str(self.pid)), None)
+
+    def counter(self, name):
+        return self.figures()["counters"][name]
+
+    def end(self):
+        """Ends it, in the ordinary way if it still can. Its exit code."""
+        if self.process.poll() is None:
+            self.process.stdin.close()
+        try:
+            return self.process.wait(20)
+        finally:
+            self.process.kill()
+            self.process.stdout.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+
+def command(*arguments, prefix=(), **options):
+    return subprocess.run([*map(str, prefix), str(COMMAND), *map(str, arguments)], capture_output=True, text=True,
+                          check=False, env={k: v for k, v in os.environ.items() if k != "TERM"}, timeout=60, **options)
+
+
+def processes():
+    done = command("top", "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["processes"]

@@ -1,0 +1,498 @@
+"""Pooled programs that are seen and steered while they run."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import termios
+
+import pytest
+from conftest import COMMAND, PROGRAMS
+from steered import FOLDER, Program, command, processes
+
+MIB = 1 << 20
+KEEP = {"POOLCUDA_MAX_IDLE": "100%", "POOLCUDA_IDLE_DECAY": "0"}
+ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+
+@pytest.fixture
+def program():
+    with Program(**KEEP) as started:
+        yield started
+
+
+def idle(program):
+    return sum(device["idle_bytes"] for device in program.figures()["devices"])
+
+
+# --- the page ---
+
+def test_a_pooled_program_is_seen_while_it_runs_and_no_longer(program):
+    assert program.do(f"alloc 0 {3 * MIB}") == 0
+    assert program.do("free 0") == 0
+    seen = program.figures()
+    assert seen["pid"] == program.pid and seen["command"] == str(PROGRAMS / "steered")
+    assert seen["counters"]["malloc_calls"] == 2 and not seen["other_pid_namespace"]
+    assert seen["devices"][0]["idle_bytes"] == idle(program) >= 3 * MIB
+    assert oct(program.page.stat().st_mode & 0o777) == "0o600"
+    assert oct(FOLDER.stat().st_mode & 0o777) == "0o700"
+    assert program.end() == 0
+    assert not program.page.exists() and program.figures() is None
+
+
+def test_it_holds_no_file_open_and_little_memory(program):
+    open_files = {os.readlink(link.path) for link in os.scandir(f"/proc/{program.pid}/fd")}
+    assert not [path for path in open_files if "poolcuda" in path]
+    assert program.page.stat().st_blocks * 512 <= 128 << 10
+
+
+def test_a_killed_programs_page_is_removed_by_who_looks(program):
+    program.say("kill")
+    program.process.wait()
+    assert program.page.exists()
+    assert program.figures() is None
+    assert not program.page.exists()
+
+
+def test_a_program_that_became_another_one_is_gone(program):
+    """By exec of the same program, whose page takes the old one's place, or of one that does not pool."""
+    program.do("alloc 0 4096")
+    program.say("again")
+    assert program.hear() == "ready"
+    assert program.counter("malloc_calls") == 1
+    program.do("free 0")
+    assert program.end() == 0
+    assert not program.page.exists()
+
+
+def test_a_page_of_a_program_that_is_now_another_is_stale():
+    """The process id lives on, and so does the time it began: only the program differs."""
+    script = 'import os; print(os.getpid(), flush=True); input(); os.execv("/bin/sleep", ["sleep", "60"])'
+    with Program() as program, subprocess.Popen(["/usr/bin/python3", "-c", script], stdin=subprocess.PIPE,
+                                                stdout=subprocess.PIPE, text=True) as other:
+        pid = int(other.stdout.readline())
+        page = bytearray(program.page.read_bytes())
+        born = int(open(f"/proc/{pid}/stat", encoding="ascii").read().rsplit(")", 1)[1].split()[19])
+        at = page.index(struct.pack("<Q", program.pid))
+        struct.pack_into("<Q", page, at, pid)
+        struct.pack_into("<Q", page, at + 16, born)
+        (FOLDER / str(pid)).write_bytes(page)
+        assert not [p for p in processes() if p["name"] == str(pid)]
+        assert not (FOLDER / str(pid)).exists()
+        other.kill()
+
+
+def test_a_page_of_another_pid_namespace_is_shown_and_kept(program):
+    page = bytearray(program.page.read_bytes())
+    at = page.index(struct.pack("<Q", program.pid))
+    struct.pack_into("<Q", page, at, 4194999)
+    struct.pack_into("<Q", page, at + 8, 77)
+    elsewhere = FOLDER / "4194999"
+    elsewhere.write_bytes(page)
+    try:
+        row = next(p for p in processes() if p["name"] == "4194999")
+        assert row["other_pid_namespace"]
+        assert re.search(r"^ *4194999\* ", command("top").stdout, re.M)
+        assert elsewhere.exists()
+    finally:
+        elsewhere.unlink()
+
+
+@ROOT_ONLY
+def test_programs_of_two_pid_namespaces_with_one_number_are_both_seen():
+    with Program(prefix=["unshare", "--pid", "--fork", "--kill-child"]) as one, \
+            Program(prefix=["unshare", "--pid", "--fork", "--kill-child"]) as other:
+        # In either its number is 1.
+        names = [p["name"] for p in processes() if p["other_pid_namespace"] and p["pid"] == 1]
+        assert len(names) == 2 and "1" in names
+        one.do("alloc 0 4096")
+        for name in names:
+            assert command("trim", name, "--timeout", "0.1").returncode in (0, 1)
+        assert one.end() == other.end() == 0
+
+
+def test_a_forked_child_has_a_page_of_its_own_and_leaves_its_parents_alone(program):
+    program.do("alloc 0 4096")
+    program.say("fork")
+    child = int(program.hear().split()[1])
+    assert (FOLDER / str(child)).exists() and program.page.exists()
+    seen = {p["pid"]: p["counters"]["malloc_calls"] for p in processes()}
+    assert seen[child] == 1 and seen[program.pid] == 2  # CUDA answers a child with errors, but it has asked
+    program.say("child may end")
+    assert program.hear() == "fork 0: 0"
+    assert not (FOLDER / str(child)).exists() and program.page.exists()
+
+
+def test_with_a_stats_file_the_folder_has_a_link_to_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with Program(POOLCUDA_STATS_FILE="figures") as program:
+        assert os.readlink(program.page) == str(tmp_path / "figures")
+        program.do("alloc 0 4096")
+        assert program.counter("malloc_calls") == 2
+        assert program.end() == 0
+        assert not program.page.is_symlink()
+    assert json.loads((tmp_path / "figures").read_text())["counters"]["malloc_calls"] == 2
+
+
+def test_a_program_may_choose_not_to_be_seen():
+    with Program(POOLCUDA_SHARE="0") as program:
+        assert not program.page.exists()
+        refused = command("trim", program.pid)
+        assert refused.returncode == 1 and "not a pooled process" in refused.stderr
+
+
+@ROOT_ONLY
+@pytest.mark.parametrize("size", ["4k", "16k", "32k", "48k", "96k"])
+def test_a_full_dev_shm_neither_ends_the_program_nor_changes_its_figures(size, tmp_path):
+    script = f"mount -t tmpfs -o size={size},nr_inodes=16 none /dev/shm && exec \"$0\""
+    with Program(prefix=["unshare", "--mount", "sh", "-c", script], POOLCUDA_STATS="1",
+                 POOLCUDA_STATS_FILE=str(tmp_path / "with")) as program:
+        assert program.do("sites 100") == 0
+        assert program.end() == 0
+    with Program(prefix=["unshare", "--mount", "sh", "-c", script]) as program:
+        assert program.do("sites 100") == 0
+        assert program.end() == 0
+
+
+@ROOT_ONLY
+def test_nobody_else_can_read_or_take_a_users_folder():
+    def as_user(user):
+        return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+
+    if subprocess.run([*as_user(54321), "test", "-x", COMMAND], check=False).returncode:
+        pytest.skip("another user cannot reach the build folder")
+    taken = FOLDER.with_name("poolcuda-54321")
+    with Program() as program:
+        seen = subprocess.run([*as_user(54321), "cat", program.page], capture_output=True, check=False)
+        assert seen.returncode != 0 and seen.stdout == b""
+        assert command("top", prefix=as_user(54321)).stdout == ""
+        refused = command("trim", program.pid, prefix=as_user(54321))
+        assert refused.returncode == 1 and "another user's process" in refused.stderr
+    try:
+        # Another user has made the folder first, open to all, or a link, or open to the owner's group.
+        for make in (["mkdir", "-m", "777"], ["ln", "-s", "/tmp"]):
+            subprocess.run([*as_user(54322), *make, taken], check=True)
+            with Program(prefix=as_user(54321)) as program:
+                assert program.do("alloc 0 4096") == 0
+                assert not (taken / str(program.pid)).exists()
+                told = command("top", prefix=as_user(54321))
+                assert told.returncode == 1 and len(told.stderr.splitlines()) == 1
+                assert f"{taken}: not a folder that is yours alone" in told.stderr
+                assert program.end() == 0
+            subprocess.run(["rm", "-r", taken], check=True)
+        subprocess.run([*as_user(54321), "mkdir", "-m", "770", taken], check=True)
+        with Program(prefix=as_user(54321)) as program:
+            assert not list(taken.iterdir())
+    finally:
+        shutil.rmtree(taken, ignore_errors=True)
+
+
+# --- trim and set ---
+
+def test_trim_has_a_program_release_its_idle_memory(program):
+    for number in range(2):
+        program.do(f"alloc {number} {64 * MIB}")
+    for number in range(2):
+        program.do(f"free {number}")
+    held = idle(program)
+    program.do("churn")
+    some = command("trim", program.pid, "1M")
+    assert some.returncode == 0 and re.fullmatch(rf"{program.pid}: released 64\.0 MiB\n", some.stdout), some
+    assert 60 * MIB <= idle(program) < held - 60 * MIB
+    rest = command("trim", program.pid)
+    assert rest.returncode == 0 and idle(program) < MIB * 3
+    nothing = command("trim", program.pid, "--device", "7")
+    assert nothing.stdout == f"{program.pid}: released 0 B\n"
+    assert program.counter("requests_answered") == 3
+    assert program.counter("given_up_bytes") >= 128 * MIB
+
+
+def test_a_program_that_allocates_nothing_is_told_as_such(program):
+    missed = command("trim", program.pid, "--timeout", "0.05")
+    assert missed.returncode == 1 and missed.stdout == ""
+    assert missed.stderr == (f"poolcuda trim: {program.pid}: not answered within 0.05 s: it allocates and frees no "
+                             "memory just now; nothing was done\n")
+    # It comes to it late, and does nothing: nobody waits any more.
+    program.do(f"alloc 0 {8 * MIB}")
+    program.do("free 0")
+    assert idle(program) >= 8 * MIB and program.counter("requests_answered") == 0
+
+
+def test_an_allocation_does_not_wait_for_a_kernel_because_of_a_trim(program):
+    program.do(f"alloc 0 {8 * MIB}")
+    program.do("free 0")
+    program.do("busy")
+    with subprocess.Popen([COMMAND, "trim", str(program.pid), "--timeout", "60"], stdout=subprocess.PIPE,
+                          text=True) as asking:
+        posted = struct.Struct("<I")
+        at = program.page.read_bytes().index(struct.pack("<Q", program.pid)) + 48  # the mailbox's serial number
+        while not posted.unpack_from(program.page.read_bytes(), at)[0]:
+            pass
+        assert program.do("alloc 1 4096") == 0  # natively it waits for nothing, so it must not here
+        assert idle(program) >= 8 * MIB
+        program.do("done")
+        assert program.do("alloc 2 4096") == 0
+        assert "released" in asking.stdout.read()
+    assert asking.returncode == 0 and idle(program) < 8 * MIB
+
+
+def test_during_a_capture_nothing_is_released_and_the_answer_says_so(program):
+    program.do(f"alloc 0 {8 * MIB}")
+    program.do("free 0")
+    program.do("capture")
+    program.do("churn")
+    told = command("trim", program.pid)
+    assert told.returncode == 1
+    assert told.stdout == (f"{program.pid}: released 0 B: a stream is being captured: nothing can be released just "
+                           "now\n")
+    assert program.do("captured") == 0  # and the capture is sound
+    program.do("churn")
+    assert command("trim", program.pid).returncode == 0
+
+
+def test_set_changes_an_option_of_a_running_program(program):
+    program.do(f"alloc 0 {64 * MIB}")
+    program.do("churn")
+    done = command("set", program.pid, "POOLCUDA_MAX_IDLE=1M", "idle_decay=0".upper())
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{program.pid}: POOLCUDA_MAX_IDLE=1M\n{program.pid}: POOLCUDA_IDLE_DECAY=0\n"
+    program.do("free 0")
+    assert idle(program) <= MIB
+
+
+def test_a_setting_that_changed_is_in_the_report(tmp_path):
+    with Program(POOLCUDA_STATS="1", POOLCUDA_STATS_FILE=str(tmp_path / "report")) as program:
+        program.do("churn")
+        assert command("set", program.pid, "STEAL=0").returncode == 0
+        program.end()
+    assert "POOLCUDA_STEAL=0" in (tmp_path / "report").read_text().splitlines()[1]
+
+
+@pytest.mark.parametrize("setting, why", [
+    ("POOLCUDA_MAX_IDLE=much", 'POOLCUDA_MAX_IDLE="much": expected auto, a size'),
+    ("POOLCUDA_MAX_IDEL=1G", "did you mean POOLCUDA_MAX_IDLE?"),
+    ("POLICY=vmm", "POOLCUDA_POLICY: read when a program starts"),
+    ("MAX_IDLE", "expected POOLCUDA_MAX_IDLE=VALUE"),
+    ("STEAL=", 'POOLCUDA_STEAL="": expected 0 or 1'),
+    ("MAX_IDLE=" + "9" * 300, "a setting of more than 255 bytes"),
+])
+def test_a_bad_setting_is_refused_before_any_program_is_asked(program, setting, why):
+    refused = command("set", program.pid, "STEAL=0", setting)
+    assert refused.returncode == 1 and refused.stdout == ""
+    assert len(refused.stderr.splitlines()) == 1 and why in refused.stderr
+
+
+def test_each_failure_is_told_in_one_line(program):
+    for who, why in (("999999999", "no such process"), ("1" if os.geteuid() == 0 else str(os.getpid()), "not a pooled"),
+                     ("many", "expected a process id"), ("-5", "")):
+        refused = command("trim", "--timeout=0.05", "--", who)
+        assert refused.returncode == 1 and len(refused.stderr.splitlines()) == 1 and why in refused.stderr
+    with open(program.page, "rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        refused = command("trim", program.pid)
+        assert refused.returncode == 1 and "another command is asking it" in refused.stderr
+    for bad in (["--timeout", "soon"], ["--device", "-1"], ["lots"], ["1M", "2M"]):
+        assert command("trim", program.pid, *bad).returncode == 64
+    assert command("set", program.pid).returncode == 64
+
+
+def test_a_hostile_requester_changes_nothing_and_harms_nothing(program):
+    """Another program of this user may write anything into the mailbox."""
+    page = program.page.read_bytes()
+    at = page.index(struct.pack("<Q", program.pid)) + 48
+    program.do("churn")
+    with open(program.page, "r+b", buffering=0) as file:
+        for serial, (kind, device, text) in enumerate([
+                (99, 0, b""), (1, -7, b""), (2, 0, b"\xff" * 256), (2, 0, b"x" * 256), (1, 1 << 30, b""),
+                (2, -1, b"POOLCUDA_TRACE=/etc/passwd\0"), (0, 0, b"")], 1):
+            os.pwrite(file.fileno(), struct.pack("<IiQQ", kind, device, 1 << 63, 0) + text, at + 8)
+            os.pwrite(file.fileno(), struct.pack("<I", serial), at)
+            while struct.unpack("<I", os.pread(file.fileno(), 4, at + 4))[0] != serial:
+                assert program.process.poll() is None
+        os.pwrite(file.fileno(), b"\xff" * (1 << 14), 128)  # everything, the mailbox too
+    assert program.do("churn") == 0
+    program.do("alloc 0 4096")
+    assert program.end() == 0
+
+
+def test_figures_that_another_process_has_overwritten_make_no_report(tmp_path):
+    with Program(POOLCUDA_STATS="1") as program:
+        with open(program.page, "r+b") as file:
+            file.write(b"\xff" * (1 << 15))
+        program.do("alloc 0 4096")
+        assert program.end() == 0
+
+
+# --- top ---
+
+def test_top_shows_one_line_per_program_sorted(program):
+    program.do(f"alloc 0 {50 * MIB}")
+    with Program(**KEEP) as other:
+        other.do(f"alloc 0 {60 * MIB}")
+
+        def order(key):
+            lines = command("top", "--once", "--sort", key).stdout.splitlines()
+            assert re.split(r"  +", lines[0].strip())[:2] == ["PID", "DEVICES"]
+            rows = [int(line.split()[0].rstrip("*")) for line in lines[1:]]
+            return [row for row in rows if row in (program.pid, other.pid)]
+
+        assert order("held") == order("live") == [other.pid, program.pid]
+        assert order("pid") == sorted([program.pid, other.pid])
+    assert command("top", "--sort", "beauty").returncode == 64
+    assert command("top", "--interval", "0").returncode == 64
+
+
+def test_top_says_how_to_start_a_pooled_program_if_there_is_none():
+    script = "umount /dev/shm 2>/dev/null; mount -t tmpfs none /dev/shm && exec \"$0\" top"
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    told = subprocess.run(["unshare", "--mount", "sh", "-c", script, COMMAND], capture_output=True, text=True,
+                          check=False)
+    assert told.returncode == 0 and told.stdout == ""
+    assert "to start one: LD_PRELOAD=libpoolcuda.so ./app" in told.stderr
+
+
+def test_text_of_a_page_is_made_harmless(program):
+    page = bytearray(program.page.read_bytes())
+    at = page.index(str(PROGRAMS).encode())
+    page[at:at + 30] = b'/a/\x1b[2J"\\\n\x7f\xff\xc2\x9b evil\0'.ljust(30, b"\0")
+    program.page.write_bytes(page)  # stale now, so it needs another namespace
+    place = page.index(struct.pack("<Q", program.pid)) + 8
+    struct.pack_into("<Q", page, place, 77)
+    hostile = FOLDER / "4194998"
+    hostile.write_bytes(page)
+    try:
+        for form in (["--once"], ["--prometheus", "-"]):
+            shown = subprocess.run([COMMAND, "top", *form], capture_output=True, check=True).stdout
+            assert "evil" in shown.decode("utf-8") and not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f]", shown.decode())
+        assert "evil" in json.dumps(processes())
+    finally:
+        hostile.unlink()
+
+
+class Screen:
+    """`poolcuda top` on a terminal of its own."""
+
+    def __init__(self, lines=24, columns=120):
+        self.pid, self.terminal = pty.fork()
+        if self.pid == 0:
+            os.execve(COMMAND, ["poolcuda", "top", "--interval", "0.1"], {**os.environ, "TERM": "vt100"})
+        self.resize(lines, columns)
+        self.text = ""
+
+    def resize(self, lines, columns):
+        fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+    def until(self, pattern):
+        while not re.search(pattern, self.text):
+            ready, _, _ = select.select([self.terminal], [], [], 20)
+            assert ready, self.text
+            try:
+                self.text += os.read(self.terminal, 65536).decode(errors="replace")
+            except OSError:
+                assert False, self.text
+        self.text = ""
+
+    def press(self, keys):
+        os.write(self.terminal, keys.encode())
+
+    def end(self):
+        self.press("q")
+        try:
+            while os.read(self.terminal, 65536):
+                pass
+        except OSError:
+            pass
+        os.close(self.terminal)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def test_top_on_a_terminal_refreshes_sorts_resizes_and_quits(program):
+    program.do(f"alloc 0 {33 * MIB}")
+    screen = Screen()
+    screen.until(rf"{program.pid}[^\n]*33\.0 MiB")
+    screen.press("p")
+    screen.until(r"pid\*")
+    program.do(f"alloc 1 {200 * MIB}")
+    screen.until(r"233\.0 MiB|233\.")
+    screen.resize(10, 60)
+    screen.until(r"PID")
+    screen.resize(3, 20)
+    screen.press("h")
+    assert screen.end() == 0
+
+
+# --- Prometheus ---
+
+NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
+LABEL = r'[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*"'
+
+
+def parse_exposition(text):
+    """The text format as its specification has it, strictly: {name: (type, {labels: value})}."""
+    assert text.endswith("\n")
+    metrics, current = {}, None
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            current = re.fullmatch(rf"# HELP ({NAME}) (?:[^\\]|\\\\|\\n)+", line)[1]
+            assert current not in metrics, "one group of lines per metric"
+            metrics[current] = (None, {})
+        elif line.startswith("# TYPE "):
+            found = re.fullmatch(rf"# TYPE ({NAME}) (counter|gauge)", line)
+            assert found[1] == current and metrics[current] == (None, {})
+            metrics[current] = (found[2], {})
+            assert (found[2] == "counter") == current.endswith("_total")
+        else:
+            found = re.fullmatch(rf"({NAME})(?:\{{((?:{LABEL})(?:,{LABEL})*)\}})? (\d+(?:\.\d+)?)", line)
+            assert found and found[1] == current and metrics[current][0], line
+            labels = tuple(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', found[2] or ""))
+            assert labels not in metrics[current][1] and len(dict(labels)) == len(labels)
+            metrics[current][1][labels] = float(found[3])
+    return metrics
+
+
+def test_the_figures_are_written_for_prometheus(program, tmp_path):
+    program.do(f"alloc 0 {20 * MIB}")
+    file = tmp_path / "poolcuda.prom"
+    file.write_text("old")
+    before = file.stat().st_ino
+    assert command("top", "--prometheus", file).returncode == 0
+    assert file.stat().st_ino != before, "another file takes its place at once"
+    assert [path.name for path in tmp_path.iterdir()] == ["poolcuda.prom"]
+    assert file.stat().st_mode & 0o444 == 0o444
+    metrics = parse_exposition(file.read_text())
+
+    def value(name, **labels):
+        return [v for k, v in metrics[name][1].items()
+                if {"pid": str(program.pid), **labels}.items() <= dict(k).items()]
+
+    assert value("poolcuda_malloc_calls_total") == [2]
+    assert value("poolcuda_device_in_use_bytes", device="0") == [20 * MIB]
+    assert metrics["poolcuda_processes"][1][()] >= 1
+    labels = dict(next(k for k in metrics["poolcuda_held_bytes"][1] if dict(k)["pid"] == str(program.pid)))
+    assert labels == {"pid": str(program.pid), "command": str(PROGRAMS / "steered"), "rank": ""}
+    if shutil.which("promtool"):
+        subprocess.run(["promtool", "check", "metrics"], input=file.read_text(), text=True, check=True)
+
+
+def test_a_file_for_prometheus_that_cannot_be_written_is_told(tmp_path):
+    refused = command("top", "--prometheus", tmp_path / "absent" / "file")
+    assert refused.returncode == 1 and len(refused.stderr.splitlines()) == 1
+
+
+def test_the_file_for_prometheus_is_written_again_at_each_interval(program, tmp_path):
+    file = tmp_path / "again.prom"
+    with subprocess.Popen([COMMAND, "top", "--prometheus", file, "--interval", "0.1"]) as writing:
+        while not file.exists():
+            assert writing.poll() is None
+        program.do("alloc 0 4096")
+        while f'pid="{program.pid}"' not in file.read_text() or not re.search(
+                rf'malloc_calls_total{{pid="{program.pid}"[^}}]*}} 2\n', file.read_text()):
+            assert writing.poll() is None
+        writing.send_signal(signal.SIGTERM)
