@@ -77,7 +77,8 @@ static bool visit(struct live_list *list, int folder, const char *name) {
         return true;
     }
     snprintf(process.name, sizeof process.name, "%s", name);
-    if (live_read(file, &process) && !process.head.finished) {
+    if (live_read(file, &process) && !process.head.finished &&
+        share_is_named(name, &process.head)) {
         if (share_is_stale(&process.head))
             share_remove_stale(folder, name, file);
         else

@@ -83,7 +83,7 @@ static bool consider(int folder, const char *name, const uint8_t uuid[STATS_UUID
     asked->file = share_open_page(folder, name, true);
     if (asked->file < 0)
         return false;
-    if (share_read_head(asked->file, &head) && !head.finished &&
+    if (share_read_head(asked->file, &head) && !head.finished && share_is_named(name, &head) &&
         (head.process != (uint64_t)getpid() || head.namespace_id != share_namespace())) {
         asked->posted = false;
         asked->process = head.process;

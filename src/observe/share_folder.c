@@ -105,6 +105,14 @@ bool share_read_head(int file, struct stats_head *head) {
            head->wait_reason_count == WAIT_REASONS;
 }
 
+bool share_is_named(const char *name, const struct stats_head *head) {
+    char own[SHARE_NAME], longer[SHARE_NAME];
+    format(own, sizeof own, "%llu", (unsigned long long)head->process);
+    format(longer, sizeof longer, "%llu-%llu", (unsigned long long)head->process,
+           (unsigned long long)head->namespace_id);
+    return strcmp(name, own) == 0 || strcmp(name, longer) == 0;
+}
+
 static uint64_t number(const char *text) {
     uint64_t value = 0;
     for (; *text >= '0' && *text <= '9'; text++)

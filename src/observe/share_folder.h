@@ -40,6 +40,9 @@ int share_open_page(int folder, const char *name, bool writable);
 /* Reads a page's head. Returns whether it is a page of this version; texts may lack their end. */
 bool share_read_head(int file, struct stats_head *head);
 
+/* Whether an entry of this name is the page's own: no other process answers for it. */
+bool share_is_named(const char *name, const struct stats_head *head);
+
 /* This process's pid namespace; 0: not known. */
 uint64_t share_namespace(void);
 /* When the process began, in clock ticks since boot; 0: there is none, or /proc does not say. */

@@ -362,9 +362,8 @@ def test_text_of_a_page_is_made_harmless(program):
     page = bytearray(program.page.read_bytes())
     at = page.index(str(PROGRAMS).encode())
     page[at:at + 30] = b'/a/\x1b[2J"\\\n\x7f\xff\xc2\x9b evil\0'.ljust(30, b"\0")
-    program.page.write_bytes(page)  # stale now, so it needs another namespace
     place = page.index(struct.pack("<Q", program.pid)) + 8
-    struct.pack_into("<Q", page, place, 77)
+    struct.pack_into("<Q", page, place, 77)  # of another namespace, where it is not known to be stale
     hostile = FOLDER / "4194998"
     hostile.write_bytes(page)
     try:

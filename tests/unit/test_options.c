@@ -179,6 +179,40 @@ static void every_default_is_a_value_its_own_row_accepts(void **state) {
     }
 }
 
+static void a_running_program_takes_only_what_is_live_and_good(void **state) {
+    (void)state;
+    static const char *const bad[][2] = {
+        {"POOLCUDA_POLICY=vmm", "POOLCUDA_POLICY: read when a program starts"},
+        {"POOLCUDA_TRACE=/etc/passwd", "POOLCUDA_TRACE: read when a program starts"},
+        {"POOLCUDA_STEAL", "expected POOLCUDA_STEAL=VALUE"},
+        {"POOLCUDA_STEAL=", "POOLCUDA_STEAL=\"\": expected 0 or 1, nothing is changed"},
+        {"POOLCUDA_STEAL=\033", "POOLCUDA_STEAL=\"?\": expected 0 or 1"},
+        {"POOLCUDA_STEEL=1", "did you mean POOLCUDA_STEAL?"},
+        {"", "unknown option"},
+        {"=", "unknown option"},
+    };
+    char error[320];
+    parse(NULL, NULL);
+    struct options before = options;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_false(options_set_live(&options, bad[i][0], error, sizeof error));
+        assert_non_null(strstr(error, bad[i][1]));
+        assert_memory_equal(&options, &before, sizeof options);
+    }
+    assert_true(options_set_live(&options, "POOLCUDA_STEAL=off", error, sizeof error));
+    assert_true(options_set_live(&options, "POOLCUDA_MAX_IDLE=3G", error, sizeof error));
+    assert_false(options.steal);
+    assert_true(options.max_idle.bytes == 3ull << 30);
+}
+
+/* A path points into the text of the setting, which does not stay. */
+static void no_option_with_a_path_is_live(void **state) {
+    (void)state;
+    for (size_t i = 0; i < option_count; i++)
+        assert_false(option_table[i].when == OPTION_LIVE &&
+                     strcmp(option_table[i].type, "PATH") == 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_hold_without_any_option),
@@ -191,6 +225,8 @@ int main(void) {
         cmocka_unit_test(every_bad_value_is_told_and_the_good_ones_hold),
         cmocka_unit_test(a_locale_with_a_decimal_comma_changes_nothing),
         cmocka_unit_test(every_default_is_a_value_its_own_row_accepts),
+        cmocka_unit_test(a_running_program_takes_only_what_is_live_and_good),
+        cmocka_unit_test(no_option_with_a_path_is_live),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,282 @@
+/* The page in /dev/shm: who may have it, what of it may be touched, who is told to be gone.
+ *
+ * The tests have a /dev/shm of their own, of a size that each chooses; that takes root's rights.
+ * Without them they use the real one, and those of a full one are skipped. */
+// clang-format off
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+// clang-format on
+
+#include "observe/page.h"
+#include "observe/share_folder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static bool own_shm;
+static char folder[SHARE_FOLDER], entry[SHARE_FOLDER + SHARE_NAME];
+
+static void say(const char *line) {
+    (void)line;
+    fail();
+}
+
+/* A fresh /dev/shm of at most `pages` pages of 4 KiB; 0: any number. */
+static void mount_shm(unsigned pages) {
+    char size[32] = "size=50%";
+    if (pages)
+        snprintf(size, sizeof size, "size=%uk", 4 * pages);
+    umount2("/dev/shm", MNT_DETACH);
+    assert_int_equal(mount("none", "/dev/shm", "tmpfs", 0, size), 0);
+}
+
+static int begin(void **state) {
+    (void)state;
+    own_shm = unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
+    share_folder_path(folder);
+    snprintf(entry, sizeof entry, "%s/%ld", folder, (long)getpid());
+    return 0;
+}
+
+static int fresh(void **state) {
+    (void)state;
+    if (own_shm)
+        mount_shm(0);
+    unlink(entry);
+    return 0;
+}
+
+static int end(void **state) {
+    (void)state;
+    stats_finish(STATS_NONE);
+    stats_forget_after_fork();
+    unlink(entry);
+    return 0;
+}
+
+static bool exists(void) {
+    struct stat status;
+    return lstat(entry, &status) == 0;
+}
+
+static bool read_entry(struct stats_head *head) {
+    int file = open(entry, O_RDONLY | O_CLOEXEC);
+    bool good = file >= 0 && share_read_head(file, head);
+    if (file >= 0)
+        close(file);
+    return good;
+}
+
+static void the_page_tells_of_this_process_until_it_ends(void **state) {
+    (void)state;
+    static struct stats_head head;
+    stats_open(NULL, true, say);
+    stats_add(STATS_malloc_calls, 3);
+    assert_true(read_entry(&head));
+    assert_int_equal(head.counters[STATS_malloc_calls], 3);
+    assert_int_equal(head.process, getpid());
+    assert_true(head.born && head.born == share_born((uint64_t)getpid()));
+    assert_true(head.namespace_id && head.namespace_id == share_namespace());
+    assert_false(share_is_stale(&head));
+    stats_finish(STATS_NONE);
+    assert_false(exists());
+    stats_add(STATS_malloc_calls, 1); /* other threads may still count */
+}
+
+static void a_page_is_stale_once_its_process_is_another(void **state) {
+    (void)state;
+    static struct stats_head head, changed;
+    stats_open(NULL, true, say);
+    assert_true(read_entry(&head));
+    changed = head;
+    changed.born++;
+    assert_true(share_is_stale(&changed));
+    changed = head;
+    changed.process = 4194299; /* beyond every process */
+    assert_true(share_is_stale(&changed));
+    changed.namespace_id++; /* of which nothing is known */
+    assert_false(share_is_stale(&changed));
+    changed = head;
+    snprintf(changed.command, sizeof changed.command, "/bin/another");
+    assert_true(share_is_stale(&changed));
+    changed = head;
+    strcat(changed.command, " (deleted)"); /* compiled anew while it runs */
+    assert_false(share_is_stale(&changed));
+    memset(changed.command, 'x', sizeof changed.command); /* without an end */
+    assert_true(share_is_stale(&changed));
+}
+
+static void a_zombie_has_ended(void **state) {
+    (void)state;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    siginfo_t info;
+    assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
+    assert_int_equal(share_born((uint64_t)child), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_int_equal(share_born((uint64_t)child), 0);
+}
+
+static void a_folder_that_is_not_the_users_alone_is_not_used(void **state) {
+    (void)state;
+    if (!own_shm)
+        skip();
+    assert_int_equal(mkdir(folder, 0700), 0);
+    const mode_t open_to_others[] = {0770, 0701, 0704, 0710};
+    for (size_t i = 0; i < sizeof open_to_others / sizeof open_to_others[0]; i++) {
+        assert_int_equal(chmod(folder, open_to_others[i]), 0);
+        assert_int_equal(share_folder_open(true), -1);
+        assert_int_equal(errno, EPERM);
+        stats_open(NULL, true, say);
+        assert_false(exists());
+        stats_finish(STATS_NONE);
+        stats_forget_after_fork();
+    }
+    assert_int_equal(chmod(folder, 0700), 0);
+    assert_int_equal(chown(folder, 4321, 4321), 0);
+    assert_int_equal(share_folder_open(true), -1);
+    assert_int_equal(rmdir(folder), 0);
+    assert_int_equal(mkdir("/dev/shm/elsewhere", 0700), 0);
+    assert_int_equal(symlink("/dev/shm/elsewhere", folder), 0);
+    assert_int_equal(share_folder_open(true), -1);
+    assert_int_equal(unlink(folder), 0);
+    int made = share_folder_open(true);
+    assert_true(made >= 0);
+    close(made);
+}
+
+static void an_older_page_of_this_number_is_replaced_whatever_it_is(void **state) {
+    (void)state;
+    static struct stats_head head;
+    for (int what = 0; what < 3; what++) {
+        int made = share_folder_open(true);
+        assert_true(made >= 0);
+        close(made);
+        if (what == 0)
+            assert_int_equal(symlink("/dev/null", entry), 0);
+        else if (what == 1)
+            assert_int_equal(mknod(entry, S_IFREG | 0600, 0), 0);
+        else
+            assert_int_equal(link("/proc/self/exe", entry) == 0 || mkfifo(entry, 0600) == 0, 1);
+        stats_open(NULL, true, say);
+        assert_true(read_entry(&head));
+        stats_finish(STATS_NONE);
+        assert_false(exists());
+        stats_forget_after_fork();
+    }
+}
+
+/* The tables grow as far as there is room; nothing beyond is touched, which would be SIGBUS. */
+static void use_everything(uint32_t *sites) {
+    const uint8_t uuid[STATS_UUID] = {1};
+    *sites = 0;
+    for (uintptr_t i = 0; i < PAGE_SITES + 10; i++) {
+        struct call_site key = {.frames = {(uintptr_t)use_everything + i}, .depth = 1};
+        struct stats_site *site = stats_site_new(&key);
+        assert_non_null(site);
+        site->allocations++;
+        *sites += stats_site_index(site) != 0;
+    }
+    for (int i = 0; i < PAGE_DEVICES + 2; i++) {
+        struct stats_device *device = stats_device(i, 1, uuid);
+        assert_non_null(device);
+        memset(device->samples, 0, sizeof device->samples);
+        memset(device->map, 0, sizeof device->map);
+    }
+    stats_tool("tool");
+    stats_payer("cuMemcpy");
+    stats_bypass("module", "name");
+    stats_shortage("text");
+    stats_option("POOLCUDA_STEAL=0");
+}
+
+static void a_full_dev_shm_only_makes_tables_shorter(void **state) {
+    (void)state;
+    uint32_t sites, before = 0;
+    if (!own_shm)
+        skip();
+    for (unsigned pages = 1; pages < 420; pages += pages < 24 ? 1 : 36) {
+        mount_shm(pages);
+        stats_open(NULL, true, say);
+        bool shared = exists();
+        use_everything(&sites);
+        if (shared) { /* else it is anonymous memory, with room for all */
+            assert_true(sites >= before);
+            before = sites;
+        }
+        int standard = dup(STDERR_FILENO), nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        assert_int_equal(dup2(nowhere, STDERR_FILENO), STDERR_FILENO);
+        stats_finish(STATS_TEXT); /* the report reads all of the page */
+        assert_int_equal(dup2(standard, STDERR_FILENO), STDERR_FILENO);
+        close(standard);
+        close(nowhere);
+        assert_false(exists());
+        stats_forget_after_fork();
+    }
+    assert_int_equal(before, PAGE_SITES - 1);
+}
+
+static void once_its_file_is_gone_a_page_grows_no_more(void **state) {
+    (void)state;
+    uint32_t sites;
+    stats_open(NULL, true, say);
+    assert_int_equal(unlink(entry), 0);
+    use_everything(&sites);
+    assert_true(sites > 0 && sites < PAGE_SITES / 2);
+    assert_int_equal(mknod(entry, S_IFREG | 0600, 0), 0); /* another's now */
+    stats_finish(STATS_NONE);
+    assert_true(exists());
+}
+
+static void what_is_no_process_or_no_page_is_passed_over(void **state) {
+    (void)state;
+    static const char *const names[] = {"abc", "0",        "12x",    "-5",
+                                        "12-", "12-34-56", ".12-34", "012"};
+    static const char *const kept[] = {"12", "7-4026531836"};
+    size_t seen = 0;
+    int open_folder = share_folder_open(true);
+    assert_true(open_folder >= 0);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        assert_int_equal(mknodat(open_folder, names[i], S_IFREG | 0600, 0), 0);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(mknodat(open_folder, kept[i], S_IFREG | 0600, 0), 0);
+    struct share_walk walk = {.folder = open_folder};
+    while (share_walk_next(&walk)) {
+        seen += strcmp(walk.name, kept[0]) == 0 || strcmp(walk.name, kept[1]) == 0;
+        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+            assert_string_not_equal(walk.name, names[i]);
+    }
+    assert_int_equal(seen, 2);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        unlinkat(open_folder, names[i], 0);
+    for (size_t i = 0; i < 2; i++)
+        unlinkat(open_folder, kept[i], 0);
+    close(open_folder);
+}
+
+int main(void) {
+#define FRESH(name) cmocka_unit_test_setup_teardown(name, fresh, end)
+    const struct CMUnitTest tests[] = {
+        FRESH(the_page_tells_of_this_process_until_it_ends),
+        FRESH(a_page_is_stale_once_its_process_is_another),
+        FRESH(a_zombie_has_ended),
+        FRESH(a_folder_that_is_not_the_users_alone_is_not_used),
+        FRESH(an_older_page_of_this_number_is_replaced_whatever_it_is),
+        FRESH(a_full_dev_shm_only_makes_tables_shorter),
+        FRESH(once_its_file_is_gone_a_page_grows_no_more),
+        FRESH(what_is_no_process_or_no_page_is_passed_over),
+    };
+    return cmocka_run_group_tests(tests, begin, NULL);
+}
