@@ -7,10 +7,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+static struct stats_page *zeros(void) {
+    void *page = mmap(NULL, sizeof(struct stats_page), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return page == MAP_FAILED ? NULL : page;
+}
+
 struct stats_page *stats_page_new(void) {
-    struct stats_page *page =
-        mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED)
+    struct stats_page *page = zeros();
+    if (!page)
         return NULL;
     memcpy(page->banner, PAGE_MAGIC, sizeof PAGE_MAGIC);
     page->version = PAGE_VERSION;
@@ -29,7 +34,7 @@ struct stats_page *stats_page_read(const char *path, char *error, size_t error_s
         snprintf(error, error_size, "%s: cannot be opened", path);
         return NULL;
     }
-    struct stats_page *page = stats_page_new();
+    struct stats_page *page = zeros();
     if (!page) {
         close(file);
         snprintf(error, error_size, "%s: not enough memory to read it", path);
