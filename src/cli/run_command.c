@@ -12,9 +12,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 /* As env and timeout: 125 is our own failure, 126 and 127 are the program's. */
@@ -31,9 +33,6 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     switch (key) {
     case 'q':
         arguments->quiet = true;
-        return 0;
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = NULL;
         return 0;
     case ARGP_KEY_ARG: /* the program: everything behind it is its own */
         arguments->app = state->argv + state->next - 1;
@@ -97,11 +96,12 @@ static char *figures_folder(void) {
     return strdup(temporary && *temporary == '/' ? temporary : "/tmp");
 }
 
-/* poolcuda.APP.TIME-PROCESS.%p.json in that folder: a name that no other run takes. NULL without
- * memory. */
+/* poolcuda.APP.TIME-PROCESS-RANDOM.%p.json in that folder: a name that no other run takes, on other
+ * machines that share the folder neither. NULL without memory. */
 static char *figures_pattern(const char *app) {
     char *pattern = NULL, *folder = figures_folder();
     size_t size;
+    uint16_t random = 0;
     const char *slash = strrchr(app, '/'), *name = slash ? slash + 1 : app;
     FILE *out = folder ? open_memstream(&pattern, &size) : NULL;
     if (out) {
@@ -113,7 +113,9 @@ static char *figures_pattern(const char *app) {
         fprintf(out, "/poolcuda.");
         for (int i = 0; name[i] && i < APP_NAME_SHOWN; i++)
             putc(isalnum((unsigned char)name[i]) || strchr("+-._", name[i]) ? name[i] : '_', out);
-        fprintf(out, ".%lld-%d.%%p.json", (long long)time(NULL), (int)getpid());
+        if (getrandom(&random, sizeof random, GRND_NONBLOCK) != (ssize_t)sizeof random)
+            random = 0;
+        fprintf(out, ".%lld-%d-%04x.%%p.json", (long long)time(NULL), (int)getpid(), random);
         if (fclose(out) != 0) {
             free(pattern);
             pattern = NULL;
@@ -170,11 +172,13 @@ static bool folder_takes_files(const char *path) {
 }
 
 /* What has become of the program's figures and of its trace, and the command that shows them. */
-static void tell_end(const struct options *options, char *const *app, struct timespec since) {
+static void tell_end(const struct options *options, char *const *app, bool own_pattern,
+                     struct timespec since) {
     const char *trace = getenv("POOLCUDA_TRACE"), *stats = getenv("POOLCUDA_STATS_FILE");
     struct figures reports = {0, NULL, NULL}, traces = {0, NULL, NULL};
     if (stats && *stats)
-        reports = figures_made(stats, since);
+        /* Nobody else makes files of our pattern; a file server's clock may be another. */
+        reports = figures_made(stats, own_pattern ? (struct timespec){0, 0} : since);
     if (trace && *trace)
         traces = figures_made(trace, since);
     if (reports.count)
@@ -213,13 +217,14 @@ int command_run(int argc, char **argv) {
     struct options options;
     struct timespec since;
     int status = 0;
+    bool own_pattern = false;
     argp_err_exit_status = 2;
     argp_parse(&run_argp, argc, argv, ARGP_IN_ORDER, NULL, &arguments);
     option_args_check(&options);
     if (!is_set("POOLCUDA_STATS_FILE") && !options.stats && !options.disable) {
         char *pattern = figures_pattern(arguments.app[0]);
-        if (pattern && strlen(pattern) < OPTION_PATH_MAX)
-            setenv("POOLCUDA_STATS_FILE", pattern, 1);
+        own_pattern = pattern && strlen(pattern) < OPTION_PATH_MAX &&
+                      setenv("POOLCUDA_STATS_FILE", pattern, 1) == 0;
         free(pattern);
     }
     preload();
@@ -235,6 +240,6 @@ int command_run(int argc, char **argv) {
         return error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
     }
     if (!arguments.quiet)
-        tell_end(&options, arguments.app, since);
+        tell_end(&options, arguments.app, own_pattern, since);
     child_end_alike(status);
 }

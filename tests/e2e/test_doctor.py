@@ -290,6 +290,12 @@ def test_missing(doctor):
         assert doctor(name).problems == {"missing"}
 
 
+def test_a_name_without_a_path_means_path(doctor, tmp_path):
+    shutil.copy(OPENER, tmp_path / "program")
+    said = doctor("program")
+    assert said.problems == {"missing"} and "write ./program" in said.text("missing")
+
+
 def test_unreadable():
     """As nobody, with a copy of the command in a folder that all can enter."""
     with tempfile.TemporaryDirectory() as folder:
@@ -407,6 +413,13 @@ def test_a_shell_script_is_told_of_what_cannot_be_pooled_in_it(doctor, build, tm
 def test_a_launcher_is_looked_through(doctor):
     said = doctor("nice", "-n", "5", OPENER)
     assert said.code == 0 and "dlsym of " in said.text("hooks-reached")
+
+
+def test_a_static_launcher_is_looked_through(doctor, build):
+    starter = build("starter", "int main(void) { return 0; }", "-static")
+    said = doctor(starter, "--option", OPENER)
+    assert said.code == 0 and "static-starter" in said.ids("note")
+    assert doctor(starter, "--option", "absent").problems == {"static"}
 
 
 # The dry run.

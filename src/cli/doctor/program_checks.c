@@ -201,6 +201,11 @@ static bool uses_cuda(const struct subject *subject) {
     return uses;
 }
 
+static bool starts_others(const struct subject *subject) {
+    const bool *found = subject->file.marks.found;
+    return found[MARK_imports_exec] || found[MARK_imports_fexec] || found[MARK_imports_spawn];
+}
+
 static void tell_no_cuda(struct doctor *doctor, const struct subject *subject) {
     struct findings *findings = &doctor->findings;
     const bool *found = subject->file.marks.found;
@@ -222,12 +227,14 @@ static void tell_no_cuda(struct doctor *doctor, const struct subject *subject) {
             : "examine the program that does the computing");
 }
 
+static void check_file(struct doctor *doctor, const char *name, const char *path,
+                       char *const *arguments);
+
 /* An interpreter's or starter's first argument that is a program or a script. */
-static void check_arguments(struct doctor *doctor, const struct subject *subject,
-                            char *const *arguments) {
-    const bool *found = subject->file.marks.found;
-    if (!found[MARK_imports_exec] && !found[MARK_imports_fexec] && !found[MARK_imports_spawn])
+static void check_arguments(struct doctor *doctor, char *const *arguments) {
+    if (doctor->depth >= DOCTOR_DEEPEST)
         return;
+    doctor->depth++;
     for (; arguments && *arguments; arguments++) {
         char *path = **arguments == '-' ? NULL : script_find_program(*arguments);
         /* An interpreter takes a script's name as that of a file. */
@@ -242,13 +249,31 @@ static void check_arguments(struct doctor *doctor, const struct subject *subject
             path && (kind == ELF_GOOD || kind == ELF_SCRIPT) && access(path, X_OK) == 0;
         bool is_text = path && (kind == ELF_OTHER || kind == ELF_SCRIPT);
         if (is_program)
-            check_program(doctor, *arguments, arguments + 1);
+            check_file(doctor, *arguments, path, arguments + 1);
         else if (is_text)
             check_script(doctor, *arguments, path);
         free(path);
         if (is_program || is_text)
-            return;
+            break;
     }
+    doctor->depth--;
+}
+
+/* valgrind, busybox: nothing gets into them, but what they start inherits LD_PRELOAD. False if this
+ * is none, or starts nothing that can be seen. */
+static bool check_static_starter(struct doctor *doctor, const struct subject *subject,
+                                 char *const *arguments) {
+    size_t before = doctor->seen_count;
+    if (!subject->file.is_program || !subject->file.is_static ||
+        routes_of(&subject->file, subject->path))
+        return false;
+    check_arguments(doctor, arguments);
+    if (doctor->seen_count == before)
+        return false;
+    findings_add(&doctor->findings, "static-starter", SEVERITY_NOTE,
+                 "%s is fully statically linked; what it starts is pooled, itself is not",
+                 subject->name);
+    return true;
 }
 
 static void check_dynamic_program(struct doctor *doctor, struct subject *subject,
@@ -271,34 +296,49 @@ static void check_dynamic_program(struct doctor *doctor, struct subject *subject
     check_hooks(doctor, subject);
     check_surroundings(doctor, subject);
     doctor->cuda_seen = doctor->cuda_seen || uses_cuda(subject);
-    if (!uses_cuda(subject) && doctor->depth < DOCTOR_DEEPEST) {
-        doctor->depth++;
-        check_arguments(doctor, subject, arguments);
-        doctor->depth--;
-    }
+    if (!uses_cuda(subject) && starts_others(subject))
+        check_arguments(doctor, arguments);
     if (!doctor->cuda_seen && !doctor->depth)
         tell_no_cuda(doctor, subject);
 }
 
-void check_program(struct doctor *doctor, const char *name, char *const *arguments) {
-    char *found = script_find_program(name), real[PATH_MAX];
+/* A program whose file is `path`, which the caller has found for `name`. */
+static void check_file(struct doctor *doctor, const char *name, const char *path,
+                       char *const *arguments) {
+    char real[PATH_MAX];
     struct subject subject = {.name = name};
-    subject.path = strdup(found && realpath(found, real) ? real : name);
-    subject.file = elf_file_read(subject.path);
-    free(found);
+    subject.path = strdup(realpath(path, real) ? real : path);
     if (!subject.path || !is_new(doctor, subject.path)) {
-        subject_free(&subject);
+        free(subject.path);
         return;
     }
+    subject.file = elf_file_read(subject.path);
     if (!doctor->depth)
         findings_fact(&doctor->findings, "program", subject.path);
     if (check_kind(&doctor->findings, &subject)) {
         if (subject.file.kind == ELF_SCRIPT)
             check_script(doctor, name, subject.path);
-        else if (check_loadable(&doctor->findings, &subject))
+        else if (!check_static_starter(doctor, &subject, arguments) &&
+                 check_loadable(&doctor->findings, &subject))
             check_dynamic_program(doctor, &subject, arguments);
     }
     subject_free(&subject);
+}
+
+void check_program(struct doctor *doctor, const char *name, char *const *arguments) {
+    char *found = script_find_program(name);
+    if (found || strchr(name, '/')) {
+        check_file(doctor, name, found ? found : name, arguments);
+    } else {
+        findings_add(&doctor->findings, "missing", SEVERITY_PROBLEM,
+                     "%s: no program of that name is in PATH", name);
+        if (access(name, F_OK) == 0)
+            findings_remedy(&doctor->findings, "to mean the one in this folder, write ./%s", name);
+        else
+            findings_remedy(&doctor->findings,
+                            "give the path of a program, or the name of one in PATH");
+    }
+    free(found);
 }
 
 void check_plugin(struct doctor *doctor, const char *path) {
