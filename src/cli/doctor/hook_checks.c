@@ -10,14 +10,9 @@
 static const struct other_hook {
     const char *file, *name;
 } other_hooks[] = {
-    {"libvgpu.so", "HAMi's limiter"},
-    {"libnvshare.so", "nvshare"},
-    {"libcuda-control.so", "vcuda-controller"},
-    {"libgemhook.so", "KubeShare's limiter"},
-    {"libxgpu.so", "a GPU limiter"},
+    {"libvgpu.so", "HAMi's limiter"},           {"libnvshare.so", "nvshare"},
+    {"libcuda-control.so", "vcuda-controller"}, {"libgemhook.so", "KubeShare's limiter"},
     {"libucm_cuda.so", "UCX's memory hooks"},
-    {"libscuda", "scuda"},
-    {"libmemtracer", "a memory tracer"},
 };
 
 static const char *known_name(const char *path) {
