@@ -50,8 +50,7 @@ static void stop_too(pid_t child) {
 
 /* True once the program has ended. */
 static bool look_after(pid_t child, int *status) {
-    pid_t changed;
-    while ((changed = waitpid(child, status, WNOHANG | WUNTRACED | WCONTINUED)) == child) {
+    while (waitpid(child, status, WNOHANG | WUNTRACED | WCONTINUED) == child) {
         if (WIFEXITED(*status) || WIFSIGNALED(*status))
             return true;
         if (WIFSTOPPED(*status))

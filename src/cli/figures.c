@@ -33,29 +33,38 @@ static char *fixed_part(const char *pattern) {
     return fixed;
 }
 
+/* Counts the files in `folder` whose paths begin with the prefix. */
+static void look_through(DIR *folder, struct figures *figures, struct timespec since) {
+    const char *slash = strrchr(figures->prefix, '/');
+    size_t before_name = slash ? (size_t)(slash - figures->prefix) + 1 : 0;
+    const char *name = figures->prefix + before_name;
+    for (struct dirent *file; (file = readdir(folder));) {
+        char *path;
+        if (strncmp(file->d_name, name, strlen(name)) != 0 ||
+            !is_younger(dirfd(folder), file->d_name, since) ||
+            asprintf(&path, "%.*s%s", (int)before_name, figures->prefix, file->d_name) < 0)
+            continue;
+        if (figures->count++)
+            free(path);
+        else
+            figures->only = path;
+    }
+}
+
 struct figures figures_made(const char *pattern, struct timespec since) {
     struct figures figures = {0, fixed_part(pattern), NULL};
-    if (!figures.prefix)
-        return figures;
-    const char *slash = strrchr(figures.prefix, '/');
-    const char *name = slash ? slash + 1 : figures.prefix;
-    int folder_length = (int)(name - figures.prefix);
-    char *folder = NULL;
-    if (asprintf(&folder, "%.*s.", folder_length, figures.prefix) < 0)
-        return figures;
-    DIR *files = opendir(folder);
-    for (struct dirent *file; files && (file = readdir(files));) {
-        if (strncmp(file->d_name, name, strlen(name)) != 0 ||
-            !is_younger(dirfd(files), file->d_name, since))
-            continue;
-        if (!figures.only &&
-            asprintf(&figures.only, "%.*s%s", folder_length, figures.prefix, file->d_name) < 0)
-            figures.only = NULL;
-        figures.count += figures.only != NULL;
+    char *name = figures.prefix ? strdup(figures.prefix) : NULL;
+    if (name) {
+        char *slash = strrchr(name, '/');
+        if (slash)
+            slash[1] = '\0';
+        DIR *folder = opendir(slash ? name : ".");
+        if (folder) {
+            look_through(folder, &figures, since);
+            closedir(folder);
+        }
+        free(name);
     }
-    if (files)
-        closedir(files);
-    free(folder);
     return figures;
 }
 

@@ -246,7 +246,7 @@ struct bindings bindings_ask(const char *interpreter, const char *program, const
     if (child > 0 && !complete)
         kill(child, SIGKILL);
     if (child < 0 || waitpid(child, &status, 0) != child)
-        bindings.refused = say("ld.so could not be started");
+        bindings.refused = say("no process could be started for ld.so");
     else if (!complete)
         bindings.refused = say("ld.so came to no end");
     else if (WIFSIGNALED(status))
