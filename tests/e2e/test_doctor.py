@@ -381,6 +381,16 @@ def test_comments_and_other_words_are_no_modules(doctor, tmp_path):
     assert said.code == 0 and not said["script-modules"] and "no-cuda" in said.ids("warning")
 
 
+def test_a_job_script_with_a_launcher_and_python(doctor, tmp_path):
+    shutil.copy(PROGRAMS / "named_sites", tmp_path / "solve")
+    (tmp_path / "train.py").write_text("import cupy as cp\n")
+    os.mkfifo(tmp_path / "pipe.py")
+    script(tmp_path / "job.sh", "#!/bin/sh\nmodule load cuda\nmpirun -np 4 ./solve > out\npython3 train.py < pipe.py\n")
+    said = doctor("./job.sh")
+    assert said.code == 0 and "cudaMalloc of ./solve" in said.text("hooks-reached")
+    assert [finding["what"].split(":")[0] for finding in said["script-modules"]] == ["train.py names cupy"]
+
+
 def test_a_shell_script_that_starts_a_cuda_program(doctor, tmp_path):
     shutil.copy(PROGRAMS / "named_sites", tmp_path / "solve")
     script(tmp_path / "job.sh", "#!/bin/sh\nset -e\ncd . && exec ./solve --fast\n")

@@ -1,5 +1,6 @@
 #include "cli/doctor/script.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,9 +92,22 @@ static void split_dots(char *text) {
             *dot = ' ';
 }
 
+/* NULL unless it is a regular file: a pipe would be waited for. */
+static FILE *open_file(const char *path) {
+    struct stat facts;
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (descriptor < 0)
+        return NULL;
+    FILE *file =
+        fstat(descriptor, &facts) == 0 && S_ISREG(facts.st_mode) ? fdopen(descriptor, "r") : NULL;
+    if (!file)
+        close(descriptor);
+    return file;
+}
+
 struct script script_read(const char *path) {
     struct script script = {.interpreter = NULL};
-    FILE *file = fopen(path, "re");
+    FILE *file = open_file(path);
     char *text = file ? malloc(2 * TEXT_MAX + 2) : NULL;
     size_t length = text ? fread(text, 1, TEXT_MAX, file) : 0;
     if (file)

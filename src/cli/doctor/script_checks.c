@@ -32,7 +32,7 @@ static void check_modules(struct doctor *doctor, const char *name, const struct 
     }
     if (*named) {
         findings_add(findings, "script-modules", SEVERITY_NOTE,
-                     "%s names %s: what they load as it runs is reached by the pool", name, named);
+                     "%s names %s: what it loads through them is reached by the pool", name, named);
         findings_cause(findings, "they find CUDA through dlsym, which the pool answers");
         doctor->cuda_seen = true;
     }
@@ -71,10 +71,21 @@ static bool check_word(struct doctor *doctor, const char *word) {
     return looked;
 }
 
+static bool ends_in_py(const char *name) {
+    size_t length = strlen(name);
+    return length > 3 && strcmp(name + length - 3, ".py") == 0;
+}
+
+/* Words of other languages are no modules: "module load cuda" loads none of Python's. A text
+ * without a first line of its own was handed to some interpreter. */
+static bool is_python(const char *name, const struct script *script) {
+    return !*script->interpreter || ends_in_py(name) ||
+           strstr(base_name(script->interpreter), "py");
+}
+
 /* A Python file without #! that a shell script hands to python. */
 static bool check_python_file(struct doctor *doctor, const char *word) {
-    size_t length = strlen(word);
-    if (length < 4 || strcmp(word + length - 3, ".py") != 0 || access(word, R_OK) != 0)
+    if (!ends_in_py(word) || access(word, R_OK) != 0)
         return false;
     struct script script = script_read(word);
     check_modules(doctor, word, &script);
@@ -114,7 +125,8 @@ void check_script(struct doctor *doctor, const char *name, const char *path) {
     doctor->depth++;
     if (file.kind == ELF_SCRIPT || has_first_line)
         check_interpreter(doctor, name, script.interpreter);
-    check_modules(doctor, name, &script);
+    if (is_python(name, &script))
+        check_modules(doctor, name, &script);
     for (size_t i = 0; i < script.word_count; i++)
         if (!check_word(doctor, script.words[i]))
             check_python_file(doctor, script.words[i]);
