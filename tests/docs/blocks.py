@@ -7,6 +7,8 @@ comment on the line before says what is special:
 A command goes on in the next line after a backslash. "..." stands for any lines of output. Of what is shown each line
 must be printed, in this order; words with digits in them, units and the folders of paths may differ. This machine's
 name is shown as "host".
+
+In the man pages' templates every line of a block is a command; scdoc's comment "; not run: REASON" may stand before it.
 """
 
 import dataclasses
@@ -17,6 +19,7 @@ import shlex
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+MAN_PAGES = sorted(f"man/{path.name}" for path in (ROOT / "man").glob("*.scd.in"))
 DOCUMENTS = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
 LANGUAGES = {"console", "text", "c", "cpp", "cuda", "python", "json", "csv", "meson", "makefile", "cmake", "diff",
              "markdown", "toml", "yaml", "ini", "dockerfile"}
@@ -50,8 +53,21 @@ def parse_commands(place, lines):
     return commands
 
 
+def parse_man_page(name, text):
+    """The examples of a man page's template."""
+    blocks, lines = [], text.splitlines()
+    fences = [number for number, line in enumerate(lines) if line.startswith("```")]
+    for opened, closed in zip(fences[::2], fences[1::2], strict=True):
+        reason = re.fullmatch(r"; not run: (\S.*)", lines[opened - 1])
+        blocks.append(Block(f"{name}:{opened + 1}", [[line, []] for line in lines[opened + 1:closed] if line],
+                            reason.group(1) if reason else ""))
+    return blocks
+
+
 def parse(name, text):
-    """The blocks of commands of a document."""
+    """The blocks of commands of a document or man page."""
+    if name.endswith(".scd.in"):
+        return parse_man_page(name, text)
     lines = text.splitlines()
     blocks, opened, in_list = [], None, False
     for number, line in enumerate(lines):

@@ -1,15 +1,15 @@
 """Tells which commands of the documents are not run."""
 
-from blocks import DOCUMENTS, ROOT, DocumentError, parse
+from blocks import DOCUMENTS, MAN_PAGES, ROOT, DocumentError, parse
 
 
 def pytest_terminal_summary(terminalreporter):
     try:
-        blocks = [block for name in DOCUMENTS for block in parse(name, (ROOT / name).read_text())]
+        blocks = [block for name in DOCUMENTS + MAN_PAGES for block in parse(name, (ROOT / name).read_text())]
     except DocumentError:
         return  # a test tells it
     left_out = [block for block in blocks if block.reason]
-    terminalreporter.write_line(f"{len(blocks) - len(left_out)} blocks of commands in the documents run, "
+    terminalreporter.write_line(f"{len(blocks) - len(left_out)} blocks of commands in documents and man pages run, "
                                 f"{len(left_out)} not:")
     for block in left_out:
         terminalreporter.write_line(f"    {block.place}: {block.reason}")

@@ -4,7 +4,7 @@ import os
 import pathlib
 
 import pytest
-from blocks import DOCUMENTS, ROOT, DocumentError, loosely, parse, run
+from blocks import DOCUMENTS, MAN_PAGES, ROOT, DocumentError, loosely, parse, run
 
 BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build")).resolve()
 SAMPLES = ["three_sites", "varying", "stencil", "pipeline", "reduction", "threads", "nearly_all_memory"]
@@ -12,14 +12,15 @@ SAMPLES = ["three_sites", "varying", "stencil", "pipeline", "reduction", "thread
 
 @pytest.fixture
 def sandbox(tmp_path):
-    """A folder with the sample programs, of which ./app is one, and traces in data/; and an environment in which
-    poolcuda, libpoolcuda.so and the simulated GPU are found."""
+    """A folder with the sample programs, traces in data/ and the build in build/; ./app is a program with a static
+    runtime. And an environment in which poolcuda, libpoolcuda.so and the simulated GPU are found."""
     work, tools = tmp_path / "work", tmp_path / "bin"
     work.mkdir()
     tools.mkdir()
     for name in SAMPLES:
         (work / name).symlink_to(BUILD / "samples" / name)
-    (work / "app").symlink_to(BUILD / "samples/varying")
+    (work / "app").symlink_to(BUILD / "samples/varying-static")
+    (work / "build").symlink_to(BUILD)
     (work / "data").mkdir()
     for trace in (ROOT / "tests/data").iterdir():
         (work / "data" / trace.name).symlink_to(trace)
@@ -39,6 +40,16 @@ def test_the_commands_of_a_document_run_as_shown(name, sandbox):
             run(block, work, environment)
 
 
+@pytest.mark.parametrize("name", MAN_PAGES)
+def test_the_examples_of_a_man_page_run(name, sandbox):
+    """Where a trace of the program is there already."""
+    work, environment = sandbox
+    run(block_of("```console\n$ LD_PRELOAD=libpoolcuda.so POOLCUDA_TRACE=app.trace ./app\n```\n"), work, environment)
+    for block in parse(name, (ROOT / name).read_text()):
+        if not block.reason:
+            run(block, work, environment)
+
+
 def test_the_readme_has_commands_that_run():
     assert [block for block in parse("README.md", (ROOT / "README.md").read_text()) if not block.reason]
 
@@ -51,6 +62,12 @@ def test_a_block_is_its_commands_with_their_output():
     block = block_of("text\n<!-- exits: 3 -->\n```console\n$ a \\\n> b\none\n\ntwo\n$ c\n```\n")
     assert block.commands == [["a \\\nb", ["one", "", "two"]], ["c", []]]
     assert (block.place, block.reason, block.code) == ("x.md:3", "", 3)
+
+
+def test_a_man_pages_block_is_its_commands():
+    blocks = parse("x.1.scd.in", "```\na\nb\n```\n\n; not run: needs Slurm\n```\nsrun\n```\n")
+    assert [(block.commands, block.reason) for block in blocks] == [([["a", []], ["b", []]], ""),
+                                                                   ([["srun", []]], "needs Slurm")]
 
 
 def test_a_lists_paragraphs_are_no_blocks():
