@@ -69,4 +69,4 @@ configure() {
 }
 
 BUILD_PACKAGES="gcc libc6-dev meson ninja-build pkg-config binutils uthash-dev libbsd-dev \
-    libcmocka-dev zlib1g-dev libzstd-dev libjansson-dev libelf-dev libcairo2-dev libncurses-dev scdoc python3"
+    libcmocka-dev zlib1g-dev libzstd-dev libjansson-dev libelf-dev libcairo2-dev libncurses-dev python3"
