@@ -41,7 +41,7 @@ def ask(shell, script, line, folder):
     command, cwd = {"bash": in_bash, "zsh": in_zsh, "fish": in_fish}[shell](script, line, folder)
     home = folder.parent / "home"
     home.mkdir(exist_ok=True)
-    done = subprocess.run(list(map(str, command)), cwd=cwd, capture_output=True, text=True, timeout=60, check=False,
+    done = subprocess.run(list(map(str, command)), cwd=cwd, capture_output=True, text=True, timeout=120, check=False,
                           env={"PATH": "/usr/bin:/bin", "HOME": str(home), "LC_ALL": "C.UTF-8", "TERM": "dumb"})
     assert done.stderr == ""
     offers = {}
