@@ -8,12 +8,20 @@ from blocks import DOCUMENTS, MAN_PAGES, ROOT, DocumentError, loosely, parse, ru
 
 BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build")).resolve()
 SAMPLES = ["three_sites", "varying", "stencil", "pipeline", "reduction", "threads", "nearly_all_memory"]
+# A Python program that reaches CUDA as frameworks do: through the runtime, opened by name.
+TRAIN = """\
+import ctypes
+runtime, block = ctypes.CDLL("libcudart.so.13"), ctypes.c_void_p()
+for step in range(10):
+    assert runtime.cudaMalloc(ctypes.byref(block), ctypes.c_size_t(1 << 20)) == 0
+    assert runtime.cudaFree(block) == 0
+"""
 
 
 @pytest.fixture
 def sandbox(tmp_path):
     """A folder with the sample programs, traces in data/ and the build in build/; ./app is a program with a static
-    runtime. And an environment in which poolcuda, libpoolcuda.so and the simulated GPU are found."""
+    runtime, train.py one in Python. And an environment in which poolcuda, libpoolcuda.so and the simulated GPU are found."""
     work, tools = tmp_path / "work", tmp_path / "bin"
     work.mkdir()
     tools.mkdir()
@@ -21,6 +29,7 @@ def sandbox(tmp_path):
         (work / name).symlink_to(BUILD / "samples" / name)
     (work / "app").symlink_to(BUILD / "samples/varying-static")
     (work / "build").symlink_to(BUILD)
+    (work / "train.py").write_text(TRAIN)
     (work / "data").mkdir()
     for trace in (ROOT / "tests/data").iterdir():
         (work / "data" / trace.name).symlink_to(trace)
@@ -52,6 +61,11 @@ def test_the_examples_of_a_man_page_run(name, sandbox):
 
 def test_the_readme_has_commands_that_run():
     assert [block for block in parse("README.md", (ROOT / "README.md").read_text()) if not block.reason]
+
+
+def test_the_python_program_allocates(sandbox):
+    run(block_of("```console\n$ LD_PRELOAD=libpoolcuda.so POOLCUDA_STATS=1 python3 train.py\n"
+                 "  allocations: 10, of which 9 from idle memory (90%, 0 another site's)\n```\n"), *sandbox)
 
 
 def block_of(text):
