@@ -26,6 +26,7 @@ enum {
     KEY_TUNE,
     KEY_WEIGHT,
     KEY_DEBUG_DIR,
+    KEY_NO_SYMBOLS,
     KEY_VIEW
 };
 
@@ -35,7 +36,7 @@ enum { KEPT_PAGES = 16 };
 struct session {
     char **paths;
     size_t path_count;
-    bool each, json, leaks, all, tune;
+    bool each, json, leaks, all, tune, no_symbols;
     int leak_exit_code;
     const char *views[VIEW_COUNT]; /* the file to write each to; NULL: not asked for */
     enum view_weight weight;
@@ -79,9 +80,16 @@ static void complain(struct session *session, const char *error, const char *exp
     session->complete = false;
 }
 
+static bool views_asked(const struct session *session) {
+    for (int i = 0; i < VIEW_COUNT; i++)
+        if (session->views[i])
+            return true;
+    return false;
+}
+
 static void take_text(struct session *session, const char *path) {
     char error[512];
-    if (!session->json && !session->leaks) {
+    if (!session->json && !session->leaks && !views_asked(session)) {
         print_text(path);
         session->texts++;
         return;
@@ -182,13 +190,6 @@ static void print_merged(struct session *session) {
         session->complete = suggest_by_tuning(page) && session->complete;
 }
 
-static bool views_asked(const struct session *session) {
-    for (int i = 0; i < VIEW_COUNT; i++)
-        if (session->views[i])
-            return true;
-    return false;
-}
-
 static void write_views(struct session *session) {
     const struct merge *merge = &session->merge;
     const struct view_input input = {
@@ -261,6 +262,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     case KEY_WEIGHT:
         parse_weight(session, argument, state);
         return 0;
+    case KEY_NO_SYMBOLS:
+        session->no_symbols = true;
+        return 0;
     case KEY_DEBUG_DIR:
         session->debug_folder = argument;
         return 0;
@@ -285,6 +289,8 @@ static const struct argp_option options[] = {
 #undef VIEW
     {"weight", KEY_WEIGHT, WEIGHT_WORDS, 0,
      "what a flame graph's widths show; default: bytes, all that were allocated", 1},
+    {"no-symbols", KEY_NO_SYMBOLS, NULL, 0,
+     "tell places in code as module+offset, without a look into the modules' files", 1},
     {"debug-dir", KEY_DEBUG_DIR, "DIR", 0,
      "look for separate debug files in DIR/.build-id before /usr/lib/debug", 1},
     {0},
@@ -296,8 +302,7 @@ const struct argp report_argp = {
     .args_doc = "FILE...",
     .doc = "Tells what programs did, by the files that they left by POOLCUDA_STATS_FILE. Several "
            "files, and all those in a folder, are added up. Options that name a FILE write a view "
-           "there instead, to standard "
-           "output if it is -.",
+           "there instead of the text, to standard output if it is -.",
 };
 
 int command_report(int argc, char **argv) {
@@ -307,17 +312,18 @@ int command_report(int argc, char **argv) {
         fputs("poolcuda report: not enough memory\n", stderr);
         return 1;
     }
-    session.symbols = symbols_open(session.debug_folder);
+    if (!session.no_symbols)
+        session.symbols = symbols_open(session.debug_folder);
     session.names = symbols_names(session.symbols);
     take_all(&session);
     uint64_t leaked = 0;
     for (size_t i = 0; i < session.merge.run_count; i++)
         leaked += session.merge.runs[i].leaked_blocks;
+    if (views_asked(&session) && session.merge.run_count)
+        write_views(&session);
     if (session.leaks && session.merge.run_count)
         leaks_print(stdout, &session.merge, &session.names);
-    else if (views_asked(&session) && session.merge.run_count)
-        write_views(&session);
-    else if (!session.each && session.merge.run_count)
+    else if (!session.each && !views_asked(&session) && session.merge.run_count)
         print_merged(&session);
     tell_notes(&session);
     symbols_close(session.symbols);

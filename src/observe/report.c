@@ -391,6 +391,9 @@ static void emit_place(struct emitter *emitter, const struct stats_page *page,
         emitter_open(emitter, NULL, '{');
         emitter_number(emitter, "module", site->module[i]);
         emitter_number(emitter, "offset", site->offset[i]);
+        if (names &&
+            names->place(page, site->module[i], site->offset[i], text, sizeof text, names->state))
+            emitter_string(emitter, "name", text);
         emitter_close(emitter, '}');
     }
     emitter_close(emitter, ']');

@@ -83,7 +83,7 @@ function drawMemory() {
 
 /* Of windows of time, so that few allocations make no noise. */
 function hitRates(samples, end) {
-  const windows = Math.min(48, samples.length), times = [], rates = [], so_far = [];
+  const windows = Math.min(48, samples.length), times = [], rates = [], soFar = [];
   let allocations = 0, hits = 0, next = 0;
   for (let i = 0; i < windows; i++) {
     let last = null;
@@ -91,10 +91,10 @@ function hitRates(samples, end) {
     if (!last || last[4] <= allocations) continue;
     times.push(end * i / windows / 1e9);
     rates.push(100 * Math.max(0, last[5] - hits) / (last[4] - allocations));
-    so_far.push(100 * last[5] / last[4]);
+    soFar.push(100 * last[5] / last[4]);
     allocations = last[4]; hits = last[5];
   }
-  return { times, rates, so_far };
+  return { times, rates, soFar };
 }
 
 function drawHits() {
@@ -104,11 +104,11 @@ function drawHits() {
   place.replaceChildren();
   for (const device of devices) {
     const end = Math.max(shown.report.process.last_ns, device.samples[device.samples.length - 1][0]);
-    const { times, rates, so_far } = hitRates(device.samples, end);
+    const { times, rates, soFar } = hitRates(device.samples, end);
     if (shown.report.devices.length > 1) place.append(make("h3", {}, `Device ${device.device}`));
     timeChart(place, {
       times, end: end / 1e9, top: 100, tickValues: [0, 25, 50, 75, 100], height: 150, format: (value) => `${value % 1 ? value.toFixed(1) : value}%`,
-      lines: [{ of: "hit", label: "at the time", values: rates }, { of: "quiet", label: "so far", values: so_far, dash: true }],
+      lines: [{ of: "hit", label: "at the time", values: rates }, { of: "quiet", label: "so far", values: soFar, dash: true }],
       label: `Hit rate of device ${device.device} over time, ${percent(device.hits, device.allocations)} in all. Arrow keys move the cursor.`,
     });
     place.append(legend([["hit", "hit rate at the time", "stroke"], ["quiet", "of all allocations so far", "dashed"]]));
@@ -200,7 +200,7 @@ function drawMap() {
   for (const device of devices) {
     const { time_ns, left_out, blocks } = device.map, idle = blocks.filter((block) => block[2]);
     const sum = (list) => list.reduce((total, block) => total + block[1], 0);
-    place.append(make("p", { class: "quiet" }, `${shown.report.devices.length > 1 ? `Device ${device.device}: ` : ""}the blocks by address, as they were when most was held, at ${seconds(time_ns / 1e9)}: `
+    place.append(make("p", { class: "quiet" }, `${shown.report.devices.length > 1 ? `Device ${device.device}: the` : "The"} blocks by address, as they were when most was held, at ${seconds(time_ns / 1e9)}: `
       + `${plural(blocks.length - idle.length, "live block")} of ${bytes(sum(blocks) - sum(idle))}, ${plural(idle.length, "idle block")} of ${bytes(sum(idle))}${left_out ? `; ${plural(left_out, "smaller block")} not shown` : ""}.`));
     stripMap(place, blocks.map(([address, size, isIdle, site]) => ({ address, bytes: size, idle: isIdle, title: labelOf(site) })));
     place.append(legend([["live", "live"], ["idle", "idle"]]));
@@ -208,9 +208,9 @@ function drawMap() {
 }
 
 function bars(rows) {
-  const most = Math.max(1, ...rows.map((row) => row[2]));
-  return make("div", { class: "rows" }, rows.map(([of, label, count]) => {
-    const bar = make("i", { of });
+  const most = Math.max(1, ...rows.map((row) => row[1]));
+  return make("div", { class: "rows" }, rows.map(([label, count]) => {
+    const bar = make("i", { of: "quiet" });
     bar.style.width = `${100 * count / most}%`;
     return make("div", { class: "row" }, make("span", {}, label), make("span", {}, number(count)), bar);
   }));
@@ -219,9 +219,9 @@ function bars(rows) {
 function drawWaits() {
   const { report } = shown, c = report.counters, place = at("waits").querySelector(".body");
   const spared = c.free_calls - c.free_waited - c.waits_paid;
-  const why = Object.entries(report.waited_because_of).sort((a, b) => b[1] - a[1]).map(([key, count]) => ["idle", about.reasons[key] || key, count]);
-  const before = Object.entries(report.waits_made_before).sort((a, b) => b[1] - a[1]).map(([call, count]) => ["idle", call, count]);
-  place.replaceChildren(bars([["hit", "frees without a wait", Math.max(0, spared)], ["idle", "waited at once", c.free_waited], ["idle", "waited later, before a call that could tell", c.waits_paid]]),
+  const why = Object.entries(report.waited_because_of).sort((a, b) => b[1] - a[1]).map(([key, count]) => [about.reasons[key] || key, count]);
+  const before = Object.entries(report.waits_made_before).sort((a, b) => b[1] - a[1]).map(([call, count]) => [call, count]);
+  place.replaceChildren(bars([["frees without a wait", Math.max(0, spared)], ["waited at once", c.free_waited], ["waited later, before a call that could tell", c.waits_paid]]),
     ...(why.length ? [make("h3", {}, "Waited at once because of"), bars(why)] : []),
     ...(before.length ? [make("h3", {}, "Waited later, before"), bars(before)] : []));
 }
@@ -229,7 +229,7 @@ function drawWaits() {
 function drawEvents() {
   const { report } = shown, c = report.counters, place = at("events").querySelector(".body");
   const usual = new Set(["malloc_calls", "malloc_hits", "free_calls", "free_kept", "free_waited", "waits_owed", "waits_paid", "trace_events"]);
-  const rows = Object.entries(about.counters).filter(([name]) => c[name] && !usual.has(name)).map(([name, help]) => make("div", { class: "row" }, make("span", {}, help), make("span", { class: /oom|double|passed_errors/.test(name) ? "bad" : null }, number(c[name]))));
+  const rows = Object.entries(about.counters).filter(([name]) => c[name] && !usual.has(name)).map(([name, help]) => make("div", { class: "row" }, make("span", {}, help.replace(/^of (those|the hits), /, "")), make("span", { class: /oom|double|passed_errors/.test(name) ? "bad" : null }, number(c[name]))));
   const routes = Object.entries(report.interception).map(([name, count]) => `${name} ${number(count)}`).join(", ");
   const lines = [["Interception", routes || "none"], ["Bypassed", report.bypassed.map((one) => `${one.name} in ${one.module}`).join(", ")],
     ["Tools in this process", report.process.tools], ["Trace", report.process.trace]].filter((line) => line[1]);

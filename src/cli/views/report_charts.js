@@ -71,10 +71,9 @@ function timeChart(place, { times, end, areas = [], lines = [], top, tickValues,
     svg.append(make("line", { class: "grid", x1: left, x2: width - right, y1: y(value), y2: y(value) }),
       make("text", { x: left - 8, y: y(value) + 4, "text-anchor": "end" }, format(value)));
   }
-  for (const value of ticks(end, false).slice(0, width < 500 ? 5 : 9)) {
-    if (x(value) > width - right - 12 && value !== 0 && x(value) > width - right) continue;
-    svg.append(make("text", { x: x(value), y: height - 6, "text-anchor": value === 0 ? "start" : x(value) > width - 40 ? "end" : "middle" }, seconds(value)));
-  }
+  const timeTicks = ticks(end, false), each = Math.ceil(timeTicks.length * 72 / (width - left - right));
+  timeTicks.filter((_, i) => i % each === 0).forEach((value) => svg.append(
+    make("text", { x: x(value), y: height - 6, "text-anchor": value === 0 ? "start" : x(value) > width - 40 ? "end" : "middle" }, seconds(value))));
   const steps = (values) => values.map((value, i) =>
     `${i ? "H" + x(times[i]).toFixed(1) + "V" : "M" + x(times[i]).toFixed(1) + " "}${y(value).toFixed(1)}`).join("") + `H${x(end).toFixed(1)}`;
   const sums = times.map(() => 0);

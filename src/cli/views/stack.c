@@ -47,6 +47,32 @@ static void add_place(struct stack *stack, const struct view_input *input,
     add_frame(stack, (struct stack_frame){.function = text, .module = module, .offset = offset});
 }
 
+/* What calls a program's main function, or a thread's. Stacks of a few frames begin now with it and
+ * now below it, and would be told apart by that. */
+static bool starts_code(const char *function) {
+    static const char *const names[] = {"__libc_start_call_main",
+                                        "__libc_start_main",
+                                        "__libc_start_main_impl",
+                                        "_start",
+                                        "start_thread",
+                                        "clone",
+                                        "clone3",
+                                        "__clone",
+                                        "__clone3"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(function, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static void drop_start(struct stack *stack) {
+    size_t first = 0;
+    while (first + 1 < stack->count && starts_code(stack->frames[first].function))
+        first++;
+    stack->count -= first;
+    memmove(stack->frames, stack->frames + first, stack->count * sizeof stack->frames[0]);
+}
+
 void stack_of_site(struct stack *stack, const struct view_input *input,
                    const struct stats_page *page, const struct stats_site *site) {
     stack->count = 0;
@@ -62,6 +88,7 @@ void stack_of_site(struct stack *stack, const struct view_input *input,
     for (uint32_t d = site->depth; d > 0; d--)
         add_place(stack, input, page, site->module[d - 1], site->offset[d - 1],
                   stack->texts[d - 1]);
+    drop_start(stack);
 }
 
 void stack_label(char label[STACK_LABEL], const struct stack_frame *frame) {

@@ -27,6 +27,7 @@ struct stack {
  * free. */
 const struct stats_site **stack_sites(const struct stats_page *page, size_t *count);
 
+/* Without what the C library calls the program's own code by. */
 void stack_of_site(struct stack *stack, const struct view_input *input,
                    const struct stats_page *page, const struct stats_site *site);
 
