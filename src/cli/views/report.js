@@ -127,7 +127,7 @@ function siteCell(site) {
 }
 
 const siteColumns = [
-  ["Site", (site) => labelOf(site.id), null], ["Allocations", (site) => site.allocations, number],
+  ["Site", (site) => stackOf(site.id).map((frame) => frame[0]).reverse().join(" "), null], ["Allocations", (site) => site.allocations, number],
   ["Hit rate", (site) => (site.allocations ? site.hits / site.allocations : 0), (rate) => percent(rate, 1)],
   ["Peak", (site) => site.peak_live_bytes, bytes], ["Live", (site) => site.live_bytes, bytes], ["Idle", (site) => site.idle_bytes, bytes],
   ["Allocated", (site) => site.allocated_bytes, bytes],
