@@ -8,7 +8,7 @@ import shutil
 import subprocess
 
 import pytest
-from conftest import COMMAND, PROGRAMS, SAMPLES
+from conftest import COMMAND, PROGRAMS, ROOT, SAMPLES
 
 
 def report(*arguments, code=0, **settings):
@@ -175,3 +175,21 @@ def test_a_thousand_ranks_are_merged_in_bounded_memory(record, tmp_path):
     assert ", 1000 runs on several hosts" in shown and "and 980 more that held less" in shown
     assert f"allocations: {1000 * one['counters']['malloc_calls']}," in shown
     assert len(report("--all", folder).stdout.splitlines()) > 1000
+
+
+def test_every_field_of_the_json_is_described(record):
+    described = set(re.findall(r"`(\w+)`", (ROOT / "docs/reports.md").read_text()))
+    by_name = {"waits_made_before"}  # whose fields are calls of the driver
+
+    def names(value):
+        if isinstance(value, list):
+            return set().union(*map(names, value))
+        if not isinstance(value, dict):
+            return set()
+        return set(value) | set().union(*(names(inner) for name, inner in value.items() if name not in by_name))
+    whole = json.loads(report("--json", record(SAMPLES / "varying", "one.json")).stdout)
+    assert names(whole) - described == set()
+    for table in ("counters.def", "wait_reasons.def", "routes.def"):
+        rows = re.findall(r'^[A-Z_]+\((?:[A-Z_0-9]+, )?"?(\w+)"?, "(.*)"\)$', (ROOT / "src/observe" / table).read_text(), re.M)
+        text = (ROOT / "docs/reports.md").read_text()
+        assert rows and all(f"| `{name}` | {meaning} |\n" in text for name, meaning in rows), table

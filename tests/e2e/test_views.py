@@ -222,6 +222,26 @@ def test_perfetto_gets_each_devices_memory_and_hit_rate_over_time(runs, tmp_path
     assert (3, "device 1: memory (bytes)") in series
 
 
+# Programs that did not come to their end
+
+def test_a_killed_program_has_every_view(tmp_path, tab):
+    file = tmp_path / "killed"
+    environment = {"LD_LIBRARY_PATH": f"{DRIVER}:{RUNTIME}", "LD_PRELOAD": str(LIBRARY),
+                   "POOLCUDA_STATS_FILE": str(file)}
+    with subprocess.Popen([str(PROGRAMS / "endless")], env=environment, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        process.kill()
+    views = ("html", "flamegraph", "speedscope", "pprof", "perfetto")
+    report(*(f"--{view}={tmp_path}/{view}" for view in views), file)
+    assert "endless;" in (tmp_path / "flamegraph").read_text()
+    assert json.loads((tmp_path / "speedscope").read_text())["profiles"][0]["endValue"] > 0
+    assert read_pprof(gzip.decompress((tmp_path / "pprof").read_bytes()))[2]
+    (tmp_path / "html").rename(tmp_path / "page.html")
+    tab.open(tmp_path / "page.html")
+    assert "running or killed" in tab.evaluate("document.getElementById('subtitle').textContent")
+    assert tab.complaints() == []
+
+
 # What goes wrong
 
 def test_what_cannot_be_written_is_told_in_one_line(deep, tmp_path):
