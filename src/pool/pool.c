@@ -58,9 +58,9 @@ struct pool_block *pool_take(struct pool *pool, struct context *context, struct 
     struct pool_block *block = pool->policy->take(&context->store, site, &fit, &stolen);
     if (!block)
         return NULL;
+    count_hit(context->device, site); /* before the history is noted, as the allocation was */
     books_make_live(pool, block, site, bytes);
     count(&site->stats->allocated_bytes, bytes);
-    count_hit(context->device, site);
     if (stolen)
         stats_add(STATS_malloc_stolen, 1);
     return block;
@@ -130,6 +130,10 @@ static void trim_before_growth(struct pool *pool, struct context *context, struc
 static void record(struct pool *pool, const struct request *request,
                    const struct obtained *obtained) {
     size_t bytes = request->pitch ? obtained->size : request->bytes;
+    if (obtained->stitched) {
+        count_hit(request->context->device, request->site);
+        stats_add(STATS_malloc_stitched, 1);
+    }
     if (pool->policy->cuts) {
         part_adopt(pool, request, obtained);
     } else {
@@ -140,10 +144,6 @@ static void record(struct pool *pool, const struct request *request,
     }
     count(&request->site->stats->allocated_bytes, bytes);
     history_map(pool, request->context->device);
-    if (obtained->stitched) {
-        count_hit(request->context->device, request->site);
-        stats_add(STATS_malloc_stitched, 1);
-    }
 }
 
 /* For programs that count on fresh memory being zero. The memset is in the legacy stream; only what

@@ -67,15 +67,18 @@ static void emit_device(struct emitter *emitter, const struct stats_device *devi
         begin_counter(emitter, process, index, "held (bytes)", time);
         emitter_number(emitter, "held", in_use + idle + waste);
         end_event(emitter);
-        uint64_t so_far = figure(&sample->allocations), hits_so_far = figure(&sample->hits);
-        if (so_far <= allocations || hits_so_far < hits)
+        uint64_t more = figure(&sample->allocations) - allocations;
+        uint64_t more_hits = figure(&sample->hits) - hits;
+        if (figure(&sample->allocations) <= allocations || figure(&sample->hits) < hits)
             continue; /* no allocation in this time, so no rate of it */
+        if (more_hits > more)
+            more_hits =
+                more; /* a moment between an allocation and its hit: the rest is the next's */
         begin_counter(emitter, process, index, "hit rate (%)", time);
-        emitter_decimal(emitter, "hit rate",
-                        100.0 * (double)(hits_so_far - hits) / (double)(so_far - allocations));
+        emitter_decimal(emitter, "hit rate", 100.0 * (double)more_hits / (double)more);
         end_event(emitter);
-        allocations = so_far;
-        hits = hits_so_far;
+        allocations += more;
+        hits += more_hits;
     }
 }
 

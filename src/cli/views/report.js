@@ -90,7 +90,7 @@ function hitRates(samples, end) {
     while (next < samples.length && (samples[next][0] <= end * (i + 1) / windows || i === windows - 1)) last = samples[next++];
     if (!last || last[4] <= allocations) continue;
     times.push(end * i / windows / 1e9);
-    rates.push(100 * Math.max(0, last[5] - hits) / (last[4] - allocations));
+    rates.push(Math.min(100, 100 * Math.max(0, last[5] - hits) / (last[4] - allocations)));
     soFar.push(100 * last[5] / last[4]);
     allocations = last[4]; hits = last[5];
   }
