@@ -87,11 +87,15 @@ static bool views_asked(const struct session *session) {
     return false;
 }
 
-static void take_text(struct session *session, const char *path) {
+static void take_text(struct session *session, const char *path, bool named) {
     char error[512];
     if (!session->json && !session->leaks && !views_asked(session)) {
         print_text(path);
         session->texts++;
+        return;
+    }
+    if (!named) {
+        session->passed_over++;
         return;
     }
     snprintf(error, sizeof error, "%s: a report as text, of which nothing else can be made", path);
@@ -133,7 +137,7 @@ static void take_file(struct session *session, const char *path, bool named) {
         take_page(session, page, path);
         return;
     case RUN_FILE_TEXT:
-        take_text(session, path);
+        take_text(session, path, named);
         return;
     case RUN_FILE_OTHER:
         if (named)

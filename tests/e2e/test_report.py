@@ -33,10 +33,9 @@ def test_a_run_read_back_prints_what_the_program_would_have_printed(run, record)
     shown = report("--no-symbols", record(PROGRAMS / "driver_linked", "one.json")).stdout
     text = run(PROGRAMS / "driver_linked").stats
 
-    def figures(of):  # without the first two lines (process, time, options) and the sites, which now have names
-        return of.split("\n\n", 1)[1].split("  allocations   hits ")[0]
-    assert figures(shown) == figures(text)
-    assert re.search(r" driver_functions_loop \(driver_functions\.h:\d+\)", shown)
+    def figures(of):  # without the first two lines: process, time, options
+        return of.split("\n\n", 1)[1].strip()
+    assert figures(shown).startswith(figures(text))
     assert shown.splitlines()[-1].startswith("next: poolcuda run --trace=")
 
 
