@@ -59,6 +59,28 @@ static bool look_after(pid_t child, int *status) {
     return false;
 }
 
+/* What the terminal tells the whole group, the program has already. Not so a hang-up, which comes
+ * to the session's leader first and to the others when that ends: natively the program would be the
+ * leader. An alarm that was set before the program was started is the program's. */
+static bool has_already(const siginfo_t *info) {
+    if (info->si_code != SI_KERNEL)
+        return false;
+    switch (info->si_signo) {
+    case SIGINT:
+    case SIGQUIT:
+    case SIGTSTP:
+    case SIGTTIN:
+    case SIGTTOU:
+    case SIGWINCH:
+    case SIGCONT:
+        return true;
+    case SIGHUP:
+        return getsid(0) != getpid();
+    default:
+        return false;
+    }
+}
+
 static void send_on(pid_t child, const siginfo_t *info) {
     if (info->si_code == SI_QUEUE)
         sigqueue(child, info->si_signo, info->si_value);
@@ -93,8 +115,7 @@ int child_run(char *const *argv, int *status) {
     while (!look_after(child, status)) {
         siginfo_t info;
         int number = sigwaitinfo(&all, &info);
-        /* The kernel's own are the terminal's, which the whole group gets. */
-        if (number > 0 && number != SIGCHLD && info.si_code != SI_KERNEL)
+        if (number > 0 && number != SIGCHLD && !has_already(&info))
             send_on(child, &info);
     }
     return 0;

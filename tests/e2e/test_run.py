@@ -368,6 +368,14 @@ def test_children_that_nobody_waits_for_stay_so(pooled):
     assert (result.returncode, result.stdout) == (0, "SIG_IGN\n")
 
 
+def test_an_alarm_that_was_set_before_is_the_programs(tmp_path):
+    """perl -e 'alarm 5; exec @ARGV' is a common way to bound a program's time."""
+    done = subprocess.run([COMMAND, "run", "-q", PYTHON, "-c", "import signal; signal.pause()"], cwd=tmp_path,
+                          env=environment(), timeout=60, check=False,
+                          preexec_fn=lambda: signal.setitimer(signal.ITIMER_REAL, 0.2))
+    assert done.returncode == -signal.SIGALRM
+
+
 # A terminal.
 
 class Terminal:
@@ -377,7 +385,7 @@ class Terminal:
         self.pid, self.file = pty.fork()
         if self.pid == 0:
             os.chdir(cwd)
-            os.execve(command[0], list(map(str, command)), environment(PS1="prompt$ ", TERM="dumb"))
+            os.execve(command[0], list(map(str, command)), environment(PS1="prompt$ ", TERM="dumb", LC_ALL="C"))
         self.text = ""
 
     def expect(self, wanted):
@@ -436,6 +444,19 @@ def test_an_interrupt_from_the_terminal_comes_once(terminal):
     it.type("end\n")
     it.expect("count ")
     assert it.expect("poolcuda: no figures").split()[0] == "1"
+
+
+def test_a_terminal_that_hangs_up_ends_the_program(tmp_path):
+    pid, file = pty.fork()
+    if pid == 0:
+        os.chdir(tmp_path)
+        waits = "import signal\nprint('ready', flush=True)\nsignal.pause()"
+        os.execve(COMMAND, [str(COMMAND), "run", PYTHON, "-c", waits], environment())
+    text = b""
+    while b"ready" not in text:
+        text += os.read(file, 4096)
+    os.close(file)
+    assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGHUP
 
 
 def test_a_shell_stops_it_and_brings_it_back(terminal):
