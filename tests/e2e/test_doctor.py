@@ -432,6 +432,13 @@ def test_a_static_launcher_is_looked_through(doctor, build):
     assert doctor(starter, "--option", "absent").problems == {"static"}
 
 
+def test_a_wrapper_script_is_looked_through(doctor, tmp_path):
+    script(tmp_path / "wrapper", '#!/bin/sh\nexec "$@"\n')
+    said = doctor("./wrapper", "--option", OPENER, "argument")
+    assert said.code == 0 and "dlsym of " in said.text("hooks-reached") and not said["no-cuda"]
+    assert "no-cuda" in doctor("./wrapper").ids("warning")
+
+
 # The dry run.
 
 def test_nothing_of_the_program_is_run(doctor, build, tmp_path):

@@ -67,7 +67,11 @@ void check_program(struct doctor *doctor, const char *name, char *const *argumen
 void check_plugin(struct doctor *doctor, const char *path);
 
 /* How a script and what it starts reach CUDA. */
-void check_script(struct doctor *doctor, const char *name, const char *path);
+void check_script(struct doctor *doctor, const char *name, const char *path,
+                  char *const *arguments);
+
+/* An interpreter's or starter's first argument that is a program or a script. */
+void check_arguments(struct doctor *doctor, char *const *arguments);
 
 /* What of the subject reaches CUDA, and whether that reaches the pool. */
 void check_routes(struct doctor *doctor, const struct subject *subject);

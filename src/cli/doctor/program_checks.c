@@ -230,12 +230,11 @@ static void tell_no_cuda(struct doctor *doctor, const struct subject *subject) {
 static void check_file(struct doctor *doctor, const char *name, const char *path,
                        char *const *arguments);
 
-/* An interpreter's or starter's first argument that is a program or a script. */
-static void check_arguments(struct doctor *doctor, char *const *arguments) {
-    if (doctor->depth >= DOCTOR_DEEPEST)
+void check_arguments(struct doctor *doctor, char *const *arguments) {
+    if (!arguments || doctor->depth >= DOCTOR_DEEPEST)
         return;
     doctor->depth++;
-    for (; arguments && *arguments; arguments++) {
+    for (; *arguments; arguments++) {
         char *path = **arguments == '-' ? NULL : script_find_program(*arguments);
         /* An interpreter takes a script's name as that of a file. */
         if (!path && access(*arguments, R_OK) == 0)
@@ -251,7 +250,7 @@ static void check_arguments(struct doctor *doctor, char *const *arguments) {
         if (is_program)
             check_file(doctor, *arguments, path, arguments + 1);
         else if (is_text)
-            check_script(doctor, *arguments, path);
+            check_script(doctor, *arguments, path, arguments + 1);
         free(path);
         if (is_program || is_text)
             break;
@@ -317,7 +316,7 @@ static void check_file(struct doctor *doctor, const char *name, const char *path
         findings_fact(&doctor->findings, "program", subject.path);
     if (check_kind(&doctor->findings, &subject)) {
         if (subject.file.kind == ELF_SCRIPT)
-            check_script(doctor, name, subject.path);
+            check_script(doctor, name, subject.path, arguments);
         else if (!check_static_starter(doctor, &subject, arguments) &&
                  check_loadable(&doctor->findings, &subject))
             check_dynamic_program(doctor, &subject, arguments);

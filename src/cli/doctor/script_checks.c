@@ -108,7 +108,8 @@ static void check_interpreter(struct doctor *doctor, const char *name, const cha
     check_program(doctor, interpreter, NULL);
 }
 
-void check_script(struct doctor *doctor, const char *name, const char *path) {
+void check_script(struct doctor *doctor, const char *name, const char *path,
+                  char *const *arguments) {
     struct script script = script_read(path);
     bool has_first_line = *script.interpreter != '\0';
     struct elf_file file = elf_file_read(path);
@@ -131,6 +132,9 @@ void check_script(struct doctor *doctor, const char *name, const char *path) {
         if (!check_word(doctor, script.words[i]))
             check_python_file(doctor, script.words[i]);
     doctor->depth--;
+    /* Wrappers start what they are given; pyenv's python3 is one, and Debian's valgrind. */
+    if (!doctor->cuda_seen)
+        check_arguments(doctor, arguments);
     if (!doctor->cuda_seen && !doctor->depth) {
         findings_add(&doctor->findings, "no-cuda", SEVERITY_WARNING,
                      "%s names no CUDA that can be seen", name);
