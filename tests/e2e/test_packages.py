@@ -119,6 +119,17 @@ def test_the_wheels_tag_is_the_glibc_that_its_files_need(portable, tmp_path):
     assert metadata.endswith("\n\n" + (ROOT / "README.md").read_text())
 
 
+def test_licences_of_libraries_within_the_command_are_passed_on(portable):
+    with tarfile.open(portable / f"poolcuda-{VERSION}-linux-{ARCH}.tar.gz") as tar:
+        in_tarball = {member.name.split("third-party/")[1]: tar.extractfile(member).read()
+                      for member in tar if "third-party/" in member.name}
+    with zipfile.ZipFile(next(portable.glob("*.whl"))) as archive:
+        in_wheel = {name.split("third-party/")[1]: archive.read(name)
+                    for name in archive.namelist() if "third-party/" in name}
+    assert in_tarball == in_wheel and set(in_wheel) >= {"libjansson", "libz", "libzstd"}
+    assert b"Petri Lehtinen" in in_wheel["libjansson"] and b"Jean-loup Gailly" in in_wheel["libz"]
+
+
 @pytest.mark.parametrize("kind", ["tarball", "wheel"])
 def test_a_build_with_shared_libraries_makes_no_portable_package(kind, tmp_path):
     done = call(ROOT / "scripts/package", "--from", BUILD, "--to", tmp_path, kind, code=1)
