@@ -56,9 +56,11 @@ void symbols_close(struct symbols *symbols) {
     HASH_ITER (hh, symbols->modules, module, next_module) {
         struct place *place, *next_place;
         HASH_ITER (hh, module->places, place, next_place) {
+            // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it cannot follow uthash
             HASH_DEL(module->places, place);
             free_place(place);
         }
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it cannot follow uthash
         HASH_DEL(symbols->modules, module);
         free(module);
     }

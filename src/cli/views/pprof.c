@@ -219,6 +219,7 @@ static void fill(struct profile *profile, const struct view_input *input,
 static void free_entries(struct entry *entries) {
     struct entry *entry, *next;
     HASH_ITER (hh, entries, entry, next) {
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it cannot follow uthash
         HASH_DEL(entries, entry);
         free(entry);
     }

@@ -216,7 +216,7 @@ function stripMap(place, blocks) {
     const list = [], end = Math.min(from + block.bytes * scale, width * rows);
     for (let at = from; at < end - 0.01;) {
       const line = Math.min(rows - 1, Math.floor(at / width + 1e-9)), stop = Math.min(end, (line + 1) * width);
-      list.push(make("rect", { x: at - line * width, y: line * (row + gap), width: Math.max(0.5, stop - at), height: row, fill: `var(--${block.idle ? "idle" : "live"})` }));
+      list.push(make("rect", { x: at - line * width, y: line * (row + gap), width: Math.max(0.5, stop - at), height: row, fill: `var(--${block.idle ? "idle" : "live"})`, class: stop - at < 3 ? "small" : null }));
       if (stop <= at) break;
       at = stop;
     }

@@ -147,6 +147,7 @@ bool view_speedscope(FILE *file, const struct view_input *input) {
                   &samples, sites, count);
     struct frame *frame, *next;
     HASH_ITER (hh, samples.frames, frame, next) {
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it cannot follow uthash
         HASH_DEL(samples.frames, frame);
         free(frame);
     }

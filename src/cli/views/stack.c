@@ -8,6 +8,7 @@ static uint64_t figure(const _Atomic uint64_t *value) {
 }
 
 const struct stats_site **stack_sites(const struct stats_page *page, size_t *count) {
+    // NOLINTNEXTLINE(bugprone-sizeof-expression): pointers
     const struct stats_site **sites = calloc((size_t)page->site_count + 1, sizeof *sites);
     *count = 0;
     for (uint32_t i = 0; sites && i < page->site_count; i++)
