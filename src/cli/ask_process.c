@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum state { LOCKED_OUT, POSTED, ANSWERED };
+enum state { GONE, LOCKED_OUT, POSTED, ANSWERED };
 
 struct asked {
     const struct live_process *process;
@@ -38,18 +38,22 @@ static void explain(const char *command, const char *who) {
 
 static void post(int folder, struct asked *asked, const struct mailbox_request *request) {
     struct stats_head head;
-    asked->state = LOCKED_OUT;
+    asked->state = GONE;
     asked->request = *request;
     asked->file = share_open_page(folder, asked->process->name, true);
+    if (asked->file < 0)
+        return;
+    if (!mailbox_lock(asked->file))
+        asked->state = LOCKED_OUT;
     /* It may have come to its end meanwhile, and its file be a report. */
-    if (asked->file >= 0 && mailbox_lock(asked->file) && share_read_head(asked->file, &head) &&
-        !head.finished && mailbox_post(asked->file, &asked->request))
+    else if (share_read_head(asked->file, &head) && !head.finished &&
+             mailbox_post(asked->file, &asked->request))
         asked->state = POSTED;
 }
 
 static void missed(const char *command, const struct asked *asked, double timeout) {
     const char *name = asked->process->name;
-    if (asked->process->here && share_is_stale(&asked->process->head))
+    if (asked->state == GONE || (asked->process->here && share_is_stale(&asked->process->head)))
         fprintf(stderr, "%s: %s: has ended\n", command, name);
     else if (asked->state == LOCKED_OUT)
         fprintf(stderr, "%s: %s: cannot be asked: another command is asking it just now\n", command,

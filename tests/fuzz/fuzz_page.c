@@ -1,5 +1,6 @@
-/* The reader of stats files on any file: what it accepts can be reported without reading outside.
- */
+/* The readers of stats pages on any file: what they accept can be reported and shown without
+ * reading outside, and what `poolcuda top` shows is harmless to a terminal. */
+#include "cli/live_rows.h"
 #include "observe/page.h"
 
 #include <stdio.h>
@@ -16,6 +17,44 @@ static void write_nowhere(const char *text, size_t length, void *state) {
     (void)text;
     (void)state;
     reported += length;
+}
+
+/* Whether a terminal only prints it. */
+static void check_harmless(const char *text) {
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == '\x7f')
+            abort();
+}
+
+/* As `poolcuda top` in all its forms. */
+static void show(int file) {
+    static struct live_process process;
+    static const struct live_list nothing;
+    struct live_list list = {&process, 1};
+    struct live_row row;
+    char line[LIVE_LINE], *text = NULL;
+    size_t size;
+    if (!live_read(file, &process))
+        return;
+    snprintf(process.name, sizeof process.name, "1");
+    for (int key = 0; key < LIVE_KEYS; key++)
+        live_rows(&list, key % 2 ? &list : &nothing, (enum live_key)key, &row);
+    live_row_line(&row, line);
+    check_harmless(line);
+    live_sum_line(&row, 1, line);
+    check_harmless(line);
+    FILE *out = open_memstream(&text, &size);
+    if (!out)
+        abort();
+    live_json(out, &row, 1);
+    live_prometheus(out, &row, 1);
+    fclose(out);
+    for (char *end, *at = text; (end = strchr(at, '\n')); at = end + 1) {
+        *end = '\0';
+        check_harmless(at);
+    }
+    free(text);
+    reported += size;
 }
 
 /* A good page, with the input written over it from a place that the input chooses. */
@@ -40,7 +79,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     page.site_count = 3;
     page.sites[1].depth = 2;
     page.sites[1].allocations = 5;
-    where %= offsetof(struct stats_page, sites) + 4 * sizeof page.sites[0];
+    const uint32_t tables = offsetof(struct stats_page, sites) + 4 * sizeof page.sites[0];
+    where %= tables + 256; /* or the beginning of the devices */
+    if (where >= tables)
+        where += offsetof(struct stats_page, devices) - tables;
     memcpy((char *)&page + where, data, size < sizeof page - where ? size : sizeof page - where);
     int file = memfd_create("page", 0);
     if (file < 0 || write(file, &page, sizeof page) != sizeof page)
@@ -51,6 +93,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         stats_report(read_back, STATS_TEXT, NULL, write_nowhere, NULL);
     else if (!strstr(error, path) || strchr(error, '\n'))
         abort();
+    show(file);
     stats_page_free(read_back);
     close(file);
     return 0;
