@@ -153,6 +153,5 @@ void live_sum_line(const struct live_row *rows, size_t count, char line[LIVE_LIN
                  elsewhere ? "; *: in another pid namespace" : "");
     else
         snprintf(line, LIVE_LINE,
-                 "no pooled program of yours is running; to start one: LD_PRELOAD=libpoolcuda.so "
-                 "./app");
+                 "no pooled program of yours is running; to start one: poolcuda run ./app");
 }

@@ -56,7 +56,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
 
 static const struct argp_option options[] = {
     {"interval", KEY_INTERVAL, "S", 0,
-     "seconds between two looks, 1 by default; with --prometheus: goes on writing", 0},
+     "seconds between two looks, 1 by default; a file for Prometheus is written again so often", 0},
     {"sort", KEY_SORT, "held|idle|live|hits|rate|pid", 0, "what the rows are sorted by", 0},
     {"once", KEY_ONCE, NULL, 0,
      "print the table once, as lines; so it is where there is no terminal", 0},

@@ -13,7 +13,7 @@ import subprocess
 import termios
 
 import pytest
-from conftest import BUILD, COMMAND, PROGRAMS, ROOT
+from conftest import COMMAND, PROGRAMS
 from steered import FOLDER, Program, command, processes
 
 MIB = 1 << 20
@@ -361,7 +361,7 @@ def test_top_says_how_to_start_a_pooled_program_if_there_is_none():
     told = subprocess.run(["unshare", "--mount", "sh", "-c", script, COMMAND], capture_output=True, text=True,
                           check=False)
     assert told.returncode == 0 and told.stdout == ""
-    assert "to start one: LD_PRELOAD=libpoolcuda.so ./app" in told.stderr
+    assert "to start one: poolcuda run ./app" in told.stderr
 
 
 def test_text_of_a_page_is_made_harmless(program):
@@ -430,17 +430,6 @@ def test_top_on_a_terminal_refreshes_sorts_resizes_and_quits(program):
     screen.resize(3, 20)
     screen.press("h")
     assert screen.end() == 0
-
-
-def test_the_commands_of_the_docs_work(tmp_path):
-    script = re.search(r"```sh\n(.*?)```", (ROOT / "docs/live.md").read_text(), re.S)[1]
-    assert script.count("build/src/cli/poolcuda") == 4
-    script = script.replace("build/", f"{BUILD}/")
-    done = subprocess.run(["bash", "-eu", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False,
-                          env={k: v for k, v in os.environ.items() if not k.startswith(("LD_", "POOLCUDA_"))})
-    assert done.returncode == 0, done.stderr
-    assert " pipeline\n" in done.stdout and "released " in done.stdout and "POOLCUDA_STEAL=0\n" in done.stdout
-    assert 'pipeline"' in (tmp_path / "poolcuda.prom").read_text()
 
 
 # --- Prometheus ---
