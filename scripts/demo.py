@@ -125,7 +125,8 @@ def main():
                           f"{native.seconds / pooled.seconds:.2f}x", calls, held,
                           "-" if pooled.hits is None else f"{pooled.hits:.1f}%", verdict))
     print("Times below a tenth of a second, and ratios near 1, are noise: look at the calls.")
-    print(f"Your own program: LD_PRELOAD=$PWD/{LIBRARY.relative_to(ROOT)} POOLCUDA_STATS=1 ./app")
+    command = (BUILD / "src/cli/poolcuda").relative_to(ROOT)
+    print(f"Your own program: {command} doctor ./app, then {command} run ./app")
     return 1 if failed else 0
 
 
