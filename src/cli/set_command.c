@@ -34,7 +34,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         return 0;
     case ARGP_KEY_END:
         if (!arguments->count)
-            argp_usage(state);
+            argp_error(state, "expected a process and what to set: PID NAME=VALUE");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

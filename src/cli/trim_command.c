@@ -45,7 +45,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         return 0;
     case ARGP_KEY_END:
         if (!arguments->count)
-            argp_usage(state);
+            argp_error(state, "no process given; expected its id, or `all`");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

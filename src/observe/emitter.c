@@ -21,44 +21,46 @@ void emitter_print(struct emitter *emitter, const char *pattern, ...) {
                        emitter->state);
 }
 
-/* The length of the UTF-8 character that `text` begins with; 0: it is none. */
-static size_t character(const unsigned char *text) {
+/* The length of the UTF-8 character that `text` begins with, and its *code; 0: it is none. */
+static size_t character(const unsigned char *text, uint32_t *code) {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     size_t length = *text < 0x80 ? 1 : *text >> 5 == 6 ? 2 : *text >> 4 == 14 ? 3 : 4;
+    *code = *text;
     if (length == 1)
         return 1;
     if (*text < 0xc0 || *text >> 3 > 30)
         return 0;
-    uint32_t code = *text & (0x7fu >> length);
+    *code = *text & (0x7fu >> length);
     for (size_t i = 1; i < length; i++) {
         if (text[i] >> 6 != 2)
             return 0;
-        code = code << 6 | (text[i] & 0x3f);
+        *code = *code << 6 | (text[i] & 0x3f);
     }
-    return code < least[length] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) ? 0
-                                                                                        : length;
+    return *code < least[length] || *code > 0x10ffff || (*code >= 0xd800 && *code < 0xe000)
+               ? 0
+               : length;
 }
 
-/* Of the two-byte characters those that begin with this are the terminal's controls of ISO 6429, up
- * to and with the last one. */
-static const unsigned char c1_first = 0xc2, c1_last = 0x9f;
+/* What a terminal might obey: controls, C1 controls, and the marks that turn the direction of what
+ * follows or end the line. */
+static bool is_obeyed(uint32_t code) {
+    return code < 0x20 || (code >= 0x7f && code < 0xa0) || (code >= 0x200e && code <= 0x200f) ||
+           (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+}
 
 const char *emitter_clean(char *to, size_t size, const char *text) {
     size_t length = 0;
     while (*text) {
-        const unsigned char *bytes = (const unsigned char *)text;
-        size_t whole = character(bytes);
-        bool harmless = whole && *bytes >= ' ' && *bytes != '\x7f' &&
-                        !(whole == 2 && *bytes == c1_first && bytes[1] <= c1_last);
-        whole = whole ? whole : 1;
+        uint32_t code;
+        size_t whole = character((const unsigned char *)text, &code);
+        bool harmless = whole && !is_obeyed(code);
         if (length + (harmless ? whole : 1) >= size)
             break;
-        if (harmless)
-            memcpy(to + length, text, whole);
-        else
-            to[length] = '?';
-        length += harmless ? whole : 1;
-        text += whole;
+        if (!harmless)
+            to[length++] = '?';
+        for (size_t i = 0; harmless && i < whole; i++)
+            to[length++] = text[i];
+        text += whole ? whole : 1;
     }
     to[length] = '\0';
     return to;
@@ -67,7 +69,8 @@ const char *emitter_clean(char *to, size_t size, const char *text) {
 static void put_string(struct emitter *emitter, const char *text) {
     put(emitter, "\"");
     while (*text) {
-        size_t length = character((const unsigned char *)text);
+        uint32_t code;
+        size_t length = character((const unsigned char *)text, &code);
         char escaped[8];
         if (!length) {
             put(emitter, "\\ufffd");

@@ -20,7 +20,8 @@ struct emitter {
 /* Text: printf. What comes from outside goes through emitter_clean first. */
 __attribute__((format(printf, 2, 3))) void emitter_print(struct emitter *emitter,
                                                          const char *pattern, ...);
-/* Copies text for a terminal: control characters and what is no UTF-8 become '?'. Returns `to`. */
+/* Copies text for a terminal: what that might obey and what is no UTF-8 becomes '?'. `to` may be
+ * `text`, which then keeps its length or gets shorter. Returns `to`. */
 const char *emitter_clean(char *to, size_t size, const char *text);
 
 /* JSON. key: NULL for the members of an array. */
