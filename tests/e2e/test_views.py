@@ -385,6 +385,28 @@ def test_names_from_the_report_are_text_and_never_markup(show, evil):
     assert tab.evaluate("document.querySelectorAll('script').length") == 2
 
 
+def test_many_sites_and_a_long_run_are_shown(show, deep, tmp_path):
+    whole = json.loads(deep.read_text())
+    one_site = whole["sites"][0]
+    whole["sites"] = [dict(one_site, id=i, live_blocks=1, live_bytes=1024, frames=[{"module": 1, "offset": 16 * i}])
+                      for i in range(1, 1001)]
+    whole["counters"].update(in_use_bytes=1024000, live_blocks=1000)
+    device, hours = whole["devices"][0], 3600 * 10**9
+    last = device["samples"][-1][0]
+    device["samples"] = [[sample[0] * 6 * hours // last, *sample[1:]] for sample in device["samples"]]
+    whole["process"]["last_ns"] = 6 * hours
+    (tmp_path / "many.json").write_text(json.dumps(whole))
+    tab = show(tmp_path / "many.json", width=390)
+    assert len(figures(tab, 0)) == 300
+    tab.evaluate("document.querySelector('#sites .more').click()")
+    assert len(figures(tab, 0)) == 1000
+    assert "Leaked at exit1000.0 KiB1,000 blocks" in tab.evaluate("document.querySelector('#equation').textContent")
+    assert "6 h 0 min" in tab.evaluate("document.getElementById('subtitle').textContent")
+    labels = tab.evaluate("[...document.querySelectorAll('#memory text')].map((text) => text.textContent)")
+    assert "2 h" in labels and "0 h" in labels
+    assert tab.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
 def brightness(colour):
     return sum(int(part) for part in re.findall(r"\d+", colour)[:3]) / 3
 

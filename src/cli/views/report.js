@@ -19,7 +19,7 @@ function drawHead() {
   at("title").textContent = title;
   const parts = [process.command];
   if (shown.run >= 0) {
-    parts.push(`process ${process.pid}`, seconds(process.last_ns / 1e9), new Date(process.start_wall_ns / 1e6).toISOString().slice(0, 19).replace("T", " ") + " UTC");
+    parts.push(`process ${process.pid}`, clock(process.last_ns / 1e9), new Date(process.start_wall_ns / 1e6).toISOString().slice(0, 19).replace("T", " ") + " UTC");
     if (process.rank !== null) parts.splice(2, 0, `rank ${process.rank}`);
     if (!process.finished) parts.push("running or killed");
   }
@@ -50,8 +50,11 @@ function drawEquation() {
     ["Driver calls avoided", number(avoided), `${number(c.driver_allocs + c.driver_frees)} made`],
     ["Frees that waited", number(c.free_waited), `of ${number(c.free_calls)}`],
     ["Fragmented", c.idle_bytes && c.largest_idle_bytes && c.largest_idle_bytes <= c.idle_bytes ? percent(c.idle_bytes - c.largest_idle_bytes, c.idle_bytes) : "\u2013",
-      c.idle_blocks ? `${plural(c.idle_blocks, "idle block")}` : "nothing idle"],
+      c.idle_blocks ? plural(c.idle_blocks, "idle block") : "nothing idle"],
   ];
+  const ended = shown.run < 0 ? about.runs : [about.runs[shown.run]];
+  const leaked = ended.reduce((sum, run) => sum + run.leaked_bytes, 0), leakedBlocks = ended.reduce((sum, run) => sum + run.leaked_blocks, 0);
+  if (leakedBlocks) facts.push(["Leaked at exit", make("span", { class: "bad" }, bytes(leaked)), plural(leakedBlocks, "block")]);
   at("equation").replaceChildren(make("div", { class: "terms" }, row), bar,
     make("p", { class: "quiet" }, `The bar's whole width is the peak held, ${bytes(whole)}.`),
     make("dl", { class: "facts" }, facts.map(([name, value, more]) => make("div", {}, make("dt", {}, name), make("dd", {}, value, make("small", {}, more))))));
@@ -200,7 +203,7 @@ function drawMap() {
   for (const device of devices) {
     const { time_ns, left_out, blocks } = device.map, idle = blocks.filter((block) => block[2]);
     const sum = (list) => list.reduce((total, block) => total + block[1], 0);
-    place.append(make("p", { class: "quiet" }, `${shown.report.devices.length > 1 ? `Device ${device.device}: the` : "The"} blocks by address, as they were when most was held, at ${seconds(time_ns / 1e9)}: `
+    place.append(make("p", { class: "quiet" }, `${shown.report.devices.length > 1 ? `Device ${device.device}: the` : "The"} blocks by address, as they were when most was held, at ${clock(time_ns / 1e9)}: `
       + `${plural(blocks.length - idle.length, "live block")} of ${bytes(sum(blocks) - sum(idle))}, ${plural(idle.length, "idle block")} of ${bytes(sum(idle))}${left_out ? `; ${plural(left_out, "smaller block")} not shown` : ""}.`));
     stripMap(place, blocks.map(([address, size, isIdle, site]) => ({ address, bytes: size, idle: isIdle, title: labelOf(site) })));
     place.append(legend([["live", "live"], ["idle", "idle"]]));
@@ -245,7 +248,7 @@ function drawRuns() {
   const top = histories.reduce((most, history) => history.reduce((a, b) => Math.max(a, b), most), 1);
   const rows = runs.map((run, i) => {
     const choice = choices.find((one) => one.run === i), name = runName(run);
-    const cells = [number(run.allocations), percent(run.hits, run.allocations), bytes(run.peak_held_bytes), run.leaked_blocks ? plural(run.leaked_blocks, "block") : "\u2013", seconds(run.seconds),
+    const cells = [number(run.allocations), percent(run.hits, run.allocations), bytes(run.peak_held_bytes), run.leaked_blocks ? plural(run.leaked_blocks, "block") : "\u2013", clock(run.seconds),
       choice && histories[i].length ? sparkline(histories[i], top, `held by ${name}`) : "\u2013"];
     return make("tr", { class: choice === shown ? "chosen" : null },
       make("td", { class: "place", title: run.file }, choice ? make("button", { type: "button", class: "link", onclick: () => choose(choice) }, name) : name,

@@ -28,6 +28,19 @@ function seconds(time) {
   return `${time.toFixed(places)} s`;
 }
 
+/* A time or duration as a person would say it: seconds of long ones are left out. */
+function clock(time) {
+  const whole = Math.floor(time), hours = Math.floor(whole / 3600), minutes = Math.floor(whole / 60) % 60;
+  if (whole < 180) return seconds(time);
+  return hours ? `${hours} h ${minutes} min` : `${minutes} min ${whole % 60} s`;
+}
+
+/* The axis of times up to `end`: [time, label]. */
+function timeTicks(end) {
+  const [unit, name] = end < 180 ? [1, "s"] : end < 3 * 3600 ? [60, "min"] : [3600, "h"];
+  return ticks(end / unit, false).map((value) => [value * unit, unit === 1 ? seconds(value) : `${+value.toFixed(2)} ${name}`]);
+}
+
 /* Some three to six round values from 0 to at most `top`. */
 function ticks(top, binary) {
   if (!(top > 0)) return [0];
@@ -71,9 +84,9 @@ function timeChart(place, { times, end, areas = [], lines = [], top, tickValues,
     svg.append(make("line", { class: "grid", x1: left, x2: width - right, y1: y(value), y2: y(value) }),
       make("text", { x: left - 8, y: y(value) + 4, "text-anchor": "end" }, format(value)));
   }
-  const timeTicks = ticks(end, false), each = Math.ceil(timeTicks.length * 72 / (width - left - right));
-  timeTicks.filter((_, i) => i % each === 0).forEach((value) => svg.append(
-    make("text", { x: x(value), y: height - 6, "text-anchor": value === 0 ? "start" : x(value) > width - 40 ? "end" : "middle" }, seconds(value))));
+  const axis = timeTicks(end), each = Math.ceil(axis.length * 72 / (width - left - right));
+  axis.filter((_, i) => i % each === 0).forEach(([value, text]) => svg.append(
+    make("text", { x: x(value), y: height - 6, "text-anchor": value === 0 ? "start" : x(value) > width - 40 ? "end" : "middle" }, text)));
   const steps = (values) => values.map((value, i) =>
     `${i ? "H" + x(times[i]).toFixed(1) + "V" : "M" + x(times[i]).toFixed(1) + " "}${y(value).toFixed(1)}`).join("") + `H${x(end).toFixed(1)}`;
   const sums = times.map(() => 0);
@@ -101,7 +114,7 @@ function timeChart(place, { times, end, areas = [], lines = [], top, tickValues,
     cursor.setAttribute("visibility", "visible");
     const rows = [...lines, ...areas.slice().reverse()].map((series) => make("tr", {},
       make("td", {}, swatch(series.of), series.label), make("td", {}, format(series.values[at]))));
-    box.show(x(times[at]) * chart.clientWidth / width, above, make("b", {}, `at ${seconds(times[at])}`), make("table", {}, rows));
+    box.show(x(times[at]) * chart.clientWidth / width, above, make("b", {}, `at ${clock(times[at])}`), make("table", {}, rows));
   };
   const leave = () => { box.hide(); cursor.setAttribute("visibility", "hidden"); };
   svg.addEventListener("pointermove", (event) => {
