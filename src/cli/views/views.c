@@ -1,9 +1,11 @@
 #include "cli/views/views.h"
 
+#include "cli/run_file.h"
 #include "observe/emitter.h"
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 const char *const view_weight_names[VIEW_WEIGHT_COUNT] = {
@@ -31,10 +33,25 @@ static bool complain(const char *path, const char *what) {
     return false;
 }
 
+/* `--html a.json b.json` names a.json as the file to write, which few mean. */
+static bool is_report(const char *path) {
+    struct stat status;
+    struct stats_page *page = NULL;
+    char error[512];
+    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode))
+        return false;
+    enum run_file_kind kind = run_file_read(path, &page, error, sizeof error);
+    if (kind == RUN_FILE_PAGE || kind == RUN_FILE_JSON)
+        stats_page_free(page);
+    return kind != RUN_FILE_OTHER;
+}
+
 bool view_write(enum view_kind kind, const char *path, const struct view_input *input) {
     bool standard = strcmp(path, "-") == 0;
     if (standard && views[kind].form == FORM_BINARY && isatty(STDOUT_FILENO))
         return complain(views[kind].name, "binary, expected the name of a file and not a terminal");
+    if (!standard && is_report(path))
+        return complain(path, "a report itself, expected the name of another file for the view");
     FILE *file = standard ? stdout : fopen(path, "we");
     if (!file)
         return complain(path, strerror(errno));
