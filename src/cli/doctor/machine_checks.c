@@ -1,6 +1,7 @@
 /* What the doctor checks of the machine and its environment. */
 #include "cli/doctor/checks.h"
 #include "cli/doctor/versions.h"
+#include "cli/simulated.h"
 #include "interpose/tools.h"
 #include "options.h"
 
@@ -152,10 +153,13 @@ void check_driver(struct doctor *doctor, const char *interpreter, const char *pr
         findings_cause(&doctor->findings,
                        "ld.so finds it neither in LD_LIBRARY_PATH nor in the program's own "
                        "or the system's folders: CUDA programs cannot work here");
+        char simulated[PATH_MAX], *slash = NULL;
+        if (simulated_driver(simulated, sizeof simulated) && (slash = strrchr(simulated, '/')))
+            *slash = '\0';
         findings_remedy(
-            &doctor->findings,
-            "install NVIDIA's driver, start the container with its GPUs, or, to try things "
-            "out, put the simulated GPU's folder into LD_LIBRARY_PATH");
+            &doctor->findings, "install NVIDIA's driver or start the container with its GPUs%s%s",
+            slash ? "; to try things out there is a simulated GPU: LD_LIBRARY_PATH=" : "",
+            slash ? simulated : "");
     }
     free(path);
 }
