@@ -7,6 +7,7 @@ $SANITIZER_RUNTIME is the sanitizer's library, which wants to be preloaded first
 import os
 import pathlib
 import re
+import signal
 import subprocess
 
 import pytest
@@ -20,6 +21,11 @@ PROGRAMS = BUILD / "tests/programs"
 SAMPLES = BUILD / "samples"
 SANITIZER = os.environ.get("SANITIZER_RUNTIME", "").split()
 COMMAND = BUILD / "src/cli/poolcuda"
+
+# A shell's background job, and nohup's, has these ignored, and every program that a test starts would as well.
+for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, signal.SIG_DFL)
 
 
 class Result:

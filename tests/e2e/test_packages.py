@@ -15,6 +15,8 @@ import pytest
 from conftest import BUILD, ROOT
 from installed import CLEAN, VERSION, files, replayed, told, works
 
+# One worker makes each package, once.
+pytestmark = pytest.mark.xdist_group("packages")
 ARCH = os.uname().machine
 DEB_LIBRARY = "lib/%s/libpoolcuda.so"
 

@@ -4,6 +4,7 @@ import os
 import pty
 import re
 import resource
+import select
 import shlex
 import shutil
 import signal
@@ -332,7 +333,8 @@ def wait_for(condition):
 
 
 def test_stopped_and_continued_they_are_together(started):
-    process = started("print('ready', flush=True)\nimport signal\nsignal.pause()")
+    # In a group of their own: SIGTSTP does not stop a group that no other group of its session has started.
+    process = started("print('ready', flush=True)\nimport signal\nsignal.pause()", preexec_fn=os.setpgrp)
     program = child(process.pid)
     for _ in range(2):
         process.send_signal(signal.SIGTSTP)
@@ -389,7 +391,7 @@ class Terminal:
         self.text = ""
 
     def expect(self, wanted):
-        while wanted not in self.text:
+        while wanted not in self.text and select.select([self.file], [], [], 60)[0]:
             try:
                 self.text += os.read(self.file, 4096).decode()
             except OSError:
