@@ -19,6 +19,21 @@ static inline int raw_mkdir(const char *name, unsigned mode) {
     return (int)syscall(SYS_mkdirat, AT_FDCWD, name, mode);
 }
 
+/* A program may have closed its standard files: what it writes to them must not come to lie in
+ * ours.
+ */
+static inline int raw_above_standard(int file) {
+    if (file < 0 || file > STDERR_FILENO)
+        return file;
+    int moved = (int)syscall(SYS_fcntl, file, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    close(file);
+    return moved;
+}
+
+static inline int raw_stat(const char *name, struct stat *status) {
+    return (int)syscall(SYS_newfstatat, AT_FDCWD, name, status, 0);
+}
+
 static inline int raw_fstat(int file, struct stat *status) {
     return (int)syscall(SYS_fstat, file, status);
 }

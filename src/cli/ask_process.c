@@ -105,8 +105,10 @@ static bool ask(const char *command, struct asked *asked, size_t count,
             missed(command, &asked[i], timeout);
             good = false;
         }
-        if (asked[i].file >= 0)
+        if (asked[i].file >= 0) {
+            mailbox_unlock(asked[i].file);
             close(asked[i].file);
+        }
     }
     return good;
 }

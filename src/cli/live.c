@@ -69,21 +69,14 @@ static bool visit(struct live_list *list, int folder, const char *name) {
     bool done = true;
     int file = share_open_page(folder, name, false);
     if (file < 0) {
-        struct stat status;
-        /* A link to a file that is no more. */
-        if (errno == ENOENT && fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-            S_ISLNK(status.st_mode) && !share_born(strtoull(name, NULL, 10)))
-            raw_unlinkat(folder, name);
+        share_clear(folder, name);
         return true;
     }
     snprintf(process.name, sizeof process.name, "%s", name);
-    if (live_read(file, &process) && !process.head.finished &&
-        share_is_named(name, &process.head)) {
-        if (share_is_stale(&process.head))
-            share_remove_stale(folder, name, file);
-        else
-            done = add(list, &process);
-    }
+    if (!live_read(file, &process) || share_is_stale(&process.head))
+        share_clear(folder, name);
+    else if (!process.head.finished && share_is_named(name, &process.head))
+        done = add(list, &process);
     close(file);
     return done;
 }

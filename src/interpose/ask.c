@@ -7,6 +7,7 @@
 #include "raw_files.h"
 
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 enum {
@@ -125,10 +126,28 @@ static bool pursue(struct asked *asked, size_t *released) {
         *released += reply.released;
         return true;
     }
-    asked->posted = mailbox_lock(asked->file) && mailbox_post(asked->file, &asked->request);
+    struct stats_head head;
+    if (!mailbox_lock(asked->file))
+        return false;
+    /* It may have ended meanwhile, and its file be a report. */
+    if (!share_read_head(asked->file, &head) || head.finished)
+        return true;
+    asked->posted = mailbox_post(asked->file, &asked->request);
     if (asked->posted)
         stats_add(STATS_others_asked, 1);
     return false;
+}
+
+static void let_go(struct asked *asked) {
+    mailbox_unlock(asked->file);
+    close(asked->file);
+    asked->file = -1;
+}
+
+/* Where a file may not be as long as a page, to write to one would be a signal. */
+static bool may_write(void) {
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= sizeof(struct stats_page);
 }
 
 static uint64_t milliseconds(void) {
@@ -142,14 +161,13 @@ size_t ask_others(const uint8_t uuid[STATS_UUID], size_t bytes) {
     struct asked asked[MOST_ASKED];
     size_t released = 0, waiting;
     struct pool *pool = state_pool();
-    if (!state_options()->share || !pool || memcmp(uuid, unknown, STATS_UUID) == 0)
+    if (!state_options()->share || !pool || memcmp(uuid, unknown, STATS_UUID) == 0 || !may_write())
         return 0;
     size_t count = waiting = find(uuid, bytes, asked);
     for (uint64_t end = milliseconds() + PATIENCE_MS; waiting && released < bytes;) {
         for (size_t i = 0; i < count; i++)
             if (asked[i].file >= 0 && pursue(&asked[i], &released)) {
-                close(asked[i].file);
-                asked[i].file = -1;
+                let_go(&asked[i]);
                 waiting--;
             }
         if (milliseconds() >= end || pool_is_capturing(pool))
@@ -166,7 +184,7 @@ size_t ask_others(const uint8_t uuid[STATS_UUID], size_t bytes) {
             mailbox_withdraw(asked[i].file);
         if (asked[i].posted && patient)
             note_silent(&asked[i]);
-        close(asked[i].file);
+        let_go(&asked[i]);
     }
     return released;
 }

@@ -31,6 +31,7 @@ static struct pool *spare_pool; /* in a forked child: the parent's, emptied; und
  * child of a process that was READY, which has not used CUDA itself. */
 enum phase { PHASE_NEW, PHASE_FORKED, PHASE_INERT, PHASE_READY };
 static _Atomic int phase;
+static pid_t owner; /* who became READY: a child of a bare clone() runs our destructor, too */
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void say(const char *line) {
@@ -115,6 +116,7 @@ static void start(void) {
             shortage_open_log(options.log, say);
             recorder_open(options.trace, say);
         }
+        owner = getpid();
         atomic_store(&phase, options.disable ? PHASE_INERT : PHASE_READY);
     }
     lock_drop(&start_lock, LOCK_START);
@@ -211,7 +213,7 @@ bool state_get_config(struct pool_config *config) {
 
 /* Makes no CUDA call: the driver may already be gone. */
 __attribute__((destructor)) static void finish(void) {
-    if (atomic_load(&phase) != PHASE_READY)
+    if (atomic_load(&phase) != PHASE_READY || getpid() != owner)
         return;
     struct pool *current = atomic_load(&pool);
     if (options.stats || *options.stats_file) {

@@ -2,6 +2,16 @@
 
 #include "interpose/state.h"
 
+/* Whether a request was tried often enough: each time costs the program some calls. The mailbox
+ * gives it to one thread at a time. */
+static bool is_overdue(const struct mailbox_request *request) {
+    enum { MOST_TRIES = 1000 };
+    static uint32_t serial, tries;
+    tries = request->serial == serial ? tries + 1 : 0;
+    serial = request->serial;
+    return tries >= MOST_TRIES;
+}
+
 /* Returns false if it is to be tried again at a later call. */
 static bool release(struct pool *pool, const struct mailbox_request *request, bool may_wait) {
     size_t released;
@@ -10,7 +20,7 @@ static bool release(struct pool *pool, const struct mailbox_request *request, bo
         return true;
     }
     bool complete = pool_give_up(pool, request->device, request->bytes, may_wait, &released);
-    if (!complete && !released)
+    if (!complete && !released && !is_overdue(request))
         return false;
     stats_add(STATS_given_up_bytes, released);
     mailbox_answer(request, released,

@@ -52,6 +52,10 @@ const char *emitter_clean(char *to, size_t size, const char *text) {
     size_t length = 0;
     while (*text) {
         uint32_t code;
+        if (*text >= ' ' && *text <= '~' && length + 1 < size) {
+            to[length++] = *text++;
+            continue;
+        }
         size_t whole = character((const unsigned char *)text, &code);
         bool harmless = whole && !is_obeyed(code);
         if (length + (harmless ? whole : 1) >= size)

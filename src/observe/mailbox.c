@@ -113,5 +113,12 @@ bool mailbox_look(int file, uint32_t serial, struct mailbox_reply *reply) {
 
 void mailbox_withdraw(int file) {
     const uint32_t nothing = MAILBOX_NOTHING;
-    put(file, &nothing, sizeof nothing, PLACE(kind));
+    char banner[sizeof PAGE_MAGIC - 1];
+    /* The file may have become the report of a process that has ended. */
+    if (get(file, banner, sizeof banner, 0) && memcmp(banner, PAGE_MAGIC, sizeof banner) == 0)
+        put(file, &nothing, sizeof nothing, PLACE(kind));
+}
+
+void mailbox_unlock(int file) {
+    raw_flock(file, LOCK_UN);
 }

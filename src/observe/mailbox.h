@@ -54,6 +54,9 @@ void mailbox_finish(int file);
 
 /* Locks the mailbox. False: somebody else is asking just now. */
 bool mailbox_lock(int file);
+/* To be called before the file is closed: a child that another thread has forked meanwhile holds it
+ * open. */
+void mailbox_unlock(int file);
 /* Posts a request, whose serial number is set. False: the file cannot be written. */
 bool mailbox_post(int file, struct mailbox_request *request);
 

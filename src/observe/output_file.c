@@ -1,9 +1,9 @@
 #include "observe/output_file.h"
 
 #include "format.h"
+#include "raw_files.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -16,7 +16,7 @@ enum { SAME_NAME_TRIES = 10000 };
  * function that the preloaded object imports costs every program at its start. */
 static const char *variable(const char *name, size_t length) {
     for (char *const *entry = environ; entry && *entry; entry++)
-        if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=')
+        if (**entry == *name && strncmp(*entry, name, length) == 0 && (*entry)[length] == '=')
             return *entry + length + 1;
     return NULL;
 }
@@ -51,8 +51,8 @@ int output_file_rank(void) {
 }
 
 void output_file_host(char *name, size_t size) {
-    int file = open("/proc/sys/kernel/hostname", O_RDONLY | O_CLOEXEC);
-    ssize_t length = file < 0 ? 0 : read(file, name, size - 1);
+    int file = raw_openat(AT_FDCWD, "/proc/sys/kernel/hostname", O_RDONLY | O_CLOEXEC, 0);
+    ssize_t length = file < 0 ? 0 : raw_pread(file, name, size - 1, 0);
     if (file >= 0)
         close(file);
     name[length > 0 ? length : 0] = '\0';
@@ -180,13 +180,13 @@ int output_file_create(const char *pattern, char *path) {
         errno = ENAMETOOLONG;
         return -1;
     }
-    int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    int file = raw_openat(AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     for (unsigned i = 1; file < 0 && errno == EEXIST && i < SAME_NAME_TRIES; i++) {
         if (numbered)
             output_file_name(path, OUTPUT_PATH_SIZE, pattern, i);
         else
             format(path + length, OUTPUT_PATH_SIZE - length, ".%u", i);
-        file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+        file = raw_openat(AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     }
-    return file;
+    return raw_above_standard(file);
 }

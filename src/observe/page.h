@@ -60,10 +60,11 @@ struct stats_mailbox {
     uint64_t born;          /* when the process began, in clock ticks since boot; 0: not known */  \
     uint64_t start_wall_ns; /* when this page was made: the time of day, since 1970 */             \
     uint64_t start_ns;      /* the same by CLOCK_MONOTONIC */                                      \
-    _Atomic uint64_t last_ns; /* the last sample's time, since start_ns */                         \
+    uint64_t executable[2]; /* its file's device and inode; 0, 0: not known */                     \
     struct stats_mailbox mailbox;                                                                  \
     char command[PAGE_COMMAND]; /* the executable's path */                                        \
     char host[PAGE_HOST];                                                                          \
+    _Atomic uint64_t last_ns; /* the last sample's time, since start_ns */                         \
     _Atomic uint64_t counters[STATS_COUNTERS];
 struct stats_head {
     STATS_PAGE_HEAD

@@ -132,6 +132,15 @@ static void free_name(int folder, const struct stats_page *page, char name[SHARE
     raw_unlinkat(folder, name);
 }
 
+/* Processes that are killed or end by _exit leave their pages, which take memory of everybody: each
+ * new process clears some away. */
+static void clear_some(int folder) {
+    enum { MOST = 32 };
+    struct share_walk walk = {.folder = folder, .unfinished = true};
+    for (int i = 0; i < MOST && share_walk_next(&walk); i++)
+        share_clear(folder, walk.name);
+}
+
 bool share_publish(const struct stats_page *page) {
     char name[SHARE_NAME];
     int folder = own.inode ? share_folder_open(false) : -1;
@@ -141,6 +150,7 @@ bool share_publish(const struct stats_page *page) {
     bool named = raw_linkat(folder, own.name, name) == 0;
     raw_unlinkat(folder, own.name);
     format(own.name, sizeof own.name, "%s", named ? name : "");
+    clear_some(folder);
     close(folder);
     return named;
 }
@@ -161,6 +171,7 @@ void share_link(const struct stats_page *page, const char *path) {
     own.process = getpid();
     own.is_link = raw_symlinkat(target, folder, name) == 0;
     format(own.name, sizeof own.name, "%s", own.is_link ? name : "");
+    clear_some(folder);
     close(folder);
 }
 

@@ -38,9 +38,10 @@ int share_folder_open(bool make) {
     return -1;
 }
 
-/* Digits, or digits-digits. */
+/* Digits, or digits-digits; behind a dot while the page is being made. */
 static bool is_process(const char *name) {
     int parts = 0;
+    name += *name == '.';
     for (;; name++) {
         if (*name < '1' || *name > '9')
             return false;
@@ -68,7 +69,7 @@ bool share_walk_next(struct share_walk *walk) {
         uint16_t length;
         memcpy(&length, entry + LENGTH_AT, sizeof length);
         walk->at += length;
-        if (strlen(name) < SHARE_NAME && is_process(name)) {
+        if (strlen(name) < SHARE_NAME && (walk->unfinished || *name != '.') && is_process(name)) {
             memcpy(walk->name, name, strlen(name) + 1);
             return true;
         }
@@ -91,7 +92,7 @@ int share_open_page(int folder, const char *name, bool writable) {
         return -1;
     if (raw_fstat(file, &status) == 0 && S_ISREG(status.st_mode) &&
         status.st_uid == (uid_t)syscall(SYS_geteuid))
-        return file;
+        return writable ? raw_above_standard(file) : file;
     close(file);
     errno = EPERM;
     return -1;
@@ -151,27 +152,14 @@ uint64_t share_born(uint64_t process) {
     return at ? number(at + 1) : 0;
 }
 
-/* The kernel marks a program whose file was replaced, by a compiler say. */
-static size_t without_mark(const char *path, size_t length) {
-    static const char mark[] = " (deleted)";
-    size_t size = sizeof mark - 1;
-    return length >= size && memcmp(path + length - size, mark, size) == 0 ? length - size : length;
-}
-
-/* Whether the process still runs the program of the page. What cannot be read is believed. */
-static bool runs(uint64_t process, const char *command) {
-    char path[SHARE_NAME], now[PAGE_COMMAND];
-    proc_path(path, process, "exe");
-    ssize_t length = readlink(path, now, sizeof now - 1);
-    if (length <= 0 || !*command)
-        return true;
-    size_t known = 0;
-    while (known < PAGE_COMMAND - 1 && command[known])
-        known++;
-    if (known == sizeof now - 1 && (size_t)length == known) /* both are cut off */
-        return memcmp(now, command, known) == 0;
-    known = without_mark(command, known);
-    return without_mark(now, (size_t)length) == known && memcmp(now, command, known) == 0;
+/* Whether the process still runs the program of the page. What cannot be asked is believed. The
+ * file is compared, not its path, which may have changed or be seen from another root. */
+static bool runs(const struct stats_head *head) {
+    char path[SHARE_NAME];
+    struct stat program;
+    proc_path(path, head->process, "exe");
+    return !head->executable[1] || raw_stat(path, &program) != 0 ||
+           (program.st_dev == head->executable[0] && program.st_ino == head->executable[1]);
 }
 
 bool share_is_stale(const struct stats_head *head) {
@@ -181,7 +169,29 @@ bool share_is_stale(const struct stats_head *head) {
     uint64_t born = share_born(head->process);
     if (!born || (head->born && born != head->born))
         return true;
-    return !runs(head->process, head->command);
+    return !runs(head);
+}
+
+/* A link to a report, or to nothing, of a process that is no more; or what one that was killed
+ * while it made its page has left. */
+static bool is_left_over(int folder, const char *name) {
+    char target[2];
+    const char *process = *name == '.' ? name + 1 : name, *dash = strchr(process, '-');
+    if (*name == '.')
+        return dash && number(dash + 1) == share_namespace() && !share_born(number(process));
+    return raw_readlinkat(folder, name, target, sizeof target) > 0 && !share_born(number(process));
+}
+
+void share_clear(int folder, const char *name) {
+    struct stats_head head;
+    int file = *name == '.' ? -1 : share_open_page(folder, name, false);
+    bool is_page = file >= 0 && share_read_head(file, &head);
+    if (is_page && share_is_stale(&head))
+        share_remove_stale(folder, name, file);
+    else if (!is_page && is_left_over(folder, name))
+        raw_unlinkat(folder, name);
+    if (file >= 0)
+        close(file);
 }
 
 void share_remove_stale(int folder, const char *name, int file) {

@@ -23,9 +23,11 @@ void share_folder_path(char path[SHARE_FOLDER]);
  * (errno is then EPERM), or the process has rights that its user has not. */
 int share_folder_open(bool make);
 
-/* Walks through the entries that may be processes. Start with all zeros but `folder`. */
+/* Walks through the entries that may be processes; unfinished: and those that are being made. Start
+ * with all zeros but these two. */
 struct share_walk {
     int folder;
+    bool unfinished;
     uint32_t at, end;
     _Alignas(8) char entries[4096];
     char name[SHARE_NAME];
@@ -54,5 +56,9 @@ bool share_is_stale(const struct stats_head *head);
 
 /* Removes the entry if it still is that page. */
 void share_remove_stale(int folder, const char *name, int file);
+
+/* Removes an entry if no process is behind it: a stale page, a link that leads to no page any more,
+ * what was killed while it was made. */
+void share_clear(int folder, const char *name);
 
 #endif

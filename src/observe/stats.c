@@ -8,6 +8,7 @@
 #include "observe/page.h"
 #include "observe/share.h"
 #include "observe/share_folder.h"
+#include "raw_files.h"
 #include "site_tag.h"
 
 #include <errno.h>
@@ -33,7 +34,12 @@ static struct {
     size_t options; /* its length */
     char tools[PAGE_TOOLS];
     uint64_t start_ns;
+    uint32_t devices; /* a bit for each */
+    pid_t process;    /* whose page it is: a child of a bare clone() is none of fork's */
+    dev_t device;     /* of page_file */
+    ino_t inode;
 } used;
+_Static_assert(PAGE_DEVICES <= 32, "a bit for each device");
 
 _Atomic uint64_t *stats_counters = early;
 
@@ -98,6 +104,7 @@ static uint64_t nanoseconds(clockid_t clock) {
 }
 
 static void start_page(struct stats_page *fresh) {
+    used.process = getpid();
     fresh->version = PAGE_VERSION;
     fresh->size = sizeof *fresh;
     fresh->runs = 1;
@@ -109,6 +116,11 @@ static void start_page(struct stats_page *fresh) {
     fresh->start_wall_ns = nanoseconds(CLOCK_REALTIME);
     fresh->namespace_id = share_namespace();
     fresh->born = share_born(fresh->process);
+    struct stat program;
+    if (raw_stat("/proc/self/exe", &program) == 0) {
+        fresh->executable[0] = program.st_dev;
+        fresh->executable[1] = program.st_ino;
+    }
     fresh->start_ns = used.start_ns = nanoseconds(CLOCK_MONOTONIC);
     ssize_t length = readlink("/proc/self/exe", fresh->command, sizeof fresh->command - 1);
     fresh->command[length > 0 ? length : 0] = '\0';
@@ -124,6 +136,20 @@ static void start_page(struct stats_page *fresh) {
     page = fresh;
     stats_counters = fresh->counters;
     mailbox_open(&fresh->mailbox);
+}
+
+/* The shared page could not be given its name: private memory takes its place. */
+static void start_anew(void *shared) {
+    void *memory = mmap(shared, sizeof *page, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    if (memory != MAP_FAILED) {
+        start_page(memory);
+        return;
+    }
+    mailbox_close();
+    munmap(shared, sizeof *page);
+    page = NULL;
+    stats_counters = early;
 }
 
 /* What every page has of its tables. */
@@ -150,13 +176,38 @@ static bool file_may_be_long_enough(void) {
     return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= sizeof *page;
 }
 
+/* Remembers which file it is. */
+static bool note_file(void) {
+    struct stat status;
+    bool known = raw_fstat(page_file, &status) == 0;
+    used.device = status.st_dev;
+    used.inode = status.st_ino;
+    return known;
+}
+
+/* Whether the descriptor is still the file's: programs close what they do not know, and open files
+ * of their own. */
+static bool is_own_file(void) {
+    struct stat status;
+    return page_file >= 0 && raw_fstat(page_file, &status) == 0 && status.st_dev == used.device &&
+           status.st_ino == used.inode;
+}
+
+/* Gives the file its length, and room where the file system can promise it: to touch a mapping for
+ * which the disk has none ends the program. */
+static bool reserve_file(void) {
+    return (raw_fallocate(page_file, 0, sizeof *page) == 0 || errno == EOPNOTSUPP ||
+            errno == ENOSYS) &&
+           ftruncate(page_file, sizeof *page) == 0;
+}
+
 void stats_open(const char *path_pattern, bool share, void (*say)(const char *line)) {
     void *memory = MAP_FAILED;
     char path[OUTPUT_PATH_SIZE];
     if (path_pattern && *path_pattern) {
         errno = EFBIG;
         page_file = file_may_be_long_enough() ? output_file_create(path_pattern, path) : -1;
-        if (page_file >= 0 && ftruncate(page_file, sizeof *page) == 0)
+        if (page_file >= 0 && note_file() && reserve_file())
             memory = map(page_file);
         if (memory == MAP_FAILED) {
             char line[192];
@@ -166,8 +217,10 @@ void stats_open(const char *path_pattern, bool share, void (*say)(const char *li
                 "standard error at exit",
                 path_pattern, errno);
             say(line);
-            if (page_file >= 0)
+            if (page_file >= 0) {
                 close(page_file);
+                raw_unlinkat(AT_FDCWD, path);
+            }
             page_file = -1;
         }
     }
@@ -181,8 +234,7 @@ void stats_open(const char *path_pattern, bool share, void (*say)(const char *li
     start_page(memory);
     if (shared && !share_publish(page)) {
         share_forget();
-        start_page(mmap(memory, sizeof *page, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
+        start_anew(memory);
     } else if (share && page_file >= 0) {
         share_link(page, path);
     }
@@ -251,6 +303,7 @@ struct stats_device *stats_device(int ordinal, uint64_t capacity, const uint8_t 
     struct stats_device *device = &page->devices[ordinal < 0 || ordinal > last ? last : ordinal];
     if (!has_room(device, sizeof *device))
         return &early_device;
+    used.devices |= 1u << (device - page->devices);
     memcpy(device->uuid, uuid, sizeof device->uuid);
     device->capacity = capacity;
     return device;
@@ -324,13 +377,24 @@ static void write_all(const char *text, size_t length, void *state) {
     }
 }
 
+/* What of the page is used: the rest is zeros, and to read them would make memory of them. */
+static void copy_used(struct stats_page *copy) {
+    memcpy(copy, page, offsetof(struct stats_page, modules));
+    memcpy(copy->modules, page->modules, used.modules * sizeof page->modules[0]);
+    memcpy(copy->tags, page->tags, used.tags * sizeof page->tags[0]);
+    memcpy(copy->sites, page->sites, used.sites * sizeof page->sites[0]);
+    for (int i = 0; i < PAGE_DEVICES; i++)
+        if (used.devices >> i & 1)
+            memcpy(&copy->devices[i], &page->devices[i], sizeof copy->devices[i]);
+}
+
 /* The page as it is now, in memory of this process alone, with the counts that hold. */
 static struct stats_page *copy_page(void) {
     struct stats_page *copy = map(-1);
     if (copy == MAP_FAILED)
         return NULL;
     if (!share_copy(copy, page))
-        memcpy(copy, page, sizeof *copy);
+        copy_used(copy);
     copy->module_count = used.modules;
     copy->site_count = used.sites;
     copy->tag_count = used.tags;
@@ -363,8 +427,10 @@ static bool report_to_file(const struct stats_page *copy, enum stats_form form) 
 }
 
 void stats_finish(enum stats_form form) {
-    if (!page)
+    if (!page || getpid() != used.process)
         return;
+    if (!is_own_file())
+        page_file = -1; /* its page stays as it is, for `poolcuda report` */
     stats_now();
     page->finished = 1;
     share_close();
@@ -380,6 +446,7 @@ void stats_finish(enum stats_form form) {
 }
 
 void stats_forget_after_fork(void) {
+    bool own_file = is_own_file();
     stats_counters = early;
     memset(early, 0, sizeof early);
     memset(&used, 0, sizeof used);
@@ -388,7 +455,7 @@ void stats_forget_after_fork(void) {
     if (page)
         munmap(page, sizeof *page);
     page = NULL;
-    if (page_file >= 0)
+    if (own_file)
         close(page_file);
     page_file = -1;
 }

@@ -331,6 +331,14 @@ static CUresult retry(struct pool *pool, const struct request *request, struct p
     return result;
 }
 
+/* What fits into the device beside the program's own live memory, whatever others give up. */
+static bool could_fit(struct pool *pool, const struct device *device, size_t bytes) {
+    pool_lock(pool);
+    bool fits = device->live < device->total && bytes <= device->total - device->live;
+    pool_unlock(pool);
+    return fits;
+}
+
 /* Other processes on the device, for memory that they hold idle. Lock not held. */
 static bool others_helped(struct pool *pool, const struct device *device, size_t bytes) {
     lock_check_none();
@@ -343,6 +351,8 @@ static CUresult ask_others_and_retry(struct pool *pool, const struct request *re
                                      struct obtained *obtained) {
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
     size_t bytes = request->size ? request->size : SIZE_MAX;
+    if (!could_fit(pool, request->context->device, request->size))
+        return result;
     for (int round = 0; round < 2 && result == CUDA_ERROR_OUT_OF_MEMORY &&
                         others_helped(pool, request->context->device, bytes);
          round++) {
@@ -392,6 +402,15 @@ static bool make_room_anywhere(struct pool *pool, struct device *first, size_t b
     return made;
 }
 
+/* Else nothing that others give up would help. */
+static bool takes_device_memory(const char *call) {
+    static const char *const others[] = {"cuMemHost", "cuMemAllocHost", "cuMemAddressReserve"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (strncmp(call, others[i], strlen(others[i])) == 0)
+            return false;
+    return true;
+}
+
 bool pool_make_room(struct pool *pool, const char *call, unsigned attempt, bool allocation) {
     CUdevice ordinal;
     if (atomic_load(&pool->down) || (!allocation && atomic_load(&pool->captures)))
@@ -408,7 +427,7 @@ bool pool_make_room(struct pool *pool, const char *call, unsigned attempt, bool 
     if (!device)
         device = LIST_FIRST(&pool->devices);
     pool_unlock(pool);
-    if (!made && device && attempt < MOST_ATTEMPTS)
+    if (!made && device && attempt < MOST_ATTEMPTS && takes_device_memory(call))
         made = others_helped(pool, device, attempt ? SIZE_MAX : first_room);
     if (!made && device)
         shortage_report(pool, device, call, 0);
