@@ -341,21 +341,21 @@ void options_parse(struct options *options, char *const *environment,
     }
 }
 
-bool options_set_live(struct options *options, const char *setting, char *error,
+bool options_set_live(struct options *options, const char *setting, size_t *row, char *error,
                       size_t error_size) {
     const char *equals = strchr(setting, '=');
     size_t length = equals ? (size_t)(equals - setting) : strlen(setting);
-    size_t row = find_row(setting, length);
-    if (row == option_count)
+    size_t found = *row = find_row(setting, length);
+    if (found == option_count)
         describe_unknown(setting, length, error, error_size);
-    else if (option_table[row].when != OPTION_LIVE)
+    else if (option_table[found].when != OPTION_LIVE)
         format(error, error_size, "%s: read when a program starts, cannot change in a running one",
-               option_table[row].name);
+               option_table[found].name);
     else if (!equals)
-        format(error, error_size, "%s: expected %s=VALUE", option_table[row].name,
-               option_table[row].name);
-    else if (!equals[1] || !read_value(row, equals + 1, options))
-        describe_bad_value(row, equals + 1, "nothing is changed", error, error_size);
+        format(error, error_size, "%s: expected %s=VALUE", option_table[found].name,
+               option_table[found].name);
+    else if (!equals[1] || !read_value(found, equals + 1, options))
+        describe_bad_value(found, equals + 1, "nothing is changed", error, error_size);
     else
         return true;
     return false;

@@ -49,8 +49,10 @@ extern const size_t preset_count;
 void options_parse(struct options *options, char *const *environment,
                    void (*say)(const char *line));
 
-/* Sets one option that may change in a running program. `setting` is NAME=VALUE, not empty. False,
- * with *options unchanged and one line in `error`: it is none, or the value is bad. */
-bool options_set_live(struct options *options, const char *setting, char *error, size_t error_size);
+/* Sets one option that may change in a running program; *row is its place in the table. `setting`
+ * is NAME=VALUE, not empty. False, with *options unchanged and one line in `error`: it is none, or
+ * the value is bad. */
+bool options_set_live(struct options *options, const char *setting, size_t *row, char *error,
+                      size_t error_size);
 
 #endif

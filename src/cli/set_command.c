@@ -74,12 +74,13 @@ static bool prepare(const char *setting, struct mailbox_request *request) {
     bool whole = strncmp(setting, prefix, sizeof prefix - 1) == 0;
     struct options scratch;
     char error[320];
+    size_t row;
     options_parse(&scratch, NULL, say_nothing);
     *request = (struct mailbox_request){.kind = MAILBOX_SET, .device = -1};
     if ((size_t)snprintf(request->text, sizeof request->text, "%s%s", whole ? "" : prefix,
                          setting) >= sizeof request->text)
         snprintf(error, sizeof error, "a setting of more than %zu bytes", sizeof request->text - 1);
-    else if (options_set_live(&scratch, request->text, error, sizeof error))
+    else if (options_set_live(&scratch, request->text, &row, error, sizeof error))
         return true;
     fprintf(stderr, "poolcuda set: %s\n", error);
     return false;

@@ -135,17 +135,6 @@ const struct options *state_options(void) {
     return &options;
 }
 
-/* Others read only what cannot change. */
-bool state_set_option(const char *setting, struct pool_config *config, char *error,
-                      size_t error_size) {
-    lock_take(&start_lock, LOCK_START);
-    bool good = options_set_live(&options, setting, error, error_size);
-    if (good)
-        *config = pool_config_from(&options);
-    lock_drop(&start_lock, LOCK_START);
-    return good;
-}
-
 /* The driver's entries are looked up before the lock is taken: the loader's own lock may be held by
  * a thread that runs a module's constructor and waits for ours. */
 static struct pool *create(void) {

@@ -22,11 +22,6 @@ const struct options *state_options(void);
 bool state_configure(const struct pool_config *config, unsigned settings);
 /* What is in effect, or will be. False: the library is inert. */
 bool state_get_config(struct pool_config *config);
-/* Sets an option that may change while the program runs; *config is then what all of them say.
- * False, with one line in `error`: a bad setting. */
-bool state_set_option(const char *setting, struct pool_config *config, char *error,
-                      size_t error_size);
-
 /* Tells the user, once per process, about a consequence of an option that he has set. */
 void state_say_once(const char *line);
 

@@ -1,6 +1,7 @@
 #include "interpose/steer.h"
 
 #include "interpose/state.h"
+#include "pool_options.h"
 
 /* Whether a request was tried often enough: each time costs the program some calls. The mailbox
  * gives it to one thread at a time. */
@@ -28,11 +29,36 @@ static bool release(struct pool *pool, const struct mailbox_request *request, bo
     return true;
 }
 
-static void set(struct pool *pool, const struct mailbox_request *request) {
+/* Which setting of the pool each row of the table of options is; 0: none that may change. */
+static unsigned setting_of(size_t row) {
+    enum {
+        SET_reuse_ratio = POOL_SET_REUSE_RATIO,
+        SET_site_keep = POOL_SET_SITE_KEEP,
+        SET_steal = POOL_SET_STEAL,
+        SET_max_waste = POOL_SET_MAX_WASTE,
+        SET_max_idle = POOL_SET_MAX_IDLE,
+        SET_idle_decay = POOL_SET_IDLE_DECAY,
+        SET_throttle_ratio = POOL_SET_THROTTLE_RATIO,
+        SET_zero = POOL_SET_ZERO
+    };
+    static const uint16_t settings[] = {
+#define SETTING_START(field)                                              0
+#define SETTING_LIVE(field)                                               SET_##field
+#define OPTION(field, name, type, fallback, minimum, maximum, when, help) SETTING_##when(field),
+#include "options.def"
+#undef OPTION
+    };
+    return settings[row];
+}
+
+/* That setting alone: the program may have changed the others itself (poolcuda_set_limit). */
+static void set(const struct mailbox_request *request) {
     char error[PAGE_REQUEST];
-    struct pool_config config;
-    if (state_set_option(request->text, &config, error, sizeof error)) {
-        pool_set_config(pool, &config, POOL_SET_ALL);
+    struct options asked = *state_options();
+    size_t row;
+    if (options_set_live(&asked, request->text, &row, error, sizeof error)) {
+        struct pool_config config = pool_config_from(&asked);
+        state_configure(&config, setting_of(row));
         stats_option(request->text);
         error[0] = '\0';
     }
@@ -52,7 +78,7 @@ void steer_answer(struct pool *pool, bool may_wait) {
         }
         break;
     case MAILBOX_SET:
-        set(pool, &request);
+        set(&request);
         break;
     case MAILBOX_NOTHING:
     case MAILBOX_KINDS:

@@ -272,6 +272,15 @@ def test_set_changes_an_option_of_a_running_program(program):
     assert idle(program) <= MIB
 
 
+def test_set_leaves_alone_what_the_program_has_set_itself(program):
+    program.do(f"limit {MIB}")
+    program.do(f"alloc 0 {64 * MIB}")
+    program.do("churn")
+    assert command("set", program.pid, "STEAL=0").returncode == 0
+    program.do("free 0")
+    assert idle(program) <= MIB
+
+
 def test_a_setting_that_changed_is_in_the_report(tmp_path):
     with Program(POOLCUDA_STATS="1", POOLCUDA_STATS_FILE=str(tmp_path / "report")) as program:
         program.do("churn")

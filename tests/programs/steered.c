@@ -1,6 +1,7 @@
 /* Does what it is told, line by line on standard input, and says after each line how it went:
  *
  *   alloc N BYTES, free N   block N, from 0; prints the driver's result
+ *   limit BYTES             sets its own limit on idle memory
  *   sites COUNT             allocates and frees at COUNT different sites
  *   churn                   allocates and frees a small block until the next line
  *   busy, done              between the two the device works
@@ -11,8 +12,10 @@
  *
  * At the end of its input it ends. */
 #include "driver/cuda_api.h"
+#include "poolcuda.h"
 #include "program.h"
 
+#include <dlfcn.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -59,9 +62,14 @@ __attribute__((noinline)) static void from_site(int number) {
 #define TEN(n)                                                                                     \
     SITE(n)                                                                                        \
     SITE(n + 1)                                                                                    \
-    SITE(n + 2) SITE(n + 3) SITE(n + 4) SITE(n + 5) SITE(n + 6) SITE(n + 7) SITE(n + 8)            \
-        SITE(n + 9)
+    SITE(n + 2) SITE(n + 3) SITE(n + 4) SITE(n + 5) SITE(n + 6) SITE(n + 7) SITE(n + 8) SITE(n + 9)
     TEN(0) TEN(10) TEN(20) TEN(30) TEN(40) TEN(50) TEN(60) TEN(70) TEN(80) TEN(90)
+}
+
+static void limit_idle(unsigned long bytes) {
+    int (*set)(enum poolcuda_limit, uint64_t);
+    *(void **)&set = dlsym(RTLD_DEFAULT, "poolcuda_set_limit");
+    REQUIRE(set && set(POOLCUDA_LIMIT_MAX_IDLE, bytes) == POOLCUDA_OK);
 }
 
 static void wait_for_release(void *unused) {
@@ -105,12 +113,16 @@ int main(int argc, char **argv) {
     fflush(stdout);
     while (fgets(line, sizeof line, stdin)) {
         number = bytes = 0;
-        REQUIRE(sscanf(line, "%63s %lu %lu", word, &number, &bytes) >= 1 && number < BLOCKS * 100);
+        REQUIRE(sscanf(line, "%63s %lu %lu", word, &number, &bytes) >= 1);
+        bool names_block = strcmp(word, "alloc") == 0 || strcmp(word, "free") == 0;
+        REQUIRE(!names_block || number < BLOCKS);
         int result = 0;
         if (strcmp(word, "alloc") == 0) {
             result = (int)cuMemAlloc_v2(&blocks[number], bytes);
         } else if (strcmp(word, "free") == 0) {
             result = (int)cuMemFree_v2(blocks[number]);
+        } else if (strcmp(word, "limit") == 0) {
+            limit_idle(number);
         } else if (strcmp(word, "sites") == 0) {
             for (int i = 0; i < (int)number; i++)
                 from_site(i);

@@ -192,15 +192,17 @@ static void a_running_program_takes_only_what_is_live_and_good(void **state) {
         {"=", "unknown option"},
     };
     char error[320];
+    size_t row;
     parse(NULL, NULL);
     struct options before = options;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_false(options_set_live(&options, bad[i][0], error, sizeof error));
+        assert_false(options_set_live(&options, bad[i][0], &row, error, sizeof error));
         assert_non_null(strstr(error, bad[i][1]));
         assert_memory_equal(&options, &before, sizeof options);
     }
-    assert_true(options_set_live(&options, "POOLCUDA_STEAL=off", error, sizeof error));
-    assert_true(options_set_live(&options, "POOLCUDA_MAX_IDLE=3G", error, sizeof error));
+    assert_true(options_set_live(&options, "POOLCUDA_STEAL=off", &row, error, sizeof error));
+    assert_true(options_set_live(&options, "POOLCUDA_MAX_IDLE=3G", &row, error, sizeof error));
+    assert_string_equal(option_table[row].name, "POOLCUDA_MAX_IDLE");
     assert_false(options.steal);
     assert_true(options.max_idle.bytes == 3ull << 30);
 }
