@@ -3,6 +3,7 @@
 #ifdef HAVE_NCURSES
 
 #include <curses.h>
+#include <locale.h>
 #include <stdlib.h>
 #include <term.h>
 #include <unistd.h>
@@ -93,6 +94,7 @@ bool top_screen(double interval, enum live_key key, char *error, size_t error_si
     bool goes_on = true, readable = refresh_rows(&view, error, error_size);
     if (!readable)
         return false;
+    setlocale(LC_CTYPE, ""); /* commands may have names in any script */
     initscr();
     cbreak();
     noecho();

@@ -4,6 +4,7 @@
 #include "interpose/record.h"
 #include "interpose/runtime_hooks.h"
 #include "interpose/state.h"
+#include "interpose/steer.h"
 #include "interpose/surroundings.h"
 #include "poolcuda.h"
 #include "site_tag.h"
@@ -62,6 +63,7 @@ static void *allocate(size_t bytes, int device, CUstream stream, const struct ca
         find_site(&site, call);
         result = pool_malloc(pool, &pointer, bytes, &site);
         record_alloc(result, &pointer, bytes, &site, stream);
+        steer_look(pool, false);
         pool_leave_device(pool, pushed);
         state_leave();
     } else {
@@ -90,7 +92,8 @@ static void release(CUdeviceptr pointer, int device, CUstream stream) {
     if (stream && stream != CU_STREAM_LEGACY) /* no order of the legacy stream covers it */
         pool_work_pending(pool);
     uint64_t number = record_free(pointer, stream);
-    record_freed(pool_free(pool, pointer), number, pointer);
+    CUresult result = record_freed(pool_free(pool, pointer), number, pointer);
+    steer_look(pool, visiting && result == CUDA_SUCCESS);
     if (visiting)
         pool_leave_device(pool, pushed);
     state_leave();

@@ -219,6 +219,14 @@ def test_trim_has_a_program_release_its_idle_memory(program):
     assert program.counter("given_up_bytes") >= 128 * MIB
 
 
+def test_so_does_one_that_allocates_through_the_librarys_own_functions(program):
+    program.do(f"alloc 0 {64 * MIB}")
+    program.do("free 0")
+    assert program.do("api") == 0
+    program.do("churn")
+    assert command("trim", program.pid, "1M").stdout == f"{program.pid}: released 64.0 MiB\n"
+
+
 def test_a_program_that_allocates_nothing_is_told_as_such(program):
     missed = command("trim", program.pid, "--timeout", "0.05")
     assert missed.returncode == 1 and missed.stdout == ""

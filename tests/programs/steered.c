@@ -1,6 +1,7 @@
 /* Does what it is told, line by line on standard input, and says after each line how it went:
  *
  *   alloc N BYTES, free N   block N, from 0; prints the driver's result
+ *   api                     small blocks come from poolcuda_malloc from now on
  *   limit BYTES             sets its own limit on idle memory
  *   sites COUNT             allocates and frees at COUNT different sites
  *   churn                   allocates and frees a small block until the next line
@@ -41,8 +42,17 @@ static void start(void) {
     CHECK(cuStreamCreate(&capturing, CU_STREAM_NON_BLOCKING));
 }
 
+static void *(*api_malloc)(ssize_t, int, void *); /* the library's own, once they are to be used */
+static void (*api_free)(void *, ssize_t, int, void *);
+
 static void allocate_and_free(void) {
     CUdeviceptr block;
+    if (api_malloc) {
+        void *pointer = api_malloc(SMALL, 0, NULL);
+        REQUIRE(pointer);
+        api_free(pointer, SMALL, 0, NULL);
+        return;
+    }
     CHECK(cuMemAlloc_v2(&block, SMALL));
     CHECK(cuMemFree_v2(block));
 }
@@ -121,6 +131,10 @@ int main(int argc, char **argv) {
             result = (int)cuMemAlloc_v2(&blocks[number], bytes);
         } else if (strcmp(word, "free") == 0) {
             result = (int)cuMemFree_v2(blocks[number]);
+        } else if (strcmp(word, "api") == 0) {
+            *(void **)&api_malloc = dlsym(RTLD_DEFAULT, "poolcuda_malloc");
+            *(void **)&api_free = dlsym(RTLD_DEFAULT, "poolcuda_free");
+            result = !api_malloc || !api_free;
         } else if (strcmp(word, "limit") == 0) {
             limit_idle(number);
         } else if (strcmp(word, "sites") == 0) {

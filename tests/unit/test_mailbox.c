@@ -46,7 +46,7 @@ static void a_request_comes_through_and_so_does_the_answer(void **state) {
     (void)state;
     struct mailbox_request sent = trim(77), got;
     struct mailbox_reply reply;
-    strcpy(sent.text, "NAME=VALUE");
+    snprintf(sent.text, sizeof sent.text, "NAME=VALUE");
     assert_false(mailbox_waits());
     assert_false(mailbox_take(&got));
     assert_true(mailbox_lock(file));

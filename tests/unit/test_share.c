@@ -111,8 +111,8 @@ static void a_page_is_stale_once_its_process_is_another(void **state) {
     snprintf(changed.command, sizeof changed.command, "/bin/another");
     assert_true(share_is_stale(&changed));
     changed = head;
-    strcat(changed.command, " (deleted)"); /* compiled anew while it runs */
-    assert_false(share_is_stale(&changed));
+    snprintf(changed.command, sizeof changed.command, "%.200s (deleted)", head.command);
+    assert_false(share_is_stale(&changed));               /* compiled anew while it runs */
     memset(changed.command, 'x', sizeof changed.command); /* without an end */
     assert_true(share_is_stale(&changed));
 }
