@@ -245,7 +245,7 @@ def test_an_allocation_does_not_wait_for_a_kernel_because_of_a_trim(program):
     with subprocess.Popen([COMMAND, "trim", str(program.pid), "--timeout", "60"], stdout=subprocess.PIPE,
                           text=True) as asking:
         posted = struct.Struct("<I")
-        at = program.page.read_bytes().index(struct.pack("<Q", program.pid)) + 48  # the mailbox's serial number
+        at = program.page.read_bytes().index(struct.pack("<Q", program.pid)) + 56  # the mailbox's serial number
         while not posted.unpack_from(program.page.read_bytes(), at)[0]:
             pass
         assert program.do("alloc 1 4096") == 0  # natively it waits for nothing, so it must not here
@@ -328,7 +328,7 @@ def test_each_failure_is_told_in_one_line(program):
 def test_a_hostile_requester_changes_nothing_and_harms_nothing(program):
     """Another program of this user may write anything into the mailbox."""
     page = program.page.read_bytes()
-    at = page.index(struct.pack("<Q", program.pid)) + 48
+    at = page.index(struct.pack("<Q", program.pid)) + 56
     program.do("churn")
     with open(program.page, "r+b", buffering=0) as file:
         for serial, (kind, device, text) in enumerate([

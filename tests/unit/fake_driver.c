@@ -176,7 +176,7 @@ static CUresult ctx_synchronize(void) {
 static CUresult device_total_mem(size_t *bytes, CUdevice device) {
     lock_check_none();
     (void)device;
-    *bytes = fake.capacity;
+    *bytes = fake.total ? fake.total : fake.capacity;
     return CUDA_SUCCESS;
 }
 

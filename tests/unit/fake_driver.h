@@ -11,6 +11,7 @@ enum { FAKE_PITCH = 256 };
 /* Set and read by tests. Invariant: used is the sum of the live allocations of all devices. */
 struct fake_state {
     uint64_t capacity, used; /* of device 0; the others are as large */
+    uint64_t total;          /* of a device, where others use part of it; 0: capacity */
     uint64_t used_by[4];
     int allocs, frees, waits, waited_contexts;
     CUcontext current; /* device = handle value % 16, number = value / 16 */

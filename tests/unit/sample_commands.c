@@ -21,7 +21,8 @@ static const struct argp_option made_up_run_rows[] = {
     {"quiet", 'q', 0, 0, "say less", 0},
     {0},
 };
-static const struct argp made_up_run = {.options = made_up_run_rows, .args_doc = "PROGRAM [ARGUMENT...]"};
+static const struct argp made_up_run = {.options = made_up_run_rows,
+                                        .args_doc = "PROGRAM [ARGUMENT...]"};
 static const struct argp made_up_trim = {.args_doc = "PID..."};
 static const struct argp made_up_plain = {0};
 const struct argp main_argp = {0};

@@ -26,6 +26,7 @@ static int open_page(void **state) {
     assert_int_equal(ftruncate(file, sizeof *page), 0);
     page = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     assert_true(page != MAP_FAILED);
+    memcpy(page->banner, PAGE_MAGIC, sizeof PAGE_MAGIC);
     mailbox_open(&page->mailbox);
     return 0;
 }
@@ -76,6 +77,18 @@ static void one_thread_answers_at_a_time_and_may_leave_it_for_later(void **state
     assert_true(mailbox_take(&got));
     mailbox_answer(&got, 0, "");
     assert_false(mailbox_take(&other));
+}
+
+static void a_report_in_the_pages_place_is_not_written_to(void **state) {
+    (void)state;
+    struct mailbox_request sent = trim(1);
+    static char report[sizeof(struct stats_page)], after[sizeof report];
+    assert_true(mailbox_post(file, &sent));
+    memset(report, '7', sizeof report);
+    assert_int_equal(pwrite(file, report, sizeof report, 0), sizeof report);
+    mailbox_withdraw(file);
+    assert_int_equal(pread(file, after, sizeof after, 0), sizeof after);
+    assert_memory_equal(report, after, sizeof report);
 }
 
 static void one_that_was_withdrawn_asks_for_nothing_and_the_next_is_answered(void **state) {
@@ -183,6 +196,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         PAGE(a_request_comes_through_and_so_does_the_answer),
         PAGE(one_thread_answers_at_a_time_and_may_leave_it_for_later),
+        PAGE(a_report_in_the_pages_place_is_not_written_to),
         PAGE(one_that_was_withdrawn_asks_for_nothing_and_the_next_is_answered),
         PAGE(an_unsound_request_is_answered_and_does_nothing),
         PAGE(a_long_answer_is_cut_and_ends),

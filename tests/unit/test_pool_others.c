@@ -26,6 +26,7 @@ static int start_asking(void **state) {
     asked = 0;
     others_have = 0;
     start_with(&config, 100 * MIB);
+    fake.total = 200 * MIB;
     return 0;
 }
 
@@ -52,6 +53,18 @@ static void what_did_not_suffice_is_asked_for_once_more_in_full(void **state) {
     assert_int_equal(try_alloc(&pointer, 150 * MIB, 1), CUDA_ERROR_OUT_OF_MEMORY);
     assert_int_equal(asked, 2);
     assert_true(asked_for[1] == SIZE_MAX);
+}
+
+static void nobody_is_asked_for_what_could_not_fit_or_is_the_hosts(void **state) {
+    (void)state;
+    CUdeviceptr pointer;
+    alloc(90 * MIB);
+    others_have = 100 * MIB;
+    assert_int_equal(try_alloc(&pointer, 111 * MIB, 1), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_false(pool_make_room(pool, "cuMemHostAlloc", 0, true));
+    assert_false(pool_make_room(pool, "cuMemAllocHost_v2", 0, true));
+    assert_int_equal(asked, 0);
+    assert_int_equal(try_alloc(&pointer, 110 * MIB, 1), CUDA_SUCCESS);
 }
 
 static void nobody_is_asked_during_a_capture(void **state) {
@@ -145,6 +158,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         ASKING(others_are_asked_when_nothing_of_its_own_is_left),
         ASKING(what_did_not_suffice_is_asked_for_once_more_in_full),
+        ASKING(nobody_is_asked_for_what_could_not_fit_or_is_the_hosts),
         ASKING(nobody_is_asked_during_a_capture),
         ASKING(other_calls_that_lack_memory_get_that_of_others_too),
         ASKING(idle_memory_is_given_up_largest_first),
