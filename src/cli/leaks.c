@@ -18,6 +18,7 @@ static int by_live_bytes(const void *one, const void *other) {
 
 void leaks_print(FILE *out, const struct merge *merge, const struct stats_names *names) {
     const struct stats_page *page = merge->page;
+    // NOLINTNEXTLINE(bugprone-sizeof-expression): pointers
     const struct stats_site **leaking = calloc(PAGE_SITES, sizeof *leaking);
     size_t count = 0;
     uint64_t blocks = 0, bytes = 0;

@@ -247,6 +247,7 @@ bool merge_add(struct merge *merge, const struct stats_page *page, const char *f
 void merge_free(struct merge *merge) {
     struct merge_site *site, *next;
     HASH_ITER (hh, merge->sites, site, next) {
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it cannot follow uthash
         HASH_DEL(merge->sites, site);
         free(site);
     }

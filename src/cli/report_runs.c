@@ -28,6 +28,7 @@ static void print_run(FILE *out, const struct merge_run *run) {
 }
 
 void report_runs(FILE *out, const struct merge *merge, bool all) {
+    // NOLINTNEXTLINE(bugprone-sizeof-expression): pointers
     const struct merge_run **sorted = calloc(merge->run_count, sizeof *sorted);
     size_t shown = all || merge->run_count < FIRST_RUNS ? merge->run_count : FIRST_RUNS;
     if (!sorted)
