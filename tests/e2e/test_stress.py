@@ -1,4 +1,4 @@
-"""Many threads at once. POOLCUDA_STRESS_SECONDS makes it longer than a few seconds for each test."""
+"""Many threads at once. POOLCUDA_STRESS_SECONDS makes it longer than two seconds for each test."""
 
 import os
 import re
@@ -6,7 +6,7 @@ import re
 import pytest
 from conftest import PROGRAMS
 
-SECONDS = int(os.environ.get("POOLCUDA_STRESS_SECONDS", "4"))
+SECONDS = int(os.environ.get("POOLCUDA_STRESS_SECONDS", "2"))
 THREADS = 64
 
 
