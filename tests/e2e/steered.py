@@ -6,14 +6,26 @@ import os
 import pathlib
 import subprocess
 
+import pytest
 from conftest import COMMAND, DRIVER, LIBRARY, PROGRAMS, RUNTIME, SANITIZER
+
+
+def may_unshare(*arguments):
+    """Whether root may do this here: a container can forbid it."""
+    return os.geteuid() == 0 and subprocess.run(["unshare", *arguments], capture_output=True,
+                                                check=False).returncode == 0
+
+
+MAY_MOUNT = may_unshare("--mount", "mount", "-t", "tmpfs", "none", "/dev/shm")
+NEEDS_MOUNT = pytest.mark.skipif(not MAY_MOUNT, reason="nothing can be mounted here")
+NEEDS_PIDS = pytest.mark.skipif(not may_unshare("--pid", "--fork", "true"), reason="no pid namespace can be made here")
 
 
 def take_own_shm():
     """Gives this process, and those it starts, a /dev/shm of its own: whoever looks removes the pages of the dead, and
-    other tests look too. Takes root's rights; without them the machine's own is used."""
+    other tests look too. Where nothing can be mounted the machine's own is used."""
     clone_newns = 0x20000
-    if os.geteuid() == 0 and ctypes.CDLL(None).unshare(clone_newns) == 0:
+    if MAY_MOUNT and ctypes.CDLL(None).unshare(clone_newns) == 0:
         subprocess.run(["mount", "--make-rprivate", "/"], check=True)
         subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=1777", "none", "/dev/shm"], check=True)
 

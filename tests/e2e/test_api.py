@@ -183,8 +183,8 @@ def examples(language):
 
 
 def test_the_examples_of_the_page_compile(tmp_path):
-    include = subprocess.run([ROOT / "scripts/find-cuda-headers"], capture_output=True, text=True,
-                             check=True).stdout.strip()
+    commands = (BUILD / "compile_commands.json").read_text()
+    include = re.search(r"-isystem ?(\S+)", commands).group(1)  # the CUDA headers that the build has found
     found = examples("c")
     assert len(found) >= 4
     for number, text in enumerate(found):

@@ -1,13 +1,12 @@
 """What programs do to files and processes that they do not know costs neither them nor the pool anything."""
 
 import json
-import os
 import shutil
 import subprocess
 
 import pytest
 from conftest import COMMAND, LIBRARY, PROGRAMS
-from steered import FOLDER, Program, environment, processes
+from steered import FOLDER, NEEDS_MOUNT, Program, environment, processes
 
 CARELESS = PROGRAMS / "careless"
 MIB = 1 << 20
@@ -47,7 +46,7 @@ def test_a_limit_on_files_is_no_signal_when_memory_runs_out(tmp_path):
         assert (done.returncode, done.stderr) == (0, "2\n"), "out of memory, as natively"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+@NEEDS_MOUNT
 def test_a_full_disk_is_told_and_no_signal(tmp_path):
     """The file's page is more than the disk has room for."""
     script = 'mount -t tmpfs -o size=64k none "$1" && cd "$1" && exec "$0" closes'

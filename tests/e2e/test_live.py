@@ -14,7 +14,7 @@ import termios
 
 import pytest
 from conftest import COMMAND, PROGRAMS
-from steered import FOLDER, Program, command, processes
+from steered import FOLDER, NEEDS_MOUNT, NEEDS_PIDS, Program, command, processes
 
 MIB = 1 << 20
 KEEP = {"POOLCUDA_MAX_IDLE": "100%", "POOLCUDA_IDLE_DECAY": "0"}
@@ -104,7 +104,7 @@ def test_a_page_of_another_pid_namespace_is_shown_and_kept(program):
         elsewhere.unlink()
 
 
-@ROOT_ONLY
+@NEEDS_PIDS
 def test_programs_of_two_pid_namespaces_with_one_number_are_both_seen():
     with Program(prefix=["unshare", "--pid", "--fork", "--kill-child"]) as one, \
             Program(prefix=["unshare", "--pid", "--fork", "--kill-child"]) as other:
@@ -153,7 +153,7 @@ def test_a_program_may_choose_not_to_be_seen():
         assert refused.returncode == 1 and "not a pooled process" in refused.stderr
 
 
-@ROOT_ONLY
+@NEEDS_MOUNT
 @pytest.mark.parametrize("size", ["4k", "16k", "32k", "48k", "96k"])
 def test_a_full_dev_shm_neither_ends_the_program_nor_changes_its_figures(size, tmp_path):
     script = f"mount -t tmpfs -o size={size},nr_inodes=16 none /dev/shm && exec \"$0\""
@@ -371,10 +371,9 @@ def test_top_shows_one_line_per_program_sorted(program):
     assert command("top", "--interval", "0").returncode == 64
 
 
+@NEEDS_MOUNT
 def test_top_says_how_to_start_a_pooled_program_if_there_is_none():
     script = "umount /dev/shm 2>/dev/null; mount -t tmpfs none /dev/shm && exec \"$0\" top"
-    if os.geteuid() != 0:
-        pytest.skip("needs root")
     told = subprocess.run(["unshare", "--mount", "sh", "-c", script, COMMAND], capture_output=True, text=True,
                           check=False)
     assert told.returncode == 0 and told.stdout == ""
