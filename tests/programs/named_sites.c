@@ -47,8 +47,9 @@ KEEP void *caller_two(size_t bytes) {
     return pointer;
 }
 
-int main(void) {
-    for (int i = 0; i < ROUNDS; i++) {
+int main(int argc, char **argv) {
+    int rounds = argc > 1 ? atoi(argv[1]) : ROUNDS;
+    for (int i = 0; i < rounds; i++) {
         void *alpha = site_alpha(1000), *beta = site_beta(3000);
         void *one = caller_one(20000), *two = caller_two(20000);
         REQUIRE(cudaFree(alpha) == cudaSuccess && cudaFree(beta) == cudaSuccess);
