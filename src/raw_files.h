@@ -5,8 +5,10 @@
 #define POOLCUDA_RAW_FILES_H
 
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -28,6 +30,12 @@ static inline int raw_above_standard(int file) {
     int moved = (int)syscall(SYS_fcntl, file, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     close(file);
     return moved;
+}
+
+/* Whether a file may be so long: where it may not, to try would be answered by a signal. */
+static inline bool raw_may_be_as_long(uint64_t bytes) {
+    struct rlimit limit;
+    return syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &limit) == 0 && limit.rlim_cur >= bytes;
 }
 
 static inline int raw_stat(const char *name, struct stat *status) {

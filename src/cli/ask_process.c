@@ -36,10 +36,12 @@ static void explain(const char *command, const char *who) {
                 command, process);
 }
 
-static void post(int folder, struct asked *asked, const struct mailbox_request *request) {
+static void post(int folder, struct asked *asked, const struct mailbox_request *request,
+                 uint64_t until_ns) {
     struct stats_head head;
     asked->state = GONE;
     asked->request = *request;
+    asked->request.until_ns = until_ns;
     asked->file = share_open_page(folder, asked->process->name, true);
     if (asked->file < 0)
         return;
@@ -66,10 +68,9 @@ static void missed(const char *command, const struct asked *asked, double timeou
 }
 
 /* Waits for what is posted. */
-static void wait_for_answers(struct asked *asked, size_t count, double timeout,
+static void wait_for_answers(struct asked *asked, size_t count, uint64_t until_ns,
                              struct mailbox_reply *replies) {
     const struct timespec step = {.tv_nsec = 1000 * 1000};
-    uint64_t end = live_now() + (uint64_t)(timeout * 1e9);
     for (;;) {
         bool waits = false;
         for (size_t i = 0; i < count; i++) {
@@ -78,7 +79,7 @@ static void wait_for_answers(struct asked *asked, size_t count, double timeout,
                 asked[i].state = ANSWERED;
             waits = waits || asked[i].state == POSTED;
         }
-        if (!waits || live_now() >= end)
+        if (!waits || live_now() >= until_ns)
             return;
         nanosleep(&step, NULL);
     }
@@ -91,11 +92,12 @@ static bool ask(const char *command, struct asked *asked, size_t count,
                              const struct mailbox_reply *reply)) {
     bool good = true;
     int folder = share_folder_open(false);
+    uint64_t until_ns = live_now() + (uint64_t)(timeout * 1e9);
     for (size_t i = 0; i < count; i++)
-        post(folder, &asked[i], request);
+        post(folder, &asked[i], request, until_ns);
     if (folder >= 0)
         close(folder);
-    wait_for_answers(asked, count, timeout, replies);
+    wait_for_answers(asked, count, until_ns, replies);
     for (size_t i = 0; i < count; i++) {
         if (asked[i].state == ANSWERED) {
             good = tell(asked[i].process->name, request, &replies[i]) && good;

@@ -6,13 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t get(const _Atomic uint64_t *figure) {
-    return atomic_load_explicit((_Atomic uint64_t *)(uintptr_t)figure, memory_order_relaxed);
-}
-
 static int by_live_bytes(const void *one, const void *other) {
-    uint64_t a = get(&(*(const struct stats_site *const *)one)->live_bytes);
-    uint64_t b = get(&(*(const struct stats_site *const *)other)->live_bytes);
+    uint64_t a = stats_figure(&(*(const struct stats_site *const *)one)->live_bytes);
+    uint64_t b = stats_figure(&(*(const struct stats_site *const *)other)->live_bytes);
     return (a < b) - (a > b);
 }
 
@@ -25,9 +21,9 @@ void leaks_print(FILE *out, const struct merge *merge, const struct stats_names 
     if (!leaking)
         return;
     for (uint32_t i = 0; i < page->site_count; i++) {
-        blocks += get(&page->sites[i].live_blocks);
-        bytes += get(&page->sites[i].live_bytes);
-        if (page->sites[i].depth && get(&page->sites[i].live_blocks))
+        blocks += stats_figure(&page->sites[i].live_blocks);
+        bytes += stats_figure(&page->sites[i].live_bytes);
+        if (page->sites[i].depth && stats_figure(&page->sites[i].live_blocks))
             leaking[count++] = &page->sites[i];
     }
     // NOLINTNEXTLINE(bugprone-sizeof-expression): pointers
@@ -40,8 +36,9 @@ void leaks_print(FILE *out, const struct merge *merge, const struct stats_names 
     for (size_t i = 0; i < count; i++) {
         char place[1024], clean[sizeof place];
         stats_place(page, leaking[i], names, place, sizeof place);
-        fprintf(out, "  %12llu %10s  %s\n", (unsigned long long)get(&leaking[i]->live_blocks),
-                human(get(&leaking[i]->live_bytes)).text,
+        fprintf(out, "  %12llu %10s  %s\n",
+                (unsigned long long)stats_figure(&leaking[i]->live_blocks),
+                human(stats_figure(&leaking[i]->live_bytes)).text,
                 emitter_clean(clean, sizeof clean, place));
     }
     free(leaking);

@@ -18,10 +18,6 @@ struct merge_site {
     UT_hash_handle hh;
 };
 
-static uint64_t get(const _Atomic uint64_t *figure) {
-    return atomic_load_explicit((_Atomic uint64_t *)(uintptr_t)figure, memory_order_relaxed);
-}
-
 bool merge_init(struct merge *merge) {
     *merge = (struct merge){.page = stats_page_new()};
     if (!merge->page)
@@ -58,8 +54,8 @@ static void add_head(struct merge *merge, const struct stats_page *from) {
     to->runs += from->runs ? from->runs : 1;
     if (first || from->start_wall_ns < to->start_wall_ns)
         to->start_wall_ns = from->start_wall_ns;
-    if (get(&from->last_ns) > to->last_ns)
-        to->last_ns = get(&from->last_ns);
+    if (stats_figure(&from->last_ns) > to->last_ns)
+        to->last_ns = stats_figure(&from->last_ns);
 }
 
 static void add_payers(struct stats_page *to, const struct stats_page *from) {
@@ -72,7 +68,7 @@ static void add_payers(struct stats_page *to, const struct stats_page *from) {
             memcpy(to->payers[at].name, from->payers[i].name, sizeof to->payers[at].name);
             to->payer_count++;
         }
-        to->payers[at].count += get(&from->payers[i].count);
+        to->payers[at].count += stats_figure(&from->payers[i].count);
     }
 }
 
@@ -88,8 +84,8 @@ static void add_bypasses(struct stats_page *to, const struct stats_page *from) {
 }
 
 static void take_most(_Atomic uint64_t *to, const _Atomic uint64_t *from) {
-    if (get(from) > *to)
-        *to = get(from);
+    if (stats_figure(from) > *to)
+        *to = stats_figure(from);
 }
 
 /* Histories and maps cannot be added up: they are told run by run. */
@@ -100,11 +96,11 @@ static void add_devices(struct stats_page *to, const struct stats_page *from) {
         take_most(&sum->capacity, &device->capacity);
         take_most(&sum->peak_live, &device->peak_live);
         take_most(&sum->peak_held, &device->peak_held);
-        sum->in_use += get(&device->in_use);
-        sum->idle += get(&device->idle);
-        sum->waste += get(&device->waste);
-        sum->allocations += get(&device->allocations);
-        sum->hits += get(&device->hits);
+        sum->in_use += stats_figure(&device->in_use);
+        sum->idle += stats_figure(&device->idle);
+        sum->waste += stats_figure(&device->waste);
+        sum->allocations += stats_figure(&device->allocations);
+        sum->hits += stats_figure(&device->hits);
     }
 }
 
@@ -157,14 +153,14 @@ static struct stats_site *merged_site(struct merge *merge, const struct site_key
 }
 
 static void add_site(struct stats_site *sum, const struct stats_site *site) {
-    sum->allocations += get(&site->allocations);
-    sum->hits += get(&site->hits);
-    sum->allocated_bytes += get(&site->allocated_bytes);
-    sum->live_blocks += get(&site->live_blocks);
-    sum->live_bytes += get(&site->live_bytes);
-    sum->peak_live_bytes += get(&site->peak_live_bytes);
-    sum->idle_blocks += get(&site->idle_blocks);
-    sum->idle_bytes += get(&site->idle_bytes);
+    sum->allocations += stats_figure(&site->allocations);
+    sum->hits += stats_figure(&site->hits);
+    sum->allocated_bytes += stats_figure(&site->allocated_bytes);
+    sum->live_blocks += stats_figure(&site->live_blocks);
+    sum->live_bytes += stats_figure(&site->live_bytes);
+    sum->peak_live_bytes += stats_figure(&site->peak_live_bytes);
+    sum->idle_blocks += stats_figure(&site->idle_blocks);
+    sum->idle_bytes += stats_figure(&site->idle_bytes);
 }
 
 static bool add_sites(struct merge *merge, const struct stats_page *from) {
@@ -209,13 +205,13 @@ static bool add_row(struct merge *merge, const struct stats_page *from, const ch
         .process = from->process,
         .rank = from->rank,
         .finished = from->finished != 0,
-        .seconds = (double)get(&from->last_ns) * 1e-9,
-        .allocations = get(&from->counters[STATS_malloc_calls]),
-        .hits = get(&from->counters[STATS_malloc_hits]),
-        .peak_held = get(&from->counters[STATS_peak_held_bytes]),
-        .leaked_blocks = from->finished ? get(&from->counters[STATS_live_blocks]) : 0,
-        .leaked_bytes = from->finished ? get(&from->counters[STATS_in_use_bytes]) : 0,
-        .oom_events = get(&from->counters[STATS_oom_events]),
+        .seconds = (double)stats_figure(&from->last_ns) * 1e-9,
+        .allocations = stats_figure(&from->counters[STATS_malloc_calls]),
+        .hits = stats_figure(&from->counters[STATS_malloc_hits]),
+        .peak_held = stats_figure(&from->counters[STATS_peak_held_bytes]),
+        .leaked_blocks = from->finished ? stats_figure(&from->counters[STATS_live_blocks]) : 0,
+        .leaked_bytes = from->finished ? stats_figure(&from->counters[STATS_in_use_bytes]) : 0,
+        .oom_events = stats_figure(&from->counters[STATS_oom_events]),
     };
     if (run->file && run->command && run->host)
         return true;
@@ -231,11 +227,11 @@ bool merge_add(struct merge *merge, const struct stats_page *page, const char *f
     struct stats_page *to = merge->page;
     add_head(merge, page);
     for (size_t i = 0; i < STATS_COUNTERS; i++)
-        to->counters[i] += get(&page->counters[i]);
+        to->counters[i] += stats_figure(&page->counters[i]);
     for (size_t i = 0; i < STATS_ROUTES; i++)
-        to->routes[i] += get(&page->routes[i]);
+        to->routes[i] += stats_figure(&page->routes[i]);
     for (size_t i = 0; i < WAIT_REASONS; i++)
-        to->waits[i] += get(&page->waits[i]);
+        to->waits[i] += stats_figure(&page->waits[i]);
     add_payers(to, page);
     add_bypasses(to, page);
     add_devices(to, page);

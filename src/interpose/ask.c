@@ -7,14 +7,13 @@
 #include "raw_files.h"
 
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 
 enum {
-    MOST_ASKED = 16,     /* processes at a time */
-    MOST_SILENT = 64,    /* processes that are remembered */
-    PATIENCE_MS = 125,   /* an allocation asks twice at most */
-    STEP_NS = 500 * 1000 /* between two looks at the answers */
+    MOST_ASKED = 16,                 /* processes at a time */
+    MOST_SILENT = 64,                /* processes that are remembered */
+    PATIENCE_NS = 125 * 1000 * 1000, /* an allocation asks twice at most */
+    STEP_NS = 500 * 1000             /* between two looks at the answers */
 };
 
 /* A process that let a request go unanswered: `life` is the number of its calls then. One that has
@@ -29,7 +28,7 @@ static atomic_flag silent_in_use = ATOMIC_FLAG_INIT;
 struct asked {
     int file;
     bool posted;
-    uint64_t process, born, life, idle; /* idle: its bytes */
+    uint64_t process, born, life;
     struct mailbox_request request;
 };
 
@@ -92,10 +91,10 @@ static bool consider(int folder, const char *name, const uint8_t uuid[STATS_UUID
         asked->life = life_of(&head);
         asked->request =
             (struct mailbox_request){.kind = MAILBOX_GIVE_UP, .bytes = bytes, .text = ""};
-        asked->idle = idle_on(asked->file, uuid, &asked->request.device);
+        uint64_t idle = idle_on(asked->file, uuid, &asked->request.device);
         if (share_is_stale(&head))
             share_remove_stale(folder, name, asked->file);
-        else if (asked->idle && !was_silent(asked->process, asked->born, asked->life))
+        else if (idle && !was_silent(asked->process, asked->born, asked->life))
             return true;
     }
     close(asked->file);
@@ -144,16 +143,10 @@ static void let_go(struct asked *asked) {
     asked->file = -1;
 }
 
-/* Where a file may not be as long as a page, to write to one would be a signal. */
-static bool may_write(void) {
-    struct rlimit limit;
-    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= sizeof(struct stats_page);
-}
-
-static uint64_t milliseconds(void) {
+static uint64_t nanoseconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 size_t ask_others(const uint8_t uuid[STATS_UUID], size_t bytes) {
@@ -161,16 +154,20 @@ size_t ask_others(const uint8_t uuid[STATS_UUID], size_t bytes) {
     struct asked asked[MOST_ASKED];
     size_t released = 0, waiting;
     struct pool *pool = state_pool();
-    if (!state_options()->share || !pool || memcmp(uuid, unknown, STATS_UUID) == 0 || !may_write())
+    if (!state_options()->share || !pool || memcmp(uuid, unknown, STATS_UUID) == 0 ||
+        !raw_may_be_as_long(sizeof(struct stats_page)))
         return 0;
     size_t count = waiting = find(uuid, bytes, asked);
-    for (uint64_t end = milliseconds() + PATIENCE_MS; waiting && released < bytes;) {
+    const uint64_t end = nanoseconds() + PATIENCE_NS;
+    for (size_t i = 0; i < count; i++)
+        asked[i].request.until_ns = end;
+    while (waiting && released < bytes) {
         for (size_t i = 0; i < count; i++)
             if (asked[i].file >= 0 && pursue(&asked[i], &released)) {
                 let_go(&asked[i]);
                 waiting--;
             }
-        if (milliseconds() >= end || pool_is_capturing(pool))
+        if (nanoseconds() >= end || pool_is_capturing(pool))
             break;
         steer_look(pool, false);
         if (waiting)

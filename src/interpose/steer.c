@@ -3,14 +3,14 @@
 #include "interpose/state.h"
 #include "pool_options.h"
 
-/* Whether a request was tried often enough: each time costs the program some calls. The mailbox
- * gives it to one thread at a time. */
-static bool is_overdue(const struct mailbox_request *request) {
-    enum { MOST_TRIES = 1000 };
-    static uint32_t serial, tries;
-    tries = request->serial == serial ? tries + 1 : 0;
-    serial = request->serial;
-    return tries >= MOST_TRIES;
+#include <time.h>
+
+/* Whether the one that asked gives up by now. It withdraws its request itself, unless it was
+ * killed: each try costs the program some calls, and must not go on for ever. */
+static bool is_over(const struct mailbox_request *request) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec >= request->until_ns;
 }
 
 /* Returns false if it is to be tried again at a later call. */
@@ -21,7 +21,7 @@ static bool release(struct pool *pool, const struct mailbox_request *request, bo
         return true;
     }
     bool complete = pool_give_up(pool, request->device, request->bytes, may_wait, &released);
-    if (!complete && !released && !is_overdue(request))
+    if (!complete && !released && !is_over(request))
         return false;
     stats_add(STATS_given_up_bytes, released);
     mailbox_answer(request, released,

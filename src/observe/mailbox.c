@@ -38,6 +38,7 @@ bool mailbox_take(struct mailbox_request *request) {
     uint32_t kind = atomic_load(&box->kind);
     request->device = atomic_load(&box->device);
     request->bytes = atomic_load(&box->bytes);
+    request->until_ns = atomic_load(&box->until_ns);
     memcpy(request->text, box->text, sizeof request->text);
     bool sound =
         kind < MAILBOX_KINDS && !request->text[sizeof request->text - 1] && request->device >= -1;
@@ -95,6 +96,7 @@ bool mailbox_post(int file, struct mailbox_request *request) {
            put(file, &device, sizeof device, PLACE(device)) &&
            put(file, &request->bytes, sizeof request->bytes, PLACE(bytes)) &&
            put(file, request->text, sizeof request->text, PLACE(text)) &&
+           put(file, &request->until_ns, sizeof request->until_ns, PLACE(until_ns)) &&
            put(file, &kind, sizeof kind, PLACE(kind)) &&
            put(file, &request->serial, sizeof request->serial, PLACE(posted));
 }

@@ -24,6 +24,7 @@ struct mailbox_request {
     int device;
     uint64_t bytes;
     char text[PAGE_REQUEST]; /* ends */
+    uint64_t until_ns;       /* by CLOCK_MONOTONIC: when the one that asks gives up */
 };
 
 /* The process that is asked. */

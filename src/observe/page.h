@@ -45,6 +45,7 @@ struct stats_mailbox {
     _Atomic int32_t device;
     _Atomic uint64_t bytes, released;
     char text[PAGE_REQUEST], answer[PAGE_REQUEST];
+    _Atomic uint64_t until_ns; /* by CLOCK_MONOTONIC: when nobody waits any more */
 };
 
 /* How a page begins: who the process is, its mailbox, the counters. */

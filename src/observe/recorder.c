@@ -6,12 +6,12 @@
 #include "observe/output_file.h"
 #include "observe/record_format.h"
 #include "observe/stats.h"
+#include "raw_files.h"
 #include "site_tag.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -73,9 +73,7 @@ static bool is_ours(void) {
 
 /* A write beyond the limit for files would be answered by a signal. */
 static bool may_write(size_t size) {
-    struct rlimit limit;
-    return is_ours() && syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &limit) == 0 &&
-           recorder.length + size <= limit.rlim_cur;
+    return is_ours() && raw_may_be_as_long(recorder.length + size);
 }
 
 /* Not write(), at which a thread may be cancelled: our lock would never be dropped. */

@@ -24,13 +24,9 @@ static const char *const counter_names[STATS_COUNTERS] = {
 #undef GAUGE
 };
 
-static uint64_t figure(const _Atomic uint64_t *value) {
-    return atomic_load_explicit((_Atomic uint64_t *)(uintptr_t)value, memory_order_relaxed);
-}
-
 static void emit_head(struct emitter *emitter, const struct stats_page *page) {
     char command[PAGE_COMMAND], host[PAGE_HOST], options[PAGE_OPTIONS], rank[32] = "";
-    uint64_t last = figure(&page->last_ns);
+    uint64_t last = stats_figure(&page->last_ns);
     emitter_clean(command, sizeof command, page->command);
     emitter_clean(host, sizeof host, page->host);
     if (page->rank >= 0)
@@ -73,7 +69,7 @@ static void emit_head(struct emitter *emitter, const struct stats_page *page) {
 static void emit_counters(struct emitter *emitter, const struct stats_page *page) {
     emitter_open(emitter, "counters", '{');
     for (size_t i = 0; i < STATS_COUNTERS; i++)
-        emitter_number(emitter, counter_names[i], figure(&page->counters[i]));
+        emitter_number(emitter, counter_names[i], stats_figure(&page->counters[i]));
     emitter_close(emitter, '}');
 }
 
@@ -116,7 +112,7 @@ static void emit_waits(struct emitter *emitter, const struct stats_page *page) {
     uint64_t owed = get(page, STATS_waits_owed), deferred = get(page, STATS_free_deferred);
     emitter_open(emitter, "waited_because_of", '{');
     for (size_t i = 0; i < WAIT_REASONS; i++) {
-        uint64_t count = figure(&page->waits[i]);
+        uint64_t count = stats_figure(&page->waits[i]);
         if (!count)
             continue;
         emitter_print(emitter, "    waited because of %s: %llu\n", reasons[i].text,
@@ -131,7 +127,7 @@ static void emit_waits(struct emitter *emitter, const struct stats_page *page) {
     emitter_open(emitter, "waits_made_before", '{');
     for (uint32_t i = 0; i < page->payer_count; i++) {
         char name[sizeof page->payers[i].name];
-        uint64_t count = figure(&page->payers[i].count);
+        uint64_t count = stats_figure(&page->payers[i].count);
         emitter_print(emitter, "    made later, before %s: %llu\n",
                       emitter_clean(name, sizeof name, page->payers[i].name),
                       (unsigned long long)count);
@@ -221,7 +217,7 @@ static void emit_interception(struct emitter *emitter, const struct stats_page *
     const char *separator = "  interception: ";
     emitter_open(emitter, "interception", '{');
     for (size_t i = 0; i < STATS_ROUTES; i++) {
-        uint64_t count = figure(&page->routes[i]);
+        uint64_t count = stats_figure(&page->routes[i]);
         if (!count)
             continue;
         emitter_print(emitter, "%s%llu %s", separator, (unsigned long long)count, routes[i].text);
@@ -248,17 +244,17 @@ static void emit_interception(struct emitter *emitter, const struct stats_page *
 }
 
 static void emit_history(struct emitter *emitter, const struct stats_device *device) {
-    emitter_number(emitter, "interval_ns", figure(&device->interval_ns));
+    emitter_number(emitter, "interval_ns", stats_figure(&device->interval_ns));
     emitter_open(emitter, "samples", '[');
     for (uint32_t i = 0; i < device->sample_count; i++) {
         const struct stats_sample *sample = &device->samples[i];
         emitter_open(emitter, NULL, '[');
-        emitter_number(emitter, NULL, figure(&sample->time_ns));
-        emitter_number(emitter, NULL, figure(&sample->in_use));
-        emitter_number(emitter, NULL, figure(&sample->idle));
-        emitter_number(emitter, NULL, figure(&sample->waste));
-        emitter_number(emitter, NULL, figure(&sample->allocations));
-        emitter_number(emitter, NULL, figure(&sample->hits));
+        emitter_number(emitter, NULL, stats_figure(&sample->time_ns));
+        emitter_number(emitter, NULL, stats_figure(&sample->in_use));
+        emitter_number(emitter, NULL, stats_figure(&sample->idle));
+        emitter_number(emitter, NULL, stats_figure(&sample->waste));
+        emitter_number(emitter, NULL, stats_figure(&sample->allocations));
+        emitter_number(emitter, NULL, stats_figure(&sample->hits));
         emitter_close(emitter, ']');
     }
     emitter_close(emitter, ']');
@@ -268,14 +264,14 @@ static void emit_map(struct emitter *emitter, const struct stats_device *device)
     if (!device->extent_count)
         return;
     emitter_open(emitter, "map", '{');
-    emitter_number(emitter, "time_ns", figure(&device->map_time_ns));
-    emitter_number(emitter, "left_out", figure(&device->map_left_out));
+    emitter_number(emitter, "time_ns", stats_figure(&device->map_time_ns));
+    emitter_number(emitter, "left_out", stats_figure(&device->map_left_out));
     emitter_open(emitter, "blocks", '[');
     for (uint32_t i = 0; i < device->extent_count; i++) {
         const struct stats_extent *extent = &device->map[i];
         emitter_open(emitter, NULL, '[');
-        emitter_number(emitter, NULL, figure(&extent->address));
-        emitter_number(emitter, NULL, figure(&extent->bytes));
+        emitter_number(emitter, NULL, stats_figure(&extent->address));
+        emitter_number(emitter, NULL, stats_figure(&extent->bytes));
         emitter_number(emitter, NULL, extent->idle ? 1 : 0);
         emitter_number(emitter, NULL, extent->site);
         emitter_close(emitter, ']');
@@ -288,7 +284,7 @@ static void emit_map(struct emitter *emitter, const struct stats_device *device)
 static void emit_devices(struct emitter *emitter, const struct stats_page *page) {
     uint32_t used = 0;
     for (uint32_t i = 0; i < PAGE_DEVICES; i++)
-        used += figure(&page->devices[i].capacity) != 0;
+        used += stats_figure(&page->devices[i].capacity) != 0;
     if (used > 1)
         emitter_print(emitter, "  %-6s %11s %6s %10s %10s %10s %10s %10s %10s\n", "device",
                       "allocations", "hits", "in use", "idle", "waste", "held", "peak held",
@@ -296,15 +292,16 @@ static void emit_devices(struct emitter *emitter, const struct stats_page *page)
     emitter_open(emitter, "devices", '[');
     for (uint32_t i = 0; i < PAGE_DEVICES; i++) {
         const struct stats_device *device = &page->devices[i];
-        uint64_t capacity = figure(&device->capacity), allocations = figure(&device->allocations);
-        uint64_t in_use = figure(&device->in_use), idle = figure(&device->idle);
-        uint64_t waste = figure(&device->waste), peak_held = figure(&device->peak_held);
+        uint64_t capacity = stats_figure(&device->capacity),
+                 allocations = stats_figure(&device->allocations);
+        uint64_t in_use = stats_figure(&device->in_use), idle = stats_figure(&device->idle);
+        uint64_t waste = stats_figure(&device->waste), peak_held = stats_figure(&device->peak_held);
         if (!capacity)
             continue;
         if (used > 1)
             emitter_print(emitter, "  %-5u%c %11llu %5.1f%% %10s %10s %10s %10s %10s %10s\n", i,
                           i == PAGE_DEVICES - 1 ? '+' : ' ', (unsigned long long)allocations,
-                          percent(figure(&device->hits), allocations), human(in_use).text,
+                          percent(stats_figure(&device->hits), allocations), human(in_use).text,
                           human(idle).text, human(waste).text, human(in_use + idle + waste).text,
                           human(peak_held).text, human(capacity).text);
         emitter_open(emitter, NULL, '{');
@@ -314,10 +311,10 @@ static void emit_devices(struct emitter *emitter, const struct stats_page *page)
         emitter_number(emitter, "idle_bytes", idle);
         emitter_number(emitter, "waste_bytes", waste);
         emitter_number(emitter, "held_bytes", in_use + idle + waste);
-        emitter_number(emitter, "peak_live_bytes", figure(&device->peak_live));
+        emitter_number(emitter, "peak_live_bytes", stats_figure(&device->peak_live));
         emitter_number(emitter, "peak_held_bytes", peak_held);
         emitter_number(emitter, "allocations", allocations);
-        emitter_number(emitter, "hits", figure(&device->hits));
+        emitter_number(emitter, "hits", stats_figure(&device->hits));
         emit_history(emitter, device);
         emit_map(emitter, device);
         emitter_close(emitter, '}');
@@ -345,7 +342,7 @@ static void emit_modules(struct emitter *emitter, const struct stats_page *page)
 static int by_peak(const void *one, const void *other) {
     const struct stats_site *a = *(const struct stats_site *const *)one;
     const struct stats_site *b = *(const struct stats_site *const *)other;
-    uint64_t peak_a = figure(&a->peak_live_bytes), peak_b = figure(&b->peak_live_bytes);
+    uint64_t peak_a = stats_figure(&a->peak_live_bytes), peak_b = stats_figure(&b->peak_live_bytes);
     return (peak_a < peak_b) - (peak_a > peak_b);
 }
 
@@ -401,25 +398,25 @@ static void emit_place(struct emitter *emitter, const struct stats_page *page,
 
 static void emit_site(struct emitter *emitter, const struct stats_page *page,
                       const struct stats_names *names, const struct stats_site *site) {
-    uint64_t allocations = figure(&site->allocations), hits = figure(&site->hits);
-    uint64_t live = figure(&site->live_blocks), peak = figure(&site->peak_live_bytes);
+    uint64_t allocations = stats_figure(&site->allocations), hits = stats_figure(&site->hits);
+    uint64_t live = stats_figure(&site->live_blocks), peak = stats_figure(&site->peak_live_bytes);
     char leaked[32] = "-";
     if (live)
         format(leaked, sizeof leaked, "%llu blocks", (unsigned long long)live);
     emitter_print(emitter, "  %11llu %5.1f%% %10s %10s %10s  %-21s ",
                   (unsigned long long)allocations, percent(hits, allocations), human(peak).text,
-                  human(figure(&site->live_bytes)).text, human(figure(&site->idle_bytes)).text,
-                  leaked);
+                  human(stats_figure(&site->live_bytes)).text,
+                  human(stats_figure(&site->idle_bytes)).text, leaked);
     emitter_open(emitter, NULL, '{');
     emitter_number(emitter, "id", (uint64_t)(site - page->sites));
     emitter_number(emitter, "allocations", allocations);
     emitter_number(emitter, "hits", hits);
-    emitter_number(emitter, "allocated_bytes", figure(&site->allocated_bytes));
+    emitter_number(emitter, "allocated_bytes", stats_figure(&site->allocated_bytes));
     emitter_number(emitter, "live_blocks", live);
-    emitter_number(emitter, "live_bytes", figure(&site->live_bytes));
+    emitter_number(emitter, "live_bytes", stats_figure(&site->live_bytes));
     emitter_number(emitter, "peak_live_bytes", peak);
-    emitter_number(emitter, "idle_blocks", figure(&site->idle_blocks));
-    emitter_number(emitter, "idle_bytes", figure(&site->idle_bytes));
+    emitter_number(emitter, "idle_blocks", stats_figure(&site->idle_blocks));
+    emitter_number(emitter, "idle_bytes", stats_figure(&site->idle_bytes));
     emit_place(emitter, page, names, site);
     emitter_close(emitter, '}');
 }
@@ -430,7 +427,7 @@ static void emit_sites(struct emitter *emitter, const struct stats_page *page,
     static const struct stats_site *sorted[PAGE_SITES];
     size_t count = 0;
     for (uint32_t i = 0; i < page->site_count; i++)
-        if (page->sites[i].depth && figure(&page->sites[i].allocations))
+        if (page->sites[i].depth && stats_figure(&page->sites[i].allocations))
             sorted[count++] = &page->sites[i];
     qsort(sorted, count, sizeof sorted[0], by_peak); // NOLINT(bugprone-sizeof-expression): pointers
     if (count)

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 
 enum {
     CHUNK = 16 << 10, /* what is reserved at a time */
@@ -70,12 +69,6 @@ bool share_reserve(size_t offset, size_t length) {
     return done;
 }
 
-/* Where a file may not be as long, to try would be a signal. The chunks' end is a whole number. */
-static bool may_be_long_enough(void) {
-    struct rlimit limit;
-    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= (rlim_t)CHUNKS * CHUNK;
-}
-
 static void *map_file(int file) {
     struct stat status;
     if (raw_fstat(file, &status) != 0 || ftruncate(file, (off_t)CHUNKS * CHUNK) != 0)
@@ -90,7 +83,7 @@ static void *map_file(int file) {
 
 struct stats_page *share_open(void) {
     share_forget();
-    if (!may_be_long_enough())
+    if (!raw_may_be_as_long((uint64_t)CHUNKS * CHUNK)) /* the chunks' end is a whole number */
         return NULL;
     int folder = share_folder_open(true);
     if (folder < 0)

@@ -15,7 +15,6 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -170,12 +169,6 @@ static struct stats_page *open_shared(void) {
     return shared;
 }
 
-/* Whether a file may be as long as a page: where it may not, to try would be a signal. */
-static bool file_may_be_long_enough(void) {
-    struct rlimit limit;
-    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= sizeof *page;
-}
-
 /* Remembers which file it is. */
 static bool note_file(void) {
     struct stat status;
@@ -206,7 +199,7 @@ void stats_open(const char *path_pattern, bool share, void (*say)(const char *li
     char path[OUTPUT_PATH_SIZE];
     if (path_pattern && *path_pattern) {
         errno = EFBIG;
-        page_file = file_may_be_long_enough() ? output_file_create(path_pattern, path) : -1;
+        page_file = raw_may_be_as_long(sizeof *page) ? output_file_create(path_pattern, path) : -1;
         if (page_file >= 0 && note_file() && reserve_file())
             memory = map(page_file);
         if (memory == MAP_FAILED) {

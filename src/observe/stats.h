@@ -89,6 +89,11 @@ struct stats_device {
     struct stats_extent map[STATS_EXTENTS]; /* the largest blocks, by address */
 };
 
+/* A figure of a page that others may write meanwhile. */
+static inline uint64_t stats_figure(const _Atomic uint64_t *figure) {
+    return atomic_load_explicit((_Atomic uint64_t *)(uintptr_t)figure, memory_order_relaxed);
+}
+
 extern _Atomic uint64_t *stats_counters; /* STATS_COUNTERS entries */
 
 static inline void stats_add(enum stats_counter counter, uint64_t n) {

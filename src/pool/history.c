@@ -11,31 +11,28 @@ enum {
     MAP_MOST_BLOCKS = 1 << 16 /* beyond it a map would take longer than an allocation may */
 };
 
-static uint64_t get(const _Atomic uint64_t *figure) {
-    return atomic_load_explicit((_Atomic uint64_t *)(uintptr_t)figure, memory_order_relaxed);
-}
-
 static void set(_Atomic uint64_t *figure, uint64_t value) {
     atomic_store_explicit(figure, value, memory_order_relaxed);
 }
 
 static uint64_t held(const struct stats_sample *sample) {
-    return get(&sample->in_use) + get(&sample->idle) + get(&sample->waste);
+    return stats_figure(&sample->in_use) + stats_figure(&sample->idle) +
+           stats_figure(&sample->waste);
 }
 
 static void copy_memory(struct stats_sample *to, const struct stats_sample *from) {
-    set(&to->time_ns, get(&from->time_ns));
-    set(&to->in_use, get(&from->in_use));
-    set(&to->idle, get(&from->idle));
-    set(&to->waste, get(&from->waste));
+    set(&to->time_ns, stats_figure(&from->time_ns));
+    set(&to->in_use, stats_figure(&from->in_use));
+    set(&to->idle, stats_figure(&from->idle));
+    set(&to->waste, stats_figure(&from->waste));
 }
 
 /* `later` into `sample`, which stands for the time of both from now on. */
 static void merge(struct stats_sample *sample, const struct stats_sample *later) {
     if (held(later) >= held(sample))
         copy_memory(sample, later);
-    set(&sample->allocations, get(&later->allocations));
-    set(&sample->hits, get(&later->hits));
+    set(&sample->allocations, stats_figure(&later->allocations));
+    set(&sample->hits, stats_figure(&later->hits));
 }
 
 /* Each sample stands for twice the time from now on. Returns how many are left: none, where another
@@ -50,12 +47,12 @@ static uint32_t halve(struct device *device, uint32_t count) {
     }
     for (uint32_t i = 1; i < count; i++) {
         struct stats_sample *last = &stats->samples[kept], *next = &stats->samples[i];
-        if (get(&next->time_ns) / interval == get(&last->time_ns) / interval) {
+        if (stats_figure(&next->time_ns) / interval == stats_figure(&last->time_ns) / interval) {
             merge(last, next);
         } else if (++kept != i) {
             copy_memory(&stats->samples[kept], next);
-            set(&stats->samples[kept].allocations, get(&next->allocations));
-            set(&stats->samples[kept].hits, get(&next->hits));
+            set(&stats->samples[kept].allocations, stats_figure(&next->allocations));
+            set(&stats->samples[kept].hits, stats_figure(&next->hits));
         }
     }
     set(&stats->interval_ns, interval);
@@ -64,8 +61,8 @@ static uint32_t halve(struct device *device, uint32_t count) {
 
 /* Whether the last sample stands for this moment too. */
 static bool continues(const struct device *device, uint32_t count, const struct stats_sample *now) {
-    return count && get(&device->stats->samples[count - 1].time_ns) / device->interval ==
-                        get(&now->time_ns) / device->interval;
+    return count && stats_figure(&device->stats->samples[count - 1].time_ns) / device->interval ==
+                        stats_figure(&now->time_ns) / device->interval;
 }
 
 static void add_sample(struct device *device) {
@@ -91,8 +88,8 @@ static void add_sample(struct device *device) {
     }
     struct stats_sample *sample = &stats->samples[count];
     copy_memory(sample, &now);
-    set(&sample->allocations, get(&now.allocations));
-    set(&sample->hits, get(&now.hits));
+    set(&sample->allocations, stats_figure(&now.allocations));
+    set(&sample->hits, stats_figure(&now.hits));
     device->samples = count + 1;
     atomic_store_explicit(&stats->sample_count, device->samples, memory_order_release);
 }
@@ -187,9 +184,25 @@ void history_map(struct pool *pool, struct device *device) {
     make_map(pool, device);
 }
 
-void history_close(struct pool *pool, struct device *device) {
+static void close_history(struct pool *pool, struct device *device) {
     history_note(device);
     add_sample(device);
     if (pool->config.map && !device->mapped_held)
         make_map(pool, device);
+}
+
+void pool_note_end(struct pool *pool) {
+    struct context *context;
+    struct device *device;
+    size_t largest = 0;
+    pool_lock(pool);
+    LIST_FOREACH (context, &pool->contexts, link) {
+        struct policy_figures figures;
+        pool->policy->figures(&context->store, &figures);
+        largest = figures.largest > largest ? figures.largest : largest;
+    }
+    stats_set(STATS_largest_idle_bytes, largest);
+    LIST_FOREACH (device, &pool->devices, link)
+        close_history(pool, device);
+    pool_unlock(pool);
 }

@@ -10,9 +10,6 @@ struct pool;
 /* After the device's sums have changed. Looks at the clock only now and then. */
 void history_note(struct device *device);
 
-/* The same whatever the clock says, and a first map if there was none: at the end. */
-void history_close(struct pool *pool, struct device *device);
-
 /* After an allocation from the driver: makes a new map once held memory has grown by an eighth. */
 void history_map(struct pool *pool, struct device *device);
 

@@ -537,22 +537,6 @@ void pool_disown_done(struct pool *pool, struct pool_block *block) {
     pool_unlock(pool);
 }
 
-void pool_note_end(struct pool *pool) {
-    struct context *context;
-    struct device *device;
-    size_t largest = 0;
-    pool_lock(pool);
-    LIST_FOREACH (context, &pool->contexts, link) {
-        struct policy_figures figures;
-        pool->policy->figures(&context->store, &figures);
-        largest = figures.largest > largest ? figures.largest : largest;
-    }
-    stats_set(STATS_largest_idle_bytes, largest);
-    LIST_FOREACH (device, &pool->devices, link)
-        history_close(pool, device);
-    pool_unlock(pool);
-}
-
 size_t pool_release(struct pool *pool, CUdevice ordinal, size_t bytes) {
     size_t released = 0;
     if (atomic_load(&pool->captures) || atomic_load(&pool->down))

@@ -256,6 +256,43 @@ def test_an_allocation_does_not_wait_for_a_kernel_because_of_a_trim(program):
     assert asking.returncode == 0 and idle(program) < 8 * MIB
 
 
+def is_asked(program):
+    """Whether a request waits in its mailbox."""
+    page = program.page.read_bytes()
+    posted, answered = struct.unpack_from("<II", page, page.index(struct.pack("<Q", program.pid)) + 56)
+    return posted != answered
+
+
+def test_a_request_waits_for_a_busy_program_as_long_as_somebody_waits_for_it(program):
+    program.do(f"alloc 0 {8 * MIB}")
+    program.do("free 0")
+    program.do("busy")
+    with subprocess.Popen([COMMAND, "trim", str(program.pid), "--timeout", "60"], stdout=subprocess.PIPE,
+                          text=True) as asking:
+        while not is_asked(program):
+            pass
+        for _ in range(1500):  # however many calls that takes; a free would wait for the device
+            assert program.do("alloc 1 4096") == 0
+        assert is_asked(program)
+        program.do("done")
+        assert program.do("alloc 2 4096") == 0
+        assert "released" in asking.stdout.read()
+    assert asking.returncode == 0 and idle(program) < 8 * MIB
+
+
+def test_a_request_whose_asker_was_killed_is_dropped_when_it_would_have_given_up(program):
+    program.do(f"alloc 0 {8 * MIB}")
+    program.do("free 0")
+    program.do("busy")
+    with subprocess.Popen([COMMAND, "trim", str(program.pid), "--timeout", "0.3"]) as asking:
+        while not is_asked(program):
+            pass
+        asking.kill()
+    while is_asked(program):
+        assert program.do("alloc 1 4096") == 0
+    assert idle(program) >= 8 * MIB, "nobody wants it any more"
+
+
 def test_during_a_capture_nothing_is_released_and_the_answer_says_so(program):
     program.do(f"alloc 0 {8 * MIB}")
     program.do("free 0")

@@ -6,10 +6,6 @@
 
 #include <string.h>
 
-static uint64_t figure(const _Atomic uint64_t *value) {
-    return atomic_load_explicit((_Atomic uint64_t *)(uintptr_t)value, memory_order_relaxed);
-}
-
 /* Opens an event, and its arguments. */
 static void begin_event(struct emitter *emitter, const char *kind, size_t process,
                         const char *name) {
@@ -56,9 +52,9 @@ static void emit_device(struct emitter *emitter, const struct stats_device *devi
     uint64_t allocations = 0, hits = 0;
     for (uint32_t i = 0; i < device->sample_count; i++) {
         const struct stats_sample *sample = &device->samples[i];
-        uint64_t time = start_ns + figure(&sample->time_ns);
-        uint64_t in_use = figure(&sample->in_use), idle = figure(&sample->idle);
-        uint64_t waste = figure(&sample->waste);
+        uint64_t time = start_ns + stats_figure(&sample->time_ns);
+        uint64_t in_use = stats_figure(&sample->in_use), idle = stats_figure(&sample->idle);
+        uint64_t waste = stats_figure(&sample->waste);
         begin_counter(emitter, process, index, "memory (bytes)", time);
         emitter_number(emitter, "in use", in_use);
         emitter_number(emitter, "waste", waste);
@@ -67,9 +63,9 @@ static void emit_device(struct emitter *emitter, const struct stats_device *devi
         begin_counter(emitter, process, index, "held (bytes)", time);
         emitter_number(emitter, "held", in_use + idle + waste);
         end_event(emitter);
-        uint64_t more = figure(&sample->allocations) - allocations;
-        uint64_t more_hits = figure(&sample->hits) - hits;
-        if (figure(&sample->allocations) <= allocations || figure(&sample->hits) < hits)
+        uint64_t more = stats_figure(&sample->allocations) - allocations;
+        uint64_t more_hits = stats_figure(&sample->hits) - hits;
+        if (stats_figure(&sample->allocations) <= allocations || stats_figure(&sample->hits) < hits)
             continue; /* no allocation in this time, so no rate of it */
         if (more_hits > more)
             more_hits =
@@ -99,7 +95,7 @@ bool view_perfetto(FILE *file, const struct view_input *input) {
         const struct stats_page *page = input->pages[i];
         emit_process(emitter, page, i + 1);
         for (uint32_t d = 0; d < PAGE_DEVICES; d++)
-            if (figure(&page->devices[d].capacity))
+            if (stats_figure(&page->devices[d].capacity))
                 emit_device(emitter, &page->devices[d], d, i + 1, page->start_wall_ns - first);
     }
     emitter_close(emitter, ']');

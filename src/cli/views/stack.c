@@ -3,16 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t figure(const _Atomic uint64_t *value) {
-    return atomic_load_explicit((_Atomic uint64_t *)(uintptr_t)value, memory_order_relaxed);
-}
-
 const struct stats_site **stack_sites(const struct stats_page *page, size_t *count) {
     // NOLINTNEXTLINE(bugprone-sizeof-expression): pointers
     const struct stats_site **sites = calloc((size_t)page->site_count + 1, sizeof *sites);
     *count = 0;
     for (uint32_t i = 0; sites && i < page->site_count; i++)
-        if (page->sites[i].depth && figure(&page->sites[i].allocations))
+        if (page->sites[i].depth && stats_figure(&page->sites[i].allocations))
             sites[(*count)++] = &page->sites[i];
     return sites;
 }
@@ -103,13 +99,13 @@ void stack_label(char label[STACK_LABEL], const struct stack_frame *frame) {
 uint64_t stack_weight(const struct stats_site *site, enum view_weight weight) {
     switch (weight) {
     case VIEW_WEIGHT_allocations:
-        return figure(&site->allocations);
+        return stats_figure(&site->allocations);
     case VIEW_WEIGHT_peak:
-        return figure(&site->peak_live_bytes);
+        return stats_figure(&site->peak_live_bytes);
     case VIEW_WEIGHT_live:
-        return figure(&site->live_bytes);
+        return stats_figure(&site->live_bytes);
     default:
-        return figure(&site->allocated_bytes);
+        return stats_figure(&site->allocated_bytes);
     }
 }
 
