@@ -1,5 +1,6 @@
 #include "cli/live.h"
 
+#include "observe/shards.h"
 #include "raw_files.h"
 
 #include <errno.h>
@@ -28,14 +29,15 @@ static void read_device(int file, int ordinal, struct live_process *process) {
     if (raw_pread(file, &read, sizeof read, place) != (ssize_t)sizeof read || !read.capacity)
         return;
     struct live_device *device = &process->devices[process->device_count++];
+    struct shards_sum sum = shards_sum(process->head.shards, ordinal);
     *device = (struct live_device){.ordinal = ordinal,
                                    .capacity = read.capacity,
-                                   .in_use = read.in_use,
-                                   .idle = read.idle,
-                                   .waste = read.waste,
+                                   .in_use = read.in_use + sum.in_use,
+                                   .idle = read.idle - sum.live,
+                                   .waste = read.waste + sum.live - sum.in_use,
                                    .peak_held = read.peak_held,
-                                   .allocations = read.allocations,
-                                   .hits = read.hits};
+                                   .allocations = read.allocations + sum.hits,
+                                   .hits = read.hits + sum.hits};
     memcpy(device->uuid, read.uuid, sizeof device->uuid);
 }
 
@@ -50,6 +52,7 @@ bool live_read(int file, struct live_process *process) {
     process->device_count = 0;
     for (int ordinal = 0; ordinal < PAGE_DEVICES; ordinal++)
         read_device(file, ordinal, process);
+    shards_fold_counters(head->counters, head->shards);
     return true;
 }
 

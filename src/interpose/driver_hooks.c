@@ -61,7 +61,7 @@ CUresult hook_cuMemFree_v2(CUdeviceptr pointer) {
     struct pool *pool = state_enter();
     if (!pool)
         return REAL(cuMemFree_v2)(pointer);
-    if (state_options()->free_mode == POOL_FREE_AUTO)
+    if (surroundings_change() && state_options()->free_mode == POOL_FREE_AUTO)
         surroundings_look(pool);
     uint64_t number = record_free(pointer, NULL);
     CUresult result = record_freed(pool_free(pool, pointer), number, pointer);

@@ -125,10 +125,15 @@ dlopen:
 	.cfi_startproc
 	ENTER
 #if defined(__x86_64__)
+	incq	loader_opens(%rip)
 	test	$RTLD_DEEPBIND, %sil
 	je	1f
 	movb	$1, loader_deep(%rip)
 #else
+	adrp	x16, loader_opens
+	ldr	x17, [x16, #:lo12:loader_opens]
+	add	x17, x17, #1
+	str	x17, [x16, #:lo12:loader_opens]
 	tst	w1, #RTLD_DEEPBIND
 	b.eq	1f
 	adrp	x16, loader_deep

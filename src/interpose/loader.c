@@ -23,6 +23,7 @@ typedef void *dlsym_function(void *handle, const char *name);
 dlsym_function *loader_real_dlsym;
 void *(*loader_real_dlopen)(const char *path, int flags);
 unsigned char loader_deep;
+uint64_t loader_opens;
 static int (*real_dlclose)(void *handle);
 static char *(*real_dlerror)(void);
 

@@ -36,4 +36,7 @@ extern _Atomic uint64_t loader_unloads;
 /* Whether a module was opened with RTLD_DEEPBIND: its calls may go past us. Set by entry.S. */
 extern unsigned char loader_deep;
 
+/* Calls of dlopen so far, roughly: it grows before each of them. */
+extern uint64_t loader_opens;
+
 #endif

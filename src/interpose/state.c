@@ -146,6 +146,8 @@ static struct pool *create(void) {
     config.owed_flag = &thunk_owed;
     config.say = state_say_once;
     config.ask_others = ask_others;
+    if (options.free_mode == POOL_FREE_AUTO)
+        config.look_around = surroundings_look;
     if (!driver_fill(&entries, hooks_find_in_driver))
         return NULL;
     lock_take(&start_lock, LOCK_START);

@@ -83,17 +83,34 @@ bool surroundings_hooked(void) {
     return answer == 2;
 }
 
+_Atomic uint64_t surroundings_seen;
+
+/* Nothing new is to be seen. A call of dlopen that is under way may still bring it: so we look a
+ * number of times before it is taken to have brought nothing. */
+static void note_nothing(uint64_t opens) {
+    enum { LOOKS = 64 };
+    static atomic_uint looks;
+    if (!surroundings_change() || atomic_fetch_add(&looks, 1) < LOOKS)
+        return;
+    atomic_store(&looks, 0);
+    atomic_store(&surroundings_seen, opens);
+}
+
 void surroundings_look(struct pool *pool) {
     static _Atomic unsigned long long seen;
     unsigned long long loads = 0;
+    uint64_t opens = loader_opens;
     bool direct = false;
     dl_iterate_phdr(read_loads, &loads);
-    if (loads == atomic_load_explicit(&seen, memory_order_acquire))
+    if (loads == atomic_load_explicit(&seen, memory_order_acquire)) {
+        note_nothing(opens);
         return;
+    }
     modules_each(visit_for_libraries, &direct);
     if (direct)
         pool_reason_stays(pool, WAIT_REASON_library);
     if (loader_deep || bypass_exists() || !surroundings_hooked())
         pool_reason_stays(pool, WAIT_REASON_bypass);
     atomic_store_explicit(&seen, loads, memory_order_release);
+    atomic_store(&surroundings_seen, opens);
 }

@@ -1,6 +1,8 @@
 /* Reads a stats page from a file. */
 #include "observe/page.h"
 
+#include "observe/shards.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -50,8 +52,10 @@ struct stats_page *stats_page_read(const char *path, char *error, size_t error_s
     const char *wrong = stats_page_fault(page);
     if (!wrong && done < sizeof *page)
         wrong = "cut off";
-    if (!wrong)
+    if (!wrong) {
+        shards_fold(page);
         return page;
+    }
     snprintf(error, error_size, "%s: %s", path, wrong);
     stats_page_free(page);
     return NULL;

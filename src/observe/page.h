@@ -8,7 +8,7 @@
 #include "observe/stats.h"
 
 enum {
-    PAGE_VERSION = 7, /* grows with every change of this layout */
+    PAGE_VERSION = 8, /* grows with every change of this layout */
     PAGE_MODULES = 256,
     PAGE_MODULE_NAME = 227,
     PAGE_BUILD_ID = 28,
@@ -65,8 +65,9 @@ struct stats_mailbox {
     struct stats_mailbox mailbox;                                                                  \
     char command[PAGE_COMMAND]; /* the executable's path */                                        \
     char host[PAGE_HOST];                                                                          \
-    _Atomic uint64_t last_ns; /* the last sample's time, since start_ns */                         \
-    _Atomic uint64_t counters[STATS_COUNTERS];
+    _Atomic uint64_t last_ns;                  /* the last sample's time, since start_ns */        \
+    _Atomic uint64_t counters[STATS_COUNTERS]; /* without what the shards add: see shards.h */     \
+    struct stats_shard shards[STATS_SHARDS];
 struct stats_head {
     STATS_PAGE_HEAD
 };

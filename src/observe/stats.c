@@ -6,6 +6,7 @@
 #include "observe/mailbox.h"
 #include "observe/output_file.h"
 #include "observe/page.h"
+#include "observe/shards.h"
 #include "observe/share.h"
 #include "observe/share_folder.h"
 #include "raw_files.h"
@@ -20,6 +21,7 @@
 
 /* Until stats_open, and without memory for a page: counted here, reported nowhere. */
 static _Atomic uint64_t early[STATS_COUNTERS];
+static struct stats_shard early_shards[STATS_SHARDS];
 static struct stats_site early_site;
 static struct stats_device early_device;
 
@@ -34,6 +36,7 @@ static struct {
     char tools[PAGE_TOOLS];
     uint64_t start_ns;
     uint32_t devices; /* a bit for each */
+    bool shards[STATS_SHARDS];
     pid_t process;    /* whose page it is: a child of a bare clone() is none of fork's */
     dev_t device;     /* of page_file */
     ino_t inode;
@@ -41,6 +44,7 @@ static struct {
 _Static_assert(PAGE_DEVICES <= 32, "a bit for each device");
 
 _Atomic uint64_t *stats_counters = early;
+static struct stats_shard *shards = early_shards;
 
 static void copy_text(char *to, size_t size, const char *from) {
     size_t length = strlen(from);
@@ -134,6 +138,7 @@ static void start_page(struct stats_page *fresh) {
     memcpy(fresh->banner, PAGE_MAGIC "\n", sizeof PAGE_MAGIC);
     page = fresh;
     stats_counters = fresh->counters;
+    shards = fresh->shards;
     mailbox_open(&fresh->mailbox);
 }
 
@@ -149,6 +154,7 @@ static void start_anew(void *shared) {
     munmap(shared, sizeof *page);
     page = NULL;
     stats_counters = early;
+    shards = early_shards;
 }
 
 /* What every page has of its tables. */
@@ -302,6 +308,36 @@ struct stats_device *stats_device(int ordinal, uint64_t capacity, const uint8_t 
     return device;
 }
 
+uint64_t stats_get(enum stats_counter counter) {
+    struct shards_sum sum = shards_sum(shards, SHARDS_ALL);
+    return stats_figure(&stats_counters[counter]) + shards_count(&sum, counter);
+}
+
+struct stats_shard *stats_shard_begin(const struct stats_device *device) {
+    int i = 0;
+    while (i < STATS_SHARDS && used.shards[i])
+        i++;
+    if (i == STATS_SHARDS)
+        return NULL;
+    used.shards[i] = true;
+    memset(&shards[i], 0, sizeof shards[i]);
+    shards[i].device = 1 + (page && device >= page->devices && device < page->devices + PAGE_DEVICES
+                                ? (uint32_t)(device - page->devices)
+                                : 0);
+    return &shards[i];
+}
+
+void stats_shard_end(struct stats_shard *shard) {
+    struct shards_sum sum = {.hits = stats_figure(&shard->hits),
+                             .frees = stats_figure(&shard->frees)};
+    shard->device = 0;
+    stats_add(STATS_malloc_calls, sum.hits);
+    stats_add(STATS_malloc_hits, sum.hits);
+    stats_add(STATS_free_calls, sum.frees);
+    stats_add(STATS_free_kept, sum.frees);
+    used.shards[shard - shards] = false;
+}
+
 uint32_t stats_site_index(const struct stats_site *site) {
     return page && site >= page->sites && site < page->sites + PAGE_SITES
                ? (uint32_t)(site - page->sites)
@@ -388,6 +424,7 @@ static struct stats_page *copy_page(void) {
         return NULL;
     if (!share_copy(copy, page))
         copy_used(copy);
+    shards_fold(copy);
     copy->module_count = used.modules;
     copy->site_count = used.sites;
     copy->tag_count = used.tags;
@@ -441,7 +478,9 @@ void stats_finish(enum stats_form form) {
 void stats_forget_after_fork(void) {
     bool own_file = is_own_file();
     stats_counters = early;
+    shards = early_shards;
     memset(early, 0, sizeof early);
+    memset(early_shards, 0, sizeof early_shards);
     memset(&used, 0, sizeof used);
     mailbox_close();
     share_forget();

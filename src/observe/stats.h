@@ -68,7 +68,18 @@ struct stats_extent {
     _Atomic uint32_t site; /* index into the page's sites */
 };
 
+/* What one thread's cache has done by itself (pool/cache.h), as the difference to what the counters
+ * and its device's figures say: they are right only with all shards added. So a hit writes to no
+ * line of memory that another thread writes to, and readers still see all of it at once. */
+struct stats_shard {
+    _Alignas(64) _Atomic uint64_t hits;
+    _Atomic uint64_t frees;
+    _Atomic uint64_t in_use, live; /* bytes, requested and of whole blocks; wrap as wanted */
+    _Atomic uint32_t device;       /* 1 + index into the page's devices; 0: unused */
+};
+
 enum {
+    STATS_SHARDS = 128,
     STATS_SAMPLES = 512,
     STATS_EXTENTS = 1024,
     STATS_UUID = 16,
@@ -105,9 +116,13 @@ static inline void stats_set(enum stats_counter counter, uint64_t value) {
     atomic_store_explicit(&stats_counters[counter], value, memory_order_relaxed);
 }
 
-static inline uint64_t stats_get(enum stats_counter counter) {
-    return atomic_load_explicit(&stats_counters[counter], memory_order_relaxed);
-}
+/* With what the shards add. */
+uint64_t stats_get(enum stats_counter counter);
+
+/* A shard for a cache on the device of that record, zeroed. NULL: all are in use. And its end:
+ * the counters have its hits and frees from then on. To be called under the pool's lock. */
+struct stats_shard *stats_shard_begin(const struct stats_device *device);
+void stats_shard_end(struct stats_shard *shard);
 
 void stats_route(enum stats_route route);
 void stats_wait(enum wait_reason reason);

@@ -55,6 +55,10 @@ struct policy {
     /* A block serves the site that freed it alone, or requests that round to its size alone. */
     bool own_site, same_size;
 
+    /* Idle blocks of one site and one size are as good as each other: threads may keep some in
+     * caches of their own (pool/cache.h). */
+    bool interchangeable;
+
     /* What is freed goes back to the driver at once (which keeps it): nothing is worth waiting for.
      */
     bool keeps_nothing;

@@ -27,7 +27,6 @@ RB_GENERATE_INTERNAL(site_tree, pool_block, by_site_size, compare, static UNUSED
 void site_remove(struct store *store, struct pool_block *block) {
     RB_REMOVE(size_tree, &store->by_size, block);
     RB_REMOVE(site_tree, &block->site->idle, block);
-    TAILQ_REMOVE(&block->site->oldest_first, block, by_age);
     block->site->idle_count--;
     store->count--;
     store->bytes -= block->size;
@@ -36,7 +35,7 @@ void site_remove(struct store *store, struct pool_block *block) {
 void site_give(struct store *store, struct pool_block *block) {
     RB_INSERT(size_tree, &store->by_size, block);
     RB_INSERT(site_tree, &block->site->idle, block);
-    TAILQ_INSERT_TAIL(&block->site->oldest_first, block, by_age);
+    block->age = store->clock++;
     block->site->idle_count++;
     store->count++;
     store->bytes += block->size;
@@ -75,9 +74,17 @@ static struct pool_block *take(struct store *store, struct site *site, const str
     return found;
 }
 
+struct pool_block *site_oldest(struct site *site) {
+    struct pool_block *block, *oldest = NULL;
+    RB_FOREACH (block, site_tree, &site->idle)
+        if (!oldest || block->age < oldest->age)
+            oldest = block;
+    return oldest;
+}
+
 struct pool_block *site_surplus(struct store *store, struct site *site, size_t keep) {
     (void)store;
-    return keep && site->idle_count > keep ? TAILQ_FIRST(&site->oldest_first) : NULL;
+    return keep && site->idle_count > keep ? site_oldest(site) : NULL;
 }
 
 struct pool_block *site_largest(struct store *store) {
@@ -98,11 +105,11 @@ bool site_is_valid(const struct store *store) {
             return false;
         if (RB_FIND(site_tree, &block->site->idle, block) != block)
             return false;
-        struct pool_block *aged;
+        struct pool_block *other;
         size_t of_site = 0;
-        TAILQ_FOREACH (aged, &block->site->oldest_first, by_age)
+        RB_FOREACH (other, site_tree, &block->site->idle)
             of_site++;
-        if (of_site != block->site->idle_count)
+        if (of_site != block->site->idle_count || block->age >= store->clock)
             return false;
         count++;
         bytes += block->size;
@@ -113,6 +120,7 @@ bool site_is_valid(const struct store *store) {
 
 const struct policy policy_site = {
     .name = "site",
+    .interchangeable = true,
     .round = round_physical,
     .take = take,
     .give = site_give,

@@ -1,5 +1,6 @@
 /* Idle blocks by size, and by size within each site: what the policies `site` and `tag` share.
- * Every operation is O(log n) in the idle blocks of the store. */
+ * Every operation is O(log n) in the idle blocks of the store, but for site_oldest and, where it
+ * finds a surplus, site_surplus: O(n) in those of the site, of which it keeps few. */
 #ifndef POOLCUDA_POLICY_SITE_H
 #define POOLCUDA_POLICY_SITE_H
 
@@ -9,7 +10,9 @@
 struct pool_block *site_find(struct site *site, size_t size);
 void site_give(struct store *store, struct pool_block *block);
 void site_remove(struct store *store, struct pool_block *block);
-/* The block that has been idle longest of a site that keeps more than `keep`. */
+/* The site's block that has been idle longest. NULL: none is idle. */
+struct pool_block *site_oldest(struct site *site);
+/* The same of a site that keeps more than `keep` (0: no limit), else NULL. */
 struct pool_block *site_surplus(struct store *store, struct site *site, size_t keep);
 struct pool_block *site_largest(struct store *store);
 void site_figures(const struct store *store, struct policy_figures *figures);

@@ -24,10 +24,6 @@ static struct pool_block *surplus(struct store *store, struct site *site, size_t
     return site_surplus(store, site, 1);
 }
 
-static struct pool_block *misfit(struct site *site) {
-    return TAILQ_FIRST(&site->oldest_first);
-}
-
 const struct policy policy_tag = {
     .name = "tag",
     .own_site = true,
@@ -36,7 +32,7 @@ const struct policy policy_tag = {
     .give = site_give,
     .remove = site_remove,
     .surplus = surplus,
-    .misfit = misfit,
+    .misfit = site_oldest,
     .victim = site_largest,
     .figures = site_figures,
     .is_valid = site_is_valid,

@@ -9,6 +9,7 @@
 
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,7 +21,7 @@
         (hash) = pool_hash(key, length);                                                           \
     } while (0)
 
-/* Keys are one or more 64-bit words: device addresses differ in their middle bits. */
+/* Keys are one or more 64-bit words. */
 static inline unsigned pool_hash(const void *key, size_t length) {
     uint64_t hash = 0;
     for (size_t i = 0; i < length / sizeof(uint64_t); i++) {
@@ -39,45 +40,50 @@ struct context;
 /* One driver allocation, or a part of one where the policy cuts regions.
  * LIVE: the program owns it. WAITING: freed by the program, the wait of its free is under way.
  * DEFERRED: freed, but work that uses it may be under way: to be had once a fence has passed.
- * IDLE: kept for reuse. GONE: its context ended, or it is being freed for good: in no table.
- * Invariant: all but GONE blocks are in the pool's table; only IDLE ones are in their context's
- * store, only DEFERRED ones in a list of fence.c. asked <= size, requested <= size. requested
- * is 0 while neither live nor waiting. */
+ * IDLE: kept for reuse. GONE: its context ended, it is being freed for good, or the record is
+ * unused: in no table.
+ * Invariant: all but GONE blocks are in the pool's map; only IDLE ones are in their context's
+ * store, or, if `cached`, in a thread's cache; only DEFERRED ones in a list of fence.c. asked <=
+ * size, requested <= size. requested is 0 while neither live nor waiting.
+ *
+ * The first cache line is all that a hit touches. */
 enum block_state { BLOCK_LIVE, BLOCK_WAITING, BLOCK_DEFERRED, BLOCK_IDLE, BLOCK_GONE };
 
 struct pool_block {
-    uint64_t pointer; /* a CUdeviceptr: the key of by_pointer */
-    size_t size;      /* as asked from the driver */
-    size_t asked;     /* the request that size was rounded up from */
-    size_t requested; /* as asked by the program */
+    _Alignas(64) uint64_t pointer; /* a CUdeviceptr: the key of the pool's map */
+    size_t size;                   /* as asked from the driver */
+    size_t requested;              /* as asked by the program */
     struct context *context;
     struct site *site;
+    union {
+        struct pool_block *next; /* in a bin of a cache */
+        uint64_t age;            /* in a store of whole blocks: greater for those freed later */
+        struct region *region;   /* policies that cut regions */
+    };
+    union {
+        size_t asked;      /* whole blocks: the request that size was rounded up from */
+        uint64_t identity; /* parts of regions: the BUFFER_ID, 0 until asked for */
+    };
+    uint8_t state;
+    uint8_t taints;          /* bits of enum pool_taint: to be freed for good */
+    atomic_uchar ready;      /* cache.c: LIVE, and a thread's cache may take it when it is freed */
+    uint8_t bin;             /* of a cache, where it was last; checked before use */
+    bool cached;
+    bool pooled;     /* async: it lies in the driver's memory pool */
+    bool releasable; /* of parts, while idle: the driver could have it back as it is */
     union {
         RB_ENTRY(pool_block) by_size;
         LIST_ENTRY(pool_block) in_list; /* of fence.c, or a policy's */
     };
     union {
-        struct { /* policies of whole blocks */
-            RB_ENTRY(pool_block) by_site_size;
-            TAILQ_ENTRY(pool_block) by_age;
-        };
-        struct { /* policies that cut regions */
-            RB_ENTRY(pool_block) by_address;
-            struct region *region;
-            uint64_t identity; /* its BUFFER_ID, 0 until asked for */
-        };
+        RB_ENTRY(pool_block) by_site_size; /* whole blocks */
+        RB_ENTRY(pool_block) by_address;   /* parts of regions */
     };
-    UT_hash_handle by_pointer;
-    uint8_t state;
-    uint8_t taints;  /* bits of enum pool_taint: to be freed for good */
-    bool pooled;     /* async: it lies in the driver's memory pool */
-    bool releasable; /* of parts, while idle: the driver could have it back as it is */
 };
-_Static_assert(sizeof(struct pool_block) <= 192, "a block's record is bounded");
+_Static_assert(sizeof(struct pool_block) == 128, "two cache lines, the first for hits");
 
 RB_HEAD(size_tree, pool_block);
 RB_HEAD(site_tree, pool_block);
-TAILQ_HEAD(age_list, pool_block);
 LIST_HEAD(block_list, pool_block);
 
 enum { STORE_BINS = 1024 };
@@ -98,18 +104,18 @@ struct store {
     struct regions *regions;
     struct vmm *vmm;
     struct async *async;
+    uint64_t clock;    /* blocks given so far: the age of the next */
     size_t unused;     /* bytes of idle memory that is in no block */
     size_t pinned;     /* bytes of idle parts that live ones keep from the driver */
     struct pool *pool; /* whose policies that cut blocks keep its books */
 };
 
-/* A call site within one context. Invariant: idle and oldest_first hold the same idle_count
- * blocks. */
+/* A call site within one context. Invariant: idle holds idle_count blocks. */
 struct site {
     struct call_site key;
     struct site_tree idle;
-    struct age_list oldest_first;
     size_t idle_count;
+    struct cache *counting; /* whose thread may count in `stats` without the lock; NULL: nobody */
     struct stats_site *stats;
     UT_hash_handle by_key;
 };
@@ -136,14 +142,15 @@ struct device {
     int leaving;  /* blocks on their way back to the driver in some thread */
     bool pageable_access; /* its kernels reach all of the host's memory (HMM, ATS) */
     uint64_t until_asked; /* bytes that may be allocated before its free memory is asked again */
-    /* decay.c: the least idle bytes since period_began (nanoseconds, 0: never yet). */
-    uint64_t least_idle, period_began;
-    unsigned looks;
+    /* decay.c: the least idle bytes since period_began (nanoseconds, 0: never yet); the changes
+     * when the clock was last looked at. */
+    uint64_t least_idle, period_began, looked;
     /* history.c: how many samples there are, the nanoseconds
      * that each stands for, and what was held at the last one and in the map. */
     struct stats_device *stats;
     uint32_t samples;
-    uint64_t interval, changes, noted_held, mapped_held;
+    uint64_t interval, changes, noted, noted_held, mapped_held;
+    uint64_t cached_in_use, cached_live, cached_hits; /* what caches have told the stats */
     LIST_ENTRY(device) link;
 };
 
@@ -157,6 +164,7 @@ struct context {
     bool broken;  /* by a sticky error: everything passes through */
     bool created; /* by cuCtxCreate and the like; else it is its device's primary context */
     uint64_t live_blocks;
+    struct pool_block *anchor; /* cache.c: one that is live, NULL: none is known */
     struct store store;
     struct site *sites;         /* uthash by key */
     CUevent event;              /* to ask whether the context is idle; NULL until needed */

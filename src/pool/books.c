@@ -9,8 +9,9 @@
 enum { SLAB_BLOCKS = 64 };
 
 struct record_slab {
-    struct record_slab *next;
     struct pool_block blocks[SLAB_BLOCKS];
+    struct record_slab *next;
+    void *memory; /* that calloc gave: it aligns to less */
 };
 
 static size_t over_size(const struct pool *pool, const struct pool_block *block) {
@@ -28,20 +29,21 @@ static void note_peaks(struct device *device) {
         device->peak_held = held;
 }
 
-static void publish(struct pool *pool, struct device *device) {
+/* What caches have told the stats by themselves is added there: see struct stats_shard. */
+void books_publish(struct pool *pool, struct device *device) {
     uint64_t live = pool->in_use + pool->waste, held = live + pool->idle;
     if (live > pool->peak_live)
         pool->peak_live = live;
     if (held > pool->peak_held)
         pool->peak_held = held;
-    stats_set(STATS_in_use_bytes, pool->in_use);
-    stats_set(STATS_idle_bytes, pool->idle);
-    stats_set(STATS_waste_bytes, pool->waste);
+    stats_set(STATS_in_use_bytes, pool->in_use - pool->cached_in_use);
+    stats_set(STATS_idle_bytes, pool->idle + pool->cached_live);
+    stats_set(STATS_waste_bytes, pool->waste - pool->cached_live + pool->cached_in_use);
     stats_set(STATS_held_bytes, held);
     stats_set(STATS_peak_live_bytes, pool->peak_live);
     stats_set(STATS_peak_held_bytes, pool->peak_held);
-    stats_set(STATS_live_blocks, pool->live_blocks);
-    stats_set(STATS_idle_blocks, pool->idle_blocks);
+    stats_set(STATS_live_blocks, pool->live_blocks - pool->cached_blocks);
+    stats_set(STATS_idle_blocks, pool->idle_blocks + pool->cached_blocks);
     note_peaks(device);
     history_note(device);
 }
@@ -55,6 +57,8 @@ static void site_set(_Atomic uint64_t *figure, uint64_t delta) {
 static void count_live(struct pool *pool, struct pool_block *block, uint64_t sign) {
     struct device *device = block->context->device;
     struct stats_site *stats = block->site->stats;
+    if (block == block->context->anchor)
+        block->context->anchor = NULL;
     pool->in_use += sign * block->requested;
     device->in_use += sign * block->requested;
     pool->waste += sign * (block->size - block->requested);
@@ -82,67 +86,83 @@ static void count_idle(struct pool *pool, struct pool_block *block, uint64_t sig
     site_set(&block->site->stats->idle_bytes, sign * block->size);
 }
 
+static struct record_slab *new_slab(void) {
+    const size_t alignment = _Alignof(struct record_slab);
+    char *memory = calloc(1, sizeof(struct record_slab) + alignment);
+    if (!memory)
+        return NULL;
+    struct record_slab *slab =
+        (struct record_slab *)(void *)(memory + alignment - (uintptr_t)memory % alignment);
+    slab->memory = memory;
+    return slab;
+}
+
 static struct pool_block *take_record(struct pool *pool) {
     if (!pool->spare) {
-        struct record_slab *slab = calloc(1, sizeof *slab);
+        struct record_slab *slab = new_slab();
         if (!slab)
             return NULL;
         slab->next = pool->slabs;
         pool->slabs = slab;
-        for (int i = 0; i < SLAB_BLOCKS; i++)
+        for (int i = SLAB_BLOCKS; i-- > 0;)
             books_recycle(pool, &slab->blocks[i]);
     }
     struct pool_block *block = pool->spare;
-    pool->spare = block->by_size.rbe_left;
-    *block = (struct pool_block){0};
+    pool->spare = block->next;
     return block;
 }
 
 void books_recycle(struct pool *pool, struct pool_block *block) {
-    block->by_size.rbe_left = pool->spare;
+    block->state = BLOCK_GONE;
+    block->next = pool->spare;
     pool->spare = block;
 }
 
 void books_free_records(struct pool *pool) {
-    HASH_CLEAR(by_pointer, pool->blocks);
+    pointer_map_free(&pool->map);
     while (pool->slabs) {
         struct record_slab *next = pool->slabs->next;
-        free(pool->slabs);
+        free(pool->slabs->memory);
         pool->slabs = next;
     }
     pool->spare = NULL;
 }
 
-/* Returns false if the table could not grow. */
-static bool enter_table(struct pool *pool, struct pool_block *block) {
-    HASH_ADD(by_pointer, pool->blocks, pointer, sizeof block->pointer, block);
-    return block->by_pointer.tbl != NULL;
+struct pool_block *books_next(const struct pool *pool, struct books_place *place) {
+    if (!place->begun)
+        *place = (struct books_place){pool->slabs, 0, true};
+    for (; place->slab; place->slab = place->slab->next, place->index = 0)
+        while (place->index < SLAB_BLOCKS) {
+            struct pool_block *block = &place->slab->blocks[place->index++];
+            if (block->state != BLOCK_GONE)
+                return block;
+        }
+    return NULL;
 }
 
-struct pool_block *books_find(struct pool *pool, CUdeviceptr pointer) {
-    uint64_t key = pointer;
-    struct pool_block *block;
-    HASH_FIND(by_pointer, pool->blocks, &key, sizeof key, block);
-    return block;
+/* Only what a cache can count and keep as it does is ready for one. */
+void books_set_state(const struct pool *pool, struct pool_block *block, enum block_state state) {
+    block->state = (uint8_t)state;
+    block->ready = state == BLOCK_LIVE && pool->policy->interchangeable && !block->taints &&
+                   !block->pooled && !over_size(pool, block);
 }
 
 void books_remove(struct pool *pool, struct pool_block *block) {
-    HASH_DELETE(by_pointer, pool->blocks, block);
+    pointer_map_remove(&pool->map, block);
     if (block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED)
         count_idle(pool, block, (uint64_t)-1);
     else
         count_live(pool, block, (uint64_t)-1);
-    block->state = BLOCK_GONE;
-    publish(pool, block->context->device);
+    books_set_state(pool, block, BLOCK_GONE);
+    books_publish(pool, block->context->device);
 }
 
 void books_restore(struct pool *pool, struct pool_block *block, enum block_state state) {
-    block->by_pointer.tbl = NULL;
-    if (block->context->ended || !enter_table(pool, block)) {
+    if (block->context->ended || !pointer_map_add(&pool->map, block)) {
         books_recycle(pool, block);
         return;
     }
-    block->state = state;
+    books_set_state(pool, block, state);
     if (state == BLOCK_LIVE) {
         count_live(pool, block, 1);
     } else {
@@ -153,10 +173,12 @@ void books_restore(struct pool *pool, struct pool_block *block, enum block_state
         else
             fence_defer(pool, block);
     }
-    publish(pool, block->context->device);
+    books_publish(pool, block->context->device);
 }
 
 void books_take_out(struct pool *pool, struct pool_block *block) {
+    if (block->cached)
+        cache_drain(pool, block->context);
     if (block->state == BLOCK_DEFERRED)
         LIST_REMOVE(block, in_list);
     else
@@ -168,7 +190,7 @@ static struct pool_block *add_record(struct pool *pool, const struct pool_block 
     struct pool_block *block = take_record(pool);
     if (block) {
         *block = *described;
-        if (!enter_table(pool, block)) {
+        if (!pointer_map_add(&pool->map, block)) {
             books_recycle(pool, block);
             block = NULL;
         }
@@ -187,7 +209,7 @@ struct pool_block *books_add_region(struct pool *pool, struct context *context, 
                                                                      .state = BLOCK_IDLE});
     if (block) {
         count_idle(pool, block, 1);
-        publish(pool, block->context->device);
+        books_publish(pool, block->context->device);
     }
     return block;
 }
@@ -205,12 +227,12 @@ struct pool_block *books_split(struct pool *pool, struct pool_block *block, size
     pool->idle_blocks++;
     block->context->device->idle_blocks++;
     site_set(&block->site->stats->idle_blocks, 1);
-    publish(pool, block->context->device);
+    books_publish(pool, block->context->device);
     return rest;
 }
 
 void books_merge(struct pool *pool, struct pool_block *block, struct pool_block *next) {
-    HASH_DELETE(by_pointer, pool->blocks, next);
+    pointer_map_remove(&pool->map, next);
     block->size += next->size;
     pool->idle_blocks--;
     block->context->device->idle_blocks--;
@@ -218,7 +240,7 @@ void books_merge(struct pool *pool, struct pool_block *block, struct pool_block 
     site_set(&next->site->stats->idle_bytes, -(uint64_t)next->size);
     site_set(&block->site->stats->idle_bytes, next->size);
     books_recycle(pool, next);
-    publish(pool, block->context->device);
+    books_publish(pool, block->context->device);
 }
 
 void books_count_unused(struct pool *pool, struct context *context, size_t change) {
@@ -228,7 +250,7 @@ void books_count_unused(struct pool *pool, struct context *context, size_t chang
     device->idle += change;
     if (device->idle < device->least_idle)
         device->least_idle = device->idle;
-    publish(pool, device);
+    books_publish(pool, device);
 }
 
 struct pool_block *books_add(struct pool *pool, struct context *context, struct site *site,
@@ -252,8 +274,9 @@ struct pool_block *books_add(struct pool *pool, struct context *context, struct 
                                                                      .site = site,
                                                                      .state = BLOCK_LIVE});
     if (block) {
+        books_set_state(pool, block, BLOCK_LIVE);
         count_live(pool, block, 1);
-        publish(pool, block->context->device);
+        books_publish(pool, block->context->device);
     }
     return block;
 }
@@ -261,14 +284,15 @@ struct pool_block *books_add(struct pool *pool, struct context *context, struct 
 void books_make_deferred(struct pool *pool, struct pool_block *block) {
     count_live(pool, block, (uint64_t)-1);
     block->requested = 0;
-    block->state = BLOCK_DEFERRED;
+    books_set_state(pool, block, BLOCK_DEFERRED);
     count_idle(pool, block, 1);
-    publish(pool, block->context->device);
+    books_publish(pool, block->context->device);
 }
 
 void books_make_ready(struct pool *pool, struct pool_block *block) {
     block->state = BLOCK_IDLE;
-    pool->policy->give(&block->context->store, block);
+    if (!cache_put(pool, block))
+        pool->policy->give(&block->context->store, block);
 }
 
 void books_make_idle(struct pool *pool, struct pool_block *block) {
@@ -281,7 +305,7 @@ void books_make_live(struct pool *pool, struct pool_block *block, struct site *s
     count_idle(pool, block, (uint64_t)-1);
     block->site = site;
     block->requested = requested;
-    block->state = BLOCK_LIVE;
+    books_set_state(pool, block, BLOCK_LIVE);
     count_live(pool, block, 1);
-    publish(pool, block->context->device);
+    books_publish(pool, block->context->device);
 }

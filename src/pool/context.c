@@ -138,6 +138,10 @@ CUresult context_current(struct pool *pool, CUcontext *handle) {
 struct context *context_enter(struct pool *pool) {
     CUcontext handle;
     CUresult result = context_current(pool, &handle);
+    return context_enter_known(pool, handle, result);
+}
+
+struct context *context_enter_known(struct pool *pool, CUcontext handle, CUresult result) {
     if (result != CUDA_SUCCESS || !handle) {
         context_note_error(pool, NULL, result);
         return NULL;
@@ -186,7 +190,6 @@ struct site *context_site(struct pool *pool, struct context *context, const stru
         return NULL;
     site->key = *key;
     RB_INIT(&site->idle);
-    TAILQ_INIT(&site->oldest_first);
     site->stats = record_site(pool, key);
     HASH_ADD(by_key, context->sites, key, sizeof *key, site);
     if (!site->by_key.tbl) {
@@ -328,8 +331,11 @@ static bool is_lost(struct pool *pool, CUresult error) {
 }
 
 void context_note_error(struct pool *pool, struct context *context, CUresult result) {
-    if (result == CUDA_ERROR_DEINITIALIZED)
+    if (result == CUDA_ERROR_DEINITIALIZED) {
         atomic_store(&pool->down, true);
+        pool_lock(pool); /* so that no cache serves any more */
+        pool_unlock(pool);
+    }
     if (!context || !is_lost(pool, result))
         return;
     pool_lock(pool);
@@ -363,13 +369,15 @@ static bool has_to_leave(const struct pool *pool, const struct pool_block *block
 /* Takes the context out of service. Lock held; what has to leave goes to *leaving, or is forgotten
  * as the rest is if that is NULL. False: another thread has done it. */
 static bool end_context(struct pool *pool, struct context *context, struct leaving *leaving) {
-    struct pool_block *block, *next;
+    struct pool_block *block;
+    struct books_place place = {0};
     /* Other threads may be at its pages or at its memory pool. From here on all is done at once. */
     while (pool->policy->take_unused && context->device->leaving)
-        pthread_cond_wait(&pool->left, &pool->lock);
+        pool_await_left(pool);
     if (context->ended)
         return false;
-    HASH_ITER (by_pointer, pool->blocks, block, next) {
+    cache_close(pool, context);
+    while ((block = books_next(pool, &place))) {
         if (block->context != context)
             continue;
         bool waited_for = block->state == BLOCK_WAITING;

@@ -8,7 +8,7 @@
 
 #include <time.h>
 
-enum { LOOK_EVERY = 16 }; /* calls: a clock is not read for each */
+enum { LOOK_EVERY = 16 }; /* changes: a clock is not read for each */
 
 static uint64_t read_clock(const struct pool *pool) {
     struct timespec now;
@@ -19,8 +19,9 @@ static uint64_t read_clock(const struct pool *pool) {
 }
 
 uint64_t decay_due(struct pool *pool, struct device *device) {
-    if (pool->config.idle_decay <= 0 || ++device->looks % LOOK_EVERY)
+    if (pool->config.idle_decay <= 0 || device->changes - device->looked < LOOK_EVERY)
         return 0;
+    device->looked = device->changes;
     uint64_t now = read_clock(pool), due = 0;
     bool over = (double)(now - device->period_began) >= pool->config.idle_decay * 1e9;
     if (!over)

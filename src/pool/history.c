@@ -97,18 +97,20 @@ static void add_sample(struct device *device) {
 void history_note(struct device *device) {
     struct stats_device *stats = device->stats;
     uint64_t waste = device->live - device->in_use, all = device->live + device->idle;
-    set(&stats->in_use, device->in_use);
-    set(&stats->idle, device->idle);
-    set(&stats->waste, waste);
+    /* What caches have told the stats by themselves is added there. */
+    set(&stats->in_use, device->in_use - device->cached_in_use);
+    set(&stats->idle, device->idle + device->cached_live);
+    set(&stats->waste, waste - device->cached_live + device->cached_in_use);
     set(&stats->peak_live, device->peak_live);
     set(&stats->peak_held, device->peak_held);
-    set(&stats->allocations, device->allocations);
-    set(&stats->hits, device->hits);
+    set(&stats->allocations, device->allocations - device->cached_hits);
+    set(&stats->hits, device->hits - device->cached_hits);
     device->changes++;
     if (device->noted_held == all && device->changes > ALWAYS_NOTED &&
-        device->changes % NOTE_EVERY != 0)
+        device->changes - device->noted < NOTE_EVERY)
         return;
     device->noted_held = all;
+    device->noted = device->changes;
     add_sample(device);
 }
 
@@ -157,14 +159,16 @@ static int by_address(const void *one, const void *other) {
 static void make_map(struct pool *pool, struct device *device) {
     static struct largest heap; /* too large for a stack; under the pool's lock */
     struct stats_device *stats = device->stats;
+    const struct pool_block *block;
+    struct books_place place = {0};
     heap.count = heap.left_out = 0;
-    for (struct pool_block *block = pool->blocks; block; block = block->by_pointer.next)
+    while ((block = books_next(pool, &place)))
         if (block->context->device == device)
             offer(&heap, block);
     // NOLINTNEXTLINE(bugprone-sizeof-expression): pointers
     qsort(heap.blocks, heap.count, sizeof heap.blocks[0], by_address);
     for (size_t i = 0; i < heap.count; i++) {
-        const struct pool_block *block = heap.blocks[i];
+        block = heap.blocks[i];
         set(&stats->map[i].address, block->pointer);
         set(&stats->map[i].bytes, block->size);
         stats->map[i].idle = block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED;
@@ -178,7 +182,7 @@ static void make_map(struct pool *pool, struct device *device) {
 void history_map(struct pool *pool, struct device *device) {
     uint64_t all = device->live + device->idle;
     if (!pool->config.map || all < device->mapped_held + device->mapped_held / 8 ||
-        HASH_CNT(by_pointer, pool->blocks) > MAP_MOST_BLOCKS)
+        pool->map.count > MAP_MOST_BLOCKS)
         return;
     device->mapped_held = all;
     make_map(pool, device);
@@ -198,6 +202,7 @@ void pool_note_end(struct pool *pool) {
     pool_lock(pool);
     LIST_FOREACH (context, &pool->contexts, link) {
         struct policy_figures figures;
+        cache_drain(pool, context);
         pool->policy->figures(&context->store, &figures);
         largest = figures.largest > largest ? figures.largest : largest;
     }

@@ -5,6 +5,8 @@
 #include "lock.h"
 #include "policy/policy.h"
 #include "pool/block.h"
+#include "pool/cache.h"
+#include "pool/pointer_map.h"
 #include "pool/pool.h"
 
 #include <pthread.h>
@@ -22,8 +24,8 @@ struct pool {
     const struct policy *policy;
     atomic_int captures, gate_users; /* gate.c */
     atomic_bool down;                /* the driver has shut down: everything passes through */
-    struct pool_block *blocks;       /* uthash by pointer */
-    struct pool_block *spare;        /* unused records, linked through by_size.rbe_left */
+    struct pointer_map map;
+    struct pool_block *spare; /* unused records, linked through next */
     struct record_slab *slabs;
     LIST_HEAD(, context) contexts, ended;
     LIST_HEAD(, device) devices;
@@ -49,14 +51,29 @@ struct pool {
     uint64_t in_use, idle, waste, peak_live, peak_held;
     uint64_t live_blocks, idle_blocks;
     uint64_t identities; /* given to parts so far */
+
+    /* cache.c */
+    struct cache *caches[CACHES];
+    int cache_count;
+    size_t anchor_cursor;
+    uint64_t cached_in_use, cached_live, cached_blocks; /* what caches have told the stats */
 };
 
 static inline void pool_lock(struct pool *pool) {
     lock_take(&pool->lock, LOCK_POOL);
+    cache_stop(pool);
 }
 
 static inline void pool_unlock(struct pool *pool) {
+    cache_resume(pool);
     lock_drop(&pool->lock, LOCK_POOL);
+}
+
+/* Until some device's leaving has reached zero. Lock held on entry and return, not in between. */
+static inline void pool_await_left(struct pool *pool) {
+    cache_resume(pool);
+    pthread_cond_wait(&pool->left, &pool->lock);
+    cache_stop(pool);
 }
 
 /* Whether the driver's own free waits for the work that may use a block, as cuMemFree of what
@@ -71,7 +88,17 @@ static inline bool pool_driver_waits(const struct pool *pool) {
  * address is dropped: the driver would not have given it again while that block existed. */
 struct pool_block *books_add(struct pool *pool, struct context *context, struct site *site,
                              CUdeviceptr pointer, size_t size, size_t requested);
-struct pool_block *books_find(struct pool *pool, CUdeviceptr pointer);
+static inline struct pool_block *books_find(const struct pool *pool, CUdeviceptr pointer) {
+    return pointer_map_find(&pool->map, pointer);
+}
+/* All blocks of the table, in no order: begin with a zeroed place; NULL: no more. What it returned
+ * may be removed. */
+struct books_place {
+    struct record_slab *slab;
+    int index;
+    bool begun;
+};
+struct pool_block *books_next(const struct pool *pool, struct books_place *place);
 /* The same for a region that a policy is to cut: an idle block that is kept nowhere yet. */
 struct pool_block *books_add_region(struct pool *pool, struct context *context, struct site *site,
                                     CUdeviceptr pointer, size_t size);
@@ -96,6 +123,10 @@ void books_make_live(struct pool *pool, struct pool_block *block, struct site *s
                      size_t requested);
 /* Idle memory that is in no block grows by `change` bytes, which wraps as wanted. */
 void books_count_unused(struct pool *pool, struct context *context, size_t change);
+/* A block's state changes in no other way that the books tell of: to LIVE or WAITING. */
+void books_set_state(const struct pool *pool, struct pool_block *block, enum block_state state);
+/* Tells the stats what the sums are. */
+void books_publish(struct pool *pool, struct device *device);
 void books_free_records(struct pool *pool);
 
 /* context.c */
@@ -104,8 +135,10 @@ void books_free_records(struct pool *pool);
  * not held. */
 CUresult context_current(struct pool *pool, CUcontext *handle);
 /* The current context's record, learnt if new. NULL if there is none or the driver does not say;
- * the lock is held on return if and only if the result is not NULL. */
+ * the lock is held on return if and only if the result is not NULL. _known: where the caller has
+ * asked which it is, and is told `result`. */
 struct context *context_enter(struct pool *pool);
+struct context *context_enter_known(struct pool *pool, CUcontext handle, CUresult result);
 bool context_is_known(const struct pool *pool, CUcontext handle); /* and alive. Lock held */
 struct device *context_find_device(struct pool *pool, CUdevice ordinal);
 void context_free_sites(struct context *context);
@@ -225,6 +258,11 @@ enum wait_kind { WAIT_NOW, WAIT_OWED, WAIT_DEFERRED };
 enum wait_kind wait_kind(const struct pool *pool, const struct pool_block *block,
                          enum wait_reason *reason);
 void wait_owe(struct pool *pool, struct context *context);
+/* The same for frees that threads' caches have served. */
+void wait_owe_more(struct pool *pool, uint64_t frees);
+/* Whether frees of the context's blocks need do nothing about their wait just now, unless they are
+ * its last: one is owed already, or fences are to come. */
+bool wait_is_skipped(const struct pool *pool, const struct context *context);
 /* Makes the wait; the lock is not held meanwhile. */
 CUresult wait_make(struct pool *pool, struct context *context, enum wait_reason reason);
 bool wait_is_owed(const struct pool *pool);

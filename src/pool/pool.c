@@ -53,9 +53,13 @@ static void count_hit(struct device *device, struct site *site) {
 
 struct pool_block *pool_take(struct pool *pool, struct context *context, struct site *site,
                              size_t bytes, size_t size) {
-    bool stolen;
-    struct fit fit = pool_fit(pool, context, bytes, size);
-    struct pool_block *block = pool->policy->take(&context->store, site, &fit, &stolen);
+    bool stolen = false;
+    struct pool_block *block = cache_take(pool, context, site, size);
+    if (!block) { /* what others have idle, or of other sizes */
+        struct fit fit = pool_fit(pool, context, bytes, size);
+        cache_drain(pool, context);
+        block = pool->policy->take(&context->store, site, &fit, &stolen);
+    }
     if (!block)
         return NULL;
     count_hit(context->device, site); /* before the history is noted, as the allocation was */
@@ -214,11 +218,12 @@ static struct pool_block *serve(struct pool *pool, const struct request *request
 
 /* The site of a request in the current context, with the lock held; or NULL, without the lock, if
  * the call is to go past the pool. *context may be NULL then. */
-static struct site *open_request(struct pool *pool, const struct call_site *key,
-                                 struct context **context) {
+static struct site *open_request(struct pool *pool, const struct call_site *key, CUcontext handle,
+                                 CUresult result, struct context **context) {
     bool capturing = atomic_load_explicit(&pool->captures, memory_order_acquire);
     bool down = atomic_load_explicit(&pool->down, memory_order_relaxed);
-    *context = context_enter(pool);
+    *context = context_enter_known(pool, handle, result);
+    stats_add(STATS_malloc_calls, 1);
     if (capturing && *context && PLANTED(query_in_capture)) {
         pool_unlock(pool);
         context_is_quiet(pool, *context);
@@ -245,11 +250,16 @@ static struct site *open_request(struct pool *pool, const struct call_site *key,
 CUresult pool_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
                      const struct call_site *key) {
     size_t size = bytes ? pool->policy->round(bytes) : 0;
-    stats_add(STATS_malloc_calls, 1);
-    if (!pointer || !size)
+    if (!pointer || !size) {
+        stats_add(STATS_malloc_calls, 1);
         return pool->driver->mem_alloc(pointer, bytes);
+    }
     struct context *context;
-    struct site *site = open_request(pool, key, &context);
+    CUcontext handle;
+    CUresult result = context_current(pool, &handle);
+    if (cache_malloc(pool, handle, key, bytes, size, pointer))
+        return CUDA_SUCCESS;
+    struct site *site = open_request(pool, key, handle, result, &context);
     if (!site)
         return malloc_past_pool(pool, context, pointer, bytes, NULL);
     struct request request = {context, site, bytes, size, NULL};
@@ -263,11 +273,14 @@ CUresult pool_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
 CUresult pool_malloc_pitch(struct pool *pool, CUdeviceptr *pointer, size_t *pitch, size_t width,
                            size_t height, unsigned int element, const struct call_site *key) {
     struct pitch_request pitched = {pitch, 0, width, height, element};
-    stats_add(STATS_malloc_calls, 1);
-    if (!pointer || !pitch)
+    if (!pointer || !pitch) {
+        stats_add(STATS_malloc_calls, 1);
         return pool->driver->mem_alloc_pitch(pointer, pitch, width, height, element);
+    }
     struct context *context;
-    struct site *site = open_request(pool, key, &context);
+    CUcontext handle;
+    CUresult result = context_current(pool, &handle);
+    struct site *site = open_request(pool, key, handle, result, &context);
     if (!site)
         return malloc_past_pool(pool, context, pointer, 0, &pitched);
     pitched.known = pitch_known(pool, context->device->ordinal, width, element);
@@ -399,11 +412,11 @@ void pool_keep(struct pool *pool, struct pool_block *block) {
 /* Lock held on entry, not on return. */
 static CUresult free_after_wait(struct pool *pool, struct pool_block *block,
                                 enum wait_reason reason) {
-    block->state = BLOCK_WAITING;
+    books_set_state(pool, block, BLOCK_WAITING);
     CUresult result = wait_make(pool, block->context, reason);
     if (block->state == BLOCK_GONE)
         return free_forgotten(pool, block);
-    block->state = BLOCK_LIVE;
+    books_set_state(pool, block, BLOCK_LIVE);
     if (result == CUDA_SUCCESS && !leaves(pool, block, block->context->handle)) {
         keep(pool, block, false);
         return CUDA_SUCCESS;
@@ -415,12 +428,16 @@ static CUresult free_after_wait(struct pool *pool, struct pool_block *block,
 CUresult pool_free(struct pool *pool, CUdeviceptr pointer) {
     if (!pointer)
         return pool->driver->mem_free(pointer);
-    stats_add(STATS_free_calls, 1);
     /* Without a current context, or in one that is gone, the driver says what becomes of the free.
      */
     CUcontext current;
     if (context_current(pool, &current) != CUDA_SUCCESS)
         current = NULL;
+    if (cache_free(pool, current, pointer))
+        return CUDA_SUCCESS;
+    stats_add(STATS_free_calls, 1);
+    if (pool->config.look_around)
+        pool->config.look_around(pool);
     pool_lock(pool);
     struct pool_block *block = books_find(pool, pointer);
     if (!block) {
@@ -494,20 +511,29 @@ enum pool_pointer_state pool_pointer_state(struct pool *pool, CUdeviceptr base,
     return state;
 }
 
+/* The block that the address lies in: rare, so no index is kept for it. */
+static struct pool_block *find_inside(const struct pool *pool, CUdeviceptr pointer) {
+    struct pool_block *block;
+    struct books_place place = {0};
+    while ((block = books_next(pool, &place)))
+        if (pointer > block->pointer && pointer - block->pointer < block->size)
+            break;
+    return block;
+}
+
 void pool_taint(struct pool *pool, CUdeviceptr pointer, enum pool_taint reason) {
     pool_lock(pool);
     struct pool_block *block =
         pool->policy->cuts ? part_find(pool, pointer) : books_find(pool, pointer);
-    if (!block && !pool->policy->cuts) /* inside a block: rare, so no index is kept for it */
-        for (block = pool->blocks; block; block = block->by_pointer.next)
-            if (pointer > block->pointer && pointer - block->pointer < block->size)
-                break;
+    if (!block && !pool->policy->cuts)
+        block = find_inside(pool, pointer);
     if (block && block->state == BLOCK_LIVE) {
         if (!block->taints)
             stats_add(STATS_tainted_blocks, 1);
         if (!(block->taints & 1u << reason))
             stats_add(STATS_tainted_ipc + reason, 1); /* the counters stand in the enum's order */
         block->taints |= (uint8_t)(1u << reason);
+        block->ready = 0;
     }
     pool_unlock(pool);
 }
@@ -555,7 +581,9 @@ size_t pool_release(struct pool *pool, CUdevice ordinal, size_t bytes) {
     return released;
 }
 
+/* With the lock held, or by a forked child that has inherited it so. */
 static void drop_everything(struct pool *pool) {
+    cache_forget(pool);
     struct context *context, *next_context;
     struct device *device;
     struct site_record *record, *next_record;
@@ -591,7 +619,12 @@ static void drop_everything(struct pool *pool) {
 void pool_destroy(struct pool *pool) {
     if (!pool)
         return;
+    pool_lock(pool);
+    struct context *context;
+    LIST_FOREACH (context, &pool->contexts, link)
+        cache_close(pool, context);
     drop_everything(pool);
+    pool_unlock(pool);
     free(pool);
 }
 

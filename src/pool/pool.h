@@ -26,12 +26,15 @@
 enum pool_free_mode { POOL_FREE_SYNC, POOL_FREE_AUTO, POOL_FREE_DEFER };
 
 struct policy;
+struct pool;
 
 struct pool_config {
     const struct policy *policy; /* NULL: policy_site */
     enum pool_free_mode free_mode;
     bool zero;                                            /* clear reused blocks */
     void (*on_shortage)(const struct shortage *shortage); /* NULL: nobody wants to know */
+    /* Called at frees, now and then: to look for what is a reason not to owe waits. May be NULL. */
+    void (*look_around)(struct pool *pool);
     void (*say)(const char *line); /* a limitation that the user should know of; may be NULL */
     bool map;                      /* keep a map of each device's memory for the report */
     atomic_int *owed_flag;   /* nonzero while a wait is owed: see pool_pay. NULL: the pool's own */
@@ -48,8 +51,6 @@ struct pool_config {
      * NULL: there is nobody to ask. */
     size_t (*ask_others)(const uint8_t uuid[STATS_UUID], size_t bytes);
 };
-
-struct pool;
 
 /* Why a block may no longer be recycled (see cuda-semantics: the driver ties state to it). */
 enum pool_taint {

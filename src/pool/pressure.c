@@ -77,6 +77,7 @@ struct scope {
 };
 
 static struct pool_block *largest_of(struct pool *pool, struct context *context, bool deferred) {
+    cache_drain(pool, context);
     struct pool_block *ready = pool->policy->victim(&context->store);
     return ready || !deferred || !pool_driver_waits(pool) ? ready : fence_largest(context);
 }
@@ -298,7 +299,7 @@ static bool make_room(struct pool *pool, struct device *device, size_t bytes) {
     if (!device->leaving)
         return false;
     while (device->leaving)
-        pthread_cond_wait(&pool->left, &pool->lock);
+        pool_await_left(pool);
     return true;
 }
 

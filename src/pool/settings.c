@@ -21,7 +21,10 @@ void pool_config_copy(struct pool_config *to, const struct pool_config *from, un
 
 void pool_set_config(struct pool *pool, const struct pool_config *config, unsigned settings) {
     struct device *device;
+    struct context *context;
     pool_lock(pool);
+    LIST_FOREACH (context, &pool->contexts, link) /* the bounds are the store's to keep */
+        cache_drain(pool, context);
     pool_config_copy(&pool->config, config, settings);
     if (settings & POOL_SET_THROTTLE_RATIO) /* the allowance was for the headroom of before */
         LIST_FOREACH (device, &pool->devices, link)

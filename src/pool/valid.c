@@ -11,7 +11,8 @@ static bool is_kept(const struct pool_block *block) {
 
 static bool block_is_valid(const struct pool_block *block) {
     return block->state != BLOCK_GONE && block->context && !block->context->ended && block->site &&
-           block->requested <= block->size && block->asked <= block->size &&
+           block->requested <= block->size &&
+           (block->context->store.pool->policy->cuts || block->asked <= block->size) &&
            (is_kept(block) ? block->requested == 0 : block->requested > 0);
 }
 
@@ -31,7 +32,9 @@ static bool device_is_valid(const struct pool *pool, const struct device *device
     const struct context *context;
     LIST_FOREACH (context, &pool->contexts, link)
         idle += context->device == device ? context->store.unused : 0;
-    for (const struct pool_block *block = pool->blocks; block; block = block->by_pointer.next) {
+    const struct pool_block *block;
+    struct books_place place = {0};
+    while ((block = books_next(pool, &place))) {
         if (block->context->device != device)
             continue;
         if (is_kept(block)) {
@@ -54,8 +57,10 @@ static bool device_is_valid(const struct pool *pool, const struct device *device
 
 static bool context_is_valid(const struct pool *pool, const struct context *context) {
     size_t idle = 0, live = 0;
-    for (const struct pool_block *block = pool->blocks; block; block = block->by_pointer.next) {
-        idle += block->context == context && block->state == BLOCK_IDLE;
+    const struct pool_block *block;
+    struct books_place place = {0};
+    while ((block = books_next(pool, &place))) {
+        idle += block->context == context && block->state == BLOCK_IDLE && !block->cached;
         live += block->context == context && !is_kept(block);
     }
     return !context->ended && idle == context->store.count && live == context->live_blocks &&
@@ -64,11 +69,17 @@ static bool context_is_valid(const struct pool *pool, const struct context *cont
 
 static bool is_valid(struct pool *pool) {
     struct sums sums = {0};
-    for (const struct pool_block *block = pool->blocks; block; block = block->by_pointer.next) {
+    const struct pool_block *block;
+    struct books_place place = {0};
+    size_t count = 0;
+    while ((block = books_next(pool, &place))) {
         if (!block_is_valid(block) || books_find(pool, block->pointer) != block)
             return false;
         add(&sums, block);
+        count++;
     }
+    if (count != pool->map.count || !cache_is_valid(pool))
+        return false;
     const struct device *device;
     LIST_FOREACH (device, &pool->devices, link)
         if (!device_is_valid(pool, device))

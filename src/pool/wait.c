@@ -22,9 +22,9 @@ static void set_owed(struct pool *pool, struct context *context) {
     atomic_store(pool->owed_flag, context != NULL);
 }
 
-enum wait_kind wait_kind(const struct pool *pool, const struct pool_block *block,
-                         enum wait_reason *reason) {
-    const struct context *context = block->context;
+/* The same for any block but the context's last. */
+static enum wait_kind kind_in(const struct pool *pool, const struct context *context,
+                              enum wait_reason *reason) {
     *reason = WAIT_REASON_no_fence;
     if (pool->config.free_mode == POOL_FREE_DEFER)
         return pool->streams_lost || !pool->driver->event_synchronize ? WAIT_NOW : WAIT_DEFERRED;
@@ -43,16 +43,40 @@ enum wait_kind wait_kind(const struct pool *pool, const struct pool_block *block
     if (context->device->pageable_access)
         return WAIT_NOW;
     *reason = WAIT_REASON_pending;
-    if (pool->pending_seen != pool->pending)
-        return WAIT_NOW;
+    return pool->pending_seen != pool->pending ? WAIT_NOW : WAIT_OWED;
+}
+
+enum wait_kind wait_kind(const struct pool *pool, const struct pool_block *block,
+                         enum wait_reason *reason) {
+    enum wait_kind kind = kind_in(pool, block->context, reason);
+    if (kind != WAIT_OWED)
+        return kind;
     /* So late errors and the device's printf come out where they did. */
     *reason = WAIT_REASON_last_block;
-    return context->live_blocks > 1 ? WAIT_OWED : WAIT_NOW;
+    return block->context->live_blocks > 1 ? WAIT_OWED : WAIT_NOW;
+}
+
+bool wait_is_skipped(const struct pool *pool, const struct context *context) {
+    enum wait_reason reason;
+    switch (kind_in(pool, context, &reason)) {
+    case WAIT_DEFERRED:
+        return true;
+    case WAIT_OWED:
+        return pool->owed_context == context;
+    case WAIT_NOW:
+        break;
+    }
+    return false;
 }
 
 void wait_owe(struct pool *pool, struct context *context) {
     set_owed(pool, context);
     stats_add(STATS_waits_owed, 1);
+}
+
+void wait_owe_more(struct pool *pool, uint64_t frees) {
+    pool->owed_number++;
+    stats_add(STATS_waits_owed, frees);
 }
 
 /* All work that has been submitted to `context` is done. Lock held. */

@@ -1,0 +1,75 @@
+#include "observe/shards.h"
+
+#include <string.h>
+
+struct shards_sum shards_sum(const struct stats_shard *shards, int device) {
+    struct shards_sum sum = {0, 0, 0, 0};
+    for (int i = 0; i < STATS_SHARDS; i++) {
+        uint32_t of = atomic_load_explicit((_Atomic uint32_t *)(uintptr_t)&shards[i].device,
+                                           memory_order_relaxed);
+        if (!of || (device != SHARDS_ALL && of != 1 + (uint32_t)device))
+            continue;
+        sum.hits += stats_figure(&shards[i].hits);
+        sum.frees += stats_figure(&shards[i].frees);
+        sum.in_use += stats_figure(&shards[i].in_use);
+        sum.live += stats_figure(&shards[i].live);
+    }
+    return sum;
+}
+
+uint64_t shards_count(const struct shards_sum *sum, enum stats_counter counter) {
+    switch (counter) {
+    case STATS_malloc_calls:
+    case STATS_malloc_hits:
+        return sum->hits;
+    case STATS_free_calls:
+    case STATS_free_kept:
+        return sum->frees;
+    case STATS_in_use_bytes:
+        return sum->in_use;
+    case STATS_waste_bytes:
+        return sum->live - sum->in_use;
+    case STATS_idle_bytes:
+        return 0 - sum->live;
+    case STATS_live_blocks:
+        return sum->hits - sum->frees;
+    case STATS_idle_blocks:
+        return sum->frees - sum->hits;
+    default:
+        return 0;
+    }
+}
+
+/* Figures that were read while they changed may not match: none of them is below zero. */
+static void add(_Atomic uint64_t *figure, uint64_t more) {
+    uint64_t value = stats_figure(figure) + more;
+    *figure = value >> 63 ? 0 : value;
+}
+
+void shards_fold_counters(_Atomic uint64_t *counters, const struct stats_shard *shards) {
+    struct shards_sum sum = shards_sum(shards, SHARDS_ALL);
+    for (int i = 0; i < STATS_COUNTERS; i++)
+        add(&counters[i], shards_count(&sum, (enum stats_counter)i));
+}
+
+void shards_fold(struct stats_page *page) {
+    shards_fold_counters(page->counters, page->shards);
+    for (int i = 0; i < PAGE_DEVICES; i++) {
+        struct stats_device *device = &page->devices[i];
+        struct shards_sum sum = shards_sum(page->shards, i);
+        if (!sum.hits && !sum.frees)
+            continue;
+        add(&device->in_use, sum.in_use);
+        add(&device->idle, 0 - sum.live);
+        add(&device->waste, sum.live - sum.in_use);
+        add(&device->allocations, sum.hits);
+        add(&device->hits, sum.hits);
+    }
+    for (uint32_t i = 0; i < page->site_count && i < PAGE_SITES; i++) {
+        add(&page->sites[i].live_blocks, 0);
+        add(&page->sites[i].live_bytes, 0);
+        add(&page->sites[i].idle_blocks, 0);
+        add(&page->sites[i].idle_bytes, 0);
+    }
+    memset(page->shards, 0, sizeof page->shards);
+}

@@ -1,0 +1,52 @@
+/* Threads' caches: the path of an allocation or free that needs nothing of the pool but an idle
+ * block that its own site has freed, of just its size.
+ *
+ * Each thread has a cache for each context that it allocates in (more threads than CACHE_THREADS
+ * share some). A hit or a free takes the lock of that cache alone, which no other thread wants but
+ * when it takes the pool's lock: pool_lock stops all caches, so that under it everything is as if
+ * there were none, but for idle blocks that are `cached`. So what a cache's lock guards is its own
+ * blocks, and, as readers, all that changes under the pool's lock.
+ *
+ * What happens under a cache's lock is brought into the books when the pool is locked next
+ * (cache_stop), which every cache sees to after a while: see `budget`. */
+#ifndef POOLCUDA_POOL_CACHE_H
+#define POOLCUDA_POOL_CACHE_H
+
+#include "pool/block.h"
+#include "pool/pool.h"
+
+enum {
+    CACHES = 128,       /* of one pool */
+    CACHE_THREADS = 32, /* caches of one context */
+};
+
+/* True: served, *pointer is set. Else nothing has happened; the lock must not be held.
+ * handle: the current context. bytes: the request; size: the same, rounded. */
+bool cache_malloc(struct pool *pool, CUcontext handle, const struct call_site *key, size_t bytes,
+                  size_t size, CUdeviceptr *pointer);
+/* True: freed. Else nothing has happened; the lock must not be held. */
+bool cache_free(struct pool *pool, CUcontext handle, CUdeviceptr pointer);
+
+/* All below: with the pool's lock held. */
+
+/* Part of pool_lock and pool_unlock: nothing happens in any cache in between, and the books are
+ * up to date. */
+void cache_stop(struct pool *pool);
+void cache_resume(struct pool *pool);
+
+/* Keeps an idle block that is kept nowhere yet. False: the store must. */
+bool cache_put(struct pool *pool, struct pool_block *block);
+/* Takes out an idle block of just this site and size, whichever thread has it. NULL: none. */
+struct pool_block *cache_take(struct pool *pool, struct context *context, struct site *site,
+                              size_t size);
+/* Brings all blocks of the context that caches keep into its store. */
+void cache_drain(struct pool *pool, struct context *context);
+/* The context ends, and so do its caches. */
+void cache_close(struct pool *pool, struct context *context);
+/* The pool is at its end, or a forked child's: nobody looks at its blocks again, and the stats may
+ * be another process's. */
+void cache_forget(struct pool *pool);
+/* Whether what caches keep agrees with the blocks' records: for tests. */
+bool cache_is_valid(const struct pool *pool);
+
+#endif
