@@ -153,14 +153,14 @@ static struct stats_site *merged_site(struct merge *merge, const struct site_key
 }
 
 static void add_site(struct stats_site *sum, const struct stats_site *site) {
-    sum->allocations += stats_figure(&site->allocations);
+    sum->misses += stats_figure(&site->misses);
     sum->hits += stats_figure(&site->hits);
     sum->allocated_bytes += stats_figure(&site->allocated_bytes);
     sum->live_blocks += stats_figure(&site->live_blocks);
     sum->live_bytes += stats_figure(&site->live_bytes);
     sum->peak_live_bytes += stats_figure(&site->peak_live_bytes);
-    sum->idle_blocks += stats_figure(&site->idle_blocks);
-    sum->idle_bytes += stats_figure(&site->idle_bytes);
+    sum->held_blocks += stats_figure(&site->held_blocks);
+    sum->held_bytes += stats_figure(&site->held_bytes);
 }
 
 static bool add_sites(struct merge *merge, const struct stats_page *from) {

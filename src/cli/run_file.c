@@ -197,14 +197,14 @@ static void read_site(struct reading *reading, const json_t *entry, struct stats
         return;
     }
     struct stats_site *site = &page->sites[id];
-    site->allocations = number(reading, entry, "allocations");
     site->hits = number(reading, entry, "hits");
+    site->misses = stats_rest(number(reading, entry, "allocations"), site->hits);
     site->allocated_bytes = number(reading, entry, "allocated_bytes");
     site->live_blocks = number(reading, entry, "live_blocks");
     site->live_bytes = number(reading, entry, "live_bytes");
     site->peak_live_bytes = number(reading, entry, "peak_live_bytes");
-    site->idle_blocks = number(reading, entry, "idle_blocks");
-    site->idle_bytes = number(reading, entry, "idle_bytes");
+    site->held_blocks = site->live_blocks + number(reading, entry, "idle_blocks");
+    site->held_bytes = site->live_bytes + number(reading, entry, "idle_bytes");
     if (json_is_string(tag))
         site->tag = add_tag(page, json_string_value(tag));
     for (size_t i = 0; i < json_array_size(frames); i++) {

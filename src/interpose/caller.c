@@ -13,11 +13,12 @@
 #include <string.h>
 
 /* Set by the runtime hooks; the first driver call below one consumes it. */
-static _Thread_local uintptr_t note __attribute__((tls_model("initial-exec")));
+_Thread_local uintptr_t caller_noted;
+atomic_bool caller_single;
 
 uintptr_t caller_note(uintptr_t return_address) {
-    uintptr_t previous = note;
-    note = return_address;
+    uintptr_t previous = caller_noted;
+    caller_noted = return_address;
     return previous;
 }
 
@@ -32,27 +33,20 @@ struct resolver {
     _Atomic uint64_t unloads;       /* loader_unloads when last known to be still loaded */
 };
 
-enum { RESOLVERS_MAX = 32, RULES = 256, LEARNING_CALLS = 64, NO_ENTRY_CALLS = 8, NEAR = 4096 };
+enum { RESOLVERS_MAX = 32, LEARNING_CALLS = 64, NO_ENTRY_CALLS = 8, NEAR = 4096 };
 
 static struct resolver *resolvers[RESOLVERS_MAX];
 static _Atomic int resolver_count;
 
-/* What has been learnt of one return address of our hooks.
- * DIRECT: it is itself the application's. LEARNT: the application's lies `offset` bytes above the
- * hook's frame, in the text of one module. LEARNING: unwind, every time. */
+/* What is needed to learn a rule, and to notice that its module has gone. */
 struct rule {
-    uintptr_t return_address;
-    _Atomic int kind;
-    uint32_t offset;
-    uintptr_t text_low, text_high;
-    struct module module;     /* of return_address, to notice that it was replaced */
-    _Atomic uint64_t unloads; /* as in struct resolver */
-    int calls;                /* seen while learning */
-    int common;               /* frames common to all chains that differed, 0: none differed yet */
+    struct caller_rule learnt;
+    struct module module; /* of the return address */
+    int calls;            /* seen while learning */
+    int common;           /* frames common to all chains that differed, 0: none differed yet */
     struct stack_chain first;
 };
-enum { RULE_LEARNING, RULE_DIRECT, RULE_LEARNT };
-static _Atomic(struct rule *) rules[RULES];
+_Atomic(struct caller_rule *) caller_rules[CALLER_RULES];
 
 static bool in_text(const struct module *module, uintptr_t address) {
     return address >= module->text_low && address < module->text_high;
@@ -148,17 +142,18 @@ static bool follows_call(uintptr_t address) {
 #endif
 }
 
-static size_t rule_slot(uintptr_t return_address) {
-    return (return_address * 0x9e3779b97f4a7c15u >> 32) % RULES;
+static struct rule *rule_at(size_t slot) {
+    return (struct rule *)atomic_load_explicit(&caller_rules[slot], memory_order_acquire);
 }
 
 static struct rule *find_rule(uintptr_t return_address) {
-    for (size_t i = rule_slot(return_address), n = 0; n < RULES; n++, i = (i + 1) % RULES) {
-        struct rule *rule = atomic_load_explicit(&rules[i], memory_order_acquire);
+    for (size_t i = caller_slot(return_address), n = 0; n < CALLER_RULES;
+         n++, i = (i + 1) % CALLER_RULES) {
+        struct rule *rule = rule_at(i);
         if (!rule)
             return NULL;
-        if (rule->return_address == return_address)
-            return still_loaded(&rule->module, &rule->unloads) ? rule : NULL;
+        if (rule->learnt.return_address == return_address)
+            return still_loaded(&rule->module, &rule->learnt.unloads) ? rule : NULL;
     }
     return NULL;
 }
@@ -169,14 +164,15 @@ static struct rule *add_rule(uintptr_t return_address) {
     struct rule *rule = calloc(1, sizeof *rule);
     if (!rule)
         return NULL;
-    rule->return_address = return_address;
-    atomic_init(&rule->unloads, atomic_load(&loader_unloads));
+    rule->learnt.return_address = return_address;
+    atomic_init(&rule->learnt.unloads, atomic_load(&loader_unloads));
     if (modules_find(return_address, &rule->module))
-        for (size_t i = rule_slot(return_address), n = 0; n < RULES; n++, i = (i + 1) % RULES) {
-            struct rule *old = atomic_load(&rules[i]);
-            if (old && old->return_address != return_address)
+        for (size_t i = caller_slot(return_address), n = 0; n < CALLER_RULES;
+             n++, i = (i + 1) % CALLER_RULES) {
+            const struct rule *old = rule_at(i);
+            if (old && old->learnt.return_address != return_address)
                 continue;
-            atomic_store_explicit(&rules[i], rule, memory_order_release);
+            atomic_store_explicit(&caller_rules[i], &rule->learnt, memory_order_release);
             return rule;
         }
     free(rule);
@@ -184,7 +180,7 @@ static struct rule *add_rule(uintptr_t return_address) {
 }
 
 /* The application's return address as the rule says, 0 if the word found there cannot be one. */
-static uintptr_t read_learnt(const struct rule *rule, uintptr_t frame) {
+static uintptr_t read_learnt(const struct caller_rule *rule, uintptr_t frame) {
     uintptr_t address = *(const uintptr_t *)(frame + rule->offset - sizeof(uintptr_t));
     return address >= rule->text_low + 8 && address < rule->text_high && follows_call(address)
                ? address
@@ -214,10 +210,10 @@ static void learn_place(struct rule *rule, const struct stack_chain *chain, int 
 #endif
     if (!place)
         return;
-    rule->offset = (uint32_t)(place - frame);
-    rule->text_low = module.text_low;
-    rule->text_high = module.text_high;
-    atomic_store_explicit(&rule->kind, RULE_LEARNT, memory_order_release);
+    rule->learnt.offset = (uint32_t)(place - frame);
+    rule->learnt.text_low = module.text_low;
+    rule->learnt.text_high = module.text_high;
+    atomic_store_explicit(&rule->learnt.kind, CALLER_LEARNT, memory_order_release);
 }
 
 static int frames_in_common(const struct stack_chain *one, const struct stack_chain *other) {
@@ -269,7 +265,7 @@ static void add_direct_rule(uintptr_t return_address) {
     lock_take(&loader_lock, LOCK_LOADER);
     struct rule *rule = add_rule(return_address);
     if (rule) {
-        atomic_store_explicit(&rule->kind, RULE_DIRECT, memory_order_release);
+        atomic_store_explicit(&rule->learnt.kind, CALLER_DIRECT, memory_order_release);
         if (image_import_version(&rule->module, "cuMemAlloc_v2"))
             stats_route(STATS_ROUTE_DRIVER_LINKED);
     }
@@ -302,11 +298,11 @@ static void find_by_unwinding(struct call_site *site, uintptr_t return_address, 
             bool learnt = false;
             index = first_frame(rule, resolver, &chain, &learnt);
             rule->calls++;
-            if (learnt && atomic_load(&rule->kind) == RULE_LEARNING) {
+            if (learnt && atomic_load(&rule->learnt.kind) == CALLER_LEARNING) {
                 if (index)
                     learn_place(rule, &chain, index, frame);
                 else
-                    atomic_store_explicit(&rule->kind, RULE_DIRECT, memory_order_release);
+                    atomic_store_explicit(&rule->learnt.kind, CALLER_DIRECT, memory_order_release);
             }
         }
         lock_drop(&loader_lock, LOCK_LOADER);
@@ -323,19 +319,20 @@ static void find_by_unwinding(struct call_site *site, uintptr_t return_address, 
 
 void caller_find(struct call_site *site, uintptr_t return_address, uintptr_t frame,
                  unsigned depth) {
-    uintptr_t noted = note;
-    note = 0;
+    uintptr_t noted = caller_noted;
+    caller_noted = 0;
+    atomic_store_explicit(&caller_single, depth == 1, memory_order_relaxed);
     *site = (struct call_site){.depth = 1};
     if (depth == 1 && noted) {
         site->frames[0] = noted;
         return;
     }
     struct rule *rule = depth == 1 ? find_rule(return_address) : NULL;
-    int kind = rule ? atomic_load_explicit(&rule->kind, memory_order_acquire) : RULE_LEARNING;
-    if (kind == RULE_DIRECT)
+    int kind = rule ? atomic_load_explicit(&rule->learnt.kind, memory_order_acquire) : CALLER_LEARNING;
+    if (kind == CALLER_DIRECT)
         site->frames[0] = return_address;
-    else if (kind == RULE_LEARNT)
-        site->frames[0] = read_learnt(rule, frame);
+    else if (kind == CALLER_LEARNT)
+        site->frames[0] = read_learnt(&rule->learnt, frame);
     if (!site->frames[0])
         find_by_unwinding(site, return_address, frame, depth, noted);
 }

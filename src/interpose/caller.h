@@ -3,7 +3,10 @@
 #define POOLCUDA_INTERPOSE_CALLER_H
 
 #include "call_site.h"
+#include "interpose/loader.h"
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* The allocation site of the driver call whose hook was entered with the return address
@@ -11,6 +14,64 @@
  * depth: frames wanted, 1 to CALL_SITE_MAX_DEPTH. Never fails: a site that cannot be found is the
  * return address itself. */
 void caller_find(struct call_site *site, uintptr_t return_address, uintptr_t frame, unsigned depth);
+
+/* What has been learnt of one return address of our hooks, as far as every call needs it.
+ * LEARNING: nothing yet. DIRECT: it is itself the application's. LEARNT: the application's lies
+ * `offset` bytes above the hook's frame, in the text of one module. */
+struct caller_rule {
+    uintptr_t return_address;
+    _Atomic int kind;
+    uint32_t offset;
+    uintptr_t text_low, text_high;
+    _Atomic uint64_t unloads; /* loader_unloads when last known to hold */
+};
+enum { CALLER_LEARNING, CALLER_DIRECT, CALLER_LEARNT };
+enum { CALLER_RULES = 256 };
+extern _Atomic(struct caller_rule *) caller_rules[CALLER_RULES]; /* by caller_slot, and next to it */
+extern _Thread_local uintptr_t caller_noted __attribute__((tls_model("initial-exec")));
+extern atomic_bool caller_single; /* sites have one frame */
+
+static inline size_t caller_slot(uintptr_t return_address) {
+    return (return_address * 0x9e3779b97f4a7c15u >> 32) % CALLER_RULES;
+}
+
+/* Whether a call ends at `address`, of the kinds that compilers make of a call by name. */
+static inline bool caller_follows_named_call(uintptr_t address) {
+#if defined(__x86_64__)
+    const unsigned char *end = (const unsigned char *)address;
+    return end[-5] == 0xe8 || (end[-6] == 0xff && end[-5] == 0x15); /* rel32, or through the GOT */
+#elif defined(__aarch64__)
+    return (*(const uint32_t *)(address - 4) & 0xfc000000) == 0x94000000; /* bl */
+#endif
+}
+
+/* site_id() of the site that caller_find would find, where that is known without looking; else 0,
+ * and nothing has happened. */
+static inline uintptr_t caller_quick(uintptr_t return_address, uintptr_t frame) {
+    uintptr_t noted = caller_noted;
+    if (!atomic_load_explicit(&caller_single, memory_order_relaxed))
+        return 0;
+    if (noted) {
+        caller_noted = 0;
+        return noted;
+    }
+    const struct caller_rule *rule = atomic_load_explicit(&caller_rules[caller_slot(return_address)],
+                                                          memory_order_acquire);
+    if (!rule || rule->return_address != return_address ||
+        atomic_load_explicit(&rule->unloads, memory_order_relaxed) !=
+            atomic_load_explicit(&loader_unloads, memory_order_acquire))
+        return 0;
+    int kind = atomic_load_explicit(&rule->kind, memory_order_acquire);
+    if (kind == CALLER_DIRECT)
+        return return_address;
+    if (kind != CALLER_LEARNT)
+        return 0;
+    uintptr_t address = *(const uintptr_t *)(frame + rule->offset - sizeof(uintptr_t));
+    return address >= rule->text_low + 8 && address < rule->text_high &&
+                   caller_follows_named_call(address)
+               ? address
+               : 0;
+}
 
 /* A runtime hook passes the application's return address down to the driver hook below it on the
  * same thread. Returns the note it replaces, to be put back afterwards. */

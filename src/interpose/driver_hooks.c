@@ -27,18 +27,46 @@
                         (uintptr_t)__builtin_dwarf_cfa(), (unsigned)state_options()->site_depth);  \
     } while (0)
 
-CUresult hook_cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes) {
+/* What every call that is not served quickly goes through. site: its site_id() if that is the only
+ * frame and known, else 0. */
+__attribute__((noinline)) static CUresult alloc(CUdeviceptr *pointer, size_t bytes, uintptr_t known,
+                                                uintptr_t return_address, uintptr_t frame) {
     REQUIRE_DRIVER(cuMemAlloc_v2);
     struct pool *pool = state_enter();
     if (!pool)
         return REAL(cuMemAlloc_v2)(pointer, bytes);
-    struct call_site site;
-    FIND_CALLER(&site);
-    CUresult result = pool_malloc(pool, pointer, bytes, &site);
+    struct call_site site = {.frames = {known}, .depth = 1};
+    if (!known && !site_tag_find(&site))
+        caller_find(&site, return_address, frame, (unsigned)state_options()->site_depth);
+    CUresult result = known ? pool_malloc_rest(pool, pointer, bytes, &site)
+                            : pool_malloc(pool, pointer, bytes, &site);
     record_alloc(result, pointer, bytes, &site, NULL);
     steer_look(pool, false);
     state_leave();
     return result;
+}
+
+/* What is left to do after a quick call, now and then. freed: a block, not NULL. */
+__attribute__((noinline)) static void after_quick(struct pool *pool, bool freed) {
+    state_enter();
+    steer_look(pool, freed);
+    state_leave();
+}
+
+CUresult hook_cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes) {
+    struct pool *pool = state_quick_pool();
+    uintptr_t return_address = (uintptr_t)__builtin_return_address(0), site = 0;
+    uintptr_t frame = (uintptr_t)__builtin_dwarf_cfa();
+    if (!pool || site_tag_current || !(site = caller_quick(return_address, frame)) ||
+        !pool_malloc_quick(pool, pointer, bytes, site))
+        return alloc(pointer, bytes, site, return_address, frame);
+    if (recorder_active()) {
+        struct call_site key = {.frames = {site}, .depth = 1};
+        record_alloc(CUDA_SUCCESS, pointer, bytes, &key, NULL);
+    }
+    if (mailbox_waits())
+        after_quick(pool, false);
+    return CUDA_SUCCESS;
 }
 
 CUresult hook_cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t width, size_t height,
@@ -56,18 +84,31 @@ CUresult hook_cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t wid
     return result;
 }
 
-CUresult hook_cuMemFree_v2(CUdeviceptr pointer) {
+/* tried: pool_free_quick, in vain. */
+__attribute__((noinline)) static CUresult free_rest(CUdeviceptr pointer, bool tried) {
     REQUIRE_DRIVER(cuMemFree_v2);
     struct pool *pool = state_enter();
     if (!pool)
         return REAL(cuMemFree_v2)(pointer);
-    if (surroundings_change() && state_options()->free_mode == POOL_FREE_AUTO)
+    if (surroundings_change())
         surroundings_look(pool);
     uint64_t number = record_free(pointer, NULL);
-    CUresult result = record_freed(pool_free(pool, pointer), number, pointer);
+    CUresult result = tried ? pool_free_rest(pool, pointer) : pool_free(pool, pointer);
+    record_freed(result, number, pointer);
     steer_look(pool, pointer && result == CUDA_SUCCESS);
     state_leave();
     return result;
+}
+
+CUresult hook_cuMemFree_v2(CUdeviceptr pointer) {
+    struct pool *pool = state_quick_pool();
+    if (!pool || surroundings_change() || recorder_active())
+        return free_rest(pointer, false);
+    if (!pool_free_quick(pool, pointer))
+        return free_rest(pointer, true);
+    if (mailbox_waits())
+        after_quick(pool, true);
+    return CUDA_SUCCESS;
 }
 
 /* The record goes first: once the driver has the memory back, another thread may be given it. */

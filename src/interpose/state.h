@@ -29,6 +29,14 @@ void state_say_once(const char *line);
  * driver calls back goes straight to the driver. Set and cleared by the hooks. */
 extern _Thread_local bool state_inside __attribute__((tls_model("initial-exec")));
 
+extern _Atomic(struct pool *) state_made; /* NULL: not yet, or never */
+
+/* The pool if it is there already and this call may use it, without state_leave; else NULL, and
+ * state_enter tells. With a pool there are the driver's entries that every pool needs. */
+static inline struct pool *state_quick_pool(void) {
+    return state_inside ? NULL : atomic_load_explicit(&state_made, memory_order_acquire);
+}
+
 /* The pool if this call may use it, until state_leave: NULL without one, and for calls that the
  * driver makes while serving one of ours. */
 static inline struct pool *state_enter(void) {

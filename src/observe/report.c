@@ -398,7 +398,7 @@ static void emit_place(struct emitter *emitter, const struct stats_page *page,
 
 static void emit_site(struct emitter *emitter, const struct stats_page *page,
                       const struct stats_names *names, const struct stats_site *site) {
-    uint64_t allocations = stats_figure(&site->allocations), hits = stats_figure(&site->hits);
+    uint64_t allocations = stats_site_allocations(site), hits = stats_figure(&site->hits);
     uint64_t live = stats_figure(&site->live_blocks), peak = stats_figure(&site->peak_live_bytes);
     char leaked[32] = "-";
     if (live)
@@ -406,7 +406,7 @@ static void emit_site(struct emitter *emitter, const struct stats_page *page,
     emitter_print(emitter, "  %11llu %5.1f%% %10s %10s %10s  %-21s ",
                   (unsigned long long)allocations, percent(hits, allocations), human(peak).text,
                   human(stats_figure(&site->live_bytes)).text,
-                  human(stats_figure(&site->idle_bytes)).text, leaked);
+                  human(stats_site_idle_bytes(site)).text, leaked);
     emitter_open(emitter, NULL, '{');
     emitter_number(emitter, "id", (uint64_t)(site - page->sites));
     emitter_number(emitter, "allocations", allocations);
@@ -415,8 +415,8 @@ static void emit_site(struct emitter *emitter, const struct stats_page *page,
     emitter_number(emitter, "live_blocks", live);
     emitter_number(emitter, "live_bytes", stats_figure(&site->live_bytes));
     emitter_number(emitter, "peak_live_bytes", peak);
-    emitter_number(emitter, "idle_blocks", stats_figure(&site->idle_blocks));
-    emitter_number(emitter, "idle_bytes", stats_figure(&site->idle_bytes));
+    emitter_number(emitter, "idle_blocks", stats_site_idle_blocks(site));
+    emitter_number(emitter, "idle_bytes", stats_site_idle_bytes(site));
     emit_place(emitter, page, names, site);
     emitter_close(emitter, '}');
 }
@@ -427,7 +427,7 @@ static void emit_sites(struct emitter *emitter, const struct stats_page *page,
     static const struct stats_site *sorted[PAGE_SITES];
     size_t count = 0;
     for (uint32_t i = 0; i < page->site_count; i++)
-        if (page->sites[i].depth && stats_figure(&page->sites[i].allocations))
+        if (page->sites[i].depth && stats_site_allocations(&page->sites[i]))
             sorted[count++] = &page->sites[i];
     qsort(sorted, count, sizeof sorted[0], by_peak); // NOLINT(bugprone-sizeof-expression): pointers
     if (count)

@@ -68,8 +68,6 @@ void shards_fold(struct stats_page *page) {
     for (uint32_t i = 0; i < page->site_count && i < PAGE_SITES; i++) {
         add(&page->sites[i].live_blocks, 0);
         add(&page->sites[i].live_bytes, 0);
-        add(&page->sites[i].idle_blocks, 0);
-        add(&page->sites[i].idle_bytes, 0);
     }
     memset(page->shards, 0, sizeof page->shards);
 }

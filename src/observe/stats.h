@@ -40,11 +40,13 @@ enum stats_route {
     STATS_ROUTES
 };
 
-/* Per-site figures; gauges in bytes and blocks. Written under the pool's lock, read by anyone. */
+/* Per-site figures; gauges in bytes and blocks. Written by one thread at a time (pool/cache.h), read
+ * by anyone. What a hit leaves as it is stands here, instead of what follows from it: allocations
+ * are misses + hits, and what is held, but not live, is idle. */
 struct stats_site {
-    _Atomic uint64_t allocations, hits;
+    _Atomic uint64_t misses, hits;
     _Atomic uint64_t live_blocks, live_bytes, peak_live_bytes;
-    _Atomic uint64_t idle_blocks, idle_bytes;
+    _Atomic uint64_t held_blocks, held_bytes;
     _Atomic uint64_t allocated_bytes;     /* of all allocations, as requested */
     _Atomic uint32_t depth;               /* 0: slot unused */
     uint32_t tag;                         /* 1 + index into the page's tags; 0: a place in code */
@@ -103,6 +105,29 @@ struct stats_device {
 /* A figure of a page that others may write meanwhile. */
 static inline uint64_t stats_figure(const _Atomic uint64_t *figure) {
     return atomic_load_explicit((_Atomic uint64_t *)(uintptr_t)figure, memory_order_relaxed);
+}
+
+/* For figures that one thread at a time writes, while others, of other processes mostly, read them:
+ * these want whole words, not order. */
+static inline void stats_grow(_Atomic uint64_t *figure, uint64_t more) {
+    *(uint64_t *)figure += more;
+}
+
+static inline uint64_t stats_site_allocations(const struct stats_site *site) {
+    return stats_figure(&site->misses) + stats_figure(&site->hits);
+}
+
+/* The rest of `all`; none, where `part` was read while it grew. */
+static inline uint64_t stats_rest(uint64_t all, uint64_t part) {
+    return all > part ? all - part : 0;
+}
+
+static inline uint64_t stats_site_idle_blocks(const struct stats_site *site) {
+    return stats_rest(stats_figure(&site->held_blocks), stats_figure(&site->live_blocks));
+}
+
+static inline uint64_t stats_site_idle_bytes(const struct stats_site *site) {
+    return stats_rest(stats_figure(&site->held_bytes), stats_figure(&site->live_bytes));
 }
 
 extern _Atomic uint64_t *stats_counters; /* STATS_COUNTERS entries */

@@ -9,7 +9,6 @@
 
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -65,10 +64,10 @@ struct pool_block {
         uint64_t identity; /* parts of regions: the BUFFER_ID, 0 until asked for */
     };
     uint8_t state;
-    uint8_t taints;          /* bits of enum pool_taint: to be freed for good */
-    atomic_uchar ready;      /* cache.c: LIVE, and a thread's cache may take it when it is freed */
-    uint8_t bin;             /* of a cache, where it was last; checked before use */
     bool cached;
+    bool ready;     /* quick.c: LIVE, and a thread's cache may take it when it is freed */
+    uint8_t taints; /* bits of enum pool_taint: to be freed for good */
+    uint8_t bin;    /* of a cache, where it was last; checked before use */
     bool pooled;     /* async: it lies in the driver's memory pool */
     bool releasable; /* of parts, while idle: the driver could have it back as it is */
     union {
@@ -115,7 +114,7 @@ struct site {
     struct call_site key;
     struct site_tree idle;
     size_t idle_count;
-    struct cache *counting; /* whose thread may count in `stats` without the lock; NULL: nobody */
+    struct site_record *record;
     struct stats_site *stats;
     UT_hash_handle by_key;
 };
@@ -124,6 +123,7 @@ struct site {
 struct site_record {
     struct call_site key;
     struct stats_site *stats;
+    struct cache *counting; /* whose thread may count in `stats` without the lock; NULL: nobody */
     UT_hash_handle by_key;
 };
 

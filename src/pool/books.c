@@ -48,11 +48,6 @@ void books_publish(struct pool *pool, struct device *device) {
     history_note(device);
 }
 
-static void site_set(_Atomic uint64_t *figure, uint64_t delta) {
-    atomic_store_explicit(figure, atomic_load_explicit(figure, memory_order_relaxed) + delta,
-                          memory_order_relaxed);
-}
-
 /* sign is 1 or -1 in unsigned arithmetic, which wraps as wanted. */
 static void count_live(struct pool *pool, struct pool_block *block, uint64_t sign) {
     struct device *device = block->context->device;
@@ -67,8 +62,10 @@ static void count_live(struct pool *pool, struct pool_block *block, uint64_t sig
     device->live += sign * block->size;
     device->live_blocks += sign;
     device->over_size += sign * over_size(pool, block);
-    site_set(&stats->live_blocks, sign);
-    site_set(&stats->live_bytes, sign * block->size);
+    stats_grow(&stats->held_blocks, sign);
+    stats_grow(&stats->held_bytes, sign * block->size);
+    stats_grow(&stats->live_blocks, sign);
+    stats_grow(&stats->live_bytes, sign * block->size);
     uint64_t live = atomic_load_explicit(&stats->live_bytes, memory_order_relaxed);
     if (live > atomic_load_explicit(&stats->peak_live_bytes, memory_order_relaxed))
         atomic_store_explicit(&stats->peak_live_bytes, live, memory_order_relaxed);
@@ -82,8 +79,8 @@ static void count_idle(struct pool *pool, struct pool_block *block, uint64_t sig
     device->idle_blocks += sign;
     if (device->idle < device->least_idle)
         device->least_idle = device->idle;
-    site_set(&block->site->stats->idle_blocks, sign);
-    site_set(&block->site->stats->idle_bytes, sign * block->size);
+    stats_grow(&block->site->stats->held_blocks, sign);
+    stats_grow(&block->site->stats->held_bytes, sign * block->size);
 }
 
 static struct record_slab *new_slab(void) {
@@ -226,7 +223,7 @@ struct pool_block *books_split(struct pool *pool, struct pool_block *block, size
     block->size = size;
     pool->idle_blocks++;
     block->context->device->idle_blocks++;
-    site_set(&block->site->stats->idle_blocks, 1);
+    stats_grow(&block->site->stats->held_blocks, 1);
     books_publish(pool, block->context->device);
     return rest;
 }
@@ -236,9 +233,9 @@ void books_merge(struct pool *pool, struct pool_block *block, struct pool_block 
     block->size += next->size;
     pool->idle_blocks--;
     block->context->device->idle_blocks--;
-    site_set(&next->site->stats->idle_blocks, (uint64_t)-1);
-    site_set(&next->site->stats->idle_bytes, -(uint64_t)next->size);
-    site_set(&block->site->stats->idle_bytes, next->size);
+    stats_grow(&next->site->stats->held_blocks, (uint64_t)-1);
+    stats_grow(&next->site->stats->held_bytes, -(uint64_t)next->size);
+    stats_grow(&block->site->stats->held_bytes, next->size);
     books_recycle(pool, next);
     books_publish(pool, block->context->device);
 }

@@ -2,7 +2,7 @@
  * block that its own site has freed, of just its size.
  *
  * Each thread has a cache for each context that it allocates in (more threads than CACHE_THREADS
- * share some). A hit or a free takes the lock of that cache alone, which no other thread wants but
+ * share some); quick.c serves from it. A hit or a free takes the lock of that cache alone, which no other thread wants but
  * when it takes the pool's lock: pool_lock stops all caches, so that under it everything is as if
  * there were none, but for idle blocks that are `cached`. So what a cache's lock guards is its own
  * blocks, and, as readers, all that changes under the pool's lock.
@@ -20,14 +20,7 @@ enum {
     CACHE_THREADS = 32, /* caches of one context */
 };
 
-/* True: served, *pointer is set. Else nothing has happened; the lock must not be held.
- * handle: the current context. bytes: the request; size: the same, rounded. */
-bool cache_malloc(struct pool *pool, CUcontext handle, const struct call_site *key, size_t bytes,
-                  size_t size, CUdeviceptr *pointer);
-/* True: freed. Else nothing has happened; the lock must not be held. */
-bool cache_free(struct pool *pool, CUcontext handle, CUdeviceptr pointer);
-
-/* All below: with the pool's lock held. */
+/* All with the pool's lock held. */
 
 /* Part of pool_lock and pool_unlock: nothing happens in any cache in between, and the books are
  * up to date. */

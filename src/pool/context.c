@@ -138,10 +138,6 @@ CUresult context_current(struct pool *pool, CUcontext *handle) {
 struct context *context_enter(struct pool *pool) {
     CUcontext handle;
     CUresult result = context_current(pool, &handle);
-    return context_enter_known(pool, handle, result);
-}
-
-struct context *context_enter_known(struct pool *pool, CUcontext handle, CUresult result) {
     if (result != CUDA_SUCCESS || !handle) {
         context_note_error(pool, NULL, result);
         return NULL;
@@ -163,21 +159,22 @@ struct context *context_enter_known(struct pool *pool, CUcontext handle, CUresul
     return context;
 }
 
-static struct stats_site *record_site(struct pool *pool, const struct call_site *key) {
+static struct site_record *record_site(struct pool *pool, const struct call_site *key) {
     struct site_record *record;
     HASH_FIND(by_key, pool->site_records, key, sizeof *key, record);
     if (record)
-        return record->stats;
-    struct stats_site *stats = stats_site_new(key);
+        return record;
     record = calloc(1, sizeof *record);
-    if (record) {
-        record->key = *key;
-        record->stats = stats;
-        HASH_ADD(by_key, pool->site_records, key, sizeof *key, record);
-        if (!record->by_key.tbl)
-            free(record);
+    if (!record)
+        return NULL;
+    record->key = *key;
+    record->stats = stats_site_new(key);
+    HASH_ADD(by_key, pool->site_records, key, sizeof *key, record);
+    if (!record->by_key.tbl) {
+        free(record);
+        return NULL;
     }
-    return stats;
+    return record;
 }
 
 struct site *context_site(struct pool *pool, struct context *context, const struct call_site *key) {
@@ -185,12 +182,14 @@ struct site *context_site(struct pool *pool, struct context *context, const stru
     HASH_FIND(by_key, context->sites, key, sizeof *key, site);
     if (site)
         return site;
-    site = calloc(1, sizeof *site);
+    struct site_record *record = record_site(pool, key);
+    site = record ? calloc(1, sizeof *site) : NULL;
     if (!site)
         return NULL;
     site->key = *key;
     RB_INIT(&site->idle);
-    site->stats = record_site(pool, key);
+    site->record = record;
+    site->stats = record->stats;
     HASH_ADD(by_key, context->sites, key, sizeof *key, site);
     if (!site->by_key.tbl) {
         free(site);

@@ -40,8 +40,15 @@ void gate_leave(struct pool *pool) {
         atomic_fetch_sub(&pool->gate_users, 1);
 }
 
+/* Threads' caches look at it while they are stopped. */
+static void tell_caches(struct pool *pool) {
+    pool_lock(pool);
+    pool_unlock(pool);
+}
+
 void gate_close(struct pool *pool) {
     atomic_fetch_add(&pool->captures, 1);
+    tell_caches(pool);
     for (int step = 0; atomic_load(&pool->gate_users) > 0 && step < MAX_STEPS; step++)
         gate_pause();
 }
@@ -50,6 +57,7 @@ void gate_open(struct pool *pool) {
     int now = atomic_load(&pool->captures);
     while (now > 0 && !atomic_compare_exchange_weak(&pool->captures, &now, now - 1)) {
     }
+    tell_caches(pool);
 }
 
 bool pool_is_capturing(struct pool *pool) {

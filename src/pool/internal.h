@@ -135,10 +135,8 @@ void books_free_records(struct pool *pool);
  * not held. */
 CUresult context_current(struct pool *pool, CUcontext *handle);
 /* The current context's record, learnt if new. NULL if there is none or the driver does not say;
- * the lock is held on return if and only if the result is not NULL. _known: where the caller has
- * asked which it is, and is told `result`. */
+ * the lock is held on return if and only if the result is not NULL. */
 struct context *context_enter(struct pool *pool);
-struct context *context_enter_known(struct pool *pool, CUcontext handle, CUresult result);
 bool context_is_known(const struct pool *pool, CUcontext handle); /* and alive. Lock held */
 struct device *context_find_device(struct pool *pool, CUdevice ordinal);
 void context_free_sites(struct context *context);

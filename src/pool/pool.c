@@ -41,12 +41,9 @@ struct fit pool_fit(struct pool *pool, const struct context *context, size_t byt
     return (struct fit){bytes, size, ratio, waste_left(pool, context->device), pool->config.steal};
 }
 
-static void count(_Atomic uint64_t *figure, uint64_t more) {
-    atomic_fetch_add_explicit(figure, more, memory_order_relaxed);
-}
-
 static void count_hit(struct device *device, struct site *site) {
-    count(&site->stats->hits, 1);
+    stats_grow(&site->stats->hits, 1);
+    stats_grow(&site->stats->misses, (uint64_t)-1); /* as which it was counted until now */
     device->hits++;
     stats_add(STATS_malloc_hits, 1);
 }
@@ -64,7 +61,7 @@ struct pool_block *pool_take(struct pool *pool, struct context *context, struct 
         return NULL;
     count_hit(context->device, site); /* before the history is noted, as the allocation was */
     books_make_live(pool, block, site, bytes);
-    count(&site->stats->allocated_bytes, bytes);
+    stats_grow(&site->stats->allocated_bytes, bytes);
     if (stolen)
         stats_add(STATS_malloc_stolen, 1);
     return block;
@@ -146,7 +143,7 @@ static void record(struct pool *pool, const struct request *request,
         if (block)
             block->pooled = obtained->pooled;
     }
-    count(&request->site->stats->allocated_bytes, bytes);
+    stats_grow(&request->site->stats->allocated_bytes, bytes);
     history_map(pool, request->context->device);
 }
 
@@ -218,11 +215,11 @@ static struct pool_block *serve(struct pool *pool, const struct request *request
 
 /* The site of a request in the current context, with the lock held; or NULL, without the lock, if
  * the call is to go past the pool. *context may be NULL then. */
-static struct site *open_request(struct pool *pool, const struct call_site *key, CUcontext handle,
-                                 CUresult result, struct context **context) {
+static struct site *open_request(struct pool *pool, const struct call_site *key,
+                                 struct context **context) {
     bool capturing = atomic_load_explicit(&pool->captures, memory_order_acquire);
     bool down = atomic_load_explicit(&pool->down, memory_order_relaxed);
-    *context = context_enter_known(pool, handle, result);
+    *context = context_enter(pool);
     stats_add(STATS_malloc_calls, 1);
     if (capturing && *context && PLANTED(query_in_capture)) {
         pool_unlock(pool);
@@ -235,7 +232,7 @@ static struct site *open_request(struct pool *pool, const struct call_site *key,
     if (*context)
         (*context)->device->allocations++;
     if (site) {
-        count(&site->stats->allocations, 1);
+        stats_grow(&site->stats->misses, 1);
         return site;
     }
     if (*context)
@@ -249,17 +246,20 @@ static struct site *open_request(struct pool *pool, const struct call_site *key,
 
 CUresult pool_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
                      const struct call_site *key) {
+    return pool_malloc_quick(pool, pointer, bytes, site_id(key))
+               ? CUDA_SUCCESS
+               : pool_malloc_rest(pool, pointer, bytes, key);
+}
+
+CUresult pool_malloc_rest(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
+                          const struct call_site *key) {
     size_t size = bytes ? pool->policy->round(bytes) : 0;
     if (!pointer || !size) {
         stats_add(STATS_malloc_calls, 1);
         return pool->driver->mem_alloc(pointer, bytes);
     }
     struct context *context;
-    CUcontext handle;
-    CUresult result = context_current(pool, &handle);
-    if (cache_malloc(pool, handle, key, bytes, size, pointer))
-        return CUDA_SUCCESS;
-    struct site *site = open_request(pool, key, handle, result, &context);
+    struct site *site = open_request(pool, key, &context);
     if (!site)
         return malloc_past_pool(pool, context, pointer, bytes, NULL);
     struct request request = {context, site, bytes, size, NULL};
@@ -278,9 +278,7 @@ CUresult pool_malloc_pitch(struct pool *pool, CUdeviceptr *pointer, size_t *pitc
         return pool->driver->mem_alloc_pitch(pointer, pitch, width, height, element);
     }
     struct context *context;
-    CUcontext handle;
-    CUresult result = context_current(pool, &handle);
-    struct site *site = open_request(pool, key, handle, result, &context);
+    struct site *site = open_request(pool, key, &context);
     if (!site)
         return malloc_past_pool(pool, context, pointer, 0, &pitched);
     pitched.known = pitch_known(pool, context->device->ordinal, width, element);
@@ -426,6 +424,10 @@ static CUresult free_after_wait(struct pool *pool, struct pool_block *block,
 }
 
 CUresult pool_free(struct pool *pool, CUdeviceptr pointer) {
+    return pool_free_quick(pool, pointer) ? CUDA_SUCCESS : pool_free_rest(pool, pointer);
+}
+
+CUresult pool_free_rest(struct pool *pool, CUdeviceptr pointer) {
     if (!pointer)
         return pool->driver->mem_free(pointer);
     /* Without a current context, or in one that is gone, the driver says what becomes of the free.
@@ -433,8 +435,6 @@ CUresult pool_free(struct pool *pool, CUdeviceptr pointer) {
     CUcontext current;
     if (context_current(pool, &current) != CUDA_SUCCESS)
         current = NULL;
-    if (cache_free(pool, current, pointer))
-        return CUDA_SUCCESS;
     stats_add(STATS_free_calls, 1);
     if (pool->config.look_around)
         pool->config.look_around(pool);

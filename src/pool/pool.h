@@ -101,6 +101,15 @@ CUresult pool_malloc_pitch(struct pool *pool, CUdeviceptr *pointer, size_t *pitc
 /* cuMemFree_v2. Pointers that are not the pool's are forwarded to the driver. */
 CUresult pool_free(struct pool *pool, CUdeviceptr pointer);
 
+/* The two ways that pool_malloc and pool_free try. _quick serves what needs nothing but an idle
+ * block of the calling thread's cache, or to keep one there; false: nothing has happened.
+ * site: site_id() of the allocation's. */
+bool pool_malloc_quick(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t site);
+bool pool_free_quick(struct pool *pool, CUdeviceptr pointer);
+CUresult pool_malloc_rest(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
+                          const struct call_site *site);
+CUresult pool_free_rest(struct pool *pool, CUdeviceptr pointer);
+
 /* cuMemGetInfo_v2: idle memory of the current device counts as free. */
 CUresult pool_mem_get_info(struct pool *pool, size_t *free_bytes, size_t *total_bytes);
 

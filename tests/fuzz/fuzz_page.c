@@ -78,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     page.module_count = 2;
     page.site_count = 3;
     page.sites[1].depth = 2;
-    page.sites[1].allocations = 5;
+    page.sites[1].misses = 5;
     const uint32_t tables = offsetof(struct stats_page, sites) + 4 * sizeof page.sites[0];
     where %= tables + 256; /* or the beginning of the devices */
     if (where >= tables)

@@ -185,7 +185,7 @@ static void use_everything(uint32_t *sites) {
         struct call_site key = {.frames = {(uintptr_t)use_everything + i}, .depth = 1};
         struct stats_site *site = stats_site_new(&key);
         assert_non_null(site);
-        site->allocations++;
+        site->misses++;
         *sites += stats_site_index(site) != 0;
     }
     for (int i = 0; i < PAGE_DEVICES + 2; i++) {

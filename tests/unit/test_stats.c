@@ -42,7 +42,7 @@ static int make_file(void **state) {
     stats_open(path, false, say);
     struct call_site own = {.frames = {(uintptr_t)make_file}, .depth = 1};
     struct stats_site *site = stats_site_new(&own);
-    site->allocations = 12;
+    site->misses = 3;
     site->hits = 9;
     site->live_blocks = 1;
     stats_set(STATS_in_use_bytes, 1000);
@@ -153,7 +153,7 @@ static void sites_beyond_the_table_share_one_record(void **state) {
         last = stats_site_new(&site);
         assert_non_null(last);
     }
-    last->allocations = 5;
+    last->misses = 5;
     struct stats_page *page = stats_page_read(path, error, sizeof error);
     assert_non_null(page);
     report_length = 0;

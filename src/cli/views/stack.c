@@ -8,7 +8,7 @@ const struct stats_site **stack_sites(const struct stats_page *page, size_t *cou
     const struct stats_site **sites = calloc((size_t)page->site_count + 1, sizeof *sites);
     *count = 0;
     for (uint32_t i = 0; sites && i < page->site_count; i++)
-        if (page->sites[i].depth && stats_figure(&page->sites[i].allocations))
+        if (page->sites[i].depth && stats_site_allocations(&page->sites[i]))
             sites[(*count)++] = &page->sites[i];
     return sites;
 }
@@ -99,7 +99,7 @@ void stack_label(char label[STACK_LABEL], const struct stack_frame *frame) {
 uint64_t stack_weight(const struct stats_site *site, enum view_weight weight) {
     switch (weight) {
     case VIEW_WEIGHT_allocations:
-        return stats_figure(&site->allocations);
+        return stats_site_allocations(site);
     case VIEW_WEIGHT_peak:
         return stats_figure(&site->peak_live_bytes);
     case VIEW_WEIGHT_live:

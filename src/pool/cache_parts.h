@@ -1,0 +1,117 @@
+/* What a cache is made of: for quick.c, which serves from it, and cache.c, which does the rest. */
+#ifndef POOLCUDA_POOL_CACHE_PARTS_H
+#define POOLCUDA_POOL_CACHE_PARTS_H
+
+#include "pool/internal.h"
+
+enum {
+    CACHE_BIN_BITS = 8,
+    CACHE_BINS = 1 << CACHE_BIN_BITS,
+    CACHE_HANDLE_BITS = 3, /* 8 contexts between which a thread changes without a search */
+};
+
+/* The idle blocks of one site and size. Unused while site is NULL.
+ * Invariant: `head` is a list through `next`; its blocks have that size and that site. */
+struct cache_bin {
+    uintptr_t id; /* site_id() of the site */
+    size_t size;
+    struct pool_block *head;
+    struct site *site;
+    struct stats_site *figures; /* the site's own, if its record has us `counting`; else ours */
+};
+
+/* What a cache's calls have changed so far: all of it wraps as wanted. */
+struct cache_sums {
+    uint64_t hits, frees;
+    uint64_t in_use, live; /* bytes: requested, and of whole blocks */
+};
+
+/* Members change under `lock`, but those of which it is said only while all caches are stopped.
+ * Invariant: with `lock` free, `key` is cache_key() of the context if calls may be served, else 0;
+ * a cache in use has a context and a shard, and is in its pool's table. */
+struct cache {
+    _Alignas(64) atomic_int lock;
+    int budget;                      /* calls to be served before one goes the long way */
+    uintptr_t key;                   /* while stopped */
+    struct context *context;         /* while stopped */
+    struct cache_sums sums;          /* since it was opened */
+    uint64_t peak_in_use, peak_live; /* the largest of sums since they were settled */
+    struct stats_shard *shard;       /* where sums are told to readers of the stats page */
+    struct pool_block *anchor;       /* while stopped: the context's; NULL: frees need none */
+    struct pool_block *deferred;     /* freed, to be fenced: linked through `next` */
+    bool may_free, defers;           /* while stopped */
+    unsigned thread;                 /* while stopped: whose it is, 1 to CACHE_THREADS */
+    size_t bins_apart;               /* that count in figures of our own */
+    struct cache_sums settled;       /* sums that the books have */
+    struct pool *pool;               /* while stopped */
+    struct cache *next_spare;
+    struct cache_bin bins[CACHE_BINS];
+};
+
+/* The thread's caches by context. Caches are never given back to the system, since any thread may
+ * have one here; `key` tells whether it still serves. */
+extern _Thread_local struct cache *cache_mine[1 << CACHE_HANDLE_BITS]
+    __attribute__((tls_model("initial-exec")));
+
+void cache_lock_contended(struct cache *cache);
+
+static inline void cache_lock(struct cache *cache) {
+    if (__builtin_expect(atomic_exchange_explicit(&cache->lock, 1, memory_order_acquire), 0))
+        cache_lock_contended(cache);
+}
+
+static inline void cache_unlock(struct cache *cache) {
+    atomic_store_explicit(&cache->lock, 0, memory_order_release);
+}
+
+static inline uint64_t cache_mix(uint64_t word) {
+    return word * 0x9e3779b97f4a7c15u;
+}
+
+/* A context is one of a pool. */
+static inline uintptr_t cache_key(const struct pool *pool, CUcontext handle) {
+    return (uintptr_t)handle ^ (uintptr_t)pool;
+}
+
+static inline struct cache **cache_place(uintptr_t key) {
+    return &cache_mine[cache_mix(key) >> (64 - CACHE_HANDLE_BITS)];
+}
+
+static inline struct cache_bin *cache_bin_at(struct cache *cache, uintptr_t id, size_t size) {
+    return &cache->bins[cache_mix(id ^ size) >> (64 - CACHE_BIN_BITS)];
+}
+
+/* The second place that a bin may have. */
+static inline struct cache_bin *cache_bin_beside(struct cache *cache, const struct cache_bin *bin) {
+    return &cache->bins[(size_t)(bin - cache->bins) ^ 1];
+}
+
+/* NULL: there is none. */
+static inline struct cache_bin *cache_find_bin(struct cache *cache, uintptr_t id, size_t size) {
+    struct cache_bin *bin = cache_bin_at(cache, id, size);
+    if (__builtin_expect(bin->id != id || bin->size != size, 0)) {
+        bin = cache_bin_beside(cache, bin);
+        if (bin->id != id || bin->size != size)
+            return NULL;
+    }
+    return bin;
+}
+
+static inline struct pool_block *cache_pop(struct cache_bin *bin) {
+    struct pool_block *block = bin->head;
+    bin->head = block->next;
+    block->cached = false;
+    return block;
+}
+
+/* The block is idle from now on. */
+static inline void cache_push(const struct cache *cache, struct cache_bin *bin,
+                              struct pool_block *block) {
+    block->next = bin->head;
+    block->bin = (uint8_t)(bin - cache->bins);
+    block->state = BLOCK_IDLE;
+    block->cached = true;
+    bin->head = block;
+}
+
+#endif
