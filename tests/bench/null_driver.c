@@ -20,9 +20,13 @@ DRIVER_ENTRIES(DECLARE)
 static const size_t device_bytes = (size_t)1 << 40, small_page = 512, large_page = 2 << 20;
 static const size_t pitch_alignment = 512;
 
-struct null_driver_counts null_driver_counts;
+static struct null_driver_counts counts;
 static _Atomic CUdeviceptr next_address = (CUdeviceptr)1 << 44;
 static char the_context, an_event, a_stream;
+
+const struct null_driver_counts *null_driver_counted(void) {
+    return &counts;
+}
 
 /* As the real one and the simulated one: what is large lies in pages of its own. */
 CUresult null_mem_alloc(CUdeviceptr *pointer, size_t bytes) {
@@ -32,14 +36,14 @@ CUresult null_mem_alloc(CUdeviceptr *pointer, size_t bytes) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     size_t unit = bytes < large_page ? small_page : large_page, size = (bytes + unit - 1) & -unit;
     *pointer = atomic_fetch_add_explicit(&next_address, size, memory_order_relaxed);
-    atomic_fetch_add_explicit(&null_driver_counts.bytes, size, memory_order_relaxed);
-    atomic_fetch_add_explicit(&null_driver_counts.allocations, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&counts.bytes, size, memory_order_relaxed);
+    atomic_fetch_add_explicit(&counts.allocations, 1, memory_order_relaxed);
     return CUDA_SUCCESS;
 }
 
 CUresult null_mem_free(CUdeviceptr pointer) {
     (void)pointer;
-    atomic_fetch_add_explicit(&null_driver_counts.frees, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&counts.frees, 1, memory_order_relaxed);
     return CUDA_SUCCESS;
 }
 
@@ -76,7 +80,7 @@ CUresult null_ctx_get_device(CUdevice *device) {
 }
 
 CUresult null_ctx_synchronize(void) {
-    atomic_fetch_add_explicit(&null_driver_counts.waits, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&counts.waits, 1, memory_order_relaxed);
     return CUDA_SUCCESS;
 }
 

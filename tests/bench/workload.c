@@ -3,15 +3,18 @@
  * "operations N" and "seconds S" of that loop, and under callgrind collects in it alone.
  *
  * pair       malloc and free of one size at one site, in turns
- * set        BLOCKS live blocks of sixteen sizes and sites; each time a random one is replaced
- * live       BLOCKS live blocks of a hundred sizes at 64 sites; the same
+ * set        BLOCKS live blocks; each time a random one is replaced by one of a random one of 16
+ * sites with a size each live       BLOCKS live blocks of a hundred sizes at 64 sites; the same
  * never      mallocs without a free
- * new_sizes  each malloc is larger than any before; the block before it is then freed
+ * new_sizes  each malloc is 2 MiB larger than the one before, which is then freed
  * trace      the operations in FILE: lines "m SLOT SITE BYTES" and "f SLOT", in rounds
  *
  * In all of them one block stays live: a free that leaves the context without any has to wait. */
+#include "null_driver.h"
+#include "process_memory.h"
 #include "sites.h"
 
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,9 +70,9 @@ static void slot_malloc(struct workload *work, struct slot *slot, unsigned site,
     slot->bytes = bytes;
 }
 
-/* What slot number `slot` of the kind holds. */
-static size_t set_bytes(unsigned slot) {
-    return (size_t)1024 << slot % 11 << (slot % 16 == 15);
+/* What is asked for at a site of `set`, and by a slot of `live`. */
+static size_t set_bytes(unsigned site) {
+    return (size_t)1024 << site % 11 << (site == 15);
 }
 
 static size_t live_bytes(size_t slot) {
@@ -86,10 +89,10 @@ static void run_pair(struct workload *work, size_t operations) {
 
 static void run_set(struct workload *work, size_t operations) {
     for (size_t i = 0; i < operations; i += 2) {
-        unsigned number = random_number(work) % (unsigned)work->blocks;
-        struct slot *slot = &work->slots[number];
+        struct slot *slot = &work->slots[random_number(work) % work->blocks];
+        unsigned site = random_number(work) % 16;
         site_free(slot->pointer, slot->bytes);
-        slot_malloc(work, slot, number % 16, set_bytes(number % 16));
+        slot_malloc(work, slot, site, set_bytes(site));
     }
 }
 
@@ -111,7 +114,7 @@ static void run_never(struct workload *work, size_t operations) {
 static void run_new_sizes(struct workload *work, size_t operations) {
     for (size_t i = 0; i < operations; i += 2) {
         struct slot before = *work->slots;
-        slot_malloc(work, work->slots, 0, 8192 + 512 * work->sizes_seen++);
+        slot_malloc(work, work->slots, 0, ((size_t)2 << 20) * ++work->sizes_seen);
         site_free(before.pointer, before.bytes);
     }
 }
@@ -160,8 +163,7 @@ static void read_trace(struct workload *work, const char *path) {
     fclose(file);
 }
 
-static void fill(struct workload *work, const char *argument) {
-    bool set = strcmp(work->kind, "set") == 0;
+static void prepare(struct workload *work, const char *argument) {
     if (strcmp(work->kind, "trace") == 0)
         read_trace(work, argument);
     else
@@ -169,6 +171,10 @@ static void fill(struct workload *work, const char *argument) {
     if (!work->blocks)
         exit(2);
     work->slots = allocate(work->blocks, sizeof *work->slots);
+}
+
+static void fill(struct workload *work) {
+    bool set = strcmp(work->kind, "set") == 0;
     if (set || strcmp(work->kind, "live") == 0)
         for (size_t i = 0; i < work->blocks; i++)
             slot_malloc(work, &work->slots[i], (unsigned)(set ? i % 16 : i),
@@ -205,8 +211,11 @@ int main(int argc, char **argv) {
         fprintf(stderr, "%s: no such kind, no operations, or no file\n", work.kind);
         return 2;
     }
+    prepare(&work, argc > 3 ? argv[3] : NULL);
     site_malloc(63, 1 << 20); /* the one that stays */
-    fill(&work, argc > 3 ? argv[3] : NULL);
+    struct process_memory start = process_memory();
+    fill(&work);
+    struct process_memory filled = process_memory();
     run(&work, run == run_trace ? (WARM_UP / work.trace_count + 1) * work.trace_count : WARM_UP);
     if (run == run_trace) /* whole rounds */
         work.operations =
@@ -218,5 +227,7 @@ int main(int argc, char **argv) {
     CALLGRIND_STOP_INSTRUMENTATION;
     printf("operations %zu\nmallocs %zu\nseconds %.9f\n", work.operations, work.mallocs,
            now() - before);
+    printf("start %zu\nstart_reserved %zu\nfilled %zu\ndevice %" PRIu64 "\n", start.present,
+           start.reserved, filled.present, null_driver_counted()->bytes);
     return 0;
 }
