@@ -5,6 +5,7 @@ does for the pool is told from what it does for others, and what a malloc takes 
 """
 
 import collections
+import concurrent.futures
 import os
 import pathlib
 import re
@@ -13,8 +14,9 @@ import tempfile
 
 # Where the work of the allocator begins: what a program calls.
 ENTRIES = {"cuMemAlloc_v2": "malloc", "reference_malloc": "malloc", "cuMemFree_v2": "free", "reference_free": "free"}
-# Whose instructions never count: the driver, and a runtime that is a library of its own.
+# Whose instructions never count, nor those of what they call: the driver, and a CUDA runtime below an allocator.
 EXCLUDED = re.compile(r"/(libcuda\.so|libcudart\.so)")
+CUDA_FUNCTION = re.compile(r"cu(da)?[A-Z]")
 
 
 class Count:
@@ -68,11 +70,16 @@ def read(lines):
 
 
 def where(object_path, function):
-    chain = function.split("'")
-    kinds = [ENTRIES[name.split("@")[0]] for name in chain if name.split("@")[0] in ENTRIES]
-    if EXCLUDED.search(object_path) or not kinds:
+    """Whose the instructions of a function are, which is named with its callers behind it; None if they do not count."""
+    chain = [name.split("@")[0] for name in function.split("'")]
+    if EXCLUDED.search(object_path):
         return None
-    return kinds[0], os.path.basename(object_path), chain[0]
+    for depth, name in enumerate(chain):
+        if name in ENTRIES:
+            return ENTRIES[name], os.path.basename(object_path), chain[0]
+        if depth and CUDA_FUNCTION.match(name):
+            return None
+    return None
 
 
 def clean_environment(build, preload=None, **settings):
@@ -121,3 +128,32 @@ def count(build, name, *arguments, pooled=False, **settings):
     if not counted.total("malloc"):
         raise RuntimeError(f"{name} {arguments}: callgrind saw no call of an allocator")
     return counted
+
+
+class Counts:
+    """Counts of one build, each made once, several at a time."""
+
+    def __init__(self, build):
+        self.build = build
+        self.workers = concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0)))
+        self.running = {}
+
+    def start(self, allocator, kind, operations, *arguments, **settings):
+        """Begins to count `operations` of a kind of workload with that allocator ("driver", "bfc", ...)."""
+        key = (allocator, kind, operations, arguments, tuple(settings.items()))
+        if key not in self.running:
+            self.running[key] = self.workers.submit(count, self.build, f"workload-{allocator}", kind, operations, *arguments,
+                                                    pooled=allocator in POOLED, **settings)
+        return self.running[key]
+
+    def get(self, *arguments, **settings):
+        return self.start(*arguments, **settings).result()
+
+
+# The programs that the pool is preloaded into; the others have an allocator of their own.
+POOLED = ("driver", "static")
+
+
+def allocators(build):
+    """Those that the pool is compared with, as far as they could be built."""
+    return [name for name in ("cub", "bfc", "best_fit") if program(build, f"workload-{name}").exists()]
