@@ -1,0 +1,91 @@
+"""instructions.py BUILD: holds the pool to its bars on instructions and bytes (COUNTED in bars.py). Part of the tests.
+
+Nothing here depends on time. Each value is measured by a short run under callgrind on a driver that does next to nothing
+(null_driver.c), or is read from the kernel's account of a program's memory.
+"""
+
+import pathlib
+import sys
+import tempfile
+
+import bars
+import counting
+
+OPERATIONS = 20000
+FEW, MANY, BLOCKS = 1000, 100000, 200000
+
+
+def begin(counts):
+    """Starts all runs, so that they go on side by side."""
+    counts.start("driver", "live", OPERATIONS, MANY)
+    for name in ("driver", "static", *counting.allocators(counts.build)):
+        counts.start(name, "pair", OPERATIONS)
+        counts.start(name, "set", OPERATIONS)
+    counts.start("driver", "live", OPERATIONS, FEW)
+    counts.start("driver", "never", OPERATIONS)
+    counts.start("driver", "new_sizes", OPERATIONS)
+
+
+def trace_cost(counts, kind="pair"):
+    """Instructions per recorded event: the same run with a trace, less the run without."""
+    with tempfile.TemporaryDirectory() as folder:
+        recorded = counts.get("driver", kind, OPERATIONS, POOLCUDA_TRACE=f"{folder}/trace")
+    return recorded.operation() - counts.get("driver", kind, OPERATIONS).operation()
+
+
+def block_bytes(build, blocks):
+    """Bytes of the program's memory that each of so many live blocks takes, beyond what it takes without the pool."""
+    pooled, native = (counting.run(build, "workload-driver", "live", 2, blocks, pooled=pooled) for pooled in (True, False))
+    return ((int(pooled["filled"]) - int(pooled["start"])) - (int(native["filled"]) - int(native["start"]))) / blocks
+
+
+def start_bytes(build, what="start"):
+    """Bytes that the process has more with the pool than without, after its first allocation."""
+    pooled, native = (counting.run(build, "workload-driver", "pair", 2, pooled=pooled) for pooled in (True, False))
+    return int(pooled[what]) - int(native[what])
+
+
+def never_device(build):
+    """Device memory of a program that never frees, under the pool by natively."""
+    pooled, native = (counting.run(build, "workload-driver", "never", OPERATIONS, pooled=pooled) for pooled in (True, False))
+    return int(pooled["device"]) / int(native["device"])
+
+
+def values(counts):
+    """{name in bars.COUNTED: value}; without those whose reference could not be built."""
+    begin(counts)
+    build = counts.build
+    found = {"block_bytes": block_bytes(build, BLOCKS), "start_bytes": start_bytes(build) / 1024,
+             "never_device": never_device(build), "trace": trace_cost(counts)}
+    pair, several = (counts.get("driver", kind, OPERATIONS) for kind in ("pair", "set"))
+    static = counts.get("static", "pair", OPERATIONS)
+    found.update(hit_malloc=pair.malloc(), hit_free=pair.free(), set_malloc=several.malloc(), set_free=several.free(),
+                 static_malloc=static.malloc() - pair.malloc(), static_free=static.free() - pair.free(),
+                 miss_never=counts.get("driver", "never", OPERATIONS).malloc(),
+                 miss_sizes=counts.get("driver", "new_sizes", OPERATIONS).malloc(),
+                 live=counts.get("driver", "live", OPERATIONS, MANY).operation() /
+                 counts.get("driver", "live", OPERATIONS, FEW).operation())
+    for name in counting.allocators(build):
+        for kind, pool in (("pair", pair), ("set", several)):
+            ratio = counts.get(name, kind, OPERATIONS).operation() / pool.operation()
+            found[f"{name}_{kind}"] = ratio if name == "cub" else 1 / ratio
+    return found
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit("instructions.py: expected: BUILD")
+    missed = 0
+    found = values(counting.Counts(pathlib.Path(sys.argv[1]).resolve()))
+    for name, bar in bars.COUNTED.items():
+        if name not in found:
+            print(f"not here  {bar.text}")
+            continue
+        text, measured, met = bar.verdict(found[name])
+        missed += not met
+        print(f"{'met' if met else 'MISSED':<9} {text}: {measured}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
