@@ -12,8 +12,7 @@ static char texts[SITE_TAGS][SITE_TAG_SIZE];
 static _Atomic uint16_t slots[SLOTS];
 static atomic_uint used;
 
-/* Invariant: current is the number of stack[depth - 1], 0 if depth is 0 or beyond the stack. */
-_Thread_local uint16_t site_tag_current;
+/* Invariant: thread_marks.tag is the number of stack[depth - 1], 0 if depth is 0 or beyond the stack. */
 static _Thread_local struct {
     uint32_t depth;
     uint16_t tags[SITE_TAG_DEPTH];
@@ -85,13 +84,13 @@ void site_tag_push(const char *tag) {
         stack.tags[stack.depth] = number;
     }
     stack.depth += stack.depth != UINT32_MAX;
-    site_tag_current = number;
+    thread_marks.tag = number;
 }
 
 void site_tag_pop(void) {
     stack.depth -= stack.depth != 0;
     bool known = stack.depth > 0 && stack.depth <= SITE_TAG_DEPTH;
-    site_tag_current = known ? stack.tags[stack.depth - 1] : 0;
+    thread_marks.tag = known ? stack.tags[stack.depth - 1] : 0;
 }
 
 void site_tag_describe(struct call_site *site, uint16_t number) {

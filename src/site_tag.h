@@ -9,14 +9,12 @@
 #define POOLCUDA_SITE_TAG_H
 
 #include "call_site.h"
+#include "thread_marks.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
 enum { SITE_TAG_SIZE = 64, SITE_TAGS = 512, SITE_TAG_DEPTH = 16 };
-
-/* The number, from 1, of the thread's innermost tag; 0: none. */
-extern _Thread_local uint16_t site_tag_current __attribute__((tls_model("initial-exec")));
 
 void site_tag_push(const char *tag);
 void site_tag_pop(void); /* nothing without a push */
@@ -26,7 +24,7 @@ void site_tag_describe(struct call_site *site, uint16_t number);
 
 /* Whether the thread's allocations have a tag now, which *site then is. */
 static inline bool site_tag_find(struct call_site *site) {
-    uint16_t number = site_tag_current;
+    uint16_t number = thread_marks.tag;
     if (number)
         site_tag_describe(site, number);
     return number != 0;

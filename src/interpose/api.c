@@ -17,12 +17,12 @@ PUBLIC const char *poolcuda_version(void) {
 }
 
 PUBLIC size_t poolcuda_trim(int device, size_t bytes) {
-    struct pool *pool = state_inside ? NULL : state_pool();
+    struct pool *pool = thread_marks.inside ? NULL : state_pool();
     if (!pool)
         return 0;
-    state_inside = true;
+    thread_marks.inside = true;
     size_t released = pool_release(pool, device, bytes);
-    state_inside = false;
+    thread_marks.inside = false;
     return released;
 }
 

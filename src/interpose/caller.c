@@ -12,13 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Set by the runtime hooks; the first driver call below one consumes it. */
-_Thread_local uintptr_t caller_noted;
 atomic_bool caller_single;
 
 uintptr_t caller_note(uintptr_t return_address) {
-    uintptr_t previous = caller_noted;
-    caller_noted = return_address;
+    uintptr_t previous = thread_marks.caller;
+    thread_marks.caller = return_address;
     return previous;
 }
 
@@ -298,7 +296,7 @@ static void find_by_unwinding(struct call_site *site, uintptr_t return_address, 
             bool learnt = false;
             index = first_frame(rule, resolver, &chain, &learnt);
             rule->calls++;
-            if (learnt && atomic_load(&rule->learnt.kind) == CALLER_LEARNING) {
+            if (learnt && depth == 1 && atomic_load(&rule->learnt.kind) == CALLER_LEARNING) {
                 if (index)
                     learn_place(rule, &chain, index, frame);
                 else
@@ -319,8 +317,8 @@ static void find_by_unwinding(struct call_site *site, uintptr_t return_address, 
 
 void caller_find(struct call_site *site, uintptr_t return_address, uintptr_t frame,
                  unsigned depth) {
-    uintptr_t noted = caller_noted;
-    caller_noted = 0;
+    uintptr_t noted = thread_marks.caller;
+    thread_marks.caller = 0;
     atomic_store_explicit(&caller_single, depth == 1, memory_order_relaxed);
     *site = (struct call_site){.depth = 1};
     if (depth == 1 && noted) {

@@ -4,6 +4,7 @@
 
 #include "call_site.h"
 #include "interpose/loader.h"
+#include "thread_marks.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -16,7 +17,7 @@
 void caller_find(struct call_site *site, uintptr_t return_address, uintptr_t frame, unsigned depth);
 
 /* What has been learnt of one return address of our hooks, as far as every call needs it.
- * LEARNING: nothing yet. DIRECT: it is itself the application's. LEARNT: the application's lies
+ * LEARNING: nothing yet, as always while sites have several frames. DIRECT: it is itself the application's. LEARNT: the application's lies
  * `offset` bytes above the hook's frame, in the text of one module. */
 struct caller_rule {
     uintptr_t return_address;
@@ -27,9 +28,10 @@ struct caller_rule {
 };
 enum { CALLER_LEARNING, CALLER_DIRECT, CALLER_LEARNT };
 enum { CALLER_RULES = 256 };
-extern _Atomic(struct caller_rule *) caller_rules[CALLER_RULES]; /* by caller_slot, and next to it */
-extern _Thread_local uintptr_t caller_noted __attribute__((tls_model("initial-exec")));
-extern atomic_bool caller_single; /* sites have one frame */
+/* By caller_slot, and next to it. */
+extern _Atomic(struct caller_rule *) caller_rules[CALLER_RULES]
+    __attribute__((visibility("hidden")));
+extern atomic_bool caller_single __attribute__((visibility("hidden"))); /* sites have one frame */
 
 static inline size_t caller_slot(uintptr_t return_address) {
     return (return_address * 0x9e3779b97f4a7c15u >> 32) % CALLER_RULES;
@@ -48,11 +50,11 @@ static inline bool caller_follows_named_call(uintptr_t address) {
 /* site_id() of the site that caller_find would find, where that is known without looking; else 0,
  * and nothing has happened. */
 static inline uintptr_t caller_quick(uintptr_t return_address, uintptr_t frame) {
-    uintptr_t noted = caller_noted;
-    if (!atomic_load_explicit(&caller_single, memory_order_relaxed))
-        return 0;
+    uintptr_t noted = thread_marks.caller;
     if (noted) {
-        caller_noted = 0;
+        if (!atomic_load_explicit(&caller_single, memory_order_relaxed))
+            return 0;
+        thread_marks.caller = 0;
         return noted;
     }
     const struct caller_rule *rule = atomic_load_explicit(&caller_rules[caller_slot(return_address)],

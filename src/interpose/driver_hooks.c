@@ -9,6 +9,7 @@
 #include "interpose/state.h"
 #include "interpose/steer.h"
 #include "interpose/surroundings.h"
+#include "pool/quick.h"
 #include "site_tag.h"
 
 #define REQUIRE_DRIVER(name)                                                                       \
@@ -27,8 +28,7 @@
                         (uintptr_t)__builtin_dwarf_cfa(), (unsigned)state_options()->site_depth);  \
     } while (0)
 
-/* What every call that is not served quickly goes through. site: its site_id() if that is the only
- * frame and known, else 0. */
+/* The whole way of a call. site: its site_id() if that is known and its only frame, else 0. */
 __attribute__((noinline)) static CUresult alloc(CUdeviceptr *pointer, size_t bytes, uintptr_t known,
                                                 uintptr_t return_address, uintptr_t frame) {
     REQUIRE_DRIVER(cuMemAlloc_v2);
@@ -38,35 +38,38 @@ __attribute__((noinline)) static CUresult alloc(CUdeviceptr *pointer, size_t byt
     struct call_site site = {.frames = {known}, .depth = 1};
     if (!known && !site_tag_find(&site))
         caller_find(&site, return_address, frame, (unsigned)state_options()->site_depth);
-    CUresult result = known ? pool_malloc_rest(pool, pointer, bytes, &site)
-                            : pool_malloc(pool, pointer, bytes, &site);
+    CUresult result = pool_malloc(pool, pointer, bytes, &site);
     record_alloc(result, pointer, bytes, &site, NULL);
     steer_look(pool, false);
     state_leave();
     return result;
 }
 
-/* What is left to do after a quick call, now and then. freed: a block, not NULL. */
-__attribute__((noinline)) static void after_quick(struct pool *pool, bool freed) {
+/* The same after quick_malloc, in vain. */
+__attribute__((noinline)) static CUresult alloc_rest(struct pool *pool, CUdeviceptr *pointer,
+                                                     size_t bytes, uintptr_t known) {
+    struct call_site site = {.frames = {known}, .depth = 1};
     state_enter();
-    steer_look(pool, freed);
+    CUresult result = pool_malloc_rest(pool, pointer, bytes, &site);
+    steer_look(pool, false);
     state_leave();
+    return result;
 }
 
+/* The requests of other processes are left to frees and to what is not served here. */
 CUresult hook_cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes) {
-    struct pool *pool = state_quick_pool();
-    uintptr_t return_address = (uintptr_t)__builtin_return_address(0), site = 0;
-    uintptr_t frame = (uintptr_t)__builtin_dwarf_cfa();
-    if (!pool || site_tag_current || !(site = caller_quick(return_address, frame)) ||
-        !pool_malloc_quick(pool, pointer, bytes, site))
-        return alloc(pointer, bytes, site, return_address, frame);
-    if (recorder_active()) {
-        struct call_site key = {.frames = {site}, .depth = 1};
-        record_alloc(CUDA_SUCCESS, pointer, bytes, &key, NULL);
-    }
-    if (mailbox_waits())
-        after_quick(pool, false);
-    return CUDA_SUCCESS;
+    struct pool *pool = atomic_load_explicit(&state_quick, memory_order_acquire);
+    uintptr_t return_address = (uintptr_t)__builtin_return_address(0);
+    uintptr_t frame = (uintptr_t)__builtin_dwarf_cfa(), site = 0;
+    if (__builtin_expect(!pool || thread_marks.any ||
+                             !(site = caller_quick(return_address, frame)),
+                         0))
+        return alloc(pointer, bytes, 0, return_address, frame);
+    enum quick quick = quick_malloc(pool, pointer, bytes, site, false);
+    if (__builtin_expect(quick == QUICK_DONE, 1))
+        return CUDA_SUCCESS;
+    return quick == QUICK_BUSY ? alloc(pointer, bytes, site, 0, 0)
+                               : alloc_rest(pool, pointer, bytes, site);
 }
 
 CUresult hook_cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t width, size_t height,
@@ -84,7 +87,7 @@ CUresult hook_cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t wid
     return result;
 }
 
-/* tried: pool_free_quick, in vain. */
+/* The whole way of a free. tried: quick_free, in vain. */
 __attribute__((noinline)) static CUresult free_rest(CUdeviceptr pointer, bool tried) {
     REQUIRE_DRIVER(cuMemFree_v2);
     struct pool *pool = state_enter();
@@ -101,14 +104,13 @@ __attribute__((noinline)) static CUresult free_rest(CUdeviceptr pointer, bool tr
 }
 
 CUresult hook_cuMemFree_v2(CUdeviceptr pointer) {
-    struct pool *pool = state_quick_pool();
-    if (!pool || surroundings_change() || recorder_active())
+    struct pool *pool = atomic_load_explicit(&state_quick, memory_order_acquire);
+    if (__builtin_expect(!pool || thread_marks.inside || surroundings_change() || mailbox_waits(), 0))
         return free_rest(pointer, false);
-    if (!pool_free_quick(pool, pointer))
-        return free_rest(pointer, true);
-    if (mailbox_waits())
-        after_quick(pool, true);
-    return CUDA_SUCCESS;
+    enum quick quick = quick_free(pool, pointer, false);
+    if (__builtin_expect(quick == QUICK_DONE, 1))
+        return CUDA_SUCCESS;
+    return free_rest(pointer, quick == QUICK_NO);
 }
 
 /* The record goes first: once the driver has the memory back, another thread may be given it. */
@@ -238,7 +240,7 @@ CUresult hook_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdevice
     } while (0)
 
 CUresult hook_cuIpcGetMemHandle(void *handle, CUdeviceptr pointer) {
-    struct pool *shared = state_inside ? NULL : state_pool();
+    struct pool *shared = thread_marks.inside ? NULL : state_pool();
     if (shared && !pool_can_share(shared, pointer)) {
         state_say_once("poolcuda: cuIpcGetMemHandle: with this POOLCUDA_POLICY a block is no "
                        "allocation of its "
@@ -464,7 +466,7 @@ static CUresult capture_ended(CUresult result) {
     case CUDA_ERROR_STREAM_CAPTURE_INVALIDATED:
     case CUDA_ERROR_STREAM_CAPTURE_UNJOINED:
     case CUDA_ERROR_STREAM_CAPTURE_UNMATCHED: {
-        struct pool *pool = state_inside ? NULL : state_pool();
+        struct pool *pool = thread_marks.inside ? NULL : state_pool();
         if (pool)
             pool_capture_ended(pool);
         break;

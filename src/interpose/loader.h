@@ -31,12 +31,12 @@ void loader_close(void *handle);
 extern pthread_mutex_t loader_lock; /* LOCK_LOADER */
 
 /* Grows whenever a module may have been unloaded: addresses learnt before it grew may be stale. */
-extern _Atomic uint64_t loader_unloads;
+extern _Atomic uint64_t loader_unloads __attribute__((visibility("hidden")));
 
 /* Whether a module was opened with RTLD_DEEPBIND: its calls may go past us. Set by entry.S. */
 extern unsigned char loader_deep;
 
 /* Calls of dlopen so far, roughly: it grows before each of them. */
-extern uint64_t loader_opens;
+extern uint64_t loader_opens __attribute__((visibility("hidden")));
 
 #endif

@@ -17,11 +17,10 @@
 #include <string.h>
 #include <unistd.h>
 
-_Thread_local bool state_inside;
-
 static struct options options;
 static struct driver driver;
-_Atomic(struct pool *) state_made;
+_Atomic(struct pool *) state_quick;
+static _Atomic(struct pool *) pool;
 /* Settings that were changed while there was no pool; under start_lock. */
 static struct pool_config changed;
 static unsigned changed_settings;
@@ -33,6 +32,11 @@ enum phase { PHASE_NEW, PHASE_FORKED, PHASE_INERT, PHASE_READY };
 static _Atomic int phase;
 static pid_t owner; /* who became READY: a child of a bare clone() runs our destructor, too */
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void publish(struct pool *made) {
+    atomic_store(&pool, made);
+    atomic_store(&state_quick, recorder_active() ? NULL : made);
+}
 
 static void say(const char *line) {
     char text[512];
@@ -55,7 +59,7 @@ void state_say_once(const char *line) {
 static void prepare_fork(void) {
     lock_take(&start_lock, LOCK_START);
     lock_take(&loader_lock, LOCK_LOADER);
-    struct pool *current = atomic_load(&state_made);
+    struct pool *current = atomic_load(&pool);
     if (current)
         pool_fork_prepare(current);
     recorder_fork_prepare();
@@ -63,7 +67,7 @@ static void prepare_fork(void) {
 
 static void parent_after_fork(void) {
     recorder_fork_parent();
-    struct pool *current = atomic_load(&state_made);
+    struct pool *current = atomic_load(&pool);
     if (current)
         pool_fork_parent(current);
     lock_drop(&loader_lock, LOCK_LOADER);
@@ -73,12 +77,12 @@ static void parent_after_fork(void) {
 /* The child starts anew: it reports nothing unless it uses CUDA itself, and then for itself. */
 static void child_after_fork(void) {
     recorder_forget_after_fork();
-    struct pool *inherited = atomic_load(&state_made);
+    struct pool *inherited = atomic_load(&pool);
     if (inherited) {
         pool_forget_after_fork(inherited);
         thunks_forget_after_fork();
         spare_pool = inherited;
-        atomic_store(&state_made, NULL);
+        publish(NULL);
     }
     if (atomic_load(&phase) == PHASE_READY) {
         stats_forget_after_fork();
@@ -151,21 +155,21 @@ static struct pool *create(void) {
     if (!driver_fill(&entries, hooks_find_in_driver))
         return NULL;
     lock_take(&start_lock, LOCK_START);
-    struct pool *created = atomic_load(&state_made);
+    struct pool *created = atomic_load(&pool);
     if (!created) {
         driver = entries;
         created = spare_pool ? spare_pool : pool_create(&config, &driver);
         if (created)
             pool_set_config(created, &changed, changed_settings);
         changed_settings = 0;
-        atomic_store(&state_made, created);
+        publish(created);
     }
     lock_drop(&start_lock, LOCK_START);
     return created;
 }
 
 struct pool *state_pool(void) {
-    struct pool *current = atomic_load_explicit(&state_made, memory_order_acquire);
+    struct pool *current = atomic_load_explicit(&pool, memory_order_acquire);
     if (current)
         return current;
     return state_enabled() && hooks_load() ? create() : NULL;
@@ -175,7 +179,7 @@ bool state_configure(const struct pool_config *config, unsigned settings) {
     if (!state_enabled())
         return false;
     lock_take(&start_lock, LOCK_START);
-    struct pool *current = atomic_load(&state_made);
+    struct pool *current = atomic_load(&pool);
     if (current) {
         pool_set_config(current, config, settings);
     } else {
@@ -190,7 +194,7 @@ bool state_get_config(struct pool_config *config) {
     if (!state_enabled())
         return false;
     lock_take(&start_lock, LOCK_START);
-    struct pool *current = atomic_load(&state_made);
+    struct pool *current = atomic_load(&pool);
     if (!current)
         current = spare_pool;
     if (current)
@@ -206,7 +210,7 @@ bool state_get_config(struct pool_config *config) {
 __attribute__((destructor)) static void finish(void) {
     if (atomic_load(&phase) != PHASE_READY || getpid() != owner)
         return;
-    struct pool *current = atomic_load(&state_made);
+    struct pool *current = atomic_load(&pool);
     if (options.stats || *options.stats_file) {
         if (current)
             pool_note_end(current);

@@ -3,6 +3,7 @@
 #define POOLCUDA_INTERPOSE_STATE_H
 
 #include "options.h"
+#include "thread_marks.h"
 #include "pool/pool.h"
 
 #include <stdbool.h>
@@ -25,28 +26,23 @@ bool state_get_config(struct pool_config *config);
 /* Tells the user, once per process, about a consequence of an option that he has set. */
 void state_say_once(const char *line);
 
-/* True while this thread is inside one of our calls into the driver or the pool: whatever the
- * driver calls back goes straight to the driver. Set and cleared by the hooks. */
-extern _Thread_local bool state_inside __attribute__((tls_model("initial-exec")));
+/* The pool if it is there already and calls need not be recorded; NULL: not yet, or never. With one
+ * there are the driver's entries that every pool needs. */
+extern _Atomic(struct pool *) state_quick __attribute__((visibility("hidden")));
 
-extern _Atomic(struct pool *) state_made; /* NULL: not yet, or never */
-
-/* The pool if it is there already and this call may use it, without state_leave; else NULL, and
- * state_enter tells. With a pool there are the driver's entries that every pool needs. */
-static inline struct pool *state_quick_pool(void) {
-    return state_inside ? NULL : atomic_load_explicit(&state_made, memory_order_acquire);
-}
+/* While a thread is inside one of our calls into the driver or the pool, whatever the driver calls
+ * back goes straight to the driver. */
 
 /* The pool if this call may use it, until state_leave: NULL without one, and for calls that the
  * driver makes while serving one of ours. */
 static inline struct pool *state_enter(void) {
-    struct pool *pool = state_inside ? NULL : state_pool();
-    state_inside = pool || state_inside;
+    struct pool *pool = thread_marks.inside ? NULL : state_pool();
+    thread_marks.inside = pool || thread_marks.inside;
     return pool;
 }
 
 static inline void state_leave(void) {
-    state_inside = false;
+    thread_marks.inside = false;
 }
 
 #endif

@@ -282,7 +282,7 @@ void *thunk_enter(struct thunk_frame *frame) {
         before(pool, frame);
         state_leave();
     }
-    if (!state_inside && is_quick(pool, frame->number))
+    if (!thread_marks.inside && is_quick(pool, frame->number))
         atomic_store_explicit(&thunk_quick[frame->number], 1, memory_order_release);
     return real;
 }

@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 /* Whether events are wanted. */
-extern atomic_bool recorder_on;
+extern atomic_bool recorder_on __attribute__((visibility("hidden")));
 
 static inline bool recorder_active(void) {
     return atomic_load_explicit(&recorder_on, memory_order_relaxed);

@@ -113,6 +113,13 @@ static inline void stats_grow(_Atomic uint64_t *figure, uint64_t more) {
     *(uint64_t *)figure += more;
 }
 
+/* *peak becomes *figure if that is greater, as signed numbers: sums of differences are. */
+static inline void stats_raise(_Atomic uint64_t *peak, const _Atomic uint64_t *figure) {
+    int64_t now = *(const int64_t *)figure;
+    if (now > *(int64_t *)peak)
+        *(int64_t *)peak = now;
+}
+
 static inline uint64_t stats_site_allocations(const struct stats_site *site) {
     return stats_figure(&site->misses) + stats_figure(&site->hits);
 }

@@ -7,15 +7,17 @@
 
 enum { ROUND_SMALL = 512, ROUND_PAGE = 2 << 20 };
 
-/* The next multiple of `unit`, 0 if there is none. */
+/* The next multiple of `unit`, a power of two; 0 if there is none. */
 static inline size_t round_up(size_t bytes, size_t unit) {
-    return bytes > SIZE_MAX - unit ? 0 : (bytes + unit - 1) / unit * unit;
+    return (bytes + unit - 1) & ~(unit - 1); /* what wraps is 0 */
 }
 
 /* Physical memory comes in 2 MiB pages and smaller blocks are aligned to 512 bytes: rounding to
  * these costs nothing and lets requests that differ a little share blocks. */
 static inline size_t round_physical(size_t bytes) {
-    return round_up(bytes, bytes >= ROUND_PAGE ? ROUND_PAGE : ROUND_SMALL);
+    if (bytes >= ROUND_PAGE)
+        return round_up(bytes, ROUND_PAGE);
+    return round_up(bytes, ROUND_SMALL);
 }
 
 #endif

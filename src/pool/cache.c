@@ -7,18 +7,34 @@
 enum {
     /* Calls served before one goes the long way, which settles the books, looks at the clock for
      * decay and at what else is due now and then. While a program is young, every second does. */
-    BUDGET = 63,
+    BUDGET = 255,
     YOUNG_BUDGET = 1,
     YOUNG_CHANGES = 1024,
     SPINS = 100,
+    MINE_BITS = 3, /* contexts between which a thread changes without a search */
+    MINE = 1 << MINE_BITS,
 };
 
-_Thread_local struct cache *cache_mine[1 << CACHE_HANDLE_BITS];
+_Thread_local struct cache_mine cache_mine;
+static _Thread_local struct cache_mine others[MINE] __attribute__((tls_model("initial-exec")));
 static _Thread_local unsigned own_number __attribute__((tls_model("initial-exec"))); /* from 1 */
 static atomic_uint threads;
 
 static atomic_flag spares_lock = ATOMIC_FLAG_INIT;
 static struct cache *spares;
+
+/* Where the thread's cache of that key is or would be. */
+static struct cache_mine *place_of(uintptr_t key) {
+    return &others[cache_mix(key) >> (64 - MINE_BITS)];
+}
+
+struct cache *cache_mine_among_others(uintptr_t key) {
+    const struct cache_mine *place = place_of(key);
+    if (place->key != key)
+        return NULL;
+    cache_mine = *place;
+    return cache_mine.cache;
+}
 
 static void pause_a_little(void) {
 #if defined(__x86_64__)
@@ -166,12 +182,12 @@ static void permit(struct pool *pool, struct cache *cache) {
     cache->key = serves ? cache_key(pool, context->handle) : 0;
     cache->budget = young ? YOUNG_BUDGET : BUDGET;
     cache->defers = config->free_mode == POOL_FREE_DEFER;
-    cache->may_free =
-        serves && !context->device->pressure && wait_is_skipped(pool, context);
-    if (cache->may_free && !cache->defers && !context->anchor)
+    bool may_free = serves && !context->device->pressure && wait_is_skipped(pool, context);
+    if (may_free && !cache->defers && !context->anchor)
         find_anchor(pool, context);
     cache->anchor = cache->defers ? NULL : context->anchor;
-    cache->may_free = cache->may_free && (cache->defers || context->anchor);
+    cache->freeable = may_free && (cache->defers || context->anchor) ? pool->map.table
+                                                                     : pointer_table_empty;
 }
 
 void cache_resume(struct pool *pool) {
@@ -232,8 +248,10 @@ static struct cache *find_cache(const struct pool *pool, const struct context *c
 
 /* The calling thread's cache for the context, made if need be. NULL: it has none. */
 static struct cache *own_cache(struct pool *pool, struct context *context) {
-    struct cache **place = cache_place(cache_key(pool, context->handle)), *cache = *place;
-    if (cache && cache->pool == pool && cache->context == context)
+    uintptr_t key = cache_key(pool, context->handle);
+    struct cache_mine *place = place_of(key);
+    struct cache *cache = place->cache;
+    if (cache && place->key == key && cache->pool == pool && cache->context == context)
         return cache;
     if (!own_number)
         own_number = 1 + atomic_fetch_add(&threads, 1) % CACHE_THREADS;
@@ -247,7 +265,7 @@ static struct cache *own_cache(struct pool *pool, struct context *context) {
         cache->thread = own_number;
     }
     if (cache)
-        *place = cache;
+        *place = cache_mine = (struct cache_mine){key, cache};
     return cache;
 }
 
@@ -307,15 +325,20 @@ bool cache_put(struct pool *pool, struct pool_block *block) {
         return false;
     struct cache *cache = own_cache(pool, block->context);
     struct cache_bin *bin = cache ? bin_for(cache, block->site, block->size) : NULL;
-    if (bin)
-        cache_push(cache, bin, block);
-    return bin != NULL;
+    if (!bin)
+        return false;
+    cache_note_bin(cache, bin, block);
+    cache_push(bin, block);
+    return true;
 }
 
 /* The others' blocks come over as they are: the next requests are likely for these. */
 static void move_all(struct cache_bin *from, const struct cache *cache, struct cache_bin *to) {
-    while (from->head)
-        cache_push(cache, to, cache_pop(from));
+    while (from->head) {
+        struct pool_block *block = cache_pop(from);
+        cache_note_bin(cache, to, block);
+        cache_push(to, block);
+    }
 }
 
 struct pool_block *cache_take(struct pool *pool, struct context *context, struct site *site,
@@ -366,7 +389,7 @@ static void close_cache(struct cache *cache) {
     cache->context = NULL;
     cache->anchor = NULL;
     cache->deferred = NULL;
-    cache->may_free = false;
+    cache->freeable = pointer_table_empty;
     cache->sums = cache->settled = (struct cache_sums){0};
     cache->peak_in_use = cache->peak_live = 0;
 }

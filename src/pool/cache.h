@@ -2,7 +2,7 @@
  * block that its own site has freed, of just its size.
  *
  * Each thread has a cache for each context that it allocates in (more threads than CACHE_THREADS
- * share some); quick.c serves from it. A hit or a free takes the lock of that cache alone, which no other thread wants but
+ * share some); quick.h serves from it. A hit or a free takes the lock of that cache alone, which no other thread wants but
  * when it takes the pool's lock: pool_lock stops all caches, so that under it everything is as if
  * there were none, but for idle blocks that are `cached`. So what a cache's lock guards is its own
  * blocks, and, as readers, all that changes under the pool's lock.

@@ -1,4 +1,4 @@
-/* What a cache is made of: for quick.c, which serves from it, and cache.c, which does the rest. */
+/* What a cache is made of: for quick.h, which serves from it, and cache.c, which does the rest. */
 #ifndef POOLCUDA_POOL_CACHE_PARTS_H
 #define POOLCUDA_POOL_CACHE_PARTS_H
 
@@ -7,13 +7,12 @@
 enum {
     CACHE_BIN_BITS = 8,
     CACHE_BINS = 1 << CACHE_BIN_BITS,
-    CACHE_HANDLE_BITS = 3, /* 8 contexts between which a thread changes without a search */
 };
 
 /* The idle blocks of one site and size. Unused while site is NULL.
  * Invariant: `head` is a list through `next`; its blocks have that size and that site. */
 struct cache_bin {
-    uintptr_t id; /* site_id() of the site */
+    _Alignas(64) uintptr_t id; /* site_id() of the site */
     size_t size;
     struct pool_block *head;
     struct site *site;
@@ -39,7 +38,8 @@ struct cache {
     struct stats_shard *shard;       /* where sums are told to readers of the stats page */
     struct pool_block *anchor;       /* while stopped: the context's; NULL: frees need none */
     struct pool_block *deferred;     /* freed, to be fenced: linked through `next` */
-    bool may_free, defers;           /* while stopped */
+    struct pointer_table freeable;   /* while stopped: the pool's; empty, if it may free nothing */
+    bool defers;                     /* while stopped */
     unsigned thread;                 /* while stopped: whose it is, 1 to CACHE_THREADS */
     size_t bins_apart;               /* that count in figures of our own */
     struct cache_sums settled;       /* sums that the books have */
@@ -48,15 +48,26 @@ struct cache {
     struct cache_bin bins[CACHE_BINS];
 };
 
-/* The thread's caches by context. Caches are never given back to the system, since any thread may
- * have one here; `key` tells whether it still serves. */
-extern _Thread_local struct cache *cache_mine[1 << CACHE_HANDLE_BITS]
-    __attribute__((tls_model("initial-exec")));
+/* The thread's cache for the context that it used last, by cache_key(); NULL and 0: none yet. Caches
+ * are never given back to the system, since any thread may have one here; the cache's own key tells
+ * whether it still serves. */
+struct cache_mine {
+    uintptr_t key;
+    struct cache *cache;
+};
+extern _Thread_local struct cache_mine cache_mine
+    __attribute__((visibility("hidden"), tls_model("initial-exec")));
+/* The same for the others; NULL: none. */
+struct cache *cache_mine_among_others(uintptr_t key);
 
 void cache_lock_contended(struct cache *cache);
 
+static inline bool cache_try_lock(struct cache *cache) {
+    return !atomic_exchange_explicit(&cache->lock, 1, memory_order_acquire);
+}
+
 static inline void cache_lock(struct cache *cache) {
-    if (__builtin_expect(atomic_exchange_explicit(&cache->lock, 1, memory_order_acquire), 0))
+    if (__builtin_expect(!cache_try_lock(cache), 0))
         cache_lock_contended(cache);
 }
 
@@ -73,12 +84,9 @@ static inline uintptr_t cache_key(const struct pool *pool, CUcontext handle) {
     return (uintptr_t)handle ^ (uintptr_t)pool;
 }
 
-static inline struct cache **cache_place(uintptr_t key) {
-    return &cache_mine[cache_mix(key) >> (64 - CACHE_HANDLE_BITS)];
-}
-
 static inline struct cache_bin *cache_bin_at(struct cache *cache, uintptr_t id, size_t size) {
-    return &cache->bins[cache_mix(id ^ size) >> (64 - CACHE_BIN_BITS)];
+    uint64_t place = cache_mix(id ^ size) >> (64 - CACHE_BIN_BITS);
+    return (struct cache_bin *)((char *)cache->bins + place * sizeof(struct cache_bin));
 }
 
 /* The second place that a bin may have. */
@@ -105,13 +113,16 @@ static inline struct pool_block *cache_pop(struct cache_bin *bin) {
 }
 
 /* The block is idle from now on. */
-static inline void cache_push(const struct cache *cache, struct cache_bin *bin,
-                              struct pool_block *block) {
+static inline void cache_push(struct cache_bin *bin, struct pool_block *block) {
     block->next = bin->head;
-    block->bin = (uint8_t)(bin - cache->bins);
     block->state = BLOCK_IDLE;
     block->cached = true;
     bin->head = block;
+}
+
+static inline void cache_note_bin(const struct cache *cache, const struct cache_bin *bin,
+                                  struct pool_block *block) {
+    block->bin = (uint8_t)(bin - cache->bins);
 }
 
 #endif

@@ -2,69 +2,81 @@
 
 #include <stdlib.h>
 
-enum { TAG_BITS = 16, ADDRESS_BITS = 64 - TAG_BITS, FIRST_BITS = 6 };
+enum { FIRST_BITS = 6 };
 
-static size_t capacity(const struct pointer_map *map) {
-    return map->bits ? (size_t)1 << map->bits : 0;
-}
-
-static size_t home(const struct pointer_map *map, uint64_t hash) {
-    return hash >> (64 - map->bits);
-}
+static uint64_t no_slots[2];
+const struct pointer_table pointer_table_empty = {no_slots, 1, 63};
 
 static struct pool_block *block_of(uint64_t entry) {
-    return (struct pool_block *)(uintptr_t)(entry & (((uint64_t)1 << ADDRESS_BITS) - 1));
+    return (struct pool_block *)(uintptr_t)(entry << 16 >> 16);
 }
 
-static void put(struct pointer_map *map, uint64_t entry, uint64_t hash) {
-    size_t i = home(map, hash);
-    while (map->slots[i])
-        i = (i + 1) & (capacity(map) - 1);
-    map->slots[i] = entry;
+static size_t home(const struct pointer_table *table, const struct pool_block *block) {
+    return pointer_hash(block->pointer) >> table->shift;
+}
+
+static void put(const struct pointer_table *table, struct pool_block *block) {
+    size_t i = home(table, block);
+    while (table->slots[i])
+        i = (i + 1) & table->mask;
+    table->slots[i] =
+        (uint64_t)(uintptr_t)block | pointer_hash(block->pointer) << POINTER_TAG_SHIFT;
 }
 
 static bool grow(struct pointer_map *map) {
-    struct pointer_map larger = {.bits = map->bits ? map->bits + 1 : FIRST_BITS,
-                                 .count = map->count};
-    larger.slots = calloc(capacity(&larger), sizeof *larger.slots);
+    const struct pointer_table *table = &map->table;
+    bool first = table->slots == no_slots;
+    unsigned bits = first ? FIRST_BITS : 64 - table->shift + 1;
+    struct pointer_table larger = {NULL, ((size_t)1 << bits) - 1, 64 - bits};
+    larger.slots = calloc(larger.mask + 1, sizeof *larger.slots);
     if (!larger.slots)
         return false;
-    for (size_t i = 0; i < capacity(map); i++)
-        if (map->slots[i])
-            put(&larger, map->slots[i], pointer_map_hash(block_of(map->slots[i])->pointer));
-    free(map->slots);
-    *map = larger;
+    for (size_t i = 0; i <= table->mask; i++)
+        if (table->slots[i])
+            put(&larger, block_of(table->slots[i]));
+    if (!first)
+        free(table->slots);
+    map->table = larger;
     return true;
 }
 
+void pointer_map_init(struct pointer_map *map) {
+    *map = (struct pointer_map){pointer_table_empty, 0};
+}
+
+/* At most five eighths of the slots are used: so a search looks at two of them, or so. */
 bool pointer_map_add(struct pointer_map *map, struct pool_block *block) {
-    uint64_t hash = pointer_map_hash(block->pointer);
-    uint64_t entry = (uint64_t)(uintptr_t)block | hash << 32 >> ADDRESS_BITS << ADDRESS_BITS;
-    size_t most = capacity(map) - capacity(map) / 8 * 3; /* rather long before the last eighth */
-    if ((uintptr_t)block >> ADDRESS_BITS || (map->count >= most && !grow(map)))
+    size_t most = map->table.mask / 8 * 5;
+    if ((uintptr_t)block >> POINTER_TAG_SHIFT || (map->count >= most && !grow(map)))
         return false;
-    put(map, entry, hash);
+    put(&map->table, block);
     map->count++;
     return true;
 }
 
 /* Entries behind the gap move up as far as they may, so that no marks of removed ones collect. */
 void pointer_map_remove(struct pointer_map *map, const struct pool_block *block) {
-    size_t mask = capacity(map) - 1, gap = home(map, pointer_map_hash(block->pointer));
-    while (block_of(map->slots[gap]) != block)
+    const struct pointer_table *table = &map->table;
+    size_t mask = table->mask, gap = home(table, block);
+    while (block_of(table->slots[gap]) != block)
         gap = (gap + 1) & mask;
-    for (size_t i = (gap + 1) & mask; map->slots[i]; i = (i + 1) & mask) {
-        size_t wanted = home(map, pointer_map_hash(block_of(map->slots[i])->pointer));
+    for (size_t i = (gap + 1) & mask; table->slots[i]; i = (i + 1) & mask) {
+        size_t wanted = home(table, block_of(table->slots[i]));
         if (((i - wanted) & mask) >= ((i - gap) & mask)) {
-            map->slots[gap] = map->slots[i];
+            table->slots[gap] = table->slots[i];
             gap = i;
         }
     }
-    map->slots[gap] = 0;
+    table->slots[gap] = 0;
     map->count--;
 }
 
+struct pool_block *pointer_map_at(const struct pointer_map *map, size_t number) {
+    return block_of(map->table.slots[number & map->table.mask]);
+}
+
 void pointer_map_free(struct pointer_map *map) {
-    free(map->slots);
-    *map = (struct pointer_map){NULL, 0, 0};
+    if (map->table.slots != no_slots)
+        free(map->table.slots);
+    pointer_map_init(map);
 }

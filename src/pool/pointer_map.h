@@ -8,47 +8,57 @@
 
 #include "pool/block.h"
 
-/* Invariant: `slots` has 2^bits entries, at least an eighth of them empty (0), or is NULL and bits
- * is 0. An entry is a block's address with sixteen bits of its key's hash above it; between an
- * entry's place and where its hash points no slot is empty. */
-struct pointer_map {
+/* What finding needs: others may hold a copy until the map changes.
+ * Invariant: `slots` has mask + 1 entries, a power of two, at least one of them empty (0); shift is
+ * 64 less their number's logarithm. An entry is a block's address with sixteen bits of its hash
+ * above it; between an entry and where its hash points no slot is empty. */
+struct pointer_table {
     uint64_t *slots;
-    size_t count;
-    unsigned bits;
+    size_t mask;
+    unsigned shift;
 };
 
-static inline uint64_t pointer_map_hash(uint64_t pointer) {
-    return pointer * 0x9e3779b97f4a7c15u;
+/* Zeroed, it has to be initialised. */
+struct pointer_map {
+    struct pointer_table table;
+    size_t count;
+};
+
+/* Without any entry; never written. */
+extern const struct pointer_table pointer_table_empty;
+
+enum { POINTER_TAG_SHIFT = 48 };
+
+/* The driver's addresses are multiples of 256. */
+static inline uint64_t pointer_hash(uint64_t pointer) {
+    return (pointer >> 8) * 0x9e3779b97f4a7c15u;
 }
 
 /* The block at exactly this address, NULL if there is none. */
-static inline struct pool_block *pointer_map_find(const struct pointer_map *map, uint64_t pointer) {
-    enum { TAG_BITS = 16, ADDRESS_BITS = 64 - TAG_BITS };
-    uint64_t hash = pointer_map_hash(pointer), tag = hash << 32 >> ADDRESS_BITS;
-    if (!map->bits)
-        return NULL;
-    for (uint64_t i = hash >> (64 - map->bits), mask = ((uint64_t)1 << map->bits) - 1;;
-         i = (i + 1) & mask) {
-        uint64_t entry = map->slots[i];
-        if (!entry)
-            return NULL;
-        struct pool_block *block =
-            (struct pool_block *)(uintptr_t)(entry & (((uint64_t)1 << ADDRESS_BITS) - 1));
-        if (entry >> ADDRESS_BITS == tag && block->pointer == pointer)
+static inline struct pool_block *pointer_table_find(const struct pointer_table *table,
+                                                    uint64_t pointer) {
+    uint64_t hash = pointer_hash(pointer), tag = hash << POINTER_TAG_SHIFT, entry;
+    for (size_t i = hash >> table->shift; (entry = table->slots[i]); i = (i + 1) & table->mask) {
+        entry ^= tag;
+        struct pool_block *block = (struct pool_block *)(uintptr_t)entry;
+        if (!(entry >> POINTER_TAG_SHIFT) && block->pointer == pointer)
             return block;
     }
+    return NULL;
+}
+
+static inline struct pool_block *pointer_map_find(const struct pointer_map *map, uint64_t pointer) {
+    return pointer_table_find(&map->table, pointer);
 }
 
 /* The block in some slot: any number will do. NULL: that slot is empty. */
-static inline struct pool_block *pointer_map_at(const struct pointer_map *map, size_t number) {
-    uint64_t entry = map->bits ? map->slots[number & (((uint64_t)1 << map->bits) - 1)] : 0;
-    return (struct pool_block *)(uintptr_t)(entry & (UINT64_MAX >> 16));
-}
+struct pool_block *pointer_map_at(const struct pointer_map *map, size_t number);
 
+void pointer_map_init(struct pointer_map *map);
 /* The block's address must not be in the map. False without host memory: nothing has changed. */
 bool pointer_map_add(struct pointer_map *map, struct pool_block *block);
 /* The block must be in the map. Never fails. */
 void pointer_map_remove(struct pointer_map *map, const struct pool_block *block);
-void pointer_map_free(struct pointer_map *map);
+void pointer_map_free(struct pointer_map *map); /* as it was after pointer_map_init */
 
 #endif

@@ -5,6 +5,7 @@
 #include "policy/async.h"
 #include "pool/history.h"
 #include "pool/internal.h"
+#include "pool/quick.h"
 
 #include <stdlib.h>
 
@@ -20,6 +21,7 @@ struct pool *pool_create(const struct pool_config *config, const struct driver *
     if (!pool)
         return NULL;
     reset_locks(pool);
+    pointer_map_init(&pool->map);
     pool->config = *config;
     pool->driver = driver;
     pool->policy = config->policy ? config->policy : &policy_site;
@@ -246,7 +248,7 @@ static struct site *open_request(struct pool *pool, const struct call_site *key,
 
 CUresult pool_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
                      const struct call_site *key) {
-    return pool_malloc_quick(pool, pointer, bytes, site_id(key))
+    return quick_malloc(pool, pointer, bytes, site_id(key), true) == QUICK_DONE
                ? CUDA_SUCCESS
                : pool_malloc_rest(pool, pointer, bytes, key);
 }
@@ -424,7 +426,8 @@ static CUresult free_after_wait(struct pool *pool, struct pool_block *block,
 }
 
 CUresult pool_free(struct pool *pool, CUdeviceptr pointer) {
-    return pool_free_quick(pool, pointer) ? CUDA_SUCCESS : pool_free_rest(pool, pointer);
+    return quick_free(pool, pointer, true) == QUICK_DONE ? CUDA_SUCCESS
+                                                         : pool_free_rest(pool, pointer);
 }
 
 CUresult pool_free_rest(struct pool *pool, CUdeviceptr pointer) {

@@ -101,11 +101,7 @@ CUresult pool_malloc_pitch(struct pool *pool, CUdeviceptr *pointer, size_t *pitc
 /* cuMemFree_v2. Pointers that are not the pool's are forwarded to the driver. */
 CUresult pool_free(struct pool *pool, CUdeviceptr pointer);
 
-/* The two ways that pool_malloc and pool_free try. _quick serves what needs nothing but an idle
- * block of the calling thread's cache, or to keep one there; false: nothing has happened.
- * site: site_id() of the allocation's. */
-bool pool_malloc_quick(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t site);
-bool pool_free_quick(struct pool *pool, CUdeviceptr pointer);
+/* The same for what quick.h does not serve. */
 CUresult pool_malloc_rest(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
                           const struct call_site *site);
 CUresult pool_free_rest(struct pool *pool, CUdeviceptr pointer);

@@ -1,0 +1,144 @@
+/* Hits and frees that need nothing but the calling thread's cache. Every instruction here is paid
+ * for by each allocation of a program (docs/performance.md), so all of it is inline in the hooks,
+ * and calls nothing but the driver, for the current context. */
+#ifndef POOLCUDA_POOL_QUICK_H
+#define POOLCUDA_POOL_QUICK_H
+
+#include "policy/round.h"
+#include "pool/cache_parts.h"
+
+enum quick {
+    QUICK_DONE,
+    QUICK_NO,   /* nothing has happened: it is not for the cache */
+    QUICK_BUSY, /* nothing has happened: another thread has the cache just now */
+};
+
+static inline void quick_count_hit(struct cache *cache, const struct cache_bin *bin, size_t bytes,
+                             size_t size) {
+    struct stats_site *site = bin->figures;
+    stats_grow(&site->hits, 1);
+    stats_grow(&site->allocated_bytes, bytes);
+    stats_grow(&site->live_blocks, 1);
+    stats_grow(&site->live_bytes, size);
+    stats_raise(&site->peak_live_bytes, &site->live_bytes);
+    struct cache_sums *sums = &cache->sums;
+    sums->hits++;
+    sums->in_use += bytes;
+    sums->live += size;
+    if ((int64_t)sums->in_use > (int64_t)cache->peak_in_use)
+        cache->peak_in_use = sums->in_use;
+    if ((int64_t)sums->live > (int64_t)cache->peak_live)
+        cache->peak_live = sums->live;
+    struct stats_shard *shard = cache->shard;
+    stats_grow(&shard->hits, 1);
+    stats_grow(&shard->in_use, bytes);
+    stats_grow(&shard->live, size);
+}
+
+static inline void quick_count_free(struct cache *cache, const struct cache_bin *bin, size_t bytes,
+                              size_t size) {
+    struct stats_site *site = bin->figures;
+    stats_grow(&site->live_blocks, (uint64_t)-1);
+    stats_grow(&site->live_bytes, 0 - size);
+    cache->sums.frees++;
+    cache->sums.in_use -= bytes;
+    cache->sums.live -= size;
+    struct stats_shard *shard = cache->shard;
+    stats_grow(&shard->frees, 1);
+    stats_grow(&shard->in_use, 0 - bytes);
+    stats_grow(&shard->live, 0 - size);
+}
+
+/* The cache that may serve a call in the current context, locked; else NULL, and *why. */
+static inline struct cache *quick_open(const struct pool *pool, bool wait, enum quick *why) {
+    CUcontext handle = NULL;
+    *why = QUICK_NO;
+    pool->driver->ctx_get_current(&handle); /* where it fails, no cache is there for NULL */
+    uintptr_t key = cache_key(pool, handle);
+    struct cache *cache = cache_mine.cache;
+    if (__builtin_expect(cache_mine.key != key, 0) && !(cache = cache_mine_among_others(key)))
+        return NULL;
+    if (wait) {
+        cache_lock(cache);
+    } else if (__builtin_expect(!cache_try_lock(cache), 0)) {
+        *why = QUICK_BUSY;
+        return NULL;
+    }
+    if (__builtin_expect(cache->key == key && --cache->budget >= 0, 1))
+        return cache;
+    cache_unlock(cache);
+    return NULL;
+}
+
+/* cuMemAlloc_v2 for the site of that site_id(). */
+static inline enum quick quick_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
+                                      uintptr_t site, bool wait) {
+    enum quick why;
+    if (__builtin_expect(!pointer, 0))
+        return QUICK_NO;
+    struct cache *cache = quick_open(pool, wait, &why);
+    if (__builtin_expect(!cache, 0))
+        return why;
+    size_t size = round_physical(bytes);
+    struct cache_bin *bin = cache_find_bin(cache, site, size);
+    if (__builtin_expect(!bin || !bin->head, 0)) {
+        cache_unlock(cache);
+        return QUICK_NO;
+    }
+    struct pool_block *block = cache_pop(bin);
+    block->state = BLOCK_LIVE;
+    block->ready = true;
+    block->taints = 0; /* as it is: so all four are one store */
+    block->requested = bytes;
+    *pointer = block->pointer;
+    quick_count_hit(cache, bin, bytes, size);
+    cache_unlock(cache);
+    return QUICK_DONE;
+}
+
+/* Of two threads that free the same block at once, only one finds it ready. */
+static inline bool quick_claim(struct pool_block *block) {
+    return __atomic_exchange_n(&block->ready, false, __ATOMIC_ACQUIRE);
+}
+
+static inline struct cache_bin *quick_bin(struct cache *cache, struct pool_block *block) {
+    struct cache_bin *bin = &cache->bins[block->bin];
+    if (__builtin_expect(bin->site == block->site && bin->size == block->size, 1))
+        return bin;
+    bin = cache_find_bin(cache, site_id(&block->site->key), block->size);
+    if (!bin || bin->site != block->site)
+        return NULL;
+    cache_note_bin(cache, bin, block);
+    return bin;
+}
+
+/* cuMemFree_v2. */
+static inline enum quick quick_free(struct pool *pool, CUdeviceptr pointer, bool wait) {
+    enum quick why;
+    struct cache *cache = quick_open(pool, wait, &why);
+    if (__builtin_expect(!cache, 0))
+        return why;
+    struct pool_block *block = pointer_table_find(&cache->freeable, pointer);
+    struct cache_bin *bin = NULL;
+    if (__builtin_expect(
+            block && block->context == cache->context && block != cache->anchor, 1))
+        bin = quick_bin(cache, block);
+    if (__builtin_expect(!bin || !quick_claim(block), 0)) {
+        cache_unlock(cache);
+        return QUICK_NO;
+    }
+    size_t bytes = block->requested;
+    block->requested = 0;
+    if (__builtin_expect(cache->defers, 0)) {
+        block->state = BLOCK_DEFERRED;
+        block->next = cache->deferred;
+        cache->deferred = block;
+    } else {
+        cache_push(bin, block);
+    }
+    quick_count_free(cache, bin, bytes, bin->size);
+    cache_unlock(cache);
+    return QUICK_DONE;
+}
+
+#endif

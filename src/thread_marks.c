@@ -1,0 +1,3 @@
+#include "thread_marks.h"
+
+_Thread_local struct thread_marks thread_marks;

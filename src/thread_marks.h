@@ -1,0 +1,23 @@
+/* What a thread's next call of the driver has to know of what the thread is just doing. In one
+ * place, as every call looks at it. */
+#ifndef POOLCUDA_THREAD_MARKS_H
+#define POOLCUDA_THREAD_MARKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct thread_marks {
+    union {
+        struct {
+            uint16_t tag; /* site_tag.h: the number of the innermost one, from 1; 0: none */
+            bool inside;  /* state.h: of one of our calls into the driver or the pool */
+        };
+        uint32_t any;
+    };
+    uintptr_t caller; /* caller.h: what a runtime hook has noted; 0: nothing */
+};
+
+extern _Thread_local struct thread_marks thread_marks
+    __attribute__((visibility("hidden"), tls_model("initial-exec")));
+
+#endif
