@@ -35,6 +35,8 @@ __attribute__((noinline)) static CUresult alloc(CUdeviceptr *pointer, size_t byt
     struct pool *pool = state_enter();
     if (!pool)
         return REAL(cuMemAlloc_v2)(pointer, bytes);
+    if (!known && !thread_marks.tag)
+        known = caller_quick(return_address, frame);
     struct call_site site = {.frames = {known}, .depth = 1};
     if (!known && !site_tag_find(&site))
         caller_find(&site, return_address, frame, (unsigned)state_options()->site_depth);

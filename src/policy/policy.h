@@ -55,10 +55,6 @@ struct policy {
     /* A block serves the site that freed it alone, or requests that round to its size alone. */
     bool own_site, same_size;
 
-    /* Idle blocks of one site and one size are as good as each other: threads may keep some in
-     * caches of their own (pool/cache.h). */
-    bool interchangeable;
-
     /* What is freed goes back to the driver at once (which keeps it): nothing is worth waiting for.
      */
     bool keeps_nothing;
@@ -70,6 +66,11 @@ struct policy {
      * another site's. */
     struct pool_block *(*take)(struct store *store, struct site *site, const struct fit *fit,
                                bool *stolen);
+
+    /* Takes out an idle block of just that size which the site itself has freed: none serves a
+     * request better, so that threads may keep such in caches of their own (pool/cache.h). NULL if
+     * there is none; the member itself is NULL where that does not hold. */
+    struct pool_block *(*take_same)(struct store *store, struct site *site, size_t size);
 
     /* Keeps a block, which belongs to block->site. Takes one out, wherever it is kept. */
     void (*give)(struct store *store, struct pool_block *block);

@@ -74,6 +74,14 @@ static struct pool_block *take(struct store *store, struct site *site, const str
     return found;
 }
 
+static struct pool_block *take_same(struct store *store, struct site *site, size_t size) {
+    struct pool_block *found = site_find(site, size);
+    if (!found || found->size != size)
+        return NULL;
+    site_remove(store, found);
+    return found;
+}
+
 struct pool_block *site_oldest(struct site *site) {
     struct pool_block *block, *oldest = NULL;
     RB_FOREACH (block, site_tree, &site->idle)
@@ -120,9 +128,9 @@ bool site_is_valid(const struct store *store) {
 
 const struct policy policy_site = {
     .name = "site",
-    .interchangeable = true,
     .round = round_physical,
     .take = take,
+    .take_same = take_same,
     .give = site_give,
     .remove = site_remove,
     .surplus = site_surplus,

@@ -140,7 +140,7 @@ struct pool_block *books_next(const struct pool *pool, struct books_place *place
 /* Only what a cache can count and keep as it does is ready for one. */
 void books_set_state(const struct pool *pool, struct pool_block *block, enum block_state state) {
     block->state = (uint8_t)state;
-    block->ready = state == BLOCK_LIVE && pool->policy->interchangeable && !block->taints &&
+    block->ready = state == BLOCK_LIVE && pool->policy->take_same && !block->taints &&
                    !block->pooled && !over_size(pool, block);
 }
 

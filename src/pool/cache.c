@@ -148,9 +148,26 @@ static void find_anchor(struct pool *pool, struct context *context) {
     }
 }
 
+/* The first bin with a site whose number is at least `from`; NULL: none. */
+static struct cache_bin *next_used(struct cache *cache, size_t from) {
+    for (size_t word = from / 64; word < CACHE_BINS / 64; word++) {
+        uint64_t bits = cache->used[word];
+        if (word == from / 64)
+            bits &= UINT64_MAX << from % 64;
+        if (bits)
+            return &cache->bins[word * 64 + (size_t)__builtin_ctzll(bits)];
+    }
+    return NULL;
+}
+
+#define EACH_USED(bin, cache)                                                                      \
+    (bin) = next_used(cache, 0);                                                                   \
+    (bin);                                                                                         \
+    (bin) = next_used(cache, (size_t)((bin) - (cache)->bins) + 1)
+
 /* What was counted apart goes to the site. */
 static void settle_figures(struct cache_bin *bin) {
-    if (!bin->site || bin->figures == bin->site->stats)
+    if (bin->figures == bin->site->stats)
         return;
     struct stats_site *own = bin->figures, *site = bin->site->stats;
     uint64_t before = stats_figure(&site->live_bytes);
@@ -172,13 +189,14 @@ static void settle_figures(struct cache_bin *bin) {
 static void permit(struct pool *pool, struct cache *cache) {
     struct context *context = cache->context;
     const struct pool_config *config = &pool->config;
-    bool serves = pool->policy->interchangeable && !context->broken && !config->zero &&
+    bool serves = pool->policy->take_same && !context->broken && !config->zero &&
                   !config->site_keep && config->max_idle.kind == LIMIT_AUTO &&
                   !atomic_load(&pool->captures) && !atomic_load(&pool->down);
     bool young = context->device->changes < YOUNG_CHANGES;
+    struct cache_bin *bin;
     if (cache->budget <= 0 && cache->bins_apart)
-        for (int i = 0; i < CACHE_BINS; i++)
-            settle_figures(&cache->bins[i]);
+        for (EACH_USED(bin, cache))
+            settle_figures(bin);
     cache->key = serves ? cache_key(pool, context->handle) : 0;
     cache->budget = young ? YOUNG_BUDGET : BUDGET;
     cache->defers = config->free_mode == POOL_FREE_DEFER;
@@ -279,16 +297,20 @@ static void drain_bin(struct cache *cache, struct cache_bin *bin) {
 }
 
 static void drain(struct cache *cache) {
-    for (int i = 0; i < CACHE_BINS; i++)
-        if (cache->bins[i].site)
-            drain_bin(cache, &cache->bins[i]);
+    struct cache_bin *bin;
+    for (EACH_USED(bin, cache))
+        drain_bin(cache, bin);
 }
 
+/* It is empty. */
 static void close_bin(struct cache *cache, struct cache_bin *bin) {
-    if (bin->site && bin->figures != bin->site->stats) {
+    size_t number = (size_t)(bin - cache->bins);
+    if (bin->figures != bin->site->stats) {
+        settle_figures(bin);
         free(bin->figures);
         cache->bins_apart--;
     }
+    cache->used[number / 64] &= ~((uint64_t)1 << number % 64);
     *bin = (struct cache_bin){0};
 }
 
@@ -301,8 +323,8 @@ static struct cache_bin *make_bin(struct cache *cache, struct site *site, size_t
         bin = cache_bin_beside(cache, bin);
     if (bin->head)
         return NULL;
-    settle_figures(bin);
-    close_bin(cache, bin);
+    if (bin->site)
+        close_bin(cache, bin);
     struct cache **counting = &site->record->counting;
     if (!*counting && stats_site_index(site->stats)) /* else others count in it as well */
         *counting = cache;
@@ -311,6 +333,8 @@ static struct cache_bin *make_bin(struct cache *cache, struct site *site, size_t
         return NULL;
     cache->bins_apart += figures != site->stats;
     *bin = (struct cache_bin){id, size, NULL, site, figures};
+    size_t number = (size_t)(bin - cache->bins);
+    cache->used[number / 64] |= (uint64_t)1 << number % 64;
     return bin;
 }
 
@@ -321,7 +345,7 @@ static struct cache_bin *bin_for(struct cache *cache, struct site *site, size_t 
 
 bool cache_put(struct pool *pool, struct pool_block *block) {
     const struct pool_config *config = &pool->config;
-    if (!pool->policy->interchangeable || config->site_keep || config->max_idle.kind != LIMIT_AUTO)
+    if (!pool->policy->take_same || config->site_keep || config->max_idle.kind != LIMIT_AUTO)
         return false;
     struct cache *cache = own_cache(pool, block->context);
     struct cache_bin *bin = cache ? bin_for(cache, block->site, block->size) : NULL;
@@ -341,21 +365,64 @@ static void move_all(struct cache_bin *from, const struct cache *cache, struct c
     }
 }
 
+/* The same with those in the store. */
+static struct cache_bin *refill(struct pool *pool, struct cache *cache, struct site *site,
+                                size_t size) {
+    struct store *store = &cache->context->store;
+    struct pool_block *block = pool->policy->take_same(store, site, size);
+    struct cache_bin *bin = block ? bin_for(cache, site, size) : NULL;
+    if (block && !bin)
+        pool->policy->give(store, block);
+    for (; bin && block; block = pool->policy->take_same(store, site, size)) {
+        cache_note_bin(cache, bin, block);
+        cache_push(bin, block);
+    }
+    return bin;
+}
+
+static bool has_block(const struct cache_bin *bin, const struct site *site) {
+    return bin && bin->site == site && bin->head;
+}
+
 struct pool_block *cache_take(struct pool *pool, struct context *context, struct site *site,
                               size_t size) {
     uintptr_t id = site_id(&site->key);
-    struct cache *own = pool->policy->interchangeable ? own_cache(pool, context) : NULL;
+    struct cache *own = pool->policy->take_same ? own_cache(pool, context) : NULL;
     if (!own)
         return NULL;
     struct cache_bin *bin = cache_find_bin(own, id, size);
-    for (int i = 0; i < pool->cache_count && !(bin && bin->site == site && bin->head); i++) {
+    for (int i = 0; i < pool->cache_count && !has_block(bin, site); i++) {
         struct cache *other = pool->caches[i];
-        struct cache_bin *from = other->context == context ? cache_find_bin(other, id, size) : NULL;
-        if (from && from->site == site && from->head && other != own &&
-            (bin = bin_for(own, site, size)))
+        struct cache_bin *from =
+            other != own && other->context == context ? cache_find_bin(other, id, size) : NULL;
+        if (has_block(from, site) && (bin = bin_for(own, site, size)))
             move_all(from, own, bin);
     }
-    return bin && bin->site == site && bin->head ? cache_pop(bin) : NULL;
+    if (!has_block(bin, site))
+        bin = refill(pool, own, site, size);
+    return has_block(bin, site) ? cache_pop(bin) : NULL;
+}
+
+static bool is_better(const struct cache_bin *bin, const struct cache_bin *best, size_t size) {
+    return bin->head && bin->size >= size && (!best || bin->size < best->size);
+}
+
+void cache_offer(struct pool *pool, struct context *context, const struct site *site, size_t size) {
+    struct cache_bin *bin, *own = NULL, *best = NULL;
+    for (int i = 0; i < pool->cache_count; i++) {
+        if (pool->caches[i]->context != context)
+            continue;
+        for (EACH_USED(bin, pool->caches[i])) {
+            if (is_better(bin, best, size))
+                best = bin;
+            if (bin->site == site && is_better(bin, own, size))
+                own = bin;
+        }
+    }
+    if (own && own != best)
+        pool->policy->give(&context->store, cache_pop(own));
+    if (best)
+        pool->policy->give(&context->store, cache_pop(best));
 }
 
 void cache_drain(struct pool *pool, struct context *context) {
@@ -379,9 +446,9 @@ static void end_shard(struct pool *pool, struct cache *cache) {
 
 /* Its blocks have been drained. */
 static void close_cache(struct cache *cache) {
-    for (int i = 0; i < CACHE_BINS; i++) {
-        struct cache_bin *bin = &cache->bins[i];
-        if (bin->site && bin->site->record->counting == cache)
+    struct cache_bin *bin;
+    for (EACH_USED(bin, cache)) {
+        if (bin->site->record->counting == cache)
             bin->site->record->counting = NULL;
         close_bin(cache, bin);
     }

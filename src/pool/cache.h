@@ -32,6 +32,9 @@ bool cache_put(struct pool *pool, struct pool_block *block);
 /* Takes out an idle block of just this site and size, whichever thread has it. NULL: none. */
 struct pool_block *cache_take(struct pool *pool, struct context *context, struct site *site,
                               size_t size);
+/* Brings those that caches keep into the store which the policy may choose for the request: a smallest
+ * sufficient block of the site, and one of all. */
+void cache_offer(struct pool *pool, struct context *context, const struct site *site, size_t size);
 /* Brings all blocks of the context that caches keep into its store. */
 void cache_drain(struct pool *pool, struct context *context);
 /* The context ends, and so do its caches. */

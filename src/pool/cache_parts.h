@@ -42,6 +42,7 @@ struct cache {
     bool defers;                     /* while stopped */
     unsigned thread;                 /* while stopped: whose it is, 1 to CACHE_THREADS */
     size_t bins_apart;               /* that count in figures of our own */
+    uint64_t used[CACHE_BINS / 64];  /* a bit for each bin with a site */
     struct cache_sums settled;       /* sums that the books have */
     struct pool *pool;               /* while stopped */
     struct cache *next_spare;
