@@ -15,8 +15,8 @@ class Bar:
 
     def verdict(self, value, can_tell=True):
         """(bar, measured, met) as bench.py shows it; met is None where it cannot be told."""
-        return f"{self.text}: {self.relation} {number(self.limit)}{self.unit}", f"{number(value)}{self.unit}", \
-            self.met(value) if self.met(value) or can_tell else None
+        return (f"{self.text}: {self.relation} {number(self.limit)}{self.unit}", f"{number(value)}{self.unit}",
+                self.met(value) if can_tell else None)
 
 
 def number(value):

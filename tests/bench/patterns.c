@@ -2,11 +2,11 @@
  * with call sites of its own, for that long. Prints lines "word number": pairs (of malloc and free,
  * of all threads), seconds, cpu_seconds (of all threads).
  *
+ * PATTERN:
  * own      each thread keeps 32 blocks and replaces a random one each time
- * larson   the same with 1,024 blocks; after each 1,024 pairs a thread goes on with the blocks of
- * the next one xmalloc  each thread allocates 64 blocks and hands them to the next one, which frees
- * them nothing  the loop of `own` without allocations: what the machine itself makes of more
- * threads
+ * larson   the same with 1,024 blocks; after each 1,024 pairs a thread goes on with those of the
+ * next xmalloc  each thread allocates 64 blocks and hands them to the next one, which frees them
+ * nothing  the loop of `own` without allocations: what the machine itself makes of more threads
  *
  * same: larson and xmalloc with the same hand-overs, but each thread keeps its own blocks and frees
  * them itself. In all of them one block stays live: a free that leaves the context without any has

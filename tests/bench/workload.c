@@ -1,13 +1,22 @@
-/* workload KIND OPERATIONS [BLOCKS | FILE]: allocates and frees in one thread. What is measured is
- * a loop of about that many operations (mallocs and frees) after a warm-up of the same kind. Prints
- * "operations N" and "seconds S" of that loop, and under callgrind collects in it alone.
+/* workload KIND OPERATIONS [BLOCKS | FILE]: allocates and frees in one thread.
  *
+ * What is measured is a loop of about that many operations (mallocs and frees) after a warm-up of
+ * the same kind; under callgrind that alone is collected. Prints lines "word number":
+ *
+ * operations, mallocs    of the loop
+ * cpu_seconds            of this process in each fifth of the loop: five numbers
+ * start, start_reserved  bytes of this process (process_memory.h) after the first allocation
+ * filled                 after the blocks that are live all the while have been allocated
+ * device                 bytes asked from the driver, in pages, all in all
+ *
+ * KIND:
  * pair       malloc and free of one size at one site, in turns
- * set        BLOCKS live blocks; each time a random one is replaced by one of a random one of 16
- * sites with a size each live       BLOCKS live blocks of a hundred sizes at 64 sites; the same
+ * set        BLOCKS live blocks of sixteen sizes, each size with a site of its own: a random block
+ *            is replaced by one of a random size
+ * live       BLOCKS live blocks of a hundred sizes at 64 sites: a random one is replaced
  * never      mallocs without a free
  * new_sizes  each malloc is 2 MiB larger than the one before, which is then freed
- * trace      the operations in FILE: lines "m SLOT SITE BYTES" and "f SLOT", in rounds
+ * trace      the operations in FILE, in rounds: lines "m SLOT SITE BYTES" and "f SLOT"
  *
  * In all of them one block stays live: a free that leaves the context without any has to wait. */
 #include "null_driver.h"
@@ -28,7 +37,7 @@
 #define CALLGRIND_STOP_INSTRUMENTATION
 #endif
 
-enum { WARM_UP = 8192, SEED = 1 };
+enum { WARM_UP = 8192, SEED = 1, PARTS = 5 };
 
 struct slot {
     uintptr_t pointer;
@@ -72,7 +81,7 @@ static void slot_malloc(struct workload *work, struct slot *slot, unsigned site,
 
 /* What is asked for at a site of `set`, and by a slot of `live`. */
 static size_t set_bytes(unsigned site) {
-    return (size_t)1024 << site % 11 << (site == 15);
+    return (size_t)(site % 2 ? 1536 : 1024) << site / 2;
 }
 
 static size_t live_bytes(size_t slot) {
@@ -183,9 +192,9 @@ static void fill(struct workload *work) {
         slot_malloc(work, work->slots, 0, 4096);
 }
 
-static double now(void) {
+static double processor_time(void) {
     struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
@@ -221,12 +230,20 @@ int main(int argc, char **argv) {
         work.operations =
             (work.operations + work.trace_count - 1) / work.trace_count * work.trace_count;
     work.mallocs = 0;
-    double before = now();
+    double cpu_seconds[PARTS];
     CALLGRIND_START_INSTRUMENTATION;
-    run(&work, work.operations);
+    for (size_t i = 0, done = 0; i < PARTS; i++) {
+        size_t until = work.operations * (i + 1) / PARTS & ~(size_t)1;
+        double before = processor_time();
+        run(&work, until - done);
+        cpu_seconds[i] = processor_time() - before;
+        done = until;
+    }
     CALLGRIND_STOP_INSTRUMENTATION;
-    printf("operations %zu\nmallocs %zu\nseconds %.9f\n", work.operations, work.mallocs,
-           now() - before);
+    printf("operations %zu\nmallocs %zu\ncpu_seconds", work.operations, work.mallocs);
+    for (int i = 0; i < PARTS; i++)
+        printf(" %.9f", cpu_seconds[i]);
+    putchar('\n');
     printf("start %zu\nstart_reserved %zu\nfilled %zu\ndevice %" PRIu64 "\n", start.present,
            start.reserved, filled.present, null_driver_counted()->bytes);
     return 0;
