@@ -6,7 +6,7 @@ matplotlib.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402: after the choice of what draws
 
 matplotlib.rcParams.update({"svg.hashsalt": "poolcuda", "svg.fonttype": "none", "font.size": 9, "axes.grid": True,
-                            "grid.alpha": 0.3, "axes.spines.top": False, "axes.spines.right": False})
+                            "grid.alpha": 0.3, "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False})
 MARKERS = "osD^vPX*"
 
 
@@ -35,7 +35,7 @@ def draw(section, folder):
             old.unlink()
     drawn = []
     for number, plot in enumerate(section["plots"], 1):
-        figure, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
+        figure, axes = plt.subplots(figsize=(8, 3.6), layout="constrained")
         (draw_bars if plot["kind"] == "bar" else draw_lines)(axes, plot["series"])
         axes.set_title(plot["title"])
         axes.set_xlabel(plot["x_label"])
@@ -47,7 +47,7 @@ def draw(section, folder):
         else:
             axes.set_ylim(bottom=0)
         if len(plot["series"]) > 1:
-            axes.legend()
+            axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
         name = f"performance-{section['id']}{'' if number == 1 else f'-{number}'}.svg"
         figure.savefig(folder / name, format="svg", metadata={"Date": None})
         plt.close(figure)
