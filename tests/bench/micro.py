@@ -12,16 +12,29 @@ import policies
 import report
 import timing
 
-NAMES = {"driver": "pool, driver hook", "static": "pool, static runtime", "lock_and_hash": "a lock and a hash lookup",
+NAMES = {"driver": "pool, driver hook", "static": "pool, static runtime", "tagged": "pool, static runtime, site given by a tag",
+         "lock_and_hash": "a lock and a hash lookup",
          "cub": "CUB's caching allocator", "bfc": "BFC", "best_fit": "best-fit list"}
 KINDS = {"pair": "one block", "set": "64 blocks"}
 LIVE = [1000, 10000, 100000, 1000000]
 CUB_MISSING = " CUB's headers were not beside CUDA's: not compared."
 
 
-def pair_ns(build, allocator, kind, operations, *arguments):
+def program_of(name):
+    """A row's program, and its settings: `tagged` is `static` with another."""
+    return ("static", instructions.TAGGED) if name == "tagged" else (name, {})
+
+
+def counted(counts, name, kind):
+    allocator, settings = program_of(name)
+    return counts.get(allocator, kind, instructions.OPERATIONS, **settings)
+
+
+def pair_ns(build, name, kind, operations, *arguments):
     """Nanoseconds of processor time per pair of malloc and free, in each fifth of a run."""
-    printed = timing.run(build, f"workload-{allocator}", kind, operations, *arguments, pooled=allocator in counting.POOLED)
+    allocator, settings = program_of(name)
+    printed = timing.run(build, f"workload-{allocator}", kind, operations, *arguments, pooled=allocator in counting.POOLED,
+                         **settings)
     parts = [float(part) for part in printed["cpu_seconds"].split()]
     return [part * len(parts) / int(printed["mallocs"]) * 1e9 for part in parts]
 
@@ -38,9 +51,8 @@ def verdicts(found, names):
 def hit_section(counts, found, quick):
     """The cost of a hit, and what others take for the same."""
     build = counts.build
-    allocators = ["driver", "static", "lock_and_hash", *counting.allocators(build)]
-    for kind in KINDS:  # all counted before anything is timed
-        counts.get("lock_and_hash", kind, instructions.OPERATIONS)
+    allocators = ["driver", "static", "tagged", "lock_and_hash", *counting.allocators(build)]
+    costs = {(name, kind): counted(counts, name, kind) for name in allocators for kind in KINDS}  # before anything is timed
     times = {kind: timing.interleaved(
         {name: (lambda name=name, kind=kind: pair_ns(build, name, kind, 400000)) for name in allocators},
         timing.repetitions(quick)) for kind in KINDS}
@@ -48,8 +60,8 @@ def hit_section(counts, found, quick):
     for name in allocators:
         row = [NAMES[name]]
         for kind in KINDS:
-            counted = counts.get(name, kind, instructions.OPERATIONS)
-            row += [f"{counted.malloc():.0f}", f"{counted.free():.0f}", str(all_of(times[kind][name]))]
+            cost = costs[name, kind]
+            row += [f"{cost.malloc():.0f}", f"{cost.free():.0f}", str(all_of(times[kind][name]))]
         rows.append(row)
     pool = all_of(times["pair"]["driver"])
     return {
@@ -61,13 +73,14 @@ def hit_section(counts, found, quick):
                  "is due." + ("" if "cub" in allocators else CUB_MISSING),
         "columns": ["allocator", *(f"{kind}: {what}" for kind in KINDS.values() for what in ("malloc", "free", "ns per pair"))],
         "rows": rows,
-        "verdicts": [*verdicts(found, ["hit_malloc", "hit_free", "set_malloc", "set_free", "static_malloc", "static_free",
-                                       "cub_pair", "cub_set", "bfc_pair", "bfc_set", "best_fit_pair", "best_fit_set"]),
+        "verdicts": [*verdicts(found, ["hit_malloc", "hit_free", "set_malloc", "set_free", "static_site", "static_malloc",
+                                       "static_free", "cub_pair", "cub_set", "bfc_pair", "bfc_set", "best_fit_pair",
+                                       "best_fit_set"]),
                      bars.TIMED["pair_ns"].verdict(pool.median)],
         "plots": [{"kind": "bar", "title": "Instructions of a malloc and a free", "x_label": "", "y_label": "instructions",
                    "log_x": False, "log_y": False,
-                   "series": {KINDS[kind]: [(NAMES[name], 2 * counts.get(name, kind, instructions.OPERATIONS).operation())
-                                            for name in allocators] for kind in KINDS}}]}
+                   "series": {KINDS[kind]: [(NAMES[name], 2 * costs[name, kind].operation()) for name in allocators
+                                            if name != "tagged"] for kind in KINDS}}]}
 
 
 def operations_of(trace, path):

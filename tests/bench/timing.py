@@ -23,12 +23,12 @@ def repetitions(quick):
     return 7 if quick else 15
 
 
-def run(build, name, *arguments, processors=1, pooled=False):
+def run(build, name, *arguments, processors=1, pooled=False, **settings):
     """What the program printed, {word: text}; it runs on that many processors of this machine, as far as there are."""
     available = sorted(os.sched_getaffinity(0))
     used = ",".join(map(str, available[-processors:]))
     done = subprocess.run(["taskset", "-c", used, counting.program(build, name), *map(str, arguments)],
-                          env=counting.clean_environment(build, counting.pool_library(build) if pooled else None),
+                          env=counting.clean_environment(build, counting.pool_library(build) if pooled else None, **settings),
                           capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{name} {arguments}: ended with {done.returncode}: {done.stderr.strip()}")

@@ -18,11 +18,14 @@
  * new_sizes  each malloc is 2 MiB larger than the one before, which is then freed
  * trace      the operations in FILE, in rounds: lines "m SLOT SITE BYTES" and "f SLOT"
  *
- * In all of them one block stays live: a free that leaves the context without any has to wait. */
+ * In all of them one block stays live: a free that leaves the context without any has to wait. With
+ * WORKLOAD_TAG in the environment all is allocated under that tag (poolcuda_site_push): the pool
+ * then need not look for the call's site. */
 #include "null_driver.h"
 #include "process_memory.h"
 #include "sites.h"
 
+#include <dlfcn.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -192,6 +195,17 @@ static void fill(struct workload *work) {
         slot_malloc(work, work->slots, 0, 4096);
 }
 
+/* The pool is preloaded, or not there. */
+static void push_tag(const char *tag) {
+    void (*push)(const char *) = NULL;
+    *(void **)&push = dlsym(RTLD_DEFAULT, "poolcuda_site_push");
+    if (!push) {
+        fputs("WORKLOAD_TAG: expected the pool to be preloaded\n", stderr);
+        exit(1);
+    }
+    push(tag);
+}
+
 static double processor_time(void) {
     struct timespec time;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
@@ -220,6 +234,8 @@ int main(int argc, char **argv) {
         fprintf(stderr, "%s: no such kind, no operations, or no file\n", work.kind);
         return 2;
     }
+    if (getenv("WORKLOAD_TAG"))
+        push_tag(getenv("WORKLOAD_TAG"));
     prepare(&work, argc > 3 ? argv[3] : NULL);
     site_malloc(63, 1 << 20); /* the one that stays */
     struct process_memory start = process_memory();
