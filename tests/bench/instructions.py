@@ -28,6 +28,13 @@ def begin(counts):
     counts.start("driver", "new_sizes", OPERATIONS)
 
 
+def require_hits(counted, what):
+    """Refuses a run that did not measure what it is for: no wait, and next to no malloc that asked the driver."""
+    waits, misses = int(counted.printed["waits"]), int(counted.printed["misses"])
+    if waits or misses > counted.mallocs / 500:
+        raise RuntimeError(f"{what}: {misses} misses and {waits} waits in {counted.operations} operations, expected none")
+
+
 def trace_cost(counts, kind="pair"):
     """Instructions per recorded event: the same run with a trace, less the run without."""
     with tempfile.TemporaryDirectory() as folder:
@@ -68,6 +75,8 @@ def values(counts):
                  miss_sizes=counts.get("driver", "new_sizes", OPERATIONS).malloc(),
                  live=counts.get("driver", "live", OPERATIONS, MANY).operation() /
                  counts.get("driver", "live", OPERATIONS, FEW).operation())
+    for what, counted in (("pair", pair), ("set", several), ("pair, static runtime", static)):
+        require_hits(counted, what)
     for name in counting.allocators(build):
         for kind, pool in (("pair", pair), ("set", several)):
             ratio = counts.get(name, kind, OPERATIONS).operation() / pool.operation()

@@ -4,6 +4,7 @@
  * the same kind; under callgrind that alone is collected. Prints lines "word number":
  *
  * operations, mallocs    of the loop
+ * misses, waits          of the loop: the driver's allocations and waits for the device
  * cpu_seconds            of this process in each fifth of the loop: five numbers
  * start, start_reserved  bytes of this process (process_memory.h) after the first allocation
  * filled                 after the blocks that are live all the while have been allocated
@@ -246,6 +247,8 @@ int main(int argc, char **argv) {
         work.operations =
             (work.operations + work.trace_count - 1) / work.trace_count * work.trace_count;
     work.mallocs = 0;
+    const struct null_driver_counts *driver = null_driver_counted();
+    uint64_t misses = driver->allocations, waits = driver->waits;
     double cpu_seconds[PARTS];
     CALLGRIND_START_INSTRUMENTATION;
     for (size_t i = 0, done = 0; i < PARTS; i++) {
@@ -256,11 +259,14 @@ int main(int argc, char **argv) {
         done = until;
     }
     CALLGRIND_STOP_INSTRUMENTATION;
-    printf("operations %zu\nmallocs %zu\ncpu_seconds", work.operations, work.mallocs);
+    misses = driver->allocations - misses;
+    waits = driver->waits - waits;
+    printf("operations %zu\nmallocs %zu\nmisses %" PRIu64 "\nwaits %" PRIu64 "\ncpu_seconds",
+           work.operations, work.mallocs, misses, waits);
     for (int i = 0; i < PARTS; i++)
         printf(" %.9f", cpu_seconds[i]);
     putchar('\n');
     printf("start %zu\nstart_reserved %zu\nfilled %zu\ndevice %" PRIu64 "\n", start.present,
-           start.reserved, filled.present, null_driver_counted()->bytes);
+           start.reserved, filled.present, driver->bytes);
     return 0;
 }
