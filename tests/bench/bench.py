@@ -1,8 +1,9 @@
 """bench.py BUILD [--quick] [MODULE...]: all benchmarks; scripts/bench calls it.
 
-Prints every section (report.py says what that is) and, unless --quick, writes them into docs/performance.md: each between
-the lines <!-- bench:ID --> and <!-- /bench -->, its plots as docs/performance-ID.svg. All else there is written by hand and
-stays. Ends with the bars that were missed, and with exit status 1 if there are any, or if a module failed.
+Prints every section (report.py says what that is). A whole run, one that is neither quick nor of some modules alone, also
+writes them into docs/performance.md, so that all figures there are of one run: each between the lines <!-- bench:ID --> and
+<!-- /bench -->, its plots as docs/performance-ID.svg. All else there is written by hand and stays. Ends with the bars that
+were missed, and with exit status 1 if there are any, or if a module failed.
 """
 
 import argparse
@@ -97,15 +98,15 @@ def write(sections):
 def main():
     parser = argparse.ArgumentParser(prog="scripts/bench", usage="scripts/bench [--quick] [MODULE...]")
     parser.add_argument("build", type=pathlib.Path, help=argparse.SUPPRESS)
-    parser.add_argument("modules", nargs="*", metavar="MODULE", help=f"only these: {', '.join(modules())}")
-    parser.add_argument("--quick", action="store_true", help="in under a minute; prints only and writes nothing")
+    parser.add_argument("modules", nargs="*", metavar="MODULE", help=f"only these, printed only: {', '.join(modules())}")
+    parser.add_argument("--quick", action="store_true", help="in under a minute, printed only")
     arguments = parser.parse_intermixed_args()
     for name in arguments.modules:
         if name not in modules():
             parser.exit(2, f"scripts/bench: {name}: no such module, expected {', '.join(modules())}\n")
     print(machine(), end="\n\n")
     sections, failed = collect(arguments.modules or modules(), arguments.build.resolve(), arguments.quick)
-    if not arguments.quick:
+    if not arguments.quick and not arguments.modules:
         write(sections)
     missed = [(section, verdict) for section in sections for verdict in section["verdicts"] if verdict[2] is False]
     for section, (bar, measured, _) in missed:
