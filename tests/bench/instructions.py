@@ -13,6 +13,7 @@ import counting
 
 OPERATIONS = 20000
 FEW, MANY, BLOCKS = 1000, 100000, 200000
+TAGGED = {"WORKLOAD_TAG": "benchmark"}  # the site is given, so that none has to be found
 
 
 def begin(counts):
@@ -21,9 +22,17 @@ def begin(counts):
     for name in ("driver", "static", *counting.allocators(counts.build)):
         counts.start(name, "pair", OPERATIONS)
         counts.start(name, "set", OPERATIONS)
+    counts.start("static", "pair", OPERATIONS, **TAGGED)
     counts.start("driver", "live", OPERATIONS, FEW)
     counts.start("driver", "never", OPERATIONS)
     counts.start("driver", "new_sizes", OPERATIONS)
+
+
+def require_hits(counted, what):
+    """Refuses a run that did not measure what it is for: no wait, and next to no malloc that asked the driver."""
+    waits, misses = int(counted.printed["waits"]), int(counted.printed["misses"])
+    if waits or misses > counted.mallocs / 500:
+        raise RuntimeError(f"{what}: {misses} misses and {waits} waits in {counted.operations} operations, expected none")
 
 
 def trace_cost(counts, kind="pair"):
@@ -60,11 +69,14 @@ def values(counts):
     pair, several = (counts.get("driver", kind, OPERATIONS) for kind in ("pair", "set"))
     static = counts.get("static", "pair", OPERATIONS)
     found.update(hit_malloc=pair.malloc(), hit_free=pair.free(), set_malloc=several.malloc(), set_free=several.free(),
+                 static_site=static.malloc() - counts.get("static", "pair", OPERATIONS, **TAGGED).malloc(),
                  static_malloc=static.malloc() - pair.malloc(), static_free=static.free() - pair.free(),
                  miss_never=counts.get("driver", "never", OPERATIONS).malloc(),
                  miss_sizes=counts.get("driver", "new_sizes", OPERATIONS).malloc(),
                  live=counts.get("driver", "live", OPERATIONS, MANY).operation() /
                  counts.get("driver", "live", OPERATIONS, FEW).operation())
+    for what, counted in (("pair", pair), ("set", several), ("pair, static runtime", static)):
+        require_hits(counted, what)
     for name in counting.allocators(build):
         for kind, pool in (("pair", pair), ("set", several)):
             ratio = counts.get(name, kind, OPERATIONS).operation() / pool.operation()

@@ -211,10 +211,6 @@ CUresult cuEventDestroy_v2(CUevent event) {
 
 /* --- lookups by name --- */
 
-CUresult cuGetProcAddress(const char *name, void **function, int version, cuuint64_t flags);
-CUresult cuGetProcAddress_v2(const char *name, void **function, int version, cuuint64_t flags,
-                             CUdriverProcAddressQueryResult *status);
-
 #define HAVE(symbol)         {#symbol, (void *)(symbol)},
 #define FIELD(field, symbol) {symbol, (void *)null_##field},
 static const struct {

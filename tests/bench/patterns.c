@@ -2,11 +2,11 @@
  * with call sites of its own, for that long. Prints lines "word number": pairs (of malloc and free,
  * of all threads), seconds, cpu_seconds (of all threads).
  *
+ * PATTERN:
  * own      each thread keeps 32 blocks and replaces a random one each time
- * larson   the same with 1,024 blocks; after each 1,024 pairs a thread goes on with the blocks of
- * the next one xmalloc  each thread allocates 64 blocks and hands them to the next one, which frees
- * them nothing  the loop of `own` without allocations: what the machine itself makes of more
- * threads
+ * larson   the same with 1,024 blocks; after each 1,024 pairs a thread goes on with those of the
+ * next xmalloc  each thread allocates 64 blocks and hands them to the next one, which frees them
+ * nothing  the loop of `own` without allocations: what the machine itself makes of more threads
  *
  * same: larson and xmalloc with the same hand-overs, but each thread keeps its own blocks and frees
  * them itself. In all of them one block stays live: a free that leaves the context without any has
@@ -55,13 +55,12 @@ struct worker {
     _Alignas(LINE) unsigned number;
     uint32_t random;
     size_t pairs;
-    unsigned rounds;
-    struct block blocks[LARSON_BLOCKS];
-    struct batch
-        batches[2 * QUEUE]; /* made in turns: a batch is free again when QUEUE more were taken */
-    size_t made;
-    struct queue queue; /* to the next thread */
+    size_t made; /* batches, in turns: one is free again when QUEUE more were taken */
     pthread_t thread;
+    struct batch batches[2 * QUEUE];
+    struct block blocks[LARSON_BLOCKS];
+    unsigned rounds;
+    struct queue queue; /* to the next thread */
 };
 
 static struct worker workers[MOST_THREADS];
@@ -112,6 +111,7 @@ static void run_nothing(struct worker *worker) {
 static void run_larson(struct worker *worker) {
     struct worker *owner = same ? worker : &workers[(worker->number + worker->rounds++) % count];
     replace(worker, owner->blocks, LARSON_BLOCKS, LARSON_BLOCKS);
+    // NOLINTNEXTLINE(bugprone-posix-return): it returns that
     if (pthread_barrier_wait(&round_over) == PTHREAD_BARRIER_SERIAL_THREAD)
         last_round = atomic_load(&stop);
     pthread_barrier_wait(&round_over);

@@ -1,19 +1,32 @@
-/* workload KIND OPERATIONS [BLOCKS | FILE]: allocates and frees in one thread. What is measured is
- * a loop of about that many operations (mallocs and frees) after a warm-up of the same kind. Prints
- * "operations N" and "seconds S" of that loop, and under callgrind collects in it alone.
+/* workload KIND OPERATIONS [BLOCKS | FILE]: allocates and frees in one thread.
  *
+ * What is measured is a loop of about that many operations (mallocs and frees) after a warm-up of
+ * the same kind; under callgrind that alone is collected. Prints lines "word number":
+ *
+ * operations, mallocs    of the loop
+ * misses, waits          of the loop: the driver's allocations and waits for the device
+ * cpu_seconds            of this process in each fifth of the loop: five numbers
+ * start, start_reserved  bytes of this process (process_memory.h) after the first allocation
+ * filled                 after the blocks that are live all the while have been allocated
+ * device                 bytes asked from the driver, in pages, all in all
+ *
+ * KIND:
  * pair       malloc and free of one size at one site, in turns
- * set        BLOCKS live blocks; each time a random one is replaced by one of a random one of 16
- * sites with a size each live       BLOCKS live blocks of a hundred sizes at 64 sites; the same
+ * set        BLOCKS live blocks of sixteen sizes, each size with a site of its own: a random block
+ *            is replaced by one of a random size
+ * live       BLOCKS live blocks of a hundred sizes at 64 sites: a random one is replaced
  * never      mallocs without a free
  * new_sizes  each malloc is 2 MiB larger than the one before, which is then freed
- * trace      the operations in FILE: lines "m SLOT SITE BYTES" and "f SLOT", in rounds
+ * trace      the operations in FILE, in rounds: lines "m SLOT SITE BYTES" and "f SLOT"
  *
- * In all of them one block stays live: a free that leaves the context without any has to wait. */
+ * In all of them one block stays live: a free that leaves the context without any has to wait. With
+ * WORKLOAD_TAG in the environment all is allocated under that tag (poolcuda_site_push): the pool
+ * then need not look for the call's site. */
 #include "null_driver.h"
 #include "process_memory.h"
 #include "sites.h"
 
+#include <dlfcn.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -28,7 +41,7 @@
 #define CALLGRIND_STOP_INSTRUMENTATION
 #endif
 
-enum { WARM_UP = 8192, SEED = 1 };
+enum { WARM_UP = 8192, SEED = 1, PARTS = 5 };
 
 struct slot {
     uintptr_t pointer;
@@ -72,7 +85,7 @@ static void slot_malloc(struct workload *work, struct slot *slot, unsigned site,
 
 /* What is asked for at a site of `set`, and by a slot of `live`. */
 static size_t set_bytes(unsigned site) {
-    return (size_t)1024 << site % 11 << (site == 15);
+    return (size_t)(site % 2 ? 1536 : 1024) << site / 2;
 }
 
 static size_t live_bytes(size_t slot) {
@@ -183,9 +196,20 @@ static void fill(struct workload *work) {
         slot_malloc(work, work->slots, 0, 4096);
 }
 
-static double now(void) {
+/* The pool is preloaded, or not there. */
+static void push_tag(const char *tag) {
+    void (*push)(const char *) = NULL;
+    *(void **)&push = dlsym(RTLD_DEFAULT, "poolcuda_site_push");
+    if (!push) {
+        fputs("WORKLOAD_TAG: expected the pool to be preloaded\n", stderr);
+        exit(1);
+    }
+    push(tag);
+}
+
+static double processor_time(void) {
     struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
@@ -211,6 +235,8 @@ int main(int argc, char **argv) {
         fprintf(stderr, "%s: no such kind, no operations, or no file\n", work.kind);
         return 2;
     }
+    if (getenv("WORKLOAD_TAG"))
+        push_tag(getenv("WORKLOAD_TAG"));
     prepare(&work, argc > 3 ? argv[3] : NULL);
     site_malloc(63, 1 << 20); /* the one that stays */
     struct process_memory start = process_memory();
@@ -221,13 +247,26 @@ int main(int argc, char **argv) {
         work.operations =
             (work.operations + work.trace_count - 1) / work.trace_count * work.trace_count;
     work.mallocs = 0;
-    double before = now();
+    const struct null_driver_counts *driver = null_driver_counted();
+    uint64_t misses = driver->allocations, waits = driver->waits;
+    double cpu_seconds[PARTS];
     CALLGRIND_START_INSTRUMENTATION;
-    run(&work, work.operations);
+    for (size_t i = 0, done = 0; i < PARTS; i++) {
+        size_t until = work.operations * (i + 1) / PARTS & ~(size_t)1;
+        double before = processor_time();
+        run(&work, until - done);
+        cpu_seconds[i] = processor_time() - before;
+        done = until;
+    }
     CALLGRIND_STOP_INSTRUMENTATION;
-    printf("operations %zu\nmallocs %zu\nseconds %.9f\n", work.operations, work.mallocs,
-           now() - before);
+    misses = driver->allocations - misses;
+    waits = driver->waits - waits;
+    printf("operations %zu\nmallocs %zu\nmisses %" PRIu64 "\nwaits %" PRIu64 "\ncpu_seconds",
+           work.operations, work.mallocs, misses, waits);
+    for (int i = 0; i < PARTS; i++)
+        printf(" %.9f", cpu_seconds[i]);
+    putchar('\n');
     printf("start %zu\nstart_reserved %zu\nfilled %zu\ndevice %" PRIu64 "\n", start.present,
-           start.reserved, filled.present, null_driver_counted()->bytes);
+           start.reserved, filled.present, driver->bytes);
     return 0;
 }

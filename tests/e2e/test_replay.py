@@ -13,8 +13,8 @@ import sys
 import pytest
 from conftest import COMMAND, ROOT
 
-sys.path.insert(0, str(ROOT / "scripts"))
-import bench  # noqa: E402: the limits that it prints
+sys.path.append(str(ROOT / "tests/bench"))
+import policies  # noqa: E402: the limits that scripts/bench prints
 
 DATA = ROOT / "tests/data"
 HEADER = "t_us,op,id,size,stream,site"
@@ -341,11 +341,11 @@ def test_bad_usage_is_told_with_a_code_of_its_own(arguments, said):
 
 # --- how good the pool is ---
 
-@pytest.mark.parametrize("memory", bench.SIZES)
-@pytest.mark.parametrize("name", bench.LIMITS)
+@pytest.mark.parametrize("memory", policies.SIZES)
+@pytest.mark.parametrize("name", policies.LIMITS)
 def test_enough_is_served_from_little_idle_memory(name, memory):
-    trace = bench.traces().get(name) or pytest.skip(f"{name} is neither in the repository nor beside it")
-    for preset, limit in zip(("default", "vmm"), bench.LIMITS[name]):
+    trace = policies.traces().get(name) or pytest.skip(f"{name} is neither in the repository nor beside it")
+    for preset, limit in zip(("default", "vmm"), policies.LIMITS[name]):
         result = replay(trace, "--preset", preset, "--memory", memory)
         assert result["oom_failures"] == 0
-        assert bench.meets(result, limit), preset
+        assert policies.meets(result, limit), preset

@@ -1,4 +1,4 @@
-"""Replays the traces at hand under every preset and prints the table of hits and memory held. Called by scripts/bench.
+"""policies.py BUILD [--quick]: replays the traces at hand under every preset, on the simulated GPU.
 
 LIMITS is also what tests/e2e/test_replay.py holds the pool to: hit rates and memory do not depend on time.
 """
@@ -7,9 +7,10 @@ import json
 import os
 import pathlib
 import subprocess
-import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+import report
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Those that may not be copied into the project lie beside it, if they are there.
 FOLDERS = [ROOT.parent / "shared/traces", ROOT / "tests/data"]
 PRESETS = ["default", "futhark", "pyopencl", "bfc", "paddle", "vmm"]
@@ -42,7 +43,7 @@ def replay(command, path, size, preset):
     done = subprocess.run([command, "replay", "--json", f"--memory={size}", f"--preset={preset}", path],
                           env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
-        sys.exit(done.stderr.strip())
+        raise RuntimeError(done.stderr.strip())
     return json.loads(done.stdout)
 
 
@@ -51,32 +52,36 @@ def meets(result, limit):
 
 
 def row(name, size, preset, result, limit):
-    shown = f"{limit[0]:6.2%} {limit[1]:5.2f} {'met' if meets(result, limit) else 'MISSED'}" if limit else ""
-    calls = result["driver_allocs"] + result["driver_frees"]
-    print(f"{name:<22} {size:>4} {preset:<9} {result['hit_rate']:7.2%} {result['worst_held_ratio']:6.3f} {calls:>7} "
-          f"{result['map_calls']:>7} {result['modelled_seconds'] * 1e3:9.1f}  {shown}".rstrip())
+    return [name, size, preset, f"{result['hit_rate']:.2%}", f"{result['worst_held_ratio']:.3f}",
+            f"{result['driver_allocs'] + result['driver_frees']:,}", f"{result['map_calls']:,}",
+            f"{result['modelled_seconds'] * 1e3:,.1f}", f"{limit[0]:.2%}, {limit[1]:.2f}" if limit else ""]
 
 
-def main():
-    command = ROOT / "build/src/cli/poolcuda"
-    missed = 0
-    print("held: at most, of (peak live + 64 MiB); ms: in malloc and free, by the simulated GPU's model\n")
-    print(f"{'trace':<22} {'GPU':>4} {'preset':<9} {'hits':>7} {'held':>6} {'calls':>7} {'maps':>7} {'ms':>9}  limits")
+def sections(build, quick):
+    """One table; `quick`: for a device of one size alone."""
+    command = build / "src/cli/poolcuda"
+    rows, verdicts = [], []
     for name, path in traces().items():
-        for size in SIZES:
+        for size in SIZES[-1:] if quick else SIZES:
             results = {preset: replay(command, path, size, preset) for preset in PRESETS}
             limits = LIMITS.get(name)
             best = max(("bfc", "vmm"), key=lambda preset: (limits and meets(results[preset], limits[1]),
                                                            results[preset]["hit_rate"]))
             for preset, result in results.items():
                 limit = limits and {"default": limits[0], best: limits[1]}.get(preset)
-                missed += bool(limit) and not meets(result, limit)
-                row(name, size, preset, result, limit)
+                rows.append(row(name, size, preset, result, limit))
+                if limit:
+                    verdicts.append((f"{name}, {size}, {preset}: hits >= {limit[0]:.2%}, held <= {limit[1]:.2f}",
+                                     f"{result['hit_rate']:.2%}, {result['worst_held_ratio']:.3f}", meets(result, limit)))
     absent = sorted(set(LIMITS) - set(traces()))
-    if absent:
-        print(f"not at hand: {', '.join(absent)}")
-    return 1 if missed else 0
+    return [{
+        "id": "policies", "title": "Policies on recorded traces",
+        "intro": "Each trace replayed on the simulated GPU under every preset. *held*: at most, of (peak live + 64 MiB); *ms*: in "
+                 "malloc and free, by the simulated GPU's model." +
+                 (f" Not at hand: {', '.join(absent)}." if absent else ""),
+        "columns": ["trace", "GPU", "preset", "hits", "held", "driver calls", "maps", "ms", "limits: hits, held"],
+        "rows": rows, "verdicts": verdicts, "plots": []}]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    report.main(sections)

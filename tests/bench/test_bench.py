@@ -1,0 +1,117 @@
+"""The benchmarks' own rules: whose instructions are counted, what a bar says, what of the document is replaced."""
+
+import sys
+
+import bars
+import bench
+import counting
+import instructions
+import pytest
+import report
+import timing
+
+CALLGRIND = """\
+positions: line
+events: Ir
+
+ob=(1) /build/src/interpose/libpoolcuda.so
+fl=(1) hooks.c
+fn=(1) hook_cuMemAlloc_v2'cuMemAlloc_v2'site_10'main
+10 30
++1 10
+cob=(2) /lib/libc.so.6
+cfn=(2) pthread_mutex_lock'hook_cuMemAlloc_v2'cuMemAlloc_v2'site_10'main
+calls=5 0
+* 1000
+
+ob=(2)
+fn=(2)
+7 50
+
+ob=(3) /build/tests/bench/libcuda.so.1
+fn=(3) cuCtxGetCurrent'hook_cuMemAlloc_v2'cuMemAlloc_v2'site_10'main
+7 70
+
+ob=(4) /build/tests/bench/workload-driver
+fn=(4) site_10'main
+7 900
+
+ob=(1)
+fn=(5) read_loads'dl_iterate_phdr'hook_cuMemFree_v2'cuMemFree_v2'main
+- 6
+
+ob=(2)
+fn=(6) malloc'cudaEventCreate'reference_malloc'main
+7 40
+fn=(7) malloc'reference_malloc@plt'main
+7 8
+"""
+
+
+def test_an_instruction_is_the_allocators_below_its_entry_and_above_the_driver():
+    assert dict(counting.read(CALLGRIND.splitlines())) == {
+        ("malloc", "libpoolcuda.so", "hook_cuMemAlloc_v2"): 40, ("malloc", "libc.so.6", "pthread_mutex_lock"): 50,
+        ("free", "libpoolcuda.so", "read_loads"): 6, ("malloc", "libc.so.6", "malloc"): 8}
+
+
+def test_a_count_is_per_call_of_each_kind():
+    count = counting.Count({("malloc", "o", "f"): 300, ("free", "o", "f"): 100}, {"operations": "4", "mallocs": "3"})
+    assert (count.malloc(), count.free(), count.operation()) == (100, 100, 100)
+
+
+def test_a_bar_is_met_missed_or_cannot_be_told():
+    bar = bars.Bar("cost", "<=", 120, " instructions")
+    assert bar.verdict(120) == ("cost: <= 120 instructions", "120 instructions", True)
+    assert [bar.verdict(121)[2], bar.verdict(121, False)[2], bar.verdict(1, False)[2]] == [False, None, None]
+    assert not bars.Bar("growth", "<", 2).met(2) and bars.Bar("gain", ">=", 1.8).met(1.8)
+
+
+def test_the_check_fails_when_a_bar_is_missed(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["instructions.py", "build"])
+    for value, status in ((120, 0), (120.5, 1)):
+        monkeypatch.setattr(instructions, "values", lambda counts, value=value: {"hit_malloc": value})
+        assert instructions.main() == status
+    assert "MISSED    a hit, malloc, driver hook" in capsys.readouterr().out
+
+
+def test_a_part_of_the_document_is_replaced_and_the_rest_kept():
+    text = "mine\n<!-- bench:a -->\nold\n<!-- /bench -->\nkept\n<!-- bench:b -->\nother\n<!-- /bench -->\n"
+    assert bench.replaced(text, "a", "new \\1") == text.replace("old", "new \\1")
+    assert bench.replaced(text, "c", "fresh") == text + "\n<!-- bench:c -->\nfresh\n<!-- /bench -->\n"
+
+
+def test_a_missed_bar_is_named_last_and_ends_with_1(monkeypatch, capsys, tmp_path):
+    section = {"id": "x", "title": "T", "intro": "", "columns": ["a"], "rows": [["1"]], "plots": [],
+               "verdicts": [("good", "1", True), ("unknown", "2", None), ("bad", "3", False)]}
+    monkeypatch.setattr(sys, "argv", ["bench.py", str(tmp_path), "--quick"])
+    for verdicts, failed, status in ((section["verdicts"], [], 1), (section["verdicts"][:2], [], 0), ([], ["micro"], 1)):
+        monkeypatch.setattr(bench, "collect", lambda *_, v=verdicts, f=failed: ([dict(section, verdicts=v)], f))
+        assert bench.main() == status
+    told = capsys.readouterr().out
+    assert "MISSED: T: bad: 3\n" in told and "FAILED: tests/bench/micro.py" in told
+
+
+def test_an_unknown_module_is_told(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["bench.py", "build", "nonsense"])
+    with pytest.raises(SystemExit) as told:
+        bench.main()
+    assert told.value.code == 2 and "nonsense: no such module, expected micro" in capsys.readouterr().err
+
+
+def test_a_module_that_fails_does_not_keep_the_others_from_being_measured(tmp_path, capsys):
+    sections, failed = bench.collect(["no_such_module", "policies"], tmp_path, True)
+    assert (sections, failed) == ([], ["no_such_module", "policies"])
+    assert "no_such_module" in capsys.readouterr().err
+
+
+def test_rounds_in_which_others_used_the_machine_are_left_out():
+    values = iter([1, 9, 2, 3])
+    assert timing.undisturbed({"x": lambda: next(values)}, 3, lambda r: r["x"] < 5) == ({"x": [1, 2, 3]}, 1, True)
+    assert timing.undisturbed({"x": lambda: 9}, 2, lambda r: r["x"] < 5) == ({"x": [9] * 6}, 0, False)
+
+
+def test_a_table_in_markdown_keeps_its_columns():
+    section = {"intro": "I", "columns": ["name", "n"], "rows": [["a|b", "1"]], "verdicts": [("bar", "2", False)]}
+    assert report.as_markdown(section, [("P", "p.svg")]).splitlines() == [
+        "I", "", "| name | n |", "|---|---:|", "| a\\|b | 1 |", "", "| bar | measured | |", "|---|---:|---|",
+        "| bar | 2 | MISSED |", "", "![P](p.svg)"]
