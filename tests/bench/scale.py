@@ -164,6 +164,7 @@ def replayed(build, allocations, folder):
     """(events, bytes resident at most, result) of `poolcuda replay` of a day's trace."""
     trace = pathlib.Path(folder) / "day.csv"
     write_day(trace, allocations)
+    # Its own resident memory counts as the command's at first: the traces are long enough for that not to matter.
     script = ("import resource, subprocess, sys\n"
               "done = subprocess.run(sys.argv[1:], stdout=subprocess.PIPE, text=True, check=True)\n"
               "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)\n"
@@ -194,7 +195,7 @@ def at_scale(build, quick):
     share = 8 if quick else 1
     with tempfile.TemporaryDirectory() as folder:
         runs = [recorded(build, operations // share, folder) for operations in RECORDED]
-        days = [replayed(build, allocations // share, folder) for allocations in DAYS]
+        days = [replayed(build, allocations, folder) for allocations in (DAYS[:2] if quick else DAYS)]
     one = soak(build, 400_000 if quick else 2_000_000, threads=1)
     pair_ns = 2 * statistics.median(point["cpu_ns"] / point["operations"] for point in one[1:])
     many = soak(build, QUICK[0])[-1]
@@ -229,8 +230,8 @@ def at_scale(build, quick):
                  "traces whose events are spread over a day. That many threads "
                  "do not slow each other down is not part of the estimate: see the scaling over threads.",
         "columns": ["what", "measured", "at scale"], "rows": rows,
-        "verdicts": [("recording: heap does not grow with the trace (by 16 KiB at most)", shown_bytes(record_heap),
-                      record_heap <= 16 << 10),
+        "verdicts": [("recording: heap does not grow with the trace (two runs differ by some of the pool's slabs: by 64 KiB at most)",
+                      shown_bytes(record_heap), record_heap <= 64 << 10),
                      ("replaying a day: what the pool holds does not grow with the trace's length (at most 1.25 of peak "
                       "live + 64 MiB)", f"{max(ratios):.3f}", max(ratios) <= 1.25),
                      ("replaying a day: the reader's memory does not grow with the trace's length",
