@@ -8,7 +8,7 @@ static DEVICE inline int clamp(int value, int most) {
     return value < 0 ? 0 : value > most ? most : value;
 }
 
-static uint64_t canny_once(const uint32_t *image, int side) {
+static uint64_t canny_once(const uint32_t *image, int side, bool hash) {
     const float low = 50, high = 100;
     size_t count = (size_t)side * (size_t)side;
     int last = side - 1;
@@ -77,7 +77,7 @@ static uint64_t canny_once(const uint32_t *image, int side) {
         if (st[i])
             e[p[i] - 1] = (uint32_t)i;
     });
-    return hash_device(HASH_START + found, e, found * sizeof *e);
+    return !hash ? 0 : hash_device(HASH_START + found, e, found * sizeof *e);
 }
 
 int main(int argc, char **argv) {
@@ -93,6 +93,7 @@ int main(int argc, char **argv) {
         }
     Buffer<uint32_t> image(picture.size());
     upload(image.data, picture);
-    measure("canny-" + std::to_string(side), runs, [&] { return canny_once(image.data, side); });
+    measure("canny-" + std::to_string(side), runs,
+            [&](bool hash) { return canny_once(image.data, side, hash); });
     return 0;
 }

@@ -7,7 +7,7 @@
 
 #define CUFFT_OK(call) REQUIRE((call) == CUFFT_SUCCESS)
 
-static uint64_t transform_once(int length) {
+static uint64_t transform_once(int length, bool hash) {
     Buffer<cufftComplex> data((size_t)length);
     cufftComplex *d = data.data;
     each((size_t)length, [=] DEVICE(size_t i) {
@@ -19,6 +19,8 @@ static uint64_t transform_once(int length) {
     CUFFT_OK(cufftExecC2C(plan, d, d, CUFFT_FORWARD));
     CUFFT_OK(cufftExecC2C(plan, d, d, CUFFT_INVERSE));
     CUFFT_OK(cufftDestroy(plan));
+    if (!hash)
+        return 0;
     std::vector<cufftComplex> back = download(d, 64); // the data again, `length` times as large
     for (uint32_t i = 0; i < 64; i++)
         REQUIRE(fabs(back[i].x / (float)length - (float)(mix(1, i) & 0xff)) < 0.1);
@@ -28,6 +30,7 @@ static uint64_t transform_once(int length) {
 int main(int argc, char **argv) {
     int length = argc > 1 ? atoi(argv[1]) : 3 * 65536, runs = argc > 2 ? atoi(argv[2]) : 100;
     REQUIRE(length >= 64);
-    measure("cufft-" + std::to_string(length), runs, [&] { return transform_once(length); });
+    measure("cufft-" + std::to_string(length), runs,
+            [&](bool hash) { return transform_once(length, hash); });
     return 0;
 }

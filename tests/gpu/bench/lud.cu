@@ -95,9 +95,11 @@ int main(int argc, char **argv) {
     Buffer<float> matrix(count);
     upload(matrix.data, blocks);
     std::vector<float> factors;
-    measure("lud-" + std::to_string(n), runs, [&] {
+    measure("lud-" + std::to_string(n), runs, [&](bool hashed) {
         Buffer<float> out(count);
         decompose(matrix.data, out.data, n);
+        if (!hashed)
+            return (uint64_t)0;
         factors = download(out.data, count);
         uint64_t hash = HASH_START;
         for (size_t i = 0; i < count; i++) {

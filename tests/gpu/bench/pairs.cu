@@ -40,6 +40,11 @@ static double batch(size_t bytes, int pairs) {
     return (seconds_now() - started) * 1e9 / pairs;
 }
 
+// 1, 16, 256, 4096, 16384, ... bytes to 4 GiB, and 8 GiB.
+static size_t next_size(size_t bytes) {
+    return bytes * (bytes < 4096 ? 16 : bytes < (size_t)4 << 30 ? 4 : 2);
+}
+
 int main(int argc, char **argv) {
     asynchronous = argc == 2 && strcmp(argv[1], "async") == 0;
     if (argc != 2 || (!asynchronous && strcmp(argv[1], "malloc") != 0)) {
@@ -55,8 +60,7 @@ int main(int argc, char **argv) {
     }
     void *beside;
     REQUIRE(allocate(&beside, 1 << 20));
-    for (size_t bytes = 1; bytes <= (size_t)8 << 30;
-         bytes = bytes < 4096 ? bytes * 16 : bytes * 4) {
+    for (size_t bytes = 1; bytes <= (size_t)8 << 30; bytes = next_size(bytes)) {
         double first = batch(bytes, 3);
         if (first < 0)
             continue;

@@ -49,7 +49,7 @@ def main():
             print(f"pair {size} {statistics.median(each):.1f} {min(each):.1f} {max(each):.1f}", flush=True)
         except does_not_fit:
             pass
-        size *= 16 if size < 4096 else 4
+        size *= 16 if size < 4096 else 4 if size < 4 << 30 else 2  # as in pairs.cu
 
 
 if __name__ == "__main__":
