@@ -68,8 +68,8 @@ def objects(path):
 
 
 def instructions(build, operations, stretch):
-    """At each point: (operations so far, the pool's instructions per operation): all but those of the soak itself and of
-    its driver, the C library's on the pool's behalf included."""
+    """At each point: (operations so far, the pool's instructions per operation): all but those of the soak itself and
+    of its driver, the C library's on the pool's behalf included."""
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "callgrind"
         points = soak(build, operations, stretch=stretch, before=["valgrind", "--tool=callgrind", "--instr-atstart=no",
@@ -111,12 +111,12 @@ def flatness(build, quick):
         "id": "soak", "title": f"A soak of {operations // 1_000_000} million operations",
         "intro": f"{THREADS} threads on {DEVICES} devices free and allocate blocks of 16 bytes to 64 MiB, most of them "
                  "short-lived, at 16 call sites (`tests/bench/loads/soak.c`), over a driver that does nothing "
-                 "(`flat_driver.c`), so that time and memory are the pool's. With several contexts and `auto` each free waits for "
-                 "all of them. Wall clock and CPU time are those of each tenth of the run, per operation, the program's "
-                 "own and waiting for each other on the machine's cores included; instructions are those of "
-                 f"{stretch * THREADS} operations at the end of each tenth of a run of {counted_operations / 1e6:g} million under "
-                 "callgrind, without the program's and the driver's. Heap: bytes that the pool has from `malloc`; resident: of "
-                 "the process, less what it takes without the pool.",
+                 "(`flat_driver.c`), so that time and memory are the pool's. With several contexts and `auto` each free "
+                 "waits for all of them. Wall clock and CPU time are those of each tenth of the run, per operation, the "
+                 "program's own and waiting for each other on the machine's cores included; instructions are those of "
+                 f"{stretch * THREADS} operations at the end of each tenth of a run of {counted_operations / 1e6:g} "
+                 "million under callgrind, without the program's and the driver's. Heap: bytes that the pool has from "
+                 "`malloc`; resident: of the process, less what it takes without the pool.",
         "columns": ["operations", "wall, ns", "CPU, ns", "callgrind at", "instructions", "hits", "blocks held",
                     "heap, KiB", "resident, KiB", "heap bytes per block held"],
         "rows": rows,
@@ -127,8 +127,8 @@ def flatness(build, quick):
                      ("resident memory likewise", f"{resident:.1%}", None if quick else resident <= 0.05),
                      ("time per operation, least to greatest tenth (no bar: threads outnumber cores)",
                       f"{min(t for _, t in times):.0f} to {max(t for _, t in times):.0f} ns", None)],
-        "plots": [{"kind": "line", "title": "Instructions per operation during the soak", "x_label": "million operations",
-                   "y_label": "instructions", "log_x": False, "log_y": False,
+        "plots": [{"kind": "line", "title": "Instructions per operation during the soak",
+                   "x_label": "million operations", "y_label": "instructions", "log_x": False, "log_y": False,
                    "series": {"pool": [(at / 1e6, cost) for at, cost in counted]}},
                   {"kind": "line", "title": "Host memory of the pool during the soak", "x_label": "million operations",
                    "y_label": "heap, KiB", "log_x": False, "log_y": False, "series": {"heap": heaps}}]}
@@ -212,10 +212,12 @@ def at_scale(build, quick):
          f"{THREADS} threads"],
         ["host memory of the pool", f"{per_block:.0f} bytes for each block more that is held",
          f"{shown_bytes(per_block * HELD_BLOCKS)} for {HELD_BLOCKS:,} blocks held, however long"],
-        ["trace file", f"{per_event:.1f} bytes an event", f"{shown_bytes(per_event * events)} a day for {events:.3g} events, "
+        ["trace file", f"{per_event:.1f} bytes an event",
+         f"{shown_bytes(per_event * events)} a day for {events:.3g} events, "
          f"{shown_bytes(per_event * 2 * ALLOCATIONS_PER_S)}/s"],
-        ["the program's memory while it records", f"heap {shown_bytes(runs[0][2])} and {shown_bytes(runs[-1][2])} more "
-         f"than unrecorded after {runs[0][0] / 1e6:g} M and {runs[-1][0] / 1e6:g} M events", "the same"],
+        ["the program's memory while it records",
+         f"heap {shown_bytes(runs[0][2])} and {shown_bytes(runs[-1][2])} more than unrecorded "
+         f"after {runs[0][0] / 1e6:g} M and {runs[-1][0] / 1e6:g} M events", "the same"],
         ["the pool in a day's replay", "held at most " + ", ".join(f"{ratio:.3f}" for ratio in ratios)
          + " of (peak live + 64 MiB) in traces of " + ", ".join(f"{day[0] / 1e6:g} M" for day in days) + " events",
          "bounded by what was live, not by how long"],
@@ -225,12 +227,12 @@ def at_scale(build, quick):
          f"{shown_bytes(read_per_event * 2 * 1000 * DAY_S)}"]]
     return {
         "id": "at-scale", "title": "On paper: 8 GPUs, 256 threads, 10 million allocations a second, a day",
-        "intro": "Each figure at scale is computed from the one measured beside it: the CPU time of the soak on one thread; "
-                 f"host memory as the difference between {THREADS} threads and one; trace files by recording the soak on {DEVICES} threads; replays of synthetic "
-                 "traces whose events are spread over a day. That many threads "
+        "intro": "Each figure at scale is computed from the one measured beside it: the CPU time of the soak on one "
+                 f"thread; host memory as the difference between {THREADS} threads and one; trace files by recording "
+                 f"the soak on {DEVICES} threads; replays of synthetic traces whose events are spread over a day. That many threads "
                  "do not slow each other down is not part of the estimate: see the scaling over threads.",
         "columns": ["what", "measured", "at scale"], "rows": rows,
-        "verdicts": [("recording: heap does not grow with the trace (two runs differ by some of the pool's slabs: by 64 KiB at most)",
+        "verdicts": [("recording: heap does not grow with the trace (by 64 KiB at most: runs differ by some slabs)",
                       shown_bytes(record_heap), record_heap <= 64 << 10),
                      ("replaying a day: what the pool holds does not grow with the trace's length (at most 1.25 of peak "
                       "live + 64 MiB)", f"{max(ratios):.3f}", max(ratios) <= 1.25),
@@ -250,7 +252,8 @@ def sections(build, quick):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("build", help="the build folder")
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK[0] / 1e6:g} instead of {FULL[0] / 1e6:g} million operations")
+    parser.add_argument("--quick", action="store_true",
+                        help=f"{QUICK[0] / 1e6:g} instead of {FULL[0] / 1e6:g} million operations")
     options = parser.parse_args()
     for section in sections(options.build, options.quick):
         print(f"\n{section['title']}\n{section['intro']}\n")

@@ -111,8 +111,8 @@ def counted(build, quick):
                  "the driver's own free (blocks that cannot be kept, calls that the pool passes on), or owed; an owed "
                  "wait is paid before a call that could tell, and one payment settles all that is owed. What was owed "
                  "and not paid is skipped. Counts are those of each program's report; the reasons are explained in "
-                 "[reports.md](reports.md), and when a wait can be owed in [semantics.md](semantics.md). Recorded traces are "
-                 "played by `samples/trace_player` with nothing but their own calls; those of the table's `stress` "
+                 "[reports.md](reports.md), and when a wait can be owed in [semantics.md](semantics.md). Recorded traces "
+                 "are played by `samples/trace_player` with nothing but their own calls; those of the table's `stress` "
                  "rows differ from run to run." + absent,
         "columns": ["program", "frees", "waited at once", "driver's own free", "owed", "paid", "skipped", "share",
                     "waited at once because of", "paid before"],
@@ -173,12 +173,12 @@ def pipelining(build, quick):
     free = [gain for form in ("alone", "beside", "stream") for gain in gains[form]]
     return {
         "id": "pipelining", "title": "What not waiting is worth: malloc, launch, free",
-        "intro": "A loop of `cudaMalloc`, a kernel, `cudaFree` and work of the host's own for as long as the kernel takes "
-                 "(`tests/bench/loads/alloc_launch_free.c`) on the simulated GPU, whose calls and kernels take the time that "
-                 "[its cost model](simulated-gpu.md) gives them. Microseconds of wall clock per round, the median of "
-                 f"{REPETITIONS} runs (least to greatest), the modes taking turns; ratios are medians over runs beside "
-                 "each other. A free that waits makes a round as long as kernel and host work together, one that does not as "
-                 "long as the longer of them: 2x at most, before what the calls themselves cost.",
+        "intro": "A loop of `cudaMalloc`, a kernel, `cudaFree` and work of the host's own for as long as the kernel "
+                 "takes (`tests/bench/loads/alloc_launch_free.c`) on the simulated GPU, whose calls and kernels take the "
+                 "time that [its cost model](simulated-gpu.md) gives them. Microseconds of wall clock per round, the "
+                 f"median of {REPETITIONS} runs (least to greatest), the modes taking turns; ratios are medians over "
+                 "runs beside each other. A free that waits makes a round as long as kernel and host work together, one "
+                 "that does not as long as the longer of them: 2x at most, before what the calls themselves cost.",
         "columns": ["the program", "block", "kernel and host work, us", *(f"{mode}, us" for mode in MODES),
                     "auto : native", "defer : native", "defer : sync"],
         "rows": rows,
@@ -188,8 +188,8 @@ def pipelining(build, quick):
                      ("`defer` gains over native where nothing is read back",
                       f"{min(g[1] for g in free):.2f}x to {max(g[1] for g in free):.2f}x",
                       min(g[1] for g in free) > 1)],
-        "plots": [{"kind": "line", "title": f"A round of malloc, launch, free ({size_name(sizes[len(sizes) // 2])}, a stream "
-                   "of its own)", "x_label": "kernel, and host work, us", "y_label": "us per round", "log_x": True,
+        "plots": [{"kind": "line", "title": f"A round of malloc, launch, free ({size_name(sizes[len(sizes) // 2])}, a "
+                   "stream of its own)", "x_label": "kernel, and host work, us", "y_label": "us per round", "log_x": True,
                    "log_y": True, "series": lines}] if not quick else [
                   {"kind": "bar", "title": "Gain of defer over sync", "x_label": "the program", "y_label": "ratio",
                    "log_x": False, "log_y": False,
