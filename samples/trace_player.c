@@ -1,10 +1,12 @@
 /* Makes the calls of a recorded allocation trace through the runtime API.
  *
- * trace_player FILE: gzipped or plain CSV, `t_us,op,id,size,stream,site`. Every recorded call site
- * gets a call site of its own here. Every block is written to when it is allocated and read back
- * before it is freed; all bytes read must be those written. */
+ * trace_player FILE [unchecked]: gzipped or plain CSV, `t_us,op,id,size,stream,site`. Every
+ * recorded call site gets a call site of its own here. Every block is written to when it is
+ * allocated and read back before it is freed; all bytes read must be those written. With
+ * "unchecked" only the recorded calls are made: to measure, as the reads wait for the device. */
 #include "sample.h"
 
+#include <stdbool.h>
 #include <string.h>
 #include <zlib.h>
 
@@ -41,6 +43,7 @@ struct block {
 
 struct player {
     const char *path;
+    bool unchecked; /* blocks are neither written nor read */
     long line;
     struct kernels kernels;
     cudaStream_t streams[STREAMS];
@@ -171,7 +174,8 @@ static void allocate(struct player *player, const char *id, const char *size, co
         fail(player, "an allocation of at least one byte");
     block->serial = ++player->serial;
     CHECK(allocate_at[site_number(player, site)](&block->pointer, block->size));
-    write_block(block);
+    if (!player->unchecked)
+        write_block(block);
     player->allocations++;
     player->last = block;
 }
@@ -180,7 +184,8 @@ static void release(struct player *player, const char *id) {
     struct block *block = block_of(player, id);
     if (!block->pointer)
         fail(player, "the id of a live block");
-    verify_block(player, block);
+    if (!player->unchecked)
+        verify_block(player, block);
     CHECK(cudaFree(block->pointer));
     *block = (struct block){0};
     player->frees++;
@@ -258,15 +263,16 @@ static void play_line(struct player *player, char *line) {
 
 int main(int argc, char **argv) {
     static char line[4096];
-    struct player player = {.path = argc > 1 ? argv[1] : ""};
-    gzFile file = argc == 2 ? gzopen(argv[1], "rb") : NULL;
-    if (!file) {
-        fprintf(stderr,
-                argc == 2 ? "trace_player: %s: cannot be opened\n"
-                          : "usage: trace_player FILE.csv[.gz]%s\n",
-                player.path);
+    bool unchecked = argc == 3 && strcmp(argv[2], "unchecked") == 0;
+    bool good = argc == 2 || unchecked;
+    struct player player = {.path = argc > 1 ? argv[1] : "", .unchecked = unchecked};
+    gzFile file = good ? gzopen(argv[1], "rb") : NULL;
+    if (!good)
+        fprintf(stderr, "usage: trace_player FILE.csv[.gz] [unchecked]\n");
+    else if (!file)
+        fprintf(stderr, "trace_player: %s: cannot be opened\n", player.path);
+    if (!file)
         return 2;
-    }
     player.kernels = kernels_load();
     double started = now_seconds();
     while (gzgets(file, line, sizeof line)) {
