@@ -70,8 +70,8 @@ CUresult hook_cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes) {
     enum quick quick = quick_malloc(pool, pointer, bytes, site, false);
     if (__builtin_expect(quick == QUICK_DONE, 1))
         return CUDA_SUCCESS;
-    return quick == QUICK_BUSY ? alloc(pointer, bytes, site, 0, 0)
-                               : alloc_rest(pool, pointer, bytes, site);
+    return quick == QUICK_TRY ? alloc(pointer, bytes, site, 0, 0)
+                              : alloc_rest(pool, pointer, bytes, site);
 }
 
 CUresult hook_cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t width, size_t height,

@@ -42,9 +42,11 @@ enum stats_route {
 
 /* Per-site figures; gauges in bytes and blocks. Written by one thread at a time (pool/cache.h), read
  * by anyone. What a hit leaves as it is stands here, instead of what follows from it: allocations
- * are misses + hits, and what is held, but not live, is idle. */
+ * are misses + hits, and what is held, but not live, is idle. Two cache lines, which processors
+ * fetch in pairs: sites of different threads must not share any. */
 struct stats_site {
-    _Atomic uint64_t misses, hits;
+    _Alignas(128) _Atomic uint64_t misses;
+    _Atomic uint64_t hits;
     _Atomic uint64_t live_blocks, live_bytes, peak_live_bytes;
     _Atomic uint64_t held_blocks, held_bytes;
     _Atomic uint64_t allocated_bytes;     /* of all allocations, as requested */
@@ -74,7 +76,7 @@ struct stats_extent {
  * and its device's figures say: they are right only with all shards added. So a hit writes to no
  * line of memory that another thread writes to, and readers still see all of it at once. */
 struct stats_shard {
-    _Alignas(64) _Atomic uint64_t hits;
+    _Alignas(128) _Atomic uint64_t hits;
     _Atomic uint64_t frees;
     _Atomic uint64_t in_use, live; /* bytes, requested and of whole blocks; wrap as wanted */
     _Atomic uint32_t device;       /* 1 + index into the page's devices; 0: unused */

@@ -82,6 +82,12 @@ static struct pool_block *take_same(struct store *store, struct site *site, size
     return found;
 }
 
+static size_t least_size(struct store *store, size_t size) {
+    struct pool_block least = {.size = size};
+    const struct pool_block *found = RB_NFIND(size_tree, &store->by_size, &least);
+    return found ? found->size : SIZE_MAX;
+}
+
 struct pool_block *site_oldest(struct site *site) {
     struct pool_block *block, *oldest = NULL;
     RB_FOREACH (block, site_tree, &site->idle)
@@ -131,6 +137,8 @@ const struct policy policy_site = {
     .round = round_physical,
     .take = take,
     .take_same = take_same,
+    .serves = fits,
+    .least = least_size,
     .give = site_give,
     .remove = site_remove,
     .surplus = site_surplus,

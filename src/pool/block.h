@@ -49,7 +49,7 @@ struct context;
 enum block_state { BLOCK_LIVE, BLOCK_WAITING, BLOCK_DEFERRED, BLOCK_IDLE, BLOCK_GONE };
 
 struct pool_block {
-    _Alignas(64) uint64_t pointer; /* a CUdeviceptr: the key of the pool's map */
+    _Alignas(128) uint64_t pointer; /* a CUdeviceptr: the key of the pool's map */
     size_t size;                   /* as asked from the driver */
     size_t requested;              /* as asked by the program */
     struct context *context;

@@ -140,8 +140,8 @@ struct pool_block *books_next(const struct pool *pool, struct books_place *place
 /* Only what a cache can count and keep as it does is ready for one. */
 void books_set_state(const struct pool *pool, struct pool_block *block, enum block_state state) {
     block->state = (uint8_t)state;
-    block->ready = state == BLOCK_LIVE && pool->policy->take_same && !block->taints &&
-                   !block->pooled && !over_size(pool, block);
+    block->ready =
+        state == BLOCK_LIVE && pool->policy->take_same && !block->taints && !block->pooled;
 }
 
 void books_remove(struct pool *pool, struct pool_block *block) {
@@ -286,15 +286,21 @@ void books_make_deferred(struct pool *pool, struct pool_block *block) {
     books_publish(pool, block->context->device);
 }
 
-void books_make_ready(struct pool *pool, struct pool_block *block) {
+/* size: of the request that it has served, rounded. */
+static void make_ready(struct pool *pool, struct pool_block *block, size_t size) {
     block->state = BLOCK_IDLE;
-    if (!cache_put(pool, block))
+    if (!cache_put(pool, block, size))
         pool->policy->give(&block->context->store, block);
 }
 
+void books_make_ready(struct pool *pool, struct pool_block *block) {
+    make_ready(pool, block, block->size);
+}
+
 void books_make_idle(struct pool *pool, struct pool_block *block) {
+    size_t size = pool->policy->round(block->requested);
     books_make_deferred(pool, block);
-    books_make_ready(pool, block);
+    make_ready(pool, block, size < block->size ? size : block->size);
 }
 
 void books_make_live(struct pool *pool, struct pool_block *block, struct site *site,

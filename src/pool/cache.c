@@ -1,13 +1,17 @@
-#include "pool/cache_parts.h"
+#include "policy/round.h"
+#include "pool/quick.h"
 
 #include <stdlib.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
-    /* Calls served before one goes the long way, which settles the books, looks at the clock for
-     * decay and at what else is due now and then. While a program is young, every second does. */
+    /* Calls served before the clock is looked at: if it is some time since the last, a call goes the
+     * long way, which settles the books and sees to decay and to what else is due now and then.
+     * While a program is young, every second does. */
     BUDGET = 255,
+    RENEW_NS = 10 * 1000 * 1000,
     YOUNG_BUDGET = 1,
     YOUNG_CHANGES = 1024,
     SPINS = 100,
@@ -53,6 +57,112 @@ void cache_lock_contended(struct cache *cache) {
         if (atomic_load_explicit(&cache->lock, memory_order_relaxed))
             syscall(SYS_sched_yield);
     } while (atomic_exchange_explicit(&cache->lock, 1, memory_order_acquire));
+}
+
+bool cache_renew(struct cache *cache) {
+    struct timespec time;
+    if (cache->young)
+        return false;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+    uint64_t now = (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+    if (now - cache->renewed_ns >= RENEW_NS) {
+        cache->renewed_ns = now;
+        return false;
+    }
+    cache->budget = BUDGET;
+    return true;
+}
+
+struct cache_bin *cache_find_bin_for(struct cache *cache, struct pool_block *block, size_t size) {
+    struct cache_bin *bin = NULL;
+    if (size == block->size)
+        bin = cache_find_bin(cache, site_id(&block->site->key), size);
+    for (unsigned i = 0; i < cache->used_count && size != block->size && !bin; i++) {
+        bin = &cache->bins[cache->used[i]];
+        if (bin->site != block->site || bin->size != (size | 1) || bin->block_size != block->size)
+            bin = NULL;
+    }
+    if (!bin || bin->site != block->site)
+        return NULL;
+    cache_note_bin(cache, bin, block);
+    return bin;
+}
+
+/* The blocks of other threads' caches come over as they are: those that follow are likely to be
+ * asked for next. Only tries to lock: two threads may be at this at once, and the lock of one is
+ * held. */
+static bool fetch(struct cache *cache, struct cache_bin *bin) {
+    const struct pool *pool = cache->pool;
+    for (int i = 0; i < pool->cache_count && !bin->head; i++) {
+        struct cache *other = pool->caches[i];
+        if (other == cache || other->context != cache->context || !cache_try_lock(other))
+            continue;
+        struct cache_bin *from = cache_find_bin(other, bin->id, bin->size);
+        if (from && from->site == bin->site) {
+            bin->head = from->head;
+            from->head = NULL;
+        }
+        cache_unlock(other);
+    }
+    return bin->head != NULL;
+}
+
+/* The bin whose blocks are the smallest sufficient ones, the site's own first; NULL: none. */
+static struct cache_bin *best_bin(struct cache *cache, const struct site *site, size_t size) {
+    struct cache_bin *best = NULL;
+    for (unsigned i = 0; i < cache->used_count; i++) {
+        struct cache_bin *bin = &cache->bins[cache->used[i]];
+        if (!bin->head || bin->block_size < size || (!cache->fit.steal && bin->site != site))
+            continue;
+        if (!best || bin->block_size < best->block_size ||
+            (bin->block_size == best->block_size && bin->site == site))
+            best = bin;
+    }
+    return best;
+}
+
+/* What is left of the bound on waste. */
+static uint64_t surplus(const struct cache *cache) {
+    uint64_t grown = cache->sums.over - cache->settled.over;
+    return (int64_t)(cache->fit.surplus - grown) > 0 ? cache->fit.surplus - grown : 0;
+}
+
+static struct cache_bin *find_other(struct cache *cache, const struct site *site, size_t bytes,
+                                    size_t size) {
+    struct fit fit = cache->fit;
+    struct store *store = &cache->context->store;
+    struct cache_bin *from = best_bin(cache, site, size);
+    if (!from || (store->count && cache->pool->policy->least(store, size) < from->block_size))
+        return NULL;
+    fit.bytes = bytes;
+    fit.size = size;
+    fit.surplus = surplus(cache);
+    return cache->pool->policy->serves(from->head, &fit) ? from : NULL;
+}
+
+static void change_site(struct cache_bin *from, struct cache_bin *to, struct pool_block *block) {
+    stats_grow(&from->figures->held_blocks, (uint64_t)-1);
+    stats_grow(&from->figures->held_bytes, 0 - block->size);
+    stats_grow(&to->figures->held_blocks, 1);
+    stats_grow(&to->figures->held_bytes, block->size);
+    block->site = to->site;
+    stats_add(STATS_malloc_stolen, 1);
+}
+
+struct pool_block *cache_serve_other(struct cache *cache, struct cache_bin *bin, size_t bytes,
+                                     size_t size) {
+    struct cache_bin *from =
+        fetch(cache, bin) ? bin : find_other(cache, bin->site, bytes, size);
+    if (!from)
+        return NULL;
+    struct pool_block *block = cache_pop(from);
+    if (from->site != bin->site)
+        change_site(from, bin, block);
+    cache_note_bin(cache, bin, block);
+    quick_make_live(block, bytes);
+    cache->sums.over += block->size - size;
+    quick_count_hit(cache, bin, bytes, block->size);
+    return block;
 }
 
 /* The largest that a figure of the books has been since it was settled. */
@@ -110,6 +220,7 @@ static void settle(struct pool *pool, struct cache *cache) {
     pool->idle_blocks += frees - hits;
     cache->context->live_blocks += hits - frees;
     device->in_use += in_use;
+    device->over_size += now->over - then->over;
     device->live += live;
     device->idle -= live;
     device->live_blocks += hits - frees;
@@ -148,22 +259,10 @@ static void find_anchor(struct pool *pool, struct context *context) {
     }
 }
 
-/* The first bin with a site whose number is at least `from`; NULL: none. */
-static struct cache_bin *next_used(struct cache *cache, size_t from) {
-    for (size_t word = from / 64; word < CACHE_BINS / 64; word++) {
-        uint64_t bits = cache->used[word];
-        if (word == from / 64)
-            bits &= UINT64_MAX << from % 64;
-        if (bits)
-            return &cache->bins[word * 64 + (size_t)__builtin_ctzll(bits)];
-    }
-    return NULL;
-}
-
+/* All bins with a site; the one at hand may be closed. */
 #define EACH_USED(bin, cache)                                                                      \
-    (bin) = next_used(cache, 0);                                                                   \
-    (bin);                                                                                         \
-    (bin) = next_used(cache, (size_t)((bin) - (cache)->bins) + 1)
+    unsigned left_ = (cache)->used_count;                                                          \
+    left_-- > 0 && ((bin) = &(cache)->bins[(cache)->used[left_]], true);
 
 /* What was counted apart goes to the site. */
 static void settle_figures(struct cache_bin *bin) {
@@ -178,6 +277,8 @@ static void settle_figures(struct cache_bin *bin) {
     SETTLE(allocated_bytes);
     SETTLE(live_blocks);
     SETTLE(live_bytes);
+    SETTLE(held_blocks);
+    SETTLE(held_bytes);
 #undef SETTLE
     uint64_t peak = before + stats_figure(&own->peak_live_bytes);
     own->peak_live_bytes = 0;
@@ -192,17 +293,18 @@ static void permit(struct pool *pool, struct cache *cache) {
     bool serves = pool->policy->take_same && !context->broken && !config->zero &&
                   !config->site_keep && config->max_idle.kind == LIMIT_AUTO &&
                   !atomic_load(&pool->captures) && !atomic_load(&pool->down);
-    bool young = context->device->changes < YOUNG_CHANGES;
+    cache->young = context->device->changes < YOUNG_CHANGES;
     struct cache_bin *bin;
     if (cache->budget <= 0 && cache->bins_apart)
         for (EACH_USED(bin, cache))
             settle_figures(bin);
     cache->key = serves ? cache_key(pool, context->handle) : 0;
-    cache->budget = young ? YOUNG_BUDGET : BUDGET;
+    cache->budget = cache->young ? YOUNG_BUDGET : BUDGET;
     cache->defers = config->free_mode == POOL_FREE_DEFER;
     bool may_free = serves && !context->device->pressure && wait_is_skipped(pool, context);
     if (may_free && !cache->defers && !context->anchor)
         find_anchor(pool, context);
+    cache->fit = pool_fit(pool, context, 0, 0);
     cache->anchor = cache->defers ? NULL : context->anchor;
     cache->freeable = may_free && (cache->defers || context->anchor) ? pool->map.table
                                                                      : pointer_table_empty;
@@ -310,17 +412,30 @@ static void close_bin(struct cache *cache, struct cache_bin *bin) {
         free(bin->figures);
         cache->bins_apart--;
     }
-    cache->used[number / 64] &= ~((uint64_t)1 << number % 64);
+    unsigned place = 0;
+    while (cache->used[place] != number)
+        place++;
+    cache->used[place] = cache->used[--cache->used_count];
     *bin = (struct cache_bin){0};
 }
 
-/* A bin for the site's blocks of that size: a free one, or an empty one of others. NULL: there is
- * none, or no host memory. */
-static struct cache_bin *make_bin(struct cache *cache, struct site *site, size_t size) {
-    uintptr_t id = site_id(&site->key);
+/* A place for a bin, which may hold an empty one of others. NULL: there is none. Oversize bins, which
+ * no request looks for, may lie anywhere. */
+static struct cache_bin *find_place(struct cache *cache, uintptr_t id, size_t size, bool oversize) {
     struct cache_bin *bin = cache_bin_at(cache, id, size);
-    if (bin->head)
-        bin = cache_bin_beside(cache, bin);
+    if (!oversize)
+        return !bin->head ? bin : cache_bin_beside(cache, bin);
+    for (int i = 0; i < CACHE_BINS / 2 && bin->site; i++)
+        bin = &cache->bins[(size_t)(bin - cache->bins + 2) % CACHE_BINS];
+    return bin;
+}
+
+/* A bin for the site's blocks of that size which serve requests of `size`. NULL: there is no place
+ * for it, or no host memory. */
+static struct cache_bin *make_bin(struct cache *cache, struct site *site, size_t size,
+                                  size_t block_size) {
+    uintptr_t id = site_id(&site->key);
+    struct cache_bin *bin = find_place(cache, id, size, size != block_size);
     if (bin->head)
         return NULL;
     if (bin->site)
@@ -332,28 +447,34 @@ static struct cache_bin *make_bin(struct cache *cache, struct site *site, size_t
     if (!figures)
         return NULL;
     cache->bins_apart += figures != site->stats;
-    *bin = (struct cache_bin){id, size, NULL, site, figures};
-    size_t number = (size_t)(bin - cache->bins);
-    cache->used[number / 64] |= (uint64_t)1 << number % 64;
+    *bin = (struct cache_bin){.id = id,
+                              .size = size | (size != block_size),
+                              .block_size = block_size,
+                              .over = block_size - size,
+                              .site = site,
+                              .figures = figures};
+    cache->used[cache->used_count++] = (uint8_t)(bin - cache->bins);
     return bin;
 }
 
-static struct cache_bin *bin_for(struct cache *cache, struct site *site, size_t size) {
-    struct cache_bin *bin = cache_find_bin(cache, site_id(&site->key), size);
-    return bin && bin->site ? (bin->site == site ? bin : NULL) : make_bin(cache, site, size);
-}
-
-bool cache_put(struct pool *pool, struct pool_block *block) {
+bool cache_put(struct pool *pool, struct pool_block *block, size_t size) {
     const struct pool_config *config = &pool->config;
-    if (!pool->policy->take_same || config->site_keep || config->max_idle.kind != LIMIT_AUTO)
+    if (!pool->policy->take_same || config->site_keep || config->max_idle.kind != LIMIT_AUTO ||
+        block->size % ROUND_SMALL) /* made in want of memory, and not rounded */
         return false;
     struct cache *cache = own_cache(pool, block->context);
-    struct cache_bin *bin = cache ? bin_for(cache, block->site, block->size) : NULL;
-    if (!bin)
-        return false;
-    cache_note_bin(cache, bin, block);
-    cache_push(bin, block);
-    return true;
+    struct cache_bin *bin = cache ? cache_find_bin_for(cache, block, size) : NULL;
+    if (cache && !bin && (bin = make_bin(cache, block->site, size, block->size)))
+        cache_note_bin(cache, bin, block);
+    if (bin)
+        cache_push(bin, block);
+    return bin != NULL;
+}
+
+/* The site's bin for blocks of just that size. */
+static struct cache_bin *bin_for(struct cache *cache, struct site *site, size_t size) {
+    struct cache_bin *bin = cache_find_bin(cache, site_id(&site->key), size);
+    return bin && bin->site == site ? bin : make_bin(cache, site, size, size);
 }
 
 /* The others' blocks come over as they are: the next requests are likely for these. */
@@ -403,16 +524,29 @@ struct pool_block *cache_take(struct pool *pool, struct context *context, struct
     return has_block(bin, site) ? cache_pop(bin) : NULL;
 }
 
+/* Whether the bin's own thread has no use for its blocks just now. One that goes on using them would
+ * be short of the block that is taken, take one from another in turn, and so on for ever: rather is
+ * there one block more. */
+static bool is_at_rest(struct cache_bin *bin) {
+    uint64_t hits = stats_figure(&bin->figures->hits);
+    bool rests = hits == bin->seen_hits;
+    bin->seen_hits = hits;
+    return rests;
+}
+
 static bool is_better(const struct cache_bin *bin, const struct cache_bin *best, size_t size) {
-    return bin->head && bin->size >= size && (!best || bin->size < best->size);
+    return bin->head && bin->block_size >= size && (!best || bin->block_size < best->block_size);
 }
 
 void cache_offer(struct pool *pool, struct context *context, const struct site *site, size_t size) {
     struct cache_bin *bin, *own = NULL, *best = NULL;
     for (int i = 0; i < pool->cache_count; i++) {
-        if (pool->caches[i]->context != context)
+        struct cache *cache = pool->caches[i];
+        if (cache->context != context)
             continue;
-        for (EACH_USED(bin, pool->caches[i])) {
+        for (EACH_USED(bin, cache)) {
+            if (cache->thread != own_number && !is_at_rest(bin))
+                continue;
             if (is_better(bin, best, size))
                 best = bin;
             if (bin->site == site && is_better(bin, own, size))
@@ -489,11 +623,11 @@ void cache_forget(struct pool *pool) {
 static bool bin_is_valid(const struct cache *cache, const struct cache_bin *bin, size_t *count) {
     for (const struct pool_block *block = bin->head; block; block = block->next) {
         if (block->state != BLOCK_IDLE || !block->cached || block->site != bin->site ||
-            block->size != bin->size || block->context != cache->context || block->ready)
+            block->size != bin->block_size || block->context != cache->context || block->ready)
             return false;
         ++*count;
     }
-    return bin->site || !bin->head;
+    return bin->site ? bin->over == bin->block_size - (bin->size & ~(size_t)1) : !bin->head;
 }
 
 bool cache_is_valid(const struct pool *pool) {

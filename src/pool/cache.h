@@ -27,8 +27,9 @@ enum {
 void cache_stop(struct pool *pool);
 void cache_resume(struct pool *pool);
 
-/* Keeps an idle block that is kept nowhere yet. False: the store must. */
-bool cache_put(struct pool *pool, struct pool_block *block);
+/* Keeps an idle block that is kept nowhere yet, and that has served a request of `size`, rounded.
+ * False: the store must. */
+bool cache_put(struct pool *pool, struct pool_block *block, size_t size);
 /* Takes out an idle block of just this site and size, whichever thread has it. NULL: none. */
 struct pool_block *cache_take(struct pool *pool, struct context *context, struct site *site,
                               size_t size);

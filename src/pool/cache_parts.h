@@ -9,28 +9,33 @@ enum {
     CACHE_BINS = 1 << CACHE_BIN_BITS,
 };
 
-/* The idle blocks of one site and size. Unused while site is NULL.
- * Invariant: `head` is a list through `next`; its blocks have that size and that site. */
+/* The idle blocks of one site and size, which have last served requests of one rounded size: of
+ * their own, or of a smaller one (an oversize bin). Unused while site is NULL.
+ * Invariant: `head` is a list through `next`; its blocks have that block_size and that site;
+ * over is block_size less what is served, which is `size`, with the lowest bit set if over is not
+ * 0: so no request finds an oversize bin without looking for one. */
 struct cache_bin {
     _Alignas(64) uintptr_t id; /* site_id() of the site */
-    size_t size;
+    size_t size, block_size, over;
     struct pool_block *head;
     struct site *site;
     struct stats_site *figures; /* the site's own, if its record has us `counting`; else ours */
+    uint64_t seen_hits;         /* of figures, when another thread last wanted one of these blocks */
 };
 
 /* What a cache's calls have changed so far: all of it wraps as wanted. */
 struct cache_sums {
     uint64_t hits, frees;
     uint64_t in_use, live; /* bytes: requested, and of whole blocks */
+    uint64_t over;         /* the part of live that is `over` in its bin */
 };
 
 /* Members change under `lock`, but those of which it is said only while all caches are stopped.
  * Invariant: with `lock` free, `key` is cache_key() of the context if calls may be served, else 0;
  * a cache in use has a context and a shard, and is in its pool's table. */
 struct cache {
-    _Alignas(64) atomic_int lock;
-    int budget;                      /* calls to be served before one goes the long way */
+    _Alignas(128) atomic_int lock;
+    int budget;                      /* calls to be served before cache_renew */
     uintptr_t key;                   /* while stopped */
     struct context *context;         /* while stopped */
     struct cache_sums sums;          /* since it was opened */
@@ -39,10 +44,13 @@ struct cache {
     struct pool_block *anchor;       /* while stopped: the context's; NULL: frees need none */
     struct pool_block *deferred;     /* freed, to be fenced: linked through `next` */
     struct pointer_table freeable;   /* while stopped: the pool's; empty, if it may free nothing */
-    bool defers;                     /* while stopped */
+    bool defers, young;              /* while stopped */
+    uint64_t renewed_ns;             /* when a call last went the long way for that */
+    struct fit fit;                  /* while stopped: what may serve a request; surplus in all */
     unsigned thread;                 /* while stopped: whose it is, 1 to CACHE_THREADS */
     size_t bins_apart;               /* that count in figures of our own */
-    uint64_t used[CACHE_BINS / 64];  /* a bit for each bin with a site */
+    unsigned used_count;             /* of the bins: those with a site, by number */
+    uint8_t used[CACHE_BINS];
     struct cache_sums settled;       /* sums that the books have */
     struct pool *pool;               /* while stopped */
     struct cache *next_spare;
@@ -76,6 +84,14 @@ static inline void cache_unlock(struct cache *cache) {
     atomic_store_explicit(&cache->lock, 0, memory_order_release);
 }
 
+/* What the cache does when its budget is used up. False: the call is to go the long way. */
+bool cache_renew(struct cache *cache);
+
+/* A request that the site's bin for its size cannot serve: a block of another thread's cache or of
+ * another bin, which goes live. NULL: there is none, or the policy has to choose. */
+struct pool_block *cache_serve_other(struct cache *cache, struct cache_bin *bin, size_t bytes,
+                                     size_t size);
+
 static inline uint64_t cache_mix(uint64_t word) {
     return word * 0x9e3779b97f4a7c15u;
 }
@@ -95,7 +111,7 @@ static inline struct cache_bin *cache_bin_beside(struct cache *cache, const stru
     return &cache->bins[(size_t)(bin - cache->bins) ^ 1];
 }
 
-/* NULL: there is none. */
+/* The bin for blocks of just that size. NULL: there is none. */
 static inline struct cache_bin *cache_find_bin(struct cache *cache, uintptr_t id, size_t size) {
     struct cache_bin *bin = cache_bin_at(cache, id, size);
     if (__builtin_expect(bin->id != id || bin->size != size, 0)) {
@@ -105,6 +121,10 @@ static inline struct cache_bin *cache_find_bin(struct cache *cache, uintptr_t id
     }
     return bin;
 }
+
+/* The bin for blocks of the site of that size which have served requests of `size`, for the block.
+ * NULL: there is none. */
+struct cache_bin *cache_find_bin_for(struct cache *cache, struct pool_block *block, size_t size);
 
 static inline struct pool_block *cache_pop(struct cache_bin *bin) {
     struct pool_block *block = bin->head;

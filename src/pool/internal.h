@@ -304,6 +304,8 @@ struct pool_block *part_adopt(struct pool *pool, const struct request *request,
 /* The block, in whatever state, that contains the address. Lock held. */
 struct pool_block *part_find(struct pool *pool, CUdeviceptr address);
 
+/* pool.c: physical bytes that reuse may still add to live blocks beyond their requests. Lock held. */
+uint64_t pool_waste_left(const struct pool *pool, const struct device *device);
 /* pool.c: what a request may be served with. Lock held. */
 struct fit pool_fit(struct pool *pool, const struct context *context, size_t bytes, size_t size);
 /* pool.c: keeps a freed block whose wait has been made. Lock held on entry, not on return. */

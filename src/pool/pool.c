@@ -29,8 +29,7 @@ struct pool *pool_create(const struct pool_config *config, const struct driver *
     return pool;
 }
 
-/* Physical bytes that reuse may still add to live blocks beyond their requests. */
-static uint64_t waste_left(const struct pool *pool, const struct device *device) {
+uint64_t pool_waste_left(const struct pool *pool, const struct device *device) {
     if (PLANTED(oversize))
         return UINT64_MAX;
     uint64_t share = device->total / 100, peak = device->peak_in_use / 50 + waste_slack;
@@ -40,7 +39,7 @@ static uint64_t waste_left(const struct pool *pool, const struct device *device)
 
 struct fit pool_fit(struct pool *pool, const struct context *context, size_t bytes, size_t size) {
     double ratio = PLANTED(oversize) ? 1e9 : pool->config.reuse_ratio;
-    return (struct fit){bytes, size, ratio, waste_left(pool, context->device), pool->config.steal};
+    return (struct fit){bytes, size, ratio, pool_waste_left(pool, context->device), pool->config.steal};
 }
 
 static void count_hit(struct device *device, struct site *site) {

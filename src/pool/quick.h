@@ -1,6 +1,9 @@
-/* Hits and frees that need nothing but the calling thread's cache. Every instruction here is paid
- * for by each allocation of a program (docs/performance.md), so all of it is inline in the hooks,
- * and calls nothing but the driver, for the current context. */
+/* Hits and frees that need nothing but the calling thread's cache.
+ *
+ * Every instruction here is paid for by each allocation of a program (docs/performance.md). So all
+ * of it is inline, in two forms: `whole`, and the one for the hooks, which leaves to the other what
+ * happens now and then. That one calls nothing but the driver, for the current context, and so has
+ * few registers to save. */
 #ifndef POOLCUDA_POOL_QUICK_H
 #define POOLCUDA_POOL_QUICK_H
 
@@ -10,11 +13,12 @@
 enum quick {
     QUICK_DONE,
     QUICK_NO,   /* nothing has happened: it is not for the cache */
-    QUICK_BUSY, /* nothing has happened: another thread has the cache just now */
+    QUICK_TRY,  /* nothing has happened: it may be for the whole form */
 };
 
+/* A block of that size goes live for a request of that many bytes. */
 static inline void quick_count_hit(struct cache *cache, const struct cache_bin *bin, size_t bytes,
-                             size_t size) {
+                                   size_t size) {
     struct stats_site *site = bin->figures;
     stats_grow(&site->hits, 1);
     stats_grow(&site->allocated_bytes, bytes);
@@ -35,36 +39,43 @@ static inline void quick_count_hit(struct cache *cache, const struct cache_bin *
     stats_grow(&shard->live, size);
 }
 
-static inline void quick_count_free(struct cache *cache, const struct cache_bin *bin, size_t bytes,
-                              size_t size) {
+static inline void quick_make_live(struct pool_block *block, size_t bytes) {
+    block->state = BLOCK_LIVE;
+    block->ready = true;
+    block->taints = 0; /* as it is: so all four are one store */
+    block->requested = bytes;
+}
+
+static inline void quick_count_free(struct cache *cache, const struct cache_bin *bin, size_t bytes) {
     struct stats_site *site = bin->figures;
+    size_t size = bin->block_size;
     stats_grow(&site->live_blocks, (uint64_t)-1);
     stats_grow(&site->live_bytes, 0 - size);
     cache->sums.frees++;
     cache->sums.in_use -= bytes;
     cache->sums.live -= size;
+    cache->sums.over -= bin->over;
     struct stats_shard *shard = cache->shard;
     stats_grow(&shard->frees, 1);
     stats_grow(&shard->in_use, 0 - bytes);
     stats_grow(&shard->live, 0 - size);
 }
 
-/* The cache that may serve a call in the current context, locked; else NULL, and *why. */
-static inline struct cache *quick_open(const struct pool *pool, bool wait, enum quick *why) {
+/* The cache that may serve a call in the current context, locked; else NULL. */
+static inline struct cache *quick_open(const struct pool *pool, bool whole) {
     CUcontext handle = NULL;
-    *why = QUICK_NO;
     pool->driver->ctx_get_current(&handle); /* where it fails, no cache is there for NULL */
     uintptr_t key = cache_key(pool, handle);
     struct cache *cache = cache_mine.cache;
-    if (__builtin_expect(cache_mine.key != key, 0) && !(cache = cache_mine_among_others(key)))
+    if (__builtin_expect(cache_mine.key != key, 0) &&
+        !(whole && (cache = cache_mine_among_others(key))))
         return NULL;
-    if (wait) {
+    if (whole)
         cache_lock(cache);
-    } else if (__builtin_expect(!cache_try_lock(cache), 0)) {
-        *why = QUICK_BUSY;
+    else if (__builtin_expect(!cache_try_lock(cache), 0))
         return NULL;
-    }
-    if (__builtin_expect(cache->key == key && --cache->budget >= 0, 1))
+    if (__builtin_expect(cache->key == key && --cache->budget >= 0, 1) ||
+        (whole && cache->key == key && cache_renew(cache)))
         return cache;
     cache_unlock(cache);
     return NULL;
@@ -72,26 +83,26 @@ static inline struct cache *quick_open(const struct pool *pool, bool wait, enum 
 
 /* cuMemAlloc_v2 for the site of that site_id(). */
 static inline enum quick quick_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
-                                      uintptr_t site, bool wait) {
-    enum quick why;
+                                      uintptr_t site, bool whole) {
     if (__builtin_expect(!pointer, 0))
         return QUICK_NO;
-    struct cache *cache = quick_open(pool, wait, &why);
+    struct cache *cache = quick_open(pool, whole);
     if (__builtin_expect(!cache, 0))
-        return why;
+        return QUICK_TRY;
     size_t size = round_physical(bytes);
     struct cache_bin *bin = cache_find_bin(cache, site, size);
-    if (__builtin_expect(!bin || !bin->head, 0)) {
+    struct pool_block *block;
+    if (__builtin_expect(bin && bin->head, 1)) {
+        block = cache_pop(bin);
+        quick_make_live(block, bytes);
+        *pointer = block->pointer;
+        quick_count_hit(cache, bin, bytes, size);
+    } else if (whole && bin && (block = cache_serve_other(cache, bin, bytes, size))) {
+        *pointer = block->pointer;
+    } else {
         cache_unlock(cache);
-        return QUICK_NO;
+        return bin ? QUICK_TRY : QUICK_NO;
     }
-    struct pool_block *block = cache_pop(bin);
-    block->state = BLOCK_LIVE;
-    block->ready = true;
-    block->taints = 0; /* as it is: so all four are one store */
-    block->requested = bytes;
-    *pointer = block->pointer;
-    quick_count_hit(cache, bin, bytes, size);
     cache_unlock(cache);
     return QUICK_DONE;
 }
@@ -101,31 +112,31 @@ static inline bool quick_claim(struct pool_block *block) {
     return __atomic_exchange_n(&block->ready, false, __ATOMIC_ACQUIRE);
 }
 
-static inline struct cache_bin *quick_bin(struct cache *cache, struct pool_block *block) {
+/* Mostly the one that it was served from. */
+static inline struct cache_bin *quick_bin(struct cache *cache, struct pool_block *block,
+                                          bool whole) {
     struct cache_bin *bin = &cache->bins[block->bin];
-    if (__builtin_expect(bin->site == block->site && bin->size == block->size, 1))
+    size_t size = round_physical(block->requested);
+    if (__builtin_expect(bin->site == block->site && bin->block_size == block->size &&
+                             bin->over == block->size - size,
+                         1))
         return bin;
-    bin = cache_find_bin(cache, site_id(&block->site->key), block->size);
-    if (!bin || bin->site != block->site)
-        return NULL;
-    cache_note_bin(cache, bin, block);
-    return bin;
+    return whole ? cache_find_bin_for(cache, block, size) : NULL;
 }
 
 /* cuMemFree_v2. */
-static inline enum quick quick_free(struct pool *pool, CUdeviceptr pointer, bool wait) {
-    enum quick why;
-    struct cache *cache = quick_open(pool, wait, &why);
+static inline enum quick quick_free(struct pool *pool, CUdeviceptr pointer, bool whole) {
+    struct cache *cache = quick_open(pool, whole);
     if (__builtin_expect(!cache, 0))
-        return why;
+        return QUICK_TRY;
     struct pool_block *block = pointer_table_find(&cache->freeable, pointer);
     struct cache_bin *bin = NULL;
     if (__builtin_expect(
             block && block->context == cache->context && block != cache->anchor, 1))
-        bin = quick_bin(cache, block);
+        bin = quick_bin(cache, block, whole);
     if (__builtin_expect(!bin || !quick_claim(block), 0)) {
         cache_unlock(cache);
-        return QUICK_NO;
+        return block ? QUICK_TRY : QUICK_NO;
     }
     size_t bytes = block->requested;
     block->requested = 0;
@@ -136,7 +147,7 @@ static inline enum quick quick_free(struct pool *pool, CUdeviceptr pointer, bool
     } else {
         cache_push(bin, block);
     }
-    quick_count_free(cache, bin, bytes, bin->size);
+    quick_count_free(cache, bin, bytes);
     cache_unlock(cache);
     return QUICK_DONE;
 }
