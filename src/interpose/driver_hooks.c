@@ -28,15 +28,27 @@
                         (uintptr_t)__builtin_dwarf_cfa(), (unsigned)state_options()->site_depth);  \
     } while (0)
 
+/* As the hook does, while calls are recorded. */
+static bool alloc_recorded(CUdeviceptr *pointer, size_t bytes, uintptr_t known) {
+    struct pool *pool = recorder_active() && known ? state_pool() : NULL;
+    if (!pool || quick_malloc(pool, pointer, bytes, known, false) != QUICK_DONE)
+        return false;
+    struct call_site site = {.frames = {known}, .depth = 1};
+    recorder_alloc(*pointer, bytes, &site, record_device(), 0);
+    return true;
+}
+
 /* The whole way of a call. site: its site_id() if that is known and its only frame, else 0. */
 __attribute__((noinline)) static CUresult alloc(CUdeviceptr *pointer, size_t bytes, uintptr_t known,
                                                 uintptr_t return_address, uintptr_t frame) {
+    if (!known && !thread_marks.any)
+        known = caller_quick(return_address, frame);
+    if (alloc_recorded(pointer, bytes, known))
+        return CUDA_SUCCESS;
     REQUIRE_DRIVER(cuMemAlloc_v2);
     struct pool *pool = state_enter();
     if (!pool)
         return REAL(cuMemAlloc_v2)(pointer, bytes);
-    if (!known && !thread_marks.tag)
-        known = caller_quick(return_address, frame);
     struct call_site site = {.frames = {known}, .depth = 1};
     if (!known && !site_tag_find(&site))
         caller_find(&site, return_address, frame, (unsigned)state_options()->site_depth);
@@ -89,30 +101,42 @@ CUresult hook_cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t wid
     return result;
 }
 
-/* The whole way of a free. tried: quick_free, in vain. */
-__attribute__((noinline)) static CUresult free_rest(CUdeviceptr pointer, bool tried) {
+/* The whole way of a free. tried: quick_free, in vain. recorded: as that event, or UINT64_MAX. */
+__attribute__((noinline)) static CUresult free_rest(CUdeviceptr pointer, bool tried,
+                                                    uint64_t recorded) {
     REQUIRE_DRIVER(cuMemFree_v2);
     struct pool *pool = state_enter();
     if (!pool)
         return REAL(cuMemFree_v2)(pointer);
     if (surroundings_change())
         surroundings_look(pool);
-    uint64_t number = record_free(pointer, NULL);
+    if (recorded == UINT64_MAX)
+        recorded = record_free(pointer, NULL);
     CUresult result = tried ? pool_free_rest(pool, pointer) : pool_free(pool, pointer);
-    record_freed(result, number, pointer);
+    record_freed(result, recorded, pointer);
     steer_look(pool, pointer && result == CUDA_SUCCESS);
     state_leave();
     return result;
 }
 
+/* As the hook does, while calls are recorded. */
+__attribute__((noinline)) static CUresult free_recorded(CUdeviceptr pointer) {
+    struct pool *pool = recorder_active() && pointer && !thread_marks.inside ? state_pool() : NULL;
+    if (!pool || surroundings_change() || mailbox_waits())
+        return free_rest(pointer, false, UINT64_MAX);
+    uint64_t number = recorder_free(pointer, 0);
+    enum quick quick = quick_free(pool, pointer, false);
+    return quick == QUICK_DONE ? CUDA_SUCCESS : free_rest(pointer, quick == QUICK_NO, number);
+}
+
 CUresult hook_cuMemFree_v2(CUdeviceptr pointer) {
     struct pool *pool = atomic_load_explicit(&state_quick, memory_order_acquire);
     if (__builtin_expect(!pool || thread_marks.inside || surroundings_change() || mailbox_waits(), 0))
-        return free_rest(pointer, false);
+        return free_recorded(pointer);
     enum quick quick = quick_free(pool, pointer, false);
     if (__builtin_expect(quick == QUICK_DONE, 1))
         return CUDA_SUCCESS;
-    return free_rest(pointer, quick == QUICK_NO);
+    return free_rest(pointer, quick == QUICK_NO, UINT64_MAX);
 }
 
 /* The record goes first: once the driver has the memory back, another thread may be given it. */

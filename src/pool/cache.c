@@ -89,8 +89,8 @@ struct cache_bin *cache_find_bin_for(struct cache *cache, struct pool_block *blo
 }
 
 /* The blocks of other threads' caches come over as they are: those that follow are likely to be
- * asked for next. Only tries to lock: two threads may be at this at once, and the lock of one is
- * held. */
+ * asked for next. One that is in use is left alone: to wait for it, while its thread may be waiting
+ * for ours, takes longer than what is done instead. */
 static bool fetch(struct cache *cache, struct cache_bin *bin) {
     const struct pool *pool = cache->pool;
     for (int i = 0; i < pool->cache_count && !bin->head; i++) {
@@ -127,37 +127,42 @@ static uint64_t surplus(const struct cache *cache) {
     return (int64_t)(cache->fit.surplus - grown) > 0 ? cache->fit.surplus - grown : 0;
 }
 
-static struct cache_bin *find_other(struct cache *cache, const struct site *site, size_t bytes,
+/* First what this thread has freed itself, whichever site had it: another thread's blocks lie in
+ * another processor's cache. */
+static struct cache_bin *find_other(struct cache *cache, struct cache_bin *bin, size_t bytes,
                                     size_t size) {
     struct fit fit = cache->fit;
     struct store *store = &cache->context->store;
-    struct cache_bin *from = best_bin(cache, site, size);
-    if (!from || (store->count && cache->pool->policy->least(store, size) < from->block_size))
+    struct cache_bin *best = best_bin(cache, bin->site, size);
+    if ((!best || best->block_size > size) && fetch(cache, bin))
+        return bin;
+    if (!best || (best->block_size > size && store->count &&
+                  cache->pool->policy->least(store, size) < best->block_size))
         return NULL;
     fit.bytes = bytes;
     fit.size = size;
     fit.surplus = surplus(cache);
-    return cache->pool->policy->serves(from->head, &fit) ? from : NULL;
+    return cache->pool->policy->serves(best->head, &fit) ? best : NULL;
 }
 
-static void change_site(struct cache_bin *from, struct cache_bin *to, struct pool_block *block) {
+static void change_site(struct cache *cache, struct cache_bin *from, struct cache_bin *to,
+                        struct pool_block *block) {
     stats_grow(&from->figures->held_blocks, (uint64_t)-1);
     stats_grow(&from->figures->held_bytes, 0 - block->size);
     stats_grow(&to->figures->held_blocks, 1);
     stats_grow(&to->figures->held_bytes, block->size);
     block->site = to->site;
-    stats_add(STATS_malloc_stolen, 1);
+    cache->sums.stolen++;
 }
 
 struct pool_block *cache_serve_other(struct cache *cache, struct cache_bin *bin, size_t bytes,
                                      size_t size) {
-    struct cache_bin *from =
-        fetch(cache, bin) ? bin : find_other(cache, bin->site, bytes, size);
+    struct cache_bin *from = find_other(cache, bin, bytes, size);
     if (!from)
         return NULL;
     struct pool_block *block = cache_pop(from);
     if (from->site != bin->site)
-        change_site(from, bin, block);
+        change_site(cache, from, bin, block);
     cache_note_bin(cache, bin, block);
     quick_make_live(block, bytes);
     cache->sums.over += block->size - size;
@@ -219,6 +224,8 @@ static void settle(struct pool *pool, struct cache *cache) {
     pool->live_blocks += hits - frees;
     pool->idle_blocks += frees - hits;
     cache->context->live_blocks += hits - frees;
+    if (now->stolen != then->stolen)
+        stats_add(STATS_malloc_stolen, now->stolen - then->stolen);
     device->in_use += in_use;
     device->over_size += now->over - then->over;
     device->live += live;

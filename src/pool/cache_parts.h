@@ -28,6 +28,7 @@ struct cache_sums {
     uint64_t hits, frees;
     uint64_t in_use, live; /* bytes: requested, and of whole blocks */
     uint64_t over;         /* the part of live that is `over` in its bin */
+    uint64_t stolen;       /* hits with another site's block */
 };
 
 /* Members change under `lock`, but those of which it is said only while all caches are stopped.

@@ -12,13 +12,13 @@
 
 enum quick {
     QUICK_DONE,
-    QUICK_NO,   /* nothing has happened: it is not for the cache */
-    QUICK_TRY,  /* nothing has happened: it may be for the whole form */
+    QUICK_NO,  /* nothing has happened: it is not for the cache */
+    QUICK_TRY, /* nothing has happened: it may be for the whole form */
 };
 
 /* A block of that size goes live for a request of that many bytes. */
-static inline void quick_count_hit(struct cache *cache, const struct cache_bin *bin, size_t bytes,
-                                   size_t size) {
+__attribute__((always_inline)) static inline void
+quick_count_hit(struct cache *cache, const struct cache_bin *bin, size_t bytes, size_t size) {
     struct stats_site *site = bin->figures;
     stats_grow(&site->hits, 1);
     stats_grow(&site->allocated_bytes, bytes);
@@ -39,14 +39,16 @@ static inline void quick_count_hit(struct cache *cache, const struct cache_bin *
     stats_grow(&shard->live, size);
 }
 
-static inline void quick_make_live(struct pool_block *block, size_t bytes) {
+__attribute__((always_inline)) static inline void quick_make_live(struct pool_block *block,
+                                                                  size_t bytes) {
     block->state = BLOCK_LIVE;
     block->ready = true;
     block->taints = 0; /* as it is: so all four are one store */
     block->requested = bytes;
 }
 
-static inline void quick_count_free(struct cache *cache, const struct cache_bin *bin, size_t bytes) {
+__attribute__((always_inline)) static inline void
+quick_count_free(struct cache *cache, const struct cache_bin *bin, size_t bytes) {
     struct stats_site *site = bin->figures;
     size_t size = bin->block_size;
     stats_grow(&site->live_blocks, (uint64_t)-1);
@@ -62,7 +64,8 @@ static inline void quick_count_free(struct cache *cache, const struct cache_bin 
 }
 
 /* The cache that may serve a call in the current context, locked; else NULL. */
-static inline struct cache *quick_open(const struct pool *pool, bool whole) {
+__attribute__((always_inline)) static inline struct cache *quick_open(const struct pool *pool,
+                                                                      bool whole) {
     CUcontext handle = NULL;
     pool->driver->ctx_get_current(&handle); /* where it fails, no cache is there for NULL */
     uintptr_t key = cache_key(pool, handle);
@@ -82,8 +85,8 @@ static inline struct cache *quick_open(const struct pool *pool, bool whole) {
 }
 
 /* cuMemAlloc_v2 for the site of that site_id(). */
-static inline enum quick quick_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
-                                      uintptr_t site, bool whole) {
+__attribute__((always_inline)) static inline enum quick
+quick_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t site, bool whole) {
     if (__builtin_expect(!pointer, 0))
         return QUICK_NO;
     struct cache *cache = quick_open(pool, whole);
@@ -108,13 +111,13 @@ static inline enum quick quick_malloc(struct pool *pool, CUdeviceptr *pointer, s
 }
 
 /* Of two threads that free the same block at once, only one finds it ready. */
-static inline bool quick_claim(struct pool_block *block) {
+__attribute__((always_inline)) static inline bool quick_claim(struct pool_block *block) {
     return __atomic_exchange_n(&block->ready, false, __ATOMIC_ACQUIRE);
 }
 
 /* Mostly the one that it was served from. */
-static inline struct cache_bin *quick_bin(struct cache *cache, struct pool_block *block,
-                                          bool whole) {
+__attribute__((always_inline)) static inline struct cache_bin *
+quick_bin(struct cache *cache, struct pool_block *block, bool whole) {
     struct cache_bin *bin = &cache->bins[block->bin];
     size_t size = round_physical(block->requested);
     if (__builtin_expect(bin->site == block->site && bin->block_size == block->size &&
@@ -125,14 +128,14 @@ static inline struct cache_bin *quick_bin(struct cache *cache, struct pool_block
 }
 
 /* cuMemFree_v2. */
-static inline enum quick quick_free(struct pool *pool, CUdeviceptr pointer, bool whole) {
+__attribute__((always_inline)) static inline enum quick
+quick_free(struct pool *pool, CUdeviceptr pointer, bool whole) {
     struct cache *cache = quick_open(pool, whole);
     if (__builtin_expect(!cache, 0))
         return QUICK_TRY;
     struct pool_block *block = pointer_table_find(&cache->freeable, pointer);
     struct cache_bin *bin = NULL;
-    if (__builtin_expect(
-            block && block->context == cache->context && block != cache->anchor, 1))
+    if (__builtin_expect(block && block->context == cache->context && block != cache->anchor, 1))
         bin = quick_bin(cache, block, whole);
     if (__builtin_expect(!bin || !quick_claim(block), 0)) {
         cache_unlock(cache);
