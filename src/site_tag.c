@@ -12,7 +12,8 @@ static char texts[SITE_TAGS][SITE_TAG_SIZE];
 static _Atomic uint16_t slots[SLOTS];
 static atomic_uint used;
 
-/* Invariant: thread_marks.tag is the number of stack[depth - 1], 0 if depth is 0 or beyond the stack. */
+/* Invariant: thread_marks.tag is the number of stack[depth - 1], 0 if depth is 0 or beyond the
+ * stack. */
 static _Thread_local struct {
     uint32_t depth;
     uint16_t tags[SITE_TAG_DEPTH];

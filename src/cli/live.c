@@ -33,10 +33,10 @@ static void read_device(int file, int ordinal, struct live_process *process) {
     *device = (struct live_device){.ordinal = ordinal,
                                    .capacity = read.capacity,
                                    .in_use = read.in_use + sum.in_use,
-                                   .idle = read.idle - sum.live,
+                                   .idle = read.idle + sum.held - sum.live,
                                    .waste = read.waste + sum.live - sum.in_use,
                                    .peak_held = read.peak_held,
-                                   .allocations = read.allocations + sum.hits,
+                                   .allocations = read.allocations + sum.hits + sum.fresh,
                                    .hits = read.hits + sum.hits};
     memcpy(device->uuid, read.uuid, sizeof device->uuid);
 }

@@ -326,7 +326,8 @@ void caller_find(struct call_site *site, uintptr_t return_address, uintptr_t fra
         return;
     }
     struct rule *rule = depth == 1 ? find_rule(return_address) : NULL;
-    int kind = rule ? atomic_load_explicit(&rule->learnt.kind, memory_order_acquire) : CALLER_LEARNING;
+    int kind =
+        rule ? atomic_load_explicit(&rule->learnt.kind, memory_order_acquire) : CALLER_LEARNING;
     if (kind == CALLER_DIRECT)
         site->frames[0] = return_address;
     else if (kind == CALLER_LEARNT)

@@ -17,8 +17,9 @@
 void caller_find(struct call_site *site, uintptr_t return_address, uintptr_t frame, unsigned depth);
 
 /* What has been learnt of one return address of our hooks, as far as every call needs it.
- * LEARNING: nothing yet, as always while sites have several frames. DIRECT: it is itself the application's. LEARNT: the application's lies
- * `offset` bytes above the hook's frame, in the text of one module. */
+ * LEARNING: nothing yet, as always while sites have several frames. DIRECT: it is itself the
+ * application's. LEARNT: the application's lies `offset` bytes above the hook's frame, in the text
+ * of one module. */
 struct caller_rule {
     uintptr_t return_address;
     _Atomic int kind;
@@ -57,8 +58,8 @@ static inline uintptr_t caller_quick(uintptr_t return_address, uintptr_t frame) 
         thread_marks.caller = 0;
         return noted;
     }
-    const struct caller_rule *rule = atomic_load_explicit(&caller_rules[caller_slot(return_address)],
-                                                          memory_order_acquire);
+    const struct caller_rule *rule =
+        atomic_load_explicit(&caller_rules[caller_slot(return_address)], memory_order_acquire);
     if (!rule || rule->return_address != return_address ||
         atomic_load_explicit(&rule->unloads, memory_order_relaxed) !=
             atomic_load_explicit(&loader_unloads, memory_order_acquire))

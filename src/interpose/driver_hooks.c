@@ -75,8 +75,7 @@ CUresult hook_cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes) {
     struct pool *pool = atomic_load_explicit(&state_quick, memory_order_acquire);
     uintptr_t return_address = (uintptr_t)__builtin_return_address(0);
     uintptr_t frame = (uintptr_t)__builtin_dwarf_cfa(), site = 0;
-    if (__builtin_expect(!pool || thread_marks.any ||
-                             !(site = caller_quick(return_address, frame)),
+    if (__builtin_expect(!pool || thread_marks.any || !(site = caller_quick(return_address, frame)),
                          0))
         return alloc(pointer, bytes, 0, return_address, frame);
     enum quick quick = quick_malloc(pool, pointer, bytes, site, false);
@@ -131,7 +130,8 @@ __attribute__((noinline)) static CUresult free_recorded(CUdeviceptr pointer) {
 
 CUresult hook_cuMemFree_v2(CUdeviceptr pointer) {
     struct pool *pool = atomic_load_explicit(&state_quick, memory_order_acquire);
-    if (__builtin_expect(!pool || thread_marks.inside || surroundings_change() || mailbox_waits(), 0))
+    if (__builtin_expect(!pool || thread_marks.inside || surroundings_change() || mailbox_waits(),
+                         0))
         return free_recorded(pointer);
     enum quick quick = quick_free(pool, pointer, false);
     if (__builtin_expect(quick == QUICK_DONE, 1))

@@ -3,8 +3,8 @@
 #define POOLCUDA_INTERPOSE_STATE_H
 
 #include "options.h"
-#include "thread_marks.h"
 #include "pool/pool.h"
+#include "thread_marks.h"
 
 #include <stdbool.h>
 

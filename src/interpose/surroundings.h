@@ -18,7 +18,8 @@ void surroundings_note_tools(char *const *environment);
  * modules have been loaded since; else it asks the loader whether that is so, and nothing more. */
 void surroundings_look(struct pool *pool);
 
-extern _Atomic uint64_t surroundings_seen __attribute__((visibility("hidden"))); /* of loader_opens */
+extern _Atomic uint64_t surroundings_seen
+    __attribute__((visibility("hidden"))); /* of loader_opens */
 
 /* Whether dlopen has been called since surroundings_look last saw what came of it. Libraries that
  * get into the process in other ways are for the pool's own looks, now and then. */

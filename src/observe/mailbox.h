@@ -29,8 +29,7 @@ struct mailbox_request {
 
 /* The process that is asked. */
 
-extern _Atomic uint32_t *mailbox_posted
-    __attribute__((visibility("hidden"))); /* never NULL */
+extern _Atomic uint32_t *mailbox_posted __attribute__((visibility("hidden"))); /* never NULL */
 extern _Atomic uint32_t mailbox_done
     __attribute__((visibility("hidden"))); /* the last request that was answered */
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 struct shards_sum shards_sum(const struct stats_shard *shards, int device) {
-    struct shards_sum sum = {0, 0, 0, 0};
+    struct shards_sum sum = {0};
     for (int i = 0; i < STATS_SHARDS; i++) {
         uint32_t of = atomic_load_explicit((_Atomic uint32_t *)(uintptr_t)&shards[i].device,
                                            memory_order_relaxed);
@@ -11,6 +11,8 @@ struct shards_sum shards_sum(const struct stats_shard *shards, int device) {
             continue;
         sum.hits += stats_figure(&shards[i].hits);
         sum.frees += stats_figure(&shards[i].frees);
+        sum.fresh += stats_figure(&shards[i].fresh);
+        sum.held += stats_figure(&shards[i].held);
         sum.in_use += stats_figure(&shards[i].in_use);
         sum.live += stats_figure(&shards[i].live);
     }
@@ -20,8 +22,11 @@ struct shards_sum shards_sum(const struct stats_shard *shards, int device) {
 uint64_t shards_count(const struct shards_sum *sum, enum stats_counter counter) {
     switch (counter) {
     case STATS_malloc_calls:
+        return sum->hits + sum->fresh;
     case STATS_malloc_hits:
         return sum->hits;
+    case STATS_driver_allocs:
+        return sum->fresh;
     case STATS_free_calls:
     case STATS_free_kept:
         return sum->frees;
@@ -30,9 +35,11 @@ uint64_t shards_count(const struct shards_sum *sum, enum stats_counter counter) 
     case STATS_waste_bytes:
         return sum->live - sum->in_use;
     case STATS_idle_bytes:
-        return 0 - sum->live;
+        return sum->held - sum->live;
+    case STATS_held_bytes:
+        return sum->held;
     case STATS_live_blocks:
-        return sum->hits - sum->frees;
+        return sum->hits + sum->fresh - sum->frees;
     case STATS_idle_blocks:
         return sum->frees - sum->hits;
     default:
@@ -46,10 +53,19 @@ static void add(_Atomic uint64_t *figure, uint64_t more) {
     *figure = value >> 63 ? 0 : value;
 }
 
+/* A shard grows without telling the peaks. */
+static void raise(_Atomic uint64_t *peak, uint64_t value) {
+    if (value > stats_figure(peak))
+        *peak = value;
+}
+
 void shards_fold_counters(_Atomic uint64_t *counters, const struct stats_shard *shards) {
     struct shards_sum sum = shards_sum(shards, SHARDS_ALL);
     for (int i = 0; i < STATS_COUNTERS; i++)
         add(&counters[i], shards_count(&sum, (enum stats_counter)i));
+    raise(&counters[STATS_peak_held_bytes], stats_figure(&counters[STATS_held_bytes]));
+    raise(&counters[STATS_peak_live_bytes],
+          stats_figure(&counters[STATS_in_use_bytes]) + stats_figure(&counters[STATS_waste_bytes]));
 }
 
 void shards_fold(struct stats_page *page) {
@@ -57,13 +73,16 @@ void shards_fold(struct stats_page *page) {
     for (int i = 0; i < PAGE_DEVICES; i++) {
         struct stats_device *device = &page->devices[i];
         struct shards_sum sum = shards_sum(page->shards, i);
-        if (!sum.hits && !sum.frees)
+        if (!sum.hits && !sum.frees && !sum.fresh)
             continue;
         add(&device->in_use, sum.in_use);
-        add(&device->idle, 0 - sum.live);
+        add(&device->idle, sum.held - sum.live);
         add(&device->waste, sum.live - sum.in_use);
-        add(&device->allocations, sum.hits);
+        add(&device->allocations, sum.hits + sum.fresh);
         add(&device->hits, sum.hits);
+        uint64_t live = stats_figure(&device->in_use) + stats_figure(&device->waste);
+        raise(&device->peak_live, live);
+        raise(&device->peak_held, live + stats_figure(&device->idle));
     }
     for (uint32_t i = 0; i < page->site_count && i < PAGE_SITES; i++) {
         add(&page->sites[i].live_blocks, 0);

@@ -6,7 +6,7 @@
 
 /* What the shards of one device add; of all if device is SHARDS_ALL. */
 struct shards_sum {
-    uint64_t hits, frees, in_use, live;
+    uint64_t hits, frees, fresh, held, in_use, live;
 };
 enum { SHARDS_ALL = -1 };
 struct shards_sum shards_sum(const struct stats_shard *shards, int device);

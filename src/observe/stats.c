@@ -37,8 +37,8 @@ static struct {
     uint64_t start_ns;
     uint32_t devices; /* a bit for each */
     bool shards[STATS_SHARDS];
-    pid_t process;    /* whose page it is: a child of a bare clone() is none of fork's */
-    dev_t device;     /* of page_file */
+    pid_t process; /* whose page it is: a child of a bare clone() is none of fork's */
+    dev_t device;  /* of page_file */
     ino_t inode;
 } used;
 _Static_assert(PAGE_DEVICES <= 32, "a bit for each device");
@@ -328,13 +328,14 @@ struct stats_shard *stats_shard_begin(const struct stats_device *device) {
 }
 
 void stats_shard_end(struct stats_shard *shard) {
-    struct shards_sum sum = {.hits = stats_figure(&shard->hits),
-                             .frees = stats_figure(&shard->frees)};
+    uint64_t hits = stats_figure(&shard->hits), frees = stats_figure(&shard->frees);
+    uint64_t fresh = stats_figure(&shard->fresh);
     shard->device = 0;
-    stats_add(STATS_malloc_calls, sum.hits);
-    stats_add(STATS_malloc_hits, sum.hits);
-    stats_add(STATS_free_calls, sum.frees);
-    stats_add(STATS_free_kept, sum.frees);
+    stats_add(STATS_malloc_calls, hits + fresh);
+    stats_add(STATS_malloc_hits, hits);
+    stats_add(STATS_driver_allocs, fresh);
+    stats_add(STATS_free_calls, frees);
+    stats_add(STATS_free_kept, frees);
     used.shards[shard - shards] = false;
 }
 

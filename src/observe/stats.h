@@ -40,10 +40,10 @@ enum stats_route {
     STATS_ROUTES
 };
 
-/* Per-site figures; gauges in bytes and blocks. Written by one thread at a time (pool/cache.h), read
- * by anyone. What a hit leaves as it is stands here, instead of what follows from it: allocations
- * are misses + hits, and what is held, but not live, is idle. Two cache lines, which processors
- * fetch in pairs: sites of different threads must not share any. */
+/* Per-site figures; gauges in bytes and blocks. Written by one thread at a time (pool/cache.h),
+ * read by anyone. What a hit leaves as it is stands here, instead of what follows from it:
+ * allocations are misses + hits, and what is held, but not live, is idle. Two cache lines, which
+ * processors fetch in pairs: sites of different threads must not share any. */
 struct stats_site {
     _Alignas(128) _Atomic uint64_t misses;
     _Atomic uint64_t hits;
@@ -78,6 +78,7 @@ struct stats_extent {
 struct stats_shard {
     _Alignas(128) _Atomic uint64_t hits;
     _Atomic uint64_t frees;
+    _Atomic uint64_t fresh, held;  /* blocks that the driver has given, and their bytes */
     _Atomic uint64_t in_use, live; /* bytes, requested and of whole blocks; wrap as wanted */
     _Atomic uint32_t device;       /* 1 + index into the page's devices; 0: unused */
 };

@@ -72,8 +72,8 @@ struct policy {
      * there is none; the member itself is NULL where that does not hold. */
     struct pool_block *(*take_same)(struct store *store, struct site *site, size_t size);
 
-    /* Where there is take_same: whether the block serves the request if it is the smallest sufficient
-     * one, and the size of that in the store; SIZE_MAX: there is none. */
+    /* Where there is take_same: whether the block serves the request if it is the smallest
+     * sufficient one, and the size of that in the store; SIZE_MAX: there is none. */
     bool (*serves)(const struct pool_block *block, const struct fit *fit);
     size_t (*least)(struct store *store, size_t size);
 

@@ -50,8 +50,8 @@ enum block_state { BLOCK_LIVE, BLOCK_WAITING, BLOCK_DEFERRED, BLOCK_IDLE, BLOCK_
 
 struct pool_block {
     _Alignas(128) uint64_t pointer; /* a CUdeviceptr: the key of the pool's map */
-    size_t size;                   /* as asked from the driver */
-    size_t requested;              /* as asked by the program */
+    size_t size;                    /* as asked from the driver */
+    size_t requested;               /* as asked by the program */
     struct context *context;
     struct site *site;
     union {
@@ -65,9 +65,9 @@ struct pool_block {
     };
     uint8_t state;
     bool cached;
-    bool ready;     /* quick.h: LIVE, and a thread's cache may take it when it is freed */
-    uint8_t taints; /* bits of enum pool_taint: to be freed for good */
-    uint8_t bin;    /* of a cache, where it was last; checked before use */
+    bool ready;      /* quick.h: LIVE, and a thread's cache may take it when it is freed */
+    uint8_t taints;  /* bits of enum pool_taint: to be freed for good */
+    uint8_t bin;     /* of a cache, where it was last; checked before use */
     bool pooled;     /* async: it lies in the driver's memory pool */
     bool releasable; /* of parts, while idle: the driver could have it back as it is */
     union {
@@ -127,6 +127,16 @@ struct site_record {
     UT_hash_handle by_key;
 };
 
+/* What calls of threads' caches have changed (cache.h): all of it wraps as wanted. */
+struct cache_sums {
+    uint64_t hits, frees;
+    uint64_t stolen;       /* hits with another site's block */
+    uint64_t fresh;        /* misses that were served by the driver, and */
+    uint64_t held;         /* the bytes of their blocks */
+    uint64_t in_use, live; /* bytes: requested, and of whole blocks */
+    uint64_t over;         /* the part of live that is `over` in its bin */
+};
+
 /* One device, by ordinal. Byte sums are over all its contexts.
  * Invariant: live + idle = what the pool holds of it; in_use sums the requests of live, over_size
  * is the part of live by which blocks exceed their own request's rounded size. Peaks are the
@@ -150,7 +160,7 @@ struct device {
     struct stats_device *stats;
     uint32_t samples;
     uint64_t interval, changes, noted, noted_held, mapped_held;
-    uint64_t cached_in_use, cached_live, cached_hits; /* what caches have told the stats */
+    struct cache_sums told; /* to the stats, by caches themselves */
     LIST_ENTRY(device) link;
 };
 

@@ -36,14 +36,16 @@ void books_publish(struct pool *pool, struct device *device) {
         pool->peak_live = live;
     if (held > pool->peak_held)
         pool->peak_held = held;
-    stats_set(STATS_in_use_bytes, pool->in_use - pool->cached_in_use);
-    stats_set(STATS_idle_bytes, pool->idle + pool->cached_live);
-    stats_set(STATS_waste_bytes, pool->waste - pool->cached_live + pool->cached_in_use);
-    stats_set(STATS_held_bytes, held);
+    const struct cache_sums *told = &pool->told;
+    uint64_t moved = told->hits - told->frees;
+    stats_set(STATS_in_use_bytes, pool->in_use - told->in_use);
+    stats_set(STATS_idle_bytes, pool->idle - (told->held - told->live));
+    stats_set(STATS_waste_bytes, pool->waste - (told->live - told->in_use));
+    stats_set(STATS_held_bytes, held - told->held);
     stats_set(STATS_peak_live_bytes, pool->peak_live);
     stats_set(STATS_peak_held_bytes, pool->peak_held);
-    stats_set(STATS_live_blocks, pool->live_blocks - pool->cached_blocks);
-    stats_set(STATS_idle_blocks, pool->idle_blocks + pool->cached_blocks);
+    stats_set(STATS_live_blocks, pool->live_blocks - moved - told->fresh);
+    stats_set(STATS_idle_blocks, pool->idle_blocks + moved);
     note_peaks(device);
     history_note(device);
 }
@@ -94,7 +96,7 @@ static struct record_slab *new_slab(void) {
     return slab;
 }
 
-static struct pool_block *take_record(struct pool *pool) {
+struct pool_block *books_take_record(struct pool *pool) {
     if (!pool->spare) {
         struct record_slab *slab = new_slab();
         if (!slab)
@@ -184,7 +186,7 @@ void books_take_out(struct pool *pool, struct pool_block *block) {
 
 /* A record in the table, in no sums and of no state yet. */
 static struct pool_block *add_record(struct pool *pool, const struct pool_block *described) {
-    struct pool_block *block = take_record(pool);
+    struct pool_block *block = books_take_record(pool);
     if (block) {
         *block = *described;
         if (!pointer_map_add(&pool->map, block)) {
@@ -250,19 +252,34 @@ void books_count_unused(struct pool *pool, struct context *context, size_t chang
     books_publish(pool, device);
 }
 
+/* The driver would not have given the address again while that block existed. */
+static void drop_stale(struct pool *pool, struct pool_block *stale) {
+    bool waited_for = stale->state == BLOCK_WAITING;
+    if (stale->state == BLOCK_IDLE || stale->state == BLOCK_DEFERRED)
+        books_take_out(pool, stale);
+    books_remove(pool, stale);
+    if (!waited_for) /* else the thread that waits still holds it */
+        books_recycle(pool, stale);
+}
+
+void books_adopt(struct pool *pool, struct pool_block *block) {
+    struct pool_block *stale = books_find(pool, block->pointer);
+    if (stale)
+        drop_stale(pool, stale);
+    if (pointer_map_add(&pool->map, block))
+        return;
+    count_live(pool, block, (uint64_t)-1);
+    books_recycle(pool, block);
+    stats_add(STATS_no_memory_for_records, 1);
+}
+
 struct pool_block *books_add(struct pool *pool, struct context *context, struct site *site,
                              CUdeviceptr pointer, size_t size, size_t requested) {
     struct pool_block *stale = books_find(pool, pointer);
     if (stale && PLANTED(record_removed_late))
         return stale;
-    if (stale) {
-        bool waited_for = stale->state == BLOCK_WAITING;
-        if (stale->state == BLOCK_IDLE || stale->state == BLOCK_DEFERRED)
-            books_take_out(pool, stale);
-        books_remove(pool, stale);
-        if (!waited_for) /* else the thread that waits still holds it */
-            books_recycle(pool, stale);
-    }
+    if (stale)
+        drop_stale(pool, stale);
     struct pool_block *block = add_record(pool, &(struct pool_block){.pointer = pointer,
                                                                      .size = size,
                                                                      .asked = requested,

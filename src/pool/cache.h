@@ -2,10 +2,10 @@
  * block that its own site has freed, of just its size.
  *
  * Each thread has a cache for each context that it allocates in (more threads than CACHE_THREADS
- * share some); quick.h serves from it. A hit or a free takes the lock of that cache alone, which no other thread wants but
- * when it takes the pool's lock: pool_lock stops all caches, so that under it everything is as if
- * there were none, but for idle blocks that are `cached`. So what a cache's lock guards is its own
- * blocks, and, as readers, all that changes under the pool's lock.
+ * share some); quick.h serves from it. A hit or a free takes the lock of that cache alone, which no
+ * other thread wants but when it takes the pool's lock: pool_lock stops all caches, so that under
+ * it everything is as if there were none, but for idle blocks that are `cached`. So what a cache's
+ * lock guards is its own blocks, and, as readers, all that changes under the pool's lock.
  *
  * What happens under a cache's lock is brought into the books when the pool is locked next
  * (cache_stop), which every cache sees to after a while: see `budget`. */
@@ -20,7 +20,20 @@ enum {
     CACHE_THREADS = 32, /* caches of one context */
 };
 
-/* All with the pool's lock held. */
+/* A miss, where nothing is idle: asks the driver, and leaves the record to the books for later.
+ * False: nothing has happened; but for *late, which is memory that the driver gave before that
+ * turned out (context NULL: there is none). Lock not held. */
+struct cache_late {
+    struct context *context;
+    CUdeviceptr pointer;
+};
+bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, size_t size,
+                const struct call_site *key, struct cache_late *late);
+
+/* All that follows with the pool's lock held. */
+
+/* After a miss of the site: others of it, by this thread, may be for cache_miss. */
+void cache_prepare_miss(struct pool *pool, struct context *context, struct site *site);
 
 /* Part of pool_lock and pool_unlock: nothing happens in any cache in between, and the books are
  * up to date. */
@@ -33,8 +46,8 @@ bool cache_put(struct pool *pool, struct pool_block *block, size_t size);
 /* Takes out an idle block of just this site and size, whichever thread has it. NULL: none. */
 struct pool_block *cache_take(struct pool *pool, struct context *context, struct site *site,
                               size_t size);
-/* Brings those that caches keep into the store which the policy may choose for the request: a smallest
- * sufficient block of the site, and one of all. */
+/* Brings those that caches keep into the store which the policy may choose for the request: a
+ * smallest sufficient block of the site, and one of all. */
 void cache_offer(struct pool *pool, struct context *context, const struct site *site, size_t size);
 /* Brings all blocks of the context that caches keep into its store. */
 void cache_drain(struct pool *pool, struct context *context);

@@ -1,4 +1,5 @@
-/* What a cache is made of: for quick.h, which serves from it, and cache.c, which does the rest. */
+/* What a cache is made of: for quick.h, which serves from it, and for what does the rest:
+ * cache.c (caches), cache_bins.c (their blocks), cache_miss.c, cache_settle.c (their figures). */
 #ifndef POOLCUDA_POOL_CACHE_PARTS_H
 #define POOLCUDA_POOL_CACHE_PARTS_H
 
@@ -7,6 +8,7 @@
 enum {
     CACHE_BIN_BITS = 8,
     CACHE_BINS = 1 << CACHE_BIN_BITS,
+    CACHE_SITES = 16,
 };
 
 /* The idle blocks of one site and size, which have last served requests of one rounded size: of
@@ -20,15 +22,7 @@ struct cache_bin {
     struct pool_block *head;
     struct site *site;
     struct stats_site *figures; /* the site's own, if its record has us `counting`; else ours */
-    uint64_t seen_hits;         /* of figures, when another thread last wanted one of these blocks */
-};
-
-/* What a cache's calls have changed so far: all of it wraps as wanted. */
-struct cache_sums {
-    uint64_t hits, frees;
-    uint64_t in_use, live; /* bytes: requested, and of whole blocks */
-    uint64_t over;         /* the part of live that is `over` in its bin */
-    uint64_t stolen;       /* hits with another site's block */
+    uint64_t seen_hits; /* of figures, when another thread last wanted one of these blocks */
 };
 
 /* Members change under `lock`, but those of which it is said only while all caches are stopped.
@@ -43,24 +37,28 @@ struct cache {
     uint64_t peak_in_use, peak_live; /* the largest of sums since they were settled */
     struct stats_shard *shard;       /* where sums are told to readers of the stats page */
     struct pool_block *anchor;       /* while stopped: the context's; NULL: frees need none */
-    struct pool_block *deferred;     /* freed, to be fenced: linked through `next` */
+    struct pool_block *deferred; /* freed, to be fenced: linked through `next`, as the next two */
+    struct pool_block *fresh;    /* live, new: for the books and the map */
+    struct pool_block *spare;    /* unused records */
+    struct site *sites[CACHE_SITES]; /* that have missed, by site_id() */
     struct pointer_table freeable;   /* while stopped: the pool's; empty, if it may free nothing */
     bool defers, young;              /* while stopped */
-    uint64_t renewed_ns;             /* when a call last went the long way for that */
-    struct fit fit;                  /* while stopped: what may serve a request; surplus in all */
-    unsigned thread;                 /* while stopped: whose it is, 1 to CACHE_THREADS */
-    size_t bins_apart;               /* that count in figures of our own */
-    unsigned used_count;             /* of the bins: those with a site, by number */
+    bool nothing_idle;   /* while stopped: on the device, then; calls may miss quickly */
+    uint64_t renewed_ns; /* when a call last went the long way for that */
+    struct fit fit;      /* while stopped: what may serve a request; surplus in all */
+    unsigned thread;     /* while stopped: whose it is, 1 to CACHE_THREADS */
+    size_t bins_apart;   /* that count in figures of our own */
+    unsigned used_count; /* of the bins: those with a site, by number */
     uint8_t used[CACHE_BINS];
-    struct cache_sums settled;       /* sums that the books have */
-    struct pool *pool;               /* while stopped */
+    struct cache_sums settled; /* sums that the books have */
+    struct pool *pool;         /* while stopped */
     struct cache *next_spare;
     struct cache_bin bins[CACHE_BINS];
 };
 
-/* The thread's cache for the context that it used last, by cache_key(); NULL and 0: none yet. Caches
- * are never given back to the system, since any thread may have one here; the cache's own key tells
- * whether it still serves. */
+/* The thread's cache for the context that it used last, by cache_key(); NULL and 0: none yet.
+ * Caches are never given back to the system, since any thread may have one here; the cache's own
+ * key tells whether it still serves. */
 struct cache_mine {
     uintptr_t key;
     struct cache *cache;
@@ -146,5 +144,25 @@ static inline void cache_note_bin(const struct cache *cache, const struct cache_
                                   struct pool_block *block) {
     block->bin = (uint8_t)(bin - cache->bins);
 }
+
+/* All below: with all caches stopped. */
+
+/* The calling thread's cache for the context, made if need be. NULL: it has none. */
+struct cache *cache_own(struct pool *pool, struct context *context);
+
+/* All bins with a site; the one at hand may be closed. */
+#define CACHE_EACH_USED(bin, cache)                                                                \
+    unsigned left_ = (cache)->used_count;                                                          \
+    left_-- > 0 && ((bin) = &(cache)->bins[(cache)->used[left_]], true);
+
+/* Brings what has happened in the cache into the books. */
+void cache_settle(struct pool *pool, struct cache *cache);
+/* What a bin has counted apart goes to its site. */
+void cache_settle_figures(struct cache_bin *bin);
+/* The stats page keeps what it has from the cache's shard, which the cache gives back. */
+void cache_end_shard(struct pool *pool, struct cache *cache);
+/* Brings all of the cache's blocks into its context's store. */
+void cache_drain_one(struct cache *cache);
+void cache_close_bin(struct cache *cache, struct cache_bin *bin); /* which is empty */
 
 #endif

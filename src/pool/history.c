@@ -98,13 +98,14 @@ void history_note(struct device *device) {
     struct stats_device *stats = device->stats;
     uint64_t waste = device->live - device->in_use, all = device->live + device->idle;
     /* What caches have told the stats by themselves is added there. */
-    set(&stats->in_use, device->in_use - device->cached_in_use);
-    set(&stats->idle, device->idle + device->cached_live);
-    set(&stats->waste, waste - device->cached_live + device->cached_in_use);
+    const struct cache_sums *told = &device->told;
+    set(&stats->in_use, device->in_use - told->in_use);
+    set(&stats->idle, device->idle - (told->held - told->live));
+    set(&stats->waste, waste - (told->live - told->in_use));
     set(&stats->peak_live, device->peak_live);
     set(&stats->peak_held, device->peak_held);
-    set(&stats->allocations, device->allocations - device->cached_hits);
-    set(&stats->hits, device->hits - device->cached_hits);
+    set(&stats->allocations, device->allocations - told->hits - told->fresh);
+    set(&stats->hits, device->hits - told->hits);
     device->changes++;
     if (device->noted_held == all && device->changes > ALWAYS_NOTED &&
         device->changes - device->noted < NOTE_EVERY)

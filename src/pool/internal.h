@@ -56,7 +56,7 @@ struct pool {
     struct cache *caches[CACHES];
     int cache_count;
     size_t anchor_cursor;
-    uint64_t cached_in_use, cached_live, cached_blocks; /* what caches have told the stats */
+    struct cache_sums told; /* to the stats, by caches themselves */
 };
 
 static inline void pool_lock(struct pool *pool) {
@@ -99,6 +99,11 @@ struct books_place {
     bool begun;
 };
 struct pool_block *books_next(const struct pool *pool, struct books_place *place);
+/* A live block that a cache has made, into the table: it is in the sums already. Without host
+ * memory it leaves them. */
+void books_adopt(struct pool *pool, struct pool_block *block);
+/* An unused record; NULL without host memory. */
+struct pool_block *books_take_record(struct pool *pool);
 /* The same for a region that a policy is to cut: an idle block that is kept nowhere yet. */
 struct pool_block *books_add_region(struct pool *pool, struct context *context, struct site *site,
                                     CUdeviceptr pointer, size_t size);
@@ -304,7 +309,8 @@ struct pool_block *part_adopt(struct pool *pool, const struct request *request,
 /* The block, in whatever state, that contains the address. Lock held. */
 struct pool_block *part_find(struct pool *pool, CUdeviceptr address);
 
-/* pool.c: physical bytes that reuse may still add to live blocks beyond their requests. Lock held. */
+/* pool.c: physical bytes that reuse may still add to live blocks beyond their requests. Lock held.
+ */
 uint64_t pool_waste_left(const struct pool *pool, const struct device *device);
 /* pool.c: what a request may be served with. Lock held. */
 struct fit pool_fit(struct pool *pool, const struct context *context, size_t bytes, size_t size);

@@ -19,8 +19,8 @@ static void put(const struct pointer_table *table, struct pool_block *block) {
     size_t i = home(table, block);
     while (table->slots[i])
         i = (i + 1) & table->mask;
-    table->slots[i] =
-        (uint64_t)(uintptr_t)block | pointer_hash(block->pointer) << POINTER_TAG_SHIFT;
+    table->slots[i] = (uint64_t)(uintptr_t)block | pointer_hash(block->pointer)
+                                                       << POINTER_TAG_SHIFT;
 }
 
 static bool grow(struct pointer_map *map) {

@@ -39,7 +39,8 @@ uint64_t pool_waste_left(const struct pool *pool, const struct device *device) {
 
 struct fit pool_fit(struct pool *pool, const struct context *context, size_t bytes, size_t size) {
     double ratio = PLANTED(oversize) ? 1e9 : pool->config.reuse_ratio;
-    return (struct fit){bytes, size, ratio, pool_waste_left(pool, context->device), pool->config.steal};
+    return (struct fit){bytes, size, ratio, pool_waste_left(pool, context->device),
+                        pool->config.steal};
 }
 
 static void count_hit(struct device *device, struct site *site) {
@@ -146,6 +147,7 @@ static void record(struct pool *pool, const struct request *request,
     }
     stats_grow(&request->site->stats->allocated_bytes, bytes);
     history_map(pool, request->context->device);
+    cache_prepare_miss(pool, request->context, request->site);
 }
 
 /* For programs that count on fresh memory being zero. The memset is in the legacy stream; only what
@@ -195,6 +197,27 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
         clear(pool, context, *pointer, block ? block->requested : request->bytes);
     if (!block && !obtained.stitched)
         pressure_keep_headroom(pool, context, obtained.size);
+    return CUDA_SUCCESS;
+}
+
+/* The same for memory that the driver gave while captures, settings or the context's end barred the
+ * thread's cache. */
+static CUresult record_late(struct pool *pool, const struct cache_late *late, CUdeviceptr *pointer,
+                            size_t bytes, size_t size, const struct call_site *key) {
+    const struct obtained obtained = {.pointer = late->pointer, .size = size};
+    struct request request = {late->context, NULL, bytes, size, NULL};
+    stats_add(STATS_malloc_calls, 1);
+    stats_add(STATS_driver_allocs, 1);
+    pool_lock(pool);
+    if (!late->context->ended)
+        request.site = context_site(pool, late->context, key);
+    if (request.site) {
+        stats_grow(&request.site->stats->misses, 1);
+        late->context->device->allocations++;
+        record(pool, &request, &obtained);
+    }
+    pool_unlock(pool);
+    *pointer = late->pointer;
     return CUDA_SUCCESS;
 }
 
@@ -259,6 +282,11 @@ CUresult pool_malloc_rest(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
         stats_add(STATS_malloc_calls, 1);
         return pool->driver->mem_alloc(pointer, bytes);
     }
+    struct cache_late late;
+    if (cache_miss(pool, pointer, bytes, size, key, &late))
+        return CUDA_SUCCESS;
+    if (late.context)
+        return record_late(pool, &late, pointer, bytes, size, key);
     struct context *context;
     struct site *site = open_request(pool, key, &context);
     if (!site)

@@ -16,6 +16,19 @@ enum quick {
     QUICK_TRY, /* nothing has happened: it may be for the whole form */
 };
 
+__attribute__((always_inline)) static inline void quick_count_growth(struct cache *cache,
+                                                                     size_t bytes, size_t size) {
+    struct cache_sums *sums = &cache->sums;
+    sums->in_use += bytes;
+    sums->live += size;
+    if ((int64_t)sums->in_use > (int64_t)cache->peak_in_use)
+        cache->peak_in_use = sums->in_use;
+    if ((int64_t)sums->live > (int64_t)cache->peak_live)
+        cache->peak_live = sums->live;
+    stats_grow(&cache->shard->in_use, bytes);
+    stats_grow(&cache->shard->live, size);
+}
+
 /* A block of that size goes live for a request of that many bytes. */
 __attribute__((always_inline)) static inline void
 quick_count_hit(struct cache *cache, const struct cache_bin *bin, size_t bytes, size_t size) {
@@ -25,18 +38,9 @@ quick_count_hit(struct cache *cache, const struct cache_bin *bin, size_t bytes, 
     stats_grow(&site->live_blocks, 1);
     stats_grow(&site->live_bytes, size);
     stats_raise(&site->peak_live_bytes, &site->live_bytes);
-    struct cache_sums *sums = &cache->sums;
-    sums->hits++;
-    sums->in_use += bytes;
-    sums->live += size;
-    if ((int64_t)sums->in_use > (int64_t)cache->peak_in_use)
-        cache->peak_in_use = sums->in_use;
-    if ((int64_t)sums->live > (int64_t)cache->peak_live)
-        cache->peak_live = sums->live;
-    struct stats_shard *shard = cache->shard;
-    stats_grow(&shard->hits, 1);
-    stats_grow(&shard->in_use, bytes);
-    stats_grow(&shard->live, size);
+    cache->sums.hits++;
+    quick_count_growth(cache, bytes, size);
+    stats_grow(&cache->shard->hits, 1);
 }
 
 __attribute__((always_inline)) static inline void quick_make_live(struct pool_block *block,
@@ -53,7 +57,7 @@ quick_count_free(struct cache *cache, const struct cache_bin *bin, size_t bytes)
     size_t size = bin->block_size;
     stats_grow(&site->live_blocks, (uint64_t)-1);
     stats_grow(&site->live_bytes, 0 - size);
-    cache->sums.frees++;
+    __atomic_store_n(&cache->sums.frees, cache->sums.frees + 1, __ATOMIC_RELAXED);
     cache->sums.in_use -= bytes;
     cache->sums.live -= size;
     cache->sums.over -= bin->over;

@@ -1,0 +1,111 @@
+/* What has happened in threads' caches, brought into the books. */
+#include "pool/cache_parts.h"
+#include "pool/history.h"
+
+static void raise(uint64_t *peak, uint64_t value) {
+    if (value > *peak)
+        *peak = value;
+}
+
+/* With several threads the peaks are at most what each of them had at its highest, all at once. */
+static void settle_peaks(struct pool *pool, const struct cache *cache, bool fresh) {
+    struct device *device = cache->context->device;
+    uint64_t more = cache->peak_live - cache->settled.live;
+    raise(&device->peak_in_use, device->in_use + (cache->peak_in_use - cache->settled.in_use));
+    raise(&device->peak_live, device->live + more);
+    raise(&pool->peak_live, pool->in_use + pool->waste + more);
+    /* Before the first fresh block nothing was idle. */
+    uint64_t least = fresh ? 0 : device->idle - more;
+    if (least < device->least_idle)
+        device->least_idle = least;
+}
+
+static void settle_frees(struct pool *pool, struct cache *cache, uint64_t frees) {
+    struct pool_block *block, *next;
+    if (!frees)
+        return;
+    if (!cache->defers) {
+        wait_owe_more(pool, frees);
+        return;
+    }
+    for (block = cache->deferred; block; block = next) {
+        next = block->next;
+        fence_defer(pool, block);
+    }
+    cache->deferred = NULL;
+}
+
+static void settle_fresh(struct pool *pool, struct cache *cache) {
+    struct pool_block *block, *next;
+    for (block = cache->fresh; block; block = next) {
+        next = block->next;
+        books_adopt(pool, block);
+    }
+    cache->fresh = NULL;
+    books_publish(pool, cache->context->device);
+    history_map(pool, cache->context->device);
+}
+
+static struct cache_sums difference(const struct cache_sums *now, const struct cache_sums *then) {
+    return (struct cache_sums){now->hits - then->hits,     now->frees - then->frees,
+                               now->stolen - then->stolen, now->fresh - then->fresh,
+                               now->held - then->held,     now->in_use - then->in_use,
+                               now->live - then->live,     now->over - then->over};
+}
+
+/* What the stats have from the shard, which the cache keeps up to date itself. */
+static void tell(struct cache_sums *told, const struct cache_sums *change) {
+    told->hits += change->hits;
+    told->frees += change->frees;
+    told->fresh += change->fresh;
+    told->held += change->held;
+    told->in_use += change->in_use;
+    told->live += change->live;
+}
+
+void cache_settle(struct pool *pool, struct cache *cache) {
+    if (cache->sums.hits == cache->settled.hits && cache->sums.frees == cache->settled.frees &&
+        !cache->fresh)
+        return;
+    const struct cache_sums change = difference(&cache->sums, &cache->settled);
+    struct device *device = cache->context->device;
+    uint64_t idle = change.held - change.live, idle_blocks = change.frees - change.hits;
+    settle_peaks(pool, cache, change.fresh);
+    settle_frees(pool, cache, change.frees);
+    if (change.stolen)
+        stats_add(STATS_malloc_stolen, change.stolen);
+    pool->in_use += change.in_use;
+    pool->waste += change.live - change.in_use;
+    pool->idle += idle;
+    pool->live_blocks += change.fresh - idle_blocks;
+    pool->idle_blocks += idle_blocks;
+    cache->context->live_blocks += change.fresh - idle_blocks;
+    device->in_use += change.in_use;
+    device->over_size += change.over;
+    device->live += change.live;
+    device->idle += idle;
+    device->live_blocks += change.fresh - idle_blocks;
+    device->idle_blocks += idle_blocks;
+    device->allocations += change.hits + change.fresh;
+    device->hits += change.hits;
+    device->frees += change.frees;
+    device->changes += change.hits + change.frees + change.fresh;
+    tell(&pool->told, &change);
+    tell(&device->told, &change);
+    cache->settled = cache->sums;
+    cache->peak_in_use = cache->sums.in_use;
+    cache->peak_live = cache->sums.live;
+    if (cache->fresh)
+        settle_fresh(pool, cache);
+}
+
+/* The page keeps the figures that came from the shard. */
+void cache_end_shard(struct pool *pool, struct cache *cache) {
+    const struct cache_sums none = {0};
+    const struct cache_sums back = difference(&none, &cache->sums);
+    struct device *device = cache->context->device;
+    tell(&pool->told, &back);
+    tell(&device->told, &back);
+    stats_shard_end(cache->shard);
+    books_publish(pool, device);
+}
