@@ -63,8 +63,8 @@ __attribute__((noinline)) static CUresult alloc(CUdeviceptr *pointer, size_t byt
 __attribute__((noinline)) static CUresult alloc_rest(struct pool *pool, CUdeviceptr *pointer,
                                                      size_t bytes, uintptr_t known) {
     struct call_site site = {.frames = {known}, .depth = 1};
-    state_enter();
-    CUresult result = pool_malloc_rest(pool, pointer, bytes, &site);
+    thread_marks.inside = true;
+    CUresult result = pool_malloc_rest(pool, pointer, bytes, &site, true);
     steer_look(pool, false);
     state_leave();
     return result;

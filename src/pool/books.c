@@ -6,12 +6,12 @@
 
 #include <stdlib.h>
 
-enum { SLAB_BLOCKS = 64 };
+enum { SLAB_BLOCKS = 128 };
 
 struct record_slab {
     struct pool_block blocks[SLAB_BLOCKS];
     struct record_slab *next;
-    void *memory; /* that calloc gave: it aligns to less */
+    void *memory; /* that malloc gave: it aligns to less */
 };
 
 static size_t over_size(const struct pool *pool, const struct pool_block *block) {
@@ -87,7 +87,7 @@ static void count_idle(struct pool *pool, struct pool_block *block, uint64_t sig
 
 static struct record_slab *new_slab(void) {
     const size_t alignment = _Alignof(struct record_slab);
-    char *memory = calloc(1, sizeof(struct record_slab) + alignment);
+    char *memory = malloc(sizeof(struct record_slab) + alignment);
     if (!memory)
         return NULL;
     struct record_slab *slab =
@@ -96,19 +96,29 @@ static struct record_slab *new_slab(void) {
     return slab;
 }
 
-struct pool_block *books_take_record(struct pool *pool) {
-    if (!pool->spare) {
-        struct record_slab *slab = new_slab();
-        if (!slab)
-            return NULL;
+static bool has_spare(struct pool *pool) {
+    struct record_slab *slab = pool->spare ? NULL : new_slab();
+    if (slab) {
         slab->next = pool->slabs;
         pool->slabs = slab;
         for (int i = SLAB_BLOCKS; i-- > 0;)
             books_recycle(pool, &slab->blocks[i]);
     }
-    struct pool_block *block = pool->spare;
-    pool->spare = block->next;
+    return pool->spare != NULL;
+}
+
+static struct pool_block *take_record(struct pool *pool) {
+    struct pool_block *block = has_spare(pool) ? pool->spare : NULL;
+    if (block)
+        pool->spare = block->next;
     return block;
+}
+
+/* All that there are: mostly one slab's. */
+struct pool_block *books_take_records(struct pool *pool) {
+    struct pool_block *blocks = has_spare(pool) ? pool->spare : NULL;
+    pool->spare = NULL;
+    return blocks;
 }
 
 void books_recycle(struct pool *pool, struct pool_block *block) {
@@ -186,7 +196,7 @@ void books_take_out(struct pool *pool, struct pool_block *block) {
 
 /* A record in the table, in no sums and of no state yet. */
 static struct pool_block *add_record(struct pool *pool, const struct pool_block *described) {
-    struct pool_block *block = books_take_record(pool);
+    struct pool_block *block = take_record(pool);
     if (block) {
         *block = *described;
         if (!pointer_map_add(&pool->map, block)) {

@@ -12,7 +12,7 @@ enum {
      * the long way, which settles the books and sees to decay and to what else is due now and then.
      * While a program is young, every second does. */
     BUDGET = 255,
-    RENEW_NS = 10 * 1000 * 1000,
+    RENEW_NS = 50 * 1000 * 1000,
     YOUNG_BUDGET = 1,
     YOUNG_CHANGES = 1024,
     SPINS = 100,

@@ -21,14 +21,10 @@ enum {
 };
 
 /* A miss, where nothing is idle: asks the driver, and leaves the record to the books for later.
- * False: nothing has happened; but for *late, which is memory that the driver gave before that
- * turned out (context NULL: there is none). Lock not held. */
-struct cache_late {
-    struct context *context;
-    CUdeviceptr pointer;
-};
-bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, size_t size,
-                const struct call_site *key, struct cache_late *late);
+ * False: nothing has happened. To be called right after quick_malloc has answered QUICK_NO; lock not
+ * held. */
+bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
+                const struct call_site *site);
 
 /* All that follows with the pool's lock held. */
 

@@ -11,11 +11,8 @@ static bool is_any_freed(const struct pool *pool) {
     return false;
 }
 
-/* The site whose misses the cache may count. NULL: it is not known here. */
-static struct site *site_of(const struct cache *cache, const struct call_site *key) {
-    uintptr_t id = site_id(key);
-    struct site *site = cache->sites[cache_mix(id) % CACHE_SITES];
-    return site && site_id(&site->key) == id && site->record->counting == cache ? site : NULL;
+static struct cache_site *place_for(struct cache *cache, uintptr_t id) {
+    return &cache->sites[cache_mix(id) >> (64 - CACHE_SITE_BITS)];
 }
 
 static void count_fresh(struct cache *cache, struct stats_site *site, size_t bytes, size_t size) {
@@ -33,71 +30,66 @@ static void count_fresh(struct cache *cache, struct stats_site *site, size_t byt
     stats_grow(&cache->shard->held, size);
 }
 
-static struct cache *open_for_miss(const struct pool *pool, uintptr_t key) {
-    struct cache *cache = cache_mine.key == key ? cache_mine.cache : NULL;
-    if (!cache)
+/* A record, if the cache is locked and may miss; NULL: nothing has happened. */
+static struct pool_block *take_spare(struct cache *cache, const struct pool *pool, uintptr_t key,
+                                     struct site *site) {
+    struct pool_block *block = cache->spare;
+    if (cache->key != key || !cache->nothing_idle || !site || !block || is_any_freed(pool) ||
+        (--cache->budget < 0 && !cache_renew(cache)))
         return NULL;
-    cache_lock(cache);
-    if (cache->key == key && cache->nothing_idle && cache->spare && --cache->budget >= 0 &&
-        !is_any_freed(pool))
-        return cache;
-    cache_unlock(cache);
-    return NULL;
+    cache->spare = block->next;
+    return block;
 }
 
-bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, size_t size,
-                const struct call_site *key, struct cache_late *late) {
-    CUcontext handle = NULL;
-    pool->driver->ctx_get_current(&handle);
-    uintptr_t own = cache_key(pool, handle);
-    struct cache *cache = open_for_miss(pool, own);
-    late->context = NULL;
-    if (!cache)
-        return false;
+bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
+                const struct call_site *site) {
+    uintptr_t key = cache_mine.key, id = site_id(site);
+    struct cache *cache = cache_mine.cache;
+    size_t size = round_physical(bytes);
+    cache_lock(cache);
     struct context *context = cache->context;
-    struct site *site = site_of(cache, key);
-    struct pool_block *block = site ? cache->spare : NULL;
-    if (block)
-        cache->spare = block->next;
+    const struct cache_site *known = place_for(cache, id);
+    struct site *own = known->id == id ? known->site : NULL;
+    struct pool_block *block = take_spare(cache, pool, key, own);
     cache_unlock(cache);
     if (!block)
         return false;
     CUdeviceptr address;
     CUresult result = pool->driver->mem_alloc(&address, size);
     cache_lock(cache);
-    if (result != CUDA_SUCCESS || cache->key != own) {
+    if (result != CUDA_SUCCESS || cache->key != key) {
         block->next = cache->spare; /* given back when the cache is opened again, if it is closed */
         cache->spare = block;
         cache_unlock(cache);
         if (result == CUDA_SUCCESS)
-            *late = (struct cache_late){context, address};
-        return false;
+            pool_record_late(pool, context, address, bytes, site);
+        *pointer = result == CUDA_SUCCESS ? address : *pointer;
+        return result == CUDA_SUCCESS;
     }
     *pointer = block->pointer = address;
     block->size = size;
     block->asked = bytes;
     block->context = context;
-    block->site = site;
-    block->pooled = block->releasable = false;
+    block->site = own;
+    block->bin = 0;
+    block->cached = block->pooled = block->releasable = false;
     quick_make_live(block, bytes);
     block->next = cache->fresh;
     cache->fresh = block;
-    count_fresh(cache, site->stats, bytes, size);
+    count_fresh(cache, own->stats, bytes, size);
     cache_unlock(cache);
     return true;
 }
 
 void cache_prepare_miss(struct pool *pool, struct context *context, struct site *site) {
-    enum { SPARES = 32 };
     struct cache *cache = pool->policy->take_same ? cache_own(pool, context) : NULL;
-    struct pool_block *block;
     if (!cache)
         return;
     if (!site->record->counting && stats_site_index(site->stats))
         site->record->counting = cache;
-    cache->sites[cache_mix(site_id(&site->key)) % CACHE_SITES] = site;
-    for (int i = cache->spare ? SPARES : 0; i < SPARES && (block = books_take_record(pool)); i++) {
-        block->next = cache->spare;
-        cache->spare = block;
-    }
+    uintptr_t id = site_id(&site->key);
+    if (site->record->counting == cache)
+        *place_for(cache, id) = (struct cache_site){id, site};
+    if (!cache->spare)
+        cache->spare = books_take_records(pool);
 }

@@ -8,7 +8,7 @@
 enum {
     CACHE_BIN_BITS = 8,
     CACHE_BINS = 1 << CACHE_BIN_BITS,
-    CACHE_SITES = 16,
+    CACHE_SITE_BITS = 4,
 };
 
 /* The idle blocks of one site and size, which have last served requests of one rounded size: of
@@ -23,6 +23,12 @@ struct cache_bin {
     struct site *site;
     struct stats_site *figures; /* the site's own, if its record has us `counting`; else ours */
     uint64_t seen_hits; /* of figures, when another thread last wanted one of these blocks */
+};
+
+/* A site that counts in this cache. Unused while id is 0. */
+struct cache_site {
+    uintptr_t id;
+    struct site *site;
 };
 
 /* Members change under `lock`, but those of which it is said only while all caches are stopped.
@@ -40,7 +46,7 @@ struct cache {
     struct pool_block *deferred; /* freed, to be fenced: linked through `next`, as the next two */
     struct pool_block *fresh;    /* live, new: for the books and the map */
     struct pool_block *spare;    /* unused records */
-    struct site *sites[CACHE_SITES]; /* that have missed, by site_id() */
+    struct cache_site sites[1 << CACHE_SITE_BITS]; /* that have missed, by their ids */
     struct pointer_table freeable;   /* while stopped: the pool's; empty, if it may free nothing */
     bool defers, young;              /* while stopped */
     bool nothing_idle;   /* while stopped: on the device, then; calls may miss quickly */

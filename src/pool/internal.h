@@ -102,8 +102,9 @@ struct pool_block *books_next(const struct pool *pool, struct books_place *place
 /* A live block that a cache has made, into the table: it is in the sums already. Without host
  * memory it leaves them. */
 void books_adopt(struct pool *pool, struct pool_block *block);
-/* An unused record; NULL without host memory. */
-struct pool_block *books_take_record(struct pool *pool);
+/* Some unused records, linked through `next`, nothing else of which is set; NULL without host memory.
+ */
+struct pool_block *books_take_records(struct pool *pool);
 /* The same for a region that a policy is to cut: an idle block that is kept nowhere yet. */
 struct pool_block *books_add_region(struct pool *pool, struct context *context, struct site *site,
                                     CUdeviceptr pointer, size_t size);
@@ -314,8 +315,15 @@ struct pool_block *part_find(struct pool *pool, CUdeviceptr address);
 uint64_t pool_waste_left(const struct pool *pool, const struct device *device);
 /* pool.c: what a request may be served with. Lock held. */
 struct fit pool_fit(struct pool *pool, const struct context *context, size_t bytes, size_t size);
+/* pool.c: records what the driver gave to a miss whose cache was barred meanwhile: by a capture, a
+ * setting, the context's end. Lock not held. */
+void pool_record_late(struct pool *pool, struct context *context, CUdeviceptr pointer, size_t bytes,
+                      const struct call_site *key);
 /* pool.c: keeps a freed block whose wait has been made. Lock held on entry, not on return. */
 void pool_keep(struct pool *pool, struct pool_block *block);
+/* The same for one whose wait could not be made: it is kept until all work is done, which is seen to
+ * when the device runs out. */
+void pool_keep_deferred(struct pool *pool, struct pool_block *block);
 
 /* pitch.c. Lock held. */
 size_t pitch_known(struct pool *pool, CUdevice device, size_t width, unsigned int element);

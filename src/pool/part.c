@@ -127,7 +127,7 @@ static CUresult free_another(struct pool *pool, struct context *context) {
 /* Lock held on entry, not on return. */
 static CUresult free_as_driver(struct pool *pool, struct pool_block *block) {
     struct context *context = block->context;
-    block->state = BLOCK_WAITING;
+    books_set_state(pool, block, BLOCK_WAITING);
     pool_unlock(pool);
     CUresult result = free_another(pool, context);
     pool_lock(pool);
@@ -136,7 +136,11 @@ static CUresult free_as_driver(struct pool *pool, struct pool_block *block) {
         pool_unlock(pool);
         return result;
     }
-    block->state = BLOCK_LIVE;
+    books_set_state(pool, block, BLOCK_LIVE);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) { /* which no free of the driver's answers */
+        pool_keep_deferred(pool, block);
+        return CUDA_SUCCESS;
+    }
     if (result == CUDA_SUCCESS)
         pool_keep(pool, block);
     else

@@ -26,7 +26,7 @@ static void put(const struct pointer_table *table, struct pool_block *block) {
 static bool grow(struct pointer_map *map) {
     const struct pointer_table *table = &map->table;
     bool first = table->slots == no_slots;
-    unsigned bits = first ? FIRST_BITS : 64 - table->shift + 1;
+    unsigned bits = first ? FIRST_BITS : 64 - table->shift + 2; /* four times as many */
     struct pointer_table larger = {NULL, ((size_t)1 << bits) - 1, 64 - bits};
     larger.slots = calloc(larger.mask + 1, sizeof *larger.slots);
     if (!larger.slots)

@@ -200,25 +200,21 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
     return CUDA_SUCCESS;
 }
 
-/* The same for memory that the driver gave while captures, settings or the context's end barred the
- * thread's cache. */
-static CUresult record_late(struct pool *pool, const struct cache_late *late, CUdeviceptr *pointer,
-                            size_t bytes, size_t size, const struct call_site *key) {
-    const struct obtained obtained = {.pointer = late->pointer, .size = size};
-    struct request request = {late->context, NULL, bytes, size, NULL};
+void pool_record_late(struct pool *pool, struct context *context, CUdeviceptr pointer, size_t bytes,
+                      const struct call_site *key) {
+    const struct obtained obtained = {.pointer = pointer, .size = pool->policy->round(bytes)};
+    struct request request = {context, NULL, bytes, obtained.size, NULL};
     stats_add(STATS_malloc_calls, 1);
     stats_add(STATS_driver_allocs, 1);
     pool_lock(pool);
-    if (!late->context->ended)
-        request.site = context_site(pool, late->context, key);
+    if (!context->ended)
+        request.site = context_site(pool, context, key);
     if (request.site) {
         stats_grow(&request.site->stats->misses, 1);
-        late->context->device->allocations++;
+        context->device->allocations++;
         record(pool, &request, &obtained);
     }
     pool_unlock(pool);
-    *pointer = late->pointer;
-    return CUDA_SUCCESS;
 }
 
 /* An idle block for the request, live and with the lock released; NULL with the lock held. */
@@ -270,23 +266,20 @@ static struct site *open_request(struct pool *pool, const struct call_site *key,
 
 CUresult pool_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
                      const struct call_site *key) {
-    return quick_malloc(pool, pointer, bytes, site_id(key), true) == QUICK_DONE
-               ? CUDA_SUCCESS
-               : pool_malloc_rest(pool, pointer, bytes, key);
+    enum quick quick = quick_malloc(pool, pointer, bytes, site_id(key), true);
+    return quick == QUICK_DONE ? CUDA_SUCCESS
+                               : pool_malloc_rest(pool, pointer, bytes, key, quick == QUICK_NO);
 }
 
 CUresult pool_malloc_rest(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
-                          const struct call_site *key) {
+                          const struct call_site *key, bool may_miss) {
+    if (may_miss && bytes && cache_miss(pool, pointer, bytes, key))
+        return CUDA_SUCCESS;
     size_t size = bytes ? pool->policy->round(bytes) : 0;
     if (!pointer || !size) {
         stats_add(STATS_malloc_calls, 1);
         return pool->driver->mem_alloc(pointer, bytes);
     }
-    struct cache_late late;
-    if (cache_miss(pool, pointer, bytes, size, key, &late))
-        return CUDA_SUCCESS;
-    if (late.context)
-        return record_late(pool, &late, pointer, bytes, size, key);
     struct context *context;
     struct site *site = open_request(pool, key, &context);
     if (!site)
@@ -434,6 +427,10 @@ static CUresult free_forgotten(struct pool *pool, struct pool_block *block) {
 
 void pool_keep(struct pool *pool, struct pool_block *block) {
     keep(pool, block, false);
+}
+
+void pool_keep_deferred(struct pool *pool, struct pool_block *block) {
+    keep(pool, block, true);
 }
 
 /* Lock held on entry, not on return. */

@@ -92,7 +92,7 @@ __attribute__((always_inline)) static inline struct cache *quick_open(const stru
 __attribute__((always_inline)) static inline enum quick
 quick_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t site, bool whole) {
     if (__builtin_expect(!pointer, 0))
-        return QUICK_NO;
+        return QUICK_TRY;
     struct cache *cache = quick_open(pool, whole);
     if (__builtin_expect(!cache, 0))
         return QUICK_TRY;
@@ -108,7 +108,7 @@ quick_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t si
         *pointer = block->pointer;
     } else {
         cache_unlock(cache);
-        return bin ? QUICK_TRY : QUICK_NO;
+        return bin && !whole ? QUICK_TRY : QUICK_NO;
     }
     cache_unlock(cache);
     return QUICK_DONE;
@@ -143,7 +143,7 @@ quick_free(struct pool *pool, CUdeviceptr pointer, bool whole) {
         bin = quick_bin(cache, block, whole);
     if (__builtin_expect(!bin || !quick_claim(block), 0)) {
         cache_unlock(cache);
-        return block ? QUICK_TRY : QUICK_NO;
+        return block && !whole ? QUICK_TRY : QUICK_NO;
     }
     size_t bytes = block->requested;
     block->requested = 0;

@@ -489,6 +489,22 @@ static void a_free_in_a_capture_needs_no_memory(void **state) {
     assert_int_equal(cuMemFree_v2(foreign), CUDA_SUCCESS);
 }
 
+/* Nor does it where nothing is idle that could make room for what the pool asks for meanwhile. */
+static void a_free_in_a_capture_needs_no_memory_where_none_is_idle(void **state) {
+    (void)state;
+    CUdeviceptr foreign;
+    if (!policy->cuts)
+        return;
+    CUdeviceptr block = alloc(MIB), other = alloc(MIB); /* of one region, which cannot go */
+    assert_int_equal(cuMemAlloc_v2(&foreign, driver_free_bytes()), CUDA_SUCCESS);
+    pool_capture_began(pool, "cuStreamBeginCapture_v2");
+    release(block);
+    pool_capture_ended(pool);
+    assert_int_equal(cuMemFree_v2(foreign), CUDA_SUCCESS);
+    release(alloc(device_total - 32 * MIB)); /* for which it must be had again */
+    release(other);
+}
+
 static CUresult fail_to_record(CUcontext handle, CUevent event) {
     (void)handle;
     (void)event;
@@ -602,6 +618,7 @@ int main(void) {
         TEST(memory_on_its_way_to_the_driver_is_waited_for),
         TEST(pages_that_work_may_use_are_not_unmapped_in_a_capture),
         TEST(a_free_in_a_capture_needs_no_memory),
+        TEST(a_free_in_a_capture_needs_no_memory_where_none_is_idle),
         TEST(deferred_memory_comes_back_without_fences),
         TEST(deferred_memory_comes_back_although_its_fence_is_lost),
         TEST(what_could_not_be_waited_for_goes_back),
