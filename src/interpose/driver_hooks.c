@@ -38,11 +38,10 @@ static bool alloc_recorded(CUdeviceptr *pointer, size_t bytes, uintptr_t known) 
     return true;
 }
 
-/* The whole way of a call. site: its site_id() if that is known and its only frame, else 0. */
-__attribute__((noinline)) static CUresult alloc(CUdeviceptr *pointer, size_t bytes, uintptr_t known,
+/* The whole way of a call. */
+__attribute__((noinline)) static CUresult alloc(CUdeviceptr *pointer, size_t bytes,
                                                 uintptr_t return_address, uintptr_t frame) {
-    if (!known && !thread_marks.any)
-        known = caller_quick(return_address, frame);
+    uintptr_t known = thread_marks.any ? 0 : caller_quick(return_address, frame);
     if (alloc_recorded(pointer, bytes, known))
         return CUDA_SUCCESS;
     REQUIRE_DRIVER(cuMemAlloc_v2);
@@ -59,12 +58,19 @@ __attribute__((noinline)) static CUresult alloc(CUdeviceptr *pointer, size_t byt
     return result;
 }
 
-/* The same after quick_malloc, in vain. */
+/* What quick_malloc has not served, for the site that is known by this site_id(). */
 __attribute__((noinline)) static CUresult alloc_rest(struct pool *pool, CUdeviceptr *pointer,
-                                                     size_t bytes, uintptr_t known) {
+                                                     size_t bytes, uintptr_t known,
+                                                     enum quick quick) {
     struct call_site site = {.frames = {known}, .depth = 1};
+    CUresult result;
     thread_marks.inside = true;
-    CUresult result = pool_malloc_rest(pool, pointer, bytes, &site, true);
+    if (quick == QUICK_TRY)
+        result = pool_malloc(pool, pointer, bytes, &site);
+    else if (cache_miss(pool, pointer, bytes, &site))
+        result = CUDA_SUCCESS;
+    else
+        result = pool_malloc_rest(pool, pointer, bytes, &site);
     steer_look(pool, false);
     state_leave();
     return result;
@@ -77,12 +83,11 @@ CUresult hook_cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes) {
     uintptr_t frame = (uintptr_t)__builtin_dwarf_cfa(), site = 0;
     if (__builtin_expect(!pool || thread_marks.any || !(site = caller_quick(return_address, frame)),
                          0))
-        return alloc(pointer, bytes, 0, return_address, frame);
+        return alloc(pointer, bytes, return_address, frame);
     enum quick quick = quick_malloc(pool, pointer, bytes, site, false);
     if (__builtin_expect(quick == QUICK_DONE, 1))
         return CUDA_SUCCESS;
-    return quick == QUICK_TRY ? alloc(pointer, bytes, site, 0, 0)
-                              : alloc_rest(pool, pointer, bytes, site);
+    return alloc_rest(pool, pointer, bytes, site, quick);
 }
 
 CUresult hook_cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t width, size_t height,

@@ -156,8 +156,8 @@ void books_set_state(const struct pool *pool, struct pool_block *block, enum blo
         state == BLOCK_LIVE && pool->policy->take_same && !block->taints && !block->pooled;
 }
 
-void books_remove(struct pool *pool, struct pool_block *block) {
-    pointer_map_remove(&pool->map, block);
+/* Out of the sums, as it goes out of the map. */
+static void leave(struct pool *pool, struct pool_block *block) {
     if (block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED)
         count_idle(pool, block, (uint64_t)-1);
     else
@@ -166,8 +166,30 @@ void books_remove(struct pool *pool, struct pool_block *block) {
     books_publish(pool, block->context->device);
 }
 
+void books_remove(struct pool *pool, struct pool_block *block) {
+    pointer_map_remove(&pool->map, block);
+    leave(pool, block);
+}
+
+/* Into the map. False without host memory. An older record of the address goes: the driver would
+ * not have given that again while its block existed. */
+static bool enter(struct pool *pool, struct pool_block *block) {
+    struct pool_block *stale;
+    if (!pointer_map_add(&pool->map, block, &stale))
+        return false;
+    if (!stale)
+        return true;
+    bool waited_for = stale->state == BLOCK_WAITING;
+    if (stale->state == BLOCK_IDLE || stale->state == BLOCK_DEFERRED)
+        books_take_out(pool, stale);
+    leave(pool, stale);
+    if (!waited_for) /* else the thread that waits still holds it */
+        books_recycle(pool, stale);
+    return true;
+}
+
 void books_restore(struct pool *pool, struct pool_block *block, enum block_state state) {
-    if (block->context->ended || !pointer_map_add(&pool->map, block)) {
+    if (block->context->ended || !enter(pool, block)) {
         books_recycle(pool, block);
         return;
     }
@@ -199,7 +221,7 @@ static struct pool_block *add_record(struct pool *pool, const struct pool_block 
     struct pool_block *block = take_record(pool);
     if (block) {
         *block = *described;
-        if (!pointer_map_add(&pool->map, block)) {
+        if (!enter(pool, block)) {
             books_recycle(pool, block);
             block = NULL;
         }
@@ -262,21 +284,8 @@ void books_count_unused(struct pool *pool, struct context *context, size_t chang
     books_publish(pool, device);
 }
 
-/* The driver would not have given the address again while that block existed. */
-static void drop_stale(struct pool *pool, struct pool_block *stale) {
-    bool waited_for = stale->state == BLOCK_WAITING;
-    if (stale->state == BLOCK_IDLE || stale->state == BLOCK_DEFERRED)
-        books_take_out(pool, stale);
-    books_remove(pool, stale);
-    if (!waited_for) /* else the thread that waits still holds it */
-        books_recycle(pool, stale);
-}
-
 void books_adopt(struct pool *pool, struct pool_block *block) {
-    struct pool_block *stale = books_find(pool, block->pointer);
-    if (stale)
-        drop_stale(pool, stale);
-    if (pointer_map_add(&pool->map, block))
+    if (enter(pool, block))
         return;
     count_live(pool, block, (uint64_t)-1);
     books_recycle(pool, block);
@@ -285,11 +294,9 @@ void books_adopt(struct pool *pool, struct pool_block *block) {
 
 struct pool_block *books_add(struct pool *pool, struct context *context, struct site *site,
                              CUdeviceptr pointer, size_t size, size_t requested) {
-    struct pool_block *stale = books_find(pool, pointer);
-    if (stale && PLANTED(record_removed_late))
-        return stale;
+    struct pool_block *stale = PLANTED(record_removed_late) ? books_find(pool, pointer) : NULL;
     if (stale)
-        drop_stale(pool, stale);
+        return stale;
     struct pool_block *block = add_record(pool, &(struct pool_block){.pointer = pointer,
                                                                      .size = size,
                                                                      .asked = requested,

@@ -21,8 +21,8 @@ enum {
 };
 
 /* A miss, where nothing is idle: asks the driver, and leaves the record to the books for later.
- * False: nothing has happened. To be called right after quick_malloc has answered QUICK_NO; lock not
- * held. */
+ * False: nothing has happened. To be called right after quick_malloc has answered QUICK_NO; lock
+ * not held. */
 bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
                 const struct call_site *site);
 

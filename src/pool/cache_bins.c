@@ -123,6 +123,28 @@ void cache_settle_figures(struct cache_bin *bin) {
         site->peak_live_bytes = peak;
 }
 
+void cache_close_bin(struct cache *cache, struct cache_bin *bin) {
+    size_t number = (size_t)(bin - cache->bins);
+    if (bin->figures != bin->site->stats) {
+        cache_settle_figures(bin);
+        free(bin->figures);
+        cache->bins_apart--;
+    }
+    unsigned place = cache->used_count - 1;
+    while (cache->used[place] != number)
+        place--;
+    cache->used[place] = cache->used[--cache->used_count];
+    *bin = (struct cache_bin){0};
+}
+
+/* Whether nobody has used the bin's blocks since this was last asked. */
+static bool is_at_rest(struct cache_bin *bin) {
+    uint64_t hits = stats_figure(&bin->figures->hits);
+    bool rests = hits == bin->seen_hits;
+    bin->seen_hits = hits;
+    return rests;
+}
+
 static void drain_bin(struct cache *cache, struct cache_bin *bin) {
     struct pool_block *block;
     cache_settle_figures(bin);
@@ -134,22 +156,11 @@ static void drain_bin(struct cache *cache, struct cache_bin *bin) {
 
 void cache_drain_one(struct cache *cache) {
     struct cache_bin *bin;
-    for (CACHE_EACH_USED(bin, cache))
+    for (CACHE_EACH_USED(bin, cache)) {
         drain_bin(cache, bin);
-}
-
-void cache_close_bin(struct cache *cache, struct cache_bin *bin) {
-    size_t number = (size_t)(bin - cache->bins);
-    if (bin->figures != bin->site->stats) {
-        cache_settle_figures(bin);
-        free(bin->figures);
-        cache->bins_apart--;
+        if (is_at_rest(bin))
+            cache_close_bin(cache, bin);
     }
-    unsigned place = 0;
-    while (cache->used[place] != number)
-        place++;
-    cache->used[place] = cache->used[--cache->used_count];
-    *bin = (struct cache_bin){0};
 }
 
 /* A place for a bin, which may hold an empty one of others. NULL: there is none. Oversize bins,
@@ -257,21 +268,13 @@ struct pool_block *cache_take(struct pool *pool, struct context *context, struct
     return has_block(bin, site) ? cache_pop(bin) : NULL;
 }
 
-/* Whether the bin's own thread has no use for its blocks just now. One that goes on using them
- * would be short of the block that is taken, take one from another in turn, and so on for ever:
- * rather is there one block more. */
-static bool is_at_rest(struct cache_bin *bin) {
-    uint64_t hits = stats_figure(&bin->figures->hits);
-    bool rests = hits == bin->seen_hits;
-    bin->seen_hits = hits;
-    return rests;
-}
-
 static bool is_better(const struct cache_bin *bin, const struct cache_bin *best, size_t size) {
     return bin->head && bin->block_size >= size && (!best || bin->block_size < best->block_size);
 }
 
 void cache_offer(struct pool *pool, struct context *context, const struct site *site, size_t size) {
+    /* A thread that goes on using its blocks would be short of the one that is taken, take one from
+     * another in turn, and so on for ever: rather is there one block more. */
     const struct cache *mine = pool->policy->take_same ? cache_own(pool, context) : NULL;
     struct cache_bin *bin, *own = NULL, *best = NULL;
     for (int i = 0; i < pool->cache_count; i++) {

@@ -49,7 +49,7 @@ bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
     cache_lock(cache);
     struct context *context = cache->context;
     const struct cache_site *known = place_for(cache, id);
-    struct site *own = known->id == id ? known->site : NULL;
+    struct site *own = known->id == id && bytes ? known->site : NULL;
     struct pool_block *block = take_spare(cache, pool, key, own);
     cache_unlock(cache);
     if (!block)

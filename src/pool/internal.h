@@ -85,7 +85,7 @@ static inline bool pool_driver_waits(const struct pool *pool) {
 /* books.c: records and sums. All with the lock held. */
 
 /* A new LIVE block in the table. NULL without host memory (counted). An older record of the same
- * address is dropped: the driver would not have given it again while that block existed. */
+ * address goes. */
 struct pool_block *books_add(struct pool *pool, struct context *context, struct site *site,
                              CUdeviceptr pointer, size_t size, size_t requested);
 static inline struct pool_block *books_find(const struct pool *pool, CUdeviceptr pointer) {
@@ -102,7 +102,8 @@ struct pool_block *books_next(const struct pool *pool, struct books_place *place
 /* A live block that a cache has made, into the table: it is in the sums already. Without host
  * memory it leaves them. */
 void books_adopt(struct pool *pool, struct pool_block *block);
-/* Some unused records, linked through `next`, nothing else of which is set; NULL without host memory.
+/* Some unused records, linked through `next`, nothing else of which is set; NULL without host
+ * memory.
  */
 struct pool_block *books_take_records(struct pool *pool);
 /* The same for a region that a policy is to cut: an idle block that is kept nowhere yet. */
@@ -321,8 +322,8 @@ void pool_record_late(struct pool *pool, struct context *context, CUdeviceptr po
                       const struct call_site *key);
 /* pool.c: keeps a freed block whose wait has been made. Lock held on entry, not on return. */
 void pool_keep(struct pool *pool, struct pool_block *block);
-/* The same for one whose wait could not be made: it is kept until all work is done, which is seen to
- * when the device runs out. */
+/* The same for one whose wait could not be made: it is kept until all work is done, which is seen
+ * to when the device runs out. */
 void pool_keep_deferred(struct pool *pool, struct pool_block *block);
 
 /* pitch.c. Lock held. */

@@ -37,20 +37,33 @@ static bool grow(struct pointer_map *map) {
     if (!first)
         free(table->slots);
     map->table = larger;
+    map->most = larger.mask / 8 * 5;
     return true;
 }
 
 void pointer_map_init(struct pointer_map *map) {
-    *map = (struct pointer_map){pointer_table_empty, 0};
+    *map = (struct pointer_map){.table = pointer_table_empty};
 }
 
 /* At most five eighths of the slots are used: so a search looks at two of them, or so. */
-bool pointer_map_add(struct pointer_map *map, struct pool_block *block) {
-    size_t most = map->table.mask / 8 * 5;
-    if ((uintptr_t)block >> POINTER_TAG_SHIFT || (map->count >= most && !grow(map)))
+bool pointer_map_add(struct pointer_map *map, struct pool_block *block,
+                     struct pool_block **replaced) {
+    uint64_t pointer = block->pointer, hash = pointer_hash(pointer), entry;
+    *replaced = NULL;
+    if (__builtin_expect(map->count >= map->most, 0) && !grow(map))
         return false;
-    put(&map->table, block);
-    map->count++;
+    if ((uintptr_t)block >> POINTER_TAG_SHIFT)
+        return false;
+    uint64_t tag = hash << POINTER_TAG_SHIFT;
+    size_t i = hash >> map->table.shift;
+    for (; (entry = map->table.slots[i]); i = (i + 1) & map->table.mask)
+        if (!((entry ^ tag) >> POINTER_TAG_SHIFT) && block_of(entry)->pointer == pointer)
+            break;
+    if (entry)
+        *replaced = block_of(entry);
+    else
+        map->count++;
+    map->table.slots[i] = (uint64_t)(uintptr_t)block | tag;
     return true;
 }
 

@@ -21,7 +21,7 @@ struct pointer_table {
 /* Zeroed, it has to be initialised. */
 struct pointer_map {
     struct pointer_table table;
-    size_t count;
+    size_t count, most; /* most: before it grows */
 };
 
 /* Without any entry; never written. */
@@ -55,8 +55,10 @@ static inline struct pool_block *pointer_map_find(const struct pointer_map *map,
 struct pool_block *pointer_map_at(const struct pointer_map *map, size_t number);
 
 void pointer_map_init(struct pointer_map *map);
-/* The block's address must not be in the map. False without host memory: nothing has changed. */
-bool pointer_map_add(struct pointer_map *map, struct pool_block *block);
+/* False without host memory: nothing has changed. A block of the same address leaves the map:
+ * *replaced, NULL if there was none. */
+bool pointer_map_add(struct pointer_map *map, struct pool_block *block,
+                     struct pool_block **replaced);
 /* The block must be in the map. Never fails. */
 void pointer_map_remove(struct pointer_map *map, const struct pool_block *block);
 void pointer_map_free(struct pointer_map *map); /* as it was after pointer_map_init */

@@ -267,14 +267,13 @@ static struct site *open_request(struct pool *pool, const struct call_site *key,
 CUresult pool_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
                      const struct call_site *key) {
     enum quick quick = quick_malloc(pool, pointer, bytes, site_id(key), true);
-    return quick == QUICK_DONE ? CUDA_SUCCESS
-                               : pool_malloc_rest(pool, pointer, bytes, key, quick == QUICK_NO);
+    if (quick == QUICK_DONE || (quick == QUICK_NO && cache_miss(pool, pointer, bytes, key)))
+        return CUDA_SUCCESS;
+    return pool_malloc_rest(pool, pointer, bytes, key);
 }
 
 CUresult pool_malloc_rest(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
-                          const struct call_site *key, bool may_miss) {
-    if (may_miss && bytes && cache_miss(pool, pointer, bytes, key))
-        return CUDA_SUCCESS;
+                          const struct call_site *key) {
     size_t size = bytes ? pool->policy->round(bytes) : 0;
     if (!pointer || !size) {
         stats_add(STATS_malloc_calls, 1);

@@ -101,9 +101,9 @@ CUresult pool_malloc_pitch(struct pool *pool, CUdeviceptr *pointer, size_t *pitc
 /* cuMemFree_v2. Pointers that are not the pool's are forwarded to the driver. */
 CUresult pool_free(struct pool *pool, CUdeviceptr pointer);
 
-/* The same for what quick.h does not serve. may_miss: it has answered QUICK_NO. */
+/* The same for what quick.h and cache_miss do not serve. */
 CUresult pool_malloc_rest(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
-                          const struct call_site *site, bool may_miss);
+                          const struct call_site *site);
 CUresult pool_free_rest(struct pool *pool, CUdeviceptr pointer);
 
 /* cuMemGetInfo_v2: idle memory of the current device counts as free. */
