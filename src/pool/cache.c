@@ -186,13 +186,13 @@ static void permit(struct pool *pool, struct cache *cache) {
         may_free && (cache->defers || context->anchor) ? pool->map.table : pointer_table_empty;
 }
 
+/* None goes on before all are done: what one brings to a site, another may count in. */
 void cache_resume(struct pool *pool) {
-    for (int i = 0; i < pool->cache_count; i++) {
-        struct cache *cache = pool->caches[i];
-        if (cache->context)
-            permit(pool, cache);
-        cache_unlock(cache);
-    }
+    for (int i = 0; i < pool->cache_count; i++)
+        if (pool->caches[i]->context)
+            permit(pool, pool->caches[i]);
+    for (int i = 0; i < pool->cache_count; i++)
+        cache_unlock(pool->caches[i]);
 }
 
 /* Its blocks have been drained. */
