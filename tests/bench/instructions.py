@@ -94,8 +94,9 @@ def main():
             print(f"not here  {bar.text}")
             continue
         text, measured, met = bar.verdict(found[name])
-        missed += not met
-        print(f"{'met' if met else 'MISSED':<9} {text}: {measured}")
+        regressed = bar.regressed(found[name])
+        missed += regressed
+        print(f"{'met' if met else 'WORSE' if regressed else 'not met':<9} {text}: {measured}")
     return 1 if missed else 0
 
 

@@ -1,0 +1,304 @@
+/* Threads' caches: what they keep is the pool's all the same, whoever wants it. */
+#include "pool_test.h"
+
+#include <pthread.h>
+
+enum { GROWN_UP = 3000 }; /* calls after which a cache serves many before one goes the long way */
+
+static atomic_int owed;
+
+static void say(const char *line) {
+    (void)line;
+}
+
+static int start_in_auto(void **state) {
+    (void)state;
+    struct pool_config config = pool_defaults;
+    config.free_mode = POOL_FREE_AUTO;
+    config.owed_flag = &owed;
+    start_with(&config, GIB);
+    return 0;
+}
+
+static CUdeviceptr quick_alloc(size_t bytes, uintptr_t number) {
+    CUdeviceptr pointer = 0;
+    struct call_site key = site(number);
+    assert_int_equal(pool_malloc(pool, &pointer, bytes, &key), CUDA_SUCCESS);
+    return pointer;
+}
+
+static void quick_release(CUdeviceptr pointer) {
+    assert_int_equal(pool_free(pool, pointer), CUDA_SUCCESS);
+}
+
+/* One block stays, so that frees owe their waits. */
+static void grow_up(void) {
+    quick_alloc(100, 99);
+    for (int i = 0; i < GROWN_UP / 2; i++)
+        quick_release(quick_alloc(MIB, 98));
+}
+
+/* In another thread, which has a cache of its own. */
+static void *release_there(void *pointer) {
+    quick_release(*(CUdeviceptr *)pointer);
+    return NULL;
+}
+
+static void elsewhere(void *(*run)(void *), void *data) {
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, run, data), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+static void hits_make_no_call_of_the_driver(void **state) {
+    (void)state;
+    grow_up();
+    CUdeviceptr first = quick_alloc(3 * MIB, 1);
+    quick_release(first);
+    int allocs = fake.allocs, frees = fake.frees, waits = fake.waits;
+    for (int i = 0; i < GROWN_UP; i++) {
+        assert_int_equal(quick_alloc(3 * MIB, 1), first);
+        quick_release(first);
+    }
+    assert_int_equal(fake.allocs, allocs);
+    assert_int_equal(fake.frees, frees);
+    assert_int_equal(fake.waits, waits);
+    assert_true(pool_is_valid(pool));
+}
+
+static void the_figures_know_of_each_hit_at_once(void **state) {
+    (void)state;
+    grow_up();
+    quick_release(quick_alloc(10000, 1));
+    for (int i = 0; i < 500; i++) {
+        uint64_t hits = stats_get(STATS_malloc_hits), frees = stats_get(STATS_free_calls);
+        uint64_t in_use = stats_get(STATS_in_use_bytes), held = stats_get(STATS_held_bytes);
+        uint64_t idle = stats_get(STATS_idle_bytes), live = stats_get(STATS_live_blocks);
+        CUdeviceptr pointer = quick_alloc(10000, 1);
+        assert_int_equal(stats_get(STATS_malloc_hits), hits + 1);
+        assert_int_equal(stats_get(STATS_in_use_bytes), in_use + 10000);
+        assert_int_equal(stats_get(STATS_idle_bytes), idle - 10240);
+        assert_int_equal(stats_get(STATS_held_bytes), held);
+        assert_int_equal(stats_get(STATS_live_blocks), live + 1);
+        quick_release(pointer);
+        assert_int_equal(stats_get(STATS_free_calls), frees + 1);
+        assert_int_equal(stats_get(STATS_in_use_bytes), in_use);
+    }
+    assert_true(pool_is_valid(pool));
+}
+
+static void peaks_count_what_was_live_between_looks(void **state) {
+    (void)state;
+    CUdeviceptr blocks[8];
+    grow_up();
+    for (int i = 0; i < 8; i++)
+        blocks[i] = quick_alloc(20 * MIB, 1);
+    for (int i = 0; i < 8; i++)
+        quick_release(blocks[i]);
+    for (int i = 0; i < 8; i++)
+        blocks[i] = quick_alloc(16 * MIB, 2); /* no site's own: other blocks serve */
+    for (int i = 0; i < 8; i++)
+        quick_release(blocks[i]);
+    struct pool_figures figures;
+    pool_figures(pool, 0, &figures);
+    assert_in_range(figures.peak_live, 160 * MIB, 163 * MIB);
+    assert_true(pool_is_valid(pool));
+}
+
+static void what_another_thread_has_freed_serves_its_site(void **state) {
+    (void)state;
+    grow_up();
+    CUdeviceptr pointer = quick_alloc(5 * MIB, 1);
+    elsewhere(release_there, &pointer);
+    int allocs = fake.allocs;
+    assert_int_equal(quick_alloc(5 * MIB, 1), pointer);
+    assert_int_equal(fake.allocs, allocs);
+    assert_true(pool_is_valid(pool));
+}
+
+static void what_any_cache_keeps_is_there_when_the_device_runs_out(void **state) {
+    (void)state;
+    grow_up();
+    CUdeviceptr blocks[4];
+    for (int i = 0; i < 4; i++)
+        blocks[i] = quick_alloc((200 + (size_t)i * 2) * MIB, (uintptr_t)i + 1);
+    for (int i = 0; i < 2; i++)
+        quick_release(blocks[i]);
+    for (int i = 2; i < 4; i++)
+        elsewhere(release_there, &blocks[i]);
+    quick_release(quick_alloc(1000 * MIB, 9));
+    assert_true(pool_is_valid(pool));
+}
+
+static void a_second_free_is_refused_in_whatever_thread(void **state) {
+    (void)state;
+    grow_up();
+    CUdeviceptr mine = quick_alloc(MIB, 1), theirs = quick_alloc(MIB, 1);
+    quick_release(mine);
+    elsewhere(release_there, &theirs);
+    assert_int_equal(pool_free(pool, mine), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(pool_free(pool, theirs), CUDA_ERROR_INVALID_VALUE);
+}
+
+static void a_capture_bars_the_caches(void **state) {
+    (void)state;
+    grow_up();
+    CUdeviceptr pointer = quick_alloc(MIB, 1);
+    quick_release(quick_alloc(2 * MIB, 1));
+    pool_capture_began(pool, "cuStreamBeginCapture_v2");
+    int allocs = fake.allocs, frees = fake.frees;
+    quick_release(quick_alloc(2 * MIB, 1));
+    quick_release(pointer);
+    assert_int_equal(fake.allocs, allocs + 1);
+    assert_int_equal(fake.frees, frees + 2);
+    pool_capture_ended(pool);
+    quick_release(quick_alloc(2 * MIB, 1));
+    assert_int_equal(fake.allocs, allocs + 1);
+}
+
+static void a_wait_that_was_paid_is_owed_again_by_the_next_free(void **state) {
+    (void)state;
+    grow_up();
+    for (int i = 0; i < 5; i++) {
+        CUdeviceptr one = quick_alloc(MIB, 1), two = quick_alloc(MIB, 1);
+        quick_release(one);
+        assert_int_equal(owed, 1);
+        quick_release(two);
+        int waits = fake.waits;
+        pool_pay(pool, "cuEventQuery");
+        assert_int_equal(fake.waits, waits + 1);
+        assert_int_equal(owed, 0);
+    }
+}
+
+static void the_last_live_block_waits_whichever_it_is(void **state) {
+    (void)state;
+    CUdeviceptr blocks[6];
+    for (int start = 0; start < 6; start++) {
+        for (int i = 0; i < 6; i++)
+            blocks[i] = quick_alloc((size_t)(i + 1) * MIB, 1);
+        for (int i = 0; i < 6; i++) {
+            int waits = fake.waits;
+            quick_release(blocks[(start + i) % 6]);
+            assert_int_equal(fake.waits, waits + (i == 5));
+        }
+    }
+}
+
+static void a_reason_to_wait_holds_from_when_it_begins(void **state) {
+    (void)state;
+    grow_up();
+    CUdeviceptr one = quick_alloc(MIB, 1), two = quick_alloc(MIB, 1);
+    quick_release(one);
+    pool_reason_begins(pool, WAIT_REASON_stream);
+    int waits = fake.waits;
+    quick_release(two);
+    assert_int_equal(fake.waits, waits + 1);
+}
+
+static void new_blocks_are_the_pools_as_soon_as_the_program_has_them(void **state) {
+    (void)state;
+    enum { BLOCKS = 700 };
+    static CUdeviceptr blocks[BLOCKS];
+    size_t requested;
+    for (int i = 0; i < BLOCKS; i++) { /* nothing is ever idle */
+        blocks[i] = quick_alloc(100 * KIB, 1);
+        assert_int_equal(stats_get(STATS_live_blocks), i + 1);
+        assert_int_equal(stats_get(STATS_held_bytes), (uint64_t)(i + 1) * 102400);
+        assert_int_equal(stats_get(STATS_driver_allocs), i + 1);
+    }
+    assert_int_equal(pool_pointer_state(pool, blocks[BLOCKS - 1], &requested), POOL_POINTER_LIVE);
+    assert_int_equal(requested, 100 * KIB);
+    assert_true(pool_is_valid(pool));
+    CUdeviceptr tainted = quick_alloc(100 * KIB, 1), freed = quick_alloc(100 * KIB, 1);
+    pool_taint(pool, tainted, POOL_TAINT_IPC);
+    elsewhere(release_there, &freed);
+    int frees = fake.frees;
+    quick_release(tainted);
+    assert_int_equal(fake.frees, frees + 1);
+    assert_true(pool_is_valid(pool));
+    assert_int_equal(fake_size(tainted), 0);
+}
+
+static void a_context_that_ends_takes_its_caches_along(void **state) {
+    (void)state;
+    grow_up();
+    CUdeviceptr other = quick_alloc(7 * MIB, 1);
+    elsewhere(release_there, &other);
+    quick_alloc(100 * KIB, 5); /* just made */
+    pool_context_ending(pool, fake.current);
+    assert_int_equal(stats_get(STATS_held_bytes), 0);
+    assert_true(pool_is_valid(pool));
+    grow_up(); /* the driver may use the handle again */
+    assert_true(pool_is_valid(pool));
+}
+
+/* Threads that free each other's blocks. There are some more than are live, so that the driver is
+ * not asked: the fake one is not made for threads. */
+enum { THREADS = 4, EACH = 16, MORE = 2 * THREADS, ROUNDS = 20000 };
+static _Atomic CUdeviceptr shared[THREADS * EACH];
+
+static void *exchange(void *data) {
+    uint32_t seed = *(uint32_t *)data;
+    for (int i = 0; i < ROUNDS; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        size_t slot = (seed >> 8) % (THREADS * EACH);
+        CUdeviceptr none = 0, pointer = atomic_exchange(&shared[slot], 0);
+        if (!pointer)
+            continue;
+        quick_release(pointer);
+        pointer = quick_alloc(64 * KIB, 1);
+        for (; !atomic_compare_exchange_strong(&shared[slot], &none, pointer); none = 0)
+            slot = (slot + 1) % (THREADS * EACH);
+    }
+    return NULL;
+}
+
+static void threads_that_free_each_others_blocks_lose_none(void **state) {
+    (void)state;
+    pthread_t threads[THREADS];
+    uint32_t seeds[THREADS];
+    CUdeviceptr more[MORE];
+    grow_up();
+    for (int i = 0; i < MORE; i++)
+        more[i] = quick_alloc(64 * KIB, 1);
+    for (int i = 0; i < THREADS * EACH; i++)
+        shared[i] = quick_alloc(64 * KIB, 1);
+    for (int i = 0; i < MORE; i++)
+        quick_release(more[i]);
+    int allocs = fake.allocs;
+    for (uint32_t i = 0; i < THREADS; i++) {
+        seeds[i] = i + 1;
+        assert_int_equal(pthread_create(&threads[i], NULL, exchange, &seeds[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_int_equal(fake.allocs, allocs);
+    assert_true(pool_is_valid(pool));
+    assert_int_equal(stats_get(STATS_live_blocks), THREADS * EACH + 1);
+    for (int i = 0; i < THREADS * EACH; i++)
+        quick_release(shared[i]);
+    assert_true(pool_is_valid(pool));
+}
+
+#define TEST_IN_AUTO(name) cmocka_unit_test_setup_teardown(name, start_in_auto, stop)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST_IN_AUTO(hits_make_no_call_of_the_driver),
+        TEST_IN_AUTO(the_figures_know_of_each_hit_at_once),
+        TEST_IN_AUTO(peaks_count_what_was_live_between_looks),
+        TEST_IN_AUTO(what_another_thread_has_freed_serves_its_site),
+        TEST_IN_AUTO(what_any_cache_keeps_is_there_when_the_device_runs_out),
+        TEST_IN_AUTO(a_second_free_is_refused_in_whatever_thread),
+        TEST_IN_AUTO(a_capture_bars_the_caches),
+        TEST_IN_AUTO(a_wait_that_was_paid_is_owed_again_by_the_next_free),
+        TEST_IN_AUTO(the_last_live_block_waits_whichever_it_is),
+        TEST_IN_AUTO(a_reason_to_wait_holds_from_when_it_begins),
+        TEST_IN_AUTO(new_blocks_are_the_pools_as_soon_as_the_program_has_them),
+        TEST_IN_AUTO(a_context_that_ends_takes_its_caches_along),
+        TEST_IN_AUTO(threads_that_free_each_others_blocks_lose_none),
+    };
+    stats_open(NULL, false, say); /* sites have figures of their own then */
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
