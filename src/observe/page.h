@@ -50,7 +50,8 @@ struct stats_mailbox {
 
 /* How a page begins: who the process is, its mailbox, the counters. */
 #define STATS_PAGE_HEAD                                                                            \
-    char banner[PAGE_BANNER]; /* PAGE_MAGIC, a newline, zeros */                                   \
+    char banner[PAGE_BANNER];                /* PAGE_MAGIC, a newline, zeros */                    \
+    struct stats_shard shards[STATS_SHARDS]; /* here they lie at whole cache lines */              \
     uint32_t version, counter_count, route_count, wait_reason_count;                               \
     uint64_t size; /* of this struct */                                                            \
     uint32_t runs; /* that the figures are of: 1; more once the command has merged them */         \
@@ -66,8 +67,7 @@ struct stats_mailbox {
     char command[PAGE_COMMAND]; /* the executable's path */                                        \
     char host[PAGE_HOST];                                                                          \
     _Atomic uint64_t last_ns;                  /* the last sample's time, since start_ns */        \
-    _Atomic uint64_t counters[STATS_COUNTERS]; /* without what the shards add: see shards.h */     \
-    struct stats_shard shards[STATS_SHARDS];
+    _Atomic uint64_t counters[STATS_COUNTERS]; /* without what the shards add: see shards.h */
 struct stats_head {
     STATS_PAGE_HEAD
 };
@@ -95,7 +95,7 @@ struct stats_page {
     } bypasses[PAGE_BYPASSES];
     struct stats_module modules[PAGE_MODULES];
     char tags[PAGE_TAGS][PAGE_TAG];
-    struct stats_site sites[PAGE_SITES];
+    _Alignas(128) struct stats_site sites[PAGE_SITES];
     struct stats_device devices[PAGE_DEVICES]; /* by ordinal; the last: all from there on */
 };
 

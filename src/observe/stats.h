@@ -43,10 +43,9 @@ enum stats_route {
 /* Per-site figures; gauges in bytes and blocks. Written by one thread at a time (pool/cache.h),
  * read by anyone. What a hit leaves as it is stands here, instead of what follows from it:
  * allocations are misses + hits, and what is held, but not live, is idle. Two cache lines, which
- * processors fetch in pairs: sites of different threads must not share any. */
+ * processors fetch in pairs: sites of different threads are not to share any. */
 struct stats_site {
-    _Alignas(128) _Atomic uint64_t misses;
-    _Atomic uint64_t hits;
+    _Atomic uint64_t misses, hits;
     _Atomic uint64_t live_blocks, live_bytes, peak_live_bytes;
     _Atomic uint64_t held_blocks, held_bytes;
     _Atomic uint64_t allocated_bytes;     /* of all allocations, as requested */
@@ -55,7 +54,9 @@ struct stats_site {
     uint32_t module[CALL_SITE_MAX_DEPTH]; /* index into the page's modules */
     uint64_t
         offset[CALL_SITE_MAX_DEPTH]; /* within the module; an address if the module is unknown */
+    uint64_t unused;
 };
+_Static_assert(sizeof(struct stats_site) == 128, "a pair of cache lines");
 
 /* One point of a device's history: how it was at that moment of the time around it when most was
  * held. allocations and hits: of the device so far. Bytes; held is their sum. */
@@ -76,12 +77,13 @@ struct stats_extent {
  * and its device's figures say: they are right only with all shards added. So a hit writes to no
  * line of memory that another thread writes to, and readers still see all of it at once. */
 struct stats_shard {
-    _Alignas(128) _Atomic uint64_t hits;
-    _Atomic uint64_t frees;
+    _Atomic uint64_t hits, frees;
     _Atomic uint64_t fresh, held;  /* blocks that the driver has given, and their bytes */
     _Atomic uint64_t in_use, live; /* bytes, requested and of whole blocks; wrap as wanted */
     _Atomic uint32_t device;       /* 1 + index into the page's devices; 0: unused */
+    uint32_t unused[19];           /* so that each has a pair of cache lines */
 };
+_Static_assert(sizeof(struct stats_shard) == 128, "a pair of cache lines");
 
 enum {
     STATS_SHARDS = 128,
