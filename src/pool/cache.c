@@ -50,14 +50,17 @@ static void pause_a_little(void) {
 }
 
 /* It is held for some dozens of instructions, or while the pool's lock is. */
-void cache_lock_contended(struct cache *cache) {
+bool cache_lock_contended(struct cache *cache) {
     do {
         for (int spin = 0; spin < SPINS && atomic_load_explicit(&cache->lock, memory_order_relaxed);
              spin++)
             pause_a_little();
+        if (atomic_load_explicit(&cache->parked, memory_order_relaxed))
+            return false;
         if (atomic_load_explicit(&cache->lock, memory_order_relaxed))
             syscall(SYS_sched_yield);
-    } while (atomic_exchange_explicit(&cache->lock, 1, memory_order_acquire));
+    } while (!cache_try_lock(cache));
+    return true;
 }
 
 bool cache_renew(struct cache *cache) {
@@ -107,6 +110,7 @@ static struct cache *free_cache(struct pool *pool) {
         return NULL;
     cache_lock(cache);
     cache->pool = pool;
+    cache->parked = true;
     pool->caches[pool->cache_count++] = cache;
     return cache;
 }
@@ -143,11 +147,10 @@ struct cache *cache_own(struct pool *pool, struct context *context) {
 }
 
 void cache_stop(struct pool *pool) {
-    for (int i = 0; i < pool->cache_count; i++)
-        cache_lock(pool->caches[i]);
-    for (int i = 0; i < pool->cache_count; i++)
-        if (pool->caches[i]->context)
-            cache_settle(pool, pool->caches[i]);
+    for (int i = 0; i < pool->active_count; i++)
+        cache_lock(pool->active[i]);
+    for (int i = 0; i < pool->active_count; i++)
+        cache_settle(pool, pool->active[i]);
 }
 
 /* A block that lives on when another is freed, so that this one is not the last: any will do, one
@@ -180,19 +183,40 @@ static void permit(struct pool *pool, struct cache *cache) {
     if (may_free && !cache->defers && !context->anchor)
         find_anchor(pool, context);
     cache->fit = pool_fit(pool, context, 0, 0);
+    cache->fit.surplus /= (uint64_t)pool->active_count; /* each may use its part */
     cache->nothing_idle = serves && !context->device->idle && !PLANTED(record_removed_late);
     cache->anchor = cache->defers ? NULL : context->anchor;
     cache->freeable =
         may_free && (cache->defers || context->anchor) ? pool->map.table : pointer_table_empty;
 }
 
+/* The calling thread's own goes on, and those that have been used since they were last stopped. */
+static void choose_active(struct pool *pool) {
+    struct cache *own = cache_mine.cache;
+    int count = 0;
+    if (own && (own->pool != pool || !own->context))
+        own = NULL;
+    for (int i = 0; i < pool->active_count; i++) {
+        struct cache *cache = pool->active[i];
+        if (cache == own || !cache->busy || !cache->context)
+            cache->parked = true;
+        else
+            pool->active[count++] = cache;
+    }
+    if (own) {
+        own->parked = false;
+        pool->active[count++] = own;
+    }
+    pool->active_count = count;
+}
+
 /* None goes on before all are done: what one brings to a site, another may count in. */
 void cache_resume(struct pool *pool) {
-    for (int i = 0; i < pool->cache_count; i++)
-        if (pool->caches[i]->context)
-            permit(pool, pool->caches[i]);
-    for (int i = 0; i < pool->cache_count; i++)
-        cache_unlock(pool->caches[i]);
+    choose_active(pool);
+    for (int i = 0; i < pool->active_count; i++)
+        permit(pool, pool->active[i]);
+    for (int i = 0; i < pool->active_count; i++)
+        cache_unlock(pool->active[i]);
 }
 
 /* Its blocks have been drained. */
@@ -239,13 +263,14 @@ void cache_forget(struct pool *pool) {
             close_cache(cache);
         cache->fresh = cache->spare = NULL;
         cache->pool = NULL;
+        cache->parked = false;
         cache_unlock(cache);
         spares_take();
         cache->next_spare = spares;
         spares = cache;
         spares_drop();
     }
-    pool->cache_count = 0;
+    pool->cache_count = pool->active_count = 0;
 }
 
 /* Counts the bin's blocks. */

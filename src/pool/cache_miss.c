@@ -46,7 +46,8 @@ bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
     uintptr_t key = cache_mine.key, id = site_id(site);
     struct cache *cache = cache_mine.cache;
     size_t size = round_physical(bytes);
-    cache_lock(cache);
+    if (!cache_lock(cache))
+        return false;
     struct context *context = cache->context;
     const struct cache_site *known = place_for(cache, id);
     struct site *own = known->id == id && bytes ? known->site : NULL;
@@ -56,13 +57,11 @@ bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
         return false;
     CUdeviceptr address;
     CUresult result = pool->driver->mem_alloc(&address, size);
-    cache_lock(cache);
-    if (result != CUDA_SUCCESS || cache->key != key) {
-        block->next = cache->spare; /* given back when the cache is opened again, if it is closed */
-        cache->spare = block;
-        cache_unlock(cache);
-        if (result == CUDA_SUCCESS)
-            pool_record_late(pool, context, address, bytes, site);
+    bool open = cache_lock(cache);
+    if (result != CUDA_SUCCESS || !open || cache->key != key) {
+        if (open)
+            cache_unlock(cache);
+        pool_miss_late(pool, block, context, result == CUDA_SUCCESS ? address : 0, bytes, site);
         *pointer = result == CUDA_SUCCESS ? address : *pointer;
         return result == CUDA_SUCCESS;
     }

@@ -31,12 +31,17 @@ struct cache_site {
     struct site *site;
 };
 
-/* Members change under `lock`, but those of which it is said only while all caches are stopped.
+/* A parked cache stays locked until its thread takes the pool's lock itself: so that this lock need
+ * stop only those that are in use.
+ *
+ * Members change under `lock`, but those of which it is said only while all caches are stopped.
  * Invariant: with `lock` free, `key` is cache_key() of the context if calls may be served, else 0;
  * a cache in use has a context and a shard, and is in its pool's table. */
 struct cache {
     _Alignas(128) atomic_int lock;
     int budget;                      /* calls to be served before cache_renew */
+    atomic_bool parked;              /* while stopped */
+    bool busy;                       /* while stopped: it has served calls since the last time */
     uintptr_t key;                   /* while stopped */
     struct context *context;         /* while stopped */
     struct cache_sums sums;          /* since it was opened */
@@ -74,15 +79,15 @@ extern _Thread_local struct cache_mine cache_mine
 /* The same for the others; NULL: none. */
 struct cache *cache_mine_among_others(uintptr_t key);
 
-void cache_lock_contended(struct cache *cache);
+bool cache_lock_contended(struct cache *cache);
 
 static inline bool cache_try_lock(struct cache *cache) {
     return !atomic_exchange_explicit(&cache->lock, 1, memory_order_acquire);
 }
 
-static inline void cache_lock(struct cache *cache) {
-    if (__builtin_expect(!cache_try_lock(cache), 0))
-        cache_lock_contended(cache);
+/* False: the cache is parked. */
+static inline bool cache_lock(struct cache *cache) {
+    return __builtin_expect(cache_try_lock(cache), 1) || cache_lock_contended(cache);
 }
 
 static inline void cache_unlock(struct cache *cache) {

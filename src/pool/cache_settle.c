@@ -64,8 +64,9 @@ static void tell(struct cache_sums *told, const struct cache_sums *change) {
 }
 
 void cache_settle(struct pool *pool, struct cache *cache) {
-    if (cache->sums.hits == cache->settled.hits && cache->sums.frees == cache->settled.frees &&
-        !cache->fresh)
+    cache->busy = cache->sums.hits != cache->settled.hits ||
+                  cache->sums.frees != cache->settled.frees || cache->fresh;
+    if (!cache->busy)
         return;
     const struct cache_sums change = difference(&cache->sums, &cache->settled);
     struct device *device = cache->context->device;

@@ -68,7 +68,8 @@ bool context_are_several(const struct pool *pool) {
     int count = 0;
     for (created = pool->created; created && count < 2; created = created->next)
         count++;
-    LIST_FOREACH (context, &pool->contexts, link)
+    for (context = LIST_FIRST(&pool->contexts); context && count < 2;
+         context = LIST_NEXT(context, link))
         count += !context->created;
     return count > 1;
 }

@@ -53,8 +53,8 @@ struct pool {
     uint64_t identities; /* given to parts so far */
 
     /* cache.c */
-    struct cache *caches[CACHES];
-    int cache_count;
+    struct cache *caches[CACHES], *active[CACHES]; /* active: those that are not parked */
+    int cache_count, active_count;
     size_t anchor_cursor;
     struct cache_sums told; /* to the stats, by caches themselves */
 };
@@ -316,10 +316,11 @@ struct pool_block *part_find(struct pool *pool, CUdeviceptr address);
 uint64_t pool_waste_left(const struct pool *pool, const struct device *device);
 /* pool.c: what a request may be served with. Lock held. */
 struct fit pool_fit(struct pool *pool, const struct context *context, size_t bytes, size_t size);
-/* pool.c: records what the driver gave to a miss whose cache was barred meanwhile: by a capture, a
- * setting, the context's end. Lock not held. */
-void pool_record_late(struct pool *pool, struct context *context, CUdeviceptr pointer, size_t bytes,
-                      const struct call_site *key);
+/* pool.c: after a miss whose cache could not count it: the driver had no memory (pointer 0), or a
+ * capture, a setting, the context's end barred the cache meanwhile. `unused` is given back. Lock
+ * not held. */
+void pool_miss_late(struct pool *pool, struct pool_block *unused, struct context *context,
+                    CUdeviceptr pointer, size_t bytes, const struct call_site *key);
 /* pool.c: keeps a freed block whose wait has been made. Lock held on entry, not on return. */
 void pool_keep(struct pool *pool, struct pool_block *block);
 /* The same for one whose wait could not be made: it is kept until all work is done, which is seen

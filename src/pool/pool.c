@@ -200,14 +200,17 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
     return CUDA_SUCCESS;
 }
 
-void pool_record_late(struct pool *pool, struct context *context, CUdeviceptr pointer, size_t bytes,
-                      const struct call_site *key) {
+void pool_miss_late(struct pool *pool, struct pool_block *unused, struct context *context,
+                    CUdeviceptr pointer, size_t bytes, const struct call_site *key) {
     const struct obtained obtained = {.pointer = pointer, .size = pool->policy->round(bytes)};
     struct request request = {context, NULL, bytes, obtained.size, NULL};
-    stats_add(STATS_malloc_calls, 1);
-    stats_add(STATS_driver_allocs, 1);
     pool_lock(pool);
-    if (!context->ended)
+    books_recycle(pool, unused);
+    if (pointer) {
+        stats_add(STATS_malloc_calls, 1);
+        stats_add(STATS_driver_allocs, 1);
+    }
+    if (pointer && !context->ended)
         request.site = context_site(pool, context, key);
     if (request.site) {
         stats_grow(&request.site->stats->misses, 1);

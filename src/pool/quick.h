@@ -77,9 +77,7 @@ __attribute__((always_inline)) static inline struct cache *quick_open(const stru
     if (__builtin_expect(cache_mine.key != key, 0) &&
         !(whole && (cache = cache_mine_among_others(key))))
         return NULL;
-    if (whole)
-        cache_lock(cache);
-    else if (__builtin_expect(!cache_try_lock(cache), 0))
+    if (__builtin_expect(!(whole ? cache_lock(cache) : cache_try_lock(cache)), 0))
         return NULL;
     if (__builtin_expect(cache->key == key && --cache->budget >= 0, 1) ||
         (whole && cache->key == key && cache_renew(cache)))
