@@ -148,6 +148,8 @@ void cache_stop(struct pool *pool) {
     for (int i = 0; i < pool->cache_count; i++)
         if (pool->caches[i]->context)
             cache_settle(pool, pool->caches[i]);
+    for (int i = 0; i < pool->cache_count; i++)
+        cache_settle_fresh(pool, pool->caches[i]);
 }
 
 /* A block that lives on when another is freed, so that this one is not the last: any will do, one

@@ -47,14 +47,14 @@ struct cache {
     struct pool_block *fresh;    /* live, new: for the books and the map */
     struct pool_block *spare;    /* unused records */
     struct cache_site sites[1 << CACHE_SITE_BITS]; /* that have missed, by their ids */
-    struct pointer_table freeable;   /* while stopped: the pool's; empty, if it may free nothing */
-    bool defers, young;              /* while stopped */
-    bool nothing_idle;   /* while stopped: on the device, then; calls may miss quickly */
-    uint64_t renewed_ns; /* when a call last went the long way for that */
-    struct fit fit;      /* while stopped: what may serve a request; surplus in all */
-    unsigned thread;     /* while stopped: whose it is, 1 to CACHE_THREADS */
-    size_t bins_apart;   /* that count in figures of our own */
-    unsigned used_count; /* of the bins: those with a site, by number */
+    struct pointer_table freeable; /* while stopped: the pool's; empty, if it may free nothing */
+    bool defers, young;            /* while stopped */
+    bool nothing_idle;             /* while stopped: on the device, then; calls may miss quickly */
+    uint64_t renewed_ns;           /* when a call last went the long way for that */
+    struct fit fit;                /* while stopped: what may serve a request; surplus in all */
+    unsigned thread;               /* while stopped: whose it is, 1 to CACHE_THREADS */
+    size_t bins_apart;             /* that count in figures of our own */
+    unsigned used_count;           /* of the bins: those with a site, by number */
     uint8_t used[CACHE_BINS];
     struct cache_sums settled; /* sums that the books have */
     struct pool *pool;         /* while stopped */
@@ -161,8 +161,10 @@ struct cache *cache_own(struct pool *pool, struct context *context);
     unsigned left_ = (cache)->used_count;                                                          \
     left_-- > 0 && ((bin) = &(cache)->bins[(cache)->used[left_]], true);
 
-/* Brings what has happened in the cache into the books. */
+/* Brings what has happened in the cache into the books: the sums, which hold when all caches' are
+ * there; and then its new blocks. */
 void cache_settle(struct pool *pool, struct cache *cache);
+void cache_settle_fresh(struct pool *pool, struct cache *cache);
 /* What a bin has counted apart goes to its site. */
 void cache_settle_figures(struct cache_bin *bin);
 /* The stats page keeps what it has from the cache's shard, which the cache gives back. */

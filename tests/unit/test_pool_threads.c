@@ -1,0 +1,126 @@
+/* What several threads do in caches of their own (pool/cache.h), in an order that the test sets. */
+#include "pool_test.h"
+
+#include <semaphore.h>
+
+/* A thread that makes one call at a time, for the test to wait for. */
+struct worker {
+    pthread_t thread;
+    sem_t asked, answered;
+    void (*call)(struct worker *worker);
+    CUdeviceptr pointer;
+    size_t bytes;
+    uintptr_t number;
+};
+
+static void *work(void *state) {
+    struct worker *worker = state;
+    while (sem_wait(&worker->asked) == 0 && worker->call) {
+        worker->call(worker);
+        sem_post(&worker->answered);
+    }
+    return NULL;
+}
+
+static void worker_start(struct worker *worker) {
+    sem_init(&worker->asked, 0, 0);
+    sem_init(&worker->answered, 0, 0);
+    assert_int_equal(pthread_create(&worker->thread, NULL, work, worker), 0);
+}
+
+static void worker_do(struct worker *worker, void (*call)(struct worker *worker)) {
+    worker->call = call;
+    sem_post(&worker->asked);
+    if (call)
+        sem_wait(&worker->answered);
+    else
+        pthread_join(worker->thread, NULL);
+}
+
+/* The calls alone: to look at the books is to settle them. */
+static void plain_alloc(struct worker *worker) {
+    struct call_site key = site(worker->number);
+    assert_int_equal(pool_malloc(pool, &worker->pointer, worker->bytes, &key), CUDA_SUCCESS);
+}
+
+static void plain_free(struct worker *worker) {
+    assert_int_equal(pool_free(pool, worker->pointer), CUDA_SUCCESS);
+}
+
+static void alloc_and_free(struct worker *worker) {
+    plain_alloc(worker);
+    plain_free(worker);
+}
+
+/* In caches frees are served as well: their wait is owed. */
+static int start_owing(void **state) {
+    struct pool_config config = pool_defaults;
+    (void)state;
+    config.free_mode = POOL_FREE_AUTO;
+    start_with(&config, 80 * GIB);
+    return 0;
+}
+
+/* Until caches serve long rows of calls. */
+static void grow_old(void) {
+    struct worker self = {.bytes = KIB, .number = 99};
+    for (int i = 0; i < 1100; i++)
+        alloc_and_free(&self);
+}
+
+/* The first of three settles frees of more than the books have, of what the last has allocated. */
+static void peaks_hold_though_threads_free_what_others_have_allocated(void **state) {
+    (void)state;
+    struct worker first = {.bytes = 100 * MIB, .number = 1};
+    struct worker second = {.bytes = KIB, .number = 2}, third = {.bytes = 100 * MIB, .number = 1};
+    worker_start(&second);
+    worker_start(&third);
+    alloc(KIB); /* the last live block */
+    grow_old();
+    alloc_and_free(&first);
+    worker_do(&second, alloc_and_free);
+    worker_do(&third, alloc_and_free);
+    assert_true(pool_is_valid(pool));
+    worker_do(&third, plain_alloc);
+    first.pointer = third.pointer;
+    plain_free(&first);
+    worker_do(&second, plain_alloc);
+    assert_true(pool_is_valid(pool));
+    struct pool_figures figures;
+    pool_figures(pool, 0, &figures);
+    assert_in_range(figures.peak_live, 100 * MIB, 101 * MIB);
+    assert_in_range(stats_get(STATS_peak_live_bytes), 100 * MIB, 101 * MIB);
+    assert_in_range(LIST_FIRST(&pool->devices)->peak_in_use, 100 * MIB, 101 * MIB);
+    worker_do(&second, NULL);
+    worker_do(&third, NULL);
+}
+
+#define OWING(name) cmocka_unit_test_setup_teardown(name, start_owing, stop)
+
+/* The stats page is still the parent's when the child lets go of its caches. */
+static void a_forked_child_leaves_its_parents_figures_alone(void **state) {
+    (void)state;
+    struct worker self = {.bytes = KIB, .number = 1}, other = self;
+    worker_start(&other);
+    alloc_at(KIB, 2);
+    grow_old();
+    alloc_and_free(&self); /* so this thread's cache has the site's record to itself */
+    for (int i = 0; i < 10; i++)
+        worker_do(&other, alloc_and_free);
+    pool_fork_prepare(pool);
+    struct call_site key = site(1);
+    const struct stats_site *figures = context_site(pool, LIST_FIRST(&pool->contexts), &key)->stats;
+    uint64_t hits = stats_figure(&figures->hits), bytes = stats_figure(&figures->allocated_bytes);
+    pool_forget_after_fork(pool);
+    assert_int_equal(stats_figure(&figures->hits), hits);
+    assert_int_equal(stats_figure(&figures->allocated_bytes), bytes);
+    worker_do(&other, NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        OWING(peaks_hold_though_threads_free_what_others_have_allocated),
+    };
+    stats_open(NULL, false, NULL); /* sites with records of their own */
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
