@@ -57,7 +57,8 @@ bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
     CUdeviceptr address;
     CUresult result = pool->driver->mem_alloc(&address, size);
     cache_lock(cache);
-    if (result != CUDA_SUCCESS || cache->key != key) {
+    /* The key alone may be that of a context which has taken the place of this one. */
+    if (result != CUDA_SUCCESS || cache->key != key || cache->context != context) {
         block->next = cache->spare; /* given back when the cache is opened again, if it is closed */
         cache->spare = block;
         cache_unlock(cache);

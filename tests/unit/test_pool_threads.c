@@ -95,6 +95,35 @@ static void peaks_hold_though_threads_free_what_others_have_allocated(void **sta
     worker_do(&third, NULL);
 }
 
+static struct worker *in_between;
+
+static void end_and_use_anew(struct worker *worker) {
+    pool_context_ending(pool, fake.current);
+    plain_alloc(worker);
+}
+
+static void end_context_now(void) {
+    fake.on_alloc = NULL;
+    worker_do(in_between, end_and_use_anew);
+}
+
+/* The cache of the old context may be the new one's by then. */
+static void a_miss_is_not_recorded_in_a_context_that_replaced_its_own(void **state) {
+    (void)state;
+    struct worker self = {.bytes = 3 * KIB, .number = 1}, other = {.bytes = KIB, .number = 2};
+    worker_start(&other);
+    in_between = &other;
+    alloc(KIB);
+    grow_old();
+    pool_release(pool, 0, SIZE_MAX);
+    plain_alloc(&self); /* prepares the next */
+    fake.on_alloc = end_context_now;
+    plain_alloc(&self);
+    fake.on_alloc = NULL;
+    assert_true(pool_is_valid(pool));
+    worker_do(&other, NULL);
+}
+
 #define OWING(name) cmocka_unit_test_setup_teardown(name, start_owing, stop)
 
 /* The stats page is still the parent's when the child lets go of its caches. */
@@ -120,6 +149,7 @@ static void a_forked_child_leaves_its_parents_figures_alone(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         OWING(peaks_hold_though_threads_free_what_others_have_allocated),
+        OWING(a_miss_is_not_recorded_in_a_context_that_replaced_its_own),
     };
     stats_open(NULL, false, NULL); /* sites with records of their own */
     return cmocka_run_group_tests(tests, NULL, NULL);
