@@ -10,10 +10,11 @@
 enum {
     /* Calls served before the clock is looked at: if it is some time since the last, a call goes
      * the long way, which settles the books and sees to decay and to what else is due now and then.
-     * While a program is young, every second does. */
-    BUDGET = 255,
+     * While a program is young, every third does. With the call that looks, each makes a prime
+     * number: so it is a free's turn as well as an allocation's, whatever the program's rhythm. */
+    BUDGET = 250,
     RENEW_NS = 50 * 1000 * 1000,
-    YOUNG_BUDGET = 1,
+    YOUNG_BUDGET = 2,
     YOUNG_CHANGES = 1024,
     SPINS = 100,
     MINE_BITS = 3, /* contexts between which a thread changes without a search */

@@ -2,6 +2,7 @@
 #include "pool_test.h"
 
 #include <semaphore.h>
+#include <unistd.h>
 
 /* A thread that makes one call at a time, for the test to wait for. */
 struct worker {
@@ -124,6 +125,66 @@ static void a_miss_is_not_recorded_in_a_context_that_replaced_its_own(void **sta
     worker_do(&other, NULL);
 }
 
+static int looks;
+
+static void count_look(struct pool *looked) {
+    (void)looked;
+    looks++;
+}
+
+/* The budget of calls begins before a free, or before an allocation. */
+static int looks_in_turns(bool begin_with_free) {
+    struct worker self = {.bytes = KIB, .number = 1};
+    alloc(KIB);
+    grow_old();
+    alloc_and_free(&self);
+    if (begin_with_free)
+        plain_alloc(&self);
+    assert_true(pool_is_valid(pool));
+    if (!begin_with_free)
+        plain_alloc(&self);
+    looks = 0;
+    for (int i = 0; i < 8; i++) {
+        usleep(60 * 1000); /* more than after which a call is to go the long way */
+        for (int j = 0; j < 300; j++) {
+            plain_free(&self);
+            plain_alloc(&self);
+        }
+    }
+    return looks;
+}
+
+static void frees_go_the_long_way_now_and_then_whatever_the_calls_between(void **state) {
+    struct pool_config config = pool_defaults;
+    config.free_mode = POOL_FREE_AUTO;
+    config.look_around = count_look;
+    for (int begin = 0; begin < 2; begin++) {
+        stop(state);
+        start_with(&config, 80 * GIB);
+        assert_true(looks_in_turns(begin) > 0);
+    }
+}
+
+static void a_forked_child_counts_from_zero(void **state) {
+    (void)state;
+    struct worker self = {.bytes = KIB, .number = 1};
+    alloc(KIB);
+    grow_old();
+    for (int i = 0; i < 100; i++)
+        alloc_and_free(&self);
+    plain_alloc(&self);
+    pool_fork_prepare(pool);
+    pool_forget_after_fork(pool);
+    stats_forget_after_fork();
+    alloc(5 * KIB);
+    assert_int_equal(stats_get(STATS_in_use_bytes), 5 * KIB);
+    assert_int_equal(stats_get(STATS_live_blocks), 1);
+    assert_int_equal(stats_get(STATS_held_bytes), 5 * KIB);
+    assert_int_equal(stats_get(STATS_idle_blocks), 0);
+}
+
+#define OWING(name) cmocka_unit_test_setup_teardown(name, start_owing, stop)
+
 #define OWING(name) cmocka_unit_test_setup_teardown(name, start_owing, stop)
 
 /* The stats page is still the parent's when the child lets go of its caches. */
@@ -150,6 +211,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         OWING(peaks_hold_though_threads_free_what_others_have_allocated),
         OWING(a_miss_is_not_recorded_in_a_context_that_replaced_its_own),
+        OWING(frees_go_the_long_way_now_and_then_whatever_the_calls_between),
     };
     stats_open(NULL, false, NULL); /* sites with records of their own */
     return cmocka_run_group_tests(tests, NULL, NULL);
