@@ -141,7 +141,6 @@ void cache_drain_one(struct cache *cache) {
 void cache_close_bin(struct cache *cache, struct cache_bin *bin) {
     size_t number = (size_t)(bin - cache->bins);
     if (bin->figures != bin->site->stats) {
-        cache_settle_figures(bin);
         free(bin->figures);
         cache->bins_apart--;
     }
@@ -171,8 +170,10 @@ static struct cache_bin *make_bin(struct cache *cache, struct site *site, size_t
     struct cache_bin *bin = find_place(cache, id, size, size != block_size);
     if (bin->head)
         return NULL;
-    if (bin->site)
+    if (bin->site) {
+        cache_settle_figures(bin);
         cache_close_bin(cache, bin);
+    }
     struct cache **counting = &site->record->counting;
     if (!*counting && stats_site_index(site->stats)) /* else others count in it as well */
         *counting = cache;

@@ -171,6 +171,7 @@ void cache_settle_figures(struct cache_bin *bin);
 void cache_end_shard(struct pool *pool, struct cache *cache);
 /* Brings all of the cache's blocks into its context's store. */
 void cache_drain_one(struct cache *cache);
-void cache_close_bin(struct cache *cache, struct cache_bin *bin); /* which is empty */
+/* A bin whose blocks, and figures if they are wanted, are elsewhere. */
+void cache_close_bin(struct cache *cache, struct cache_bin *bin);
 
 #endif
