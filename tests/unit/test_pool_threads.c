@@ -165,6 +165,24 @@ static void frees_go_the_long_way_now_and_then_whatever_the_calls_between(void *
     }
 }
 
+static void a_forked_child_counts_from_zero(void **state) {
+    (void)state;
+    struct worker self = {.bytes = KIB, .number = 1};
+    alloc(KIB);
+    grow_old();
+    for (int i = 0; i < 100; i++)
+        alloc_and_free(&self);
+    plain_alloc(&self);
+    pool_fork_prepare(pool);
+    pool_forget_after_fork(pool);
+    stats_forget_after_fork();
+    alloc(5 * KIB);
+    assert_int_equal(stats_get(STATS_in_use_bytes), 5 * KIB);
+    assert_int_equal(stats_get(STATS_live_blocks), 1);
+    assert_int_equal(stats_get(STATS_held_bytes), 5 * KIB);
+    assert_int_equal(stats_get(STATS_idle_blocks), 0);
+}
+
 #define OWING(name) cmocka_unit_test_setup_teardown(name, start_owing, stop)
 
 /* The stats page is still the parent's when the child lets go of its caches. */
@@ -193,6 +211,7 @@ int main(void) {
         OWING(a_miss_is_not_recorded_in_a_context_that_replaced_its_own),
         OWING(frees_go_the_long_way_now_and_then_whatever_the_calls_between),
         OWING(a_forked_child_leaves_its_parents_figures_alone),
+        OWING(a_forked_child_counts_from_zero),
     };
     stats_open(NULL, false, NULL); /* sites with records of their own */
     return cmocka_run_group_tests(tests, NULL, NULL);
