@@ -17,6 +17,7 @@ enum {
     YOUNG_BUDGET = 2,
     YOUNG_CHANGES = 1024,
     SPINS = 100,
+    YIELDS = 100,
     MINE_BITS = 3, /* contexts between which a thread changes without a search */
     MINE = 1 << MINE_BITS,
 };
@@ -50,14 +51,20 @@ static void pause_a_little(void) {
 #endif
 }
 
-/* It is held for some dozens of instructions, or while the pool's lock is. */
+/* It is held for some dozens of instructions, or while the pool's lock is. Who yields only goes
+ * before a thread of lower priority all the same: so at last it sleeps. */
 void cache_lock_contended(struct cache *cache) {
+    int yields = 0;
     do {
         for (int spin = 0; spin < SPINS && atomic_load_explicit(&cache->lock, memory_order_relaxed);
              spin++)
             pause_a_little();
-        if (atomic_load_explicit(&cache->lock, memory_order_relaxed))
-            syscall(SYS_sched_yield);
+        if (atomic_load_explicit(&cache->lock, memory_order_relaxed)) {
+            if (yields++ < YIELDS)
+                syscall(SYS_sched_yield);
+            else
+                gate_pause();
+        }
     } while (atomic_exchange_explicit(&cache->lock, 1, memory_order_acquire));
 }
 
