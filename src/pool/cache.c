@@ -51,9 +51,11 @@ static void pause_a_little(void) {
 #endif
 }
 
-/* It is held for some dozens of instructions, or while the pool's lock is. Who yields only goes
- * before a thread of lower priority all the same: so at last it sleeps. */
+/* It is held for some dozens of instructions, or while the pool's lock is. Who only yields still
+ * keeps a thread of lower priority from running: so at last it sleeps. System calls as such: libc's
+ * functions may end a cancelled thread, with locks held. */
 void cache_lock_contended(struct cache *cache) {
+    static const struct timespec nap = {.tv_nsec = 50 * 1000};
     int yields = 0;
     do {
         for (int spin = 0; spin < SPINS && atomic_load_explicit(&cache->lock, memory_order_relaxed);
@@ -63,7 +65,7 @@ void cache_lock_contended(struct cache *cache) {
             if (yields++ < YIELDS)
                 syscall(SYS_sched_yield);
             else
-                gate_pause();
+                syscall(SYS_nanosleep, &nap, NULL);
         }
     } while (atomic_exchange_explicit(&cache->lock, 1, memory_order_acquire));
 }
@@ -127,7 +129,6 @@ static struct cache *find_cache(const struct pool *pool, const struct context *c
     return NULL;
 }
 
-/* The calling thread's cache for the context, made if need be. NULL: it has none. */
 struct cache *cache_own(struct pool *pool, struct context *context) {
     uintptr_t key = cache_key(pool, context->handle);
     struct cache_mine *place = place_of(key);
