@@ -85,11 +85,12 @@ bool surroundings_hooked(void) {
 
 _Atomic uint64_t surroundings_seen;
 
-/* Nothing new is to be seen. A call of dlopen that is under way may still bring it: so we look a
- * number of times before it is taken to have brought nothing. */
+static atomic_uint looks; /* since something new was seen */
+
+/* Nothing new is to be seen. A call of dlopen that is under way may still bring it, or more of it,
+ * as modules come one by one: so we look a number of times before it is taken to be over. */
 static void note_nothing(uint64_t opens) {
     enum { LOOKS = 64 };
-    static atomic_uint looks;
     if (!surroundings_change() || atomic_fetch_add(&looks, 1) < LOOKS)
         return;
     atomic_store(&looks, 0);
@@ -112,5 +113,5 @@ void surroundings_look(struct pool *pool) {
     if (loader_deep || bypass_exists() || !surroundings_hooked())
         pool_reason_stays(pool, WAIT_REASON_bypass);
     atomic_store_explicit(&seen, loads, memory_order_release);
-    atomic_store(&surroundings_seen, opens);
+    atomic_store(&looks, 0);
 }

@@ -175,6 +175,7 @@ struct context {
     bool created; /* by cuCtxCreate and the like; else it is its device's primary context */
     uint64_t live_blocks;
     struct pool_block *anchor; /* cache.c: one that is live, NULL: none is known */
+    bool frees_quickly;        /* cache.c: whether caches may serve frees, when last looked at */
     struct store store;
     struct site *sites;         /* uthash by key */
     CUevent event;              /* to ask whether the context is idle; NULL until needed */

@@ -10,12 +10,14 @@
 enum {
     /* Calls served before the clock is looked at: if it is some time since the last, a call goes
      * the long way, which settles the books and sees to decay and to what else is due now and then.
-     * While a program is young, every second does. */
-    BUDGET = 255,
+     * While a program is young, every third does. With the call that looks, each makes a prime
+     * number: so it is a free's turn as well as an allocation's, whatever the program's rhythm. */
+    BUDGET = 250,
     RENEW_NS = 50 * 1000 * 1000,
-    YOUNG_BUDGET = 1,
+    YOUNG_BUDGET = 2,
     YOUNG_CHANGES = 1024,
     SPINS = 100,
+    YIELDS = 100,
     MINE_BITS = 3, /* contexts between which a thread changes without a search */
     MINE = 1 << MINE_BITS,
 };
@@ -49,16 +51,24 @@ static void pause_a_little(void) {
 #endif
 }
 
-/* It is held for some dozens of instructions, or while the pool's lock is. */
+/* It is held for some dozens of instructions, or while the pool's lock is. Who only yields still
+ * keeps a thread of lower priority from running: so at last it sleeps. System calls as such: libc's
+ * functions may end a cancelled thread, with locks held. */
 bool cache_lock_contended(struct cache *cache) {
+    static const struct timespec nap = {.tv_nsec = 50 * 1000};
+    int yields = 0;
     do {
         for (int spin = 0; spin < SPINS && atomic_load_explicit(&cache->lock, memory_order_relaxed);
              spin++)
             pause_a_little();
         if (atomic_load_explicit(&cache->parked, memory_order_relaxed))
             return false;
-        if (atomic_load_explicit(&cache->lock, memory_order_relaxed))
-            syscall(SYS_sched_yield);
+        if (atomic_load_explicit(&cache->lock, memory_order_relaxed)) {
+            if (yields++ < YIELDS)
+                syscall(SYS_sched_yield);
+            else
+                syscall(SYS_nanosleep, &nap, NULL);
+        }
     } while (!cache_try_lock(cache));
     return true;
 }
@@ -123,7 +133,6 @@ static struct cache *find_cache(const struct pool *pool, const struct context *c
     return NULL;
 }
 
-/* The calling thread's cache for the context, made if need be. NULL: it has none. */
 struct cache *cache_own(struct pool *pool, struct context *context) {
     uintptr_t key = cache_key(pool, context->handle);
     struct cache_mine *place = place_of(key);
@@ -151,6 +160,8 @@ void cache_stop(struct pool *pool) {
         cache_lock(pool->active[i]);
     for (int i = 0; i < pool->active_count; i++)
         cache_settle(pool, pool->active[i]);
+    for (int i = 0; i < pool->active_count; i++)
+        cache_settle_fresh(pool, pool->active[i]);
 }
 
 /* A block that lives on when another is freed, so that this one is not the last: any will do, one
@@ -180,6 +191,7 @@ static void permit(struct pool *pool, struct cache *cache) {
     cache->budget = cache->young ? YOUNG_BUDGET : BUDGET;
     cache->defers = config->free_mode == POOL_FREE_DEFER;
     bool may_free = serves && !context->device->pressure && wait_is_skipped(pool, context);
+    context->frees_quickly = may_free;
     if (may_free && !cache->defers && !context->anchor)
         find_anchor(pool, context);
     cache->fit = pool_fit(pool, context, 0, 0);

@@ -1,5 +1,7 @@
-/* Threads' caches: the path of an allocation or free that needs nothing of the pool but an idle
- * block that its own site has freed, of just its size.
+/* Threads' caches: the path of an allocation or free that needs no decision of the pool. Mostly an
+ * idle block of just its site and size serves it (quick.h); else a smallest sufficient one that
+ * threads have freed (cache_bins.c), or, where nothing is idle, the driver (cache_miss.c). A free
+ * goes this way while its wait is owed already or is left to a fence.
  *
  * Each thread has a cache for each context that it allocates in (more threads than CACHE_THREADS
  * share some); quick.h serves from it. A hit or a free takes the lock of that cache alone, which no
@@ -8,7 +10,7 @@
  * lock guards is its own blocks, and, as readers, all that changes under the pool's lock.
  *
  * What happens under a cache's lock is brought into the books when the pool is locked next
- * (cache_stop), which every cache sees to after a while: see `budget`. */
+ * (cache_stop), which every cache sees to after a while: see BUDGET in cache.c. */
 #ifndef POOLCUDA_POOL_CACHE_H
 #define POOLCUDA_POOL_CACHE_H
 

@@ -4,6 +4,9 @@
 
 #include <stdlib.h>
 
+/* Where frees go the long way anyway, more caches than these would only be more to look through. */
+enum { FEW_CACHES = 4 };
+
 struct cache_bin *cache_find_bin_for(struct cache *cache, struct pool_block *block, size_t size) {
     struct cache_bin *bin = NULL;
     if (size == block->size)
@@ -126,7 +129,6 @@ void cache_settle_figures(struct cache_bin *bin) {
 void cache_close_bin(struct cache *cache, struct cache_bin *bin) {
     size_t number = (size_t)(bin - cache->bins);
     if (bin->figures != bin->site->stats) {
-        cache_settle_figures(bin);
         free(bin->figures);
         cache->bins_apart--;
     }
@@ -180,10 +182,12 @@ static struct cache_bin *make_bin(struct cache *cache, struct site *site, size_t
                                   size_t block_size) {
     uintptr_t id = site_id(&site->key);
     struct cache_bin *bin = find_place(cache, id, size, size != block_size);
-    if (bin->head)
+    if (bin->head || (bin->site && !is_at_rest(bin)))
         return NULL;
-    if (bin->site)
+    if (bin->site) {
+        cache_settle_figures(bin);
         cache_close_bin(cache, bin);
+    }
     struct cache **counting = &site->record->counting;
     if (!*counting && stats_site_index(site->stats)) /* else others count in it as well */
         *counting = cache;
@@ -205,6 +209,8 @@ bool cache_put(struct pool *pool, struct pool_block *block, size_t size) {
     const struct pool_config *config = &pool->config;
     if (!pool->policy->take_same || config->site_keep || config->max_idle.kind != LIMIT_AUTO ||
         block->size % ROUND_SMALL) /* made in want of memory, and not rounded */
+        return false;
+    if (pool->cache_count > FEW_CACHES && !block->context->frees_quickly)
         return false;
     struct cache *cache = cache_own(pool, block->context);
     struct cache_bin *bin = cache ? cache_find_bin_for(cache, block, size) : NULL;
@@ -258,8 +264,9 @@ struct pool_block *cache_take(struct pool *pool, struct context *context, struct
     struct cache_bin *bin = cache_find_bin(own, id, size);
     for (int i = 0; i < pool->cache_count && !has_block(bin, site); i++) {
         struct cache *other = pool->caches[i];
-        struct cache_bin *from =
-            other != own && other->context == context ? cache_find_bin(other, id, size) : NULL;
+        struct cache_bin *from = other != own && other->used_count && other->context == context
+                                     ? cache_find_bin(other, id, size)
+                                     : NULL;
         if (has_block(from, site) && (bin = bin_for(own, site, size)))
             move_all(from, own, bin);
     }
@@ -279,7 +286,7 @@ void cache_offer(struct pool *pool, struct context *context, const struct site *
     struct cache_bin *bin, *own = NULL, *best = NULL;
     for (int i = 0; i < pool->cache_count; i++) {
         struct cache *cache = pool->caches[i];
-        if (cache->context != context)
+        if (!cache->used_count || cache->context != context)
             continue;
         for (CACHE_EACH_USED(bin, cache)) {
             if (cache != mine && !is_at_rest(bin))

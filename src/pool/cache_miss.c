@@ -58,7 +58,8 @@ bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
     CUdeviceptr address;
     CUresult result = pool->driver->mem_alloc(&address, size);
     bool open = cache_lock(cache);
-    if (result != CUDA_SUCCESS || !open || cache->key != key) {
+    /* The key alone may be that of a context which has taken the place of this one. */
+    if (result != CUDA_SUCCESS || !open || cache->key != key || cache->context != context) {
         if (open)
             cache_unlock(cache);
         pool_miss_late(pool, block, context, result == CUDA_SUCCESS ? address : 0, bytes, site);

@@ -166,14 +166,17 @@ struct cache *cache_own(struct pool *pool, struct context *context);
     unsigned left_ = (cache)->used_count;                                                          \
     left_-- > 0 && ((bin) = &(cache)->bins[(cache)->used[left_]], true);
 
-/* Brings what has happened in the cache into the books. */
+/* Brings what has happened in the cache into the books: the sums, which hold when all caches' are
+ * there; and then its new blocks. */
 void cache_settle(struct pool *pool, struct cache *cache);
+void cache_settle_fresh(struct pool *pool, struct cache *cache);
 /* What a bin has counted apart goes to its site. */
 void cache_settle_figures(struct cache_bin *bin);
 /* The stats page keeps what it has from the cache's shard, which the cache gives back. */
 void cache_end_shard(struct pool *pool, struct cache *cache);
 /* Brings all of the cache's blocks into its context's store. */
 void cache_drain_one(struct cache *cache);
-void cache_close_bin(struct cache *cache, struct cache_bin *bin); /* which is empty */
+/* A bin whose blocks, and figures if they are wanted, are elsewhere. */
+void cache_close_bin(struct cache *cache, struct cache_bin *bin);
 
 #endif

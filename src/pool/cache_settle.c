@@ -2,8 +2,10 @@
 #include "pool/cache_parts.h"
 #include "pool/history.h"
 
+/* As signed numbers: while caches are settled one after the other, what one has freed of another's
+ * makes sums less than nothing. */
 static void raise(uint64_t *peak, uint64_t value) {
-    if (value > *peak)
+    if ((int64_t)value > (int64_t)*peak)
         *peak = value;
 }
 
@@ -15,9 +17,9 @@ static void settle_peaks(struct pool *pool, const struct cache *cache, bool fres
     raise(&device->peak_live, device->live + more);
     raise(&pool->peak_live, pool->in_use + pool->waste + more);
     /* Before the first fresh block nothing was idle. */
-    uint64_t least = fresh ? 0 : device->idle - more;
-    if (least < device->least_idle)
-        device->least_idle = least;
+    int64_t least = fresh ? 0 : (int64_t)(device->idle - more);
+    if (least < (int64_t)device->least_idle)
+        device->least_idle = least > 0 ? (uint64_t)least : 0;
 }
 
 static void settle_frees(struct pool *pool, struct cache *cache, uint64_t frees) {
@@ -35,8 +37,10 @@ static void settle_frees(struct pool *pool, struct cache *cache, uint64_t frees)
     cache->deferred = NULL;
 }
 
-static void settle_fresh(struct pool *pool, struct cache *cache) {
+void cache_settle_fresh(struct pool *pool, struct cache *cache) {
     struct pool_block *block, *next;
+    if (!cache->fresh)
+        return;
     for (block = cache->fresh; block; block = next) {
         next = block->next;
         books_adopt(pool, block);
@@ -96,8 +100,6 @@ void cache_settle(struct pool *pool, struct cache *cache) {
     cache->settled = cache->sums;
     cache->peak_in_use = cache->sums.in_use;
     cache->peak_live = cache->sums.live;
-    if (cache->fresh)
-        settle_fresh(pool, cache);
 }
 
 /* The page keeps the figures that came from the shard. */

@@ -643,6 +643,7 @@ static void drop_everything(struct pool *pool) {
     books_free_records(pool);
     pool->in_use = pool->idle = pool->waste = pool->peak_live = pool->peak_held = 0;
     pool->live_blocks = pool->idle_blocks = 0;
+    pool->told = (struct cache_sums){0};
 }
 
 void pool_destroy(struct pool *pool) {

@@ -47,7 +47,7 @@ __attribute__((always_inline)) static inline void quick_make_live(struct pool_bl
                                                                   size_t bytes) {
     block->state = BLOCK_LIVE;
     block->ready = true;
-    block->taints = 0; /* as it is: so all four are one store */
+    block->taints = 0; /* it is: but so `state` to `taints` are one store */
     block->requested = bytes;
 }
 

@@ -1,0 +1,218 @@
+/* What several threads do in caches of their own (pool/cache.h), in an order that the test sets. */
+#include "pool_test.h"
+
+#include <semaphore.h>
+#include <unistd.h>
+
+/* A thread that makes one call at a time, for the test to wait for. */
+struct worker {
+    pthread_t thread;
+    sem_t asked, answered;
+    void (*call)(struct worker *worker);
+    CUdeviceptr pointer;
+    size_t bytes;
+    uintptr_t number;
+};
+
+static void *work(void *state) {
+    struct worker *worker = state;
+    while (sem_wait(&worker->asked) == 0 && worker->call) {
+        worker->call(worker);
+        sem_post(&worker->answered);
+    }
+    return NULL;
+}
+
+static void worker_start(struct worker *worker) {
+    sem_init(&worker->asked, 0, 0);
+    sem_init(&worker->answered, 0, 0);
+    assert_int_equal(pthread_create(&worker->thread, NULL, work, worker), 0);
+}
+
+static void worker_do(struct worker *worker, void (*call)(struct worker *worker)) {
+    worker->call = call;
+    sem_post(&worker->asked);
+    if (call)
+        sem_wait(&worker->answered);
+    else
+        pthread_join(worker->thread, NULL);
+}
+
+/* The calls alone: to look at the books is to settle them. */
+static void plain_alloc(struct worker *worker) {
+    struct call_site key = site(worker->number);
+    assert_int_equal(pool_malloc(pool, &worker->pointer, worker->bytes, &key), CUDA_SUCCESS);
+}
+
+static void plain_free(struct worker *worker) {
+    assert_int_equal(pool_free(pool, worker->pointer), CUDA_SUCCESS);
+}
+
+static void alloc_and_free(struct worker *worker) {
+    plain_alloc(worker);
+    plain_free(worker);
+}
+
+/* In caches frees are served as well: their wait is owed. */
+static int start_owing(void **state) {
+    struct pool_config config = pool_defaults;
+    (void)state;
+    config.free_mode = POOL_FREE_AUTO;
+    start_with(&config, 80 * GIB);
+    return 0;
+}
+
+/* Until caches serve long rows of calls. */
+static void grow_old(void) {
+    struct worker self = {.bytes = KIB, .number = 99};
+    for (int i = 0; i < 1100; i++)
+        alloc_and_free(&self);
+}
+
+/* The first of three settles frees of more than the books have, of what the last has allocated. */
+static void peaks_hold_though_threads_free_what_others_have_allocated(void **state) {
+    (void)state;
+    struct worker first = {.bytes = 100 * MIB, .number = 1};
+    struct worker second = {.bytes = KIB, .number = 2}, third = {.bytes = 100 * MIB, .number = 1};
+    worker_start(&second);
+    worker_start(&third);
+    alloc(KIB); /* the last live block */
+    grow_old();
+    alloc_and_free(&first);
+    worker_do(&second, alloc_and_free);
+    worker_do(&third, alloc_and_free);
+    assert_true(pool_is_valid(pool));
+    worker_do(&third, plain_alloc);
+    first.pointer = third.pointer;
+    plain_free(&first);
+    worker_do(&second, plain_alloc);
+    assert_true(pool_is_valid(pool));
+    struct pool_figures figures;
+    pool_figures(pool, 0, &figures);
+    assert_in_range(figures.peak_live, 100 * MIB, 101 * MIB);
+    assert_in_range(stats_get(STATS_peak_live_bytes), 100 * MIB, 101 * MIB);
+    assert_in_range(LIST_FIRST(&pool->devices)->peak_in_use, 100 * MIB, 101 * MIB);
+    worker_do(&second, NULL);
+    worker_do(&third, NULL);
+}
+
+static struct worker *in_between;
+
+static void end_and_use_anew(struct worker *worker) {
+    pool_context_ending(pool, fake.current);
+    plain_alloc(worker);
+}
+
+static void end_context_now(void) {
+    fake.on_alloc = NULL;
+    worker_do(in_between, end_and_use_anew);
+}
+
+/* The cache of the old context may be the new one's by then. */
+static void a_miss_is_not_recorded_in_a_context_that_replaced_its_own(void **state) {
+    (void)state;
+    struct worker self = {.bytes = 3 * KIB, .number = 1}, other = {.bytes = KIB, .number = 2};
+    worker_start(&other);
+    in_between = &other;
+    alloc(KIB);
+    grow_old();
+    pool_release(pool, 0, SIZE_MAX);
+    plain_alloc(&self); /* prepares the next */
+    fake.on_alloc = end_context_now;
+    plain_alloc(&self);
+    fake.on_alloc = NULL;
+    assert_true(pool_is_valid(pool));
+    worker_do(&other, NULL);
+}
+
+static int looks;
+
+static void count_look(struct pool *looked) {
+    (void)looked;
+    looks++;
+}
+
+/* The budget of calls begins before a free, or before an allocation. */
+static int looks_in_turns(bool begin_with_free) {
+    struct worker self = {.bytes = KIB, .number = 1};
+    alloc(KIB);
+    grow_old();
+    alloc_and_free(&self);
+    if (begin_with_free)
+        plain_alloc(&self);
+    assert_true(pool_is_valid(pool));
+    if (!begin_with_free)
+        plain_alloc(&self);
+    looks = 0;
+    for (int i = 0; i < 8; i++) {
+        usleep(60 * 1000); /* more than after which a call is to go the long way */
+        for (int j = 0; j < 300; j++) {
+            plain_free(&self);
+            plain_alloc(&self);
+        }
+    }
+    return looks;
+}
+
+static void frees_go_the_long_way_now_and_then_whatever_the_calls_between(void **state) {
+    struct pool_config config = pool_defaults;
+    config.free_mode = POOL_FREE_AUTO;
+    config.look_around = count_look;
+    for (int begin = 0; begin < 2; begin++) {
+        stop(state);
+        start_with(&config, 80 * GIB);
+        assert_true(looks_in_turns(begin) > 0);
+    }
+}
+
+static void a_forked_child_counts_from_zero(void **state) {
+    (void)state;
+    struct worker self = {.bytes = KIB, .number = 1};
+    alloc(KIB);
+    grow_old();
+    for (int i = 0; i < 100; i++)
+        alloc_and_free(&self);
+    plain_alloc(&self);
+    pool_fork_prepare(pool);
+    pool_forget_after_fork(pool);
+    stats_forget_after_fork();
+    alloc(5 * KIB);
+    assert_int_equal(stats_get(STATS_in_use_bytes), 5 * KIB);
+    assert_int_equal(stats_get(STATS_live_blocks), 1);
+    assert_int_equal(stats_get(STATS_held_bytes), 5 * KIB);
+    assert_int_equal(stats_get(STATS_idle_blocks), 0);
+}
+
+#define OWING(name) cmocka_unit_test_setup_teardown(name, start_owing, stop)
+
+/* The stats page is still the parent's when the child lets go of its caches. */
+static void a_forked_child_leaves_its_parents_figures_alone(void **state) {
+    (void)state;
+    struct worker self = {.bytes = KIB, .number = 1}, other = self;
+    worker_start(&other);
+    alloc_at(KIB, 2);
+    grow_old();
+    alloc_and_free(&self); /* so this thread's cache has the site's record to itself */
+    for (int i = 0; i < 10; i++)
+        worker_do(&other, alloc_and_free);
+    pool_fork_prepare(pool);
+    struct call_site key = site(1);
+    const struct stats_site *figures = context_site(pool, LIST_FIRST(&pool->contexts), &key)->stats;
+    uint64_t hits = stats_figure(&figures->hits), bytes = stats_figure(&figures->allocated_bytes);
+    pool_forget_after_fork(pool);
+    assert_int_equal(stats_figure(&figures->hits), hits);
+    assert_int_equal(stats_figure(&figures->allocated_bytes), bytes);
+    worker_do(&other, NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        OWING(peaks_hold_though_threads_free_what_others_have_allocated),
+        OWING(a_miss_is_not_recorded_in_a_context_that_replaced_its_own),
+        OWING(frees_go_the_long_way_now_and_then_whatever_the_calls_between),
+        OWING(a_forked_child_leaves_its_parents_figures_alone),
+        OWING(a_forked_child_counts_from_zero),
+    };
+    stats_open(NULL, false, NULL); /* sites with records of their own */
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
