@@ -16,7 +16,7 @@ enum {
     RENEW_NS = 50 * 1000 * 1000,
     YOUNG_BUDGET = 2,
     YOUNG_CHANGES = 1024,
-    SPINS = 100,
+    SPINS = 20,
     YIELDS = 100,
     MINE_BITS = 3, /* contexts between which a thread changes without a search */
     MINE = 1 << MINE_BITS,
@@ -51,26 +51,29 @@ static void pause_a_little(void) {
 #endif
 }
 
-/* It is held for some dozens of instructions, or while the pool's lock is. Who only yields still
- * keeps a thread of lower priority from running: so at last it sleeps. System calls as such: libc's
- * functions may end a cancelled thread, with locks held. */
+/* It is held for some dozens of instructions, or while the pool's lock is. In that case it is better
+ * to wait for the pool's. */
 bool cache_lock_contended(struct cache *cache) {
-    static const struct timespec nap = {.tv_nsec = 50 * 1000};
-    int yields = 0;
-    do {
-        for (int spin = 0; spin < SPINS && atomic_load_explicit(&cache->lock, memory_order_relaxed);
-             spin++)
-            pause_a_little();
+    for (int spin = 0; spin < SPINS; spin++) {
         if (atomic_load_explicit(&cache->parked, memory_order_relaxed))
             return false;
-        if (atomic_load_explicit(&cache->lock, memory_order_relaxed)) {
-            if (yields++ < YIELDS)
-                syscall(SYS_sched_yield);
-            else
-                syscall(SYS_nanosleep, &nap, NULL);
-        }
-    } while (!cache_try_lock(cache));
-    return true;
+        if (!atomic_load_explicit(&cache->lock, memory_order_relaxed) && cache_try_lock(cache))
+            return true;
+        pause_a_little();
+    }
+    return false;
+}
+
+/* Who only yields still keeps a thread of lower priority from running: so at last it sleeps. System
+ * calls as such: libc's functions may end a cancelled thread, with locks held. */
+static void lock_at_last(struct cache *cache) {
+    static const struct timespec nap = {.tv_nsec = 50 * 1000};
+    for (int tries = 0; !cache_lock(cache); tries++) {
+        if (tries < YIELDS)
+            syscall(SYS_sched_yield);
+        else
+            syscall(SYS_nanosleep, &nap, NULL);
+    }
 }
 
 bool cache_renew(struct cache *cache) {
@@ -118,7 +121,7 @@ static struct cache *free_cache(struct pool *pool) {
     struct cache *cache = pool->cache_count < CACHES ? new_cache() : NULL;
     if (!cache)
         return NULL;
-    cache_lock(cache);
+    lock_at_last(cache);
     cache->pool = pool;
     cache->parked = true;
     pool->caches[pool->cache_count++] = cache;
@@ -157,7 +160,7 @@ struct cache *cache_own(struct pool *pool, struct context *context) {
 
 void cache_stop(struct pool *pool) {
     for (int i = 0; i < pool->active_count; i++)
-        cache_lock(pool->active[i]);
+        lock_at_last(pool->active[i]);
     for (int i = 0; i < pool->active_count; i++)
         cache_settle(pool, pool->active[i]);
     for (int i = 0; i < pool->active_count; i++)

@@ -85,7 +85,7 @@ static inline bool cache_try_lock(struct cache *cache) {
     return !atomic_exchange_explicit(&cache->lock, 1, memory_order_acquire);
 }
 
-/* False: the cache is parked. */
+/* False: the cache is parked, or somebody has it for longer than a call takes. */
 static inline bool cache_lock(struct cache *cache) {
     return __builtin_expect(cache_try_lock(cache), 1) || cache_lock_contended(cache);
 }
