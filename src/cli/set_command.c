@@ -49,7 +49,7 @@ const struct argp set_argp = {
     .options = options,
     .parser = parse,
     .args_doc = "PID NAME=VALUE...",
-    .doc = "Changes options of a running program, from its next allocation or free on. NAME may be "
+    .doc = "Changes options of a running program, from its next free on. NAME may be "
            "without POOLCUDA_; `poolcuda options` tells which may change. PID may be `all`.",
 };
 

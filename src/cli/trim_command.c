@@ -63,7 +63,9 @@ const struct argp trim_argp = {
     .args_doc = "PID [BYTES]",
     .doc = "Has a running program give idle memory back to the driver: all of it, or at most BYTES "
            "(64M, 2G). PID may be `all`.\v"
-           "The program does so at its next allocation or free, where that waits for no kernel.",
+           "The program does so at its next free, or allocation that no idle block serves at once, "
+           "where "
+           "that waits for no kernel.",
 };
 
 static bool tell(const char *name, const struct mailbox_request *request,

@@ -51,8 +51,8 @@ static void pause_a_little(void) {
 #endif
 }
 
-/* It is held for some dozens of instructions, or while the pool's lock is. In that case it is better
- * to wait for the pool's. */
+/* It is held for some dozens of instructions, or while the pool's lock is. In that case it is
+ * better to wait for the pool's. */
 bool cache_lock_contended(struct cache *cache) {
     for (int spin = 0; spin < SPINS; spin++) {
         if (atomic_load_explicit(&cache->parked, memory_order_relaxed))
