@@ -17,6 +17,7 @@ enum {
     YOUNG_BUDGET = 2,
     YOUNG_CHANGES = 1024,
     SPINS = 20,
+    TRIES = 8,
     YIELDS = 100,
     MINE_BITS = 3, /* contexts between which a thread changes without a search */
     MINE = 1 << MINE_BITS,
@@ -51,15 +52,18 @@ static void pause_a_little(void) {
 #endif
 }
 
-/* It is held for some dozens of instructions, or while the pool's lock is. In that case it is
- * better to wait for the pool's. */
+/* It is held for some dozens of instructions, or while the pool's lock is: mostly not for long. To
+ * wait for the pool's lock instead is for later: who does stops all others in turn. */
 bool cache_lock_contended(struct cache *cache) {
-    for (int spin = 0; spin < SPINS; spin++) {
-        if (atomic_load_explicit(&cache->parked, memory_order_relaxed))
-            return false;
-        if (!atomic_load_explicit(&cache->lock, memory_order_relaxed) && cache_try_lock(cache))
-            return true;
-        pause_a_little();
+    for (int tries = 0; tries < TRIES; tries++) {
+        for (int spin = 0; spin < SPINS; spin++) {
+            if (atomic_load_explicit(&cache->parked, memory_order_relaxed))
+                return false;
+            if (!atomic_load_explicit(&cache->lock, memory_order_relaxed) && cache_try_lock(cache))
+                return true;
+            pause_a_little();
+        }
+        syscall(SYS_sched_yield);
     }
     return false;
 }
@@ -68,12 +72,9 @@ bool cache_lock_contended(struct cache *cache) {
  * calls as such: libc's functions may end a cancelled thread, with locks held. */
 static void lock_at_last(struct cache *cache) {
     static const struct timespec nap = {.tv_nsec = 50 * 1000};
-    for (int tries = 0; !cache_lock(cache); tries++) {
-        if (tries < YIELDS)
-            syscall(SYS_sched_yield);
-        else
+    for (int tries = 0; !cache_lock(cache); tries++)
+        if (tries >= YIELDS / TRIES)
             syscall(SYS_nanosleep, &nap, NULL);
-    }
 }
 
 bool cache_renew(struct cache *cache) {
@@ -170,8 +171,8 @@ void cache_stop(struct pool *pool) {
 /* A block that lives on when another is freed, so that this one is not the last: any will do, one
  * that lives long saves looking for another. */
 static void find_anchor(struct pool *pool, struct context *context) {
-    enum { TRIES = 64 };
-    for (int i = 0; i < TRIES && context->live_blocks && !context->anchor; i++) {
+    enum { PLACES = 64 };
+    for (int i = 0; i < PLACES && context->live_blocks && !context->anchor; i++) {
         struct pool_block *block = pointer_map_at(&pool->map, pool->anchor_cursor++);
         if (block && block->state == BLOCK_LIVE && block->context == context)
             context->anchor = block;
