@@ -6,6 +6,9 @@
 
 /* Where frees go the long way anyway, more caches than these would only be more to look through. */
 enum { FEW_CACHES = 4 };
+static bool is_worth_it(const struct pool *pool, const struct context *context) {
+    return pool->cache_count <= FEW_CACHES || context->frees_quickly;
+}
 
 struct cache_bin *cache_find_bin_for(struct cache *cache, struct pool_block *block, size_t size) {
     struct cache_bin *bin = NULL;
@@ -210,7 +213,7 @@ bool cache_put(struct pool *pool, struct pool_block *block, size_t size) {
     if (!pool->policy->take_same || config->site_keep || config->max_idle.kind != LIMIT_AUTO ||
         block->size % ROUND_SMALL) /* made in want of memory, and not rounded */
         return false;
-    if (pool->cache_count > FEW_CACHES && !block->context->frees_quickly)
+    if (!is_worth_it(pool, block->context))
         return false;
     struct cache *cache = cache_own(pool, block->context);
     struct cache_bin *bin = cache ? cache_find_bin_for(cache, block, size) : NULL;
@@ -270,7 +273,7 @@ struct pool_block *cache_take(struct pool *pool, struct context *context, struct
         if (has_block(from, site) && (bin = bin_for(own, site, size)))
             move_all(from, own, bin);
     }
-    if (!has_block(bin, site))
+    if (!has_block(bin, site) && is_worth_it(pool, context))
         bin = refill(pool, own, site, size);
     return has_block(bin, site) ? cache_pop(bin) : NULL;
 }
