@@ -118,7 +118,8 @@ def forge(page, pid, namespace=None, born=None):
     forged = bytearray(page)
     head = struct.unpack_from("<Q", page, 0)  # the banner: text
     assert head
-    at = next(i for i in range(128, 256, 8) if struct.unpack_from("<Q", page, i)[0] == pid[0])
+    start = 128 + 128 * 128  # behind the banner and the caches' shards
+    at = next(i for i in range(start, start + 128, 8) if struct.unpack_from("<Q", page, i)[0] == pid[0])
     struct.pack_into("<Q", forged, at, pid[1])
     if namespace is not None:
         struct.pack_into("<Q", forged, at + 8, namespace)
