@@ -214,7 +214,7 @@ static void choose_active(struct pool *pool) {
         own = NULL;
     for (int i = 0; i < pool->active_count; i++) {
         struct cache *cache = pool->active[i];
-        if (cache == own || !cache->busy || !cache->context)
+        if ((own && cache == own) || !cache->busy || !cache->context)
             cache->parked = true;
         else
             pool->active[count++] = cache;
