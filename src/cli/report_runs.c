@@ -7,10 +7,16 @@
 
 enum { FIRST_RUNS = 20 };
 
+/* What held most comes first; of equals, as the ranks of a job mostly are, the lower
+ * rank, or what was read first. */
 static int by_peak(const void *one, const void *other) {
     const struct merge_run *a = *(const struct merge_run *const *)one;
     const struct merge_run *b = *(const struct merge_run *const *)other;
-    return (a->peak_held < b->peak_held) - (a->peak_held > b->peak_held);
+    if (a->peak_held != b->peak_held)
+        return a->peak_held < b->peak_held ? 1 : -1;
+    if (a->rank != b->rank)
+        return a->rank > b->rank ? 1 : -1;
+    return (a > b) - (a < b);
 }
 
 static void print_run(FILE *out, const struct merge_run *run) {

@@ -18,6 +18,11 @@ def report(*arguments, code=0, **settings):
     return done
 
 
+def listed_ranks(shown):
+    """The ranks of the runs in a report's list, in its order."""
+    return [line.split()[0] for line in shown.splitlines() if ".json.rank" in line and "with " not in line]
+
+
 @pytest.fixture(name="record")
 def fixture_record(run, tmp_path):
     """record(program, name, **variables): the file of its JSON report."""
@@ -60,10 +65,20 @@ def test_runs_are_added_up_and_each_gets_a_line(record):
     assert sum(s["allocations"] for s in merged["sites"]) == merged["counters"]["malloc_calls"]
     shown = report(*files).stdout
     assert ", 3 runs on " in shown
-    assert [line.split()[0] for line in shown.splitlines() if ".json.rank" in line and "with " not in line] == [
-        "0", "1", "2"]
+    assert len(listed_ranks(shown)) == 3
     separate = report("--each", *files).stdout
     assert separate.count("held from the driver") == 3
+
+
+def test_the_run_that_held_most_is_listed_first_and_of_equals_the_lower_rank(record):
+    ranks = [2, 0, 1, 3]
+    files = [record(SAMPLES / "varying", f"{i}.json", PMIX_RANK=str(i)) for i in ranks]
+    files = [file.with_name(f"{file.name}.rank{i}") for i, file in zip(ranks, files)]
+    for file, peak in zip(files, (5 << 20, 5 << 20, 9 << 20, 5 << 20)):
+        page = json.loads(file.read_text())
+        page["counters"]["peak_held_bytes"] = peak
+        file.write_text(json.dumps(page))
+    assert listed_ranks(report(*files).stdout) == ["1", "0", "2", "3"]
 
 
 def test_a_folder_stands_for_the_reports_in_it(record, tmp_path):
