@@ -1,10 +1,10 @@
-/* Idle memory for somebody else: another process that is out of memory, or the user's `poolcuda
- * trim`.
+/* Idle memory that is asked for: by the program itself, by another process that is out of memory,
+ * or by the user's `poolcuda trim`.
  *
- * Unlike what the program itself asks for, this comes at any moment of its life. The driver's free
- * waits for the work of the block's context, and a program may count on its allocation not to: a
- * kernel may be waiting for what the host does next. So a context is left alone unless all of its
- * work is done, or the program is freeing memory of it, which waits as well. */
+ * What others ask for comes at any moment of the program's life. The driver's free waits for the
+ * work of the block's context, and a program may count on its allocation not to: a kernel may be
+ * waiting for what the host does next. So they leave a context alone unless all of its work is
+ * done, or the program is freeing memory of it, which waits as well. */
 #include "pool/internal.h"
 
 enum { MOST_CONTEXTS = 64 };
@@ -64,4 +64,22 @@ bool pool_give_up(struct pool *pool, int device, size_t bytes, bool may_wait, si
     }
     pool_unlock(pool);
     return complete;
+}
+
+size_t pool_release(struct pool *pool, CUdevice ordinal, size_t bytes) {
+    size_t released = 0;
+    if (atomic_load(&pool->captures) || atomic_load(&pool->down))
+        return 0;
+    pool_lock(pool);
+    struct device *device = context_find_device(pool, ordinal);
+    if (device) {
+        struct leaving leaving = {.device = device};
+        if (!pool_driver_waits(pool))
+            fence_drain(pool, device);
+        pressure_refresh(pool, device);
+        pressure_collect(pool, device, bytes, &leaving);
+        released = leaving_free(pool, &leaving);
+    }
+    pool_unlock(pool);
+    return released;
 }

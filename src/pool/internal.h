@@ -242,7 +242,7 @@ CUresult pressure_obtain_plain(struct pool *pool, size_t size, struct obtained *
 CUresult pressure_allocate(struct pool *pool, const struct request *request,
                            struct pool_block **block, struct obtained *obtained);
 
-/* pool.c: a fitting idle block for a request, now live; NULL if there is none. Lock held. */
+/* malloc.c: a fitting idle block for a request, now live; NULL if there is none. Lock held. */
 struct pool_block *pool_take(struct pool *pool, struct context *context, struct site *site,
                              size_t bytes, size_t size);
 
@@ -311,17 +311,17 @@ struct pool_block *part_adopt(struct pool *pool, const struct request *request,
 /* The block, in whatever state, that contains the address. Lock held. */
 struct pool_block *part_find(struct pool *pool, CUdeviceptr address);
 
-/* pool.c: physical bytes that reuse may still add to live blocks beyond their requests. Lock held.
- */
+/* malloc.c: physical bytes that reuse may still add to live blocks beyond their requests. Lock
+ * held. */
 uint64_t pool_waste_left(const struct pool *pool, const struct device *device);
-/* pool.c: what a request may be served with. Lock held. */
+/* malloc.c: what a request may be served with. Lock held. */
 struct fit pool_fit(struct pool *pool, const struct context *context, size_t bytes, size_t size);
-/* pool.c: after a miss whose cache could not count it: the driver had no memory (pointer 0), or a
+/* malloc.c: after a miss whose cache could not count it: the driver had no memory (pointer 0), or a
  * capture, a setting, the context's end barred the cache meanwhile. `unused` is given back. Lock
  * not held. */
 void pool_miss_late(struct pool *pool, struct pool_block *unused, struct context *context,
                     CUdeviceptr pointer, size_t bytes, const struct call_site *key);
-/* pool.c: keeps a freed block whose wait has been made. Lock held on entry, not on return. */
+/* free.c: keeps a freed block whose wait has been made. Lock held on entry, not on return. */
 void pool_keep(struct pool *pool, struct pool_block *block);
 /* The same for one whose wait could not be made: it is kept until all work is done, which is seen
  * to when the device runs out. */

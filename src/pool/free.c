@@ -1,0 +1,181 @@
+/* Frees: what is kept, what becomes too much by that, and what goes to the driver at once. */
+#include "pool/internal.h"
+#include "pool/quick.h"
+
+#include "planted.h"
+
+/* A planted fault: another thread may have been given the address meanwhile. */
+static CUresult free_with_late_removal(struct pool *pool, struct pool_block *block) {
+    CUdeviceptr pointer = block->pointer;
+    pool_unlock(pool);
+    CUresult result = pool->driver->mem_free(pointer);
+    gate_pause();
+    pool_lock(pool);
+    block = books_find(pool, pointer);
+    if (block && result == CUDA_SUCCESS) {
+        books_remove(pool, block);
+        books_recycle(pool, block);
+    }
+    pool_unlock(pool);
+    return result;
+}
+
+/* Frees a block for good. The record goes first and comes back if the driver refuses. Lock held on
+ * entry, not on return. */
+static CUresult free_for_good(struct pool *pool, struct pool_block *block) {
+    struct device *device = block->context->device;
+    struct context *context = block->context;
+    if (PLANTED(record_removed_late))
+        return free_with_late_removal(pool, block);
+    books_remove(pool, block);
+    device->leaving++;
+    pool_unlock(pool);
+    CUresult result = pool->driver->mem_free(block->pointer);
+    context_note_error(pool, context, result);
+    pool_lock(pool);
+    if (result == CUDA_SUCCESS) {
+        books_recycle(pool, block);
+        stats_add(STATS_driver_frees, 1);
+    } else {
+        books_restore(pool, block, BLOCK_LIVE);
+    }
+    if (--device->leaving == 0)
+        pthread_cond_broadcast(&pool->left);
+    pool_unlock(pool);
+    return result;
+}
+
+/* Keeps a block and gives up what is then too much. deferred: work may still use it, and only a
+ * fence will tell; else the wait of its free has been made or is owed. Lock held on entry, not on
+ * return. */
+static void keep(struct pool *pool, struct pool_block *block, bool deferred) {
+    struct leaving leaving = {.device = block->context->device};
+    struct store *store = &block->context->store;
+    struct site *site = block->site;
+    struct pool_block *surplus;
+    if (pool->policy->cuts)
+        part_note_taint(block);
+    if (deferred) {
+        books_make_deferred(pool, block);
+        fence_defer(pool, block);
+    } else {
+        books_make_idle(pool, block); /* the policy may have merged it: it is gone */
+    }
+    stats_add(STATS_free_kept, 1);
+    if (atomic_load(&pool->captures)) { /* what is too much goes at a later free */
+        pool_unlock(pool);
+        return;
+    }
+    while ((surplus = pool->policy->surplus(store, site, pool->config.site_keep))) {
+        books_take_out(pool, surplus);
+        leaving_take(pool, &leaving, surplus);
+    }
+    if (pool->policy->keeps_nothing) { /* the surplus is then idle in the driver's pool */
+        leaving_free(pool, &leaving);
+        leaving = (struct leaving){.device = leaving.device};
+    }
+    stats_add(STATS_bound_released_blocks, leaving.count);
+    pressure_trim(pool, leaving.device, NULL, 0, &leaving);
+    pressure_decay(pool, leaving.device, NULL, decay_due(pool, leaving.device), &leaving);
+    leaving_free(pool, &leaving);
+    pool_unlock(pool);
+}
+
+/* Whether cuMemFree would not do for the block what it does for cuMemAlloc's. */
+static bool is_part(const struct pool *pool, const struct pool_block *block) {
+    return pool->policy->cuts || block->pooled;
+}
+
+/* Whether a live block must really be freed now. Lock held. */
+static bool leaves(struct pool *pool, const struct pool_block *block, CUcontext current) {
+    if (is_part(pool, block))
+        return part_passes(pool, block, current);
+    bool tainted = block->taints && !PLANTED(taint_recycled);
+    return tainted || block->context->broken || block->context->device->pressure ||
+           atomic_load(&pool->captures) || atomic_load(&pool->down) ||
+           !context_is_known(pool, current);
+}
+
+/* Lock held on entry, not on return. */
+static CUresult free_past_pool(struct pool *pool, struct pool_block *block, CUcontext current) {
+    return is_part(pool, block) ? part_free_past_pool(pool, block, current)
+                                : free_for_good(pool, block);
+}
+
+/* The context's end was announced during the wait. If the context lives on after all, the block is
+ * the driver's to free; if not, the driver says so. */
+static CUresult free_forgotten(struct pool *pool, struct pool_block *block) {
+    CUdeviceptr pointer = block->pointer;
+    bool has_new_owner = books_find(pool, pointer) != NULL;
+    books_recycle(pool, block);
+    pool_unlock(pool);
+    return has_new_owner ? CUDA_SUCCESS : pool->driver->mem_free(pointer);
+}
+
+void pool_keep(struct pool *pool, struct pool_block *block) {
+    keep(pool, block, false);
+}
+
+void pool_keep_deferred(struct pool *pool, struct pool_block *block) {
+    keep(pool, block, true);
+}
+
+/* Lock held on entry, not on return. */
+static CUresult free_after_wait(struct pool *pool, struct pool_block *block,
+                                enum wait_reason reason) {
+    books_set_state(pool, block, BLOCK_WAITING);
+    CUresult result = wait_make(pool, block->context, reason);
+    if (block->state == BLOCK_GONE)
+        return free_forgotten(pool, block);
+    books_set_state(pool, block, BLOCK_LIVE);
+    if (result == CUDA_SUCCESS && !leaves(pool, block, block->context->handle)) {
+        keep(pool, block, false);
+        return CUDA_SUCCESS;
+    }
+    /* A failed wait: the driver says what its own free makes of this. */
+    return free_past_pool(pool, block, block->context->handle);
+}
+
+CUresult pool_free(struct pool *pool, CUdeviceptr pointer) {
+    return quick_free(pool, pointer, true) == QUICK_DONE ? CUDA_SUCCESS
+                                                         : pool_free_rest(pool, pointer);
+}
+
+CUresult pool_free_rest(struct pool *pool, CUdeviceptr pointer) {
+    if (!pointer)
+        return pool->driver->mem_free(pointer);
+    /* Without a current context, or in one that is gone, the driver says what becomes of the free.
+     */
+    CUcontext current;
+    if (context_current(pool, &current) != CUDA_SUCCESS)
+        current = NULL;
+    stats_add(STATS_free_calls, 1);
+    if (pool->config.look_around)
+        pool->config.look_around(pool);
+    pool_lock(pool);
+    struct pool_block *block = books_find(pool, pointer);
+    if (!block) {
+        pool_unlock(pool);
+        stats_add(STATS_free_unknown, 1);
+        return pool->driver->mem_free(pointer);
+    }
+    if (block->state != BLOCK_LIVE) {
+        pool_unlock(pool);
+        stats_add(STATS_free_double, 1);
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    block->context->device->frees++;
+    if (leaves(pool, block, current)) {
+        if (atomic_load(&pool->captures))
+            stats_add(STATS_capture_passed, 1);
+        return free_past_pool(pool, block, current);
+    }
+    enum wait_reason reason;
+    enum wait_kind kind = wait_kind(pool, block, &reason);
+    if (kind == WAIT_NOW)
+        return free_after_wait(pool, block, reason);
+    if (kind == WAIT_OWED)
+        wait_owe(pool, block->context);
+    keep(pool, block, kind == WAIT_DEFERRED);
+    return CUDA_SUCCESS;
+}

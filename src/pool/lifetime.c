@@ -1,0 +1,86 @@
+/* The beginning and end of a pool, and what a fork of the process leaves of it. */
+#include "pool/internal.h"
+
+#include <stdlib.h>
+
+static void reset_locks(struct pool *pool) {
+    pool->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    pool->left = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+}
+
+struct pool *pool_create(const struct pool_config *config, const struct driver *driver) {
+    struct pool *pool = calloc(1, sizeof *pool);
+    if (!pool)
+        return NULL;
+    reset_locks(pool);
+    pointer_map_init(&pool->map);
+    pool->config = *config;
+    pool->driver = driver;
+    pool->policy = config->policy ? config->policy : &policy_site;
+    pool->owed_flag = config->owed_flag ? config->owed_flag : &pool->own_owed_flag;
+    return pool;
+}
+
+/* With the lock held, or by a forked child that has inherited it so. */
+static void drop_everything(struct pool *pool) {
+    cache_forget(pool);
+    struct context *context, *next_context;
+    struct device *device;
+    struct site_record *record, *next_record;
+    while ((context = LIST_FIRST(&pool->ended))) {
+        LIST_REMOVE(context, link);
+        free(context);
+    }
+    for (context = LIST_FIRST(&pool->contexts); context; context = next_context) {
+        next_context = LIST_NEXT(context, link);
+        fence_forget(context);
+        context_free_sites(context);
+        free(context);
+    }
+    LIST_INIT(&pool->contexts);
+    while ((device = LIST_FIRST(&pool->devices))) {
+        LIST_REMOVE(device, link);
+        free(device);
+    }
+    HASH_ITER (by_key, pool->site_records, record, next_record) {
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it cannot follow uthash
+        HASH_DELETE(by_key, pool->site_records, record);
+        free(record);
+    }
+    context_forget_all_created(pool);
+    fence_forget_streams(pool);
+    wait_forget(pool);
+    pitch_forget_all(pool);
+    books_free_records(pool);
+    pool->in_use = pool->idle = pool->waste = pool->peak_live = pool->peak_held = 0;
+    pool->live_blocks = pool->idle_blocks = 0;
+    pool->told = (struct cache_sums){0};
+}
+
+void pool_destroy(struct pool *pool) {
+    if (!pool)
+        return;
+    pool_lock(pool);
+    struct context *context;
+    LIST_FOREACH (context, &pool->contexts, link)
+        cache_close(pool, context);
+    drop_everything(pool);
+    pool_unlock(pool);
+    free(pool);
+}
+
+void pool_fork_prepare(struct pool *pool) {
+    pool_lock(pool);
+}
+
+void pool_fork_parent(struct pool *pool) {
+    pool_unlock(pool);
+}
+
+void pool_forget_after_fork(struct pool *pool) {
+    drop_everything(pool);
+    atomic_store(&pool->captures, 0);
+    atomic_store(&pool->gate_users, 0);
+    lock_check_drop(LOCK_POOL);
+    reset_locks(pool);
+}

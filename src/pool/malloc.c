@@ -1,0 +1,298 @@
+/* Allocations: what is served from idle memory, and what the driver is asked for. */
+#include "pool/history.h"
+#include "pool/internal.h"
+#include "pool/quick.h"
+
+#include "planted.h"
+
+static const uint64_t waste_slack = 32 << 20;
+
+uint64_t pool_waste_left(const struct pool *pool, const struct device *device) {
+    if (PLANTED(oversize))
+        return UINT64_MAX;
+    uint64_t share = device->total / 100, peak = device->peak_in_use / 50 + waste_slack;
+    uint64_t allowed = pressure_limit(&pool->config.max_waste, device, share < peak ? share : peak);
+    return allowed > device->over_size ? allowed - device->over_size : 0;
+}
+
+struct fit pool_fit(struct pool *pool, const struct context *context, size_t bytes, size_t size) {
+    double ratio = PLANTED(oversize) ? 1e9 : pool->config.reuse_ratio;
+    return (struct fit){bytes, size, ratio, pool_waste_left(pool, context->device),
+                        pool->config.steal};
+}
+
+static void count_hit(struct device *device, struct site *site) {
+    stats_grow(&site->stats->hits, 1);
+    stats_grow(&site->stats->misses, (uint64_t)-1); /* as which it was counted until now */
+    device->hits++;
+    stats_add(STATS_malloc_hits, 1);
+}
+
+struct pool_block *pool_take(struct pool *pool, struct context *context, struct site *site,
+                             size_t bytes, size_t size) {
+    bool stolen = false;
+    struct pool_block *block = cache_take(pool, context, site, size);
+    if (!block) { /* what others have idle, or of other sizes */
+        struct fit fit = pool_fit(pool, context, bytes, size);
+        cache_offer(pool, context, site, size);
+        block = pool->policy->take(&context->store, site, &fit, &stolen);
+    }
+    if (!block)
+        return NULL;
+    count_hit(context->device, site); /* before the history is noted, as the allocation was */
+    books_make_live(pool, block, site, bytes);
+    stats_grow(&site->stats->allocated_bytes, bytes);
+    if (stolen)
+        stats_add(STATS_malloc_stolen, 1);
+    return block;
+}
+
+static CUresult ask_driver(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
+                           const struct pitch_request *pitch) {
+    return pitch ? pool->driver->mem_alloc_pitch(pointer, pitch->pitch, pitch->width, pitch->height,
+                                                 pitch->element)
+                 : pool->driver->mem_alloc(pointer, bytes);
+}
+
+/* Past the pool: no record is made, so the free will go to the driver as well. Idle memory must
+ * still not be the reason for an error. */
+static CUresult malloc_past_pool(struct pool *pool, struct context *context, CUdeviceptr *pointer,
+                                 size_t bytes, const struct pitch_request *pitch) {
+    struct request request = {context, NULL, bytes, bytes, pitch};
+    struct pool_block *block;
+    struct obtained obtained;
+    CUresult result;
+    if (context) {
+        result = pressure_allocate(pool, &request, &block, &obtained);
+        if (result == CUDA_SUCCESS)
+            *pointer = obtained.pointer;
+        return result;
+    }
+    result = ask_driver(pool, pointer, bytes, pitch);
+    for (unsigned attempt = 0;
+         result == CUDA_ERROR_OUT_OF_MEMORY && pool_make_room(pool, "cuMemAlloc", attempt, true);
+         attempt++)
+        result = ask_driver(pool, pointer, bytes, pitch);
+    context_note_error(pool, NULL, result);
+    return result;
+}
+
+/* Before live memory grows: idle memory beyond the bound, and what the policy keeps for no other
+ * request than the site's, is released if that needs no waiting. The native call does not wait, and
+ * a program may count on that while a kernel of its runs. Lock held. */
+static void trim_before_growth(struct pool *pool, struct context *context, struct site *site,
+                               size_t size) {
+    struct leaving leaving = {.device = context->device};
+    if (context->ended) /* while a fence was waited for: the site is gone */
+        return;
+    struct pool_block *misfit = pool->policy->misfit ? pool->policy->misfit(site) : NULL;
+    uint64_t due = decay_due(pool, context->device);
+    if (!misfit && !due && !pressure_exceeds(pool, context->device, size))
+        return;
+    pool_unlock(pool);
+    bool quiet = context_is_quiet(pool, context);
+    pool_lock(pool);
+    if (!quiet) {
+        stats_add(STATS_bound_postponed, 1);
+        return;
+    }
+    while (!context->ended && pool->policy->misfit && (misfit = pool->policy->misfit(site))) {
+        books_take_out(pool, misfit);
+        leaving_take(pool, &leaving, misfit);
+    }
+    if (!context->ended) {
+        pressure_trim(pool, context->device, context, size, &leaving);
+        pressure_decay(pool, context->device, context, due, &leaving);
+    }
+    leaving_free(pool, &leaving);
+}
+
+/* A live block of what the driver has given. Lock held. */
+static void record(struct pool *pool, const struct request *request,
+                   const struct obtained *obtained) {
+    size_t bytes = request->pitch ? obtained->size : request->bytes;
+    if (obtained->stitched) {
+        count_hit(request->context->device, request->site);
+        stats_add(STATS_malloc_stitched, 1);
+    }
+    if (pool->policy->cuts) {
+        part_adopt(pool, request, obtained);
+    } else {
+        struct pool_block *block = books_add(pool, request->context, request->site,
+                                             obtained->pointer, obtained->size, bytes);
+        if (block)
+            block->pooled = obtained->pooled;
+    }
+    stats_grow(&request->site->stats->allocated_bytes, bytes);
+    history_map(pool, request->context->device);
+    cache_prepare_miss(pool, request->context, request->site);
+}
+
+/* For programs that count on fresh memory being zero. The memset is in the legacy stream; only what
+ * may use another stream has to be kept from overtaking it. Memory that cannot be cleared (a
+ * capture has begun meanwhile) is handed out as it is: its contents are undefined anyway. */
+static void clear(struct pool *pool, struct context *context, CUdeviceptr pointer, size_t bytes) {
+    if (!gate_enter(pool))
+        return;
+    CUresult result = pool->driver->memset_d8(pointer, 0, bytes);
+    if (result == CUDA_SUCCESS &&
+        (pool->reasons[WAIT_REASON_stream] || pool->reasons[WAIT_REASON_per_thread_stream]))
+        result = pool->driver->ctx_synchronize();
+    context_note_error(pool, context, result);
+    gate_leave(pool);
+}
+
+/* Whether what a policy has obtained may be, or hold, memory that was used before. */
+static bool is_used(const struct obtained *obtained) {
+    return obtained->stitched || obtained->pooled || obtained->reservation;
+}
+
+/* A miss: asks the driver and records what it gives. Lock held on entry, not on return. */
+static CUresult malloc_from_driver(struct pool *pool, const struct request *request,
+                                   CUdeviceptr *pointer) {
+    struct context *context = request->context;
+    struct pool_block *block;
+    struct obtained obtained;
+    /* Idle pages that are mapped anew make live memory grow, but not what is held. */
+    size_t growth = pool->policy->take_unused ? 0 : request->size;
+    trim_before_growth(pool, context, request->site, growth);
+    pool_unlock(pool);
+    CUresult result = pressure_allocate(pool, request, &block, &obtained);
+    if (result != CUDA_SUCCESS) {
+        context_note_error(pool, context, result);
+        return result;
+    }
+    pool_lock(pool);
+    if (!block && !context->ended)
+        record(pool, request, &obtained);
+    if (request->pitch && !block && !context->ended)
+        pitch_learn(pool, context->device->ordinal, request->pitch->width, request->pitch->element,
+                    *request->pitch->pitch);
+    bool zero = pool->config.zero;
+    pool_unlock(pool);
+    *pointer = block ? block->pointer : obtained.pointer;
+    if (zero && (block || is_used(&obtained)))
+        clear(pool, context, *pointer, block ? block->requested : request->bytes);
+    if (!block && !obtained.stitched)
+        pressure_keep_headroom(pool, context, obtained.size);
+    return CUDA_SUCCESS;
+}
+
+void pool_miss_late(struct pool *pool, struct pool_block *unused, struct context *context,
+                    CUdeviceptr pointer, size_t bytes, const struct call_site *key) {
+    const struct obtained obtained = {.pointer = pointer, .size = pool->policy->round(bytes)};
+    struct request request = {context, NULL, bytes, obtained.size, NULL};
+    pool_lock(pool);
+    books_recycle(pool, unused);
+    if (pointer) {
+        stats_add(STATS_malloc_calls, 1);
+        stats_add(STATS_driver_allocs, 1);
+    }
+    if (pointer && !context->ended)
+        request.site = context_site(pool, context, key);
+    if (request.site) {
+        stats_grow(&request.site->stats->misses, 1);
+        context->device->allocations++;
+        record(pool, &request, &obtained);
+    }
+    pool_unlock(pool);
+}
+
+/* An idle block for the request, live and with the lock released; NULL with the lock held. */
+static struct pool_block *serve(struct pool *pool, const struct request *request) {
+    struct context *context = request->context;
+    struct pool_block *block =
+        pool_take(pool, context, request->site, request->bytes, request->size);
+    if (!block && pool->config.free_mode == POOL_FREE_DEFER)
+        block = fence_take(pool, context, request->site, request->bytes, request->size);
+    if (block) {
+        bool zero = pool->config.zero;
+        pool_unlock(pool);
+        if (zero)
+            clear(pool, context, block->pointer, block->requested);
+    }
+    return block;
+}
+
+/* The site of a request in the current context, with the lock held; or NULL, without the lock, if
+ * the call is to go past the pool. *context may be NULL then. */
+static struct site *open_request(struct pool *pool, const struct call_site *key,
+                                 struct context **context) {
+    bool capturing = atomic_load_explicit(&pool->captures, memory_order_acquire);
+    bool down = atomic_load_explicit(&pool->down, memory_order_relaxed);
+    *context = context_enter(pool);
+    stats_add(STATS_malloc_calls, 1);
+    if (capturing && *context && PLANTED(query_in_capture)) {
+        pool_unlock(pool);
+        context_is_quiet(pool, *context);
+        pool_lock(pool);
+    }
+    bool broken = *context && (*context)->broken;
+    struct site *site =
+        *context && !capturing && !down && !broken ? context_site(pool, *context, key) : NULL;
+    if (*context)
+        (*context)->device->allocations++;
+    if (site) {
+        stats_grow(&site->stats->misses, 1);
+        return site;
+    }
+    if (*context)
+        pool_unlock(pool);
+    if (capturing)
+        stats_add(STATS_capture_passed, 1);
+    else if (down || broken)
+        stats_add(STATS_passed_errors, 1);
+    return NULL;
+}
+
+CUresult pool_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
+                     const struct call_site *key) {
+    enum quick quick = quick_malloc(pool, pointer, bytes, site_id(key), true);
+    if (quick == QUICK_DONE || (quick == QUICK_NO && cache_miss(pool, pointer, bytes, key)))
+        return CUDA_SUCCESS;
+    return pool_malloc_rest(pool, pointer, bytes, key);
+}
+
+CUresult pool_malloc_rest(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
+                          const struct call_site *key) {
+    size_t size = bytes ? pool->policy->round(bytes) : 0;
+    if (!pointer || !size) {
+        stats_add(STATS_malloc_calls, 1);
+        return pool->driver->mem_alloc(pointer, bytes);
+    }
+    struct context *context;
+    struct site *site = open_request(pool, key, &context);
+    if (!site)
+        return malloc_past_pool(pool, context, pointer, bytes, NULL);
+    struct request request = {context, site, bytes, size, NULL};
+    struct pool_block *block = serve(pool, &request);
+    if (!block)
+        return malloc_from_driver(pool, &request, pointer);
+    *pointer = block->pointer;
+    return CUDA_SUCCESS;
+}
+
+CUresult pool_malloc_pitch(struct pool *pool, CUdeviceptr *pointer, size_t *pitch, size_t width,
+                           size_t height, unsigned int element, const struct call_site *key) {
+    struct pitch_request pitched = {pitch, 0, width, height, element};
+    if (!pointer || !pitch) {
+        stats_add(STATS_malloc_calls, 1);
+        return pool->driver->mem_alloc_pitch(pointer, pitch, width, height, element);
+    }
+    struct context *context;
+    struct site *site = open_request(pool, key, &context);
+    if (!site)
+        return malloc_past_pool(pool, context, pointer, 0, &pitched);
+    pitched.known = pitch_known(pool, context->device->ordinal, width, element);
+    size_t bytes;
+    if (__builtin_mul_overflow(pitched.known, height, &bytes))
+        bytes = 0;
+    size_t size = bytes ? pool->policy->round(bytes) : 0;
+    struct request request = {context, site, bytes, size, &pitched};
+    struct pool_block *block = size ? serve(pool, &request) : NULL;
+    if (!block)
+        return malloc_from_driver(pool, &request, pointer);
+    *pitch = pitched.known;
+    *pointer = block->pointer;
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,71 @@
+/* Pointers of the program's, outside malloc and free: what it may know of them, and what calls of
+ * its own have done with their memory. */
+#include "policy/async.h"
+#include "pool/internal.h"
+
+enum pool_pointer_state pool_pointer_state(struct pool *pool, CUdeviceptr base,
+                                           size_t *requested_bytes) {
+    enum pool_pointer_state state = POOL_POINTER_UNKNOWN;
+    pool_lock(pool);
+    struct pool_block *block = books_find(pool, base);
+    if (block && block->state == BLOCK_LIVE) {
+        *requested_bytes = block->requested;
+        state = POOL_POINTER_LIVE;
+    } else if (block) {
+        state = POOL_POINTER_IDLE;
+    }
+    pool_unlock(pool);
+    return state;
+}
+
+/* The block that the address lies in: rare, so no index is kept for it. */
+static struct pool_block *find_inside(const struct pool *pool, CUdeviceptr pointer) {
+    struct pool_block *block;
+    struct books_place place = {0};
+    while ((block = books_next(pool, &place)))
+        if (pointer > block->pointer && pointer - block->pointer < block->size)
+            break;
+    return block;
+}
+
+void pool_taint(struct pool *pool, CUdeviceptr pointer, enum pool_taint reason) {
+    pool_lock(pool);
+    struct pool_block *block =
+        pool->policy->cuts ? part_find(pool, pointer) : books_find(pool, pointer);
+    if (!block && !pool->policy->cuts)
+        block = find_inside(pool, pointer);
+    if (block && block->state == BLOCK_LIVE) {
+        if (!block->taints)
+            stats_add(STATS_tainted_blocks, 1);
+        if (!(block->taints & 1u << reason))
+            stats_add(STATS_tainted_ipc + reason, 1); /* the counters stand in the enum's order */
+        block->taints |= (uint8_t)(1u << reason);
+        block->ready = 0;
+    }
+    pool_unlock(pool);
+}
+
+struct pool_block *pool_disown(struct pool *pool, CUdeviceptr pointer) {
+    pool_lock(pool);
+    struct pool_block *block = books_find(pool, pointer);
+    if (block && block->state == BLOCK_LIVE)
+        books_remove(pool, block);
+    else
+        block = NULL;
+    pool_unlock(pool);
+    return block;
+}
+
+void pool_readopt(struct pool *pool, struct pool_block *block) {
+    pool_lock(pool);
+    books_restore(pool, block, BLOCK_LIVE);
+    pool_unlock(pool);
+}
+
+void pool_disown_done(struct pool *pool, struct pool_block *block) {
+    pool_lock(pool);
+    if (block->pooled)
+        async_gave_back(pool, block->context, block->size);
+    books_recycle(pool, block);
+    pool_unlock(pool);
+}
