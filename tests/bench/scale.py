@@ -1,8 +1,5 @@
-"""Whether cost and metadata stay flat: a soak of many threads on 8 devices, and what its figures come to at scale.
+"""scale.py BUILD [--quick]: whether cost and metadata stay flat: a soak of 256 threads, and what its figures come to at scale."""
 
-sections(build, quick) for bench.py; alone: python3 tests/bench/scale.py BUILD [--quick]."""
-
-import argparse
 import collections
 import json
 import os
@@ -13,6 +10,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+
+import report
 
 THREADS, DEVICES, POINTS = 256, 8, 10
 # Operations of the timed soak, of the one under callgrind, and counted of each thread at each point there.
@@ -244,26 +243,8 @@ def at_scale(build, quick):
 
 
 def sections(build, quick):
-    """For bench.py: both sections of this file."""
-    build = pathlib.Path(build).resolve()
     return [flatness(build, quick), at_scale(build, quick)]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("build", help="the build folder")
-    parser.add_argument("--quick", action="store_true",
-                        help=f"{QUICK[0] / 1e6:g} instead of {FULL[0] / 1e6:g} million operations")
-    options = parser.parse_args()
-    for section in sections(options.build, options.quick):
-        print(f"\n{section['title']}\n{section['intro']}\n")
-        table = [section["columns"], *section["rows"]]
-        widths = [max(len(row[i]) for row in table) for i in range(len(section["columns"]))]
-        for row in table:
-            print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
-        for bar, measured, met in section["verdicts"]:
-            print(f"{ {True: 'met', False: 'MISSED', None: '-'}[met]:<7} {bar}: {measured}")
-
-
 if __name__ == "__main__":
-    main()
+    report.main(sections)

@@ -1,8 +1,5 @@
-"""What becomes of the wait that belongs to a free: how many POOLCUDA_FREE=auto skips, and what that is worth.
+"""waits.py BUILD [--quick]: what becomes of frees' waits: how many POOLCUDA_FREE=auto skips, and what that is worth."""
 
-sections(build, quick) for bench.py; alone: python3 tests/bench/waits.py BUILD [--quick]."""
-
-import argparse
 import json
 import os
 import pathlib
@@ -10,6 +7,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+
+import report
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Those that may not be copied into the project lie beside it, if they are there.
@@ -63,7 +62,7 @@ class Waits:
             run(command, environment(build, "auto", {
                 "SIMCUDA_COST": "0", "POOLCUDA_STATS": "json", "POOLCUDA_STATS_FILE": f"{folder}/report.%p", **extra}))
             reports = [json.loads(path.read_text()) for path in sorted(pathlib.Path(folder).iterdir())]
-        counters = [report["counters"] for report in reports]
+        counters = [told["counters"] for told in reports]
         self.frees, self.at_once, self.owed, self.paid, deferred = (
             sum(c[name] for c in counters)
             for name in ("free_calls", "free_waited", "waits_owed", "waits_paid", "free_deferred"))
@@ -71,9 +70,9 @@ class Waits:
         self.drivers = self.frees - self.at_once - self.owed - deferred
         self.skipped = self.owed - self.paid
         self.reasons, self.payers = {}, {}
-        for report in reports:
+        for told in reports:
             for found, name in ((self.reasons, "waited_because_of"), (self.payers, "waits_made_before")):
-                for key, count in report[name].items():
+                for key, count in told[name].items():
                     found[key] = found.get(key, 0) + count
 
     def row(self, name):
@@ -197,25 +196,8 @@ def pipelining(build, quick):
 
 
 def sections(build, quick):
-    """For bench.py: both sections of this file."""
-    build = pathlib.Path(build).resolve()
     return [counted(build, quick), pipelining(build, quick)]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("build", help="the build folder")
-    parser.add_argument("--quick", action="store_true", help="few programs and sizes")
-    options = parser.parse_args()
-    for section in sections(options.build, options.quick):
-        print(f"\n{section['title']}\n{section['intro']}\n")
-        table = [section["columns"], *section["rows"]]
-        widths = [max(len(row[i]) for row in table) for i in range(len(section["columns"]))]
-        for row in table:
-            print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
-        for bar, measured, met in section["verdicts"]:
-            print(f"{ {True: 'met', False: 'MISSED', None: '-'}[met]:<7} {bar}: {measured}")
-
-
 if __name__ == "__main__":
-    main()
+    report.main(sections)
