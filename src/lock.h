@@ -2,7 +2,12 @@
  * rank than it holds. None is held across a call of the driver or a look-up through the loader:
  * both take locks of their own, under which other threads may be waiting for ours.
  *
- * With POOLCUDA_CHECK_LOCKS (test builds) a breach of either rule ends the process. */
+ * Threads' caches have locks of another kind and without a rank (pool/cache.h): taken under the
+ * pool's lock, or alone, and then another cache's is only tried. None is held across a call of the
+ * driver either: quick.h asks for the current context before, cache_miss.c for memory in between.
+ *
+ * With POOLCUDA_CHECK_LOCKS (test builds) a breach of either rule by a lock of these ranks ends the
+ * process. */
 #ifndef POOLCUDA_LOCK_H
 #define POOLCUDA_LOCK_H
 

@@ -79,7 +79,8 @@ struct pool_block {
         RB_ENTRY(pool_block) by_address;   /* parts of regions */
     };
 };
-_Static_assert(sizeof(struct pool_block) == 128, "two cache lines, the first for hits");
+_Static_assert(offsetof(struct pool_block, by_size) == 64, "one cache line for hits");
+_Static_assert(sizeof(struct pool_block) == 128, "and one for the rest");
 
 RB_HEAD(size_tree, pool_block);
 RB_HEAD(site_tree, pool_block);
