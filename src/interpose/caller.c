@@ -164,6 +164,7 @@ static struct rule *add_rule(uintptr_t return_address) {
         return NULL;
     rule->learnt.return_address = return_address;
     atomic_init(&rule->learnt.unloads, atomic_load(&loader_unloads));
+    atomic_init(&rule->learnt.direct, UINT64_MAX);
     if (modules_find(return_address, &rule->module))
         for (size_t i = caller_slot(return_address), n = 0; n < CALLER_RULES;
              n++, i = (i + 1) % CALLER_RULES) {
@@ -328,10 +329,14 @@ void caller_find(struct call_site *site, uintptr_t return_address, uintptr_t fra
     struct rule *rule = depth == 1 ? find_rule(return_address) : NULL;
     int kind =
         rule ? atomic_load_explicit(&rule->learnt.kind, memory_order_acquire) : CALLER_LEARNING;
-    if (kind == CALLER_DIRECT)
+    if (kind == CALLER_DIRECT) {
         site->frames[0] = return_address;
-    else if (kind == CALLER_LEARNT)
+        atomic_store_explicit(&rule->learnt.direct,
+                              atomic_load_explicit(&rule->learnt.unloads, memory_order_relaxed),
+                              memory_order_relaxed);
+    } else if (kind == CALLER_LEARNT) {
         site->frames[0] = read_learnt(&rule->learnt, frame);
+    }
     if (!site->frames[0])
         find_by_unwinding(site, return_address, frame, depth, noted);
 }

@@ -26,6 +26,7 @@ struct caller_rule {
     uint32_t offset;
     uintptr_t text_low, text_high;
     _Atomic uint64_t unloads; /* loader_unloads when last known to hold */
+    _Atomic uint64_t direct; /* the same of a DIRECT one, as caller_find saw it; UINT64_MAX: none */
 };
 enum { CALLER_LEARNING, CALLER_DIRECT, CALLER_LEARNT };
 enum { CALLER_RULES = 256 };
@@ -60,14 +61,13 @@ static inline uintptr_t caller_quick(uintptr_t return_address, uintptr_t frame) 
     }
     const struct caller_rule *rule =
         atomic_load_explicit(&caller_rules[caller_slot(return_address)], memory_order_acquire);
-    if (!rule || rule->return_address != return_address ||
-        atomic_load_explicit(&rule->unloads, memory_order_relaxed) !=
-            atomic_load_explicit(&loader_unloads, memory_order_acquire))
+    if (!rule || rule->return_address != return_address)
         return 0;
-    int kind = atomic_load_explicit(&rule->kind, memory_order_acquire);
-    if (kind == CALLER_DIRECT)
+    uint64_t unloads = atomic_load_explicit(&loader_unloads, memory_order_acquire);
+    if (__builtin_expect(atomic_load_explicit(&rule->direct, memory_order_relaxed) == unloads, 1))
         return return_address;
-    if (kind != CALLER_LEARNT)
+    if (atomic_load_explicit(&rule->unloads, memory_order_relaxed) != unloads ||
+        atomic_load_explicit(&rule->kind, memory_order_acquire) != CALLER_LEARNT)
         return 0;
     uintptr_t address = *(const uintptr_t *)(frame + rule->offset - sizeof(uintptr_t));
     return address >= rule->text_low + 8 && address < rule->text_high &&

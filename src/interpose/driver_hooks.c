@@ -31,7 +31,12 @@
 /* As the hook does, while calls are recorded. */
 static bool alloc_recorded(CUdeviceptr *pointer, size_t bytes, uintptr_t known) {
     struct pool *pool = recorder_active() && known ? state_pool() : NULL;
-    if (!pool || quick_malloc(pool, pointer, bytes, known, false) != QUICK_DONE)
+    if (!pool)
+        return false;
+    enum quick quick = quick_malloc(pool, pointer, bytes, known, false);
+    if (quick == QUICK_MISS)
+        cache_abandon_miss();
+    if (quick != QUICK_DONE)
         return false;
     struct call_site site = {.frames = {known}, .depth = 1};
     recorder_alloc(*pointer, bytes, &site, record_device(), 0);
@@ -58,19 +63,14 @@ __attribute__((noinline)) static CUresult alloc(CUdeviceptr *pointer, size_t byt
     return result;
 }
 
-/* What quick_malloc has not served, for the site that is known by this site_id(). */
+/* What neither quick_malloc nor cache_miss has served, for the site of that site_id(). */
 __attribute__((noinline)) static CUresult alloc_rest(struct pool *pool, CUdeviceptr *pointer,
                                                      size_t bytes, uintptr_t known,
                                                      enum quick quick) {
-    struct call_site site = {.frames = {known}, .depth = 1};
-    CUresult result;
+    const struct call_site site = {.frames = {known}, .depth = 1};
     thread_marks.inside = true;
-    if (quick == QUICK_TRY)
-        result = pool_malloc(pool, pointer, bytes, &site);
-    else if (cache_miss(pool, pointer, bytes, &site))
-        result = CUDA_SUCCESS;
-    else
-        result = pool_malloc_rest(pool, pointer, bytes, &site);
+    CUresult result = quick == QUICK_TRY ? pool_malloc(pool, pointer, bytes, &site)
+                                         : pool_malloc_rest(pool, pointer, bytes, &site);
     steer_look(pool, false);
     state_leave();
     return result;
@@ -87,6 +87,13 @@ CUresult hook_cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes) {
     enum quick quick = quick_malloc(pool, pointer, bytes, site, false);
     if (__builtin_expect(quick == QUICK_DONE, 1))
         return CUDA_SUCCESS;
+    if (quick == QUICK_MISS) {
+        thread_marks.inside = true;
+        bool served = cache_miss(pool, pointer, bytes, site);
+        state_leave();
+        if (served)
+            return CUDA_SUCCESS;
+    }
     return alloc_rest(pool, pointer, bytes, site, quick);
 }
 

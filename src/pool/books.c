@@ -6,12 +6,13 @@
 
 #include <stdlib.h>
 
-enum { SLAB_BLOCKS = 128 };
+enum { SLAB_LEAST = 128, SLAB_MOST = 512 };
 
 struct record_slab {
-    struct pool_block blocks[SLAB_BLOCKS];
     struct record_slab *next;
     void *memory; /* that malloc gave: it aligns to less */
+    size_t count;
+    struct pool_block blocks[];
 };
 
 static size_t over_size(const struct pool *pool, const struct pool_block *block) {
@@ -85,24 +86,39 @@ static void count_idle(struct pool *pool, struct pool_block *block, uint64_t sig
     stats_grow(&block->site->stats->held_bytes, sign * block->size);
 }
 
-static struct record_slab *new_slab(void) {
+static struct record_slab *new_slab(size_t count) {
     const size_t alignment = _Alignof(struct record_slab);
-    char *memory = malloc(sizeof(struct record_slab) + alignment);
-    if (!memory)
+    size_t size = sizeof(struct record_slab) + count * sizeof(struct pool_block);
+    char *memory = malloc(size + alignment);
+    if (!memory || (uintptr_t)(memory + size + alignment) >> POINTER_TAG_SHIFT) {
+        free(memory);
         return NULL;
+    }
     struct record_slab *slab =
         (struct record_slab *)(void *)(memory + alignment - (uintptr_t)memory % alignment);
     slab->memory = memory;
+    slab->count = count;
     return slab;
 }
 
+/* A quarter more than there are, within bounds: who misses often then rarely waits for more. */
+static size_t slab_size(const struct pool *pool) {
+    size_t count = pool->record_count / 4;
+    return count < SLAB_LEAST ? SLAB_LEAST : count > SLAB_MOST ? SLAB_MOST : count;
+}
+
 static bool has_spare(struct pool *pool) {
-    struct record_slab *slab = pool->spare ? NULL : new_slab();
+    struct record_slab *slab = pool->spare ? NULL : new_slab(slab_size(pool));
     if (slab) {
         slab->next = pool->slabs;
         pool->slabs = slab;
-        for (int i = SLAB_BLOCKS; i-- > 0;)
-            books_recycle(pool, &slab->blocks[i]);
+        pool->record_count += slab->count;
+        for (size_t i = 0; i < slab->count; i++) {
+            slab->blocks[i].state = BLOCK_GONE;
+            slab->blocks[i].next = &slab->blocks[i + 1];
+        }
+        slab->blocks[slab->count - 1].next = NULL;
+        pool->spare = slab->blocks;
     }
     return pool->spare != NULL;
 }
@@ -135,13 +151,14 @@ void books_free_records(struct pool *pool) {
         pool->slabs = next;
     }
     pool->spare = NULL;
+    pool->record_count = 0;
 }
 
 struct pool_block *books_next(const struct pool *pool, struct books_place *place) {
     if (!place->begun)
         *place = (struct books_place){pool->slabs, 0, true};
     for (; place->slab; place->slab = place->slab->next, place->index = 0)
-        while (place->index < SLAB_BLOCKS) {
+        while (place->index < place->slab->count) {
             struct pool_block *block = &place->slab->blocks[place->index++];
             if (block->state != BLOCK_GONE)
                 return block;
@@ -171,20 +188,24 @@ void books_remove(struct pool *pool, struct pool_block *block) {
     leave(pool, block);
 }
 
-/* Into the map. False without host memory. An older record of the address goes: the driver would
- * not have given that again while its block existed. */
-static bool enter(struct pool *pool, struct pool_block *block) {
-    struct pool_block *stale;
-    if (!pointer_map_add(&pool->map, block, &stale))
-        return false;
-    if (!stale)
-        return true;
+/* An older record of an address: the driver would not have given that again while its block
+ * existed. */
+__attribute__((noinline)) static void forget_stale(struct pool *pool, struct pool_block *stale) {
     bool waited_for = stale->state == BLOCK_WAITING;
     if (stale->state == BLOCK_IDLE || stale->state == BLOCK_DEFERRED)
         books_take_out(pool, stale);
     leave(pool, stale);
     if (!waited_for) /* else the thread that waits still holds it */
         books_recycle(pool, stale);
+}
+
+/* Into the map. False without host memory. */
+static inline bool enter(struct pool *pool, struct pool_block *block) {
+    struct pool_block *stale;
+    if (!pointer_map_add(&pool->map, block, &stale))
+        return false;
+    if (__builtin_expect(stale != NULL, 0))
+        forget_stale(pool, stale);
     return true;
 }
 
@@ -284,12 +305,16 @@ void books_count_unused(struct pool *pool, struct context *context, size_t chang
     books_publish(pool, device);
 }
 
-void books_adopt(struct pool *pool, struct pool_block *block) {
-    if (enter(pool, block))
-        return;
-    count_live(pool, block, (uint64_t)-1);
-    books_recycle(pool, block);
-    stats_add(STATS_no_memory_for_records, 1);
+void books_adopt(struct pool *pool, struct pool_block *fresh) {
+    while (fresh) {
+        struct pool_block *block = fresh;
+        fresh = block->next;
+        if (enter(pool, block))
+            continue;
+        count_live(pool, block, (uint64_t)-1);
+        books_recycle(pool, block);
+        stats_add(STATS_no_memory_for_records, 1);
+    }
 }
 
 struct pool_block *books_add(struct pool *pool, struct context *context, struct site *site,

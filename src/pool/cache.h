@@ -22,11 +22,12 @@ enum {
     CACHE_THREADS = 32, /* caches of one context */
 };
 
-/* A miss, where nothing is idle: asks the driver, and leaves the record to the books for later.
- * False: nothing has happened. To be called right after quick_malloc has answered QUICK_NO; lock
- * not held. */
-bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
-                const struct call_site *site);
+/* A miss of the site of that site_id(), where nothing is idle: asks the driver, and leaves the
+ * record to the books for later. False: nothing has happened. To be called right after quick_malloc
+ * has answered QUICK_MISS, with the pool's lock not held. */
+bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t site);
+/* In its stead: nothing is to happen. */
+void cache_abandon_miss(void);
 
 /* All that follows with the pool's lock held. */
 

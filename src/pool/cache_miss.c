@@ -2,13 +2,16 @@
  * recorded when the books are settled. */
 #include "pool/quick.h"
 
-/* Whether another thread has freed anything since the caches were stopped, or this one has. */
-static bool is_any_freed(const struct pool *pool) {
-    for (int i = 0; i < pool->cache_count; i++)
-        if (__atomic_load_n(&pool->caches[i]->sums.frees, __ATOMIC_RELAXED) !=
-            pool->caches[i]->settled.frees)
-            return true;
-    return false;
+/* Whether a thread has freed anything since its cache was stopped. */
+static bool has_freed(const struct cache *cache) {
+    return __atomic_load_n(&cache->sums.frees, __ATOMIC_RELAXED) != cache->settled.frees;
+}
+
+static bool is_any_freed(const struct pool *pool, const struct cache *own) {
+    bool freed = has_freed(own);
+    for (int i = 0; pool->cache_count > 1 && i < pool->cache_count && !freed; i++)
+        freed = has_freed(pool->caches[i]);
+    return freed;
 }
 
 static struct cache_site *place_for(struct cache *cache, uintptr_t id) {
@@ -30,39 +33,31 @@ static void count_fresh(struct cache *cache, struct stats_site *site, size_t byt
     stats_grow(&cache->shard->held, size);
 }
 
-/* A record, if the cache is locked and may miss; NULL: nothing has happened. */
-static struct pool_block *take_spare(struct cache *cache, const struct pool *pool, uintptr_t key,
-                                     struct site *site) {
-    struct pool_block *block = cache->spare;
-    if (cache->key != key || !cache->nothing_idle || !site || !block || is_any_freed(pool) ||
-        (--cache->budget < 0 && !cache_renew(cache)))
-        return NULL;
-    cache->spare = block->next;
-    return block;
+void cache_abandon_miss(void) {
+    cache_unlock(cache_mine.cache);
 }
 
-bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
-                const struct call_site *site) {
-    uintptr_t key = cache_mine.key, id = site_id(site);
+bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t site) {
     struct cache *cache = cache_mine.cache;
-    size_t size = round_physical(bytes);
-    if (!cache_lock(cache))
-        return false;
     struct context *context = cache->context;
-    const struct cache_site *known = place_for(cache, id);
-    struct site *own = known->id == id && bytes ? known->site : NULL;
-    struct pool_block *block = take_spare(cache, pool, key, own);
-    cache_unlock(cache);
-    if (!block)
+    const struct cache_site *known = place_for(cache, site);
+    struct site *own = known->site;
+    struct pool_block *block = cache->spare;
+    size_t size = round_physical(bytes);
+    if (!block || known->id != site || !own || !size || is_any_freed(pool, cache)) {
+        cache_unlock(cache);
         return false;
+    }
+    cache->spare = block->next;
+    cache_unlock(cache);
     CUdeviceptr address;
     CUresult result = pool->driver->mem_alloc(&address, size);
     bool open = cache_lock(cache);
-    /* The key alone may be that of a context which has taken the place of this one. */
-    if (result != CUDA_SUCCESS || !open || cache->key != key || cache->context != context) {
+    if (__builtin_expect(
+            result != CUDA_SUCCESS || !open || cache->context != context || !cache->key, 0)) {
         if (open)
             cache_unlock(cache);
-        pool_miss_late(pool, block, context, result == CUDA_SUCCESS ? address : 0, bytes, site);
+        pool_miss_late(pool, block, context, own, result == CUDA_SUCCESS ? address : 0, bytes);
         *pointer = result == CUDA_SUCCESS ? address : *pointer;
         return result == CUDA_SUCCESS;
     }

@@ -38,13 +38,9 @@ static void settle_frees(struct pool *pool, struct cache *cache, uint64_t frees)
 }
 
 void cache_settle_fresh(struct pool *pool, struct cache *cache) {
-    struct pool_block *block, *next;
     if (!cache->fresh)
         return;
-    for (block = cache->fresh; block; block = next) {
-        next = block->next;
-        books_adopt(pool, block);
-    }
+    books_adopt(pool, cache->fresh);
     cache->fresh = NULL;
     books_publish(pool, cache->context->device);
     history_map(pool, cache->context->device);

@@ -27,6 +27,7 @@ struct pool {
     struct pointer_map map;
     struct pool_block *spare; /* unused records, linked through next */
     struct record_slab *slabs;
+    size_t record_count; /* in all slabs */
     LIST_HEAD(, context) contexts, ended;
     LIST_HEAD(, device) devices;
     struct site_record *site_records;
@@ -95,13 +96,13 @@ static inline struct pool_block *books_find(const struct pool *pool, CUdeviceptr
  * may be removed. */
 struct books_place {
     struct record_slab *slab;
-    int index;
+    size_t index;
     bool begun;
 };
 struct pool_block *books_next(const struct pool *pool, struct books_place *place);
-/* A live block that a cache has made, into the table: it is in the sums already. Without host
- * memory it leaves them. */
-void books_adopt(struct pool *pool, struct pool_block *block);
+/* Live blocks that a cache has made, linked through `next`, into the table: they are in the sums
+ * already. Without host memory they leave them. */
+void books_adopt(struct pool *pool, struct pool_block *fresh);
 /* Some unused records, linked through `next`, nothing else of which is set; NULL without host
  * memory.
  */
@@ -320,7 +321,7 @@ struct fit pool_fit(struct pool *pool, const struct context *context, size_t byt
  * capture, a setting, the context's end barred the cache meanwhile. `unused` is given back. Lock
  * not held. */
 void pool_miss_late(struct pool *pool, struct pool_block *unused, struct context *context,
-                    CUdeviceptr pointer, size_t bytes, const struct call_site *key);
+                    struct site *site, CUdeviceptr pointer, size_t bytes);
 /* free.c: keeps a freed block whose wait has been made. Lock held on entry, not on return. */
 void pool_keep(struct pool *pool, struct pool_block *block);
 /* The same for one whose wait could not be made: it is kept until all work is done, which is seen

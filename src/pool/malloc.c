@@ -179,19 +179,17 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
 }
 
 void pool_miss_late(struct pool *pool, struct pool_block *unused, struct context *context,
-                    CUdeviceptr pointer, size_t bytes, const struct call_site *key) {
+                    struct site *site, CUdeviceptr pointer, size_t bytes) {
     const struct obtained obtained = {.pointer = pointer, .size = pool->policy->round(bytes)};
-    struct request request = {context, NULL, bytes, obtained.size, NULL};
+    const struct request request = {context, site, bytes, obtained.size, NULL};
     pool_lock(pool);
     books_recycle(pool, unused);
     if (pointer) {
         stats_add(STATS_malloc_calls, 1);
         stats_add(STATS_driver_allocs, 1);
     }
-    if (pointer && !context->ended)
-        request.site = context_site(pool, context, key);
-    if (request.site) {
-        stats_grow(&request.site->stats->misses, 1);
+    if (pointer && !context->ended) { /* and so the site is still there */
+        stats_grow(&site->stats->misses, 1);
         context->device->allocations++;
         record(pool, &request, &obtained);
     }
@@ -248,7 +246,8 @@ static struct site *open_request(struct pool *pool, const struct call_site *key,
 CUresult pool_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
                      const struct call_site *key) {
     enum quick quick = quick_malloc(pool, pointer, bytes, site_id(key), true);
-    if (quick == QUICK_DONE || (quick == QUICK_NO && cache_miss(pool, pointer, bytes, key)))
+    if (quick == QUICK_DONE ||
+        (quick == QUICK_MISS && cache_miss(pool, pointer, bytes, site_id(key))))
         return CUDA_SUCCESS;
     return pool_malloc_rest(pool, pointer, bytes, key);
 }

@@ -7,23 +7,18 @@ enum { FIRST_BITS = 6 };
 static uint64_t no_slots[2];
 const struct pointer_table pointer_table_empty = {no_slots, 1, 63};
 
-static struct pool_block *block_of(uint64_t entry) {
-    return (struct pool_block *)(uintptr_t)(entry << 16 >> 16);
-}
-
 static size_t home(const struct pointer_table *table, const struct pool_block *block) {
     return pointer_hash(block->pointer) >> table->shift;
 }
 
-static void put(const struct pointer_table *table, struct pool_block *block) {
-    size_t i = home(table, block);
+static void put(const struct pointer_table *table, uint64_t entry) {
+    size_t i = home(table, pointer_table_block(entry));
     while (table->slots[i])
         i = (i + 1) & table->mask;
-    table->slots[i] = (uint64_t)(uintptr_t)block | pointer_hash(block->pointer)
-                                                       << POINTER_TAG_SHIFT;
+    table->slots[i] = entry;
 }
 
-static bool grow(struct pointer_map *map) {
+bool pointer_map_grow(struct pointer_map *map) {
     const struct pointer_table *table = &map->table;
     bool first = table->slots == no_slots;
     unsigned bits = first ? FIRST_BITS : 64 - table->shift + 2; /* four times as many */
@@ -33,7 +28,7 @@ static bool grow(struct pointer_map *map) {
         return false;
     for (size_t i = 0; i <= table->mask; i++)
         if (table->slots[i])
-            put(&larger, block_of(table->slots[i]));
+            put(&larger, table->slots[i]);
     if (!first)
         free(table->slots);
     map->table = larger;
@@ -45,36 +40,14 @@ void pointer_map_init(struct pointer_map *map) {
     *map = (struct pointer_map){.table = pointer_table_empty};
 }
 
-/* At most five eighths of the slots are used: so a search looks at two of them, or so. */
-bool pointer_map_add(struct pointer_map *map, struct pool_block *block,
-                     struct pool_block **replaced) {
-    uint64_t pointer = block->pointer, hash = pointer_hash(pointer), entry;
-    *replaced = NULL;
-    if (__builtin_expect(map->count >= map->most, 0) && !grow(map))
-        return false;
-    if ((uintptr_t)block >> POINTER_TAG_SHIFT)
-        return false;
-    uint64_t tag = hash << POINTER_TAG_SHIFT;
-    size_t i = hash >> map->table.shift;
-    for (; (entry = map->table.slots[i]); i = (i + 1) & map->table.mask)
-        if (!((entry ^ tag) >> POINTER_TAG_SHIFT) && block_of(entry)->pointer == pointer)
-            break;
-    if (entry)
-        *replaced = block_of(entry);
-    else
-        map->count++;
-    map->table.slots[i] = (uint64_t)(uintptr_t)block | tag;
-    return true;
-}
-
 /* Entries behind the gap move up as far as they may, so that no marks of removed ones collect. */
 void pointer_map_remove(struct pointer_map *map, const struct pool_block *block) {
     const struct pointer_table *table = &map->table;
     size_t mask = table->mask, gap = home(table, block);
-    while (block_of(table->slots[gap]) != block)
+    while (pointer_table_block(table->slots[gap]) != block)
         gap = (gap + 1) & mask;
     for (size_t i = (gap + 1) & mask; table->slots[i]; i = (i + 1) & mask) {
-        size_t wanted = home(table, block_of(table->slots[i]));
+        size_t wanted = home(table, pointer_table_block(table->slots[i]));
         if (((i - wanted) & mask) >= ((i - gap) & mask)) {
             table->slots[gap] = table->slots[i];
             gap = i;
@@ -85,7 +58,7 @@ void pointer_map_remove(struct pointer_map *map, const struct pool_block *block)
 }
 
 struct pool_block *pointer_map_at(const struct pointer_map *map, size_t number) {
-    return block_of(map->table.slots[number & map->table.mask]);
+    return pointer_table_block(map->table.slots[number & map->table.mask]);
 }
 
 void pointer_map_free(struct pointer_map *map) {

@@ -27,11 +27,17 @@ struct pointer_map {
 /* Without any entry; never written. */
 extern const struct pointer_table pointer_table_empty;
 
+/* No block's own address has a bit above this. */
 enum { POINTER_TAG_SHIFT = 48 };
 
 /* The driver's addresses are multiples of 256. */
 static inline uint64_t pointer_hash(uint64_t pointer) {
     return (pointer >> 8) * 0x9e3779b97f4a7c15u;
+}
+
+/* The block of an entry, or NULL of an empty slot. */
+static inline struct pool_block *pointer_table_block(uint64_t entry) {
+    return (struct pool_block *)(uintptr_t)(entry << 16 >> 16);
 }
 
 /* The block at exactly this address, NULL if there is none. */
@@ -55,10 +61,32 @@ static inline struct pool_block *pointer_map_find(const struct pointer_map *map,
 struct pool_block *pointer_map_at(const struct pointer_map *map, size_t number);
 
 void pointer_map_init(struct pointer_map *map);
+/* False without host memory. */
+bool pointer_map_grow(struct pointer_map *map);
+
 /* False without host memory: nothing has changed. A block of the same address leaves the map:
- * *replaced, NULL if there was none. */
-bool pointer_map_add(struct pointer_map *map, struct pool_block *block,
-                     struct pool_block **replaced);
+ * *replaced, NULL if there was none. At most five eighths of the slots are used: so a search looks
+ * at two of them, or so. */
+static inline bool pointer_map_add(struct pointer_map *map, struct pool_block *block,
+                                   struct pool_block **replaced) {
+    *replaced = NULL;
+    if (__builtin_expect(map->count >= map->most, 0) && !pointer_map_grow(map))
+        return false;
+    uint64_t pointer = block->pointer, hash = pointer_hash(pointer), entry;
+    uint64_t tagged = (uint64_t)(uintptr_t)block | hash << POINTER_TAG_SHIFT;
+    size_t i = hash >> map->table.shift;
+    for (; (entry = map->table.slots[i]); i = (i + 1) & map->table.mask) {
+        struct pool_block *other = pointer_table_block(entry);
+        if (!((entry ^ tagged) >> POINTER_TAG_SHIFT) && other->pointer == pointer) {
+            *replaced = other;
+            map->count--;
+            break;
+        }
+    }
+    map->count++;
+    map->table.slots[i] = tagged;
+    return true;
+}
 /* The block must be in the map. Never fails. */
 void pointer_map_remove(struct pointer_map *map, const struct pool_block *block);
 void pointer_map_free(struct pointer_map *map); /* as it was after pointer_map_init */

@@ -14,6 +14,9 @@ enum quick {
     QUICK_DONE,
     QUICK_NO,  /* nothing has happened: it is not for the cache */
     QUICK_TRY, /* nothing has happened: it may be for the whole form */
+    /* Of quick_malloc: nothing is idle, so it is for cache_miss, or else cache_abandon: the cache
+     * is still locked for it. */
+    QUICK_MISS,
 };
 
 __attribute__((always_inline)) static inline void quick_count_growth(struct cache *cache,
@@ -104,6 +107,8 @@ quick_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t si
         quick_count_hit(cache, bin, bytes, size);
     } else if (whole && bin && (block = cache_serve_other(cache, bin, bytes, size))) {
         *pointer = block->pointer;
+    } else if (cache->nothing_idle && (whole || !bin)) {
+        return QUICK_MISS;
     } else {
         cache_unlock(cache);
         return bin && !whole ? QUICK_TRY : QUICK_NO;
