@@ -161,7 +161,8 @@ struct device {
     struct stats_device *stats;
     uint32_t samples;
     uint64_t interval, changes, noted, noted_held, mapped_held;
-    struct cache_sums told; /* to the stats, by caches themselves */
+    struct cache_sums told;      /* to the stats, by caches themselves */
+    _Atomic uint64_t renewed_ns; /* cache.c, without the lock: when a call last went the long way */
     LIST_ENTRY(device) link;
 };
 

@@ -1,6 +1,8 @@
 #include "planted.h"
 #include "pool/cache_parts.h"
 
+#include <limits.h>
+#include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -8,12 +10,15 @@
 #include <unistd.h>
 
 enum {
-    /* Calls served before the clock is looked at: if it is some time since the last, a call goes
-     * the long way, which settles the books and sees to decay and to what else is due now and then.
-     * While a program is young, every third does. With the call that looks, each makes a prime
-     * number: so it is a free's turn as well as an allocation's, whatever the program's rhythm. */
+    /* Calls served before the clock is looked at: if it is some time since any thread's last, a
+     * call goes the long way, which settles the books and sees to decay and to what else is due now
+     * and then. A thread that others forestall has its turn as well, more rarely: it may be the
+     * only one that frees. While a program is young, every third call goes. With the call that
+     * looks, each makes a prime number: so it is a free's turn as well as an allocation's, whatever
+     * the program's rhythm. */
     BUDGET = 250,
     RENEW_NS = 50 * 1000 * 1000,
+    OWN_RENEW_NS = 8 * RENEW_NS,
     YOUNG_BUDGET = 2,
     YOUNG_CHANGES = 1024,
     SPINS = 20,
@@ -52,8 +57,7 @@ static void pause_a_little(void) {
 #endif
 }
 
-/* It is held for some dozens of instructions, or while the pool's lock is: mostly not for long. To
- * wait for the pool's lock instead is for later: who does stops all others in turn. */
+/* It is held for some dozens of instructions, or while the pool's lock is: mostly not for long. */
 bool cache_lock_contended(struct cache *cache) {
     for (int tries = 0; tries < TRIES; tries++) {
         for (int spin = 0; spin < SPINS; spin++) {
@@ -66,6 +70,29 @@ bool cache_lock_contended(struct cache *cache) {
         syscall(SYS_sched_yield);
     }
     return false;
+}
+
+/* A wake-up that is missed, or that nobody makes because a thread has the cache for other reasons,
+ * costs the time-out. */
+bool cache_lock_after_stop(struct pool *pool, struct cache *cache) {
+    static const struct timespec most = {.tv_nsec = 1000 * 1000};
+    bool locked = false;
+    atomic_fetch_add(&pool->resume_waiters, 1);
+    for (int tries = 0; tries < TRIES && !locked && !atomic_load(&cache->parked); tries++) {
+        int seen = atomic_load(&pool->resumes);
+        locked = cache_lock(cache);
+        if (!locked && !atomic_load(&cache->parked))
+            syscall(SYS_futex, &pool->resumes, FUTEX_WAIT_PRIVATE, seen, &most, NULL, 0);
+    }
+    atomic_fetch_sub(&pool->resume_waiters, 1);
+    return locked || cache_lock(cache);
+}
+
+static void wake_waiters(struct pool *pool) {
+    if (!atomic_load_explicit(&pool->resume_waiters, memory_order_relaxed))
+        return;
+    atomic_fetch_add(&pool->resumes, 1);
+    syscall(SYS_futex, &pool->resumes, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 /* Who only yields still keeps a thread of lower priority from running: so at last it sleeps. System
@@ -83,7 +110,11 @@ bool cache_renew(struct cache *cache) {
         return false;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
     uint64_t now = (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-    if (now - cache->renewed_ns >= RENEW_NS) {
+    _Atomic uint64_t *shared = &cache->context->device->renewed_ns;
+    uint64_t last = atomic_load_explicit(shared, memory_order_relaxed);
+    if ((now - cache->renewed_ns >= OWN_RENEW_NS || (int64_t)(now - last) >= RENEW_NS) &&
+        atomic_compare_exchange_strong_explicit(shared, &last, now, memory_order_relaxed,
+                                                memory_order_relaxed)) {
         cache->renewed_ns = now;
         return false;
     }
@@ -179,6 +210,13 @@ static void find_anchor(struct pool *pool, struct context *context) {
     }
 }
 
+static void settle_all_figures(struct cache *cache) {
+    struct cache_bin *bin;
+    if (cache->bins_apart)
+        for (CACHE_EACH_USED(bin, cache))
+            cache_settle_figures(bin);
+}
+
 /* What the cache may do until it is stopped again. */
 static void permit(struct pool *pool, struct cache *cache) {
     struct context *context = cache->context;
@@ -187,10 +225,11 @@ static void permit(struct pool *pool, struct cache *cache) {
                   !config->site_keep && config->max_idle.kind == LIMIT_AUTO &&
                   !atomic_load(&pool->captures) && !atomic_load(&pool->down);
     cache->young = context->device->changes < YOUNG_CHANGES;
-    struct cache_bin *bin;
-    if (cache->budget <= 0 && cache->bins_apart)
-        for (CACHE_EACH_USED(bin, cache))
-            cache_settle_figures(bin);
+    uint64_t renewed = atomic_load_explicit(&context->device->renewed_ns, memory_order_relaxed);
+    if (cache->figures_ns != renewed || cache->young) {
+        cache->figures_ns = renewed;
+        settle_all_figures(cache);
+    }
     cache->key = serves ? cache_key(pool, context->handle) : 0;
     cache->budget = cache->young ? YOUNG_BUDGET : BUDGET;
     cache->defers = config->free_mode == POOL_FREE_DEFER;
@@ -214,10 +253,14 @@ static void choose_active(struct pool *pool) {
         own = NULL;
     for (int i = 0; i < pool->active_count; i++) {
         struct cache *cache = pool->active[i];
-        if ((own && cache == own) || !cache->busy || !cache->context)
-            cache->parked = true;
-        else
+        if (cache == own)
+            continue;
+        if (cache->busy && cache->context) {
             pool->active[count++] = cache;
+        } else {
+            settle_all_figures(cache);
+            cache->parked = true;
+        }
     }
     if (own) {
         own->parked = false;
@@ -233,6 +276,7 @@ void cache_resume(struct pool *pool) {
         permit(pool, pool->active[i]);
     for (int i = 0; i < pool->active_count; i++)
         cache_unlock(pool->active[i]);
+    wake_waiters(pool);
 }
 
 /* Its blocks have been drained. */

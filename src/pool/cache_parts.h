@@ -55,11 +55,12 @@ struct cache {
     struct pointer_table freeable; /* while stopped: the pool's; empty, if it may free nothing */
     bool defers, young;            /* while stopped */
     bool nothing_idle;             /* while stopped: on the device, then; calls may miss quickly */
-    uint64_t renewed_ns;           /* when a call last went the long way for that */
-    struct fit fit;                /* while stopped: what may serve a request; surplus in all */
-    unsigned thread;               /* while stopped: whose it is, 1 to CACHE_THREADS */
-    size_t bins_apart;             /* that count in figures of our own */
-    unsigned used_count;           /* of the bins: those with a site, by number */
+    uint64_t renewed_ns;           /* when a call of its own last went the long way for that */
+    uint64_t figures_ns; /* while stopped: the device's renewed_ns when bins were settled */
+    struct fit fit;      /* while stopped: what may serve a request; surplus in all */
+    unsigned thread;     /* while stopped: whose it is, 1 to CACHE_THREADS */
+    size_t bins_apart;   /* that count in figures of our own */
+    unsigned used_count; /* of the bins: those with a site, by number */
     uint8_t used[CACHE_BINS];
     struct cache_sums settled; /* sums that the books have */
     struct pool *pool;         /* while stopped */
@@ -89,6 +90,11 @@ static inline bool cache_try_lock(struct cache *cache) {
 static inline bool cache_lock(struct cache *cache) {
     return __builtin_expect(cache_try_lock(cache), 1) || cache_lock_contended(cache);
 }
+
+/* Waits until whoever has stopped the cache has gone on. The long way would do so as well, but then
+ * stop all others in turn: a crowd of threads would stop each other for ever. False: as cache_lock.
+ */
+bool cache_lock_after_stop(struct pool *pool, struct cache *cache);
 
 static inline void cache_unlock(struct cache *cache) {
     atomic_store_explicit(&cache->lock, 0, memory_order_release);

@@ -71,7 +71,7 @@ quick_count_free(struct cache *cache, const struct cache_bin *bin, size_t bytes)
 }
 
 /* The cache that may serve a call in the current context, locked; else NULL. */
-__attribute__((always_inline)) static inline struct cache *quick_open(const struct pool *pool,
+__attribute__((always_inline)) static inline struct cache *quick_open(struct pool *pool,
                                                                       bool whole) {
     CUcontext handle = NULL;
     pool->driver->ctx_get_current(&handle); /* where it fails, no cache is there for NULL */
@@ -80,7 +80,8 @@ __attribute__((always_inline)) static inline struct cache *quick_open(const stru
     if (__builtin_expect(cache_mine.key != key, 0) &&
         !(whole && (cache = cache_mine_among_others(key))))
         return NULL;
-    if (__builtin_expect(!(whole ? cache_lock(cache) : cache_try_lock(cache)), 0))
+    if (__builtin_expect(!cache_try_lock(cache), 0) &&
+        !(whole && (cache_lock(cache) || cache_lock_after_stop(pool, cache))))
         return NULL;
     if (__builtin_expect(cache->key == key && --cache->budget >= 0, 1) ||
         (whole && cache->key == key && cache_renew(cache)))
