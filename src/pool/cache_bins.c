@@ -6,6 +6,8 @@
 
 /* Where frees go the long way anyway, more caches than these would only be more to look through. */
 enum { FEW_CACHES = 4 };
+
+enum { MOST_ALONG = 16 };
 static bool is_worth_it(const struct pool *pool, const struct context *context) {
     return pool->cache_count <= FEW_CACHES || context->frees_quickly;
 }
@@ -82,14 +84,26 @@ static struct cache_bin *find_other(struct cache *cache, struct cache_bin *bin, 
     return cache->pool->policy->serves(best->head, &fit) ? best : NULL;
 }
 
-static void change_site(struct cache *cache, struct cache_bin *from, struct cache_bin *to,
-                        struct pool_block *block) {
+static void change_site(struct cache_bin *from, struct cache_bin *to, struct pool_block *block) {
     stats_grow(&from->figures->held_blocks, (uint64_t)-1);
     stats_grow(&from->figures->held_bytes, 0 - block->size);
     stats_grow(&to->figures->held_blocks, 1);
     stats_grow(&to->figures->held_bytes, block->size);
     block->site = to->site;
-    cache->sums.stolen++;
+}
+
+/* A thread that frees what others allocate, and allocates the same sizes, would take one of these
+ * after the other: the more often it comes, the more go with the first, unless they are taken back.
+ */
+static void take_along(const struct cache *cache, struct cache_bin *from, struct cache_bin *to) {
+    for (unsigned i = 0; i < to->taken_along && from->head; i++) {
+        struct pool_block *block = cache_pop(from);
+        change_site(from, to, block);
+        cache_note_bin(cache, to, block);
+        cache_push(to, block);
+    }
+    to->taken_along = to->taken_along < MOST_ALONG / 2 ? 2 * to->taken_along + 1 : MOST_ALONG;
+    from->taken_along = 0;
 }
 
 struct pool_block *cache_serve_other(struct cache *cache, struct cache_bin *bin, size_t bytes,
@@ -98,9 +112,14 @@ struct pool_block *cache_serve_other(struct cache *cache, struct cache_bin *bin,
     if (!from)
         return NULL;
     struct pool_block *block = cache_pop(from);
-    if (from->site != bin->site)
-        change_site(cache, from, bin, block);
-    cache_note_bin(cache, bin, block);
+    if (from->site != bin->site) {
+        change_site(from, bin, block);
+        cache->sums.stolen++;
+        if (block->size == size)
+            take_along(cache, from, bin);
+    }
+    if (block->size == size)
+        cache_note_bin(cache, bin, block);
     quick_make_live(block, bytes);
     cache->sums.over += block->size - size;
     quick_count_hit(cache, bin, bytes, block->size);
@@ -144,7 +163,7 @@ void cache_close_bin(struct cache *cache, struct cache_bin *bin) {
 
 /* Whether nobody has used the bin's blocks since this was last asked. */
 static bool is_at_rest(struct cache_bin *bin) {
-    uint64_t hits = stats_figure(&bin->figures->hits);
+    uint32_t hits = (uint32_t)stats_figure(&bin->figures->hits);
     bool rests = hits == bin->seen_hits;
     bin->seen_hits = hits;
     return rests;

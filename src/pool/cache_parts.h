@@ -22,7 +22,9 @@ struct cache_bin {
     struct pool_block *head;
     struct site *site;
     struct stats_site *figures; /* the site's own, if its record has us `counting`; else ours */
-    uint64_t seen_hits; /* of figures, when another thread last wanted one of these blocks */
+    uint32_t seen_hits; /* of figures, when another thread last wanted one of these blocks */
+    uint32_t
+        taken_along; /* when last another site's were taken, and one more than that next time */
 };
 
 /* A site that counts in this cache. Unused while id is 0. */

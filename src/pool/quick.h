@@ -103,6 +103,7 @@ quick_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t si
     struct pool_block *block;
     if (__builtin_expect(bin && bin->head, 1)) {
         block = cache_pop(bin);
+        __builtin_prefetch(bin->head, 1); /* another thread may have freed it */
         quick_make_live(block, bytes);
         *pointer = block->pointer;
         quick_count_hit(cache, bin, bytes, size);

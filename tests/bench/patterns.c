@@ -3,14 +3,19 @@
  * of all threads), seconds, cpu_seconds (of all threads).
  *
  * PATTERN:
- * own      each thread keeps 32 blocks and replaces a random one each time
- * larson   the same with 1,024 blocks; after each 1,024 pairs a thread goes on with those of the
- * next xmalloc  each thread allocates 64 blocks and hands them to the next one, which frees them
- * nothing  the loop of `own` without allocations: what the machine itself makes of more threads
  *
- * same: larson and xmalloc with the same hand-overs, but each thread keeps its own blocks and frees
- * them itself. In all of them one block stays live: a free that leaves the context without any has
- * to wait. */
+ * own: each thread keeps 32 blocks and replaces a random one each time
+ *
+ * larson: the same with 1,024 blocks; after each 1,024 pairs a thread goes on with those of the
+ * next one
+ *
+ * xmalloc: each thread allocates 64 blocks and hands them to the next one, which frees them
+ *
+ * nothing: the loop of `own` without allocations: what the machine itself makes of more threads
+ *
+ * same: larson without the change of threads; xmalloc with the same hand-overs, which are read as
+ * well, but each thread frees its own blocks. In all of them one block stays live: a free that
+ * leaves the context without any has to wait. */
 #include "sites.h"
 
 #include <pthread.h>
@@ -55,6 +60,7 @@ struct worker {
     _Alignas(LINE) unsigned number;
     uint32_t random;
     size_t pairs;
+    uintptr_t handed_over;
     size_t made; /* batches, in turns: one is free again when QUEUE more were taken */
     pthread_t thread;
     struct batch batches[2 * QUEUE];
@@ -150,10 +156,13 @@ static void run_xmalloc(struct worker *worker) {
         own->blocks[i] = allocate(worker, i);
     if (!put(&worker->queue, own) || !(theirs = take(from)))
         return;
-    if (same)
-        theirs = own;
-    for (size_t i = 0; i < BATCH; i++)
-        site_free(theirs->blocks[i].pointer, theirs->blocks[i].bytes);
+    for (size_t i = 0; i < BATCH; i++) {
+        struct block block = theirs->blocks[i];
+        worker->handed_over ^= block.pointer; /* so that it is read, whichever is freed */
+        if (same)
+            block = own->blocks[i];
+        site_free(block.pointer, block.bytes);
+    }
     taken(from);
     worker->pairs += BATCH;
 }

@@ -116,6 +116,38 @@ static void what_another_thread_has_freed_serves_its_site(void **state) {
     assert_true(pool_is_valid(pool));
 }
 
+static void alloc_all(CUdeviceptr *blocks, int count, uintptr_t number) {
+    for (int i = 0; i < count; i++)
+        blocks[i] = quick_alloc(3 * MIB, number);
+}
+
+static void release_all(const CUdeviceptr *blocks, int count) {
+    for (int i = 0; i < count; i++)
+        quick_release(blocks[i]);
+}
+
+static void what_a_site_goes_on_taking_of_another_comes_several_at_once(void **state) {
+    enum { COUNT = 60 };
+    CUdeviceptr blocks[COUNT];
+    (void)state;
+    grow_up();
+    quick_release(quick_alloc(3 * MIB, 2));
+    alloc_all(blocks, COUNT, 1);
+    release_all(blocks, COUNT);
+    assert_true(pool_is_valid(pool));
+    int allocs = fake.allocs;
+    uint64_t stolen = stats_get(STATS_malloc_stolen);
+    alloc_all(blocks, COUNT, 2);
+    assert_true(pool_is_valid(pool));
+    assert_int_equal(fake.allocs, allocs);
+    assert_in_range(stats_get(STATS_malloc_stolen) - stolen, 1, COUNT / 6);
+    release_all(blocks, COUNT);
+    alloc_all(blocks, COUNT, 1); /* and back */
+    release_all(blocks, COUNT);
+    assert_int_equal(fake.allocs, allocs);
+    assert_true(pool_is_valid(pool));
+}
+
 static void what_any_cache_keeps_is_there_when_the_device_runs_out(void **state) {
     (void)state;
     grow_up();
@@ -289,6 +321,7 @@ int main(void) {
         TEST_IN_AUTO(the_figures_know_of_each_hit_at_once),
         TEST_IN_AUTO(peaks_count_what_was_live_between_looks),
         TEST_IN_AUTO(what_another_thread_has_freed_serves_its_site),
+        TEST_IN_AUTO(what_a_site_goes_on_taking_of_another_comes_several_at_once),
         TEST_IN_AUTO(what_any_cache_keeps_is_there_when_the_device_runs_out),
         TEST_IN_AUTO(a_second_free_is_refused_in_whatever_thread),
         TEST_IN_AUTO(a_capture_bars_the_caches),
