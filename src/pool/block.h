@@ -67,7 +67,7 @@ struct pool_block {
     bool cached;
     bool ready;      /* quick.h: LIVE, and a thread's cache may take it when it is freed */
     uint8_t taints;  /* bits of enum pool_taint: to be freed for good */
-    uint8_t bin;     /* of a cache, where it was last; checked before use */
+    uint16_t bin;    /* of a cache, where it was last; checked before use */
     bool pooled;     /* async: it lies in the driver's memory pool */
     bool releasable; /* of parts, while idle: the driver could have it back as it is */
     union {

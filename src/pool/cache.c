@@ -140,9 +140,15 @@ static struct cache *new_cache(void) {
     if (cache)
         return cache;
     void *memory = calloc(1, sizeof *cache + _Alignof(struct cache));
-    return memory ? (struct cache *)(((uintptr_t)memory / _Alignof(struct cache) + 1) *
-                                     _Alignof(struct cache))
-                  : NULL;
+    if (!memory)
+        return NULL;
+    cache =
+        (struct cache *)(((uintptr_t)memory / _Alignof(struct cache) + 1) * _Alignof(struct cache));
+    if (!cache_table_init(&cache->table)) {
+        free(memory);
+        return NULL;
+    }
+    return cache;
 }
 
 /* One that is in the pool's table and unused, or a new one. Locked, as all are. */
@@ -213,7 +219,7 @@ static void find_anchor(struct pool *pool, struct context *context) {
 static void settle_all_figures(struct cache *cache) {
     struct cache_bin *bin;
     if (cache->bins_apart)
-        for (CACHE_EACH_USED(bin, cache))
+        for (CACHE_TABLE_EACH(bin, &cache->table, 0))
             cache_settle_figures(bin);
 }
 
@@ -281,10 +287,9 @@ void cache_resume(struct pool *pool) {
 
 /* Its blocks have been drained. */
 static void close_cache(struct cache *cache) {
-    struct cache_bin *bin;
     struct site_record *record;
-    for (CACHE_EACH_USED(bin, cache))
-        cache_close_bin(cache, bin);
+    cache_close_bins(cache);
+    cache->crowded = 0;
     for (record = cache->pool->site_records; record; record = record->by_key.next)
         if (record->counting == cache)
             record->counting = NULL;
@@ -350,8 +355,10 @@ bool cache_is_valid(const struct pool *pool) {
     struct books_place place = {0};
     for (int i = 0; i < pool->cache_count; i++) {
         const struct cache *cache = pool->caches[i];
-        for (int j = 0; j < CACHE_BINS; j++)
-            if (!bin_is_valid(cache, &cache->bins[j], &kept))
+        if (!cache_table_is_valid(&cache->table))
+            return false;
+        for (unsigned j = 0; j < cache->table.count; j++)
+            if (!bin_is_valid(cache, &cache->table.bins[j], &kept))
                 return false;
     }
     while ((block = books_next(pool, &place)))

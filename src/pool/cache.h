@@ -47,7 +47,8 @@ struct pool_block *cache_take(struct pool *pool, struct context *context, struct
                               size_t size);
 /* Brings those that caches keep into the store which the policy may choose for the request: a
  * smallest sufficient block of the site, and one of all. */
-void cache_offer(struct pool *pool, struct context *context, const struct site *site, size_t size);
+void cache_offer(struct pool *pool, struct context *context, const struct site *site,
+                 const struct fit *fit);
 /* Brings all blocks of the context that caches keep into its store. */
 void cache_drain(struct pool *pool, struct context *context);
 /* The context ends, and so do its caches. */

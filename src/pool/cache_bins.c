@@ -7,20 +7,33 @@
 /* Where frees go the long way anyway, more caches than these would only be more to look through. */
 enum { FEW_CACHES = 4 };
 
+/* Bins that are looked at for one with a block to spare: of a thread's thousands, all might be
+ * empty. */
+enum { MOST_TRIED = 64 };
+
 enum { MOST_ALONG = 16 };
 static bool is_worth_it(const struct pool *pool, const struct context *context) {
     return pool->cache_count <= FEW_CACHES || context->frees_quickly;
 }
 
-struct cache_bin *cache_find_bin_for(struct cache *cache, struct pool_block *block, size_t size) {
-    struct cache_bin *bin = NULL;
-    if (size == block->size)
-        bin = cache_find_bin(cache, site_id(&block->site->key), size);
-    for (unsigned i = 0; i < cache->used_count && size != block->size && !bin; i++) {
-        bin = &cache->bins[cache->used[i]];
-        if (bin->site != block->site || bin->size != (size | 1) || bin->block_size != block->size)
-            bin = NULL;
+/* Of the blocks of that site and size that have served requests of `size`, a smaller one. */
+static struct cache_bin *find_oversize(const struct cache_table *table, const struct site *site,
+                                       size_t block_size, size_t size) {
+    struct cache_bin *bin;
+    for (CACHE_TABLE_EACH(bin, table, cache_table_from(table, block_size))) {
+        if (bin->block_size != block_size)
+            break;
+        if (bin->site == site && bin->size == (size | 1))
+            return bin;
     }
+    return NULL;
+}
+
+struct cache_bin *cache_find_bin_for(struct cache *cache, struct pool_block *block, size_t size) {
+    const struct cache_table *table = &cache->table;
+    struct cache_bin *bin = size == block->size
+                                ? cache_table_find(table, site_id(&block->site->key), size)
+                                : find_oversize(table, block->site, block->size, size);
     if (!bin || bin->site != block->site)
         return NULL;
     cache_note_bin(cache, bin, block);
@@ -36,7 +49,7 @@ static bool fetch(struct cache *cache, struct cache_bin *bin) {
         struct cache *other = pool->caches[i];
         if (other == cache || other->context != cache->context || !cache_try_lock(other))
             continue;
-        struct cache_bin *from = cache_find_bin(other, bin->id, bin->size);
+        struct cache_bin *from = cache_table_find(&other->table, bin->id, bin->size);
         if (from && from->site == bin->site) {
             bin->head = from->head;
             from->head = NULL;
@@ -46,16 +59,29 @@ static bool fetch(struct cache *cache, struct cache_bin *bin) {
     return bin->head != NULL;
 }
 
-/* The bin whose blocks are the smallest sufficient ones, the site's own first; NULL: none. */
-static struct cache_bin *best_bin(struct cache *cache, const struct site *site, size_t size) {
-    struct cache_bin *best = NULL;
-    for (unsigned i = 0; i < cache->used_count; i++) {
-        struct cache_bin *bin = &cache->bins[cache->used[i]];
-        if (!bin->head || bin->block_size < size || (!cache->fit.steal && bin->site != site))
-            continue;
-        if (!best || bin->block_size < best->block_size ||
-            (bin->block_size == best->block_size && bin->site == site))
+/* No block above this serves the request. */
+static size_t largest_fitting(const struct fit *fit) {
+    double most = fit->ratio * (double)fit->size + ROUND_PAGE;
+    return most < (double)SIZE_MAX ? (size_t)most : SIZE_MAX;
+}
+
+/* The bin whose blocks are the smallest sufficient ones, the site's own first; NULL: none that is
+ * soon found. */
+static struct cache_bin *best_bin(struct cache *cache, const struct site *site,
+                                  const struct fit *fit) {
+    const struct cache_table *table = &cache->table;
+    unsigned first = cache_table_from(table, fit->size);
+    size_t most = largest_fitting(fit);
+    struct cache_bin *bin, *best = NULL;
+    for (CACHE_TABLE_EACH(bin, table, first)) {
+        if (at_ == first + MOST_TRIED || bin->block_size > most)
+            break;
+        if (bin->head && (bin->site == site || (fit->steal && !best))) {
             best = bin;
+            most = bin->block_size;
+        }
+        if (best && best->site == site)
+            break;
     }
     return best;
 }
@@ -72,15 +98,15 @@ static struct cache_bin *find_other(struct cache *cache, struct cache_bin *bin, 
                                     size_t size) {
     struct fit fit = cache->fit;
     struct store *store = &cache->context->store;
-    struct cache_bin *best = best_bin(cache, bin->site, size);
+    fit.bytes = bytes;
+    fit.size = size;
+    fit.surplus = surplus(cache);
+    struct cache_bin *best = best_bin(cache, bin->site, &fit);
     if ((!best || best->block_size > size) && fetch(cache, bin))
         return bin;
     if (!best || (best->block_size > size && store->count &&
                   cache->pool->policy->least(store, size) < best->block_size))
         return NULL;
-    fit.bytes = bytes;
-    fit.size = size;
-    fit.surplus = surplus(cache);
     return cache->pool->policy->serves(best->head, &fit) ? best : NULL;
 }
 
@@ -148,17 +174,21 @@ void cache_settle_figures(struct cache_bin *bin) {
         site->peak_live_bytes = peak;
 }
 
-void cache_close_bin(struct cache *cache, struct cache_bin *bin) {
-    size_t number = (size_t)(bin - cache->bins);
+/* What is the bin's beside its blocks. */
+static bool end_bin(struct cache_bin *bin, struct cache *cache) {
     if (bin->figures != bin->site->stats) {
         free(bin->figures);
         cache->bins_apart--;
     }
-    unsigned place = cache->used_count - 1;
-    while (cache->used[place] != number)
-        place--;
-    cache->used[place] = cache->used[--cache->used_count];
-    *bin = (struct cache_bin){0};
+    return false;
+}
+
+static bool ends(struct cache_bin *bin, void *cache) {
+    return end_bin(bin, cache);
+}
+
+void cache_close_bins(struct cache *cache) {
+    cache_table_filter(&cache->table, ends, cache);
 }
 
 /* Whether nobody has used the bin's blocks since this was last asked. */
@@ -169,62 +199,59 @@ static bool is_at_rest(struct cache_bin *bin) {
     return rests;
 }
 
-static void drain_bin(struct cache *cache, struct cache_bin *bin) {
-    struct pool_block *block;
+static bool stays_when_empty(struct cache_bin *bin, struct cache *cache) {
     cache_settle_figures(bin);
-    while ((block = bin->head)) {
-        cache_pop(bin);
-        cache->pool->policy->give(&cache->context->store, block);
-    }
+    return !is_at_rest(bin) || end_bin(bin, cache);
+}
+
+static bool stays_when_drained(struct cache_bin *bin, void *data) {
+    struct cache *cache = data;
+    while (bin->head)
+        cache->pool->policy->give(&cache->context->store, cache_pop(bin));
+    return stays_when_empty(bin, cache);
 }
 
 void cache_drain_one(struct cache *cache) {
-    struct cache_bin *bin;
-    for (CACHE_EACH_USED(bin, cache)) {
-        drain_bin(cache, bin);
-        if (is_at_rest(bin))
-            cache_close_bin(cache, bin);
-    }
+    cache_table_filter(&cache->table, stays_when_drained, cache);
 }
 
-/* A place for a bin, which may hold an empty one of others. NULL: there is none. Oversize bins,
- * which no request looks for, may lie anywhere. */
-static struct cache_bin *find_place(struct cache *cache, uintptr_t id, size_t size, bool oversize) {
-    struct cache_bin *bin = cache_bin_at(cache, id, size);
-    if (!oversize)
-        return !bin->head ? bin : cache_bin_beside(cache, bin);
-    for (int i = 0; i < CACHE_BINS / 2 && bin->site; i++)
-        bin = &cache->bins[(size_t)(bin - cache->bins + 2) % CACHE_BINS];
-    return bin;
+static bool is_of_use(struct cache_bin *bin, void *cache) {
+    return bin->head || stays_when_empty(bin, cache);
+}
+
+/* Before a bin is added: half of the places at most are to be used, so that few bins lie outside of
+ * their pair. */
+static void make_room(struct cache *cache) {
+    struct cache_table *table = &cache->table;
+    if (table->used_count < table->count / 2 || table->used_count < cache->crowded)
+        return;
+    cache_table_filter(table, is_of_use, cache);
+    if (table->used_count >= table->count / 8 * 3)
+        cache_table_grow(table);
+    cache->crowded = table->used_count + table->count / 8;
 }
 
 /* A bin for the site's blocks of that size which serve requests of `size`. NULL: there is no place
  * for it, or no host memory. */
 static struct cache_bin *make_bin(struct cache *cache, struct site *site, size_t size,
                                   size_t block_size) {
-    uintptr_t id = site_id(&site->key);
-    struct cache_bin *bin = find_place(cache, id, size, size != block_size);
-    if (bin->head || (bin->site && !is_at_rest(bin)))
-        return NULL;
-    if (bin->site) {
-        cache_settle_figures(bin);
-        cache_close_bin(cache, bin);
-    }
     struct cache **counting = &site->record->counting;
     if (!*counting && stats_site_index(site->stats)) /* else others count in it as well */
         *counting = cache;
+    make_room(cache);
     struct stats_site *figures = *counting == cache ? site->stats : calloc(1, sizeof *figures);
-    if (!figures)
-        return NULL;
-    cache->bins_apart += figures != site->stats;
-    *bin = (struct cache_bin){.id = id,
-                              .size = size | (size != block_size),
-                              .block_size = block_size,
-                              .over = block_size - size,
-                              .site = site,
-                              .figures = figures};
-    cache->used[cache->used_count++] = (uint8_t)(bin - cache->bins);
-    return bin;
+    const struct cache_bin bin = {.id = site_id(&site->key),
+                                  .size = size | (size != block_size),
+                                  .block_size = block_size,
+                                  .over = block_size - size,
+                                  .site = site,
+                                  .figures = figures};
+    struct cache_bin *made = figures ? cache_table_add(&cache->table, &bin) : NULL;
+    if (made)
+        cache->bins_apart += figures != site->stats;
+    else if (figures != site->stats)
+        free(figures);
+    return made;
 }
 
 bool cache_put(struct pool *pool, struct pool_block *block, size_t size) {
@@ -245,7 +272,7 @@ bool cache_put(struct pool *pool, struct pool_block *block, size_t size) {
 
 /* The site's bin for blocks of just that size. */
 static struct cache_bin *bin_for(struct cache *cache, struct site *site, size_t size) {
-    struct cache_bin *bin = cache_find_bin(cache, site_id(&site->key), size);
+    struct cache_bin *bin = cache_table_find(&cache->table, site_id(&site->key), size);
     return bin && bin->site == site ? bin : make_bin(cache, site, size, size);
 }
 
@@ -283,11 +310,11 @@ struct pool_block *cache_take(struct pool *pool, struct context *context, struct
     struct cache *own = pool->policy->take_same ? cache_own(pool, context) : NULL;
     if (!own)
         return NULL;
-    struct cache_bin *bin = cache_find_bin(own, id, size);
+    struct cache_bin *bin = cache_table_find(&own->table, id, size);
     for (int i = 0; i < pool->cache_count && !has_block(bin, site); i++) {
         struct cache *other = pool->caches[i];
-        struct cache_bin *from = other != own && other->used_count && other->context == context
-                                     ? cache_find_bin(other, id, size)
+        struct cache_bin *from = other != own && other->context == context
+                                     ? cache_table_find(&other->table, id, size)
                                      : NULL;
         if (has_block(from, site) && (bin = bin_for(own, site, size)))
             move_all(from, own, bin);
@@ -297,25 +324,30 @@ struct pool_block *cache_take(struct pool *pool, struct context *context, struct
     return has_block(bin, site) ? cache_pop(bin) : NULL;
 }
 
-static bool is_better(const struct cache_bin *bin, const struct cache_bin *best, size_t size) {
-    return bin->head && bin->block_size >= size && (!best || bin->block_size < best->block_size);
+static bool is_better(const struct cache_bin *bin, const struct cache_bin *best) {
+    return bin->head && (!best || bin->block_size < best->block_size);
 }
 
-void cache_offer(struct pool *pool, struct context *context, const struct site *site, size_t size) {
+void cache_offer(struct pool *pool, struct context *context, const struct site *site,
+                 const struct fit *fit) {
     /* A thread that goes on using its blocks would be short of the one that is taken, take one from
      * another in turn, and so on for ever: rather is there one block more. */
     const struct cache *mine = pool->policy->take_same ? cache_own(pool, context) : NULL;
     struct cache_bin *bin, *own = NULL, *best = NULL;
+    size_t most = largest_fitting(fit);
     for (int i = 0; i < pool->cache_count; i++) {
         struct cache *cache = pool->caches[i];
-        if (!cache->used_count || cache->context != context)
+        const struct cache_table *table = &cache->table;
+        if (cache->context != context)
             continue;
-        for (CACHE_EACH_USED(bin, cache)) {
+        for (CACHE_TABLE_EACH(bin, table, cache_table_from(table, fit->size))) {
+            if (bin->block_size > most)
+                break;
             if (cache != mine && !is_at_rest(bin))
                 continue;
-            if (is_better(bin, best, size))
+            if (is_better(bin, best))
                 best = bin;
-            if (bin->site == site && is_better(bin, own, size))
+            if (bin->site == site && is_better(bin, own))
                 own = bin;
         }
     }

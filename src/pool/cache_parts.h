@@ -1,31 +1,13 @@
 /* What a cache is made of: for quick.h, which serves from it, and for what does the rest:
- * cache.c (caches), cache_bins.c (their blocks), cache_miss.c, cache_settle.c (their figures). */
+ * cache.c (caches), cache_table.c (their bins), cache_bins.c (what is in these), cache_miss.c,
+ * cache_settle.c (their figures). */
 #ifndef POOLCUDA_POOL_CACHE_PARTS_H
 #define POOLCUDA_POOL_CACHE_PARTS_H
 
+#include "pool/cache_table.h"
 #include "pool/internal.h"
 
-enum {
-    CACHE_BIN_BITS = 8,
-    CACHE_BINS = 1 << CACHE_BIN_BITS,
-    CACHE_SITE_BITS = 4,
-};
-
-/* The idle blocks of one site and size, which have last served requests of one rounded size: of
- * their own, or of a smaller one (an oversize bin). Unused while site is NULL.
- * Invariant: `head` is a list through `next`; its blocks have that block_size and that site;
- * over is block_size less what is served, which is `size`, with the lowest bit set if over is not
- * 0: so no request finds an oversize bin without looking for one. */
-struct cache_bin {
-    _Alignas(64) uintptr_t id; /* site_id() of the site */
-    size_t size, block_size, over;
-    struct pool_block *head;
-    struct site *site;
-    struct stats_site *figures; /* the site's own, if its record has us `counting`; else ours */
-    uint32_t seen_hits; /* of figures, when another thread last wanted one of these blocks */
-    uint32_t
-        taken_along; /* when last another site's were taken, and one more than that next time */
-};
+enum { CACHE_SITE_BITS = 4 };
 
 /* A site that counts in this cache. Unused while id is 0. */
 struct cache_site {
@@ -49,25 +31,24 @@ struct cache {
     struct cache_sums sums;          /* since it was opened */
     uint64_t peak_in_use, peak_live; /* the largest of sums since they were settled */
     struct stats_shard *shard;       /* where sums are told to readers of the stats page */
-    struct pool_block *anchor;       /* while stopped: the context's; NULL: frees need none */
-    struct pool_block *deferred; /* freed, to be fenced: linked through `next`, as the next two */
-    struct pool_block *fresh;    /* live, new: for the books and the map */
-    struct pool_block *spare;    /* unused records */
-    struct cache_site sites[1 << CACHE_SITE_BITS]; /* that have missed, by their ids */
+    struct cache_table table;
     struct pointer_table freeable; /* while stopped: the pool's; empty, if it may free nothing */
+    struct pool_block *anchor;     /* while stopped: the context's; NULL: frees need none */
     bool defers, young;            /* while stopped */
     bool nothing_idle;             /* while stopped: on the device, then; calls may miss quickly */
+    struct pool_block *deferred;   /* freed, to be fenced: linked through `next`, as the next two */
+    struct pool_block *fresh;      /* live, new: for the books and the map */
+    struct pool_block *spare;      /* unused records */
+    struct fit fit;                /* while stopped: what may serve a request; surplus in all */
     uint64_t renewed_ns;           /* when a call of its own last went the long way for that */
-    uint64_t figures_ns; /* while stopped: the device's renewed_ns when bins were settled */
-    struct fit fit;      /* while stopped: what may serve a request; surplus in all */
-    unsigned thread;     /* while stopped: whose it is, 1 to CACHE_THREADS */
-    size_t bins_apart;   /* that count in figures of our own */
-    unsigned used_count; /* of the bins: those with a site, by number */
-    uint8_t used[CACHE_BINS];
-    struct cache_sums settled; /* sums that the books have */
-    struct pool *pool;         /* while stopped */
+    uint64_t figures_ns;           /* while stopped: the device's renewed_ns at the last settling */
+    unsigned thread;               /* while stopped: whose it is, 1 to CACHE_THREADS */
+    size_t bins_apart;             /* that count in figures of our own */
+    unsigned crowded;              /* bins in use at which those at rest are looked for */
+    struct cache_sums settled;     /* sums that the books have */
+    struct pool *pool;             /* while stopped */
     struct cache *next_spare;
-    struct cache_bin bins[CACHE_BINS];
+    struct cache_site sites[1 << CACHE_SITE_BITS]; /* that have missed, by their ids */
 };
 
 /* The thread's cache for the context that it used last, by cache_key(); NULL and 0: none yet.
@@ -110,34 +91,9 @@ bool cache_renew(struct cache *cache);
 struct pool_block *cache_serve_other(struct cache *cache, struct cache_bin *bin, size_t bytes,
                                      size_t size);
 
-static inline uint64_t cache_mix(uint64_t word) {
-    return word * 0x9e3779b97f4a7c15u;
-}
-
 /* A context is one of a pool. */
 static inline uintptr_t cache_key(const struct pool *pool, CUcontext handle) {
     return (uintptr_t)handle ^ (uintptr_t)pool;
-}
-
-static inline struct cache_bin *cache_bin_at(struct cache *cache, uintptr_t id, size_t size) {
-    uint64_t place = cache_mix(id ^ size) >> (64 - CACHE_BIN_BITS);
-    return (struct cache_bin *)((char *)cache->bins + place * sizeof(struct cache_bin));
-}
-
-/* The second place that a bin may have. */
-static inline struct cache_bin *cache_bin_beside(struct cache *cache, const struct cache_bin *bin) {
-    return &cache->bins[(size_t)(bin - cache->bins) ^ 1];
-}
-
-/* The bin for blocks of just that size. NULL: there is none. */
-static inline struct cache_bin *cache_find_bin(struct cache *cache, uintptr_t id, size_t size) {
-    struct cache_bin *bin = cache_bin_at(cache, id, size);
-    if (__builtin_expect(bin->id != id || bin->size != size, 0)) {
-        bin = cache_bin_beside(cache, bin);
-        if (bin->id != id || bin->size != size)
-            return NULL;
-    }
-    return bin;
 }
 
 /* The bin for blocks of the site of that size which have served requests of `size`, for the block.
@@ -161,18 +117,13 @@ static inline void cache_push(struct cache_bin *bin, struct pool_block *block) {
 
 static inline void cache_note_bin(const struct cache *cache, const struct cache_bin *bin,
                                   struct pool_block *block) {
-    block->bin = (uint8_t)(bin - cache->bins);
+    block->bin = (uint16_t)(bin - cache->table.bins);
 }
 
 /* All below: with all caches stopped. */
 
 /* The calling thread's cache for the context, made if need be. NULL: it has none. */
 struct cache *cache_own(struct pool *pool, struct context *context);
-
-/* All bins with a site; the one at hand may be closed. */
-#define CACHE_EACH_USED(bin, cache)                                                                \
-    unsigned left_ = (cache)->used_count;                                                          \
-    left_-- > 0 && ((bin) = &(cache)->bins[(cache)->used[left_]], true);
 
 /* Brings what has happened in the cache into the books: the sums, which hold when all caches' are
  * there; and then its new blocks. */
@@ -184,7 +135,7 @@ void cache_settle_figures(struct cache_bin *bin);
 void cache_end_shard(struct pool *pool, struct cache *cache);
 /* Brings all of the cache's blocks into its context's store. */
 void cache_drain_one(struct cache *cache);
-/* A bin whose blocks, and figures if they are wanted, are elsewhere. */
-void cache_close_bin(struct cache *cache, struct cache_bin *bin);
+/* Forgets all bins: their blocks, and figures if they are wanted, are elsewhere. */
+void cache_close_bins(struct cache *cache);
 
 #endif

@@ -34,7 +34,7 @@ struct pool_block *pool_take(struct pool *pool, struct context *context, struct 
     struct pool_block *block = cache_take(pool, context, site, size);
     if (!block) { /* what others have idle, or of other sizes */
         struct fit fit = pool_fit(pool, context, bytes, size);
-        cache_offer(pool, context, site, size);
+        cache_offer(pool, context, site, &fit);
         block = pool->policy->take(&context->store, site, &fit, &stolen);
     }
     if (!block)

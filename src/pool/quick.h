@@ -99,7 +99,8 @@ quick_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t si
     if (__builtin_expect(!cache, 0))
         return QUICK_TRY;
     size_t size = round_physical(bytes);
-    struct cache_bin *bin = cache_find_bin(cache, site, size);
+    struct cache_bin *bin = whole ? cache_table_find(&cache->table, site, size)
+                                  : cache_table_find_near(&cache->table, site, size);
     struct pool_block *block;
     if (__builtin_expect(bin && bin->head, 1)) {
         block = cache_pop(bin);
@@ -112,8 +113,9 @@ quick_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t si
     } else if (cache->nothing_idle && (whole || !bin)) {
         return QUICK_MISS;
     } else {
+        bool found = bin || cache->table.displaced; /* or may be, by the whole form */
         cache_unlock(cache);
-        return bin && !whole ? QUICK_TRY : QUICK_NO;
+        return found && !whole ? QUICK_TRY : QUICK_NO;
     }
     cache_unlock(cache);
     return QUICK_DONE;
@@ -127,7 +129,9 @@ __attribute__((always_inline)) static inline bool quick_claim(struct pool_block 
 /* Mostly the one that it was served from. */
 __attribute__((always_inline)) static inline struct cache_bin *
 quick_bin(struct cache *cache, struct pool_block *block, bool whole) {
-    struct cache_bin *bin = &cache->bins[block->bin];
+    const struct cache_table *table = &cache->table;
+    struct cache_bin *bin =
+        (struct cache_bin *)((char *)table->bins + (block->bin * sizeof *bin & table->mask));
     size_t size = round_physical(block->requested);
     if (__builtin_expect(bin->site == block->site && bin->block_size == block->size &&
                              bin->over == block->size - size,

@@ -1,4 +1,5 @@
 /* Threads' caches: what they keep is the pool's all the same, whoever wants it. */
+#include "pool/quick.h"
 #include "pool_test.h"
 
 #include <pthread.h>
@@ -146,6 +147,31 @@ static void what_a_site_goes_on_taking_of_another_comes_several_at_once(void **s
     release_all(blocks, COUNT);
     assert_int_equal(fake.allocs, allocs);
     assert_true(pool_is_valid(pool));
+}
+
+static void a_thread_of_thousands_of_sites_and_sizes_is_served_by_its_cache(void **state) {
+    enum { COUNT = 1800 };
+    static CUdeviceptr blocks[COUNT];
+    int served = 0;
+    (void)state;
+    grow_up();
+    for (uintptr_t round = 0; round < 2; round++) {
+        served = 0;
+        for (uintptr_t i = 0; i < COUNT; i++) {
+            size_t bytes = 512 * (1 + i % 37);
+            enum quick quick = quick_malloc(pool, &blocks[i], bytes, 1000 + i, true);
+            if (quick == QUICK_MISS)
+                cache_abandon_miss();
+            if (quick == QUICK_DONE)
+                served++;
+            else
+                blocks[i] = quick_alloc(bytes, 1000 + i);
+        }
+        assert_true(pool_is_valid(pool));
+        release_all(blocks, COUNT);
+        assert_true(pool_is_valid(pool));
+    }
+    assert_in_range(served, COUNT * 95 / 100, COUNT);
 }
 
 static void what_any_cache_keeps_is_there_when_the_device_runs_out(void **state) {
@@ -322,6 +348,7 @@ int main(void) {
         TEST_IN_AUTO(peaks_count_what_was_live_between_looks),
         TEST_IN_AUTO(what_another_thread_has_freed_serves_its_site),
         TEST_IN_AUTO(what_a_site_goes_on_taking_of_another_comes_several_at_once),
+        TEST_IN_AUTO(a_thread_of_thousands_of_sites_and_sizes_is_served_by_its_cache),
         TEST_IN_AUTO(what_any_cache_keeps_is_there_when_the_device_runs_out),
         TEST_IN_AUTO(a_second_free_is_refused_in_whatever_thread),
         TEST_IN_AUTO(a_capture_bars_the_caches),
