@@ -113,6 +113,7 @@ struct store {
 /* A call site within one context. Invariant: idle holds idle_count blocks. */
 struct site {
     struct call_site key;
+    uintptr_t id; /* site_id() of the key */
     struct site_tree idle;
     size_t idle_count;
     struct site_record *record;

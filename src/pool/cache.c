@@ -251,8 +251,9 @@ static void permit(struct pool *pool, struct cache *cache) {
         may_free && (cache->defers || context->anchor) ? pool->map.table : pointer_table_empty;
 }
 
-/* The calling thread's own goes on, and those that have been used since they were last stopped. */
-static void choose_active(struct pool *pool) {
+/* The calling thread's own goes on, if it is to, and those that have been used since they were last
+ * stopped. */
+static void choose_active(struct pool *pool, bool with_own) {
     struct cache *own = cache_mine.cache;
     int count = 0;
     if (own && (own->pool != pool || !own->context))
@@ -268,16 +269,16 @@ static void choose_active(struct pool *pool) {
             cache->parked = true;
         }
     }
-    if (own) {
-        own->parked = false;
+    if (own)
+        own->parked = !with_own;
+    if (own && with_own)
         pool->active[count++] = own;
-    }
     pool->active_count = count;
 }
 
 /* None goes on before all are done: what one brings to a site, another may count in. */
-void cache_resume(struct pool *pool) {
-    choose_active(pool);
+void cache_resume(struct pool *pool, bool with_own) {
+    choose_active(pool, with_own);
     for (int i = 0; i < pool->active_count; i++)
         permit(pool, pool->active[i]);
     for (int i = 0; i < pool->active_count; i++)

@@ -35,9 +35,9 @@ void cache_abandon_miss(void);
 void cache_prepare_miss(struct pool *pool, struct context *context, struct site *site);
 
 /* Part of pool_lock and pool_unlock: nothing happens in any cache in between, and the books are
- * up to date. */
+ * up to date. with_own: the calling thread's cache, which was stopped, goes on as well. */
 void cache_stop(struct pool *pool);
-void cache_resume(struct pool *pool);
+void cache_resume(struct pool *pool, bool with_own);
 
 /* Keeps an idle block that is kept nowhere yet, and that has served a request of `size`, rounded.
  * False: the store must. */

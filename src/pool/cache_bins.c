@@ -32,7 +32,7 @@ static struct cache_bin *find_oversize(const struct cache_table *table, const st
 struct cache_bin *cache_find_bin_for(struct cache *cache, struct pool_block *block, size_t size) {
     const struct cache_table *table = &cache->table;
     struct cache_bin *bin = size == block->size
-                                ? cache_table_find(table, site_id(&block->site->key), size)
+                                ? cache_table_find(table, block->site->id, size)
                                 : find_oversize(table, block->site, block->size, size);
     if (!bin || bin->site != block->site)
         return NULL;
@@ -240,7 +240,7 @@ static struct cache_bin *make_bin(struct cache *cache, struct site *site, size_t
         *counting = cache;
     make_room(cache);
     struct stats_site *figures = *counting == cache ? site->stats : calloc(1, sizeof *figures);
-    const struct cache_bin bin = {.id = site_id(&site->key),
+    const struct cache_bin bin = {.id = site->id,
                                   .size = size | (size != block_size),
                                   .block_size = block_size,
                                   .over = block_size - size,
@@ -272,7 +272,7 @@ bool cache_put(struct pool *pool, struct pool_block *block, size_t size) {
 
 /* The site's bin for blocks of just that size. */
 static struct cache_bin *bin_for(struct cache *cache, struct site *site, size_t size) {
-    struct cache_bin *bin = cache_table_find(&cache->table, site_id(&site->key), size);
+    struct cache_bin *bin = cache_table_find(&cache->table, site->id, size);
     return bin && bin->site == site ? bin : make_bin(cache, site, size, size);
 }
 
@@ -306,7 +306,7 @@ static bool has_block(const struct cache_bin *bin, const struct site *site) {
 
 struct pool_block *cache_take(struct pool *pool, struct context *context, struct site *site,
                               size_t size) {
-    uintptr_t id = site_id(&site->key);
+    uintptr_t id = site->id;
     struct cache *own = pool->policy->take_same ? cache_own(pool, context) : NULL;
     if (!own)
         return NULL;

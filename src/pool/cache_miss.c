@@ -82,7 +82,7 @@ void cache_prepare_miss(struct pool *pool, struct context *context, struct site 
         return;
     if (!site->record->counting && stats_site_index(site->stats))
         site->record->counting = cache;
-    uintptr_t id = site_id(&site->key);
+    uintptr_t id = site->id;
     if (site->record->counting == cache)
         *place_for(cache, id) = (struct cache_site){id, site};
     if (!cache->spare)

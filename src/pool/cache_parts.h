@@ -23,28 +23,28 @@ struct cache_site {
  * a cache in use has a context and a shard, and is in its pool's table. */
 struct cache {
     _Alignas(128) atomic_int lock;
-    int budget;                      /* calls to be served before cache_renew */
-    atomic_bool parked;              /* while stopped */
-    bool busy;                       /* while stopped: it has served calls since the last time */
-    uintptr_t key;                   /* while stopped */
-    struct context *context;         /* while stopped */
-    struct cache_sums sums;          /* since it was opened */
+    int budget;              /* calls to be served before cache_renew */
+    atomic_bool parked;      /* while stopped */
+    bool busy;               /* while stopped: it has served calls since the last time */
+    bool defers, young;      /* while stopped */
+    bool nothing_idle;       /* while stopped: on the device, then; calls may miss quickly */
+    uintptr_t key;           /* while stopped */
+    struct context *context; /* while stopped */
+    struct cache_sums sums;  /* since it was opened */
     uint64_t peak_in_use, peak_live; /* the largest of sums since they were settled */
     struct stats_shard *shard;       /* where sums are told to readers of the stats page */
     struct cache_table table;
     struct pointer_table freeable; /* while stopped: the pool's; empty, if it may free nothing */
     struct pool_block *anchor;     /* while stopped: the context's; NULL: frees need none */
-    bool defers, young;            /* while stopped */
-    bool nothing_idle;             /* while stopped: on the device, then; calls may miss quickly */
     struct pool_block *deferred;   /* freed, to be fenced: linked through `next`, as the next two */
     struct pool_block *fresh;      /* live, new: for the books and the map */
     struct pool_block *spare;      /* unused records */
     struct fit fit;                /* while stopped: what may serve a request; surplus in all */
     uint64_t renewed_ns;           /* when a call of its own last went the long way for that */
     uint64_t figures_ns;           /* while stopped: the device's renewed_ns at the last settling */
-    unsigned thread;               /* while stopped: whose it is, 1 to CACHE_THREADS */
     size_t bins_apart;             /* that count in figures of our own */
     unsigned crowded;              /* bins in use at which those at rest are looked for */
+    unsigned thread;               /* while stopped: whose it is, 1 to CACHE_THREADS */
     struct cache_sums settled;     /* sums that the books have */
     struct pool *pool;             /* while stopped */
     struct cache *next_spare;

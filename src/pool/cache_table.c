@@ -17,7 +17,7 @@ static bool is_oversize(const struct cache_bin *bin) {
 
 static struct cache_bin *reach(const struct cache_table *table, const struct cache_bin *home,
                                unsigned i) {
-    return &table->bins[((number_of(table, home) & ~1u) + i) % table->count];
+    return &table->bins[((number_of(table, home) & ~1u) + i) & (table->count - 1)];
 }
 
 static bool is_near(const struct cache_table *table, const struct cache_bin *bin) {

@@ -188,6 +188,7 @@ struct site *context_site(struct pool *pool, struct context *context, const stru
     if (!site)
         return NULL;
     site->key = *key;
+    site->id = site_id(key);
     RB_INIT(&site->idle);
     site->record = record;
     site->stats = record->stats;
@@ -270,11 +271,11 @@ CUresult context_wait(struct pool *pool, struct context *owner) {
 static CUevent quiet_event(struct pool *pool, struct context *context) {
     pool_lock(pool);
     CUevent event = context->event;
-    pool_unlock(pool);
+    pool_unlock_between(pool);
     if (!event && pool->driver->event_create(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS) {
         pool_lock(pool);
         context->event = event; /* one that loses a race is freed with its context */
-        pool_unlock(pool);
+        pool_unlock_between(pool);
     }
     return event;
 }

@@ -67,13 +67,20 @@ static inline void pool_lock(struct pool *pool) {
 }
 
 static inline void pool_unlock(struct pool *pool) {
-    cache_resume(pool);
+    cache_resume(pool, true);
+    lock_drop(&pool->lock, LOCK_POOL);
+}
+
+/* The same for a call that goes on to take the lock again, and until then needs no cache: to start
+ * its thread's and stop it again would cost more than what is done in between. */
+static inline void pool_unlock_between(struct pool *pool) {
+    cache_resume(pool, false);
     lock_drop(&pool->lock, LOCK_POOL);
 }
 
 /* Until some device's leaving has reached zero. Lock held on entry and return, not in between. */
 static inline void pool_await_left(struct pool *pool) {
-    cache_resume(pool);
+    cache_resume(pool, true);
     pthread_cond_wait(&pool->left, &pool->lock);
     cache_stop(pool);
 }
@@ -206,9 +213,11 @@ void pressure_trim(struct pool *pool, struct device *device, struct context *qui
 /* The same for `bytes` at most, of memory that was not needed of late. */
 void pressure_decay(struct pool *pool, struct device *device, struct context *quiet, size_t bytes,
                     struct leaving *leaving);
-/* After `grown` bytes were allocated in the current context: sees to it that the driver has some
- * memory left for launches. Lock not held. */
-void pressure_keep_headroom(struct pool *pool, struct context *context, size_t grown);
+/* After `grown` bytes were allocated: whether the driver may lack memory for launches. Lock held.
+ */
+bool pressure_may_lack_headroom(struct device *device, uint64_t grown);
+/* Sees to it that it has some, in the current context. Lock not held. */
+void pressure_keep_headroom(struct pool *pool, struct context *context);
 
 /* shortage.c: tells config.on_shortage about a call that failed although nothing idle was left.
  * Lock not held. bytes: 0 if not known. */

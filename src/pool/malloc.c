@@ -89,7 +89,7 @@ static void trim_before_growth(struct pool *pool, struct context *context, struc
     uint64_t due = decay_due(pool, context->device);
     if (!misfit && !due && !pressure_exceeds(pool, context->device, size))
         return;
-    pool_unlock(pool);
+    pool_unlock_between(pool);
     bool quiet = context_is_quiet(pool, context);
     pool_lock(pool);
     if (!quiet) {
@@ -156,7 +156,7 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
     /* Idle pages that are mapped anew make live memory grow, but not what is held. */
     size_t growth = pool->policy->take_unused ? 0 : request->size;
     trim_before_growth(pool, context, request->site, growth);
-    pool_unlock(pool);
+    pool_unlock_between(pool);
     CUresult result = pressure_allocate(pool, request, &block, &obtained);
     if (result != CUDA_SUCCESS) {
         context_note_error(pool, context, result);
@@ -168,13 +168,15 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
     if (request->pitch && !block && !context->ended)
         pitch_learn(pool, context->device->ordinal, request->pitch->width, request->pitch->element,
                     *request->pitch->pitch);
+    bool lacks =
+        !block && !obtained.stitched && pressure_may_lack_headroom(context->device, obtained.size);
     bool zero = pool->config.zero;
     pool_unlock(pool);
     *pointer = block ? block->pointer : obtained.pointer;
     if (zero && (block || is_used(&obtained)))
         clear(pool, context, *pointer, block ? block->requested : request->bytes);
-    if (!block && !obtained.stitched)
-        pressure_keep_headroom(pool, context, obtained.size);
+    if (lacks)
+        pressure_keep_headroom(pool, context);
     return CUDA_SUCCESS;
 }
 

@@ -31,7 +31,7 @@ size_t leaving_free(struct pool *pool, struct leaving *leaving) {
     if (!block && !leaving->unused)
         return 0;
     leaving->device->leaving++; /* for what is unused */
-    pool_unlock(pool);
+    pool_unlock_between(pool);
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     pressure_exchange_capture_mode(pool, &mode);
     if (leaving->unused) {
@@ -446,25 +446,25 @@ static uint64_t headroom(const struct pool *pool, const struct device *device) {
 }
 
 /* Asking the driver what is free costs more than an allocation, so after each answer half of what
- * there is above the headroom may be allocated before it is asked again. Lock held. */
-static bool is_headroom_known(struct device *device, uint64_t grown) {
-    if (!device->idle || grown < device->until_asked) {
-        device->until_asked -= device->idle ? grown : 0;
+ * there is above the headroom may be allocated before it is asked again. */
+bool pressure_may_lack_headroom(struct device *device, uint64_t grown) {
+    if (!device->idle)
+        return false;
+    if (grown >= device->until_asked)
         return true;
-    }
+    device->until_asked -= grown;
     return false;
 }
 
-void pressure_keep_headroom(struct pool *pool, struct context *context, size_t grown) {
+void pressure_keep_headroom(struct pool *pool, struct context *context) {
     struct device *device = context->device;
     struct leaving leaving = {.device = device};
     size_t available = 0, total = 0;
-    pool_lock(pool);
-    bool known = is_headroom_known(device, grown);
-    uint64_t wanted = headroom(pool, device);
-    pool_unlock(pool);
-    if (known || !gate_enter(pool))
+    if (!gate_enter(pool))
         return;
+    pool_lock(pool);
+    uint64_t wanted = headroom(pool, device);
+    pool_unlock_between(pool);
     CUresult result = pool->driver->mem_get_info(&available, &total);
     gate_leave(pool);
     bool short_of = result == CUDA_SUCCESS && available < wanted;

@@ -137,7 +137,13 @@ quick_bin(struct cache *cache, struct pool_block *block, bool whole) {
                              bin->over == block->size - size,
                          1))
         return bin;
-    return whole ? cache_find_bin_for(cache, block, size) : NULL;
+    if (whole)
+        return cache_find_bin_for(cache, block, size);
+    bin = cache_table_find_near(table, block->site->id, size); /* none of an oversize block */
+    if (!bin || bin->site != block->site || bin->block_size != block->size)
+        return NULL;
+    cache_note_bin(cache, bin, block);
+    return bin;
 }
 
 /* cuMemFree_v2. */

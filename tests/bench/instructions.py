@@ -29,10 +29,16 @@ def begin(counts):
 
 
 def require_hits(counted, what):
-    """Refuses a run that did not measure what it is for: no wait, and next to no malloc that asked the driver."""
+    """Refuses a run that did not measure what it is for: no wait, and next to no malloc that asked the driver. And one
+    whose hits make system calls or take memory of the heap: they would be seen in libc, where only the clock may be."""
     waits, misses = int(counted.printed["waits"]), int(counted.printed["misses"])
     if waits or misses > counted.mallocs / 500:
         raise RuntimeError(f"{what}: {misses} misses and {waits} waits in {counted.operations} operations, expected none")
+    elsewhere = sum(cost for (_, place, function), cost in counted.by_function.items()
+                    if place.startswith("libc.") and function != "clock_gettime")
+    if elsewhere > counted.operations / 2:
+        raise RuntimeError(f"{what}: {elsewhere} instructions in libc in {counted.operations} operations, expected next to none: "
+                           "a hit makes no system call and takes no memory")
 
 
 def trace_cost(counts, kind="pair"):
