@@ -290,7 +290,6 @@ void cache_resume(struct pool *pool, bool with_own) {
 static void close_cache(struct cache *cache) {
     struct site_record *record;
     cache_close_bins(cache);
-    cache->crowded = 0;
     for (record = cache->pool->site_records; record; record = record->by_key.next)
         if (record->counting == cache)
             record->counting = NULL;

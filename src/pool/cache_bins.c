@@ -122,14 +122,14 @@ static void change_site(struct cache_bin *from, struct cache_bin *to, struct poo
  * after the other: the more often it comes, the more go with the first, unless they are taken back.
  */
 static void take_along(const struct cache *cache, struct cache_bin *from, struct cache_bin *to) {
-    for (unsigned i = 0; i < to->taken_along && from->head; i++) {
+    for (unsigned i = 0; i < to->along && from->head; i++) {
         struct pool_block *block = cache_pop(from);
         change_site(from, to, block);
         cache_note_bin(cache, to, block);
         cache_push(to, block);
     }
-    to->taken_along = to->taken_along < MOST_ALONG / 2 ? 2 * to->taken_along + 1 : MOST_ALONG;
-    from->taken_along = 0;
+    to->along = to->along < MOST_ALONG / 2 ? (uint16_t)(2 * to->along + 1) : MOST_ALONG;
+    from->along = 0;
 }
 
 struct pool_block *cache_serve_other(struct cache *cache, struct cache_bin *bin, size_t bytes,
@@ -199,36 +199,43 @@ static bool is_at_rest(struct cache_bin *bin) {
     return rests;
 }
 
-static bool stays_when_empty(struct cache_bin *bin, struct cache *cache) {
-    cache_settle_figures(bin);
-    return !is_at_rest(bin) || end_bin(bin, cache);
+static void empty(struct cache_bin *bin, struct cache *cache) {
+    while (bin->head)
+        cache->pool->policy->give(&cache->context->store, cache_pop(bin));
 }
 
 static bool stays_when_drained(struct cache_bin *bin, void *data) {
     struct cache *cache = data;
-    while (bin->head)
-        cache->pool->policy->give(&cache->context->store, cache_pop(bin));
-    return stays_when_empty(bin, cache);
+    cache_settle_figures(bin);
+    empty(bin, cache);
+    return !is_at_rest(bin) || end_bin(bin, cache);
 }
 
 void cache_drain_one(struct cache *cache) {
     cache_table_filter(&cache->table, stays_when_drained, cache);
 }
 
-static bool is_of_use(struct cache_bin *bin, void *cache) {
-    return bin->head || stays_when_empty(bin, cache);
+static bool has_block_or_is_used(struct cache_bin *bin, void *cache) {
+    return bin->head || stays_when_drained(bin, cache);
+}
+
+/* A new bin's blocks have had no time to be asked for. */
+static bool is_used(struct cache_bin *bin, void *cache) {
+    bool new = !bin->kept_once;
+    bin->kept_once = true;
+    return !is_at_rest(bin) || new || stays_when_drained(bin, cache);
 }
 
 /* Before a bin is added: half of the places at most are to be used, so that few bins lie outside of
- * their pair. */
+ * their pair. If it is to, or may no longer grow, those go that nobody uses. */
 static void make_room(struct cache *cache) {
     struct cache_table *table = &cache->table;
-    if (table->used_count < table->count / 2 || table->used_count < cache->crowded)
+    if (++cache->bins_asked < table->count / 8 || table->used_count < table->count / 2)
         return;
-    cache_table_filter(table, is_of_use, cache);
-    if (table->used_count >= table->count / 8 * 3)
-        cache_table_grow(table);
-    cache->crowded = table->used_count + table->count / 8;
+    cache->bins_asked = 0;
+    cache_table_filter(table, has_block_or_is_used, cache);
+    if (table->used_count >= table->count / 8 * 3 && !cache_table_grow(table))
+        cache_table_filter(table, is_used, cache);
 }
 
 /* A bin for the site's blocks of that size which serve requests of `size`. NULL: there is no place

@@ -43,7 +43,7 @@ struct cache {
     uint64_t renewed_ns;           /* when a call of its own last went the long way for that */
     uint64_t figures_ns;           /* while stopped: the device's renewed_ns at the last settling */
     size_t bins_apart;             /* that count in figures of our own */
-    unsigned crowded;              /* bins in use at which those at rest are looked for */
+    unsigned bins_asked;           /* since those at rest were last looked for */
     unsigned thread;               /* while stopped: whose it is, 1 to CACHE_THREADS */
     struct cache_sums settled;     /* sums that the books have */
     struct pool *pool;             /* while stopped */

@@ -16,8 +16,8 @@ struct cache_bin {
     struct site *site;
     struct stats_site *figures; /* the site's own, if its record has us `counting`; else ours */
     uint32_t seen_hits; /* of figures, when another thread last wanted one of these blocks */
-    uint32_t
-        taken_along; /* when last another site's were taken, and one more than that next time */
+    uint16_t along;     /* how many were taken of another site's bin at once, the last time */
+    bool kept_once;     /* when bins at rest were looked for, to make room */
 };
 _Static_assert(sizeof(struct cache_bin) == 64, "one cache line");
 

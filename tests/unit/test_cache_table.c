@@ -41,7 +41,7 @@ static struct cache_bin bin_number(unsigned i) {
                               .size =
                                   oversize ? block_size - 511 + i * 1024 : block_size + i * 4096,
                               .block_size = block_size,
-                              .taken_along = i,
+                              .along = i,
                               .site = &some_site};
 }
 
@@ -61,7 +61,7 @@ static void add(unsigned i) {
 }
 
 static bool is_not_number(struct cache_bin *bin, void *number) {
-    return bin->taken_along != *(unsigned *)number;
+    return bin->along != *(unsigned *)number;
 }
 
 static void take_out(unsigned i) {
@@ -90,7 +90,7 @@ static void what_is_in_it_is_found_however_it_came_and_went(void **state) {
     assert_in_range(count, BINS / 3, BINS);
     for (unsigned i = 0; i < BINS; i++)
         if (present[i] && i % 4 != 3)
-            assert_int_equal(find(i)->taken_along, i);
+            assert_int_equal(find(i)->along, i);
 }
 
 static void bins_are_listed_by_the_size_of_their_blocks(void **state) {
