@@ -251,7 +251,7 @@ CUresult context_wait_inside(struct pool *pool, struct context *owner) {
             others[count] = context->handle;
         count++;
     }
-    pool_unlock(pool);
+    pool_unlock_between(pool);
     if (count > MAX_OTHERS)
         return CUDA_ERROR_NOT_SUPPORTED;
     for (int i = 0; i < count; i++)

@@ -192,7 +192,7 @@ static bool fence_unfenced(struct pool *pool, struct context *context) {
         gate_leave(pool);
         return false;
     }
-    pool_unlock(pool);
+    pool_unlock_between(pool);
     bool recorded = record_all(pool, targets, count, fence);
     gate_leave(pool);
     pool_lock(pool);
@@ -236,7 +236,7 @@ static bool left_events_pass(struct pool *pool, uint64_t number, bool wait) {
         if (!left)
             return true;
         left->users++;
-        pool_unlock(pool);
+        pool_unlock_between(pool);
         bool passed = event_passes(pool, left->event, wait) == CUDA_SUCCESS;
         pool_lock(pool);
         left->users--;
@@ -258,7 +258,7 @@ static bool fence_passes(struct pool *pool, struct context *context, struct fenc
     CUresult result = CUDA_SUCCESS;
     fence->users++;
     bool passed = left_events_pass(pool, fence->left_number, wait);
-    pool_unlock(pool);
+    pool_unlock_between(pool);
     for (struct fence_event *event = fence->events; event && passed && result == CUDA_SUCCESS;
          event = event->next)
         result = event_passes(pool, event, wait);
@@ -382,7 +382,7 @@ static bool wait_instead(struct pool *pool, struct context *context) {
     struct block_list waiting = {NULL};
     struct pool_block *block;
     move_blocks(&context->unfenced, &waiting);
-    pool_unlock(pool);
+    pool_unlock_between(pool);
     bool waited = context_wait(pool, context) == CUDA_SUCCESS;
     pool_lock(pool);
     if (!waited)
@@ -405,7 +405,7 @@ void fence_drain(struct pool *pool, const struct device *device) {
         if (fenced && fence && fence_passes(pool, context, fence, true))
             continue;
         if (fenced && !fence) { /* another thread is just recording it */
-            pool_unlock(pool);
+            pool_unlock_between(pool);
             gate_pause();
             pool_lock(pool);
         } else if (context->ended || LIST_EMPTY(&context->unfenced) ||

@@ -29,7 +29,7 @@ static CUresult free_for_good(struct pool *pool, struct pool_block *block) {
         return free_with_late_removal(pool, block);
     books_remove(pool, block);
     device->leaving++;
-    pool_unlock(pool);
+    pool_unlock_between(pool);
     CUresult result = pool->driver->mem_free(block->pointer);
     context_note_error(pool, context, result);
     pool_lock(pool);

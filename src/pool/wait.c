@@ -88,7 +88,7 @@ static void settle(struct pool *pool, uint64_t owed_number, uint64_t pending) {
 
 CUresult wait_make(struct pool *pool, struct context *context, enum wait_reason reason) {
     uint64_t owed_number = pool->owed_number, pending = pool->pending;
-    pool_unlock(pool);
+    pool_unlock_between(pool);
     stats_add(STATS_free_waited, 1);
     stats_wait(reason);
     CUresult result = PLANTED(no_wait) ? CUDA_SUCCESS : context_wait(pool, context);
@@ -104,9 +104,11 @@ static void pay(struct pool *pool, const char *call) {
     pool_lock(pool);
     struct context *context = pool->owed_context;
     uint64_t owed_number = pool->owed_number, pending = pool->pending;
-    pool_unlock(pool);
-    if (!context)
+    if (!context) {
+        pool_unlock(pool);
         return;
+    }
+    pool_unlock_between(pool);
     CUresult result = context_wait_inside(pool, context);
     if (result !=
         CUDA_SUCCESS) /* the call that follows must not be let through for a passing error */

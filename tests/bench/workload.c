@@ -16,6 +16,7 @@
  *            is replaced by one of a random size
  * live       BLOCKS live blocks of a hundred sizes at 64 sites: a random one is replaced
  * never      mallocs without a free
+ * never_idle the same while a larger block is idle
  * new_sizes  each malloc is 2 MiB larger than the one before, which is then freed
  * trace      the operations in FILE, in rounds: lines "m SLOT SITE BYTES" and "f SLOT"
  *
@@ -194,6 +195,10 @@ static void fill(struct workload *work) {
                         set ? set_bytes((unsigned)i % 16) : live_bytes(i));
     else if (strcmp(work->kind, "new_sizes") == 0)
         slot_malloc(work, work->slots, 0, 4096);
+    else if (strcmp(work->kind, "never_idle") == 0) {
+        slot_malloc(work, work->slots, 1, 1 << 20);
+        site_free(work->slots->pointer, work->slots->bytes);
+    }
 }
 
 /* The pool is preloaded, or not there. */
@@ -217,9 +222,9 @@ int main(int argc, char **argv) {
     static const struct {
         const char *kind;
         void (*run)(struct workload *, size_t);
-    } kinds[] = {{"pair", run_pair},           {"set", run_set},
-                 {"live", run_live},           {"never", run_never},
-                 {"new_sizes", run_new_sizes}, {"trace", run_trace}};
+    } kinds[] = {{"pair", run_pair},   {"set", run_set},          {"live", run_live},
+                 {"never", run_never}, {"never_idle", run_never}, {"new_sizes", run_new_sizes},
+                 {"trace", run_trace}};
     void (*run)(struct workload *, size_t) = NULL;
     struct workload work = {.random = SEED};
     if (argc < 3 || argc > 4) {
