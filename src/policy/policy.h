@@ -73,8 +73,10 @@ struct policy {
     struct pool_block *(*take_same)(struct store *store, struct site *site, size_t size);
 
     /* Where there is take_same: whether the block serves the request if it is the smallest
-     * sufficient one, and the size of that in the store; SIZE_MAX: there is none. */
+     * sufficient one, a size above which none does, and the size of the smallest sufficient one in
+     * the store; SIZE_MAX: there is none. */
     bool (*serves)(const struct pool_block *block, const struct fit *fit);
+    size_t (*most)(const struct fit *fit);
     size_t (*least)(struct store *store, size_t size);
 
     /* Keeps a block, which belongs to block->site. Takes one out, wherever it is kept. */

@@ -53,6 +53,12 @@ static bool fits(const struct pool_block *block, const struct fit *fit) {
     return near && block->size - fit->size <= fit->surplus;
 }
 
+static size_t most(const struct fit *fit) {
+    double near = fit->ratio * (double)fit->size;
+    size_t rounded = near < (double)(SIZE_MAX / 2) ? round_physical((size_t)near) : SIZE_MAX;
+    return rounded > any_below ? rounded : any_below;
+}
+
 struct pool_block *site_find(struct site *site, size_t size) {
     struct pool_block least = {.size = size};
     return RB_NFIND(site_tree, &site->idle, &least);
@@ -138,6 +144,7 @@ const struct policy policy_site = {
     .take = take,
     .take_same = take_same,
     .serves = fits,
+    .most = most,
     .least = least_size,
     .give = site_give,
     .remove = site_remove,

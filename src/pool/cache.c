@@ -223,6 +223,15 @@ static void settle_all_figures(struct cache *cache) {
             cache_settle_figures(bin);
 }
 
+/* Whether only this cache changes anything until it is stopped again, and only its blocks and the
+ * store's could serve its requests. */
+static bool is_alone(const struct pool *pool, const struct cache *cache) {
+    bool alone = pool->active_count == 1 && !cache->defers;
+    for (int i = 0; i < pool->cache_count && alone; i++)
+        alone = pool->caches[i] == cache || pool->caches[i]->context != cache->context;
+    return alone;
+}
+
 /* What the cache may do until it is stopped again. */
 static void permit(struct pool *pool, struct cache *cache) {
     struct context *context = cache->context;
@@ -246,6 +255,10 @@ static void permit(struct pool *pool, struct cache *cache) {
     cache->fit = pool_fit(pool, context, 0, 0);
     cache->fit.surplus /= (uint64_t)pool->active_count; /* each may use its part */
     cache->nothing_idle = serves && !context->device->idle && !PLANTED(record_removed_late);
+    cache->alone = serves && is_alone(pool, cache) && !PLANTED(record_removed_late);
+    cache->may_miss = (cache->nothing_idle || cache->alone) && !cache->table.displaced;
+    cache->may_grow = cache->alone ? pressure_room_to_grow(context->device) : 0;
+    cache->stops++;
     cache->anchor = cache->defers ? NULL : context->anchor;
     cache->freeable =
         may_free && (cache->defers || context->anchor) ? pool->map.table : pointer_table_empty;
@@ -300,7 +313,7 @@ static void close_cache(struct cache *cache) {
     cache->freeable = pointer_table_empty;
     memset(cache->sites, 0, sizeof cache->sites);
     cache->sums = cache->settled = (struct cache_sums){0};
-    cache->peak_in_use = cache->peak_live = 0;
+    cache->peak_in_use = cache->peak_live = cache->peak_taken = 0;
 }
 
 static void give_back_spares(struct pool *pool, struct cache *cache) {

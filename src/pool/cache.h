@@ -22,7 +22,7 @@ enum {
     CACHE_THREADS = 32, /* caches of one context */
 };
 
-/* A miss of the site of that site_id(), where nothing is idle: asks the driver, and leaves the
+/* A miss of the site of that site_id(), where nothing idle serves: asks the driver, and leaves the
  * record to the books for later. False: nothing has happened. To be called right after quick_malloc
  * has answered QUICK_MISS, with the pool's lock not held. */
 bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t site);

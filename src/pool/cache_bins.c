@@ -59,22 +59,19 @@ static bool fetch(struct cache *cache, struct cache_bin *bin) {
     return bin->head != NULL;
 }
 
-/* No block above this serves the request. */
-static size_t largest_fitting(const struct fit *fit) {
-    double most = fit->ratio * (double)fit->size + ROUND_PAGE;
-    return most < (double)SIZE_MAX ? (size_t)most : SIZE_MAX;
-}
-
-/* The bin whose blocks are the smallest sufficient ones, the site's own first; NULL: none that is
- * soon found. */
+/* The bin whose blocks are the smallest sufficient ones, the site's own first; NULL: none, or
+ * *many, so that it is not soon found. */
 static struct cache_bin *best_bin(struct cache *cache, const struct site *site,
-                                  const struct fit *fit) {
+                                  const struct fit *fit, bool *many) {
     const struct cache_table *table = &cache->table;
     unsigned first = cache_table_from(table, fit->size);
-    size_t most = largest_fitting(fit);
+    size_t most = cache->pool->policy->most(fit);
     struct cache_bin *bin, *best = NULL;
+    *many = false;
     for (CACHE_TABLE_EACH(bin, table, first)) {
-        if (at_ == first + MOST_TRIED || bin->block_size > most)
+        if (bin->block_size > most)
+            break;
+        if ((*many = at_ == first + MOST_TRIED))
             break;
         if (bin->head && (bin->site == site || (fit->steal && !best))) {
             best = bin;
@@ -92,16 +89,32 @@ static uint64_t surplus(const struct cache *cache) {
     return (int64_t)(cache->fit.surplus - grown) > 0 ? cache->fit.surplus - grown : 0;
 }
 
+static struct fit fit_now(const struct cache *cache, size_t bytes, size_t size) {
+    struct fit fit = cache->fit;
+    fit.bytes = bytes;
+    fit.size = size;
+    fit.surplus = surplus(cache);
+    return fit;
+}
+
+bool cache_fits_none(struct cache *cache, const struct site *site, size_t bytes, size_t size) {
+    const struct policy *policy = cache->pool->policy;
+    const struct fit fit = fit_now(cache, bytes, size);
+    struct store *store = &cache->context->store;
+    bool many;
+    const struct cache_bin *best = best_bin(cache, site, &fit, &many);
+    return !many && !(best && policy->serves(best->head, &fit)) &&
+           (!store->count || policy->least(store, size) > policy->most(&fit));
+}
+
 /* First what this thread has freed itself, whichever site had it: another thread's blocks lie in
  * another processor's cache. */
 static struct cache_bin *find_other(struct cache *cache, struct cache_bin *bin, size_t bytes,
                                     size_t size) {
-    struct fit fit = cache->fit;
+    const struct fit fit = fit_now(cache, bytes, size);
     struct store *store = &cache->context->store;
-    fit.bytes = bytes;
-    fit.size = size;
-    fit.surplus = surplus(cache);
-    struct cache_bin *best = best_bin(cache, bin->site, &fit);
+    bool many;
+    struct cache_bin *best = best_bin(cache, bin->site, &fit, &many);
     if ((!best || best->block_size > size) && fetch(cache, bin))
         return bin;
     if (!best || (best->block_size > size && store->count &&
@@ -337,11 +350,13 @@ static bool is_better(const struct cache_bin *bin, const struct cache_bin *best)
 
 void cache_offer(struct pool *pool, struct context *context, const struct site *site,
                  const struct fit *fit) {
+    struct cache_bin *bin, *own = NULL, *best = NULL;
+    if (!pool->policy->take_same)
+        return;
     /* A thread that goes on using its blocks would be short of the one that is taken, take one from
      * another in turn, and so on for ever: rather is there one block more. */
-    const struct cache *mine = pool->policy->take_same ? cache_own(pool, context) : NULL;
-    struct cache_bin *bin, *own = NULL, *best = NULL;
-    size_t most = largest_fitting(fit);
+    const struct cache *mine = cache_own(pool, context);
+    size_t most = pool->policy->most(fit);
     for (int i = 0; i < pool->cache_count; i++) {
         struct cache *cache = pool->caches[i];
         const struct cache_table *table = &cache->table;

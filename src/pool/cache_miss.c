@@ -1,4 +1,4 @@
-/* Misses where nothing is idle: what the driver gives is counted in the thread's cache, and
+/* Misses where nothing idle serves: what the driver gives is counted in the thread's cache, and
  * recorded when the books are settled. */
 #include "pool/quick.h"
 
@@ -9,7 +9,7 @@ static bool has_freed(const struct cache *cache) {
 
 static bool is_any_freed(const struct pool *pool, const struct cache *own) {
     bool freed = has_freed(own);
-    for (int i = 0; pool->cache_count > 1 && i < pool->cache_count && !freed; i++)
+    for (int i = 0; i < pool->cache_count && !freed; i++)
         freed = has_freed(pool->caches[i]);
     return freed;
 }
@@ -18,7 +18,34 @@ static struct cache_site *place_for(struct cache *cache, uintptr_t id) {
     return &cache->sites[cache_mix(id) >> (64 - CACHE_SITE_BITS)];
 }
 
+/* Whether that was found out already: nothing has become idle since. */
+static bool is_known_to_miss(const struct cache *cache, const struct cache_site *known,
+                             uintptr_t site, size_t size) {
+    return known->id == site && known->size == size && known->stamp == cache_stamp(cache) &&
+           size <= cache->may_grow;
+}
+
+/* Whether nothing idle serves, and nothing need be given back or asked before memory grows. */
+__attribute__((noinline)) static bool may_miss(const struct pool *pool, struct cache *cache,
+                                               struct cache_site *known, uintptr_t site,
+                                               size_t bytes) {
+    size_t size = round_physical(bytes);
+    if (!known->site || known->id != site || !size)
+        return false;
+    if (cache->nothing_idle
+            ? is_any_freed(pool, cache)
+            : size > cache->may_grow || !cache_fits_none(cache, known->site, bytes, size))
+        return false;
+    if (cache->alone) {
+        known->size = size;
+        known->stamp = cache_stamp(cache);
+    }
+    return true;
+}
+
 static void count_fresh(struct cache *cache, struct stats_site *site, size_t bytes, size_t size) {
+    if (!cache->nothing_idle)
+        cache_note_taken(cache); /* before what is held grows */
     stats_grow(&site->misses, 1);
     stats_grow(&site->allocated_bytes, bytes);
     stats_grow(&site->held_blocks, 1);
@@ -40,15 +67,17 @@ void cache_abandon_miss(void) {
 bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t site) {
     struct cache *cache = cache_mine.cache;
     struct context *context = cache->context;
-    const struct cache_site *known = place_for(cache, site);
-    struct site *own = known->site;
+    struct cache_site *known = place_for(cache, site);
     struct pool_block *block = cache->spare;
     size_t size = round_physical(bytes);
-    if (!block || known->id != site || !own || !size || is_any_freed(pool, cache)) {
+    if (!block || !(is_known_to_miss(cache, known, site, size) ||
+                    may_miss(pool, cache, known, site, bytes))) {
         cache_unlock(cache);
         return false;
     }
+    struct site *own = known->site;
     cache->spare = block->next;
+    cache->may_grow -= size < cache->may_grow ? size : cache->may_grow;
     cache_unlock(cache);
     CUdeviceptr address;
     CUresult result = pool->driver->mem_alloc(&address, size);
@@ -84,7 +113,7 @@ void cache_prepare_miss(struct pool *pool, struct context *context, struct site 
         site->record->counting = cache;
     uintptr_t id = site->id;
     if (site->record->counting == cache)
-        *place_for(cache, id) = (struct cache_site){id, site};
+        *place_for(cache, id) = (struct cache_site){.id = id, .site = site};
     if (!cache->spare)
         cache->spare = books_take_records(pool);
 }

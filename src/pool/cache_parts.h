@@ -9,10 +9,13 @@
 
 enum { CACHE_SITE_BITS = 4 };
 
-/* A site that counts in this cache. Unused while id is 0. */
+/* A site that counts in this cache. Unused while `site` is NULL. No idle block serves a request of
+ * `size` rounded bytes while `stamp` is cache_stamp(). */
 struct cache_site {
     uintptr_t id;
     struct site *site;
+    size_t size;
+    uint64_t stamp;
 };
 
 /* A parked cache stays locked until its thread takes the pool's lock itself: so that this lock need
@@ -27,11 +30,14 @@ struct cache {
     atomic_bool parked;      /* while stopped */
     bool busy;               /* while stopped: it has served calls since the last time */
     bool defers, young;      /* while stopped */
-    bool nothing_idle;       /* while stopped: on the device, then; calls may miss quickly */
+    bool nothing_idle;       /* while stopped: on the device, then */
+    bool alone;              /* while stopped: in use, and in its context */
+    bool may_miss;           /* while stopped: one of these, and all bins are in their pairs */
     uintptr_t key;           /* while stopped */
     struct context *context; /* while stopped */
     struct cache_sums sums;  /* since it was opened */
     uint64_t peak_in_use, peak_live; /* the largest of sums since they were settled */
+    uint64_t peak_taken;             /* of live less held: what was taken of idle memory */
     struct stats_shard *shard;       /* where sums are told to readers of the stats page */
     struct cache_table table;
     struct pointer_table freeable; /* while stopped: the pool's; empty, if it may free nothing */
@@ -40,6 +46,8 @@ struct cache {
     struct pool_block *fresh;      /* live, new: for the books and the map */
     struct pool_block *spare;      /* unused records */
     struct fit fit;                /* while stopped: what may serve a request; surplus in all */
+    uint64_t stops;                /* while stopped: how often it was */
+    uint64_t may_grow;             /* bytes that it may get from the driver while alone */
     uint64_t renewed_ns;           /* when a call of its own last went the long way for that */
     uint64_t figures_ns;           /* while stopped: the device's renewed_ns at the last settling */
     size_t bins_apart;             /* that count in figures of our own */
@@ -91,6 +99,13 @@ bool cache_renew(struct cache *cache);
 struct pool_block *cache_serve_other(struct cache *cache, struct cache_bin *bin, size_t bytes,
                                      size_t size);
 
+/* Whether no idle block serves the request of the site: for a cache that is alone. */
+bool cache_fits_none(struct cache *cache, const struct site *site, size_t bytes, size_t size);
+/* Another number whenever more blocks may have become idle, for a cache that is alone. */
+static inline uint64_t cache_stamp(const struct cache *cache) {
+    return cache->sums.frees + cache->stops;
+}
+
 /* A context is one of a pool. */
 static inline uintptr_t cache_key(const struct pool *pool, CUcontext handle) {
     return (uintptr_t)handle ^ (uintptr_t)pool;
@@ -113,6 +128,14 @@ static inline void cache_push(struct cache_bin *bin, struct pool_block *block) {
     block->state = BLOCK_IDLE;
     block->cached = true;
     bin->head = block;
+}
+
+/* The least that was idle since the sums were settled is what was idle then, less the most that
+ * was taken: as much as is held, live memory had at its highest come to since that last changed. */
+static inline void cache_note_taken(struct cache *cache) {
+    uint64_t taken = cache->peak_live - cache->sums.held;
+    if ((int64_t)(taken - cache->peak_taken) > 0)
+        cache->peak_taken = taken;
 }
 
 static inline void cache_note_bin(const struct cache *cache, const struct cache_bin *bin,

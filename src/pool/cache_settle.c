@@ -10,14 +10,15 @@ static void raise(uint64_t *peak, uint64_t value) {
 }
 
 /* With several threads the peaks are at most what each of them had at its highest, all at once. */
-static void settle_peaks(struct pool *pool, const struct cache *cache, bool fresh) {
+static void settle_peaks(struct pool *pool, struct cache *cache) {
     struct device *device = cache->context->device;
     uint64_t more = cache->peak_live - cache->settled.live;
     raise(&device->peak_in_use, device->in_use + (cache->peak_in_use - cache->settled.in_use));
     raise(&device->peak_live, device->live + more);
     raise(&pool->peak_live, pool->in_use + pool->waste + more);
-    /* Before the first fresh block nothing was idle. */
-    int64_t least = fresh ? 0 : (int64_t)(device->idle - more);
+    cache_note_taken(cache);
+    uint64_t taken = cache->peak_taken - (cache->settled.live - cache->settled.held);
+    int64_t least = (int64_t)(device->idle - taken);
     if (least < (int64_t)device->least_idle)
         device->least_idle = least > 0 ? (uint64_t)least : 0;
 }
@@ -71,7 +72,7 @@ void cache_settle(struct pool *pool, struct cache *cache) {
     const struct cache_sums change = difference(&cache->sums, &cache->settled);
     struct device *device = cache->context->device;
     uint64_t idle = change.held - change.live, idle_blocks = change.frees - change.hits;
-    settle_peaks(pool, cache, change.fresh);
+    settle_peaks(pool, cache);
     settle_frees(pool, cache, change.frees);
     if (change.stolen)
         stats_add(STATS_malloc_stolen, change.stolen);
@@ -91,11 +92,15 @@ void cache_settle(struct pool *pool, struct cache *cache) {
     device->hits += change.hits;
     device->frees += change.frees;
     device->changes += change.hits + change.frees + change.fresh;
+    if (!cache->nothing_idle)
+        device->until_asked -=
+            change.held < device->until_asked ? change.held : device->until_asked;
     tell(&pool->told, &change);
     tell(&device->told, &change);
     cache->settled = cache->sums;
     cache->peak_in_use = cache->sums.in_use;
     cache->peak_live = cache->sums.live;
+    cache->peak_taken = cache->sums.live - cache->sums.held;
 }
 
 /* The page keeps the figures that came from the shard. */

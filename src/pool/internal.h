@@ -231,6 +231,9 @@ uint64_t pages_idle(struct pool *pool, const struct device *device);
 /* Bytes by which idle memory may still grow. Lock held. */
 uint64_t pressure_idle_room(const struct pool *pool, const struct device *device);
 bool pressure_exceeds(const struct pool *pool, const struct device *device, size_t growth);
+/* Bytes that may be allocated beside what is idle before anything is to be given back, by the
+ * pool's own bound, or the driver to be asked what is free. */
+uint64_t pressure_room_to_grow(const struct device *device);
 /* A configured limit in bytes, `automatic` if it is left to the pool. */
 uint64_t pressure_limit(const struct limit *limit, const struct device *device, uint64_t automatic);
 /* Allocates from the driver, releasing idle memory while it is out of memory. On success either

@@ -159,10 +159,19 @@ uint64_t pressure_limit(const struct limit *limit, const struct device *device,
 }
 
 /* The pool's own rule: held memory stays under 1.2 x peak in use + 64 MiB. */
-static uint64_t allowed_idle(const struct pool *pool, const struct device *device, size_t growth) {
-    uint64_t live = device->live + growth, in_use = device->in_use + growth;
+static uint64_t most_held(const struct device *device, uint64_t in_use) {
     uint64_t peak = in_use > device->peak_in_use ? in_use : device->peak_in_use;
-    uint64_t held = peak + peak / 5 + idle_slack;
+    return peak + peak / 5 + idle_slack;
+}
+
+uint64_t pressure_room_to_grow(const struct device *device) {
+    uint64_t held = device->live + device->idle, most = most_held(device, device->in_use);
+    uint64_t room = most > held ? most - held : 0;
+    return !device->idle || room < device->until_asked ? room : device->until_asked;
+}
+
+static uint64_t allowed_idle(const struct pool *pool, const struct device *device, size_t growth) {
+    uint64_t live = device->live + growth, held = most_held(device, device->in_use + growth);
     return pressure_limit(&pool->config.max_idle, device, held > live ? held - live : 0);
 }
 

@@ -14,8 +14,8 @@ enum quick {
     QUICK_DONE,
     QUICK_NO,  /* nothing has happened: it is not for the cache */
     QUICK_TRY, /* nothing has happened: it may be for the whole form */
-    /* Of quick_malloc: nothing is idle, so it is for cache_miss, or else cache_abandon: the cache
-     * is still locked for it. */
+    /* Of quick_malloc: nothing idle may serve, so it is for cache_miss, or else
+     * cache_abandon_miss: the cache is still locked for it. */
     QUICK_MISS,
 };
 
@@ -110,7 +110,7 @@ quick_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t si
         quick_count_hit(cache, bin, bytes, size);
     } else if (whole && bin && (block = cache_serve_other(cache, bin, bytes, size))) {
         *pointer = block->pointer;
-    } else if (cache->nothing_idle && (whole || !bin)) {
+    } else if (cache->may_miss && (whole || !bin)) {
         return QUICK_MISS;
     } else {
         bool found = bin || cache->table.displaced; /* or may be, by the whole form */

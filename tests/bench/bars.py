@@ -46,6 +46,7 @@ COUNTED = {
                        " instructions"),
     "miss_never": Bar("a miss of a program that never frees, over the driver call", "<=", 300,
                       " instructions"),
+    "miss_idle": Bar("the same while a block is idle that does not fit", "<=", 300, " instructions"),
     "miss_sizes": Bar("a miss of a program whose sizes are ever new, with what it gives back, over the driver call", "<=",
                       300, " instructions", held=3800),
     "trace": Bar("recording a trace, per event", "<=", 250, " instructions"),

@@ -25,6 +25,7 @@ def begin(counts):
     counts.start("static", "pair", OPERATIONS, **TAGGED)
     counts.start("driver", "live", OPERATIONS, FEW)
     counts.start("driver", "never", OPERATIONS)
+    counts.start("driver", "never_idle", OPERATIONS)
     counts.start("driver", "new_sizes", OPERATIONS)
 
 
@@ -78,6 +79,7 @@ def values(counts):
                  static_site=static.malloc() - counts.get("static", "pair", OPERATIONS, **TAGGED).malloc(),
                  static_malloc=static.malloc() - pair.malloc(), static_free=static.free() - pair.free(),
                  miss_never=counts.get("driver", "never", OPERATIONS).malloc(),
+                 miss_idle=counts.get("driver", "never_idle", OPERATIONS).malloc(),
                  miss_sizes=counts.get("driver", "new_sizes", OPERATIONS).malloc(),
                  live=counts.get("driver", "live", OPERATIONS, MANY).operation() /
                  counts.get("driver", "live", OPERATIONS, FEW).operation())

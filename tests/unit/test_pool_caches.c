@@ -287,6 +287,74 @@ static void new_blocks_are_the_pools_as_soon_as_the_program_has_them(void **stat
     assert_int_equal(fake_size(tainted), 0);
 }
 
+/* Whether a cache serves a miss without a look at the books. */
+static bool misses_quickly(CUdeviceptr *pointer, size_t bytes, uintptr_t number) {
+    return quick_malloc(pool, pointer, bytes, number, true) == QUICK_MISS &&
+           cache_miss(pool, pointer, bytes, number);
+}
+
+static void misses_are_quick_while_nothing_idle_fits(void **state) {
+    CUdeviceptr pointer, idle;
+    (void)state;
+    grow_up();
+    idle = quick_alloc(40 * MIB, 1);
+    quick_release(idle);
+    quick_alloc(4096, 2);
+    int allocs = fake.allocs, quick = 0;
+    for (int i = 0; i < 100; i++) {
+        if (misses_quickly(&pointer, 4096, 2))
+            quick++;
+        else
+            quick_alloc(4096, 2);
+    }
+    assert_in_range(quick, 90, 100);
+    assert_int_equal(fake.allocs, allocs + 100);
+    assert_int_equal(quick_alloc(30 * MIB, 2), idle); /* and this does fit */
+    assert_int_equal(fake.allocs, allocs + 100);
+    quick_release(idle);
+    assert_true(pool_is_valid(pool));
+}
+
+static void what_quick_misses_leave_idle_is_known_to_be_in_nobodys_need(void **state) {
+    CUdeviceptr pointer;
+    const struct device *device;
+    (void)state;
+    grow_up();
+    quick_release(quick_alloc(40 * MIB, 1));
+    quick_alloc(4096, 2);
+    assert_true(pool_is_valid(pool));
+    device = LIST_FIRST(&pool->devices);
+    ((struct device *)(uintptr_t)device)->least_idle = device->idle;
+    for (int i = 0; i < 50; i++)
+        if (!misses_quickly(&pointer, 4096, 2))
+            quick_alloc(4096, 2);
+    assert_true(pool_is_valid(pool));
+    assert_true(device->least_idle >= 40 * MIB);
+    pointer = quick_alloc(40 * MIB, 1);
+    for (int i = 0; i < 50; i++)
+        if (!misses_quickly(&(CUdeviceptr){0}, 4096, 2))
+            quick_alloc(4096, 2);
+    quick_release(pointer);
+    assert_true(pool_is_valid(pool));
+    assert_true(device->least_idle < 40 * MIB);
+}
+
+static void misses_are_not_quick_beyond_the_bound_on_idle_memory(void **state) {
+    enum { COUNT = 64 };
+    CUdeviceptr blocks[COUNT];
+    (void)state;
+    grow_up();
+    for (int i = 0; i < COUNT; i++)
+        blocks[i] = quick_alloc(10 * MIB, 1);
+    for (int i = 0; i < COUNT; i++)
+        quick_release(blocks[i]);
+    int frees = fake.frees;
+    for (int i = 0; i < 400; i++)
+        quick_alloc(MIB, 2);
+    assert_true(fake.frees > frees); /* else 640 MiB idle beside 400 MiB, of 640 at their peak */
+    assert_true(pool_is_valid(pool));
+}
+
 static void a_context_that_ends_takes_its_caches_along(void **state) {
     (void)state;
     grow_up();
@@ -357,7 +425,6 @@ int main(void) {
         TEST_IN_AUTO(peaks_count_what_was_live_between_looks),
         TEST_IN_AUTO(what_another_thread_has_freed_serves_its_site),
         TEST_IN_AUTO(what_a_site_goes_on_taking_of_another_comes_several_at_once),
-        TEST_IN_AUTO(a_thread_of_thousands_of_sites_and_sizes_is_served_by_its_cache),
         TEST_IN_AUTO(what_any_cache_keeps_is_there_when_the_device_runs_out),
         TEST_IN_AUTO(a_second_free_is_refused_in_whatever_thread),
         TEST_IN_AUTO(a_capture_bars_the_caches),
@@ -365,8 +432,13 @@ int main(void) {
         TEST_IN_AUTO(the_last_live_block_waits_whichever_it_is),
         TEST_IN_AUTO(a_reason_to_wait_holds_from_when_it_begins),
         TEST_IN_AUTO(new_blocks_are_the_pools_as_soon_as_the_program_has_them),
+        TEST_IN_AUTO(misses_are_quick_while_nothing_idle_fits),
+        TEST_IN_AUTO(what_quick_misses_leave_idle_is_known_to_be_in_nobodys_need),
+        TEST_IN_AUTO(misses_are_not_quick_beyond_the_bound_on_idle_memory),
         TEST_IN_AUTO(a_context_that_ends_takes_its_caches_along),
         TEST_IN_AUTO(threads_that_free_each_others_blocks_lose_none),
+        /* At last: it uses up the page's places for sites, without which no miss is quick. */
+        TEST_IN_AUTO(a_thread_of_thousands_of_sites_and_sizes_is_served_by_its_cache),
     };
     stats_open(NULL, false, say); /* sites have figures of their own then */
     return cmocka_run_group_tests(tests, NULL, NULL);
