@@ -69,9 +69,7 @@ static void count_live(struct pool *pool, struct pool_block *block, uint64_t sig
     stats_grow(&stats->held_bytes, sign * block->size);
     stats_grow(&stats->live_blocks, sign);
     stats_grow(&stats->live_bytes, sign * block->size);
-    uint64_t live = atomic_load_explicit(&stats->live_bytes, memory_order_relaxed);
-    if (live > atomic_load_explicit(&stats->peak_live_bytes, memory_order_relaxed))
-        atomic_store_explicit(&stats->peak_live_bytes, live, memory_order_relaxed);
+    stats_raise(&stats->peak_live_bytes, &stats->live_bytes);
 }
 
 static void count_idle(struct pool *pool, struct pool_block *block, uint64_t sign) {

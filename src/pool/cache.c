@@ -240,13 +240,16 @@ static void permit(struct pool *pool, struct cache *cache) {
                   !config->site_keep && config->max_idle.kind == LIMIT_AUTO &&
                   !atomic_load(&pool->captures) && !atomic_load(&pool->down);
     cache->young = context->device->changes < YOUNG_CHANGES;
-    uint64_t renewed = atomic_load_explicit(&context->device->renewed_ns, memory_order_relaxed);
-    if (cache->figures_ns != renewed || cache->young) {
-        cache->figures_ns = renewed;
+    uint64_t changes = context->device->changes;
+    if (cache->young || changes - cache->figures_settled >= YOUNG_CHANGES) {
+        cache->figures_settled = changes;
         settle_all_figures(cache);
     }
     cache->key = serves ? cache_key(pool, context->handle) : 0;
-    cache->budget = cache->young ? YOUNG_BUDGET : BUDGET;
+    if (cache->young)
+        cache->budget = YOUNG_BUDGET;
+    else if (cache->budget <= 0) /* else others would put its turn off for ever */
+        cache->budget = BUDGET;
     cache->defers = config->free_mode == POOL_FREE_DEFER;
     bool may_free = serves && !context->device->pressure && wait_is_skipped(pool, context);
     context->frees_quickly = may_free;

@@ -9,7 +9,7 @@ enum { FEW_CACHES = 4 };
 
 /* Bins that are looked at for one with a block to spare: of a thread's thousands, all might be
  * empty. */
-enum { MOST_TRIED = 64 };
+enum { MOST_TRIED = 64, MOST_OFFERED = 256 };
 
 enum { MOST_ALONG = 16 };
 static bool is_worth_it(const struct pool *pool, const struct context *context) {
@@ -171,6 +171,7 @@ void cache_settle_figures(struct cache_bin *bin) {
         return;
     struct stats_site *own = bin->figures, *site = bin->site->stats;
     uint64_t before = stats_figure(&site->live_bytes);
+    bin->seen_hits -= (uint32_t)stats_figure(&own->hits);
 #define SETTLE(figure)                                                                             \
     stats_grow(&site->figure, stats_figure(&own->figure));                                         \
     own->figure = 0
@@ -185,6 +186,15 @@ void cache_settle_figures(struct cache_bin *bin) {
     own->peak_live_bytes = 0;
     if ((int64_t)(peak - stats_figure(&site->peak_live_bytes)) > 0)
         site->peak_live_bytes = peak;
+}
+
+void cache_settle_figures_of(const struct pool *pool, struct pool_block *block, size_t size) {
+    struct cache *own = cache_mine.cache;
+    struct cache_bin *bin = NULL;
+    if (own && own->pool == pool && own->context == block->context && own->bins_apart)
+        bin = cache_find_bin_for(own, block, size);
+    if (bin)
+        cache_settle_figures(bin);
 }
 
 /* What is the bin's beside its blocks. */
@@ -232,23 +242,29 @@ static bool has_block_or_is_used(struct cache_bin *bin, void *cache) {
     return bin->head || stays_when_drained(bin, cache);
 }
 
-/* A new bin's blocks have had no time to be asked for. */
 static bool is_used(struct cache_bin *bin, void *cache) {
-    bool new = !bin->kept_once;
-    bin->kept_once = true;
-    return !is_at_rest(bin) || new || stays_when_drained(bin, cache);
+    return !is_at_rest(bin) || stays_when_drained(bin, cache);
 }
 
 /* Before a bin is added: half of the places at most are to be used, so that few bins lie outside of
- * their pair. If it is to, or may no longer grow, those go that nobody uses. */
+ * their pair. If it is to grow, those go that are empty and unused; if it can no longer, also those
+ * with blocks that nobody asks for, after so many calls that each could have been used. */
 static void make_room(struct cache *cache) {
     struct cache_table *table = &cache->table;
-    if (++cache->bins_asked < table->count / 8 || table->used_count < table->count / 2)
+    uint64_t calls = cache->sums.hits + cache->sums.fresh + cache->sums.frees;
+    if (table->used_count < table->count / 2)
         return;
-    cache->bins_asked = 0;
-    cache_table_filter(table, has_block_or_is_used, cache);
-    if (table->used_count >= table->count / 8 * 3 && !cache_table_grow(table))
+    if (cache_table_may_grow(table)) {
+        if (++cache->bins_asked < table->count / 8)
+            return;
+        cache->bins_asked = 0;
+        cache_table_filter(table, has_block_or_is_used, cache);
+        if (table->used_count >= table->count / 8 * 3)
+            cache_table_grow(table);
+    } else if (calls - cache->swept >= (uint64_t)2 * table->used_count) {
+        cache->swept = calls;
         cache_table_filter(table, is_used, cache);
+    }
 }
 
 /* A bin for the site's blocks of that size which serve requests of `size`. NULL: there is no place
@@ -362,8 +378,9 @@ void cache_offer(struct pool *pool, struct context *context, const struct site *
         const struct cache_table *table = &cache->table;
         if (cache->context != context)
             continue;
-        for (CACHE_TABLE_EACH(bin, table, cache_table_from(table, fit->size))) {
-            if (bin->block_size > most)
+        unsigned first = cache_table_from(table, fit->size);
+        for (CACHE_TABLE_EACH(bin, table, first)) {
+            if (bin->block_size > most || at_ - first == MOST_OFFERED)
                 break;
             if (cache != mine && !is_at_rest(bin))
                 continue;

@@ -39,6 +39,7 @@ __attribute__((noinline)) static bool may_miss(const struct pool *pool, struct c
     if (cache->alone) {
         known->size = size;
         known->stamp = cache_stamp(cache);
+        cache->may_grow -= size < cache->may_grow ? size : cache->may_grow;
     }
     return true;
 }
@@ -70,14 +71,15 @@ bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t
     struct cache_site *known = place_for(cache, site);
     struct pool_block *block = cache->spare;
     size_t size = round_physical(bytes);
-    if (!block || !(is_known_to_miss(cache, known, site, size) ||
-                    may_miss(pool, cache, known, site, bytes))) {
+    bool known_to_miss = is_known_to_miss(cache, known, site, size);
+    if (!block || !(known_to_miss || may_miss(pool, cache, known, site, bytes))) {
         cache_unlock(cache);
         return false;
     }
     struct site *own = known->site;
     cache->spare = block->next;
-    cache->may_grow -= size < cache->may_grow ? size : cache->may_grow;
+    if (known_to_miss)
+        cache->may_grow -= size;
     cache_unlock(cache);
     CUdeviceptr address;
     CUresult result = pool->driver->mem_alloc(&address, size);

@@ -18,8 +18,8 @@ struct cache_site {
     uint64_t stamp;
 };
 
-/* A parked cache stays locked until its thread takes the pool's lock itself: so that this lock need
- * stop only those that are in use.
+/* A parked cache stays locked until its thread has taken the pool's lock itself and gives it back:
+ * so that this lock need stop only those that are in use.
  *
  * Members change under `lock`, but those of which it is said only while all caches are stopped.
  * Invariant: with `lock` free, `key` is cache_key() of the context if calls may be served, else 0;
@@ -49,9 +49,10 @@ struct cache {
     uint64_t stops;                /* while stopped: how often it was */
     uint64_t may_grow;             /* bytes that it may get from the driver while alone */
     uint64_t renewed_ns;           /* when a call of its own last went the long way for that */
-    uint64_t figures_ns;           /* while stopped: the device's renewed_ns at the last settling */
+    uint64_t figures_settled;      /* while stopped: the device's changes when bins' were */
     size_t bins_apart;             /* that count in figures of our own */
-    unsigned bins_asked;           /* since those at rest were last looked for */
+    unsigned bins_asked;           /* to be added since the table was last to grow */
+    uint64_t swept;                /* calls served when bins at rest were last looked for */
     unsigned thread;               /* while stopped: whose it is, 1 to CACHE_THREADS */
     struct cache_sums settled;     /* sums that the books have */
     struct pool *pool;             /* while stopped */

@@ -74,9 +74,13 @@ static struct cache_bin *put(struct cache_table *table, const struct cache_bin *
     return place;
 }
 
+bool cache_table_may_grow(const struct cache_table *table) {
+    return table->count < MOST_BINS;
+}
+
 bool cache_table_grow(struct cache_table *table) {
     struct cache_table larger;
-    if (table->count == MOST_BINS || !init(&larger, 2 * table->count))
+    if (!cache_table_may_grow(table) || !init(&larger, 2 * table->count))
         return false;
     for (unsigned i = 0; i < table->used_count; i++) {
         const struct cache_bin *place = put(&larger, &table->bins[table->used[i]]);

@@ -15,9 +15,8 @@ struct cache_bin {
     struct pool_block *head;
     struct site *site;
     struct stats_site *figures; /* the site's own, if its record has us `counting`; else ours */
-    uint32_t seen_hits; /* of figures, when another thread last wanted one of these blocks */
-    uint16_t along;     /* how many were taken of another site's bin at once, the last time */
-    bool kept_once;     /* when bins at rest were looked for, to make room */
+    uint32_t seen_hits; /* of figures, when somebody last asked whether the bin is at rest */
+    uint32_t along;     /* how many were taken of another site's bin at once, the last time */
 };
 _Static_assert(sizeof(struct cache_bin) == 64, "one cache line");
 
@@ -71,7 +70,9 @@ struct cache_bin *cache_table_find(const struct cache_table *table, uintptr_t id
 
 /* False without host memory, as the next. */
 bool cache_table_init(struct cache_table *table);
-/* Twice as many places. False: there is nothing to be had by that, or no memory. */
+/* Whether there may be more places. */
+bool cache_table_may_grow(const struct cache_table *table);
+/* Twice as many places. */
 bool cache_table_grow(struct cache_table *table);
 /* Copies the bin, which has a site, to an unused place; NULL: there is none within reach. */
 struct cache_bin *cache_table_add(struct cache_table *table, const struct cache_bin *bin);

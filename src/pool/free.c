@@ -164,6 +164,7 @@ CUresult pool_free_rest(struct pool *pool, CUdeviceptr pointer) {
         stats_add(STATS_free_double, 1);
         return CUDA_ERROR_INVALID_VALUE;
     }
+    cache_settle_figures_of(pool, block, pool->policy->round(block->requested));
     block->context->device->frees++;
     if (leaves(pool, block, current)) {
         if (atomic_load(&pool->captures))

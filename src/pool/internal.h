@@ -80,8 +80,11 @@ static inline void pool_unlock_between(struct pool *pool) {
 
 /* Until some device's leaving has reached zero. Lock held on entry and return, not in between. */
 static inline void pool_await_left(struct pool *pool) {
+    int state;
     cache_resume(pool, true);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state); /* else the thread may end here */
     pthread_cond_wait(&pool->left, &pool->lock);
+    pthread_setcancelstate(state, NULL);
     cache_stop(pool);
 }
 

@@ -160,6 +160,8 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
     CUresult result = pressure_allocate(pool, request, &block, &obtained);
     if (result != CUDA_SUCCESS) {
         context_note_error(pool, context, result);
+        pool_lock(pool); /* so that the thread's cache goes on */
+        pool_unlock(pool);
         return result;
     }
     pool_lock(pool);

@@ -99,8 +99,11 @@ quick_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t si
     if (__builtin_expect(!cache, 0))
         return QUICK_TRY;
     size_t size = round_physical(bytes);
-    struct cache_bin *bin = whole ? cache_table_find(&cache->table, site, size)
-                                  : cache_table_find_near(&cache->table, site, size);
+    struct cache_bin *bin = NULL;
+    if (!whole)
+        bin = cache_table_find_near(&cache->table, site, size); /* the site is not 0 */
+    else if (size)
+        bin = cache_table_find(&cache->table, site, size);
     struct pool_block *block;
     if (__builtin_expect(bin && bin->head, 1)) {
         block = cache_pop(bin);

@@ -4,7 +4,8 @@
 static void insert_site(struct shortage *shortage, const struct site_record *record) {
     uint64_t bytes = atomic_load_explicit(&record->stats->live_bytes, memory_order_relaxed);
     unsigned at = shortage->site_count;
-    if (!bytes)
+    if ((int64_t)bytes <=
+        0) /* less than nothing: what other threads' caches know is not here yet */
         return;
     if (at < SHORTAGE_SITES)
         shortage->site_count++;

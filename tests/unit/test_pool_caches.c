@@ -149,14 +149,14 @@ static void what_a_site_goes_on_taking_of_another_comes_several_at_once(void **s
     assert_true(pool_is_valid(pool));
 }
 
-enum { MANY_SITES = 1800 };
+enum { MANY_SITES = 3000 };
 
-/* At sites of its own and of sizes that earlier phases' blocks do not suffice for, and frees; how
- * many the caches have served. */
-static int allocate_at_many(uintptr_t phase) {
+/* At so many sites of its own and of sizes that earlier phases' blocks do not suffice for, and
+ * frees; which part of them the caches have served, in percent. */
+static int served_at_many(uintptr_t phase, uintptr_t count) {
     static CUdeviceptr blocks[MANY_SITES];
     int served = 0;
-    for (uintptr_t i = 0; i < MANY_SITES; i++) {
+    for (uintptr_t i = 0; i < count; i++) {
         size_t bytes = 512 * (1 + i % 37 + 37 * phase);
         uintptr_t number = MANY_SITES * (1 + phase) + i;
         enum quick quick = quick_malloc(pool, &blocks[i], bytes, number, true);
@@ -168,19 +168,59 @@ static int allocate_at_many(uintptr_t phase) {
             blocks[i] = quick_alloc(bytes, number);
     }
     assert_true(pool_is_valid(pool));
-    release_all(blocks, MANY_SITES);
+    release_all(blocks, (int)count);
     assert_true(pool_is_valid(pool));
-    return served;
+    return served * 100 / (int)count;
 }
 
 static void a_thread_of_thousands_of_sites_and_sizes_is_served_by_its_cache(void **state) {
     (void)state;
     grow_up();
+    for (int round = 0; round < 3; round++)
+        served_at_many(0, MANY_SITES);
+    assert_in_range(served_at_many(0, MANY_SITES), 95, 100);
+}
+
+static void a_thread_that_goes_on_to_other_sites_and_sizes_is_served_by_its_cache(void **state) {
+    (void)state;
+    grow_up();
     for (uintptr_t phase = 0; phase < 6; phase++) {
-        allocate_at_many(phase);
-        allocate_at_many(phase); /* what no longer had a place has one now */
-        assert_in_range(allocate_at_many(phase), MANY_SITES * 95 / 100, MANY_SITES);
+        for (int round = 0; round < 6; round++) /* as long as nobody knows that it has gone on */
+            served_at_many(phase, MANY_SITES / 2);
+        assert_in_range(served_at_many(phase, MANY_SITES / 2), 95, 100);
     }
+}
+
+static int start_in_sync(void **state) {
+    struct pool_config config = pool_defaults;
+    (void)state;
+    config.free_mode = POOL_FREE_SYNC;
+    start_with(&config, GIB);
+    return 0;
+}
+
+static void *use_site_one(void *nothing) {
+    (void)nothing;
+    for (int i = 0; i < 500; i++)
+        quick_release(quick_alloc(3 * MIB, 1));
+    return NULL;
+}
+
+static void a_sites_figures_are_right_where_another_threads_frees_wait(void **state) {
+    const struct stats_site *figures = NULL;
+    (void)state;
+    use_site_one(NULL);
+    elsewhere(use_site_one, NULL);
+    assert_true(pool_is_valid(pool));
+    for (const struct site_record *record = pool->site_records; record;
+         record = record->by_key.next)
+        if (record->key.frames[0] == site(1).frames[0])
+            figures = record->stats;
+    if (!figures)
+        fail();
+    assert_int_equal(stats_figure(&figures->live_bytes), 0);
+    assert_int_equal(stats_figure(&figures->peak_live_bytes), 4 * MIB);
+    assert_in_range(stats_figure(&figures->hits), 997, 999);
 }
 
 static void what_any_cache_keeps_is_there_when_the_device_runs_out(void **state) {
@@ -437,8 +477,11 @@ int main(void) {
         TEST_IN_AUTO(misses_are_not_quick_beyond_the_bound_on_idle_memory),
         TEST_IN_AUTO(a_context_that_ends_takes_its_caches_along),
         TEST_IN_AUTO(threads_that_free_each_others_blocks_lose_none),
-        /* At last: it uses up the page's places for sites, without which no miss is quick. */
+        cmocka_unit_test_setup_teardown(a_sites_figures_are_right_where_another_threads_frees_wait,
+                                        start_in_sync, stop),
+        /* At last: they use up the page's places for sites, without which no miss is quick. */
         TEST_IN_AUTO(a_thread_of_thousands_of_sites_and_sizes_is_served_by_its_cache),
+        TEST_IN_AUTO(a_thread_that_goes_on_to_other_sites_and_sizes_is_served_by_its_cache),
     };
     stats_open(NULL, false, say); /* sites have figures of their own then */
     return cmocka_run_group_tests(tests, NULL, NULL);
