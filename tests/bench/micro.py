@@ -166,13 +166,14 @@ def miss_section(counts, found):
         "columns": ["what", "measured"],
         "rows": [["miss of a program that never frees, instructions", f"{found['miss_never']:.0f}"],
                  ["its device memory, by the native program's", f"{found['never_device']:.3f}"],
+                 ["such a miss while a block is idle that does not fit, instructions", f"{found['miss_idle']:.0f}"],
                  ["miss with ever new sizes, instructions", f"{found['miss_sizes']:.0f}"],
                  ["recording an event, instructions", f"{found['trace']:.0f}"],
                  ["the hit that is recorded, instructions", f"{hit.operation():.0f}"],
                  ["memory at the start, KiB", f"{found['start_bytes']:.0f}"],
                  ["address space at the start, writable, no file's, KiB", f"{reserved / 1024:.0f}"],
                  [f"bytes per block, of {instructions.BLOCKS:,}", f"{found['block_bytes']:.0f}"]],
-        "verdicts": verdicts(found, ["miss_never", "miss_sizes", "never_device", "trace", "block_bytes", "start_bytes"]),
+        "verdicts": verdicts(found, ["miss_never", "miss_idle", "miss_sizes", "never_device", "trace", "block_bytes", "start_bytes"]),
         "plots": []}
 
 
