@@ -4,14 +4,16 @@
 
 #include <stdlib.h>
 
-/* Where frees go the long way anyway, more caches than these would only be more to look through. */
-enum { FEW_CACHES = 4 };
+enum {
+    FEW_CACHES = 4,
+    /* Bins that are looked at for a block to spare, and on the long way, in each cache: of a
+     * thread's thousands, all might be empty. */
+    MOST_TRIED = 64,
+    MOST_OFFERED = 256,
+    MOST_ALONG = 16, /* blocks that go over to another site at once */
+};
 
-/* Bins that are looked at for one with a block to spare: of a thread's thousands, all might be
- * empty. */
-enum { MOST_TRIED = 64, MOST_OFFERED = 256 };
-
-enum { MOST_ALONG = 16 };
+/* Where frees go the long way anyway, more caches would only be more to look through. */
 static bool is_worth_it(const struct pool *pool, const struct context *context) {
     return pool->cache_count <= FEW_CACHES || context->frees_quickly;
 }
@@ -141,7 +143,7 @@ static void take_along(const struct cache *cache, struct cache_bin *from, struct
         cache_note_bin(cache, to, block);
         cache_push(to, block);
     }
-    to->along = to->along < MOST_ALONG / 2 ? (uint16_t)(2 * to->along + 1) : MOST_ALONG;
+    to->along = to->along < MOST_ALONG / 2 ? 2 * to->along + 1 : MOST_ALONG;
     from->along = 0;
 }
 

@@ -20,8 +20,8 @@ static struct cache_site *place_for(struct cache *cache, uintptr_t id) {
 
 /* Whether that was found out already: nothing has become idle since. */
 static bool is_known_to_miss(const struct cache *cache, const struct cache_site *known,
-                             uintptr_t site, size_t size) {
-    return known->id == site && known->size == size && known->stamp == cache_stamp(cache) &&
+                             uintptr_t site, size_t bytes, size_t size) {
+    return known->id == site && known->bytes == bytes && known->stamp == cache_stamp(cache) &&
            size <= cache->may_grow;
 }
 
@@ -37,7 +37,7 @@ __attribute__((noinline)) static bool may_miss(const struct pool *pool, struct c
             : size > cache->may_grow || !cache_fits_none(cache, known->site, bytes, size))
         return false;
     if (cache->alone) {
-        known->size = size;
+        known->bytes = bytes;
         known->stamp = cache_stamp(cache);
         cache->may_grow -= size < cache->may_grow ? size : cache->may_grow;
     }
@@ -71,7 +71,7 @@ bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t
     struct cache_site *known = place_for(cache, site);
     struct pool_block *block = cache->spare;
     size_t size = round_physical(bytes);
-    bool known_to_miss = is_known_to_miss(cache, known, site, size);
+    bool known_to_miss = is_known_to_miss(cache, known, site, bytes, size);
     if (!block || !(known_to_miss || may_miss(pool, cache, known, site, bytes))) {
         cache_unlock(cache);
         return false;

@@ -10,11 +10,11 @@
 enum { CACHE_SITE_BITS = 4 };
 
 /* A site that counts in this cache. Unused while `site` is NULL. No idle block serves a request of
- * `size` rounded bytes while `stamp` is cache_stamp(). */
+ * `bytes` while `stamp` is cache_stamp(). */
 struct cache_site {
     uintptr_t id;
     struct site *site;
-    size_t size;
+    size_t bytes;
     uint64_t stamp;
 };
 
