@@ -28,15 +28,20 @@
                         (uintptr_t)__builtin_dwarf_cfa(), (unsigned)state_options()->site_depth);  \
     } while (0)
 
+static bool missed(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t site) {
+    thread_marks.inside = true;
+    bool served = cache_miss(pool, pointer, bytes, site);
+    state_leave();
+    return served;
+}
+
 /* As the hook does, while calls are recorded. */
 static bool alloc_recorded(CUdeviceptr *pointer, size_t bytes, uintptr_t known) {
     struct pool *pool = recorder_active() && known ? state_pool() : NULL;
     if (!pool)
         return false;
     enum quick quick = quick_malloc(pool, pointer, bytes, known, false);
-    if (quick == QUICK_MISS)
-        cache_abandon_miss();
-    if (quick != QUICK_DONE)
+    if (quick != QUICK_DONE && !(quick == QUICK_MISS && missed(pool, pointer, bytes, known)))
         return false;
     struct call_site site = {.frames = {known}, .depth = 1};
     recorder_alloc(*pointer, bytes, &site, record_device(), 0);
@@ -87,13 +92,8 @@ CUresult hook_cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes) {
     enum quick quick = quick_malloc(pool, pointer, bytes, site, false);
     if (__builtin_expect(quick == QUICK_DONE, 1))
         return CUDA_SUCCESS;
-    if (quick == QUICK_MISS) {
-        thread_marks.inside = true;
-        bool served = cache_miss(pool, pointer, bytes, site);
-        state_leave();
-        if (served)
-            return CUDA_SUCCESS;
-    }
+    if (quick == QUICK_MISS && missed(pool, pointer, bytes, site))
+        return CUDA_SUCCESS;
     return alloc_rest(pool, pointer, bytes, site, quick);
 }
 

@@ -105,7 +105,7 @@ static bool begin(struct pool *pool, struct context *context, struct async *foun
 static void end(struct pool *pool, const struct context *context) {
     pool_lock(pool);
     if (--context->device->leaving == 0)
-        pthread_cond_broadcast(&pool->left);
+        futex_change(&pool->left);
     pool_unlock(pool);
 }
 

@@ -299,7 +299,7 @@ static void end(struct pool *pool, struct context *context, struct reservation *
     if (reservation)
         LIST_INSERT_HEAD(&context->store.vmm->reservations, reservation, link);
     if (--context->device->leaving == 0)
-        pthread_cond_broadcast(&pool->left);
+        futex_change(&pool->left);
     pool_unlock(pool);
 }
 

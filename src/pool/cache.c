@@ -1,8 +1,6 @@
 #include "planted.h"
 #include "pool/cache_parts.h"
 
-#include <limits.h>
-#include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -82,17 +80,15 @@ bool cache_lock_after_stop(struct pool *pool, struct cache *cache) {
         int seen = atomic_load(&pool->resumes);
         locked = cache_lock(cache);
         if (!locked && !atomic_load(&cache->parked))
-            syscall(SYS_futex, &pool->resumes, FUTEX_WAIT_PRIVATE, seen, &most, NULL, 0);
+            futex_wait(&pool->resumes, seen, &most);
     }
     atomic_fetch_sub(&pool->resume_waiters, 1);
     return locked || cache_lock(cache);
 }
 
 static void wake_waiters(struct pool *pool) {
-    if (!atomic_load_explicit(&pool->resume_waiters, memory_order_relaxed))
-        return;
-    atomic_fetch_add(&pool->resumes, 1);
-    syscall(SYS_futex, &pool->resumes, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    if (atomic_load_explicit(&pool->resume_waiters, memory_order_relaxed))
+        futex_change(&pool->resumes);
 }
 
 /* Who only yields still keeps a thread of lower priority from running: so at last it sleeps. System

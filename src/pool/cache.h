@@ -26,8 +26,6 @@ enum {
  * record to the books for later. False: nothing has happened. To be called right after quick_malloc
  * has answered QUICK_MISS, with the pool's lock not held. */
 bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t site);
-/* In its stead: nothing is to happen. */
-void cache_abandon_miss(void);
 
 /* All that follows with the pool's lock held. */
 

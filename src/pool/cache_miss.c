@@ -61,10 +61,6 @@ static void count_fresh(struct cache *cache, struct stats_site *site, size_t byt
     stats_grow(&cache->shard->held, size);
 }
 
-void cache_abandon_miss(void) {
-    cache_unlock(cache_mine.cache);
-}
-
 bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t site) {
     struct cache *cache = cache_mine.cache;
     struct context *context = cache->context;

@@ -40,7 +40,7 @@ static CUresult free_for_good(struct pool *pool, struct pool_block *block) {
         books_restore(pool, block, BLOCK_LIVE);
     }
     if (--device->leaving == 0)
-        pthread_cond_broadcast(&pool->left);
+        futex_change(&pool->left);
     pool_unlock(pool);
     return result;
 }

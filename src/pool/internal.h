@@ -2,6 +2,7 @@
 #ifndef POOLCUDA_POOL_INTERNAL_H
 #define POOLCUDA_POOL_INTERNAL_H
 
+#include "futex.h"
 #include "lock.h"
 #include "policy/policy.h"
 #include "pool/block.h"
@@ -18,7 +19,7 @@ struct pitch;
  * waste sums size - requested over live and waiting blocks, and idle sums size over idle ones. */
 struct pool {
     pthread_mutex_t lock;
-    pthread_cond_t left; /* some device's leaving has reached zero */
+    atomic_int left; /* another number whenever some device's leaving has reached zero */
     struct pool_config config;
     const struct driver *driver;
     const struct policy *policy;
@@ -78,14 +79,13 @@ static inline void pool_unlock_between(struct pool *pool) {
     lock_drop(&pool->lock, LOCK_POOL);
 }
 
-/* Until some device's leaving has reached zero. Lock held on entry and return, not in between. */
+/* Until some device's leaving has reached zero, or for no reason. Lock held on entry and return,
+ * not in between. */
 static inline void pool_await_left(struct pool *pool) {
-    int state;
-    cache_resume(pool, true);
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state); /* else the thread may end here */
-    pthread_cond_wait(&pool->left, &pool->lock);
-    pthread_setcancelstate(state, NULL);
-    cache_stop(pool);
+    int seen = atomic_load(&pool->left);
+    pool_unlock(pool);
+    futex_wait(&pool->left, seen, NULL);
+    pool_lock(pool);
 }
 
 /* Whether the driver's own free waits for the work that may use a block, as cuMemFree of what

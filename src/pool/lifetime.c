@@ -5,7 +5,6 @@
 
 static void reset_locks(struct pool *pool) {
     pool->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-    pool->left = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 }
 
 struct pool *pool_create(const struct pool_config *config, const struct driver *driver) {

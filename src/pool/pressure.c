@@ -64,7 +64,7 @@ size_t leaving_free(struct pool *pool, struct leaving *leaving) {
     }
     leaving->device->leaving -= (int)leaving->count + 1;
     if (leaving->device->leaving == 0)
-        pthread_cond_broadcast(&pool->left);
+        futex_change(&pool->left);
     leaving->first = NULL;
     return released;
 }

@@ -14,8 +14,8 @@ enum quick {
     QUICK_DONE,
     QUICK_NO,  /* nothing has happened: it is not for the cache */
     QUICK_TRY, /* nothing has happened: it may be for the whole form */
-    /* Of quick_malloc: nothing idle may serve, so it is for cache_miss, or else
-     * cache_abandon_miss: the cache is still locked for it. */
+    /* Of quick_malloc: nothing idle may serve, so cache_miss has to be called: the cache is still
+     * locked for it. */
     QUICK_MISS,
 };
 
