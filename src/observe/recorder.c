@@ -208,11 +208,8 @@ static bool same_site(const struct call_site *one, const struct call_site *other
 static uint32_t site_number(const struct call_site *site) {
     if (!site || !site->frames[0])
         return 0;
-    uint64_t hash = 0;
-    for (uintptr_t i = 0; i < site->depth; i++)
-        hash = (hash ^ site->frames[i]) * 0x9e3779b97f4a7c15u;
     struct site_slot *sites = recorder.described->sites;
-    size_t i = hash >> 32;
+    size_t i = site_id(site) * (uint64_t)0x9e3779b97f4a7c15u >> 32;
     for (; sites[i % SITE_SLOTS].key.depth; i++)
         if (same_site(&sites[i % SITE_SLOTS].key, site))
             return (uint32_t)sites[i % SITE_SLOTS].number;

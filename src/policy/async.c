@@ -104,8 +104,7 @@ static bool begin(struct pool *pool, struct context *context, struct async *foun
 
 static void end(struct pool *pool, const struct context *context) {
     pool_lock(pool);
-    if (--context->device->leaving == 0)
-        futex_change(&pool->left);
+    pool_has_left(pool, context->device, 1);
     pool_unlock(pool);
 }
 

@@ -298,8 +298,7 @@ static void end(struct pool *pool, struct context *context, struct reservation *
     cache_pages(pool, context, spare);
     if (reservation)
         LIST_INSERT_HEAD(&context->store.vmm->reservations, reservation, link);
-    if (--context->device->leaving == 0)
-        futex_change(&pool->left);
+    pool_has_left(pool, context->device, 1);
     pool_unlock(pool);
 }
 

@@ -20,29 +20,32 @@ static CUresult free_with_late_removal(struct pool *pool, struct pool_block *blo
     return result;
 }
 
-/* Frees a block for good. The record goes first and comes back if the driver refuses. Lock held on
- * entry, not on return. */
-static CUresult free_for_good(struct pool *pool, struct pool_block *block) {
-    struct device *device = block->context->device;
+CUresult pool_free_removed(struct pool *pool, struct pool_block *block) {
     struct context *context = block->context;
-    if (PLANTED(record_removed_late))
-        return free_with_late_removal(pool, block);
-    books_remove(pool, block);
-    device->leaving++;
+    context->device->leaving++;
     pool_unlock_between(pool);
     CUresult result = pool->driver->mem_free(block->pointer);
     context_note_error(pool, context, result);
     pool_lock(pool);
+    if (pool->policy->cuts)
+        part_left(block, result != CUDA_SUCCESS);
     if (result == CUDA_SUCCESS) {
         books_recycle(pool, block);
         stats_add(STATS_driver_frees, 1);
     } else {
         books_restore(pool, block, BLOCK_LIVE);
     }
-    if (--device->leaving == 0)
-        futex_change(&pool->left);
+    pool_has_left(pool, context->device, 1);
     pool_unlock(pool);
     return result;
+}
+
+/* Frees a block for good. Lock held on entry, not on return. */
+static CUresult free_for_good(struct pool *pool, struct pool_block *block) {
+    if (PLANTED(record_removed_late))
+        return free_with_late_removal(pool, block);
+    books_remove(pool, block);
+    return pool_free_removed(pool, block);
 }
 
 /* Keeps a block and gives up what is then too much. deferred: work may still use it, and only a

@@ -88,6 +88,13 @@ static inline void pool_await_left(struct pool *pool) {
     pool_lock(pool);
 }
 
+/* So many blocks of the device are no longer on their way. Lock held. */
+static inline void pool_has_left(struct pool *pool, struct device *device, int count) {
+    device->leaving -= count;
+    if (device->leaving == 0)
+        futex_change(&pool->left);
+}
+
 /* Whether the driver's own free waits for the work that may use a block, as cuMemFree of what
  * cuMemAlloc gave does. Where it does not, the pool waits. */
 static inline bool pool_driver_waits(const struct pool *pool) {
@@ -338,6 +345,9 @@ struct fit pool_fit(struct pool *pool, const struct context *context, size_t byt
  * not held. */
 void pool_miss_late(struct pool *pool, struct pool_block *unused, struct context *context,
                     struct site *site, CUdeviceptr pointer, size_t bytes);
+/* free.c: gives a live block whose record is out of the books to the driver. The record comes back
+ * if that refuses. Lock held on entry, not on return. */
+CUresult pool_free_removed(struct pool *pool, struct pool_block *block);
 /* free.c: keeps a freed block whose wait has been made. Lock held on entry, not on return. */
 void pool_keep(struct pool *pool, struct pool_block *block);
 /* The same for one whose wait could not be made: it is kept until all work is done, which is seen

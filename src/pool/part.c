@@ -84,26 +84,9 @@ void part_left(struct pool_block *block, bool refused) {
 
 /* All of a region is what the driver knows. Lock held on entry, not on return. */
 static CUresult free_region(struct pool *pool, struct pool_block *block) {
-    struct context *context = block->context;
-    struct device *device = context->device;
     books_remove(pool, block);
-    region_leave(&context->store, block);
-    device->leaving++;
-    pool_unlock(pool);
-    CUresult result = pool->driver->mem_free(block->pointer);
-    context_note_error(pool, context, result);
-    pool_lock(pool);
-    part_left(block, result != CUDA_SUCCESS);
-    if (result == CUDA_SUCCESS) {
-        books_recycle(pool, block);
-        stats_add(STATS_driver_frees, 1);
-    } else {
-        books_restore(pool, block, BLOCK_LIVE);
-    }
-    if (--device->leaving == 0)
-        futex_change(&pool->left);
-    pool_unlock(pool);
-    return result;
+    region_leave(&block->context->store, block);
+    return pool_free_removed(pool, block);
 }
 
 /* The driver's answer to a free where the pool cannot wait by itself (in the midst of a capture,

@@ -62,9 +62,7 @@ size_t leaving_free(struct pool *pool, struct leaving *leaving) {
         else
             books_recycle(pool, block);
     }
-    leaving->device->leaving -= (int)leaving->count + 1;
-    if (leaving->device->leaving == 0)
-        futex_change(&pool->left);
+    pool_has_left(pool, leaving->device, (int)leaving->count + 1);
     leaving->first = NULL;
     return released;
 }

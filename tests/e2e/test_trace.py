@@ -346,11 +346,11 @@ def test_an_event_costs_at_most_250_instructions(run, trace):
     the buffer is written; what is done once does not count beside so many events."""
     def instructions(settings):
         result = run(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null",
-                      PROGRAMS / "named_sites", "4000"], env={"SIMCUDA_MEMORY": "256M", **settings})
+                      PROGRAMS / "named_sites", "1000"], env={"SIMCUDA_MEMORY": "256M", **settings})
         assert result.code == 0, result.err
         return int(re.search(r"Collected : (\d+)", result.err).group(1))
 
     cost = instructions({"POOLCUDA_TRACE": str(trace)}) - instructions({})
     events = len(Recording(trace).events)
-    assert events == 32000
+    assert events == 8000
     assert cost / events <= 250, cost / events
