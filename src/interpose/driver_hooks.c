@@ -28,6 +28,7 @@
                         (uintptr_t)__builtin_dwarf_cfa(), (unsigned)state_options()->site_depth);  \
     } while (0)
 
+/* After QUICK_MISS: whether the driver has served the call, or else nothing has happened. */
 static bool missed(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t site) {
     thread_marks.inside = true;
     bool served = cache_miss(pool, pointer, bytes, site);

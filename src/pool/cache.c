@@ -65,7 +65,7 @@ bool cache_lock_contended(struct cache *cache) {
                 return true;
             pause_a_little();
         }
-        syscall(SYS_sched_yield);
+        syscall(SYS_sched_yield); /* as such: libc's function may end a cancelled thread */
     }
     return false;
 }
@@ -91,13 +91,11 @@ static void wake_waiters(struct pool *pool) {
         futex_change(&pool->resumes);
 }
 
-/* Who only yields still keeps a thread of lower priority from running: so at last it sleeps. System
- * calls as such: libc's functions may end a cancelled thread, with locks held. */
+/* Who only yields still keeps a thread of lower priority from running: so at last it sleeps. */
 static void lock_at_last(struct cache *cache) {
-    static const struct timespec nap = {.tv_nsec = 50 * 1000};
     for (int tries = 0; !cache_lock(cache); tries++)
         if (tries >= YIELDS / TRIES)
-            syscall(SYS_nanosleep, &nap, NULL);
+            gate_pause();
 }
 
 bool cache_renew(struct cache *cache) {

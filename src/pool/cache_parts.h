@@ -37,7 +37,7 @@ struct cache {
     struct context *context; /* while stopped */
     struct cache_sums sums;  /* since it was opened */
     uint64_t peak_in_use, peak_live; /* the largest of sums since they were settled */
-    uint64_t peak_taken;             /* of live less held: what was taken of idle memory */
+    uint64_t peak_taken;             /* the same of live less held, by which idle memory shrinks */
     struct stats_shard *shard;       /* where sums are told to readers of the stats page */
     struct cache_table table;
     struct pointer_table freeable; /* while stopped: the pool's; empty, if it may free nothing */
@@ -131,8 +131,9 @@ static inline void cache_push(struct cache_bin *bin, struct pool_block *block) {
     bin->head = block;
 }
 
-/* The least that was idle since the sums were settled is what was idle then, less the most that
- * was taken: as much as is held, live memory had at its highest come to since that last changed. */
+/* To be called before what is held grows, and when the sums are settled: from their least idle
+ * memory decay.c knows what nobody needs, and between these calls least is idle when most is live.
+ */
 static inline void cache_note_taken(struct cache *cache) {
     uint64_t taken = cache->peak_live - cache->sums.held;
     if ((int64_t)(taken - cache->peak_taken) > 0)
