@@ -34,8 +34,10 @@ DECLARED = {"pyopencl": {"memory"}, "bfc": {"memory"}, "vmm": {"memory"}, "paddl
 WASTE = MEMORY // 100
 
 
-def build():
-    return pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build")).resolve()
+def build(pooled=True):
+    """The folder of the build; what is not pooled may run from another, one without a sanitizer."""
+    folder = os.environ.get("BUILD_DIR", ROOT / "build")
+    return pathlib.Path(folder if pooled else os.environ.get("NATIVE_BUILD_DIR", folder)).resolve()
 
 
 def driver(mode, first):
@@ -47,7 +49,6 @@ class Runner:
     """Runs seeds and keeps what they saw: {seed: [(operation, line), ...]}."""
 
     def __init__(self, library, plant=None, preset="default"):
-        self.programs = build() / "tests/differential/programs"
         self.library, self.plant, self.preset = library, plant, preset
         self.declared = DECLARED.get(preset, set())
 
@@ -55,7 +56,7 @@ class Runner:
         environment = {k: v for k, v in os.environ.items()
                        if not k.startswith(("POOLCUDA_", "SIMCUDA_", "LD_"))}
         environment.update(SIMCUDA_COST="0", SIMCUDA_DEVICES="2", SIMCUDA_MEMORY=str(MEMORY),
-                           LD_LIBRARY_PATH=str(build() / "src/sim" / driver(mode, first)))
+                           LD_LIBRARY_PATH=str(build(pooled) / "src/sim" / driver(mode, first)))
         if pooled:
             preload = [*os.environ.get("SANITIZER_RUNTIME", "").split(), str(self.library)]
             environment.update(LD_PRELOAD=" ".join(preload), POOLCUDA_FREE=mode, POOLCUDA_PRESET=self.preset)
@@ -64,7 +65,8 @@ class Runner:
         # In mode defer a free does not wait, so only programs that do not count on it may be compared.
         relies = mode != "defer" if relies is None else relies
         roomy = "memory" in self.declared
-        command = [self.programs, profile, str(int(relies) + 2 * roomy), str(first), str(count), *map(str, left_out)]
+        programs = build(pooled) / "tests/differential/programs"
+        command = [programs, profile, str(int(relies) + 2 * roomy), str(first), str(count), *map(str, left_out)]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, errors="replace",
                               timeout=600, check=False)
         if done.returncode:
