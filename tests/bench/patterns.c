@@ -13,9 +13,9 @@
  *
  * nothing: the loop of `own` without allocations: what the machine itself makes of more threads
  *
- * same: larson without the change of threads; xmalloc with the same hand-overs, which are read as
- * well, but each thread frees its own blocks. In all of them one block stays live: a free that
- * leaves the context without any has to wait. */
+ * same: the same hand-overs, of which the same is read and written, but each thread replaces, or
+ * frees, blocks of its own: what remains is what another thread's free costs. In all of them one
+ * block stays live: a free that leaves the context without any has to wait. */
 #include "sites.h"
 
 #include <pthread.h>
@@ -65,6 +65,7 @@ struct worker {
     pthread_t thread;
     struct batch batches[2 * QUEUE];
     struct block blocks[LARSON_BLOCKS];
+    struct block kept[LARSON_BLOCKS]; /* larson, same: what stands in no table that others get */
     unsigned rounds;
     struct queue queue; /* to the next thread */
 };
@@ -88,19 +89,26 @@ static struct block allocate(struct worker *worker, uint32_t number) {
     return (struct block){site_malloc(worker->number * OWN_SITES + kind, bytes), bytes};
 }
 
-static void replace(struct worker *worker, struct block *blocks, size_t among, size_t pairs) {
+/* Blocks of `table`, or with `kept` those there, as often as the table's entries are touched. */
+static void replace(struct worker *worker, struct block *table, struct block *kept, size_t among,
+                    size_t pairs) {
     for (size_t i = 0; i < pairs; i++) {
         uint32_t number = random_number(worker) % among;
-        if (blocks[number].pointer)
-            site_free(blocks[number].pointer, blocks[number].bytes);
-        blocks[number] = allocate(worker, number);
+        struct block *block = &table[number];
+        if (kept) {
+            block->pointer++;
+            block = &kept[number];
+        }
+        if (block->pointer)
+            site_free(block->pointer, block->bytes);
+        *block = allocate(worker, number);
     }
     worker->pairs += pairs;
 }
 
 static void run_own(struct worker *worker) {
     enum { PAIRS = 64 };
-    replace(worker, worker->blocks, OWN_BLOCKS, PAIRS);
+    replace(worker, worker->blocks, NULL, OWN_BLOCKS, PAIRS);
 }
 
 static void run_nothing(struct worker *worker) {
@@ -115,8 +123,8 @@ static void run_nothing(struct worker *worker) {
 /* All threads meet after each round: none may use blocks that another one still has, and all stop
  * after the same one. */
 static void run_larson(struct worker *worker) {
-    struct worker *owner = same ? worker : &workers[(worker->number + worker->rounds++) % count];
-    replace(worker, owner->blocks, LARSON_BLOCKS, LARSON_BLOCKS);
+    struct worker *owner = &workers[(worker->number + worker->rounds++) % count];
+    replace(worker, owner->blocks, same ? worker->kept : NULL, LARSON_BLOCKS, LARSON_BLOCKS);
     // NOLINTNEXTLINE(bugprone-posix-return): it returns that
     if (pthread_barrier_wait(&round_over) == PTHREAD_BARRIER_SERIAL_THREAD)
         last_round = atomic_load(&stop);

@@ -70,7 +70,8 @@ def others_section(build, quick):
         "id": "others", "title": "Frees on another thread",
         "intro": "Two threads on two processors. *larson*: each replaces random blocks of 1,024, and after 1,024 pairs goes on "
                  "with the other's. *xmalloc*: each hands the 64 blocks that it allocated to the other, which frees them. "
-                 "*same*: each frees its own, and in xmalloc only reads what it was handed. Millions of pairs per second; "
+                 "*same*: the same tables and batches go from thread to thread and are read, the table written too, but each frees its "
+                 "own. Millions of pairs per second; "
                  "*cost*: the time of a pair by that of the same thread's, median and quartiles of the rounds. " + told,
         "columns": ["pattern", "same thread", "another thread", "cost"], "rows": rows, "verdicts": verdicts, "plots": []}
 
