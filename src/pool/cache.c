@@ -13,10 +13,17 @@ enum {
      * and then. A thread that others forestall has its turn as well, more rarely: it may be the
      * only one that frees. While a program is young, every third call goes. With the call that
      * looks, each makes a prime number: so it is a free's turn as well as an allocation's, whatever
-     * the program's rhythm. */
+     * the program's rhythm. Where there are more threads than processors, to stop all takes until
+     * each that was interrupted with its cache locked has run again, while ever more of the others
+     * stand still: there it is done more rarely, to take a small part of the time. */
     BUDGET = 250,
     RENEW_NS = 50 * 1000 * 1000,
-    OWN_RENEW_NS = 8 * RENEW_NS,
+    MOST_RENEW_NS = 10 * RENEW_NS,
+    OWN_RENEWS = 8,
+    STOP_SHARE = 20,
+    /* To come back, a parked cache stops all others: so one is parked only when its thread has had
+     * a processor since, where there are more threads than these. */
+    PARK_NS = 100 * 1000 * 1000,
     YOUNG_BUDGET = 2,
     YOUNG_CHANGES = 1024,
     SPINS = 20,
@@ -98,18 +105,25 @@ static void lock_at_last(struct cache *cache) {
             gate_pause();
 }
 
-bool cache_renew(struct cache *cache) {
+static uint64_t read_clock(clockid_t clock) {
     struct timespec time;
+    clock_gettime(clock, &time);
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+bool cache_renew(struct cache *cache) {
     if (cache->young)
         return false;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
-    uint64_t now = (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+    uint64_t now = read_clock(CLOCK_MONOTONIC_COARSE);
+    uint64_t every = atomic_load_explicit(&cache->pool->renew_ns, memory_order_relaxed);
     _Atomic uint64_t *shared = &cache->context->device->renewed_ns;
     uint64_t last = atomic_load_explicit(shared, memory_order_relaxed);
-    if ((now - cache->renewed_ns >= OWN_RENEW_NS || (int64_t)(now - last) >= RENEW_NS) &&
+    if ((now - cache->renewed_ns >= OWN_RENEWS * every ||
+         (int64_t)(now - last) >= (int64_t)every) &&
         atomic_compare_exchange_strong_explicit(shared, &last, now, memory_order_relaxed,
                                                 memory_order_relaxed)) {
         cache->renewed_ns = now;
+        cache->pool->renew_ns = RENEW_NS; /* until stops take long again */
         return false;
     }
     cache->budget = BUDGET;
@@ -190,9 +204,18 @@ struct cache *cache_own(struct pool *pool, struct context *context) {
     return cache;
 }
 
+/* Somebody has the cache. */
+static __attribute__((noinline)) void lock_taken(struct pool *pool, struct cache *cache) {
+    uint64_t start = read_clock(CLOCK_MONOTONIC);
+    lock_at_last(cache);
+    uint64_t every = pool->renew_ns + STOP_SHARE * (read_clock(CLOCK_MONOTONIC) - start);
+    pool->renew_ns = every > MOST_RENEW_NS ? MOST_RENEW_NS : every;
+}
+
 void cache_stop(struct pool *pool) {
     for (int i = 0; i < pool->active_count; i++)
-        lock_at_last(pool->active[i]);
+        if (!cache_try_lock(pool->active[i]))
+            lock_taken(pool, pool->active[i]);
     for (int i = 0; i < pool->active_count; i++)
         cache_settle(pool, pool->active[i]);
     for (int i = 0; i < pool->active_count; i++)
@@ -261,10 +284,23 @@ static void permit(struct pool *pool, struct cache *cache) {
         may_free && (cache->defers || context->anchor) ? pool->map.table : pointer_table_empty;
 }
 
-/* The calling thread's own goes on, if it is to, and those that have been used since they were last
- * stopped. */
+/* For so long a cache that serves nothing stays in use. *now: 0 until the clock is read. */
+static bool is_in_use(struct cache *cache, uint64_t *now) {
+    if (cache->busy || !cache->context) {
+        cache->rests_since = 0;
+        return cache->context;
+    }
+    if (!*now)
+        *now = read_clock(CLOCK_MONOTONIC_COARSE);
+    if (!cache->rests_since)
+        cache->rests_since = *now;
+    return *now - cache->rests_since < PARK_NS;
+}
+
+/* The calling thread's own goes on, if it is to, and those that have been used lately. */
 static void choose_active(struct pool *pool, bool with_own) {
     struct cache *own = cache_mine.cache;
+    uint64_t now = 0;
     int count = 0;
     if (own && (own->pool != pool || !own->context))
         own = NULL;
@@ -272,7 +308,7 @@ static void choose_active(struct pool *pool, bool with_own) {
         struct cache *cache = pool->active[i];
         if (cache == own)
             continue;
-        if (cache->busy && cache->context) {
+        if (is_in_use(cache, &now)) {
             pool->active[count++] = cache;
         } else {
             settle_all_figures(cache);
