@@ -81,10 +81,8 @@ def replaced(text, name, body):
     return f"{text.rstrip()}\n\n{part}\n"
 
 
-def write(sections):
+def write(sections, plots):
     """Into the document and its plots."""
-    import plots  # matplotlib is needed here alone
-
     text = DOCUMENT.read_text()
     text = replaced(text, "machine", machine())
     for section in sections:
@@ -104,10 +102,13 @@ def main():
     for name in arguments.modules:
         if name not in modules():
             parser.exit(2, f"scripts/bench: {name}: no such module, expected {', '.join(modules())}\n")
+    everything = not arguments.quick and not arguments.modules
+    if everything:  # matplotlib is needed for that alone: better to miss it now than after all that is measured
+        plots = importlib.import_module("plots")
     print(machine(), end="\n\n")
     sections, failed = collect(arguments.modules or modules(), arguments.build.resolve(), arguments.quick)
-    if not arguments.quick and not arguments.modules:
-        write(sections)
+    if everything:
+        write(sections, plots)
     missed = [(section, verdict) for section in sections for verdict in section["verdicts"] if verdict[2] is False]
     for section, (bar, measured, _) in missed:
         print(f"MISSED: {section['title']}: {bar}: {measured}")
