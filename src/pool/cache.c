@@ -13,16 +13,18 @@ enum {
      * and then. A thread that others forestall has its turn as well, more rarely: it may be the
      * only one that frees. While a program is young, every third call goes. With the call that
      * looks, each makes a prime number: so it is a free's turn as well as an allocation's, whatever
-     * the program's rhythm. Where there are more threads than processors, to stop all takes until
-     * each that was interrupted with its cache locked has run again, while ever more of the others
-     * stand still: there it is done more rarely, to take a small part of the time. */
+     * the program's rhythm. */
     BUDGET = 250,
     RENEW_NS = 50 * 1000 * 1000,
-    MOST_RENEW_NS = 10 * RENEW_NS,
     OWN_RENEWS = 8,
+    /* Where there are more threads than processors, to stop all takes until each that was
+     * interrupted with its cache locked has run again, while ever more of the others stand still.
+     * So from one such stop to the next it is this many times as long, within a limit; and a cache
+     * that serves nothing is not parked at once, since to come back it would stop all others: its
+     * thread has probably just not had its turn. */
     STOP_SHARE = 20,
-    /* To come back, a parked cache stops all others: so one is parked only when its thread has had
-     * a processor since, where there are more threads than these. */
+    MOST_RENEW_NS = 10 * RENEW_NS,
+    CROWDED_NS = 2 * RENEW_NS,
     PARK_NS = 100 * 1000 * 1000,
     YOUNG_BUDGET = 2,
     YOUNG_CHANGES = 1024,
@@ -115,15 +117,15 @@ bool cache_renew(struct cache *cache) {
     if (cache->young)
         return false;
     uint64_t now = read_clock(CLOCK_MONOTONIC_COARSE);
-    uint64_t every = atomic_load_explicit(&cache->pool->renew_ns, memory_order_relaxed);
+    uint64_t every = cache->pool->renew_ns, turns = (uint64_t)cache->pool->active_count;
     _Atomic uint64_t *shared = &cache->context->device->renewed_ns;
     uint64_t last = atomic_load_explicit(shared, memory_order_relaxed);
-    if ((now - cache->renewed_ns >= OWN_RENEWS * every ||
+    if ((now - cache->renewed_ns >= every * (turns > OWN_RENEWS ? turns : OWN_RENEWS) ||
          (int64_t)(now - last) >= (int64_t)every) &&
         atomic_compare_exchange_strong_explicit(shared, &last, now, memory_order_relaxed,
                                                 memory_order_relaxed)) {
         cache->renewed_ns = now;
-        cache->pool->renew_ns = RENEW_NS; /* until stops take long again */
+        atomic_store_explicit(&cache->pool->renewing, true, memory_order_relaxed);
         return false;
     }
     cache->budget = BUDGET;
@@ -204,18 +206,24 @@ struct cache *cache_own(struct pool *pool, struct context *context) {
     return cache;
 }
 
-/* Somebody has the cache. */
-static __attribute__((noinline)) void lock_taken(struct pool *pool, struct cache *cache) {
+static void lock_active(const struct pool *pool) {
+    for (int i = 0; i < pool->active_count; i++)
+        lock_at_last(pool->active[i]);
+}
+
+static __attribute__((noinline)) void lock_active_timed(struct pool *pool) {
     uint64_t start = read_clock(CLOCK_MONOTONIC);
-    lock_at_last(cache);
-    uint64_t every = pool->renew_ns + STOP_SHARE * (read_clock(CLOCK_MONOTONIC) - start);
-    pool->renew_ns = every > MOST_RENEW_NS ? MOST_RENEW_NS : every;
+    lock_active(pool);
+    uint64_t every = RENEW_NS + STOP_SHARE * (read_clock(CLOCK_MONOTONIC) - start);
+    pool->renew_ns = every < MOST_RENEW_NS ? every : MOST_RENEW_NS;
+    atomic_store_explicit(&pool->renewing, false, memory_order_relaxed);
 }
 
 void cache_stop(struct pool *pool) {
-    for (int i = 0; i < pool->active_count; i++)
-        if (!cache_try_lock(pool->active[i]))
-            lock_taken(pool, pool->active[i]);
+    if (atomic_load_explicit(&pool->renewing, memory_order_relaxed))
+        lock_active_timed(pool);
+    else
+        lock_active(pool);
     for (int i = 0; i < pool->active_count; i++)
         cache_settle(pool, pool->active[i]);
     for (int i = 0; i < pool->active_count; i++)
@@ -284,17 +292,15 @@ static void permit(struct pool *pool, struct cache *cache) {
         may_free && (cache->defers || context->anchor) ? pool->map.table : pointer_table_empty;
 }
 
-/* For so long a cache that serves nothing stays in use. *now: 0 until the clock is read. */
-static bool is_in_use(struct cache *cache, uint64_t *now) {
-    if (cache->busy || !cache->context) {
-        cache->rests_since = 0;
-        return cache->context;
-    }
+/* Of one that has served nothing since it was last stopped. *now: 0 until the clock is read. */
+static bool is_to_be_parked(const struct pool *pool, struct cache *cache, uint64_t *now) {
+    if (pool->renew_ns < CROWDED_NS)
+        return true;
     if (!*now)
         *now = read_clock(CLOCK_MONOTONIC_COARSE);
     if (!cache->rests_since)
         cache->rests_since = *now;
-    return *now - cache->rests_since < PARK_NS;
+    return *now - cache->rests_since >= PARK_NS;
 }
 
 /* The calling thread's own goes on, if it is to, and those that have been used lately. */
@@ -308,15 +314,19 @@ static void choose_active(struct pool *pool, bool with_own) {
         struct cache *cache = pool->active[i];
         if (cache == own)
             continue;
-        if (is_in_use(cache, &now)) {
+        if (cache->busy)
+            cache->rests_since = 0;
+        if (cache->context && (cache->busy || !is_to_be_parked(pool, cache, &now))) {
             pool->active[count++] = cache;
         } else {
             settle_all_figures(cache);
             cache->parked = true;
         }
     }
-    if (own)
+    if (own) {
         own->parked = !with_own;
+        own->rests_since = 0;
+    }
     if (own && with_own)
         pool->active[count++] = own;
     pool->active_count = count;

@@ -49,7 +49,7 @@ struct cache {
     uint64_t stops;                /* while stopped: how often it was */
     uint64_t may_grow;             /* bytes that it may get from the driver while alone */
     uint64_t renewed_ns;           /* when a call of its own last went the long way for that */
-    uint64_t rests_since;          /* while stopped: by the coarse clock; 0: it has just served */
+    uint64_t rests_since;          /* while stopped, by the coarse clock; 0: not looked at yet */
     uint64_t figures_settled;      /* while stopped: the device's changes when bins' were */
     size_t bins_apart;             /* that count in figures of our own */
     unsigned bins_asked;           /* to be added since the table was last to grow */

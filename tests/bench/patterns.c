@@ -14,8 +14,8 @@
  * nothing: the loop of `own` without allocations: what the machine itself makes of more threads
  *
  * same: the same hand-overs, of which the same is read and written, but each thread replaces, or
- * frees, blocks of its own: what remains is what another thread's free costs. In all of them one
- * block stays live: a free that leaves the context without any has to wait. */
+ * frees, blocks of its own. In all of them one block stays live: a free that leaves the context
+ * without any has to wait. */
 #include "sites.h"
 
 #include <pthread.h>
@@ -65,7 +65,7 @@ struct worker {
     pthread_t thread;
     struct batch batches[2 * QUEUE];
     struct block blocks[LARSON_BLOCKS];
-    struct block kept[LARSON_BLOCKS]; /* larson, same: what stands in no table that others get */
+    struct block kept[LARSON_BLOCKS]; /* larson: what no other thread gets */
     unsigned rounds;
     struct queue queue; /* to the next thread */
 };
@@ -89,26 +89,19 @@ static struct block allocate(struct worker *worker, uint32_t number) {
     return (struct block){site_malloc(worker->number * OWN_SITES + kind, bytes), bytes};
 }
 
-/* Blocks of `table`, or with `kept` those there, as often as the table's entries are touched. */
-static void replace(struct worker *worker, struct block *table, struct block *kept, size_t among,
-                    size_t pairs) {
-    for (size_t i = 0; i < pairs; i++) {
-        uint32_t number = random_number(worker) % among;
-        struct block *block = &table[number];
-        if (kept) {
-            block->pointer++;
-            block = &kept[number];
-        }
-        if (block->pointer)
-            site_free(block->pointer, block->bytes);
-        *block = allocate(worker, number);
-    }
-    worker->pairs += pairs;
+static void replace(struct worker *worker, struct block *block, uint32_t number) {
+    if (block->pointer)
+        site_free(block->pointer, block->bytes);
+    *block = allocate(worker, number);
 }
 
 static void run_own(struct worker *worker) {
     enum { PAIRS = 64 };
-    replace(worker, worker->blocks, NULL, OWN_BLOCKS, PAIRS);
+    for (int i = 0; i < PAIRS; i++) {
+        uint32_t number = random_number(worker) % OWN_BLOCKS;
+        replace(worker, &worker->blocks[number], number);
+    }
+    worker->pairs += PAIRS;
 }
 
 static void run_nothing(struct worker *worker) {
@@ -124,7 +117,17 @@ static void run_nothing(struct worker *worker) {
  * after the same one. */
 static void run_larson(struct worker *worker) {
     struct worker *owner = &workers[(worker->number + worker->rounds++) % count];
-    replace(worker, owner->blocks, same ? worker->kept : NULL, LARSON_BLOCKS, LARSON_BLOCKS);
+    struct block *table = owner->blocks;
+    for (int i = 0; i < LARSON_BLOCKS; i++) {
+        uint32_t number = random_number(worker) % LARSON_BLOCKS;
+        struct block *entry = &table[number];
+        /* The shift makes nothing of any address or count; with it `same` waits for the entry too.
+         */
+        struct block *kept = &worker->kept[number + (uint32_t)(entry->pointer >> 63)];
+        (same ? entry : kept)->pointer++;
+        replace(worker, same ? kept : entry, number);
+    }
+    worker->pairs += LARSON_BLOCKS;
     // NOLINTNEXTLINE(bugprone-posix-return): it returns that
     if (pthread_barrier_wait(&round_over) == PTHREAD_BARRIER_SERIAL_THREAD)
         last_round = atomic_load(&stop);
