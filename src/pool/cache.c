@@ -19,9 +19,9 @@ enum {
     OWN_RENEWS = 8,
     /* Where there are more threads than processors, to stop all takes until each that was
      * interrupted with its cache locked has run again, while ever more of the others stand still.
-     * So from one such stop to the next it is this many times as long, within a limit; and a cache
-     * that serves nothing is not parked at once, since to come back it would stop all others: its
-     * thread has probably just not had its turn. */
+     * So a call goes the long way only after this many times what was waited for such threads since
+     * the last, within a limit; and a cache that serves nothing is not parked at once, since to
+     * come back it would stop all others: its thread has probably just not had its turn. */
     STOP_SHARE = 20,
     MOST_RENEW_NS = 10 * RENEW_NS,
     CROWDED_NS = 2 * RENEW_NS,
@@ -100,24 +100,36 @@ static void wake_waiters(struct pool *pool) {
         futex_change(&pool->resumes);
 }
 
-/* Who only yields still keeps a thread of lower priority from running: so at last it sleeps. */
-static void lock_at_last(struct cache *cache) {
-    for (int tries = 0; !cache_lock(cache); tries++)
-        if (tries >= YIELDS / TRIES)
-            gate_pause();
-}
-
 static uint64_t read_clock(clockid_t clock) {
     struct timespec time;
     clock_gettime(clock, &time);
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
+/* Who only yields still keeps a thread of lower priority from running: so at last it sleeps. */
+static __attribute__((noinline)) void lock_at_last(struct pool *pool, struct cache *cache) {
+    uint64_t start = read_clock(CLOCK_MONOTONIC);
+    for (int tries = 0; !cache_lock(cache); tries++)
+        if (tries >= YIELDS / TRIES)
+            gate_pause();
+    atomic_fetch_add_explicit(&pool->waited_ns, read_clock(CLOCK_MONOTONIC) - start,
+                              memory_order_relaxed);
+}
+
+/* From what all have waited since the last time. */
+static void set_interval(struct pool *pool) {
+    uint64_t waited = atomic_exchange_explicit(&pool->waited_ns, 0, memory_order_relaxed);
+    uint64_t every = RENEW_NS + STOP_SHARE * waited;
+    atomic_store_explicit(&pool->renew_ns, every < MOST_RENEW_NS ? every : MOST_RENEW_NS,
+                          memory_order_relaxed);
+}
+
 bool cache_renew(struct cache *cache) {
     if (cache->young)
         return false;
     uint64_t now = read_clock(CLOCK_MONOTONIC_COARSE);
-    uint64_t every = cache->pool->renew_ns, turns = (uint64_t)cache->pool->active_count;
+    uint64_t every = atomic_load_explicit(&cache->pool->renew_ns, memory_order_relaxed),
+             turns = (uint64_t)cache->pool->active_count;
     _Atomic uint64_t *shared = &cache->context->device->renewed_ns;
     uint64_t last = atomic_load_explicit(shared, memory_order_relaxed);
     if ((now - cache->renewed_ns >= every * (turns > OWN_RENEWS ? turns : OWN_RENEWS) ||
@@ -125,7 +137,7 @@ bool cache_renew(struct cache *cache) {
         atomic_compare_exchange_strong_explicit(shared, &last, now, memory_order_relaxed,
                                                 memory_order_relaxed)) {
         cache->renewed_ns = now;
-        atomic_store_explicit(&cache->pool->renewing, true, memory_order_relaxed);
+        set_interval(cache->pool);
         return false;
     }
     cache->budget = BUDGET;
@@ -169,7 +181,7 @@ static struct cache *free_cache(struct pool *pool) {
     struct cache *cache = pool->cache_count < CACHES ? new_cache() : NULL;
     if (!cache)
         return NULL;
-    lock_at_last(cache);
+    lock_at_last(pool, cache);
     cache->pool = pool;
     cache->parked = true;
     pool->caches[pool->cache_count++] = cache;
@@ -206,24 +218,10 @@ struct cache *cache_own(struct pool *pool, struct context *context) {
     return cache;
 }
 
-static void lock_active(const struct pool *pool) {
-    for (int i = 0; i < pool->active_count; i++)
-        lock_at_last(pool->active[i]);
-}
-
-static __attribute__((noinline)) void lock_active_timed(struct pool *pool) {
-    uint64_t start = read_clock(CLOCK_MONOTONIC);
-    lock_active(pool);
-    uint64_t every = RENEW_NS + STOP_SHARE * (read_clock(CLOCK_MONOTONIC) - start);
-    pool->renew_ns = every < MOST_RENEW_NS ? every : MOST_RENEW_NS;
-    atomic_store_explicit(&pool->renewing, false, memory_order_relaxed);
-}
-
 void cache_stop(struct pool *pool) {
-    if (atomic_load_explicit(&pool->renewing, memory_order_relaxed))
-        lock_active_timed(pool);
-    else
-        lock_active(pool);
+    for (int i = 0; i < pool->active_count; i++)
+        if (!cache_try_lock(pool->active[i]))
+            lock_at_last(pool, pool->active[i]);
     for (int i = 0; i < pool->active_count; i++)
         cache_settle(pool, pool->active[i]);
     for (int i = 0; i < pool->active_count; i++)
@@ -231,13 +229,22 @@ void cache_stop(struct pool *pool) {
 }
 
 /* A block that lives on when another is freed, so that this one is not the last: any will do, one
- * that lives long saves looking for another. */
+ * that lives long saves looking for another, with all caches stopped. Of a few, that is one of the
+ * site which allocates least. */
 static void find_anchor(struct pool *pool, struct context *context) {
-    enum { PLACES = 64 };
-    for (int i = 0; i < PLACES && context->live_blocks && !context->anchor; i++) {
+    enum { PLACES = 256, CANDIDATES = 64 };
+    uint64_t least = UINT64_MAX;
+    uint64_t wanted = context->live_blocks < CANDIDATES ? context->live_blocks : CANDIDATES;
+    for (int i = 0; i < PLACES && wanted; i++) {
         struct pool_block *block = pointer_map_at(&pool->map, pool->anchor_cursor++);
-        if (block && block->state == BLOCK_LIVE && block->context == context)
+        if (!block || block->state != BLOCK_LIVE || block->context != context)
+            continue;
+        uint64_t allocations = stats_site_allocations(block->site->stats);
+        if (allocations < least) {
+            least = allocations;
             context->anchor = block;
+        }
+        wanted--;
     }
 }
 
@@ -294,7 +301,7 @@ static void permit(struct pool *pool, struct cache *cache) {
 
 /* Of one that has served nothing since it was last stopped. *now: 0 until the clock is read. */
 static bool is_to_be_parked(const struct pool *pool, struct cache *cache, uint64_t *now) {
-    if (pool->renew_ns < CROWDED_NS)
+    if (atomic_load_explicit(&pool->renew_ns, memory_order_relaxed) < CROWDED_NS)
         return true;
     if (!*now)
         *now = read_clock(CLOCK_MONOTONIC_COARSE);

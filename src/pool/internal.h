@@ -57,9 +57,8 @@ struct pool {
     /* cache.c */
     struct cache *caches[CACHES], *active[CACHES]; /* active: those that are not parked */
     int cache_count, active_count;
-    atomic_int resumes, resume_waiters; /* without the lock: threads that wait for cache_resume */
-    uint64_t renew_ns;                  /* while stopped: see BUDGET in cache.c */
-    atomic_bool renewing; /* without the lock: a call that is to set that is on its way */
+    atomic_int resumes, resume_waiters;   /* without the lock: threads that wait for cache_resume */
+    _Atomic uint64_t renew_ns, waited_ns; /* without the lock: see STOP_SHARE in cache.c */
     size_t anchor_cursor;
     struct cache_sums told; /* to the stats, by caches themselves */
 };

@@ -32,11 +32,12 @@ static void quick_release(CUdeviceptr pointer) {
     assert_int_equal(pool_free(pool, pointer), CUDA_SUCCESS);
 }
 
-/* One block stays, so that frees owe their waits. */
-static void grow_up(void) {
-    quick_alloc(100, 99);
+/* One block stays, so that frees owe their waits: returns it. */
+static CUdeviceptr grow_up(void) {
+    CUdeviceptr stays = quick_alloc(100, 99);
     for (int i = 0; i < GROWN_UP / 2; i++)
         quick_release(quick_alloc(MIB, 98));
+    return stays;
 }
 
 /* In another thread, which has a cache of its own. */
@@ -245,6 +246,25 @@ static void a_second_free_is_refused_in_whatever_thread(void **state) {
     elsewhere(release_there, &theirs);
     assert_int_equal(pool_free(pool, mine), CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(pool_free(pool, theirs), CUDA_ERROR_INVALID_VALUE);
+}
+
+/* Frees that owe their waits name a block that lives on, and stop all caches where it is freed. */
+static void the_block_that_lives_on_is_one_that_does(void **state) {
+    enum { SHORT_LIVED = 50, FREES = 4000, FEW = 10 };
+    CUdeviceptr blocks[SHORT_LIVED];
+    (void)state;
+    CUdeviceptr named = grow_up();
+    quick_alloc(100, 2);
+    alloc_all(blocks, SHORT_LIVED, 1);
+    release_all(blocks, SHORT_LIVED);
+    alloc_all(blocks, SHORT_LIVED, 1);
+    quick_release(named);
+    uint64_t stops = cache_mine.cache->stops;
+    for (int i = 0; i < FREES; i++) {
+        quick_release(blocks[i % SHORT_LIVED]);
+        blocks[i % SHORT_LIVED] = quick_alloc(3 * MIB, 1);
+    }
+    assert_in_range(cache_mine.cache->stops - stops, 0, FEW);
 }
 
 static void a_capture_bars_the_caches(void **state) {
@@ -467,6 +487,7 @@ int main(void) {
         TEST_IN_AUTO(what_a_site_goes_on_taking_of_another_comes_several_at_once),
         TEST_IN_AUTO(what_any_cache_keeps_is_there_when_the_device_runs_out),
         TEST_IN_AUTO(a_second_free_is_refused_in_whatever_thread),
+        TEST_IN_AUTO(the_block_that_lives_on_is_one_that_does),
         TEST_IN_AUTO(a_capture_bars_the_caches),
         TEST_IN_AUTO(a_wait_that_was_paid_is_owed_again_by_the_next_free),
         TEST_IN_AUTO(the_last_live_block_waits_whichever_it_is),
