@@ -1,5 +1,6 @@
 #include "interpose/ask.h"
 
+#include "clock.h"
 #include "interpose/state.h"
 #include "interpose/steer.h"
 #include "observe/mailbox.h"
@@ -7,7 +8,6 @@
 #include "raw_files.h"
 
 #include <string.h>
-#include <time.h>
 
 enum {
     MOST_ASKED = 16,                 /* processes at a time */
@@ -143,12 +143,6 @@ static void let_go(struct asked *asked) {
     asked->file = -1;
 }
 
-static uint64_t nanoseconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 size_t ask_others(const uint8_t uuid[STATS_UUID], size_t bytes) {
     static const uint8_t unknown[STATS_UUID];
     struct asked asked[MOST_ASKED];
@@ -158,7 +152,7 @@ size_t ask_others(const uint8_t uuid[STATS_UUID], size_t bytes) {
         !raw_may_be_as_long(sizeof(struct stats_page)))
         return 0;
     size_t count = waiting = find(uuid, bytes, asked);
-    const uint64_t end = nanoseconds() + PATIENCE_NS;
+    const uint64_t end = clock_ns(CLOCK_MONOTONIC) + PATIENCE_NS;
     for (size_t i = 0; i < count; i++)
         asked[i].request.until_ns = end;
     while (waiting && released < bytes) {
@@ -167,7 +161,7 @@ size_t ask_others(const uint8_t uuid[STATS_UUID], size_t bytes) {
                 let_go(&asked[i]);
                 waiting--;
             }
-        if (nanoseconds() >= end || pool_is_capturing(pool))
+        if (clock_ns(CLOCK_MONOTONIC) >= end || pool_is_capturing(pool))
             break;
         steer_look(pool, false);
         if (waiting)

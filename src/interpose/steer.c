@@ -1,16 +1,13 @@
 #include "interpose/steer.h"
 
+#include "clock.h"
 #include "interpose/state.h"
 #include "pool_options.h"
-
-#include <time.h>
 
 /* Whether the one that asked gives up by now. It withdraws its request itself, unless it was
  * killed: each try costs the program some calls, and must not go on for ever. */
 static bool is_over(const struct mailbox_request *request) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec >= request->until_ns;
+    return clock_ns(CLOCK_MONOTONIC) >= request->until_ns;
 }
 
 /* Returns false if it is to be tried again at a later call. */

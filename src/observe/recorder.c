@@ -1,5 +1,6 @@
 #include "observe/recorder.h"
 
+#include "clock.h"
 #include "format.h"
 #include "lock.h"
 #include "modules.h"
@@ -58,12 +59,6 @@ static struct {
 static _Alignas(8) unsigned char buffer[BUFFER_SIZE];
 
 atomic_bool recorder_on;
-
-static uint64_t clock_ns(clockid_t clock) {
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 /* Whether the descriptor is still ours, at the position where we left it: the program may have
  * closed it, with all that it does not know, and opened a file of its own. */

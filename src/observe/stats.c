@@ -1,6 +1,7 @@
 /* The process's own stats page: made, filled, and at the end turned into a report. */
 #include "observe/stats.h"
 
+#include "clock.h"
 #include "format.h"
 #include "modules.h"
 #include "observe/mailbox.h"
@@ -100,12 +101,6 @@ static size_t note_options(struct stats_page *fresh) {
     return length;
 }
 
-static uint64_t nanoseconds(clockid_t clock) {
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static void start_page(struct stats_page *fresh) {
     used.process = getpid();
     fresh->version = PAGE_VERSION;
@@ -116,7 +111,7 @@ static void start_page(struct stats_page *fresh) {
     fresh->wait_reason_count = WAIT_REASONS;
     fresh->rank = output_file_rank();
     fresh->process = (uint64_t)getpid();
-    fresh->start_wall_ns = nanoseconds(CLOCK_REALTIME);
+    fresh->start_wall_ns = clock_ns(CLOCK_REALTIME);
     fresh->namespace_id = share_namespace();
     fresh->born = share_born(fresh->process);
     struct stat program;
@@ -124,7 +119,7 @@ static void start_page(struct stats_page *fresh) {
         fresh->executable[0] = program.st_dev;
         fresh->executable[1] = program.st_ino;
     }
-    fresh->start_ns = used.start_ns = nanoseconds(CLOCK_MONOTONIC);
+    fresh->start_ns = used.start_ns = clock_ns(CLOCK_MONOTONIC);
     ssize_t length = readlink("/proc/self/exe", fresh->command, sizeof fresh->command - 1);
     fresh->command[length > 0 ? length : 0] = '\0';
     output_file_host(fresh->host, sizeof fresh->host);
@@ -346,7 +341,7 @@ uint32_t stats_site_index(const struct stats_site *site) {
 }
 
 uint64_t stats_now(void) {
-    uint64_t now = page ? nanoseconds(CLOCK_MONOTONIC) - used.start_ns : 0;
+    uint64_t now = page ? clock_ns(CLOCK_MONOTONIC) - used.start_ns : 0;
     if (page)
         atomic_store_explicit(&page->last_ns, now, memory_order_relaxed);
     return now;

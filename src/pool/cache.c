@@ -1,3 +1,4 @@
+#include "clock.h"
 #include "planted.h"
 #include "pool/cache_parts.h"
 
@@ -10,10 +11,11 @@
 enum {
     /* Calls served before the clock is looked at: if it is some time since any thread's last, a
      * call goes the long way, which settles the books and sees to decay and to what else is due now
-     * and then. A thread that others forestall has its turn as well, more rarely: it may be the
-     * only one that frees. While a program is young, every third call goes. With the call that
-     * looks, each makes a prime number: so it is a free's turn as well as an allocation's, whatever
-     * the program's rhythm. */
+     * and then. A thread that others forestall has its turn as well, as it may be the only one that
+     * frees: after an interval for each active thread, 8 at the least, so that all such turns
+     * together are no more than the shared ones. While a program is young, every third call goes.
+     * With the call that looks, each makes a prime number: so it is a free's turn as well as an
+     * allocation's, whatever the program's rhythm. */
     BUDGET = 250,
     RENEW_NS = 50 * 1000 * 1000,
     OWN_RENEWS = 8,
@@ -100,19 +102,13 @@ static void wake_waiters(struct pool *pool) {
         futex_change(&pool->resumes);
 }
 
-static uint64_t read_clock(clockid_t clock) {
-    struct timespec time;
-    clock_gettime(clock, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
-
 /* Who only yields still keeps a thread of lower priority from running: so at last it sleeps. */
 static __attribute__((noinline)) void lock_at_last(struct pool *pool, struct cache *cache) {
-    uint64_t start = read_clock(CLOCK_MONOTONIC);
+    uint64_t start = clock_ns(CLOCK_MONOTONIC);
     for (int tries = 0; !cache_lock(cache); tries++)
         if (tries >= YIELDS / TRIES)
             gate_pause();
-    atomic_fetch_add_explicit(&pool->waited_ns, read_clock(CLOCK_MONOTONIC) - start,
+    atomic_fetch_add_explicit(&pool->waited_ns, clock_ns(CLOCK_MONOTONIC) - start,
                               memory_order_relaxed);
 }
 
@@ -127,7 +123,7 @@ static void set_interval(struct pool *pool) {
 bool cache_renew(struct cache *cache) {
     if (cache->young)
         return false;
-    uint64_t now = read_clock(CLOCK_MONOTONIC_COARSE);
+    uint64_t now = clock_ns(CLOCK_MONOTONIC_COARSE);
     uint64_t every = atomic_load_explicit(&cache->pool->renew_ns, memory_order_relaxed),
              turns = (uint64_t)cache->pool->active_count;
     _Atomic uint64_t *shared = &cache->context->device->renewed_ns;
@@ -304,7 +300,7 @@ static bool is_to_be_parked(const struct pool *pool, struct cache *cache, uint64
     if (atomic_load_explicit(&pool->renew_ns, memory_order_relaxed) < CROWDED_NS)
         return true;
     if (!*now)
-        *now = read_clock(CLOCK_MONOTONIC_COARSE);
+        *now = clock_ns(CLOCK_MONOTONIC_COARSE);
     if (!cache->rests_since)
         cache->rests_since = *now;
     return *now - cache->rests_since >= PARK_NS;

@@ -4,6 +4,7 @@
  * without: at the period's end that much is given up, whole blocks only, largest first. So no block
  * has an age of its own, and the figures are kept in passing. Checked now and then in malloc and
  * free; a program that makes neither call decays at its next. */
+#include "clock.h"
 #include "pool/internal.h"
 
 #include <time.h>
@@ -11,11 +12,7 @@
 enum { LOOK_EVERY = 16 }; /* changes: a clock is not read for each */
 
 static uint64_t read_clock(const struct pool *pool) {
-    struct timespec now;
-    if (pool->config.clock)
-        return pool->config.clock();
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    return pool->config.clock ? pool->config.clock() : clock_ns(CLOCK_MONOTONIC_COARSE);
 }
 
 uint64_t decay_due(struct pool *pool, struct device *device) {

@@ -248,7 +248,9 @@ static void a_second_free_is_refused_in_whatever_thread(void **state) {
     assert_int_equal(pool_free(pool, theirs), CUDA_ERROR_INVALID_VALUE);
 }
 
-/* Frees that owe their waits name a block that lives on, and stop all caches where it is freed. */
+/* Frees that owe their waits name a block that lives on, which shows that they are not the last.
+ * Where that one is freed after all, all caches are stopped to find another: so it has to be one
+ * that is rarely freed. */
 static void the_block_that_lives_on_is_one_that_does(void **state) {
     enum { SHORT_LIVED = 50, FREES = 4000, FEW = 10 };
     CUdeviceptr blocks[SHORT_LIVED];
