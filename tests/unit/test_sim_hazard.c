@@ -290,6 +290,29 @@ static void test_graph_of_a_former_owner(void **state) {
 }
 
 /* The driver's own recycling of addresses is always safe. */
+/* The host is ordered after nothing but what it has waited for. */
+static void test_host_memory_is_touched_at_once(void **state) {
+    uint64_t before = simcuda_hazards();
+    struct gate gate = gate_close(NULL);
+    void *memory;
+
+    (void)state;
+    assert_ok(cuMemHostAlloc(&memory, BYTES, 0));
+    CUdeviceptr pointer = (CUdeviceptr)(uintptr_t)memory;
+    simcuda_owner_begin(pointer, BYTES, 0x1000);
+    assert_ok(launch_fill(NULL, pointer, COUNT, 1));
+    simcuda_owner_end(pointer, 0x1001);
+    simcuda_owner_begin(pointer, BYTES, 0x2000); /* in the same stream, but the host is in none */
+    assert_int_equal(simcuda_hazards() - before, 1);
+    simcuda_owner_end(pointer, 0x2001);
+    gate_open(gate);
+    assert_ok(cuCtxSynchronize());
+    simcuda_owner_begin(pointer, BYTES, 0x3000);
+    assert_int_equal(simcuda_hazards() - before, 1);
+    assert_ok(cuMemFreeHost(memory));
+    gate_remove(gate);
+}
+
 static void test_driver_reuse_is_no_hazard(void **state) {
     CUstream first = create_stream(CU_STREAM_NON_BLOCKING);
     CUstream second = create_stream(CU_STREAM_NON_BLOCKING);
@@ -321,6 +344,7 @@ int main(void) {
         cmocka_unit_test(test_parts_of_a_block),
         cmocka_unit_test(test_release_under_foreign_work),
         cmocka_unit_test(test_graph_of_a_former_owner),
+        cmocka_unit_test(test_host_memory_is_touched_at_once),
         cmocka_unit_test(test_driver_reuse_is_no_hazard),
     };
 

@@ -43,6 +43,21 @@ static void release(CUdeviceptr all, CUevent rest[ROOM_MAX], int count) {
     assert_ok(cuMemFree_v2(all));
 }
 
+static void test_host_memory_has_a_limit_of_its_own(void **state) {
+    static char own[8 * MiB];
+    void *first, *second;
+
+    (void)state;
+    assert_ok(cuMemHostAlloc(&first, 12 * MiB, 0));
+    assert_int_equal(cuMemHostAlloc(&second, 8 * MiB, 0), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(cuMemHostRegister_v2(own, sizeof own, 0), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_ok(cuMemFreeHost(first));
+    assert_ok(cuMemHostRegister_v2(own, sizeof own, 0));
+    assert_ok(cuMemHostAlloc(&second, 8 * MiB, 0));
+    assert_ok(cuMemHostUnregister(own));
+    assert_ok(cuMemFreeHost(second));
+}
+
 static CUresult make_stream(void) {
     CUstream stream;
     CUresult result = cuStreamCreate(&stream, 0);
@@ -272,6 +287,7 @@ static void test_graph_launch(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_host_memory_has_a_limit_of_its_own),
         cmocka_unit_test(test_objects),
         cmocka_unit_test(test_primary_context),
         cmocka_unit_test(test_objects_share_pages),

@@ -326,6 +326,8 @@ static CUresult host_register(void *host, size_t size, unsigned int flags, uintp
         result = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
     if (result == CUDA_SUCCESS && memory_is_device_range(address, size))
         result = CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS && !memory_can_pin(size))
+        result = CUDA_ERROR_OUT_OF_MEMORY;
     if (result == CUDA_SUCCESS)
         memory_adopt(context, host, size, size, MEMORY_REGISTERED, site)->flags = flags;
     sim_unlock();

@@ -205,6 +205,32 @@ static struct block *owned_range(CUdeviceptr address, size_t size, CUdeviceptr *
     return block;
 }
 
+static bool is_visible(const struct block *block) {
+    return block->kind == MEMORY_HOST || block->kind == MEMORY_REGISTERED ||
+           block->kind == MEMORY_MANAGED;
+}
+
+/* The CPU may touch its memory as soon as it has it: whatever a former owner's work does there
+ * later than that is a conflict. (What it may still do was not pruned.) */
+static void check_host(const struct block *block, CUdeviceptr begin, CUdeviceptr end,
+                       uintptr_t site) {
+    struct tenancy *former;
+
+    DL_FOREACH(block->past, former) {
+        for (size_t i = 0; former->begin < end && former->end > begin && i < former->touch_count;
+             i++) {
+            const struct touch *touch = &former->touches[i];
+
+            if (touch->begin >= end || touch->end <= begin ||
+                vclock_covers(&host_clock, touch->timeline, touch->count))
+                continue;
+            report("reused", former, touch->name, site, "the host's own access", touch->begin,
+                   touch->end);
+            break;
+        }
+    }
+}
+
 /* Mappings side by side are used as one: an owner's range may go on in the next block. */
 SIM_EXPORT void simcuda_owner_begin(CUdeviceptr address, size_t size, uintptr_t site) {
     CUdeviceptr at = address, last = address + size, end;
@@ -213,6 +239,8 @@ SIM_EXPORT void simcuda_owner_begin(CUdeviceptr address, size_t size, uintptr_t 
     sim_lock();
     while (at < last && (block = owned_range(at, last - at, &end)) != NULL && end > at) {
         hand_over(block, at, end, true, site);
+        if (is_visible(block))
+            check_host(block, at, end, site);
         block->current->prev->owner = address;
         at = end;
     }

@@ -42,6 +42,7 @@ RB_GENERATE_INTERNAL(block_tree, block, node, compare_blocks, __attribute__((unu
 
 static struct block_tree blocks = RB_INITIALIZER(&blocks);
 static size_t used_pages[DEVICES_MAX];
+static size_t pinned; /* bytes of MEMORY_HOST and MEMORY_REGISTERED */
 static uint64_t last_block_id;
 
 struct block *memory_at(CUdeviceptr address) {
@@ -302,8 +303,19 @@ CUresult memory_allocate(struct CUctx_st *context, size_t size, enum memory_kind
     return CUDA_SUCCESS;
 }
 
+static bool is_pinned(enum memory_kind kind) {
+    return kind == MEMORY_HOST || kind == MEMORY_REGISTERED;
+}
+
+bool memory_can_pin(size_t size) {
+    size_t most = settings()->host_memory;
+
+    return most == 0 || (pinned <= most && size <= most - pinned);
+}
+
 struct block *memory_adopt(struct CUctx_st *context, void *host, size_t size, size_t extent,
                            enum memory_kind kind, uintptr_t site) {
+    pinned += is_pinned(kind) ? extent : 0;
     return add_block(context, context->device, (CUdeviceptr)(uintptr_t)host, size, extent, kind,
                      host, site);
 }
@@ -316,6 +328,8 @@ CUresult memory_allocate_visible(struct CUctx_st *context, size_t size, enum mem
 
     if (size == 0 || extent < size)
         return CUDA_ERROR_INVALID_VALUE;
+    if (kind == MEMORY_HOST && !memory_can_pin(extent))
+        return CUDA_ERROR_OUT_OF_MEMORY;
     memory = mmap(NULL, extent, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -352,6 +366,7 @@ void memory_release(struct block *block, const struct vclock *order, uintptr_t s
     size_t pages = block->extent / memory_page;
 
     *cost_ns = 0;
+    pinned -= is_pinned(block->kind) ? block->extent : 0;
     hazard_block_end(block, order, site);
     if (block->kind == MEMORY_DEVICE)
         ipc_block_ending(block);

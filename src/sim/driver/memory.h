@@ -83,6 +83,9 @@ void memory_release(struct block *block, const struct vclock *order, uintptr_t s
 CUresult memory_allocate_visible(struct CUctx_st *context, size_t size, enum memory_kind kind,
                                  uintptr_t site, struct block **block);
 
+/* Whether so many more bytes of host memory can be pinned. */
+bool memory_can_pin(size_t size);
+
 /* Records memory that the CPU may touch: host, registered and managed memory. */
 struct block *memory_adopt(struct CUctx_st *context, void *host, size_t size, size_t extent,
                            enum memory_kind kind, uintptr_t site);

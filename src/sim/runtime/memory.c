@@ -109,7 +109,10 @@ cudaError_t cudaMallocManaged(void **pointer, size_t bytes, unsigned int flags) 
 
 cudaError_t cudaHostAlloc(void **pointer, size_t bytes, unsigned int flags) {
     ENTER();
-    return DRIVER(driver.cuMemHostAlloc(pointer, bytes, flags));
+    cudaError_t result = DRIVER(driver.cuMemHostAlloc(pointer, bytes, flags));
+    if (result == cudaSuccess)
+        owner_begins(POINTER(*pointer), bytes, SITE());
+    return result;
 }
 
 cudaError_t cudaMallocHost(void **pointer, size_t bytes) {
@@ -118,7 +121,14 @@ cudaError_t cudaMallocHost(void **pointer, size_t bytes) {
 
 cudaError_t cudaFreeHost(void *pointer) {
     ENTER();
-    return pointer ? DRIVER(driver.cuMemFreeHost(pointer)) : cudaSuccess;
+    if (!pointer)
+        return cudaSuccess;
+    if (driver_owner_end)
+        driver_owner_end(POINTER(pointer), SITE());
+    cudaError_t result = DRIVER(driver.cuMemFreeHost(pointer));
+    if (result != cudaSuccess && driver_owner_begin)
+        own_again(POINTER(pointer), SITE());
+    return result;
 }
 
 cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned int flags) {
