@@ -11,6 +11,7 @@ static inline struct pool_config pool_config_from(const struct options *options)
         .policy = policies[options->policy],
         .free_mode = (enum pool_free_mode)options->free_mode,
         .zero = options->zero,
+        .host = options->host,
         .reuse_ratio = options->reuse_ratio,
         .site_keep = options->site_keep,
         .steal = options->steal,

@@ -20,6 +20,9 @@
       (CUdeviceptr * pointer, size_t * pitch, size_t width_bytes, size_t height,                   \
        unsigned int element_bytes),                                                                \
       true)                                                                                        \
+    X(mem_alloc_host, "cuMemAllocHost_v2", (void **memory, size_t bytes), false)                   \
+    X(mem_host_alloc, "cuMemHostAlloc", (void **memory, size_t bytes, unsigned int flags), false)  \
+    X(mem_free_host, "cuMemFreeHost", (void *memory), false)                                       \
     X(mem_get_info, "cuMemGetInfo_v2", (size_t * free_bytes, size_t * total_bytes), true)          \
     X(ctx_get_current, "cuCtxGetCurrent", (CUcontext * context), true)                             \
     X(ctx_push_current, "cuCtxPushCurrent_v2", (CUcontext context), true)                          \

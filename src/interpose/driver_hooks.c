@@ -1,32 +1,11 @@
 /* What the hooked driver functions do: hand over to the pool what is the pool's, forward the rest.
- *
- * Every hook may be the first call into this library, may be called without libcuda (then there is
- * no driver to ask: NOT_INITIALIZED, as a program that linked one would see before cuInit), and
- * may be re-entered by the driver itself (then it only forwards). */
-#include "interpose/caller.h"
-#include "interpose/hooks.h"
+ * Those of host memory are in host_hooks.c. */
+#include "interpose/driver_hooks.h"
+
 #include "interpose/record.h"
-#include "interpose/state.h"
 #include "interpose/steer.h"
 #include "interpose/surroundings.h"
 #include "pool/quick.h"
-#include "site_tag.h"
-
-#define REQUIRE_DRIVER(name)                                                                       \
-    do {                                                                                           \
-        if (!hooks_load() || !REAL(name))                                                          \
-            return CUDA_ERROR_NOT_INITIALIZED;                                                     \
-    } while (0)
-
-/* The site of this call: the tag that the program has given, else its code. A macro: both builtins
- * speak of the function they stand in, which entry.S has jumped to, so that they describe the
- * program's own call. */
-#define FIND_CALLER(site)                                                                          \
-    do {                                                                                           \
-        if (!site_tag_find(site))                                                                  \
-            caller_find(site, (uintptr_t)__builtin_return_address(0),                              \
-                        (uintptr_t)__builtin_dwarf_cfa(), (unsigned)state_options()->site_depth);  \
-    } while (0)
 
 /* After QUICK_MISS: whether the driver has served the call, or else nothing has happened. */
 static bool missed(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t site) {
@@ -218,6 +197,13 @@ struct place {
     bool part; /* of an allocation of the driver's */
 };
 
+/* Of host memory cuMemGetAddressRange need not know [cuda.h names cuMemAlloc's alone]. */
+static bool starts_at(CUdeviceptr pointer, CUdeviceptr *base) {
+    return REAL(cuPointerGetAttribute) &&
+           REAL(cuPointerGetAttribute)(base, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, pointer) ==
+               CUDA_SUCCESS;
+}
+
 /* Natively neither an idle block exists nor the part of a block beyond the program's request. */
 static struct place find_place(struct pool *pool, CUdeviceptr pointer) {
     struct place place = {.state = POOL_POINTER_UNKNOWN};
@@ -231,7 +217,7 @@ static struct place find_place(struct pool *pool, CUdeviceptr pointer) {
     place.result = REAL(cuMemGetAddressRange_v2)
                        ? REAL(cuMemGetAddressRange_v2)(&place.base, &place.bytes, pointer)
                        : CUDA_ERROR_NOT_FOUND;
-    if (place.result != CUDA_SUCCESS)
+    if (place.result != CUDA_SUCCESS && !starts_at(pointer, &place.base))
         return place;
     place.state = pool_pointer_state(pool, place.base, &requested);
     if (place.state == POOL_POINTER_LIVE)
@@ -239,6 +225,10 @@ static struct place find_place(struct pool *pool, CUdeviceptr pointer) {
     if (place.state == POOL_POINTER_LIVE && pointer - place.base >= requested)
         place.state = POOL_POINTER_IDLE;
     return place;
+}
+
+bool hook_is_idle(struct pool *pool, CUdeviceptr pointer) {
+    return find_place(pool, pointer).state == POOL_POINTER_IDLE;
 }
 
 CUresult hook_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr pointer) {

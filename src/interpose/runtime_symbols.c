@@ -8,9 +8,7 @@
 #include <unistd.h>
 
 static const char *const names[] = {
-    "cudaMalloc",
-    "cudaMallocPitch",
-    "cudaMalloc3D",
+    "cudaMalloc", "cudaMallocPitch", "cudaMalloc3D", "cudaMallocHost", "cudaHostAlloc",
 };
 
 struct file {

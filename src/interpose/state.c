@@ -4,6 +4,7 @@
 #include "interpose/ask.h"
 #include "interpose/bypass.h"
 #include "interpose/hooks.h"
+#include "interpose/host_memory.h"
 #include "interpose/loader.h"
 #include "interpose/surroundings.h"
 #include "interpose/thunks.h"
@@ -147,6 +148,7 @@ static struct pool *create(void) {
     config.on_shortage =
         *options.log || options.stats || *options.stats_file ? shortage_tell : NULL;
     config.map = options.stats || *options.stats_file;
+    config.host_memory = host_memory_size();
     config.owed_flag = &thunk_owed;
     config.say = state_say_once;
     config.ask_others = ask_others;

@@ -49,7 +49,6 @@ symbol:								\
 #define STUB_STREAM_CREATED(symbol)	EXPORTED(symbol, thunk_call)
 #define STUB_STREAM_DESTROYED(symbol)	EXPORTED(symbol, thunk_call)
 #define STUB_HOST_ALLOCATED(symbol)	EXPORTED(symbol, thunk_call)
-#define STUB_HOST_FREED(symbol)		EXPORTED(symbol, thunk_call)
 #define STUB_HOST_REGISTERED(symbol)	EXPORTED(symbol, thunk_call)
 #define STUB_HOST_UNREGISTERED(symbol)	EXPORTED(symbol, thunk_call)
 #define STUB_MANAGED(symbol)		EXPORTED(symbol, thunk_call)

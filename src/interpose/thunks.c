@@ -32,7 +32,6 @@ enum class {
     STREAM_CREATED,
     STREAM_DESTROYED,
     HOST_ALLOCATED,
-    HOST_FREED,
     HOST_REGISTERED,
     HOST_UNREGISTERED,
     MANAGED,
@@ -334,9 +333,6 @@ static void after_success(struct pool *pool, const struct thunk_frame *frame) {
         pool_reason_ends(pool, WAIT_REASON_stream);
         if (frame->capturing)
             pool_capture_ended(pool);
-        break;
-    case HOST_FREED:
-        pool_reason_ends(pool, WAIT_REASON_pinned);
         break;
     case HOST_UNREGISTERED:
         pool_reason_ends(pool, WAIT_REASON_registered);

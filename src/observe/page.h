@@ -8,7 +8,7 @@
 #include "observe/stats.h"
 
 enum {
-    PAGE_VERSION = 8, /* grows with every change of this layout */
+    PAGE_VERSION = 9, /* grows with every change of this layout */
     PAGE_MODULES = 256,
     PAGE_MODULE_NAME = 227,
     PAGE_BUILD_ID = 28,

@@ -152,6 +152,14 @@ static void emit_calls(struct emitter *emitter, const struct stats_page *page) {
     emitter_print(emitter, "  frees: %llu, of which %llu kept, %llu waited for the device\n",
                   (unsigned long long)get(page, STATS_free_calls), (unsigned long long)kept,
                   (unsigned long long)get(page, STATS_free_waited));
+    if (get(page, STATS_host_calls))
+        emitter_print(emitter,
+                      "  of these, pinned host memory: %llu allocations, %llu of them from idle "
+                      "memory, %llu frees; at its peak %s held\n",
+                      (unsigned long long)get(page, STATS_host_calls),
+                      (unsigned long long)get(page, STATS_host_hits),
+                      (unsigned long long)get(page, STATS_host_frees),
+                      human(get(page, STATS_peak_host_held_bytes)).text);
     emit_waits(emitter, page);
     uint64_t given = get(page, STATS_driver_frees);
     emitter_print(emitter, "  driver calls: %llu allocations and %llu frees made, %llu avoided\n",

@@ -283,7 +283,7 @@ static CUresult obtain(struct pool *pool, const struct request *request, size_t 
     CUresult result = CUDA_ERROR_NOT_SUPPORTED;
     collect_freed(pool, context, least);
     if (!begin(pool, context, &async))
-        return pressure_obtain_plain(pool, least, obtained);
+        return pressure_obtain_plain(pool, &kind_device, least, obtained);
     *obtained = (struct obtained){.size = least};
     bool inside = gate_enter(pool); /* else in a capture: as natively */
     if (inside)
@@ -291,7 +291,7 @@ static CUresult obtain(struct pool *pool, const struct request *request, size_t 
     if (result == CUDA_SUCCESS)
         result = obtain_from_pool(pool, context, &async, obtained);
     else if (result == CUDA_ERROR_NOT_SUPPORTED)
-        result = pressure_obtain_plain(pool, least, obtained);
+        result = pressure_obtain_plain(pool, &kind_device, least, obtained);
     if (inside)
         gate_leave(pool);
     end(pool, context);

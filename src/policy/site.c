@@ -64,8 +64,8 @@ struct pool_block *site_find(struct site *site, size_t size) {
     return RB_NFIND(site_tree, &site->idle, &least);
 }
 
-static struct pool_block *take(struct store *store, struct site *site, const struct fit *fit,
-                               bool *stolen) {
+struct pool_block *site_take(struct store *store, struct site *site, const struct fit *fit,
+                             bool *stolen) {
     struct pool_block least = {.size = fit->size}, *other;
     struct pool_block *found = site_find(site, fit->size);
     if (!fits(found, fit))
@@ -141,7 +141,7 @@ bool site_is_valid(const struct store *store) {
 const struct policy policy_site = {
     .name = "site",
     .round = round_physical,
-    .take = take,
+    .take = site_take,
     .take_same = take_same,
     .serves = fits,
     .most = most,

@@ -6,6 +6,9 @@
 
 #include "policy/policy.h"
 
+/* The block that serves best: see struct policy. */
+struct pool_block *site_take(struct store *store, struct site *site, const struct fit *fit,
+                             bool *stolen);
 /* The smallest block of the site that is at least `size`. NULL: none. */
 struct pool_block *site_find(struct site *site, size_t size);
 void site_give(struct store *store, struct pool_block *block);

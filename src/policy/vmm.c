@@ -321,7 +321,7 @@ static CUresult obtain(struct pool *pool, const struct request *request, size_t 
     if (!pool->driver->mem_create || !pool->driver->mem_address_reserve ||
         !pool->driver->mem_set_access || wanted > context->device->total / PAGE ||
         !begin(pool, context, wanted, &list))
-        return pressure_obtain_plain(pool, least, obtained);
+        return pressure_obtain_plain(pool, &kind_device, least, obtained);
     size_t lacking = wanted - count_pages(list);
     if (lacking)
         result = complete(pool, context, lacking, &list, &spare);
@@ -340,7 +340,7 @@ static CUresult obtain(struct pool *pool, const struct request *request, size_t 
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
         return result;
     if (result != CUDA_SUCCESS)
-        return pressure_obtain_plain(pool, least, obtained);
+        return pressure_obtain_plain(pool, &kind_device, least, obtained);
     *obtained = (struct obtained){.pointer = base,
                                   .size = wanted * PAGE,
                                   .reservation = reservation,

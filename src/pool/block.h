@@ -6,6 +6,7 @@
 #include "call_site.h"
 #include "driver/cuda_api.h"
 #include "observe/stats.h"
+#include "pool/pool.h"
 
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>
@@ -139,13 +140,15 @@ struct cache_sums {
     uint64_t over;         /* the part of live that is `over` in its bin */
 };
 
-/* One device, by ordinal. Byte sums are over all its contexts.
+/* One device, by ordinal, or the host, whose memory is no device's. Byte sums are over all its
+ * contexts.
  * Invariant: live + idle = what the pool holds of it; in_use sums the requests of live, over_size
  * is the part of live by which blocks exceed their own request's rounded size. Peaks are the
  * largest values so far; the last row counts calls since the device was first used. */
 struct device {
-    CUdevice ordinal;
-    uint64_t total; /* cuDeviceTotalMem */
+    enum pool_memory memory;
+    CUdevice ordinal; /* of the host: NO_DEVICE */
+    uint64_t total;   /* bytes: cuDeviceTotalMem; of the host, config.host_memory */
     uint8_t uuid[STATS_UUID];
     uint64_t live, idle, in_use, peak_in_use, over_size;
     uint64_t peak_live, peak_held, live_blocks, idle_blocks;
@@ -158,7 +161,8 @@ struct device {
      * when the clock was last looked at. */
     uint64_t least_idle, period_began, looked;
     /* history.c: how many samples there are, the nanoseconds
-     * that each stands for, and what was held at the last one and in the map. */
+     * that each stands for, and what was held at the last one and in the map. NULL: the host has
+     * none. */
     struct stats_device *stats;
     uint32_t samples;
     uint64_t interval, changes, noted, noted_held, mapped_held;
@@ -167,12 +171,18 @@ struct device {
     LIST_ENTRY(device) link;
 };
 
-/* One context. A record never comes back to life: the driver may reuse the handle.
+enum { NO_DEVICE = -2 }; /* POOL_ALL_DEVICES is another */
+
+/* One context's memory of one kind: a context that allocates of several has as many records, which
+ * end together. A record never comes back to life: the driver may reuse the handle.
  * Invariant: an ended context has no blocks and no sites. live_blocks counts LIVE and WAITING ones.
  */
 struct context {
     CUcontext handle;
-    struct device *device;
+    struct pool_kind kind;
+    const struct policy *policy; /* of that kind */
+    CUdevice ordinal;            /* the context's own device, and */
+    struct device *device;       /* in whose books its memory is */
     bool ended;
     bool broken;  /* by a sticky error: everything passes through */
     bool created; /* by cuCtxCreate and the like; else it is its device's primary context */

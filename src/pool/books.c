@@ -15,8 +15,8 @@ struct record_slab {
     struct pool_block blocks[];
 };
 
-static size_t over_size(const struct pool *pool, const struct pool_block *block) {
-    size_t rounded = pool->policy->round(block->requested);
+static size_t over_size(const struct pool_block *block) {
+    size_t rounded = block->context->policy->round(block->requested);
     return block->size > rounded ? block->size - rounded : 0;
 }
 
@@ -30,8 +30,21 @@ static void note_peaks(struct device *device) {
         device->peak_held = held;
 }
 
+static void publish_host(struct device *host) {
+    note_peaks(host);
+    stats_set(STATS_host_in_use_bytes, host->in_use);
+    stats_set(STATS_host_idle_bytes, host->idle);
+    stats_set(STATS_host_held_bytes, host->live + host->idle);
+    stats_set(STATS_peak_host_held_bytes, host->peak_held);
+    history_note(host);
+}
+
 /* What caches have told the stats by themselves is added there: see struct stats_shard. */
 void books_publish(struct pool *pool, struct device *device) {
+    if (device->memory == POOL_HOST) {
+        publish_host(device);
+        return;
+    }
     uint64_t live = pool->in_use + pool->waste, held = live + pool->idle;
     if (live > pool->peak_live)
         pool->peak_live = live;
@@ -57,14 +70,16 @@ static void count_live(struct pool *pool, struct pool_block *block, uint64_t sig
     struct stats_site *stats = block->site->stats;
     if (block == block->context->anchor)
         block->context->anchor = NULL;
-    pool->in_use += sign * block->requested;
+    if (device->memory == POOL_DEVICE) {
+        pool->in_use += sign * block->requested;
+        pool->waste += sign * (block->size - block->requested);
+        pool->live_blocks += sign;
+    }
     device->in_use += sign * block->requested;
-    pool->waste += sign * (block->size - block->requested);
-    pool->live_blocks += sign;
     block->context->live_blocks += sign;
     device->live += sign * block->size;
     device->live_blocks += sign;
-    device->over_size += sign * over_size(pool, block);
+    device->over_size += sign * over_size(block);
     stats_grow(&stats->held_blocks, sign);
     stats_grow(&stats->held_bytes, sign * block->size);
     stats_grow(&stats->live_blocks, sign);
@@ -73,9 +88,11 @@ static void count_live(struct pool *pool, struct pool_block *block, uint64_t sig
 }
 
 static void count_idle(struct pool *pool, struct pool_block *block, uint64_t sign) {
-    pool->idle += sign * block->size;
-    pool->idle_blocks += sign;
     struct device *device = block->context->device;
+    if (device->memory == POOL_DEVICE) {
+        pool->idle += sign * block->size;
+        pool->idle_blocks += sign;
+    }
     device->idle += sign * block->size;
     device->idle_blocks += sign;
     if (device->idle < device->least_idle)
@@ -165,10 +182,10 @@ struct pool_block *books_next(const struct pool *pool, struct books_place *place
 }
 
 /* Only what a cache can count and keep as it does is ready for one. */
-void books_set_state(const struct pool *pool, struct pool_block *block, enum block_state state) {
+void books_set_state(struct pool_block *block, enum block_state state) {
     block->state = (uint8_t)state;
-    block->ready =
-        state == BLOCK_LIVE && pool->policy->take_same && !block->taints && !block->pooled;
+    block->ready = state == BLOCK_LIVE && block->context->policy->take_same && !block->taints &&
+                   !block->pooled;
 }
 
 /* Out of the sums, as it goes out of the map. */
@@ -177,7 +194,7 @@ static void leave(struct pool *pool, struct pool_block *block) {
         count_idle(pool, block, (uint64_t)-1);
     else
         count_live(pool, block, (uint64_t)-1);
-    books_set_state(pool, block, BLOCK_GONE);
+    books_set_state(block, BLOCK_GONE);
     books_publish(pool, block->context->device);
 }
 
@@ -212,14 +229,14 @@ void books_restore(struct pool *pool, struct pool_block *block, enum block_state
         books_recycle(pool, block);
         return;
     }
-    books_set_state(pool, block, state);
+    books_set_state(block, state);
     if (state == BLOCK_LIVE) {
         count_live(pool, block, 1);
     } else {
         block->requested = 0;
         count_idle(pool, block, 1);
         if (state == BLOCK_IDLE)
-            pool->policy->give(&block->context->store, block);
+            block->context->policy->give(&block->context->store, block);
         else
             fence_defer(pool, block);
     }
@@ -232,7 +249,7 @@ void books_take_out(struct pool *pool, struct pool_block *block) {
     if (block->state == BLOCK_DEFERRED)
         LIST_REMOVE(block, in_list);
     else
-        pool->policy->remove(&block->context->store, block);
+        block->context->policy->remove(&block->context->store, block);
 }
 
 /* A record in the table, in no sums and of no state yet. */
@@ -328,7 +345,7 @@ struct pool_block *books_add(struct pool *pool, struct context *context, struct 
                                                                      .site = site,
                                                                      .state = BLOCK_LIVE});
     if (block) {
-        books_set_state(pool, block, BLOCK_LIVE);
+        books_set_state(block, BLOCK_LIVE);
         count_live(pool, block, 1);
         books_publish(pool, block->context->device);
     }
@@ -338,7 +355,7 @@ struct pool_block *books_add(struct pool *pool, struct context *context, struct 
 void books_make_deferred(struct pool *pool, struct pool_block *block) {
     count_live(pool, block, (uint64_t)-1);
     block->requested = 0;
-    books_set_state(pool, block, BLOCK_DEFERRED);
+    books_set_state(block, BLOCK_DEFERRED);
     count_idle(pool, block, 1);
     books_publish(pool, block->context->device);
 }
@@ -347,7 +364,7 @@ void books_make_deferred(struct pool *pool, struct pool_block *block) {
 static void make_ready(struct pool *pool, struct pool_block *block, size_t size) {
     block->state = BLOCK_IDLE;
     if (!cache_put(pool, block, size))
-        pool->policy->give(&block->context->store, block);
+        block->context->policy->give(&block->context->store, block);
 }
 
 void books_make_ready(struct pool *pool, struct pool_block *block) {
@@ -355,7 +372,7 @@ void books_make_ready(struct pool *pool, struct pool_block *block) {
 }
 
 void books_make_idle(struct pool *pool, struct pool_block *block) {
-    size_t size = pool->policy->round(block->requested);
+    size_t size = block->context->policy->round(block->requested);
     books_make_deferred(pool, block);
     make_ready(pool, block, size < block->size ? size : block->size);
 }
@@ -365,7 +382,7 @@ void books_make_live(struct pool *pool, struct pool_block *block, struct site *s
     count_idle(pool, block, (uint64_t)-1);
     block->site = site;
     block->requested = requested;
-    books_set_state(pool, block, BLOCK_LIVE);
+    books_set_state(block, BLOCK_LIVE);
     count_live(pool, block, 1);
     books_publish(pool, block->context->device);
 }

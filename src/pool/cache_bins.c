@@ -294,7 +294,8 @@ static struct cache_bin *make_bin(struct cache *cache, struct site *site, size_t
 
 bool cache_put(struct pool *pool, struct pool_block *block, size_t size) {
     const struct pool_config *config = &pool->config;
-    if (!pool->policy->take_same || config->site_keep || config->max_idle.kind != LIMIT_AUTO ||
+    if (!block->context->policy->take_same || config->site_keep ||
+        config->max_idle.kind != LIMIT_AUTO ||
         block->size % ROUND_SMALL) /* made in want of memory, and not rounded */
         return false;
     if (!is_worth_it(pool, block->context))
@@ -345,7 +346,7 @@ static bool has_block(const struct cache_bin *bin, const struct site *site) {
 struct pool_block *cache_take(struct pool *pool, struct context *context, struct site *site,
                               size_t size) {
     uintptr_t id = site->id;
-    struct cache *own = pool->policy->take_same ? cache_own(pool, context) : NULL;
+    struct cache *own = context->policy->take_same ? cache_own(pool, context) : NULL;
     if (!own)
         return NULL;
     struct cache_bin *bin = cache_table_find(&own->table, id, size);
@@ -369,7 +370,7 @@ static bool is_better(const struct cache_bin *bin, const struct cache_bin *best)
 void cache_offer(struct pool *pool, struct context *context, const struct site *site,
                  const struct fit *fit) {
     struct cache_bin *bin, *own = NULL, *best = NULL;
-    if (!pool->policy->take_same)
+    if (!context->policy->take_same)
         return;
     /* A thread that goes on using its blocks would be short of the one that is taken, take one from
      * another in turn, and so on for ever: rather is there one block more. */

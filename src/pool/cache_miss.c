@@ -104,7 +104,7 @@ bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t
 }
 
 void cache_prepare_miss(struct pool *pool, struct context *context, struct site *site) {
-    struct cache *cache = pool->policy->take_same ? cache_own(pool, context) : NULL;
+    struct cache *cache = context->policy->take_same ? cache_own(pool, context) : NULL;
     if (!cache)
         return;
     if (!site->record->counting && stats_site_index(site->stats))

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Any record of it, the same one each time. */
 static struct context *find_context(const struct pool *pool, CUcontext handle) {
     struct context *context;
     LIST_FOREACH (context, &pool->contexts, link)
@@ -17,16 +18,25 @@ static struct context *find_context(const struct pool *pool, CUcontext handle) {
     return NULL;
 }
 
-static struct device *find_device(struct pool *pool, CUdevice ordinal) {
+static struct context *find_kind(const struct pool *pool, CUcontext handle,
+                                 const struct pool_kind *kind) {
+    struct context *context;
+    LIST_FOREACH (context, &pool->contexts, link)
+        if (context->handle == handle && memcmp(&context->kind, kind, sizeof *kind) == 0)
+            return context;
+    return NULL;
+}
+
+bool context_is_first(const struct pool *pool, const struct context *context) {
+    return find_context(pool, context->handle) == context;
+}
+
+struct device *context_find_device(struct pool *pool, CUdevice ordinal) {
     struct device *device;
     LIST_FOREACH (device, &pool->devices, link)
         if (device->ordinal == ordinal)
             return device;
     return NULL;
-}
-
-struct device *context_find_device(struct pool *pool, CUdevice ordinal) {
-    return find_device(pool, ordinal);
 }
 
 /* A context that the program has made: any other is the primary one of its device. */
@@ -70,7 +80,7 @@ bool context_are_several(const struct pool *pool) {
         count++;
     for (context = LIST_FIRST(&pool->contexts); context && count < 2;
          context = LIST_NEXT(context, link))
-        count += !context->created;
+        count += !context->created && context_is_first(pool, context);
     return count > 1;
 }
 
@@ -98,27 +108,52 @@ static bool ask_device(struct pool *pool, struct device_facts *facts) {
     return pool->driver->device_total_mem(&facts->total, facts->ordinal) == CUDA_SUCCESS;
 }
 
-/* Records a context that the driver has described. Lock held. */
-static struct context *add_context(struct pool *pool, CUcontext handle,
-                                   const struct device_facts *facts) {
-    struct device *device = find_device(pool, facts->ordinal);
-    if (!device) {
-        device = calloc(1, sizeof *device);
-        if (!device)
-            return NULL;
+/* The record of a device, or of the host. NULL without memory. Lock held. */
+static struct device *add_device(struct pool *pool, enum pool_memory memory,
+                                 const struct device_facts *facts) {
+    struct device *device = calloc(1, sizeof *device);
+    if (!device)
+        return NULL;
+    device->memory = memory;
+    device->pageable_access = facts->pageable_access != 0;
+    if (memory == POOL_DEVICE) {
         device->ordinal = facts->ordinal;
         device->total = facts->total;
-        device->pageable_access = facts->pageable_access != 0;
         memcpy(device->uuid, facts->uuid.bytes, sizeof device->uuid);
         device->stats = stats_device(facts->ordinal, facts->total, device->uuid);
         LIST_INSERT_HEAD(&pool->devices, device, link);
+    } else { /* behind all others: its idle memory is the last to help them */
+        device->ordinal = NO_DEVICE;
+        device->total = pool->config.host_memory;
+        struct device *last = LIST_FIRST(&pool->devices);
+        while (last && LIST_NEXT(last, link))
+            last = LIST_NEXT(last, link);
+        if (last)
+            LIST_INSERT_AFTER(last, device, link);
+        else
+            LIST_INSERT_HEAD(&pool->devices, device, link);
     }
-    struct context *context = calloc(1, sizeof *context);
-    if (!context || !store_init(pool, &context->store)) {
+    return device;
+}
+
+/* Records a context that the driver has described. Lock held. */
+static struct context *add_context(struct pool *pool, CUcontext handle,
+                                   const struct pool_kind *kind, const struct device_facts *facts) {
+    CUdevice books = kind->memory == POOL_DEVICE ? facts->ordinal : NO_DEVICE;
+    struct device *device = context_find_device(pool, books);
+    if (!device)
+        device = add_device(pool, kind->memory, facts);
+    struct context *context = device ? calloc(1, sizeof *context) : NULL;
+    if (!context)
+        return NULL;
+    context->kind = *kind;
+    context->policy = kind_policy(pool, kind);
+    if (!store_init(pool, context->policy, &context->store)) {
         free(context);
         return NULL;
     }
     context->handle = handle;
+    context->ordinal = facts->ordinal;
     context->device = device;
     context->created = is_created(pool, handle);
     fence_context_init(context);
@@ -136,7 +171,7 @@ CUresult context_current(struct pool *pool, CUcontext *handle) {
     return result == CUDA_SUCCESS ? result : pool->driver->ctx_get_current(handle);
 }
 
-struct context *context_enter(struct pool *pool) {
+struct context *context_enter(struct pool *pool, const struct pool_kind *kind) {
     CUcontext handle;
     CUresult result = context_current(pool, &handle);
     if (result != CUDA_SUCCESS || !handle) {
@@ -144,7 +179,7 @@ struct context *context_enter(struct pool *pool) {
         return NULL;
     }
     pool_lock(pool);
-    struct context *context = find_context(pool, handle);
+    struct context *context = find_kind(pool, handle, kind);
     if (context)
         return context;
     pool_unlock(pool);
@@ -152,9 +187,9 @@ struct context *context_enter(struct pool *pool) {
     if (pool->driver->ctx_get_device(&facts.ordinal) != CUDA_SUCCESS || !ask_device(pool, &facts))
         return NULL;
     pool_lock(pool);
-    context = find_context(pool, handle); /* another thread may have been faster */
+    context = find_kind(pool, handle, kind); /* another thread may have been faster */
     if (!context)
-        context = add_context(pool, handle, &facts);
+        context = add_context(pool, handle, kind, &facts);
     if (!context)
         pool_unlock(pool);
     return context;
@@ -245,7 +280,7 @@ CUresult context_wait_inside(struct pool *pool, struct context *owner) {
     pool_lock(pool);
     struct context *context;
     LIST_FOREACH (context, &pool->contexts, link) {
-        if (context == owner || context->broken)
+        if (context->handle == owner->handle || context->broken || !context_is_first(pool, context))
             continue;
         if (count < MAX_OTHERS)
             others[count] = context->handle;
@@ -331,6 +366,14 @@ static bool is_lost(struct pool *pool, CUresult error) {
     return again == error;
 }
 
+/* Nothing is pooled there any more, of whatever kind. Lock held. */
+static void lose_context(struct pool *pool, CUcontext handle) {
+    struct context *context;
+    LIST_FOREACH (context, &pool->contexts, link)
+        if (context->handle == handle)
+            context->broken = true;
+}
+
 void context_note_error(struct pool *pool, struct context *context, CUresult result) {
     if (result == CUDA_ERROR_DEINITIALIZED) {
         atomic_store(&pool->down, true);
@@ -340,7 +383,8 @@ void context_note_error(struct pool *pool, struct context *context, CUresult res
     if (!context || !is_lost(pool, result))
         return;
     pool_lock(pool);
-    context->broken = true;
+    lose_context(pool, context->handle);
+    context->broken = true; /* it may have ended meanwhile */
     pool_unlock(pool);
 }
 
@@ -353,17 +397,15 @@ void pool_note_error(struct pool *pool, CUresult error) {
     if (pool->driver->ctx_get_current(&handle) != CUDA_SUCCESS)
         return;
     pool_lock(pool);
-    struct context *context = find_context(pool, handle);
-    if (context)
-        context->broken = true;
+    lose_context(pool, handle);
     pool_unlock(pool);
 }
 
 /* Whether a block of a context that ends has to be given to the driver: what is idle, and what lies
  * in a memory pool of the driver's, which outlives contexts. */
-static bool has_to_leave(const struct pool *pool, const struct pool_block *block) {
+static bool has_to_leave(const struct pool_block *block) {
     return block->pooled ? block->state != BLOCK_WAITING
-                         : !pool->policy->cuts &&
+                         : !block->context->policy->cuts &&
                                (block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED);
 }
 
@@ -373,7 +415,7 @@ static bool end_context(struct pool *pool, struct context *context, struct leavi
     struct pool_block *block;
     struct books_place place = {0};
     /* Other threads may be at its pages or at its memory pool. From here on all is done at once. */
-    while (pool->policy->take_unused && context->device->leaving)
+    while (context->policy->take_unused && context->device->leaving)
         pool_await_left(pool);
     if (context->ended)
         return false;
@@ -384,7 +426,7 @@ static bool end_context(struct pool *pool, struct context *context, struct leavi
         bool waited_for = block->state == BLOCK_WAITING;
         if (block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED)
             books_take_out(pool, block);
-        if (leaving && has_to_leave(pool, block)) {
+        if (leaving && has_to_leave(block)) {
             leaving_take(pool, leaving, block);
         } else {
             books_remove(pool, block);
@@ -472,7 +514,7 @@ static CUcontext primary_of(struct pool *pool, CUcontext green) {
 void pool_green_ending(struct pool *pool, CUcontext handle) {
     CUcontext primary = pool_driver_waits(pool) ? NULL : primary_of(pool, handle);
     pool_lock(pool);
-    struct context *context = primary ? find_context(pool, handle) : NULL;
+    struct context *context = primary ? find_kind(pool, handle, &kind_device) : NULL;
     if (context) {
         fence_drain(pool, context->device);
         fence_streams_ended(pool, context);
@@ -489,7 +531,7 @@ void pool_green_ending(struct pool *pool, CUcontext handle) {
 static struct context *find_primary(struct pool *pool, CUdevice ordinal) {
     struct context *context;
     LIST_FOREACH (context, &pool->contexts, link)
-        if (context->device->ordinal == ordinal && !context->created)
+        if (context->ordinal == ordinal && !context->created)
             return context;
     return NULL;
 }

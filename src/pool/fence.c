@@ -134,7 +134,7 @@ static int list_targets(struct pool *pool, struct target *targets) {
     int count = 0;
     struct context *context;
     LIST_FOREACH (context, &pool->contexts, link) {
-        if (context->broken)
+        if (context->broken || !context_is_first(pool, context))
             continue;
         if (count == MAX_TARGETS)
             return -1;
@@ -292,7 +292,7 @@ static void poll_fences(struct pool *pool, struct context *context) {
 /* Whether the block, once it is idle, is likely to serve the request. */
 static bool would_fit(const struct pool *pool, const struct pool_block *block,
                       const struct site *site, size_t size) {
-    const struct policy *policy = pool->policy;
+    const struct policy *policy = block->context->policy;
     if (policy->keeps_nothing || block->size < size || (policy->own_site && block->site != site) ||
         (policy->same_size && block->size != size))
         return false;
@@ -336,7 +336,7 @@ static bool is_much_deferred(const struct context *context, size_t size) {
 static struct fence *fence_worth_waiting(struct pool *pool, struct context *context,
                                          const struct site *site, size_t size) {
     struct fence *fence = find_fence(pool, context, site, size);
-    if (!fence && pool->policy->cuts && is_much_deferred(context, size))
+    if (!fence && context->policy->cuts && is_much_deferred(context, size))
         fence = oldest_fence(context);
     return fence;
 }
@@ -497,7 +497,7 @@ void pool_stream_created(struct pool *pool, CUstream handle, bool non_blocking) 
     if (!non_blocking || pool->driver->ctx_record_event)
         return;
     struct free_stream *stream = calloc(1, sizeof *stream);
-    struct context *context = stream ? context_enter(pool) : NULL;
+    struct context *context = stream ? context_enter(pool, &kind_device) : NULL;
     if (!context) {
         free(stream);
         pool->streams_lost = true;

@@ -22,7 +22,8 @@ void pool_figures(struct pool *pool, CUdevice ordinal, struct pool_figures *figu
     *figures = (struct pool_figures){0};
     pool_lock(pool);
     LIST_FOREACH (device, &pool->devices, link)
-        if (ordinal == POOL_ALL_DEVICES || device->ordinal == ordinal)
+        if ((ordinal == POOL_ALL_DEVICES && device->memory == POOL_DEVICE) ||
+            device->ordinal == ordinal)
             add(figures, device);
     if (ordinal == POOL_ALL_DEVICES) {
         figures->peak_live = pool->peak_live;

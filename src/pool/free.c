@@ -24,10 +24,10 @@ CUresult pool_free_removed(struct pool *pool, struct pool_block *block) {
     struct context *context = block->context;
     context->device->leaving++;
     pool_unlock_between(pool);
-    CUresult result = pool->driver->mem_free(block->pointer);
+    CUresult result = kind_free(pool, context->kind.memory, block->pointer);
     context_note_error(pool, context, result);
     pool_lock(pool);
-    if (pool->policy->cuts)
+    if (context->policy->cuts)
         part_left(block, result != CUDA_SUCCESS);
     if (result == CUDA_SUCCESS) {
         books_recycle(pool, block);
@@ -52,11 +52,12 @@ static CUresult free_for_good(struct pool *pool, struct pool_block *block) {
  * fence will tell; else the wait of its free has been made or is owed. Lock held on entry, not on
  * return. */
 static void keep(struct pool *pool, struct pool_block *block, bool deferred) {
+    const struct policy *policy = block->context->policy;
     struct leaving leaving = {.device = block->context->device};
     struct store *store = &block->context->store;
     struct site *site = block->site;
     struct pool_block *surplus;
-    if (pool->policy->cuts)
+    if (policy->cuts)
         part_note_taint(block);
     if (deferred) {
         books_make_deferred(pool, block);
@@ -69,11 +70,11 @@ static void keep(struct pool *pool, struct pool_block *block, bool deferred) {
         pool_unlock(pool);
         return;
     }
-    while ((surplus = pool->policy->surplus(store, site, pool->config.site_keep))) {
+    while ((surplus = policy->surplus(store, site, pool->config.site_keep))) {
         books_take_out(pool, surplus);
         leaving_take(pool, &leaving, surplus);
     }
-    if (pool->policy->keeps_nothing) { /* the surplus is then idle in the driver's pool */
+    if (policy->keeps_nothing) { /* the surplus is then idle in the driver's pool */
         leaving_free(pool, &leaving);
         leaving = (struct leaving){.device = leaving.device};
     }
@@ -85,13 +86,13 @@ static void keep(struct pool *pool, struct pool_block *block, bool deferred) {
 }
 
 /* Whether cuMemFree would not do for the block what it does for cuMemAlloc's. */
-static bool is_part(const struct pool *pool, const struct pool_block *block) {
-    return pool->policy->cuts || block->pooled;
+static bool is_part(const struct pool_block *block) {
+    return block->context->policy->cuts || block->pooled;
 }
 
 /* Whether a live block must really be freed now. Lock held. */
 static bool leaves(struct pool *pool, const struct pool_block *block, CUcontext current) {
-    if (is_part(pool, block))
+    if (is_part(block))
         return part_passes(pool, block, current);
     bool tainted = block->taints && !PLANTED(taint_recycled);
     return tainted || block->context->broken || block->context->device->pressure ||
@@ -101,18 +102,18 @@ static bool leaves(struct pool *pool, const struct pool_block *block, CUcontext 
 
 /* Lock held on entry, not on return. */
 static CUresult free_past_pool(struct pool *pool, struct pool_block *block, CUcontext current) {
-    return is_part(pool, block) ? part_free_past_pool(pool, block, current)
-                                : free_for_good(pool, block);
+    return is_part(block) ? part_free_past_pool(pool, block, current) : free_for_good(pool, block);
 }
 
 /* The context's end was announced during the wait. If the context lives on after all, the block is
  * the driver's to free; if not, the driver says so. */
 static CUresult free_forgotten(struct pool *pool, struct pool_block *block) {
     CUdeviceptr pointer = block->pointer;
+    enum pool_memory memory = block->context->kind.memory;
     bool has_new_owner = books_find(pool, pointer) != NULL;
     books_recycle(pool, block);
     pool_unlock(pool);
-    return has_new_owner ? CUDA_SUCCESS : pool->driver->mem_free(pointer);
+    return has_new_owner ? CUDA_SUCCESS : kind_free(pool, memory, pointer);
 }
 
 void pool_keep(struct pool *pool, struct pool_block *block) {
@@ -126,11 +127,11 @@ void pool_keep_deferred(struct pool *pool, struct pool_block *block) {
 /* Lock held on entry, not on return. */
 static CUresult free_after_wait(struct pool *pool, struct pool_block *block,
                                 enum wait_reason reason) {
-    books_set_state(pool, block, BLOCK_WAITING);
+    books_set_state(block, BLOCK_WAITING);
     CUresult result = wait_make(pool, block->context, reason);
     if (block->state == BLOCK_GONE)
         return free_forgotten(pool, block);
-    books_set_state(pool, block, BLOCK_LIVE);
+    books_set_state(block, BLOCK_LIVE);
     if (result == CUDA_SUCCESS && !leaves(pool, block, block->context->handle)) {
         keep(pool, block, false);
         return CUDA_SUCCESS;
@@ -144,9 +145,10 @@ CUresult pool_free(struct pool *pool, CUdeviceptr pointer) {
                                                          : pool_free_rest(pool, pointer);
 }
 
-CUresult pool_free_rest(struct pool *pool, CUdeviceptr pointer) {
+/* memory: POOL_HOST for cuMemFreeHost, POOL_DEVICE for cuMemFree. */
+static CUresult free_kind(struct pool *pool, enum pool_memory memory, CUdeviceptr pointer) {
     if (!pointer)
-        return pool->driver->mem_free(pointer);
+        return kind_free(pool, memory, pointer);
     /* Without a current context, or in one that is gone, the driver says what becomes of the free.
      */
     CUcontext current;
@@ -157,17 +159,17 @@ CUresult pool_free_rest(struct pool *pool, CUdeviceptr pointer) {
         pool->config.look_around(pool);
     pool_lock(pool);
     struct pool_block *block = books_find(pool, pointer);
-    if (!block) {
+    if (!block || block->context->kind.memory != memory) {
         pool_unlock(pool);
         stats_add(STATS_free_unknown, 1);
-        return pool->driver->mem_free(pointer);
+        return kind_free(pool, memory, pointer);
     }
     if (block->state != BLOCK_LIVE) {
         pool_unlock(pool);
         stats_add(STATS_free_double, 1);
         return CUDA_ERROR_INVALID_VALUE;
     }
-    cache_settle_figures_of(pool, block, pool->policy->round(block->requested));
+    cache_settle_figures_of(pool, block, block->context->policy->round(block->requested));
     block->context->device->frees++;
     if (leaves(pool, block, current)) {
         if (atomic_load(&pool->captures))
@@ -176,10 +178,21 @@ CUresult pool_free_rest(struct pool *pool, CUdeviceptr pointer) {
     }
     enum wait_reason reason;
     enum wait_kind kind = wait_kind(pool, block, &reason);
+    if (memory == POOL_HOST && PLANTED(host_memory_not_waited_for))
+        kind = WAIT_OWED;
     if (kind == WAIT_NOW)
         return free_after_wait(pool, block, reason);
     if (kind == WAIT_OWED)
         wait_owe(pool, block->context);
     keep(pool, block, kind == WAIT_DEFERRED);
     return CUDA_SUCCESS;
+}
+
+CUresult pool_free_rest(struct pool *pool, CUdeviceptr pointer) {
+    return free_kind(pool, POOL_DEVICE, pointer);
+}
+
+CUresult pool_free_host(struct pool *pool, void *pointer) {
+    stats_add(STATS_host_frees, pointer != NULL);
+    return free_kind(pool, POOL_HOST, (CUdeviceptr)(uintptr_t)pointer);
 }

@@ -96,6 +96,9 @@ static void add_sample(struct device *device) {
 
 void history_note(struct device *device) {
     struct stats_device *stats = device->stats;
+    device->changes++;
+    if (!stats)
+        return;
     uint64_t waste = device->live - device->in_use, all = device->live + device->idle;
     /* What caches have told the stats by themselves is added there. */
     const struct cache_sums *told = &device->told;
@@ -106,7 +109,6 @@ void history_note(struct device *device) {
     set(&stats->peak_held, device->peak_held);
     set(&stats->allocations, device->allocations - told->hits - told->fresh);
     set(&stats->hits, device->hits - told->hits);
-    device->changes++;
     if (device->noted_held == all && device->changes > ALWAYS_NOTED &&
         device->changes - device->noted < NOTE_EVERY)
         return;
@@ -182,14 +184,16 @@ static void make_map(struct pool *pool, struct device *device) {
 
 void history_map(struct pool *pool, struct device *device) {
     uint64_t all = device->live + device->idle;
-    if (!pool->config.map || all < device->mapped_held + device->mapped_held / 8 ||
-        pool->map.count > MAP_MOST_BLOCKS)
+    if (!device->stats || !pool->config.map ||
+        all < device->mapped_held + device->mapped_held / 8 || pool->map.count > MAP_MOST_BLOCKS)
         return;
     device->mapped_held = all;
     make_map(pool, device);
 }
 
 static void close_history(struct pool *pool, struct device *device) {
+    if (!device->stats)
+        return;
     history_note(device);
     add_sample(device);
     if (pool->config.map && !device->mapped_held)
@@ -202,9 +206,11 @@ void pool_note_end(struct pool *pool) {
     size_t largest = 0;
     pool_lock(pool);
     LIST_FOREACH (context, &pool->contexts, link) {
+        if (context->kind.memory != POOL_DEVICE)
+            continue;
         struct policy_figures figures;
         cache_drain(pool, context);
-        pool->policy->figures(&context->store, &figures);
+        context->policy->figures(&context->store, &figures);
         largest = figures.largest > largest ? figures.largest : largest;
     }
     stats_set(STATS_largest_idle_bytes, largest);

@@ -22,7 +22,7 @@ struct pool {
     atomic_int left; /* another number whenever some device's leaving has reached zero */
     struct pool_config config;
     const struct driver *driver;
-    const struct policy *policy;
+    const struct policy *policy; /* of device memory; what concerns a block asks its context's */
     atomic_int captures, gate_users; /* gate.c */
     atomic_bool down;                /* the driver has shut down: everything passes through */
     struct pointer_map map;
@@ -49,8 +49,8 @@ struct pool {
     uint64_t left_number;
     bool streams_lost;
 
-    struct created_context *created; /* context.c */
-    uint64_t in_use, idle, waste, peak_live, peak_held;
+    struct created_context *created;                    /* context.c */
+    uint64_t in_use, idle, waste, peak_live, peak_held; /* of device memory */
     uint64_t live_blocks, idle_blocks;
     uint64_t identities; /* given to parts so far */
 
@@ -98,9 +98,32 @@ static inline void pool_has_left(struct pool *pool, struct device *device, int c
 
 /* Whether the driver's own free waits for the work that may use a block, as cuMemFree of what
  * cuMemAlloc gave does. Where it does not, the pool waits. */
-static inline bool pool_driver_waits(const struct pool *pool) {
-    return !pool->policy->cuts && !pool->policy->keeps_nothing;
+static inline bool policy_driver_waits(const struct policy *policy) {
+    return !policy->cuts && !policy->keeps_nothing;
 }
+
+/* The same of all contexts. */
+static inline bool pool_driver_waits(const struct pool *pool) {
+    return policy_driver_waits(pool->policy); /* of host memory it does */
+}
+
+/* kind.c: cuMemHostAlloc or cuMemAllocHost. The host's address stands for the block. */
+CUresult kind_allocate_host(const struct driver *driver, unsigned int flags, size_t size,
+                            CUdeviceptr *pointer);
+/* The driver's functions for a kind of memory. Lock not held. */
+static inline CUresult kind_allocate(const struct pool *pool, const struct pool_kind *kind,
+                                     size_t size, CUdeviceptr *pointer) {
+    return kind->memory == POOL_HOST ? kind_allocate_host(pool->driver, kind->flags, size, pointer)
+                                     : pool->driver->mem_alloc(pointer, size);
+}
+static inline CUresult kind_free(const struct pool *pool, enum pool_memory memory,
+                                 CUdeviceptr pointer) {
+    return memory == POOL_HOST ? pool->driver->mem_free_host((void *)(uintptr_t)pointer)
+                               : pool->driver->mem_free(pointer);
+}
+/* The one that allocates, for reports; and how idle memory of the kind is kept. */
+const char *kind_call(const struct pool_kind *kind);
+const struct policy *kind_policy(const struct pool *pool, const struct pool_kind *kind);
 
 /* books.c: records and sums. All with the lock held. */
 
@@ -151,7 +174,7 @@ void books_make_live(struct pool *pool, struct pool_block *block, struct site *s
 /* Idle memory that is in no block grows by `change` bytes, which wraps as wanted. */
 void books_count_unused(struct pool *pool, struct context *context, size_t change);
 /* A block's state changes in no other way that the books tell of: to LIVE or WAITING. */
-void books_set_state(const struct pool *pool, struct pool_block *block, enum block_state state);
+void books_set_state(struct pool_block *block, enum block_state state);
 /* Tells the stats what the sums are. */
 void books_publish(struct pool *pool, struct device *device);
 void books_free_records(struct pool *pool);
@@ -161,9 +184,12 @@ void books_free_records(struct pool *pool);
 /* The current context, NULL if there is none. Asked again if that fails, for a passing reason. Lock
  * not held. */
 CUresult context_current(struct pool *pool, CUcontext *handle);
-/* The current context's record, learnt if new. NULL if there is none or the driver does not say;
- * the lock is held on return if and only if the result is not NULL. */
-struct context *context_enter(struct pool *pool);
+/* The current context's record for memory of that kind, learnt if new. NULL if there is none or the
+ * driver does not say; the lock is held on return if and only if the result is not NULL. */
+struct context *context_enter(struct pool *pool, const struct pool_kind *kind);
+extern const struct pool_kind kind_device;
+/* Of the records of one CUDA context, only one counts where it is the context that matters. */
+bool context_is_first(const struct pool *pool, const struct context *context);
 bool context_is_known(const struct pool *pool, CUcontext handle); /* and alive. Lock held */
 struct device *context_find_device(struct pool *pool, CUdevice ordinal);
 void context_free_sites(struct context *context);
@@ -188,7 +214,7 @@ bool context_is_quiet(struct pool *pool, struct context *context);
 void context_note_error(struct pool *pool, struct context *context, CUresult result);
 
 /* store.c. store_init: false without host memory. */
-bool store_init(struct pool *pool, struct store *store);
+bool store_init(struct pool *pool, const struct policy *policy, struct store *store);
 void store_free(struct store *store);
 
 /* pressure.c: giving memory back */
@@ -262,8 +288,9 @@ struct pitch_request {
     size_t width, height;
     unsigned int element;
 };
-/* cuMemAlloc, for policies that have another way where that way is barred. */
-CUresult pressure_obtain_plain(struct pool *pool, size_t size, struct obtained *obtained);
+/* The driver's plain allocation, also for policies that have another way where that is barred. */
+CUresult pressure_obtain_plain(struct pool *pool, const struct pool_kind *kind, size_t size,
+                               struct obtained *obtained);
 CUresult pressure_allocate(struct pool *pool, const struct request *request,
                            struct pool_block **block, struct obtained *obtained);
 

@@ -5,6 +5,8 @@
 
 #include "planted.h"
 
+#include <string.h>
+
 static const uint64_t waste_slack = 32 << 20;
 
 uint64_t pool_waste_left(const struct pool *pool, const struct device *device) {
@@ -35,11 +37,13 @@ struct pool_block *pool_take(struct pool *pool, struct context *context, struct 
     if (!block) { /* what others have idle, or of other sizes */
         struct fit fit = pool_fit(pool, context, bytes, size);
         cache_offer(pool, context, site, &fit);
-        block = pool->policy->take(&context->store, site, &fit, &stolen);
+        block = context->policy->take(&context->store, site, &fit, &stolen);
     }
     if (!block)
         return NULL;
     count_hit(context->device, site); /* before the history is noted, as the allocation was */
+    if (context->kind.memory == POOL_HOST)
+        stats_add(STATS_host_hits, 1);
     books_make_live(pool, block, site, bytes);
     stats_grow(&site->stats->allocated_bytes, bytes);
     if (stolen)
@@ -47,17 +51,18 @@ struct pool_block *pool_take(struct pool *pool, struct context *context, struct 
     return block;
 }
 
-static CUresult ask_driver(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
-                           const struct pitch_request *pitch) {
+static CUresult ask_driver(struct pool *pool, CUdeviceptr *pointer, const struct pool_kind *kind,
+                           size_t bytes, const struct pitch_request *pitch) {
     return pitch ? pool->driver->mem_alloc_pitch(pointer, pitch->pitch, pitch->width, pitch->height,
                                                  pitch->element)
-                 : pool->driver->mem_alloc(pointer, bytes);
+                 : kind_allocate(pool, kind, bytes, pointer);
 }
 
 /* Past the pool: no record is made, so the free will go to the driver as well. Idle memory must
  * still not be the reason for an error. */
-static CUresult malloc_past_pool(struct pool *pool, struct context *context, CUdeviceptr *pointer,
-                                 size_t bytes, const struct pitch_request *pitch) {
+static CUresult malloc_past_pool(struct pool *pool, struct context *context,
+                                 const struct pool_kind *kind, CUdeviceptr *pointer, size_t bytes,
+                                 const struct pitch_request *pitch) {
     struct request request = {context, NULL, bytes, bytes, pitch};
     struct pool_block *block;
     struct obtained obtained;
@@ -68,11 +73,11 @@ static CUresult malloc_past_pool(struct pool *pool, struct context *context, CUd
             *pointer = obtained.pointer;
         return result;
     }
-    result = ask_driver(pool, pointer, bytes, pitch);
+    result = ask_driver(pool, pointer, kind, bytes, pitch);
     for (unsigned attempt = 0;
-         result == CUDA_ERROR_OUT_OF_MEMORY && pool_make_room(pool, "cuMemAlloc", attempt, true);
+         result == CUDA_ERROR_OUT_OF_MEMORY && pool_make_room(pool, kind_call(kind), attempt, true);
          attempt++)
-        result = ask_driver(pool, pointer, bytes, pitch);
+        result = ask_driver(pool, pointer, kind, bytes, pitch);
     context_note_error(pool, NULL, result);
     return result;
 }
@@ -85,7 +90,8 @@ static void trim_before_growth(struct pool *pool, struct context *context, struc
     struct leaving leaving = {.device = context->device};
     if (context->ended) /* while a fence was waited for: the site is gone */
         return;
-    struct pool_block *misfit = pool->policy->misfit ? pool->policy->misfit(site) : NULL;
+    const struct policy *policy = context->policy;
+    struct pool_block *misfit = policy->misfit ? policy->misfit(site) : NULL;
     uint64_t due = decay_due(pool, context->device);
     if (!misfit && !due && !pressure_exceeds(pool, context->device, size))
         return;
@@ -96,7 +102,7 @@ static void trim_before_growth(struct pool *pool, struct context *context, struc
         stats_add(STATS_bound_postponed, 1);
         return;
     }
-    while (!context->ended && pool->policy->misfit && (misfit = pool->policy->misfit(site))) {
+    while (!context->ended && policy->misfit && (misfit = policy->misfit(site))) {
         books_take_out(pool, misfit);
         leaving_take(pool, &leaving, misfit);
     }
@@ -115,7 +121,7 @@ static void record(struct pool *pool, const struct request *request,
         count_hit(request->context->device, request->site);
         stats_add(STATS_malloc_stitched, 1);
     }
-    if (pool->policy->cuts) {
+    if (request->context->policy->cuts) {
         part_adopt(pool, request, obtained);
     } else {
         struct pool_block *block = books_add(pool, request->context, request->site,
@@ -129,9 +135,14 @@ static void record(struct pool *pool, const struct request *request,
 }
 
 /* For programs that count on fresh memory being zero. The memset is in the legacy stream; only what
- * may use another stream has to be kept from overtaking it. Memory that cannot be cleared (a
+ * may use another stream has to be kept from overtaking it. Host memory no work uses any more, so
+ * that it may be written to. Memory that cannot be cleared (a
  * capture has begun meanwhile) is handed out as it is: its contents are undefined anyway. */
 static void clear(struct pool *pool, struct context *context, CUdeviceptr pointer, size_t bytes) {
+    if (context->kind.memory == POOL_HOST) {
+        memset((void *)(uintptr_t)pointer, 0, bytes);
+        return;
+    }
     if (!gate_enter(pool))
         return;
     CUresult result = pool->driver->memset_d8(pointer, 0, bytes);
@@ -154,7 +165,7 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
     struct pool_block *block;
     struct obtained obtained;
     /* Idle pages that are mapped anew make live memory grow, but not what is held. */
-    size_t growth = pool->policy->take_unused ? 0 : request->size;
+    size_t growth = context->policy->take_unused ? 0 : request->size;
     trim_before_growth(pool, context, request->site, growth);
     pool_unlock_between(pool);
     CUresult result = pressure_allocate(pool, request, &block, &obtained);
@@ -184,7 +195,7 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
 
 void pool_miss_late(struct pool *pool, struct pool_block *unused, struct context *context,
                     struct site *site, CUdeviceptr pointer, size_t bytes) {
-    const struct obtained obtained = {.pointer = pointer, .size = pool->policy->round(bytes)};
+    const struct obtained obtained = {.pointer = pointer, .size = context->policy->round(bytes)};
     const struct request request = {context, site, bytes, obtained.size, NULL};
     pool_lock(pool);
     books_recycle(pool, unused);
@@ -218,11 +229,11 @@ static struct pool_block *serve(struct pool *pool, const struct request *request
 
 /* The site of a request in the current context, with the lock held; or NULL, without the lock, if
  * the call is to go past the pool. *context may be NULL then. */
-static struct site *open_request(struct pool *pool, const struct call_site *key,
-                                 struct context **context) {
+static struct site *open_request(struct pool *pool, const struct pool_kind *kind,
+                                 const struct call_site *key, struct context **context) {
     bool capturing = atomic_load_explicit(&pool->captures, memory_order_acquire);
     bool down = atomic_load_explicit(&pool->down, memory_order_relaxed);
-    *context = context_enter(pool);
+    *context = context_enter(pool, kind);
     stats_add(STATS_malloc_calls, 1);
     if (capturing && *context && PLANTED(query_in_capture)) {
         pool_unlock(pool);
@@ -256,23 +267,49 @@ CUresult pool_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
     return pool_malloc_rest(pool, pointer, bytes, key);
 }
 
-CUresult pool_malloc_rest(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
-                          const struct call_site *key) {
-    size_t size = bytes ? pool->policy->round(bytes) : 0;
-    if (!pointer || !size) {
-        stats_add(STATS_malloc_calls, 1);
-        return pool->driver->mem_alloc(pointer, bytes);
-    }
+/* bytes: neither none nor too many to be rounded. */
+static CUresult malloc_kind(struct pool *pool, const struct pool_kind *kind, CUdeviceptr *pointer,
+                            size_t bytes, const struct call_site *key) {
     struct context *context;
-    struct site *site = open_request(pool, key, &context);
+    struct site *site = open_request(pool, kind, key, &context);
+    if (kind->memory == POOL_HOST)
+        stats_add(STATS_host_calls, 1);
     if (!site)
-        return malloc_past_pool(pool, context, pointer, bytes, NULL);
-    struct request request = {context, site, bytes, size, NULL};
+        return malloc_past_pool(pool, context, kind, pointer, bytes, NULL);
+    struct request request = {context, site, bytes, context->policy->round(bytes), NULL};
     struct pool_block *block = serve(pool, &request);
     if (!block)
         return malloc_from_driver(pool, &request, pointer);
     *pointer = block->pointer;
     return CUDA_SUCCESS;
+}
+
+CUresult pool_malloc_rest(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
+                          const struct call_site *key) {
+    size_t size = bytes ? pool->policy->round(bytes) : 0;
+    if (pointer && size)
+        return malloc_kind(pool, &kind_device, pointer, bytes, key);
+    stats_add(STATS_malloc_calls, 1);
+    return pool->driver->mem_alloc(pointer, bytes);
+}
+
+CUresult pool_malloc_host(struct pool *pool, void **pointer, size_t bytes, unsigned int flags,
+                          const struct call_site *key) {
+    static const unsigned int known = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP |
+                                      CU_MEMHOSTALLOC_WRITECOMBINED | POOL_HOST_PLAIN;
+    const struct pool_kind kind = {POOL_HOST, PLANTED(flags_not_in_key) ? 0 : flags};
+    CUdeviceptr address = 0;
+    CUresult result;
+    if (!pointer || !kind_policy(pool, &kind)->round(bytes))
+        result = flags & POOL_HOST_PLAIN ? pool->driver->mem_alloc_host(pointer, bytes)
+                                         : pool->driver->mem_host_alloc(pointer, bytes, flags);
+    else if (pool->config.host && !(flags & ~known))
+        result = malloc_kind(pool, &kind, &address, bytes, key);
+    else
+        result = malloc_past_pool(pool, NULL, &kind, &address, bytes, NULL);
+    if (result == CUDA_SUCCESS && address)
+        *pointer = (void *)(uintptr_t)address;
+    return result;
 }
 
 CUresult pool_malloc_pitch(struct pool *pool, CUdeviceptr *pointer, size_t *pitch, size_t width,
@@ -283,9 +320,9 @@ CUresult pool_malloc_pitch(struct pool *pool, CUdeviceptr *pointer, size_t *pitc
         return pool->driver->mem_alloc_pitch(pointer, pitch, width, height, element);
     }
     struct context *context;
-    struct site *site = open_request(pool, key, &context);
+    struct site *site = open_request(pool, &kind_device, key, &context);
     if (!site)
-        return malloc_past_pool(pool, context, pointer, 0, &pitched);
+        return malloc_past_pool(pool, context, &kind_device, pointer, 0, &pitched);
     pitched.known = pitch_known(pool, context->device->ordinal, width, element);
     size_t bytes;
     if (__builtin_mul_overflow(pitched.known, height, &bytes))

@@ -8,7 +8,7 @@ struct pool_block *part_find(struct pool *pool, CUdeviceptr address) {
     struct context *context;
     struct pool_block *block = NULL;
     LIST_FOREACH (context, &pool->contexts, link)
-        if ((block = region_find(&context->store, address)))
+        if (context->policy->cuts && (block = region_find(&context->store, address)))
             break;
     return block;
 }
@@ -110,7 +110,7 @@ static CUresult free_another(struct pool *pool, struct context *context) {
 /* Lock held on entry, not on return. */
 static CUresult free_as_driver(struct pool *pool, struct pool_block *block) {
     struct context *context = block->context;
-    books_set_state(pool, block, BLOCK_WAITING);
+    books_set_state(block, BLOCK_WAITING);
     pool_unlock(pool);
     CUresult result = free_another(pool, context);
     pool_lock(pool);
@@ -119,7 +119,7 @@ static CUresult free_as_driver(struct pool *pool, struct pool_block *block) {
         pool_unlock(pool);
         return result;
     }
-    books_set_state(pool, block, BLOCK_LIVE);
+    books_set_state(block, BLOCK_LIVE);
     if (result == CUDA_ERROR_OUT_OF_MEMORY) { /* which no free of the driver's answers */
         pool_keep_deferred(pool, block);
         return CUDA_SUCCESS;

@@ -7,7 +7,8 @@
  * Glossary: a *block* is one driver allocation. It is *live* while the program owns it and *idle*
  * while the pool keeps it for reuse. *Held* = live + idle block bytes, as asked from the driver.
  * *Waste* = block bytes minus requested bytes of live blocks. A *site* is where the program asked.
- * in use (requested) + idle + waste = held. */
+ * in use (requested) + idle + waste = held. *Device memory* is what cuMemAlloc gives, *host memory*
+ * is pinned: what cuMemHostAlloc gives. */
 #ifndef POOLCUDA_POOL_POOL_H
 #define POOLCUDA_POOL_POOL_H
 
@@ -37,10 +38,12 @@ struct pool_config {
     void (*look_around)(struct pool *pool);
     void (*say)(const char *line); /* a limitation that the user should know of; may be NULL */
     bool map;                      /* keep a map of each device's memory for the report */
-    atomic_int *owed_flag;   /* nonzero while a wait is owed: see pool_pay. NULL: the pool's own */
-    double reuse_ratio;      /* a block serves a request of at least its size / reuse_ratio */
-    uint64_t site_keep;      /* idle blocks a site keeps; 0: as many as max_idle allows */
-    bool steal;              /* on a miss, take the best fit among the other sites' idle blocks */
+    bool host;                     /* pool host memory as well */
+    uint64_t host_memory;  /* bytes of memory that the machine has, of which a share may lie idle */
+    atomic_int *owed_flag; /* nonzero while a wait is owed: see pool_pay. NULL: the pool's own */
+    double reuse_ratio;    /* a block serves a request of at least its size / reuse_ratio */
+    uint64_t site_keep;    /* idle blocks a site keeps; 0: as many as max_idle allows */
+    bool steal;            /* on a miss, take the best fit among the other sites' idle blocks */
     struct limit max_waste;  /* physical bytes by which reused live blocks exceed requests */
     struct limit max_idle;   /* idle bytes per device */
     double idle_decay;       /* seconds after which what stayed idle is given up; 0: never */
@@ -97,6 +100,21 @@ CUresult pool_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
 CUresult pool_malloc_pitch(struct pool *pool, CUdeviceptr *pointer, size_t *pitch,
                            size_t width_bytes, size_t height, unsigned int element_bytes,
                            const struct call_site *site);
+
+/* What memory blocks are made of. The driver has functions of its own for each kind, and a block
+ * serves requests of its kind alone, flags included. */
+enum pool_memory { POOL_DEVICE, POOL_HOST };
+enum { POOL_HOST_PLAIN = 1 << 30 }; /* no flag of the driver's: of cuMemAllocHost */
+struct pool_kind {
+    enum pool_memory memory;
+    unsigned int flags; /* as given to the driver's function */
+};
+
+/* cuMemHostAlloc, or cuMemAllocHost for POOL_HOST_PLAIN, on behalf of `site`; and cuMemFreeHost,
+ * which forwards pointers that are not the pool's. */
+CUresult pool_malloc_host(struct pool *pool, void **pointer, size_t bytes, unsigned int flags,
+                          const struct call_site *site);
+CUresult pool_free_host(struct pool *pool, void *pointer);
 
 /* cuMemFree_v2. Pointers that are not the pool's are forwarded to the driver. */
 CUresult pool_free(struct pool *pool, CUdeviceptr pointer);

@@ -4,9 +4,13 @@
 
 static const uint64_t idle_slack = 64 << 20;
 
+/* Host memory that lies idle is locked: no other process can have it, and the system cannot ask for
+ * it back. So by the pool's own rule it is at most this part of the machine's memory. */
+enum { HOST_SHARE = 16 };
+
 void leaving_take(struct pool *pool, struct leaving *leaving, struct pool_block *block) {
     books_remove(pool, block);
-    if (pool->policy->cuts)
+    if (block->context->policy->cuts)
         region_leave(&block->context->store, block);
     block->by_size.rbe_left = leaving->first;
     leaving->first = block;
@@ -39,13 +43,15 @@ size_t leaving_free(struct pool *pool, struct leaving *leaving) {
         leaving->unused = NULL;
     }
     for (; block; block = block->by_size.rbe_left) {
-        CUresult result = pool->policy->surrender ? pool->policy->surrender(pool, block)
-                                                  : pool->driver->mem_free(block->pointer);
+        const struct context *context = block->context;
+        bool by_policy = context->policy->surrender != NULL;
+        CUresult result = by_policy ? context->policy->surrender(pool, block)
+                                    : kind_free(pool, context->kind.memory, block->pointer);
         block->taints = result != CUDA_SUCCESS; /* an idle block has no taints: a free flag */
         context_note_error(pool, block->context, result);
         if (result == CUDA_SUCCESS) {
             released += block->size;
-            stats_add(STATS_driver_frees, pool->policy->surrender ? 0 : 1);
+            stats_add(STATS_driver_frees, !by_policy);
         }
     }
     pressure_exchange_capture_mode(pool, &mode);
@@ -54,7 +60,7 @@ size_t leaving_free(struct pool *pool, struct leaving *leaving) {
         next = block->by_size.rbe_left;
         bool refused = block->taints;
         block->taints = 0;
-        if (pool->policy->cuts)
+        if (block->context->policy->cuts)
             part_left(block, refused);
         if (refused)
             books_restore(pool, block,
@@ -76,8 +82,9 @@ struct scope {
 
 static struct pool_block *largest_of(struct pool *pool, struct context *context, bool deferred) {
     cache_drain(pool, context);
-    struct pool_block *ready = pool->policy->victim(&context->store);
-    return ready || !deferred || !pool_driver_waits(pool) ? ready : fence_largest(context);
+    struct pool_block *ready = context->policy->victim(&context->store);
+    return ready || !deferred || !policy_driver_waits(context->policy) ? ready
+                                                                       : fence_largest(context);
 }
 
 static struct pool_block *largest(struct pool *pool, const struct scope *scope) {
@@ -99,7 +106,7 @@ static size_t collect_unused(struct pool *pool, const struct device *device, siz
                              struct leaving *leaving) {
     size_t taken = 0;
     struct context *context;
-    if (pool->policy->take_unused)
+    if (pool->policy->take_unused && device->memory == POOL_DEVICE)
         LIST_FOREACH (context, &pool->contexts, link)
             if (context->device == device && taken < bytes)
                 taken += pool->policy->take_unused(pool, context, bytes - taken, &leaving->unused);
@@ -109,13 +116,11 @@ static size_t collect_unused(struct pool *pool, const struct device *device, siz
 
 void pressure_refresh(struct pool *pool, const struct device *device) {
     struct context *context;
-    if (!pool->policy->refresh)
-        return;
     LIST_FOREACH (context, &pool->contexts, link) {
-        if (context->device != device)
+        if (context->device != device || !context->policy->refresh)
             continue;
         pool_unlock(pool);
-        pool->policy->refresh(pool, context);
+        context->policy->refresh(pool, context);
         pool_lock(pool);
         if (context->ended) /* and in another list */
             return;
@@ -170,7 +175,10 @@ uint64_t pressure_room_to_grow(const struct device *device) {
 
 static uint64_t allowed_idle(const struct pool *pool, const struct device *device, size_t growth) {
     uint64_t live = device->live + growth, held = most_held(device, device->in_use + growth);
-    return pressure_limit(&pool->config.max_idle, device, held > live ? held - live : 0);
+    uint64_t automatic = held > live ? held - live : 0;
+    if (device->memory == POOL_HOST && automatic > device->total / HOST_SHARE)
+        automatic = device->total / HOST_SHARE;
+    return pressure_limit(&pool->config.max_idle, device, automatic);
 }
 
 /* Idle parts that live ones keep from the driver. */
@@ -232,9 +240,10 @@ void pressure_decay(struct pool *pool, struct device *device, struct context *qu
     stats_add(STATS_decayed_blocks, leaving->count - count);
 }
 
-CUresult pressure_obtain_plain(struct pool *pool, size_t size, struct obtained *obtained) {
+CUresult pressure_obtain_plain(struct pool *pool, const struct pool_kind *kind, size_t size,
+                               struct obtained *obtained) {
     *obtained = (struct obtained){.size = size};
-    CUresult result = pool->driver->mem_alloc(&obtained->pointer, size);
+    CUresult result = kind_allocate(pool, kind, size, &obtained->pointer);
     if (result == CUDA_SUCCESS)
         stats_add(STATS_driver_allocs, 1);
     return result;
@@ -243,8 +252,9 @@ CUresult pressure_obtain_plain(struct pool *pool, size_t size, struct obtained *
 /* A policy with its own way to obtain memory needs to know how much: not while the pitch is
  * unknown.
  */
-static bool obtains(const struct pool *pool, const struct request *request) {
-    return pool->policy->obtain && request->site && (!request->pitch || request->pitch->known);
+static bool obtains(const struct request *request) {
+    return request->context->policy->obtain && request->site &&
+           (!request->pitch || request->pitch->known);
 }
 
 static CUresult ask_driver(struct pool *pool, const struct request *request, size_t size,
@@ -252,13 +262,13 @@ static CUresult ask_driver(struct pool *pool, const struct request *request, siz
     const struct pitch_request *pitch = request->pitch;
     CUresult result;
     *obtained = (struct obtained){.size = size};
-    if (obtains(pool, request)) {
+    if (obtains(request)) {
         if (pitch)
             *pitch->pitch = pitch->known;
-        return pool->policy->obtain(pool, request, size, obtained);
+        return request->context->policy->obtain(pool, request, size, obtained);
     }
     if (!pitch)
-        return pressure_obtain_plain(pool, size, obtained);
+        return pressure_obtain_plain(pool, &request->context->kind, size, obtained);
     result = pool->driver->mem_alloc_pitch(&obtained->pointer, pitch->pitch, pitch->width,
                                            pitch->height, pitch->element);
     obtained->size = *pitch->pitch * pitch->height;
@@ -273,7 +283,7 @@ static void collect_deferred_regions(struct pool *pool, const struct device *dev
     struct context *context;
     struct pool_block *block;
     LIST_FOREACH (context, &pool->contexts, link)
-        while (context->device == device && !context->broken &&
+        while (context->device == device && context->policy->cuts && !context->broken &&
                (block = region_without_live(&context->store)))
             leaving_take(pool, leaving, block);
 }
@@ -285,7 +295,7 @@ static bool release_idle(struct pool *pool, struct device *device, size_t bytes,
         fence_drain(pool, device);
     pressure_refresh(pool, device);
     pressure_collect(pool, device, bytes, &leaving);
-    if (pool->policy->cuts && leaving.bytes < bytes)
+    if (leaving.bytes < bytes)
         collect_deferred_regions(pool, device, &leaving);
     size_t count = leaving.count;
     *any = count > 0 || leaving.unused;
@@ -310,12 +320,20 @@ static bool make_room(struct pool *pool, struct device *device, size_t bytes) {
     return true;
 }
 
+/* The same of the request's memory, at last of the host's too: there are devices that have none of
+ * their own. */
+static bool make_room_for(struct pool *pool, const struct request *request, size_t bytes) {
+    if (make_room(pool, request->context->device, bytes))
+        return true;
+    struct device *host = context_find_device(pool, NO_DEVICE);
+    return host && request->context->device != host && make_room(pool, host, SIZE_MAX);
+}
+
 /* Until a round begun after the failure has found nothing idle. Lock held on entry and return. */
 static CUresult retry(struct pool *pool, const struct request *request, struct pool_block **block,
                       struct obtained *obtained) {
-    struct device *device = request->context->device;
     size_t bytes = request->size ? request->size : SIZE_MAX;
-    while (make_room(pool, device, bytes)) {
+    while (make_room_for(pool, request, bytes)) {
         bytes = SIZE_MAX; /* enough for the request did not do: all of it next time */
         if (request->site && request->size && !request->context->ended) {
             *block =
@@ -341,6 +359,8 @@ static CUresult retry(struct pool *pool, const struct request *request, struct p
 
 /* What fits into the device beside the program's own live memory, whatever others give up. */
 static bool could_fit(struct pool *pool, const struct device *device, size_t bytes) {
+    if (device->memory == POOL_HOST) /* of which others are not asked to give up any */
+        return false;
     pool_lock(pool);
     bool fits = device->live < device->total && bytes <= device->total - device->live;
     pool_unlock(pool);
@@ -390,7 +410,8 @@ CUresult pressure_allocate(struct pool *pool, const struct request *request,
     if (result == CUDA_SUCCESS)
         stats_add(STATS_oom_rescued, 1);
     else if (result == CUDA_ERROR_OUT_OF_MEMORY)
-        shortage_report(pool, device, request->pitch ? "cuMemAllocPitch" : "cuMemAlloc",
+        shortage_report(pool, device,
+                        request->pitch ? "cuMemAllocPitch" : kind_call(&request->context->kind),
                         request->bytes);
     return result;
 }
@@ -455,7 +476,7 @@ static uint64_t headroom(const struct pool *pool, const struct device *device) {
 /* Asking the driver what is free costs more than an allocation, so after each answer half of what
  * there is above the headroom may be allocated before it is asked again. */
 bool pressure_may_lack_headroom(struct device *device, uint64_t grown) {
-    if (!device->idle)
+    if (!device->idle || device->memory == POOL_HOST)
         return false;
     if (grown >= device->until_asked)
         return true;

@@ -6,19 +6,18 @@
 
 #include <stdlib.h>
 
-bool store_init(struct pool *pool, struct store *store) {
+bool store_init(struct pool *pool, const struct policy *policy, struct store *store) {
     *store = (struct store){.by_size = RB_INITIALIZER(&store->by_size), .pool = pool};
-    if (pool->policy == &policy_bins)
+    if (policy == &policy_bins)
         store->bins = calloc(1, sizeof *store->bins);
-    if (pool->policy->cuts)
+    if (policy->cuts)
         store->regions = regions_new();
-    if (pool->policy == &policy_vmm)
+    if (policy == &policy_vmm)
         store->vmm = vmm_new();
-    if (pool->policy == &policy_async)
+    if (policy == &policy_async)
         store->async = async_new();
-    return (pool->policy != &policy_vmm || store->vmm) &&
-           (pool->policy != &policy_async || store->async) &&
-           (pool->policy != &policy_bins || store->bins) && (!pool->policy->cuts || store->regions);
+    return (policy != &policy_vmm || store->vmm) && (policy != &policy_async || store->async) &&
+           (policy != &policy_bins || store->bins) && (!policy->cuts || store->regions);
 }
 
 void store_free(struct store *store) {

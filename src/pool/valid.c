@@ -12,7 +12,7 @@ static bool is_kept(const struct pool_block *block) {
 static bool block_is_valid(const struct pool_block *block) {
     return block->state != BLOCK_GONE && block->context && !block->context->ended && block->site &&
            block->requested <= block->size &&
-           (block->context->store.pool->policy->cuts || block->asked <= block->size) &&
+           (block->context->policy->cuts || block->asked <= block->size) &&
            (is_kept(block) ? block->requested == 0 : block->requested > 0);
 }
 
@@ -45,7 +45,7 @@ static bool device_is_valid(const struct pool *pool, const struct device *device
         live += block->size;
         live_blocks++;
         in_use += block->requested;
-        size_t rounded = pool->policy->round(block->requested);
+        size_t rounded = block->context->policy->round(block->requested);
         over_size += block->size > rounded ? block->size - rounded : 0;
     }
     return live == device->live && idle == device->idle && over_size == device->over_size &&
@@ -64,7 +64,7 @@ static bool context_is_valid(const struct pool *pool, const struct context *cont
         live += block->context == context && !is_kept(block);
     }
     return !context->ended && idle == context->store.count && live == context->live_blocks &&
-           pool->policy->is_valid(&context->store);
+           context->policy->is_valid(&context->store);
 }
 
 static bool is_valid(struct pool *pool) {
@@ -75,7 +75,8 @@ static bool is_valid(struct pool *pool) {
     while ((block = books_next(pool, &place))) {
         if (!block_is_valid(block) || books_find(pool, block->pointer) != block)
             return false;
-        add(&sums, block);
+        if (block->context->kind.memory == POOL_DEVICE)
+            add(&sums, block);
         count++;
     }
     if (count != pool->map.count || !cache_is_valid(pool))

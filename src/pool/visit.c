@@ -12,7 +12,7 @@ static CUcontext find_primary(struct pool *pool, CUdevice device) {
     CUcontext found = NULL;
     pool_lock(pool);
     LIST_FOREACH (context, &pool->contexts, link)
-        if (context->device->ordinal == device && !context->created && !context->broken)
+        if (context->ordinal == device && !context->created && !context->broken)
             found = context->handle;
     pool_unlock(pool);
     return found;

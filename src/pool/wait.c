@@ -51,6 +51,9 @@ enum wait_kind wait_kind(const struct pool *pool, const struct pool_block *block
     enum wait_kind kind = kind_in(pool, block->context, reason);
     if (kind != WAIT_OWED)
         return kind;
+    *reason = WAIT_REASON_pinned; /* whoever is given it next may touch it at once */
+    if (block->context->kind.memory == POOL_HOST)
+        return WAIT_NOW;
     /* So late errors and the device's printf come out where they did. */
     *reason = WAIT_REASON_last_block;
     return block->context->live_blocks > 1 ? WAIT_OWED : WAIT_NOW;

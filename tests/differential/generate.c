@@ -33,6 +33,8 @@ static const struct profile {
     {"races", {{OP_capture_beside, 40}}},
     {"memory", {{OP_alloc_large, 40}, {OP_information, 40}}},
     {"shares", {{OP_share, 40}}},
+    {"pinned",
+     {{OP_host_alloc, 40}, {OP_host_fill, 20}, {OP_host_copy, 20}, {OP_host_release, 30}}},
     {"faults", {{OP_fault, 4}}},
 };
 

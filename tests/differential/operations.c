@@ -3,6 +3,7 @@
 #include "world.h"
 
 #include "concurrent.h"
+#include "host_operations.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -326,6 +327,9 @@ static void do_stream_end(struct world *world, const struct operation *operation
     for (int i = 0; i < BLOCKS; i++)
         if (world->blocks[i].context == world->current && world->blocks[i].stream == slot)
             world->blocks[i].stream = LOST_STREAM;
+    for (int i = 0; i < HOST_BLOCKS; i++)
+        if (world->host_blocks[i].context == world->current && world->host_blocks[i].stream == slot)
+            world->host_blocks[i].stream = LOST_STREAM;
 }
 
 static void do_event(struct world *world, const struct operation *operation) {
@@ -556,6 +560,7 @@ static void do_end_context(struct world *world, const struct operation *operatio
     for (int i = 0; i < BLOCKS; i++)
         if (world->blocks[i].pointer && world->blocks[i].context == ending)
             owner_ends(world->blocks[i].pointer);
+    host_context_ending(world, ending);
     tell(world, "context end", cuCtxDestroy_v2(context->handle));
     world->current = 0;
     tell(world, "set current", cuCtxSetCurrent(world->contexts[0].handle));
@@ -622,6 +627,7 @@ static void end(struct world *world) {
         release(world, block);
     }
     if (!world->over) {
+        host_end(world);
         tell(world, "synchronize", cuCtxSynchronize());
         do_information(world, NULL);
     }

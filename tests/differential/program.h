@@ -34,6 +34,12 @@
     X(range, 2, "ask what lies at an address")                                                     \
     X(freed_range, 2, "ask what lies where a block was")                                           \
     X(share, 1, "read a block's identity, which ties state to it")                                 \
+    X(host_alloc, 2, "allocate pinned memory, which the host writes to at once")                   \
+    X(host_fill, 2, "fill pinned memory with a kernel")                                            \
+    X(host_copy, 2, "copy between pinned memory and a block, asynchronously")                      \
+    X(host_read, 1, "let the host read pinned memory")                                             \
+    X(host_release, 2, "free pinned memory, busy or not")                                          \
+    X(host_wrong, 1, "misuse pinned memory")                                                       \
     X(managed, 1, "write to managed memory with a kernel")                                         \
     X(capture, 3, "capture a graph, with allocations, and run it")                                 \
     X(other_context, 2, "go to another context")                                                   \

@@ -21,7 +21,8 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROFILES = ("plain", "captures", "contexts", "streams", "events", "threads", "races", "memory", "shares", "faults")
+PROFILES = ("plain", "captures", "contexts", "streams", "events", "threads", "races", "memory", "shares",
+            "pinned", "faults")
 MODES = ("sync", "auto", "defer")
 MEMORY = 1 << 30
 PAGE = 2 << 20

@@ -25,6 +25,8 @@ FAULTS = [
     ("oversize", "memory", "auto", 100),
     ("idle_not_free", "memory", "auto", 100),
     ("taint_recycled", "shares", "auto", 100),
+    ("host_memory_not_waited_for", "pinned", "auto", 100),
+    ("flags_not_in_key", "pinned", "auto", 100),
 ]
 PROGRAMS = int(os.environ.get("POOLCUDA_SEARCH_PROGRAMS", "2000"))
 

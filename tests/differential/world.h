@@ -11,6 +11,7 @@ enum {
     BLOCKS = 24,
     STREAMS = 6,
     PINNED = 4,
+    HOST_BLOCKS = 8,
     EVENTS = 4,
     CONTEXTS = 4,
     FREED = 8,
@@ -67,6 +68,7 @@ struct world {
     int context_count, current;
     struct block blocks[BLOCKS];
     struct pinned pinned[PINNED];
+    struct block host_blocks[HOST_BLOCKS]; /* pinned memory, by the host's address */
     struct event events[EVENTS];
     CUdeviceptr freed[FREED]; /* addresses of freed blocks, until something is allocated */
     int freed_count;

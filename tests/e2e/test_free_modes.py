@@ -9,6 +9,7 @@ from conftest import DRIVER, PROGRAMS, RUNTIME, SAMPLES
 # owed, and paid before the call that asked).
 CASES = {
     "pinned": (7, "pinned host memory"),
+    "pinned_beside_a_free_of_null": (7, "pinned host memory"),
     "pinned_by_the_first_abi": (7, "pinned host memory"),
     "copied": (7, "pinned host memory"),
     "registered": (7, "registered host memory"),

@@ -62,6 +62,16 @@ static int pinned(void) {
     return read_after_free(host, device);
 }
 
+/* A free of nothing leaves what is pinned as it is. */
+static int pinned_beside_a_free_of_null(void) {
+    void *host;
+    CUdeviceptr device;
+    CHECK(cuMemHostAlloc(&host, BYTES, CU_MEMHOSTALLOC_DEVICEMAP));
+    CHECK(cuMemHostGetDevicePointer_v2(&device, host, 0));
+    CHECK(cuMemFreeHost(NULL));
+    return read_after_free(host, device);
+}
+
 static int pinned_by_the_first_abi(void) { /* whose size is 32 bits and whose pointer is not */
     void *host;
     CUdeviceptr device;
@@ -226,14 +236,23 @@ static const struct {
     const char *name;
     int (*run)(void);
 } cases[] = {
-    {"pinned", pinned},         {"pinned_by_the_first_abi", pinned_by_the_first_abi},
-    {"registered", registered}, {"managed", managed},
-    {"copied", copied},         {"event", event},
-    {"query", query},           {"elapsed", elapsed},
-    {"blocking", blocking},     {"non_blocking", non_blocking},
-    {"per_thread", per_thread}, {"per_thread_form", per_thread_form},
-    {"destroyed", destroyed},   {"callback", callback},
-    {"graph", graph},           {"another_thread", another_thread},
+    {"pinned", pinned},
+    {"pinned_by_the_first_abi", pinned_by_the_first_abi},
+    {"registered", registered},
+    {"managed", managed},
+    {"pinned_beside_a_free_of_null", pinned_beside_a_free_of_null},
+    {"copied", copied},
+    {"event", event},
+    {"query", query},
+    {"elapsed", elapsed},
+    {"blocking", blocking},
+    {"non_blocking", non_blocking},
+    {"per_thread", per_thread},
+    {"per_thread_form", per_thread_form},
+    {"destroyed", destroyed},
+    {"callback", callback},
+    {"graph", graph},
+    {"another_thread", another_thread},
     {"looked_up", looked_up},
 };
 

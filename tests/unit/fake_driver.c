@@ -10,10 +10,10 @@ struct fake_state fake;
 
 struct allocation {
     uint64_t pointer, size;
-    int device;
+    int device; /* HOST: none */
     struct allocation *next;
 };
-enum { BUCKETS = 1 << 16 };
+enum { BUCKETS = 1 << 16, HOST = -1 };
 static struct allocation *buckets[BUCKETS];
 static uint64_t next_pointer;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -30,6 +30,8 @@ void fake_reset(uint64_t capacity) {
         while (buckets[i]) {
             struct allocation *gone = buckets[i];
             buckets[i] = gone->next;
+            if (gone->device == HOST)
+                free((void *)(uintptr_t)gone->pointer);
             free(gone);
         }
     memset(&fake, 0, sizeof fake);
@@ -99,6 +101,8 @@ static CUresult mem_free(CUdeviceptr pointer) {
         return fake.free_result;
     pthread_mutex_lock(&lock);
     struct allocation **link = place(pointer), *gone = *link;
+    if (gone && gone->device == HOST)
+        gone = NULL;
     if (gone) {
         *link = gone->next;
         fake.used -= gone->size;
@@ -108,6 +112,51 @@ static CUresult mem_free(CUdeviceptr pointer) {
     }
     pthread_mutex_unlock(&lock);
     return gone ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult host_alloc(void **memory, size_t bytes, unsigned int flags) {
+    lock_check_none();
+    if (!memory || !bytes)
+        return CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&lock);
+    struct allocation *fresh = NULL;
+    if (bytes <= fake.host_capacity - fake.host_used) {
+        fresh = malloc(sizeof *fresh);
+        *memory = malloc(bytes);
+        *fresh = (struct allocation){(uintptr_t)*memory, bytes, HOST, NULL};
+        *place(fresh->pointer) = fresh;
+        fake.host_used += bytes;
+        fake.host_allocs++;
+        fake.host_flags = flags;
+    }
+    pthread_mutex_unlock(&lock);
+    return fresh ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult mem_host_alloc(void **memory, size_t bytes, unsigned int flags) {
+    return host_alloc(memory, bytes, flags);
+}
+
+static CUresult mem_alloc_host(void **memory, size_t bytes) {
+    return host_alloc(memory, bytes, FAKE_PLAIN);
+}
+
+static CUresult mem_free_host(void *memory) {
+    lock_check_none();
+    if (!memory)
+        return CUDA_SUCCESS;
+    pthread_mutex_lock(&lock);
+    struct allocation **link = place((uintptr_t)memory), *gone = *link;
+    bool found = gone && gone->device == HOST;
+    if (found) {
+        *link = gone->next;
+        fake.host_used -= gone->size;
+        fake.host_frees++;
+        free(gone);
+        free(memory);
+    }
+    pthread_mutex_unlock(&lock);
+    return found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 static CUresult mem_alloc_pitch(CUdeviceptr *pointer, size_t *pitch, size_t width, size_t height,

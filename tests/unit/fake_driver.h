@@ -6,15 +6,18 @@
 
 #include <stdint.h>
 
-enum { FAKE_PITCH = 256 };
+enum { FAKE_PITCH = 256, FAKE_DEVICES = 3 };
 
 /* Set and read by tests. Invariant: used is the sum of the live allocations of all devices. */
 struct fake_state {
     uint64_t capacity, used; /* of device 0; the others are as large */
     uint64_t total;          /* of a device, where others use part of it; 0: capacity */
-    uint64_t used_by[4];
-    int allocs, frees, waits, waited_contexts;
-    CUcontext current; /* device = handle value % 16, number = value / 16 */
+    uint64_t used_by[FAKE_DEVICES];
+    int allocs, frees, waits;
+    uint64_t host_capacity, host_used;
+    int host_allocs, host_frees;
+    unsigned int host_flags; /* of the last cuMemHostAlloc; FAKE_PLAIN: cuMemAllocHost */
+    CUcontext current;       /* device = handle value % 16, number = value / 16 */
     CUresult wait_result, free_result, current_result;
     CUresult record_result;
     bool quiet; /* whether an event of the context has completed */
@@ -30,6 +33,7 @@ struct fake_state {
     void (*on_alloc)(void);
     void (*on_free)(CUdeviceptr pointer);
 };
+enum { FAKE_PLAIN = 1 << 20 };
 extern struct fake_state fake;
 
 /* A fresh state with that capacity, context 1 on device 0 current. */

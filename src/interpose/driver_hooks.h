@@ -1,0 +1,34 @@
+/* What the hooks of the driver's functions share.
+ *
+ * Every hook may be the first call into this library, may be called without libcuda (then there is
+ * no driver to ask: NOT_INITIALIZED, as a program that linked one would see before cuInit), and
+ * may be re-entered by the driver itself (then it only forwards). */
+#ifndef POOLCUDA_INTERPOSE_DRIVER_HOOKS_H
+#define POOLCUDA_INTERPOSE_DRIVER_HOOKS_H
+
+#include "interpose/caller.h"
+#include "interpose/hooks.h"
+#include "interpose/state.h"
+#include "site_tag.h"
+
+#define REQUIRE_DRIVER(name)                                                                       \
+    do {                                                                                           \
+        if (!hooks_load() || !REAL(name))                                                          \
+            return CUDA_ERROR_NOT_INITIALIZED;                                                     \
+    } while (0)
+
+/* The site of this call: the tag that the program has given, else its code. A macro: both builtins
+ * speak of the function they stand in, which entry.S has jumped to, so that they describe the
+ * program's own call. */
+#define FIND_CALLER(site)                                                                          \
+    do {                                                                                           \
+        if (!site_tag_find(site))                                                                  \
+            caller_find(site, (uintptr_t)__builtin_return_address(0),                              \
+                        (uintptr_t)__builtin_dwarf_cfa(), (unsigned)state_options()->site_depth);  \
+    } while (0)
+
+/* Whether the pointer is into memory that natively does not exist: an idle block, or what lies
+ * behind the program's own request. */
+bool hook_is_idle(struct pool *pool, CUdeviceptr pointer);
+
+#endif

@@ -1,0 +1,68 @@
+/* Hooks of the driver's functions for pinned host memory, pooled or not: while the program has
+ * some, it sees what work has done without a further call, so no wait may be owed. */
+#include "interpose/driver_hooks.h"
+
+/* bytes of `flags`, or of POOL_HOST_PLAIN, for `call`. */
+static CUresult alloc_host(struct pool *pool, void **memory, size_t bytes, unsigned int flags,
+                           const char *call, const struct call_site *site) {
+    pool_reason_begins(pool, WAIT_REASON_pinned);
+    pool_pay(pool, call);
+    CUresult result = pool_malloc_host(pool, memory, bytes, flags, site);
+    if (result != CUDA_SUCCESS)
+        pool_reason_ends(pool, WAIT_REASON_pinned);
+    state_leave();
+    return result;
+}
+
+CUresult hook_cuMemHostAlloc(void **memory, size_t bytes, unsigned int flags) {
+    REQUIRE_DRIVER(cuMemHostAlloc);
+    struct call_site site;
+    struct pool *pool = state_enter();
+    if (!pool)
+        return REAL(cuMemHostAlloc)(memory, bytes, flags);
+    FIND_CALLER(&site);
+    return alloc_host(pool, memory, bytes, flags, "cuMemHostAlloc", &site);
+}
+
+CUresult hook_cuMemAllocHost_v2(void **memory, size_t bytes) {
+    REQUIRE_DRIVER(cuMemAllocHost_v2);
+    struct call_site site;
+    struct pool *pool = state_enter();
+    if (!pool)
+        return REAL(cuMemAllocHost_v2)(memory, bytes);
+    FIND_CALLER(&site);
+    return alloc_host(pool, memory, bytes, POOL_HOST_PLAIN, "cuMemAllocHost", &site);
+}
+
+CUresult hook_cuMemFreeHost(void *memory) {
+    REQUIRE_DRIVER(cuMemFreeHost);
+    struct pool *pool = state_enter();
+    if (!pool)
+        return REAL(cuMemFreeHost)(memory);
+    pool_pay(pool, "cuMemFreeHost");
+    CUresult result = pool_free_host(pool, memory);
+    if (memory && result == CUDA_SUCCESS)
+        pool_reason_ends(pool, WAIT_REASON_pinned);
+    state_leave();
+    return result;
+}
+
+/* The driver's answer about host memory, but for what is idle. */
+#define ASK(name, memory, ...)                                                                     \
+    do {                                                                                           \
+        REQUIRE_DRIVER(name);                                                                      \
+        struct pool *pool = state_enter();                                                         \
+        if (!pool)                                                                                 \
+            return REAL(name)(__VA_ARGS__);                                                        \
+        bool idle = hook_is_idle(pool, (CUdeviceptr)(uintptr_t)(memory));                          \
+        state_leave();                                                                             \
+        return idle ? CUDA_ERROR_INVALID_VALUE : REAL(name)(__VA_ARGS__);                          \
+    } while (0)
+
+CUresult hook_cuMemHostGetDevicePointer_v2(CUdeviceptr *pointer, void *memory, unsigned int flags) {
+    ASK(cuMemHostGetDevicePointer_v2, memory, pointer, memory, flags);
+}
+
+CUresult hook_cuMemHostGetFlags(unsigned int *flags, void *memory) {
+    ASK(cuMemHostGetFlags, memory, flags, memory);
+}
