@@ -85,6 +85,15 @@ def test_pairs_are_read_and_judged_from_64_mib_on(gpu_bench):
     assert "- native : auto from 64 MiB on: not measured; goal 1000x" in gpu_bench.pair_section({}, [])
 
 
+def test_of_pinned_memory_the_ratio_is_told_by_size(gpu_bench):
+    measured = {"native": {4096: (60000.0, 1, 2), 64 << 20: (30e6, 1, 2)}, "auto": {4096: (3000.0, 1, 2), 64 << 20: (3000.0, 1, 2)}}
+    rows = gpu_bench.pinned_section(measured, ["defer: out of time"])
+    assert "| 64 MiB | 30 ms (1 ns-2 ns) | 3 us (1 ns-2 ns) |" in rows
+    assert "- native : auto: 4 KiB 20x, 64 MiB 10000x" in rows
+    assert "- not measured: defer: out of time" in rows
+    assert "- native : auto: not measured" in gpu_bench.pinned_section({}, [])
+
+
 STAND_IN = """
 import os, sys
 preload = os.environ.get("LD_PRELOAD", "").split()

@@ -1,7 +1,8 @@
-// The cost of one malloc and free by size: pairs malloc|async. With "malloc" cudaMalloc and
+// The cost of one malloc and free by size: pairs malloc|async|host. With "malloc" cudaMalloc and
 // cudaFree, natively or under the pool; with "async" cudaMallocAsync and cudaFreeAsync in the
-// legacy stream, their pool told to keep what is freed. Another block lives all the while, so that
-// the pool may put a free's wait off. Sizes that do not fit are left out.
+// legacy stream, their pool told to keep what is freed; with "host" cudaHostAlloc and cudaFreeHost,
+// up to 1 GiB. Another block lives all the while, so that the pool may put a free's wait off. Sizes
+// that do not fit are left out.
 //
 // Prints "pair BYTES MEDIAN LEAST GREATEST", nanoseconds per pair, of several batches.
 #include "../gpu_program.cuh"
@@ -12,10 +13,14 @@
 enum { BATCHES = 7, MOST_PAIRS = 2000 };
 static const double batch_seconds = 0.01;
 
-static bool asynchronous;
+enum way { MALLOC, ASYNC, HOST, WAYS };
+static const char *const way_names[] = {"malloc", "async", "host"};
+static int way;
 
 static bool allocate(void **block, size_t bytes) {
-    cudaError_t code = asynchronous ? cudaMallocAsync(block, bytes, 0) : cudaMalloc(block, bytes);
+    cudaError_t code = way == ASYNC  ? cudaMallocAsync(block, bytes, 0)
+                       : way == HOST ? cudaHostAlloc(block, bytes, cudaHostAllocDefault)
+                                     : cudaMalloc(block, bytes);
     if (code == cudaErrorMemoryAllocation) {
         (void)cudaGetLastError();
         return false;
@@ -25,7 +30,9 @@ static bool allocate(void **block, size_t bytes) {
 }
 
 static void release(void *block) {
-    CUDA_OK(asynchronous ? cudaFreeAsync(block, 0) : cudaFree(block));
+    CUDA_OK(way == ASYNC  ? cudaFreeAsync(block, 0)
+            : way == HOST ? cudaFreeHost(block)
+                          : cudaFree(block));
 }
 
 // Nanoseconds per pair of `pairs` pairs, less than 0 if the size does not fit.
@@ -46,13 +53,15 @@ static size_t next_size(size_t bytes) {
 }
 
 int main(int argc, char **argv) {
-    asynchronous = argc == 2 && strcmp(argv[1], "async") == 0;
-    if (argc != 2 || (!asynchronous && strcmp(argv[1], "malloc") != 0)) {
-        fprintf(stderr, "usage: pairs malloc|async\n");
+    while (way < WAYS && (argc != 2 || strcmp(argv[1], way_names[way]) != 0))
+        way++;
+    if (way == WAYS) {
+        fprintf(stderr, "usage: pairs malloc|async|host\n");
         return 2;
     }
+    const size_t most = (size_t)(way == HOST ? 1 : 8) << 30;
     CUDA_OK(cudaFree(nullptr));
-    if (asynchronous) {
+    if (way == ASYNC) {
         cudaMemPool_t pool;
         uint64_t all = UINT64_MAX;
         CUDA_OK(cudaDeviceGetDefaultMemPool(&pool, 0));
@@ -60,7 +69,7 @@ int main(int argc, char **argv) {
     }
     void *beside;
     REQUIRE(allocate(&beside, 1 << 20));
-    for (size_t bytes = 1; bytes <= (size_t)8 << 30; bytes = next_size(bytes)) {
+    for (size_t bytes = 1; bytes <= most; bytes = next_size(bytes)) {
         double first = batch(bytes, 3);
         if (first < 0)
             continue;
