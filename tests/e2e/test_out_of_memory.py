@@ -5,9 +5,11 @@ import re
 import pytest
 from conftest import PROGRAMS
 
-CASES = ["alloc", "pitch", "alloc_async", "physical", "array", "module", "stream", "event", "context", "instantiate",
-         "graph_launch", "launch", "in_capture"]
-RUNTIME_CASES = ["alloc", "pitch", "alloc_async", "stream", "event", "instantiate", "graph_launch"]
+ARRAYS = ["array", "array_3d", "mipmapped_array"]
+RUNTIME_ARRAYS = ["runtime_array", "runtime_array_3d", "runtime_mipmapped_array"]
+RUNTIME_CASES = ["alloc", "pitch", "volume", "alloc_async", *RUNTIME_ARRAYS, "stream", "event", "instantiate",
+                 "graph_launch"]
+CASES = [*RUNTIME_CASES, "physical", *ARRAYS, "module", "context", "launch", "in_capture"]
 # Objects of the driver take 16 MiB each, so that they find no room either.
 SMALL_DEVICE = {"SIMCUDA_MEMORY": "256M", "SIMCUDA_CALL_MEMORY": "16M", "SIMCUDA_LAUNCH_MEMORY": "16M"}
 KEEP_ALL = {"POOLCUDA_MAX_IDLE": "100%"}

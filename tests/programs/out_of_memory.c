@@ -31,6 +31,11 @@ static int pitch(void) {
     return (int)cudaMallocPitch(&pointer, &chosen, 1 << 20, 100);
 }
 
+static int volume(void) {
+    struct cudaPitchedPtr pointer;
+    return (int)cudaMalloc3D(&pointer, (struct cudaExtent){1 << 10, 1 << 10, 100});
+}
+
 static int alloc_async(void) {
     void *pointer;
     return (int)cudaMallocAsync(&pointer, 100 << 20, NULL);
@@ -43,10 +48,42 @@ static int physical(void) {
     return (int)cuMemCreate(&handle, 100 << 20, &properties, 0);
 }
 
+static const struct cudaChannelFormatDesc floats = {32, 0, 0, 0, cudaChannelFormatKindFloat};
+
 static int array(void) {
     CUarray made;
     CUDA_ARRAY_DESCRIPTOR description = {4096, 4096, CU_AD_FORMAT_FLOAT, 1};
     return (int)cuArrayCreate_v2(&made, &description);
+}
+
+static int array_3d(void) {
+    CUarray made;
+    CUDA_ARRAY3D_DESCRIPTOR description = {1024, 1024, 16, CU_AD_FORMAT_FLOAT, 1, 0};
+    return (int)cuArray3DCreate_v2(&made, &description);
+}
+
+/* Of whose levels the driver may have made some when it finds no room for the next. */
+static int mipmapped_array(void) {
+    CUmipmappedArray made;
+    CUDA_ARRAY3D_DESCRIPTOR description = {4096, 4096, 0, CU_AD_FORMAT_FLOAT, 1, 0};
+    return (int)cuMipmappedArrayCreate(&made, &description, 8);
+}
+
+static int runtime_array(void) {
+    cudaArray_t made;
+    return (int)cudaMallocArray(&made, &floats, 4096, 4096, cudaArrayDefault);
+}
+
+static int runtime_array_3d(void) {
+    cudaArray_t made;
+    return (int)cudaMalloc3DArray(&made, &floats, (struct cudaExtent){1024, 1024, 16},
+                                  cudaArrayDefault);
+}
+
+static int runtime_mipmapped_array(void) {
+    cudaMipmappedArray_t made;
+    return (int)cudaMallocMipmappedArray(&made, &floats, (struct cudaExtent){4096, 4096, 0}, 8,
+                                         cudaArrayDefault);
 }
 
 static int module(void) {
@@ -101,9 +138,15 @@ static const struct {
 } cases[] = {
     {"alloc", alloc},
     {"pitch", pitch},
+    {"volume", volume},
     {"alloc_async", alloc_async},
     {"physical", physical},
     {"array", array},
+    {"array_3d", array_3d},
+    {"mipmapped_array", mipmapped_array},
+    {"runtime_array", runtime_array},
+    {"runtime_array_3d", runtime_array_3d},
+    {"runtime_mipmapped_array", runtime_mipmapped_array},
     {"module", module},
     {"stream", stream},
     {"event", event},
