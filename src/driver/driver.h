@@ -53,6 +53,8 @@
     X(mem_unmap, "cuMemUnmap", (CUdeviceptr pointer, size_t bytes), false)                         \
     X(mem_set_access, "cuMemSetAccess",                                                            \
       (CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc *access, size_t count), false)     \
+    X(device_get_default_mem_pool, "cuDeviceGetDefaultMemPool",                                    \
+      (CUmemoryPool * pool, CUdevice device), false)                                               \
     X(mem_pool_create, "cuMemPoolCreate", (CUmemoryPool * pool, const CUmemPoolProps *properties), \
       false)                                                                                       \
     X(mem_pool_destroy, "cuMemPoolDestroy", (CUmemoryPool pool), false)                            \

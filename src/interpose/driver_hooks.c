@@ -131,52 +131,6 @@ CUresult hook_cuMemFree_v2(CUdeviceptr pointer) {
     return free_rest(pointer, quick == QUICK_NO, UINT64_MAX);
 }
 
-/* The record goes first: once the driver has the memory back, another thread may be given it. */
-static CUresult free_async(real_cuMemFreeAsync_function *real, CUdeviceptr pointer, CUstream stream,
-                           CUstream null_stream) {
-    size_t requested;
-    struct pool *pool = state_enter();
-    if (!pool)
-        return real(pointer, stream);
-    pool_pay(pool, "cuMemFreeAsync");
-    if (pool_pointer_state(pool, pointer, &requested) == POOL_POINTER_IDLE) {
-        state_leave(); /* natively it is free already */
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    struct pool_part part;
-    /* In a capture it frees when the graph runs. */
-    bool capturing = pool_is_capturing(pool);
-    uint64_t number = capturing ? UINT64_MAX : record_free(pointer, stream ? stream : null_stream);
-    if (pool_find_part(pool, pointer, &part) && part.base == pointer) {
-        /* It waits for the stream, or comes behind it. A capture of that stream the driver refuses,
-         * as of any memory that is no graph's. */
-        CUresult result = pool_stream_is_captured(pool, stream ? stream : null_stream)
-                              ? real(pointer, stream)
-                              : pool_free_part(pool, pointer);
-        record_freed(result, number, pointer);
-        state_leave();
-        return result;
-    }
-    struct pool_block *block = pool_disown(pool, pointer);
-    CUresult result = record_freed(real(pointer, stream), number, pointer);
-    if (block && result == CUDA_SUCCESS)
-        pool_disown_done(pool, block);
-    else if (block)
-        pool_readopt(pool, block);
-    state_leave();
-    return result;
-}
-
-CUresult hook_cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
-    REQUIRE_DRIVER(cuMemFreeAsync);
-    return free_async(REAL(cuMemFreeAsync), pointer, stream, CU_STREAM_LEGACY);
-}
-
-CUresult hook_cuMemFreeAsync_ptsz(CUdeviceptr pointer, CUstream stream) {
-    REQUIRE_DRIVER(cuMemFreeAsync_ptsz);
-    return free_async(REAL(cuMemFreeAsync_ptsz), pointer, stream, CU_STREAM_PER_THREAD);
-}
-
 CUresult hook_cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
     REQUIRE_DRIVER(cuMemGetInfo_v2);
     struct pool *pool = state_enter();

@@ -8,7 +8,15 @@
 #include <unistd.h>
 
 static const char *const names[] = {
-    "cudaMalloc", "cudaMallocPitch", "cudaMalloc3D", "cudaMallocHost", "cudaHostAlloc",
+    "cudaMalloc",
+    "cudaMallocPitch",
+    "cudaMalloc3D",
+    "cudaMallocAsync",
+    "cudaMallocAsync_ptsz",
+    "cudaMallocFromPoolAsync",
+    "cudaMallocFromPoolAsync_ptsz",
+    "cudaMallocHost",
+    "cudaHostAlloc",
 };
 
 struct file {

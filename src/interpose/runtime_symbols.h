@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { RUNTIME_ENTRIES_MAX = 8 };
+enum { RUNTIME_ENTRIES_MAX = 16 };
 
 /* The runtime functions through which programs allocate, as ranges of loaded code. */
 struct runtime_entries {

@@ -56,6 +56,8 @@ symbol:								\
 #define STUB_EXPORTED(symbol)		EXPORTED(symbol, thunk_call)
 #define STUB_PEER(symbol)		EXPORTED(symbol, thunk_call)
 #define STUB_CONTEXT_CREATED(symbol)	EXPORTED(symbol, thunk_call)
+#define STUB_MEMORY_POOL_CREATED(symbol)	EXPORTED(symbol, thunk_call)
+#define STUB_MEMORY_POOL_DESTROYED(symbol)	EXPORTED(symbol, thunk_call)
 #define STUB_GLOBAL(symbol)		EXPORTED(symbol, thunk_call)
 
 	.text

@@ -5,12 +5,9 @@
  * handle and flags, the stream that work goes to, the address of a module's variable. */
 #include "interpose/thunks.h"
 
-#include "interpose/caller.h"
 #include "interpose/hooks.h"
 #include "interpose/loader.h"
-#include "interpose/record.h"
 #include "interpose/state.h"
-#include "site_tag.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -38,6 +35,8 @@ enum class {
     IMPORTED,
     EXPORTED,
     PEER,
+    MEMORY_POOL_CREATED,
+    MEMORY_POOL_DESTROYED,
     CONTEXT_CREATED,
     GLOBAL,
 };
@@ -90,11 +89,10 @@ HIDDEN _Atomic(void *) thunk_real[KNOWN + SPARES];
 HIDDEN atomic_uchar thunk_quick[KNOWN + SPARES];
 extern const char thunk_stubs[] HIDDEN;
 
-/* RETURN_ADDRESS: where thunk_call has it, in words from the arguments on the stack. */
 #if defined(__x86_64__)
-enum { REGISTER_ARGUMENTS = 6, RETURN_ADDRESS = -1 };
+enum { REGISTER_ARGUMENTS = 6 };
 #else
-enum { REGISTER_ARGUMENTS = 8, RETURN_ADDRESS = -3 };
+enum { REGISTER_ARGUMENTS = 8 };
 #endif
 
 /* As thunks.S lays it out. stack: the arguments beyond the registers'. */
@@ -103,7 +101,7 @@ struct thunk_frame {
     unsigned char vectors[8][16];
     const uint64_t *stack;
     uint64_t number, attempts;
-    uint64_t capturing; /* whether the stream that is being destroyed is being captured */
+    uint64_t opens; /* the gate, afterwards: a captured stream or a memory pool is destroyed */
 };
 
 HIDDEN void *thunk_enter(struct thunk_frame *frame);
@@ -191,6 +189,7 @@ static void begin_reason(struct pool *pool, enum class class) {
         pool_reason_begins(pool, WAIT_REASON_registered);
         break;
     case MANAGED:
+    case MEMORY_POOL_CREATED:
         pool_reason_stays(pool, WAIT_REASON_managed);
         break;
     case IMPORTED:
@@ -222,15 +221,14 @@ static void before(struct pool *pool, struct thunk_frame *frame) {
         is_legacy_work(frame))
         return;
     pool_pay(pool, name_of(frame->number));
-    if (class == STREAM_DESTROYED && !retried)
-        frame->capturing = pool_stream_ends(pool, (CUstream)(uintptr_t)argument(frame, 0));
-}
-
-/* Where the stream stands among the arguments of a stream-ordered allocation; 0: it is none. */
-static unsigned async_allocation(const char *name) {
-    if (strncmp(name, "cuMemAllocAsync", 15) == 0)
-        return 2; /* pointer, size */
-    return strncmp(name, "cuMemAllocFromPoolAsync", 23) == 0 ? 3 : 0;
+    if (retried)
+        return;
+    if (class == STREAM_DESTROYED) {
+        frame->opens = pool_stream_ends(pool, (CUstream)(uintptr_t)argument(frame, 0));
+    } else if (class == MEMORY_POOL_DESTROYED) {
+        pool_memory_pool_ends(pool, (CUmemoryPool)(uintptr_t)argument(frame, 0));
+        frame->opens = true;
+    }
 }
 
 /* Whether nothing is to be done for this function from now on, but to pay. */
@@ -241,10 +239,8 @@ static bool is_quick(const struct pool *pool, uint64_t number) {
     case LEGACY_WORK:
     case LAUNCH:
     case PER_THREAD:
-        return pool || !is_per_thread(number); /* then the reason has been told */
     case ALLOCATES:
-        return (pool || !is_per_thread(number)) &&
-               !(recorder_active() && async_allocation(name_of(number)));
+        return pool || !is_per_thread(number); /* then the reason has been told */
     case MANAGED:
     case IMPORTED:
     case EXPORTED:
@@ -277,6 +273,8 @@ void *thunk_enter(struct thunk_frame *frame) {
     if (!real)
         return hooks_load() ? (void *)not_supported : (void *)not_initialized;
     struct pool *pool = state_enter();
+    if (!frame->attempts)
+        frame->opens = false;
     if (pool) {
         before(pool, frame);
         state_leave();
@@ -297,27 +295,8 @@ static void look_at_global(struct pool *pool, const struct thunk_frame *frame) {
         pool_reason_stays(pool, WAIT_REASON_managed);
 }
 
-/* In a capture it allocates when the graph runs, if at all. */
-static void record_async(struct pool *pool, const struct thunk_frame *frame) {
-    unsigned position = async_allocation(name_of(frame->number));
-    if (!position || !recorder_active() || pool_is_capturing(pool))
-        return;
-    const CUdeviceptr *pointer = (const CUdeviceptr *)(uintptr_t)argument(frame, 0);
-    CUstream stream = (CUstream)(uintptr_t)argument(frame, position);
-    if (!stream && is_per_thread(frame->number))
-        stream = CU_STREAM_PER_THREAD;
-    struct call_site site;
-    if (!site_tag_find(&site))
-        caller_find(&site, frame->stack[RETURN_ADDRESS], (uintptr_t)frame->stack,
-                    (unsigned)state_options()->site_depth);
-    record_alloc(CUDA_SUCCESS, pointer, argument(frame, 1), &site, stream);
-}
-
 static void after_success(struct pool *pool, const struct thunk_frame *frame) {
     switch (class_of(frame->number)) {
-    case ALLOCATES:
-        record_async(pool, frame);
-        break;
     case PENDING:
         pool_work_pending(pool); /* a wait may have ended between the announcement and the call */
         break;
@@ -331,8 +310,12 @@ static void after_success(struct pool *pool, const struct thunk_frame *frame) {
     case STREAM_DESTROYED:
         pool_work_pending(pool);
         pool_reason_ends(pool, WAIT_REASON_stream);
-        if (frame->capturing)
+        if (frame->opens)
             pool_capture_ended(pool);
+        break;
+    case MEMORY_POOL_CREATED:
+        pool_memory_pool_created(pool, *(const CUmemoryPool *)(uintptr_t)argument(frame, 0),
+                                 (const CUmemPoolProps *)(uintptr_t)argument(frame, 1));
         break;
     case HOST_UNREGISTERED:
         pool_reason_ends(pool, WAIT_REASON_registered);
@@ -379,6 +362,7 @@ bool thunk_leave(struct thunk_frame *frame, CUresult result) {
     if (!pool)
         return false;
     const char *name = name_of(frame->number);
+    bool destroyed = class_of(frame->number) == MEMORY_POOL_DESTROYED;
     bool again = result == CUDA_ERROR_OUT_OF_MEMORY &&
                  pool_make_room(pool, name, (unsigned)frame->attempts++, allocates_memory(name));
     if (result == CUDA_SUCCESS) {
@@ -389,6 +373,8 @@ bool thunk_leave(struct thunk_frame *frame, CUresult result) {
         pool_note_error(pool, result);
         after_failure(pool, frame);
     }
+    if (destroyed && frame->opens && !again)
+        pool_memory_pool_ended(pool);
     state_leave();
     return again;
 }

@@ -175,7 +175,12 @@ static void emit_events(struct emitter *emitter, const struct stats_page *page) 
     } events[] = {
         {STATS_oom_events, "out of memory: %llu times\n"},
         {STATS_oom_released_blocks, "  idle blocks released because of that: %llu\n"},
+        {STATS_oom_trimmed_bytes, "  bytes released of the program's own memory pools: %llu\n"},
         {STATS_oom_rescued, "  allocations that then succeeded: %llu\n"},
+        {STATS_async_calls, "stream-ordered allocations: %llu\n"},
+        {STATS_async_rescued, "  of those, after the device was out of memory: %llu\n"},
+        {STATS_async_bytes, "  bytes that they got: %llu\n"},
+        {STATS_async_frees, "stream-ordered frees: %llu\n"},
         {STATS_others_asked, "other processes on the GPU asked for idle memory: %llu times\n"},
         {STATS_others_answered, "  of those, answered in time: %llu\n"},
         {STATS_others_released_bytes, "  bytes that they released: %llu\n"},

@@ -347,15 +347,11 @@ static size_t take_unused(struct pool *pool, struct context *context, size_t byt
     return page->bytes;
 }
 
-/* Trims a pool by `bytes`. Returns what the driver has got back: less than was unused, where live
- * memory shares its pages. Gate entered. */
+/* Gate entered. */
 static size_t trim(const struct driver *driver, CUmemoryPool memory_pool, size_t bytes) {
-    cuuint64_t before = 0, after = 0;
-    driver->mem_pool_get_attribute(memory_pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &before);
-    driver->mem_pool_trim_to(memory_pool, before > bytes ? before - bytes : 0);
-    driver->mem_pool_get_attribute(memory_pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &after);
-    stats_add(STATS_driver_frees, after < before);
-    return after < before ? before - after : 0;
+    size_t released = memory_pool_trim(driver, memory_pool, bytes);
+    stats_add(STATS_driver_frees, released > 0);
+    return released;
 }
 
 static size_t release_unused(struct pool *pool, struct page *list) {

@@ -49,7 +49,8 @@ struct pool {
     uint64_t left_number;
     bool streams_lost;
 
-    struct created_context *created;                    /* context.c */
+    struct created_context *created;       /* context.c */
+    LIST_HEAD(, memory_pool) memory_pools; /* memory_pools.c: those that the program has made */
     uint64_t in_use, idle, waste, peak_live, peak_held; /* of device memory */
     uint64_t live_blocks, idle_blocks;
     uint64_t identities; /* given to parts so far */
@@ -344,6 +345,18 @@ struct pool_block *fence_largest(struct context *context); /* NULL: none is defe
 void fence_drain(struct pool *pool, const struct device *device);
 void fence_forget(struct context *context); /* as wait_forget */
 void fence_forget_streams(struct pool *pool);
+
+/* memory_pools.c. Lock not held, but for forget. */
+
+/* Trims a memory pool of the driver's by `bytes`, as far as that can be done without waiting.
+ * Returns what the driver has got back: less than was unused, where live memory shares its pages.
+ * Gate entered. */
+size_t memory_pool_trim(const struct driver *driver, CUmemoryPool handle, size_t bytes);
+/* Before `call` fails for want of memory of `device` (negative: not known, nothing happens): makes
+ * a wait that is owed, and has the driver take what lies unused in the program's own memory pools.
+ * Returns whether anything has changed. Not during a stream capture. */
+bool memory_pools_give(struct pool *pool, CUdevice device, const char *call);
+void memory_pools_forget(struct pool *pool);
 
 /* part.c: blocks that cuMemFree does not free as the program expects: parts of regions
  * (policy->cuts), and what lies in a memory pool of the driver's. */

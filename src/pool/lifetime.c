@@ -48,6 +48,7 @@ static void drop_everything(struct pool *pool) {
     }
     context_forget_all_created(pool);
     fence_forget_streams(pool);
+    memory_pools_forget(pool);
     wait_forget(pool);
     pitch_forget_all(pool);
     books_free_records(pool);

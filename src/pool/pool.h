@@ -232,6 +232,13 @@ void pool_work_pending(struct pool *pool);
 void pool_stream_created(struct pool *pool, CUstream stream, bool non_blocking);
 bool pool_stream_ends(struct pool *pool, CUstream stream);
 
+/* Memory pools that the program makes (cuMemPoolCreate): after that, before one is destroyed, and
+ * after that call, whatever it returned. */
+void pool_memory_pool_created(struct pool *pool, CUmemoryPool handle,
+                              const CUmemPoolProps *properties);
+void pool_memory_pool_ends(struct pool *pool, CUmemoryPool handle);
+void pool_memory_pool_ended(struct pool *pool);
+
 /* Stream captures of this process now under way: while there are any, malloc and free go straight
  * to the driver and the pool makes no CUDA call of its own. To be called before the driver's own
  * call that begins one, named `call`, and after the one that ends it or failed to begin it. */

@@ -329,6 +329,14 @@ static bool make_room_for(struct pool *pool, const struct request *request, size
     return host && request->context->device != host && make_room(pool, host, SIZE_MAX);
 }
 
+/* What was refused as rounded: rounding must not be what makes the difference. Lock not held. */
+static CUresult ask_driver_exactly(struct pool *pool, const struct request *request,
+                                   struct obtained *obtained) {
+    if (request->pitch || request->size == request->bytes)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    return ask_driver(pool, request, request->bytes, obtained);
+}
+
 /* Until a round begun after the failure has found nothing idle. Lock held on entry and return. */
 static CUresult retry(struct pool *pool, const struct request *request, struct pool_block **block,
                       struct obtained *obtained) {
@@ -349,10 +357,8 @@ static CUresult retry(struct pool *pool, const struct request *request, struct p
         if (result != CUDA_ERROR_OUT_OF_MEMORY)
             return result;
     }
-    if (request->pitch || request->size == request->bytes)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    pool_unlock(pool); /* rounding must not be what makes the difference */
-    CUresult result = ask_driver(pool, request, request->bytes, obtained);
+    pool_unlock(pool);
+    CUresult result = ask_driver_exactly(pool, request, obtained);
     pool_lock(pool);
     return result;
 }
@@ -390,6 +396,15 @@ static CUresult ask_others_and_retry(struct pool *pool, const struct request *re
     return result;
 }
 
+static CUresult trim_memory_pools_and_retry(struct pool *pool, const struct request *request,
+                                            struct obtained *obtained, const char *call) {
+    if (!memory_pools_give(pool, request->context->device->ordinal, call))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    CUresult result = ask_driver(pool, request, request->size, obtained);
+    return result == CUDA_ERROR_OUT_OF_MEMORY ? ask_driver_exactly(pool, request, obtained)
+                                              : result;
+}
+
 CUresult pressure_allocate(struct pool *pool, const struct request *request,
                            struct pool_block **block, struct obtained *obtained) {
     *block = NULL;
@@ -405,20 +420,21 @@ CUresult pressure_allocate(struct pool *pool, const struct request *request,
     device->pressure--;
     device->oom_rescued += result == CUDA_SUCCESS;
     pool_unlock(pool);
+    const char *call = request->pitch ? "cuMemAllocPitch" : kind_call(&request->context->kind);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY)
+        result = trim_memory_pools_and_retry(pool, request, obtained, call);
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
         result = ask_others_and_retry(pool, request, obtained);
     if (result == CUDA_SUCCESS)
         stats_add(STATS_oom_rescued, 1);
     else if (result == CUDA_ERROR_OUT_OF_MEMORY)
-        shortage_report(pool, device,
-                        request->pitch ? "cuMemAllocPitch" : kind_call(&request->context->kind),
-                        request->bytes);
+        shortage_report(pool, device, call, request->bytes);
     return result;
 }
 
 /* Enough for most of what a call other than an allocation may need. */
 static const size_t first_room = 64 << 20;
-enum { MOST_ATTEMPTS = 4 }; /* of which others are asked for help */
+enum { MOST_ATTEMPTS = 4 }; /* with which anything but our own idle memory is asked for */
 
 /* Idle memory of `first` if there is any, else of whatever device has some: the call may be about
  * another device than the current context's. Lock held. */
@@ -456,7 +472,10 @@ bool pool_make_room(struct pool *pool, const char *call, unsigned attempt, bool 
     if (!device)
         device = LIST_FIRST(&pool->devices);
     pool_unlock(pool);
-    if (!made && device && attempt < MOST_ATTEMPTS && takes_device_memory(call))
+    bool takes = attempt < MOST_ATTEMPTS && takes_device_memory(call);
+    if (!made && takes)
+        made = memory_pools_give(pool, ordinal, call);
+    if (!made && device && takes)
         made = others_helped(pool, device, attempt ? SIZE_MAX : first_room);
     if (!made && device)
         shortage_report(pool, device, call, 0);

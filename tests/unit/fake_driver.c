@@ -329,6 +329,7 @@ CANNOT(mem_map, CUdeviceptr pointer, size_t bytes, size_t offset,
 CANNOT(mem_unmap, CUdeviceptr pointer, size_t bytes)
 CANNOT(mem_set_access, CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc *access,
        size_t count)
+CANNOT(device_get_default_mem_pool, CUmemoryPool *memory_pool, CUdevice device)
 CANNOT(mem_pool_create, CUmemoryPool *memory_pool, const CUmemPoolProps *properties)
 CANNOT(mem_pool_destroy, CUmemoryPool memory_pool)
 CANNOT(mem_pool_set_attribute, CUmemoryPool memory_pool, CUmemPool_attribute attribute, void *value)

@@ -1,0 +1,145 @@
+/* Stream-ordered allocation: what the hooks of cuMemAllocAsync, cuMemAllocFromPoolAsync and
+ * cuMemFreeAsync do. The driver serves them, from memory pools of its own; they are counted, and an
+ * allocation is tried again once idle memory was given back. */
+#include "interpose/driver_hooks.h"
+#include "interpose/record.h"
+
+/* One allocation. null_stream: what the form takes a null stream for. */
+struct allocation {
+    const char *name;
+    real_cuMemAllocAsync_function *from_current; /* one of the two */
+    real_cuMemAllocFromPoolAsync_function *from_pool;
+    CUdeviceptr *pointer;
+    size_t bytes;
+    CUmemoryPool memory_pool; /* of from_pool */
+    CUstream stream, null_stream;
+};
+
+static CUresult ask_driver(const struct allocation *call) {
+    return call->from_pool
+               ? call->from_pool(call->pointer, call->bytes, call->memory_pool, call->stream)
+               : call->from_current(call->pointer, call->bytes, call->stream);
+}
+
+/* As the stubs do for what else allocates: see thunks.c. */
+static CUresult ask_until_there_is_room(struct pool *pool, const struct allocation *call) {
+    pool_pay(pool, call->name);
+    CUresult result = ask_driver(call);
+    unsigned attempt = 0;
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && pool_make_room(pool, call->name, attempt, true)) {
+        attempt++;
+        result = ask_driver(call);
+    }
+    if (result != CUDA_SUCCESS) {
+        pool_note_error(pool, result);
+    } else if (attempt) {
+        stats_add(STATS_oom_rescued, 1);
+        stats_add(STATS_async_rescued, 1);
+    }
+    return result;
+}
+
+/* In a capture it allocates when the graph runs, if at all. */
+static void record(struct pool *pool, const struct allocation *call, const struct call_site *site) {
+    bool per_thread = !call->stream && call->null_stream == CU_STREAM_PER_THREAD;
+    if (!pool_is_capturing(pool))
+        record_alloc(CUDA_SUCCESS, call->pointer, call->bytes, site,
+                     per_thread ? CU_STREAM_PER_THREAD : call->stream);
+}
+
+static CUresult allocate(const struct allocation *call, uintptr_t return_address, uintptr_t frame) {
+    struct pool *pool = state_enter();
+    if (!pool)
+        return ask_driver(call);
+    struct call_site site;
+    bool recorded = recorder_active();
+    if (recorded && !site_tag_find(&site))
+        caller_find(&site, return_address, frame, (unsigned)state_options()->site_depth);
+    if (call->null_stream == CU_STREAM_PER_THREAD)
+        pool_reason_stays(pool, WAIT_REASON_per_thread_stream);
+    stats_add(STATS_async_calls, 1);
+    CUresult result = ask_until_there_is_room(pool, call);
+    if (result == CUDA_SUCCESS) {
+        stats_add(STATS_async_bytes, call->bytes);
+        if (recorded)
+            record(pool, call, &site);
+    }
+    state_leave();
+    return result;
+}
+
+/* The builtins speak of the hook they stand in, which entry.S has jumped to. */
+#define ALLOCATE(...)                                                                              \
+    allocate(&(struct allocation){__VA_ARGS__}, (uintptr_t)__builtin_return_address(0),            \
+             (uintptr_t)__builtin_dwarf_cfa())
+
+#define ALLOC_HOOK(symbol, null)                                                                   \
+    CUresult hook_##symbol(CUdeviceptr *pointer, size_t bytes, CUstream stream) {                  \
+        REQUIRE_DRIVER(symbol);                                                                    \
+        return ALLOCATE(#symbol, REAL(symbol), NULL, pointer, bytes, NULL, stream, null);          \
+    }
+ALLOC_HOOK(cuMemAllocAsync, CU_STREAM_LEGACY)
+ALLOC_HOOK(cuMemAllocAsync_ptsz, CU_STREAM_PER_THREAD)
+
+#define ALLOC_FROM_POOL_HOOK(symbol, null)                                                         \
+    CUresult hook_##symbol(CUdeviceptr *pointer, size_t bytes, CUmemoryPool memory_pool,           \
+                           CUstream stream) {                                                      \
+        REQUIRE_DRIVER(symbol);                                                                    \
+        return ALLOCATE(#symbol, NULL, REAL(symbol), pointer, bytes, memory_pool, stream, null);   \
+    }
+ALLOC_FROM_POOL_HOOK(cuMemAllocFromPoolAsync, CU_STREAM_LEGACY)
+ALLOC_FROM_POOL_HOOK(cuMemAllocFromPoolAsync_ptsz, CU_STREAM_PER_THREAD)
+
+/* It waits for the stream, or comes behind it. A capture of that stream the driver refuses, as of
+ * any memory that is no graph's. */
+static CUresult free_part(struct pool *pool, real_cuMemFreeAsync_function *real,
+                          CUdeviceptr pointer, CUstream stream, CUstream meant) {
+    return pool_stream_is_captured(pool, meant) ? real(pointer, stream)
+                                                : pool_free_part(pool, pointer);
+}
+
+/* The record goes first: once the driver has the memory back, another thread may be given it. */
+static CUresult free_whole(struct pool *pool, real_cuMemFreeAsync_function *real,
+                           CUdeviceptr pointer, CUstream stream) {
+    struct pool_block *block = pool_disown(pool, pointer);
+    CUresult result = real(pointer, stream);
+    if (block && result == CUDA_SUCCESS)
+        pool_disown_done(pool, block);
+    else if (block)
+        pool_readopt(pool, block);
+    return result;
+}
+
+static CUresult free_ordered(real_cuMemFreeAsync_function *real, CUdeviceptr pointer,
+                             CUstream stream, CUstream null_stream) {
+    size_t requested;
+    struct pool *pool = state_enter();
+    if (!pool)
+        return real(pointer, stream);
+    pool_pay(pool, "cuMemFreeAsync");
+    stats_add(STATS_async_frees, pointer != 0);
+    if (pool_pointer_state(pool, pointer, &requested) == POOL_POINTER_IDLE) {
+        state_leave(); /* natively it is free already */
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    struct pool_part part;
+    CUstream meant = stream ? stream : null_stream;
+    /* In a capture it frees when the graph runs. */
+    uint64_t number = pool_is_capturing(pool) ? UINT64_MAX : record_free(pointer, meant);
+    CUresult result = pool_find_part(pool, pointer, &part) && part.base == pointer
+                          ? free_part(pool, real, pointer, stream, meant)
+                          : free_whole(pool, real, pointer, stream);
+    record_freed(result, number, pointer);
+    state_leave();
+    return result;
+}
+
+CUresult hook_cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
+    REQUIRE_DRIVER(cuMemFreeAsync);
+    return free_ordered(REAL(cuMemFreeAsync), pointer, stream, CU_STREAM_LEGACY);
+}
+
+CUresult hook_cuMemFreeAsync_ptsz(CUdeviceptr pointer, CUstream stream) {
+    REQUIRE_DRIVER(cuMemFreeAsync_ptsz);
+    return free_ordered(REAL(cuMemFreeAsync_ptsz), pointer, stream, CU_STREAM_PER_THREAD);
+}
