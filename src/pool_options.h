@@ -10,6 +10,7 @@ static inline struct pool_config pool_config_from(const struct options *options)
     return (struct pool_config){
         .policy = policies[options->policy],
         .free_mode = (enum pool_free_mode)options->free_mode,
+        .ordered = options->async,
         .zero = options->zero,
         .host = options->host,
         .reuse_ratio = options->reuse_ratio,

@@ -55,6 +55,7 @@
       (CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc *access, size_t count), false)     \
     X(device_get_default_mem_pool, "cuDeviceGetDefaultMemPool",                                    \
       (CUmemoryPool * pool, CUdevice device), false)                                               \
+    X(device_get_mem_pool, "cuDeviceGetMemPool", (CUmemoryPool * pool, CUdevice device), false)    \
     X(mem_pool_create, "cuMemPoolCreate", (CUmemoryPool * pool, const CUmemPoolProps *properties), \
       false)                                                                                       \
     X(mem_pool_destroy, "cuMemPoolDestroy", (CUmemoryPool pool), false)                            \
@@ -70,6 +71,7 @@
       (void *value, CUpointer_attribute attribute, CUdeviceptr pointer), false)                    \
     X(stream_create, "cuStreamCreate", (CUstream * stream, unsigned int flags), false)             \
     X(stream_destroy, "cuStreamDestroy_v2", (CUstream stream), false)                              \
+    X(stream_get_ctx, "cuStreamGetCtx", (CUstream stream, CUcontext * context), false)             \
     X(stream_synchronize, "cuStreamSynchronize", (CUstream stream), false)                         \
     X(thread_exchange_capture_mode, "cuThreadExchangeStreamCaptureMode",                           \
       (CUstreamCaptureMode * mode), false)                                                         \

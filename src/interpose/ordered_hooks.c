@@ -1,6 +1,7 @@
 /* Stream-ordered allocation: what the hooks of cuMemAllocAsync, cuMemAllocFromPoolAsync and
- * cuMemFreeAsync do. The driver serves them, from memory pools of its own; they are counted, and an
- * allocation is tried again once idle memory was given back. */
+ * cuMemFreeAsync do. The driver serves them, from memory pools of its own, or, with
+ * POOLCUDA_ASYNC=1, the pool. They are counted, and an allocation of the driver's is tried again
+ * once idle memory was given back. */
 #include "interpose/driver_hooks.h"
 #include "interpose/record.h"
 
@@ -21,7 +22,7 @@ static CUresult ask_driver(const struct allocation *call) {
                : call->from_current(call->pointer, call->bytes, call->stream);
 }
 
-/* As the stubs do for what else allocates: see thunks.c. */
+/* As the stubs do for all else that allocates: see thunks.c. */
 static CUresult ask_until_there_is_room(struct pool *pool, const struct allocation *call) {
     pool_pay(pool, call->name);
     CUresult result = ask_driver(call);
@@ -47,21 +48,32 @@ static void record(struct pool *pool, const struct allocation *call, const struc
                      per_thread ? CU_STREAM_PER_THREAD : call->stream);
 }
 
+static CUresult serve(struct pool *pool, const struct allocation *call,
+                      const struct call_site *site) {
+    CUstream meant = call->stream ? call->stream : call->null_stream;
+    bool known = call->from_current || call->memory_pool; /* else an error, which is the driver's */
+    if (known &&
+        pool_malloc_ordered(pool, call->pointer, call->bytes, call->memory_pool, meant, site))
+        return CUDA_SUCCESS;
+    return ask_until_there_is_room(pool, call);
+}
+
 static CUresult allocate(const struct allocation *call, uintptr_t return_address, uintptr_t frame) {
+    uintptr_t known = thread_marks.any ? 0 : caller_quick(return_address, frame);
     struct pool *pool = state_enter();
     if (!pool)
         return ask_driver(call);
-    struct call_site site;
-    bool recorded = recorder_active();
-    if (recorded && !site_tag_find(&site))
+    struct call_site site = {.frames = {known}, .depth = 1};
+    bool wanted = recorder_active() || state_options()->async;
+    if (wanted && !known && !site_tag_find(&site))
         caller_find(&site, return_address, frame, (unsigned)state_options()->site_depth);
     if (call->null_stream == CU_STREAM_PER_THREAD)
         pool_reason_stays(pool, WAIT_REASON_per_thread_stream);
     stats_add(STATS_async_calls, 1);
-    CUresult result = ask_until_there_is_room(pool, call);
+    CUresult result = serve(pool, call, &site);
     if (result == CUDA_SUCCESS) {
         stats_add(STATS_async_bytes, call->bytes);
-        if (recorded)
+        if (wanted)
             record(pool, call, &site);
     }
     state_leave();
@@ -110,25 +122,30 @@ static CUresult free_whole(struct pool *pool, real_cuMemFreeAsync_function *real
     return result;
 }
 
+static CUresult free_by_driver(struct pool *pool, real_cuMemFreeAsync_function *real,
+                               CUdeviceptr pointer, CUstream stream, CUstream meant) {
+    size_t requested;
+    struct pool_part part;
+    if (pool_pointer_state(pool, pointer, &requested) == POOL_POINTER_IDLE)
+        return CUDA_ERROR_INVALID_VALUE; /* natively it is free already */
+    return pool_find_part(pool, pointer, &part) && part.base == pointer
+               ? free_part(pool, real, pointer, stream, meant)
+               : free_whole(pool, real, pointer, stream);
+}
+
 static CUresult free_ordered(real_cuMemFreeAsync_function *real, CUdeviceptr pointer,
                              CUstream stream, CUstream null_stream) {
-    size_t requested;
     struct pool *pool = state_enter();
     if (!pool)
         return real(pointer, stream);
     pool_pay(pool, "cuMemFreeAsync");
     stats_add(STATS_async_frees, pointer != 0);
-    if (pool_pointer_state(pool, pointer, &requested) == POOL_POINTER_IDLE) {
-        state_leave(); /* natively it is free already */
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    struct pool_part part;
     CUstream meant = stream ? stream : null_stream;
     /* In a capture it frees when the graph runs. */
     uint64_t number = pool_is_capturing(pool) ? UINT64_MAX : record_free(pointer, meant);
-    CUresult result = pool_find_part(pool, pointer, &part) && part.base == pointer
-                          ? free_part(pool, real, pointer, stream, meant)
-                          : free_whole(pool, real, pointer, stream);
+    CUresult result;
+    if (!pool_free_ordered(pool, pointer, meant, &result))
+        result = free_by_driver(pool, real, pointer, stream, meant);
     record_freed(result, number, pointer);
     state_leave();
     return result;

@@ -178,6 +178,8 @@ static void emit_events(struct emitter *emitter, const struct stats_page *page) 
         {STATS_oom_trimmed_bytes, "  bytes released of the program's own memory pools: %llu\n"},
         {STATS_oom_rescued, "  allocations that then succeeded: %llu\n"},
         {STATS_async_calls, "stream-ordered allocations: %llu\n"},
+        {STATS_async_served, "  of those, served by the pool: %llu\n"},
+        {STATS_async_same_stream, "    by what their own stream had freed: %llu\n"},
         {STATS_async_rescued, "  of those, after the device was out of memory: %llu\n"},
         {STATS_async_bytes, "  bytes that they got: %llu\n"},
         {STATS_async_frees, "stream-ordered frees: %llu\n"},

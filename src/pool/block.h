@@ -73,7 +73,10 @@ struct pool_block {
     bool releasable; /* of parts, while idle: the driver could have it back as it is */
     union {
         RB_ENTRY(pool_block) by_size;
-        LIST_ENTRY(pool_block) in_list; /* of fence.c, or a policy's */
+        struct {
+            LIST_ENTRY(pool_block) in_list; /* of fence.c, or a policy's */
+            CUstream freed_in;              /* DEFERRED: the stream that may have it, or NULL */
+        };
     };
     union {
         RB_ENTRY(pool_block) by_site_size; /* whole blocks */

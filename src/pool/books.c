@@ -238,7 +238,7 @@ void books_restore(struct pool *pool, struct pool_block *block, enum block_state
         if (state == BLOCK_IDLE)
             block->context->policy->give(&block->context->store, block);
         else
-            fence_defer(pool, block);
+            fence_defer(pool, block, NULL);
     }
     books_publish(pool, block->context->device);
 }

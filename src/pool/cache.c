@@ -254,7 +254,7 @@ static void settle_all_figures(struct cache *cache) {
 /* Whether only this cache changes anything until it is stopped again, and only its blocks and the
  * store's could serve its requests. */
 static bool is_alone(const struct pool *pool, const struct cache *cache) {
-    bool alone = pool->active_count == 1 && !cache->defers;
+    bool alone = pool->active_count == 1 && !cache->defers && !fence_may_defer(cache->context);
     for (int i = 0; i < pool->cache_count && alone; i++)
         alone = pool->caches[i] == cache || pool->caches[i]->context != cache->context;
     return alone;

@@ -33,7 +33,7 @@ static void settle_frees(struct pool *pool, struct cache *cache, uint64_t frees)
     }
     for (block = cache->deferred; block; block = next) {
         next = block->next;
-        fence_defer(pool, block);
+        fence_defer(pool, block, NULL);
     }
     cache->deferred = NULL;
 }

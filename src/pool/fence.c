@@ -342,14 +342,13 @@ static struct fence *fence_worth_waiting(struct pool *pool, struct context *cont
 }
 
 struct pool_block *fence_take(struct pool *pool, struct context *context, struct site *site,
-                              size_t bytes, size_t size) {
-    if (LIST_EMPTY(&context->unfenced) && TAILQ_EMPTY(&context->fences))
-        return NULL;
+                              size_t bytes, size_t size, bool may_wait) {
     fence_unfenced(pool, context);
     poll_fences(pool, context);
     struct pool_block *block = context->ended ? NULL : pool_take(pool, context, site, bytes, size);
     struct fence *fence;
-    while (!block && !context->ended && (fence = fence_worth_waiting(pool, context, site, size))) {
+    while (!block && may_wait && !context->ended &&
+           (fence = fence_worth_waiting(pool, context, site, size))) {
         stats_add(STATS_fences_waited, 1);
         if (!fence_passes(pool, context, fence, true))
             break;
@@ -357,6 +356,58 @@ struct pool_block *fence_take(struct pool *pool, struct context *context, struct
             block = pool_take(pool, context, site, bytes, size);
     }
     return block;
+}
+
+/* How many deferred blocks are looked at for one of a stream: it mostly freed what it wants next
+ * among the last. */
+enum { MOST_LOOKED_AT = 64 };
+
+/* The smaller of `best` and the blocks of the list that serve. *left: how many are looked at. */
+static struct pool_block *find_freed_in(const struct policy *policy, const struct block_list *list,
+                                        CUstream stream, const struct fit *fit,
+                                        struct pool_block *best, int *left) {
+    struct pool_block *block;
+    LIST_FOREACH (block, list, in_list) {
+        if (--*left < 0)
+            break;
+        if (block->freed_in == stream && block->size >= fit->size && policy->serves(block, fit) &&
+            (!best || block->size < best->size))
+            best = block;
+    }
+    return best;
+}
+
+struct pool_block *fence_find_freed_in(struct context *context, CUstream stream,
+                                       const struct fit *fit) {
+    int left = MOST_LOOKED_AT;
+    const struct fence *fence;
+    if (!context->policy->serves)
+        return NULL;
+    struct pool_block *best =
+        find_freed_in(context->policy, &context->unfenced, stream, fit, NULL, &left);
+    TAILQ_FOREACH_REVERSE (fence, &context->fences, fence_list, link)
+        best = find_freed_in(context->policy, &fence->blocks, stream, fit, best, &left);
+    return best;
+}
+
+static void forget_order(const struct block_list *list, CUstream stream) {
+    struct pool_block *block;
+    LIST_FOREACH (block, list, in_list)
+        if (block->freed_in == stream)
+            block->freed_in = NULL;
+}
+
+/* The handle may soon be another stream's. */
+static void forget_order_of(struct pool *pool, CUstream stream) {
+    struct context *context;
+    const struct fence *fence;
+    pool_lock(pool);
+    LIST_FOREACH (context, &pool->contexts, link) {
+        forget_order(&context->unfenced, stream);
+        TAILQ_FOREACH (fence, &context->fences, link)
+            forget_order(&fence->blocks, stream);
+    }
+    pool_unlock(pool);
 }
 
 /* Whether blocks wait for a fence, or for one to be made. */
@@ -422,7 +473,8 @@ static struct block_list *list_for(struct context *context) {
     return &context->unfenced;
 }
 
-void fence_defer(struct pool *pool, struct pool_block *block) {
+void fence_defer(struct pool *pool, struct pool_block *block, CUstream freed_in) {
+    block->freed_in = freed_in;
     LIST_INSERT_HEAD(list_for(block->context), block, in_list);
     if (PLANTED(fence_after_publish)) {
         LIST_REMOVE(block, in_list);
@@ -565,5 +617,7 @@ bool pool_stream_ends(struct pool *pool, CUstream stream) {
     bool captured = pool_stream_is_captured(pool, stream);
     if (!pool->driver->ctx_record_event)
         leave_event(pool, stream);
+    if (pool->config.ordered)
+        forget_order_of(pool, stream);
     return captured;
 }

@@ -48,6 +48,14 @@ static CUresult free_for_good(struct pool *pool, struct pool_block *block) {
     return pool_free_removed(pool, block);
 }
 
+/* For work may still use it. freed_in: as for fence_defer. */
+static void defer(struct pool *pool, struct pool_block *block, CUstream freed_in) {
+    if (block->context->policy->cuts)
+        part_note_taint(block);
+    books_make_deferred(pool, block);
+    fence_defer(pool, block, freed_in);
+}
+
 /* Keeps a block and gives up what is then too much. deferred: work may still use it, and only a
  * fence will tell; else the wait of its free has been made or is owed. Lock held on entry, not on
  * return. */
@@ -57,12 +65,11 @@ static void keep(struct pool *pool, struct pool_block *block, bool deferred) {
     struct store *store = &block->context->store;
     struct site *site = block->site;
     struct pool_block *surplus;
-    if (policy->cuts)
-        part_note_taint(block);
     if (deferred) {
-        books_make_deferred(pool, block);
-        fence_defer(pool, block);
+        defer(pool, block, NULL);
     } else {
+        if (policy->cuts)
+            part_note_taint(block);
         books_make_idle(pool, block); /* the policy may have merged it: it is gone */
     }
     stats_add(STATS_free_kept, 1);
@@ -195,4 +202,32 @@ CUresult pool_free_rest(struct pool *pool, CUdeviceptr pointer) {
 CUresult pool_free_host(struct pool *pool, void *pointer) {
     stats_add(STATS_host_frees, pointer != NULL);
     return free_kind(pool, POOL_HOST, (CUdeviceptr)(uintptr_t)pointer);
+}
+
+/* Nothing is given up here, as for that the driver would wait: that is left to the next free that
+ * is not in stream order, and to allocations. */
+bool free_in_stream(struct pool *pool, CUdeviceptr pointer, CUstream stream, CUresult *result) {
+    CUcontext current;
+    if (!pointer || context_current(pool, &current) != CUDA_SUCCESS)
+        return false;
+    pool_lock(pool);
+    struct pool_block *block = books_find(pool, pointer);
+    if (!block || block->context->kind.memory != POOL_DEVICE || pool->streams_lost ||
+        (block->state == BLOCK_LIVE && leaves(pool, block, current))) {
+        pool_unlock(pool);
+        return false;
+    }
+    stats_add(STATS_free_calls, 1);
+    *result = block->state == BLOCK_LIVE ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (*result == CUDA_SUCCESS) {
+        cache_settle_figures_of(pool, block, block->context->policy->round(block->requested));
+        block->context->device->frees++;
+        stats_add(STATS_free_kept, 1);
+        /* Another context's streams are not in the order of this one's, whatever their handles. */
+        defer(pool, block, block->context->handle == current ? stream : NULL);
+    } else {
+        stats_add(STATS_free_double, 1);
+    }
+    pool_unlock(pool);
+    return true;
 }

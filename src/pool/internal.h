@@ -282,6 +282,7 @@ struct request {
     struct site *site;  /* NULL: do not look in the pool (the call passes through) */
     size_t bytes, size; /* both 0 while the pitch is not known */
     const struct pitch_request *pitch;
+    CUstream stream; /* of a stream-ordered allocation; NULL: it is none, or not of one order */
 };
 struct pitch_request {
     size_t *pitch;
@@ -298,6 +299,12 @@ CUresult pressure_allocate(struct pool *pool, const struct request *request,
 /* malloc.c: a fitting idle block for a request, now live; NULL if there is none. Lock held. */
 struct pool_block *pool_take(struct pool *pool, struct context *context, struct site *site,
                              size_t bytes, size_t size);
+
+/* cuMemAlloc and a free for ordered.c. stream: the order that holds among its calls; NULL: none.
+ * malloc: gate entered. free: false: nothing has happened, the driver has to see to it. */
+CUresult malloc_in_stream(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
+                          const struct call_site *key, CUstream stream);
+bool free_in_stream(struct pool *pool, CUdeviceptr pointer, CUstream stream, CUresult *result);
 
 /* gate.c: every call of the pool that a stream capture prohibits, other than the driver's own
  * malloc and free, is made between gate_enter and gate_leave. False: a stream is being captured. */
@@ -333,12 +340,22 @@ void wait_forget(struct pool *pool); /* everything, in a forked child and at the
 void fence_context_init(struct context *context);
 void fence_context_ended(struct pool *pool, struct context *context);
 void fence_streams_ended(struct pool *pool, struct context *context); /* its streams alone */
-/* Keeps a deferred block until a fence has passed. */
-void fence_defer(struct pool *pool, struct pool_block *block);
-/* Fences what has been freed and serves the request from blocks whose fence has passed, waiting if
- * nothing else fits. The lock is not held meanwhile: the context may have ended. */
+/* Keeps a deferred block until a fence has passed. Until then freed_in may have it: the stream in
+ * whose order it was freed, in its own context; NULL: none. */
+void fence_defer(struct pool *pool, struct pool_block *block, CUstream freed_in);
+/* Fences what has been freed and serves the request from blocks whose fence has passed, with
+ * may_wait waiting if nothing else fits. The lock is not held meanwhile: the context may have
+ * ended. */
 struct pool_block *fence_take(struct pool *pool, struct context *context, struct site *site,
-                              size_t bytes, size_t size);
+                              size_t bytes, size_t size, bool may_wait);
+/* The best of the deferred blocks that were freed last in the order of `stream`, still deferred;
+ * NULL: none serves. */
+struct pool_block *fence_find_freed_in(struct context *context, CUstream stream,
+                                       const struct fit *fit);
+/* Whether blocks may be waiting for a fence, or for one to be made. */
+static inline bool fence_may_defer(const struct context *context) {
+    return !LIST_EMPTY(&context->unfenced) || !TAILQ_EMPTY(&context->fences);
+}
 struct pool_block *fence_largest(struct context *context); /* NULL: none is deferred */
 /* Waits until nothing of the device is deferred, or as far as that can be done. The lock is not
  * held meanwhile. */

@@ -30,6 +30,19 @@ static void count_hit(struct device *device, struct site *site) {
     stats_add(STATS_malloc_hits, 1);
 }
 
+/* A block that is kept nowhere any more goes live. */
+static void hand_out(struct pool *pool, struct pool_block *block, struct site *site, size_t bytes,
+                     bool stolen) {
+    /* Before the history is noted, as the allocation was. */
+    count_hit(block->context->device, site);
+    if (block->context->kind.memory == POOL_HOST)
+        stats_add(STATS_host_hits, 1);
+    books_make_live(pool, block, site, bytes);
+    stats_grow(&site->stats->allocated_bytes, bytes);
+    if (stolen)
+        stats_add(STATS_malloc_stolen, 1);
+}
+
 struct pool_block *pool_take(struct pool *pool, struct context *context, struct site *site,
                              size_t bytes, size_t size) {
     bool stolen = false;
@@ -39,15 +52,23 @@ struct pool_block *pool_take(struct pool *pool, struct context *context, struct 
         cache_offer(pool, context, site, &fit);
         block = context->policy->take(&context->store, site, &fit, &stolen);
     }
-    if (!block)
+    if (block)
+        hand_out(pool, block, site, bytes, stolen);
+    return block;
+}
+
+/* The same of what was freed in the order of the request's stream, which need not wait. */
+static struct pool_block *take_in_stream(struct pool *pool, const struct request *request) {
+    if (!request->stream || pool->config.zero) /* which would clear it in another stream */
         return NULL;
-    count_hit(context->device, site); /* before the history is noted, as the allocation was */
-    if (context->kind.memory == POOL_HOST)
-        stats_add(STATS_host_hits, 1);
-    books_make_live(pool, block, site, bytes);
-    stats_grow(&site->stats->allocated_bytes, bytes);
-    if (stolen)
-        stats_add(STATS_malloc_stolen, 1);
+    struct context *context = request->context;
+    struct fit fit = pool_fit(pool, context, request->bytes, request->size);
+    struct pool_block *block = fence_find_freed_in(context, request->stream, &fit);
+    if (!block || (!fit.steal && block->site != request->site))
+        return NULL;
+    books_take_out(pool, block);
+    hand_out(pool, block, request->site, request->bytes, block->site != request->site);
+    stats_add(STATS_async_same_stream, 1);
     return block;
 }
 
@@ -63,7 +84,7 @@ static CUresult ask_driver(struct pool *pool, CUdeviceptr *pointer, const struct
 static CUresult malloc_past_pool(struct pool *pool, struct context *context,
                                  const struct pool_kind *kind, CUdeviceptr *pointer, size_t bytes,
                                  const struct pitch_request *pitch) {
-    struct request request = {context, NULL, bytes, bytes, pitch};
+    struct request request = {context, NULL, bytes, bytes, pitch, NULL};
     struct pool_block *block;
     struct obtained obtained;
     CUresult result;
@@ -196,7 +217,7 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
 void pool_miss_late(struct pool *pool, struct pool_block *unused, struct context *context,
                     struct site *site, CUdeviceptr pointer, size_t bytes) {
     const struct obtained obtained = {.pointer = pointer, .size = context->policy->round(bytes)};
-    const struct request request = {context, site, bytes, obtained.size, NULL};
+    const struct request request = {context, site, bytes, obtained.size, NULL, NULL};
     pool_lock(pool);
     books_recycle(pool, unused);
     if (pointer) {
@@ -211,13 +232,22 @@ void pool_miss_late(struct pool *pool, struct pool_block *unused, struct context
     pool_unlock(pool);
 }
 
+/* The same of what is deferred. The lock is not held meanwhile. */
+static struct pool_block *take_deferred(struct pool *pool, const struct request *request) {
+    struct pool_block *block = take_in_stream(pool, request);
+    bool may_wait = pool->config.free_mode == POOL_FREE_DEFER && !request->stream;
+    return block ? block
+                 : fence_take(pool, request->context, request->site, request->bytes, request->size,
+                              may_wait);
+}
+
 /* An idle block for the request, live and with the lock released; NULL with the lock held. */
 static struct pool_block *serve(struct pool *pool, const struct request *request) {
     struct context *context = request->context;
     struct pool_block *block =
         pool_take(pool, context, request->site, request->bytes, request->size);
-    if (!block && pool->config.free_mode == POOL_FREE_DEFER)
-        block = fence_take(pool, context, request->site, request->bytes, request->size);
+    if (!block && fence_may_defer(context))
+        block = take_deferred(pool, request);
     if (block) {
         bool zero = pool->config.zero;
         pool_unlock(pool);
@@ -258,25 +288,31 @@ static struct site *open_request(struct pool *pool, const struct pool_kind *kind
     return NULL;
 }
 
-CUresult pool_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
-                     const struct call_site *key) {
+/* Whether the thread's cache has served the request, or the driver on its behalf. Inline: a call
+ * costs more than what it would save. */
+__attribute__((always_inline)) static inline bool
+is_quick(struct pool *pool, CUdeviceptr *pointer, size_t bytes, const struct call_site *key) {
     enum quick quick = quick_malloc(pool, pointer, bytes, site_id(key), true);
-    if (quick == QUICK_DONE ||
-        (quick == QUICK_MISS && cache_miss(pool, pointer, bytes, site_id(key))))
-        return CUDA_SUCCESS;
-    return pool_malloc_rest(pool, pointer, bytes, key);
+    return quick == QUICK_DONE ||
+           (quick == QUICK_MISS && cache_miss(pool, pointer, bytes, site_id(key)));
 }
 
-/* bytes: neither none nor too many to be rounded. */
+CUresult pool_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
+                     const struct call_site *key) {
+    return is_quick(pool, pointer, bytes, key) ? CUDA_SUCCESS
+                                               : pool_malloc_rest(pool, pointer, bytes, key);
+}
+
+/* bytes: neither none nor too many to be rounded. stream: as for malloc_in_stream. */
 static CUresult malloc_kind(struct pool *pool, const struct pool_kind *kind, CUdeviceptr *pointer,
-                            size_t bytes, const struct call_site *key) {
+                            size_t bytes, const struct call_site *key, CUstream stream) {
     struct context *context;
     struct site *site = open_request(pool, kind, key, &context);
     if (kind->memory == POOL_HOST)
         stats_add(STATS_host_calls, 1);
     if (!site)
         return malloc_past_pool(pool, context, kind, pointer, bytes, NULL);
-    struct request request = {context, site, bytes, context->policy->round(bytes), NULL};
+    struct request request = {context, site, bytes, context->policy->round(bytes), NULL, stream};
     struct pool_block *block = serve(pool, &request);
     if (!block)
         return malloc_from_driver(pool, &request, pointer);
@@ -284,13 +320,24 @@ static CUresult malloc_kind(struct pool *pool, const struct pool_kind *kind, CUd
     return CUDA_SUCCESS;
 }
 
-CUresult pool_malloc_rest(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
-                          const struct call_site *key) {
+static CUresult malloc_in_order(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
+                                const struct call_site *key, CUstream stream) {
     size_t size = bytes ? pool->policy->round(bytes) : 0;
     if (pointer && size)
-        return malloc_kind(pool, &kind_device, pointer, bytes, key);
+        return malloc_kind(pool, &kind_device, pointer, bytes, key, stream);
     stats_add(STATS_malloc_calls, 1);
     return pool->driver->mem_alloc(pointer, bytes);
+}
+
+CUresult pool_malloc_rest(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
+                          const struct call_site *key) {
+    return malloc_in_order(pool, pointer, bytes, key, NULL);
+}
+
+CUresult malloc_in_stream(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
+                          const struct call_site *key, CUstream stream) {
+    return is_quick(pool, pointer, bytes, key) ? CUDA_SUCCESS
+                                               : malloc_in_order(pool, pointer, bytes, key, stream);
 }
 
 CUresult pool_malloc_host(struct pool *pool, void **pointer, size_t bytes, unsigned int flags,
@@ -304,7 +351,7 @@ CUresult pool_malloc_host(struct pool *pool, void **pointer, size_t bytes, unsig
         result = flags & POOL_HOST_PLAIN ? pool->driver->mem_alloc_host(pointer, bytes)
                                          : pool->driver->mem_host_alloc(pointer, bytes, flags);
     else if (pool->config.host && !(flags & ~known))
-        result = malloc_kind(pool, &kind, &address, bytes, key);
+        result = malloc_kind(pool, &kind, &address, bytes, key, NULL);
     else
         result = malloc_past_pool(pool, NULL, &kind, &address, bytes, NULL);
     if (result == CUDA_SUCCESS && address)
@@ -328,7 +375,7 @@ CUresult pool_malloc_pitch(struct pool *pool, CUdeviceptr *pointer, size_t *pitc
     if (__builtin_mul_overflow(pitched.known, height, &bytes))
         bytes = 0;
     size_t size = bytes ? pool->policy->round(bytes) : 0;
-    struct request request = {context, site, bytes, size, &pitched};
+    struct request request = {context, site, bytes, size, &pitched, NULL};
     struct pool_block *block = size ? serve(pool, &request) : NULL;
     if (!block)
         return malloc_from_driver(pool, &request, pointer);

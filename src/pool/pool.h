@@ -32,6 +32,7 @@ struct pool;
 struct pool_config {
     const struct policy *policy; /* NULL: policy_site */
     enum pool_free_mode free_mode;
+    bool ordered;                                         /* serve stream-ordered calls as well */
     bool zero;                                            /* clear reused blocks */
     void (*on_shortage)(const struct shortage *shortage); /* NULL: nobody wants to know */
     /* Called at frees, now and then: to look for what is a reason not to owe waits. May be NULL. */
@@ -118,6 +119,13 @@ CUresult pool_free_host(struct pool *pool, void *pointer);
 
 /* cuMemFree_v2. Pointers that are not the pool's are forwarded to the driver. */
 CUresult pool_free(struct pool *pool, CUdeviceptr pointer);
+
+/* cuMemAllocAsync, or with a memory pool cuMemAllocFromPoolAsync, in `stream`: not NULL, for which
+ * the caller says what it means. False: nothing has happened, it is the driver's to serve. */
+bool pool_malloc_ordered(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
+                         CUmemoryPool memory_pool, CUstream stream, const struct call_site *site);
+/* cuMemFreeAsync in `stream`, likewise; else *result is what it returns. */
+bool pool_free_ordered(struct pool *pool, CUdeviceptr pointer, CUstream stream, CUresult *result);
 
 /* The same for what quick.h and cache_miss do not serve. */
 CUresult pool_malloc_rest(struct pool *pool, CUdeviceptr *pointer, size_t bytes,

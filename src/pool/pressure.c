@@ -27,6 +27,11 @@ void pressure_exchange_capture_mode(struct pool *pool, CUstreamCaptureMode *mode
         pool->driver->thread_exchange_capture_mode(mode);
 }
 
+/* Whether a block that was to be released may have been waiting for a fence. */
+static bool may_have_waited(const struct pool *pool) {
+    return pool->config.free_mode == POOL_FREE_DEFER || pool->config.ordered;
+}
+
 /* The records have gone before the driver frees: another thread may be given an address at once.
  * One that the driver refuses to free (a capture forbids it, say) comes back as idle. */
 size_t leaving_free(struct pool *pool, struct leaving *leaving) {
@@ -63,8 +68,7 @@ size_t leaving_free(struct pool *pool, struct leaving *leaving) {
         if (block->context->policy->cuts)
             part_left(block, refused);
         if (refused)
-            books_restore(pool, block,
-                          pool->config.free_mode == POOL_FREE_DEFER ? BLOCK_DEFERRED : BLOCK_IDLE);
+            books_restore(pool, block, may_have_waited(pool) ? BLOCK_DEFERRED : BLOCK_IDLE);
         else
             books_recycle(pool, block);
     }

@@ -71,7 +71,7 @@ static void fill_words(CUdeviceptr pointer, uint32_t value, CUstream in) {
 }
 
 static void keep_busy(CUstream in) {
-    uint64_t nanoseconds = 20 * 1000 * 1000;
+    uint64_t nanoseconds = 5 * 1000 * 1000;
     CHECK(cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, in, (void *[]){&nanoseconds}, NULL));
 }
 
@@ -171,6 +171,97 @@ static void queued_behind_a_free(void) {
     try_most();
 }
 
+/* A stream that goes on allocating, working and freeing, without a wait. */
+static void one_stream(void) {
+    CUdeviceptr pointer, kept;
+    CHECK(cuMemAllocAsync(&kept, 1 << 20, stream));
+    for (int i = 0; i < ROUNDS; i++) {
+        CHECK(cuMemAllocAsync(&pointer, 1 << 20, stream));
+        fill_words(pointer, (uint32_t)i, stream);
+        CHECK(cuMemcpyDtoDAsync_v2(kept, pointer, WORDS * 4, stream));
+        CHECK(cuMemFreeAsync(pointer, stream));
+    }
+    CHECK(cuStreamSynchronize(stream));
+    print_word("last", kept);
+    printf("free %d\n", (int)cuMemFree_v2(kept));
+}
+
+/* What one stream frees while it is busy another asks for; then the other way round, with an event
+ * between them. */
+static void two_streams(void) {
+    CUdeviceptr first, second, kept;
+    CUstream other;
+    CUevent written;
+    CHECK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    CHECK(cuEventCreate(&written, CU_EVENT_DISABLE_TIMING));
+    CHECK(cuMemAlloc_v2(&kept, 1 << 20));
+    for (int i = 0; i < ROUNDS / 10; i++) {
+        CHECK(cuMemAllocAsync(&first, 1 << 20, stream));
+        keep_busy(stream);
+        fill_words(first, (uint32_t)i, stream);
+        CHECK(cuMemcpyDtoDAsync_v2(kept, first, WORDS * 4, stream));
+        CHECK(cuMemFreeAsync(first, stream));
+        CHECK(cuMemAllocAsync(&second, 1 << 20, other));
+        fill_words(second, 1000, other);
+        CHECK(cuEventRecord(written, other));
+        CHECK(cuStreamWaitEvent(stream, written, 0));
+        fill_words(second, 2000, stream);
+        CHECK(cuMemFreeAsync(second, stream));
+    }
+    CHECK(cuStreamSynchronize(stream));
+    print_word("last", kept);
+}
+
+/* Either kind of memory, freed in the other's way. */
+static void freed_the_other_way(void) {
+    CUdeviceptr pointer, words;
+    CHECK(cuMemAlloc_v2(&words, 4096));
+    for (int i = 0; i < ROUNDS; i++) {
+        CHECK(cuMemAlloc_v2(&pointer, 1 << 20));
+        fill_words(pointer, 1, stream);
+        CHECK(cuMemFreeAsync(pointer, stream));
+        CHECK(cuMemAllocAsync(&pointer, 1 << 20, stream));
+        fill_words(pointer, (uint32_t)i, stream);
+        CHECK(cuMemcpyDtoDAsync_v2(words, pointer, WORDS * 4, stream));
+        CHECK(cuStreamSynchronize(stream)); /* natively this free does not wait */
+        CHECK(cuMemFree_v2(pointer));
+    }
+    print_word("last", words);
+}
+
+/* A stream's handle that is used again is another stream. */
+static void streams_come_and_go(void) {
+    CUdeviceptr pointer;
+    for (int i = 0; i < ROUNDS; i++) {
+        CUstream passing;
+        CHECK(cuStreamCreate(&passing, CU_STREAM_NON_BLOCKING));
+        CHECK(cuMemAllocAsync(&pointer, 1 << 20, passing));
+        if (i < 3)
+            keep_busy(passing);
+        fill_words(pointer, (uint32_t)i, passing);
+        CHECK(cuMemFreeAsync(pointer, passing));
+        CHECK(cuStreamDestroy_v2(passing));
+    }
+    printf("wait %d\n", (int)cuCtxSynchronize());
+}
+
+static void errors(void) {
+    CUdeviceptr pointer;
+    create_pool();
+    CHECK(cuMemAllocAsync(&pointer, 5000, stream));
+    printf("inside: %d\n", (int)cuMemFreeAsync(pointer + 256, stream));
+    CHECK(cuMemFreeAsync(pointer, stream));
+    CHECK(cuStreamSynchronize(stream));
+    printf("twice: %d\n", (int)cuMemFreeAsync(pointer, stream));
+    printf("twice: %d\n", (int)cuMemFree_v2(pointer));
+    printf("nothing: %d\n", (int)cuMemAllocAsync(&pointer, 0, stream));
+    printf("nowhere: %d\n", (int)cuMemAllocAsync(NULL, 5000, stream));
+    printf("too much: %d\n", (int)cuMemAllocAsync(&pointer, (size_t)1 << 40, stream));
+    printf("no pool: %d\n", (int)cuMemAllocFromPoolAsync(&pointer, 5000, NULL, stream));
+    printf("its own pool: %d\n", (int)cuMemAllocFromPoolAsync(&pointer, 5000, created, stream));
+    printf("used of it: %llu\n", reserved(created));
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
@@ -184,6 +275,11 @@ static const struct {
     {"unused_during_a_capture", unused_during_a_capture},
     {"destroyed", destroyed},
     {"queued_behind_a_free", queued_behind_a_free},
+    {"one_stream", one_stream},
+    {"two_streams", two_streams},
+    {"freed_the_other_way", freed_the_other_way},
+    {"streams_come_and_go", streams_come_and_go},
+    {"errors", errors},
 };
 
 int main(int argc, char **argv) {

@@ -310,7 +310,49 @@ static CUresult ctx_record_event(CUcontext context, CUevent event) {
     return event_record(event, NULL);
 }
 
-/* This driver can neither map pages nor pool memory, and has no green contexts. */
+static CUresult stream_get_ctx(CUstream stream, CUcontext *context) {
+    lock_check_none();
+    (void)stream;
+    *context = fake.stream_context ? fake.stream_context : fake.current;
+    return CUDA_SUCCESS;
+}
+
+static CUresult tell_pool(CUmemoryPool known, CUmemoryPool *memory_pool) {
+    lock_check_none();
+    *memory_pool = known;
+    return known ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static CUresult device_get_default_mem_pool(CUmemoryPool *memory_pool, CUdevice device) {
+    (void)device;
+    return tell_pool(fake.default_pool, memory_pool);
+}
+
+static CUresult device_get_mem_pool(CUmemoryPool *memory_pool, CUdevice device) {
+    (void)device;
+    return tell_pool(fake.current_pool, memory_pool);
+}
+
+static CUresult mem_pool_get_attribute(CUmemoryPool memory_pool, CUmemPool_attribute attribute,
+                                       void *value) {
+    lock_check_none();
+    if (attribute != CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    *(cuuint64_t *)value = memory_pool == fake.default_pool ? fake.unused : 0;
+    return CUDA_SUCCESS;
+}
+
+static CUresult mem_pool_trim_to(CUmemoryPool memory_pool, size_t bytes) {
+    lock_check_none();
+    fake.trims++;
+    if (memory_pool == fake.default_pool && bytes < fake.unused) {
+        fake.capacity += fake.unused - bytes;
+        fake.unused = bytes;
+    }
+    return CUDA_SUCCESS;
+}
+
+/* This driver can neither map pages nor allocate from memory pools, and has no green contexts. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 // NOLINTBEGIN(misc-unused-parameters)
@@ -329,12 +371,9 @@ CANNOT(mem_map, CUdeviceptr pointer, size_t bytes, size_t offset,
 CANNOT(mem_unmap, CUdeviceptr pointer, size_t bytes)
 CANNOT(mem_set_access, CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc *access,
        size_t count)
-CANNOT(device_get_default_mem_pool, CUmemoryPool *memory_pool, CUdevice device)
 CANNOT(mem_pool_create, CUmemoryPool *memory_pool, const CUmemPoolProps *properties)
 CANNOT(mem_pool_destroy, CUmemoryPool memory_pool)
 CANNOT(mem_pool_set_attribute, CUmemoryPool memory_pool, CUmemPool_attribute attribute, void *value)
-CANNOT(mem_pool_get_attribute, CUmemoryPool memory_pool, CUmemPool_attribute attribute, void *value)
-CANNOT(mem_pool_trim_to, CUmemoryPool memory_pool, size_t bytes)
 CANNOT(mem_alloc_from_pool_async, CUdeviceptr *pointer, size_t bytes, CUmemoryPool memory_pool,
        CUstream stream)
 CANNOT(mem_free_async, CUdeviceptr pointer, CUstream stream)

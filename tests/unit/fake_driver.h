@@ -23,7 +23,11 @@ struct fake_state {
     bool quiet; /* whether an event of the context has completed */
     bool primary_active, pageable_access;
     int records, event_waits;
-    CUstream recorded_in;                            /* the stream of the last event recorded */
+    CUstream recorded_in;                    /* the stream of the last event recorded */
+    CUcontext stream_context;                /* of every stream; NULL: the current one */
+    CUmemoryPool default_pool, current_pool; /* of every device; NULL: it has none */
+    uint64_t unused; /* bytes beside the capacity that the default pool keeps */
+    int trims;
     CUstream captured;                               /* the stream that is being captured */
     CUstreamCaptureMode capture_mode, freed_in_mode; /* now, and at the last free */
     CUdeviceptr cleared;

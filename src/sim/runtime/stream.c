@@ -17,6 +17,21 @@
         return DRIVER(call);                                                                       \
     }
 
+#define SITE() ((uintptr_t)__builtin_return_address(0))
+
+/* The program has memory for the hazard detector from when the call returns on, and until it calls
+ * to free it. */
+static CUresult owned(void *const *pointer, size_t bytes, uintptr_t site, CUresult result) {
+    if (result == CUDA_SUCCESS && driver_owner_begin)
+        driver_owner_begin((CUdeviceptr)*pointer, bytes, site);
+    return result;
+}
+
+static void disown(CUdeviceptr pointer, uintptr_t site) {
+    if (pointer && driver_owner_end)
+        driver_owner_end(pointer, site);
+}
+
 BOTH(cudaStreamSynchronize, (cudaStream_t stream), driver.cuStreamSynchronize[per_thread](stream))
 BOTH(cudaStreamQuery, (cudaStream_t stream), driver.cuStreamQuery[per_thread](stream))
 BOTH(cudaStreamWaitEvent, (cudaStream_t stream, cudaEvent_t event, unsigned int flags),
@@ -26,9 +41,11 @@ BOTH(cudaEventRecord, (cudaEvent_t event, cudaStream_t stream),
 BOTH(cudaLaunchHostFunc, (cudaStream_t stream, cudaHostFn_t function, void *data),
      driver.cuLaunchHostFunc[per_thread](stream, function, data))
 BOTH(cudaMallocAsync, (void **pointer, size_t bytes, cudaStream_t stream),
-     driver.cuMemAllocAsync[per_thread]((CUdeviceptr *)pointer, bytes, stream))
+     owned(pointer, bytes, SITE(),
+           driver.cuMemAllocAsync[per_thread]((CUdeviceptr *)pointer, bytes, stream)))
 BOTH(cudaFreeAsync, (void *pointer, cudaStream_t stream),
-     driver.cuMemFreeAsync[per_thread]((CUdeviceptr)pointer, stream))
+     (disown((CUdeviceptr)pointer, SITE()),
+      driver.cuMemFreeAsync[per_thread]((CUdeviceptr)pointer, stream)))
 BOTH(cudaStreamBeginCapture, (cudaStream_t stream, enum cudaStreamCaptureMode mode),
      driver.cuStreamBeginCapture[per_thread](stream, (CUstreamCaptureMode)mode))
 BOTH(cudaStreamEndCapture, (cudaStream_t stream, cudaGraph_t *graph),
