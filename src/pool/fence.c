@@ -370,7 +370,8 @@ static struct pool_block *find_freed_in(const struct policy *policy, const struc
     LIST_FOREACH (block, list, in_list) {
         if (--*left < 0)
             break;
-        if (block->freed_in == stream && block->size >= fit->size && policy->serves(block, fit) &&
+        bool ordered = block->freed_in == stream || PLANTED(any_stream_has_it);
+        if (ordered && block->size >= fit->size && policy->serves(block, fit) &&
             (!best || block->size < best->size))
             best = block;
     }

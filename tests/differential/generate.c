@@ -35,6 +35,15 @@ static const struct profile {
     {"shares", {{OP_share, 40}}},
     {"pinned",
      {{OP_host_alloc, 40}, {OP_host_fill, 20}, {OP_host_copy, 20}, {OP_host_release, 30}}},
+    {"ordered",
+     {{OP_alloc_ordered, 40},
+      {OP_release_ordered, 45},
+      {OP_spin, 25},
+      {OP_stream_new, 15},
+      {OP_stream_end, 10},
+      {OP_alloc_large, 4}}},
+    {"shapes",
+     {{OP_alloc_volume, 30}, {OP_array_new, 30}, {OP_array_end, 25}, {OP_alloc_large, 10}}},
     {"faults", {{OP_fault, 4}}},
 };
 

@@ -33,7 +33,10 @@ static size_t size_from(uint32_t number) {
 /* Some of the device is left alone: what may be lost to pages and rounding under a pool; most of it
  * where a pool may lose as much. */
 static size_t room(const struct world *world) {
-    size_t held = world->held[world->contexts[world->current].device];
+    CUdevice device = world->contexts[world->current].device;
+    size_t held = world->held[device];
+    for (int i = 0; i < world->context_count; i++)
+        held += world->contexts[i].device == device ? world->contexts[i].pending : 0;
     size_t reserve = world->total / 25 + ((size_t)64 << 20);
     size_t most = world->roomy ? world->total / 8 : world->total - reserve;
     return most > held ? most - held : 0;
@@ -120,9 +123,30 @@ static void forget(struct world *world, struct block *block) {
         world->identities[world->identity_count++] = gone.identity;
 }
 
+/* Everything in the current context is done. */
+static void settle(struct world *world) {
+    cuCtxSynchronize();
+    world_settled(world, world->current);
+}
+
+/* Whatever was freed in stream order, in any context, the device has back. */
+static void settle_pending(struct world *world) {
+    CUcontext popped;
+    for (int i = 0; i < world->context_count; i++) {
+        if (!world->contexts[i].pending)
+            continue;
+        cuCtxPushCurrent_v2(world->contexts[i].handle);
+        cuCtxSynchronize();
+        cuCtxPopCurrent_v2(&popped);
+        world_settled(world, i);
+    }
+}
+
 static void release(struct world *world, struct block *block) {
     int context = block->context;
     CUdeviceptr pointer = block->pointer;
+    if (block->ordered && context == world->current) /* such a free waits for nothing */
+        settle(world);
     owner_ends(pointer);
     CUresult result = cuMemFree_v2(pointer);
     if (result != CUDA_SUCCESS) { /* a capture may forbid it: the block is still ours */
@@ -149,7 +173,7 @@ static struct block *any_block(struct world *world, uint32_t number) {
 static void do_release(struct world *world, const struct operation *operation) {
     struct block *block =
         operation->b % 4 ? world_block(world, operation->a) : any_block(world, operation->a);
-    if (block)
+    if (block && (!block->ordered || block->context == world->current))
         release(world, block);
 }
 
@@ -186,6 +210,164 @@ static void do_release_async(struct world *world, const struct operation *operat
     world_settled(world, world->current);
 }
 
+static CUresult launch(CUfunction function, CUstream stream, void **arguments) {
+    return cuLaunchKernel(function, 4, 1, 1, 32, 1, 1, 0, stream, arguments, NULL);
+}
+
+static bool holds_words(const struct block *block) {
+    return block && block->size >= WORDS * sizeof(uint32_t);
+}
+
+/* Sizes that come again, so that what was freed in one order is what is asked for in another. */
+static size_t ordered_size(uint32_t number) {
+    return number % 4 ? (size_t)(256 << 10) << (number / 4 % 3) : size_from(number / 4);
+}
+
+static void do_alloc_ordered(struct world *world, const struct operation *operation) {
+    struct block *block = empty_slot(world, operation->a);
+    size_t size = ordered_size(operation->b);
+    int stream = world_stream(world, operation->c);
+    CUstream handle = current(world)->streams[stream].handle;
+    CUdeviceptr pointer = 0;
+    if (!block || world_footprint(size) > room(world))
+        return;
+    CUresult result = cuMemAllocAsync(&pointer, size, handle);
+    tell(world, "alloc ordered", result);
+    if (result != CUDA_SUCCESS)
+        return;
+    adopt(world, block, pointer, size);
+    block->ordered = true;
+    block->stream = stream; /* where alone it may be used at once */
+    if (!holds_words(block))
+        return;
+    tell(world, "fill", cuMemsetD32Async(pointer, operation->a, WORDS, handle));
+    block->written = true;
+}
+
+/* Makes later work in the one stream come after what the other has, without a wait of the host. */
+static void order_by_event(struct world *world, int later, int earlier) {
+    const struct stream *streams = current(world)->streams;
+    CUevent event;
+    if (later == earlier || cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+        return;
+    tell(world, "record", cuEventRecord(event, streams[earlier].handle));
+    tell(world, "wait", cuStreamWaitEvent(streams[later].handle, event, 0));
+    cuEventDestroy_v2(event);
+}
+
+static void do_release_ordered(struct world *world, const struct operation *operation) {
+    struct block *block = world_block(world, operation->a);
+    uint64_t busy = 20000 + operation->a % 400000; /* ns */
+    if (!block)
+        return;
+    int last = block->stream, stream = world_stream(world, operation->b);
+    if (last >= 0 && operation->c % 4)
+        stream = last;
+    if (last == LOST_STREAM)
+        cuCtxSynchronize();
+    if (last >= 0 && operation->c % 8 < 5) { /* the stream is busy with it */
+        launch(current(world)->spin, current(world)->streams[last].handle, (void *[]){&busy});
+        if (holds_words(block))
+            tell(world, "set",
+                 cuMemsetD32Async(block->pointer, 5, WORDS, current(world)->streams[last].handle));
+    }
+    if (last >= 0)
+        order_by_event(world, stream, last);
+    owner_ends(block->pointer);
+    CUresult result = cuMemFreeAsync(block->pointer, current(world)->streams[stream].handle);
+    tell(world, "free ordered", result);
+    current(world)->pending += world_footprint(block->size);
+    forget(world, block);
+    world->freed_count = 0; /* it is free once the stream gets there */
+}
+
+static void do_alloc_volume(struct world *world, const struct operation *operation) {
+    static const unsigned elements[] = {4, 8, 16};
+    struct block *block = empty_slot(world, operation->a);
+    size_t width = 100 * (1 + operation->b % 7); /* pitches that are known sooner or later */
+    size_t rows = (1 + operation->b / 8 % 40) * (1 + operation->c % 9), pitch = 0;
+    unsigned char row[700] = {0};
+    CUdeviceptr pointer = 0;
+    if (!block || world_footprint(4 * width * rows) > room(world))
+        return;
+    CUresult result =
+        cuMemAllocPitch_v2(&pointer, &pitch, width, rows, elements[operation->c / 16 % 3]);
+    tell(world, "alloc volume", result);
+    fprintf(world->transcript, "pitch %zu\n", pitch);
+    if (result != CUDA_SUCCESS)
+        return;
+    adopt(world, block, pointer, pitch * rows);
+    tell(world, "fill rows",
+         cuMemsetD2D8_v2(pointer, pitch, (unsigned char)operation->a, width, rows));
+    tell(world, "read row", cuMemcpyDtoH_v2(row, pointer + (rows - 1) * pitch, width));
+    fprintf(world->transcript, "row %02x %02x\n", row[0], row[width - 1]);
+    block->stream = LEGACY;
+}
+
+/* A row of words to the array and back. */
+static void use_array(struct world *world, CUarray array, uint32_t value) {
+    uint32_t words[WORDS], back[WORDS] = {0};
+    for (int i = 0; i < WORDS; i++)
+        words[i] = value + (uint32_t)i;
+    CUDA_MEMCPY2D to = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                        .srcHost = words,
+                        .dstMemoryType = CU_MEMORYTYPE_ARRAY,
+                        .dstArray = array,
+                        .WidthInBytes = sizeof words,
+                        .Height = 1};
+    CUDA_MEMCPY2D from = {.srcMemoryType = CU_MEMORYTYPE_ARRAY,
+                          .srcArray = array,
+                          .dstMemoryType = CU_MEMORYTYPE_HOST,
+                          .dstHost = back,
+                          .WidthInBytes = sizeof back,
+                          .Height = 1};
+    tell(world, "write array", cuMemcpy2D_v2(&to));
+    tell(world, "read array", cuMemcpy2D_v2(&from));
+    fprintf(world->transcript, "array %08x %08x\n", back[0], back[WORDS - 1]);
+}
+
+static void do_array_new(struct world *world, const struct operation *operation) {
+    struct array *array = &world->arrays[operation->a % ARRAYS];
+    size_t width = WORDS * (1 + operation->b % 16), height = 64 << (operation->b / 16 % 6);
+    bool volume = operation->c % 3 == 1, mipmapped = operation->c % 3 == 2;
+    CUDA_ARRAY3D_DESCRIPTOR shape = {width, height, volume ? 4 : 0, CU_AD_FORMAT_FLOAT, 1, 0};
+    /* All levels together take less than two of the first, each in pages of its own. */
+    size_t bytes = world_footprint(4 * width * height * (volume ? 4 : 1)) * (mipmapped ? 4 : 1);
+    if (array->handle || bytes > room(world))
+        return;
+    CUresult result;
+    if (mipmapped)
+        result = cuMipmappedArrayCreate(&array->mipmap, &shape, 3);
+    else
+        result = cuArray3DCreate_v2(&array->handle, &shape);
+    tell(world, "array", result);
+    if (result == CUDA_SUCCESS && mipmapped)
+        result = cuMipmappedArrayGetLevel(&array->handle, array->mipmap, 0);
+    if (result != CUDA_SUCCESS)
+        return;
+    array->context = world->current;
+    array->bytes = bytes;
+    world->held[current(world)->device] += bytes;
+    world->freed_count = 0;
+    use_array(world, array->handle, operation->a);
+}
+
+static void end_array(struct world *world, struct array *array) {
+    tell(world, "array end",
+         array->mipmap ? cuMipmappedArrayDestroy(array->mipmap) : cuArrayDestroy(array->handle));
+    world->held[world->contexts[array->context].device] -= array->bytes;
+    *array = (struct array){0};
+}
+
+static void do_array_end(struct world *world, const struct operation *operation) {
+    struct array *array = &world->arrays[operation->a % ARRAYS];
+    if (!array->handle || array->context != world->current)
+        return;
+    use_array(world, array->handle, operation->b);
+    settle(world); /* whether such a destruction waits is not known */
+    end_array(world, array);
+}
+
 static void do_alloc_wrong(struct world *world, const struct operation *operation) {
     CUdeviceptr pointer = 0;
     size_t pitch;
@@ -193,14 +375,6 @@ static void do_alloc_wrong(struct world *world, const struct operation *operatio
     tell(world, "alloc too much", cuMemAlloc_v2(&pointer, world->total + operation->a));
     tell(world, "alloc to null", cuMemAlloc_v2(NULL, 1000));
     tell(world, "pitch of 3", cuMemAllocPitch_v2(&pointer, &pitch, 100, 100, 3));
-}
-
-static CUresult launch(CUfunction function, CUstream stream, void **arguments) {
-    return cuLaunchKernel(function, 4, 1, 1, 32, 1, 1, 0, stream, arguments, NULL);
-}
-
-static bool holds_words(const struct block *block) {
-    return block && block->size >= WORDS * sizeof(uint32_t);
 }
 
 static void do_fill(struct world *world, const struct operation *operation) {
@@ -381,6 +555,7 @@ static void do_information(struct world *world, const struct operation *operatio
     size_t available = 0, total = 0;
     int small = 0;
     (void)operation;
+    settle_pending(world);
     for (int i = 0; i < BLOCKS; i++)
         small += world->blocks[i].pointer && world->blocks[i].size <= 1 << 20;
     CUresult result = cuMemGetInfo_v2(&available, &total);
@@ -433,7 +608,7 @@ static bool known_identity(const struct world *world, unsigned long long identit
 static void do_share(struct world *world, const struct operation *operation) {
     struct block *block = world_block(world, operation->a);
     unsigned on = 1;
-    if (!block)
+    if (!block || block->ordered) /* which ties nothing to the memory of a memory pool */
         return;
     CUresult result =
         cuPointerGetAttribute(&block->identity, CU_POINTER_ATTRIBUTE_BUFFER_ID, block->pointer);
@@ -509,7 +684,7 @@ static void do_capture(struct world *world, const struct operation *operation) {
     }
     bool relied = world->relies;
     world->relies = false; /* nothing may be asked now */
-    if (operation->b % 7 == 0 && freed && freed != written)
+    if (operation->b % 7 == 0 && freed && freed != written && !freed->ordered)
         release(world, freed);
     world->relies = relied;
     tell(world, "end", cuStreamEndCapture(stream, &graph));
@@ -557,6 +732,12 @@ static void do_end_context(struct world *world, const struct operation *operatio
     for (int i = 0; i < EVENTS; i++)
         if (world->events[i].context == ending)
             world->events[i] = (struct event){0};
+    for (int i = 0; i < ARRAYS; i++)
+        if (world->arrays[i].handle && world->arrays[i].context == ending)
+            end_array(world, &world->arrays[i]);
+    for (int i = 0; i < BLOCKS; i++) /* the memory of memory pools outlives contexts */
+        if (world->blocks[i].ordered && world->blocks[i].context == ending)
+            release(world, &world->blocks[i]);
     for (int i = 0; i < BLOCKS; i++)
         if (world->blocks[i].pointer && world->blocks[i].context == ending)
             owner_ends(world->blocks[i].pointer);

@@ -46,6 +46,11 @@
     X(end_context, 1, "destroy a context with blocks in it")                                       \
     X(threads, 1, "let several threads allocate, work and free")                                   \
     X(capture_beside, 1, "capture in one thread while others allocate")                            \
+    X(alloc_ordered, 0, "allocate a block in the order of a stream")                               \
+    X(release_ordered, 0, "free a block in the order of a stream")                                 \
+    X(alloc_volume, 0, "allocate a pitched block of three dimensions, write and read it")          \
+    X(array_new, 0, "make an array, write and read it")                                            \
+    X(array_end, 0, "destroy an array")                                                            \
     X(fault, 0, "lose the context")
 
 enum operation_kind {

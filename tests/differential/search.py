@@ -22,7 +22,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROFILES = ("plain", "captures", "contexts", "streams", "events", "threads", "races", "memory", "shares",
-            "pinned", "faults")
+            "pinned", "ordered", "shapes", "faults")
 MODES = ("sync", "auto", "defer")
 MEMORY = 1 << 30
 PAGE = 2 << 20
@@ -49,8 +49,9 @@ def driver(mode, first):
 class Runner:
     """Runs seeds and keeps what they saw: {seed: [(operation, line), ...]}."""
 
-    def __init__(self, library, plant=None, preset="default"):
+    def __init__(self, library, plant=None, preset="default", settings=()):
         self.library, self.plant, self.preset = library, plant, preset
+        self.settings = dict(setting.split("=", 1) for setting in settings)
         self.declared = DECLARED.get(preset, set())
 
     def run(self, profile, mode, first, count, left_out=(), pooled=False, relies=None):
@@ -60,7 +61,8 @@ class Runner:
                            LD_LIBRARY_PATH=str(build(pooled) / "src/sim" / driver(mode, first)))
         if pooled:
             preload = [*os.environ.get("SANITIZER_RUNTIME", "").split(), str(self.library)]
-            environment.update(LD_PRELOAD=" ".join(preload), POOLCUDA_FREE=mode, POOLCUDA_PRESET=self.preset)
+            environment.update(LD_PRELOAD=" ".join(preload), POOLCUDA_FREE=mode, POOLCUDA_PRESET=self.preset,
+                               **self.settings)
             if self.plant:
                 environment["POOLCUDA_PLANT"] = self.plant
         # In mode defer a free does not wait, so only programs that do not count on it may be compared.
@@ -149,7 +151,7 @@ def tell(runner, profile, mode, seed, found):
     for operation, lines in group(remaining):
         print(f"    {operation}: {'; '.join(lines)}")
     print(f"  repeat: tests/differential/search.py --seed {seed} --programs 1 --profile {profile} --mode {mode}"
-          f" --preset {runner.preset}")
+          f" --preset {runner.preset}" + "".join(f" --set {name}={value}" for name, value in runner.settings.items()))
     sys.stdout.flush()
 
 
@@ -195,13 +197,14 @@ def main():
     parser.add_argument("--profile", choices=PROFILES, help="only this profile")
     parser.add_argument("--library", type=pathlib.Path, help="the pool to preload")
     parser.add_argument("--preset", default="default", help="of the pool's options")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="another option of the pool")
     parser.add_argument("--plant", help="a deliberate fault of the build in tests/planted")
     parser.add_argument("--first", action="store_true", help="stop at the first difference")
     parser.add_argument("--show", type=int, default=3, help="how many differences to shrink and show")
     options = parser.parse_args()
     options.modes = [options.mode] if options.mode else list(MODES)
     default = build() / ("tests/planted" if options.plant else "src/interpose") / "libpoolcuda.so"
-    runner = Runner(options.library or default, options.plant, options.preset)
+    runner = Runner(options.library or default, options.plant, options.preset, options.set)
     print(f"search: seeds {options.seed} to {options.seed + options.programs - 1}, modes {', '.join(options.modes)}")
     started, count = time.monotonic(), 0
     for profile, mode, seed, found in search(options, runner):

@@ -47,6 +47,15 @@ def test_a_planted_fault_is_found(fault, profile, mode, programs):
     assert re.search(r", 1 differences, \d+ s\n$", done.stdout)
 
 
+# The same with POOLCUDA_ASYNC=1.
+@pytest.mark.parametrize("fault", ["any_stream_has_it", "fence_after_publish", "fence_before_free"])
+@pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
+def test_a_planted_fault_of_stream_order_is_found(fault, mode):
+    done = search("--plant", fault, "--profile", "ordered", "--mode", mode, "--programs", 300, "--first", "--show", 0,
+                  "--set", "POOLCUDA_ASYNC=1")
+    assert done.returncode == 1, done.stdout + done.stderr
+
+
 def test_the_build_with_faults_has_none_unless_one_is_named():
     done = search("--plant", "none", "--programs", 50)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -69,6 +78,12 @@ def test_a_difference_is_shrunk_to_the_operations_that_matter():
 
 def test_random_programs_see_the_same_under_the_pool():
     done = search("--programs", PROGRAMS)
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_so_they_do_where_it_serves_stream_ordered_calls():
+    done = search("--programs", PROGRAMS // 4, "--set", "POOLCUDA_ASYNC=1")
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
 

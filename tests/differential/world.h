@@ -13,6 +13,7 @@ enum {
     PINNED = 4,
     HOST_BLOCKS = 8,
     EVENTS = 4,
+    ARRAYS = 3,
     CONTEXTS = 4,
     FREED = 8,
     WORDS = 64,
@@ -36,6 +37,7 @@ struct context {
     CUmodule module;
     CUfunction fill, add, spin, fault;
     struct stream streams[STREAMS];
+    size_t pending; /* bytes freed in stream order, which the device need not have back yet */
 };
 
 /* A live block, or none (pointer 0). */
@@ -45,6 +47,7 @@ struct block {
     int context;
     int stream;                  /* whose work used it last and may still run; -1: none */
     bool written;                /* all of its first WORDS words */
+    bool ordered;                /* allocated in the order of a stream */
     unsigned long long identity; /* as the driver told, 0 if it was not asked */
 };
 
@@ -53,6 +56,14 @@ struct pinned {
     uint32_t *host;
     int context;
     bool pending;
+};
+
+/* An array, a mipmapped one or none. */
+struct array {
+    CUarray handle;
+    CUmipmappedArray mipmap; /* whose first level `handle` is */
+    size_t bytes;
+    int context;
 };
 
 struct event {
@@ -70,6 +81,7 @@ struct world {
     struct pinned pinned[PINNED];
     struct block host_blocks[HOST_BLOCKS]; /* pinned memory, by the host's address */
     struct event events[EVENTS];
+    struct array arrays[ARRAYS];
     CUdeviceptr freed[FREED]; /* addresses of freed blocks, until something is allocated */
     int freed_count;
     size_t total;      /* of each device */
