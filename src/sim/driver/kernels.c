@@ -1,6 +1,7 @@
 #include "kernels.h"
 
 #include "bytes.h"
+#include "check/kernel.h"
 #include "cost.h"
 #include "memory.h"
 
@@ -27,14 +28,14 @@ static void load(const struct op *op, unsigned int index, void *value, size_t si
     memcpy(value, call->parameters + kernel_parameter_offset(call->kernel, index), size);
 }
 
-static uint64_t parameter_u64(const struct op *op, unsigned int index) {
+uint64_t kernel_parameter_u64(const struct op *op, unsigned int index) {
     uint64_t value;
 
     load(op, index, &value, sizeof value);
     return value;
 }
 
-static uint32_t parameter_u32(const struct op *op, unsigned int index) {
+uint32_t kernel_parameter_u32(const struct op *op, unsigned int index) {
     uint32_t value;
 
     load(op, index, &value, sizeof value);
@@ -50,17 +51,17 @@ static float parameter_f32(const struct op *op, unsigned int index) {
 
 /* The elements that parameters `pointer` and `count` name; NULL if that is no one allocation. */
 static void *elements(const struct op *op, unsigned int pointer, uint64_t count) {
-    return count > SIZE_MAX / 4 ? NULL : memory_reach(parameter_u64(op, pointer), count * 4);
+    return count > SIZE_MAX / 4 ? NULL : memory_reach(kernel_parameter_u64(op, pointer), count * 4);
 }
 
 /* fill_u32(u32 *to, u64 count, u32 value): to[i] = value */
 static void fill_declare(struct op *op) {
-    op_access(op, parameter_u64(op, 0), parameter_u64(op, 1) * 4, true);
+    op_access(op, kernel_parameter_u64(op, 0), kernel_parameter_u64(op, 1) * 4, true);
 }
 
 DEVICE_CODE static CUresult fill_run(struct op *op) {
-    uint64_t count = parameter_u64(op, 1);
-    uint32_t value = parameter_u32(op, 2);
+    uint64_t count = kernel_parameter_u64(op, 1);
+    uint32_t value = kernel_parameter_u32(op, 2);
     uint32_t *to = elements(op, 0, count);
 
     if (to == NULL)
@@ -72,15 +73,15 @@ DEVICE_CODE static CUresult fill_run(struct op *op) {
 
 /* add_u32(u32 *to, const u32 *a, const u32 *b, u64 count): to[i] = a[i] + b[i] */
 static void add_declare(struct op *op) {
-    size_t size = parameter_u64(op, 3) * 4;
+    size_t size = kernel_parameter_u64(op, 3) * 4;
 
-    op_access(op, parameter_u64(op, 1), size, false);
-    op_access(op, parameter_u64(op, 2), size, false);
-    op_access(op, parameter_u64(op, 0), size, true);
+    op_access(op, kernel_parameter_u64(op, 1), size, false);
+    op_access(op, kernel_parameter_u64(op, 2), size, false);
+    op_access(op, kernel_parameter_u64(op, 0), size, true);
 }
 
 DEVICE_CODE static CUresult add_run(struct op *op) {
-    uint64_t count = parameter_u64(op, 3);
+    uint64_t count = kernel_parameter_u64(op, 3);
     uint32_t *to = elements(op, 0, count);
     const uint32_t *a = elements(op, 1, count);
     const uint32_t *b = elements(op, 2, count);
@@ -94,11 +95,11 @@ DEVICE_CODE static CUresult add_run(struct op *op) {
 
 /* scale_f32(float *x, u64 count, float factor): x[i] *= factor */
 static void scale_declare(struct op *op) {
-    op_access(op, parameter_u64(op, 0), parameter_u64(op, 1) * 4, true);
+    op_access(op, kernel_parameter_u64(op, 0), kernel_parameter_u64(op, 1) * 4, true);
 }
 
 DEVICE_CODE static CUresult scale_run(struct op *op) {
-    uint64_t count = parameter_u64(op, 1);
+    uint64_t count = kernel_parameter_u64(op, 1);
     float factor = parameter_f32(op, 2);
     float *x = elements(op, 0, count);
 
@@ -111,12 +112,12 @@ DEVICE_CODE static CUresult scale_run(struct op *op) {
 
 /* saxpy_f32(float *y, const float *x, u64 count, float a): y[i] = a * x[i] + y[i], rounded once */
 static void saxpy_declare(struct op *op) {
-    op_access(op, parameter_u64(op, 1), parameter_u64(op, 2) * 4, false);
-    op_access(op, parameter_u64(op, 0), parameter_u64(op, 2) * 4, true);
+    op_access(op, kernel_parameter_u64(op, 1), kernel_parameter_u64(op, 2) * 4, false);
+    op_access(op, kernel_parameter_u64(op, 0), kernel_parameter_u64(op, 2) * 4, true);
 }
 
 DEVICE_CODE static CUresult saxpy_run(struct op *op) {
-    uint64_t count = parameter_u64(op, 2);
+    uint64_t count = kernel_parameter_u64(op, 2);
     float a = parameter_f32(op, 3);
     float *y = elements(op, 0, count);
     const float *x = elements(op, 1, count);
@@ -130,14 +131,14 @@ DEVICE_CODE static CUresult saxpy_run(struct op *op) {
 
 /* sum_u32(const u32 *from, u64 count, u64 *sum): *sum += the sum of from[i] */
 static void sum_declare(struct op *op) {
-    op_access(op, parameter_u64(op, 0), parameter_u64(op, 1) * 4, false);
-    op_access(op, parameter_u64(op, 2), sizeof(uint64_t), true);
+    op_access(op, kernel_parameter_u64(op, 0), kernel_parameter_u64(op, 1) * 4, false);
+    op_access(op, kernel_parameter_u64(op, 2), sizeof(uint64_t), true);
 }
 
 DEVICE_CODE static CUresult sum_run(struct op *op) {
-    uint64_t count = parameter_u64(op, 1);
+    uint64_t count = kernel_parameter_u64(op, 1);
     const uint32_t *from = elements(op, 0, count);
-    uint64_t *sum = (uint64_t *)(void *)memory_reach(parameter_u64(op, 2), sizeof *sum);
+    uint64_t *sum = (uint64_t *)(void *)memory_reach(kernel_parameter_u64(op, 2), sizeof *sum);
 
     if (from == NULL || sum == NULL)
         return count == 0 ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -152,18 +153,18 @@ static void nothing_declare(struct op *op) {
 
 /* spin_ns(u64 ns): keeps its stream busy for that long */
 static CUresult spin_run(struct op *op) {
-    cost_wait_until(clock_ns() + parameter_u64(op, 0));
+    cost_wait_until(clock_ns() + kernel_parameter_u64(op, 0));
     return CUDA_SUCCESS;
 }
 
 /* wait_flag(const volatile u32 *flag): runs until *flag != 0; flag is mapped host memory */
 static void wait_flag_declare(struct op *op) {
-    op_access(op, parameter_u64(op, 0), sizeof(uint32_t), false);
+    op_access(op, kernel_parameter_u64(op, 0), sizeof(uint32_t), false);
 }
 
 static CUresult wait_flag_run(struct op *op) {
     const struct timespec pause = {.tv_nsec = 50000};
-    uint32_t *flag = (uint32_t *)(void *)memory_reach(parameter_u64(op, 0), sizeof *flag);
+    uint32_t *flag = (uint32_t *)(void *)memory_reach(kernel_parameter_u64(op, 0), sizeof *flag);
 
     if (flag == NULL)
         return CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -187,6 +188,7 @@ static const struct builtin_kernel kernels[] = {
     {"spin_ns", 1, {8}, nothing_declare, spin_run},
     {"wait_flag", 1, {8}, wait_flag_declare, wait_flag_run},
     {"fault", 0, {0}, nothing_declare, fault_run},
+    {CHECK_KERNEL_NAME, 3, {8, 4, 8}, check_kernel_declare, check_kernel_run},
 };
 
 const struct builtin_kernel *kernel_find(const char *name, size_t length) {

@@ -1,5 +1,5 @@
 /* The kernels that the simulated device knows, by name. Their PTX for a real device, with the same
- * parameters and results, is in samples/kernels.h. */
+ * parameters and results, is in samples/kernels.h, that of check_kernel.c in src/check. */
 #ifndef POOLCUDA_SIM_KERNELS_H
 #define POOLCUDA_SIM_KERNELS_H
 
@@ -15,5 +15,13 @@ struct builtin_kernel {
 
 const struct builtin_kernel *kernel_find(const char *name, size_t length); /* NULL: unknown */
 size_t kernel_parameter_offset(const struct builtin_kernel *kernel, unsigned int index);
+
+/* The parameters of a launched kernel. */
+uint64_t kernel_parameter_u64(const struct op *op, unsigned int index);
+uint32_t kernel_parameter_u32(const struct op *op, unsigned int index);
+
+/* check_kernel.c */
+void check_kernel_declare(struct op *op);
+CUresult check_kernel_run(struct op *op);
 
 #endif

@@ -112,17 +112,21 @@ size_t memory_available(CUdevice device) {
     return taken < memory_capacity(device) ? memory_capacity(device) - taken : 0;
 }
 
+unsigned char *memory_reach_locked(CUdeviceptr address, size_t size) {
+    struct block *block = memory_containing(address);
+
+    if (block != NULL && memory_spans(address, size))
+        return block->shadow + (address - block->address);
+    if (block == NULL && settings()->pageable_access != 0 && !memory_is_device_range(address, size))
+        return (unsigned char *)(uintptr_t)address;
+    return NULL;
+}
+
 unsigned char *memory_reach(CUdeviceptr address, size_t size) {
-    unsigned char *reached = NULL;
-    struct block *block;
+    unsigned char *reached;
 
     sim_lock();
-    block = memory_containing(address);
-    if (block != NULL && memory_spans(address, size))
-        reached = block->shadow + (address - block->address);
-    else if (block == NULL && settings()->pageable_access != 0 &&
-             !memory_is_device_range(address, size))
-        reached = (unsigned char *)(uintptr_t)address;
+    reached = memory_reach_locked(address, size);
     sim_unlock();
     return reached;
 }

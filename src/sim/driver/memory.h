@@ -118,5 +118,6 @@ CUresult memory_backing(const struct block *block, int *file, uint64_t *offset);
  * (nor, where the device may touch that, in the process's own memory).
  * Takes the lock itself. */
 unsigned char *memory_reach(CUdeviceptr address, size_t size);
+unsigned char *memory_reach_locked(CUdeviceptr address, size_t size); /* with the lock held */
 
 #endif

@@ -26,8 +26,12 @@ struct op *op_marker(const char *name) {
 }
 
 void op_access(struct op *op, CUdeviceptr address, size_t size, bool write) {
-    if (size == 0 || op->access_count == OP_ACCESSES_MAX)
+    if (size == 0)
         return;
+    if (op->access_count == op->access_room) {
+        op->access_room = op->access_room == 0 ? 4 : op->access_room * 2;
+        op->accesses = allocate_again(op->accesses, op->access_room * sizeof *op->accesses);
+    }
     op->accesses[op->access_count++] =
         (struct access){.address = address, .size = size, .write = write};
 }
@@ -45,5 +49,6 @@ void op_drop(struct op *op) {
     for (size_t i = 0; i < op->child_count; i++)
         op_drop(op->children[i]);
     free(op->children);
+    free(op->accesses);
     free(op);
 }

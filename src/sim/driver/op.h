@@ -19,8 +19,6 @@ struct access {
     bool write;
 };
 
-enum { OP_ACCESSES_MAX = 4 };
-
 /* One side of a copy: `rows` * `slices` runs of bytes. Linear memory is one row. */
 struct copy_side {
     CUdeviceptr address; /* host memory has its pointer's value */
@@ -65,7 +63,8 @@ struct host_call {
     void *data;
 };
 
-/* Invariant: run != NULL; the union's member is the one that `run` reads. */
+/* Invariant: run != NULL; the union's member is the one that `run` reads; `accesses` has room for
+ * access_room, of which access_count are there. */
 struct op {
     unsigned int references;
     const char *name;
@@ -75,8 +74,8 @@ struct op {
     bool marker;          /* does nothing */
     struct op **children; /* of a graph: what `run` runs, in an order that it allows */
     size_t child_count;
-    size_t access_count;
-    struct access accesses[OP_ACCESSES_MAX];
+    size_t access_count, access_room;
+    struct access *accesses; /* owned */
     union {
         struct copy copy;
         struct fill fill;
