@@ -15,6 +15,7 @@
 #define SIM_EXPORT __attribute__((visibility("default")))
 
 #if CUDA_VERSION < 12030
+CUresult cuFuncGetName(const char **name, CUfunction function);
 typedef struct CUgraphEdgeData_st CUgraphEdgeData;
 CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
                                    CUgraph *graph, const CUgraphNode **dependencies,

@@ -140,6 +140,18 @@ SIM_EXPORT CUresult cuFuncGetModule(CUmodule *module, CUfunction function) {
     return CUDA_SUCCESS;
 }
 
+SIM_EXPORT CUresult cuFuncGetName(const char **name, CUfunction function) {
+    ENTER(cuFuncGetName);
+    if (name == NULL || function == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    const struct CUfunc_st *found = module_find_function(function);
+    if (found != NULL)
+        *name = found->name;
+    sim_unlock();
+    return found != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
 SIM_EXPORT CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute,
                                        CUfunction function) {
     ENTER(cuFuncGetAttribute);
