@@ -156,3 +156,16 @@ bool modules_describe(uintptr_t address, char *path, size_t size, uint64_t *offs
     *offset = address - module.base;
     return true;
 }
+
+uint64_t modules_name(uintptr_t address, char *name, size_t size) {
+    static const char unknown[] = "(unknown)";
+    uint64_t offset = address;
+    if (!modules_describe(address, name, size, &offset)) {
+        memcpy(name, unknown, size < sizeof unknown ? size : sizeof unknown);
+        return address;
+    }
+    const char *slash = strrchr(name, '/');
+    if (slash)
+        memmove(name, slash + 1, strlen(slash));
+    return offset;
+}

@@ -34,4 +34,8 @@ size_t modules_build_id(const struct module *module, unsigned char *id, size_t r
  * the address minus the module's load base. Returns false, touching neither, if there is none. */
 bool modules_describe(uintptr_t address, char *path, size_t size, uint64_t *offset);
 
+/* Copies the file name, without its folder, of the module that contains `address`; "(unknown)" if
+ * there is none. Returns the address less the module's load base, or the address itself. */
+uint64_t modules_name(uintptr_t address, char *name, size_t size);
+
 #endif

@@ -190,3 +190,20 @@ int output_file_create(const char *pattern, char *path) {
     }
     return raw_above_standard(file);
 }
+
+int output_file_append(const char *pattern, const char *option, void (*say)(const char *line)) {
+    char path[OUTPUT_PATH_SIZE], line[192];
+    if (strcmp(pattern, "stderr") == 0)
+        return STDERR_FILENO;
+    errno = ENAMETOOLONG;
+    int file = -1;
+    if (output_file_name(path, sizeof path, pattern, 0))
+        file = raw_openat(AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (file >= 0)
+        return raw_above_standard(file);
+    format(line, sizeof line,
+           "poolcuda: %s=\"%.80s\": cannot be opened (error %d), using standard error", option,
+           pattern, errno);
+    say(line);
+    return STDERR_FILENO;
+}

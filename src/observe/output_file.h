@@ -21,6 +21,10 @@ size_t output_file_name(char *path, size_t size, const char *pattern, unsigned n
  * errno if it cannot be made. */
 int output_file_create(const char *pattern, char *path);
 
+/* Opens a file to append to; "stderr" is standard error. If it cannot be opened, says so in one
+ * line, with the option's name, and that is used, too. */
+int output_file_append(const char *pattern, const char *option, void (*say)(const char *line));
+
 /* This process's rank among those that were started together; -1: it is alone. */
 int output_file_rank(void);
 
