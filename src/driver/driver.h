@@ -70,6 +70,8 @@
     X(pointer_get_attribute, "cuPointerGetAttribute",                                              \
       (void *value, CUpointer_attribute attribute, CUdeviceptr pointer), false)                    \
     X(stream_create, "cuStreamCreate", (CUstream * stream, unsigned int flags), false)             \
+    X(stream_create_with_priority, "cuStreamCreateWithPriority",                                   \
+      (CUstream * stream, unsigned int flags, int priority), false)                                \
     X(stream_destroy, "cuStreamDestroy_v2", (CUstream stream), false)                              \
     X(stream_get_ctx, "cuStreamGetCtx", (CUstream stream, CUcontext * context), false)             \
     X(stream_synchronize, "cuStreamSynchronize", (CUstream stream), false)                         \
@@ -81,7 +83,20 @@
     X(event_record, "cuEventRecord", (CUevent event, CUstream stream), false)                      \
     X(event_query, "cuEventQuery", (CUevent event), false)                                         \
     X(event_synchronize, "cuEventSynchronize", (CUevent event), false)                             \
-    X(ctx_record_event, "cuCtxRecordEvent", (CUcontext context, CUevent event), false)
+    X(ctx_record_event, "cuCtxRecordEvent", (CUcontext context, CUevent event), false)             \
+    X(stream_wait_event, "cuStreamWaitEvent",                                                      \
+      (CUstream stream, CUevent event, unsigned int flags), false)                                 \
+    X(mem_host_get_device_pointer, "cuMemHostGetDevicePointer_v2",                                 \
+      (CUdeviceptr * pointer, void *memory, unsigned int flags), false)                            \
+    X(module_load_data, "cuModuleLoadData", (CUmodule * module, const void *image), false)         \
+    X(module_get_function, "cuModuleGetFunction",                                                  \
+      (CUfunction * function, CUmodule module, const char *name), false)                           \
+    X(launch_kernel, "cuLaunchKernel",                                                             \
+      (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,         \
+       unsigned int block_x, unsigned int block_y, unsigned int block_z,                           \
+       unsigned int shared_bytes, CUstream stream, void **arguments, void **extra),                \
+      false)                                                                                       \
+    X(func_get_name, "cuFuncGetName", (const char **name, CUfunction function), false)
 
 struct driver {
 #define DRIVER_FIELD(field, symbol, parameters, required) CUresult(*field) parameters;

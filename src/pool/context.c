@@ -165,6 +165,13 @@ bool context_is_known(const struct pool *pool, CUcontext handle) {
     return find_context(pool, handle) != NULL;
 }
 
+bool pool_knows_context(struct pool *pool, CUcontext context) {
+    pool_lock(pool);
+    bool known = context_is_known(pool, context);
+    pool_unlock(pool);
+    return known;
+}
+
 CUresult context_current(struct pool *pool, CUcontext *handle) {
     *handle = NULL;
     CUresult result = pool->driver->ctx_get_current(handle);

@@ -231,3 +231,50 @@ bool free_in_stream(struct pool *pool, CUdeviceptr pointer, CUstream stream, CUr
     pool_unlock(pool);
     return true;
 }
+
+/* Whether the block may stay live while its free waits. Lock held. */
+static bool can_wait_alone(struct pool *pool, const struct pool_block *block, CUcontext current) {
+    return block && block->state == BLOCK_LIVE && !part_passes(pool, block, current) &&
+           context_is_known(pool, current);
+}
+
+CUresult pool_free_wait(struct pool *pool, CUdeviceptr pointer) {
+    CUcontext current;
+    enum wait_reason reason;
+    CUresult result = CUDA_SUCCESS;
+    if (context_current(pool, &current) != CUDA_SUCCESS)
+        current = NULL;
+    pool_lock(pool);
+    struct pool_block *block = books_find(pool, pointer);
+    if (!can_wait_alone(pool, block, current)) {
+        result = CUDA_ERROR_NOT_SUPPORTED;
+    } else if (wait_kind(pool, block, &reason) != WAIT_DEFERRED) {
+        books_set_state(block, BLOCK_WAITING);
+        result = wait_make(pool, block->context, reason);
+        if (block->state == BLOCK_GONE) { /* forgotten meanwhile, with its context */
+            books_recycle(pool, block);
+            result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+        } else {
+            books_set_state(block, BLOCK_LIVE);
+        }
+    }
+    pool_unlock(pool);
+    return result;
+}
+
+CUresult pool_free_waited(struct pool *pool, CUdeviceptr pointer) {
+    enum wait_reason reason;
+    pool_lock(pool);
+    struct pool_block *block = books_find(pool, pointer);
+    if (!block || block->state != BLOCK_LIVE) {
+        pool_unlock(pool);
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    stats_add(STATS_free_calls, 1);
+    cache_settle_figures_of(pool, block, block->context->policy->round(block->requested));
+    block->context->device->frees++;
+    if (leaves(pool, block, block->context->handle))
+        return free_past_pool(pool, block, block->context->handle);
+    keep(pool, block, wait_kind(pool, block, &reason) == WAIT_DEFERRED);
+    return CUDA_SUCCESS;
+}

@@ -42,6 +42,14 @@ void gate_leave(struct pool *pool) {
         atomic_fetch_sub(&pool->gate_users, 1);
 }
 
+bool pool_gate_enter(struct pool *pool) {
+    return gate_enter(pool);
+}
+
+void pool_gate_leave(struct pool *pool) {
+    gate_leave(pool);
+}
+
 /* Threads' caches look at it while they are stopped. */
 static void tell_caches(struct pool *pool) {
     pool_lock(pool);

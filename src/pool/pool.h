@@ -120,6 +120,14 @@ CUresult pool_free_host(struct pool *pool, void *pointer);
 /* cuMemFree_v2. Pointers that are not the pool's are forwarded to the driver. */
 CUresult pool_free(struct pool *pool, CUdeviceptr pointer);
 
+/* cuMemFree_v2 of a live block in two steps, for who keeps it from reuse in between. The first
+ * makes the wait that a free makes at once, if it makes one, and leaves the block live.
+ * NOT_SUPPORTED: this free is the driver's business (pool_free). Else not SUCCESS: its wait failed,
+ * or the block's context has ended meanwhile; pool_free will say what becomes of the free. */
+CUresult pool_free_wait(struct pool *pool, CUdeviceptr pointer);
+/* The second: that wait has been made for all work that the program may do with the block. */
+CUresult pool_free_waited(struct pool *pool, CUdeviceptr pointer);
+
 /* cuMemAllocAsync, or with a memory pool cuMemAllocFromPoolAsync, in `stream`: not NULL, for which
  * the caller says what it means. False: nothing has happened, it is the driver's to serve. */
 bool pool_malloc_ordered(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
@@ -202,6 +210,8 @@ size_t pool_release(struct pool *pool, CUdevice device, size_t bytes);
  * the device's primary context, which is made current until pool_leave_device. False, with nothing
  * changed: the pool knows no such context, since nothing was allocated there. Never retains one. */
 bool pool_visit_device(struct pool *pool, CUdevice device, bool *pushed);
+/* The same for a context. False: the driver refuses, or the pool does not know it: it has ended. */
+bool pool_visit_context(struct pool *pool, CUcontext context, bool *pushed);
 void pool_leave_device(struct pool *pool, bool pushed);
 /* Gives up to `bytes` of idle memory of `device` (-1: of all) back to the driver, for somebody
  * else: where a free would wait for work under way, not at all, unless may_wait says that the
@@ -218,6 +228,7 @@ void pool_primary_ending(struct pool *pool, CUdevice device); /* its primary con
 void pool_green_ending(struct pool *pool, CUcontext context);
 /* After a release of a primary context: whether that was the last one only the driver can tell. */
 void pool_primary_released(struct pool *pool, CUdevice device);
+bool pool_knows_context(struct pool *pool, CUcontext context); /* and it has not ended */
 /* cuCtxCreate or the like has made a context, which is no device's primary one. */
 void pool_context_created(struct pool *pool, CUcontext context);
 
@@ -253,6 +264,10 @@ void pool_memory_pool_ended(struct pool *pool);
 void pool_capture_began(struct pool *pool, const char *call);
 void pool_capture_ended(struct pool *pool);
 bool pool_is_capturing(struct pool *pool); /* now, as far as is known */
+/* Around calls of the driver that a capture forbids: false: make none, one is under way. One that
+ * begins waits, for a while, until all have left. */
+bool pool_gate_enter(struct pool *pool);
+void pool_gate_leave(struct pool *pool);
 bool pool_stream_is_captured(struct pool *pool,
                              CUstream stream); /* work there would be part of it */
 

@@ -1,4 +1,4 @@
-/* For calls that name a device instead of working on the current context's. */
+/* For calls that name a device or a context instead of working on the current one. */
 #include "pool/internal.h"
 
 static bool is_current(struct pool *pool, CUdevice device) {
@@ -25,6 +25,14 @@ bool pool_visit_device(struct pool *pool, CUdevice device, bool *pushed) {
         return true;
     CUcontext context = find_primary(pool, device);
     if (!context || !context_visit(pool, context, &visit))
+        return false;
+    *pushed = visit.pushed;
+    return true;
+}
+
+bool pool_visit_context(struct pool *pool, CUcontext context, bool *pushed) {
+    struct context_visit visit;
+    if (!pool_knows_context(pool, context) || !context_visit(pool, context, &visit))
         return false;
     *pushed = visit.pushed;
     return true;

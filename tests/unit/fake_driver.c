@@ -379,8 +379,17 @@ CANNOT(mem_alloc_from_pool_async, CUdeviceptr *pointer, size_t bytes, CUmemoryPo
 CANNOT(mem_free_async, CUdeviceptr pointer, CUstream stream)
 CANNOT(pointer_get_attribute, void *value, CUpointer_attribute attribute, CUdeviceptr pointer)
 CANNOT(stream_create, CUstream *stream, unsigned int flags)
+CANNOT(stream_create_with_priority, CUstream *stream, unsigned int flags, int priority)
 CANNOT(stream_destroy, CUstream stream)
 CANNOT(stream_synchronize, CUstream stream)
+CANNOT(stream_wait_event, CUstream stream, CUevent event, unsigned int flags)
+CANNOT(mem_host_get_device_pointer, CUdeviceptr *pointer, void *memory, unsigned int flags)
+CANNOT(module_load_data, CUmodule *module, const void *image)
+CANNOT(module_get_function, CUfunction *function, CUmodule module, const char *name)
+CANNOT(launch_kernel, CUfunction function, unsigned int grid_x, unsigned int grid_y,
+       unsigned int grid_z, unsigned int block_x, unsigned int block_y, unsigned int block_z,
+       unsigned int shared_bytes, CUstream stream, void **arguments, void **extra)
+CANNOT(func_get_name, const char **name, CUfunction function)
 // NOLINTEND(misc-unused-parameters)
 #pragma GCC diagnostic pop
 
