@@ -16,6 +16,7 @@
 enum lock_rank {
     LOCK_START,    /* state.c: the library's state in this process */
     LOCK_LOADER,   /* what has been learnt about modules and their code */
+    LOCK_CHECK,    /* src/check: its records */
     LOCK_POOL,     /* the pool's records */
     LOCK_RECORDER, /* recorder.c: the file of POOLCUDA_TRACE */
 };

@@ -21,6 +21,8 @@ PUBLIC size_t poolcuda_trim(int device, size_t bytes) {
     if (!pool)
         return 0;
     thread_marks.inside = true;
+    if (state_check())
+        check_make_room(state_check());
     size_t released = pool_release(pool, device, bytes);
     thread_marks.inside = false;
     return released;

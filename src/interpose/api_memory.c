@@ -1,5 +1,6 @@
 /* The public functions that allocate and free, for frameworks that take an allocator. */
 #include "interpose/caller.h"
+#include "interpose/checked.h"
 #include "interpose/hooks.h"
 #include "interpose/record.h"
 #include "interpose/runtime_hooks.h"
@@ -61,7 +62,7 @@ static void *allocate(size_t bytes, int device, CUstream stream, const struct ca
     if (pool && pool_visit_device(pool, device, &pushed)) {
         struct call_site site;
         find_site(&site, call);
-        result = pool_malloc(pool, &pointer, bytes, &site);
+        result = checked_malloc(pool, &pointer, bytes, &site);
         record_alloc(result, &pointer, bytes, &site, stream);
         steer_look(pool, false);
         pool_leave_device(pool, pushed);
@@ -78,7 +79,8 @@ static void *allocate(size_t bytes, int device, CUstream stream, const struct ca
     return result == CUDA_SUCCESS ? (void *)(uintptr_t)pointer : NULL;
 }
 
-static void release(CUdeviceptr pointer, int device, CUstream stream) {
+static void release(CUdeviceptr pointer, int device, CUstream stream, const struct call *call) {
+    struct call_site at = {.depth = 0};
     bool pushed;
     struct pool *pool = pointer ? enter() : NULL;
     if (!pool) {
@@ -89,10 +91,12 @@ static void release(CUdeviceptr pointer, int device, CUstream stream) {
     bool visiting = pool_visit_device(pool, device, &pushed);
     if (state_options()->free_mode == POOL_FREE_AUTO)
         surroundings_look(pool);
+    if (state_check())
+        find_site(&at, call);
     if (stream && stream != CU_STREAM_LEGACY) /* no order of the legacy stream covers it */
         pool_work_pending(pool);
     uint64_t number = record_free(pointer, stream);
-    CUresult result = record_freed(pool_free(pool, pointer), number, pointer);
+    CUresult result = record_freed(checked_free(pool, pointer, &at), number, pointer);
     steer_look(pool, visiting && result == CUDA_SUCCESS);
     if (visiting)
         pool_leave_device(pool, pushed);
@@ -105,7 +109,7 @@ PUBLIC void *poolcuda_malloc(ssize_t size, int device, void *stream) {
 
 PUBLIC void poolcuda_free(void *pointer, ssize_t size, int device, void *stream) {
     (void)size;
-    release((CUdeviceptr)(uintptr_t)pointer, device, stream);
+    release((CUdeviceptr)(uintptr_t)pointer, device, stream, &THIS_CALL);
 }
 
 PUBLIC void *poolcuda_cupy_malloc(void *param, size_t size, int device) {
@@ -115,5 +119,5 @@ PUBLIC void *poolcuda_cupy_malloc(void *param, size_t size, int device) {
 
 PUBLIC void poolcuda_cupy_free(void *param, void *pointer, int device) {
     (void)param;
-    release((CUdeviceptr)(uintptr_t)pointer, device, NULL);
+    release((CUdeviceptr)(uintptr_t)pointer, device, NULL, &THIS_CALL);
 }

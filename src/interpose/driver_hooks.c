@@ -2,6 +2,7 @@
  * Those of host memory are in host_hooks.c. */
 #include "interpose/driver_hooks.h"
 
+#include "interpose/checked.h"
 #include "interpose/record.h"
 #include "interpose/steer.h"
 #include "interpose/surroundings.h"
@@ -17,7 +18,7 @@ static bool missed(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintpt
 
 /* As the hook does, while calls are recorded. */
 static bool alloc_recorded(CUdeviceptr *pointer, size_t bytes, uintptr_t known) {
-    struct pool *pool = recorder_active() && known ? state_pool() : NULL;
+    struct pool *pool = recorder_active() && known && !state_checks() ? state_pool() : NULL;
     if (!pool)
         return false;
     enum quick quick = quick_malloc(pool, pointer, bytes, known, false);
@@ -41,7 +42,7 @@ __attribute__((noinline)) static CUresult alloc(CUdeviceptr *pointer, size_t byt
     struct call_site site = {.frames = {known}, .depth = 1};
     if (!known && !site_tag_find(&site))
         caller_find(&site, return_address, frame, (unsigned)state_options()->site_depth);
-    CUresult result = pool_malloc(pool, pointer, bytes, &site);
+    CUresult result = checked_malloc(pool, pointer, bytes, &site);
     record_alloc(result, pointer, bytes, &site, NULL);
     steer_look(pool, false);
     state_leave();
@@ -85,7 +86,7 @@ CUresult hook_cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t wid
         return REAL(cuMemAllocPitch_v2)(pointer, pitch, width, height, element);
     struct call_site site;
     FIND_CALLER(&site);
-    CUresult result = pool_malloc_pitch(pool, pointer, pitch, width, height, element, &site);
+    CUresult result = checked_malloc_pitch(pool, pointer, pitch, width, height, element, &site);
     record_alloc(result, pointer, result == CUDA_SUCCESS ? *pitch * height : 0, &site, NULL);
     steer_look(pool, false);
     state_leave();
@@ -110,8 +111,27 @@ __attribute__((noinline)) static CUresult free_rest(CUdeviceptr pointer, bool tr
     return result;
 }
 
+/* While memory is checked. */
+static CUresult free_checked(CUdeviceptr pointer, uintptr_t return_address, uintptr_t frame) {
+    REQUIRE_DRIVER(cuMemFree_v2);
+    struct pool *pool = state_enter();
+    if (!pool)
+        return REAL(cuMemFree_v2)(pointer);
+    struct call_site at;
+    if (!site_tag_find(&at))
+        caller_find(&at, return_address, frame, (unsigned)state_options()->site_depth);
+    uint64_t number = record_free(pointer, NULL);
+    CUresult result = record_freed(checked_free(pool, pointer, &at), number, pointer);
+    steer_look(pool, pointer && result == CUDA_SUCCESS);
+    state_leave();
+    return result;
+}
+
 /* As the hook does, while calls are recorded. */
-__attribute__((noinline)) static CUresult free_recorded(CUdeviceptr pointer) {
+__attribute__((noinline)) static CUresult free_recorded(CUdeviceptr pointer,
+                                                        uintptr_t return_address, uintptr_t frame) {
+    if (state_checks())
+        return free_checked(pointer, return_address, frame);
     struct pool *pool = recorder_active() && pointer && !thread_marks.inside ? state_pool() : NULL;
     if (!pool || surroundings_change() || mailbox_waits())
         return free_rest(pointer, false, UINT64_MAX);
@@ -124,7 +144,8 @@ CUresult hook_cuMemFree_v2(CUdeviceptr pointer) {
     struct pool *pool = atomic_load_explicit(&state_quick, memory_order_acquire);
     if (__builtin_expect(!pool || thread_marks.inside || surroundings_change() || mailbox_waits(),
                          0))
-        return free_recorded(pointer);
+        return free_recorded(pointer, (uintptr_t)__builtin_return_address(0),
+                             (uintptr_t)__builtin_dwarf_cfa());
     enum quick quick = quick_free(pool, pointer, false);
     if (__builtin_expect(quick == QUICK_DONE, 1))
         return CUDA_SUCCESS;
@@ -137,6 +158,8 @@ CUresult hook_cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
     if (!pool)
         return REAL(cuMemGetInfo_v2)(free_bytes, total_bytes);
     CUresult result = pool_mem_get_info(pool, free_bytes, total_bytes);
+    if (state_check() && result == CUDA_SUCCESS && free_bytes)
+        *free_bytes += check_quarantined(state_check());
     state_leave();
     return result;
 }
@@ -163,7 +186,14 @@ static struct place find_place(struct pool *pool, CUdeviceptr pointer) {
     struct place place = {.state = POOL_POINTER_UNKNOWN};
     size_t requested = 0;
     struct pool_part part;
-    if (pool_find_part(pool, pointer, &part)) {
+    bool is_part = pool_find_part(pool, pointer, &part);
+    if (state_check())
+        place.state = check_find(state_check(), pointer, &place.base, &place.bytes);
+    if (place.state != POOL_POINTER_UNKNOWN) {
+        place.part = is_part && !part.whole;
+        return place;
+    }
+    if (is_part) {
         bool beyond = pointer - part.base >= part.requested;
         return (struct place){CUDA_SUCCESS, beyond ? POOL_POINTER_IDLE : part.state, part.base,
                               part.requested, !part.whole};
@@ -223,6 +253,8 @@ CUresult hook_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdevice
     } while (0)
 
 CUresult hook_cuIpcGetMemHandle(void *handle, CUdeviceptr pointer) {
+    if (checked_refuses_handle(pointer))
+        return CUDA_ERROR_NOT_SUPPORTED;
     struct pool *shared = thread_marks.inside ? NULL : state_pool();
     if (shared && !pool_can_share(shared, pointer)) {
         state_say_once("poolcuda: cuIpcGetMemHandle: with this POOLCUDA_POLICY a block is no "
@@ -235,6 +267,8 @@ CUresult hook_cuIpcGetMemHandle(void *handle, CUdeviceptr pointer) {
 
 CUresult hook_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr pointer, size_t bytes,
                                             int type, unsigned long long flags) {
+    if (checked_refuses_handle(pointer))
+        return CUDA_ERROR_NOT_SUPPORTED;
     SHARE(cuMemGetHandleForAddressRange, pointer, POOL_TAINT_DMA_BUF, handle, pointer, bytes, type,
           flags);
 }
@@ -323,7 +357,11 @@ static void context_ending(CUcontext context, const char *call) {
     if (!pool)
         return;
     pool_pay(pool, call);
+    if (state_check())
+        check_context_ending(state_check(), context);
     pool_context_ending(pool, context);
+    if (state_check())
+        check_contexts_ended(state_check());
     state_leave();
 }
 
@@ -343,7 +381,11 @@ CONTEXT_HOOK(cuCtxDetach)
         struct pool *pool = state_enter();                                                         \
         if (pool) {                                                                                \
             pool_pay(pool, #name);                                                                 \
+            if (state_check())                                                                     \
+                check_primary_ending(state_check(), device);                                       \
             pool_primary_ending(pool, device);                                                     \
+            if (state_check())                                                                     \
+                check_contexts_ended(state_check());                                               \
             state_leave();                                                                         \
         }                                                                                          \
         return REAL(name)(device);                                                                 \
@@ -360,9 +402,13 @@ RESET_HOOK(cuDevicePrimaryCtxReset_v2)
         if (!pool)                                                                                 \
             return REAL(name)(device);                                                             \
         pool_pay(pool, #name);                                                                     \
+        if (state_check())                                                                         \
+            check_primary_ending(state_check(), device);                                           \
         CUresult result = REAL(name)(device);                                                      \
         if (result == CUDA_SUCCESS)                                                                \
             pool_primary_released(pool, device);                                                   \
+        if (state_check())                                                                         \
+            check_contexts_ended(state_check());                                                   \
         state_leave();                                                                             \
         return result;                                                                             \
     }
@@ -374,7 +420,11 @@ static void green_ending(CUcontext context) {
     if (!pool)
         return;
     pool_pay(pool, "cuGreenCtxDestroy");
+    if (state_check())
+        check_green_ending(state_check(), context);
     pool_green_ending(pool, context);
+    if (state_check())
+        check_contexts_ended(state_check());
     state_leave();
 }
 

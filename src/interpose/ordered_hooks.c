@@ -2,6 +2,7 @@
  * cuMemFreeAsync do. The driver serves them, from memory pools of its own, or, with
  * POOLCUDA_ASYNC=1, the pool. They are counted, and an allocation of the driver's is tried again
  * once idle memory was given back. */
+#include "interpose/checked.h"
 #include "interpose/driver_hooks.h"
 #include "interpose/record.h"
 
@@ -27,7 +28,8 @@ static CUresult ask_until_there_is_room(struct pool *pool, const struct allocati
     pool_pay(pool, call->name);
     CUresult result = ask_driver(call);
     unsigned attempt = 0;
-    while (result == CUDA_ERROR_OUT_OF_MEMORY && pool_make_room(pool, call->name, attempt, true)) {
+    while (result == CUDA_ERROR_OUT_OF_MEMORY &&
+           checked_make_room(pool, call->name, attempt, true)) {
         attempt++;
         result = ask_driver(call);
     }
@@ -133,17 +135,50 @@ static CUresult free_by_driver(struct pool *pool, real_cuMemFreeAsync_function *
                : free_whole(pool, real, pointer, stream);
 }
 
+/* Where a free of checked memory is made, for its report. */
+struct place {
+    uintptr_t return_address, frame;
+};
+
+/* A stream-ordered free of what is checked: it waits, as a cuMemFree does. In a capture the block
+ * is checked no more, and *pointer becomes what the pool knows. Returns whether *result is the
+ * answer. */
+static bool free_checked(struct pool *pool, CUdeviceptr *pointer, CUstream meant,
+                         const struct place *place, CUresult *result) {
+    CUdeviceptr base;
+    size_t bytes;
+    struct check *check = state_check();
+    if (!check || check_find(check, *pointer, &base, &bytes) == POOL_POINTER_UNKNOWN)
+        return false;
+    if (pool_is_capturing(pool)) {
+        *pointer = check_disown(check, *pointer);
+        *result = CUDA_ERROR_INVALID_VALUE;
+        return !*pointer;
+    }
+    struct call_site at;
+    if (!site_tag_find(&at))
+        caller_find(&at, place->return_address, place->frame,
+                    (unsigned)state_options()->site_depth);
+    uint64_t number = record_free(*pointer, meant);
+    *result = record_freed(check_free(check, *pointer, &at), number, *pointer);
+    return true;
+}
+
 static CUresult free_ordered(real_cuMemFreeAsync_function *real, CUdeviceptr pointer,
-                             CUstream stream, CUstream null_stream) {
+                             CUstream stream, CUstream null_stream, const struct place *place) {
+    CUresult result;
     struct pool *pool = state_enter();
     if (!pool)
         return real(pointer, stream);
+    CUstream meant = stream ? stream : null_stream;
+    if (free_checked(pool, &pointer, meant, place, &result)) {
+        state_leave();
+        return result;
+    }
     pool_pay(pool, "cuMemFreeAsync");
     stats_add(STATS_async_frees, pointer != 0);
-    CUstream meant = stream ? stream : null_stream;
     /* In a capture it frees when the graph runs. */
     uint64_t number = pool_is_capturing(pool) ? UINT64_MAX : record_free(pointer, meant);
-    CUresult result;
     if (!pool_free_ordered(pool, pointer, meant, &result))
         result = free_by_driver(pool, real, pointer, stream, meant);
     record_freed(result, number, pointer);
@@ -151,12 +186,18 @@ static CUresult free_ordered(real_cuMemFreeAsync_function *real, CUdeviceptr poi
     return result;
 }
 
+#define THIS_PLACE                                                                                 \
+    &(struct place) {                                                                              \
+        (uintptr_t) __builtin_return_address(0), (uintptr_t)__builtin_dwarf_cfa()                  \
+    }
+
 CUresult hook_cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
     REQUIRE_DRIVER(cuMemFreeAsync);
-    return free_ordered(REAL(cuMemFreeAsync), pointer, stream, CU_STREAM_LEGACY);
+    return free_ordered(REAL(cuMemFreeAsync), pointer, stream, CU_STREAM_LEGACY, THIS_PLACE);
 }
 
 CUresult hook_cuMemFreeAsync_ptsz(CUdeviceptr pointer, CUstream stream) {
     REQUIRE_DRIVER(cuMemFreeAsync_ptsz);
-    return free_ordered(REAL(cuMemFreeAsync_ptsz), pointer, stream, CU_STREAM_PER_THREAD);
+    return free_ordered(REAL(cuMemFreeAsync_ptsz), pointer, stream, CU_STREAM_PER_THREAD,
+                        THIS_PLACE);
 }

@@ -17,6 +17,10 @@ static const char *const names[] = {
     "cudaMallocFromPoolAsync_ptsz",
     "cudaMallocHost",
     "cudaHostAlloc",
+    "cudaFree",
+    "cudaLaunchKernel",
+    "cudaLaunchKernelExC",
+    "cudaMemset",
 };
 
 struct file {

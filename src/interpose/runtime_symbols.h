@@ -9,7 +9,8 @@
 
 enum { RUNTIME_ENTRIES_MAX = 16 };
 
-/* The runtime functions through which programs allocate, as ranges of loaded code. */
+/* The runtime functions through which programs allocate, free and launch, as ranges of loaded code.
+ */
 struct runtime_entries {
     int count;
     struct {

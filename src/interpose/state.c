@@ -15,13 +15,18 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+enum { CHECK_WORD_SYNC = 2 }; /* of POOLCUDA_CHECK */
 
 static struct options options;
 static struct driver driver;
 _Atomic(struct pool *) state_quick;
 static _Atomic(struct pool *) pool;
+_Atomic(struct check *) state_the_check;
 /* Settings that were changed while there was no pool; under start_lock. */
 static struct pool_config changed;
 static unsigned changed_settings;
@@ -36,7 +41,7 @@ static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void publish(struct pool *made) {
     atomic_store(&pool, made);
-    atomic_store(&state_quick, recorder_active() ? NULL : made);
+    atomic_store(&state_quick, recorder_active() || options.check ? NULL : made);
 }
 
 static void say(const char *line) {
@@ -60,6 +65,8 @@ void state_say_once(const char *line) {
 static void prepare_fork(void) {
     lock_take(&start_lock, LOCK_START);
     lock_take(&loader_lock, LOCK_LOADER);
+    if (state_check())
+        check_fork_prepare(state_check());
     struct pool *current = atomic_load(&pool);
     if (current)
         pool_fork_prepare(current);
@@ -71,6 +78,8 @@ static void parent_after_fork(void) {
     struct pool *current = atomic_load(&pool);
     if (current)
         pool_fork_parent(current);
+    if (state_check())
+        check_fork_parent(state_check());
     lock_drop(&loader_lock, LOCK_LOADER);
     lock_drop(&start_lock, LOCK_START);
 }
@@ -85,6 +94,8 @@ static void child_after_fork(void) {
         spare_pool = inherited;
         publish(NULL);
     }
+    if (state_check())
+        check_forget_after_fork(state_check());
     if (atomic_load(&phase) == PHASE_READY) {
         stats_forget_after_fork();
         ask_forget_after_fork();
@@ -140,6 +151,29 @@ const struct options *state_options(void) {
     return &options;
 }
 
+bool state_checks(void) {
+    return state_enabled() && options.check;
+}
+
+bool state_checks_launches(void) {
+    return state_checks() && options.check == CHECK_WORD_SYNC;
+}
+
+/* Under start_lock. Each free of the program's waits by itself, as what it frees is then looked at.
+ */
+static void create_check(struct pool *created) {
+    const struct check_config config = {
+        .after_launches = options.check == CHECK_WORD_SYNC,
+        .quarantine = options.check_quarantine,
+        .leaks = options.check_leaks,
+        .abort = options.check_abort,
+        .log = options.check_log,
+        .say = say,
+    };
+    if (options.check && created && !state_check())
+        atomic_store(&state_the_check, check_create(&config, created, &driver));
+}
+
 /* The driver's entries are looked up before the lock is taken: the loader's own lock may be held by
  * a thread that runs a module's constructor and waits for ours. */
 static struct pool *create(void) {
@@ -152,7 +186,9 @@ static struct pool *create(void) {
     config.owed_flag = &thunk_owed;
     config.say = state_say_once;
     config.ask_others = ask_others;
-    if (options.free_mode == POOL_FREE_AUTO)
+    if (options.check && config.free_mode == POOL_FREE_AUTO)
+        config.free_mode = POOL_FREE_SYNC;
+    if (config.free_mode == POOL_FREE_AUTO)
         config.look_around = surroundings_look;
     if (!driver_fill(&entries, hooks_find_in_driver))
         return NULL;
@@ -164,6 +200,7 @@ static struct pool *create(void) {
         if (created)
             pool_set_config(created, &changed, changed_settings);
         changed_settings = 0;
+        create_check(created);
         publish(created);
     }
     lock_drop(&start_lock, LOCK_START);
@@ -220,5 +257,10 @@ __attribute__((destructor)) static void finish(void) {
         surroundings_note_tools(environ);
     }
     recorder_finish();
+    uint64_t errors = state_check() ? check_finish(state_check()) : 0;
     stats_finish((enum stats_form)options.stats);
+    if (errors && options.check_exit) { /* as the user has asked: here the process ends */
+        fflush(NULL);
+        syscall(SYS_exit_group, (int)options.check_exit);
+    }
 }

@@ -2,6 +2,7 @@
 #ifndef POOLCUDA_INTERPOSE_STATE_H
 #define POOLCUDA_INTERPOSE_STATE_H
 
+#include "check/check.h"
 #include "options.h"
 #include "pool/pool.h"
 #include "thread_marks.h"
@@ -18,6 +19,15 @@ struct pool *state_pool(void);
 
 const struct options *state_options(void);
 
+/* The check of POOLCUDA_CHECK, NULL without it; made with the pool. */
+extern _Atomic(struct check *) state_the_check __attribute__((visibility("hidden")));
+static inline struct check *state_check(void) {
+    return atomic_load_explicit(&state_the_check, memory_order_acquire);
+}
+/* Whether there is or will be one. */
+bool state_checks(void);
+bool state_checks_launches(void); /* POOLCUDA_CHECK=sync */
+
 /* Changes the settings named by bits of enum pool_setting to what *config says: of the pool, or of
  * the one that is yet to be made. False: the library is inert. */
 bool state_configure(const struct pool_config *config, unsigned settings);
@@ -26,8 +36,8 @@ bool state_get_config(struct pool_config *config);
 /* Tells the user, once per process, about a consequence of an option that he has set. */
 void state_say_once(const char *line);
 
-/* The pool if it is there already and calls need not be recorded; NULL: not yet, or never. With one
- * there are the driver's entries that every pool needs. */
+/* The pool if it is there already and calls need neither be recorded nor checked; NULL: not yet, or
+ * never. With one there are the driver's entries that every pool needs. */
 extern _Atomic(struct pool *) state_quick __attribute__((visibility("hidden")));
 
 /* While a thread is inside one of our calls into the driver or the pool, whatever the driver calls

@@ -5,9 +5,12 @@
  * handle and flags, the stream that work goes to, the address of a module's variable. */
 #include "interpose/thunks.h"
 
+#include "interpose/caller.h"
+#include "interpose/checked.h"
 #include "interpose/hooks.h"
 #include "interpose/loader.h"
 #include "interpose/state.h"
+#include "site_tag.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -210,9 +213,20 @@ static void begin_reason(struct pool *pool, enum class class) {
     }
 }
 
+/* The check comes first, as the call may find what has gone wrong so far. */
+static void check_before(struct check *check, uint64_t number) {
+    const char *name = name_of(number);
+    if (checked_waits(name))
+        check_before_wait(check, name);
+    if (checked_writes(name))
+        check_work(check);
+}
+
 static void before(struct pool *pool, struct thunk_frame *frame) {
     enum class class = class_of(frame->number);
     bool retried = frame->attempts > 0;
+    if (state_check() && !retried)
+        check_before(state_check(), frame->number);
     if (is_per_thread(frame->number))
         pool_reason_stays(pool, WAIT_REASON_per_thread_stream);
     if (!retried)
@@ -233,6 +247,8 @@ static void before(struct pool *pool, struct thunk_frame *frame) {
 
 /* Whether nothing is to be done for this function from now on, but to pay. */
 static bool is_quick(const struct pool *pool, uint64_t number) {
+    if (state_check())
+        return false;
     switch (class_of(number)) {
     case PAYS:
     case WAITS:
@@ -268,6 +284,19 @@ static void *find_real(uint64_t number) {
     return real;
 }
 
+static void *spare_stub(void *function, const char *name, enum class class, bool per_thread);
+
+/* Of the functions whose stub only precedes them, those that write to memory, where the check wants
+ * to know that they have: a stub that calls the function, else NULL. */
+static void *stub_that_calls(uint64_t number, void *real) {
+    enum class class = class_of(number);
+    if (number >= KNOWN || !state_checks_launches() ||
+        (class != PAYS && class != LEGACY_WORK && class != PER_THREAD) ||
+        !checked_writes(name_of(number)))
+        return NULL;
+    return spare_stub(real, name_of(number), class, is_per_thread(number));
+}
+
 void *thunk_enter(struct thunk_frame *frame) {
     void *real = find_real(frame->number);
     if (!real)
@@ -275,6 +304,11 @@ void *thunk_enter(struct thunk_frame *frame) {
     struct pool *pool = state_enter();
     if (!frame->attempts)
         frame->opens = false;
+    void *calling = pool ? stub_that_calls(frame->number, real) : NULL;
+    if (calling) {
+        state_leave();
+        return calling;
+    }
     if (pool) {
         before(pool, frame);
         state_leave();
@@ -293,6 +327,31 @@ static void look_at_global(struct pool *pool, const struct thunk_frame *frame) {
             CUDA_SUCCESS ||
         managed)
         pool_reason_stays(pool, WAIT_REASON_managed);
+}
+
+static void find_site(struct call_site *site, const struct thunk_frame *frame) {
+    if (!site_tag_find(site))
+        caller_find(site, frame->stack[RETURN_ADDRESS], (uintptr_t)frame->stack,
+                    (unsigned)state_options()->site_depth);
+}
+
+/* What a launch launches; NULL if it is none of a kernel. */
+static CUfunction launched(const struct thunk_frame *frame) {
+    const char *name = name_of(frame->number);
+    if (!strstr(name, "Kernel"))
+        return NULL;
+    return (CUfunction)(uintptr_t)argument(frame, strstr(name, "KernelEx") ? 1 : 0);
+}
+
+static void check_after(struct check *check, struct pool *pool, const struct thunk_frame *frame) {
+    const char *name = name_of(frame->number);
+    if (class_of(frame->number) == WAITS)
+        check_after_wait(check);
+    if (!state_checks_launches() || !checked_writes(name) || pool_is_capturing(pool))
+        return;
+    struct call_site at;
+    find_site(&at, frame);
+    check_after_work(check, name, launched(frame), &at);
 }
 
 static void after_success(struct pool *pool, const struct thunk_frame *frame) {
@@ -361,10 +420,12 @@ bool thunk_leave(struct thunk_frame *frame, CUresult result) {
     struct pool *pool = state_enter();
     if (!pool)
         return false;
-    const char *name = name_of(frame->number);
     bool destroyed = class_of(frame->number) == MEMORY_POOL_DESTROYED;
+    const char *name = name_of(frame->number);
     bool again = result == CUDA_ERROR_OUT_OF_MEMORY &&
-                 pool_make_room(pool, name, (unsigned)frame->attempts++, allocates_memory(name));
+                 checked_make_room(pool, name, (unsigned)frame->attempts++, allocates_memory(name));
+    if (result == CUDA_SUCCESS && state_check())
+        check_after(state_check(), pool, frame);
     if (result == CUDA_SUCCESS) {
         after_success(pool, frame);
         if (frame->attempts)

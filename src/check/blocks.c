@@ -1,0 +1,120 @@
+/* The records of blocks, by address. */
+#include "check/internal.h"
+
+#include "observe/stats.h"
+
+#include <stdlib.h>
+
+static int compare(const struct check_block *one, const struct check_block *other) {
+    return one->base < other->base ? -1 : one->base > other->base;
+}
+
+#define UNUSED __attribute__((unused))
+RB_GENERATE_INTERNAL(check_tree, check_block, by_address, compare, static UNUSED)
+
+struct check_block *block_around(struct check *check, CUdeviceptr address) {
+    struct check_block *block = RB_ROOT(&check->blocks), *below = NULL;
+    while (block) {
+        if (block->base <= address) {
+            below = block;
+            block = RB_RIGHT(block, by_address);
+        } else {
+            block = RB_LEFT(block, by_address);
+        }
+    }
+    return below && address - below->base < below->size ? below : NULL;
+}
+
+struct check_block *block_at(struct check *check, CUdeviceptr user) {
+    struct check_block *block = block_around(check, user);
+    return block && block->user == user ? block : NULL;
+}
+
+struct check_block *block_from(struct check *check, CUdeviceptr base) {
+    struct check_block key = {.base = base};
+    return RB_NFIND(check_tree, &check->blocks, &key);
+}
+
+void block_add(struct check *check, struct check_block *block) {
+    struct check_block *old;
+    while ((old = block_around(check, block->base)) ||
+           ((old = block_from(check, block->base)) && old->base - block->base < block->size))
+        block_remove(check, old);
+    block->state = CHECK_LIVE;
+    RB_INSERT(check_tree, &check->blocks, block);
+    if (!block->zoned)
+        TAILQ_INSERT_TAIL(&block->context->bare, block, in_list);
+}
+
+static void count_quarantined(struct check *check, struct check_context *context, uint64_t change) {
+    context->quarantined += change;
+    check->quarantined += change;
+    stats_set(STATS_check_quarantine_bytes, check->quarantined);
+}
+
+/* Out of the list that its state puts it in. */
+static void leave_list(struct check *check, struct check_block *block) {
+    struct check_context *context = block->context;
+    if (block->state == CHECK_LIVE && !block->zoned) {
+        TAILQ_REMOVE(&context->bare, block, in_list);
+    } else if (block->state == CHECK_QUARANTINED) {
+        if (context->cursor == block)
+            context->cursor = TAILQ_NEXT(block, in_list);
+        TAILQ_REMOVE(&context->quarantine, block, in_list);
+        count_quarantined(check, context, 0 - block->size);
+    } else if (block->state == CHECK_LEAVING && !block->uses) {
+        TAILQ_REMOVE(&context->left, block, in_list);
+    }
+}
+
+void block_set_state(struct check *check, struct check_block *block, enum check_state state) {
+    struct check_context *context = block->context;
+    leave_list(check, block);
+    block->state = state;
+    if (state == CHECK_LIVE && !block->zoned) {
+        TAILQ_INSERT_TAIL(&context->bare, block, in_list);
+    } else if (state == CHECK_QUARANTINED) {
+        TAILQ_INSERT_TAIL(&context->quarantine, block, in_list);
+        count_quarantined(check, context, block->size);
+    } else if (state == CHECK_LEAVING && !block->uses) {
+        TAILQ_INSERT_TAIL(&context->left, block, in_list);
+    }
+}
+
+static void free_if_unused(struct check_block *block) {
+    if (!block->held && !block->uses)
+        free(block);
+}
+
+void block_remove(struct check *check, struct check_block *block) {
+    leave_list(check, block);
+    block->state = CHECK_GONE;
+    RB_REMOVE(check_tree, &check->blocks, block);
+    free_if_unused(block);
+}
+
+void block_drop_use(struct check_block *block) {
+    block->uses--;
+    if (block->state == CHECK_LEAVING && !block->uses)
+        TAILQ_INSERT_TAIL(&block->context->left, block, in_list);
+    if (block->state == CHECK_GONE)
+        free_if_unused(block);
+}
+
+void block_detach(struct check *check, struct check_block *block) {
+    leave_list(check, block);
+    block->uses = 0;
+    block->state = CHECK_DETACHED;
+}
+
+void block_let_go(struct check_block *block) {
+    block->held = false;
+    if (block->state == CHECK_GONE)
+        free_if_unused(block);
+}
+
+void block_set_zoned(struct check_block *block) {
+    if (!block->zoned && block->state == CHECK_LIVE)
+        TAILQ_REMOVE(&block->context->bare, block, in_list);
+    block->zoned = true;
+}

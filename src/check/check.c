@@ -1,0 +1,302 @@
+/* Allocations and frees while memory is checked. */
+#include "check/internal.h"
+
+#include "observe/stats.h"
+
+#include <stdlib.h>
+
+struct check *check_create(const struct check_config *config, struct pool *pool,
+                           const struct driver *driver) {
+    struct check *check = calloc(1, sizeof *check);
+    if (!check)
+        return NULL;
+    check->config = *config;
+    check->pool = pool;
+    check->driver = driver;
+    check->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    check->log = report_open(config);
+    return check;
+}
+
+static void forget_everything(struct check *check) {
+    struct check_block *block;
+    struct check_context *context;
+    while ((block = block_from(check, 0))) {
+        block_detach(check, block);
+        block->held = false;
+        block_remove(check, block);
+    }
+    while ((context = LIST_FIRST(&check->contexts))) {
+        LIST_REMOVE(context, link);
+        gpu_forget(context);
+        free(context);
+    }
+}
+
+void check_destroy(struct check *check) {
+    if (check)
+        forget_everything(check);
+    free(check);
+}
+
+void check_fork_prepare(struct check *check) {
+    check_lock(check);
+}
+
+void check_fork_parent(struct check *check) {
+    check_unlock(check);
+}
+
+void check_forget_after_fork(struct check *check) {
+    forget_everything(check);
+    check->errors = check->leaked = check->leaked_bytes = 0;
+    lock_check_drop(LOCK_CHECK);
+    check->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+/* --- allocations --- */
+
+/* Memory of `bytes` with a zone on both sides, in units in which the driver aligns. */
+static size_t with_zones(size_t bytes) {
+    return CHECK_ZONE + (bytes + CHECK_ZONE + CHECK_ZONE - 1) / CHECK_ZONE * CHECK_ZONE;
+}
+
+/* Has the zones of new blocks filled, as far as that is possible without a wait. Where the pool
+ * clears what it hands out, that comes first. */
+static void fill_zones(struct check *check, struct check_context *context) {
+    struct pool_config config;
+    results_read(check, context);
+    struct check_launch *launch = gpu_take_launch(check, context);
+    if (!launch)
+        return;
+    check_lock(check);
+    quarantine_fill_zones(context, launch);
+    check_unlock(check);
+    pool_get_config(check->pool, &config);
+    if (config.zero)
+        gpu_submit(check, context, launch);
+    else
+        gpu_fill(check, context, launch);
+}
+
+/* A record, and the context to check its block in, which is in use. NULL: it cannot be checked. */
+static struct check_block *begin(struct check *check, const struct call_site *site) {
+    struct check_context *context = NULL;
+    if (!pool_is_capturing(check->pool))
+        context = context_to_check(check);
+    struct check_block *block = context ? calloc(1, sizeof *block) : NULL;
+    if (!block)
+        return NULL;
+    check_lock(check);
+    bool used = context_use(context);
+    check_unlock(check);
+    if (!used) {
+        free(block);
+        return NULL;
+    }
+    block->context = context;
+    block->allocated = *site;
+    return block;
+}
+
+/* The block is the program's. */
+static void enter(struct check *check, struct check_block *block) {
+    struct check_context *context = block->context;
+    check_lock(check);
+    block->verified = context->work;
+    block_add(check, block);
+    check_unlock(check);
+    fill_zones(check, context);
+    context_leave_use(check, context);
+}
+
+static void drop(struct check *check, struct check_block *block) {
+    context_leave_use(check, block->context);
+    free(block);
+}
+
+/* What the caller is given without any check. */
+static CUresult count_unchecked(CUresult result) {
+    if (result == CUDA_SUCCESS)
+        stats_add(STATS_check_unchecked_blocks, 1);
+    return result;
+}
+
+CUresult check_malloc(struct check *check, CUdeviceptr *pointer, size_t bytes,
+                      const struct call_site *site) {
+    struct pool *pool = check->pool;
+    bool plain = !pointer || !bytes || bytes > SIZE_MAX / 2;
+    struct check_block *block = plain ? NULL : begin(check, site);
+    if (!block)
+        return count_unchecked(pool_malloc(pool, pointer, bytes, site));
+    block->size = with_zones(bytes);
+    block->bytes = bytes;
+    CUresult result = pool_malloc(pool, &block->base, block->size, site);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && check_make_room(check))
+        result = pool_malloc(pool, &block->base, block->size, site);
+    if (result != CUDA_SUCCESS) {
+        drop(check, block);
+        return count_unchecked(pool_malloc(pool, pointer, bytes, site));
+    }
+    *pointer = block->user = block->base + CHECK_ZONE;
+    enter(check, block);
+    return CUDA_SUCCESS;
+}
+
+/* Zones are of whole rows, so that all rows begin where the driver has them begin. How long a row
+ * is only the driver knows; of narrow ones it takes two to make a zone where it aligns to 256. */
+CUresult check_malloc_pitch(struct check *check, CUdeviceptr *pointer, size_t *pitch,
+                            size_t width_bytes, size_t height, unsigned int element_bytes,
+                            const struct call_site *site) {
+    struct pool *pool = check->pool;
+    size_t rows = width_bytes >= CHECK_ZONE ? 1 : 2;
+    bool plain = !pointer || !pitch || !width_bytes || !height || height > SIZE_MAX / 2;
+    struct check_block *block = plain ? NULL : begin(check, site);
+    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+    for (int attempt = 0; block && attempt < 2 && result == CUDA_ERROR_OUT_OF_MEMORY; attempt++)
+        if (attempt == 0 || check_make_room(check))
+            result = pool_malloc_pitch(pool, &block->base, pitch, width_bytes, height + 2 * rows,
+                                       element_bytes, site);
+    if (!block || result != CUDA_SUCCESS) {
+        if (block)
+            drop(check, block);
+        return count_unchecked(
+            pool_malloc_pitch(pool, pointer, pitch, width_bytes, height, element_bytes, site));
+    }
+    block->size = *pitch * (height + 2 * rows);
+    block->bytes = *pitch * height;
+    *pointer = block->user = block->base + *pitch * rows;
+    enter(check, block);
+    return CUDA_SUCCESS;
+}
+
+/* --- frees --- */
+
+/* The answer to a free of what is not, or no longer, checked. A pointer into a block's memory
+ * begins no allocation that the program knows, whatever the pool knows. */
+static CUresult free_unchecked(struct check *check, CUdeviceptr pointer,
+                               const struct call_site *at) {
+    struct check_block copy;
+    check_lock(check);
+    const struct check_block *block = block_around(check, pointer);
+    if (block)
+        copy = *block;
+    check_unlock(check);
+    CUresult result =
+        block ? check->driver->mem_free(copy.base + 1) : pool_free(check->pool, pointer);
+    if (result == CUDA_ERROR_INVALID_VALUE && pointer)
+        report_free(check, block ? &copy : NULL, pointer, at);
+    return result;
+}
+
+/* Takes the block at `pointer` for a free of this thread's; NULL: there is none to be freed. *used:
+ * its context is in use, and the block is FREEING; else it is not checked any more. */
+static struct check_block *take(struct check *check, CUdeviceptr pointer, bool *used) {
+    check_lock(check);
+    struct check_block *block = block_at(check, pointer);
+    bool live =
+        block && !block->held && (block->state == CHECK_LIVE || block->state == CHECK_DETACHED);
+    if (live) {
+        *used = block->state == CHECK_LIVE && context_use(block->context);
+        block_set_state(check, block, *used ? CHECK_FREEING : CHECK_DETACHED);
+        block->held = true;
+    }
+    check_unlock(check);
+    return live ? block : NULL;
+}
+
+/* What the GPU does at a free: looks at the block, fills it, and looks at some others. Returns
+ * whether it was asked to. */
+static bool submit_free(struct check *check, struct check_block *block) {
+    struct check_context *context = block->context;
+    results_read(check, context);
+    struct check_launch *launch = gpu_take_launch(check, context);
+    if (!launch)
+        return false;
+    check_lock(check);
+    launch->occasion = (struct check_occasion){.moment = CHECK_AT_FREE, .freed = block->base};
+    tasks_zones(launch, block, block->zoned ? CHECK_VERIFY : CHECK_FILL);
+    block->zoned = true;
+    tasks_body(launch, block, CHECK_FILL);
+    quarantine_fill_zones(context, launch);
+    quarantine_verify_some(context, launch);
+    check_unlock(check);
+    return gpu_submit(check, context, launch);
+}
+
+/* Before the pool has the block's memory, as then another thread may be given it. False: the block
+ * has to leave later, as another thread may be about to submit tasks on it. */
+static bool forget(struct check *check, struct check_block *block, bool *known) {
+    check_lock(check);
+    bool busy = block->uses && block->context->users && !block->context->lost;
+    *known = block->state != CHECK_GONE;
+    if (*known && busy) {
+        block_set_state(check, block, CHECK_LEAVING);
+        block_let_go(block);
+    } else if (*known) {
+        block_remove(check, block);
+    }
+    check_unlock(check);
+    return !(*known && busy);
+}
+
+/* The block's memory is the pool's or the driver's; or, where they refuse it, still the program's.
+ */
+static CUresult free_at_once(struct check *check, struct check_block *block) {
+    CUdeviceptr base = block->base;
+    bool known;
+    stats_add(STATS_check_unchecked_blocks, 1);
+    if (!forget(check, block, &known))
+        return CUDA_SUCCESS;
+    CUresult result = pool_free(check->pool, base);
+    check_lock(check);
+    if (known && result != CUDA_SUCCESS) {
+        block_add(check, block);
+        block_set_state(check, block, CHECK_DETACHED);
+    }
+    block_let_go(block);
+    check_unlock(check);
+    return result;
+}
+
+/* Keeps a block whose free has been waited for: filled, or just until nothing uses it. False: its
+ * context has ended meanwhile. */
+static bool keep(struct check *check, struct check_block *block, bool filled,
+                 const struct call_site *at) {
+    struct check_context *context = block->context;
+    check_lock(check);
+    bool known = block->state == CHECK_FREEING;
+    if (known) {
+        block->freed = *at;
+        block_set_state(check, block, filled ? CHECK_QUARANTINED : CHECK_LEAVING);
+        block_let_go(block);
+    }
+    uint64_t kept = context->quarantined, limit = context->limit;
+    bool used = known && context_use(context);
+    check_unlock(check);
+    if (!used)
+        return known;
+    results_settle(check, context);
+    if (kept > limit)
+        quarantine_shrink(check, context, limit - limit / 8);
+    context_leave_use(check, context);
+    return true;
+}
+
+CUresult check_free(struct check *check, CUdeviceptr pointer, const struct call_site *at) {
+    bool used = false, filled = false;
+    struct check_block *block = pointer ? take(check, pointer, &used) : NULL;
+    if (!block)
+        return free_unchecked(check, pointer, at);
+    if (used) {
+        filled = !pool_is_capturing(check->pool) && submit_free(check, block);
+        context_leave_use(check, block->context); /* its end waits for no wait of ours */
+    }
+    if (used && pool_free_wait(check->pool, block->base) == CUDA_SUCCESS &&
+        keep(check, block, filled, at)) {
+        if (!filled)
+            stats_add(STATS_check_unchecked_blocks, 1);
+        return CUDA_SUCCESS;
+    }
+    return free_at_once(check, block);
+}

@@ -1,0 +1,88 @@
+/* Memory checking: stands between the hooks and the pool, which knows nothing of it.
+ *
+ * Each block of cuMemAlloc and cuMemAllocPitch lies between two zones of a known pattern. A freed
+ * block is filled with another and kept from reuse for a while (the quarantine). A kernel of ours
+ * compares both when a block is freed, when it leaves the quarantine, when the program waits for
+ * the GPU, and when a context ends; with `after_launches`, after everything that writes to memory.
+ * What differs was written out of bounds, or after the free, and is reported (report.c).
+ *
+ * What cannot be checked is handed out and taken back as without checking, and counted: the program
+ * notices nothing. Every function is thread-safe; no lock is held across a driver call. Functions
+ * that stand for a driver function return what that function would return. */
+#ifndef POOLCUDA_CHECK_CHECK_H
+#define POOLCUDA_CHECK_CHECK_H
+
+#include "call_site.h"
+#include "limit.h"
+#include "pool/pool.h"
+
+struct check;
+
+struct check_config {
+    bool after_launches;           /* wait after each launch, and verify everything */
+    struct limit quarantine;       /* bytes of freed memory kept from reuse, per context */
+    bool leaks;                    /* report blocks that are live at the end, too */
+    bool abort;                    /* after the first report */
+    const char *log;               /* where reports go: "" for standard error, see output_file.h */
+    void (*say)(const char *line); /* that the log cannot be opened */
+};
+
+/* NULL without memory. The pool and the driver must outlive it. */
+struct check *check_create(const struct check_config *config, struct pool *pool,
+                           const struct driver *driver);
+/* Frees the records; makes no CUDA call. For tests. */
+void check_destroy(struct check *check);
+
+/* cuMemAlloc_v2 and cuMemAllocPitch_v2 on behalf of `site`. */
+CUresult check_malloc(struct check *check, CUdeviceptr *pointer, size_t bytes,
+                      const struct call_site *site);
+CUresult check_malloc_pitch(struct check *check, CUdeviceptr *pointer, size_t *pitch,
+                            size_t width_bytes, size_t height, unsigned int element_bytes,
+                            const struct call_site *site);
+
+/* cuMemFree_v2, called at `at`. */
+CUresult check_free(struct check *check, CUdeviceptr pointer, const struct call_site *at);
+
+/* The live block at `pointer` is checked no more, as a capture is about to free it. Returns the
+ * pointer that pool and driver know; 0: there is no such block. */
+CUdeviceptr check_disown(struct check *check, CUdeviceptr pointer);
+
+/* What the program may know of a pointer. UNKNOWN: it lies in nothing that is checked; IDLE: in a
+ * zone or in freed memory. */
+enum pool_pointer_state check_find(struct check *check, CUdeviceptr pointer, CUdeviceptr *base,
+                                   size_t *bytes);
+
+/* Bytes of the current context that are freed and kept from reuse. */
+size_t check_quarantined(struct check *check);
+/* Has the current context's quarantine given back to the pool, after a wait for the GPU. Returns
+ * whether there was any. */
+bool check_make_room(struct check *check);
+
+/* The program is about to submit work that may write to the current context's memory. */
+void check_work(struct check *check);
+/* It has submitted it, by a successful call of the driver function `call`, at `at`. kernel: what it
+ * launches, NULL if it is none. */
+void check_after_work(struct check *check, const char *call, CUfunction kernel,
+                      const struct call_site *at);
+/* Around a call of the driver function `call` that waits for work of the current context. */
+void check_before_wait(struct check *check, const char *call);
+void check_after_wait(struct check *check);
+
+/* To be called before the pool is told that a context is about to end, or (_primary) that a
+ * device's primary context is or may be: verifies all that is left in it. */
+void check_context_ending(struct check *check, CUcontext context);
+void check_primary_ending(struct check *check, CUdevice device);
+/* A green context, whose memory outlives it. */
+void check_green_ending(struct check *check, CUcontext context);
+/* To be called when the pool has been told: forgets the contexts that it has forgotten. */
+void check_contexts_ended(struct check *check);
+
+/* At exit: the summary, without a CUDA call. Returns the number of errors reported. */
+uint64_t check_finish(struct check *check);
+
+/* Around fork: the lock is held across it. The child forgets everything. */
+void check_fork_prepare(struct check *check);
+void check_fork_parent(struct check *check);
+void check_forget_after_fork(struct check *check);
+
+#endif

@@ -1,0 +1,146 @@
+/* The contexts in which blocks are checked. */
+#include "check/internal.h"
+
+#include "futex.h"
+
+#include <stdlib.h>
+
+static struct check_context *find(struct check *check, CUcontext handle) {
+    struct check_context *context;
+    LIST_FOREACH (context, &check->contexts, link)
+        if (context->handle == handle && !context->ended)
+            return context;
+    return NULL;
+}
+
+static CUcontext current(struct check *check) {
+    CUcontext handle = NULL;
+    return check->driver->ctx_get_current(&handle) == CUDA_SUCCESS ? handle : NULL;
+}
+
+struct check_context *context_of_current(struct check *check) {
+    CUcontext handle = current(check);
+    check_lock(check);
+    struct check_context *context = handle ? find(check, handle) : NULL;
+    check_unlock(check);
+    return context;
+}
+
+/* As POOLCUDA_CHECK_QUARANTINE says, of a device with so many bytes. */
+static uint64_t limit(const struct limit *limit, uint64_t total) {
+    static const uint64_t most = 256 << 20;
+    switch (limit->kind) {
+    case LIMIT_BYTES:
+        return limit->bytes;
+    case LIMIT_PERCENT:
+        return (uint64_t)((double)total * limit->percent / 100);
+    case LIMIT_AUTO:
+        break;
+    }
+    return total / 64 < most ? total / 64 : most;
+}
+
+static struct check_context *new_context(struct check *check, CUcontext handle) {
+    size_t total = 0;
+    CUdevice device;
+    if (check->driver->ctx_get_device(&device) != CUDA_SUCCESS ||
+        check->driver->device_total_mem(&total, device) != CUDA_SUCCESS)
+        return NULL;
+    struct check_context *context = calloc(1, sizeof *context);
+    if (!context)
+        return NULL;
+    context->handle = handle;
+    context->device = device;
+    context->limit = limit(&check->config.quarantine, total);
+    TAILQ_INIT(&context->idle);
+    TAILQ_INIT(&context->running);
+    TAILQ_INIT(&context->bare);
+    TAILQ_INIT(&context->quarantine);
+    TAILQ_INIT(&context->left);
+    return context;
+}
+
+/* What a thread has made that loses the race is freed with its context. */
+static struct check_context *make(struct check *check, CUcontext handle) {
+    if (!pool_gate_enter(check->pool))
+        return NULL;
+    struct check_context *context = new_context(check, handle);
+    if (context)
+        gpu_open(check, context);
+    pool_gate_leave(check->pool);
+    if (!context)
+        return NULL;
+    check_lock(check);
+    struct check_context *other = find(check, handle);
+    if (!other)
+        LIST_INSERT_HEAD(&check->contexts, context, link);
+    check_unlock(check);
+    if (!other)
+        return context;
+    gpu_forget(context);
+    free(context);
+    return other;
+}
+
+struct check_context *context_to_check(struct check *check) {
+    CUcontext handle = current(check);
+    if (!handle)
+        return NULL;
+    check_lock(check);
+    struct check_context *context = find(check, handle);
+    check_unlock(check);
+    if (!context)
+        context = make(check, handle);
+    return context && !context->lost ? context : NULL;
+}
+
+bool context_use(struct check_context *context) {
+    if (context->ended || context->lost)
+        return false;
+    context->users++;
+    return true;
+}
+
+struct check_context *context_use_current(struct check *check) {
+    struct check_context *context = context_of_current(check);
+    check_lock(check);
+    bool used = context && context_use(context);
+    check_unlock(check);
+    return used ? context : NULL;
+}
+
+void context_leave_use(struct check *check, struct check_context *context) {
+    check_lock(check);
+    bool last = --context->users == 0;
+    check_unlock(check);
+    if (last)
+        futex_change(&check->resting);
+}
+
+/* Until no thread uses the context any more. Lock held on entry and return, not in between. */
+static void await_rest(struct check *check, const struct check_context *context) {
+    while (context->users > 0) {
+        int seen = atomic_load(&check->resting);
+        check_unlock(check);
+        futex_wait(&check->resting, seen, NULL);
+        check_lock(check);
+    }
+}
+
+void context_end(struct check *check, struct check_context *context) {
+    struct check_block *block, *next;
+    check_lock(check);
+    context->ended = true;
+    await_rest(check, context);
+    for (block = block_from(check, 0); block; block = next) {
+        next = block_from(check, block->base + 1);
+        if (block->context != context)
+            continue;
+        bool stays = context->outlived && block->state == CHECK_LIVE;
+        block_detach(check, block);
+        if (!stays)
+            block_remove(check, block);
+    }
+    check_unlock(check);
+    gpu_forget(context);
+}

@@ -1,0 +1,343 @@
+/* What checking asks of the driver: a stream of its own, in which the kernel runs behind everything
+ * that the program has submitted.
+ *
+ * The stream is a non-blocking one, so that the program's work never waits for it; each launch
+ * waits for an event of the whole context instead. Where the driver has none (before 12.5), that
+ * event is one of the legacy stream: what runs in the program's own non-blocking streams may then
+ * come after a launch, and what it does wrong is found by a later one. */
+#include "check/internal.h"
+
+#include "check/kernel_ptx.h"
+#include "format.h"
+#include "observe/stats.h"
+
+#include <stdlib.h>
+
+enum {
+    CHUNK = 8,         /* launches that are made at once */
+    LAUNCHES_MAX = 64, /* of one context */
+};
+
+/* What a chunk's pinned memory holds. */
+struct pinned {
+    struct check_failure failures[CHUNK];
+    struct check_task tasks[CHUNK][CHECK_TASKS];
+};
+
+static void add_launch(struct check_context *context, struct pinned *pinned, CUdeviceptr device,
+                       unsigned i, CUevent done) {
+    struct check_launch *launch = calloc(1, sizeof *launch);
+    if (!launch)
+        return; /* the event and its share of the memory go with the context */
+    launch->tasks = pinned->tasks[i];
+    launch->failure = &pinned->failures[i];
+    launch->device_tasks = device + offsetof(struct pinned, tasks) + i * sizeof pinned->tasks[i];
+    launch->device_failure = device + i * sizeof pinned->failures[i];
+    launch->done = done;
+    TAILQ_INSERT_TAIL(&context->idle, launch, in_list);
+}
+
+/* More launches, in the current context. Gate entered. */
+static void grow(struct check *check, struct check_context *context) {
+    const struct driver *driver = check->driver;
+    CUevent events[CHUNK];
+    CUdeviceptr device;
+    void *memory;
+    unsigned made = 0;
+    if (driver->mem_host_alloc(&memory, sizeof(struct pinned), CU_MEMHOSTALLOC_DEVICEMAP) !=
+        CUDA_SUCCESS)
+        return;
+    if (driver->mem_host_get_device_pointer(&device, memory, 0) != CUDA_SUCCESS)
+        return;
+    while (made < CHUNK &&
+           driver->event_create(&events[made], CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS)
+        made++;
+    check_lock(check);
+    for (unsigned i = 0; i < made; i++)
+        add_launch(context, memory, device, i, events[i]);
+    check_unlock(check);
+}
+
+static bool has_entries(const struct driver *driver) {
+    return driver->module_load_data && driver->module_get_function && driver->launch_kernel &&
+           driver->mem_host_alloc && driver->mem_host_get_device_pointer && driver->stream_create &&
+           driver->stream_wait_event && driver->stream_synchronize && driver->event_create &&
+           driver->event_record && driver->event_query;
+}
+
+/* What fills zones goes before the program's work: its stream has the highest priority that there
+ * is, to which the driver brings any number. */
+static bool open_filling(const struct driver *driver, struct check_context *context) {
+    enum { HIGHEST = -1000 };
+    return (driver->stream_create_with_priority &&
+            driver->stream_create_with_priority(&context->filling, CU_STREAM_NON_BLOCKING,
+                                                HIGHEST) == CUDA_SUCCESS) ||
+           driver->stream_create(&context->filling, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS;
+}
+
+static bool open_streams(const struct driver *driver, struct check_context *context) {
+    CUmodule module;
+    return driver->module_load_data(&module, check_kernel_ptx) == CUDA_SUCCESS &&
+           driver->module_get_function(&context->kernel, module, CHECK_KERNEL_NAME) ==
+               CUDA_SUCCESS &&
+           driver->event_create(&context->order, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS &&
+           driver->event_create(&context->filled, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS &&
+           driver->stream_create(&context->stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS &&
+           open_filling(driver, context);
+}
+
+void gpu_open(struct check *check, struct check_context *context) {
+    context->ready = has_entries(check->driver) && open_streams(check->driver, context);
+    context->lost = !context->ready;
+    if (context->ready)
+        grow(check, context);
+}
+
+void gpu_forget(struct check_context *context) {
+    struct launch_list *lists[] = {&context->idle, &context->running};
+    for (int i = 0; i < 2; i++) {
+        struct check_launch *launch;
+        while ((launch = TAILQ_FIRST(lists[i]))) {
+            TAILQ_REMOVE(lists[i], launch, in_list);
+            free(launch);
+        }
+    }
+}
+
+/* Nothing is checked in the context any more, and nothing reported. */
+static void lose(struct check *check, struct check_context *context, CUresult error) {
+    pool_note_error(check->pool, error);
+    check_lock(check);
+    context->lost = true;
+    check_unlock(check);
+}
+
+static struct check_launch *take_idle(struct check *check, struct check_context *context) {
+    check_lock(check);
+    struct check_launch *launch = TAILQ_FIRST(&context->idle);
+    if (launch) {
+        TAILQ_REMOVE(&context->idle, launch, in_list);
+        launch->work = context->work;
+    }
+    check_unlock(check);
+    return launch;
+}
+
+/* Whether there may be more. */
+static bool may_grow(struct check *check, struct check_context *context) {
+    check_lock(check);
+    bool may = context->launches < LAUNCHES_MAX;
+    if (may)
+        context->launches += CHUNK;
+    check_unlock(check);
+    return may;
+}
+
+struct check_launch *gpu_take_launch(struct check *check, struct check_context *context) {
+    bool pushed;
+    struct check_launch *launch = take_idle(check, context);
+    if (launch || !may_grow(check, context) || !pool_gate_enter(check->pool))
+        return launch;
+    if (pool_visit_context(check->pool, context->handle, &pushed)) {
+        grow(check, context);
+        pool_leave_device(check->pool, pushed);
+    }
+    pool_gate_leave(check->pool);
+    return take_idle(check, context);
+}
+
+void gpu_make_idle(struct check *check, struct check_context *context,
+                   struct check_launch *launch) {
+    launch->count = 0;
+    check_lock(check);
+    TAILQ_INSERT_HEAD(&context->idle, launch, in_list);
+    check_unlock(check);
+}
+
+/* The check stream waits for what comes before the event. */
+static CUresult wait_for_event(const struct driver *driver, struct check_context *context,
+                               CUevent event, CUresult recorded) {
+    return recorded == CUDA_SUCCESS ? driver->stream_wait_event(context->stream, event, 0)
+                                    : recorded;
+}
+
+/* It waits for all that has been submitted to the context. */
+static CUresult order(const struct driver *driver, struct check_context *context) {
+    if (driver->ctx_record_event)
+        return wait_for_event(driver, context, context->order,
+                              driver->ctx_record_event(context->handle, context->order));
+    CUresult result = wait_for_event(driver, context, context->filled,
+                                     driver->event_record(context->filled, context->filling));
+    if (result == CUDA_SUCCESS)
+        result = wait_for_event(driver, context, context->order,
+                                driver->event_record(context->order, CU_STREAM_LEGACY));
+    return result;
+}
+
+static uint64_t largest_task(const struct check_launch *launch) {
+    uint64_t largest = 0;
+    for (unsigned i = 0; i < launch->count; i++)
+        if (launch->tasks[i].bytes > largest)
+            largest = launch->tasks[i].bytes;
+    return largest;
+}
+
+static CUresult launch_kernel(const struct driver *driver, struct check_context *context,
+                              struct check_launch *launch, CUstream stream) {
+    void *arguments[] = {&launch->device_tasks, &launch->count, &launch->device_failure};
+    *launch->failure = CHECK_FAILURE_CLEARED;
+    return driver->launch_kernel(context->kernel, launch->count,
+                                 check_kernel_rows(largest_task(launch)), 1, CHECK_KERNEL_THREADS,
+                                 1, 1, 0, stream, arguments, NULL);
+}
+
+static void count(const struct check_launch *launch) {
+    uint64_t bytes[] = {[CHECK_FILL] = 0, [CHECK_VERIFY] = 0};
+    for (unsigned i = 0; i < launch->count; i++)
+        bytes[launch->tasks[i].op] += launch->tasks[i].bytes;
+    stats_add(STATS_check_launches, 1);
+    stats_add(STATS_check_filled_bytes, bytes[CHECK_FILL]);
+    stats_add(STATS_check_verified_bytes, bytes[CHECK_VERIFY]);
+}
+
+/* Gate entered. *submitted: the kernel is to run, whatever the result. */
+static CUresult submit(struct check *check, struct check_context *context,
+                       struct check_launch *launch, CUstream stream, bool *submitted) {
+    bool pushed;
+    if (!pool_visit_context(check->pool, context->handle, &pushed))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    CUresult result = stream == context->stream ? order(check->driver, context) : CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS)
+        result = launch_kernel(check->driver, context, launch, stream);
+    *submitted = result == CUDA_SUCCESS;
+    if (*submitted)
+        result = check->driver->event_record(launch->done, stream);
+    if (result != CUDA_SUCCESS)
+        pool_note_error(check->pool, result);
+    pool_leave_device(check->pool, pushed);
+    return result;
+}
+
+/* Returns whether the launch is on its way; else it is idle. */
+static bool submit_in(struct check *check, struct check_context *context,
+                      struct check_launch *launch, CUstream stream) {
+    bool submitted = false;
+    if (launch->count && pool_gate_enter(check->pool)) {
+        CUresult result = submit(check, context, launch, stream, &submitted);
+        pool_gate_leave(check->pool);
+        if (submitted && result != CUDA_SUCCESS) /* nobody will ever know when it has ended */
+            lose(check, context, result);
+    }
+    if (!submitted) {
+        check_lock(check);
+        tasks_finish(launch, false);
+        check_unlock(check);
+        gpu_make_idle(check, context, launch);
+        return false;
+    }
+    count(launch);
+    return true;
+}
+
+static void make_running(struct check *check, struct check_context *context,
+                         struct check_launch *launch) {
+    check_lock(check);
+    TAILQ_INSERT_TAIL(&context->running, launch, in_list);
+    check_unlock(check);
+}
+
+bool gpu_submit(struct check *check, struct check_context *context, struct check_launch *launch) {
+    bool submitted = submit_in(check, context, launch, context->stream);
+    if (submitted)
+        make_running(check, context, launch);
+    return submitted;
+}
+
+/* Waits until the launch has ended, but not for ever: the program's kernels may leave it no room,
+ * and wait for the program. Then they may overtake it, and what they do wrong may not be seen. */
+static void await_fill(struct check *check, struct check_context *context,
+                       struct check_launch *launch) {
+    const uint64_t most_ns = 250 * 1000 * 1000, start = stats_now();
+    CUresult result = CUDA_ERROR_NOT_READY;
+    while (result == CUDA_ERROR_NOT_READY && stats_now() - start < most_ns &&
+           pool_gate_enter(check->pool)) {
+        result = check->driver->event_query(launch->done);
+        pool_gate_leave(check->pool);
+    }
+    context->slow = result == CUDA_ERROR_NOT_READY;
+}
+
+bool gpu_fill(struct check *check, struct check_context *context, struct check_launch *launch) {
+    check_lock(check);
+    bool slow = context->slow && !TAILQ_EMPTY(&context->running);
+    check_unlock(check);
+    if (!submit_in(check, context, launch, context->filling))
+        return false;
+    if (!slow)
+        await_fill(check, context, launch);
+    make_running(check, context, launch);
+    return true;
+}
+
+struct check_launch *gpu_take_ended(struct check *check, struct check_context *context) {
+    check_lock(check);
+    struct check_launch *launch = context->lost ? NULL : TAILQ_FIRST(&context->running);
+    if (launch)
+        TAILQ_REMOVE(&context->running, launch, in_list);
+    check_unlock(check);
+    if (!launch)
+        return NULL;
+    CUresult result = CUDA_ERROR_NOT_READY;
+    if (pool_gate_enter(check->pool)) {
+        result = check->driver->event_query(launch->done);
+        if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) /* perhaps in passing */
+            result = check->driver->event_query(launch->done);
+        pool_gate_leave(check->pool);
+    }
+    if (result == CUDA_SUCCESS)
+        return launch;
+    check_lock(check);
+    TAILQ_INSERT_HEAD(&context->running, launch, in_list);
+    check_unlock(check);
+    if (result != CUDA_ERROR_NOT_READY)
+        lose(check, context, result);
+    return NULL;
+}
+
+/* Of the check stream, or of the whole context. */
+static bool wait_for(struct check *check, struct check_context *context, bool all) {
+    bool pushed;
+    if (!pool_gate_enter(check->pool))
+        return false;
+    CUresult result = CUDA_ERROR_INVALID_CONTEXT;
+    if (pool_visit_context(check->pool, context->handle, &pushed)) {
+        result = all ? check->driver->ctx_synchronize()
+                     : check->driver->stream_synchronize(context->stream);
+        pool_leave_device(check->pool, pushed);
+    }
+    pool_gate_leave(check->pool);
+    return result == CUDA_SUCCESS;
+}
+
+bool gpu_is_alone(struct check *check, struct check_context *context) {
+    if (!pool_gate_enter(check->pool))
+        return false;
+    CUresult result = check->driver->event_query(context->order);
+    pool_gate_leave(check->pool);
+    return result == CUDA_SUCCESS;
+}
+
+bool gpu_wait(struct check *check, struct check_context *context) {
+    return wait_for(check, context, false);
+}
+
+bool gpu_wait_for_context(struct check *check, struct check_context *context) {
+    return wait_for(check, context, true);
+}
+
+void gpu_kernel_name(struct check *check, CUfunction kernel, char name[CHECK_KERNEL_NAME_SIZE]) {
+    const char *found = NULL;
+    bool known = kernel && check->driver->func_get_name &&
+                 check->driver->func_get_name(&found, kernel) == CUDA_SUCCESS && found;
+    format(name, CHECK_KERNEL_NAME_SIZE, "%s", known ? found : "");
+}

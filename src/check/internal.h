@@ -1,0 +1,266 @@
+/* What the files of src/check share. */
+#ifndef POOLCUDA_CHECK_INTERNAL_H
+#define POOLCUDA_CHECK_INTERNAL_H
+
+#include "check/check.h"
+#include "check/kernel.h"
+#include "lock.h"
+
+#include <bsd/sys/queue.h>
+#include <bsd/sys/tree.h>
+
+enum {
+    CHECK_ZONE = 512,                      /* bytes before and behind a block, at least */
+    CHECK_ZONE_BYTE = 0xa7,                /* what zones are filled with */
+    CHECK_POISON_BYTE = 0xdb,              /* what freed blocks are filled with */
+    CHECK_STRIPES = 64,                    /* the parts of a large block that are filled */
+    CHECK_STRIPE = 16 << 10,               /* bytes of each */
+    CHECK_TASKS = 256,                     /* of one launch */
+    CHECK_BLOCK_TASKS = CHECK_STRIPES + 2, /* of one block, at most */
+    CHECK_KERNEL_NAME_SIZE = 128,
+};
+
+/* LIVE: the program's. FREEING: a thread frees it just now. QUARANTINED: freed, filled. LEAVING: to
+ * be given to the pool as soon as no launch uses it any more. DETACHED: the program's, but not
+ * checked any more; only its address differs from what the pool knows. GONE: in no table. */
+enum check_state {
+    CHECK_LIVE,
+    CHECK_FREEING,
+    CHECK_QUARANTINED,
+    CHECK_LEAVING,
+    CHECK_DETACHED,
+    CHECK_GONE
+};
+
+/* One block of the program's: [user, user + bytes), in the pool's [base, base + size). The rest are
+ * its zones. Guarded by the lock.
+ * Invariant: all but GONE ones are in the tree and do not overlap. LIVE ones that are not `zoned`
+ * are in their context's `bare` list, QUARANTINED ones in its `quarantine`, LEAVING ones without
+ * uses in its `left`. The record stays while it is held or has uses, the memory while it has uses.
+ */
+struct check_block {
+    RB_ENTRY(check_block) by_address;
+    TAILQ_ENTRY(check_block) in_list;
+    CUdeviceptr base, user;
+    size_t size, bytes;
+    struct check_context *context;
+    struct call_site allocated, freed; /* freed: depth 0 while it is not */
+    enum check_state state;
+    bool zoned;    /* the zones are filled, or will be by a launch that is submitted */
+    bool reported; /* never again */
+    bool held;     /* by a thread that frees it */
+    uint32_t uses; /* tasks on it in launches that are not finished */
+    uint64_t
+        verified; /* all of the context's work up to this number is known to have done no harm */
+};
+TAILQ_HEAD(check_list, check_block);
+RB_HEAD(check_tree, check_block);
+
+/* When a wrong byte was found. */
+enum check_moment {
+    CHECK_AT_FREE,   /* of the block itself, or of another */
+    CHECK_AT_WAIT,   /* a call that waits for the GPU */
+    CHECK_AT_LAUNCH, /* after_launches: the call that has just been made */
+    CHECK_AT_REUSE,  /* before the memory is used again */
+    CHECK_AT_END     /* of the context */
+};
+struct check_occasion {
+    enum check_moment moment;
+    CUdeviceptr freed;                   /* FREE: the base of the block */
+    const char *call;                    /* WAIT, LAUNCH: the driver function */
+    char kernel[CHECK_KERNEL_NAME_SIZE]; /* LAUNCH: "" if not known */
+    struct call_site at;                 /* LAUNCH */
+};
+
+/* A launch of the kernel, from when it is filled until its result was read. The tasks and the
+ * result lie in pinned host memory, which goes with the context.
+ * Invariant: in the context's `idle` or `running` list, or held by the thread that fills it or
+ * reads its result; count is 0 in the idle list. blocks[i] is task i's. */
+struct check_launch {
+    TAILQ_ENTRY(check_launch) in_list;
+    struct check_task *tasks;
+    struct check_failure *failure;
+    CUdeviceptr device_tasks, device_failure;
+    CUevent done;
+    unsigned count;
+    uint64_t work; /* of the context when it was submitted */
+    struct check_occasion occasion;
+    struct check_block *blocks[CHECK_TASKS];
+};
+TAILQ_HEAD(launch_list, check_launch);
+
+/* One context in which the program allocates. The record stays until check_destroy.
+ * Invariant: the streams, kernel and events are valid if `ready`, and do not change then. lost: the
+ * context has had an error that it does not survive, or checking cannot work there: nothing is
+ * checked any more. users: threads that may be touching its launches; it does not end meanwhile. */
+struct check_context {
+    LIST_ENTRY(check_context) link;
+    CUcontext handle;
+    CUdevice device;
+    bool ready, lost;
+    bool ending, ended; /* ending: its end has been announced, and may not come */
+    bool outlived;      /* by its memory: a green context */
+    int users;
+    CUstream stream, filling; /* filling: for the zones of new blocks alone */
+    CUfunction kernel;
+    CUevent order, filled;
+    bool slow; /* a fill has not ended in the time that is waited for one */
+    struct launch_list idle, running;
+    unsigned launches; /* made so far */
+    struct check_list bare, quarantine, left;
+    struct check_block *cursor;  /* in the quarantine: where to go on verifying; NULL: its first */
+    uint64_t quarantined, limit; /* bytes of memory in the quarantine, and how many may be */
+    uint64_t work;               /* calls so far that may have written to memory */
+};
+
+struct check {
+    struct check_config config;
+    struct pool *pool;
+    const struct driver *driver;
+    pthread_mutex_t lock;
+    struct check_tree blocks;
+    LIST_HEAD(, check_context) contexts;
+    atomic_int resting;   /* another number whenever some context's users have reached 0 */
+    int log;              /* a file's descriptor */
+    uint64_t quarantined; /* of all contexts */
+    uint64_t errors, leaked, leaked_bytes; /* reported */
+};
+
+static inline void check_lock(struct check *check) {
+    lock_take(&check->lock, LOCK_CHECK);
+}
+
+static inline void check_unlock(struct check *check) {
+    lock_drop(&check->lock, LOCK_CHECK);
+}
+
+/* blocks.c: records. All with the lock held. */
+
+/* The block whose memory, zones included, the address lies in; NULL: none. */
+struct check_block *block_around(struct check *check, CUdeviceptr address);
+/* The block that begins at `user`, whatever its state. */
+struct check_block *block_at(struct check *check, CUdeviceptr user);
+/* The one with the lowest base from `base` on. */
+struct check_block *block_from(struct check *check, CUdeviceptr base);
+/* A new LIVE block, whose other members are set. DETACHED ones that it overlaps are gone. */
+void block_add(struct check *check, struct check_block *block);
+/* Out of the tree and of the list that it is in, GONE, and the record with it if it may go. */
+void block_remove(struct check *check, struct check_block *block);
+/* Ends what keeps the record: a task's use, or that a thread holds it. */
+void block_drop_use(struct check_block *block);
+/* DETACHED, whatever it was; its launches are never read again. */
+void block_detach(struct check *check, struct check_block *block);
+void block_let_go(struct check_block *block);
+/* From one state to another, and from list to list. */
+void block_set_state(struct check *check, struct check_block *block, enum check_state state);
+void block_set_zoned(struct check_block *block);
+/* Whether work has been submitted since it was last verified. */
+static inline bool block_is_unverified(const struct check_block *block) {
+    return !block->reported && !block->context->lost && block->verified < block->context->work;
+}
+
+/* contexts.c */
+
+/* The current context's record, NULL if there is none. Lock not held. */
+struct check_context *context_of_current(struct check *check);
+/* The same, made and made ready if need be. NULL: nothing can be checked there. */
+struct check_context *context_to_check(struct check *check);
+/* Keeps the context from ending. False: it has ended, or is lost. Lock held. */
+bool context_use(struct check_context *context);
+/* The same for the current one; NULL: nothing is checked there. Lock not held. */
+struct check_context *context_use_current(struct check *check);
+void context_leave_use(struct check *check, struct check_context *context); /* lock not held */
+/* Forgets the context and its blocks, once nobody uses it. Lock not held. */
+void context_end(struct check *check, struct check_context *context);
+
+/* gpu.c: the driver's side. Lock not held, and the context in use, except where a comment says
+ * otherwise. */
+
+/* Makes stream, kernel, event and the first launches of the context, which is current. */
+void gpu_open(struct check *check, struct check_context *context);
+/* Frees the records of its launches. */
+void gpu_forget(struct check_context *context);
+/* An idle launch, now the caller's; NULL: none is to be had without waiting. */
+struct check_launch *gpu_take_launch(struct check *check, struct check_context *context);
+/* Submits a launch that is the caller's, behind all work that the program has submitted. Empty ones
+ * become idle. False: the driver refused or a stream is being captured; the launch is idle and
+ * nothing of it happens. */
+bool gpu_submit(struct check *check, struct check_context *context, struct check_launch *launch);
+/* The same for one that fills zones of new blocks, which nothing has used so far: it runs at once,
+ * and is waited for, for a while. */
+bool gpu_fill(struct check *check, struct check_context *context, struct check_launch *launch);
+/* Whether the launch that was submitted first of those that run has ended: it becomes the caller's.
+ * NULL: none has. */
+struct check_launch *gpu_take_ended(struct check *check, struct check_context *context);
+void gpu_make_idle(struct check *check, struct check_context *context, struct check_launch *launch);
+/* Whether all that was submitted before our last launch is done. */
+bool gpu_is_alone(struct check *check, struct check_context *context);
+/* Waits for all launches. False: it cannot. */
+bool gpu_wait(struct check *check, struct check_context *context);
+/* Waits for the context, as a program would. */
+bool gpu_wait_for_context(struct check *check, struct check_context *context);
+/* "" if it is not known. */
+void gpu_kernel_name(struct check *check, CUfunction kernel, char name[CHECK_KERNEL_NAME_SIZE]);
+
+/* tasks.c: what is to be done for a block. Lock held. They return the bytes that the tasks cover, 0
+ * if there is no room for them. */
+
+uint64_t tasks_zones(struct check_launch *launch, struct check_block *block, enum check_op op);
+uint64_t tasks_body(struct check_launch *launch, struct check_block *block, enum check_op op);
+/* Verifies all of a block that has a known content just now. */
+uint64_t tasks_verify(struct check_launch *launch, struct check_block *block);
+/* Takes the tasks of one block, and all that fill, out of an ended launch; counts what is done. */
+void tasks_drop(struct check_launch *launch, const struct check_block *failed);
+/* All tasks have been done without a failure, or (known: false) are not to be done. */
+void tasks_finish(struct check_launch *launch, bool known);
+
+/* verify.c. Verifies all blocks of the context that are unverified, waiting for the results. Lock
+ * not held, the context in use. */
+void verify_all(struct check *check, struct check_context *context,
+                const struct check_occasion *occasion);
+
+/* results.c */
+
+/* Reads the results of launches that have ended, reports failures, and gives blocks that leave the
+ * quarantine to the pool. Waits for nothing. Lock not held, the context in use. */
+void results_read(struct check *check, struct check_context *context);
+/* The same after the program has waited for the GPU: if nothing but our launches is left to run,
+ * they are waited for. */
+void results_settle(struct check *check, struct check_context *context);
+/* Reports a failure that the launch has found in that task, unless the block's has been. */
+void results_tell(struct check *check, const struct check_launch *launch,
+                  const struct check_task *task, const struct check_failure *failure);
+/* Reads all results, when all launches have ended. False: they cannot be waited for. */
+bool results_await(struct check *check, struct check_context *context);
+
+/* quarantine.c: lock held. */
+
+/* Puts blocks whose zones are not filled yet, and then quarantined blocks that are not verified,
+ * into the launch, as far as there is room and the bound on the cost allows. */
+void quarantine_fill_zones(struct check_context *context, struct check_launch *launch);
+void quarantine_verify_some(struct check_context *context, struct check_launch *launch);
+/* Has blocks leave until at most `bytes` are left. Lock not held, the context in use. */
+void quarantine_shrink(struct check *check, struct check_context *context, uint64_t bytes);
+
+/* report.c. Lock not held; the block is a copy. */
+
+enum check_failure_kind {
+#define FAILURE(name, before, after) CHECK_FAILURE_##name,
+#include "check/failures.def"
+#undef FAILURE
+};
+int report_open(const struct check_config *config);
+/* `count` bytes from `address` on are not what they were. */
+void report_write(struct check *check, const struct check_block *block, CUdeviceptr address,
+                  uint64_t count, const struct check_occasion *occasion);
+/* block: NULL if the pointer lies in none. */
+void report_free(struct check *check, const struct check_block *block, CUdeviceptr pointer,
+                 const struct call_site *at);
+void report_leak(struct check *check, const struct check_block *block);
+struct check_unverified {
+    uint64_t freed, freed_bytes, live; /* blocks, bytes, blocks */
+};
+/* The summary at exit, if there is anything to tell. Returns the number of errors. */
+uint64_t report_end(struct check *check, const struct check_unverified *unverified);
+
+#endif

@@ -1,0 +1,96 @@
+/* What checking does besides allocations and frees: when the program asks, works, and waits. */
+#include "check/internal.h"
+
+/* --- what the program may know of pointers --- */
+
+enum pool_pointer_state check_find(struct check *check, CUdeviceptr pointer, CUdeviceptr *base,
+                                   size_t *bytes) {
+    enum pool_pointer_state state = POOL_POINTER_UNKNOWN;
+    check_lock(check);
+    const struct check_block *block = block_around(check, pointer);
+    if (block) {
+        bool live = block->state == CHECK_LIVE || block->state == CHECK_DETACHED;
+        bool inside = pointer >= block->user && pointer - block->user < block->bytes;
+        state = live && inside ? POOL_POINTER_LIVE : POOL_POINTER_IDLE;
+        *base = block->user;
+        *bytes = block->bytes;
+    }
+    check_unlock(check);
+    return state;
+}
+
+CUdeviceptr check_disown(struct check *check, CUdeviceptr pointer) {
+    check_lock(check);
+    struct check_block *block = block_at(check, pointer);
+    if (block && block->state == CHECK_LIVE)
+        block_set_state(check, block, CHECK_DETACHED);
+    CUdeviceptr base = block && block->state == CHECK_DETACHED ? block->base : 0;
+    check_unlock(check);
+    return base;
+}
+
+size_t check_quarantined(struct check *check) {
+    struct check_context *context = context_of_current(check);
+    check_lock(check);
+    size_t bytes = context ? context->quarantined : 0;
+    check_unlock(check);
+    return bytes;
+}
+
+bool check_make_room(struct check *check) {
+    struct check_context *context = context_use_current(check);
+    if (!context)
+        return false;
+    uint64_t before = context->quarantined;
+    quarantine_shrink(check, context, 0);
+    bool done = results_await(check, context);
+    context_leave_use(check, context);
+    return before && done;
+}
+
+/* --- the program's work, and its waits --- */
+
+void check_work(struct check *check) {
+    struct check_context *context = context_of_current(check);
+    check_lock(check);
+    if (context)
+        context->work++;
+    check_unlock(check);
+}
+
+void check_before_wait(struct check *check, const char *call) {
+    struct check_context *context = context_use_current(check);
+    if (!context)
+        return;
+    struct check_launch *launch = gpu_take_launch(check, context);
+    if (launch) {
+        check_lock(check);
+        launch->occasion = (struct check_occasion){.moment = CHECK_AT_WAIT, .call = call};
+        quarantine_fill_zones(context, launch);
+        quarantine_verify_some(context, launch);
+        check_unlock(check);
+        gpu_submit(check, context, launch);
+    }
+    context_leave_use(check, context);
+}
+
+void check_after_wait(struct check *check) {
+    struct check_context *context = context_use_current(check);
+    if (!context)
+        return;
+    results_settle(check, context);
+    context_leave_use(check, context);
+}
+
+void check_after_work(struct check *check, const char *call, CUfunction kernel,
+                      const struct call_site *at) {
+    struct check_context *context =
+        check->config.after_launches ? context_use_current(check) : NULL;
+    if (!context)
+        return;
+    struct check_occasion occasion = {.moment = CHECK_AT_LAUNCH, .call = call, .at = *at};
+    gpu_kernel_name(check, kernel, occasion.kernel);
+    if (gpu_wait_for_context(check, context))
+        verify_all(check, context, &occasion);
+    context_leave_use(check, context);
+}

@@ -1,0 +1,63 @@
+/* Freed blocks: kept from reuse for a while, and looked at now and then. */
+#include "check/internal.h"
+
+void quarantine_fill_zones(struct check_context *context, struct check_launch *launch) {
+    struct check_block *block;
+    while ((block = TAILQ_FIRST(&context->bare)) && tasks_zones(launch, block, CHECK_FILL))
+        block_set_zoned(block);
+}
+
+/* The next to be looked at, round and round. */
+static struct check_block *next(struct check_context *context) {
+    struct check_block *block =
+        context->cursor ? context->cursor : TAILQ_FIRST(&context->quarantine);
+    if (block)
+        context->cursor = TAILQ_NEXT(block, in_list);
+    return block;
+}
+
+void quarantine_verify_some(struct check_context *context, struct check_launch *launch) {
+    enum { LOOKS = 512 };
+    const uint64_t most = 1 << 20;
+    struct check_block *first = NULL, *block;
+    uint64_t bytes = 0, added = 1;
+    for (int looks = 0; looks < LOOKS && bytes < most && added; looks++) {
+        struct check_block *before = context->cursor;
+        if (!(block = next(context)) || block == first)
+            return;
+        if (!first)
+            first = block;
+        if (!block_is_unverified(block) || block->uses)
+            continue;
+        bytes += added = tasks_verify(launch, block);
+        if (!added)
+            context->cursor = before;
+    }
+}
+
+/* Oldest blocks first: in the launch that verifies them once more they leave. Lock held. */
+static void let_leave(struct check *check, struct check_context *context,
+                      struct check_launch *launch, uint64_t bytes) {
+    enum { BLOCKS = 64 };
+    struct check_block *block;
+    launch->occasion = (struct check_occasion){.moment = CHECK_AT_REUSE};
+    for (int i = 0; i < BLOCKS && context->quarantined > bytes; i++) {
+        block = TAILQ_FIRST(&context->quarantine);
+        if (!block->reported && !tasks_verify(launch, block))
+            return;
+        block_set_state(check, block, CHECK_LEAVING);
+    }
+}
+
+void quarantine_shrink(struct check *check, struct check_context *context, uint64_t bytes) {
+    for (bool more = true; more;) {
+        struct check_launch *launch = gpu_take_launch(check, context);
+        if (!launch)
+            return;
+        check_lock(check);
+        let_leave(check, context, launch, bytes);
+        more = context->quarantined > bytes;
+        check_unlock(check);
+        gpu_submit(check, context, launch);
+    }
+}

@@ -1,0 +1,78 @@
+/* From blocks to what the kernel is to do with their bytes, and what it has done. */
+#include "check/internal.h"
+
+/* Room for all of a block's tasks or for none. */
+static bool has_room(const struct check_launch *launch, unsigned tasks) {
+    return launch->count + tasks <= CHECK_TASKS;
+}
+
+/* Returns the bytes. */
+static uint64_t add(struct check_launch *launch, struct check_block *block, CUdeviceptr address,
+                    uint64_t bytes, enum check_op op, uint8_t pattern) {
+    unsigned i = launch->count++;
+    launch->tasks[i] =
+        (struct check_task){.address = address, .bytes = bytes, .id = i, .op = op, pattern};
+    launch->blocks[i] = block;
+    block->uses++;
+    return bytes;
+}
+
+uint64_t tasks_zones(struct check_launch *launch, struct check_block *block, enum check_op op) {
+    CUdeviceptr end = block->user + block->bytes;
+    if (!has_room(launch, 2))
+        return 0;
+    return add(launch, block, block->base, block->user - block->base, op, CHECK_ZONE_BYTE) +
+           add(launch, block, end, block->base + block->size - end, op, CHECK_ZONE_BYTE);
+}
+
+/* All of it, or stripes from its first byte to its last. */
+uint64_t tasks_body(struct check_launch *launch, struct check_block *block, enum check_op op) {
+    const uint64_t whole = (uint64_t)CHECK_STRIPES * CHECK_STRIPE;
+    if (block->bytes <= whole)
+        return has_room(launch, 1)
+                   ? add(launch, block, block->user, block->bytes, op, CHECK_POISON_BYTE)
+                   : 0;
+    if (!has_room(launch, CHECK_STRIPES))
+        return 0;
+    uint64_t last = block->bytes - CHECK_STRIPE;
+    for (unsigned i = 0; i < CHECK_STRIPES; i++) {
+        uint64_t offset = last / (CHECK_STRIPES - 1) * i & ~(uint64_t)(CHECK_KERNEL_WORD - 1);
+        add(launch, block, block->user + (i == CHECK_STRIPES - 1 ? last : offset), CHECK_STRIPE, op,
+            CHECK_POISON_BYTE);
+    }
+    return whole;
+}
+
+uint64_t tasks_verify(struct check_launch *launch, struct check_block *block) {
+    bool poisoned = block->state == CHECK_QUARANTINED || block->state == CHECK_LEAVING;
+    if (!has_room(launch, CHECK_BLOCK_TASKS))
+        return 0;
+    uint64_t bytes = block->zoned ? tasks_zones(launch, block, CHECK_VERIFY) : 0;
+    return bytes + (poisoned ? tasks_body(launch, block, CHECK_VERIFY) : 0);
+}
+
+void tasks_drop(struct check_launch *launch, const struct check_block *failed) {
+    unsigned left = 0;
+    for (unsigned i = 0; i < launch->count; i++) {
+        struct check_block *block = launch->blocks[i];
+        bool done = launch->tasks[i].op == CHECK_FILL || block->state == CHECK_GONE;
+        if (done || block == failed) {
+            block_drop_use(block);
+            continue;
+        }
+        launch->tasks[left] = launch->tasks[i];
+        launch->tasks[left].id = left;
+        launch->blocks[left++] = block;
+    }
+    launch->count = left;
+}
+
+void tasks_finish(struct check_launch *launch, bool known) {
+    for (unsigned i = 0; i < launch->count; i++) {
+        struct check_block *block = launch->blocks[i];
+        if (known && block->verified < launch->work)
+            block->verified = launch->work;
+        block_drop_use(block);
+    }
+    launch->count = 0;
+}

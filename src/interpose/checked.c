@@ -1,0 +1,55 @@
+#include "interpose/checked.h"
+
+#include <string.h>
+
+CUresult checked_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
+                        const struct call_site *site) {
+    struct check *check = state_check();
+    return check ? check_malloc(check, pointer, bytes, site)
+                 : pool_malloc(pool, pointer, bytes, site);
+}
+
+CUresult checked_malloc_pitch(struct pool *pool, CUdeviceptr *pointer, size_t *pitch, size_t width,
+                              size_t height, unsigned int element, const struct call_site *site) {
+    struct check *check = state_check();
+    return check ? check_malloc_pitch(check, pointer, pitch, width, height, element, site)
+                 : pool_malloc_pitch(pool, pointer, pitch, width, height, element, site);
+}
+
+CUresult checked_free(struct pool *pool, CUdeviceptr pointer, const struct call_site *at) {
+    struct check *check = state_check();
+    return check ? check_free(check, pointer, at) : pool_free(pool, pointer);
+}
+
+bool checked_make_room(struct pool *pool, const char *call, unsigned attempt, bool allocation) {
+    bool made = state_check() && !attempt && check_make_room(state_check());
+    return pool_make_room(pool, call, attempt, allocation) || made;
+}
+
+bool checked_refuses_handle(CUdeviceptr pointer) {
+    CUdeviceptr base;
+    size_t bytes;
+    struct check *check = thread_marks.inside ? NULL : state_check();
+    if (!check || check_find(check, pointer, &base, &bytes) == POOL_POINTER_UNKNOWN)
+        return false;
+    state_say_once("poolcuda: with POOLCUDA_CHECK a block lies between zones that a handle would "
+                   "stand for, too: memory cannot be shared with other processes");
+    return true;
+}
+
+static bool begins(const char *name, const char *with) {
+    return strncmp(name, with, strlen(with)) == 0;
+}
+
+/* Copies whose name does not say that they go to the host may go to the device. */
+bool checked_writes(const char *name) {
+    if (begins(name, "cuMemcpy"))
+        return !begins(name, "cuMemcpyDtoH") && !begins(name, "cuMemcpyAtoH");
+    return begins(name, "cuMemset") || begins(name, "cuLaunch") || begins(name, "cuGraphLaunch") ||
+           begins(name, "cuStreamWriteValue") || begins(name, "cuStreamBatchMemOp") ||
+           begins(name, "cuMemBatchDecompress");
+}
+
+bool checked_waits(const char *name) {
+    return strstr(name, "Synchronize") || (begins(name, "cuMemcpy") && !strstr(name, "Async"));
+}

@@ -1,0 +1,27 @@
+/* The calls that go through the check, if memory is checked, and else to the pool at once. */
+#ifndef POOLCUDA_INTERPOSE_CHECKED_H
+#define POOLCUDA_INTERPOSE_CHECKED_H
+
+#include "check/check.h"
+#include "interpose/state.h"
+
+/* As the pool's functions. `at`: where the program frees. */
+CUresult checked_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
+                        const struct call_site *site);
+CUresult checked_malloc_pitch(struct pool *pool, CUdeviceptr *pointer, size_t *pitch, size_t width,
+                              size_t height, unsigned int element, const struct call_site *site);
+CUresult checked_free(struct pool *pool, CUdeviceptr pointer, const struct call_site *at);
+
+/* As pool_make_room: what is freed, but kept by the check, natively would be there. */
+bool checked_make_room(struct pool *pool, const char *call, unsigned attempt, bool allocation);
+
+/* Whether the pointer lies in a block that is checked, of which the driver must make no handle: it
+ * would stand for the zones as well. Tells the user so. */
+bool checked_refuses_handle(CUdeviceptr pointer);
+
+/* Around a driver function of which the stubs know the name: whether it may write to device memory,
+ * and whether it waits until work is done. */
+bool checked_writes(const char *name);
+bool checked_waits(const char *name);
+
+#endif
