@@ -24,7 +24,7 @@ struct check_config {
     bool leaks;                    /* report blocks that are live at the end, too */
     bool abort;                    /* after the first report */
     const char *log;               /* where reports go: "" for standard error, see output_file.h */
-    void (*say)(const char *line); /* that the log cannot be opened */
+    void (*say)(const char *line); /* tells that the log cannot be opened */
 };
 
 /* NULL without memory. The pool and the driver must outlive it. */

@@ -121,7 +121,7 @@ struct check {
     struct check_tree blocks;
     LIST_HEAD(, check_context) contexts;
     atomic_int resting;   /* another number whenever some context's users have reached 0 */
-    int log;              /* a file's descriptor */
+    atomic_int log;       /* a file's descriptor, or REPORT_NO_LOG */
     uint64_t quarantined; /* of all contexts */
     uint64_t errors, leaked, leaked_bytes; /* reported */
 };
@@ -249,7 +249,7 @@ enum check_failure_kind {
 #include "check/failures.def"
 #undef FAILURE
 };
-int report_open(const struct check_config *config);
+enum { REPORT_NO_LOG = -1 }; /* is opened yet */
 /* `count` bytes from `address` on are not what they were. */
 void report_write(struct check *check, const struct check_block *block, CUdeviceptr address,
                   uint64_t count, const struct check_occasion *occasion);

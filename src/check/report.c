@@ -21,9 +21,19 @@ enum { REPORT_SIZE = 6144 };
     char name##_buffer[bytes] = "";                                                                \
     struct text name = {name##_buffer, sizeof name##_buffer, 0}
 
-int report_open(const struct check_config *config) {
-    return *config->log ? output_file_append(config->log, "POOLCUDA_CHECK_LOG", config->say)
-                        : STDERR_FILENO;
+/* Opens the log with the first report, so that a program without errors leaves none. */
+static int log_file(struct check *check) {
+    int file = atomic_load(&check->log), none = REPORT_NO_LOG;
+    if (file != REPORT_NO_LOG)
+        return file;
+    file = STDERR_FILENO;
+    if (*check->config.log)
+        file = output_file_append(check->config.log, "POOLCUDA_CHECK_LOG", check->config.say);
+    if (atomic_compare_exchange_strong(&check->log, &none, file))
+        return file;
+    if (file != STDERR_FILENO) /* another thread was faster */
+        close(file);
+    return none;
 }
 
 /* A number as people read it: 1,024. */
@@ -119,8 +129,8 @@ static void add_moment(struct text *text, const struct check_block *block,
     }
 }
 
-static void put(const struct check *check, const struct text *text) {
-    if (write(check->log, text->start, text->length) < 0)
+static void put(struct check *check, const struct text *text) {
+    if (text->length && write(log_file(check), text->start, text->length) < 0)
         return; /* nobody to tell */
 }
 
@@ -134,7 +144,7 @@ static void begin(struct check *check, struct text *text) {
         text_add(text, "========= POOLCUDA CHECK\n");
 }
 
-static void end(const struct check *check, struct text *text) {
+static void end(struct check *check, struct text *text) {
     text_add(text, "=========\n");
     put(check, text);
     if (check->config.abort)
