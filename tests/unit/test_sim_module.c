@@ -94,6 +94,17 @@ static void test_end_of_a_context(void **state) {
     assert_int_equal(cuModuleUnload(module), CUDA_ERROR_INVALID_HANDLE);
 }
 
+static void test_name_of_a_function(void **state) {
+    const char *name = NULL;
+
+    (void)state;
+    assert_ok(cuFuncGetName(&name, test_kernel("fill_u32")));
+    assert_string_equal(name, "fill_u32");
+    assert_int_equal(cuFuncGetName(NULL, test_kernel("fill_u32")), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuFuncGetName(&name, NULL), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuFuncGetName(&name, (CUfunction)&name), CUDA_ERROR_INVALID_HANDLE);
+}
+
 static void test_bad_text(void **state) {
     static const char *const texts[] = {
         ".version 7.0\n.global .u32 ;\n", ".version 7.0\n.global .u33 x\n",
@@ -187,6 +198,7 @@ static void test_library_after_reset(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_variables),        cmocka_unit_test(test_variables_are_not_freed),
+        cmocka_unit_test(test_end_of_a_context), cmocka_unit_test(test_name_of_a_function),
         cmocka_unit_test(test_end_of_a_context), cmocka_unit_test(test_bad_text),
         cmocka_unit_test(test_library),          cmocka_unit_test(test_library_after_reset),
     };
