@@ -1,9 +1,9 @@
 /* Runs random programs, each in a process of its own:
  *   programs PROFILE RELIES FIRST COUNT [LEFT_OUT...]
  * PROFILE as in generate.c; RELIES 1 if the programs may count on a free's wait, plus 2 if they are
- * to use little of the device's memory; FIRST and COUNT are seeds; LEFT_OUT are numbers of
- * operations not to run. Writes what the programs saw, each headed by its seed and followed by how
- * it ended. */
+ * to use little of the device's memory, plus 4 if they are to free nothing wrongly; FIRST and COUNT
+ * are seeds; LEFT_OUT are numbers of operations not to run. Writes what the programs saw, each
+ * headed by its seed and followed by how it ended. */
 #include "program.h"
 
 #include <stdlib.h>
@@ -42,6 +42,7 @@ int main(int argc, char **argv) {
         }
         program.relies = atoi(argv[2]) & 1;
         program.roomy = atoi(argv[2]) & 2;
+        program.careful = atoi(argv[2]) & 4;
         printf("== %llu operations %d\n", (unsigned long long)seed, program.count);
         printf("ended %d\n", run_one(&program, left_out));
     }

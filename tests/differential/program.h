@@ -73,7 +73,8 @@ struct program {
     /* Whether it counts on a free having waited for all work of its context, as it natively does.
      */
     bool relies;
-    bool roomy; /* it uses an eighth of each device at most */
+    bool roomy;   /* it uses an eighth of each device at most */
+    bool careful; /* it frees nothing twice and nothing that is no block */
 };
 
 /* The program that `seed` stands for. profile: a name of generate.c. Returns false if unknown. */

@@ -8,6 +8,7 @@ is shrunk to the operations that matter and printed with the command that repeat
     search.py                           2,000 programs in the modes sync, auto and defer
     search.py --programs 50000          longer
     search.py --seed 17 --programs 1 --mode auto --profile streams
+    search.py --check 1                 with POOLCUDA_CHECK=1, which must have nothing to report
 """
 
 import argparse
@@ -46,15 +47,21 @@ def driver(mode, first):
     return "old_driver" if mode == "defer" and first // BATCH % 2 else "driver"
 
 
+def is_careful(check, first):
+    """With a check every second round of the profiles frees nothing wrongly, so that there is nothing to report."""
+    return check != "0" and first // (BATCH * len(PROFILES)) % 2 == 0
+
+
 class Runner:
     """Runs seeds and keeps what they saw: {seed: [(operation, line), ...]}."""
 
-    def __init__(self, library, plant=None, preset="default", settings=()):
-        self.library, self.plant, self.preset = library, plant, preset
+    def __init__(self, library, plant=None, preset="default", settings=(), check="0"):
+        self.library, self.plant, self.preset, self.check = library, plant, preset, check
         self.settings = dict(setting.split("=", 1) for setting in settings)
         self.declared = DECLARED.get(preset, set())
 
     def run(self, profile, mode, first, count, left_out=(), pooled=False, relies=None):
+        careful = is_careful(self.check, first)
         environment = {k: v for k, v in os.environ.items()
                        if not k.startswith(("POOLCUDA_", "SIMCUDA_", "LD_"))}
         environment.update(SIMCUDA_COST="0", SIMCUDA_DEVICES="2", SIMCUDA_MEMORY=str(MEMORY),
@@ -62,14 +69,16 @@ class Runner:
         if pooled:
             preload = [*os.environ.get("SANITIZER_RUNTIME", "").split(), str(self.library)]
             environment.update(LD_PRELOAD=" ".join(preload), POOLCUDA_FREE=mode, POOLCUDA_PRESET=self.preset,
+                               POOLCUDA_CHECK=self.check, POOLCUDA_CHECK_EXIT="99" if careful else "0",
                                **self.settings)
             if self.plant:
                 environment["POOLCUDA_PLANT"] = self.plant
         # In mode defer a free does not wait, so only programs that do not count on it may be compared.
         relies = mode != "defer" if relies is None else relies
         roomy = "memory" in self.declared
+        bits = str(int(relies) + 2 * roomy + 4 * careful)
         programs = build(pooled) / "tests/differential/programs"
-        command = [programs, profile, str(int(relies) + 2 * roomy), str(first), str(count), *map(str, left_out)]
+        command = [programs, profile, bits, str(first), str(count), *map(str, left_out)]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, errors="replace",
                               timeout=600, check=False)
         if done.returncode:
@@ -151,7 +160,8 @@ def tell(runner, profile, mode, seed, found):
     for operation, lines in group(remaining):
         print(f"    {operation}: {'; '.join(lines)}")
     print(f"  repeat: tests/differential/search.py --seed {seed} --programs 1 --profile {profile} --mode {mode}"
-          f" --preset {runner.preset}" + "".join(f" --set {name}={value}" for name, value in runner.settings.items()))
+          f" --preset {runner.preset} --check {runner.check}"
+          + "".join(f" --set {name}={value}" for name, value in runner.settings.items()))
     sys.stdout.flush()
 
 
@@ -198,13 +208,14 @@ def main():
     parser.add_argument("--library", type=pathlib.Path, help="the pool to preload")
     parser.add_argument("--preset", default="default", help="of the pool's options")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="another option of the pool")
+    parser.add_argument("--check", default="0", help="POOLCUDA_CHECK")
     parser.add_argument("--plant", help="a deliberate fault of the build in tests/planted")
     parser.add_argument("--first", action="store_true", help="stop at the first difference")
     parser.add_argument("--show", type=int, default=3, help="how many differences to shrink and show")
     options = parser.parse_args()
     options.modes = [options.mode] if options.mode else list(MODES)
     default = build() / ("tests/planted" if options.plant else "src/interpose") / "libpoolcuda.so"
-    runner = Runner(options.library or default, options.plant, options.preset, options.set)
+    runner = Runner(options.library or default, options.plant, options.preset, options.set, options.check)
     print(f"search: seeds {options.seed} to {options.seed + options.programs - 1}, modes {', '.join(options.modes)}")
     started, count = time.monotonic(), 0
     for profile, mode, seed, found in search(options, runner):

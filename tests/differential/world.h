@@ -74,7 +74,7 @@ struct event {
 
 struct world {
     FILE *transcript;
-    bool relies, roomy;
+    bool relies, roomy, careful;
     struct context contexts[CONTEXTS];
     int context_count, current;
     struct block blocks[BLOCKS];
