@@ -1,0 +1,12 @@
+/* A block that is never freed was written beyond its end: found when the device is reset. */
+#include "check.h"
+
+int main(void) {
+    CUdeviceptr a;
+    start();
+    OK(cuMemAlloc_v2(&a, 1000)); /* site: alloc */
+    tell("A", a);
+    fill(a, faulty ? 252 : 250, NULL);
+    OK(cuDevicePrimaryCtxReset_v2(0));
+    return 0;
+}
