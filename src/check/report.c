@@ -156,8 +156,7 @@ void report_write(struct check *check, const struct check_block *block, CUdevice
     TEXT(text, REPORT_SIZE);
     bool inside = address >= block->user && address - block->user < block->bytes;
     begin(check, &text);
-    add_header(&text, inside ? CHECK_FAILURE_after_free : CHECK_FAILURE_out_of_bounds,
-               grouped(count).text, "");
+    add_header(&text, CHECK_FAILURE_write, grouped(count).text, "");
     text_add(&text, "=========     Address 0x%llx is ", (unsigned long long)address);
     if (inside) {
         text_add(&text, "inside freed memory: ");

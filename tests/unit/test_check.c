@@ -1,0 +1,199 @@
+/* Checking memory on the simulated GPU's driver, without any hook: what is found, what the pool
+ * gets back, and that what cannot be checked is served all the same. */
+#include "test_sim.h"
+
+#include "check/internal.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct driver driver;
+static struct pool *pool;
+static struct check *check;
+static char log_path[64];
+
+static void *find_symbol(const char *name) {
+    return dlsym(RTLD_DEFAULT, name);
+}
+
+static const struct call_site here = {.frames = {1}, .depth = 1};
+
+static int start(void **state) {
+    static const struct pool_config pool_config = {
+        .reuse_ratio = 2, .steal = true, .free_mode = POOL_FREE_SYNC};
+    struct check_config config = {.quarantine = {LIMIT_BYTES, 8 * MiB, 0}, .log = log_path};
+    set_up_context(state);
+    for (int i = 0; i < STATS_COUNTERS; i++)
+        stats_set((enum stats_counter)i, 0);
+    snprintf(log_path, sizeof log_path, "/tmp/poolcuda_test_check.%d", (int)getpid());
+    assert_true(driver_fill(&driver, find_symbol));
+    pool = pool_create(&pool_config, &driver);
+    check = check_create(&config, pool, &driver);
+    assert_non_null(check);
+    return 0;
+}
+
+static int stop(void **state) {
+    check_primary_ending(check, 0);
+    pool_primary_ending(pool, 0);
+    check_contexts_ended(check);
+    check_destroy(check);
+    pool_destroy(pool);
+    unlink(log_path);
+    assert_ok(cuDevicePrimaryCtxReset_v2(0));
+    (void)state;
+    return cuDevicePrimaryCtxRelease_v2(0) != CUDA_SUCCESS;
+}
+
+static CUdeviceptr alloc(size_t bytes) {
+    CUdeviceptr pointer = 0;
+    assert_ok(check_malloc(check, &pointer, bytes, &here));
+    return pointer;
+}
+
+static CUresult release(CUdeviceptr pointer) {
+    return check_free(check, pointer, &here);
+}
+
+/* As the program's memset. */
+static void set(CUdeviceptr pointer, size_t bytes) {
+    check_work(check);
+    assert_ok(cuMemsetD8_v2(pointer, 1, bytes));
+}
+
+static void synchronize(void) {
+    check_before_wait(check, "cuCtxSynchronize");
+    assert_ok(cuCtxSynchronize());
+    check_after_wait(check);
+}
+
+/* Whether the log, which is then empty, says so; with NULL that it is empty. */
+static void expect(const char *text) {
+    static char log[1 << 16];
+    FILE *file = fopen(log_path, "r");
+    size_t length = file ? fread(log, 1, sizeof log - 1, file) : 0;
+    log[length] = '\0';
+    if (file) {
+        fclose(file);
+        assert_int_equal(truncate(log_path, 0), 0);
+    }
+    if (text)
+        assert_non_null(strstr(log, text));
+    else
+        assert_string_equal(log, "");
+}
+
+static void a_write_beyond_a_block_is_found_when_it_is_freed(void **state) {
+    (void)state;
+    CUdeviceptr a = alloc(1000);
+    assert_int_equal(a % 512, 0);
+    set(a, 1003);
+    assert_ok(release(a));
+    expect("Invalid write of size 3 bytes\n");
+    assert_int_equal(stats_get(STATS_check_errors), 1);
+}
+
+static void a_write_to_freed_memory_is_found_at_the_next_wait(void **state) {
+    (void)state;
+    CUdeviceptr a = alloc(1000);
+    assert_ok(release(a));
+    set(a + 8, 4);
+    expect(NULL);
+    synchronize();
+    expect("8 bytes inside the allocation");
+    synchronize(); /* it is told once */
+    assert_int_equal(stats_get(STATS_check_errors), 1);
+}
+
+static void a_correct_life_leaves_nothing_to_report(void **state) {
+    (void)state;
+    for (size_t bytes = 1; bytes < 4 * MiB; bytes = bytes * 3 + 1) {
+        CUdeviceptr a = alloc(bytes);
+        set(a, bytes);
+        assert_ok(release(a));
+    }
+    synchronize();
+    assert_int_equal(check_finish(check), 0);
+    expect(NULL);
+}
+
+static void bad_frees_answer_as_the_driver_does(void **state) {
+    (void)state;
+    CUdeviceptr a = alloc(1000);
+    assert_int_equal(release(a + 256), CUDA_ERROR_INVALID_VALUE);
+    expect("pointer inside an allocation");
+    assert_int_equal(release(a - CHECK_ZONE), CUDA_ERROR_INVALID_VALUE); /* where the pool's is */
+    expect("not an allocation");
+    assert_ok(release(a));
+    assert_int_equal(release(a), CUDA_ERROR_INVALID_VALUE);
+    expect("double free");
+    assert_ok(release(0));
+    expect(NULL);
+}
+
+static void the_quarantine_stays_within_its_bound(void **state) {
+    (void)state;
+    for (int i = 0; i < 40; i++) {
+        assert_ok(release(alloc(MiB)));
+        assert_true(check_quarantined(check) <= 8 * MiB);
+    }
+    assert_true(stats_get(STATS_malloc_hits) > 0);
+    expect(NULL);
+}
+
+static void memory_in_quarantine_is_given_back_before_an_allocation_fails(void **state) {
+    (void)state;
+    size_t available, total;
+    for (int i = 0; i < 7; i++)
+        assert_ok(release(alloc(MiB)));
+    assert_true(check_quarantined(check) >= 7 * MiB);
+    assert_ok(cuMemGetInfo_v2(&available, &total));
+    CUdeviceptr large = alloc(available + 3 * MiB);
+    assert_int_equal(check_quarantined(check), 0);
+    assert_ok(release(large));
+    expect(NULL);
+}
+
+static void during_a_capture_blocks_are_served_unchecked(void **state) {
+    (void)state;
+    CUdeviceptr before = alloc(1000);
+    synchronize();
+    pool_capture_began(pool, "cuStreamBeginCapture_v2");
+    uint64_t launches = stats_get(STATS_check_launches);
+    CUdeviceptr within = alloc(1000);
+    assert_ok(release(before));
+    assert_ok(release(within));
+    assert_int_equal(stats_get(STATS_check_launches), launches);
+    pool_capture_ended(pool);
+    assert_true(stats_get(STATS_check_unchecked_blocks) > 0);
+    expect(NULL);
+}
+
+static void pointers_are_told_as_without_zones(void **state) {
+    (void)state;
+    CUdeviceptr a = alloc(1000), base = 0;
+    size_t bytes = 0;
+    assert_int_equal(check_find(check, a + 999, &base, &bytes), POOL_POINTER_LIVE);
+    assert_true(base == a && bytes == 1000);
+    assert_int_equal(check_find(check, a + 1000, &base, &bytes), POOL_POINTER_IDLE);
+    assert_int_equal(check_find(check, a - 1, &base, &bytes), POOL_POINTER_IDLE);
+    assert_ok(release(a));
+    assert_int_equal(check_find(check, a, &base, &bytes), POOL_POINTER_IDLE);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
+        TEST(a_write_beyond_a_block_is_found_when_it_is_freed),
+        TEST(a_write_to_freed_memory_is_found_at_the_next_wait),
+        TEST(a_correct_life_leaves_nothing_to_report),
+        TEST(bad_frees_answer_as_the_driver_does),
+        TEST(the_quarantine_stays_within_its_bound),
+        TEST(memory_in_quarantine_is_given_back_before_an_allocation_fails),
+        TEST(during_a_capture_blocks_are_served_unchecked),
+        TEST(pointers_are_told_as_without_zones),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
