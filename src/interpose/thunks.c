@@ -92,10 +92,11 @@ HIDDEN _Atomic(void *) thunk_real[KNOWN + SPARES];
 HIDDEN atomic_uchar thunk_quick[KNOWN + SPARES];
 extern const char thunk_stubs[] HIDDEN;
 
+/* RETURN_ADDRESS: where thunk_call has it, in words from the arguments on the stack. */
 #if defined(__x86_64__)
-enum { REGISTER_ARGUMENTS = 6 };
+enum { REGISTER_ARGUMENTS = 6, RETURN_ADDRESS = -1 };
 #else
-enum { REGISTER_ARGUMENTS = 8 };
+enum { REGISTER_ARGUMENTS = 8, RETURN_ADDRESS = -3 };
 #endif
 
 /* As thunks.S lays it out. stack: the arguments beyond the registers'. */
