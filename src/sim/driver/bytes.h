@@ -22,11 +22,34 @@ DEVICE_CODE static inline void bytes_move(void *to, const void *from, size_t siz
         for (size_t i = size; i-- != 0;)
             out[i] = in[i];
 }
+
+DEVICE_CODE static inline void bytes_fill(unsigned char *bytes, size_t count, unsigned char value) {
+    for (size_t i = 0; i < count; i++)
+        ((volatile unsigned char *)bytes)[i] = value;
+}
+
+/* Whether all of them are that. */
+DEVICE_CODE static inline int bytes_are(const unsigned char *bytes, size_t count,
+                                        unsigned char value) {
+    for (size_t i = 0; i < count; i++)
+        if (((const volatile unsigned char *)bytes)[i] != value)
+            return 0;
+    return 1;
+}
 #else
 #define DEVICE_CODE
 
 static inline void bytes_move(void *to, const void *from, size_t size) {
     memmove(to, from, size);
+}
+
+static inline void bytes_fill(unsigned char *bytes, size_t count, unsigned char value) {
+    memset(bytes, value, count);
+}
+
+/* Each byte is the one before it, and the first one is the value: as fast as memcmp is. */
+static inline int bytes_are(const unsigned char *bytes, size_t count, unsigned char value) {
+    return count == 0 || (bytes[0] == value && memcmp(bytes, bytes + 1, count - 1) == 0);
 }
 #endif
 

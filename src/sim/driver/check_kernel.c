@@ -25,17 +25,14 @@ void check_kernel_declare(struct op *op) {
         op_access(op, tasks[i].address, tasks[i].bytes, tasks[i].op == CHECK_FILL);
 }
 
-DEVICE_CODE static void fill(unsigned char *bytes, uint64_t count, unsigned char pattern) {
-    for (uint64_t i = 0; i < count; i++)
-        bytes[i] = pattern;
-}
-
 /* Tells of the task's wrong bytes, unless the report tells of another task. */
 DEVICE_CODE static void verify(const struct check_task *task, const unsigned char *bytes,
                                struct check_failure *report) {
     unsigned char pattern = (unsigned char)task->pattern;
     uint64_t first = 0, last = task->bytes;
 
+    if (bytes_are(bytes, task->bytes, pattern))
+        return;
     while (first < last && bytes[first] == pattern)
         first++;
     while (last > first && bytes[last - 1] == pattern)
@@ -64,7 +61,7 @@ DEVICE_CODE CUresult check_kernel_run(struct op *op) {
         if (bytes == NULL)
             return CUDA_ERROR_ILLEGAL_ADDRESS;
         if (task->op == CHECK_FILL)
-            fill(bytes, task->bytes, (unsigned char)task->pattern);
+            bytes_fill(bytes, task->bytes, (unsigned char)task->pattern);
         else
             verify(task, bytes, report);
     }

@@ -279,6 +279,16 @@ SIM_EXPORT void simcuda_owner_end(CUdeviceptr address, uintptr_t site) {
 
 /* --- accesses --- */
 
+/* Forgets the accesses that nothing to come can conflict with, as prune does former owners. */
+static void prune_touches(struct tenancy *tenancy) {
+    size_t kept = 0;
+
+    for (size_t i = 0; i < tenancy->touch_count; i++)
+        if (!vclock_covers(&host_clock, tenancy->touches[i].timeline, tenancy->touches[i].count))
+            tenancy->touches[kept++] = tenancy->touches[i];
+    tenancy->touch_count = kept;
+}
+
 static void record(struct tenancy *tenancy, const struct access *access, const struct op *op,
                    const struct work *work) {
     CUdeviceptr begin = access->address > tenancy->begin ? access->address : tenancy->begin;
@@ -287,6 +297,8 @@ static void record(struct tenancy *tenancy, const struct access *access, const s
     uint32_t timeline = work->stream->timeline;
     struct touch *same = NULL, *widened = NULL;
 
+    if (tenancy->touch_count >= TOUCHES_KEPT)
+        prune_touches(tenancy);
     for (size_t i = 0; i < tenancy->touch_count; i++) {
         struct touch *touch = &tenancy->touches[i];
 
