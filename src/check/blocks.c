@@ -43,7 +43,7 @@ void block_add(struct check *check, struct check_block *block) {
         block_remove(check, old);
     block->state = CHECK_LIVE;
     RB_INSERT(check_tree, &check->blocks, block);
-    if (!block->zoned)
+    if (block->zones == CHECK_BARE)
         TAILQ_INSERT_TAIL(&block->context->bare, block, in_list);
 }
 
@@ -56,15 +56,17 @@ static void count_quarantined(struct check *check, struct check_context *context
 /* Out of the list that its state puts it in. */
 static void leave_list(struct check *check, struct check_block *block) {
     struct check_context *context = block->context;
-    if (block->state == CHECK_LIVE && !block->zoned) {
+    if (block->state == CHECK_LIVE && block->zones == CHECK_BARE) {
         TAILQ_REMOVE(&context->bare, block, in_list);
     } else if (block->state == CHECK_QUARANTINED) {
         if (context->cursor == block)
             context->cursor = TAILQ_NEXT(block, in_list);
         TAILQ_REMOVE(&context->quarantine, block, in_list);
         count_quarantined(check, context, 0 - block->size);
-    } else if (block->state == CHECK_LEAVING && !block->uses) {
-        TAILQ_REMOVE(&context->left, block, in_list);
+    } else if (block->state == CHECK_LEAVING) {
+        context->leaving -= block->size;
+        if (!block->uses)
+            TAILQ_REMOVE(&context->left, block, in_list);
     }
 }
 
@@ -72,13 +74,15 @@ void block_set_state(struct check *check, struct check_block *block, enum check_
     struct check_context *context = block->context;
     leave_list(check, block);
     block->state = state;
-    if (state == CHECK_LIVE && !block->zoned) {
+    if (state == CHECK_LIVE && block->zones == CHECK_BARE) {
         TAILQ_INSERT_TAIL(&context->bare, block, in_list);
     } else if (state == CHECK_QUARANTINED) {
         TAILQ_INSERT_TAIL(&context->quarantine, block, in_list);
         count_quarantined(check, context, block->size);
-    } else if (state == CHECK_LEAVING && !block->uses) {
-        TAILQ_INSERT_TAIL(&context->left, block, in_list);
+    } else if (state == CHECK_LEAVING) {
+        context->leaving += block->size;
+        if (!block->uses)
+            TAILQ_INSERT_TAIL(&context->left, block, in_list);
     }
 }
 
@@ -114,8 +118,10 @@ void block_let_go(struct check_block *block) {
         free_if_unused(block);
 }
 
-void block_set_zoned(struct check_block *block) {
-    if (!block->zoned && block->state == CHECK_LIVE)
+void block_set_zones(struct check_block *block, enum check_zones zones) {
+    if (block->state == CHECK_LIVE && block->zones == CHECK_BARE)
         TAILQ_REMOVE(&block->context->bare, block, in_list);
-    block->zoned = true;
+    block->zones = zones;
+    if (block->state == CHECK_LIVE && zones == CHECK_BARE)
+        TAILQ_INSERT_TAIL(&block->context->bare, block, in_list);
 }

@@ -61,17 +61,10 @@ static size_t with_zones(size_t bytes) {
     return CHECK_ZONE + (bytes + CHECK_ZONE + CHECK_ZONE - 1) / CHECK_ZONE * CHECK_ZONE;
 }
 
-/* Has the zones of new blocks filled, as far as that is possible without a wait. Where the pool
- * clears what it hands out, that comes first. */
-static void fill_zones(struct check *check, struct check_context *context) {
+/* Has zones filled. Where the pool clears what it hands out, that comes first. */
+static void submit_fills(struct check *check, struct check_context *context,
+                         struct check_launch *launch) {
     struct pool_config config;
-    results_read(check, context);
-    struct check_launch *launch = gpu_take_launch(check, context);
-    if (!launch)
-        return;
-    check_lock(check);
-    quarantine_fill_zones(context, launch);
-    check_unlock(check);
     pool_get_config(check->pool, &config);
     if (config.zero)
         gpu_submit(check, context, launch);
@@ -99,14 +92,20 @@ static struct check_block *begin(struct check *check, const struct call_site *si
     return block;
 }
 
-/* The block is the program's. */
+/* The block is the program's. Its zones are filled by this thread, before the program has it; where
+ * no launch is to be had without a wait, later. */
 static void enter(struct check *check, struct check_block *block) {
     struct check_context *context = block->context;
+    results_read(check, context);
+    struct check_launch *launch = gpu_take_launch(check, context);
     check_lock(check);
     block->verified = context->work;
     block_add(check, block);
+    if (launch)
+        quarantine_fill_zones(context, launch);
     check_unlock(check);
-    fill_zones(check, context);
+    if (launch)
+        submit_fills(check, context, launch);
     context_leave_use(check, context);
 }
 
@@ -215,8 +214,8 @@ static bool submit_free(struct check *check, struct check_block *block) {
         return false;
     check_lock(check);
     launch->occasion = (struct check_occasion){.moment = CHECK_AT_FREE, .freed = block->base};
-    tasks_zones(launch, block, block->zoned ? CHECK_VERIFY : CHECK_FILL);
-    block->zoned = true;
+    if (block->zones != CHECK_FILLING)
+        tasks_zones(launch, block, block->zones == CHECK_ZONED ? CHECK_VERIFY : CHECK_FILL);
     tasks_body(launch, block, CHECK_FILL);
     quarantine_fill_zones(context, launch);
     quarantine_verify_some(context, launch);

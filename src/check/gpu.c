@@ -238,6 +238,9 @@ static bool submit_in(struct check *check, struct check_context *context,
         gpu_make_idle(check, context, launch);
         return false;
     }
+    check_lock(check);
+    tasks_submitted(launch);
+    check_unlock(check);
     count(launch);
     return true;
 }

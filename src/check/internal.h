@@ -32,9 +32,13 @@ enum check_state {
     CHECK_GONE
 };
 
+/* BARE: not filled. FILLING: a thread is about to submit a launch that fills them. ZONED: it has
+ * been submitted, so that launches to come find them filled. */
+enum check_zones { CHECK_BARE, CHECK_FILLING, CHECK_ZONED };
+
 /* One block of the program's: [user, user + bytes), in the pool's [base, base + size). The rest are
  * its zones. Guarded by the lock.
- * Invariant: all but GONE ones are in the tree and do not overlap. LIVE ones that are not `zoned`
+ * Invariant: all but GONE ones are in the tree and do not overlap. LIVE ones whose zones are BARE
  * are in their context's `bare` list, QUARANTINED ones in its `quarantine`, LEAVING ones without
  * uses in its `left`. The record stays while it is held or has uses, the memory while it has uses.
  */
@@ -46,7 +50,7 @@ struct check_block {
     struct check_context *context;
     struct call_site allocated, freed; /* freed: depth 0 while it is not */
     enum check_state state;
-    bool zoned;    /* the zones are filled, or will be by a launch that is submitted */
+    enum check_zones zones;
     bool reported; /* never again */
     bool held;     /* by a thread that frees it */
     uint32_t uses; /* tasks on it in launches that are not finished */
@@ -109,6 +113,7 @@ struct check_context {
     unsigned launches; /* made so far */
     struct check_list bare, quarantine, left;
     struct check_block *cursor;  /* in the quarantine: where to go on verifying; NULL: its first */
+    uint64_t leaving;            /* bytes of LEAVING blocks */
     uint64_t quarantined, limit; /* bytes of memory in the quarantine, and how many may be */
     uint64_t work;               /* calls so far that may have written to memory */
 };
@@ -153,7 +158,7 @@ void block_detach(struct check *check, struct check_block *block);
 void block_let_go(struct check_block *block);
 /* From one state to another, and from list to list. */
 void block_set_state(struct check *check, struct check_block *block, enum check_state state);
-void block_set_zoned(struct check_block *block);
+void block_set_zones(struct check_block *block, enum check_zones zones);
 /* Whether work has been submitted since it was last verified. */
 static inline bool block_is_unverified(const struct check_block *block) {
     return !block->reported && !block->context->lost && block->verified < block->context->work;
@@ -211,6 +216,8 @@ uint64_t tasks_body(struct check_launch *launch, struct check_block *block, enum
 uint64_t tasks_verify(struct check_launch *launch, struct check_block *block);
 /* Takes the tasks of one block, and all that fill, out of an ended launch; counts what is done. */
 void tasks_drop(struct check_launch *launch, const struct check_block *failed);
+/* The launch has been submitted. */
+void tasks_submitted(struct check_launch *launch);
 /* All tasks have been done without a failure, or (known: false) are not to be done. */
 void tasks_finish(struct check_launch *launch, bool known);
 

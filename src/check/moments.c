@@ -32,7 +32,7 @@ CUdeviceptr check_disown(struct check *check, CUdeviceptr pointer) {
 size_t check_quarantined(struct check *check) {
     struct check_context *context = context_of_current(check);
     check_lock(check);
-    size_t bytes = context ? context->quarantined : 0;
+    size_t bytes = context ? context->quarantined + context->leaving : 0;
     check_unlock(check);
     return bytes;
 }

@@ -4,7 +4,7 @@
 void quarantine_fill_zones(struct check_context *context, struct check_launch *launch) {
     struct check_block *block;
     while ((block = TAILQ_FIRST(&context->bare)) && tasks_zones(launch, block, CHECK_FILL))
-        block_set_zoned(block);
+        continue; /* it has left the list */
 }
 
 /* The next to be looked at, round and round. */

@@ -21,6 +21,8 @@ uint64_t tasks_zones(struct check_launch *launch, struct check_block *block, enu
     CUdeviceptr end = block->user + block->bytes;
     if (!has_room(launch, 2))
         return 0;
+    if (op == CHECK_FILL)
+        block_set_zones(block, CHECK_FILLING);
     return add(launch, block, block->base, block->user - block->base, op, CHECK_ZONE_BYTE) +
            add(launch, block, end, block->base + block->size - end, op, CHECK_ZONE_BYTE);
 }
@@ -47,7 +49,7 @@ uint64_t tasks_verify(struct check_launch *launch, struct check_block *block) {
     bool poisoned = block->state == CHECK_QUARANTINED || block->state == CHECK_LEAVING;
     if (!has_room(launch, CHECK_BLOCK_TASKS))
         return 0;
-    uint64_t bytes = block->zoned ? tasks_zones(launch, block, CHECK_VERIFY) : 0;
+    uint64_t bytes = block->zones == CHECK_ZONED ? tasks_zones(launch, block, CHECK_VERIFY) : 0;
     return bytes + (poisoned ? tasks_body(launch, block, CHECK_VERIFY) : 0);
 }
 
@@ -67,7 +69,23 @@ void tasks_drop(struct check_launch *launch, const struct check_block *failed) {
     launch->count = left;
 }
 
+static bool fills_a_zone(const struct check_task *task) {
+    return task->op == CHECK_FILL && task->pattern == CHECK_ZONE_BYTE;
+}
+
+static void set_zones(struct check_launch *launch, enum check_zones zones) {
+    for (unsigned i = 0; i < launch->count; i++)
+        if (fills_a_zone(&launch->tasks[i]))
+            block_set_zones(launch->blocks[i], zones);
+}
+
+void tasks_submitted(struct check_launch *launch) {
+    set_zones(launch, CHECK_ZONED);
+}
+
 void tasks_finish(struct check_launch *launch, bool known) {
+    if (!known)
+        set_zones(launch, CHECK_BARE);
     for (unsigned i = 0; i < launch->count; i++) {
         struct check_block *block = launch->blocks[i];
         if (known && block->verified < launch->work)

@@ -9,7 +9,8 @@ static CUdeviceptr add_unverified(struct check *check, struct check_context *con
     for (; (block = block_from(check, from)); from = block->base + 1) {
         bool kept = block->state == CHECK_LIVE || block->state == CHECK_QUARANTINED;
         if (block->context == context && kept && block_is_unverified(block) &&
-            (block->zoned || block->state == CHECK_QUARANTINED) && !tasks_verify(launch, block))
+            (block->zones == CHECK_ZONED || block->state == CHECK_QUARANTINED) &&
+            !tasks_verify(launch, block))
             return block->base;
     }
     return 0;
