@@ -12,6 +12,7 @@
 #include "observe/stats.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,6 +26,7 @@ enum {
 struct pinned {
     struct check_failure failures[CHUNK];
     struct check_task tasks[CHUNK][CHECK_TASKS];
+    unsigned char zone[CHECK_ZONE_SOURCE];
 };
 
 static void add_launch(struct check_context *context, struct pinned *pinned, CUdeviceptr device,
@@ -52,12 +54,15 @@ static void grow(struct check *check, struct check_context *context) {
         return;
     if (driver->mem_host_get_device_pointer(&device, memory, 0) != CUDA_SUCCESS)
         return;
+    struct pinned *pinned = memory;
+    memset(pinned->zone, CHECK_ZONE_BYTE, sizeof pinned->zone);
     while (made < CHUNK &&
            driver->event_create(&events[made], CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS)
         made++;
     check_lock(check);
+    context->zone = pinned->zone;
     for (unsigned i = 0; i < made; i++)
-        add_launch(context, memory, device, i, events[i]);
+        add_launch(context, pinned, device, i, events[i]);
     check_unlock(check);
 }
 
@@ -65,7 +70,7 @@ static bool has_entries(const struct driver *driver) {
     return driver->module_load_data && driver->module_get_function && driver->launch_kernel &&
            driver->mem_host_alloc && driver->mem_host_get_device_pointer && driver->stream_create &&
            driver->stream_wait_event && driver->stream_synchronize && driver->event_create &&
-           driver->event_record && driver->event_query;
+           driver->event_record && driver->event_query && driver->memcpy_htod_async;
 }
 
 /* What fills zones goes before the program's work: its stream has the highest priority that there
@@ -194,11 +199,28 @@ static CUresult launch_kernel(const struct driver *driver, struct check_context 
                                  1, 1, 0, stream, arguments, NULL);
 }
 
-static void count(const struct check_launch *launch) {
+/* Zones of new blocks are copied, which takes no multiprocessor: the program's kernels may hold all
+ * of them, and wait for what the program does next. */
+static CUresult copy_zones(const struct driver *driver, const struct check_context *context,
+                           const struct check_launch *launch) {
+    CUresult result = CUDA_SUCCESS;
+    for (unsigned i = 0; i < launch->count; i++)
+        for (uint64_t at = 0; at < launch->tasks[i].bytes && result == CUDA_SUCCESS;
+             at += CHECK_ZONE_SOURCE) {
+            uint64_t left = launch->tasks[i].bytes - at;
+            result = driver->memcpy_htod_async(launch->tasks[i].address + at, context->zone,
+                                               left < CHECK_ZONE_SOURCE ? left : CHECK_ZONE_SOURCE,
+                                               context->filling);
+        }
+    *launch->failure = CHECK_FAILURE_CLEARED;
+    return result;
+}
+
+static void count(const struct check_launch *launch, bool copied) {
     uint64_t bytes[] = {[CHECK_FILL] = 0, [CHECK_VERIFY] = 0};
     for (unsigned i = 0; i < launch->count; i++)
         bytes[launch->tasks[i].op] += launch->tasks[i].bytes;
-    stats_add(STATS_check_launches, 1);
+    stats_add(copied ? STATS_check_copies : STATS_check_launches, copied ? launch->count : 1);
     stats_add(STATS_check_filled_bytes, bytes[CHECK_FILL]);
     stats_add(STATS_check_verified_bytes, bytes[CHECK_VERIFY]);
 }
@@ -209,12 +231,16 @@ static CUresult submit(struct check *check, struct check_context *context,
     bool pushed;
     if (!pool_visit_context(check->pool, context->handle, &pushed))
         return CUDA_ERROR_INVALID_CONTEXT;
-    CUresult result = stream == context->stream ? order(check->driver, context) : CUDA_SUCCESS;
-    if (result == CUDA_SUCCESS)
-        result = launch_kernel(check->driver, context, launch, stream);
+    const struct driver *driver = check->driver;
+    bool fills = stream == context->filling;
+    CUresult result = fills ? copy_zones(driver, context, launch) : order(driver, context);
+    if (result == CUDA_SUCCESS && !fills)
+        result = launch_kernel(driver, context, launch, stream);
     *submitted = result == CUDA_SUCCESS;
     if (*submitted)
-        result = check->driver->event_record(launch->done, stream);
+        result = driver->event_record(launch->done, stream);
+    launch->ordered = fills && result == CUDA_SUCCESS && driver->ctx_wait_event &&
+                      driver->ctx_wait_event(context->handle, launch->done) == CUDA_SUCCESS;
     if (result != CUDA_SUCCESS)
         pool_note_error(check->pool, result);
     pool_leave_device(check->pool, pushed);
@@ -241,7 +267,7 @@ static bool submit_in(struct check *check, struct check_context *context,
     check_lock(check);
     tasks_submitted(launch);
     check_unlock(check);
-    count(launch);
+    count(launch, stream == context->filling);
     return true;
 }
 
@@ -259,8 +285,8 @@ bool gpu_submit(struct check *check, struct check_context *context, struct check
     return submitted;
 }
 
-/* Waits until the launch has ended, but not for ever: the program's kernels may leave it no room,
- * and wait for the program. Then they may overtake it, and what they do wrong may not be seen. */
+/* Waits until the launch has ended, but not for ever: what is copied before it may wait for the
+ * program. Then kernels may overtake it, and what they do wrong may not be seen. */
 static void await_fill(struct check *check, struct check_context *context,
                        struct check_launch *launch) {
     enum { QUICK_LOOKS = 8, STEP_NS = 20 * 1000, LOOKS = 5000 }; /* a quarter of a second */
@@ -283,7 +309,7 @@ bool gpu_fill(struct check *check, struct check_context *context, struct check_l
     check_unlock(check);
     if (!submit_in(check, context, launch, context->filling))
         return false;
-    if (!slow)
+    if (!slow && !launch->ordered)
         await_fill(check, context, launch);
     make_running(check, context, launch);
     return true;

@@ -16,6 +16,7 @@ enum {
     CHECK_STRIPES = 64,                    /* the parts of a large block that are filled */
     CHECK_STRIPE = 16 << 10,               /* bytes of each */
     CHECK_TASKS = 256,                     /* of one launch */
+    CHECK_ZONE_SOURCE = 4096,              /* bytes of zones that are copied at a time */
     CHECK_BLOCK_TASKS = CHECK_STRIPES + 2, /* of one block, at most */
     CHECK_KERNEL_NAME_SIZE = 128,
 };
@@ -86,6 +87,7 @@ struct check_launch {
     struct check_failure *failure;
     CUdeviceptr device_tasks, device_failure;
     CUevent done;
+    bool ordered; /* the program's later work comes behind it */
     unsigned count;
     uint64_t work; /* of the context when it was submitted */
     struct check_occasion occasion;
@@ -106,6 +108,8 @@ struct check_context {
     bool outlived;      /* by its memory: a green context */
     int users;
     CUstream stream, filling; /* filling: for the zones of new blocks alone */
+    const unsigned char
+        *zone; /* CHECK_ZONE_SOURCE bytes of a zone, pinned; goes with the context */
     CUfunction kernel;
     CUevent order, filled;
     bool slow; /* a fill has not ended in the time that is waited for one */
@@ -192,7 +196,8 @@ struct check_launch *gpu_take_launch(struct check *check, struct check_context *
  * nothing of it happens. */
 bool gpu_submit(struct check *check, struct check_context *context, struct check_launch *launch);
 /* The same for one that fills zones of new blocks, which nothing has used so far: it runs at once,
- * and is waited for, for a while. */
+ * and the program's later work comes behind it. Where the driver cannot order that, it is waited
+ * for, for a while. */
 bool gpu_fill(struct check *check, struct check_context *context, struct check_launch *launch);
 /* Whether the launch that was submitted first of those that run has ended: it becomes the caller's.
  * NULL: none has. */

@@ -96,6 +96,9 @@
        unsigned int block_x, unsigned int block_y, unsigned int block_z,                           \
        unsigned int shared_bytes, CUstream stream, void **arguments, void **extra),                \
       false)                                                                                       \
+    X(ctx_wait_event, "cuCtxWaitEvent", (CUcontext context, CUevent event), false)                 \
+    X(memcpy_htod_async, "cuMemcpyHtoDAsync_v2",                                                   \
+      (CUdeviceptr to, const void *from, size_t bytes, CUstream stream), false)                    \
     X(func_get_name, "cuFuncGetName", (const char **name, CUfunction function), false)
 
 struct driver {
