@@ -15,7 +15,8 @@
 enum kind { KIND_BOOL, KIND_UINT, KIND_RATIO, KIND_LIMIT, KIND_PATH, KIND_WORD };
 
 #define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
-    {name, FOR_PEOPLE(#type), fallback, FOR_PEOPLE(help), minimum, maximum, "", OPTION_##when},
+    {name,    FOR_PEOPLE(#type), fallback,       FOR_PEOPLE(help),                                 \
+     minimum, maximum,           FOR_PEOPLE(""), OPTION_##when},
 #define OPTION_WORDS(field, name, words, fallback, when, help)                                     \
     {name, FOR_PEOPLE("WORD"), fallback, FOR_PEOPLE(help), 0, 0, words, OPTION_##when},
 const struct option_info option_table[] = {

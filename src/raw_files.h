@@ -17,6 +17,10 @@ static inline int raw_openat(int folder, const char *name, int flags, unsigned m
     return (int)syscall(SYS_openat, folder, name, flags, mode);
 }
 
+static inline ssize_t raw_read(int file, void *to, size_t bytes) {
+    return syscall(SYS_read, file, to, bytes);
+}
+
 static inline int raw_mkdir(const char *name, unsigned mode) {
     return (int)syscall(SYS_mkdirat, AT_FDCWD, name, mode);
 }

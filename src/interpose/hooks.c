@@ -11,14 +11,16 @@
 #include "interpose/hooks.def"
 #undef HOOK
 
+/* Names stand in the table itself: a pointer to each would cost every program at its start. */
+enum { NAME_SIZE = 40 };
 static const struct {
-    const char *symbol, *base;
     const char *entry;
+    char symbol[NAME_SIZE], base[NAME_SIZE];
     int since;
     bool per_thread;
 } hook_table[HOOKS] = {
 #define HOOK(name, base, since, per_thread, parameters)                                            \
-    [HOOK_##name] = {#name, base, hook_entry_##name, since, per_thread},
+    [HOOK_##name] = {hook_entry_##name, #name, base, since, per_thread},
 #include "interpose/hooks.def"
 #undef HOOK
 };

@@ -15,8 +15,10 @@ static double percent(uint64_t part, uint64_t whole) {
     return whole ? 100.0 * (double)part / (double)whole : 0;
 }
 
-/* The names under which JSON has what is counted. */
-static const char *const counter_names[STATS_COUNTERS] = {
+/* The names under which JSON has what is counted. (Pointers to them would cost every program at its
+ * start.) */
+enum { COUNTER_NAME_SIZE = 32 };
+static const char counter_names[STATS_COUNTERS][COUNTER_NAME_SIZE] = {
 #define COUNTER(field, help) #field,
 #define GAUGE(field, help)   #field,
 #include "observe/counters.def"
