@@ -205,9 +205,13 @@ static struct check_block *take(struct check *check, CUdeviceptr pointer, bool *
 }
 
 /* What the GPU does at a free: looks at the block, fills it, and looks at some others. Returns
- * whether it was asked to. */
+ * whether it was asked to. Where no event covers all of the program's streams, what it does to the
+ * block in one of them must have ended: it would come after the filling, as a write after the free.
+ */
 static bool submit_free(struct check *check, struct check_block *block) {
     struct check_context *context = block->context;
+    if (!check->driver->ctx_record_event && !gpu_wait_for_context(check, context))
+        return false;
     results_read(check, context);
     struct check_launch *launch = gpu_take_launch(check, context);
     if (!launch)
