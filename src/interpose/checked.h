@@ -15,9 +15,10 @@ CUresult checked_free(struct pool *pool, CUdeviceptr pointer, const struct call_
 /* As pool_make_room: what is freed, but kept by the check, natively would be there. */
 bool checked_make_room(struct pool *pool, const char *call, unsigned attempt, bool allocation);
 
-/* Whether the pointer lies in a block that is checked, of which the driver must make no handle: it
- * would stand for the zones as well. Tells the user so. */
-bool checked_refuses_handle(CUdeviceptr pointer);
+/* Whether the driver may make a handle of the pointer's memory: NOT_SUPPORTED for a block that is
+ * checked, as it would stand for the zones as well, which the user is told; INVALID_VALUE for what
+ * natively is no memory. */
+CUresult checked_handle(CUdeviceptr pointer);
 
 /* Around a driver function of which the stubs know the name: whether it may write to device memory,
  * and whether it waits until work is done. */

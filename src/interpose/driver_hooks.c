@@ -253,8 +253,9 @@ CUresult hook_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdevice
     } while (0)
 
 CUresult hook_cuIpcGetMemHandle(void *handle, CUdeviceptr pointer) {
-    if (checked_refuses_handle(pointer))
-        return CUDA_ERROR_NOT_SUPPORTED;
+    CUresult allowed = checked_handle(pointer);
+    if (allowed != CUDA_SUCCESS)
+        return allowed;
     struct pool *shared = thread_marks.inside ? NULL : state_pool();
     if (shared && !pool_can_share(shared, pointer)) {
         state_say_once("poolcuda: cuIpcGetMemHandle: with this POOLCUDA_POLICY a block is no "
@@ -267,8 +268,9 @@ CUresult hook_cuIpcGetMemHandle(void *handle, CUdeviceptr pointer) {
 
 CUresult hook_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr pointer, size_t bytes,
                                             int type, unsigned long long flags) {
-    if (checked_refuses_handle(pointer))
-        return CUDA_ERROR_NOT_SUPPORTED;
+    CUresult allowed = checked_handle(pointer);
+    if (allowed != CUDA_SUCCESS)
+        return allowed;
     SHARE(cuMemGetHandleForAddressRange, pointer, POOL_TAINT_DMA_BUF, handle, pointer, bytes, type,
           flags);
 }
