@@ -52,10 +52,9 @@ CUdeviceptr check_disown(struct check *check, CUdeviceptr pointer);
 enum pool_pointer_state check_find(struct check *check, CUdeviceptr pointer, CUdeviceptr *base,
                                    size_t *bytes);
 
-/* Bytes of the current context that are freed and kept from reuse. */
+/* Bytes of the current device that are freed and kept from reuse. */
 size_t check_quarantined(struct check *check);
-/* Has the current context's quarantine given back to the pool, after a wait for the GPU. Returns
- * whether there was any. */
+/* Has them given back to the pool, after a wait for the GPU. Returns whether there were any. */
 bool check_make_room(struct check *check);
 
 /* The program is about to submit work that may write to the current context's memory. */

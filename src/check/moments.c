@@ -30,22 +30,43 @@ CUdeviceptr check_disown(struct check *check, CUdeviceptr pointer) {
 }
 
 size_t check_quarantined(struct check *check) {
-    struct check_context *context = context_of_current(check);
+    const struct check_context *context;
+    CUdevice device;
+    size_t bytes = 0;
+    if (check->driver->ctx_get_device(&device) != CUDA_SUCCESS)
+        return 0;
     check_lock(check);
-    size_t bytes = context ? context->quarantined + context->leaving : 0;
+    LIST_FOREACH (context, &check->contexts, link)
+        if (!context->ended && context->device == device)
+            bytes += context->quarantined + context->leaving;
     check_unlock(check);
     return bytes;
 }
 
+/* The next context of the device, in use until context_leave_use. They never leave the list. */
+static struct check_context *use_next(struct check *check, struct check_context *after,
+                                      CUdevice device) {
+    check_lock(check);
+    struct check_context *context = after ? LIST_NEXT(after, link) : LIST_FIRST(&check->contexts);
+    while (context && !(context->device == device && context_use(context)))
+        context = LIST_NEXT(context, link);
+    check_unlock(check);
+    return context;
+}
+
 bool check_make_room(struct check *check) {
-    struct check_context *context = context_use_current(check);
-    if (!context)
+    struct check_context *context = NULL;
+    CUdevice device;
+    bool made = false;
+    if (check->driver->ctx_get_device(&device) != CUDA_SUCCESS)
         return false;
-    uint64_t before = context->quarantined;
-    quarantine_shrink(check, context, 0);
-    bool done = results_await(check, context);
-    context_leave_use(check, context);
-    return before && done;
+    while ((context = use_next(check, context, device))) {
+        bool kept = context->quarantined + context->leaving != 0;
+        quarantine_shrink(check, context, 0);
+        made |= results_await(check, context) && kept;
+        context_leave_use(check, context);
+    }
+    return made;
 }
 
 /* --- the program's work, and its waits --- */
