@@ -752,7 +752,8 @@ static void do_end_context(struct world *world, const struct operation *operatio
         struct block *block = &world->blocks[i];
         if (!block->pointer || block->context != ending)
             continue;
-        tell(world, "free of a destroyed context", cuMemFree_v2(block->pointer));
+        if (!world->careful)
+            tell(world, "free of a destroyed context", cuMemFree_v2(block->pointer));
         forget(world, block);
     }
     world->freed_count = 0;

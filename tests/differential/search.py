@@ -32,6 +32,8 @@ BATCH = 25
 # free; such a preset is given programs that use little of the device.
 # "captures": memory that deferred frees hold cannot be had again during a capture, so that is when one may run out.
 DECLARED = {"pyopencl": {"memory"}, "bfc": {"memory"}, "vmm": {"memory"}, "paddle": {"memory", "captures"}}
+# Pages that zones and the quarantine (1/64 of the device) keep while memory is checked.
+CHECKED = MEMORY // 64 + 32 * PAGE
 # What a program that does not ask natively could not tell either: waste is at most 1% of the device.
 WASTE = MEMORY // 100
 
@@ -58,7 +60,7 @@ class Runner:
     def __init__(self, library, plant=None, preset="default", settings=(), check="0"):
         self.library, self.plant, self.preset, self.check = library, plant, preset, check
         self.settings = dict(setting.split("=", 1) for setting in settings)
-        self.declared = DECLARED.get(preset, set())
+        self.declared = DECLARED.get(preset, set()) | ({"check"} if check != "0" else set())
 
     def run(self, profile, mode, first, count, left_out=(), pooled=False, relies=None):
         careful = is_careful(self.check, first)
@@ -109,7 +111,7 @@ def same(native, pooled, declared, operation=None):
     both = [re.fullmatch(r"free (\d+) small (\d+)", line) for line in (native, pooled)]
     if not all(both):
         return False
-    tolerance = WASTE + (int(both[0].group(2)) + 1) * PAGE
+    tolerance = (CHECKED if "check" in declared else 0) + WASTE + (int(both[0].group(2)) + 1) * PAGE
     return abs(int(both[0].group(1)) - int(both[1].group(1))) <= tolerance
 
 
