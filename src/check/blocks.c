@@ -15,6 +15,7 @@ RB_GENERATE_INTERNAL(check_tree, check_block, by_address, compare, static UNUSED
 struct check_block *block_around(struct check *check, CUdeviceptr address) {
     struct check_block *block = RB_ROOT(&check->blocks), *below = NULL;
     while (block) {
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it cannot follow the tree
         if (block->base <= address) {
             below = block;
             block = RB_RIGHT(block, by_address);
@@ -39,7 +40,6 @@ void block_add(struct check *check, struct check_block *block) {
     struct check_block *old;
     while ((old = block_around(check, block->base)) ||
            ((old = block_from(check, block->base)) && old->base - block->base < block->size))
-        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it cannot follow the tree
         block_remove(check, old);
     block->state = CHECK_LIVE;
     RB_INSERT(check_tree, &check->blocks, block);
