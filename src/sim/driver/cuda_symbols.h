@@ -51,7 +51,33 @@ CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end);
 CUresult cuStreamGetDevice(CUstream stream, CUdevice *device);
 CUresult cuStreamGetDevice_ptsz(CUstream stream, CUdevice *device);
 #endif
+#if CUDA_VERSION < 12020
+CUresult cuMemAdvise_v2(CUdeviceptr address, size_t size, CUmem_advise advice,
+                        CUmemLocation location);
+CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t size, CUmemLocation location,
+                               unsigned int flags, CUstream stream);
+#endif
+/* No header has these but under a macro. */
+CUresult cuMemPrefetchAsync_v2_ptsz(CUdeviceptr address, size_t size, CUmemLocation location,
+                                    unsigned int flags, CUstream stream);
+CUresult cuMemPrefetchBatchAsync_ptsz(CUdeviceptr *addresses, size_t *sizes, size_t count,
+                                      CUmemLocation *places, size_t *first, size_t place_count,
+                                      unsigned long long flags, CUstream stream);
+CUresult cuMemDiscardBatchAsync_ptsz(CUdeviceptr *addresses, size_t *sizes, size_t count,
+                                     unsigned long long flags, CUstream stream);
+CUresult cuMemDiscardAndPrefetchBatchAsync_ptsz(CUdeviceptr *addresses, size_t *sizes, size_t count,
+                                                CUmemLocation *places, size_t *first,
+                                                size_t place_count, unsigned long long flags,
+                                                CUstream stream);
 #if CUDA_VERSION < 13000
+CUresult cuMemPrefetchBatchAsync(CUdeviceptr *addresses, size_t *sizes, size_t count,
+                                 CUmemLocation *places, size_t *first, size_t place_count,
+                                 unsigned long long flags, CUstream stream);
+CUresult cuMemDiscardBatchAsync(CUdeviceptr *addresses, size_t *sizes, size_t count,
+                                unsigned long long flags, CUstream stream);
+CUresult cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *addresses, size_t *sizes, size_t count,
+                                           CUmemLocation *places, size_t *first, size_t place_count,
+                                           unsigned long long flags, CUstream stream);
 CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx);
 CUresult cuCtxSynchronize_v2(CUcontext ctx);
 #endif
@@ -65,5 +91,9 @@ SIM_EXPORT void simcuda_owner_end(CUdeviceptr address, uintptr_t site);
 
 /* How many hazards have been reported so far. */
 SIM_EXPORT uint64_t simcuda_hazards(void);
+
+/* Whom managed memory is attached to just now, which CUDA cannot be asked: one of
+ * CUmemAttach_flags, 0 if the address is no managed memory. */
+SIM_EXPORT unsigned int simcuda_association(CUdeviceptr address);
 
 #endif

@@ -7,6 +7,7 @@
 #include "hazard.h"
 #include "ipc.h"
 #include "lock.h"
+#include "managed.h"
 #include "mempool.h"
 #include "report.h"
 #include "settings.h"
@@ -406,6 +407,7 @@ void memory_release(struct block *block, const struct vclock *order, uintptr_t s
         address_space_give(block->device, block->address, block->extent);
         break;
     }
+    managed_block_ended(block);
     if (block->pool != NULL)
         mempool_block_ended(block->pool, block->size);
     free(block);

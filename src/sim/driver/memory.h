@@ -30,6 +30,7 @@ enum memory_kind {
 
 struct tenancy;
 struct graph_allocation;
+struct managed;
 struct CUmemPoolHandle_st;
 
 /* One allocation. Invariant: [address, address + extent) overlaps no other block; size <= extent;
@@ -52,6 +53,7 @@ struct block {
     struct chunk *chunk; /* the shared page that a small block lies in */
     struct CUmemPoolHandle_st *pool;
     struct graph_allocation *graph; /* of MEMORY_GRAPH */
+    struct managed *managed;        /* managed.c: NULL until the program says something of it */
     uint64_t export_serial;         /* not 0: an IPC handle was made, or opened */
     uint32_t export_slot;           /* where other processes see that it still exists */
     int32_t export_process;         /* of imported memory: whose it is */

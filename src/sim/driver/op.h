@@ -87,6 +87,12 @@ struct op {
             uintptr_t site;
             struct vclock order; /* what the free is ordered after */
         } freed;
+        size_t transferred; /* bytes */
+        struct {
+            CUdeviceptr address;
+            unsigned int flags;
+            uint64_t stream; /* its id */
+        } attached;
         struct {
             void *slot;
             uint64_t count;

@@ -5,6 +5,7 @@
 #include "cost.h"
 #include "hazard.h"
 #include "lock.h"
+#include "managed.h"
 #include "stream.h"
 
 #include <stdlib.h>
@@ -95,6 +96,7 @@ static void leave_order(const struct CUstream_st *stream) {
 void stream_drained(struct CUstream_st *stream) {
     if (!stream->destroyed || stream->queue_head != NULL || stream->running)
         return;
+    managed_stream_ended(stream);
     if (stream->has_thread) {
         pthread_cond_signal(&stream->wake); /* it has nothing left to do, and comes here again */
         return;

@@ -104,7 +104,10 @@ cudaError_t cudaFree(void *pointer) {
 
 cudaError_t cudaMallocManaged(void **pointer, size_t bytes, unsigned int flags) {
     ENTER();
-    return DRIVER(driver.cuMemAllocManaged((CUdeviceptr *)pointer, bytes, flags));
+    cudaError_t result = DRIVER(driver.cuMemAllocManaged((CUdeviceptr *)pointer, bytes, flags));
+    if (result == cudaSuccess)
+        owner_begins(POINTER(*pointer), bytes, SITE());
+    return result;
 }
 
 cudaError_t cudaHostAlloc(void **pointer, size_t bytes, unsigned int flags) {
