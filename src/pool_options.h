@@ -13,6 +13,7 @@ static inline struct pool_config pool_config_from(const struct options *options)
         .ordered = options->async,
         .zero = options->zero,
         .host = options->host,
+        .managed = options->managed,
         .reuse_ratio = options->reuse_ratio,
         .site_keep = options->site_keep,
         .steal = options->steal,

@@ -23,12 +23,19 @@
     X(mem_alloc_host, "cuMemAllocHost_v2", (void **memory, size_t bytes), false)                   \
     X(mem_host_alloc, "cuMemHostAlloc", (void **memory, size_t bytes, unsigned int flags), false)  \
     X(mem_free_host, "cuMemFreeHost", (void *memory), false)                                       \
+    X(mem_alloc_managed, "cuMemAllocManaged",                                                      \
+      (CUdeviceptr * pointer, size_t bytes, unsigned int flags), false)                            \
+    X(mem_advise, "cuMemAdvise",                                                                   \
+      (CUdeviceptr pointer, size_t bytes, CUmem_advise advice, CUdevice device), false)            \
+    X(stream_attach_mem, "cuStreamAttachMemAsync",                                                 \
+      (CUstream stream, CUdeviceptr pointer, size_t bytes, unsigned int flags), false)             \
     X(mem_get_info, "cuMemGetInfo_v2", (size_t * free_bytes, size_t * total_bytes), true)          \
     X(ctx_get_current, "cuCtxGetCurrent", (CUcontext * context), true)                             \
     X(ctx_push_current, "cuCtxPushCurrent_v2", (CUcontext context), true)                          \
     X(ctx_pop_current, "cuCtxPopCurrent_v2", (CUcontext * context), true)                          \
     X(ctx_get_device, "cuCtxGetDevice", (CUdevice * device), true)                                 \
     X(ctx_synchronize, "cuCtxSynchronize", (void), true)                                           \
+    X(device_get_count, "cuDeviceGetCount", (int *count), false)                                   \
     X(device_total_mem, "cuDeviceTotalMem_v2", (size_t * bytes, CUdevice device), true)            \
     X(device_get_attribute, "cuDeviceGetAttribute",                                                \
       (int *value, CUdevice_attribute attribute, CUdevice device), true)                           \

@@ -1,5 +1,5 @@
 /* What the hooked driver functions do: hand over to the pool what is the pool's, forward the rest.
- * Those of host memory are in host_hooks.c. */
+ * Those of host memory are in host_hooks.c, of managed memory in managed_hooks.c. */
 #include "interpose/driver_hooks.h"
 
 #include "interpose/checked.h"
@@ -213,6 +213,14 @@ static struct place find_place(struct pool *pool, CUdeviceptr pointer) {
 
 bool hook_is_idle(struct pool *pool, CUdeviceptr pointer) {
     return find_place(pool, pointer).state == POOL_POINTER_IDLE;
+}
+
+enum pool_pointer_state hook_find(struct pool *pool, CUdeviceptr pointer, CUdeviceptr *base,
+                                  size_t *bytes) {
+    struct place place = find_place(pool, pointer);
+    *base = place.base;
+    *bytes = place.bytes;
+    return place.state;
 }
 
 CUresult hook_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr pointer) {

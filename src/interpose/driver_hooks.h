@@ -30,5 +30,8 @@
 /* Whether the pointer is into memory that natively does not exist: an idle block, or what lies
  * behind the program's own request. */
 bool hook_is_idle(struct pool *pool, CUdeviceptr pointer);
+/* The same question; for a live block also where it begins and the bytes that were requested. */
+enum pool_pointer_state hook_find(struct pool *pool, CUdeviceptr pointer, CUdeviceptr *base,
+                                  size_t *bytes);
 
 #endif

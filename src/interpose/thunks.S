@@ -52,6 +52,7 @@ symbol:								\
 #define STUB_HOST_REGISTERED(symbol)	EXPORTED(symbol, thunk_call)
 #define STUB_HOST_UNREGISTERED(symbol)	EXPORTED(symbol, thunk_call)
 #define STUB_MANAGED(symbol)		EXPORTED(symbol, thunk_call)
+#define STUB_MANAGED_STATE(symbol)	EXPORTED(symbol, thunk_call)
 #define STUB_IMPORTED(symbol)		EXPORTED(symbol, thunk_call)
 #define STUB_EXPORTED(symbol)		EXPORTED(symbol, thunk_call)
 #define STUB_PEER(symbol)		EXPORTED(symbol, thunk_call)

@@ -9,6 +9,7 @@
 #include "interpose/checked.h"
 #include "interpose/hooks.h"
 #include "interpose/loader.h"
+#include "interpose/managed_calls.h"
 #include "interpose/state.h"
 #include "site_tag.h"
 
@@ -35,6 +36,7 @@ enum class {
     HOST_REGISTERED,
     HOST_UNREGISTERED,
     MANAGED,
+    MANAGED_STATE,
     IMPORTED,
     EXPORTED,
     PEER,
@@ -263,6 +265,8 @@ static bool is_quick(const struct pool *pool, uint64_t number) {
     case EXPORTED:
     case PEER:
         return pool != NULL;
+    case MANAGED_STATE:
+        return pool && !state_options()->managed;
     default:
         return false;
     }
@@ -274,6 +278,10 @@ static CUresult not_initialized(void) {
 
 static CUresult not_supported(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static CUresult invalid_value(void) {
+    return CUDA_ERROR_INVALID_VALUE;
 }
 
 static void *find_real(uint64_t number) {
@@ -298,6 +306,11 @@ static void *stub_that_calls(uint64_t number, void *real) {
     return spare_stub(real, name_of(number), class, is_per_thread(number));
 }
 
+/* Whether it may change the state of managed memory that is pooled. */
+static bool changes_pooled(const struct thunk_frame *frame) {
+    return class_of(frame->number) == MANAGED_STATE && state_options()->managed;
+}
+
 void *thunk_enter(struct thunk_frame *frame) {
     void *real = find_real(frame->number);
     if (!real)
@@ -312,6 +325,9 @@ void *thunk_enter(struct thunk_frame *frame) {
     }
     if (pool) {
         before(pool, frame);
+        if (changes_pooled(frame) &&
+            !managed_call_begins(pool, name_of(frame->number), frame->registers))
+            real = (void *)invalid_value;
         state_leave();
     }
     if (!thread_marks.inside && is_quick(pool, frame->number))
@@ -388,6 +404,10 @@ static void after_success(struct pool *pool, const struct thunk_frame *frame) {
         break;
     case GLOBAL:
         look_at_global(pool, frame);
+        break;
+    case MANAGED_STATE:
+        if (changes_pooled(frame))
+            managed_call_succeeded(pool, name_of(frame->number), frame->registers);
         break;
     default:
         break;

@@ -162,6 +162,16 @@ static void emit_calls(struct emitter *emitter, const struct stats_page *page) {
                       (unsigned long long)get(page, STATS_host_hits),
                       (unsigned long long)get(page, STATS_host_frees),
                       human(get(page, STATS_peak_host_held_bytes)).text);
+    if (get(page, STATS_managed_calls))
+        emitter_print(
+            emitter,
+            "  of these, managed memory: %llu allocations, %llu of them from idle memory, "
+            "%llu frees, %llu of them undid advice; at its peak %s held\n",
+            (unsigned long long)get(page, STATS_managed_calls),
+            (unsigned long long)get(page, STATS_managed_hits),
+            (unsigned long long)get(page, STATS_managed_frees),
+            (unsigned long long)get(page, STATS_managed_resets),
+            human(get(page, STATS_peak_managed_held_bytes)).text);
     emit_waits(emitter, page);
     uint64_t given = get(page, STATS_driver_frees);
     emitter_print(emitter, "  driver calls: %llu allocations and %llu frees made, %llu avoided\n",
@@ -205,6 +215,7 @@ static void emit_events(struct emitter *emitter, const struct stats_page *page) 
         {STATS_tainted_p2p_token, "  P2P tokens read: %llu\n"},
         {STATS_tainted_buffer_id, "  BUFFER_ID read: %llu\n"},
         {STATS_tainted_sync_memops, "  SYNC_MEMOPS set: %llu\n"},
+        {STATS_tainted_managed, "  managed memory that was discarded: %llu\n"},
         {STATS_capture_passed, "calls passed through during a stream capture: %llu\n"},
         {STATS_contexts_ended, "contexts destroyed or reset: %llu\n"},
         {STATS_passed_errors, "calls passed through after a fatal error: %llu\n"},

@@ -1,22 +1,25 @@
-/* Pinned host memory: whole blocks, best fit, as the policy `site`, whatever POOLCUDA_POLICY says
- * of device memory. The driver's unit is the host's page. */
+/* Memory that the host uses as well, pinned or managed: whole blocks, best fit, as the policy
+ * `site`, whatever POOLCUDA_POLICY says of device memory. */
 #include "policy/round.h"
 #include "policy/site.h"
 
-enum { HOST_PAGE = 4096 };
+#define KEPT_WHOLE                                                                                 \
+    .take = site_take, .give = site_give, .remove = site_remove, .surplus = site_surplus,          \
+    .victim = site_largest, .figures = site_figures, .is_valid = site_is_valid
 
-static size_t round_to_pages(size_t bytes) {
+/* LARGEST_HOST_PAGE: of any host that has GPUs. */
+enum { HOST_PAGE = 4096, LARGEST_HOST_PAGE = 65536 };
+
+/* The driver's unit is the host's page. */
+static size_t round_pinned(size_t bytes) {
     return round_up(bytes, HOST_PAGE);
 }
 
-const struct policy policy_host = {
-    .name = "host",
-    .round = round_to_pages,
-    .take = site_take,
-    .give = site_give,
-    .remove = site_remove,
-    .surplus = site_surplus,
-    .victim = site_largest,
-    .figures = site_figures,
-    .is_valid = site_is_valid,
-};
+/* The driver rounds advice to the host's pages, so no two blocks may share one. Pages that nobody
+ * touches take no memory. */
+static size_t round_managed(size_t bytes) {
+    return round_up(bytes, LARGEST_HOST_PAGE);
+}
+
+const struct policy policy_host = {.name = "host", .round = round_pinned, KEPT_WHOLE};
+const struct policy policy_managed = {.name = "managed", .round = round_managed, KEPT_WHOLE};

@@ -120,7 +120,8 @@ struct policy {
 
 extern const struct policy policy_site, policy_tag, policy_bins, policy_bfc, policy_async,
     policy_vmm;
-extern const struct policy policy_host;       /* of host memory alone: no word of POOLCUDA_POLICY */
+/* Of one kind of memory alone: no words of POOLCUDA_POLICY. */
+extern const struct policy policy_host, policy_managed;
 extern const struct policy *const policies[]; /* in the order of POOLCUDA_POLICY's words */
 extern const size_t policy_count;
 

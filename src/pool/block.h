@@ -66,11 +66,14 @@ struct pool_block {
     };
     uint8_t state;
     bool cached;
-    bool ready;      /* quick.h: LIVE, and a thread's cache may take it when it is freed */
-    uint8_t taints;  /* bits of enum pool_taint: to be freed for good */
-    uint16_t bin;    /* of a cache, where it was last; checked before use */
-    bool pooled;     /* async: it lies in the driver's memory pool */
-    bool releasable; /* of parts, while idle: the driver could have it back as it is */
+    bool ready;     /* quick.h: LIVE, and a thread's cache may take it when it is freed */
+    uint8_t taints; /* bits of enum pool_taint: to be freed for good */
+    uint16_t bin;   /* of a cache, where it was last; checked before use */
+    bool pooled;    /* async: it lies in the driver's memory pool */
+    union {
+        bool releasable; /* of parts, while idle: the driver could have it back as it is */
+        uint8_t marks;   /* of managed memory: managed.c's */
+    };
     union {
         RB_ENTRY(pool_block) by_size;
         struct {
@@ -143,15 +146,15 @@ struct cache_sums {
     uint64_t over;         /* the part of live that is `over` in its bin */
 };
 
-/* One device, by ordinal, or the host, whose memory is no device's. Byte sums are over all its
- * contexts.
+/* One device, by ordinal, or the books of a kind of memory that is no device's. Byte sums are over
+ * all its contexts.
  * Invariant: live + idle = what the pool holds of it; in_use sums the requests of live, over_size
  * is the part of live by which blocks exceed their own request's rounded size. Peaks are the
  * largest values so far; the last row counts calls since the device was first used. */
 struct device {
     enum pool_memory memory;
-    CUdevice ordinal; /* of the host: NO_DEVICE */
-    uint64_t total;   /* bytes: cuDeviceTotalMem; of the host, config.host_memory */
+    CUdevice ordinal; /* of no device: ordinal_of_kind */
+    uint64_t total;   /* bytes: cuDeviceTotalMem; of no device, config.host_memory */
     uint8_t uuid[STATS_UUID];
     uint64_t live, idle, in_use, peak_in_use, over_size;
     uint64_t peak_live, peak_held, live_blocks, idle_blocks;
@@ -164,8 +167,8 @@ struct device {
      * when the clock was last looked at. */
     uint64_t least_idle, period_began, looked;
     /* history.c: how many samples there are, the nanoseconds
-     * that each stands for, and what was held at the last one and in the map. NULL: the host has
-     * none. */
+     * that each stands for, and what was held at the last one and in the map. NULL: what is no
+     * device has none. */
     struct stats_device *stats;
     uint32_t samples;
     uint64_t interval, changes, noted, noted_held, mapped_held;
@@ -174,7 +177,10 @@ struct device {
     LIST_ENTRY(device) link;
 };
 
-enum { NO_DEVICE = -2 }; /* POOL_ALL_DEVICES is another */
+/* In place of a device's, below POOL_ALL_DEVICES. Not for POOL_DEVICE. */
+static inline CUdevice ordinal_of_kind(enum pool_memory memory) {
+    return POOL_ALL_DEVICES - (CUdevice)memory;
+}
 
 /* One context's memory of one kind: a context that allocates of several has as many records, which
  * end together. A record never comes back to life: the driver may reuse the handle.

@@ -30,19 +30,22 @@ static void note_peaks(struct device *device) {
         device->peak_held = held;
 }
 
-static void publish_host(struct device *host) {
-    note_peaks(host);
-    stats_set(STATS_host_in_use_bytes, host->in_use);
-    stats_set(STATS_host_idle_bytes, host->idle);
-    stats_set(STATS_host_held_bytes, host->live + host->idle);
-    stats_set(STATS_peak_host_held_bytes, host->peak_held);
-    history_note(host);
+/* Of memory that is no device's. The gauges of a kind stand in one order. */
+static void publish_kind(struct device *device) {
+    enum stats_counter first =
+        device->memory == POOL_HOST ? STATS_host_in_use_bytes : STATS_managed_in_use_bytes;
+    note_peaks(device);
+    stats_set(first, device->in_use);
+    stats_set(first + 1, device->idle);
+    stats_set(first + 2, device->live + device->idle);
+    stats_set(first + 3, device->peak_held);
+    history_note(device);
 }
 
 /* What caches have told the stats by themselves is added there: see struct stats_shard. */
 void books_publish(struct pool *pool, struct device *device) {
-    if (device->memory == POOL_HOST) {
-        publish_host(device);
+    if (device->memory != POOL_DEVICE) {
+        publish_kind(device);
         return;
     }
     uint64_t live = pool->in_use + pool->waste, held = live + pool->idle;

@@ -108,7 +108,7 @@ static bool ask_device(struct pool *pool, struct device_facts *facts) {
     return pool->driver->device_total_mem(&facts->total, facts->ordinal) == CUDA_SUCCESS;
 }
 
-/* The record of a device, or of the host. NULL without memory. Lock held. */
+/* The record of a device, or of a kind of memory that is none's. NULL without memory. Lock held. */
 static struct device *add_device(struct pool *pool, enum pool_memory memory,
                                  const struct device_facts *facts) {
     struct device *device = calloc(1, sizeof *device);
@@ -123,7 +123,7 @@ static struct device *add_device(struct pool *pool, enum pool_memory memory,
         device->stats = stats_device(facts->ordinal, facts->total, device->uuid);
         LIST_INSERT_HEAD(&pool->devices, device, link);
     } else { /* behind all others: its idle memory is the last to help them */
-        device->ordinal = NO_DEVICE;
+        device->ordinal = ordinal_of_kind(memory);
         device->total = pool->config.host_memory;
         struct device *last = LIST_FIRST(&pool->devices);
         while (last && LIST_NEXT(last, link))
@@ -139,7 +139,7 @@ static struct device *add_device(struct pool *pool, enum pool_memory memory,
 /* Records a context that the driver has described. Lock held. */
 static struct context *add_context(struct pool *pool, CUcontext handle,
                                    const struct pool_kind *kind, const struct device_facts *facts) {
-    CUdevice books = kind->memory == POOL_DEVICE ? facts->ordinal : NO_DEVICE;
+    CUdevice books = kind->memory == POOL_DEVICE ? facts->ordinal : ordinal_of_kind(kind->memory);
     struct device *device = context_find_device(pool, books);
     if (!device)
         device = add_device(pool, kind->memory, facts);

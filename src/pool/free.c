@@ -136,20 +136,26 @@ static CUresult free_after_wait(struct pool *pool, struct pool_block *block,
                                 enum wait_reason reason) {
     books_set_state(block, BLOCK_WAITING);
     CUresult result = wait_make(pool, block->context, reason);
+    bool fresh = result == CUDA_SUCCESS && managed_reset(pool, block);
     if (block->state == BLOCK_GONE)
         return free_forgotten(pool, block);
     books_set_state(block, BLOCK_LIVE);
-    if (result == CUDA_SUCCESS && !leaves(pool, block, block->context->handle)) {
+    if (fresh && !leaves(pool, block, block->context->handle)) {
         keep(pool, block, false);
         return CUDA_SUCCESS;
     }
-    /* A failed wait: the driver says what its own free makes of this. */
+    /* After a failed wait the driver says what its own free makes of this. */
     return free_past_pool(pool, block, block->context->handle);
 }
 
 CUresult pool_free(struct pool *pool, CUdeviceptr pointer) {
     return quick_free(pool, pointer, true) == QUICK_DONE ? CUDA_SUCCESS
                                                          : pool_free_rest(pool, pointer);
+}
+
+/* Whether the call that frees `memory` takes the block: cuMemFree takes managed memory, too. */
+static bool is_freed_as(const struct pool_block *block, enum pool_memory memory) {
+    return (block->context->kind.memory == POOL_HOST) == (memory == POOL_HOST);
 }
 
 /* memory: POOL_HOST for cuMemFreeHost, POOL_DEVICE for cuMemFree. */
@@ -166,7 +172,7 @@ static CUresult free_kind(struct pool *pool, enum pool_memory memory, CUdevicept
         pool->config.look_around(pool);
     pool_lock(pool);
     struct pool_block *block = books_find(pool, pointer);
-    if (!block || block->context->kind.memory != memory) {
+    if (!block || !is_freed_as(block, memory)) {
         pool_unlock(pool);
         stats_add(STATS_free_unknown, 1);
         return kind_free(pool, memory, pointer);
@@ -176,6 +182,9 @@ static CUresult free_kind(struct pool *pool, enum pool_memory memory, CUdevicept
         stats_add(STATS_free_double, 1);
         return CUDA_ERROR_INVALID_VALUE;
     }
+    memory = block->context->kind.memory;
+    if (memory == POOL_MANAGED)
+        stats_add(STATS_managed_frees, 1);
     cache_settle_figures_of(pool, block, block->context->policy->round(block->requested));
     block->context->device->frees++;
     if (leaves(pool, block, current)) {
@@ -185,7 +194,8 @@ static CUresult free_kind(struct pool *pool, enum pool_memory memory, CUdevicept
     }
     enum wait_reason reason;
     enum wait_kind kind = wait_kind(pool, block, &reason);
-    if (memory == POOL_HOST && PLANTED(host_memory_not_waited_for))
+    if ((memory == POOL_HOST && PLANTED(host_memory_not_waited_for)) ||
+        (memory == POOL_MANAGED && PLANTED(managed_not_waited_for)))
         kind = WAIT_OWED;
     if (kind == WAIT_NOW)
         return free_after_wait(pool, block, reason);

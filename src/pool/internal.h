@@ -108,14 +108,15 @@ static inline bool pool_driver_waits(const struct pool *pool) {
     return policy_driver_waits(pool->policy); /* of host memory it does */
 }
 
-/* kind.c: cuMemHostAlloc or cuMemAllocHost. The host's address stands for the block. */
-CUresult kind_allocate_host(const struct driver *driver, unsigned int flags, size_t size,
-                            CUdeviceptr *pointer);
+/* kind.c: the driver's functions for what is no device memory. The host's address stands for a
+ * block of host memory. */
+CUresult kind_allocate_other(const struct driver *driver, const struct pool_kind *kind, size_t size,
+                             CUdeviceptr *pointer);
 /* The driver's functions for a kind of memory. Lock not held. */
 static inline CUresult kind_allocate(const struct pool *pool, const struct pool_kind *kind,
                                      size_t size, CUdeviceptr *pointer) {
-    return kind->memory == POOL_HOST ? kind_allocate_host(pool->driver, kind->flags, size, pointer)
-                                     : pool->driver->mem_alloc(pointer, size);
+    return kind->memory == POOL_DEVICE ? pool->driver->mem_alloc(pointer, size)
+                                       : kind_allocate_other(pool->driver, kind, size, pointer);
 }
 static inline CUresult kind_free(const struct pool *pool, enum pool_memory memory,
                                  CUdeviceptr pointer) {
@@ -125,6 +126,19 @@ static inline CUresult kind_free(const struct pool *pool, enum pool_memory memor
 /* The one that allocates, for reports; and how idle memory of the kind is kept. */
 const char *kind_call(const struct pool_kind *kind);
 const struct policy *kind_policy(const struct pool *pool, const struct pool_kind *kind);
+/* Counts a call of that kind of memory: device memory has no counters of its own. */
+static inline void kind_count(enum pool_memory memory, enum stats_counter host,
+                              enum stats_counter managed) {
+    if (__builtin_expect(memory != POOL_DEVICE, 0))
+        stats_add(memory == POOL_HOST ? host : managed, 1);
+}
+
+/* managed.c. Of any block; lock held on entry and return. */
+bool managed_is_marked(const struct pool_block *block); /* its state has to be undone */
+/* Undoes it, without the lock meanwhile. No work uses the block, whose state is WAITING. False: it
+ * could not be done, or the block is GONE, and must not serve again. */
+bool managed_reset(struct pool *pool, struct pool_block *block);
+void managed_begin_life(struct pool_block *block); /* of an idle block of managed memory */
 
 /* books.c: records and sums. All with the lock held. */
 

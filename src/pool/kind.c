@@ -3,8 +3,8 @@
 
 const struct pool_kind kind_device = {.memory = POOL_DEVICE};
 
-CUresult kind_allocate_host(const struct driver *driver, unsigned int flags, size_t size,
-                            CUdeviceptr *pointer) {
+static CUresult allocate_host(const struct driver *driver, unsigned int flags, size_t size,
+                              CUdeviceptr *pointer) {
     void *memory = NULL;
     CUresult result = flags & POOL_HOST_PLAIN ? driver->mem_alloc_host(&memory, size)
                                               : driver->mem_host_alloc(&memory, size, flags);
@@ -13,12 +13,32 @@ CUresult kind_allocate_host(const struct driver *driver, unsigned int flags, siz
     return result;
 }
 
+CUresult kind_allocate_other(const struct driver *driver, const struct pool_kind *kind, size_t size,
+                             CUdeviceptr *pointer) {
+    return kind->memory == POOL_HOST ? allocate_host(driver, kind->flags, size, pointer)
+                                     : driver->mem_alloc_managed(pointer, size, kind->flags);
+}
+
 const char *kind_call(const struct pool_kind *kind) {
-    if (kind->memory == POOL_DEVICE)
-        return "cuMemAlloc";
-    return kind->flags & POOL_HOST_PLAIN ? "cuMemAllocHost" : "cuMemHostAlloc";
+    switch (kind->memory) {
+    case POOL_HOST:
+        return kind->flags & POOL_HOST_PLAIN ? "cuMemAllocHost" : "cuMemHostAlloc";
+    case POOL_MANAGED:
+        return "cuMemAllocManaged";
+    case POOL_DEVICE:
+        break;
+    }
+    return "cuMemAlloc";
 }
 
 const struct policy *kind_policy(const struct pool *pool, const struct pool_kind *kind) {
-    return kind->memory == POOL_HOST ? &policy_host : pool->policy;
+    switch (kind->memory) {
+    case POOL_HOST:
+        return &policy_host;
+    case POOL_MANAGED:
+        return &policy_managed;
+    case POOL_DEVICE:
+        break;
+    }
+    return pool->policy;
 }

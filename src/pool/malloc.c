@@ -35,8 +35,9 @@ static void hand_out(struct pool *pool, struct pool_block *block, struct site *s
                      bool stolen) {
     /* Before the history is noted, as the allocation was. */
     count_hit(block->context->device, site);
-    if (block->context->kind.memory == POOL_HOST)
-        stats_add(STATS_host_hits, 1);
+    kind_count(block->context->kind.memory, STATS_host_hits, STATS_managed_hits);
+    if (block->context->kind.memory == POOL_MANAGED)
+        managed_begin_life(block);
     books_make_live(pool, block, site, bytes);
     stats_grow(&site->stats->allocated_bytes, bytes);
     if (stolen)
@@ -94,11 +95,13 @@ static CUresult malloc_past_pool(struct pool *pool, struct context *context,
             *pointer = obtained.pointer;
         return result;
     }
+    unsigned attempts = 0;
     result = ask_driver(pool, pointer, kind, bytes, pitch);
-    for (unsigned attempt = 0;
-         result == CUDA_ERROR_OUT_OF_MEMORY && pool_make_room(pool, kind_call(kind), attempt, true);
-         attempt++)
+    while (result == CUDA_ERROR_OUT_OF_MEMORY &&
+           pool_make_room(pool, kind_call(kind), attempts++, true))
         result = ask_driver(pool, pointer, kind, bytes, pitch);
+    if (attempts && result == CUDA_SUCCESS)
+        stats_add(STATS_oom_rescued, 1);
     context_note_error(pool, NULL, result);
     return result;
 }
@@ -156,11 +159,15 @@ static void record(struct pool *pool, const struct request *request,
 }
 
 /* For programs that count on fresh memory being zero. The memset is in the legacy stream; only what
- * may use another stream has to be kept from overtaking it. Host memory no work uses any more, so
- * that it may be written to. Memory that cannot be cleared (a
- * capture has begun meanwhile) is handed out as it is: its contents are undefined anyway. */
+ * may use another stream has to be kept from overtaking it. Memory of the host no
+ * work uses any more, so that it may be written to; of managed memory only what is attached to the
+ * host, the rest it may not touch on some machines while a kernel runs. A memset of it waits by
+ * itself. Memory that cannot be cleared (a capture has begun meanwhile) is handed out as it is: its
+ * contents are undefined anyway. */
 static void clear(struct pool *pool, struct context *context, CUdeviceptr pointer, size_t bytes) {
-    if (context->kind.memory == POOL_HOST) {
+    const struct pool_kind *kind = &context->kind;
+    if (kind->memory == POOL_HOST ||
+        (kind->memory == POOL_MANAGED && kind->flags == CU_MEM_ATTACH_HOST)) {
         memset((void *)(uintptr_t)pointer, 0, bytes);
         return;
     }
@@ -308,8 +315,7 @@ static CUresult malloc_kind(struct pool *pool, const struct pool_kind *kind, CUd
                             size_t bytes, const struct call_site *key, CUstream stream) {
     struct context *context;
     struct site *site = open_request(pool, kind, key, &context);
-    if (kind->memory == POOL_HOST)
-        stats_add(STATS_host_calls, 1);
+    kind_count(kind->memory, STATS_host_calls, STATS_managed_calls);
     if (!site)
         return malloc_past_pool(pool, context, kind, pointer, bytes, NULL);
     struct request request = {context, site, bytes, context->policy->round(bytes), NULL, stream};
@@ -357,6 +363,17 @@ CUresult pool_malloc_host(struct pool *pool, void **pointer, size_t bytes, unsig
     if (result == CUDA_SUCCESS && address)
         *pointer = (void *)(uintptr_t)address;
     return result;
+}
+
+CUresult pool_malloc_managed(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
+                             unsigned int flags, const struct call_site *key) {
+    const struct pool_kind kind = {POOL_MANAGED, flags};
+    bool known = flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST;
+    if (!pointer || !kind_policy(pool, &kind)->round(bytes))
+        return pool->driver->mem_alloc_managed(pointer, bytes, flags);
+    if (pool->config.managed && known)
+        return malloc_kind(pool, &kind, pointer, bytes, key, NULL);
+    return malloc_past_pool(pool, NULL, &kind, pointer, bytes, NULL);
 }
 
 CUresult pool_malloc_pitch(struct pool *pool, CUdeviceptr *pointer, size_t *pitch, size_t width,

@@ -30,9 +30,10 @@ static struct pool_block *find_inside(const struct pool *pool, CUdeviceptr point
 
 void pool_taint(struct pool *pool, CUdeviceptr pointer, enum pool_taint reason) {
     pool_lock(pool);
-    struct pool_block *block =
-        pool->policy->cuts ? part_find(pool, pointer) : books_find(pool, pointer);
-    if (!block && !pool->policy->cuts)
+    struct pool_block *block = pool->policy->cuts ? part_find(pool, pointer) : NULL;
+    if (!block) /* a whole block, of whatever kind of memory */
+        block = books_find(pool, pointer);
+    if (!block)
         block = find_inside(pool, pointer);
     if (block && block->state == BLOCK_LIVE) {
         if (!block->taints)

@@ -8,7 +8,7 @@
  * while the pool keeps it for reuse. *Held* = live + idle block bytes, as asked from the driver.
  * *Waste* = block bytes minus requested bytes of live blocks. A *site* is where the program asked.
  * in use (requested) + idle + waste = held. *Device memory* is what cuMemAlloc gives, *host memory*
- * is pinned: what cuMemHostAlloc gives. */
+ * is pinned: what cuMemHostAlloc gives; *managed memory* is cuMemAllocManaged's. */
 #ifndef POOLCUDA_POOL_POOL_H
 #define POOLCUDA_POOL_POOL_H
 
@@ -39,7 +39,7 @@ struct pool_config {
     void (*look_around)(struct pool *pool);
     void (*say)(const char *line); /* a limitation that the user should know of; may be NULL */
     bool map;                      /* keep a map of each device's memory for the report */
-    bool host;                     /* pool host memory as well */
+    bool host, managed;            /* pool host memory, managed memory as well */
     uint64_t host_memory;  /* bytes of memory that the machine has, of which a share may lie idle */
     atomic_int *owed_flag; /* nonzero while a wait is owed: see pool_pay. NULL: the pool's own */
     double reuse_ratio;    /* a block serves a request of at least its size / reuse_ratio */
@@ -63,6 +63,7 @@ enum pool_taint {
     POOL_TAINT_P2P_TOKEN,
     POOL_TAINT_BUFFER_ID,
     POOL_TAINT_SYNC_MEMOPS,
+    POOL_TAINT_MANAGED, /* a state of managed memory that cannot be undone */
     POOL_TAINT_COUNT
 };
 
@@ -104,7 +105,7 @@ CUresult pool_malloc_pitch(struct pool *pool, CUdeviceptr *pointer, size_t *pitc
 
 /* What memory blocks are made of. The driver has functions of its own for each kind, and a block
  * serves requests of its kind alone, flags included. */
-enum pool_memory { POOL_DEVICE, POOL_HOST };
+enum pool_memory { POOL_DEVICE, POOL_HOST, POOL_MANAGED };
 enum { POOL_HOST_PLAIN = 1 << 30 }; /* no flag of the driver's: of cuMemAllocHost */
 struct pool_kind {
     enum pool_memory memory;
@@ -116,6 +117,26 @@ struct pool_kind {
 CUresult pool_malloc_host(struct pool *pool, void **pointer, size_t bytes, unsigned int flags,
                           const struct call_site *site);
 CUresult pool_free_host(struct pool *pool, void *pointer);
+
+/* cuMemAllocManaged on behalf of `site`; cuMemFree takes it back. */
+CUresult pool_malloc_managed(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
+                             unsigned int flags, const struct call_site *site);
+
+/* What a program can do to managed memory, and a next owner must find nothing of. */
+enum pool_managed_mark {
+    POOL_MANAGED_READ_MOSTLY = 1 << 0, /* cuMemAdvise: set or unset */
+    POOL_MANAGED_PREFERRED = 1 << 1,
+    POOL_MANAGED_ACCESSED = 1 << 2,
+    POOL_MANAGED_ATTACHED = 1 << 3, /* cuStreamAttachMemAsync */
+    POOL_MANAGED_PREFETCHED = 1 << 4,
+};
+/* The program has done so to `bytes` at `base` + offset, `base` being where the driver's allocation
+ * begins. Nothing happens for what is no live managed block. */
+void pool_managed_note(struct pool *pool, CUdeviceptr base, enum pool_managed_mark mark,
+                       size_t offset, size_t bytes);
+/* Whether the driver, asked where the live block was prefetched to, can only tell of a former
+ * owner's prefetch. */
+bool pool_managed_prefetch_is_old(struct pool *pool, CUdeviceptr base);
 
 /* cuMemFree_v2. Pointers that are not the pool's are forwarded to the driver. */
 CUresult pool_free(struct pool *pool, CUdeviceptr pointer);

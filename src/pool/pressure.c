@@ -4,9 +4,21 @@
 
 static const uint64_t idle_slack = 64 << 20;
 
-/* Host memory that lies idle is locked: no other process can have it, and the system cannot ask for
- * it back. So by the pool's own rule it is at most this part of the machine's memory. */
-enum { HOST_SHARE = 16 };
+/* By the pool's own rule at most so much lies idle. Host memory is locked: no other process can
+ * have it, and the system cannot ask for it back. Managed memory may lie on the device, where the
+ * driver copies it to the host for whoever needs room: that costs time, and no call tells of it. */
+static uint64_t most_idle(const struct device *device) {
+    enum { HOST_SHARE = 16 };
+    switch (device->memory) {
+    case POOL_HOST:
+        return device->total / HOST_SHARE;
+    case POOL_MANAGED:
+        return idle_slack;
+    case POOL_DEVICE:
+        break;
+    }
+    return UINT64_MAX;
+}
 
 void leaving_take(struct pool *pool, struct leaving *leaving, struct pool_block *block) {
     books_remove(pool, block);
@@ -179,10 +191,8 @@ uint64_t pressure_room_to_grow(const struct device *device) {
 
 static uint64_t allowed_idle(const struct pool *pool, const struct device *device, size_t growth) {
     uint64_t live = device->live + growth, held = most_held(device, device->in_use + growth);
-    uint64_t automatic = held > live ? held - live : 0;
-    if (device->memory == POOL_HOST && automatic > device->total / HOST_SHARE)
-        automatic = device->total / HOST_SHARE;
-    return pressure_limit(&pool->config.max_idle, device, automatic);
+    uint64_t automatic = held > live ? held - live : 0, most = most_idle(device);
+    return pressure_limit(&pool->config.max_idle, device, automatic < most ? automatic : most);
 }
 
 /* Idle parts that live ones keep from the driver. */
@@ -324,13 +334,20 @@ static bool make_room(struct pool *pool, struct device *device, size_t bytes) {
     return true;
 }
 
-/* The same of the request's memory, at last of the host's too: there are devices that have none of
- * their own. */
+/* The same of the request's memory, at last of all else that may lie in the same place. There are
+ * devices that have no memory but the host's, and some from which managed memory does not give way.
+ * Device memory is in nobody's way on the host. */
 static bool make_room_for(struct pool *pool, const struct request *request, size_t bytes) {
-    if (make_room(pool, request->context->device, bytes))
-        return true;
-    struct device *host = context_find_device(pool, NO_DEVICE);
-    return host && request->context->device != host && make_room(pool, host, SIZE_MAX);
+    const struct context *context = request->context;
+    const CUdevice others[] = {context->ordinal, ordinal_of_kind(POOL_MANAGED),
+                               ordinal_of_kind(POOL_HOST)};
+    bool made = make_room(pool, context->device, bytes);
+    for (size_t i = context->kind.memory == POOL_HOST; !made && i < sizeof others / sizeof *others;
+         i++) {
+        struct device *other = context_find_device(pool, others[i]);
+        made = other && other != context->device && make_room(pool, other, SIZE_MAX);
+    }
+    return made;
 }
 
 /* What was refused as rounded: rounding must not be what makes the difference. Lock not held. */
@@ -369,7 +386,7 @@ static CUresult retry(struct pool *pool, const struct request *request, struct p
 
 /* What fits into the device beside the program's own live memory, whatever others give up. */
 static bool could_fit(struct pool *pool, const struct device *device, size_t bytes) {
-    if (device->memory == POOL_HOST) /* of which others are not asked to give up any */
+    if (device->memory != POOL_DEVICE) /* of which others are not asked to give up any */
         return false;
     pool_lock(pool);
     bool fits = device->live < device->total && bytes <= device->total - device->live;
@@ -499,7 +516,7 @@ static uint64_t headroom(const struct pool *pool, const struct device *device) {
 /* Asking the driver what is free costs more than an allocation, so after each answer half of what
  * there is above the headroom may be allocated before it is asked again. */
 bool pressure_may_lack_headroom(struct device *device, uint64_t grown) {
-    if (!device->idle || device->memory == POOL_HOST)
+    if (!device->idle || device->memory != POOL_DEVICE)
         return false;
     if (grown >= device->until_asked)
         return true;

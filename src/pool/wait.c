@@ -49,11 +49,14 @@ static enum wait_kind kind_in(const struct pool *pool, const struct context *con
 enum wait_kind wait_kind(const struct pool *pool, const struct pool_block *block,
                          enum wait_reason *reason) {
     enum wait_kind kind = kind_in(pool, block->context, reason);
+    enum pool_memory memory = block->context->kind.memory;
+    bool touched_at_once = kind == WAIT_OWED && memory != POOL_DEVICE; /* by its next owner */
+    if (touched_at_once || (kind == WAIT_DEFERRED && managed_is_marked(block))) {
+        *reason = memory == POOL_HOST ? WAIT_REASON_pinned : WAIT_REASON_managed;
+        return WAIT_NOW;
+    }
     if (kind != WAIT_OWED)
         return kind;
-    *reason = WAIT_REASON_pinned; /* whoever is given it next may touch it at once */
-    if (block->context->kind.memory == POOL_HOST)
-        return WAIT_NOW;
     /* So late errors and the device's printf come out where they did. */
     *reason = WAIT_REASON_last_block;
     return block->context->live_blocks > 1 ? WAIT_OWED : WAIT_NOW;

@@ -20,6 +20,12 @@ void owner_ends(CUdeviceptr pointer) {
         end(pointer, (uintptr_t)__builtin_return_address(0));
 }
 
+unsigned association(CUdeviceptr pointer) {
+    unsigned (*ask)(CUdeviceptr);
+    *(void **)&ask = dlsym(RTLD_DEFAULT, "simcuda_association");
+    return ask ? ask(pointer) : 0;
+}
+
 unsigned long long hazards(void) {
     uint64_t (*count)(void);
     *(void **)&count = dlsym(RTLD_DEFAULT, "simcuda_hazards");

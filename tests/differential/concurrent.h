@@ -29,4 +29,7 @@ void owner_begins(CUdeviceptr pointer, size_t size);
 void owner_ends(CUdeviceptr pointer);
 unsigned long long hazards(void);
 
+/* Whom managed memory is attached to: one of CUmemAttach_flags, 0 where that cannot be asked. */
+unsigned association(CUdeviceptr pointer);
+
 #endif

@@ -22,7 +22,7 @@ static const struct profile {
     struct {
         enum operation_kind kind;
         int weight;
-    } more[6];
+    } more[9];
 } profiles[] = {
     {"plain", {{OP_alloc, 0}}},
     {"captures", {{OP_capture, 40}, {OP_fetch, 10}}},
@@ -44,6 +44,16 @@ static const struct profile {
       {OP_alloc_large, 4}}},
     {"shapes",
      {{OP_alloc_volume, 30}, {OP_array_new, 30}, {OP_array_end, 25}, {OP_alloc_large, 10}}},
+    {"managed",
+     {{OP_managed_alloc, 50},
+      {OP_managed_fill, 25},
+      {OP_managed_read, 10},
+      {OP_managed_advise, 25},
+      {OP_managed_prefetch, 10},
+      {OP_managed_attach, 10},
+      {OP_managed_ask, 10},
+      {OP_managed_release, 40},
+      {OP_managed_wrong, 4}}},
     {"faults", {{OP_fault, 4}}},
 };
 

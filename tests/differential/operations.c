@@ -4,6 +4,7 @@
 
 #include "concurrent.h"
 #include "host_operations.h"
+#include "managed_operations.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -507,6 +508,10 @@ static void do_stream_end(struct world *world, const struct operation *operation
     for (int i = 0; i < HOST_BLOCKS; i++)
         if (world->host_blocks[i].context == world->current && world->host_blocks[i].stream == slot)
             world->host_blocks[i].stream = LOST_STREAM;
+    for (int i = 0; i < MANAGED_BLOCKS; i++)
+        if (world->managed_blocks[i].context == world->current &&
+            world->managed_blocks[i].stream == slot)
+            world->managed_blocks[i].stream = LOST_STREAM;
 }
 
 static void do_event(struct world *world, const struct operation *operation) {
@@ -633,6 +638,7 @@ static void do_managed(struct world *world, const struct operation *operation) {
     tell(world, "managed", result);
     if (result != CUDA_SUCCESS)
         return;
+    owner_begins(managed, WORDS * 4);
     tell(world, "alloc", cuMemAlloc_v2(&other, 1000));
     launch(current(world)->fill, NULL,
            (void *[]){&managed, &count, (void *)(uintptr_t)&operation->a});
@@ -643,6 +649,7 @@ static void do_managed(struct world *world, const struct operation *operation) {
     else
         cuCtxSynchronize();
     fprintf(world->transcript, "managed %08x\n", *(volatile uint32_t *)(uintptr_t)managed);
+    owner_ends(managed);
     tell(world, "free", cuMemFree_v2(managed));
 }
 
@@ -745,6 +752,7 @@ static void do_end_context(struct world *world, const struct operation *operatio
         if (world->blocks[i].pointer && world->blocks[i].context == ending)
             owner_ends(world->blocks[i].pointer);
     host_context_ending(world, ending);
+    managed_context_ending(world, ending);
     tell(world, "context end", cuCtxDestroy_v2(context->handle));
     world->current = 0;
     tell(world, "set current", cuCtxSetCurrent(world->contexts[0].handle));
@@ -813,6 +821,7 @@ static void end(struct world *world) {
     }
     if (!world->over) {
         host_end(world);
+        managed_end(world);
         tell(world, "synchronize", cuCtxSynchronize());
         do_information(world, NULL);
     }

@@ -41,6 +41,15 @@
     X(host_release, 2, "free pinned memory, busy or not")                                          \
     X(host_wrong, 1, "misuse pinned memory")                                                       \
     X(managed, 1, "write to managed memory with a kernel")                                         \
+    X(managed_alloc, 0, "allocate managed memory, which the host writes to at once")               \
+    X(managed_fill, 0, "fill managed memory with a kernel")                                        \
+    X(managed_read, 0, "let the host read managed memory")                                         \
+    X(managed_advise, 0, "advise about managed memory")                                            \
+    X(managed_prefetch, 0, "prefetch managed memory")                                              \
+    X(managed_attach, 0, "attach managed memory to a stream")                                      \
+    X(managed_ask, 0, "ask what has been said about managed memory")                               \
+    X(managed_release, 0, "free managed memory, busy or not")                                      \
+    X(managed_wrong, 0, "misuse managed memory")                                                   \
     X(capture, 3, "capture a graph, with allocations, and run it")                                 \
     X(other_context, 2, "go to another context")                                                   \
     X(end_context, 1, "destroy a context with blocks in it")                                       \

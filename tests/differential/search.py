@@ -23,7 +23,9 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROFILES = ("plain", "captures", "contexts", "streams", "events", "threads", "races", "memory", "shares",
-            "pinned", "ordered", "shapes", "faults")
+            "pinned", "managed", "ordered", "shapes", "faults")
+# What the pool is told beside the mode for programs of a profile.
+OPTIONS = {"managed": {"POOLCUDA_MANAGED": "1"}}
 MODES = ("sync", "auto", "defer")
 MEMORY = 1 << 30
 PAGE = 2 << 20
@@ -72,7 +74,7 @@ class Runner:
             preload = [*os.environ.get("SANITIZER_RUNTIME", "").split(), str(self.library)]
             environment.update(LD_PRELOAD=" ".join(preload), POOLCUDA_FREE=mode, POOLCUDA_PRESET=self.preset,
                                POOLCUDA_CHECK=self.check, POOLCUDA_CHECK_EXIT="99" if careful else "0",
-                               **self.settings)
+                               **OPTIONS.get(profile, {}), **self.settings)
             if self.plant:
                 environment["POOLCUDA_PLANT"] = self.plant
         # In mode defer a free does not wait, so only programs that do not count on it may be compared.

@@ -27,6 +27,9 @@ FAULTS = [
     ("taint_recycled", "shares", "auto", 100),
     ("host_memory_not_waited_for", "pinned", "auto", 100),
     ("flags_not_in_key", "pinned", "auto", 100),
+    ("managed_not_waited_for", "managed", "auto", 100),
+    ("managed_state_kept", "managed", "auto", 100),
+    ("former_prefetch_told", "managed", "auto", 100),
 ]
 PROGRAMS = int(os.environ.get("POOLCUDA_SEARCH_PROGRAMS", "2000"))
 

@@ -58,6 +58,9 @@ void world_settled(struct world *world, int context) {
         if (world->host_blocks[i].context == context)
             world->host_blocks[i].stream = -1;
     world->contexts[context].pending = 0;
+    for (int i = 0; i < MANAGED_BLOCKS; i++)
+        if (world->managed_blocks[i].context == context)
+            world->managed_blocks[i].stream = -1;
     for (int i = 0; i < PINNED; i++)
         if (world->pinned[i].pending && world->pinned[i].context == context)
             tell_pinned(world, i);

@@ -12,6 +12,7 @@ enum {
     STREAMS = 6,
     PINNED = 4,
     HOST_BLOCKS = 8,
+    MANAGED_BLOCKS = 8,
     EVENTS = 4,
     ARRAYS = 3,
     CONTEXTS = 4,
@@ -80,6 +81,7 @@ struct world {
     struct block blocks[BLOCKS];
     struct pinned pinned[PINNED];
     struct block host_blocks[HOST_BLOCKS]; /* pinned memory, by the host's address */
+    struct block managed_blocks[MANAGED_BLOCKS];
     struct event events[EVENTS];
     struct array arrays[ARRAYS];
     CUdeviceptr freed[FREED]; /* addresses of freed blocks, until something is allocated */

@@ -10,10 +10,10 @@ struct fake_state fake;
 
 struct allocation {
     uint64_t pointer, size;
-    int device; /* HOST: none */
+    int device; /* HOST, MANAGED: none */
     struct allocation *next;
 };
-enum { BUCKETS = 1 << 16, HOST = -1 };
+enum { BUCKETS = 1 << 16, HOST = -1, MANAGED = -2 };
 static struct allocation *buckets[BUCKETS];
 static uint64_t next_pointer;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -30,7 +30,7 @@ void fake_reset(uint64_t capacity) {
         while (buckets[i]) {
             struct allocation *gone = buckets[i];
             buckets[i] = gone->next;
-            if (gone->device == HOST)
+            if (gone->device < 0)
                 free((void *)(uintptr_t)gone->pointer);
             free(gone);
         }
@@ -89,6 +89,19 @@ static CUresult mem_alloc(CUdeviceptr *pointer, size_t bytes) {
     return result;
 }
 
+/* Back to the host, with the lock held. */
+static void give_back(struct allocation **link) {
+    struct allocation *gone = *link;
+    *link = gone->next;
+    fake.host_used -= gone->size;
+    if (gone->device == HOST)
+        fake.host_frees++;
+    else
+        fake.managed_frees++;
+    free((void *)(uintptr_t)gone->pointer);
+    free(gone);
+}
+
 static CUresult mem_free(CUdeviceptr pointer) {
     lock_check_none();
     __atomic_store_n(&fake.freed_in_mode, __atomic_load_n(&fake.capture_mode, __ATOMIC_RELAXED),
@@ -103,7 +116,9 @@ static CUresult mem_free(CUdeviceptr pointer) {
     struct allocation **link = place(pointer), *gone = *link;
     if (gone && gone->device == HOST)
         gone = NULL;
-    if (gone) {
+    if (gone && gone->device == MANAGED) {
+        give_back(link);
+    } else if (gone) {
         *link = gone->next;
         fake.used -= gone->size;
         fake.used_by[gone->device] -= gone->size;
@@ -114,7 +129,7 @@ static CUresult mem_free(CUdeviceptr pointer) {
     return gone ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-static CUresult host_alloc(void **memory, size_t bytes, unsigned int flags) {
+static CUresult visible_alloc(void **memory, size_t bytes, int device) {
     lock_check_none();
     if (!memory || !bytes)
         return CUDA_ERROR_INVALID_VALUE;
@@ -123,14 +138,50 @@ static CUresult host_alloc(void **memory, size_t bytes, unsigned int flags) {
     if (bytes <= fake.host_capacity - fake.host_used) {
         fresh = malloc(sizeof *fresh);
         *memory = malloc(bytes);
-        *fresh = (struct allocation){(uintptr_t)*memory, bytes, HOST, NULL};
+        *fresh = (struct allocation){(uintptr_t)*memory, bytes, device, NULL};
         *place(fresh->pointer) = fresh;
         fake.host_used += bytes;
-        fake.host_allocs++;
-        fake.host_flags = flags;
     }
     pthread_mutex_unlock(&lock);
     return fresh ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static CUresult host_alloc(void **memory, size_t bytes, unsigned int flags) {
+    CUresult result = visible_alloc(memory, bytes, HOST);
+    fake.host_allocs += result == CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS)
+        fake.host_flags = flags;
+    return result;
+}
+
+static CUresult mem_alloc_managed(CUdeviceptr *pointer, size_t bytes, unsigned int flags) {
+    void *memory;
+    CUresult result = pointer ? visible_alloc(&memory, bytes, MANAGED) : CUDA_ERROR_INVALID_VALUE;
+    if (result != CUDA_SUCCESS)
+        return result;
+    fake.managed_allocs++;
+    fake.managed_flags = flags;
+    *pointer = (CUdeviceptr)(uintptr_t)memory;
+    return result;
+}
+
+static CUresult mem_advise(CUdeviceptr pointer, size_t bytes, CUmem_advise advice,
+                           CUdevice device) {
+    lock_check_none();
+    fake.advices[advice]++;
+    fake.advised[advice] = device;
+    fake.advised_at = pointer;
+    fake.advised_bytes = bytes;
+    return fake.advise_result;
+}
+
+static CUresult stream_attach_mem(CUstream stream, CUdeviceptr pointer, size_t bytes,
+                                  unsigned int flags) {
+    lock_check_none();
+    fake.attachments++;
+    fake.attached = flags;
+    bool whole = stream == CU_STREAM_LEGACY && fake_size(pointer) && !bytes;
+    return whole ? fake.attach_result : CUDA_ERROR_INVALID_VALUE;
 }
 
 static CUresult mem_host_alloc(void **memory, size_t bytes, unsigned int flags) {
@@ -148,13 +199,8 @@ static CUresult mem_free_host(void *memory) {
     pthread_mutex_lock(&lock);
     struct allocation **link = place((uintptr_t)memory), *gone = *link;
     bool found = gone && gone->device == HOST;
-    if (found) {
-        *link = gone->next;
-        fake.host_used -= gone->size;
-        fake.host_frees++;
-        free(gone);
-        free(memory);
-    }
+    if (found)
+        give_back(link);
     pthread_mutex_unlock(&lock);
     return found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -222,6 +268,12 @@ static CUresult ctx_synchronize(void) {
     return fake.wait_result;
 }
 
+static CUresult device_get_count(int *count) {
+    lock_check_none();
+    *count = FAKE_DEVICES;
+    return CUDA_SUCCESS;
+}
+
 static CUresult device_total_mem(size_t *bytes, CUdevice device) {
     lock_check_none();
     (void)device;
@@ -238,8 +290,9 @@ static CUresult device_get_uuid(CUuuid *uuid, CUdevice device) {
 
 static CUresult device_get_attribute(int *value, CUdevice_attribute attribute, CUdevice device) {
     lock_check_none();
-    (void)device;
-    *value = attribute == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS && fake.pageable_access;
+    /* The last device has no concurrent access to managed memory. */
+    *value = attribute == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS ? fake.pageable_access
+                                                                     : device != FAKE_DEVICES - 1;
     return CUDA_SUCCESS;
 }
 

@@ -17,7 +17,16 @@ struct fake_state {
     uint64_t host_capacity, host_used;
     int host_allocs, host_frees;
     unsigned int host_flags; /* of the last cuMemHostAlloc; FAKE_PLAIN: cuMemAllocHost */
-    CUcontext current;       /* device = handle value % 16, number = value / 16 */
+    int managed_allocs, managed_frees;
+    unsigned int managed_flags; /* of the last cuMemAllocManaged */
+    int advices[8];             /* by enum CUmem_advise: how often */
+    CUdevice advised[8];        /* and for which device the last time */
+    CUdeviceptr advised_at;
+    size_t advised_bytes;
+    int attachments;
+    unsigned int attached; /* the last one's flags */
+    CUresult advise_result, attach_result;
+    CUcontext current; /* device = handle value % 16, number = value / 16 */
     CUresult wait_result, free_result, current_result;
     CUresult record_result;
     bool quiet; /* whether an event of the context has completed */
@@ -37,7 +46,7 @@ struct fake_state {
     void (*on_alloc)(void);
     void (*on_free)(CUdeviceptr pointer);
 };
-enum { FAKE_PLAIN = 1 << 20 };
+enum { FAKE_PLAIN = 1 << 20 }; /* managed memory counts as host memory: the host may use it */
 extern struct fake_state fake;
 
 /* A fresh state with that capacity, context 1 on device 0 current. */

@@ -19,7 +19,7 @@
 enum { NOWHERE, ON_DEVICE, ON_HOST, ON_HOST_NODE, ON_NEAREST_NODE };
 
 struct place {
-    int8_t type, id; /* the id counts for devices and nodes */
+    uint8_t type, id; /* the id counts for devices and nodes */
 };
 
 struct page_state {
@@ -90,7 +90,7 @@ static CUresult find_place(CUmemLocation location, struct place *place) {
     switch ((int)location.type) {
     case ON_DEVICE:
         result = device_check(location.id);
-        *place = (struct place){ON_DEVICE, (int8_t)location.id};
+        *place = (struct place){ON_DEVICE, (uint8_t)location.id};
         return result;
     case ON_HOST:
         *place = (struct place){ON_HOST, 0};

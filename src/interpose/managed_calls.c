@@ -1,0 +1,92 @@
+#include "interpose/managed_calls.h"
+
+#include "interpose/driver_hooks.h"
+
+#include <string.h>
+
+/* What a call is about: ranges of memory. A single one is in the struct itself. */
+struct ranges {
+    const CUdeviceptr *pointers;
+    const size_t *sizes;
+    size_t count;
+    CUdeviceptr pointer;
+    size_t size;
+};
+
+static bool is(const char *name, const char *function) {
+    return strncmp(name, function, strlen(function)) == 0;
+}
+
+static bool attaches(const char *name) {
+    return is(name, "cuStreamAttachMem");
+}
+
+static void find_ranges(struct ranges *ranges, const char *name, const uint64_t *arguments) {
+    unsigned first = attaches(name); /* behind the stream */
+    if (strstr(name, "Batch")) {
+        ranges->pointers = (const CUdeviceptr *)(uintptr_t)arguments[0];
+        ranges->sizes = (const size_t *)(uintptr_t)arguments[1];
+        ranges->count = ranges->pointers && ranges->sizes ? arguments[2] : 0;
+        return;
+    }
+    ranges->pointer = arguments[first];
+    ranges->size = arguments[first + 1];
+    ranges->pointers = &ranges->pointer;
+    ranges->sizes = &ranges->size;
+    ranges->count = 1;
+}
+
+/* To the driver the whole of an allocation is the block, which may be larger. */
+bool managed_call_begins(struct pool *pool, const char *name, uint64_t *arguments) {
+    struct ranges ranges;
+    find_ranges(&ranges, name, arguments);
+    for (size_t i = 0; i < ranges.count; i++) {
+        CUdeviceptr base;
+        size_t requested;
+        enum pool_pointer_state state = hook_find(pool, ranges.pointers[i], &base, &requested);
+        if (state == POOL_POINTER_IDLE)
+            return false;
+        if (state == POOL_POINTER_LIVE && attaches(name) && arguments[2] == requested)
+            arguments[2] = 0;
+    }
+    return true;
+}
+
+/* One of enum pool_managed_mark, 0 if it cannot be undone. */
+static unsigned mark_of(const char *name, const uint64_t *arguments) {
+    if (attaches(name))
+        return POOL_MANAGED_ATTACHED;
+    if (is(name, "cuMemPrefetch"))
+        return POOL_MANAGED_PREFETCHED;
+    if (!is(name, "cuMemAdvise"))
+        return 0;
+    switch ((CUmem_advise)arguments[2]) {
+    case CU_MEM_ADVISE_SET_READ_MOSTLY:
+    case CU_MEM_ADVISE_UNSET_READ_MOSTLY:
+        return POOL_MANAGED_READ_MOSTLY;
+    case CU_MEM_ADVISE_SET_PREFERRED_LOCATION:
+    case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
+        return POOL_MANAGED_PREFERRED;
+    case CU_MEM_ADVISE_SET_ACCESSED_BY:
+    case CU_MEM_ADVISE_UNSET_ACCESSED_BY:
+        return POOL_MANAGED_ACCESSED;
+    }
+    return 0;
+}
+
+void managed_call_succeeded(struct pool *pool, const char *name, const uint64_t *arguments) {
+    struct ranges ranges;
+    unsigned mark = mark_of(name, arguments);
+    find_ranges(&ranges, name, arguments);
+    for (size_t i = 0; i < ranges.count; i++) {
+        CUdeviceptr pointer = ranges.pointers[i], base;
+        size_t requested;
+        if (hook_find(pool, pointer, &base, &requested) != POOL_POINTER_LIVE)
+            continue;
+        if (mark)
+            pool_managed_note(pool, base, (enum pool_managed_mark)mark, pointer - base,
+                              ranges.sizes[i]);
+        else
+            pool_taint(pool, base, POOL_TAINT_MANAGED);
+    }
+}
