@@ -96,3 +96,10 @@ def test_random_programs_see_only_declared_differences_under(preset):
     done = search("--programs", PROGRAMS // 8, "--preset", preset)
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("check, programs", [("1", PROGRAMS // 8), ("sync", PROGRAMS // 32)])
+def test_random_programs_see_the_same_while_their_memory_is_checked(check, programs):
+    done = search("--programs", programs, "--check", check)
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
