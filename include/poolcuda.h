@@ -28,7 +28,7 @@ enum poolcuda_status {
     POOLCUDA_LATE = -4      /* libpoolcuda.so was loaded behind what it hooks: see docs/api.md */
 };
 
-/* The version of the loaded library, such as "0.3.0". Owned by the library. */
+/* The version of the loaded library, such as "0.4.0". Owned by the library. */
 const char *poolcuda_version(void);
 
 /* Gives idle pooled memory of `device` back to the driver, largest blocks first, until at least
