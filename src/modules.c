@@ -166,6 +166,6 @@ uint64_t modules_name(uintptr_t address, char *name, size_t size) {
     }
     const char *slash = strrchr(name, '/');
     if (slash)
-        memmove(name, slash + 1, strlen(slash));
+        memmove(name, slash + 1, strlen(slash + 1) + 1);
     return offset;
 }

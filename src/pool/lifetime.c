@@ -26,13 +26,18 @@ static void drop_everything(struct pool *pool) {
     struct context *context, *next_context;
     struct device *device;
     struct site_record *record, *next_record;
+    /* Events of one context are in fences of another: they go before any context does. */
+    LIST_FOREACH (context, &pool->contexts, link)
+        context->ended = true;
+    fence_forget_streams(pool);
+    LIST_FOREACH (context, &pool->contexts, link)
+        fence_forget(context);
     while ((context = LIST_FIRST(&pool->ended))) {
         LIST_REMOVE(context, link);
         free(context);
     }
     for (context = LIST_FIRST(&pool->contexts); context; context = next_context) {
         next_context = LIST_NEXT(context, link);
-        fence_forget(context);
         context_free_sites(context);
         free(context);
     }
@@ -47,7 +52,6 @@ static void drop_everything(struct pool *pool) {
         free(record);
     }
     context_forget_all_created(pool);
-    fence_forget_streams(pool);
     memory_pools_forget(pool);
     wait_forget(pool);
     pitch_forget_all(pool);

@@ -170,7 +170,8 @@ void do_host_wrong(struct world *world, const struct operation *operation) {
     if (!block)
         return;
     tell(world, "host free inside", cuMemFreeHost((char *)words_of(block) + 64));
-    tell(world, "host free as device", cuMemFree_v2(block->pointer));
+    if (!world->careful)
+        tell(world, "host free as device", cuMemFree_v2(block->pointer));
     memory = words_of(block);
     release(world, block);
     if (block->pointer)

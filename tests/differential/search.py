@@ -62,7 +62,7 @@ class Runner:
     def __init__(self, library, plant=None, preset="default", settings=(), check="0"):
         self.library, self.plant, self.preset, self.check = library, plant, preset, check
         self.settings = dict(setting.split("=", 1) for setting in settings)
-        self.declared = DECLARED.get(preset, set()) | ({"check"} if check != "0" else set())
+        self.declared = DECLARED.get(preset, set()) | ({"check", "captures"} if check != "0" else set())
 
     def run(self, profile, mode, first, count, left_out=(), pooled=False, relies=None):
         careful = is_careful(self.check, first)

@@ -31,7 +31,7 @@ FAULTS = [
     ("managed_state_kept", "managed", "auto", 100),
     ("former_prefetch_told", "managed", "auto", 100),
 ]
-PROGRAMS = int(os.environ.get("POOLCUDA_SEARCH_PROGRAMS", "2000"))
+PROGRAMS = int(os.environ.get("POOLCUDA_SEARCH_PROGRAMS", "1500"))
 
 
 PRESETS = ["futhark", "pyopencl", "bfc", "paddle", "vmm"]
@@ -52,7 +52,7 @@ def test_a_planted_fault_is_found(fault, profile, mode, programs):
 
 # The same with POOLCUDA_ASYNC=1.
 @pytest.mark.parametrize("fault", ["any_stream_has_it", "fence_after_publish", "fence_before_free"])
-@pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
+@pytest.mark.parametrize("mode", ["auto", "defer"])
 def test_a_planted_fault_of_stream_order_is_found(fault, mode):
     done = search("--plant", fault, "--profile", "ordered", "--mode", mode, "--programs", 300, "--first", "--show", 0,
                   "--set", "POOLCUDA_ASYNC=1")
@@ -98,7 +98,7 @@ def test_random_programs_see_only_declared_differences_under(preset):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("check, programs", [("1", PROGRAMS // 8), ("sync", PROGRAMS // 32)])
+@pytest.mark.parametrize("check, programs", [("1", PROGRAMS // 32), ("sync", PROGRAMS // 64)])
 def test_random_programs_see_the_same_while_their_memory_is_checked(check, programs):
     done = search("--programs", programs, "--check", check)
     print(done.stdout)
