@@ -36,6 +36,7 @@ static void add_launch(struct check_context *context, struct pinned *pinned, CUd
         return; /* the event and its share of the memory go with the context */
     launch->tasks = pinned->tasks[i];
     launch->failure = &pinned->failures[i];
+    launch->zone = pinned->zone;
     launch->device_tasks = device + offsetof(struct pinned, tasks) + i * sizeof pinned->tasks[i];
     launch->device_failure = device + i * sizeof pinned->failures[i];
     launch->done = done;
@@ -60,7 +61,6 @@ static void grow(struct check *check, struct check_context *context) {
            driver->event_create(&events[made], CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS)
         made++;
     check_lock(check);
-    context->zone = pinned->zone;
     for (unsigned i = 0; i < made; i++)
         add_launch(context, pinned, device, i, events[i]);
     check_unlock(check);
@@ -208,7 +208,7 @@ static CUresult copy_zones(const struct driver *driver, const struct check_conte
         for (uint64_t at = 0; at < launch->tasks[i].bytes && result == CUDA_SUCCESS;
              at += CHECK_ZONE_SOURCE) {
             uint64_t left = launch->tasks[i].bytes - at;
-            result = driver->memcpy_htod_async(launch->tasks[i].address + at, context->zone,
+            result = driver->memcpy_htod_async(launch->tasks[i].address + at, launch->zone,
                                                left < CHECK_ZONE_SOURCE ? left : CHECK_ZONE_SOURCE,
                                                context->filling);
         }

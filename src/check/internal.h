@@ -85,6 +85,7 @@ struct check_launch {
     TAILQ_ENTRY(check_launch) in_list;
     struct check_task *tasks;
     struct check_failure *failure;
+    const unsigned char *zone; /* CHECK_ZONE_SOURCE bytes of one, pinned */
     CUdeviceptr device_tasks, device_failure;
     CUevent done;
     bool ordered; /* the program's later work comes behind it */
@@ -108,8 +109,6 @@ struct check_context {
     bool outlived;      /* by its memory: a green context */
     int users;
     CUstream stream, filling; /* filling: for the zones of new blocks alone */
-    const unsigned char
-        *zone; /* CHECK_ZONE_SOURCE bytes of a zone, pinned; goes with the context */
     CUfunction kernel;
     CUevent order, filled;
     bool slow; /* a fill has not ended in the time that is waited for one */
