@@ -31,7 +31,7 @@ FAULTS = [
     ("managed_state_kept", "managed", "auto", 100),
     ("former_prefetch_told", "managed", "auto", 100),
 ]
-PROGRAMS = int(os.environ.get("POOLCUDA_SEARCH_PROGRAMS", "1500"))
+PROGRAMS = int(os.environ.get("POOLCUDA_SEARCH_PROGRAMS", "1200"))
 
 
 PRESETS = ["futhark", "pyopencl", "bfc", "paddle", "vmm"]
