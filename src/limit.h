@@ -10,4 +10,18 @@ struct limit {
     double percent; /* of cuDeviceTotalMem, 0 to 100 */
 };
 
+/* The same in bytes, of a device with `total`; `automatic` if it is left to the pool. */
+static inline uint64_t limit_in_bytes(const struct limit *limit, uint64_t total,
+                                      uint64_t automatic) {
+    switch (limit->kind) {
+    case LIMIT_BYTES:
+        return limit->bytes;
+    case LIMIT_PERCENT:
+        return (uint64_t)((double)total * limit->percent / 100);
+    case LIMIT_AUTO:
+        break;
+    }
+    return automatic;
+}
+
 #endif

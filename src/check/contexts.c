@@ -26,21 +26,8 @@ struct check_context *context_of_current(struct check *check) {
     return context;
 }
 
-/* As POOLCUDA_CHECK_QUARANTINE says, of a device with so many bytes. */
-static uint64_t limit(const struct limit *limit, uint64_t total) {
-    static const uint64_t most = 256 << 20;
-    switch (limit->kind) {
-    case LIMIT_BYTES:
-        return limit->bytes;
-    case LIMIT_PERCENT:
-        return (uint64_t)((double)total * limit->percent / 100);
-    case LIMIT_AUTO:
-        break;
-    }
-    return total / 64 < most ? total / 64 : most;
-}
-
 static struct check_context *new_context(struct check *check, CUcontext handle) {
+    static const uint64_t most = 256 << 20;
     size_t total = 0;
     CUdevice device;
     if (check->driver->ctx_get_device(&device) != CUDA_SUCCESS ||
@@ -51,7 +38,8 @@ static struct check_context *new_context(struct check *check, CUcontext handle) 
         return NULL;
     context->handle = handle;
     context->device = device;
-    context->limit = limit(&check->config.quarantine, total);
+    context->limit =
+        limit_in_bytes(&check->config.quarantine, total, total / 64 < most ? total / 64 : most);
     TAILQ_INIT(&context->idle);
     TAILQ_INIT(&context->running);
     TAILQ_INIT(&context->bare);

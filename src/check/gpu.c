@@ -4,7 +4,8 @@
  * The stream is a non-blocking one, so that the program's work never waits for it; each launch
  * waits for an event of the whole context instead. Where the driver has none (before 12.5), that
  * event is one of the legacy stream: what runs in the program's own non-blocking streams may then
- * come after a launch, and what it does wrong is found by a later one. */
+ * come after a launch, and what it does wrong is found by a later one. Another stream brings new
+ * blocks their zones, behind which the program's later work comes. */
 #include "check/internal.h"
 
 #include "check/kernel_ptx.h"

@@ -1,5 +1,6 @@
 #include "cli/live.h"
 
+#include "clock.h"
 #include "observe/shards.h"
 #include "raw_files.h"
 
@@ -7,12 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 uint64_t live_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    return clock_ns(CLOCK_MONOTONIC);
 }
 
 /* Up to a device's history, which nobody needs who looks at the present. */

@@ -1,6 +1,7 @@
 #include "cli/replay.h"
 
 #include "cli/simulated.h"
+#include "clock.h"
 #include "driver/driver.h"
 #include "observe/stats.h"
 
@@ -11,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { DEVICES_MAX = 8 }; /* as many as the simulated GPU can be */
@@ -157,19 +157,14 @@ static void start(struct player *player) {
 
 /* --- playing --- */
 
-static uint64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* The time that malloc and free take: real, and by the model. */
 struct interval {
     uint64_t real, modelled;
 };
 
 static struct interval begin(const struct player *player) {
-    return (struct interval){now_ns(), player->calls.modelled_ns ? player->calls.modelled_ns() : 0};
+    return (struct interval){clock_ns(CLOCK_MONOTONIC),
+                             player->calls.modelled_ns ? player->calls.modelled_ns() : 0};
 }
 
 static void end(struct player *player, struct interval since) {

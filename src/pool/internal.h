@@ -286,8 +286,6 @@ bool pressure_exceeds(const struct pool *pool, const struct device *device, size
 /* Bytes that may be allocated beside what is idle before anything is to be given back, by the
  * pool's own bound, or the driver to be asked what is free. */
 uint64_t pressure_room_to_grow(const struct device *device);
-/* A configured limit in bytes, `automatic` if it is left to the pool. */
-uint64_t pressure_limit(const struct limit *limit, const struct device *device, uint64_t automatic);
 /* Allocates from the driver, releasing idle memory while it is out of memory. On success either
  * *block is a block found in the pool meanwhile, or *obtained is the driver's. Lock not held.
  * pitch: NULL, or where cuMemAllocPitch is to be used. */

@@ -13,7 +13,8 @@ uint64_t pool_waste_left(const struct pool *pool, const struct device *device) {
     if (PLANTED(oversize))
         return UINT64_MAX;
     uint64_t share = device->total / 100, peak = device->peak_in_use / 50 + waste_slack;
-    uint64_t allowed = pressure_limit(&pool->config.max_waste, device, share < peak ? share : peak);
+    uint64_t allowed =
+        limit_in_bytes(&pool->config.max_waste, device->total, share < peak ? share : peak);
     return allowed > device->over_size ? allowed - device->over_size : 0;
 }
 

@@ -164,19 +164,6 @@ void pressure_collect_from(struct pool *pool, struct context *context, size_t by
     collect(pool, &(struct scope){context->device, context, true}, bytes, leaving);
 }
 
-uint64_t pressure_limit(const struct limit *limit, const struct device *device,
-                        uint64_t automatic) {
-    switch (limit->kind) {
-    case LIMIT_BYTES:
-        return limit->bytes;
-    case LIMIT_PERCENT:
-        return (uint64_t)((double)device->total * limit->percent / 100);
-    case LIMIT_AUTO:
-        break;
-    }
-    return automatic;
-}
-
 /* The pool's own rule: held memory stays under 1.2 x peak in use + 64 MiB. */
 static uint64_t most_held(const struct device *device, uint64_t in_use) {
     uint64_t peak = in_use > device->peak_in_use ? in_use : device->peak_in_use;
@@ -192,7 +179,8 @@ uint64_t pressure_room_to_grow(const struct device *device) {
 static uint64_t allowed_idle(const struct pool *pool, const struct device *device, size_t growth) {
     uint64_t live = device->live + growth, held = most_held(device, device->in_use + growth);
     uint64_t automatic = held > live ? held - live : 0, most = most_idle(device);
-    return pressure_limit(&pool->config.max_idle, device, automatic < most ? automatic : most);
+    return limit_in_bytes(&pool->config.max_idle, device->total,
+                          automatic < most ? automatic : most);
 }
 
 /* Idle parts that live ones keep from the driver. */
