@@ -1,14 +1,21 @@
-"""Runs the samples natively and under the pool and prints what changed. Called by scripts/demo."""
+"""Runs the samples natively and under the pool and prints what changed. Called by scripts/demo.
 
+demo.py HEADERS [--rounds=N]  runs each N times (3); on a machine with a GPU they are compiled with CUDA's headers there
+demo.py --targets             prints what ninja has to build before
+"""
+
+import argparse
 import os
 import pathlib
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
+REPORTS = BUILD  # where runs leave their figures, until the next run
 LIBRARY = BUILD / "src/interpose/libpoolcuda.so"
 SIMULATED = [BUILD / "src/sim/driver", BUILD / "src/sim/runtime"]
 SAMPLES = ["three_sites", "varying", "stencil", "pipeline", "reduction", "threads", "nearly_all_memory"]
@@ -23,6 +30,14 @@ def real_gpu():
     query = subprocess.run([tool, "--query-gpu=name", "--format=csv,noheader"],
                            capture_output=True, text=True, check=False)
     return query.stdout.strip().splitlines()[0] if query.returncode == 0 and query.stdout else None
+
+
+def targets(gpu):
+    """What this machine's demo runs, as ninja names it."""
+    found = ["src/interpose/libpoolcuda.so", "src/cli/poolcuda"]
+    if not gpu:
+        found += [f"samples/{name}{form}" for name in [*SAMPLES, "trace_player"] for form in ("", "-static")]
+    return found
 
 
 def compile_for_gpu(headers):
@@ -50,8 +65,8 @@ class Run:
 
     def __init__(self, command, pooled, simulated):
         environment = {k: v for k, v in os.environ.items() if not k.startswith("POOLCUDA_")}
-        report = BUILD / "demo-report.txt"
-        stats = BUILD / "demo-stats.txt"
+        report = REPORTS / "demo-report.txt"
+        stats = REPORTS / "demo-stats.txt"
         for file in (report, stats):
             file.unlink(missing_ok=True)
         if simulated:
@@ -92,42 +107,80 @@ def mebibytes(value):
     return "-" if value is None else f"{value / (1 << 20):.0f} MiB"
 
 
+class Row:
+    """One program, run natively and pooled in turns: times are compared within a turn, counts are the last turn's."""
+
+    def __init__(self, name, command, rounds, simulated):
+        self.name, self.native, self.pooled = name, [], []
+        for _ in range(rounds):
+            self.native.append(Run(command, False, simulated))
+            self.pooled.append(Run(command, True, simulated))
+        turns = list(zip(self.native, self.pooled, strict=True))
+        self.ran = all(run.code == 0 and run.seconds is not None for run in self.native + self.pooled)
+        self.same = self.ran and all(native.output == pooled.output for native, pooled in turns)
+        self.hazards = sum(run.hazards for run in self.pooled)
+        self.good = self.same and not self.hazards
+
+    def ratios(self):
+        return sorted(native.seconds / pooled.seconds for native, pooled in zip(self.native, self.pooled, strict=True))
+
+    def cells(self):
+        """What the table says of it, in the order of HEADING."""
+        native, pooled = self.native[-1], self.pooled[-1]
+        ratios = self.ratios()
+        spread = f" ({ratios[0]:.2f} to {ratios[-1]:.2f})" if len(ratios) > 1 else ""
+        verdict = ("identical" if self.same else "DIFFERENT") + (f", {self.hazards} HAZARDS" if self.hazards else "")
+        return (self.name, *(f"{statistics.median(run.seconds for run in runs):.3f} s" for runs in (self.native, self.pooled)),
+                f"{statistics.median(ratios):.2f}x{spread}",
+                f"{'-' if native.calls is None else native.calls} -> {pooled.calls}",
+                f"{mebibytes(native.held)} -> {mebibytes(pooled.held)}",
+                "-" if pooled.hits is None else f"{pooled.hits:.1f}%", verdict)
+
+    def failure(self):
+        bad = next(run for run in self.native + self.pooled if run.code or run.seconds is None)
+        where = "natively" if bad in self.native else "under the pool"
+        return f"{self.name:<26} failed {where}: exit {bad.code}\n{bad.errors}"
+
+
+HEADING = ("program", "native", "pooled", "faster", "alloc+free calls", "peak held", "hits", "results")
+FORM = "{:<26} {:>9} {:>9} {:>24}  {:>16}  {:>22} {:>6}  {}"
+
+
+def programs_in(folder):
+    """(name in the table, command) of each."""
+    found = [(name + form, [str(folder / (name + form))]) for name in SAMPLES for form in ("", "-static")]
+    return found + [(trace.name.removesuffix(".csv.gz") + " (trace)", [str(folder / "trace_player"), str(trace)])
+                    for trace in TRACES]
+
+
 def main():
     gpu = real_gpu()
-    folder = compile_for_gpu(sys.argv[1]) if gpu else BUILD / "samples"
+    if sys.argv[1:] == ["--targets"]:
+        print(*targets(gpu))
+        return 0
+    parser = argparse.ArgumentParser(prog="scripts/demo", description="Runs unmodified programs natively and under the pool.")
+    parser.add_argument("headers", help=argparse.SUPPRESS)
+    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="run each program N times (3)")
+    arguments = parser.parse_args()
+    if arguments.rounds < 1:
+        parser.error(f"--rounds: {arguments.rounds}: expected 1 or more")
+    sys.stdout.reconfigure(line_buffering=True)  # each row as it comes, into a pipe as well
+    folder = compile_for_gpu(arguments.headers) if gpu else BUILD / "samples"
     if gpu:
         print(f"GPU: {gpu}, programs linked with NVIDIA's runtime")
     else:
         print("GPU: none here, so the simulated one; its times follow published figures for real calls")
-    programs = [(name + form, [str(folder / (name + form))]) for name in SAMPLES
-                for form in ("", "-static")]
-    programs += [(trace.name.removesuffix(".csv.gz") + " (trace)",
-                  [str(folder / "trace_player"), str(trace)]) for trace in TRACES]
-    heading = ("program", "native", "pooled", "faster", "alloc+free calls", "peak held", "hits",
-               "results")
-    form = "{:<26} {:>9} {:>9} {:>7}  {:>16}  {:>21} {:>7}  {}"
-    print(form.format(*heading))
-    failed = 0
-    for name, command in programs:
-        native, pooled = (Run(command, p, not gpu) for p in (False, True))
-        same = native.output == pooled.output and native.code == pooled.code == 0
-        failed += not same or pooled.hazards > 0
-        if native.seconds is None or pooled.seconds is None:
-            print(f"{name:<26} failed: native exit {native.code}, pooled exit {pooled.code}")
-            print(native.errors if native.code else pooled.errors)
-            continue
-        calls = f"{'-' if native.calls is None else native.calls} -> {pooled.calls}"
-        held = f"{mebibytes(native.held)} -> {mebibytes(pooled.held)}"
-        verdict = "identical" if same else "DIFFERENT"
-        if pooled.hazards:
-            verdict += f", {pooled.hazards} HAZARDS"
-        print(form.format(name, f"{native.seconds:.3f} s", f"{pooled.seconds:.3f} s",
-                          f"{native.seconds / pooled.seconds:.2f}x", calls, held,
-                          "-" if pooled.hits is None else f"{pooled.hits:.1f}%", verdict))
+    print(f"medians of {arguments.rounds} runs; in brackets the least and the greatest gain")
+    print(FORM.format(*HEADING))
+    bad = 0
+    for name, command in programs_in(folder):
+        row = Row(name, command, arguments.rounds, not gpu)
+        print(FORM.format(*row.cells()) if row.ran else row.failure())
+        bad += not row.good
     print("Times below a tenth of a second, and ratios near 1, are noise: look at the calls.")
     command = (BUILD / "src/cli/poolcuda").relative_to(ROOT)
     print(f"Your own program: {command} doctor ./app, then {command} run ./app")
-    return 1 if failed else 0
+    return 1 if bad else 0
 
 
 if __name__ == "__main__":

@@ -11,20 +11,46 @@ say() {
     printf '%s\n' "$*"
 }
 
+TELL_EVERY=20 # seconds
+
+# watched LOG WHAT COMMAND...: runs it with its output in LOG, and says now and then how far it is.
+watched() {
+    local log=$1 what=$2 start=$SECONDS told=$SECONDS process line
+    shift 2
+    "$@" >"$log" 2>&1 &
+    process=$!
+    while kill -0 "$process" 2>/dev/null; do
+        sleep 0.2
+        [ $((SECONDS - told)) -ge "$TELL_EVERY" ] || continue
+        told=$SECONDS
+        line=$(grep '[^.[:space:]]' "$log" | tail -n 1) # dots alone tell nothing
+        say "    $what: $((SECONDS - start)) s, now: ${line:0:100}"
+    done
+    wait "$process"
+}
+
+# apt_install PACKAGE...: with what they depend on. The log says what was downloaded.
+apt_install() {
+    apt-get update -q && apt-get install -y -q --no-install-recommends "$@"
+}
+
 # need PACKAGE...: installs those Debian packages that are not installed.
 need() {
-    local missing=() package
+    local missing=() package start=$SECONDS log
     for package in "$@"; do
         dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' ||
             missing+=("$package")
     done
     [ ${#missing[@]} -eq 0 ] && return 0
     say "installing ${missing[*]}"
-    if ! { apt-get update -q && apt-get install -y -q --no-install-recommends "${missing[@]}"; } \
-        >"$LOGS/install.log" 2>&1; then
-        say "could not install ${missing[*]}: run this as root with a network; see $LOGS/install.log"
+    log=$LOGS/install-$(date +%H%M%S).log
+    if ! watched "$log" installing apt_install "${missing[@]}"; then
+        tail -n 5 "$log"
+        say "could not install ${missing[*]}: run this as root with a network; see $log"
         exit 1
     fi
+    say "installed in $((SECONDS - start)) s: $(sed -n 's/^Fetched \(.*B\) in.*/\1 downloaded/p; s/^After this operation, \(.*B\) of additional.*/\1 on disk,/p' "$log" |
+        tail -n 2 | tr '\n' ' ')"
 }
 
 # fetch_headers MAJOR: CUDA's headers of that major version by pip into build/cuda-headers-MAJOR.
@@ -37,7 +63,7 @@ fetch_headers() {
     esac
     if [ ! -f "$target/$include/crt/host_defines.h" ]; then
         # shellcheck disable=SC2086 # a list of words
-        $PYTHON -m pip install --quiet --disable-pip-version-check --no-deps --upgrade \
+        $PYTHON -m pip install --progress-bar off --disable-pip-version-check --no-deps --upgrade \
             --target "$target" $packages >"$LOGS/headers-$1.log" 2>&1 || {
             say "could not fetch CUDA $1 headers by pip: see $LOGS/headers-$1.log" >&2
             return 1
@@ -66,6 +92,28 @@ configure() {
     [ -f "$folder/build.ninja" ] && again=--reconfigure
     # shellcheck disable=SC2086 # empty or one word
     meson setup $again "$folder" "$@"
+}
+
+# configure_shared FOLDER HEADERS: as the scripts want the folder that they share, with no trace of what was missing when
+# another one made it. Meson guesses libdir from dpkg-dev, which may come later. Warnings are errors of the compiler
+# alone whose warnings are known.
+configure_shared() {
+    local strict=false
+    [ "$(gcc -dumpversion)" = 12 ] && strict=true
+    configure "$1" -Dcudainc="$2" -Dlibdir="lib/$(gcc -print-multiarch)" -Dwerror=$strict
+}
+
+# build HEADERS [TARGET...]: everything, or these targets, in the folder build/.
+build() {
+    configure_shared build "$1" && ninja -C build "${@:2}"
+}
+
+# built HEADERS [TARGET...]: as build, for scripts that cannot go on without it.
+built() {
+    watched "$LOGS/build.log" building build "$@" && return
+    tail -n 30 "$LOGS/build.log"
+    say "the build failed: see $LOGS/build.log"
+    exit 1
 }
 
 BUILD_PACKAGES="gcc libc6-dev meson ninja-build pkg-config binutils uthash-dev libbsd-dev \

@@ -13,6 +13,7 @@ import os
 import pathlib
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -40,6 +41,9 @@ def processor():
 
 def commit():
     """The commit that is measured; "+" behind it: with changes."""
+    if not shutil.which("git"):
+        return "unknown"
+
     def git(*arguments):
         return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
 

@@ -1,0 +1,115 @@
+# The steps of scripts/test: each runs with its output in a log, is counted, and has its time told.
+# shellcheck shell=bash
+# To be sourced behind lib.sh.
+
+passed=0 failed=0 skipped=0
+shares=()     # "SECONDS NAME" of each step that ran
+left_out=()   # "NAME: REASON" of each that did not
+background=() # process groups that end with the script
+
+# shellcheck disable=SC2317 # called by the trap
+end_background() {
+    local group
+    for group in "${background[@]}"; do
+        kill -- "-$group" 2>/dev/null
+    done
+}
+trap end_background EXIT
+
+# in_background COMMAND...: as a process group of its own, $started, that ends with the script.
+in_background() {
+    setsid "$@" &
+    started=$!
+    background+=("$started")
+}
+
+# add PASSED FAILED SKIPPED
+add() {
+    passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + $3))
+}
+
+# ended NAME CODE START: counts a step that ended with CODE as one test; shows the end of a failed one's log.
+ended() {
+    shares+=("$((SECONDS - $3)) $1")
+    if [ "$2" -eq 0 ]; then
+        say "ok: $1 ($((SECONDS - $3)) s)"
+        add 1 0 0
+    else
+        tail -n 40 "$LOGS/$1.log"
+        say "FAILED: $1 (whole log: $LOGS/$1.log)"
+        add 0 1 0
+        return 1
+    fi
+}
+
+# step NAME COMMAND...: one test by itself, its output in a log.
+step() {
+    local name=$1 start=$SECONDS
+    shift
+    watched "$LOGS/$name.log" "$name" "$@"
+    ended "$name" $? "$start"
+}
+
+# behind NAME COMMAND...: a step that fills the time in which others leave a processor idle. join_behind waits for it.
+behind() {
+    behind_name=$1 behind_start=$SECONDS
+    shift
+    in_background nice "$@" >"$LOGS/$behind_name.log" 2>&1
+    behind_process=$started
+}
+
+join_behind() {
+    wait "$behind_process"
+    ended "$behind_name" $? "$behind_start"
+}
+
+# counted NAME RESULTS COMMAND...: many tests, counted from the file of results that they write. A run that broke
+# without a failing test must not pass.
+counted() {
+    local name=$1 results=$2 counts code start=$SECONDS
+    shift 2
+    rm -f "$results"
+    watched "$LOGS/$name.log" "$name" "$@"
+    code=$?
+    shares+=("$((SECONDS - start)) $name")
+    counts=$("$PYTHON" scripts/count-results "$results")
+    # shellcheck disable=SC2086 # three words
+    add $counts
+    case $counts in
+    *" 0 "*)
+        if [ $code -eq 0 ]; then
+            say "ok: $name (${counts%% *} passed, ${counts##* } skipped; $((SECONDS - start)) s)"
+            "$PYTHON" scripts/count-results --skips "$results"
+            return 0
+        fi
+        add 0 1 0
+        ;;
+    esac
+    tail -n 60 "$LOGS/$name.log"
+    say "FAILED: $name (whole log: $LOGS/$name.log)"
+    return 1
+}
+
+# not_run REASON NAME...: these steps could not be run.
+not_run() {
+    local reason=$1 name
+    shift
+    for name in "$@"; do
+        left_out+=("$name: $reason")
+    done
+}
+
+# finish: prints where the time went, what did not run, and the closing line; tells whether all is well.
+finish() {
+    local share line
+    say ""
+    say "steps by time, of $SECONDS s:"
+    printf '%s\n' "${shares[@]}" | sort -rn | while read -r share line; do
+        printf '%7d s %4d%%  %s\n' "$share" $((share * 100 / (SECONDS > 0 ? SECONDS : 1))) "$line"
+    done
+    for line in "${left_out[@]}"; do
+        say "NOT RUN: $line"
+    done
+    say "$passed passed, $failed failed, $skipped skipped"
+    [ "$failed" -eq 0 ] && [ ${#left_out[@]} -eq 0 ]
+}

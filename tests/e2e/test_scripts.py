@@ -1,0 +1,136 @@
+"""The scripts that newcomers and CI run: what was missing at first is found later, no step hides another, nothing is silent."""
+
+import json
+import os
+import subprocess
+
+import pytest
+from conftest import BUILD, ROOT
+
+
+def bash(script, cwd=ROOT, env=None):
+    done = subprocess.run(["bash", "-c", f". scripts/lib.sh\n. scripts/steps.sh\n{script}"], cwd=cwd,
+                          capture_output=True, text=True, env={**os.environ, **(env or {})}, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture
+def scripts(tmp_path):
+    """A folder with the scripts, whose logs are its own."""
+    (tmp_path / "scripts").symlink_to(ROOT / "scripts")
+    return tmp_path
+
+
+def option(build, name):
+    options = json.loads((build / "meson-info/intro-buildoptions.json").read_text())
+    return next(o["value"] for o in options if o["name"] == name)
+
+
+def test_a_build_folder_that_was_made_before_its_tools_were_installed_has_them_afterwards(tmp_path):
+    """As scripts/demo makes it on a bare machine, before scripts/test installs valgrind and dpkg-dev."""
+    tools, packages, folder = tmp_path / "bin", tmp_path / "pkgconfig", tmp_path / "build"
+    tools.mkdir()
+    packages.mkdir()
+    (tools / "dpkg-architecture").write_text("#!/bin/sh\nexit 1\n")
+    (tools / "dpkg-architecture").chmod(0o755)
+    paths = subprocess.run(["pkg-config", "--variable", "pc_path", "pkg-config"], capture_output=True, text=True,
+                           check=True).stdout.strip().split(":")
+    for path in paths:
+        for file in os.scandir(path) if os.path.isdir(path) else []:
+            if not file.name.startswith("valgrind") and not (packages / file.name).exists():
+                (packages / file.name).symlink_to(file.path)
+    headers = option(BUILD, "cudainc")
+    bare = {"PATH": f"{tools}:{os.environ['PATH']}", "PKG_CONFIG_LIBDIR": str(packages)}
+    for environment, valgrind in ((bare, False), ({}, True)):
+        code, output = bash(f"configure_shared {folder} {headers}", env=environment)
+        assert code == 0, output
+        commands = (folder / "compile_commands.json").read_text()
+        assert ("HAVE_CALLGRIND" in commands) == valgrind
+    machine = subprocess.run(["gcc", "-print-multiarch"], capture_output=True, text=True, check=True).stdout.strip()
+    assert option(folder, "libdir") == f"lib/{machine}"
+
+
+def test_a_step_that_fails_is_counted_and_those_behind_it_run(scripts):
+    code, output = bash("step first false\nstep second true\nfinish", scripts)
+    assert code == 1
+    assert "FAILED: first" in output and "ok: second" in output
+    assert output.splitlines()[-1] == "1 passed, 1 failed, 0 skipped"
+
+
+def test_a_step_that_did_not_run_is_named_with_its_reason_and_is_no_success(scripts):
+    code, output = bash('step first true\nnot_run "no compiler" second third\nfinish', scripts)
+    assert code == 1
+    assert "NOT RUN: second: no compiler\nNOT RUN: third: no compiler\n1 passed, 0 failed, 0 skipped" in output
+
+
+def test_the_steps_of_a_sanitizer_are_named_when_its_build_fails(scripts):
+    source = (ROOT / "scripts/test").read_text()
+    function = source[source.index("with_sanitizer() {"):]
+    function = function[:function.index("\n}\n") + 3]
+    code, output = bash("sanitizer_build() { false; }\nend_to_end() { step \"$1\" true; }\n" + function +
+                        "with_sanitizer asan address none none\nfinish", scripts)
+    assert code == 1
+    for name in ("unit-tests-asan", "end-to-end-asan", "differential-asan"):
+        assert f"NOT RUN: {name}: build-asan failed" in output
+
+
+def test_a_failing_test_of_a_sanitizer_does_not_keep_the_next_ones_from_running(scripts):
+    source = (ROOT / "scripts/test").read_text()
+    function = source[source.index("with_sanitizer() {"):]
+    function = function[:function.index("\n}\n") + 3]
+    code, output = bash("sanitizer_build() { true; }\ncounted() { step \"$1\" false; }\nend_to_end() { step \"$1\" true; }\n" +
+                        function + "with_sanitizer asan address none none\nfinish", scripts)
+    assert code == 1
+    for name in ("ok: build-asan", "FAILED: unit-tests-asan", "ok: end-to-end-asan", "ok: differential-asan"):
+        assert name in output
+
+
+def test_the_time_of_each_step_is_told(scripts):
+    code, output = bash("step first true\nstep second true\nfinish", scripts)
+    assert code == 0
+    table = output[output.index("steps by time"):].splitlines()
+    assert {line.split()[-1] for line in table[1:3]} == {"first", "second"}
+    assert all("%" in line for line in table[1:3])
+
+
+def test_what_takes_long_says_how_far_it_is(scripts):
+    _, output = bash("TELL_EVERY=0\nwatched build/logs/x.log counting sh -c 'echo [1/2] one; while ! [ -e go ]; do sleep 0.1; done' &"
+                     "\nsleep 2; touch go; wait", scripts)
+    assert "counting: " in output and "now: [1/2] one" in output
+
+
+JUNIT = """<testsuites><testsuite tests="4" failures="1" errors="0" skipped="2">
+<testcase name="a"/><testcase name="b"><failure/></testcase>
+<testcase name="c"><skipped message="no nvcc: apt-get install x"/></testcase>
+<testcase name="d"><skipped message="no nvcc: apt-get install x"/></testcase></testsuite></testsuites>"""
+
+
+def test_results_are_counted_and_each_reason_to_skip_is_told_once(tmp_path):
+    (tmp_path / "r.xml").write_text(JUNIT)
+    (tmp_path / "r.json").write_text('{"name": "a", "result": "OK"}\n{"name": "b", "result": "TIMEOUT"}\n'
+                                     '{"name": "c", "result": "SKIP", "stdout": "needs x"}\n')
+    (tmp_path / "empty.xml").write_text("")
+
+    def told(*arguments):
+        return subprocess.run([ROOT / "scripts/count-results", *arguments], capture_output=True, text=True, check=True).stdout
+
+    assert told(tmp_path / "r.xml") == "1 1 2\n"
+    assert told("--skips", tmp_path / "r.xml") == "    skipped 2: no nvcc: apt-get install x\n"
+    assert told(tmp_path / "r.json") == "1 1 1\n"
+    assert told("--skips", tmp_path / "r.json") == "    skipped 1: c: needs x\n"
+    assert told(tmp_path / "empty.xml") == told(tmp_path / "missing.xml") == "0 1 0\n"
+
+
+@pytest.mark.parametrize("arguments, expected", [
+    (["--fast"], "--fast: unknown"), (["name"], "name: unknown"), (["--repeat=3"], "expected the name of a test"),
+    (["--repeat=x", "name"], "--repeat=x: unknown")])
+def test_an_argument_that_is_not_known_is_told_before_anything_is_done(arguments, expected):
+    done = subprocess.run([ROOT / "scripts/test", *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and expected in done.stdout and len(done.stdout.splitlines()) == 1
+
+
+def test_the_benchmarks_name_their_commit_where_git_is_missing(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "tests/bench"))
+    monkeypatch.setenv("PATH", "/nonexistent")
+    import bench
+    assert bench.commit() == "unknown"
