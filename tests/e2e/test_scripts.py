@@ -50,6 +50,16 @@ def test_a_build_folder_that_was_made_before_its_tools_were_installed_has_them_a
     assert option(folder, "libdir") == f"lib/{machine}"
 
 
+def test_the_demo_builds_nothing_but_what_it_runs():
+    targets = subprocess.run(["/usr/bin/python3", ROOT / "scripts/demo.py", "--targets"], capture_output=True, text=True,
+                             check=True).stdout.split()
+    inputs = subprocess.run(["ninja", "-C", BUILD, "-t", "inputs", *targets], capture_output=True, text=True,
+                            check=True).stdout.splitlines()
+    assert "src/cli/poolcuda" in targets and "samples/varying-static" in targets
+    assert any(path.endswith("samples/varying.c") for path in inputs)
+    assert [path for path in inputs if "tests/" in path] == []
+
+
 def test_a_step_that_fails_is_counted_and_those_behind_it_run(scripts):
     code, output = bash("step first false\nstep second true\nfinish", scripts)
     assert code == 1
