@@ -140,6 +140,14 @@ static void start_device(struct player *player) {
     check(player, player->calls.set_current(player->contexts[0]), "cuCtxSetCurrent");
 }
 
+/* The pool's time is the trace's, from 1 on, as it takes 0 for never: what it decides by the clock
+ * is what it would have decided in the recorded program, however fast the replay is. */
+static uint64_t now_ns;
+
+static uint64_t trace_clock(void) {
+    return now_ns;
+}
+
 static void start(struct player *player) {
     const struct trace *trace = player->trace;
     player->blocks = calloc(trace->block_count, sizeof *player->blocks);
@@ -150,7 +158,9 @@ static void start(struct player *player) {
     start_device(player);
     if (player->settings->native)
         return;
-    player->pool = pool_create(&player->settings->config, &player->driver);
+    struct pool_config config = player->settings->config;
+    config.clock = trace_clock;
+    player->pool = pool_create(&config, &player->driver);
     if (!player->pool)
         give_up(player, "out of memory");
 }
@@ -187,17 +197,28 @@ static void use_device(struct player *player, int device) {
     player->device = device;
 }
 
-static CUstream stream_of(struct player *player, uint32_t number) {
+/* The simulated GPU would have done all work before anything else looks, else a replay's figures
+ * would be those of a race between threads, as the pool asks what the device has done so far. So it
+ * is given none: its streams would be empty, and to wait for them would take no less time for that.
+ * What the pool is told of them is the same. */
+static bool works(const struct player *player) {
+    return player->settings->gpu;
+}
+
+/* A stream that is used for the first time is made now. */
+static void use_stream(struct player *player, uint32_t number) {
     CUstream *stream = &player->streams[number];
-    if (number && !*stream) {
-        if (player->pool)
-            pool_reason_begins(player->pool, WAIT_REASON_stream);
-        pay(player, "cuStreamCreate");
+    if (!number || *stream)
+        return;
+    if (player->pool)
+        pool_reason_begins(player->pool, WAIT_REASON_stream);
+    pay(player, "cuStreamCreate");
+    if (works(player))
         check(player, player->calls.stream_create(stream, CU_STREAM_DEFAULT), "cuStreamCreate");
-        if (player->pool)
-            pool_stream_created(player->pool, *stream, false);
-    }
-    return *stream;
+    else
+        *stream = (CUstream)player; /* any but NULL: nobody asks for it */
+    if (player->pool)
+        pool_stream_created(player->pool, *stream, false);
 }
 
 static void allocate(struct player *player, const struct trace_event *event) {
@@ -237,50 +258,6 @@ static void release(struct player *player, const struct trace_event *event) {
         player->last = 0;
 }
 
-/* Kernels and copies stand for work in their stream: a write of a few bytes. The simulated GPU has
- * done it at once, unknown to the pool: else a replay's figures would be those of a race between
- * threads, as the pool asks what the device has done so far. */
-static void submit(struct player *player, uint32_t number, const char *call) {
-    CUstream stream = stream_of(player, number);
-    if (!player->last)
-        return;
-    if (stream)
-        pay(player, call);
-    check(player, player->calls.memset(player->last, 0, 1, stream), call);
-    if (!player->settings->gpu)
-        check(player, player->calls.stream_wait(stream), call);
-}
-
-static void play(struct player *player, const struct trace_event *event) {
-    switch ((enum trace_op)event->op) {
-    case TRACE_ALLOC:
-        if (event->stream)
-            stream_of(player, event->stream);
-        allocate(player, event);
-        break;
-    case TRACE_FREE:
-        release(player, event);
-        break;
-    case TRACE_KERNEL:
-        submit(player, event->stream, "cuLaunchKernel");
-        break;
-    case TRACE_COPY:
-        pay(player, "cuMemcpy");
-        submit(player, event->stream, "cuMemcpyAsync");
-        break;
-    case TRACE_STREAM_WAIT: {
-        CUstream stream = stream_of(player, event->stream);
-        pay(player, "cuStreamSynchronize");
-        check(player, player->calls.stream_wait(stream), "cuStreamSynchronize");
-        break;
-    }
-    case TRACE_DEVICE_WAIT:
-        pay(player, "cuCtxSynchronize");
-        check(player, player->calls.device_wait(), "cuCtxSynchronize");
-        break;
-    }
-}
-
 static void note_fragmentation(struct player *player) {
     if (!player->pool)
         return;
@@ -302,6 +279,57 @@ static void note_held(struct player *player) {
     double ratio = (double)held / ((double)player->peak_live + slack);
     if (ratio > player->result.worst_held_ratio)
         player->result.worst_held_ratio = ratio;
+}
+
+/* Kernels and copies stand for work in their stream: a write of a few bytes. */
+static void submit(struct player *player, uint32_t stream, const char *call) {
+    use_stream(player, stream);
+    if (!player->last)
+        return;
+    if (stream)
+        pay(player, call);
+    if (works(player))
+        check(player, player->calls.memset(player->last, 0, 1, player->streams[stream]), call);
+}
+
+static void wait_for_stream(struct player *player, uint32_t stream) {
+    use_stream(player, stream);
+    pay(player, "cuStreamSynchronize");
+    if (works(player))
+        check(player, player->calls.stream_wait(player->streams[stream]), "cuStreamSynchronize");
+}
+
+static void wait_for_device(struct player *player) {
+    pay(player, "cuCtxSynchronize");
+    if (works(player))
+        check(player, player->calls.device_wait(), "cuCtxSynchronize");
+}
+
+static void play(struct player *player, const struct trace_event *event) {
+    switch ((enum trace_op)event->op) {
+    case TRACE_ALLOC:
+        use_stream(player, event->stream);
+        allocate(player, event);
+        note_held(player);
+        break;
+    case TRACE_FREE:
+        release(player, event);
+        note_held(player);
+        break;
+    case TRACE_KERNEL:
+        submit(player, event->stream, "cuLaunchKernel");
+        break;
+    case TRACE_COPY:
+        pay(player, "cuMemcpy");
+        submit(player, event->stream, "cuMemcpyAsync");
+        break;
+    case TRACE_STREAM_WAIT:
+        wait_for_stream(player, event->stream);
+        break;
+    case TRACE_DEVICE_WAIT:
+        wait_for_device(player);
+        break;
+    }
 }
 
 static void finish(struct player *player) {
@@ -327,8 +355,8 @@ static void run(struct player *player) {
     const struct trace *trace = player->trace;
     start(player);
     for (size_t i = 0; i < trace->event_count; i++) {
+        now_ns = 1 + trace->events[i].time_ns;
         play(player, &trace->events[i]);
-        note_held(player);
         if (i % TELL_EVERY == 0)
             tell(player, &(struct message){.kind = PROGRESS,
                                            .share = (double)i / (double)trace->event_count});

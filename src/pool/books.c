@@ -170,6 +170,7 @@ void books_free_records(struct pool *pool) {
     }
     pool->spare = NULL;
     pool->record_count = 0;
+    pool->anchor_place = (struct books_place){0};
 }
 
 struct pool_block *books_next(const struct pool *pool, struct books_place *place) {
@@ -182,6 +183,17 @@ struct pool_block *books_next(const struct pool *pool, struct books_place *place
                 return block;
         }
     return NULL;
+}
+
+struct pool_block *books_look(const struct pool *pool, struct books_place *place) {
+    if (!place->slab)
+        *place = (struct books_place){pool->slabs, 0, true};
+    if (!place->slab)
+        return NULL;
+    struct pool_block *block = &place->slab->blocks[place->index++];
+    if (place->index == place->slab->count)
+        *place = (struct books_place){place->slab->next, 0, true};
+    return block->state == BLOCK_GONE ? NULL : block;
 }
 
 /* Only what a cache can count and keep as it does is ready for one. */

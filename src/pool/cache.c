@@ -123,7 +123,7 @@ static void set_interval(struct pool *pool) {
 bool cache_renew(struct cache *cache) {
     if (cache->young)
         return false;
-    uint64_t now = clock_ns(CLOCK_MONOTONIC_COARSE);
+    uint64_t now = pool_now(cache->pool);
     uint64_t every = atomic_load_explicit(&cache->pool->renew_ns, memory_order_relaxed),
              turns = (uint64_t)cache->pool->active_count;
     _Atomic uint64_t *shared = &cache->context->device->renewed_ns;
@@ -226,13 +226,14 @@ void cache_stop(struct pool *pool) {
 
 /* A block that lives on when another is freed, so that this one is not the last: any will do, one
  * that lives long saves looking for another, with all caches stopped. Of a few, that is one of the
- * site which allocates least. */
+ * site which allocates least. Its free goes the long way, which may find another block than a cache
+ * would: so which it is does not depend on addresses, and a program's runs are alike. */
 static void find_anchor(struct pool *pool, struct context *context) {
     enum { PLACES = 256, CANDIDATES = 64 };
     uint64_t least = UINT64_MAX;
     uint64_t wanted = context->live_blocks < CANDIDATES ? context->live_blocks : CANDIDATES;
     for (int i = 0; i < PLACES && wanted; i++) {
-        struct pool_block *block = pointer_map_at(&pool->map, pool->anchor_cursor++);
+        struct pool_block *block = books_look(pool, &pool->anchor_place);
         if (!block || block->state != BLOCK_LIVE || block->context != context)
             continue;
         uint64_t allocations = stats_site_allocations(block->site->stats);
@@ -300,7 +301,7 @@ static bool is_to_be_parked(const struct pool *pool, struct cache *cache, uint64
     if (atomic_load_explicit(&pool->renew_ns, memory_order_relaxed) < CROWDED_NS)
         return true;
     if (!*now)
-        *now = clock_ns(CLOCK_MONOTONIC_COARSE);
+        *now = pool_now(pool);
     if (!cache->rests_since)
         cache->rests_since = *now;
     return *now - cache->rests_since >= PARK_NS;

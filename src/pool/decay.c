@@ -4,22 +4,15 @@
  * without: at the period's end that much is given up, whole blocks only, largest first. So no block
  * has an age of its own, and the figures are kept in passing. Checked now and then in malloc and
  * free; a program that makes neither call decays at its next. */
-#include "clock.h"
 #include "pool/internal.h"
 
-#include <time.h>
-
 enum { LOOK_EVERY = 16 }; /* changes: a clock is not read for each */
-
-static uint64_t read_clock(const struct pool *pool) {
-    return pool->config.clock ? pool->config.clock() : clock_ns(CLOCK_MONOTONIC_COARSE);
-}
 
 uint64_t decay_due(struct pool *pool, struct device *device) {
     if (pool->config.idle_decay <= 0 || device->changes - device->looked < LOOK_EVERY)
         return 0;
     device->looked = device->changes;
-    uint64_t now = read_clock(pool), due = 0;
+    uint64_t now = pool_now(pool), due = 0;
     bool over = (double)(now - device->period_began) >= pool->config.idle_decay * 1e9;
     if (!over)
         return 0;

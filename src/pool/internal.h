@@ -2,6 +2,7 @@
 #ifndef POOLCUDA_POOL_INTERNAL_H
 #define POOLCUDA_POOL_INTERNAL_H
 
+#include "clock.h"
 #include "futex.h"
 #include "lock.h"
 #include "policy/policy.h"
@@ -14,6 +15,13 @@
 #include <stdatomic.h>
 
 struct pitch;
+
+/* A place among the records of blocks. Zeroed, it is before all of them. */
+struct books_place {
+    struct record_slab *slab;
+    size_t index;
+    bool begun;
+};
 
 /* Invariant (with the lock free): in use + idle + waste = held, where in use sums requested and
  * waste sums size - requested over live and waiting blocks, and idle sums size over idle ones. */
@@ -60,9 +68,14 @@ struct pool {
     int cache_count, active_count;
     atomic_int resumes, resume_waiters;   /* without the lock: threads that wait for cache_resume */
     _Atomic uint64_t renew_ns, waited_ns; /* without the lock: see STOP_SHARE in cache.c */
-    size_t anchor_cursor;
-    struct cache_sums told; /* to the stats, by caches themselves */
+    struct books_place anchor_place;      /* where the next anchor is looked for */
+    struct cache_sums told;               /* to the stats, by caches themselves */
 };
+
+/* Nanoseconds. No other clock decides anything, but for how long threads wait for each other. */
+static inline uint64_t pool_now(const struct pool *pool) {
+    return pool->config.clock ? pool->config.clock() : clock_ns(CLOCK_MONOTONIC_COARSE);
+}
 
 static inline void pool_lock(struct pool *pool) {
     lock_take(&pool->lock, LOCK_POOL);
@@ -151,12 +164,9 @@ static inline struct pool_block *books_find(const struct pool *pool, CUdeviceptr
 }
 /* All blocks of the table, in no order: begin with a zeroed place; NULL: no more. What it returned
  * may be removed. */
-struct books_place {
-    struct record_slab *slab;
-    size_t index;
-    bool begun;
-};
 struct pool_block *books_next(const struct pool *pool, struct books_place *place);
+/* The record at the place, which moves on, and behind the last begins anew. NULL: it is unused. */
+struct pool_block *books_look(const struct pool *pool, struct books_place *place);
 /* Live blocks that a cache has made, linked through `next`, into the table: they are in the sums
  * already. Without host memory they leave them. */
 void books_adopt(struct pool *pool, struct pool_block *fresh);

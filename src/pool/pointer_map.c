@@ -57,10 +57,6 @@ void pointer_map_remove(struct pointer_map *map, const struct pool_block *block)
     map->count--;
 }
 
-struct pool_block *pointer_map_at(const struct pointer_map *map, size_t number) {
-    return pointer_table_block(map->table.slots[number & map->table.mask]);
-}
-
 void pointer_map_free(struct pointer_map *map) {
     if (map->table.slots != no_slots)
         free(map->table.slots);

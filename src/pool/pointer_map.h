@@ -57,9 +57,6 @@ static inline struct pool_block *pointer_map_find(const struct pointer_map *map,
     return pointer_table_find(&map->table, pointer);
 }
 
-/* The block in some slot: any number will do. NULL: that slot is empty. */
-struct pool_block *pointer_map_at(const struct pointer_map *map, size_t number);
-
 void pointer_map_init(struct pointer_map *map);
 /* False without host memory. */
 bool pointer_map_grow(struct pointer_map *map);

@@ -45,11 +45,12 @@ struct pool_config {
     double reuse_ratio;    /* a block serves a request of at least its size / reuse_ratio */
     uint64_t site_keep;    /* idle blocks a site keeps; 0: as many as max_idle allows */
     bool steal;            /* on a miss, take the best fit among the other sites' idle blocks */
-    struct limit max_waste;  /* physical bytes by which reused live blocks exceed requests */
-    struct limit max_idle;   /* idle bytes per device */
-    double idle_decay;       /* seconds after which what stayed idle is given up; 0: never */
-    double throttle_ratio;   /* share of the device beyond which idle memory is given up; 0: none */
-    uint64_t (*clock)(void); /* nanoseconds, for idle_decay; NULL: CLOCK_MONOTONIC */
+    struct limit max_waste; /* physical bytes by which reused live blocks exceed requests */
+    struct limit max_idle;  /* idle bytes per device */
+    double idle_decay;      /* seconds after which what stayed idle is given up; 0: never */
+    double throttle_ratio;  /* share of the device beyond which idle memory is given up; 0: none */
+    /* Nanoseconds, by which idle memory decays and caches settle; NULL: CLOCK_MONOTONIC_COARSE. */
+    uint64_t (*clock)(void);
     /* Asks others that use the device with this UUID for `bytes`, waiting a bounded time; returns
      * the bytes that they have released. Called without a lock, never during a stream capture.
      * NULL: there is nobody to ask. */

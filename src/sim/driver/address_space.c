@@ -1,6 +1,6 @@
 #include "address_space.h"
 
-#include "allocate.h"
+#include "address_runs.h"
 #include "context.h"
 #include "memory.h"
 
@@ -14,21 +14,6 @@
 
 enum { HOST_PAGE = 4096 };
 
-/* A run of free addresses. Invariant: runs neither overlap nor touch. */
-struct run {
-    RB_ENTRY(run) node;
-    CUdeviceptr address;
-    size_t size;
-};
-
-static int compare_runs(const struct run *a, const struct run *b) {
-    return (a->address > b->address) - (a->address < b->address);
-}
-
-RB_HEAD(run_tree, run);
-// NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the analyzer loses track of the tree
-RB_GENERATE_INTERNAL(run_tree, run, node, compare_runs, __attribute__((unused)) static)
-
 /* Invariant: base != 0 once used; shadow + i and base + i are the same byte of the device. */
 struct address_space {
     CUdeviceptr base;
@@ -36,7 +21,7 @@ struct address_space {
     unsigned char *shadow;
     void *shared;
     int file;
-    struct run_tree free_runs;
+    struct address_runs free;
 };
 
 static struct address_space spaces[DEVICES_MAX];
@@ -49,22 +34,13 @@ static _Noreturn void fail(const char *what) {
     abort();
 }
 
-/* Reserves `size` bytes of addresses without access, aligned to device pages. 0: impossible. */
-static CUdeviceptr reserve(size_t size) {
-    void *at = mmap(NULL, size + memory_page, PROT_NONE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-    return at == MAP_FAILED ? 0 : ((uintptr_t)at + memory_page - 1) / memory_page * memory_page;
-}
-
 static struct address_space *space_of(CUdevice device) {
     struct address_space *space = &spaces[device];
-    struct run *all;
 
     if (space->base != 0)
         return space;
     space->size = memory_capacity(device) * 4;
-    while ((space->base = reserve(space->size)) == 0) {
+    while ((space->base = address_runs_reserve(space->size)) == 0) {
         if (space->size <= memory_capacity(device))
             fail("addresses");
         space->size /= 2; /* checkers such as sanitizers leave less room */
@@ -78,53 +54,21 @@ static struct address_space *space_of(CUdevice device) {
                          space->file, (off_t)space->size);
     if (space->shadow == MAP_FAILED || space->shared == MAP_FAILED)
         fail("mapping");
-    RB_INIT(&space->free_runs);
-    all = allocate_zeroed(sizeof *all);
-    all->address = space->base;
-    all->size = space->size;
-    RB_INSERT(run_tree, &space->free_runs, all);
+    address_runs_give(&space->free, space->base, space->size);
     return space;
 }
 
 bool address_space_take(CUdevice device, size_t bytes, CUdeviceptr *address) {
-    struct address_space *space = space_of(device);
-    struct run *run;
+    uint64_t taken;
+    bool found = address_runs_take(&space_of(device)->free, bytes, memory_page, &taken);
 
-    RB_FOREACH (run, run_tree, &space->free_runs) {
-        if (run->size < bytes)
-            continue;
-        *address = run->address;
-        run->address += bytes; /* stays between its neighbours: the tree's order holds */
-        run->size -= bytes;
-        if (run->size == 0) {
-            RB_REMOVE(run_tree, &space->free_runs, run);
-            free(run);
-        }
-        return true;
-    }
-    return false;
+    if (found)
+        *address = taken;
+    return found;
 }
 
 void address_space_give(CUdevice device, CUdeviceptr address, size_t bytes) {
-    struct address_space *space = space_of(device);
-    struct run *run = allocate_zeroed(sizeof *run);
-    struct run *before, *after;
-
-    run->address = address;
-    run->size = bytes;
-    RB_INSERT(run_tree, &space->free_runs, run);
-    after = RB_NEXT(run_tree, &space->free_runs, run);
-    if (after != NULL && address + bytes == after->address) {
-        run->size += after->size;
-        RB_REMOVE(run_tree, &space->free_runs, after);
-        free(after);
-    }
-    before = RB_PREV(run_tree, &space->free_runs, run);
-    if (before != NULL && before->address + before->size == address) {
-        before->size += run->size;
-        RB_REMOVE(run_tree, &space->free_runs, run);
-        free(run);
-    }
+    address_runs_give(&space_of(device)->free, address, bytes);
 }
 
 void address_space_clear(CUdevice device, CUdeviceptr address, size_t bytes) {

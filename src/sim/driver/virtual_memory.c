@@ -1,5 +1,6 @@
 #include "virtual_memory.h"
 
+#include "address_runs.h"
 #include "address_space.h"
 #include "allocate.h"
 #include "context.h"
@@ -13,78 +14,113 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include <utlist.h>
+#include <uthash.h>
 
 /* Addresses without memory: nobody can touch them. */
 struct reservation {
+    RB_ENTRY(reservation) node;
     CUdeviceptr address;
     size_t size;
-    void *mapped; /* what munmap takes: alignment makes it begin earlier */
+    void *mapped; /* of one apart: what munmap takes, as alignment makes it begin earlier */
     size_t mapped_size;
     unsigned char *shadow; /* as large: where the CPU reaches what is mapped, side by side */
-    struct reservation *next;
 };
 
 /* What a CUmemGenericAllocationHandle denotes. Invariant: references + mappings != 0; the memory
  * goes when both are gone. */
 struct physical {
+    struct physical *self; /* its handle */
     CUmemAllocationProp properties;
     CUdeviceptr home; /* its pages; no program knows these addresses */
     size_t size;
     unsigned int references; /* handles not yet released */
     unsigned int mappings;
-    struct physical *next;
+    UT_hash_handle by_handle;
 };
 
 /* Invariant: lies within one reservation and overlaps no other mapping; its block exists while a
  * device has access. */
 struct mapping {
+    RB_ENTRY(mapping) node;
     CUdeviceptr address;
     size_t size;
     struct physical *physical;
     CUmemAccess_flags access[DEVICES_MAX];
-    struct mapping *next;
 };
 
-static struct reservation *reservations;
-static struct physical *physicals;
-static struct mapping *mappings;
+static int compare_reservations(const struct reservation *a, const struct reservation *b) {
+    return (a->address > b->address) - (a->address < b->address);
+}
 
+static int compare_mappings(const struct mapping *a, const struct mapping *b) {
+    return (a->address > b->address) - (a->address < b->address);
+}
+
+RB_HEAD(reservation_tree, reservation);
+RB_GENERATE_INTERNAL(reservation_tree, reservation, node, compare_reservations,
+                     __attribute__((unused)) static)
+RB_HEAD(mapping_tree, mapping);
+RB_GENERATE_INTERNAL(mapping_tree, mapping, node, compare_mappings, __attribute__((unused)) static)
+
+static struct reservation_tree reservations = RB_INITIALIZER(&reservations);
+static struct mapping_tree mappings = RB_INITIALIZER(&mappings);
+static struct physical *physicals; /* by handle */
+
+/* The last that begins at or before the address. */
+static struct reservation *reservation_before(CUdeviceptr address) {
+    struct reservation key = {.address = address};
+    struct reservation *from = RB_NFIND(reservation_tree, &reservations, &key);
+
+    if (from != NULL && from->address == address)
+        return from;
+    return from != NULL ? RB_PREV(reservation_tree, &reservations, from)
+                        : RB_MAX(reservation_tree, &reservations);
+}
+
+static struct mapping *mapping_before(CUdeviceptr address) {
+    struct mapping key = {.address = address};
+    struct mapping *from = RB_NFIND(mapping_tree, &mappings, &key);
+
+    if (from != NULL && from->address == address)
+        return from;
+    return from != NULL ? RB_PREV(mapping_tree, &mappings, from) : RB_MAX(mapping_tree, &mappings);
+}
+
+/* They do not overlap each other: of those that begin before the range's end, the last ends last.
+ */
 bool virtual_memory_reserved(CUdeviceptr address, size_t size) {
-    struct reservation *reservation;
+    const struct reservation *last = size != 0 ? reservation_before(address + size - 1) : NULL;
 
-    LL_FOREACH(reservations, reservation)
-    if (address < reservation->address + reservation->size && reservation->address < address + size)
-        return true;
-    return false;
+    return last != NULL && (last->address >= address || address - last->address < last->size);
 }
 
 static struct reservation *reservation_around(CUdeviceptr address, size_t size) {
-    struct reservation *reservation;
+    struct reservation *around = reservation_before(address);
 
-    LL_FOREACH(reservations, reservation)
-    if (reservation->address <= address && size <= reservation->size &&
-        address - reservation->address <= reservation->size - size)
-        return reservation;
-    return NULL;
+    return around != NULL && size <= around->size &&
+                   address - around->address <= around->size - size
+               ? around
+               : NULL;
 }
 
 static struct physical *find(CUmemGenericAllocationHandle handle) {
-    struct physical *physical;
+    struct physical *self = (struct physical *)(uintptr_t)handle, *physical;
 
-    LL_FOREACH(physicals, physical)
-    if ((uintptr_t)physical == handle)
-        return physical;
-    return NULL;
+    HASH_FIND(by_handle, physicals, &self, sizeof(void *), physical);
+    return physical;
 }
 
 static struct mapping *mapping_at(CUdeviceptr address) {
-    struct mapping *mapping;
+    struct mapping *mapping = mapping_before(address);
 
-    LL_FOREACH(mappings, mapping)
-    if (mapping->address <= address && address - mapping->address < mapping->size)
-        return mapping;
-    return NULL;
+    return mapping != NULL && address - mapping->address < mapping->size ? mapping : NULL;
+}
+
+/* Whether some mapping has a byte of the range. */
+static bool is_mapped(CUdeviceptr address, size_t size) {
+    const struct mapping *last = mapping_before(address + size - 1);
+
+    return last != NULL && (last->address >= address || address - last->address < last->size);
 }
 
 /* Whether whole mappings cover the range, end to end. */
@@ -108,34 +144,70 @@ static void drop_if_unused(struct physical *physical, uint64_t *cost_ns) {
         return;
     memory_give_pages(physical->properties.location.id, physical->home, pages);
     *cost_ns += settings()->create_ns + pages * settings()->page_ns;
-    LL_DELETE(physicals, physical);
+    HASH_DELETE(by_handle, physicals, physical);
     free(physical);
 }
 
 /* --- addresses --- */
 
-static CUresult reserve(CUdeviceptr *pointer, size_t size, size_t alignment) {
-    struct reservation *reservation;
-    size_t room = size + alignment;
-    void *mapped = room < size ? MAP_FAILED
-                               : mmap(NULL, room, PROT_NONE,
-                                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+/* Reservations lie in one range of the process's addresses, so that their order is the same in
+ * every run: where the system would put each depends on what else it has mapped. */
+static struct address_runs range;
+
+/* Checkers such as sanitizers leave less room. */
+static void make_range(void) {
+    static const size_t most = (size_t)1 << 44, least = (size_t)1 << 36;
+    static bool tried;
+    uint64_t base = 0;
+
+    for (size_t size = most; !tried && base == 0 && size >= least; size /= 2)
+        if ((base = address_runs_reserve(size)) != 0)
+            address_runs_give(&range, base, size);
+    tried = true;
+}
+
+/* Where the range has no room. */
+static bool reserve_apart(struct reservation *reservation, size_t alignment) {
+    size_t room = reservation->size + alignment;
+    void *mapped = room < alignment ? MAP_FAILED
+                                    : mmap(NULL, room, PROT_NONE,
+                                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     if (mapped == MAP_FAILED)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    reservation = allocate_zeroed(sizeof *reservation);
+        return false;
     reservation->address = ((uintptr_t)mapped + alignment - 1) / alignment * alignment;
+    reservation->mapped = mapped;
+    reservation->mapped_size = room;
+    return true;
+}
+
+static void give_addresses(const struct reservation *reservation) {
+    if (reservation->mapped != NULL)
+        munmap(reservation->mapped, reservation->mapped_size);
+    else
+        address_runs_give(&range, reservation->address, reservation->size);
+}
+
+static CUresult reserve(CUdeviceptr *pointer, size_t size, size_t alignment) {
+    struct reservation *reservation = allocate_zeroed(sizeof *reservation);
+    uint64_t address;
+
+    make_range();
     reservation->size = size;
-    reservation->shadow =
-        mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (reservation->shadow == MAP_FAILED) {
-        munmap(mapped, room);
+    if (address_runs_take(&range, size, alignment, &address)) {
+        reservation->address = address;
+    } else if (!reserve_apart(reservation, alignment)) {
         free(reservation);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    reservation->mapped = mapped;
-    reservation->mapped_size = room;
-    LL_PREPEND(reservations, reservation);
+    reservation->shadow =
+        mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (reservation->shadow == MAP_FAILED) {
+        give_addresses(reservation);
+        free(reservation);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    RB_INSERT(reservation_tree, &reservations, reservation);
     *pointer = reservation->address;
     return CUDA_SUCCESS;
 }
@@ -160,20 +232,18 @@ SIM_EXPORT CUresult cuMemAddressReserve(CUdeviceptr *pointer, size_t size, size_
 SIM_EXPORT CUresult cuMemAddressFree(CUdeviceptr pointer, size_t size) {
     struct reservation *reservation;
     CUresult result = CUDA_SUCCESS;
-    struct mapping *mapping;
 
     ENTER(cuMemAddressFree);
     sim_lock();
     reservation = reservation_around(pointer, size);
     if (reservation == NULL || reservation->address != pointer || reservation->size != size)
         result = CUDA_ERROR_INVALID_VALUE;
-    LL_FOREACH(mappings, mapping)
-    if (mapping->address < pointer + size && pointer < mapping->address + mapping->size)
+    if (result == CUDA_SUCCESS && is_mapped(pointer, size))
         result = CUDA_ERROR_INVALID_VALUE; /* still mapped */
     if (result == CUDA_SUCCESS) {
-        munmap(reservation->mapped, reservation->mapped_size);
+        give_addresses(reservation);
         munmap(reservation->shadow, reservation->size);
-        LL_DELETE(reservations, reservation);
+        RB_REMOVE(reservation_tree, &reservations, reservation);
         free(reservation);
     }
     sim_unlock();
@@ -210,7 +280,8 @@ SIM_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t siz
         physical->home = home;
         physical->size = size;
         physical->references = 1;
-        LL_PREPEND(physicals, physical);
+        physical->self = physical;
+        HASH_ADD(by_handle, physicals, self, sizeof(void *), physical);
         *handle = (uintptr_t)physical;
     } else {
         result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -332,8 +403,7 @@ static CUresult map(CUdeviceptr pointer, size_t size, struct physical *physical)
 
     if (physical == NULL || size > physical->size || reservation_around(pointer, size) == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    LL_FOREACH(mappings, mapping)
-    if (mapping->address < pointer + size && pointer < mapping->address + mapping->size)
+    if (is_mapped(pointer, size))
         return CUDA_ERROR_INVALID_VALUE;
     if (object_memory_take(physical->properties.location.id) != CUDA_SUCCESS)
         return CUDA_ERROR_OUT_OF_MEMORY; /* for its page tables */
@@ -346,7 +416,7 @@ static CUresult map(CUdeviceptr pointer, size_t size, struct physical *physical)
     mapping->size = size;
     mapping->physical = physical;
     physical->mappings++;
-    LL_PREPEND(mappings, mapping);
+    RB_INSERT(mapping_tree, &mappings, mapping);
     return CUDA_SUCCESS;
 }
 
@@ -375,17 +445,16 @@ SIM_EXPORT CUresult cuMemUnmap(CUdeviceptr pointer, size_t size) {
     sim_lock();
     if (!covered(pointer, size))
         result = CUDA_ERROR_INVALID_VALUE;
-    LL_FOREACH_SAFE(mappings, mapping, next) {
-        if (result != CUDA_SUCCESS || mapping->address < pointer ||
-            mapping->address >= pointer + size)
-            continue;
+    for (mapping = result == CUDA_SUCCESS ? mapping_at(pointer) : NULL;
+         mapping != NULL && mapping->address < pointer + size; mapping = next) {
+        next = RB_NEXT(mapping_tree, &mappings, mapping);
         if (memory_at(mapping->address) != NULL)
             memory_release(memory_at(mapping->address), &host_clock, CALLER, &unspent);
         object_memory_give(mapping->physical->properties.location.id);
         show(mapping->address, mapping->size, NULL);
         mapping->physical->mappings--;
         drop_if_unused(mapping->physical, &cost_ns);
-        LL_DELETE(mappings, mapping);
+        RB_REMOVE(mapping_tree, &mappings, mapping);
         free(mapping);
     }
     sim_unlock();
@@ -424,9 +493,8 @@ static CUresult set_access(CUdeviceptr pointer, size_t size, const CUmemAccessDe
         if (device_check(descriptions[i].location.id) != CUDA_SUCCESS)
             return CUDA_ERROR_INVALID_DEVICE;
     }
-    LL_FOREACH(mappings, mapping) {
-        if (mapping->address < pointer || mapping->address >= pointer + size)
-            continue;
+    for (mapping = mapping_at(pointer); mapping != NULL && mapping->address < pointer + size;
+         mapping = RB_NEXT(mapping_tree, &mappings, mapping)) {
         for (size_t i = 0; i < count; i++)
             mapping->access[descriptions[i].location.id] = descriptions[i].flags;
         apply_access(mapping, site);
