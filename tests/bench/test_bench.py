@@ -1,6 +1,7 @@
 """The benchmarks' own rules: whose instructions are counted, what a bar says, what of the document is replaced."""
 
 import sys
+import types
 
 import bars
 import bench
@@ -110,6 +111,7 @@ def whole_run(monkeypatch, tmp_path, *options, failed=()):
     document.write_text(OLD)
     made = {"counted": [section("a", "new count")], "timed": [section("b", "new time")]}
     monkeypatch.setattr(bench, "DOCUMENT", document)
+    monkeypatch.setitem(sys.modules, "plots", types.SimpleNamespace(draw=lambda section, folder: []))  # needs no matplotlib
     monkeypatch.setattr(sys, "argv", ["bench.py", str(tmp_path), *options])
     monkeypatch.setattr(bench, "collect", lambda names, build, quick, kinds: (
         [one for kind in kinds for one in made[kind]], list(failed)))
