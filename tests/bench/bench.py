@@ -114,10 +114,9 @@ def without_others(text, made):
     return text
 
 
-def write(sections, kinds, build, plots):
-    """Into the document and its plots."""
-    text, stamp = DOCUMENT.read_text(), f"{commit()} {datetime.datetime.now():%Y-%m-%dT%H:%M}"
-    places = machine(kinds, build)
+def write(sections, places, stamp, plots):
+    """Into the document and its plots; places: where each kind was measured, stamp: of which commit and when."""
+    text = DOCUMENT.read_text()
     for kind, place in places.items():
         text = replaced(text, kind, stamp, place)
     for section in sections:
@@ -125,7 +124,7 @@ def write(sections, kinds, build, plots):
         if section["id"] not in stamps(text):
             text = f"{text.rstrip()}\n\n## {section['title']}\n"
         text = replaced(text, section["id"], stamp, report.as_markdown(section, drawn))
-    if kinds == KINDS:
+    if tuple(places) == KINDS:
         text = without_others(text, [*places, *(section["id"] for section in sections)])
     DOCUMENT.write_text(text)
 
@@ -144,10 +143,11 @@ def main():
     everything = not arguments.quick and not arguments.modules
     if everything:  # matplotlib is needed for that alone: better to miss it now than after all that is measured
         plots = importlib.import_module("plots")
-    print("\n".join(machine(kinds, build).values()), end="\n\n")
+    places, stamp = machine(kinds, build), f"{commit()} {datetime.datetime.now():%Y-%m-%dT%H:%M}"
+    print("\n".join(places.values()), end="\n\n")
     sections, failed = collect(arguments.modules or modules(), build, arguments.quick, kinds)
     if everything and not failed:
-        write(sections, kinds, build, plots)
+        write(sections, places, stamp, plots)
     missed = [(section, verdict) for section in sections for verdict in section["verdicts"] if verdict[2] is False]
     for section, (bar, measured, _) in missed:
         print(f"MISSED: {section['title']}: {bar}: {measured}")

@@ -10,17 +10,12 @@ import os
 import pathlib
 import re
 import subprocess
-import sys
 import tempfile
 
+import bench
+import counting
+import instructions
 from blocks import ROOT
-
-sys.path.append(str(ROOT / "tests/bench"))
-# pylint: disable=wrong-import-position
-import bench  # noqa: E402
-import counting  # noqa: E402
-import instructions  # noqa: E402
-import policies  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build")).resolve()
 BENCHMARKS = "docs/benchmarks.md"
@@ -77,11 +72,11 @@ def hit(allocator="driver", kind="pair", **settings):
 def command(*arguments, **environment):
     """What poolcuda prints as JSON."""
     done = subprocess.run([BUILD / "src/cli/poolcuda", *map(str, arguments)], capture_output=True, text=True, check=True,
-                          env={**policies_environment(), **environment})
+                          env={**clean_environment(), **environment})
     return json.loads(done.stdout)
 
 
-def policies_environment():
+def clean_environment():
     return {name: value for name, value in os.environ.items() if not name.startswith(("POOLCUDA_", "SIMCUDA_", "LD_"))}
 
 
@@ -91,6 +86,6 @@ def counters(sample, **settings):
         file = pathlib.Path(folder, "stats")
         libraries = ":".join(str(BUILD / place) for place in ("src/sim/driver", "src/sim/runtime"))
         subprocess.run([BUILD / "samples" / sample], check=True, capture_output=True, env={
-            **policies_environment(), "SIMCUDA_COST": "0", "LD_LIBRARY_PATH": libraries, "POOLCUDA_STATS_FILE": str(file),
+            **clean_environment(), "SIMCUDA_COST": "0", "LD_LIBRARY_PATH": libraries, "POOLCUDA_STATS_FILE": str(file),
             "LD_PRELOAD": str(BUILD / "src/interpose/libpoolcuda.so"), **settings})
         return json.loads(file.read_text())["counters"]

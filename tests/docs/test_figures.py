@@ -3,6 +3,7 @@
 import re
 
 import bars
+import bench
 import checking
 import counting
 import figures
@@ -13,8 +14,6 @@ import pytest
 import waits
 from blocks import DOCUMENTS
 from figures import BENCHMARKS, BUILD, TOLERANCE, counted, hit, near, number, part, rows, text_of
-
-import bench
 
 # One worker counts them all: much is counted once and compared several times.
 pytestmark = [pytest.mark.xdist_group("figures"),
@@ -90,6 +89,41 @@ def test_no_sentence_states_instructions_or_times_of_the_pool_that_nothing_holds
                 text = re.sub(words, "", text)
         stray = re.findall(r"[^.]{0,40}\d[\d,]* (?:instructions|ns)\b", text)
         assert not stray, f"{document}: {stray}"
+
+
+# (document, its words, the code's file, the code's words): limits that a document names, which are the code's.
+CONSTANTS = [
+    ("docs/benchmarks.md", r"there are at most (\d+) caches", "src/pool/cache.h", r"CACHES = (\d+),"),
+    ("docs/benchmarks.md", r"at most \d+ caches, (\d+) of a context", "src/pool/cache.h", r"CACHE_THREADS = (\d+),"),
+    ("docs/pool.md", r"more than (\d+) threads in a context share", "src/pool/cache.h", r"CACHE_THREADS = (\d+),"),
+    ("docs/pool.md", r"Beyond (\d+) caches of a process", "src/pool/cache.h", r"CACHES = (\d+),"),
+    ("docs/benchmarks.md", r"after every (\d+) calls one takes", "src/pool/cache.c", r"BUDGET = (\d+),"),
+    ("docs/benchmarks.md", r"at most ([\d,]+) places", "src/pool/cache_table.c", r"MOST_BINS = (\d+),"),
+    ("docs/pool.md", r"after every (\d+) calls it reads a coarse clock", "src/pool/cache.c", r"BUDGET = (\d+),"),
+    ("docs/pool.md", r"In the first ([\d,]+) changes", "src/pool/cache.c", r"YOUNG_CHANGES = (\d+),"),
+    ("docs/pool.md", r"up to ([\d,]+) places", "src/pool/cache_table.c", r"MOST_BINS = (\d+),"),
+    ("docs/check.md", r"between the (\d+) stripes", "src/check/internal.h", r"CHECK_STRIPES = (\d+),"),
+    ("docs/api.md", r"(\d+) scopes deep", "src/site_tag.h", r"SITE_TAG_DEPTH = (\d+) "),
+    ("docs/api.md", r"deep and (\d+) names", "src/site_tag.h", r"SITE_TAGS = (\d+),"),
+]
+
+
+@pytest.mark.parametrize("document, words, file, code", CONSTANTS, ids=[f"{row[0]}: {row[3]}" for row in CONSTANTS])
+def test_a_limit_that_a_document_names_is_the_codes(document, words, file, code):
+    stated = re.search(words, " ".join(text_of(document).split())).group(1)
+    assert number(stated) == number(re.search(code, text_of(file)).group(1))
+
+
+def test_the_simulated_gpus_defaults_are_those_of_its_document():
+    """Those that are plain numbers; sizes are written in another way."""
+    settings = dict(re.findall(r"^SETTING\((\w+), (?:COUNT|RATE), [^,]+, [^,]+, (\d+), ", text_of("src/sim/driver/settings.def"), re.M))
+    stated = {}
+    for row in rows(text_of("docs/simulated-gpu.md")):
+        names = re.findall(r"`SIMCUDA_(\w+)`", row[0])
+        if names and len(row) == 3:
+            stated |= zip(map(str.lower, names), row[1].split(", "))
+    assert len(settings) > 20
+    assert {name: stated[name] for name in settings} == settings
 
 
 # Of the rows of performance.md: bar (bars.py), and the words by which the row is found.
@@ -246,16 +280,21 @@ def test_check_needs_less_than_a_mebibyte_of_pinned_memory():
 ], ids=["readme", "getting-started", "with-another-ratio", "clusters"])
 def test_an_example_shows_what_its_program_counts(document, sample, settings, ranks):
     found = figures.counters(sample, **settings)
-    allocations, hits = found["malloc_calls"] * ranks, found["malloc_hits"] * ranks
-    assert f"allocations: {allocations}, of which {hits} from idle memory ({hits / allocations:.1%}" in text_of(document)
+    allocations, hits, stolen = (found[name] * ranks for name in ("malloc_calls", "malloc_hits", "malloc_stolen"))
+    text = text_of(document)
+    assert f"allocations: {allocations}, of which {hits} from idle memory ({hits / allocations:.1%}, {stolen} another site's)" in text
+    assert settings or f"{found['peak_held_bytes'] / 2**20:.1f} MiB held" in text or ranks > 1
 
 
 def test_the_readmes_example_of_tune_shows_what_is_counted(tmp_path):
     trace = tmp_path / "app.trace"
     figures.counters("varying", POOLCUDA_TRACE=str(trace))
     result = figures.command("tune", "--json", trace)
-    shown = f"{result['native']['allocations']} allocations, peak live {result['native']['peak_live_bytes'] / 2**20:.1f} MiB; "
-    assert shown in text_of("README.md")
+    native, text = result["native"], text_of("README.md")
+    assert f"{native['allocations']} allocations, peak live {native['peak_live_bytes'] / 2**20:.1f} MiB; without the pool " \
+        f"{native['driver_allocs'] + native['driver_frees']} driver calls, {native['modelled_seconds']:.3f} s\n" in text
+    assert f"no pool can hold less than {result['least_held_bytes'] / 2**20:.1f} MiB; " \
+        f"{result['packed_bytes'] / 2**20:.1f} MiB would do" in text
 
 
 def test_what_tuning_md_says_of_packings_holds():
