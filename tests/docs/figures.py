@@ -9,12 +9,14 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import tempfile
 
 import bench
 import counting
 import instructions
+import pytest
 from blocks import ROOT
 
 BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build")).resolve()
@@ -54,6 +56,11 @@ def near(stated, measured, tolerance=TOLERANCE, least=1.0):
 
 @functools.cache
 def counts():
+    if not shutil.which("valgrind"):
+        pytest.skip("valgrind is not installed: apt-get install valgrind counts instructions")
+    options = json.loads((BUILD / "meson-info/intro-buildoptions.json").read_text())
+    if next(option["value"] for option in options if option["name"] == "optimization") not in ("2", "3"):
+        pytest.skip("the build is not optimised, and the documents' figures are of one that is: meson setup -Doptimization=2")
     return counting.Counts(BUILD)
 
 

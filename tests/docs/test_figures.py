@@ -18,7 +18,7 @@ from figures import BENCHMARKS, BUILD, TOLERANCE, counted, hit, near, number, pa
 # One worker counts them all: much is counted once and compared several times.
 pytestmark = [pytest.mark.xdist_group("figures"),
               pytest.mark.skipif(not counting.program(BUILD, "workload-driver").exists(),
-                                 reason="the benchmarks' programs are not built")]
+                                 reason="the benchmarks' programs are not built: ninja -C build")]
 # Settings that need the books at each call.
 LONG_WAY = [{"POOLCUDA_POLICY": "tag"}, {"POOLCUDA_POLICY": "bins"}, {"POOLCUDA_POLICY": "bfc"}, {"POOLCUDA_POLICY": "vmm"},
             {"POOLCUDA_ZERO": "1"}, {"POOLCUDA_SITE_KEEP": "4"}, {"POOLCUDA_MAX_IDLE": "64M"}]
@@ -185,6 +185,7 @@ def test_the_table_of_hits_is_counted_again():
 
 def test_the_table_of_recorded_programs_is_counted_again():
     stated = {row[0]: list(map(number, row[1:])) for row in rows(part("traces"))}
+    figures.counts()  # or there is nothing to count with
     for row in micro.traces_section(BUILD)["rows"]:
         assert all(map(near, stated[row[0]], map(number, row[1:]))), f"{stated[row[0]]}, measured {row}"
 
