@@ -1,6 +1,6 @@
 /* Hits and frees that need nothing but the calling thread's cache.
  *
- * Every instruction here is paid for by each allocation of a program (docs/performance.md). So all
+ * Every instruction here is paid for by each allocation of a program (docs/benchmarks.md). So all
  * of it is inline, in two forms: `whole`, and the one for the hooks, which leaves to the other what
  * happens now and then. That one calls nothing but the driver, for the current context, and so has
  * few registers to save. */

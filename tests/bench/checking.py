@@ -49,7 +49,7 @@ def programs(build, quick):
     return found + traces[:2 if quick else len(traces)]
 
 
-def sections(build, quick):
+def counted_sections(build, quick):
     rows, right = [], True
     for name, command, in_sync in programs(build, quick):
         native, pooled, checked = (Run(build, command, *mode) for mode in (("native", "0"), ("auto", "0"), ("auto", "1")))
@@ -66,7 +66,7 @@ def sections(build, quick):
                      f"{checked.cost_ns / max(native.cost_ns, 1):.2f}x",
                      f"{exact.cost_ns / max(native.cost_ns, 1):.2f}x" if exact else "-"])
     return [{
-        "id": "checking", "title": "What checking adds",
+        "id": "checking", "title": "Checking memory",
         "intro": "Launches and copies of our own, and the bytes that they fill and verify, with `POOLCUDA_CHECK=1`; the "
                  "modelled cost of all of the driver's calls, in milliseconds, natively, under the pool, and with the check.",
         "columns": ["program", "allocations", "launches", "added", "copies", "per allocation", "filled", "verified", "unchecked",
@@ -78,4 +78,4 @@ def sections(build, quick):
 
 
 if __name__ == "__main__":
-    report.main(sections)
+    report.main(counted_sections)

@@ -48,39 +48,46 @@ def verdicts(found, names):
     return [bars.COUNTED[name].verdict(found[name]) for name in names if name in found]
 
 
-def hit_section(counts, found, quick):
-    """The cost of a hit, and what others take for the same."""
-    build = counts.build
-    allocators = ["driver", "static", "tagged", "lock_and_hash", *counting.allocators(build)]
-    costs = {(name, kind): counted(counts, name, kind) for name in allocators for kind in KINDS}  # before anything is timed
-    times = {kind: timing.interleaved(
-        {name: (lambda name=name, kind=kind: pair_ns(build, name, kind, 400000)) for name in allocators},
-        timing.repetitions(quick)) for kind in KINDS}
-    rows = []
-    for name in allocators:
-        row = [NAMES[name]]
-        for kind in KINDS:
-            cost = costs[name, kind]
-            row += [f"{cost.malloc():.0f}", f"{cost.free():.0f}", str(all_of(times[kind][name]))]
-        rows.append(row)
-    pool = all_of(times["pair"]["driver"])
+def allocators_of(build):
+    """The rows of both tables of hits."""
+    return ["driver", "static", "tagged", "lock_and_hash", *counting.allocators(build)]
+
+
+def hit_section(counts, found):
+    """The instructions of a hit, and what others take for the same."""
+    allocators = allocators_of(counts.build)
+    costs = {(name, kind): counted(counts, name, kind) for name in allocators for kind in KINDS}
     return {
         "id": "hit", "title": "A hit, beside other allocators",
         "intro": "One thread; each allocator runs the same mallocs and frees. *one block*: malloc and free of 64 KiB in turns. *64 "
                  "blocks*: a random one is freed, and one of a random size allocated (16 sizes from 1 to 192 KiB, each with a call "
-                 "site of its own). Instructions of each malloc and free, without the driver's and the runtime's own; nanoseconds of "
-                 "processor time per pair, median and quartiles. The pool runs preloaded; one block stays live, so that no wait "
-                 "is due." + ("" if "cub" in allocators else CUB_MISSING),
-        "columns": ["allocator", *(f"{kind}: {what}" for kind in KINDS.values() for what in ("malloc", "free", "ns per pair"))],
-        "rows": rows,
-        "verdicts": [*verdicts(found, ["hit_malloc", "hit_free", "set_malloc", "set_free", "static_site", "static_malloc",
-                                       "static_free", "cub_pair", "cub_set", "bfc_pair", "bfc_set", "best_fit_pair",
-                                       "best_fit_set"]),
-                     bars.TIMED["pair_ns"].verdict(pool.median)],
+                 "site of its own). Instructions of each malloc and free, without the driver's and the runtime's own. The pool runs "
+                 "preloaded; one block stays live, so that no wait is due." + ("" if "cub" in allocators else CUB_MISSING),
+        "columns": ["allocator", *(f"{kind}: {what}" for kind in KINDS.values() for what in ("malloc", "free"))],
+        "rows": [[NAMES[name], *(f"{cost:.0f}" for kind in KINDS
+                                 for cost in (costs[name, kind].malloc(), costs[name, kind].free()))] for name in allocators],
+        "verdicts": verdicts(found, ["hit_malloc", "hit_free", "set_malloc", "set_free", "static_site", "static_malloc",
+                                     "static_free", "cub_pair", "cub_set", "bfc_pair", "bfc_set", "best_fit_pair",
+                                     "best_fit_set"]),
         "plots": [{"kind": "bar", "title": "Instructions of a malloc and a free", "x_label": "", "y_label": "instructions",
                    "log_x": False, "log_y": False,
                    "series": {KINDS[kind]: [(NAMES[name], 2 * costs[name, kind].operation()) for name in allocators
                                             if name != "tagged"] for kind in KINDS}}]}
+
+
+def hit_times_section(build, quick):
+    """The time of the same hits."""
+    allocators = allocators_of(build)
+    times = {kind: timing.interleaved(
+        {name: (lambda name=name, kind=kind: pair_ns(build, name, kind, 400000)) for name in allocators},
+        timing.repetitions(quick)) for kind in KINDS}
+    return {
+        "id": "hit-times", "title": "The time of a hit",
+        "intro": "The same mallocs and frees: nanoseconds of processor time per pair, median and quartiles. A pair includes the "
+                 "driver that does next to nothing, and the runtime where there is one.",
+        "columns": ["allocator", *(f"{kind}: ns per pair" for kind in KINDS.values())],
+        "rows": [[NAMES[name], *(str(all_of(times[kind][name])) for kind in KINDS)] for name in allocators],
+        "verdicts": [bars.TIMED["pair_ns"].verdict(all_of(times["pair"]["driver"]).median)], "plots": []}
 
 
 def operations_of(trace, path):
@@ -127,30 +134,34 @@ def traces_section(build):
                    "y_label": "instructions", "log_x": False, "log_y": False, "series": plotted}]}
 
 
-def live_section(counts, quick):
+def live_section(counts):
     """From 1,000 to 1,000,000 live blocks."""
     for live in reversed(LIVE):
         counts.start("driver", "live", instructions.OPERATIONS, live)
     costs = {live: counts.get("driver", "live", instructions.OPERATIONS, live).operation() for live in LIVE}
-    times = timing.interleaved(
-        {live: (lambda live=live: pair_ns(counts.build, "driver", "live", 200000, live)) for live in LIVE},
-        1 if quick else 3)
-    medians = {live: all_of(times[live]) for live in LIVE}
     bytes_each = {live: instructions.block_bytes(counts.build, live) for live in LIVE[1:]}
     return {
         "id": "live", "title": "1,000 to 1,000,000 live blocks",
-        "intro": "That many live blocks of a hundred sizes at 64 sites; a random one is freed and allocated anew. The time grows "
-                 "where the instructions do not: the records of so many blocks are not in the processor's caches. *bytes*: what the process "
-                 "has in memory for each block, beyond what the program has natively (/proc/self/smaps, by difference).",
-        "columns": ["live blocks", "instructions per operation", "ns per pair", "bytes per block"],
-        "rows": [[f"{live:,}", f"{costs[live]:.0f}", str(medians[live]), f"{bytes_each[live]:.0f}" if live in bytes_each else ""]
-                 for live in LIVE],
+        "intro": "That many live blocks of a hundred sizes at 64 sites; a random one is freed and allocated anew. *bytes*: what the "
+                 "process has in memory for each block, beyond what the program has natively (/proc/self/smaps, by difference).",
+        "columns": ["live blocks", "instructions per operation", "bytes per block"],
+        "rows": [[f"{live:,}", f"{costs[live]:.0f}", f"{bytes_each[live]:.0f}" if live in bytes_each else ""] for live in LIVE],
         "verdicts": [bars.TIMED["live_million"].verdict(costs[LIVE[-1]] / costs[LIVE[0]]),
                      bars.TIMED["million_bytes"].verdict(bytes_each[LIVE[-1]])],
-        "plots": [{"kind": "line", "title": "An operation, by live blocks", "x_label": "live blocks", "y_label": "",
-                   "log_x": True, "log_y": False,
-                   "series": {"instructions per operation": list(costs.items()),
-                              "ns per pair": [(live, medians[live].median) for live in LIVE]}}]}
+        "plots": [{"kind": "line", "title": "An operation, by live blocks", "x_label": "live blocks", "y_label": "instructions",
+                   "log_x": True, "log_y": False, "series": {"instructions per operation": list(costs.items())}}]}
+
+
+def live_times_section(build, quick):
+    """The time of the same operations."""
+    times = timing.interleaved({live: (lambda live=live: pair_ns(build, "driver", "live", 200000, live)) for live in LIVE},
+                               1 if quick else 3)
+    return {
+        "id": "live-times", "title": "The time of an operation among that many",
+        "intro": "The time grows where the instructions do not: the records of so many blocks are not in the processor's caches. "
+                 "Nanoseconds of processor time per pair of malloc and free, median and quartiles.",
+        "columns": ["live blocks", "ns per pair"], "rows": [[f"{live:,}", str(all_of(times[live]))] for live in LIVE],
+        "verdicts": [], "plots": []}
 
 
 def miss_section(counts, found):
@@ -177,11 +188,15 @@ def miss_section(counts, found):
         "plots": []}
 
 
-def sections(build, quick):
+def counted_sections(build, _):
     counts = counting.Counts(build)
     found = instructions.values(counts)
-    return [hit_section(counts, found, quick), traces_section(build), live_section(counts, quick), miss_section(counts, found)]
+    return [hit_section(counts, found), traces_section(build), live_section(counts), miss_section(counts, found)]
+
+
+def timed_sections(build, quick):
+    return [hit_times_section(build, quick), live_times_section(build, quick)]
 
 
 if __name__ == "__main__":
-    report.main(sections)
+    report.main(counted_sections, timed_sections)

@@ -28,10 +28,10 @@ def draw_lines(axes, series):
 
 
 def draw(section, folder):
-    """Draws them into folder/performance-ID.svg, -ID-2.svg and so on; [(title, file name)]."""
-    for old in folder.glob(f"performance-{section['id']}*.svg"):
-        if old.stem.removeprefix(f"performance-{section['id']}").lstrip("-").isdigit() or \
-                old.stem == f"performance-{section['id']}":
+    """Draws them into folder/benchmarks-ID.svg, -ID-2.svg and so on; [(title, file name)]."""
+    for old in folder.glob(f"benchmarks-{section['id']}*.svg"):
+        if old.stem.removeprefix(f"benchmarks-{section['id']}").lstrip("-").isdigit() or \
+                old.stem == f"benchmarks-{section['id']}":
             old.unlink()
     drawn = []
     for number, plot in enumerate(section["plots"], 1):
@@ -48,7 +48,7 @@ def draw(section, folder):
             axes.set_ylim(bottom=0)
         if len(plot["series"]) > 1:
             axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
-        name = f"performance-{section['id']}{'' if number == 1 else f'-{number}'}.svg"
+        name = f"benchmarks-{section['id']}{'' if number == 1 else f'-{number}'}.svg"
         figure.savefig(folder / name, format="svg", metadata={"Date": None})
         plt.close(figure)
         drawn.append((plot["title"], name))

@@ -57,7 +57,7 @@ def row(name, size, preset, result, limit):
             f"{result['modelled_seconds'] * 1e3:,.1f}", f"{limit[0]:.2%}, {limit[1]:.2f}" if limit else ""]
 
 
-def sections(build, quick):
+def counted_sections(build, quick):
     """One table; `quick`: for a device of one size alone."""
     command = build / "src/cli/poolcuda"
     rows, verdicts = [], []
@@ -84,4 +84,4 @@ def sections(build, quick):
 
 
 if __name__ == "__main__":
-    report.main(sections)
+    report.main(counted_sections)

@@ -1,7 +1,7 @@
 """Sections of the benchmarks as text for a terminal and as Markdown with plots.
 
 A section is a dictionary:
-id        a word; names its place in docs/performance.md and the files of its plots
+id        a word; names its place in docs/benchmarks.md and the files of its plots
 title     of its table
 intro     what is measured and how, in Markdown
 columns   the names of the columns
@@ -34,7 +34,7 @@ def as_text(section):
 
 
 def as_markdown(section, plots):
-    """Its part of docs/performance.md; plots: [(title, file name)]."""
+    """Its part of docs/benchmarks.md; plots: [(title, file name)]."""
     def line(cells):
         return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
@@ -50,11 +50,12 @@ def as_markdown(section, plots):
     return "\n".join(lines)
 
 
-def main(sections):
-    """The main program of a module of sections: `MODULE BUILD [--quick]` prints them."""
+def main(*parts):
+    """The main program of a module: `MODULE BUILD [--quick]` prints the sections that its functions make."""
     parser = argparse.ArgumentParser()
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--quick", action="store_true", help="fewer repetitions, nothing that takes long")
     arguments = parser.parse_args()
-    for section in sections(arguments.build.resolve(), arguments.quick):
-        print(as_text(section))
+    for part in parts:
+        for section in part(arguments.build.resolve(), arguments.quick):
+            print(as_text(section))

@@ -246,9 +246,9 @@ def at_scale(build, quick):
                    "series": {"resident": [(day[0] / 1e6, day[1] / 2**20) for day in days]}}]}
 
 
-def sections(build, quick):
+def timed_sections(build, quick):
     return [flatness(build, quick), at_scale(build, quick)]
 
 
 if __name__ == "__main__":
-    report.main(sections)
+    report.main(timed_sections)

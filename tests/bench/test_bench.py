@@ -1,6 +1,7 @@
 """The benchmarks' own rules: whose instructions are counted, what a bar says, what of the document is replaced."""
 
 import sys
+import types
 
 import bars
 import bench
@@ -80,10 +81,67 @@ def test_the_check_allows_for_a_bar_that_is_known_to_be_missed_but_for_no_more()
     assert not bar.met(301)
 
 
+OLD = """mine
+<!-- bench:counted abc1234 2026-01-01T00:00 -->
+old place
+<!-- /bench -->
+<!-- bench:timed abc1234 2026-01-01T00:00 -->
+old place
+<!-- /bench -->
+<!-- bench:a abc1234 2026-01-01T00:00 -->
+old count
+<!-- /bench -->
+kept
+<!-- bench:b abc1234 2026-01-01T00:00 -->
+old time
+<!-- /bench -->
+<!-- bench:gone abc1234 2026-01-01T00:00 -->
+of a module that there was
+<!-- /bench -->
+"""
+
+
+def section(name, text):
+    return {"id": name, "title": "T", "intro": text, "columns": ["x"], "rows": [["1"]], "verdicts": [], "plots": []}
+
+
+def whole_run(monkeypatch, tmp_path, *options, failed=()):
+    """What the document is after a run without measurements."""
+    document = tmp_path / "benchmarks.md"
+    document.write_text(OLD)
+    made = {"counted": [section("a", "new count")], "timed": [section("b", "new time")]}
+    monkeypatch.setattr(bench, "DOCUMENT", document)
+    monkeypatch.setitem(sys.modules, "plots", types.SimpleNamespace(draw=lambda section, folder: []))  # needs no matplotlib
+    monkeypatch.setattr(sys, "argv", ["bench.py", str(tmp_path), *options])
+    monkeypatch.setattr(bench, "collect", lambda names, build, quick, kinds: (
+        [one for kind in kinds for one in made[kind]], list(failed)))
+    bench.main()
+    return document.read_text()
+
+
 def test_a_part_of_the_document_is_replaced_and_the_rest_kept():
-    text = "mine\n<!-- bench:a -->\nold\n<!-- /bench -->\nkept\n<!-- bench:b -->\nother\n<!-- /bench -->\n"
-    assert bench.replaced(text, "a", "new \\1") == text.replace("old", "new \\1")
-    assert bench.replaced(text, "c", "fresh") == text + "\n<!-- bench:c -->\nfresh\n<!-- /bench -->\n"
+    now = "fff0000 2026-02-02T02:02"
+    assert bench.replaced(OLD, "a", now, "new \\1") == OLD.replace(
+        "a abc1234 2026-01-01T00:00 -->\nold count", f"a {now} -->\nnew \\1")
+    assert bench.replaced(OLD, "c", now, "fresh") == OLD + f"\n<!-- bench:c {now} -->\nfresh\n<!-- /bench -->\n"
+
+
+def test_all_that_a_whole_run_leaves_in_the_document_is_its_own(monkeypatch, tmp_path):
+    text = whole_run(monkeypatch, tmp_path)
+    assert set(bench.stamps(text)) == {"counted", "timed", "a", "b"} and len(set(bench.stamps(text).values())) == 1
+    assert "old" not in text and "new count" in text and "new time" in text and "mine\n" in text and "kept\n" in text
+
+
+def test_a_run_of_counts_leaves_the_times_as_one_run_has_made_them(monkeypatch, tmp_path):
+    stamps = bench.stamps(text := whole_run(monkeypatch, tmp_path, "--counted"))
+    assert stamps["b"] == stamps["timed"] == stamps["gone"] == ("abc1234", "2026-01-01T00:00") and "old time" in text
+    assert stamps["a"] == stamps["counted"] != stamps["b"] and "old count" not in text
+
+
+@pytest.mark.parametrize("options", [[], ["--counted"]], ids=["all", "counted"])
+def test_a_run_of_which_a_module_failed_writes_nothing(options, monkeypatch, tmp_path, capsys):
+    assert whole_run(monkeypatch, tmp_path, *options, failed=["scale"]) == OLD
+    assert "FAILED: tests/bench/scale.py, as told above: nothing was written" in capsys.readouterr().out
 
 
 def test_a_missed_bar_is_named_last_and_ends_with_1(monkeypatch, capsys, tmp_path):

@@ -76,9 +76,9 @@ def others_section(build, quick):
         "columns": ["pattern", "same thread", "another thread", "cost"], "rows": rows, "verdicts": verdicts, "plots": []}
 
 
-def sections(build, quick):
+def timed_sections(build, quick):
     return [own_section(build, quick), others_section(build, quick)]
 
 
 if __name__ == "__main__":
-    report.main(sections)
+    report.main(timed_sections)

@@ -1,6 +1,10 @@
-"""Tells which commands of the documents are not run."""
+"""Tells which commands of the documents are not run; finds the benchmarks, which measure the documents' figures."""
+
+import sys
 
 from blocks import DOCUMENTS, MAN_PAGES, ROOT, DocumentError, parse
+
+sys.path.append(str(ROOT / "tests/bench"))
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 
 import pytest
 from blocks import DOCUMENTS, MAN_PAGES, ROOT, DocumentError, loosely, parse, run
@@ -57,6 +58,34 @@ def test_the_examples_of_a_man_page_run(name, sandbox):
     for block in parse(name, (ROOT / name).read_text()):
         if not block.reason:
             run(block, work, environment)
+
+
+def headings(file):
+    """The anchors of a document's headings."""
+    text = re.sub(r"^```.*?^```", "", file.read_text(), flags=re.S | re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in re.findall(r"^#+ (.*?)\s*$", text, re.M)}
+
+
+@pytest.mark.parametrize("name", [*DOCUMENTS, "CHANGELOG.md"])
+def test_a_documents_links_lead_to_files_and_headings_that_are_there(name):
+    file = ROOT / name
+    for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", re.sub(r"^```.*?^```", "", file.read_text(), flags=re.S | re.M)):
+        path, _, heading = link.partition("#")
+        other = file.parent / path if path else file
+        assert other.exists(), f"{name}: {link}: no such file"
+        assert not heading or heading in headings(other), f"{name}: {link}: no such heading"
+
+
+def test_every_document_can_be_reached_from_the_readme():
+    linked, left = set(), ["README.md"]
+    while left:
+        name = left.pop()
+        for link in re.findall(r"\]\(([\w./-]+\.md)", (ROOT / name).read_text()):
+            other = os.path.relpath((ROOT / name).parent / link, ROOT)
+            if other not in linked:
+                linked.add(other)
+                left.append(other)
+    assert set(DOCUMENTS) - {"README.md"} <= linked
 
 
 def test_the_readme_has_commands_that_run():

@@ -205,6 +205,36 @@ def test_the_deb_has_the_files_of_a_debian_package(deb, tmp_path):
     assert {path.relative_to(tmp_path).parts[0] for path in tmp_path.iterdir()} == {"usr", "changelog"}
 
 
+def maintainers(package, folder):
+    """Whom a package names: in its control file, and at each version in its changelog."""
+    call("dpkg-deb", "--extract", package, folder)
+    changelog = gzip.decompress((folder / "usr/share/doc/poolcuda/changelog.gz").read_bytes()).decode()
+    return {call("dpkg-deb", "--field", package, "Maintainer").strip(), *re.findall(r"^ -- (.*)  \S", changelog, re.M)}
+
+
+def test_the_deb_names_no_address_unless_its_maker_gives_one(deb, tmp_path, monkeypatch):
+    assert maintainers(deb, tmp_path / "ours") == {"The poolcuda authors", "The poolcuda authors <>"}
+    who = "A Packager <packager@distribution.test>"
+    monkeypatch.setitem(CLEAN, "PACKAGE_MAINTAINER", who)
+    package("--from", BUILD, "--to", tmp_path, "deb")
+    theirs = next(tmp_path.glob("*.deb"))
+    assert maintainers(theirs, tmp_path / "theirs") == {who}
+    # Of an address lintian has its say.
+    assert "contact" not in (tmp_path / "theirs/usr/share/lintian/overrides/poolcuda").read_text()
+
+
+def test_no_page_or_metadata_that_is_installed_names_an_address(deb, portable, tmp_path):
+    call("dpkg-deb", "--extract", deb, tmp_path)
+    with zipfile.ZipFile(next(portable.glob("*.whl"))) as archive:
+        archive.extractall(tmp_path)
+    for name in ("usr/share/man/man*/*.gz", "usr/lib/*/pkgconfig/*.pc", "*.dist-info/METADATA"):
+        found = list(tmp_path.glob(name))
+        assert found, name
+        for path in found:
+            data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+            assert not re.search(rb"[\w.]@\w[\w.-]*\.\w", data), path
+
+
 @pytest.mark.skipif(not shutil.which("lintian"), reason="lintian is not installed")
 def test_lintian_finds_nothing_in_the_deb(deb):
     said = call("lintian", "--fail-on", "error,warning", "--allow-root", "--no-user-dirs", deb)
