@@ -3,8 +3,8 @@
 import os
 import pathlib
 import re
-import subprocess
 
+import guard
 import pytest
 
 SEARCH = pathlib.Path(__file__).resolve().parent / "search.py"
@@ -38,8 +38,7 @@ PRESETS = ["futhark", "pyopencl", "bfc", "paddle", "vmm"]
 
 
 def search(*arguments):
-    return subprocess.run(["/usr/bin/python3", SEARCH, *map(str, arguments)], capture_output=True, text=True,
-                          timeout=1200, check=False)
+    return guard.run(["/usr/bin/python3", SEARCH, *map(str, arguments)], capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("fault, profile, mode, programs", FAULTS, ids=[fault[0] for fault in FAULTS])

@@ -6,6 +6,7 @@ import os
 import pathlib
 import subprocess
 
+import guard
 import pytest
 from conftest import COMMAND, DRIVER, LIBRARY, PROGRAMS, RUNTIME, SANITIZER
 
@@ -75,7 +76,7 @@ class Program:
         if self.process.poll() is None:
             self.process.stdin.close()
         try:
-            return self.process.wait(20)
+            return guard.wait_for_end(self.process, "the steered program ends")
         finally:
             self.process.kill()
             self.process.stdout.close()
@@ -89,8 +90,8 @@ class Program:
 
 
 def command(*arguments, prefix=(), **options):
-    return subprocess.run([*map(str, prefix), str(COMMAND), *map(str, arguments)], capture_output=True, text=True,
-                          check=False, env={k: v for k, v in os.environ.items() if k != "TERM"}, timeout=60, **options)
+    return guard.run([*map(str, prefix), str(COMMAND), *map(str, arguments)], capture_output=True, text=True,
+                     check=False, env={k: v for k, v in os.environ.items() if k != "TERM"}, **options)
 
 
 def processes():

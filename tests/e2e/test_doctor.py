@@ -12,6 +12,7 @@ import struct
 import subprocess
 import tempfile
 
+import guard
 import pytest
 from conftest import COMMAND, DRIVER, LIBRARY, PROGRAMS, ROOT, RUNTIME
 from test_nvidia_runtime import SOURCE as NVIDIA_SOURCE
@@ -59,9 +60,9 @@ class Diagnosis:
 def doctor(tmp_path):
     """doctor(argument..., env={}): the Diagnosis of `poolcuda doctor --json argument...`."""
     def ask(*arguments, env=None, command=COMMAND, **more):
-        return Diagnosis(subprocess.run([command, "doctor", "--json", *map(str, arguments)], cwd=tmp_path,
-                                        env=environment(**(env or {})), capture_output=True, text=True, timeout=60,
-                                        check=False, **more))
+        return Diagnosis(guard.run([command, "doctor", "--json", *map(str, arguments)], cwd=tmp_path,
+                                   env=environment(**(env or {})), capture_output=True, text=True,
+                                   check=False, **more))
     return ask
 
 

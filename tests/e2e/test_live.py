@@ -12,6 +12,7 @@ import struct
 import subprocess
 import termios
 
+import guard
 import pytest
 from conftest import COMMAND, PROGRAMS
 from steered import FOLDER, NEEDS_MOUNT, NEEDS_PIDS, Program, command, processes
@@ -448,7 +449,7 @@ class Screen:
 
     def until(self, pattern):
         while not re.search(pattern, self.text):
-            ready, _, _ = select.select([self.terminal], [], [], 20)
+            ready, _, _ = select.select([self.terminal], [], [], guard.LIMIT)
             assert ready, self.text
             try:
                 self.text += os.read(self.terminal, 65536).decode(errors="replace")

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 
+import guard
 import pytest
 from conftest import BUILD, DRIVER, LIBRARY
 
@@ -56,8 +57,8 @@ def routes(program, libraries):
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("LD_", "POOLCUDA_"))}
     environment.update(LD_PRELOAD=str(LIBRARY), POOLCUDA_STATS_FILE=str(stats), POOLCUDA_STATS="1",
                        LD_LIBRARY_PATH=":".join(map(str, [DRIVER, *libraries])))
-    done = subprocess.run([program], env=environment, capture_output=True, text=True, timeout=60,
-                          check=False)
+    done = guard.run([program], env=environment, capture_output=True, text=True,
+                     check=False)
     assert done.returncode == 0, done.stderr
     return re.search(r"interception: (.*)", stats.read_text()).group(1)
 

@@ -5,12 +5,12 @@ import gzip
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tarfile
 import venv
 import zipfile
 
+import guard
 import pytest
 from conftest import BUILD, ROOT
 from installed import CLEAN, VERSION, files, replayed, told, works
@@ -22,8 +22,8 @@ DEB_LIBRARY = "lib/%s/libpoolcuda.so"
 
 
 def call(*command, code=0, **arguments):
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300, check=False,
-                          env=CLEAN, **arguments)
+    done = guard.run(list(map(str, command)), capture_output=True, text=True, check=False,
+                     env=CLEAN, **arguments)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 
