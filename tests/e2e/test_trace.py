@@ -147,7 +147,7 @@ def test_only_what_succeeded_is_an_event_of_the_trace(run, trace):
 
 
 def test_of_many_threads_no_event_is_lost_or_torn(run, trace):
-    result = run([PROGRAMS / "stress", 32, 2, "any"],
+    result = run([PROGRAMS / "stress", 32, 300, "any"],
                  env={"POOLCUDA_TRACE": str(trace), "SIMCUDA_MEMORY": "1G"})
     assert result.out == "wrong 0\n", result.err
     allocations, frees, never_freed = Recording(trace).check()
