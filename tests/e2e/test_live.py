@@ -124,6 +124,21 @@ def test_programs_of_two_pid_namespaces_with_one_number_are_both_seen():
                 (FOLDER / name).unlink(missing_ok=True)
 
 
+@NEEDS_PIDS
+def test_a_program_whose_proc_is_of_another_pid_namespace_does_not_take_itself_for_another():
+    """There its number, 1, is another program's."""
+    inside = 'unshare --pid --fork --kill-child "$0"'
+    with Program(prefix=["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", inside]) as program:
+        try:
+            assert program.do("churn") == 0
+            assert [p["other_pid_namespace"] for p in processes() if p["pid"] == 1] == [True]
+            assert program.end() == 0
+            assert not [p for p in processes() if p["pid"] == 1]
+        finally:
+            for page in (FOLDER / "1", *FOLDER.glob("1-*")):
+                page.unlink(missing_ok=True)
+
+
 def test_a_forked_child_has_a_page_of_its_own_and_leaves_its_parents_alone(program):
     program.do("alloc 0 4096")
     program.say("fork")
