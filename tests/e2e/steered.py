@@ -18,8 +18,10 @@ def may_unshare(*arguments):
 
 
 MAY_MOUNT = may_unshare("--mount", "mount", "-t", "tmpfs", "none", "/dev/shm")
-NEEDS_MOUNT = pytest.mark.skipif(not MAY_MOUNT, reason="nothing can be mounted here")
-NEEDS_PIDS = pytest.mark.skipif(not may_unshare("--pid", "--fork", "true"), reason="no pid namespace can be made here")
+NEEDS_MOUNT = pytest.mark.skipif(not MAY_MOUNT, reason="nothing can be mounted here: run as root, in a container with "
+                                 "CAP_SYS_ADMIN; package util-linux")
+NEEDS_PIDS = pytest.mark.skipif(not may_unshare("--pid", "--fork", "true"), reason="no pid namespace can be made here: "
+                                "run as root, in a container with CAP_SYS_ADMIN; package util-linux")
 
 
 def take_own_shm():

@@ -19,7 +19,7 @@ from steered import FOLDER, NEEDS_MOUNT, NEEDS_PIDS, Program, command, processes
 
 MIB = 1 << 20
 KEEP = {"POOLCUDA_MAX_IDLE": "100%", "POOLCUDA_IDLE_DECAY": "0"}
-ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: run it with sudo")
 
 
 @pytest.fixture
@@ -188,7 +188,7 @@ def test_nobody_else_can_read_or_take_a_users_folder():
         return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
 
     if subprocess.run([*as_user(54321), "test", "-x", COMMAND], check=False).returncode:
-        pytest.skip("another user cannot reach the build folder")
+        pytest.skip("another user cannot reach the build folder: put the checkout where all may read")
     taken = FOLDER.with_name("poolcuda-54321")
     with Program() as program:
         seen = subprocess.run([*as_user(54321), "cat", program.page], capture_output=True, check=False)

@@ -13,7 +13,7 @@ MPIRUN = shutil.which("mpirun")
 RANKS = 4
 
 
-@pytest.mark.skipif(not MPIRUN, reason="mpirun is not installed")
+@pytest.mark.skipif(not MPIRUN, reason="mpirun is not installed: package openmpi-bin")
 def test_the_ranks_of_mpirun_leave_a_file_each_and_one_report_adds_them_up(tmp_path):
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("POOLCUDA_", "LD_"))}
     # Root, few processors and no other host: what a test machine has.

@@ -205,7 +205,7 @@ def test_the_deb_has_the_files_of_a_debian_package(deb, tmp_path):
     assert {path.relative_to(tmp_path).parts[0] for path in tmp_path.iterdir()} == {"usr", "changelog"}
 
 
-@pytest.mark.skipif(not shutil.which("lintian"), reason="lintian is not installed")
+@pytest.mark.skipif(not shutil.which("lintian"), reason="lintian is not installed: package lintian")
 def test_lintian_finds_nothing_in_the_deb(deb):
     said = call("lintian", "--fail-on", "error,warning", "--allow-root", "--no-user-dirs", deb)
     assert not re.search(r"^[EW]:", said, re.M)
