@@ -38,7 +38,7 @@ class Result:
 
     def __init__(self, done, report, stats):
         self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
-        self.stats = stats.read_text() if stats.exists() else ""
+        self.stats = stats.read_text(errors="replace") if stats.exists() else ""
         self.figures = {}
         if report.exists():
             for line in report.read_text().splitlines():

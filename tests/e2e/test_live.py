@@ -258,12 +258,11 @@ def test_an_allocation_does_not_wait_for_a_kernel_because_of_a_trim(program):
     program.do(f"alloc 0 {8 * MIB}")
     program.do("free 0")
     program.do("busy")
-    with subprocess.Popen([COMMAND, "trim", str(program.pid), "--timeout", "60"], stdout=subprocess.PIPE,
+    with subprocess.Popen([COMMAND, "trim", str(program.pid), "--timeout", str(guard.LIMIT)], stdout=subprocess.PIPE,
                           text=True) as asking:
         posted = struct.Struct("<I")
         at = program.page.read_bytes().index(struct.pack("<Q", program.pid)) + 56  # the mailbox's serial number
-        while not posted.unpack_from(program.page.read_bytes(), at)[0]:
-            pass
+        guard.wait_for(lambda: posted.unpack_from(program.page.read_bytes(), at)[0], "the request is posted")
         assert program.do("alloc 1 4096") == 0  # natively it waits for nothing, so it must not here
         assert idle(program) >= 8 * MIB
         program.do("done")
@@ -283,10 +282,9 @@ def test_a_request_waits_for_a_busy_program_as_long_as_somebody_waits_for_it(pro
     program.do(f"alloc 0 {8 * MIB}")
     program.do("free 0")
     program.do("busy")
-    with subprocess.Popen([COMMAND, "trim", str(program.pid), "--timeout", "60"], stdout=subprocess.PIPE,
+    with subprocess.Popen([COMMAND, "trim", str(program.pid), "--timeout", str(guard.LIMIT)], stdout=subprocess.PIPE,
                           text=True) as asking:
-        while not is_asked(program):
-            pass
+        guard.wait_for(lambda: is_asked(program), "the request is posted")
         for _ in range(1500):  # however many calls that takes; a free would wait for the device
             assert program.do("alloc 1 4096") == 0
         assert is_asked(program)
@@ -300,12 +298,13 @@ def test_a_request_whose_asker_was_killed_is_dropped_when_it_would_have_given_up
     program.do(f"alloc 0 {8 * MIB}")
     program.do("free 0")
     program.do("busy")
-    with subprocess.Popen([COMMAND, "trim", str(program.pid), "--timeout", "0.3"]) as asking:
-        while not is_asked(program):
-            pass
-        asking.kill()
-    while is_asked(program):
-        assert program.do("alloc 1 4096") == 0
+    asked = False
+    while not asked:  # else it has given up before it was seen
+        with subprocess.Popen([COMMAND, "trim", str(program.pid), "--timeout", "1"]) as asking:
+            guard.wait_for(lambda: is_asked(program) or asking.poll() is not None, "the request is posted")
+            asked = is_asked(program)
+            asking.kill()
+    guard.wait_for(lambda: program.do("alloc 1 4096") == 0 and not is_asked(program), "the request is dropped")
     assert idle(program) >= 8 * MIB, "nobody wants it any more"
 
 
