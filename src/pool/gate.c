@@ -34,8 +34,11 @@ bool gate_enter(struct pool *pool) {
         return open;
     }
     atomic_fetch_add(&pool->gate_users, 1);
-    if (!atomic_load(&pool->captures) || PLANTED(query_in_capture))
+    if (!atomic_load(&pool->captures) || PLANTED(query_in_capture)) {
+        if (PLANTED(slow_gate))
+            gate_pause();
         return true;
+    }
     atomic_fetch_sub(&pool->gate_users, 1);
     return false;
 }

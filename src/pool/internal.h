@@ -4,6 +4,7 @@
 
 #include "futex.h"
 #include "lock.h"
+#include "planted.h"
 #include "policy/policy.h"
 #include "pool/block.h"
 #include "pool/cache.h"
@@ -65,6 +66,8 @@ struct pool {
     struct cache_sums told; /* to the stats, by caches themselves */
 };
 
+void gate_pause(void); /* gate.c: a moment, of the length by which the gate waits */
+
 static inline void pool_lock(struct pool *pool) {
     lock_take(&pool->lock, LOCK_POOL);
     cache_stop(pool);
@@ -80,6 +83,8 @@ static inline void pool_unlock(struct pool *pool) {
 static inline void pool_unlock_between(struct pool *pool) {
     cache_resume(pool, false);
     lock_drop(&pool->lock, LOCK_POOL);
+    if (PLANTED(slow_between))
+        gate_pause();
 }
 
 /* Until some device's leaving has reached zero, or for no reason. Lock held on entry and return,
@@ -336,7 +341,6 @@ void gate_open(struct pool *pool);
  * may have begun, so that prohibited calls are prohibited here as well. */
 bool gate_close_begin(struct pool *pool);
 void gate_close_end(struct pool *pool);
-void gate_pause(void); /* a moment, of the length by which the gate waits */
 /* For a thread that found the gate closed while a wait is owed. */
 void gate_await_open_or_paid(struct pool *pool);
 

@@ -4,15 +4,19 @@ import os
 import re
 
 import pytest
-from conftest import PROGRAMS
+from conftest import BUILD, LIBRARY, PROGRAMS
+
+PLANTED = BUILD / "tests/planted/libpoolcuda.so"
 
 ROUNDS = int(os.environ.get("POOLCUDA_STRESS_ROUNDS", "1"))
 THREADS, STEPS = 64, 300
 
 
-def stress(run, streams, mode, memory, preset="default", full=()):
-    result = run([PROGRAMS / "stress", THREADS, STEPS, streams, ROUNDS, *full],
-                 env={"POOLCUDA_FREE": mode, "POOLCUDA_PRESET": preset, "SIMCUDA_MEMORY": memory})
+# pylint: disable-next=too-many-arguments,too-many-positional-arguments
+def stress(run, streams, mode, memory, preset="default", full=(), steps=STEPS, library=LIBRARY, plant=""):
+    result = run([PROGRAMS / "stress", THREADS, steps, streams, ROUNDS, *full], library=library,
+                 env={"POOLCUDA_FREE": mode, "POOLCUDA_PRESET": preset, "SIMCUDA_MEMORY": memory,
+                      **({"POOLCUDA_PLANT": plant} if plant else {})})
     assert result.out == "wrong 0\n", result.err  # there are the last steps
     assert result.hazards == 0, result.err
     assert result.figures["held_bytes"] == 0
@@ -39,6 +43,16 @@ def test_so_they_do_while_waits_are_put_off(run):
 @pytest.mark.parametrize("preset", ["futhark", "pyopencl", "bfc", "paddle", "vmm"])
 def test_so_they_do_under_every_preset(run, preset, mode):
     stress(run, "any", mode, "96M", preset)
+
+
+@pytest.mark.skipif(not PLANTED.exists(), reason="the library with pauses is not in a build with a sanitizer: run it in "
+                    "one without")
+@pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
+@pytest.mark.parametrize("preset", ["default", "bfc"])
+@pytest.mark.parametrize("pause", ["slow_between", "slow_gate"])
+def test_so_they_do_with_pauses_where_a_race_would_show(run, pause, preset, mode):
+    """Where the pool has let go of its lock in the midst of something, and before a call that a capture forbids."""
+    stress(run, "any", mode, "96M", preset, steps=STEPS // 4, library=PLANTED, plant=pause)
 
 
 def test_of_what_goes_wrong_the_last_steps_of_all_threads_are_told(run):
