@@ -74,7 +74,7 @@ def test_a_program_that_became_another_one_is_gone(program):
 
 def test_a_page_of_a_program_that_is_now_another_is_stale():
     """The process id lives on, and so does the time it began: only the program differs."""
-    script = 'import os; print(os.getpid(), flush=True); input(); os.execv("/bin/sleep", ["sleep", "60"])'
+    script = 'import os; print(os.getpid(), flush=True); input(); os.execv("/bin/sleep", ["sleep", "600"])'
     with Program() as program, subprocess.Popen(["/usr/bin/python3", "-c", script], stdin=subprocess.PIPE,
                                                 stdout=subprocess.PIPE, text=True) as other:
         pid = int(other.stdout.readline())
