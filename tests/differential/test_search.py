@@ -3,11 +3,17 @@
 import os
 import pathlib
 import re
+import sys
 
-import guard
 import pytest
 
-SEARCH = pathlib.Path(__file__).resolve().parent / "search.py"
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+import guard  # pylint: disable=wrong-import-position  # noqa: E402
+from guard import guarded  # pylint: disable=wrong-import-position,unused-import  # noqa: E402,F401
+
+SEARCH = HERE / "search.py"
 
 # The fault, the profile and mode that show it, and the number of programs that must be enough.
 FAULTS = [
