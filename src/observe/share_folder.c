@@ -129,6 +129,15 @@ uint64_t share_namespace(void) {
     return bracket ? number(bracket + 1) : 0;
 }
 
+/* Whether numbers in /proc mean the same as here: a process may be in a new pid namespace and still
+ * have the /proc of the old one. There each number is another process's. */
+static bool is_proc_ours(void) {
+    char text[32];
+    ssize_t length = readlink("/proc/self", text, sizeof text - 1);
+    text[length > 0 ? length : 0] = '\0';
+    return number(text) == (uint64_t)getpid();
+}
+
 /* The file of /proc that tells of the process. */
 static void proc_path(char path[SHARE_NAME], uint64_t process, const char *what) {
     format(path, SHARE_NAME, "/proc/%llu/%s", (unsigned long long)process, what);
@@ -138,7 +147,7 @@ uint64_t share_born(uint64_t process) {
     enum { STATE = 3, START_TIME = 22 }; /* fields of proc(5), from 1 */
     char path[SHARE_NAME], text[1024];
     proc_path(path, process, "stat");
-    int file = raw_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+    int file = is_proc_ours() ? raw_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0) : -1;
     if (file < 0)
         return 0;
     ssize_t length = raw_pread(file, text, sizeof text - 1, 0);
@@ -164,7 +173,7 @@ static bool runs(const struct stats_head *head) {
 
 bool share_is_stale(const struct stats_head *head) {
     uint64_t here = share_namespace();
-    if (!here || head->namespace_id != here)
+    if (!here || head->namespace_id != here || !is_proc_ours())
         return false;
     uint64_t born = share_born(head->process);
     if (!born || (head->born && born != head->born))
@@ -176,6 +185,8 @@ bool share_is_stale(const struct stats_head *head) {
  * while it made its page has left. */
 static bool is_left_over(int folder, const char *name) {
     char target[2];
+    if (!is_proc_ours())
+        return false;
     const char *process = *name == '.' ? name + 1 : name, *dash = strchr(process, '-');
     if (*name == '.')
         return dash && number(dash + 1) == share_namespace() && !share_born(number(process));

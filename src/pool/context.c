@@ -309,31 +309,6 @@ CUresult context_wait(struct pool *pool, struct context *owner) {
     return result;
 }
 
-/* The context's event for that question. Gate entered, lock not held. */
-static CUevent quiet_event(struct pool *pool, struct context *context) {
-    pool_lock(pool);
-    CUevent event = context->event;
-    pool_unlock_between(pool);
-    if (!event && pool->driver->event_create(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS) {
-        pool_lock(pool);
-        context->event = event; /* one that loses a race is freed with its context */
-        pool_unlock_between(pool);
-    }
-    return event;
-}
-
-bool context_is_quiet(struct pool *pool, struct context *context) {
-    const struct driver *driver = pool->driver;
-    if (!driver->event_create || !driver->event_query || !driver->ctx_record_event ||
-        !gate_enter(pool))
-        return false;
-    CUevent event = quiet_event(pool, context);
-    bool quiet = event && driver->ctx_record_event(context->handle, event) == CUDA_SUCCESS &&
-                 driver->event_query(event) == CUDA_SUCCESS;
-    gate_leave(pool);
-    return quiet;
-}
-
 /* Those after which cuda.h says that the context is unusable. */
 static bool loses_context(CUresult error) {
     /* By number: older headers do not have them. */

@@ -5,9 +5,12 @@
  * inside the gate, which a capture that begins closes, and it begins only when all have left.
  *
  * A thread may be waiting for the device inside the gate while the work it waits for needs the very
- * thread that begins the capture. So the wait of the closing side is bounded: whoever is still
- * inside after it has long since entered the driver, where a capture that begins later does not
- * disturb it.
+ * thread that begins the capture. That thread is not waited for: where the device has not finished
+ * during some time what it was at, whoever is still inside has long since entered the driver, and
+ * there a capture that begins later does not disturb it. While the device does finish its work,
+ * those inside wait for nothing, and will leave as soon as they get to run: they are waited for
+ * however long that takes, since one that has not entered the driver yet would invalidate the
+ * capture.
  */
 #include "pool/internal.h"
 
@@ -31,8 +34,11 @@ bool gate_enter(struct pool *pool) {
         return open;
     }
     atomic_fetch_add(&pool->gate_users, 1);
-    if (!atomic_load(&pool->captures) || PLANTED(query_in_capture))
+    if (!atomic_load(&pool->captures) || PLANTED(query_in_capture)) {
+        if (PLANTED(slow_gate))
+            gate_pause();
         return true;
+    }
     atomic_fetch_sub(&pool->gate_users, 1);
     return false;
 }
@@ -56,17 +62,52 @@ static void tell_caches(struct pool *pool) {
     pool_unlock(pool);
 }
 
-void gate_close(struct pool *pool) {
-    atomic_fetch_add(&pool->captures, 1);
-    tell_caches(pool);
-    for (int step = 0; atomic_load(&pool->gate_users) > 0 && step < MAX_STEPS; step++)
+static void await_users(struct pool *pool) {
+    bool noted = false;
+    for (int step = 1; atomic_load(&pool->gate_users) > 0; step++) {
         gate_pause();
+        if (step % MAX_STEPS)
+            continue;
+        if (noted && !quiet_is_noted_work_done(pool))
+            return;
+        noted = quiet_note_work(pool);
+        if (!noted)
+            return;
+    }
 }
 
-void gate_open(struct pool *pool) {
-    int now = atomic_load(&pool->captures);
-    while (now > 0 && !atomic_compare_exchange_weak(&pool->captures, &now, now - 1)) {
+bool gate_close_begin(struct pool *pool) {
+    atomic_fetch_add(&pool->captures, 1);
+    tell_caches(pool);
+    while (atomic_exchange(&pool->close_turn, true))
+        gate_pause();
+    if (atomic_load(&pool->begun)) /* who was inside then is in the driver */
+        return false;
+    await_users(pool);
+    return true;
+}
+
+void gate_close_end(struct pool *pool) {
+    atomic_fetch_add(&pool->begun, 1);
+    atomic_store(&pool->close_turn, false);
+}
+
+void gate_close(struct pool *pool) {
+    gate_close_begin(pool);
+    gate_close_end(pool);
+}
+
+/* The end of a capture that was not counted may be told. */
+static void count_down(atomic_int *count) {
+    int now = atomic_load(count);
+    while (now > 0 && !atomic_compare_exchange_weak(count, &now, now - 1)) {
     }
+}
+
+/* In this order: with the gate open none may seem to have begun. */
+void gate_open(struct pool *pool) {
+    count_down(&pool->begun);
+    count_down(&pool->captures);
     tell_caches(pool);
 }
 

@@ -5,6 +5,7 @@
 #include "clock.h"
 #include "futex.h"
 #include "lock.h"
+#include "planted.h"
 #include "policy/policy.h"
 #include "pool/block.h"
 #include "pool/cache.h"
@@ -31,8 +32,9 @@ struct pool {
     struct pool_config config;
     const struct driver *driver;
     const struct policy *policy; /* of device memory; what concerns a block asks its context's */
-    atomic_int captures, gate_users; /* gate.c */
-    atomic_bool down;                /* the driver has shut down: everything passes through */
+    atomic_int captures, begun, gate_users; /* gate.c */
+    atomic_bool close_turn;                 /* gate.c */
+    atomic_bool down; /* the driver has shut down: everything passes through */
     struct pointer_map map;
     struct pool_block *spare; /* unused records, linked through next */
     struct record_slab *slabs;
@@ -77,6 +79,8 @@ static inline uint64_t pool_now(const struct pool *pool) {
     return pool->config.clock ? pool->config.clock() : clock_ns(CLOCK_MONOTONIC_COARSE);
 }
 
+void gate_pause(void); /* gate.c: a moment, of the length by which the gate waits */
+
 static inline void pool_lock(struct pool *pool) {
     lock_take(&pool->lock, LOCK_POOL);
     cache_stop(pool);
@@ -92,6 +96,8 @@ static inline void pool_unlock(struct pool *pool) {
 static inline void pool_unlock_between(struct pool *pool) {
     cache_resume(pool, false);
     lock_drop(&pool->lock, LOCK_POOL);
+    if (PLANTED(slow_between))
+        gate_pause();
 }
 
 /* Until some device's leaving has reached zero, or for no reason. Lock held on entry and return,
@@ -233,8 +239,6 @@ void context_leave(struct pool *pool, struct context_visit *visit);
  * _inside: for callers that have entered the gate, or closed it. */
 CUresult context_wait(struct pool *pool, struct context *owner);
 CUresult context_wait_inside(struct pool *pool, struct context *owner);
-/* Whether all work of the current context is known to be complete; asks without waiting. */
-bool context_is_quiet(struct pool *pool, struct context *context);
 /* Notes what an error of the driver means for later calls. */
 void context_note_error(struct pool *pool, struct context *context, CUresult result);
 
@@ -328,6 +332,14 @@ CUresult malloc_in_stream(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
                           const struct call_site *key, CUstream stream);
 bool free_in_stream(struct pool *pool, CUdeviceptr pointer, CUstream stream, CUresult *result);
 
+/* quiet.c: whether all work of the current context is known to be complete; asks without waiting.
+ */
+bool context_is_quiet(struct pool *pool, struct context *context);
+/* Notes what all contexts have under way, and asks later whether that is done. Gate closed, and no
+ * capture begun; lock not held. note: false: the driver cannot tell. */
+bool quiet_note_work(struct pool *pool);
+bool quiet_is_noted_work_done(struct pool *pool);
+
 /* gate.c: every call of the pool that a stream capture prohibits, other than the driver's own
  * malloc and free, is made between gate_enter and gate_leave. False: a stream is being captured. */
 bool gate_enter(struct pool *pool);
@@ -335,7 +347,10 @@ void gate_leave(struct pool *pool);
 /* Whoever is inside has left when gate_close returns, and nobody enters until as many gate_open. */
 void gate_close(struct pool *pool);
 void gate_open(struct pool *pool);
-void gate_pause(void); /* a moment, of the length by which the gate waits */
+/* gate_close in two parts: between them no other thread closes the gate. begin: false: a capture
+ * may have begun, so that prohibited calls are prohibited here as well. */
+bool gate_close_begin(struct pool *pool);
+void gate_close_end(struct pool *pool);
 /* For a thread that found the gate closed while a wait is owed. */
 void gate_await_open_or_paid(struct pool *pool);
 

@@ -84,6 +84,8 @@ void pool_fork_parent(struct pool *pool) {
 void pool_forget_after_fork(struct pool *pool) {
     drop_everything(pool);
     atomic_store(&pool->captures, 0);
+    atomic_store(&pool->begun, 0);
+    atomic_store(&pool->close_turn, false);
     atomic_store(&pool->gate_users, 0);
     atomic_store(&pool->resume_waiters, 0);
     lock_check_drop(LOCK_POOL);

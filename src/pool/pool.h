@@ -287,7 +287,7 @@ void pool_capture_began(struct pool *pool, const char *call);
 void pool_capture_ended(struct pool *pool);
 bool pool_is_capturing(struct pool *pool); /* now, as far as is known */
 /* Around calls of the driver that a capture forbids: false: make none, one is under way. One that
- * begins waits, for a while, until all have left. */
+ * begins waits until all have left, but for those that wait for the device (gate.c). */
 bool pool_gate_enter(struct pool *pool);
 void pool_gate_leave(struct pool *pool);
 bool pool_stream_is_captured(struct pool *pool,

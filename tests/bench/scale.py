@@ -32,8 +32,8 @@ def environment(build, pooled, extra):
     return clean | extra
 
 
-def run(command, env, timeout=400):
-    done = subprocess.run([str(part) for part in command], env=env, capture_output=True, text=True, timeout=timeout,
+def run(command, env):
+    done = subprocess.run([str(part) for part in command], env=env, capture_output=True, text=True,
                           check=False)
     if done.returncode:
         sys.exit(f"scale: {' '.join(map(str, command))}: exit {done.returncode}: {done.stderr.strip()[-300:]}")

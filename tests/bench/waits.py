@@ -47,7 +47,7 @@ def environment(build, mode, extra):
 
 
 def run(command, env):
-    done = subprocess.run([str(part) for part in command], env=env, capture_output=True, text=True, timeout=120,
+    done = subprocess.run([str(part) for part in command], env=env, capture_output=True, text=True,
                           check=False)
     if done.returncode:
         sys.exit(f"waits: {' '.join(map(str, command))}: exit {done.returncode}: {done.stderr.strip()[-300:]}")

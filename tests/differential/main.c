@@ -15,7 +15,7 @@ static int run_one(const struct program *program, const bool *left_out) {
     fflush(stdout);
     pid_t child = fork(); /* CUDA has not been used here, so the child may */
     if (child == 0) {
-        alarm(20);
+        alarm(600); /* if it hangs */
         program_run(program, left_out, stdout);
         exit(0);
     }

@@ -84,7 +84,7 @@ class Runner:
         programs = build(pooled) / "tests/differential/programs"
         command = [programs, profile, bits, str(first), str(count), *map(str, left_out)]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, errors="replace",
-                              timeout=600, check=False)
+                              check=False)
         if done.returncode:
             sys.exit(f"search: {' '.join(map(str, command))}: {done.stderr.strip()}")
         return parse(done.stdout)
@@ -196,6 +196,7 @@ def search(options, runner):
     executor = concurrent.futures.ThreadPoolExecutor(os.cpu_count() + 1)
     try:
         for (profile, mode, _, _), results in executor.map(run, batches(options)):
+            print(end=".", file=sys.stderr, flush=True)  # a sign of life
             for seed, found in results:
                 if found:
                     yield profile, mode, seed, found

@@ -18,6 +18,8 @@ import re
 import shlex
 import subprocess
 
+import guard
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MAN_PAGES = sorted(f"man/{path.name}" for path in (ROOT / "man").glob("*.scd.in"))
 DOCUMENTS = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
@@ -132,8 +134,8 @@ def run(block, folder, environment):
              f"echo $? >>{shlex.quote(str(folder))}/.codes\n" for i, (command, _) in enumerate(block.commands)]
     codes_file = folder / ".codes"
     codes_file.write_text("")
-    subprocess.run(["bash", "-c", "\n".join(parts)], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
-                   timeout=120, check=False, capture_output=True)
+    guard.run(["bash", "-c", "\n".join(parts)], cwd=folder, env=environment, stdin=subprocess.DEVNULL, check=False,
+              capture_output=True)
     codes = [int(code) for code in codes_file.read_text().split()]
     for i, (command, shown) in enumerate(block.commands):
         printed_file = folder / f".printed.{i}"

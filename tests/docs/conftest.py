@@ -2,7 +2,14 @@
 
 import sys
 
-from blocks import DOCUMENTS, MAN_PAGES, ROOT, DocumentError, parse
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+# pylint: disable=wrong-import-position,unused-import
+from guard import guarded  # noqa: E402,F401
+from blocks import DOCUMENTS, MAN_PAGES, ROOT, DocumentError, parse  # noqa: E402
 
 sys.path.append(str(ROOT / "tests/bench"))
 

@@ -5,7 +5,8 @@ import os
 import select
 import shutil
 import subprocess
-import time
+
+import guard
 
 NAME = next((name for name in ("chromium-headless-shell", "chromium") if shutil.which(name)), None)
 
@@ -42,10 +43,10 @@ class Browser:
         self.process.kill()
         self.process.wait()
 
-    def receive(self, until):
+    def receive(self, awaited):
         while b"\0" not in self.buffer:
-            ready, _, _ = select.select([self.input], [], [], max(0, until - time.monotonic()))
-            assert ready, "the browser does not answer"
+            ready, _, _ = select.select([self.input], [], [], guard.LIMIT)
+            assert ready, f"the browser does not answer: {awaited}"
             piece = os.read(self.input, 1 << 16)
             assert piece, "the browser ended"
             self.buffer += piece
@@ -58,9 +59,8 @@ class Browser:
         if self.session:
             message["sessionId"] = self.session
         os.write(self.out, json.dumps(message).encode() + b"\0")
-        until = time.monotonic() + 60
         while True:
-            answer = self.receive(until)
+            answer = self.receive(method)
             if answer.get("id") == self.count:
                 assert "error" not in answer, answer
                 return answer["result"]
@@ -69,9 +69,8 @@ class Browser:
     def open(self, path):
         self.events.clear()
         self.call("Page.navigate", url=path.as_uri())
-        until = time.monotonic() + 60
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
-            self.events.append(self.receive(until))
+            self.events.append(self.receive(f"loading {path}"))
 
     def evaluate(self, script):
         answer = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)

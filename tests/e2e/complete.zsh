@@ -7,7 +7,7 @@ if [[ -z $offers ]]; then
     offers=$(mktemp)
     zpty child zsh -f -i
     zpty -w child "offers=${(q)offers} script=${(q)1} line=${(q)2}; source ${(q)0}"
-    for attempt in {1..3000}; do
+    while true; do # whoever has started this sees to it that it is not for ever
         zpty -r -t child ignored
         [[ -z $asked && -f $offers.ready ]] && zpty -w -n child $'\x14' && asked=yes
         [[ -f $offers.done ]] && break

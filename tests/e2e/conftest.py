@@ -8,11 +8,16 @@ import os
 import pathlib
 import re
 import signal
-import subprocess
+import sys
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+import guard  # pylint: disable=wrong-import-position  # noqa: E402
+from guard import guarded  # pylint: disable=wrong-import-position,unused-import  # noqa: E402,F401
+
 BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build")).resolve()
 LIBRARY = BUILD / "src/interpose/libpoolcuda.so"
 DRIVER = BUILD / "src/sim/driver"
@@ -33,7 +38,7 @@ class Result:
 
     def __init__(self, done, report, stats):
         self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
-        self.stats = stats.read_text() if stats.exists() else ""
+        self.stats = stats.read_text(errors="replace") if stats.exists() else ""
         self.figures = {}
         if report.exists():
             for line in report.read_text().splitlines():
@@ -76,7 +81,7 @@ def run(tmp_path):
     count = 0
 
     def runner(command, pooled=True, env=None, before=(), after=(), stats=True, library=LIBRARY,
-               libraries=(DRIVER, RUNTIME), timeout=120):
+               libraries=(DRIVER, RUNTIME)):
         nonlocal count
         count += 1
         report, stats_file = tmp_path / f"report.{count}", tmp_path / f"stats.{count}"
@@ -93,8 +98,7 @@ def run(tmp_path):
             environment["POOLCUDA_STATS"] = "1"
         environment.update(env or {})
         command = [str(part) for part in (command if isinstance(command, (list, tuple)) else [command])]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True,
-                              timeout=timeout, check=False)
+        done = guard.run(command, env=environment, capture_output=True, text=True, check=False)
         return Result(done, report, stats_file)
 
     return runner

@@ -3,8 +3,8 @@
 import json
 import os
 import re
-import subprocess
 
+import guard
 from conftest import COMMAND, DRIVER, ROOT, RUNTIME, SAMPLES
 
 VERSION = re.search(r"version: '(.*?)'", (ROOT / "meson.build").read_text()).group(1)
@@ -13,8 +13,8 @@ CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(("POOLCUDA_", "
 
 
 def told(*command, **environment):
-    done = subprocess.run(list(map(str, command)), env={**CLEAN, "SIMCUDA_COST": "0", **environment}, capture_output=True,
-                          text=True, timeout=120, check=False)
+    done = guard.run(list(map(str, command)), env={**CLEAN, "SIMCUDA_COST": "0", **environment}, capture_output=True,
+                     text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -6,6 +6,7 @@ import os
 import pathlib
 import subprocess
 
+import guard
 import pytest
 from conftest import COMMAND, DRIVER, LIBRARY, PROGRAMS, RUNTIME, SANITIZER
 
@@ -17,8 +18,10 @@ def may_unshare(*arguments):
 
 
 MAY_MOUNT = may_unshare("--mount", "mount", "-t", "tmpfs", "none", "/dev/shm")
-NEEDS_MOUNT = pytest.mark.skipif(not MAY_MOUNT, reason="nothing can be mounted here")
-NEEDS_PIDS = pytest.mark.skipif(not may_unshare("--pid", "--fork", "true"), reason="no pid namespace can be made here")
+NEEDS_MOUNT = pytest.mark.skipif(not MAY_MOUNT, reason="nothing can be mounted here: run as root, in a container with "
+                                 "CAP_SYS_ADMIN; package util-linux")
+NEEDS_PIDS = pytest.mark.skipif(not may_unshare("--pid", "--fork", "true"), reason="no pid namespace can be made here: "
+                                "run as root, in a container with CAP_SYS_ADMIN; package util-linux")
 
 
 def take_own_shm():
@@ -75,7 +78,7 @@ class Program:
         if self.process.poll() is None:
             self.process.stdin.close()
         try:
-            return self.process.wait(20)
+            return guard.wait_for_end(self.process, "the steered program ends")
         finally:
             self.process.kill()
             self.process.stdout.close()
@@ -89,8 +92,11 @@ class Program:
 
 
 def command(*arguments, prefix=(), **options):
-    return subprocess.run([*map(str, prefix), str(COMMAND), *map(str, arguments)], capture_output=True, text=True,
-                          check=False, env={k: v for k, v in os.environ.items() if k != "TERM"}, timeout=60, **options)
+    """What the command has to say. A program that is asked may take its time, but for a test of that."""
+    if arguments[0] in ("trim", "set") and not any(str(argument).startswith("--timeout") for argument in arguments):
+        arguments = (arguments[0], f"--timeout={guard.LIMIT}", *arguments[1:])
+    return guard.run([*map(str, prefix), str(COMMAND), *map(str, arguments)], capture_output=True, text=True,
+                     check=False, env={k: v for k, v in os.environ.items() if k != "TERM"}, **options)
 
 
 def processes():

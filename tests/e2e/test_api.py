@@ -168,7 +168,7 @@ int main() {
 @pytest.mark.parametrize("language, standard", [("c", "c99"), ("c", "c11"), ("c++", "c++11"), ("c++", "c++20")])
 def test_the_header_stands_by_itself(tmp_path, language, standard):
     if language == "c++" and not shutil.which("g++"):
-        pytest.skip("g++ is not installed")
+        pytest.skip("g++ is not installed: package g++")
     source = tmp_path / "header"
     source.write_text('#include "poolcuda.h"\n#include "poolcuda.h"\nint one;\n')
     done = subprocess.run(["gcc", "-x", language, f"-std={standard}", "-Wall", "-Wextra", "-Wpedantic",
@@ -202,7 +202,7 @@ def test_the_examples_of_the_page_compile(tmp_path):
 def installed(tmp_path_factory):
     """The library, its header and its .pc file, in another place than they were configured for."""
     if "SANITIZER_RUNTIME" in os.environ:
-        pytest.skip("an instrumented library does not link by itself")
+        pytest.skip("an instrumented library does not link by itself: run it in a build without a sanitizer")
     prefix = tmp_path_factory.mktemp("prefix")
     meta = (BUILD / "meson-private/poolcuda.pc").read_text()
     library = prefix / re.search(r"^libdir=\$\{prefix\}/(.*)$", meta, re.M).group(1)
@@ -214,8 +214,8 @@ def installed(tmp_path_factory):
     return prefix, library
 
 
-@pytest.mark.skipif(not shutil.which("pkg-config"), reason="pkg-config is not installed")
-@pytest.mark.skipif(not shutil.which("g++"), reason="g++ is not installed")
+@pytest.mark.skipif(not shutil.which("pkg-config"), reason="pkg-config is not installed: package pkg-config")
+@pytest.mark.skipif(not shutil.which("g++"), reason="g++ is not installed: package g++")
 def test_a_program_is_linked_by_pkg_config_and_runs_without_cuda(installed, tmp_path):
     prefix, library = installed
 
@@ -318,7 +318,8 @@ def test_threads_without_a_context_allocate_and_free_where_others_did(run):
     assert result.driver_allocations == 1
 
 
-@pytest.mark.skipif("SANITIZER_RUNTIME" in os.environ, reason="an instrumented library must be preloaded")
+@pytest.mark.skipif("SANITIZER_RUNTIME" in os.environ, reason="an instrumented library must be preloaded: run it in a "
+                    "build without a sanitizer")
 @pytest.mark.parametrize("script", [PYTORCH, CUPY], ids=["pytorch", "cupy"])
 def test_a_library_that_is_loaded_by_the_program_alone_pools_nothing_but_works(run, script):
     count = 40 if script is PYTORCH else 20

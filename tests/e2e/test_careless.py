@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 
+import guard
 import pytest
 from conftest import COMMAND, LIBRARY, PROGRAMS
 from steered import FOLDER, NEEDS_MOUNT, Program, environment, processes
@@ -13,8 +14,8 @@ MIB = 1 << 20
 
 
 def start(mode, folder, program=CARELESS, **variables):
-    return subprocess.run([program, mode], cwd=folder, env=environment(LD_PRELOAD=str(LIBRARY), **variables),
-                          capture_output=True, text=True, timeout=60, check=False)
+    return guard.run([program, mode], cwd=folder, env=environment(LD_PRELOAD=str(LIBRARY), **variables),
+                     capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("mode", ["closes", "forks"])
@@ -50,9 +51,9 @@ def test_a_limit_on_files_is_no_signal_when_memory_runs_out(tmp_path):
 def test_a_full_disk_is_told_and_no_signal(tmp_path):
     """The file's page is more than the disk has room for."""
     script = 'mount -t tmpfs -o size=64k none "$1" && cd "$1" && exec "$0" closes'
-    done = subprocess.run(["unshare", "--mount", "sh", "-c", script, CARELESS, tmp_path],
-                          env=environment(LD_PRELOAD=str(LIBRARY), POOLCUDA_STATS_FILE="figures"),
-                          capture_output=True, text=True, timeout=60, check=False)
+    done = guard.run(["unshare", "--mount", "sh", "-c", script, CARELESS, tmp_path],
+                     env=environment(LD_PRELOAD=str(LIBRARY), POOLCUDA_STATS_FILE="figures"),
+                     capture_output=True, text=True, check=False)
     assert "POOLCUDA_STATS_FILE=\"figures\": cannot be made" in done.stderr
     assert done.returncode == 1 and "fflush(mine)" in done.stdout, "what the program itself cannot write, it sees itself"
 

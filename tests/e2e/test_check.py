@@ -30,7 +30,7 @@ def errors_in(err):
 
 def runs_without_report(run, command, check, free):
     native = run(command, pooled=False)
-    checked = run(command, env={"POOLCUDA_CHECK": check, "POOLCUDA_FREE": free}, timeout=300)
+    checked = run(command, env={"POOLCUDA_CHECK": check, "POOLCUDA_FREE": free})
     assert not errors_in(checked.err)
     assert (checked.code, checked.out, checked.hazards) == (native.code, native.out, 0)
 

@@ -3,8 +3,8 @@
 import pathlib
 import re
 import shlex
-import subprocess
 
+import guard
 import pytest
 from conftest import BUILD, COMMAND, ROOT
 
@@ -41,8 +41,8 @@ def ask(shell, script, line, folder):
     command, cwd = {"bash": in_bash, "zsh": in_zsh, "fish": in_fish}[shell](script, line, folder)
     home = folder.parent / "home"
     home.mkdir(exist_ok=True)
-    done = subprocess.run(list(map(str, command)), cwd=cwd, capture_output=True, text=True, timeout=120, check=False,
-                          env={"PATH": "/usr/bin:/bin", "HOME": str(home), "LC_ALL": "C.UTF-8", "TERM": "dumb"})
+    done = guard.run(list(map(str, command)), cwd=cwd, capture_output=True, text=True, check=False,
+                     env={"PATH": "/usr/bin:/bin", "HOME": str(home), "LC_ALL": "C.UTF-8", "TERM": "dumb"})
     assert done.stderr == ""
     offers = {}
     for offer in done.stdout.splitlines():
@@ -60,8 +60,8 @@ def sample(tmp_path_factory):
     """The completions of tests/unit/sample_commands.c, as files."""
     folder = tmp_path_factory.mktemp("sample")
     for shell in SHELLS:
-        text = subprocess.run([BUILD / "tests/unit/sample_commands", shell], capture_output=True, text=True,
-                              timeout=30, check=True).stdout
+        text = guard.run([BUILD / "tests/unit/sample_commands", shell], capture_output=True, text=True,
+                         check=True).stdout
         (folder / shell).write_text(text)
     return folder
 
@@ -77,15 +77,15 @@ def folder(tmp_path):
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_installed_script_is_what_the_command_prints(shell):
-    done = subprocess.run([COMMAND, "completions", shell], capture_output=True, text=True, timeout=30, check=True)
+    done = guard.run([COMMAND, "completions", shell], capture_output=True, text=True, check=True)
     assert done.stdout == REAL[shell].read_text()
 
 
 def test_no_or_an_unknown_shell_is_refused():
     for arguments, expected in ((["tcsh"], "tcsh: unknown shell, expected bash, zsh or fish"), ([], "Usage:"),
                                 (["zsh", "bash"], "bash: expected one shell only")):
-        done = subprocess.run([COMMAND, "completions", *arguments], capture_output=True, text=True, timeout=30,
-                              check=False)
+        done = guard.run([COMMAND, "completions", *arguments], capture_output=True, text=True,
+                         check=False)
         assert done.returncode == 64 and done.stdout == "" and expected in done.stderr
 
 
@@ -106,8 +106,8 @@ def test_a_beginning_is_completed(shell, folder):
 @pytest.mark.parametrize("shell", SHELLS)
 def test_every_option_of_every_subcommand_is_offered(shell, folder):
     for command, _ in COMMANDS:
-        shown = subprocess.run([COMMAND, command, "--help"], capture_output=True, text=True, timeout=30,
-                               check=True).stdout
+        shown = guard.run([COMMAND, command, "--help"], capture_output=True, text=True,
+                          check=True).stdout
         names = set(re.findall(r"(?:^|\s)(--[a-z-]+)", shown, re.M))
         offers = ask(shell, REAL[shell], f"poolcuda {command} --", folder)
         assert "--usage" in names and set(offers) == names, command
@@ -165,12 +165,12 @@ def test_bash_hands_a_programs_arguments_to_its_own_completion(sample, folder):
     command, _ = in_bash(sample / "bash", "poolcuda run -q make -", folder,
                          before="source /usr/share/bash-completion/bash_completion; _own() { COMPREPLY=(own); }; "
                                 "complete -F _own make; ")
-    assert subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout == "own\n"
+    assert guard.run(command, capture_output=True, text=True, check=True).stdout == "own\n"
 
 
 def test_bash_completes_a_value_of_an_unbroken_word():
     command, _ = in_bash(REAL["bash"], "poolcuda replay --free=s", None, whole=True)
-    assert subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout == "--free=sync\n"
+    assert guard.run(command, capture_output=True, text=True, check=True).stdout == "--free=sync\n"
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -12,6 +12,7 @@ import struct
 import subprocess
 import tempfile
 
+import guard
 import pytest
 from conftest import COMMAND, DRIVER, LIBRARY, PROGRAMS, ROOT, RUNTIME
 from test_nvidia_runtime import SOURCE as NVIDIA_SOURCE
@@ -59,9 +60,9 @@ class Diagnosis:
 def doctor(tmp_path):
     """doctor(argument..., env={}): the Diagnosis of `poolcuda doctor --json argument...`."""
     def ask(*arguments, env=None, command=COMMAND, **more):
-        return Diagnosis(subprocess.run([command, "doctor", "--json", *map(str, arguments)], cwd=tmp_path,
-                                        env=environment(**(env or {})), capture_output=True, text=True, timeout=60,
-                                        check=False, **more))
+        return Diagnosis(guard.run([command, "doctor", "--json", *map(str, arguments)], cwd=tmp_path,
+                                   env=environment(**(env or {})), capture_output=True, text=True,
+                                   check=False, **more))
     return ask
 
 
@@ -118,7 +119,7 @@ def test_a_static_runtime_without_symbols(doctor, tmp_path):
 def test_nvidias_static_runtime(doctor, build, stripped):
     folder = toolkit()
     if not folder:
-        pytest.skip("no CUDA toolkit with NVIDIA's runtime on this machine")
+        pytest.skip("NVIDIA's runtime is not here: package nvidia-cuda-dev, or CUDA's cuda-cudart-dev")
     program = build("program", NVIDIA_SOURCE, folder / "libcudart_static.a", "-ldl", "-lpthread", "-lrt")
     if stripped:
         subprocess.run(["strip", program], check=True)
@@ -204,7 +205,7 @@ def test_setuid_for_another_user(doctor, tmp_path, run):
     else:
         program = pathlib.Path(shutil.which("su") or "/bin/su")
         if not program.stat().st_mode & stat.S_ISUID:
-            pytest.skip("no setuid program here")
+            pytest.skip("no setuid program here: package util-linux (su)")
     said = doctor(program)
     assert said.problems == {"privileged"} and "setuid" in said.text("privileged")
     if IS_ROOT:  # and so it is: ld.so drops LD_LIBRARY_PATH as well, without which there is no driver
@@ -224,7 +225,7 @@ def test_file_capabilities(doctor, tmp_path):
     try:
         os.setxattr(tmp_path / "program", "security.capability", value)
     except OSError as error:
-        pytest.skip(f"cannot set file capabilities: {error}")
+        pytest.skip(f"file capabilities cannot be set here ({error}): run as root, on a file system that has them")
     said = doctor("./program")
     assert "privileged" in said.ids("warning" if IS_ROOT else "problem")
     assert "file capabilities" in said.text("privileged")
@@ -559,7 +560,7 @@ def test_ipc_by_the_runtime_and_rdma(doctor, build, tmp_path):
 def test_a_static_runtime_alone_is_no_sign_of_ipc(doctor, build):
     folder = toolkit()
     if not folder:
-        pytest.skip("no CUDA toolkit with NVIDIA's runtime on this machine")
+        pytest.skip("NVIDIA's runtime is not here: package nvidia-cuda-dev, or CUDA's cuda-cudart-dev")
     said = doctor(build("program", NVIDIA_SOURCE, folder / "libcudart_static.a", "-ldl", "-lpthread", "-lrt"))
     assert not said["ipc"] and not said["rdma"]
 
@@ -575,7 +576,7 @@ def test_the_machine_alone(doctor):
 def test_without_a_driver(doctor):
     said = doctor(env={"LD_LIBRARY_PATH": ""})
     if said.facts["driver_library"]:
-        pytest.skip("this machine has a driver")
+        pytest.skip("this machine has a driver: run it on one without")
     assert said.problems == {"driver-missing"}
     assert said.code == 1
 

@@ -3,8 +3,8 @@
 import concurrent.futures
 import os
 import re
-import subprocess
 
+import guard
 import pytest
 from conftest import DRIVER, LIBRARY, PROGRAMS, RUNTIME, SANITIZER
 
@@ -40,8 +40,8 @@ def run(scenario, error, report, position=0, pooled=True):
                         "SIMCUDA_FAIL_ERROR": str(error)}, **settings)
     if pooled:
         environment["LD_PRELOAD"] = " ".join([*SANITIZER, str(LIBRARY)])
-    done = subprocess.run([PROGRAMS / "interrupted", name, str(error)], env=environment, capture_output=True,
-                          text=True, timeout=20, check=False)
+    done = guard.run([PROGRAMS / "interrupted", name, str(error)], env=environment, capture_output=True,
+                     text=True, check=False)
     lines = dict(line.split(" ", 1) for line in report.read_text().splitlines())
     report.unlink()
     return done, lines

@@ -9,6 +9,7 @@ import pathlib
 import subprocess
 import sys
 
+import guard
 import pytest
 from conftest import BUILD, DRIVER
 
@@ -42,7 +43,7 @@ def empty_library(tmp_path):
 
 @pytest.fixture(name="judged")
 def judge(gpu_check, library, tmp_path):
-    def run(program, name="stand-in", seconds=60):
+    def run(program, name="stand-in", seconds=guard.LIMIT):
         script = tmp_path / "program.py"
         script.write_text("import os, sys, time\npooled = 'LD_PRELOAD' in os.environ\n" + program)
         check = gpu_check.Check(name, [sys.executable, str(script)])

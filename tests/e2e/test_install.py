@@ -2,8 +2,8 @@
 
 import json
 import re
-import subprocess
 
+import guard
 import pytest
 from conftest import BUILD, ROOT
 from installed import VERSION, files, works
@@ -14,8 +14,8 @@ def options(build):
 
 
 def test_an_installed_copy_works_below_destdir(tmp_path):
-    subprocess.run(["meson", "install", "-C", BUILD, "--no-rebuild", "--quiet", "--destdir", tmp_path],
-                   capture_output=True, timeout=120, check=True)
+    guard.run(["meson", "install", "-C", BUILD, "--no-rebuild", "--quiet", "--destdir", tmp_path],
+              capture_output=True, check=True)
     prefix, libdir = (options(BUILD)[name] for name in ("prefix", "libdir"))
     tree = tmp_path / prefix.lstrip("/")
     works(tree, f"{libdir}/libpoolcuda.so")
@@ -33,8 +33,8 @@ def test_an_installed_copy_works_below_destdir(tmp_path):
     ["--prefix=/", "--libdir=lib"],
 ], ids=" ".join)
 def test_the_command_looks_for_things_where_they_are_installed(places, tmp_path):
-    subprocess.run(["meson", "setup", tmp_path / "build", ROOT, "-Dtests=false", *places,
-                    f"-Dcudainc={options(BUILD)['cudainc']}"], capture_output=True, timeout=120, check=True)
+    guard.run(["meson", "setup", tmp_path / "build", ROOT, "-Dtests=false", *places,
+               f"-Dcudainc={options(BUILD)['cudainc']}"], capture_output=True, check=True)
     plan = json.loads((tmp_path / "build/meson-info/intro-installed.json").read_text())
     def installed(name):
         return tmp_path / "root" / next(place for file, place in plan.items() if file.endswith(name)).lstrip("/")

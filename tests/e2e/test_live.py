@@ -12,13 +12,14 @@ import struct
 import subprocess
 import termios
 
+import guard
 import pytest
 from conftest import COMMAND, PROGRAMS
 from steered import FOLDER, NEEDS_MOUNT, NEEDS_PIDS, Program, command, processes
 
 MIB = 1 << 20
 KEEP = {"POOLCUDA_MAX_IDLE": "100%", "POOLCUDA_IDLE_DECAY": "0"}
-ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: run it with sudo")
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ def test_a_program_that_became_another_one_is_gone(program):
 
 def test_a_page_of_a_program_that_is_now_another_is_stale():
     """The process id lives on, and so does the time it began: only the program differs."""
-    script = 'import os; print(os.getpid(), flush=True); input(); os.execv("/bin/sleep", ["sleep", "60"])'
+    script = 'import os; print(os.getpid(), flush=True); input(); os.execv("/bin/sleep", ["sleep", "600"])'
     with Program() as program, subprocess.Popen(["/usr/bin/python3", "-c", script], stdin=subprocess.PIPE,
                                                 stdout=subprocess.PIPE, text=True) as other:
         pid = int(other.stdout.readline())
@@ -121,6 +122,21 @@ def test_programs_of_two_pid_namespaces_with_one_number_are_both_seen():
         finally:
             for name in names:  # nobody else would remove them
                 (FOLDER / name).unlink(missing_ok=True)
+
+
+@NEEDS_PIDS
+def test_a_program_whose_proc_is_of_another_pid_namespace_does_not_take_itself_for_another():
+    """There its number, 1, is another program's."""
+    inside = 'unshare --pid --fork --kill-child "$0"'
+    with Program(prefix=["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", inside]) as program:
+        try:
+            assert program.do("churn") == 0
+            assert [p["other_pid_namespace"] for p in processes() if p["pid"] == 1] == [True]
+            assert program.end() == 0
+            assert not [p for p in processes() if p["pid"] == 1]
+        finally:
+            for page in (FOLDER / "1", *FOLDER.glob("1-*")):
+                page.unlink(missing_ok=True)
 
 
 def test_a_forked_child_has_a_page_of_its_own_and_leaves_its_parents_alone(program):
@@ -172,7 +188,7 @@ def test_nobody_else_can_read_or_take_a_users_folder():
         return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
 
     if subprocess.run([*as_user(54321), "test", "-x", COMMAND], check=False).returncode:
-        pytest.skip("another user cannot reach the build folder")
+        pytest.skip("another user cannot reach the build folder: put the checkout where all may read")
     taken = FOLDER.with_name("poolcuda-54321")
     with Program() as program:
         seen = subprocess.run([*as_user(54321), "cat", program.page], capture_output=True, check=False)
@@ -242,12 +258,11 @@ def test_an_allocation_does_not_wait_for_a_kernel_because_of_a_trim(program):
     program.do(f"alloc 0 {8 * MIB}")
     program.do("free 0")
     program.do("busy")
-    with subprocess.Popen([COMMAND, "trim", str(program.pid), "--timeout", "60"], stdout=subprocess.PIPE,
+    with subprocess.Popen([COMMAND, "trim", str(program.pid), "--timeout", str(guard.LIMIT)], stdout=subprocess.PIPE,
                           text=True) as asking:
         posted = struct.Struct("<I")
         at = program.page.read_bytes().index(struct.pack("<Q", program.pid)) + 56  # the mailbox's serial number
-        while not posted.unpack_from(program.page.read_bytes(), at)[0]:
-            pass
+        guard.wait_for(lambda: posted.unpack_from(program.page.read_bytes(), at)[0], "the request is posted")
         assert program.do("alloc 1 4096") == 0  # natively it waits for nothing, so it must not here
         assert idle(program) >= 8 * MIB
         program.do("done")
@@ -267,10 +282,9 @@ def test_a_request_waits_for_a_busy_program_as_long_as_somebody_waits_for_it(pro
     program.do(f"alloc 0 {8 * MIB}")
     program.do("free 0")
     program.do("busy")
-    with subprocess.Popen([COMMAND, "trim", str(program.pid), "--timeout", "60"], stdout=subprocess.PIPE,
+    with subprocess.Popen([COMMAND, "trim", str(program.pid), "--timeout", str(guard.LIMIT)], stdout=subprocess.PIPE,
                           text=True) as asking:
-        while not is_asked(program):
-            pass
+        guard.wait_for(lambda: is_asked(program), "the request is posted")
         for _ in range(1500):  # however many calls that takes; a free would wait for the device
             assert program.do("alloc 1 4096") == 0
         assert is_asked(program)
@@ -284,12 +298,13 @@ def test_a_request_whose_asker_was_killed_is_dropped_when_it_would_have_given_up
     program.do(f"alloc 0 {8 * MIB}")
     program.do("free 0")
     program.do("busy")
-    with subprocess.Popen([COMMAND, "trim", str(program.pid), "--timeout", "0.3"]) as asking:
-        while not is_asked(program):
-            pass
-        asking.kill()
-    while is_asked(program):
-        assert program.do("alloc 1 4096") == 0
+    asked = False
+    while not asked:  # else it has given up before it was seen
+        with subprocess.Popen([COMMAND, "trim", str(program.pid), "--timeout", "1"]) as asking:
+            guard.wait_for(lambda: is_asked(program) or asking.poll() is not None, "the request is posted")
+            asked = is_asked(program)
+            asking.kill()
+    guard.wait_for(lambda: program.do("alloc 1 4096") == 0 and not is_asked(program), "the request is dropped")
     assert idle(program) >= 8 * MIB, "nobody wants it any more"
 
 
@@ -448,7 +463,7 @@ class Screen:
 
     def until(self, pattern):
         while not re.search(pattern, self.text):
-            ready, _, _ = select.select([self.terminal], [], [], 20)
+            ready, _, _ = select.select([self.terminal], [], [], guard.LIMIT)
             assert ready, self.text
             try:
                 self.text += os.read(self.terminal, 65536).decode(errors="replace")

@@ -53,7 +53,7 @@ def test_recorded_traces_read_back_every_byte_they_wrote(both, trace, form):
     assert pooled.driver_allocations < allocations * 0.15
 
 
-@pytest.mark.skipif(not OTHER_TRACES, reason="../shared/traces is absent")
+@pytest.mark.skipif(not OTHER_TRACES, reason="../shared/traces is absent: put recorded traces there")
 @pytest.mark.parametrize("trace", OTHER_TRACES, ids=lambda p: p.name.split(".")[0])
 def test_other_recorded_traces_read_back_every_byte_they_wrote(both, trace):
     native, pooled = both([SAMPLES / "trace_player", trace])

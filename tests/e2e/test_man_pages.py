@@ -1,8 +1,8 @@
 """The man pages, made of templates and of the tables of commands and options."""
 
 import re
-import subprocess
 
+import guard
 import pytest
 from conftest import BUILD, COMMAND, ROOT
 
@@ -13,15 +13,15 @@ PAGES = ["poolcuda.1", "libpoolcuda.7", *(f"poolcuda-{command}.1" for command in
 
 def shown(page):
     """The page as a reader sees it, without line breaks that depend on the width."""
-    done = subprocess.run(["man", "--warnings", "-l", MAN / page], capture_output=True, text=True, timeout=30,
-                          check=False, env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "MANWIDTH": "500",
-                                            "MANPAGER": "cat", "MANROFFOPT": "-ww"})
+    done = guard.run(["man", "--warnings", "-l", MAN / page], capture_output=True, text=True,
+                     check=False, env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "MANWIDTH": "500",
+                                       "MANPAGER": "cat", "MANROFFOPT": "-ww"})
     assert done.returncode == 0 and done.stderr == "", done.stderr
     return done.stdout
 
 
 def told(*arguments):
-    return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, timeout=30, check=True).stdout
+    return guard.run([COMMAND, *arguments], capture_output=True, text=True, check=True).stdout
 
 
 def test_every_subcommand_has_a_page():
@@ -43,7 +43,7 @@ def test_a_page_formats_without_warnings_and_has_its_sections(page):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_whatis_finds_what_a_page_is_about(page):
-    done = subprocess.run(["lexgrog", MAN / page], capture_output=True, text=True, timeout=30, check=False)
+    done = guard.run(["lexgrog", MAN / page], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and f'"{page.split(".")[0]} - ' in done.stdout
 
 
@@ -68,13 +68,12 @@ def test_the_librarys_page_has_every_variable_with_values_and_default():
 
 
 def test_an_unknown_word_in_a_template_is_refused():
-    done = subprocess.run([COMMAND, "--man-source=poolcuda"], input="poolcuda(1)\n@nothing@\n", capture_output=True,
-                          text=True, timeout=30, check=False)
+    done = guard.run([COMMAND, "--man-source=poolcuda"], input="poolcuda(1)\n@nothing@\n", capture_output=True,
+                     text=True, check=False)
     assert done.returncode == 1 and "unknown word in the template: @nothing@" in done.stderr
 
 
 def test_an_unknown_page_is_refused():
-    done = subprocess.run([COMMAND, "--man-source=poolcuda-nothing"], input="", capture_output=True, text=True,
-                          timeout=30, check=False)
+    done = guard.run([COMMAND, "--man-source=poolcuda-nothing"], input="", capture_output=True, text=True, check=False)
     assert done.returncode == 1 and done.stdout == ""
     assert "poolcuda-nothing: no such man page, expected poolcuda, poolcuda-COMMAND or libpoolcuda" in done.stderr

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 
+import guard
 import pytest
 from conftest import COMMAND, DRIVER, LIBRARY, RUNTIME, SAMPLES
 
@@ -12,16 +13,16 @@ MPIRUN = shutil.which("mpirun")
 RANKS = 4
 
 
-@pytest.mark.skipif(not MPIRUN, reason="mpirun is not installed")
+@pytest.mark.skipif(not MPIRUN, reason="mpirun is not installed: package openmpi-bin")
 def test_the_ranks_of_mpirun_leave_a_file_each_and_one_report_adds_them_up(tmp_path):
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("POOLCUDA_", "LD_"))}
     # Root, few processors and no other host: what a test machine has.
     environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", SIMCUDA_COST="0")
-    done = subprocess.run(
+    done = guard.run(
         [MPIRUN, "-n", str(RANKS), "--oversubscribe", "--mca", "plm_rsh_agent", "false",
          "-x", f"LD_LIBRARY_PATH={DRIVER}:{RUNTIME}", "-x", f"LD_PRELOAD={LIBRARY}",
          "-x", f"POOLCUDA_STATS_FILE={tmp_path}/job.json", SAMPLES / "varying"],
-        env=environment, capture_output=True, text=True, timeout=120, check=False)
+        env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     files = sorted(tmp_path.iterdir())
     assert [file.name for file in files] == [f"job.json.rank{rank}" for rank in range(RANKS)]

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 
+import guard
 from conftest import COMMAND, DRIVER, RUNTIME, SAMPLES
 
 
@@ -17,8 +18,8 @@ def test_each_step_names_the_next(tmp_path):
                        LD_LIBRARY_PATH=f"{DRIVER}:{RUNTIME}")
 
     def step(command):
-        done = subprocess.run(command, shell=True, cwd=tmp_path, env=environment, text=True, timeout=120,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        done = guard.run(command, shell=True, cwd=tmp_path, env=environment, text=True,
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         assert done.returncode == 0, done.stdout
         return re.findall(r"^(?:poolcuda: )?next: (poolcuda .*)$", done.stdout, re.M)
 

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 
+import guard
 import pytest
 from conftest import BUILD, DRIVER, LIBRARY
 
@@ -56,8 +57,8 @@ def routes(program, libraries):
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("LD_", "POOLCUDA_"))}
     environment.update(LD_PRELOAD=str(LIBRARY), POOLCUDA_STATS_FILE=str(stats), POOLCUDA_STATS="1",
                        LD_LIBRARY_PATH=":".join(map(str, [DRIVER, *libraries])))
-    done = subprocess.run([program], env=environment, capture_output=True, text=True, timeout=60,
-                          check=False)
+    done = guard.run([program], env=environment, capture_output=True, text=True,
+                     check=False)
     assert done.returncode == 0, done.stderr
     return re.search(r"interception: (.*)", stats.read_text()).group(1)
 
@@ -74,7 +75,7 @@ STATIC = ["-lcudart_static", "-ldl", "-lpthread", "-lrt"]
 def test_the_toolkits_runtime_receives_our_hooks(tmp_path, link):
     folder = toolkit()
     if not folder:
-        pytest.skip("no CUDA toolkit with NVIDIA's runtime on this machine")
+        pytest.skip("NVIDIA's runtime is not here: package nvidia-cuda-dev, or CUDA's cuda-cudart-dev")
     program = compile_with(tmp_path, [f"-L{folder}", *link])
     line = routes(program, [folder])
     assert hooked(line, "cuGetProcAddress_v2") >= 10, line
@@ -82,7 +83,7 @@ def test_the_toolkits_runtime_receives_our_hooks(tmp_path, link):
 
 def test_a_program_linked_by_nvcc_receives_our_hooks(tmp_path):
     if not shutil.which("nvcc"):
-        pytest.skip("no nvcc on this machine")
+        pytest.skip("no nvcc here: package nvidia-cuda-toolkit, or CUDA's cuda-nvcc")
     source = tmp_path / "program.cu"
     source.write_text("""
 #include <cstdio>
@@ -112,7 +113,8 @@ def test_older_runtimes_from_pip_receive_our_hooks(tmp_path, package, route):
             ["/usr/bin/python3", "-m", "pip", "install", "-q", "--disable-pip-version-check",
              "--no-deps", "--target", target, package], capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            pytest.skip(f"pip does not provide {package} here: {done.stderr.strip()[-200:]}")
+            pytest.skip(f"{package} is not to be had by pip: package python3-pip and a network: "
+                        f"{done.stderr.strip()[-200:]}")
     library = next(target.rglob("libcudart.so.*"))
     program = compile_with(tmp_path, [library, f"-Wl,-rpath,{library.parent}"])
     line = routes(program, [library.parent])

@@ -54,7 +54,7 @@ def test_the_versions_in_the_table_of_hooks_are_cudas():
                              check=True).stdout.strip()
     header = f"{include}/cudaTypedefs.h"
     if not os.path.exists(header):
-        pytest.skip("these CUDA headers have no cudaTypedefs.h")
+        pytest.skip("no cudaTypedefs.h beside the CUDA headers: package nvidia-cuda-dev, or CUDA's cuda-cudart-dev")
     with open(header, encoding="utf-8", errors="replace") as file:
         known = set(re.findall(r"PFN_(\w+)\)", file.read()))
     table = (ROOT / "src/interpose/hooks.def").read_text()
@@ -102,13 +102,13 @@ def instructions(command, preload, folder):
     return count
 
 
-@pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
+@pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed: package valgrind")
 @pytest.mark.parametrize("command", INNOCENT, ids=lambda c: os.path.basename(c[0]))
 def test_a_program_without_cuda_pays_at_most_25000_instructions(command, empty, tmp_path):
     assert instructions(command, LIBRARY, tmp_path) - instructions(command, empty, tmp_path) <= 25000
 
 
-@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed: package strace")
 @pytest.mark.parametrize("command", INNOCENT, ids=lambda c: os.path.basename(c[0]))
 def test_a_program_without_cuda_sees_no_output_file_or_thread_of_ours(command, empty, tmp_path):
     def traced(preload):

@@ -5,12 +5,12 @@ import gzip
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tarfile
 import venv
 import zipfile
 
+import guard
 import pytest
 from conftest import BUILD, ROOT
 from installed import CLEAN, VERSION, files, replayed, told, works
@@ -22,8 +22,8 @@ DEB_LIBRARY = "lib/%s/libpoolcuda.so"
 
 
 def call(*command, code=0, **arguments):
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300, check=False,
-                          env=CLEAN, **arguments)
+    done = guard.run(list(map(str, command)), capture_output=True, text=True, check=False,
+                     env=CLEAN, **arguments)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -235,7 +235,7 @@ def test_no_page_or_metadata_that_is_installed_names_an_address(deb, portable, t
             assert not re.search(rb"[\w.]@\w[\w.-]*\.\w", data), path
 
 
-@pytest.mark.skipif(not shutil.which("lintian"), reason="lintian is not installed")
+@pytest.mark.skipif(not shutil.which("lintian"), reason="lintian is not installed: package lintian")
 def test_lintian_finds_nothing_in_the_deb(deb):
     said = call("lintian", "--fail-on", "error,warning", "--allow-root", "--no-user-dirs", deb)
     assert not re.search(r"^[EW]:", said, re.M)

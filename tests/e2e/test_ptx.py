@@ -27,7 +27,7 @@ def ptxas():
     found = shutil.which("ptxas", path=os.pathsep.join(
         [os.environ.get("PATH", ""), *(f"{home}/bin" for home in homes if home)]))
     if found is None:
-        pytest.skip("no ptxas on this machine")
+        pytest.skip("no ptxas here: package nvidia-cuda-toolkit, or CUDA's cuda-nvcc, or $CUDA_HOME")
     return found
 
 

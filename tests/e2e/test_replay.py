@@ -344,7 +344,8 @@ def test_bad_usage_is_told_with_a_code_of_its_own(arguments, said):
 @pytest.mark.parametrize("memory", policies.SIZES)
 @pytest.mark.parametrize("name", policies.LIMITS)
 def test_enough_is_served_from_little_idle_memory(name, memory):
-    trace = policies.traces().get(name) or pytest.skip(f"{name} is neither in the repository nor beside it")
+    trace = policies.traces().get(name) or pytest.skip(
+        f"the trace {name} is neither in the repository nor beside it: put it into ../shared/traces")
     for preset, limit in zip(("default", "vmm"), policies.LIMITS[name]):
         result = replay(trace, "--preset", preset, "--memory", memory)
         assert result["oom_failures"] == 0

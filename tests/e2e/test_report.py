@@ -5,15 +5,15 @@ import os
 import re
 import resource
 import shutil
-import subprocess
 
+import guard
 import pytest
 from conftest import COMMAND, PROGRAMS, ROOT, SAMPLES
 
 
 def report(*arguments, code=0, **settings):
-    done = subprocess.run([COMMAND, "report", *map(str, arguments)], capture_output=True, text=True,
-                          check=False, timeout=60, **settings)
+    done = guard.run([COMMAND, "report", *map(str, arguments)], capture_output=True, text=True,
+                     check=False, **settings)
     assert done.returncode == code, done.stderr + done.stdout
     return done
 

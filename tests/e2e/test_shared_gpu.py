@@ -4,6 +4,7 @@ import os
 import signal
 import struct
 
+import guard
 import pytest
 from conftest import PROGRAMS
 from steered import FOLDER, Program, processes
@@ -11,7 +12,6 @@ from steered import FOLDER, Program, processes
 MIB = 1 << 20
 BIG = 160 * MIB  # of 256: two processes cannot have it at once
 OUT_OF_MEMORY = 2
-TRIES = 200  # under load an answer may come too late; who has answered once is asked again
 
 
 @pytest.fixture
@@ -27,12 +27,13 @@ def hold_idle(program):
     program.do("churn")
 
 
-def allocate(program, tries=TRIES):
-    result = OUT_OF_MEMORY
-    while result == OUT_OF_MEMORY and tries:
-        result = program.do(f"alloc 0 {BIG}")
-        tries -= 1
-    return result
+def try_to_allocate(program):
+    return program.do(f"alloc 0 {BIG}")
+
+
+def allocate(program):
+    """With the others' help, whose answer may come too late; who shows life is asked again."""
+    guard.wait_for(lambda: try_to_allocate(program) != OUT_OF_MEMORY, f"{program.pid} is helped")
 
 
 def test_the_simulated_gpus_memory_is_one_for_all_processes_of_a_file(gpu):
@@ -49,7 +50,7 @@ def test_each_alone_would_fail_and_with_the_other_s_help_both_finish(gpu):
     with Program(**gpu) as one, Program(**gpu) as other:
         hold_idle(one)
         for program, helper in ((other, one), (one, other)):
-            assert allocate(program) == 0
+            allocate(program)
             assert program.counter("others_released_bytes") >= BIG
             assert helper.counter("given_up_bytes") >= BIG
             assert program.do("free 0") == 0
@@ -63,7 +64,7 @@ def test_without_sharing_one_of_them_runs_out_of_memory(gpu, unshared):
     with Program(**gpu, POOLCUDA_SHARE=str(int(unshared != "helper"))) as helper, \
             Program(**gpu, POOLCUDA_SHARE=str(int(unshared != "asker"))) as asker:
         hold_idle(helper)
-        assert allocate(asker, 3) == OUT_OF_MEMORY
+        assert [try_to_allocate(asker) for _ in range(3)] == [OUT_OF_MEMORY] * 3
 
 
 def test_processes_on_other_gpus_are_not_asked(gpu, tmp_path):
@@ -85,7 +86,7 @@ def test_a_process_that_does_not_answer_is_asked_once_until_it_shows_life(gpu):
         assert program.counter("others_answered") == 0
         stopped.process.send_signal(signal.SIGCONT)
         stopped.do("churn")
-        assert allocate(program) == 0
+        allocate(program)
         assert program.counter("others_asked") > 1
         assert stopped.counter("requests_answered") == program.counter("others_answered")
 
@@ -97,7 +98,7 @@ def test_nobody_waits_during_a_capture(gpu):
         assert program.do(f"alloc 0 {BIG}") == OUT_OF_MEMORY
         assert program.counter("others_asked") == 0
         assert program.do("captured") == 0
-        assert allocate(program) == 0
+        allocate(program)
 
 
 def test_both_out_of_memory_at_once_come_to_an_end(gpu):
@@ -155,7 +156,7 @@ def test_hostile_entries_in_the_folder_do_no_harm(gpu):
         (FOLDER / "4194309").symlink_to("4194309")
         (FOLDER / "4194310").mkdir()
         try:
-            assert allocate(program) == 0
+            allocate(program)
             assert not dead.exists() and elsewhere.exists()
             names = {p["name"] for p in processes()}
             assert {str(helper.pid), str(program.pid), "4194302"} <= names

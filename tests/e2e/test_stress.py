@@ -1,20 +1,23 @@
-"""Many threads at once. POOLCUDA_STRESS_SECONDS makes it longer than two seconds for each test."""
+"""Many threads at once. POOLCUDA_STRESS_ROUNDS makes it more than one round for each test."""
 
 import os
 import re
 
 import pytest
-from conftest import PROGRAMS
+from conftest import BUILD, LIBRARY, PROGRAMS
 
-SECONDS = int(os.environ.get("POOLCUDA_STRESS_SECONDS", "2"))
-THREADS = 64
+PLANTED = BUILD / "tests/planted/libpoolcuda.so"
+
+ROUNDS = int(os.environ.get("POOLCUDA_STRESS_ROUNDS", "1"))
+THREADS, STEPS = 64, 300
 
 
-def stress(run, streams, mode, memory, preset="default"):
-    result = run([PROGRAMS / "stress", THREADS, SECONDS, streams],
-                 env={"POOLCUDA_FREE": mode, "POOLCUDA_PRESET": preset, "SIMCUDA_MEMORY": memory},
-                 timeout=SECONDS * 3 + 120)
-    assert result.out == "wrong 0\n", result.err
+# pylint: disable-next=too-many-arguments,too-many-positional-arguments
+def stress(run, streams, mode, memory, preset="default", full=(), steps=STEPS, library=LIBRARY, plant=""):
+    result = run([PROGRAMS / "stress", THREADS, steps, streams, ROUNDS, *full], library=library,
+                 env={"POOLCUDA_FREE": mode, "POOLCUDA_PRESET": preset, "SIMCUDA_MEMORY": memory,
+                      **({"POOLCUDA_PLANT": plant} if plant else {})})
+    assert result.out == "wrong 0\n", result.err  # there are the last steps
     assert result.hazards == 0, result.err
     assert result.figures["held_bytes"] == 0
     return result
@@ -27,7 +30,7 @@ def test_64_threads_find_their_data_whole_and_lock_nobody_up(run, mode):
 
 @pytest.mark.parametrize("mode", ["auto", "defer"])
 def test_so_they_do_when_all_memory_is_used_up_now_and_then(run, mode):
-    result = stress(run, "any", mode, "96M")
+    result = stress(run, "any", mode, "96M", full=["full"])
     assert re.search(r"out of memory: [1-9]", result.stats)
 
 
@@ -40,3 +43,23 @@ def test_so_they_do_while_waits_are_put_off(run):
 @pytest.mark.parametrize("preset", ["futhark", "pyopencl", "bfc", "paddle", "vmm"])
 def test_so_they_do_under_every_preset(run, preset, mode):
     stress(run, "any", mode, "96M", preset)
+
+
+@pytest.mark.skipif(not PLANTED.exists(), reason="the library with pauses is not in a build with a sanitizer: run it in "
+                    "one without")
+@pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
+@pytest.mark.parametrize("preset", ["default", "bfc"])
+@pytest.mark.parametrize("pause", ["slow_between", "slow_gate"])
+def test_so_they_do_with_pauses_where_a_race_would_show(run, pause, preset, mode):
+    """Where the pool has let go of its lock in the midst of something, and before a call that a capture forbids."""
+    stress(run, "any", mode, "96M", preset, steps=STEPS // 4, library=PLANTED, plant=pause)
+
+
+def test_of_what_goes_wrong_the_last_steps_of_all_threads_are_told(run):
+    """So that a failure that comes once in a thousand runs can be explained."""
+    result = run([PROGRAMS / "stress", 4, 200, "any", 1, "full"], pooled=False,
+                 env={"SIMCUDA_FAIL_CALLER": "stress", "SIMCUDA_FAIL_CALL": "200", "SIMCUDA_FAIL_ERROR": "719"})
+    assert re.search(r"^wrong [1-9]", result.out, re.M), result.out
+    steps = re.findall(r"^ *(\d+) thread +(\d+): [a-z, ]+ (?:0|0x[0-9a-f]+) \d+$", result.err, re.M)
+    numbers = [int(number) for number, _ in steps]
+    assert numbers == sorted(numbers) and {"1", "2", "3", "4"} <= {thread for _, thread in steps}

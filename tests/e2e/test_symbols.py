@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 
+import guard
 import pytest
 from conftest import BUILD, COMMAND, ROOT, SAMPLES
 
@@ -54,8 +55,7 @@ def fixture_record(run, tmp_path):
 
 
 def report(*arguments):
-    done = subprocess.run([COMMAND, "report", *map(str, arguments)], capture_output=True, text=True, check=False,
-                          timeout=90)
+    done = guard.run([COMMAND, "report", *map(str, arguments)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done
 

@@ -147,7 +147,7 @@ def test_only_what_succeeded_is_an_event_of_the_trace(run, trace):
 
 
 def test_of_many_threads_no_event_is_lost_or_torn(run, trace):
-    result = run([PROGRAMS / "stress", 32, 2, "any"],
+    result = run([PROGRAMS / "stress", 32, 300, "any"],
                  env={"POOLCUDA_TRACE": str(trace), "SIMCUDA_MEMORY": "1G"})
     assert result.out == "wrong 0\n", result.err
     allocations, frees, never_freed = Recording(trace).check()
@@ -248,7 +248,8 @@ def may_mount():
     return done is not None and done.returncode == 0
 
 
-@pytest.mark.skipif(not may_mount(), reason="a small file system cannot be mounted here")
+@pytest.mark.skipif(not may_mount(), reason="nothing can be mounted here: run as root, or allow user namespaces; package "
+                    "util-linux")
 def test_a_full_disk_hurts_the_trace_and_not_the_program(run, trace):
     native = run(SAMPLES / "varying", pooled=False)
     disk = trace.parent / "disk"
@@ -340,7 +341,7 @@ def test_what_is_recorded_can_be_replayed(run, trace):
     assert done.returncode == 0 and done.stderr == "", done.stderr
 
 
-@pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
+@pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed: package valgrind")
 def test_an_event_costs_at_most_250_instructions(run, trace):
     """The making of the file and the description of sites included, system calls not. The buffer is written every 100 us:
     with the steady clock that is every 100 events, however slow the machine is under valgrind. What is done once does not

@@ -84,6 +84,5 @@ def test_nothing_is_said_without_being_asked(both):
 
 
 def test_constructors_that_use_cuda_do_not_lock_up_with_other_threads(both):
-    native, _ = both([PROGRAMS / "constructor_host", PROGRAMS / "libconstructor_plugin.so"],
-                     timeout=60)
+    native, _ = both([PROGRAMS / "constructor_host", PROGRAMS / "libconstructor_plugin.so"])
     assert native.out == "done\n"

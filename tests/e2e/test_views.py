@@ -10,6 +10,7 @@ import subprocess
 import zlib
 
 import browser
+import guard
 import pytest
 from conftest import COMMAND, DRIVER, LIBRARY, PROGRAMS, RUNTIME, SAMPLES
 
@@ -17,8 +18,7 @@ WEIGHTS = {"bytes": "allocated_bytes", "allocations": "allocations", "peak": "pe
 
 
 def report(*arguments, code=0):
-    done = subprocess.run([COMMAND, "report", *map(str, arguments)], capture_output=True, text=True, check=False,
-                          timeout=90)
+    done = guard.run([COMMAND, "report", *map(str, arguments)], capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stderr + done.stdout
     return done
 
@@ -26,7 +26,7 @@ def report(*arguments, code=0):
 def record(folder, name, program, *arguments, **variables):
     environment = {"LD_LIBRARY_PATH": f"{DRIVER}:{RUNTIME}", "LD_PRELOAD": str(LIBRARY), "SIMCUDA_COST": "0",
                    "POOLCUDA_STATS_FILE": str(folder / name), **variables}
-    done = subprocess.run([str(program), *arguments], env=environment, capture_output=True, timeout=60, check=False)
+    done = guard.run([str(program), *arguments], env=environment, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     return folder / name
 

@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -139,29 +140,38 @@ static void after_the_end(void) {
     CHECK(cuMemAlloc_v2(&late_block, BYTES));
 }
 
+static atomic_int busy_threads;
+
 static void *allocate_for_ever(void *data) {
     (void)data;
     CHECK(cuCtxSetCurrent(primary));
-    for (;;) {
+    for (unsigned i = 0;; i++) {
         CUdeviceptr pointer;
         if (cuMemAlloc_v2(&pointer, BYTES) == CUDA_SUCCESS)
             cuMemFree_v2(pointer);
+        if (i == 100)
+            atomic_fetch_add(&busy_threads, 1);
     }
     return NULL;
 }
 
+enum { THREADS = 4 };
+
+/* Once all others are in the midst of it: a call of one that only begins would fail. */
 static void *leave(void *data) {
     (void)data;
-    usleep(20000);
+    while (atomic_load(&busy_threads) < THREADS - 1)
+        usleep(100);
     puts("leaving");
     exit(0);
 }
 
 static void exit_of_a_thread(void) {
-    pthread_t threads[4];
+    pthread_t threads[THREADS];
     start();
-    for (int i = 0; i < 4; i++)
-        REQUIRE(pthread_create(&threads[i], NULL, i == 3 ? leave : allocate_for_ever, NULL) == 0);
+    for (int i = 0; i < THREADS; i++)
+        REQUIRE(pthread_create(&threads[i], NULL, i == THREADS - 1 ? leave : allocate_for_ever,
+                               NULL) == 0);
     pause();
 }
 

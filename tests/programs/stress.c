@@ -1,11 +1,20 @@
-/* Many threads do what threads do with memory, streams, events and captures, for a number of
- * seconds: stress THREADS SECONDS STREAMS. STREAMS is "any", or "legacy": then all work is in the
- * legacy stream and in per-thread default streams, which follow it, so that a free's wait can be
- * put off. Every thread checks the data of its own blocks; blocks change hands. All memory is freed
- * in the end, and the pool's given back. Prints what went wrong: nothing. */
+/* Many threads do what threads do with memory, streams, events and captures:
+ *
+ *     stress THREADS STEPS STREAMS [ROUNDS [full]]
+ *
+ * Each thread makes that many steps, and that in ROUNDS rounds, with other threads each. STREAMS is
+ * "any", or "legacy": then all work is in the legacy stream and in per-thread default streams,
+ * which follow it, so that a free's wait can be put off. With "full" the threads first take all of
+ * the device's memory together. Every thread checks the data of its own blocks; blocks change
+ * hands. All memory is freed in the end, and the pool's given back. Prints what went wrong:
+ * nothing. If anything does, and when a signal ends it, it tells the last steps of all threads on
+ * standard error.
+ */
 #include "driver/cuda_api.h"
 #include "poolcuda.h"
 #include "program.h"
+
+#include "stress_log.h"
 
 #include "../../samples/kernels.h"
 
@@ -15,14 +24,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
-#include <time.h>
 
 enum { SLOTS = 6, WORDS = 64, MAX_THREADS = 256, SHARED = 16 };
 
 static CUcontext context;
 static CUfunction fill, spin;
-static bool legacy_only;
-static time_t end;
+static int thread_count, step_count, round_number;
+static bool legacy_only, begin_full;
+static size_t full_size;
+static pthread_barrier_t all_are_full;
 static atomic_int wrong;
 static size_t (*trim)(int, size_t); /* NULL natively */
 
@@ -31,8 +41,11 @@ static size_t (*trim)(int, size_t); /* NULL natively */
     do {                                                                                           \
         int check_result = (int)(call);                                                            \
         if (check_result != 0) {                                                                   \
-            if (atomic_fetch_add(&wrong, 1) < 10)                                                  \
+            int before = atomic_fetch_add(&wrong, 1);                                              \
+            if (before < 10)                                                                       \
                 printf("%s:%d: %s: %d\n", __FILE__, __LINE__, #call, check_result);                \
+            if (before == 0)                                                                       \
+                log_tell();                                                                        \
         }                                                                                          \
     } while (0)
 
@@ -46,6 +59,7 @@ static struct block shared[SHARED];
 static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct worker {
+    int number;
     uint32_t random;
     CUstream stream;
     struct block blocks[SLOTS];
@@ -74,10 +88,15 @@ static void launch_fill(const struct worker *worker, CUdeviceptr to, uint32_t va
                          (void *[]){&to, &count, &value}, NULL));
 }
 
-static void allocate(struct worker *worker, struct block *block) {
-    size_t size = WORDS * 4 + next_random(worker) % (next_random(worker) % 8 ? 20000 : 3 << 20);
+static void note(const struct worker *worker, const char *what, const struct block *block) {
+    log_note(worker->number, what, block ? block->pointer : 0, block ? block->value : 0);
+}
+
+static void allocate_bytes(struct worker *worker, struct block *block, size_t size) {
     CUdeviceptr pointer = 0;
+    log_note(worker->number, "allocate bytes", 0, size);
     CUresult result = cuMemAlloc_v2(&pointer, size);
+    log_note(worker->number, "allocated, result", pointer, (uint64_t)result);
     if (result != CUDA_SUCCESS) { /* many threads may want more than there is */
         CHECK(result == CUDA_ERROR_OUT_OF_MEMORY ? 0 : result);
         return;
@@ -86,14 +105,23 @@ static void allocate(struct worker *worker, struct block *block) {
     block->pointer = pointer;
     block->value = next_random(worker);
     launch_fill(worker, pointer, block->value);
+    note(worker, "filled", block);
+}
+
+static void allocate(struct worker *worker, struct block *block) {
+    size_t most = next_random(worker) % 8 ? 20000 : 3 << 20;
+    allocate_bytes(worker, block, WORDS * 4 + next_random(worker) % most);
 }
 
 static void verify(const struct worker *worker, const struct block *block) {
     uint32_t words[WORDS] = {0};
     CHECK(cuStreamSynchronize(worker->stream));
     CHECK(cuMemcpyDtoH_v2(words, block->pointer, sizeof words));
-    for (int i = 0; i < WORDS; i++)
+    for (int i = 0; i < WORDS; i++) {
+        if (words[i] != block->value)
+            log_note(worker->number, "found in it", block->pointer + 4 * (unsigned)i, words[i]);
         CHECK(words[i] == block->value ? 0 : 1);
+    }
 }
 
 static void release(struct worker *worker, struct block *block) {
@@ -174,14 +202,32 @@ static void capture(struct worker *worker, const struct block *block) {
     CHECK(cuStreamDestroy_v2(stream));
 }
 
+/* What a step does to a block that there is. */
+static const char *step_name(uint32_t what) {
+    return what == 0   ? "capture"
+           : what < 16 ? "verify"
+           : what < 46 ? "free"
+           : what < 50 ? "copy to"
+           : what < 54 ? "set"
+           : what < 56 ? "hand over"
+           : what < 58 ? "event"
+           : what < 60 ? "change stream"
+           : what < 62 ? "spin"
+           : what < 63 ? "memory info"
+                       : "trim";
+}
+
 static void step(struct worker *worker) {
     struct block *block = &worker->blocks[next_random(worker) % SLOTS];
     uint32_t what = next_random(worker) % 64;
     uint64_t busy = 20000;
     size_t available, total;
-    if (!block->pointer)
+    if (!block->pointer) {
         allocate(worker, block);
-    else if (what == 0 && !legacy_only)
+        return;
+    }
+    note(worker, step_name(what), block);
+    if (what == 0 && !legacy_only)
         capture(worker, block);
     else if (what < 16)
         verify(worker, block);
@@ -203,38 +249,39 @@ static void step(struct worker *worker) {
         CHECK(cuMemGetInfo_v2(&available, &total));
     else
         trim(0, 1 << 20);
+    note(worker, "done", block);
+}
+
+/* Together more than there is: the last of the threads are refused. */
+static void take_all(struct worker *worker) {
+    for (int i = 0; i < SLOTS; i++)
+        allocate_bytes(worker, &worker->blocks[i], full_size);
+    pthread_barrier_wait(&all_are_full);
 }
 
 static void *work(void *data) {
-    struct worker worker = {.random = (uint32_t)(uintptr_t)data * 2654435761u};
+    int number = (int)(uintptr_t)data;
+    struct worker worker = {
+        .number = number, .random = (uint32_t)(number + MAX_THREADS * round_number) * 2654435761u};
     CHECK(cuCtxSetCurrent(context));
-    while (time(NULL) < end)
-        for (int i = 0; i < 16; i++)
-            step(&worker);
+    if (begin_full)
+        take_all(&worker);
+    for (int i = 0; i < step_count; i++)
+        step(&worker);
     for (int i = 0; i < SLOTS; i++)
         if (worker.blocks[i].pointer)
             release(&worker, &worker.blocks[i]);
     leave_stream(&worker);
+    log_note(number, "ends", 0, 0);
     return NULL;
 }
 
-int main(int argc, char **argv) {
+static void make_round(void) {
     static pthread_t threads[MAX_THREADS];
     struct worker last = {.random = 0};
-    CUmodule module;
-    REQUIRE(argc == 4 && atoi(argv[1]) <= MAX_THREADS);
-    legacy_only = strcmp(argv[3], "legacy") == 0;
-    *(void **)&trim = dlsym(RTLD_DEFAULT, "poolcuda_trim");
-    CHECK(cuInit(0));
-    CHECK(cuDevicePrimaryCtxRetain(&context, 0));
-    CHECK(cuCtxSetCurrent(context));
-    CHECK(cuModuleLoadData(&module, sample_kernels_ptx));
-    CHECK(cuModuleGetFunction(&fill, module, "fill_u32"));
-    CHECK(cuModuleGetFunction(&spin, module, "spin_ns"));
-    end = time(NULL) + atoi(argv[2]);
-    for (int i = 0; i < atoi(argv[1]); i++)
+    for (int i = 0; i < thread_count; i++)
         REQUIRE(pthread_create(&threads[i], NULL, work, (void *)(uintptr_t)(i + 1)) == 0);
-    for (int i = 0; i < atoi(argv[1]); i++)
+    for (int i = 0; i < thread_count; i++)
         pthread_join(threads[i], NULL);
     for (int i = 0; i < SHARED; i++)
         if (shared[i].pointer) {
@@ -244,6 +291,32 @@ int main(int argc, char **argv) {
     CHECK(cuCtxSynchronize());
     if (trim)
         trim(0, SIZE_MAX);
+}
+
+int main(int argc, char **argv) {
+    size_t available, total;
+    CUmodule module;
+    REQUIRE(argc >= 4 && argc <= 6 && atoi(argv[1]) > 0 && atoi(argv[1]) < MAX_THREADS);
+    thread_count = atoi(argv[1]);
+    step_count = atoi(argv[2]);
+    legacy_only = strcmp(argv[3], "legacy") == 0;
+    begin_full = argc == 6 && strcmp(argv[5], "full") == 0;
+    *(void **)&trim = dlsym(RTLD_DEFAULT, "poolcuda_trim");
+    log_begin();
+    CHECK(cuInit(0));
+    CHECK(cuDevicePrimaryCtxRetain(&context, 0));
+    CHECK(cuCtxSetCurrent(context));
+    CHECK(cuModuleLoadData(&module, sample_kernels_ptx));
+    CHECK(cuModuleGetFunction(&fill, module, "fill_u32"));
+    CHECK(cuModuleGetFunction(&spin, module, "spin_ns"));
+    CHECK(cuMemGetInfo_v2(&available, &total));
+    full_size = 2 * total / ((size_t)thread_count * SLOTS);
+    REQUIRE(pthread_barrier_init(&all_are_full, NULL, (unsigned)thread_count) == 0);
+    int rounds = argc > 4 ? atoi(argv[4]) : 1;
+    for (round_number = 0; round_number < rounds && !atomic_load(&wrong); round_number++) {
+        log_note(0, "round", 0, (uint64_t)round_number);
+        make_round();
+    }
     printf("wrong %d\n", atomic_load(&wrong));
     return 0;
 }

@@ -379,11 +379,15 @@ static void *begin_capture(void *data) {
 
 static atomic_int began;
 static pthread_t capturing_thread;
+
+/* The device has nothing to do, so the wait is for nothing but its thread's turn, however long that
+ * takes: whoever closes the gate has asked for that several times. */
 static void capture_meanwhile(void) {
-    struct timespec moment = {.tv_nsec = 20 * 1000 * 1000};
     fake.on_wait = NULL;
+    fake.quiet = true;
     pthread_create(&capturing_thread, NULL, begin_capture, &began);
-    nanosleep(&moment, NULL);
+    while (__atomic_load_n(&fake.records, __ATOMIC_RELAXED) < 3 && !atomic_load(&began))
+        gate_pause();
     assert_int_equal(began, 0);
 }
 
@@ -396,6 +400,32 @@ static void a_capture_does_not_begin_during_a_wait(void **state) {
     assert_int_equal(pool_free(pool, block), CUDA_SUCCESS);
     pthread_join(capturing_thread, NULL);
     assert_int_equal(began, 1);
+    pool_capture_ended(pool);
+}
+
+static void begin_another_capture(void) {
+    fake.on_wait = NULL;
+    pthread_create(&capturing_thread, NULL, begin_capture, &began);
+    while (atomic_load(&pool->captures) < 2)
+        gate_pause();
+    for (int i = 0; i < 200; i++) /* so that it pays, if it does */
+        gate_pause();
+}
+
+static void of_captures_that_begin_at_once_one_pays_what_is_owed(void **state) {
+    (void)state;
+    start_in(POOL_FREE_AUTO);
+    atomic_store(&began, 0);
+    CUdeviceptr block = alloc(1000);
+    alloc(1000);
+    release(block);
+    assert_true(wait_is_owed(pool));
+    fake.on_wait = begin_another_capture;
+    pool_capture_began(pool, "cuStreamBeginCapture");
+    pthread_join(capturing_thread, NULL);
+    assert_int_equal(fake.waits, 1); /* a second might come after the first capture has begun */
+    assert_false(wait_is_owed(pool));
+    pool_capture_ended(pool);
     pool_capture_ended(pool);
 }
 
@@ -491,6 +521,7 @@ int main(void) {
         TEST(without_context_events_the_legacy_stream_and_free_streams_are_fenced),
         TEST(a_destroyed_stream_leaves_its_last_work_in_every_later_fence),
         TEST(a_capture_does_not_begin_during_a_wait),
+        TEST(of_captures_that_begin_at_once_one_pays_what_is_owed),
         TEST(a_wait_that_needs_the_capturing_thread_does_not_lock_up),
         TEST(during_a_capture_the_pool_makes_no_call_of_its_own),
         TEST(a_stream_destroyed_while_captured_is_told),

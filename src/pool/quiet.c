@@ -1,0 +1,78 @@
+/* Whether contexts have done their work, asked without waiting for it. */
+#include "pool/internal.h"
+
+enum { MOST_CONTEXTS = 64 };
+
+static bool can_ask(const struct pool *pool) {
+    const struct driver *driver = pool->driver;
+    return driver->event_create && driver->event_query && driver->ctx_record_event;
+}
+
+/* The context's event for that question. Gate entered or closed, lock not held. */
+static CUevent quiet_event(struct pool *pool, struct context *context) {
+    pool_lock(pool);
+    CUevent event = context->event;
+    pool_unlock_between(pool);
+    if (!event && pool->driver->event_create(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS) {
+        pool_lock(pool);
+        context->event = event; /* one that loses a race is freed with its context */
+        pool_unlock_between(pool);
+    }
+    return event;
+}
+
+bool context_is_quiet(struct pool *pool, struct context *context) {
+    const struct driver *driver = pool->driver;
+    if (!can_ask(pool) || !gate_enter(pool))
+        return false;
+    CUevent event = quiet_event(pool, context);
+    bool quiet = event && driver->ctx_record_event(context->handle, event) == CUDA_SUCCESS &&
+                 driver->event_query(event) == CUDA_SUCCESS;
+    gate_leave(pool);
+    return quiet;
+}
+
+/* All contexts whose work can be asked for. Records of contexts stay when they end. -1: too many.
+ */
+static int list_contexts(struct pool *pool, struct context **contexts) {
+    struct context *context;
+    int count = 0;
+    pool_lock(pool);
+    LIST_FOREACH (context, &pool->contexts, link) {
+        if (context->broken || !context_is_first(pool, context))
+            continue;
+        if (count < MOST_CONTEXTS)
+            contexts[count] = context;
+        count++;
+    }
+    pool_unlock(pool);
+    return count <= MOST_CONTEXTS ? count : -1;
+}
+
+static bool note_work_of(struct pool *pool, struct context *context) {
+    struct context_visit visit;
+    if (!context_visit(pool, context->handle, &visit))
+        return false;
+    CUevent event = quiet_event(pool, context);
+    bool noted = event && pool->driver->ctx_record_event(context->handle, event) == CUDA_SUCCESS;
+    context_leave(pool, &visit);
+    return noted;
+}
+
+bool quiet_note_work(struct pool *pool) {
+    struct context *contexts[MOST_CONTEXTS];
+    int count = can_ask(pool) ? list_contexts(pool, contexts) : -1;
+    bool noted = count >= 0;
+    for (int i = 0; noted && i < count; i++)
+        noted = note_work_of(pool, contexts[i]);
+    return noted;
+}
+
+bool quiet_is_noted_work_done(struct pool *pool) {
+    struct context *contexts[MOST_CONTEXTS];
+    int count = list_contexts(pool, contexts);
+    bool done = count >= 0;
+    for (int i = 0; done && i < count; i++) /* one without an event is new since */
+        done = !contexts[i]->event || pool->driver->event_query(contexts[i]->event) == CUDA_SUCCESS;
+    return done;
+}
