@@ -5,12 +5,14 @@
 #define POOLCUDA_RAW_FILES_H
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 static inline int raw_openat(int folder, const char *name, int flags, unsigned mode) {
@@ -25,15 +27,27 @@ static inline int raw_mkdir(const char *name, unsigned mode) {
     return (int)syscall(SYS_mkdirat, AT_FDCWD, name, mode);
 }
 
+/* Another descriptor for the same, above the standard ones. */
+static inline int raw_copy(int file) {
+    return (int)syscall(SYS_fcntl, file, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+}
+
 /* A program may have closed its standard files: what it writes to them must not come to lie in
  * ours.
  */
 static inline int raw_above_standard(int file) {
     if (file < 0 || file > STDERR_FILENO)
         return file;
-    int moved = (int)syscall(SYS_fcntl, file, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    int moved = raw_copy(file);
     close(file);
     return moved;
+}
+
+/* Waits until something can be written, at most so long. False: nothing can be. */
+static inline bool raw_wait_to_write(int file, unsigned milliseconds) {
+    struct pollfd ready = {.fd = file, .events = POLLOUT};
+    struct timespec most = {milliseconds / 1000, (long)(milliseconds % 1000) * 1000000};
+    return syscall(SYS_ppoll, &ready, 1, &most, NULL, 0) > 0;
 }
 
 /* Whether a file may be so long: where it may not, to try would be answered by a signal. */

@@ -130,8 +130,8 @@ static void add_moment(struct text *text, const struct check_block *block,
 }
 
 static void put(struct check *check, const struct text *text) {
-    if (text->length && write(log_file(check), text->start, text->length) < 0)
-        return; /* nobody to tell */
+    if (text->length) /* if it is lost, there is nobody to tell */
+        output_file_write(log_file(check), text->start, text->length);
 }
 
 /* Counts an error, before its text is made. */

@@ -1,7 +1,7 @@
 #include "cli/ask_process.h"
 
-#include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,8 +22,8 @@ struct asked {
 static void explain(const char *command, const char *who) {
     char *end;
     long process = strtol(who, &end, 10);
-    if (!isdigit((unsigned char)*who) || *end || process <= 0)
-        fprintf(stderr, "%s: \"%.40s\": expected a process id, or `all`\n", command, who);
+    if (*end || process <= 0 || process > INT_MAX)
+        fprintf(stderr, "%s: %.40s: no such process\n", command, who);
     else if (kill((pid_t)process, 0) != 0 && errno == ESRCH)
         fprintf(stderr, "%s: %ld: no such process\n", command, process);
     else if (kill((pid_t)process, 0) != 0)

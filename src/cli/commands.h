@@ -1,10 +1,14 @@
 /* The subcommands. Each gets its own arguments, argv[0] being "poolcuda NAME", and returns the exit
- * status: 0, or 1 if something could not be done. Bad usage ends the process (argp). */
+ * status: 0, or 1 if something could not be done. Bad usage ends the process (argp) with
+ * EXIT_USAGE, whichever command it is. What is printed and lost makes 0 to 1 (standard_output.h).
+ */
 #ifndef POOLCUDA_CLI_COMMANDS_H
 #define POOLCUDA_CLI_COMMANDS_H
 
 #include <argp.h>
 #include <stddef.h>
+
+enum { EXIT_USAGE = 2 };
 
 /* report_argp and command_report, and so for each row of the table. */
 #define COMMAND(name, arguments, help)                                                             \

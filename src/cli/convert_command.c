@@ -1,14 +1,14 @@
 /* poolcuda convert: writes a trace of any known format as CSV. */
 #include "cli/commands.h"
+#include "cli/gzip.h"
+#include "cli/output.h"
 #include "trace/trace.h"
 #include "trace/write_csv.h"
 
 #include <argp.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 #include <zstd.h>
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
@@ -32,7 +32,7 @@ static void say(const char *line) {
     fprintf(stderr, "poolcuda convert: %s\n", line);
 }
 
-/* All of it as text in memory, then as the name's ending wants it. */
+/* All of it as text in memory; NULL without any. */
 static char *print(const struct trace *trace, size_t *size) {
     char *text = NULL;
     FILE *out = open_memstream(&text, size);
@@ -45,61 +45,70 @@ static char *print(const struct trace *trace, size_t *size) {
     return NULL;
 }
 
+static char *pack_gzip(const char *text, size_t size, size_t *packed) {
+    char *bytes = NULL;
+    FILE *out = open_memstream(&bytes, packed);
+    bool written = out && gzip_write(out, text, size);
+    if (out && fclose(out) == 0 && written)
+        return bytes;
+    free(bytes);
+    return NULL;
+}
+
+static char *pack_zstd(const char *text, size_t size, size_t *packed) {
+    enum { LEVEL = 12 };
+    size_t bound = ZSTD_compressBound(size);
+    char *bytes = malloc(bound);
+    *packed = bytes ? ZSTD_compress(bytes, bound, text, size, LEVEL) : 0;
+    if (bytes && !ZSTD_isError(*packed))
+        return bytes;
+    free(bytes);
+    return NULL;
+}
+
 static bool ends_with(const char *name, const char *ending) {
     size_t length = strlen(name), tail = strlen(ending);
     return length >= tail && strcmp(name + length - tail, ending) == 0;
 }
 
-static bool write_plain(const char *path, const char *text, size_t size) {
-    FILE *file = fopen(path, "w");
-    bool written = file && fwrite(text, 1, size, file) == size;
-    return file && fclose(file) == 0 && written;
-}
-
-static bool write_gzip(const char *path, const char *text, size_t size) {
-    gzFile file = gzopen(path, "wb9");
-    bool written = file != NULL;
-    for (size_t at = 0; written && at < size;) {
-        size_t piece = size - at < 1 << 20 ? size - at : 1 << 20;
-        written = gzwrite(file, text + at, (unsigned)piece) == (int)piece;
-        at += piece;
-    }
-    return file && gzclose(file) == Z_OK && written;
-}
-
-static bool write_zstd(const char *path, const char *text, size_t size) {
-    enum { LEVEL = 12 };
-    size_t bound = ZSTD_compressBound(size);
-    char *compressed = malloc(bound);
-    size_t length = compressed ? ZSTD_compress(compressed, bound, text, size, LEVEL) : 0;
-    bool written = compressed && !ZSTD_isError(length) && write_plain(path, compressed, length);
-    free(compressed);
-    return written;
+/* What is to be written: the text as the name's ending wants it. Takes `text` over; NULL without
+ * memory. */
+static char *pack(const char *path, char *text, size_t *size) {
+    bool gzip = ends_with(path, ".gz");
+    if (!text || (!gzip && !ends_with(path, ".zst")))
+        return text;
+    size_t packed;
+    char *bytes = gzip ? pack_gzip(text, *size, &packed) : pack_zstd(text, *size, &packed);
+    free(text);
+    *size = packed;
+    return bytes;
 }
 
 const struct argp convert_argp = {
     .parser = parse,
     .args_doc = "IN OUT",
-    .doc = "Writes the trace IN, of any format that `poolcuda replay` reads, to OUT as CSV: "
-           "gzip-compressed if OUT ends in .gz, zstd-compressed if it ends in .zst.",
+    .doc = "Writes the trace IN, of any format that `poolcuda replay` reads, to OUT as CSV, "
+           "to standard output if OUT is -: gzip-compressed if OUT ends in .gz, zstd-compressed if "
+           "it ends in .zst.",
 };
 
 int command_convert(int argc, char **argv) {
     const char *files[2] = {NULL, NULL};
+    char error[OUTPUT_ERROR];
     size_t size = 0;
     argp_parse(&convert_argp, argc, argv, 0, NULL, files);
+    if (!output_check(files[1], files[0], error)) {
+        say(error);
+        return 1;
+    }
     struct trace *trace = trace_read(files[0], say);
     if (!trace)
         return 1;
-    char *text = print(trace, &size);
+    char *bytes = pack(files[1], print(trace, &size), &size);
     trace_free(trace);
-    errno = 0;
-    bool written = text && (ends_with(files[1], ".gz")    ? write_gzip(files[1], text, size)
-                            : ends_with(files[1], ".zst") ? write_zstd(files[1], text, size)
-                                                          : write_plain(files[1], text, size));
+    bool written = bytes && output_write(files[1], bytes, size, error);
     if (!written)
-        fprintf(stderr, "poolcuda convert: %s: %s; expected a file that can be written\n", files[1],
-                errno ? strerror(errno) : "not written");
-    free(text);
+        say(bytes ? error : "not enough memory, nothing was written");
+    free(bytes);
     return written ? 0 : 1;
 }

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { EXIT_WORKS = 0, EXIT_WORKS_NOT = 1, EXIT_USAGE = 2, PLUGINS = 64, WIDTH = 100, INDENT = 10 };
+enum { EXIT_WORKS = 0, EXIT_WORKS_NOT = 1, PLUGINS = 64, WIDTH = 100, INDENT = 10 };
 
 struct arguments {
     char **app; /* NULL-terminated; NULL: the machine only */
@@ -166,7 +166,6 @@ int command_doctor(int argc, char **argv) {
     struct arguments arguments = {.app = NULL};
     struct doctor doctor = {.library = NULL};
     char library[PATH_MAX];
-    argp_err_exit_status = EXIT_USAGE;
     argp_parse(&doctor_argp, argc, argv, ARGP_IN_ORDER, NULL, &arguments);
     findings_start(&doctor.findings);
     char *preload =

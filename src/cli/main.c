@@ -1,6 +1,7 @@
 /* The command poolcuda: finds the subcommand and hands over to it. */
 #include "cli/commands.h"
 #include "cli/man_source.h"
+#include "cli/standard_output.h"
 
 #include <argp.h>
 #include <stdint.h>
@@ -18,10 +19,11 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
             if (strcmp(argument, command_table[i].name) != 0)
                 continue;
             /* The subcommand parses the rest; its name in messages is "poolcuda NAME". */
-            char name[64];
+            static char name[64];
             snprintf(name, sizeof name, "poolcuda %s", command_table[i].name);
             char **rest = state->argv + state->next - 1;
             rest[0] = name;
+            standard_output_owner(name);
             exit(command_table[i].run(state->argc - state->next + 1, rest));
         }
         argp_error(state, "%s: unknown command, expected one of those that --help lists", argument);
@@ -65,6 +67,8 @@ const struct argp main_argp = {
 };
 
 int main(int argc, char **argv) {
+    standard_output_watch();
+    argp_err_exit_status = EXIT_USAGE;
     argp_parse(&main_argp, argc, argv, ARGP_IN_ORDER, NULL, NULL);
     return 0;
 }

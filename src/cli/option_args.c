@@ -1,5 +1,7 @@
 #include "cli/option_args.h"
 
+#include "cli/commands.h"
+
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -83,11 +85,11 @@ void option_args_join(char *text, size_t size) {
 void option_args_finish(struct options *options) {
     options_parse(options, environ, say);
     if (bad)
-        exit(2);
+        exit(EXIT_USAGE);
 }
 
 void option_args_check(struct options *options) {
     options_parse(options, environ, say_bad_value);
     if (bad)
-        exit(2);
+        exit(EXIT_USAGE);
 }

@@ -14,9 +14,9 @@ extern const struct argp option_args;
  */
 extern const struct argp option_args_all;
 
-/* The options, defaults, environment and arguments together. Exits with 2 after one line for each
- * bad value; variables that are no option are told of and ignored. To be called once the arguments
- * have been parsed. */
+/* The options, defaults, environment and arguments together. Exits with EXIT_USAGE after one line
+ * for each bad value; variables that are no option are told of and ignored. To be called once the
+ * arguments have been parsed. */
 void option_args_finish(struct options *options);
 
 /* The same before a program is started with these options: of variables that are no option the

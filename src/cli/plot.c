@@ -1,14 +1,28 @@
 #include "cli/plot.h"
 
+#include <limits.h>
 #include <stdio.h>
+
+static const char *const endings[] = {".svg", ".png"};
+
+bool plot_check(const char *base, const char *input, char error[OUTPUT_ERROR]) {
+    char path[PATH_MAX];
+    bool good = true;
+    for (size_t i = 0; good && i < sizeof endings / sizeof endings[0]; i++) {
+        snprintf(path, sizeof path, "%s%s", base, endings[i]);
+        good = output_check(path, input, error);
+    }
+    return good;
+}
 
 #ifndef HAVE_CAIRO
 bool plot_write(const char *base, const struct tune *tune, const char *title, uint64_t live_bytes,
-                char *error, size_t error_size) {
+                char error[OUTPUT_ERROR]) {
     (void)tune;
     (void)title;
     (void)live_bytes;
-    snprintf(error, error_size, "%s: cannot be drawn, this poolcuda was built without cairo", base);
+    snprintf(error, OUTPUT_ERROR, "%.700s: cannot be drawn, this poolcuda was built without cairo",
+             base);
     return false;
 }
 #else
@@ -198,22 +212,46 @@ static void draw(struct plot *plot, cairo_surface_t *surface) {
     cairo_destroy(plot->cairo);
 }
 
-/* Ends a surface that has been drawn and, where wanted, written. */
-static bool finish(cairo_surface_t *surface, cairo_status_t status, const char *path, char *error,
-                   size_t error_size) {
+static cairo_status_t take(void *out, const unsigned char *bytes, unsigned size) {
+    return fwrite(bytes, 1, size, out) == size ? CAIRO_STATUS_SUCCESS : CAIRO_STATUS_WRITE_ERROR;
+}
+
+/* The drawing as an SVG or PNG file in memory; NULL without any. */
+static char *drawing(struct plot *plot, bool svg, size_t *size) {
+    char *bytes = NULL;
+    FILE *out = open_memstream(&bytes, size);
+    if (!out)
+        return NULL;
+    cairo_surface_t *surface = svg ? cairo_svg_surface_create_for_stream(take, out, WIDTH, HEIGHT)
+                                   : cairo_image_surface_create(CAIRO_FORMAT_RGB24, WIDTH, HEIGHT);
+    draw(plot, surface);
+    cairo_status_t status = cairo_surface_status(surface);
+    if (!svg && status == CAIRO_STATUS_SUCCESS)
+        status = cairo_surface_write_to_png_stream(surface, take, out);
     cairo_surface_finish(surface);
     if (status == CAIRO_STATUS_SUCCESS)
         status = cairo_surface_status(surface);
     cairo_surface_destroy(surface);
-    if (status != CAIRO_STATUS_SUCCESS)
-        snprintf(error, error_size, "%s: %s; expected a file that can be written", path,
-                 cairo_status_to_string(status));
-    return status == CAIRO_STATUS_SUCCESS;
+    if (fclose(out) == 0 && status == CAIRO_STATUS_SUCCESS)
+        return bytes;
+    free(bytes);
+    return NULL;
+}
+
+static bool write_drawing(struct plot *plot, const char *base, bool svg, char *error) {
+    char path[PATH_MAX];
+    size_t size;
+    char *bytes = drawing(plot, svg, &size);
+    snprintf(path, sizeof path, "%s%s", base, endings[!svg]);
+    bool written = bytes && output_write(path, bytes, size, error);
+    if (!bytes)
+        snprintf(error, OUTPUT_ERROR, "%.700s: not enough memory, not drawn", path);
+    free(bytes);
+    return written;
 }
 
 bool plot_write(const char *base, const struct tune *tune, const char *title, uint64_t live_bytes,
-                char *error, size_t error_size) {
-    char path[4096];
+                char error[OUTPUT_ERROR]) {
     struct plot plot = {.tune = tune, .title = title, .live_bytes = live_bytes};
     plot.most_bytes = (double)live_bytes;
     plot.most_calls = 10;
@@ -224,17 +262,6 @@ bool plot_write(const char *base, const struct tune *tune, const char *title, ui
         plot.most_calls = fmax(plot.most_calls, (double)tune_calls(&tune->settings[i].result));
     }
     plot.most_bytes = fmax(plot.most_bytes * 1.05, 1);
-    snprintf(path, sizeof path, "%s.svg", base);
-    cairo_surface_t *surface = cairo_svg_surface_create(path, WIDTH, HEIGHT);
-    draw(&plot, surface);
-    if (!finish(surface, CAIRO_STATUS_SUCCESS, path, error, error_size))
-        return false;
-    snprintf(path, sizeof path, "%s.png", base);
-    surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24, WIDTH, HEIGHT);
-    draw(&plot, surface);
-    cairo_status_t status = cairo_surface_status(surface);
-    if (status == CAIRO_STATUS_SUCCESS)
-        status = cairo_surface_write_to_png(surface, path);
-    return finish(surface, status, path, error, error_size);
+    return write_drawing(&plot, base, true, error) && write_drawing(&plot, base, false, error);
 }
 #endif

@@ -2,6 +2,7 @@
 #include "cli/commands.h"
 #include "cli/leaks.h"
 #include "cli/merge.h"
+#include "cli/output.h"
 #include "cli/report_runs.h"
 #include "cli/run_file.h"
 #include "cli/suggest.h"
@@ -309,9 +310,23 @@ const struct argp report_argp = {
            "there instead of the text, to standard output if it is -.",
 };
 
+/* No view may take the place of a file that is read. */
+static bool views_possible(const struct session *session) {
+    char error[OUTPUT_ERROR];
+    for (int i = 0; i < VIEW_COUNT; i++)
+        for (size_t j = 0; session->views[i] && j < session->path_count; j++)
+            if (!output_check(session->views[i], session->paths[j], error)) {
+                fprintf(stderr, "poolcuda report: %s\n", error);
+                return false;
+            }
+    return true;
+}
+
 int command_report(int argc, char **argv) {
     struct session session = {.complete = true};
     argp_parse(&report_argp, argc, argv, 0, NULL, &session);
+    if (!views_possible(&session))
+        return 1;
     if (!merge_init(&session.merge)) {
         fputs("poolcuda report: not enough memory\n", stderr);
         return 1;

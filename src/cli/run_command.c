@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* As env and timeout: 125 is our own failure, 126 and 127 are the program's. */
@@ -171,6 +172,15 @@ static bool folder_takes_files(const char *path) {
     return takes;
 }
 
+/* Whether the program's figures went where no file is made: to a device, a pipe or a descriptor of
+ * its own. */
+static bool goes_elsewhere(const char *path) {
+    struct stat status;
+    return strncmp(path, "/dev/std", 8) == 0 || strncmp(path, "/dev/fd/", 8) == 0 ||
+           strncmp(path, "/proc/", 6) == 0 ||
+           (stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode));
+}
+
 /* What has become of the program's figures and of its trace, and the command that shows them. */
 static void tell_end(const struct options *options, char *const *app, bool own_pattern,
                      struct timespec since) {
@@ -183,7 +193,8 @@ static void tell_end(const struct options *options, char *const *app, bool own_p
         traces = figures_made(trace, since);
     if (reports.count)
         tell_files(&reports, "figures", "report", true);
-    else if (!options->stats && (!reports.prefix || folder_takes_files(reports.prefix)))
+    else if (!options->stats && (!reports.prefix || (!goes_elsewhere(reports.prefix) &&
+                                                     folder_takes_files(reports.prefix))))
         tell_nothing_pooled(options, app);
     if (traces.count)
         tell_files(&traces, "trace", "tune", false);
@@ -218,7 +229,6 @@ int command_run(int argc, char **argv) {
     struct timespec since;
     int status = 0;
     bool own_pattern = false;
-    argp_err_exit_status = 2;
     argp_parse(&run_argp, argc, argv, ARGP_IN_ORDER, NULL, &arguments);
     option_args_check(&options);
     if (!is_set("POOLCUDA_STATS_FILE") && !options.stats && !options.disable) {

@@ -1,6 +1,7 @@
 /* poolcuda set: changes options of running programs. */
 #include "cli/ask_process.h"
 #include "cli/commands.h"
+#include "cli/process_argument.h"
 #include "cli/timeout_argument.h"
 #include "observe/emitter.h"
 #include "options.h"
@@ -26,7 +27,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         return 0;
     case ARGP_KEY_ARG:
         if (!arguments->who)
-            arguments->who = argument;
+            arguments->who = process_argument(argument, state);
         else if (arguments->count == MOST_SETTINGS)
             argp_error(state, "%s: expected at most %d settings", argument, MOST_SETTINGS);
         else
@@ -93,7 +94,7 @@ int command_set(int argc, char **argv) {
     argp_parse(&set_argp, argc, argv, 0, NULL, &arguments);
     for (int i = 0; i < arguments.count; i++) /* all are good before the first is set */
         if (!prepare(arguments.settings[i], &requests[i]))
-            return 1;
+            return EXIT_USAGE;
     for (int i = 0; i < arguments.count && good; i++)
         good = ask_processes("poolcuda set", arguments.who, &requests[i], arguments.timeout, tell);
     return good ? 0 : 1;

@@ -1,15 +1,14 @@
 /* poolcuda top: the pooled programs that run just now. */
 #include "cli/commands.h"
 #include "cli/live_rows.h"
+#include "cli/output.h"
+#include "cli/standard_output.h"
 #include "cli/top_screen.h"
 
 #include <argp.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { KEY_ONCE = 'o', KEY_JSON = 'j', KEY_INTERVAL = 'i', KEY_SORT = 's', KEY_PROMETHEUS = 'p' };
 
@@ -112,31 +111,23 @@ static void put_table(FILE *out, const struct live_row *rows, size_t count) {
     }
 }
 
-static bool cannot_write(const char *path) {
-    fprintf(stderr, "poolcuda top: %s: cannot be written (%s); what was there is as it was\n", path,
-            strerror(errno));
-    return false;
-}
-
 /* A reader sees the old file or the new one, never a part. */
 static bool write_file(const struct arguments *arguments) {
-    const char *path = arguments->prometheus;
-    char *fresh = NULL;
-    if (strcmp(path, "-") == 0)
-        return take(arguments, live_prometheus, stdout) && fflush(stdout) == 0;
-    if (asprintf(&fresh, "%s.%ld.tmp", path, (long)getpid()) < 0)
-        return cannot_write(path);
-    FILE *out = fopen(fresh, "wxe");
-    bool complete = out && take(arguments, live_prometheus, out);
-    bool written = out && fchmod(fileno(out), 0644) == 0 && !ferror(out);
-    if (out && fclose(out) != 0)
-        written = false;
-    bool done = complete && written && rename(fresh, path) == 0;
-    if (!done && (complete || !out))
-        cannot_write(path);
-    if (!done && out)
-        unlink(fresh);
-    free(fresh);
+    char *text = NULL, error[OUTPUT_ERROR];
+    size_t size;
+    if (output_is_standard(arguments->prometheus))
+        return take(arguments, live_prometheus, stdout) && standard_output_flush();
+    FILE *out = open_memstream(&text, &size);
+    bool done = out && take(arguments, live_prometheus, out);
+    if (!out || fclose(out) != 0) {
+        fputs("poolcuda top: not enough memory for the figures\n", stderr);
+        done = false;
+    }
+    if (done && !output_write(arguments->prometheus, text, size, error)) {
+        fprintf(stderr, "poolcuda top: %s\n", error);
+        done = false;
+    }
+    free(text);
     return done;
 }
 

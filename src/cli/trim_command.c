@@ -1,6 +1,7 @@
 /* poolcuda trim: has running programs give idle memory back. */
 #include "cli/ask_process.h"
 #include "cli/commands.h"
+#include "cli/process_argument.h"
 #include "cli/size_argument.h"
 #include "cli/timeout_argument.h"
 #include "observe/emitter.h"
@@ -36,7 +37,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         return 0;
     case ARGP_KEY_ARG:
         if (arguments->count == 0)
-            arguments->who = argument;
+            arguments->who = process_argument(argument, state);
         else if (arguments->count == 1)
             arguments->bytes = bytes_argument(argument, state);
         else

@@ -330,10 +330,10 @@ static uint64_t most_held(const struct session *session) {
 }
 
 static bool plot(const struct session *session) {
-    char error[512];
+    char error[OUTPUT_ERROR];
     json_t *title = result_name(session->arguments->file);
     bool drawn = plot_write(session->arguments->plot, &session->tune, json_string_value(title),
-                            session->bounds.live_bytes, error, sizeof error);
+                            session->bounds.live_bytes, error);
     json_decref(title);
     if (!drawn)
         say(error);
@@ -350,12 +350,11 @@ static int tune(struct session *session) {
     if (!run_all(session))
         return 1;
     tune_judge(&session->tune, most_held(session), arguments->settings.gpu);
-    if (arguments->plot && !plot(session))
-        return 1;
+    int status = arguments->plot && !plot(session);
     if (arguments->json)
-        return print_json(session);
+        return print_json(session) || status;
     print_text(session);
-    return 0;
+    return status;
 }
 
 static const struct argp_option rows[] = {
@@ -383,8 +382,13 @@ const struct argp tune_argp = {
 int command_tune(int argc, char **argv) {
     struct arguments arguments = {.settings = {.memory = (uint64_t)80 << 30}};
     struct options options;
+    char error[OUTPUT_ERROR];
     argp_parse(&tune_argp, argc, argv, 0, NULL, &arguments);
     option_args_finish(&options); /* a bad value is told before the work begins */
+    if (arguments.plot && !plot_check(arguments.plot, arguments.file, error)) {
+        say(error);
+        return 1;
+    }
     struct session session = {.arguments = &arguments, .trace = trace_read(arguments.file, say)};
     if (!session.trace)
         return 1;

@@ -4,7 +4,8 @@
 #include "raw_files.h"
 
 #include <errno.h>
-#include <stdbool.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
 #include <time.h>
@@ -173,12 +174,45 @@ static bool numbers(const char *pattern) {
     return false;
 }
 
-int output_file_create(const char *pattern, char *path) {
+/* The descriptor of this process's own that the path stands for; -1: it stands for none. */
+static int own_descriptor(const char *path) {
+    static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
+    if (strcmp(path, "/dev/stdout") == 0)
+        return STDOUT_FILENO;
+    if (strcmp(path, "/dev/stderr") == 0)
+        return STDERR_FILENO;
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
+        if (strncmp(path, folders[i], strlen(folders[i])) == 0)
+            return small_number(path + strlen(folders[i]));
+    return -1;
+}
+
+/* Opens what is there, without waiting for a reader. Of our own descriptors another is made, since
+ * to open a file once more would write over what the program has written. */
+static int open_as_it_is(const char *path, int flags) {
+    int own = own_descriptor(path);
+    if (own >= 0)
+        return raw_copy(own);
+    return raw_above_standard(
+        raw_openat(AT_FDCWD, path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | flags, 0644));
+}
+
+static bool is_stream(const char *path) {
+    struct stat status;
+    return own_descriptor(path) >= 0 || (raw_stat(path, &status) == 0 && !S_ISREG(status.st_mode));
+}
+
+int output_file_create(const char *pattern, char *path, bool *stream) {
     bool numbered = numbers(pattern);
     size_t length = output_file_name(path, OUTPUT_PATH_SIZE - 16, pattern, 0);
+    *stream = false;
     if (!length) {
         errno = ENAMETOOLONG;
         return -1;
+    }
+    if (!numbered && is_stream(path)) {
+        *stream = true;
+        return open_as_it_is(path, 0);
     }
     int file = raw_openat(AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     for (unsigned i = 1; file < 0 && errno == EEXIST && i < SAME_NAME_TRIES; i++) {
@@ -192,18 +226,69 @@ int output_file_create(const char *pattern, char *path) {
 }
 
 int output_file_append(const char *pattern, const char *option, void (*say)(const char *line)) {
-    char path[OUTPUT_PATH_SIZE], line[192];
+    char path[OUTPUT_PATH_SIZE], line[256];
     if (strcmp(pattern, "stderr") == 0)
         return STDERR_FILENO;
     errno = ENAMETOOLONG;
     int file = -1;
     if (output_file_name(path, sizeof path, pattern, 0))
-        file = raw_openat(AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+        file = open_as_it_is(path, O_CREAT | O_APPEND);
     if (file >= 0)
-        return raw_above_standard(file);
-    format(line, sizeof line,
-           "poolcuda: %s=\"%.80s\": cannot be opened (error %d), using standard error", option,
-           pattern, errno);
+        return file;
+    format(line, sizeof line, "poolcuda: %s=\"%.80s\": cannot be opened (%s), using standard error",
+           option, pattern, output_file_fault(errno).text);
     say(line);
     return STDERR_FILENO;
+}
+
+struct output_file_fault output_file_fault(int error) {
+    struct output_file_fault fault;
+    if (error == EISDIR)
+        format(fault.text, sizeof fault.text, "a folder");
+    else if (error == ENXIO)
+        format(fault.text, sizeof fault.text, "a pipe that nobody reads, or a socket");
+    else
+        format(fault.text, sizeof fault.text, "error %d", error);
+    return fault;
+}
+
+/* A pipe that once took nothing for so long as it is waited for. It is not waited for again. */
+static _Atomic int stalled = -1;
+
+static bool write_all(int file, const char *bytes, size_t size) {
+    enum { PATIENCE_MS = 1000 };
+    while (size) {
+        /* Not write(), at which a thread may be cancelled: our locks would never be dropped. */
+        long written = syscall(SYS_write, file, bytes, size);
+        if (written > 0) {
+            bytes += written;
+            size -= (size_t)written;
+        } else if (written == 0 || errno == EAGAIN) {
+            if (atomic_load(&stalled) == file || !raw_wait_to_write(file, PATIENCE_MS)) {
+                atomic_store(&stalled, file);
+                errno = EAGAIN;
+                return false;
+            }
+        } else if (errno != EINTR) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The signals as the kernel has them, of which there are 64. */
+bool output_file_write(int file, const void *bytes, size_t size) {
+    const uint64_t gone = (uint64_t)1 << (SIGPIPE - 1);
+    const struct timespec now = {0, 0};
+    uint64_t before = 0, pending = 0;
+    syscall(SYS_rt_sigprocmask, SIG_BLOCK, &gone, &before, sizeof gone);
+    if (before & gone)
+        syscall(SYS_rt_sigpending, &pending, sizeof pending);
+    bool done = write_all(file, bytes, size);
+    int error = errno;
+    if (!done && error == EPIPE && !(pending & gone))
+        syscall(SYS_rt_sigtimedwait, &gone, NULL, &now, sizeof gone);
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
+    errno = error;
+    return done;
 }

@@ -1,5 +1,5 @@
-/* The names of the files that a process writes about itself, as POOLCUDA_STATS_FILE, POOLCUDA_TRACE
- * and POOLCUDA_LOG give them.
+/* The files that a process writes about itself, as POOLCUDA_STATS_FILE, POOLCUDA_TRACE and
+ * POOLCUDA_LOG name them. None of them may damage what is there, nor hold the program up or end it.
  *
  * In a pattern stand %p for the process id, %h for the host, %e for the executable's name, %t for
  * the seconds since 1970, %r for the rank in MPI, Slurm and the like (0 outside), %q{NAME} for an
@@ -9,6 +9,7 @@
 #ifndef POOLCUDA_OBSERVE_OUTPUT_FILE_H
 #define POOLCUDA_OBSERVE_OUTPUT_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum { OUTPUT_PATH_SIZE = 4200 };
@@ -17,13 +18,26 @@ enum { OUTPUT_PATH_SIZE = 4200 };
 size_t output_file_name(char *path, size_t size, const char *pattern, unsigned number);
 
 /* Makes a new file: of the first name that is free, which is one with another %n or else one with
- * .1, .2, ... appended. Returns its descriptor, with its path in path[OUTPUT_PATH_SIZE]; -1 and
- * errno if it cannot be made. */
-int output_file_create(const char *pattern, char *path);
+ * .1, .2, ... appended. But what the pattern names and is no file (a device, a pipe, /dev/stdout,
+ * /dev/fd/N) is written to as it is; then *stream is set, and all is to be written by
+ * output_file_write. Nobody is waited for: a pipe must have a reader. Returns the descriptor, with
+ * its path in path[OUTPUT_PATH_SIZE]; -1 and errno if there is none. */
+int output_file_create(const char *pattern, char *path, bool *stream);
 
-/* Opens a file to append to; "stderr" is standard error. If it cannot be opened, says so in one
- * line, with the option's name, and that is used, too. */
+/* Opens a file, or what else there is, to append to; "stderr" is standard error. If it cannot be
+ * opened, says so in one line, with the option's name, and that is used, too. */
 int output_file_append(const char *pattern, const char *option, void (*say)(const char *line));
+
+/* Writes all, to whatever it is. A pipe's reader that has gone is no signal to the program, and one
+ * that takes nothing holds it up for a second at most, and only once. Returns false, and errno, if
+ * something is lost. */
+bool output_file_write(int file, const void *bytes, size_t size);
+
+/* Why a file is none, by errno. */
+struct output_file_fault {
+    char text[48];
+};
+struct output_file_fault output_file_fault(int error);
 
 /* This process's rank among those that were started together; -1: it is alone. */
 int output_file_rank(void);

@@ -46,10 +46,14 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* LOCK_RECORDER */
 
 /* Invariant: the file holds whole records up to `length`, and its own position is there; buffer[0,
  * used) comes next and holds buffered_events events. `failed`: nothing but the end will be written
- * any more. event_count counts what has been given a number, lost or not. */
+ * any more. event_count counts what has been given a number, lost or not. A stream (a pipe, a
+ * device) is another thing: it has no position, is known by device and inode, and after a failure
+ * gets nothing more, since a part of a record cannot be taken back. */
 static struct {
     int file;
-    bool failed;
+    bool stream, failed;
+    dev_t device;
+    ino_t inode;
     size_t used;
     uint64_t length, buffered_events, event_count, lost;
     uint64_t start_ns, written_ns; /* CLOCK_MONOTONIC */
@@ -63,26 +67,16 @@ atomic_bool recorder_on;
 /* Whether the descriptor is still ours, at the position where we left it: the program may have
  * closed it, with all that it does not know, and opened a file of its own. */
 static bool is_ours(void) {
+    struct stat status;
+    if (recorder.file >= 0 && recorder.stream)
+        return raw_fstat(recorder.file, &status) == 0 && status.st_dev == recorder.device &&
+               status.st_ino == recorder.inode;
     return recorder.file >= 0 && lseek(recorder.file, 0, SEEK_CUR) == (off_t)recorder.length;
 }
 
 /* A write beyond the limit for files would be answered by a signal. */
 static bool may_write(size_t size) {
-    return is_ours() && raw_may_be_as_long(recorder.length + size);
-}
-
-/* Not write(), at which a thread may be cancelled: our lock would never be dropped. */
-static bool write_all(const unsigned char *bytes, size_t size) {
-    while (size) {
-        long written = syscall(SYS_write, recorder.file, bytes, size);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return false;
-        bytes += written;
-        size -= (size_t)written;
-    }
-    return true;
+    return is_ours() && (recorder.stream || raw_may_be_as_long(recorder.length + size));
 }
 
 /* A part that was written is taken back, so that the file stays whole. */
@@ -90,11 +84,11 @@ static bool append(const void *bytes, size_t size) {
     errno = EFBIG;
     if (!may_write(size))
         return false;
-    if (write_all(bytes, size)) {
+    if (output_file_write(recorder.file, bytes, size)) {
         recorder.length += size;
         return true;
     }
-    if (lseek(recorder.file, (off_t)recorder.length, SEEK_SET) < 0 ||
+    if (recorder.stream || lseek(recorder.file, (off_t)recorder.length, SEEK_SET) < 0 ||
         ftruncate(recorder.file, (off_t)recorder.length) < 0)
         recorder.failed = true; /* as it will be anyway */
     return false;
@@ -290,7 +284,12 @@ void recorder_open(const char *path_pattern, void (*say)(const char *line)) {
     char path[OUTPUT_PATH_SIZE];
     if (!path_pattern || !*path_pattern)
         return;
-    recorder.file = output_file_create(path_pattern, path);
+    struct stat status = {.st_ino = 0};
+    recorder.file = output_file_create(path_pattern, path, &recorder.stream);
+    if (recorder.file >= 0 && raw_fstat(recorder.file, &status) == 0) {
+        recorder.device = status.st_dev;
+        recorder.inode = status.st_ino;
+    }
     void *described = recorder.file < 0
                           ? MAP_FAILED
                           : mmap(NULL, sizeof *recorder.described, PROT_READ | PROT_WRITE,
@@ -302,10 +301,10 @@ void recorder_open(const char *path_pattern, void (*say)(const char *line)) {
         atomic_store(&recorder_on, true);
         return;
     }
-    char line[192];
+    char line[256];
     format(line, sizeof line,
-           "poolcuda: POOLCUDA_TRACE=\"%.80s\": cannot be written (error %d), recording nothing",
-           path_pattern, errno);
+           "poolcuda: POOLCUDA_TRACE=\"%.80s\": cannot be written (%s), recording nothing",
+           path_pattern, output_file_fault(errno).text);
     let_go();
     say(line);
 }
@@ -316,7 +315,8 @@ void recorder_finish(void) {
     lock_take(&lock, LOCK_RECORDER);
     write_buffer();
     struct record_end end = {{.kind = RECORD_END}, recorder.lost};
-    append(&end, sizeof end);
+    if (!recorder.stream || !recorder.failed)
+        append(&end, sizeof end);
     let_go();
     lock_drop(&lock, LOCK_RECORDER);
 }

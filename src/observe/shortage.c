@@ -9,7 +9,6 @@
 
 #include <stdatomic.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { TEXT_SIZE = 1536, FIRST_REPORTS = 5 };
 
@@ -76,6 +75,7 @@ void shortage_tell(const struct shortage *shortage) {
     shortage_text(shortage, text, sizeof text);
     stats_shortage(text);
     bool rare = number <= FIRST_REPORTS || (number & (number - 1)) == 0;
-    if (log_file >= 0 && rare && write(log_file, text, strlen(text)) < 0)
-        return; /* nobody to tell */
+    if (log_file >= 0 && rare)
+        output_file_write(log_file, text,
+                          strlen(text)); /* if it is lost, there is nobody to tell */
 }

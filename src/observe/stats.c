@@ -27,7 +27,10 @@ static struct stats_site early_site;
 static struct stats_device early_device;
 
 static struct stats_page *page;
-static int page_file = -1;
+static int page_file = -1;    /* where the report goes; the page is mapped from it, unless */
+static bool page_to_stream;   /* it is no file, but written to at the end */
+static bool page_file_missed; /* one was asked for and could not be had: text on standard error */
+static void (*tell)(const char *line);
 
 /* How much of the page's tables is used, and what else is needed of it: the page itself is for
  * readers alone, since others of this user may write it. */
@@ -190,35 +193,48 @@ static bool is_own_file(void) {
 /* Gives the file its length, and room where the file system can promise it: to touch a mapping for
  * which the disk has none ends the program. */
 static bool reserve_file(void) {
-    return (raw_fallocate(page_file, 0, sizeof *page) == 0 || errno == EOPNOTSUPP ||
+    errno = EFBIG;
+    return raw_may_be_as_long(sizeof *page) &&
+           (raw_fallocate(page_file, 0, sizeof *page) == 0 || errno == EOPNOTSUPP ||
             errno == ENOSYS) &&
            ftruncate(page_file, sizeof *page) == 0;
 }
 
-void stats_open(const char *path_pattern, bool share, void (*say)(const char *line)) {
+/* Returns the mapped page, MAP_FAILED without a file of our own. */
+static void *open_file(const char *path_pattern, char *path) {
     void *memory = MAP_FAILED;
-    char path[OUTPUT_PATH_SIZE];
-    if (path_pattern && *path_pattern) {
-        errno = EFBIG;
-        page_file = raw_may_be_as_long(sizeof *page) ? output_file_create(path_pattern, path) : -1;
-        if (page_file >= 0 && note_file() && reserve_file())
+    page_file = output_file_create(path_pattern, path, &page_to_stream);
+    bool good = page_file >= 0 && note_file();
+    if (good && !page_to_stream) {
+        if (reserve_file())
             memory = map(page_file);
-        if (memory == MAP_FAILED) {
-            char line[192];
-            format(
-                line, sizeof line,
-                "poolcuda: POOLCUDA_STATS_FILE=\"%.80s\": cannot be made (error %d), printing to "
-                "standard error at exit",
-                path_pattern, errno);
-            say(line);
-            if (page_file >= 0) {
-                close(page_file);
-                raw_unlinkat(AT_FDCWD, path);
-            }
-            page_file = -1;
-        }
+        good = memory != MAP_FAILED;
     }
-    struct stats_page *shared = share && page_file < 0 ? open_shared() : NULL;
+    if (good)
+        return memory;
+    char line[256];
+    format(line, sizeof line,
+           "poolcuda: POOLCUDA_STATS_FILE=\"%.80s\": cannot be made (%s), printing to standard "
+           "error at exit",
+           path_pattern, output_file_fault(errno).text);
+    tell(line);
+    page_file_missed = true;
+    if (page_file >= 0) {
+        close(page_file);
+        if (!page_to_stream)
+            raw_unlinkat(AT_FDCWD, path);
+    }
+    page_file = -1;
+    return MAP_FAILED;
+}
+
+void stats_open(const char *path_pattern, bool share, void (*say)(const char *line)) {
+    char path[OUTPUT_PATH_SIZE];
+    bool named = path_pattern && *path_pattern;
+    tell = say;
+    page_to_stream = page_file_missed = false;
+    void *memory = named ? open_file(path_pattern, path) : MAP_FAILED;
+    struct stats_page *shared = share && memory == MAP_FAILED ? open_shared() : NULL;
     if (shared)
         memory = shared;
     if (memory == MAP_FAILED)
@@ -229,7 +245,7 @@ void stats_open(const char *path_pattern, bool share, void (*say)(const char *li
     if (shared && !share_publish(page)) {
         share_forget();
         start_anew(memory);
-    } else if (share && page_file >= 0) {
+    } else if (share && page_file >= 0 && !page_to_stream) {
         share_link(page, path);
     }
 }
@@ -389,16 +405,30 @@ void stats_bypass(const char *module, const char *name) {
     page->bypass_count = ++used.bypasses;
 }
 
-static void write_all(const char *text, size_t length, void *state) {
-    int file = *(const int *)state;
+/* Where a report is written, what of it has not been yet, and the errno of the first write that has
+ * failed. */
+struct destination {
+    int file, fault;
+    size_t used;
+    char text[4096];
+};
+
+static void write_rest(struct destination *to) {
+    if (!to->fault && !output_file_write(to->file, to->text, to->used))
+        to->fault = errno;
+    to->used = 0;
+}
+
+static void put(const char *text, size_t length, void *state) {
+    struct destination *to = state;
     while (length) {
-        ssize_t written = write(file, text, length);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return; /* nobody to tell */
-        text += written;
-        length -= (size_t)written;
+        size_t room = sizeof to->text - to->used, part = length < room ? length : room;
+        memcpy(to->text + to->used, text, part);
+        to->used += part;
+        text += part;
+        length -= part;
+        if (to->used == sizeof to->text)
+            write_rest(to);
     }
 }
 
@@ -430,13 +460,26 @@ static struct stats_page *copy_page(void) {
     return copy;
 }
 
+/* A pipe's reader may leave early: that is its own affair. */
 static void report(const struct stats_page *copy, enum stats_form form, int file) {
     static const char damaged[] =
         "poolcuda: another process has overwritten the figures: no report\n";
+    struct destination to;
+    to.file = file;
+    to.fault = 0;
+    to.used = 0;
     if (stats_page_fault(copy))
-        write_all(damaged, sizeof damaged - 1, &file);
+        put(damaged, sizeof damaged - 1, &to);
     else
-        stats_report(copy, form, NULL, write_all, &file);
+        stats_report(copy, form, NULL, put, &to);
+    write_rest(&to);
+    if (to.fault && to.fault != EPIPE && file != STDERR_FILENO) {
+        char line[128];
+        format(line, sizeof line,
+               "poolcuda: POOLCUDA_STATS_FILE: not all of the report could be written (error %d)",
+               to.fault);
+        tell(line);
+    }
 }
 
 /* The text takes the place of the mapped page in the same file. Other threads may still count:
@@ -455,18 +498,25 @@ static bool report_to_file(const struct stats_page *copy, enum stats_form form) 
 void stats_finish(enum stats_form form) {
     if (!page || getpid() != used.process)
         return;
-    if (!is_own_file())
-        page_file = -1; /* its page stays as it is, for `poolcuda report` */
+    if (page_file >= 0 && !is_own_file()) {
+        page_file = -1; /* its page stays as it is, for `poolcuda report`; a stream has none */
+        page_file_missed = page_to_stream;
+    }
+    bool in_file = page_file >= 0 && !page_to_stream;
+    if (form == STATS_NONE && page_file >= 0)
+        form = STATS_JSON;
+    else if (form == STATS_NONE && page_file_missed)
+        form = STATS_TEXT;
     stats_now();
     page->finished = 1;
     share_close();
-    if (page_file >= 0)
+    if (in_file)
         mailbox_finish(page_file);
-    struct stats_page *copy = page_file >= 0 || form != STATS_NONE ? copy_page() : NULL;
-    if (copy && page_file >= 0)
-        report_to_file(copy, form == STATS_TEXT ? STATS_TEXT : STATS_JSON);
+    struct stats_page *copy = form != STATS_NONE ? copy_page() : NULL;
+    if (copy && in_file)
+        report_to_file(copy, form);
     else if (copy)
-        report(copy, form, STDERR_FILENO);
+        report(copy, form, page_file >= 0 ? page_file : STDERR_FILENO);
     if (copy)
         munmap(copy, sizeof *copy);
 }

@@ -207,7 +207,8 @@ void stats_bypass(const char *module, const char *name);
 enum stats_form { STATS_NONE, STATS_TEXT, STATS_JSON };
 
 /* At exit: writes the report to the file that stats_open mapped (in its place; as JSON unless text
- * is asked for) or, without one and if a form is asked for, to standard error. */
+ * is asked for), or to what it opened that is no file. Without one it goes to standard error: in
+ * the form that is asked for, or as text in the place of a file that could not be had. */
 void stats_finish(enum stats_form form);
 
 /* In a forked child: lets go of the parent's page and file. Counting starts from zero, and nothing

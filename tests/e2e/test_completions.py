@@ -86,7 +86,7 @@ def test_no_or_an_unknown_shell_is_refused():
                                 (["zsh", "bash"], "bash: expected one shell only")):
         done = guard.run([COMMAND, "completions", *arguments], capture_output=True, text=True,
                          check=False)
-        assert done.returncode == 64 and done.stdout == "" and expected in done.stderr
+        assert done.returncode == 2 and done.stdout == "" and expected in done.stderr
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -73,11 +73,6 @@ def test_devices_stay_and_one_device_needs_no_column(run, tmp_path):
     assert rows_of(converted(TRACES[0], tmp_path / "one.csv"))[0] == HEADER.split(",")
 
 
-def test_a_trace_may_be_written_over_itself(tmp_path):
-    made = converted(TRACES[0], tmp_path / "trace.csv")
-    assert converted(tmp_path / "trace.csv", tmp_path / "trace.csv") == made
-
-
 def test_what_cannot_be_read_is_told_and_nothing_written(tmp_path):
     (tmp_path / "bad.csv").write_text(f"{HEADER}\n0,A,1,many,,\n")
     done = convert(tmp_path / "bad.csv", tmp_path / "out.csv")

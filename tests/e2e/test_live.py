@@ -359,22 +359,25 @@ def test_a_setting_that_changed_is_in_the_report(tmp_path):
 ])
 def test_a_bad_setting_is_refused_before_any_program_is_asked(program, setting, why):
     refused = command("set", program.pid, "STEAL=0", setting)
-    assert refused.returncode == 1 and refused.stdout == ""
+    assert refused.returncode == 2 and refused.stdout == ""
     assert len(refused.stderr.splitlines()) == 1 and why in refused.stderr
 
 
 def test_each_failure_is_told_in_one_line(program):
     for who, why in (("999999999", "no such process"), (str(os.getpid()), "not a pooled"),
-                     ("many", "expected a process id"), ("-5", "")):
+                     ("999999999999", "no such process"), ("1-1", "no such process")):
         refused = command("trim", "--timeout=0.05", "--", who)
         assert refused.returncode == 1 and len(refused.stderr.splitlines()) == 1 and why in refused.stderr
     with open(program.page, "rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         refused = command("trim", program.pid)
         assert refused.returncode == 1 and "another command is asking it" in refused.stderr
+    for who in ("many", "-5", "", "5x", "5-", "5-6-7"):
+        refused = command("trim", "--", who)
+        assert refused.returncode == 2 and "expected a process id, or `all`" in refused.stderr
     for bad in (["--timeout", "soon"], ["--device", "-1"], ["lots"], ["1M", "2M"]):
-        assert command("trim", program.pid, *bad).returncode == 64
-    assert command("set", program.pid).returncode == 64
+        assert command("trim", program.pid, *bad).returncode == 2
+    assert command("set", program.pid).returncode == 2
 
 
 def test_a_hostile_requester_changes_nothing_and_harms_nothing(program):
@@ -419,8 +422,8 @@ def test_top_shows_one_line_per_program_sorted(program):
 
         assert order("held") == order("live") == [other.pid, program.pid]
         assert order("pid") == sorted([program.pid, other.pid])
-    assert command("top", "--sort", "beauty").returncode == 64
-    assert command("top", "--interval", "0").returncode == 64
+    assert command("top", "--sort", "beauty").returncode == 2
+    assert command("top", "--interval", "0").returncode == 2
 
 
 @NEEDS_MOUNT

@@ -326,7 +326,7 @@ def test_a_variable_that_is_no_option_is_told_of_and_ignored():
 @pytest.mark.parametrize("memory", ["", "x", "0", "-1G", "1M", "5T", "16X", "16GB", "nan", "inf"])
 def test_a_bad_size_of_memory_is_bad_usage(memory):
     done = command("replay", f"--memory={memory}", MOE)
-    assert (done.returncode, done.stdout) == (64, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"poolcuda replay: {memory}: expected a size from 2M to 4T, such as 80G\n")
 
 
@@ -335,7 +335,7 @@ def test_a_bad_size_of_memory_is_bad_usage(memory):
     ([MOE, "--site-depth", "2"], "unrecognized option '--site-depth'"), ([], "Usage: ")])
 def test_bad_usage_is_told_with_a_code_of_its_own(arguments, said):
     done = command("replay", *arguments)
-    assert (done.returncode, done.stdout) == (64, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr.splitlines()[0]
 
 

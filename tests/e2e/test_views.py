@@ -246,10 +246,12 @@ def test_a_killed_program_has_every_view(tmp_path, tab):
 
 def test_what_cannot_be_written_is_told_in_one_line(deep, tmp_path):
     done = report(f"--html={tmp_path}/no/folder.html", deep, code=1)
-    assert done.stderr == f"poolcuda report: {tmp_path}/no/folder.html: No such file or directory, not written\n"
+    assert done.stderr == (f"poolcuda report: {tmp_path}/no/folder.html: No such file or directory; "
+                           "expected a file that can be written\n")
     done = report("--speedscope=/dev/full", deep, code=1)
-    assert done.stderr == "poolcuda report: /dev/full: No space left on device, not written\n"
-    done = report("--flamegraph=-", "--weight=width", deep, code=64)
+    assert done.stderr == ("poolcuda report: /dev/full: No space left on device; "
+                           "expected a file that can be written\n")
+    done = report("--flamegraph=-", "--weight=width", deep, code=2)
     assert "--weight=width: expected one of bytes|allocations|peak|live" in done.stderr
 
 

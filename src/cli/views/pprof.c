@@ -3,13 +3,13 @@
  *
  * Addresses are made up, as the page has offsets in modules only: each module is a mapping of
  * MAPPING_SIZE bytes, at its index times that. */
+#include "cli/gzip.h"
 #include "cli/views/protobuf.h"
 #include "cli/views/stack.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <uthash.h>
-#include <zlib.h>
 
 #define MAPPING_SIZE ((uint64_t)1 << 40)
 
@@ -225,24 +225,6 @@ static void free_entries(struct entry *entries) {
     }
 }
 
-/* gzip's form of zlib's stream has 16 added to the window's bits. */
-static bool write_compressed(FILE *file, const struct protobuf *message) {
-    z_stream stream = {.next_in = message->bytes, .avail_in = (uInt)message->size};
-    if (message->size > UINT32_MAX || deflateInit2(&stream, Z_BEST_COMPRESSION, Z_DEFLATED, 15 + 16,
-                                                   8, Z_DEFAULT_STRATEGY) != Z_OK)
-        return false;
-    int state = Z_OK;
-    while (state == Z_OK) {
-        uint8_t piece[16384];
-        stream.next_out = piece;
-        stream.avail_out = sizeof piece;
-        state = deflate(&stream, Z_FINISH);
-        fwrite(piece, 1, sizeof piece - stream.avail_out, file);
-    }
-    deflateEnd(&stream);
-    return state == Z_STREAM_END;
-}
-
 bool view_pprof(FILE *file, const struct view_input *input) {
     struct profile *profile = calloc(1, sizeof *profile);
     struct stack *stack = malloc(sizeof *stack);
@@ -252,7 +234,8 @@ bool view_pprof(FILE *file, const struct view_input *input) {
     if (done) {
         profile->page = input->merged;
         fill(profile, input, sites, count, stack);
-        done = !profile->message.short_of_memory && write_compressed(file, &profile->message);
+        done = !profile->message.short_of_memory &&
+               gzip_write(file, profile->message.bytes, profile->message.size);
         free_entries(profile->strings);
         free_entries(profile->functions);
         free_entries(profile->locations);

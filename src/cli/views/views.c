@@ -1,10 +1,10 @@
 #include "cli/views/views.h"
 
+#include "cli/output.h"
 #include "cli/run_file.h"
 #include "observe/emitter.h"
 
-#include <errno.h>
-#include <string.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -47,19 +47,24 @@ static bool is_report(const char *path) {
 }
 
 bool view_write(enum view_kind kind, const char *path, const struct view_input *input) {
-    bool standard = strcmp(path, "-") == 0;
+    bool standard = output_is_standard(path);
     if (standard && views[kind].form == FORM_BINARY && isatty(STDOUT_FILENO))
         return complain(views[kind].name, "binary, expected the name of a file and not a terminal");
     if (!standard && is_report(path))
         return complain(path, "a report itself, expected the name of another file for the view");
-    FILE *file = standard ? stdout : fopen(path, "we");
-    if (!file)
-        return complain(path, strerror(errno));
-    bool done = views[kind].write(file, input);
-    int fault = fflush(file) == 0 && !ferror(file) ? 0 : errno ? errno : EIO;
-    if (!standard && fclose(file) != 0 && !fault)
-        fault = errno;
-    if (!done)
+    if (standard)
+        return views[kind].write(stdout, input) || complain(path, "not enough memory");
+    char *bytes = NULL, error[OUTPUT_ERROR];
+    size_t size;
+    FILE *file = open_memstream(&bytes, &size);
+    bool made = file && views[kind].write(file, input);
+    if (!file || fclose(file) != 0 || !made) {
+        free(bytes);
         return complain(path, "not enough memory");
-    return fault ? complain(standard ? "standard output" : path, strerror(fault)) : true;
+    }
+    bool written = output_write(path, bytes, size, error);
+    if (!written)
+        fprintf(stderr, "poolcuda report: %s\n", error);
+    free(bytes);
+    return written;
 }

@@ -1,0 +1,28 @@
+/* Files that the command line names for output. Every command writes them by these functions, which
+ * damage none:
+ *
+ * - A regular file is replaced as a whole: it has its old content or the new one, never a part, and
+ *   keeps its mode, and its owner where that is allowed. Through a link the file that it leads to
+ * is replaced; the link stays. Where the folder takes no new file, or the file cannot be exchanged
+ *   (it is a mount point), it is written in place.
+ * - A device, a pipe, /dev/stdout or /dev/fd/N is written to as it is.
+ * - "-" is standard output. */
+#ifndef POOLCUDA_CLI_OUTPUT_H
+#define POOLCUDA_CLI_OUTPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { OUTPUT_ERROR = 1024 };
+
+bool output_is_standard(const char *path);
+
+/* To be asked before the work begins. Returns false, with a line in `error`, if `path` is the file
+ * `input` (NULL: there is none), also by another name, or cannot be a file to write. */
+bool output_check(const char *path, const char *input, char error[OUTPUT_ERROR]);
+
+/* Writes the whole content. Returns false, with a line in `error`, if it could not be written.
+ * Faults of standard output are told when the command ends (standard_output.h). */
+bool output_write(const char *path, const void *bytes, size_t size, char error[OUTPUT_ERROR]);
+
+#endif

@@ -1,0 +1,138 @@
+"""What a command prints and nobody gets is an error: one line says why, and the command fails."""
+
+import os
+import re
+import signal
+import subprocess
+
+import pytest
+from conftest import COMMAND
+from steered import Program
+from writers import CLEAN, TRACE, VIEWS, fixture_stats  # noqa: F401  pylint: disable=unused-import
+
+HELP = subprocess.run([COMMAND, "--help"], capture_output=True, text=True, check=True).stdout
+COMMANDS = re.findall(r"^  (\w+) +\S", HELP.partition("Commands:\n")[2], re.M)
+
+# What each command prints, in all its forms. STATS: a report, PID: a running program, RESULT: of `poolcuda replay --json`.
+PRINTS = {
+    "run": [],  # what it starts prints: its own affair
+    "doctor": [[], ["--json"], ["/bin/true"]],
+    "report": [["STATS"], ["--json", "STATS"], ["--each", "STATS"], ["--each", "--json", "STATS"], ["--leaks", "STATS"],
+               ["--all", "STATS", "STATS"], *([f"--{view}=-", "STATS"] for view in VIEWS)],
+    "top": [["--once"], ["--json"], ["--prometheus=-"], ["--prometheus=-", "--interval=0.1"], []],
+    "trim": [["PID"], ["all"]],
+    "set": [["PID", "STEAL=0"]],
+    "replay": [[TRACE], ["--json", TRACE], ["--native", TRACE]],
+    "tune": [[TRACE], ["--json", TRACE], ["--all", TRACE]],
+    "compare": [["RESULT", "RESULT"], ["--json", "RESULT", "RESULT"]],
+    "convert": [[TRACE, "-"], [TRACE, "/dev/stdout"]],
+    "options": [[], ["--markdown"]],
+    "completions": [["bash"], ["zsh"], ["fish"]],
+}
+ALL = [[], *([command] for command in COMMANDS)]
+LINES = [
+    *([*command, option] for command in ALL for option in ("--help", "--usage", "--version")),
+    *([command, *words] for command in COMMANDS for words in PRINTS.get(command, [])),
+]
+EACH = pytest.mark.parametrize("line", LINES, ids=lambda line: " ".join(os.path.basename(word) for word in line))
+
+
+@pytest.fixture(scope="module", name="program")
+def fixture_program():
+    with Program(POOLCUDA_MAX_IDLE="100%", POOLCUDA_IDLE_DECAY="0") as started:
+        started.do("churn")  # it answers whoever asks
+        yield started
+
+
+@pytest.fixture(scope="module", name="start")
+def fixture_start(program, stats, tmp_path_factory):
+    """start(line, ...): the command, ended, with its standard error as text."""
+    result = tmp_path_factory.mktemp("result") / "result.json"
+    result.write_bytes(subprocess.run([COMMAND, "replay", "--json", TRACE], env=CLEAN, stdout=subprocess.PIPE,
+                                      check=True).stdout)
+    places = {"STATS": stats, "PID": program.pid, "RESULT": result}
+
+    def runner(line, **options):
+        words = [str(places.get(str(word), word)) for word in line]
+        return subprocess.run([COMMAND, *words], env=CLEAN, stderr=subprocess.PIPE, text=True, errors="replace",
+                              timeout=120, check=False, **options)
+    return runner
+
+
+def test_every_command_and_each_of_its_forms_is_tried_here():
+    assert set(PRINTS) == set(COMMANDS), "a new command needs its lines in PRINTS"
+    for command in COMMANDS:
+        told = subprocess.run([COMMAND, command, "--help"], capture_output=True, text=True, check=True).stdout
+        tried = {word.split("=")[0] for words in PRINTS[command] for word in map(str, words)}
+        for form in ("--json", "--markdown", "--prometheus", "--once", *(f"--{view}" for view in VIEWS)):
+            assert (form in told) <= (form in tried), f"{command} {form}"
+
+
+@EACH
+def test_a_full_disk_is_an_error_of_every_command(line, start):
+    if "--interval=0.1" not in line:  # that one goes on for ever
+        whole = start(line, stdout=subprocess.PIPE)
+        assert whole.stdout and whole.returncode in ((0, 1) if line[:1] == ["doctor"] else (0,)), whole.stderr
+    with open("/dev/full", "wb") as full:
+        done = start(line, stdout=full)
+    assert done.returncode == 1
+    name = " ".join(["poolcuda", *line[:1]]) if line and line[0] in COMMANDS else "poolcuda"
+    expected = f"{name}: standard output: No space left on device; not all was printed\n"
+    if line[:1] == ["convert"] and "/dev/stdout" in line:
+        expected = "poolcuda convert: /dev/stdout: No space left on device; expected a file that can be written\n"
+    if line[-1:] in (["--help"], ["--usage"], ["--version"]):
+        expected = expected.replace(name, "poolcuda" if line[0] in ("--help", "--usage", "--version") else name)
+    assert done.stderr == expected
+
+
+@pytest.mark.parametrize("line", [["options"], ["--help"], ["completions", "zsh"], ["convert", TRACE, "-"]],
+                         ids=lambda line: line[0])
+def test_a_closed_standard_output_is_one_too(line, start):
+    done = start(line, preexec_fn=lambda: os.close(1))
+    assert done.returncode == 1
+    assert re.fullmatch(r"poolcuda[a-z ]*: standard output: Bad file descriptor; not all was printed\n", done.stderr)
+
+
+def test_no_file_takes_the_place_of_a_closed_standard_output(start, tmp_path):
+    out = tmp_path / "out.csv"
+    assert start(["convert", TRACE, out], preexec_fn=lambda: os.closerange(0, 2)).returncode == 0
+    assert out.read_text().startswith("t_us,op,")
+
+
+def test_a_program_finds_the_standard_files_as_they_were_given(start):
+    script = "for file in 0 1; do if [ -e /proc/self/fd/$file ]; then echo $file is open >&2; fi; done; exit 7"
+    done = start(["run", "--quiet", "sh", "-c", script], preexec_fn=lambda: os.closerange(0, 2))
+    assert (done.returncode, done.stderr) == (7, "")
+
+
+def broken_pipe():
+    reading, writing = os.pipe()
+    os.close(reading)
+    return writing
+
+
+@pytest.mark.parametrize("line", [["options"], ["report", "STATS"], ["--help"], ["completions", "bash"],
+                                  ["top", "--prometheus=-", "--interval=0.1"]], ids=" ".join)
+def test_a_pipe_whose_reader_has_gone_ends_a_command_quietly(line, start):
+    for ignored, code in ((False, -signal.SIGPIPE), (True, 1)):
+        pipe = broken_pipe()
+        handler = signal.SIG_IGN if ignored else signal.SIG_DFL
+        done = start(line, stdout=pipe, restore_signals=False,
+                     preexec_fn=lambda handler=handler: signal.signal(signal.SIGPIPE, handler))
+        os.close(pipe)
+        assert (done.returncode, done.stderr) == (code, "")
+
+
+def test_what_a_program_loses_is_its_own_affair(start):
+    with open("/dev/full", "wb") as full:
+        done = start(["run", "--quiet", "sh", "-c", "echo lost 2> /dev/null; exit 7"], stdout=full)
+    assert (done.returncode, done.stderr) == (7, "")
+    with open("/dev/full", "wb") as full:
+        done = start(["run", "--quiet", "sh", "-c", "exit 0"], stdout=full)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_another_failure_keeps_its_code(start):
+    with open("/dev/full", "wb") as full:
+        assert start(["options", "superfluous"], stdout=full).returncode == 2
+        assert start(["run", "/nowhere/at/all"], stdout=full).returncode == 127

@@ -1,0 +1,220 @@
+"""What the library writes of a program: it damages nothing that is named for it, holds the program up for nobody, and says
+what it could not write."""
+
+import contextlib
+import json
+import os
+import stat
+import subprocess
+import threading
+
+import pytest
+from conftest import COMMAND, LIBRARY, PROGRAMS, SAMPLES
+from steered import Program, environment
+from writers import names
+
+OPTIONS = ["POOLCUDA_STATS_FILE", "POOLCUDA_TRACE", "POOLCUDA_LOG", "POOLCUDA_CHECK_LOG"]
+EACH_OPTION = pytest.mark.parametrize("option", OPTIONS)
+# A program of which each of the files has something to say.
+TELLING = [PROGRAMS / "out_of_memory", "alloc", "held"]
+NEEDED = {"POOLCUDA_STATS_FILE": {}, "POOLCUDA_TRACE": {}, "POOLCUDA_LOG": {},
+          "POOLCUDA_CHECK_LOG": {"POOLCUDA_CHECK": "1", "POOLCUDA_CHECK_LEAKS": "1"}}
+
+
+def start(option, path, command=tuple(TELLING), **options):
+    """Runs the program with the file. What a blocked program would do to the test the limit on time ends."""
+    variables = environment(LD_PRELOAD=str(LIBRARY), SIMCUDA_MEMORY="256M", **NEEDED[option], **{option: str(path)})
+    return subprocess.run([str(word) for word in command], env=variables, check=False, timeout=300, text=True,
+                          **{"capture_output": True, **options})
+
+
+@pytest.fixture(scope="module", name="natively")
+def fixture_natively():
+    return subprocess.run(list(map(str, TELLING)), env=environment(SIMCUDA_MEMORY="256M"), capture_output=True, text=True,
+                          timeout=300, check=False)
+
+
+def content_is_of(option, content):
+    """Whether it is what the option's file should hold."""
+    if option == "POOLCUDA_STATS_FILE":
+        return json.loads(content)["format"] == "poolcuda report"
+    beginning = {"POOLCUDA_TRACE": b"poolcuda trace\n", "POOLCUDA_LOG": b"poolcuda: out of memory",
+                 "POOLCUDA_CHECK_LOG": b"========= POOLCUDA CHECK\n"}[option]
+    return content.startswith(beginning)
+
+
+@EACH_OPTION
+def test_each_file_gets_something_here(option, natively, tmp_path):
+    done = start(option, tmp_path / "file")
+    assert (done.returncode, done.stdout, done.stderr) == (natively.returncode, natively.stdout, natively.stderr)
+    assert content_is_of(option, (tmp_path / "file").read_bytes())
+
+
+# Devices
+
+@EACH_OPTION
+def test_a_device_is_written_to_and_nothing_made_beside_it(option, natively, tmp_path):
+    (tmp_path / "link").symlink_to("/dev/null")
+    done = start(option, tmp_path / "link")
+    assert (done.returncode, done.stdout, done.stderr) == (natively.returncode, natively.stdout, natively.stderr)
+    assert names(tmp_path) == ["link"] and (tmp_path / "link").is_symlink()
+
+
+@pytest.mark.parametrize("option, said", [
+    ("POOLCUDA_STATS_FILE", "POOLCUDA_STATS_FILE: not all of the report could be written (error 28)"),
+    ("POOLCUDA_TRACE", "cannot be written (error 28), recording nothing")])
+def test_a_full_device_is_told_in_one_line(option, said, natively, tmp_path):
+    (tmp_path / "link").symlink_to("/dev/full")
+    done = start(option, tmp_path / "link")
+    assert (done.returncode, done.stdout) == (natively.returncode, natively.stdout)
+    assert len(done.stderr.splitlines()) == 1 and said in done.stderr
+    assert names(tmp_path) == ["link"]
+
+
+# Pipes
+
+@EACH_OPTION
+def test_a_pipe_gets_what_a_file_would(option, natively, tmp_path):
+    pipe, got = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    keep = os.open(pipe, os.O_RDWR)  # so that neither side waits for the other's coming
+    reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()))
+    reader.start()
+    ready = os.open(pipe, os.O_WRONLY)  # there is a reader
+    os.close(ready)
+    done = start(option, pipe)
+    os.close(keep)
+    reader.join()
+    assert (done.returncode, done.stdout, done.stderr) == (natively.returncode, natively.stdout, natively.stderr)
+    assert content_is_of(option, got[0])
+    assert names(tmp_path) == ["pipe"] and stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_a_trace_through_a_pipe_can_be_replayed(tmp_path):
+    with (tmp_path / "trace").open("wb") as out, subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=out) as reader:
+        number = reader.stdin.fileno()
+        start("POOLCUDA_TRACE", f"/dev/fd/{number}", [SAMPLES / "varying"], pass_fds=[number])
+        reader.stdin.close()
+    done = subprocess.run([COMMAND, "replay", "--json", tmp_path / "trace"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and done.stderr == "" and json.loads(done.stdout)["allocations"] == 301
+
+
+@EACH_OPTION
+def test_a_pipe_that_nobody_reads_neither_blocks_nor_ends_the_program(option, natively, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    done = start(option, tmp_path / "pipe")
+    assert (done.returncode, done.stdout) == (natively.returncode, natively.stdout)
+    assert done.stderr.startswith(f'poolcuda: {option}="{tmp_path}/pipe"'[:100])
+    assert "a pipe that nobody reads" in done.stderr.splitlines()[0]
+    assert names(tmp_path) == ["pipe"] and stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+@contextlib.contextmanager
+def steered_into_a_pipe(tmp_path, **variables):
+    """A program whose report and trace go into pipes, and the descriptors of these pipes' readers."""
+    readers = []
+    for name in ("stats", "trace"):
+        os.mkfifo(tmp_path / name)
+        readers.append(os.open(tmp_path / name, os.O_RDONLY | os.O_NONBLOCK))
+    with Program(POOLCUDA_STATS_FILE=str(tmp_path / "stats"), POOLCUDA_TRACE=str(tmp_path / "trace"),
+                 **variables) as program:
+        yield program, readers
+
+
+def test_a_reader_that_leaves_is_no_signal_to_the_program(tmp_path):
+    with steered_into_a_pipe(tmp_path) as (program, readers):
+        program.do("alloc 0 4096")
+        for reader in readers:
+            os.close(reader)
+        for _ in range(1000):
+            assert program.do("free 0") == 0 and program.do("alloc 0 4096") == 0
+        assert program.end() == 0
+
+
+def test_a_reader_that_takes_nothing_does_not_hold_the_program_up_for_ever(tmp_path):
+    with steered_into_a_pipe(tmp_path) as (program, readers):
+        for _ in range(1500):  # more than a pipe holds
+            assert program.do("alloc 0 4096") == 0 and program.do("free 0") == 0
+        assert program.counter("trace_lost") > 0
+        assert program.end() == 0
+        for reader in readers:
+            os.close(reader)
+
+
+def test_a_program_with_its_report_in_a_pipe_is_seen_while_it_runs(tmp_path):
+    with steered_into_a_pipe(tmp_path) as (program, readers):
+        program.do("alloc 0 4096")
+        assert program.counter("malloc_calls") == 2
+        for reader in readers:
+            os.close(reader)
+
+
+# The program's own descriptors
+
+def test_standard_output_that_is_a_file_keeps_what_the_program_wrote(tmp_path):
+    native = subprocess.run([SAMPLES / "varying"], env=environment(), capture_output=True, text=True, check=True).stdout
+    for name in ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"):
+        out = tmp_path / "out"
+        with out.open("w") as file:
+            file.write("first\n")
+            file.flush()
+            done = start("POOLCUDA_STATS_FILE", name, [SAMPLES / "varying"], capture_output=False, stdout=file)
+            assert done.returncode == 0
+        first, _, rest = out.read_text().partition("\n")
+        assert first == "first" and native in rest
+        assert json.loads(rest.replace(native, ""))["format"] == "poolcuda report"
+    assert names(tmp_path) == ["out"] and not os.path.exists("/dev/stdout.1")
+
+
+def test_a_log_on_standard_output_is_written_behind_what_is_there(tmp_path):
+    out = tmp_path / "out"
+    with out.open("w") as file:
+        file.write("first\n")
+        file.flush()
+        start("POOLCUDA_LOG", "/dev/stdout", capture_output=False, stdout=file)
+    assert out.read_text().startswith("first\n") and "poolcuda: out of memory" in out.read_text()
+
+
+@EACH_OPTION
+def test_a_descriptor_that_is_closed_is_told(option, natively):
+    done = start(option, "/dev/fd/77")
+    assert (done.returncode, done.stdout) == (natively.returncode, natively.stdout)
+    assert f'{option}="/dev/fd/77": cannot be' in done.stderr.splitlines()[0] and "(error 9)" in done.stderr.splitlines()[0]
+
+
+# What cannot be written at all
+
+@EACH_OPTION
+def test_a_folder_is_told_and_nothing_made_beside_it(option, natively, tmp_path):
+    (tmp_path / "folder").mkdir()
+    done = start(option, tmp_path / "folder")
+    assert (done.returncode, done.stdout) == (natively.returncode, natively.stdout)
+    assert "(a folder)" in done.stderr.splitlines()[0]
+    assert names(tmp_path) == ["folder"] and names(tmp_path / "folder") == []
+
+
+def test_figures_that_no_file_takes_are_printed_as_is_said(tmp_path):
+    done = start("POOLCUDA_STATS_FILE", tmp_path / "absent" / "file")
+    first, _, rest = done.stderr.partition("\n")
+    assert first.endswith("cannot be made (error 2), printing to standard error at exit")
+    assert "held from the driver" in rest
+
+
+# poolcuda run
+
+@pytest.mark.parametrize("name", ["/dev/null", "/dev/stdout", "/dev/stderr", "PIPE", "LINK"])
+def test_run_does_not_miss_figures_that_went_elsewhere(name, tmp_path):
+    if name == "PIPE":
+        name = tmp_path / "pipe"
+        os.mkfifo(name)
+        reader = os.open(name, os.O_RDONLY | os.O_NONBLOCK)
+    if name == "LINK":
+        name = tmp_path / "link"
+        name.symlink_to("/dev/null")
+    done = subprocess.run([COMMAND, "run", f"--stats-file={name}", "--", SAMPLES / "varying"], env=environment(),
+                          cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0 and "no figures" not in done.stderr and "next:" not in done.stderr
+    assert set(names(tmp_path)) <= {"pipe", "link"}
+    if tmp_path / "pipe" == name:
+        assert os.read(reader, 100).startswith(b"{")
+        os.close(reader)
