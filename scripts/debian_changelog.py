@@ -1,4 +1,4 @@
-"""debian_changelog.py MAINTAINER: CHANGELOG.md on stdin as a Debian changelog on stdout."""
+"""debian_changelog.py MAINTAINER: CHANGELOG.md on stdin as a Debian changelog on stdout. What is unreleased is left out."""
 
 import datetime
 import re
@@ -10,6 +10,8 @@ def entries(text):
     """(version, date, [item]) of each version. An item may go on over indented lines."""
     for part in re.split(r"^## ", text, flags=re.M)[1:]:
         heading, _, body = part.partition("\n")
+        if heading.strip() == "[Unreleased]":
+            continue
         found = re.fullmatch(r"\[(\d[\w.~+]*)\] - (\d{4}-\d\d-\d\d)", heading.strip())
         if not found:
             sys.exit(f"CHANGELOG.md: ## {heading}: expected ## [VERSION] - YYYY-MM-DD")
