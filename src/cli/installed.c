@@ -30,3 +30,13 @@ bool installed_library(char *path) {
     return installed_find(places, sizeof places / sizeof places[0], found, sizeof found) &&
            realpath(found, path);
 }
+
+void installed_document(const char *name, char *path) {
+    char built[64], kept[PATH_MAX], found[2 * PATH_MAX];
+    const char *const places[] = {built, kept};
+    snprintf(built, sizeof built, "../../../docs/%s", name);
+    snprintf(kept, sizeof kept, "%s/%s", POOLCUDA_DOCS_FROM_BIN, name);
+    if (!installed_find(places, sizeof places / sizeof places[0], found, sizeof found) ||
+        !realpath(found, path))
+        snprintf(path, PATH_MAX, "docs/%s of the sources", name);
+}

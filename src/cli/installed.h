@@ -13,4 +13,8 @@ bool installed_find(const char *const *places, size_t count, char *path, size_t 
 /* The real path of libpoolcuda.so; path has PATH_MAX bytes. False if it is in neither place. */
 bool installed_library(char *path);
 
+/* The path of a document, such as "policies.md"; path has PATH_MAX bytes. Where it was not
+ * installed together with this command, its place in the sources. */
+void installed_document(const char *name, char *path);
+
 #endif

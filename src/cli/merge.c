@@ -38,6 +38,15 @@ static void same_text(struct merge *merge, char *to, size_t size, const char *fr
         snprintf(to, size, "%s", several);
 }
 
+/* The same of command lines: there is none that stands for several. */
+static void same_command_line(struct merge *merge, const struct command_line *from) {
+    struct command_line *to = &merge->page->command_line;
+    if (merge->run_count == 0)
+        *to = *from;
+    else if (to->size != from->size || memcmp(to->text, from->text, command_line_used(to)) != 0)
+        to->size = 0;
+}
+
 static void add_head(struct merge *merge, const struct stats_page *from) {
     struct stats_page *to = merge->page;
     bool first = merge->run_count == 0;
@@ -46,6 +55,7 @@ static void add_head(struct merge *merge, const struct stats_page *from) {
     same_text(merge, to->options, sizeof to->options, from->options, "");
     same_text(merge, to->trace, sizeof to->trace, from->trace, "");
     same_text(merge, to->tools, sizeof to->tools, from->tools, "different ones in each run");
+    same_command_line(merge, &from->command_line);
     if (*from->shortage)
         memcpy(to->shortage, from->shortage, sizeof to->shortage);
     to->process = first ? from->process : 0;

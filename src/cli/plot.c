@@ -16,16 +16,14 @@ bool plot_check(const char *base, const char *input, char error[OUTPUT_ERROR]) {
 }
 
 #ifndef HAVE_CAIRO
-bool plot_write(const char *base, const struct tune *tune, const char *title, uint64_t live_bytes,
-                char error[OUTPUT_ERROR]) {
-    (void)tune;
-    (void)title;
-    (void)live_bytes;
+bool plot_write(const char *base, const struct plot_input *input, char error[OUTPUT_ERROR]) {
+    (void)input;
     snprintf(error, OUTPUT_ERROR, "%.700s: cannot be drawn, this poolcuda was built without cairo",
              base);
     return false;
 }
 #else
+#include "cli/plot_scale.h"
 #include "observe/human.h"
 
 #include <cairo-svg.h>
@@ -34,7 +32,7 @@ bool plot_write(const char *base, const struct tune *tune, const char *title, ui
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDTH = 900, HEIGHT = 560, LEFT = 80, RIGHT = 190, TOP = 50, BOTTOM = 60, DOT = 5 };
+enum { WIDTH = 900, HEIGHT = 560, LEFT = 80, RIGHT = 190, TOP = 70, BOTTOM = 60, DOT = 5 };
 
 /* Colours that people with any colour vision tell apart (Okabe and Ito's). */
 static const struct kind {
@@ -46,18 +44,17 @@ static const struct kind {
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
-/* What is drawn, and its scales: bytes from 0 to what the front takes, the logarithm of calls + 1
- * from 0. */
+/* What is drawn, and its scales: bytes from 0 to what is worth having takes, the logarithm of calls
+ * + 1 from 0. */
 struct plot {
+    const struct plot_input *input;
     const struct tune *tune;
-    const char *title;
-    uint64_t live_bytes;
     double most_bytes, most_calls;
     cairo_t *cairo;
 };
 
-static double x_of(const struct plot *plot, uint64_t bytes) {
-    return LEFT + (double)bytes / plot->most_bytes * (WIDTH - LEFT - RIGHT);
+static double x_of(const struct plot *plot, double bytes) {
+    return LEFT + bytes / plot->most_bytes * (WIDTH - LEFT - RIGHT);
 }
 
 static double y_of(const struct plot *plot, uint64_t calls) {
@@ -65,10 +62,13 @@ static double y_of(const struct plot *plot, uint64_t calls) {
     return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM);
 }
 
-/* What lies beyond the scale is drawn at its end. */
+static bool is_beyond(const struct plot *plot, const struct tune_setting *setting) {
+    return (double)setting->result.peak_held_bytes > plot->most_bytes;
+}
+
 static double x_of_setting(const struct plot *plot, const struct tune_setting *setting) {
-    double held = (double)setting->result.peak_held_bytes;
-    return x_of(plot, (uint64_t)fmin(held, plot->most_bytes));
+    return is_beyond(plot, setting) ? WIDTH - RIGHT
+                                    : x_of(plot, (double)setting->result.peak_held_bytes);
 }
 
 static double y_of_setting(const struct plot *plot, const struct tune_setting *setting) {
@@ -115,34 +115,35 @@ static void text(const struct plot *plot, double x, double y, double align, cons
 }
 
 static void draw_axes(const struct plot *plot) {
-    enum { STEPS = 5 };
+    enum { STEPS = 6 };
+    const struct plot_scale scale = plot_scale(plot->most_bytes, STEPS);
     cairo_set_line_width(plot->cairo, 1);
-    for (int i = 0; i <= STEPS; i++) {
-        uint64_t bytes = (uint64_t)(plot->most_bytes * i / STEPS);
+    for (unsigned i = 0; plot_scale_bytes(&scale, i) <= plot->most_bytes; i++) {
+        double x = x_of(plot, plot_scale_bytes(&scale, i));
         grey(plot, 0.85);
-        line(plot, x_of(plot, bytes), TOP, x_of(plot, bytes), HEIGHT - BOTTOM);
+        line(plot, x, TOP, x, HEIGHT - BOTTOM);
         grey(plot, 0.2);
-        text(plot, x_of(plot, bytes), HEIGHT - BOTTOM + 18, 0.5, human(bytes).text);
+        text(plot, x, HEIGHT - BOTTOM + 18, 0.5, plot_scale_text(&scale, i).text);
     }
-    for (uint64_t calls = 1; (double)calls <= plot->most_calls; calls *= 10) {
-        char number[32];
-        snprintf(number, sizeof number, "%llu", (unsigned long long)calls);
+    for (uint64_t calls = 0; (double)calls <= plot->most_calls;
+         calls = plot_next_calls(calls, (uint64_t)plot->most_calls)) {
         grey(plot, 0.85);
         line(plot, LEFT, y_of(plot, calls), WIDTH - RIGHT, y_of(plot, calls));
         grey(plot, 0.2);
-        text(plot, LEFT - 8, y_of(plot, calls) + 4, 1, number);
+        text(plot, LEFT - 8, y_of(plot, calls) + 4, 1, plot_count(calls).text);
     }
     text(plot, (LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - BOTTOM + 42, 0.5,
          "peak held from the driver");
-    text(plot, LEFT, TOP - 8, 0.5, "driver calls");
+    text(plot, LEFT, TOP - 12, 0.5, "driver calls");
+    text(plot, (LEFT + WIDTH - RIGHT) / 2.0, 44, 0.5, plot->input->subtitle);
     cairo_set_font_size(plot->cairo, 15);
-    text(plot, (LEFT + WIDTH - RIGHT) / 2.0, 24, 0.5, plot->title);
+    text(plot, (LEFT + WIDTH - RIGHT) / 2.0, 24, 0.5, plot->input->title);
     cairo_set_font_size(plot->cairo, 12);
 }
 
 static void draw_limit(const struct plot *plot) {
     static const double dashes[] = {6, 4};
-    double x = x_of(plot, plot->live_bytes);
+    double x = x_of(plot, (double)plot->input->live_bytes);
     grey(plot, 0.3);
     cairo_set_dash(plot->cairo, dashes, 2, 0);
     line(plot, x, TOP, x, HEIGHT - BOTTOM);
@@ -173,28 +174,121 @@ static void draw_front(const struct plot *plot) {
     free(front);
 }
 
+/* What lies beyond the axis, as an arrow at its end. */
+static void arrow(const struct plot *plot, double x, double y, const struct kind *kind) {
+    cairo_set_source_rgb(plot->cairo, kind->red, kind->green, kind->blue);
+    cairo_move_to(plot->cairo, x - DOT, y - DOT - 1);
+    cairo_line_to(plot->cairo, x + DOT, y);
+    cairo_line_to(plot->cairo, x - DOT, y + DOT + 1);
+    cairo_close_path(plot->cairo);
+    cairo_fill(plot->cairo);
+}
+
+static void draw_setting(const struct plot *plot, const struct tune_setting *setting) {
+    double x = x_of_setting(plot, setting), y = y_of_setting(plot, setting);
+    (is_beyond(plot, setting) ? arrow : dot)(plot, x, y, kind_of(setting));
+    if (setting == plot->tune->recommended)
+        ring(plot, x, y);
+}
+
 static void draw_settings(const struct plot *plot) {
-    for (size_t i = 0; i < plot->tune->count; i++) {
-        const struct tune_setting *setting = &plot->tune->settings[i];
-        double x = x_of_setting(plot, setting), y = y_of_setting(plot, setting);
-        dot(plot, x, y, kind_of(setting));
-        if (setting == plot->tune->recommended)
-            ring(plot, x, y);
+    for (size_t i = 0; i < plot->tune->count; i++)
+        draw_setting(plot, &plot->tune->settings[i]);
+    draw_setting(plot, plot->tune->recommended); /* over what is at the same place */
+}
+
+static int by_height(const void *one, const void *other) {
+    const struct tune_setting *const *a = one, *const *b = other;
+    uint64_t calls = tune_calls(&(*a)->result), others = tune_calls(&(*b)->result);
+    return calls != others ? (calls < others) - (calls > others) : by_held(one, other);
+}
+
+/* How far beyond the axis they are, from the top down, none over another. */
+static void draw_values_beyond(const struct plot *plot) {
+    enum { LINE = 14 };
+    const size_t size = sizeof(void *);
+    const struct tune_setting **beyond = calloc(plot->tune->count, size);
+    double last = 0;
+    struct human words, before = {""};
+    size_t count = 0;
+    for (size_t i = 0; beyond && i < plot->tune->count; i++)
+        if (is_beyond(plot, &plot->tune->settings[i]))
+            beyond[count++] = &plot->tune->settings[i];
+    if (count)
+        qsort(beyond, count, size, by_height);
+    grey(plot, 0.2);
+    for (size_t i = 0; i < count; i++) {
+        double y = y_of_setting(plot, beyond[i]) + 4;
+        words = human(beyond[i]->result.peak_held_bytes);
+        if (y < last + LINE && strcmp(words.text, before.text) == 0)
+            continue; /* the same once more */
+        last = fmax(y, last + LINE);
+        before = words;
+        text(plot, WIDTH - RIGHT - DOT - 5, last, 1, words.text);
     }
+    free(beyond);
+}
+
+/* Without the pool. */
+static void diamond(const struct plot *plot, double x, double y) {
+    enum { SIZE = DOT + 2 };
+    grey(plot, 0);
+    cairo_move_to(plot->cairo, x - SIZE, y);
+    cairo_line_to(plot->cairo, x, y - SIZE);
+    cairo_line_to(plot->cairo, x + SIZE, y);
+    cairo_line_to(plot->cairo, x, y + SIZE);
+    cairo_close_path(plot->cairo);
+    cairo_fill(plot->cairo);
+}
+
+static void draw_native(const struct plot *plot) {
+    const struct replay_result *native = plot->input->native;
+    char words[64];
+    double x = x_of(plot, (double)native->peak_held_bytes), y = y_of(plot, tune_calls(native));
+    diamond(plot, x, y);
+    snprintf(words, sizeof words, "no pool: %s calls", plot_count(tune_calls(native)).text);
+    /* Nothing holds less, so that there is room on the left, if any. */
+    bool left = x - LEFT > 2 * DOT + 160;
+    text(plot, left ? x - 2 * DOT : x + 2 * DOT, y + 4, left, words);
+}
+
+static bool was_tried(const struct plot *plot, const struct kind *kind) {
+    for (size_t i = 0; i < plot->tune->count; i++)
+        if (kind_of(&plot->tune->settings[i]) == kind)
+            return true;
+    return false;
 }
 
 static void draw_legend(const struct plot *plot) {
+    const double x = WIDTH - RIGHT + 40, mark = WIDTH - RIGHT + 26;
     double y = TOP + 10;
-    for (size_t i = 0; i < KINDS; i++, y += 22) {
-        dot(plot, WIDTH - RIGHT + 26, y - 4, &kinds[i]);
+    bool any_beyond = false;
+    for (size_t i = 0; i < KINDS; i++) {
+        if (!was_tried(plot, &kinds[i]))
+            continue;
+        dot(plot, mark, y - 4, &kinds[i]);
         grey(plot, 0.2);
-        text(plot, WIDTH - RIGHT + 40, y, 0, kinds[i].preset);
+        text(plot, x, y, 0, kinds[i].preset);
+        y += 22;
     }
-    line(plot, WIDTH - RIGHT + 18, y - 4, WIDTH - RIGHT + 34, y - 4);
-    text(plot, WIDTH - RIGHT + 40, y, 0, "front");
+    for (size_t i = 0; i < plot->tune->count; i++)
+        any_beyond = any_beyond || is_beyond(plot, &plot->tune->settings[i]);
+    if (any_beyond) {
+        arrow(plot, mark, y - 4, &(struct kind){"", 0.5, 0.5, 0.5});
+        grey(plot, 0.2);
+        text(plot, x, y, 0, "beyond the axis");
+        y += 22;
+    }
+    diamond(plot, mark, y - 4);
+    text(plot, x, y, 0, "no pool");
     y += 22;
-    ring(plot, WIDTH - RIGHT + 26, y - 4);
-    text(plot, WIDTH - RIGHT + 40, y, 0, "recommended");
+    grey(plot, 0.4);
+    line(plot, mark - 8, y - 4, mark + 8, y - 4);
+    grey(plot, 0);
+    text(plot, x, y, 0, "front");
+    y += 22;
+    ring(plot, mark, y - 4);
+    text(plot, x, y, 0, "recommended");
 }
 
 static void draw(struct plot *plot, cairo_surface_t *surface) {
@@ -206,7 +300,9 @@ static void draw(struct plot *plot, cairo_surface_t *surface) {
     cairo_set_font_size(plot->cairo, 12);
     draw_axes(plot);
     draw_limit(plot);
+    draw_values_beyond(plot);
     draw_front(plot);
+    draw_native(plot);
     draw_settings(plot);
     draw_legend(plot);
     cairo_destroy(plot->cairo);
@@ -250,16 +346,16 @@ static bool write_drawing(struct plot *plot, const char *base, bool svg, char *e
     return written;
 }
 
-bool plot_write(const char *base, const struct tune *tune, const char *title, uint64_t live_bytes,
-                char error[OUTPUT_ERROR]) {
-    struct plot plot = {.tune = tune, .title = title, .live_bytes = live_bytes};
-    plot.most_bytes = (double)live_bytes;
-    plot.most_calls = 10;
+bool plot_write(const char *base, const struct plot_input *input, char error[OUTPUT_ERROR]) {
+    const struct tune *tune = input->tune;
+    struct plot plot = {.input = input, .tune = tune};
+    plot.most_bytes = fmax((double)input->live_bytes, (double)input->native->peak_held_bytes);
+    plot.most_calls = fmax(10, (double)tune_calls(input->native));
     for (size_t i = 0; i < tune->count; i++) {
-        if (tune->settings[i].front)
-            plot.most_bytes =
-                fmax(plot.most_bytes, (double)tune->settings[i].result.peak_held_bytes);
-        plot.most_calls = fmax(plot.most_calls, (double)tune_calls(&tune->settings[i].result));
+        const struct tune_setting *setting = &tune->settings[i];
+        if (setting->front || setting == tune->recommended || setting == tune->alternative)
+            plot.most_bytes = fmax(plot.most_bytes, (double)setting->result.peak_held_bytes);
+        plot.most_calls = fmax(plot.most_calls, (double)tune_calls(&setting->result));
     }
     plot.most_bytes = fmax(plot.most_bytes * 1.05, 1);
     return write_drawing(&plot, base, true, error) && write_drawing(&plot, base, false, error);

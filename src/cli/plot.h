@@ -8,11 +8,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Writes BASE.svg and BASE.png: driver calls against memory held, the front joined by a line,
- * live_bytes as the limit that nothing passes. title: the trace's name, in UTF-8. False after one
- * line in error. */
-bool plot_write(const char *base, const struct tune *tune, const char *title, uint64_t live_bytes,
-                char error[OUTPUT_ERROR]);
+struct plot_input {
+    const struct tune *tune;            /* judged */
+    const struct replay_result *native; /* without the pool */
+    const char *title, *subtitle;       /* in UTF-8 */
+    uint64_t live_bytes;                /* the limit that nothing passes */
+};
+
+/* Writes BASE.svg and BASE.png: driver calls against memory held, the front joined by a line. What
+ * holds more than all that is worth having is an arrow at the edge. False after one line in error.
+ */
+bool plot_write(const char *base, const struct plot_input *input, char error[OUTPUT_ERROR]);
 
 /* To be asked before the work: false after one line in `error` if a drawing would take the place of
  * the file `input`, or cannot be written. */

@@ -1,7 +1,6 @@
 #include "cli/preload.h"
 
 #include <limits.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,14 +26,14 @@ static bool names_pool(const char *value) {
     return false;
 }
 
-static bool can_hold(const char *path) {
+bool preload_can_hold(const char *path) {
     return !path[strcspn(path, separators)];
 }
 
 static bool make_link(const char *library) {
     const char *const places[] = {getenv("TMPDIR"), "/tmp", "/dev/shm"};
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        if (!places[i] || *places[i] != '/' || !can_hold(places[i]) ||
+        if (!places[i] || *places[i] != '/' || !preload_can_hold(places[i]) ||
             snprintf(link_folder, sizeof link_folder, "%s/poolcuda.XXXXXX", places[i]) >=
                 (int)sizeof link_folder ||
             !mkdtemp(link_folder))
@@ -53,7 +52,7 @@ char *preload_value(const char *value, const char *library) {
     bool empty = !value || !value[strspn(value, separators)];
     if (names_pool(value))
         return strdup(value);
-    if (!can_hold(library)) {
+    if (!preload_can_hold(library)) {
         if (!*link_folder && !make_link(library))
             return NULL;
         library = link_path;

@@ -2,6 +2,11 @@
 #ifndef POOLCUDA_CLI_PRELOAD_H
 #define POOLCUDA_CLI_PRELOAD_H
 
+#include <stdbool.h>
+
+/* Whether it can be a part of the value: spaces and colons separate paths there. */
+bool preload_can_hold(const char *path);
+
 /* `value` (NULL: unset) with libpoolcuda.so, whose path is `library`, after it; `value` as it is if
  * it names a libpoolcuda.so already. Spaces and colons separate paths there, and nothing quotes
  * them: for a library with such a path a link is made in a temporary folder, to be removed by

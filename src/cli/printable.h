@@ -9,8 +9,8 @@ char *printable(char *text);
 /* A copy of text, made printable; NULL without memory. The caller frees it. */
 char *printable_copy(const char *text);
 
-/* A copy of text as one word of a shell command, made printable; NULL without memory. The caller
- * frees it. */
+/* text as one word of a shell command, printable, from which the shell makes the same bytes; NULL
+ * without memory. The caller frees it. */
 char *printable_word(const char *text);
 
 #endif

@@ -3,6 +3,7 @@
 #include "cli/commands.h"
 #include "cli/figures.h"
 #include "cli/installed.h"
+#include "cli/next_step.h"
 #include "cli/option_args.h"
 #include "cli/preload.h"
 #include "cli/printable.h"
@@ -97,6 +98,37 @@ static char *figures_folder(void) {
     return strdup(temporary && *temporary == '/' ? temporary : "/tmp");
 }
 
+/* A folder in a pattern of a file's name. */
+static void put_folder(FILE *out, const char *folder) {
+    for (; *folder; folder++) {
+        if (*folder == '%')
+            putc('%', out);
+        putc(*folder, out);
+    }
+    putc('/', out);
+}
+
+/* A name is meant as of here, wherever the program may have gone when it makes the file. Returns
+ * what it was before, "" if there is none; the caller frees it. */
+static char *fix_folder(const char *variable) {
+    char *fixed = NULL, *here = NULL;
+    const char *value = getenv(variable);
+    char *before = strdup(value ? value : "");
+    size_t size;
+    if (!value || !*value || *value == '/' || !(here = getcwd(NULL, 0)))
+        return before;
+    FILE *out = open_memstream(&fixed, &size);
+    if (out) {
+        put_folder(out, here);
+        fputs(value, out);
+        if (fclose(out) == 0 && size < OPTION_PATH_MAX)
+            setenv(variable, fixed, 1);
+    }
+    free(fixed);
+    free(here);
+    return before;
+}
+
 /* poolcuda.APP.TIME-PROCESS-RANDOM.%p.json in that folder: a name that no other run takes, on other
  * machines that share the folder neither. NULL without memory. */
 static char *figures_pattern(const char *app) {
@@ -106,12 +138,8 @@ static char *figures_pattern(const char *app) {
     const char *slash = strrchr(app, '/'), *name = slash ? slash + 1 : app;
     FILE *out = folder ? open_memstream(&pattern, &size) : NULL;
     if (out) {
-        for (const char *at = folder; *at; at++) {
-            if (*at == '%')
-                putc('%', out);
-            putc(*at, out);
-        }
-        fprintf(out, "/poolcuda.");
+        put_folder(out, folder);
+        fprintf(out, "poolcuda.");
         for (int i = 0; name[i] && i < APP_NAME_SHOWN; i++)
             putc(isalnum((unsigned char)name[i]) || strchr("+-._", name[i]) ? name[i] : '_', out);
         if (getrandom(&random, sizeof random, GRND_NONBLOCK) != (ssize_t)sizeof random)
@@ -126,18 +154,12 @@ static char *figures_pattern(const char *app) {
     return pattern;
 }
 
-/* The name under which this command was called, if the shell would not find it otherwise. */
-static char *own_name(void) {
-    bool by_path = strchr(program_invocation_name, '/') != NULL;
-    return printable_word(by_path ? program_invocation_name : "poolcuda");
-}
-
 /* takes_all: the command takes more than one file. */
 static void tell_files(const struct figures *figures, const char *what, const char *command,
                        bool takes_all) {
     bool one = figures->count == 1;
-    char *name = printable_copy(one ? figures->only : figures->prefix), *self = own_name();
-    char *file = printable_word(one || !takes_all ? figures->only : figures->prefix);
+    char *name = printable_copy(one ? figures->only : figures->prefix), *self = next_step_self();
+    char *file = next_step_file(one || !takes_all ? figures->only : figures->prefix);
     if (one)
         fprintf(stderr, "poolcuda: %s in %s\n", what, name);
     else
@@ -154,13 +176,18 @@ static void tell_nothing_pooled(const struct options *options, char *const *app)
         fprintf(stderr, "poolcuda: pooling was off: POOLCUDA_DISABLE=1\n");
         return;
     }
-    char *self = own_name(), *name = printable_word(app[0]);
+    char *self = next_step_self();
     fprintf(stderr,
             "poolcuda: no figures: the program used no CUDA, or the pool was not reached\n"
-            "poolcuda: next: %s doctor %s%s\n",
-            self, strncmp(name, "-", 1) == 0 ? "-- " : "", name);
+            "poolcuda: next: %s doctor%s",
+            self, **app == '-' ? " --" : "");
+    for (; *app; app++) {
+        char *word = printable_word(*app);
+        fprintf(stderr, " %s", word);
+        free(word);
+    }
+    putc('\n', stderr);
     free(self);
-    free(name);
 }
 
 /* Else the library has said that it could not make its file. */
@@ -183,8 +210,7 @@ static bool goes_elsewhere(const char *path) {
 
 /* What has become of the program's figures and of its trace, and the command that shows them. */
 static void tell_end(const struct options *options, char *const *app, bool own_pattern,
-                     struct timespec since) {
-    const char *trace = getenv("POOLCUDA_TRACE"), *stats = getenv("POOLCUDA_STATS_FILE");
+                     const char *stats, const char *trace, struct timespec since) {
     struct figures reports = {0, NULL, NULL}, traces = {0, NULL, NULL};
     if (stats && *stats)
         /* Nobody else makes files of our pattern; a file server's clock may be another. */
@@ -237,6 +263,7 @@ int command_run(int argc, char **argv) {
                       setenv("POOLCUDA_STATS_FILE", pattern, 1) == 0;
         free(pattern);
     }
+    char *stats = fix_folder("POOLCUDA_STATS_FILE"), *trace = fix_folder("POOLCUDA_TRACE");
     preload();
     /* Files bear the time of the clock's last tick. */
     clock_gettime(CLOCK_REALTIME_COARSE, &since);
@@ -250,6 +277,8 @@ int command_run(int argc, char **argv) {
         return error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
     }
     if (!arguments.quiet)
-        tell_end(&options, arguments.app, own_pattern, since);
+        tell_end(&options, arguments.app, own_pattern, stats, trace, since);
+    free(stats);
+    free(trace);
     child_end_alike(status);
 }

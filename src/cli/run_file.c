@@ -45,6 +45,44 @@ static const json_t *array(struct reading *reading, const json_t *object, const 
     return value;
 }
 
+/* A text, or {"hex": "..."} where it is no UTF-8. False if it is neither. */
+static bool add_bytes(struct command_line *line, const json_t *value) {
+    const char *hex = json_string_value(json_object_get(value, "hex"));
+    size_t length = hex ? strlen(hex) / 2 : 0;
+    if (json_is_string(value)) {
+        command_line_add(line, json_string_value(value));
+        return true;
+    }
+    char *text = hex && length < sizeof line->text ? calloc(1, length + 1) : NULL;
+    unsigned byte = 0;
+    for (size_t i = 0; text && i < length && sscanf(hex + 2 * i, "%2x", &byte) == 1; i++)
+        text[i] = (char)byte;
+    bool sound = text && strlen(text) == length && strlen(hex) % 2 == 0;
+    if (sound)
+        command_line_add(line, text);
+    free(text);
+    return sound;
+}
+
+/* Files of version 0.4.0 and older have none. */
+static void read_command_line(struct reading *reading, const json_t *process,
+                              struct command_line *line) {
+    const json_t *object = json_object_get(process, "command_line");
+    const json_t *arguments = json_object_get(object, "arguments");
+    if (!object || json_is_null(object))
+        return;
+    if (json_is_true(json_object_get(object, "too_long"))) {
+        line->size = COMMAND_LINE_TOO_LONG;
+        return;
+    }
+    bool sound = add_bytes(line, json_object_get(object, "folder")) &&
+                 add_bytes(line, json_object_get(object, "program")) && json_is_array(arguments);
+    for (size_t i = 0; sound && i < json_array_size(arguments); i++)
+        sound = add_bytes(line, json_array_get(arguments, i));
+    if (!sound)
+        reading->fault = reading->fault ? reading->fault : "command_line";
+}
+
 static void read_process(struct reading *reading, const json_t *process, struct stats_page *page) {
     const json_t *rank = json_object_get(process, "rank");
     page->process = number(reading, process, "pid");
@@ -58,6 +96,7 @@ static void read_process(struct reading *reading, const json_t *process, struct 
     text(reading, process, "options", page->options, sizeof page->options);
     text(reading, process, "tools", page->tools, sizeof page->tools);
     text(reading, process, "trace", page->trace, sizeof page->trace);
+    read_command_line(reading, process, &page->command_line);
     text(reading, process, "shortage", page->shortage, sizeof page->shortage);
 }
 

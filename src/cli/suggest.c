@@ -1,8 +1,9 @@
 #include "cli/suggest.h"
 
-#include "observe/emitter.h"
+#include "cli/next_step.h"
 #include "observe/human.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -68,20 +69,22 @@ static void about_memory(FILE *out, const struct stats_page *page, bool *said) {
 
 void suggest(FILE *out, const struct stats_page *page) {
     bool said = false;
-    char text[PAGE_COMMAND];
     about_waits(out, page, &said);
     about_hits(out, page, &said);
     about_memory(out, page, &said);
-    if (*page->trace) {
-        fprintf(out, "\nnext: poolcuda tune %s\n", emitter_clean(text, sizeof text, page->trace));
+    if (*page->trace && access(page->trace, R_OK) == 0) {
+        char *self = next_step_self(), *file = next_step_file(page->trace);
+        fprintf(out, "\nnext: %s tune %s\n", self ? self : "?", file ? file : "?");
+        free(self);
+        free(file);
         return;
     }
-    fprintf(out, "\nnext: poolcuda run --trace=app.trace -- %s; poolcuda tune app.trace\n",
-            page->command[0] == '/' ? emitter_clean(text, sizeof text, page->command) : "./app");
+    next_step_tell_run(out, "--trace=app.trace ", &page->command_line,
+                       page->runs > 1 ? "one of these runs" : page->command);
 }
 
 bool suggest_by_tuning(const struct stats_page *page) {
-    char self[] = "/proc/self/exe", name[] = "poolcuda", tune[] = "tune", path[PAGE_TRACE];
+    char self[] = "/proc/self/exe", tune[] = "tune", path[PAGE_TRACE];
     int status = 0;
     memcpy(path, page->trace, sizeof path);
     if (!*path || access(path, R_OK) != 0) {
@@ -94,7 +97,7 @@ bool suggest_by_tuning(const struct stats_page *page) {
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
-        execv(self, (char *[]){name, tune, path, NULL});
+        execv(self, (char *[]){program_invocation_name, tune, path, NULL});
         _exit(127);
     }
     while (child > 0 && waitpid(child, &status, 0) < 0)

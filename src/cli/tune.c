@@ -124,33 +124,51 @@ static void mark_front(struct tune *tune) {
     }
 }
 
+static double time_of(const struct replay_result *result, const struct tune_wish *wish) {
+    return wish->gpu ? result->host_seconds : result->modelled_seconds;
+}
+
 /* Whether `one` is to be preferred. */
 static bool is_better(const struct replay_result *one, const struct replay_result *other,
-                      uint64_t most, bool gpu) {
+                      const struct tune_wish *wish) {
     if (one->oom_failures != other->oom_failures)
         return one->oom_failures < other->oom_failures;
-    bool fits = one->peak_held_bytes <= most, other_fits = other->peak_held_bytes <= most;
-    if (fits != other_fits)
+    bool fits = one->peak_held_bytes <= wish->most;
+    if (fits != (other->peak_held_bytes <= wish->most))
         return fits;
     if (!fits)
         return one->peak_held_bytes < other->peak_held_bytes;
-    double time = gpu ? one->host_seconds : one->modelled_seconds;
-    double others = gpu ? other->host_seconds : other->modelled_seconds;
-    return time < 0.95 * others; /* else the first, which is the plainer one */
+    return time_of(one, wish) < 0.95 * time_of(other, wish); /* else the first, the plainer one */
 }
 
-void tune_judge(struct tune *tune, uint64_t most, bool gpu) {
+/* Whether `best` does what `safe` cannot, be it as fast as it may. */
+static bool is_needed(const struct replay_result *best, const struct replay_result *safe,
+                      const struct tune_wish *wish) {
+    return best->oom_failures < safe->oom_failures ||
+           (wish->strictly && best->peak_held_bytes <= wish->most &&
+            safe->peak_held_bytes > wish->most);
+}
+
+void tune_judge(struct tune *tune, const struct tune_wish *wish) {
+    const struct tune_setting *best = NULL, *safe = NULL;
     mark_front(tune);
-    tune->recommended = tune->safe = NULL;
     for (size_t i = 0; i < tune->count; i++) {
         const struct tune_setting *setting = &tune->settings[i];
-        if (setting->front && (!tune->recommended ||
-                               is_better(&setting->result, &tune->recommended->result, most, gpu)))
-            tune->recommended = setting;
-        if (setting->transparent &&
-            (!tune->safe || is_better(&setting->result, &tune->safe->result, most, gpu)))
-            tune->safe = setting;
+        if (setting->front && (!best || is_better(&setting->result, &best->result, wish)))
+            best = setting;
+        if (setting->transparent && (!safe || is_better(&setting->result, &safe->result, wish)))
+            safe = setting;
     }
+    if (safe && !is_better(&best->result, &safe->result, wish))
+        best = safe;
+    if (best->transparent)
+        safe = best;
+    tune->safe = safe;
+    tune->recommended =
+        !safe || wish->any || is_needed(&best->result, &safe->result, wish) ? best : safe;
+    tune->alternative = tune->recommended == safe ? best : safe;
+    if (tune->alternative == tune->recommended)
+        tune->alternative = NULL;
 }
 
 void tune_free(struct tune *tune) {

@@ -25,8 +25,10 @@ struct tune_setting {
 struct tune {
     struct tune_setting *settings;
     size_t count;
-    const struct tune_setting *recommended; /* one of them */
-    const struct tune_setting *safe; /* the same among those that are transparent; NULL: none is */
+    const struct tune_setting *safe; /* the best of those that are transparent; NULL: none is */
+    const struct tune_setting *recommended; /* the one answer */
+    const struct tune_setting *alternative; /* transparent if that is not, faster, but not
+                                             * transparent, if it is; NULL: there is none */
 };
 
 /* Settings to try for a program that had peak_live_bytes live at its peak; gpu: on a real one. What
@@ -40,10 +42,19 @@ void tune_note_policy(struct tune_setting *setting, const struct policy *policy)
 /* Everything that the driver did for a setting: allocations, frees, maps and unmaps. */
 uint64_t tune_calls(const struct replay_result *result);
 
-/* Once every setting has its result: marks the front, and recommends what takes least time by the
- * model among the front's settings with the fewest failed allocations that hold at most `most`
- * bytes; the one that holds least if none does. gpu: time is what was measured instead. */
-void tune_judge(struct tune *tune, uint64_t most, bool gpu);
+/* What a setting must do to be recommended. */
+struct tune_wish {
+    uint64_t most; /* bytes that it may hold */
+    bool strictly; /* as a transparent one must, too, where another does */
+    bool any;      /* it need not be transparent */
+    bool gpu;      /* time is what was measured, not the model's */
+};
+
+/* Once every setting has its result: marks the front, and recommends what takes least time among
+ * the transparent settings with the fewest failed allocations that hold at most `most` bytes; the
+ * one that holds least if none does. Where none is transparent, or none serves as many allocations
+ * or keeps a strict bound as others do: the same among the settings of the front. */
+void tune_judge(struct tune *tune, const struct tune_wish *wish);
 
 void tune_free(struct tune *tune);
 

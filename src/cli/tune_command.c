@@ -1,7 +1,10 @@
 /* poolcuda tune: tries settings on a trace, shows which are worth having, recommends one. */
 #include "cli/commands.h"
+#include "cli/installed.h"
+#include "cli/next_step.h"
 #include "cli/option_args.h"
 #include "cli/plot.h"
+#include "cli/printable.h"
 #include "cli/progress.h"
 #include "cli/result_json.h"
 #include "cli/size_argument.h"
@@ -12,6 +15,7 @@
 
 #include <argp.h>
 #include <ctype.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +26,8 @@ enum {
     KEY_JSON = 'j',
     KEY_ALL = 'a',
     KEY_PLOT = 'p',
-    KEY_MOST = 't'
+    KEY_MOST = 't',
+    KEY_ANY = 'y'
 };
 
 static const uint64_t driver_granule = 512; /* what cuMemAlloc's addresses are multiples of */
@@ -31,7 +36,7 @@ struct arguments {
     const char *file, *plot;
     struct replay_settings settings;
     uint64_t most; /* bytes that may be held; 0: the pool's own measure */
-    bool json, all;
+    bool json, all, any;
 };
 
 /* A trace, what was tried on it, and what no setting can beat. */
@@ -66,6 +71,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         return 0;
     case KEY_ALL:
         arguments->all = true;
+        return 0;
+    case KEY_ANY:
+        arguments->any = true;
         return 0;
     case KEY_PLOT:
         arguments->plot = argument;
@@ -193,7 +201,7 @@ static double time_of(const struct session *session, const struct replay_result 
 
 static bool is_shown(const struct session *session, const struct tune_setting *setting) {
     return session->arguments->all || setting->front || !*setting->variables ||
-           setting == session->tune.safe;
+           setting == session->tune.recommended || setting == session->tune.alternative;
 }
 
 static void print_setting(const struct session *session, const struct tune_setting *setting,
@@ -239,20 +247,52 @@ static void print_export(const struct session *session, const struct tune_settin
 }
 
 /* The next command to type: "POOLCUDA_PRESET=bfc" is --preset=bfc to `poolcuda run`. */
-static void print_next(const struct session *session, const struct tune_setting *setting) {
+static char *next_command_options(const struct session *session) {
     static const char prefix[] = "POOLCUDA_";
-    struct all_variables all = all_variables(session, setting);
-    bool name = true;
-    fputs("\nnext: poolcuda run ", stdout);
-    for (const char *at = all.text; *at; at++) {
-        if (name && strncmp(at, prefix, sizeof prefix - 1) == 0) {
-            fputs("--", stdout);
-            at += sizeof prefix - 1;
-        }
-        name = name ? *at != '=' : *at == ' ';
-        putchar(!name ? *at : *at == '_' ? '-' : tolower((unsigned char)*at));
+    char words[sizeof(struct all_variables) + 1], *options = calloc(1, 2 * sizeof words);
+    struct all_variables all = all_variables(session, session->tune.recommended);
+    snprintf(words, sizeof words, "%s", all.text);
+    for (char *rest = words, *word, *to = options; to && (word = strsep(&rest, " "));) {
+        char *value = strchr(word, '=');
+        if (!value || strncmp(word, prefix, sizeof prefix - 1) != 0)
+            continue;
+        for (char *letter = word; letter < value; letter++)
+            *letter = (char)(*letter == '_' ? '-' : tolower((unsigned char)*letter));
+        to += sprintf(to, "--%s ", word + sizeof prefix - 1);
     }
-    fputs(*all.text ? " -- PROGRAM\n" : "PROGRAM\n", stdout);
+    return options;
+}
+
+/* How the alternative compares with what is recommended. */
+static void print_difference(const struct session *session) {
+    const struct replay_result *one = &session->tune.alternative->result;
+    const struct replay_result *other = &session->tune.recommended->result;
+    printf("  %.2f ms instead of %.2f ms, %s held instead of %s", 1e3 * time_of(session, one),
+           1e3 * time_of(session, other), human(one->peak_held_bytes).text,
+           human(other->peak_held_bytes).text);
+    if (one->oom_failures != other->oom_failures)
+        printf(", %llu allocations failed instead of %llu", (unsigned long long)one->oom_failures,
+               (unsigned long long)other->oom_failures);
+    putchar('\n');
+}
+
+static void print_recommended(const struct session *session) {
+    const struct tune *tune = &session->tune;
+    bool safe = tune->recommended->transparent;
+    char document[PATH_MAX];
+    installed_document("policies.md", document);
+    puts(safe ? "\nrecommended, as it changes nothing but speed:" : "\nrecommended:");
+    print_export(session, tune->recommended);
+    if (!safe)
+        printf("  what that gives up is in %s\n", printable(document));
+    if (!tune->alternative)
+        return;
+    puts(safe ? "alternative, which changes more than speed (--any recommends such a one):"
+              : "alternative, which changes nothing but speed:");
+    print_export(session, tune->alternative);
+    print_difference(session);
+    if (safe)
+        printf("  what that gives up is in %s\n", printable(document));
 }
 
 static void print_text(const struct session *session) {
@@ -271,15 +311,10 @@ static void print_text(const struct session *session) {
     for (size_t i = 0; i < tune->count; i++)
         if (is_shown(session, &tune->settings[i]))
             print_setting(session, &tune->settings[i], width);
-    puts("\nrecommended:");
-    print_export(session, tune->recommended);
-    if (!tune->recommended->transparent) {
-        printf("what that gives up is in docs/policies.md%s\n",
-               tune->safe ? "; changing nothing but speed:" : "");
-        if (tune->safe)
-            print_export(session, tune->safe);
-    }
-    print_next(session, tune->safe ? tune->safe : tune->recommended);
+    print_recommended(session);
+    char *options = next_command_options(session);
+    next_step_tell_run(stdout, options ? options : "", &session->trace->command_line, NULL);
+    free(options);
 }
 
 static json_t *setting_to_json(const struct session *session, const struct tune_setting *setting) {
@@ -299,17 +334,22 @@ static json_t *setting_to_json(const struct session *session, const struct tune_
 static int print_json(const struct session *session) {
     const struct arguments *arguments = session->arguments;
     const struct bounds *bounds = &session->bounds;
-    const struct tune_setting *safe = session->tune.safe;
+    const struct tune_setting *safe = session->tune.safe, *other = session->tune.alternative;
+    char *options = next_command_options(session);
+    char *next = next_step_run(options ? options : "", &session->trace->command_line);
     json_t *settings = json_array();
     for (size_t i = 0; i < session->tune.count; i++)
         json_array_append_new(settings, setting_to_json(session, &session->tune.settings[i]));
     json_t *object = json_pack(
-        "{s:s, s:i, s:o, s:o, s:s, s:s?}", "kind", "poolcuda-tune", "version", RESULT_VERSION,
-        "native",
+        "{s:s, s:i, s:o, s:o, s:s, s:s?, s:s?, s:s?}", "kind", "poolcuda-tune", "version",
+        RESULT_VERSION, "native",
         result_to_json(&session->native, arguments->file, arguments->settings.memory,
                        arguments->settings.gpu, ""),
         "settings", settings, "recommended", all_variables(session, session->tune.recommended).text,
-        "transparent", safe ? all_variables(session, safe).text : NULL);
+        "transparent", safe ? all_variables(session, safe).text : NULL, "alternative",
+        other ? all_variables(session, other).text : NULL, "next", next);
+    free(options);
+    free(next);
     json_object_set_new(object, "least_held_bytes", json_integer((json_int_t)bounds->live_bytes));
     json_object_set_new(object, "packed_bytes",
                         bounds->packed ? json_integer((json_int_t)bounds->packed_bytes)
@@ -330,10 +370,17 @@ static uint64_t most_held(const struct session *session) {
 }
 
 static bool plot(const struct session *session) {
-    char error[OUTPUT_ERROR];
-    json_t *title = result_name(session->arguments->file);
-    bool drawn = plot_write(session->arguments->plot, &session->tune, json_string_value(title),
-                            session->bounds.live_bytes, error);
+    char error[OUTPUT_ERROR], subtitle[sizeof(struct all_variables) + 32];
+    const char *slash = strrchr(session->arguments->file, '/');
+    json_t *title = result_name(slash ? slash + 1 : session->arguments->file);
+    struct all_variables all = all_variables(session, session->tune.recommended);
+    snprintf(subtitle, sizeof subtitle, "recommended: %s", *all.text ? all.text : "the default");
+    const struct plot_input input = {.tune = &session->tune,
+                                     .native = &session->native,
+                                     .title = json_string_value(title),
+                                     .subtitle = subtitle,
+                                     .live_bytes = session->bounds.live_bytes};
+    bool drawn = plot_write(session->arguments->plot, &input, error);
     json_decref(title);
     if (!drawn)
         say(error);
@@ -349,7 +396,11 @@ static int tune(struct session *session) {
     }
     if (!run_all(session))
         return 1;
-    tune_judge(&session->tune, most_held(session), arguments->settings.gpu);
+    const struct tune_wish wish = {.most = most_held(session),
+                                   .strictly = arguments->most,
+                                   .any = arguments->any,
+                                   .gpu = arguments->settings.gpu};
+    tune_judge(&session->tune, &wish);
     int status = arguments->plot && !plot(session);
     if (arguments->json)
         return print_json(session) || status;
@@ -362,6 +413,8 @@ static const struct argp_option rows[] = {
     {"max-held", KEY_MOST, "SIZE", 0,
      "what the recommended setting may hold at its peak (1.25 x (peak live + 64M))", 0},
     {"all", KEY_ALL, NULL, 0, "show every setting, not only those worth having", 0},
+    {"any", KEY_ANY, NULL, 0, "recommend the fastest setting, also if it changes more than speed",
+     0},
     {"plot", KEY_PLOT, "BASE", 0, "draw them into BASE.svg and BASE.png", 0},
     {"gpu", KEY_GPU, NULL, 0, "on the real GPU", 0},
     {"json", KEY_JSON, NULL, 0, "print one JSON object", 0},
@@ -374,7 +427,8 @@ const struct argp tune_argp = {
     .parser = parse,
     .args_doc = "FILE",
     .doc = "Replays an allocation trace with many settings of the pool, shows those for which "
-           "no other makes fewer driver calls and holds no more memory, and recommends one. "
+           "no other makes fewer driver calls and holds no more memory, and recommends one, which "
+           "changes nothing but speed unless --any is given or no such setting will do. "
            "FILE: as for `poolcuda replay`.",
     .children = children,
 };

@@ -8,6 +8,7 @@
 #include "interpose/loader.h"
 #include "interpose/surroundings.h"
 #include "interpose/thunks.h"
+#include "observe/command_line.h"
 #include "observe/recorder.h"
 #include "observe/shortage.h"
 #include "observe/stats.h"
@@ -243,6 +244,11 @@ bool state_get_config(struct pool_config *config) {
     pool_config_copy(config, &changed, changed_settings);
     lock_drop(&start_lock, LOCK_START);
     return true;
+}
+
+/* glibc hands constructors what main gets. */
+__attribute__((constructor)) static void begin(int argc, char **argv) {
+    command_line_take(argc, argv);
 }
 
 /* Makes no CUDA call: the driver may already be gone. */

@@ -48,6 +48,12 @@ static bool is_obeyed(uint32_t code) {
            (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
 }
 
+size_t emitter_harmless(const char *text) {
+    uint32_t code;
+    size_t length = character((const unsigned char *)text, &code);
+    return length && !is_obeyed(code) ? length : 0;
+}
+
 const char *emitter_clean(char *to, size_t size, const char *text) {
     size_t length = 0;
     while (*text) {
@@ -166,4 +172,26 @@ void emitter_string(struct emitter *emitter, const char *key, const char *text) 
         put_string(emitter, text);
     else
         put(emitter, "null");
+}
+
+static bool is_utf8(const char *text) {
+    size_t length = 1;
+    for (uint32_t code; *text && length; text += length)
+        length = character((const unsigned char *)text, &code);
+    return length;
+}
+
+void emitter_bytes(struct emitter *emitter, const char *key, const char *text) {
+    static const char digits[] = "0123456789abcdef";
+    if (!emitter->json || is_utf8(text)) {
+        emitter_string(emitter, key, text);
+        return;
+    }
+    begin_value(emitter, key);
+    put(emitter, "{\"hex\": \"");
+    for (; *text; text++) {
+        const char byte[] = {digits[(unsigned char)*text >> 4], digits[*text & 15], '\0'};
+        put(emitter, byte);
+    }
+    put(emitter, "\"}");
 }

@@ -24,6 +24,10 @@ __attribute__((format(printf, 2, 3))) void emitter_print(struct emitter *emitter
  * `text`, which then keeps its length or gets shorter. Returns `to`. */
 const char *emitter_clean(char *to, size_t size, const char *text);
 
+/* The length of the character that `text` begins with; 0 if it is no UTF-8, or a terminal might
+ * obey it. */
+size_t emitter_harmless(const char *text);
+
 /* JSON. key: NULL for the members of an array. */
 void emitter_open(struct emitter *emitter, const char *key, char bracket); /* '{' or '[' */
 void emitter_close(struct emitter *emitter, char bracket);                 /* '}' or ']' */
@@ -34,5 +38,7 @@ void emitter_decimal(struct emitter *emitter, const char *key, double number);
 void emitter_bool(struct emitter *emitter, const char *key, bool value);
 /* Bytes that are no UTF-8 become U+FFFD. NULL: null. */
 void emitter_string(struct emitter *emitter, const char *key, const char *text);
+/* The same without loss: what is no UTF-8 becomes {"hex": "..."}, its bytes. */
+void emitter_bytes(struct emitter *emitter, const char *key, const char *text);
 
 #endif

@@ -214,13 +214,13 @@ int output_file_create(const char *pattern, char *path, bool *stream) {
         *stream = true;
         return open_as_it_is(path, 0);
     }
-    int file = raw_openat(AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    int file = raw_openat(AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     for (unsigned i = 1; file < 0 && errno == EEXIST && i < SAME_NAME_TRIES; i++) {
         if (numbered)
             output_file_name(path, OUTPUT_PATH_SIZE, pattern, i);
         else
             format(path + length, OUTPUT_PATH_SIZE - length, ".%u", i);
-        file = raw_openat(AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+        file = raw_openat(AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     }
     return raw_above_standard(file);
 }

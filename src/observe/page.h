@@ -5,10 +5,11 @@
 #ifndef POOLCUDA_OBSERVE_PAGE_H
 #define POOLCUDA_OBSERVE_PAGE_H
 
+#include "observe/command_line.h"
 #include "observe/stats.h"
 
 enum {
-    PAGE_VERSION = 9, /* grows with every change of this layout */
+    PAGE_VERSION = 10, /* grows with every change of this layout */
     PAGE_MODULES = 256,
     PAGE_MODULE_NAME = 227,
     PAGE_BUILD_ID = 28,
@@ -20,7 +21,7 @@ enum {
     PAGE_PAYERS = 64,
     PAGE_SHORTAGE = 1536,
     PAGE_TOOLS = 128,
-    PAGE_TRACE = 256,
+    PAGE_TRACE = 4096,
     PAGE_COMMAND = 256,
     PAGE_HOST = 64,
     PAGE_OPTIONS = 1024,
@@ -80,7 +81,6 @@ struct stats_page {
     STATS_PAGE_HEAD
     char options[PAGE_OPTIONS];   /* NAME=VALUE NAME=VALUE ..., as the environment has them */
     char tools[PAGE_TOOLS];       /* other tools in the process, separated by ", " */
-    char trace[PAGE_TRACE];       /* the file of POOLCUDA_TRACE, "" without one */
     char shortage[PAGE_SHORTAGE]; /* the last report of an allocation that failed, "" if none did */
     _Atomic uint64_t routes[STATS_ROUTES];
     _Atomic uint64_t waits[WAIT_REASONS];
@@ -97,6 +97,8 @@ struct stats_page {
     char tags[PAGE_TAGS][PAGE_TAG];
     _Alignas(128) struct stats_site sites[PAGE_SITES];
     struct stats_device devices[PAGE_DEVICES]; /* by ordinal; the last: all from there on */
+    char trace[PAGE_TRACE]; /* the file of POOLCUDA_TRACE, absolute; "" without one */
+    struct command_line command_line;
 };
 
 /* What is wrong with a page, in a few words; NULL: nothing, and a report of it stays inside. */

@@ -14,7 +14,8 @@ static bool texts_end(const struct stats_page *page) {
     if (!ends(page->command, sizeof page->command) || !ends(page->host, sizeof page->host) ||
         !ends(page->options, sizeof page->options) || !ends(page->tools, sizeof page->tools) ||
         !ends(page->trace, sizeof page->trace) || !ends(page->shortage, sizeof page->shortage) ||
-        !ends(page->mailbox.text, PAGE_REQUEST) || !ends(page->mailbox.answer, PAGE_REQUEST))
+        !command_line_is_sound(&page->command_line) || !ends(page->mailbox.text, PAGE_REQUEST) ||
+        !ends(page->mailbox.answer, PAGE_REQUEST))
         return false;
     for (uint32_t i = 0; i < page->module_count; i++)
         if (!ends(page->modules[i].path, PAGE_MODULE_NAME) ||

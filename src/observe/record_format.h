@@ -6,6 +6,8 @@
 #ifndef POOLCUDA_OBSERVE_RECORD_FORMAT_H
 #define POOLCUDA_OBSERVE_RECORD_FORMAT_H
 
+#include "observe/command_line.h"
+
 #include <stdint.h>
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -22,6 +24,7 @@ enum {
     RECORD_PATH_MAX = 4096,
     RECORD_NAME_MAX = 1 << 20,
     RECORD_DEPTH_MAX = 4,
+    RECORD_HEADER_MAX = 64 + COMMAND_LINE_MAX,
 };
 
 struct record_header {
@@ -30,9 +33,12 @@ struct record_header {
     uint32_t header_size; /* where the first record begins */
     uint32_t clock;       /* of all times; they are in nanoseconds */
     uint32_t process;
-    uint64_t start_ns; /* that clock's value at time 0 */
-    uint64_t wall_ns;  /* the time of day then, since 1970 */
-    uint64_t reserved[2];
+    uint64_t start_ns;     /* that clock's value at time 0 */
+    uint64_t wall_ns;      /* the time of day then, since 1970 */
+    uint32_t command_line; /* bytes of a struct command_line's text, behind this header and ahead of
+                            * the first record, or what else its size may be */
+    uint32_t zero;
+    uint64_t reserved;
 };
 
 enum record_kind {

@@ -4,6 +4,7 @@
 #include "format.h"
 #include "lock.h"
 #include "modules.h"
+#include "observe/command_line.h"
 #include "observe/output_file.h"
 #include "observe/record_format.h"
 #include "observe/stats.h"
@@ -258,16 +259,20 @@ void recorder_free_failed(uint64_t number, uint64_t pointer) {
 }
 
 static bool write_header(void) {
+    static const char zeros[8];
+    const struct command_line *line = command_line_own();
+    size_t used = command_line_used(line), fill = padded(used) - used;
     struct record_header header = {
         .magic = RECORD_MAGIC,
         .version = RECORD_VERSION,
-        .header_size = sizeof header,
+        .header_size = (uint32_t)(sizeof header + used + fill),
         .clock = RECORD_CLOCK_MONOTONIC,
         .process = (uint32_t)getpid(),
         .start_ns = recorder.start_ns,
         .wall_ns = clock_ns(CLOCK_REALTIME),
+        .command_line = line->size,
     };
-    return append(&header, sizeof header);
+    return append(&header, sizeof header) && append(line->text, used) && append(zeros, fill);
 }
 
 static void let_go(void) {

@@ -26,6 +26,27 @@ static const char counter_names[STATS_COUNTERS][COUNTER_NAME_SIZE] = {
 #undef GAUGE
 };
 
+/* So that it can be started again, which people are told by `poolcuda report` itself. */
+static void emit_command_line(struct emitter *emitter, const struct command_line *line) {
+    const char *folder = command_line_first(line);
+    if (!folder && line->size != COMMAND_LINE_TOO_LONG) {
+        emitter_string(emitter, "command_line", NULL);
+        return;
+    }
+    emitter_open(emitter, "command_line", '{');
+    emitter_bool(emitter, "too_long", !folder);
+    if (folder) {
+        const char *text = command_line_next(line, folder);
+        emitter_bytes(emitter, "folder", folder);
+        emitter_bytes(emitter, "program", text);
+        emitter_open(emitter, "arguments", '[');
+        while ((text = command_line_next(line, text)))
+            emitter_bytes(emitter, NULL, text);
+        emitter_close(emitter, ']');
+    }
+    emitter_close(emitter, '}');
+}
+
 static void emit_head(struct emitter *emitter, const struct stats_page *page) {
     char command[PAGE_COMMAND], host[PAGE_HOST], options[PAGE_OPTIONS], rank[32] = "";
     uint64_t last = stats_figure(&page->last_ns);
@@ -63,6 +84,7 @@ static void emit_head(struct emitter *emitter, const struct stats_page *page) {
     emitter_string(emitter, "options", page->options);
     emitter_string(emitter, "tools", page->tools);
     emitter_string(emitter, "trace", page->trace);
+    emit_command_line(emitter, &page->command_line);
     emitter_string(emitter, "shortage", page->shortage);
     emitter_close(emitter, '}');
 }

@@ -41,8 +41,10 @@ static struct {
     uint64_t start_ns;
     uint32_t devices; /* a bit for each */
     bool shards[STATS_SHARDS];
-    pid_t process; /* whose page it is: a child of a bare clone() is none of fork's */
-    dev_t device;  /* of page_file */
+    bool trace;
+    size_t command_line; /* of its bytes */
+    pid_t process;       /* whose page it is: a child of a bare clone() is none of fork's */
+    dev_t device;        /* of page_file */
     ino_t inode;
 } used;
 _Static_assert(PAGE_DEVICES <= 32, "a bit for each device");
@@ -200,6 +202,21 @@ static bool reserve_file(void) {
            ftruncate(page_file, sizeof *page) == 0;
 }
 
+/* Whether an entry of a table may be touched: in a shared page it takes room that there need not
+ * be. */
+static bool has_room(const void *entry, size_t size) {
+    return share_reserve((size_t)((const char *)entry - (const char *)page), size);
+}
+
+static void note_command_line(void) {
+    const struct command_line *own = command_line_own();
+    size_t size = offsetof(struct command_line, text) + command_line_used(own);
+    if (!page || !has_room(&page->command_line, size))
+        return;
+    memcpy(&page->command_line, own, size);
+    used.command_line = size;
+}
+
 /* Returns the mapped page, MAP_FAILED without a file of our own. */
 static void *open_file(const char *path_pattern, char *path) {
     void *memory = MAP_FAILED;
@@ -248,12 +265,7 @@ void stats_open(const char *path_pattern, bool share, void (*say)(const char *li
     } else if (share && page_file >= 0 && !page_to_stream) {
         share_link(page, path);
     }
-}
-
-/* Whether an entry of a table may be touched: in a shared page it takes room that there need not
- * be. */
-static bool has_room(const void *entry, size_t size) {
-    return share_reserve((size_t)((const char *)entry - (const char *)page), size);
+    note_command_line();
 }
 
 /* The module that contains an address, *offset into it; 0: the unknown one. */
@@ -364,8 +376,16 @@ uint64_t stats_now(void) {
 }
 
 void stats_trace(const char *path) {
-    if (page)
-        copy_text(page->trace, sizeof page->trace, path);
+    char folder[PAGE_TRACE];
+    bool absolute = *path == '/';
+    if (!page || strlen(path) >= sizeof page->trace ||
+        (!absolute && raw_getcwd(folder, sizeof folder) <= 0) ||
+        !has_room(page->trace, sizeof page->trace))
+        return;
+    used.trace = (size_t)format(page->trace, sizeof page->trace, "%s%s%s", absolute ? "" : folder,
+                                absolute ? "" : "/", path) < sizeof page->trace;
+    if (!used.trace)
+        page->trace[0] = '\0'; /* a part of a path is another path */
 }
 
 void stats_option(const char *setting) {
@@ -441,6 +461,9 @@ static void copy_used(struct stats_page *copy) {
     for (int i = 0; i < PAGE_DEVICES; i++)
         if (used.devices >> i & 1)
             memcpy(&copy->devices[i], &page->devices[i], sizeof copy->devices[i]);
+    if (used.trace)
+        memcpy(copy->trace, page->trace, sizeof copy->trace);
+    memcpy(&copy->command_line, &page->command_line, used.command_line);
 }
 
 /* The page as it is now, in memory of this process alone, with the counts that hold. */

@@ -249,6 +249,7 @@ static enum found read_record(struct reader *reader, struct records *records) {
 
 static enum found read_header(struct reader *reader) {
     struct record_header header;
+    struct command_line *line = &reader->trace->command_line;
     char skipped;
     enum found found = take(reader, &header, sizeof header);
     if (found != FOUND)
@@ -259,13 +260,27 @@ static enum found read_header(struct reader *reader) {
         return BAD;
     }
     if (header.clock != RECORD_CLOCK_MONOTONIC || header.header_size < sizeof header ||
-        header.header_size % 8 || header.header_size > 4096) {
+        header.header_size % 8 || header.header_size > RECORD_HEADER_MAX) {
         reader_fail(reader, "a header of %u bytes with clock %u, expected 64 and 1",
                     header.header_size, header.clock);
         return BAD;
     }
-    for (size_t i = sizeof header; found == FOUND && i < header.header_size; i++)
+    size_t used = header.command_line == COMMAND_LINE_TOO_LONG ? 0 : header.command_line;
+    size_t rest = header.header_size - sizeof header;
+    if (used > rest) {
+        reader_fail(reader, "a command line of %zu bytes, expected at most %zu", used, rest);
+        return BAD;
+    }
+    found = take(reader, line->text, used);
+    for (size_t i = used; found == FOUND && i < rest; i++)
         found = take(reader, &skipped, 1);
+    if (found != FOUND)
+        return found;
+    line->size = header.command_line;
+    if (!command_line_is_sound(line)) {
+        reader_fail(reader, "a damaged command line, expected texts that each end with a zero");
+        return BAD;
+    }
     return found;
 }
 

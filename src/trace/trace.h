@@ -3,6 +3,8 @@
 #ifndef POOLCUDA_TRACE_TRACE_H
 #define POOLCUDA_TRACE_TRACE_H
 
+#include "observe/command_line.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -48,6 +50,7 @@ struct trace {
     uint64_t peak_live_bytes;
     bool cut_off;         /* the recorded program was killed: our own format without its end */
     uint64_t lost_events; /* that the recorder could not write, at the end */
+    struct command_line command_line; /* of the recorded program, sound */
 
     /* trace.c's own. */
     size_t event_room, site_room, block_room;

@@ -24,6 +24,30 @@ def replayed(command):
             if not key.endswith("seconds")}
 
 
+def preloads(command, library):
+    """What the README prints makes a program pooled, however it was installed: typed in a shell that finds the command."""
+    assert told(command, "preload") == f"{library.resolve()}\n"
+    shell = {"PATH": f"{command.parent}:{os.environ['PATH']}", "LD_LIBRARY_PATH": f"{DRIVER}:{RUNTIME}"}
+    line, = re.findall(r"^\$ (LD_PRELOAD=.* POOLCUDA_STATS=1) ./three_sites$", (ROOT / "README.md").read_text(), re.M)
+    assert "297 from idle memory" in told("sh", "-c", f'{line} "$0" 2>&1', SAMPLES / "three_sites", **shell)
+    exported, = re.findall(r"^\$ (export LD_PRELOAD=.*)$", (ROOT / "docs/getting-started.md").read_text(), re.M)
+    assert "297 from idle memory" in told("sh", "-c", f'{exported}; export POOLCUDA_STATS=1; "$0" 2>&1',
+                                          SAMPLES / "three_sites", **shell)
+
+
+def documents_are_there(command, prefix):
+    """Where the command says that they are, with what they refer to."""
+    path, = re.findall(r"what that gives up is in (.*)$", told(command, "tune", ROOT / "tests/data/moe-align.csv.gz"), re.M)
+    docs = prefix / "share/doc/poolcuda/docs"
+    assert path == str((docs / "policies.md").resolve())
+    for document in [prefix / "share/doc/poolcuda/README.md", *docs.glob("*.md")]:
+        source = ROOT / document.relative_to(docs.parent)
+        assert document.read_text() == source.read_text()
+        for link in re.findall(r"\]\(([\w./-]+\.(?:md|svg|png))", document.read_text()):
+            assert (document.parent / link).exists() or link.endswith("CHANGELOG.md"), f"{document}: {link}"
+    assert {path.name for path in docs.iterdir()} == {path.name for path in (ROOT / "docs").iterdir()}
+
+
 def works(prefix, library, man="share/man"):
     """The command knows its version and finds the simulated GPU that lies beside it; the library pools."""
     command = prefix / "bin/poolcuda"
@@ -33,7 +57,9 @@ def works(prefix, library, man="share/man"):
     stats = told("sh", "-c", '"$0" 2>&1', SAMPLES / "three_sites", LD_PRELOAD=str(prefix / library), POOLCUDA_STATS="1",
                  LD_LIBRARY_PATH=f"{DRIVER}:{RUNTIME}")
     assert f"poolcuda {VERSION}: " in stats and "297 from idle memory" in stats
-    for page in ("poolcuda", "poolcuda-replay", "libpoolcuda"):
+    preloads(command, prefix / library)
+    documents_are_there(command, prefix)
+    for page in ("poolcuda", "poolcuda-replay", "poolcuda-preload", "libpoolcuda"):
         assert told("man", "-M", prefix / man, "-w", page).startswith(str(prefix / man))
 
 

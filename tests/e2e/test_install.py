@@ -45,7 +45,7 @@ def test_the_command_looks_for_things_where_they_are_installed(places, tmp_path)
     folder = installed("/src/cli/poolcuda").parent
     folder.mkdir(parents=True)
     for what, step in steps.items():
-        target = installed({"SIM": "/libcuda.so.1", "LIBRARY": "/libpoolcuda.so"}[what])
+        target = installed({"SIM": "/libcuda.so.1", "LIBRARY": "/libpoolcuda.so", "DOCS": "/docs"}[what])
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text("")
         assert (folder / step).resolve() == target.resolve()
@@ -53,6 +53,7 @@ def test_the_command_looks_for_things_where_they_are_installed(places, tmp_path)
 
 def test_the_changelogs_newest_version_is_the_projects():
     headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    headings = headings[headings[0] == "[Unreleased]":]
     assert re.fullmatch(rf"\[{re.escape(VERSION)}\] - \d{{4}}-\d\d-\d\d", headings[0])
     versions = [tuple(map(int, re.match(r"\[([\d.]+)\]", heading).group(1).split("."))) for heading in headings]
     assert versions == sorted(versions, reverse=True) and len(set(versions)) == len(versions)

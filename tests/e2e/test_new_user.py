@@ -23,10 +23,9 @@ def test_each_step_names_the_next(tmp_path):
         assert done.returncode == 0, done.stdout
         return re.findall(r"^(?:poolcuda: )?next: (poolcuda .*)$", done.stdout, re.M)
 
-    steps = ["poolcuda doctor ./app"]
-    for kind in ("run", "report", "run --trace", "run"):
+    steps = ["poolcuda doctor ./app 'an argument'"]
+    for kind in ("run --", "report", "run --trace", "tune", "run", "report"):
         (following,) = step(steps[-1])[-1:]
         assert following.startswith(f"poolcuda {kind}"), steps
+        assert not kind.startswith("run") or following.endswith(" -- ./app 'an argument'"), following
         steps.append(following)
-    assert steps[-1].endswith("-- PROGRAM"), "tune does not know the program"
-    assert step(steps[-1].replace("PROGRAM", "./app"))[-1].startswith("poolcuda report ")

@@ -41,7 +41,7 @@ def test_a_run_read_back_prints_what_the_program_would_have_printed(run, record)
     def figures(of):  # without the first two lines: process, time, options
         return of.split("\n\n", 1)[1].strip()
     assert figures(shown).startswith(figures(text))
-    assert shown.splitlines()[-1].startswith("next: poolcuda run --trace=")
+    assert shown.splitlines()[-1] == f"next: {COMMAND} run --trace=app.trace -- {PROGRAMS / 'driver_linked'}"
 
 
 def test_the_json_of_a_report_is_the_report_and_can_be_read_again(record, tmp_path):
@@ -126,7 +126,7 @@ def test_a_report_for_people_is_printed_as_it_is_and_no_json_is_made_of_it(run, 
 def test_tune_is_asked_about_the_recorded_trace(record, tmp_path):
     file = record(SAMPLES / "three_sites", "traced", POOLCUDA_TRACE=str(tmp_path / "of.trace"))
     shown = report("--tune", file).stdout
-    assert f"next: poolcuda tune {tmp_path / 'of.trace'}" in shown
+    assert f"next: {COMMAND} tune {tmp_path / 'of.trace'}" in shown
     assert "recommended" in shown
     (tmp_path / "of.trace").unlink()
     assert "--tune: the trace of this run cannot be read" in report("--tune", file, code=1).stderr

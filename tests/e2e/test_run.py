@@ -177,7 +177,7 @@ def test_the_library_is_put_behind_what_is_preloaded_already(pooled, tmp_path):
     assert f"LD_PRELOAD={other} {LIBRARY}\n" in again.stdout
 
 
-def test_every_option_of_the_table_can_be_given_as_an_argument(pooled):
+def test_every_option_of_the_table_can_be_given_as_an_argument(pooled, tmp_path):
     values = {"0 or 1": "1", "a path": "x"}
     table = subprocess.run([COMMAND, "options", "--markdown"], capture_output=True, text=True, check=True).stdout
     rows = re.findall(r"^\| `(POOLCUDA_\w+)` \| (.*?) \| ", table, re.M)
@@ -186,7 +186,8 @@ def test_every_option_of_the_table_can_be_given_as_an_argument(pooled):
     for name, takes in rows:
         value = values.get(takes, re.match(r"\w+", takes).group())
         arguments.append(f"--{name[9:].lower().replace('_', '-')}={value}")
-        expected.append(f"{name}={value}")
+        # Files of the program's are made where poolcuda run was started.
+        expected.append(f"{name}={tmp_path}/{value}" if name in ("POOLCUDA_STATS_FILE", "POOLCUDA_TRACE") else f"{name}={value}")
     result = pooled(*arguments, "env")
     assert result.returncode == 0, result.stderr
     assert set(expected) <= set(result.stdout.splitlines())
@@ -240,6 +241,35 @@ def test_without_the_library_nothing_is_started(pooled, tmp_path):
     result = pooled("echo", "started", command=tmp_path / "alone")
     assert (result.returncode, result.stdout) == (125, "")
     assert result.stderr.count("\n") == 1 and "libpoolcuda.so: not found" in result.stderr
+
+
+def preload(command, code=0):
+    done = subprocess.run([command, "preload"], env=environment(), capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == code, done.stderr
+    return done.stdout, done.stderr
+
+
+def test_preload_prints_what_ld_preload_is_to_be_set_to(tmp_path):
+    path, said = preload(COMMAND)
+    assert (path, said) == (f"{LIBRARY}\n", "")
+    command = moved(tmp_path / "moved")
+    assert preload(command)[0] == f"{tmp_path}/moved/src/interpose/libpoolcuda.so\n"
+    done = type_in(f"export POOLCUDA_STATS_FILE={tmp_path}/figures; LD_PRELOAD=$({command} preload) {PROGRAM}", tmp_path)
+    assert done.returncode == 0 and (tmp_path / "figures").exists()
+
+
+def test_preload_prints_no_path_that_ld_preload_cannot_hold(tmp_path):
+    for folder in ("a b", "a:b"):
+        printed, said = preload(moved(tmp_path / folder), code=1)
+        assert printed == "" and said == (
+            f"poolcuda preload: {tmp_path}/{folder}/src/interpose/libpoolcuda.so: LD_PRELOAD cannot hold a path with spaces or "
+            "colons; expected it elsewhere, or use `poolcuda run`\n")
+
+
+def test_preload_prints_no_path_where_there_is_no_library(tmp_path):
+    shutil.copy(COMMAND, tmp_path / "alone")
+    assert preload(tmp_path / "alone", code=1) == ("", "poolcuda preload: libpoolcuda.so: not found, expected it where it was "
+                                                       "installed together with this command\n")
 
 
 # The program's end.

@@ -13,7 +13,8 @@ import pytest
 from conftest import COMMAND, DRIVER, LIBRARY, PROGRAMS, RUNTIME, SAMPLES
 from test_sites import functions_of
 
-HEADER, HEAD, EVENT = struct.Struct("<16sIIIIQQ16x"), struct.Struct("<BBHI"), struct.Struct("<QQQQ")
+HEADER, HEAD, EVENT = struct.Struct("<16sIIIIQQI12x"), struct.Struct("<BBHI"), struct.Struct("<QQQQ")
+TOO_LONG = (1 << 32) - 1
 ALLOC, FREE, FREE_FAILED, MODULE, SITE, END = 1, 2, 3, 32, 33, 35
 BUFFER_EVENTS = 8192 // (HEAD.size + EVENT.size)  # what may wait to be written
 
@@ -25,8 +26,11 @@ class Recording:
 
     def __init__(self, path, cut_off=False):
         data = path.read_bytes()
-        magic, version, at, clock, self.process, _, wall = HEADER.unpack_from(data)
-        assert (magic, version, at, clock) == (b"poolcuda trace\n\0", 1, 64, 1)
+        magic, version, at, clock, self.process, _, wall, self.command_line_size = HEADER.unpack_from(data)
+        assert (magic, version, clock) == (b"poolcuda trace\n\0", 1, 1)
+        used = 0 if self.command_line_size == TOO_LONG else self.command_line_size
+        assert at == 64 + (used + 7) // 8 * 8
+        self.command_line = data[64:64 + used].split(b"\0")[:-1]
         assert wall > 1.5e18
         self.events, self.modules, self.sites, self.lost = [], [], [], None
         while at < len(data):

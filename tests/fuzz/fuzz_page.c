@@ -79,9 +79,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     page.site_count = 3;
     page.sites[1].depth = 2;
     page.sites[1].misses = 5;
+    command_line_add(&page.command_line, "/w");
+    command_line_add(&page.command_line, "./app");
+    command_line_add(&page.command_line, "./app");
     const uint32_t tables = offsetof(struct stats_page, sites) + 4 * sizeof page.sites[0];
-    where %= tables + 256; /* or the beginning of the devices */
-    if (where >= tables)
+    where %= tables + 512; /* or the beginning of the devices, or of the command line */
+    if (where >= tables + 256)
+        where += offsetof(struct stats_page, command_line) - tables - 256;
+    else if (where >= tables)
         where += offsetof(struct stats_page, devices) - tables;
     memcpy((char *)&page + where, data, size < sizeof page - where ? size : sizeof page - where);
     int file = memfd_create("page", 0);
@@ -89,8 +94,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         abort();
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
     struct stats_page *read_back = stats_page_read(path, error, sizeof error);
-    if (read_back)
-        stats_report(read_back, STATS_TEXT, NULL, write_nowhere, NULL);
+    if (read_back) /* one form of both, by chance, so that it takes no longer */
+        stats_report(read_back, where % 2 ? STATS_TEXT : STATS_JSON, NULL, write_nowhere, NULL);
     else if (!strstr(error, path) || strchr(error, '\n'))
         abort();
     show(file);

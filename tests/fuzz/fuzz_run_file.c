@@ -17,7 +17,9 @@ static size_t reported;
 static const char sound[] =
     "{\"format\": \"poolcuda report\", \"version\": 1, \"runs\": 1,"
     "\"process\": {\"pid\": 7, \"command\": \"/bin/app\", \"host\": \"node\", \"rank\": 3,"
-    "\"finished\": true, \"last_ns\": 5, \"options\": \"A=1\", \"shortage\": \"none\\nleft\\n\"},"
+    "\"finished\": true, \"last_ns\": 5, \"options\": \"A=1\", \"shortage\": \"none\\nleft\\n\","
+    "\"command_line\": {\"too_long\": false, \"folder\": \"/w\", \"program\": \"app\","
+    "\"arguments\": [\"app\", {\"hex\": \"ff0a\"}]}},"
     "\"counters\": {\"malloc_calls\": 9, \"malloc_hits\": 8, \"idle_bytes\": 4096},"
     "\"waited_because_of\": {\"pinned\": 2}, \"waits_made_before\": {\"cuMemcpy\": 4},"
     "\"interception\": {\"dlsym\": 1}, \"bypassed\": [{\"module\": \"m\", \"name\": \"n\"}],"

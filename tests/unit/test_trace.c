@@ -469,6 +469,61 @@ static void records_behind_a_longer_header_are_found(void **state) {
     trace_free(trace);
 }
 
+/* A header with that command line, of which `size` bytes follow. */
+static void put_command_line(struct bytes *file, uint32_t told, const char *text, size_t size) {
+    put_header(file);
+    put(file, text, size);
+    ((struct record_header *)file->data)->header_size += (uint32_t)size;
+    ((struct record_header *)file->data)->command_line = told;
+}
+
+static void the_command_line_stands_behind_the_header(void **state) {
+    (void)state;
+    static struct bytes file;
+    static const char text[24] = "/w\0./app\0./app\0\xff\n\0";
+    const size_t used = sizeof "/w" + 2 * sizeof "./app" + sizeof "\xff\n";
+    put_command_line(&file, (uint32_t)used, text, sizeof text);
+    put_event(&file, RECORD_COPY, 1, 0, 0, 9, 0);
+    struct trace *trace = read_bytes(file.data, file.size);
+    assert_non_null(trace);
+    assert_string_equal(words(trace), "1C 9; ");
+    assert_int_equal(trace->command_line.size, used);
+    assert_memory_equal(trace->command_line.text, text, used);
+    trace_free(trace);
+    /* Cut off within: as what a killed program leaves. */
+    for (size_t size = sizeof(struct record_header); size < file.size; size++) {
+        trace = read_bytes(file.data, size);
+        assert_non_null(trace);
+        assert_true(command_line_is_sound(&trace->command_line));
+        trace_free(trace);
+    }
+    put_command_line(&file, COMMAND_LINE_TOO_LONG, "", 0);
+    trace = read_bytes(file.data, file.size);
+    assert_non_null(trace);
+    assert_int_equal(trace->command_line.size, COMMAND_LINE_TOO_LONG);
+    trace_free(trace);
+}
+
+static void a_damaged_command_line_is_told(void **state) {
+    (void)state;
+    static struct bytes file;
+    static const char damaged[] =
+        " offset 0: a damaged command line, expected texts that each end with a zero";
+    put_command_line(&file, 8, "/w\0./ap", 8); /* does not end */
+    ((char *)file.data)[file.size - 1] = 'p';
+    assert_null(read_bytes(file.data, file.size));
+    assert_said(damaged);
+    put_command_line(&file, 3, "/w\0\0\0\0\0", 8); /* one text alone */
+    assert_null(read_bytes(file.data, file.size));
+    assert_said(damaged);
+    put_command_line(&file, 9, "/w\0./ap", 8);
+    assert_null(read_bytes(file.data, file.size));
+    assert_said(" offset 0: a command line of 9 bytes, expected at most 8");
+    put_command_line(&file, UINT32_MAX - 1, "/w\0./ap", 8);
+    assert_null(read_bytes(file.data, file.size));
+    assert_said(" offset 0: a command line of 4294967294 bytes, expected at most 8");
+}
+
 static void modules_of_one_name_are_told_apart_by_their_paths(void **state) {
     (void)state;
     static struct bytes file;
@@ -770,6 +825,8 @@ int main(void) {
         cmocka_unit_test(a_line_may_be_long_but_not_endless),
         cmocka_unit_test(records_mean_what_they_say),
         cmocka_unit_test(records_behind_a_longer_header_are_found),
+        cmocka_unit_test(the_command_line_stands_behind_the_header),
+        cmocka_unit_test(a_damaged_command_line_is_told),
         cmocka_unit_test(modules_of_one_name_are_told_apart_by_their_paths),
         cmocka_unit_test(every_beginning_of_a_recording_is_a_recording),
         cmocka_unit_test(what_is_wrong_with_a_record_is_told_with_its_offset),
