@@ -167,6 +167,24 @@ def test_a_file_that_is_a_mount_point_is_written_in_place(tmp_path):
     assert names(tmp_path) == ["inside", "outside"]
 
 
+def test_a_name_of_any_length_that_the_folder_takes_is_written(write, tmp_path):
+    for length in (1, 255):
+        out = tmp_path / ("x" * length)
+        for _ in range(2):  # as a new file, and in the place of an old one
+            write("convert", out)
+    assert len(names(tmp_path)) == 2
+    assert "File name too long" in write("convert", tmp_path / ("x" * 256), code=1)
+
+
+def test_what_is_no_place_for_a_file_is_told(write, tmp_path):
+    (tmp_path / "gone").mkdir()
+    done = subprocess.run(["sh", "-c", 'rmdir ../gone; exec "$0" convert "$1" out.csv', COMMAND, TRACE], cwd=tmp_path / "gone",
+                          capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1 and done.stderr.startswith("poolcuda convert: out.csv: No such file or directory")
+    for out in ("", f"{tmp_path}/new/", "/dev/fd/99", "/dev/fd/1x", "/proc/self/status", "/proc/new"):
+        assert f"poolcuda convert: {out}: " in write("convert", out, code=1)
+
+
 # What is no regular file
 
 @EACH_WRITER
