@@ -1,4 +1,4 @@
-/* Byte counts for people. */
+/* Byte counts and times for people. */
 #ifndef POOLCUDA_OBSERVE_HUMAN_H
 #define POOLCUDA_OBSERVE_HUMAN_H
 
@@ -19,6 +19,18 @@ static inline struct human human(uint64_t bytes) {
     size_t unit = 0;
     for (; value >= 1024 && unit < 6; unit++)
         value /= 1024;
+    format(human.text, sizeof human.text, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+    return human;
+}
+
+/* The same of nanoseconds. */
+static inline struct human human_time(uint64_t ns) {
+    static const char *const units[] = {"ns", "us", "ms", "s"};
+    struct human human;
+    double value = (double)ns;
+    size_t unit = 0;
+    for (; value >= 1000 && unit < 3; unit++)
+        value /= 1000;
     format(human.text, sizeof human.text, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
     return human;
 }

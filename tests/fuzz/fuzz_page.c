@@ -90,7 +90,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
     struct stats_page *read_back = stats_page_read(path, error, sizeof error);
     if (read_back)
-        stats_report(read_back, STATS_TEXT, NULL, write_nowhere, NULL);
+        stats_report(read_back, STATS_TEXT, NULL, SIZE_MAX, write_nowhere, NULL);
     else if (!strstr(error, path) || strchr(error, '\n'))
         abort();
     show(file);
