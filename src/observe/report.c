@@ -126,8 +126,7 @@ static void emit_waits(struct emitter *emitter, const struct stats_page *page) {
     }
     emitter_close(emitter, '}');
     if (owed)
-        emitter_print(emitter,
-                      "    %llu free%s put the wait off; made later: %llu, spared: %llu\n",
+        emitter_print(emitter, "    %llu free%s put the wait off; made later: %llu, spared: %llu\n",
                       (unsigned long long)owed, owed == 1 ? "" : "s",
                       (unsigned long long)get(page, STATS_waits_paid),
                       (unsigned long long)stats_rest(owed, get(page, STATS_waits_paid)));

@@ -7,13 +7,20 @@ static uint64_t get(const struct stats_page *page, enum stats_counter counter) {
     return stats_figure(&page->counters[counter]);
 }
 
+static const char *why_not_measured(enum stats_call call, uint64_t made, uint64_t timed) {
+    if (!made)
+        return "the run made none";
+    if (call == STATS_CALL_FREE && !timed)
+        return "those made may have waited for the device";
+    if (!timed)
+        return "none of those made was timed";
+    return call == STATS_CALL_ALLOC && timed == 1 ? "the only one timed tells too little"
+                                                  : "those timed are not like them";
+}
+
 static void print_calls(struct emitter *emitter, const struct stats_page *page,
                         const struct stats_saving *saving, enum stats_call call) {
     uint64_t made = get(page, call == STATS_CALL_ALLOC ? STATS_driver_allocs : STATS_driver_frees);
-    const char *why = !made ? "since the run made none"
-                      : call == STATS_CALL_ALLOC
-                          ? "since none that the run made were timed"
-                          : "since those made may have waited for the device";
     uint64_t avoided = saving_avoided(page, call), priced = saving->of[call].priced;
     uint64_t timed = saving->of[call].timed;
     const char *name = saving_calls[call];
@@ -22,17 +29,15 @@ static void print_calls(struct emitter *emitter, const struct stats_page *page,
     emitter_print(emitter, "    %llu %s%s avoided: ", (unsigned long long)avoided, name,
                   avoided == 1 ? "" : "s");
     if (!priced) {
-        emitter_print(emitter, "not measured, %s\n", why);
+        emitter_print(emitter, "not measured, since %s\n", why_not_measured(call, made, timed));
         return;
     }
     emitter_print(emitter, "about %s", human_time(saving_ns(saving, call)).text);
     if (priced < avoided)
         emitter_print(emitter, " for %llu of them, the others not measured",
                       (unsigned long long)priced);
-    emitter_print(emitter,
-                  timed == 1 ? ", judging by the only one made: it may be far off\n"
-                             : ", judging by %llu that were made\n",
-                  (unsigned long long)timed);
+    emitter_print(emitter, ", judging by %llu that %s made\n", (unsigned long long)timed,
+                  timed == 1 ? "was" : "were");
 }
 
 /* Of the time, what was for memory other than the device's. */

@@ -8,11 +8,16 @@ static uint64_t get(const struct stats_page *page, enum stats_counter counter) {
     return stats_figure(&page->counters[counter]);
 }
 
-/* What one call of that size takes. Of allocations the mean, but for the dearest, which may have
- * prepared something for the others; of frees the least, since others may have waited for work of
- * other threads. */
-static double price_of(const struct stats_cost *cost, enum stats_call call) {
+/* What one call of a size takes; negative: not known. Of allocations the mean, but for the dearest,
+ * which may have prepared something for the others: so of the size that has the dearest of all, at
+ * `dearest`, a single one tells nothing. Of frees the least, since others may have waited for work
+ * of other threads. */
+static double price_of(const struct stats_cost *costs, enum stats_call call, int size,
+                       int dearest) {
+    const struct stats_cost *cost = &costs[size];
     uint64_t calls = stats_figure(&cost->calls), ns = stats_figure(&cost->ns);
+    if (!calls || (call == STATS_CALL_ALLOC && calls == 1 && size == dearest))
+        return -1;
     if (call == STATS_CALL_FREE)
         return (double)stats_figure(&cost->least_ns);
     if (calls > 1)
@@ -20,33 +25,35 @@ static double price_of(const struct stats_cost *cost, enum stats_call call) {
     return (double)ns;
 }
 
-/* The least price of the sizes from `size` on; negative: there is none. */
-static double least_price_from(const struct stats_cost *costs, int size, enum stats_call call) {
-    double least = -1;
-    for (int i = size; i < STATS_SIZES; i++) {
-        double price = stats_figure(&costs[i].calls) ? price_of(&costs[i], call) : -1;
-        if (price >= 0 && (least < 0 || price < least))
-            least = price;
-    }
-    return least;
+static int dearest_of(const struct stats_cost *costs) {
+    int dearest = 0;
+    for (int size = 1; size < STATS_SIZES; size++)
+        if (stats_figure(&costs[size].most_ns) > stats_figure(&costs[dearest].most_ns))
+            dearest = size;
+    return dearest;
 }
 
-/* The same for a mean of `bytes`. Where none of that size were timed, as of the next smaller size,
+/* The same for a mean of `bytes`. Where none of that size are known, as of the next smaller size,
  * and never more than of a larger one: a larger block costs no less. Where all were larger, in
- * proportion: a smaller block costs no less per byte. Negative: none of that memory were timed. */
+ * proportion: a smaller block costs no less per byte. */
 static double price_for(const struct stats_page *page, enum stats_call call,
                         enum stats_memory memory, double bytes) {
     const struct stats_cost *costs = page->costs[call][memory];
-    int size = 0;
-    while (size < STATS_SIZES - 1 && bytes >= (double)(2ull << size))
-        size++;
-    for (int i = size; i >= 0; i--)
-        if (stats_figure(&costs[i].calls))
-            return least_price_from(costs, i, call);
-    for (int i = size + 1; i < STATS_SIZES; i++)
-        if (stats_figure(&costs[i].calls))
-            return price_of(&costs[i], call) * bytes / (double)(2ull << i);
-    return -1;
+    int dearest = dearest_of(costs), wanted = 0;
+    double found = -1, least = -1, larger = -1;
+    while (wanted < STATS_SIZES - 1 && bytes >= (double)(2ull << wanted))
+        wanted++;
+    for (int size = 0; size < STATS_SIZES; size++) {
+        double price = price_of(costs, call, size, dearest);
+        if (price < 0)
+            continue;
+        if (size <= wanted)
+            found = least = price;
+        else if (larger < 0)
+            larger = price * bytes / (double)(2ull << size);
+        least = price < least ? price : least;
+    }
+    return found < 0 ? larger : least;
 }
 
 /* Calls of sites, by memory: allocations served from idle memory, and frees. */

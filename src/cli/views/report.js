@@ -42,8 +42,9 @@ function drawGain() {
   const ns = kinds.reduce((sum, kind) => sum + kind.ns, 0), avoided = kinds.reduce((sum, kind) => sum + kind.avoided, 0);
   const priced = kinds.reduce((sum, kind) => sum + kind.priced, 0), rest = Math.max(0, avoided - priced);
   const basis = (kind) => (!kind.avoided ? "none avoided" : kind.priced
-    ? `about ${span(kind.ns)}${kind.priced < kind.avoided ? ` for ${number(kind.priced)} of them` : ""}, judging by ${kind.timed === 1 ? "the only one made: it may be far off" : `${number(kind.timed)} that were made`}`
-    : `time not measured: ${!kind.made ? "the run made none" : kind.name === "free" ? "those made may have waited" : "none were timed"}`);
+    ? `about ${span(kind.ns)}${kind.priced < kind.avoided ? ` for ${number(kind.priced)} of them` : ""}, judging by ${number(kind.timed)} that ${kind.timed === 1 ? "was" : "were"} made`
+    : `time not measured: ${!kind.made ? "the run made none" : kind.name === "free" && !kind.timed ? "those made may have waited" : !kind.timed ? "none was timed"
+      : kind.name === "allocation" && kind.timed === 1 ? "the only one timed tells too little" : "those timed are not like them"}`);
   const made = c.free_waited + c.waits_paid + c.fences_waited;
   const spared = Math.max(0, c.waits_owed - c.waits_paid) + Math.max(0, c.free_deferred - c.async_frees);
   const cards = kinds.map((kind) => [`Driver ${kind.name}s avoided`, number(kind.avoided), basis(kind)]);
