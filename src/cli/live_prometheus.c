@@ -28,9 +28,9 @@ static const struct {
 #define FIGURE(name, help, field, gauge)                                                           \
     { "poolcuda_device_" name, help, offsetof(struct live_device, field), gauge }
     FIGURE("capacity_bytes", "memory of the device", capacity, true),
-    FIGURE("in_use_bytes", "live on the device, as requested", in_use, true),
+    FIGURE("in_use_bytes", "in use by the program on the device, as requested", in_use, true),
     FIGURE("idle_bytes", "idle on the device, kept for reuse", idle, true),
-    FIGURE("waste_bytes", "live blocks on the device beyond what was requested", waste, true),
+    FIGURE("waste_bytes", "what live blocks on the device are larger than requested", waste, true),
     FIGURE("peak_held_bytes", "largest held on the device", peak_held, true),
     FIGURE("allocations_total", "allocations on the device", allocations, false),
     FIGURE("hits_total", "of those, served from idle memory", hits, false),

@@ -1,5 +1,7 @@
 #include "cli/merge.h"
 
+#include "observe/saving.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,6 +68,13 @@ static void add_head(struct merge *merge, const struct stats_page *from) {
         to->start_wall_ns = from->start_wall_ns;
     if (stats_figure(&from->last_ns) > to->last_ns)
         to->last_ns = stats_figure(&from->last_ns);
+}
+
+/* Run by run: what a call takes differs from machine to machine. */
+static void add_saving(struct stats_page *to, const struct stats_page *from) {
+    struct stats_saving saving;
+    saving_of(from, &saving);
+    saving_add(&to->saving, &saving);
 }
 
 static void add_payers(struct stats_page *to, const struct stats_page *from) {
@@ -171,6 +180,9 @@ static void add_site(struct stats_site *sum, const struct stats_site *site) {
     sum->peak_live_bytes += stats_figure(&site->peak_live_bytes);
     sum->held_blocks += stats_figure(&site->held_blocks);
     sum->held_bytes += stats_figure(&site->held_bytes);
+    if (site->memory)
+        sum->memory =
+            !sum->memory || sum->memory == site->memory ? site->memory : 1 + (uint32_t)STATS_MIXED;
 }
 
 static bool add_sites(struct merge *merge, const struct stats_page *from) {
@@ -220,7 +232,9 @@ static bool add_row(struct merge *merge, const struct stats_page *from, const ch
         .hits = stats_figure(&from->counters[STATS_malloc_hits]),
         .peak_held = stats_figure(&from->counters[STATS_peak_held_bytes]),
         .leaked_blocks = from->finished ? stats_figure(&from->counters[STATS_live_blocks]) : 0,
-        .leaked_bytes = from->finished ? stats_figure(&from->counters[STATS_in_use_bytes]) : 0,
+        .leaked_bytes = from->finished ? stats_figure(&from->counters[STATS_in_use_bytes]) +
+                                             stats_figure(&from->counters[STATS_waste_bytes])
+                                       : 0,
         .oom_events = stats_figure(&from->counters[STATS_oom_events]),
     };
     if (run->file && run->command && run->host)
@@ -242,6 +256,7 @@ bool merge_add(struct merge *merge, const struct stats_page *page, const char *f
         to->routes[i] += stats_figure(&page->routes[i]);
     for (size_t i = 0; i < WAIT_REASONS; i++)
         to->waits[i] += stats_figure(&page->waits[i]);
+    add_saving(to, page);
     add_payers(to, page);
     add_bypasses(to, page);
     add_devices(to, page);

@@ -25,7 +25,7 @@ static void print_row(const struct option_info *info, enum form form) {
     case FORM_MARKDOWN:
         printf("| `%s` | ", info->name);
         option_values(info, print);
-        printf(" | `%s` | %s | %s |\n", fallback, info->when == OPTION_LIVE ? "live" : "start",
+        printf(" | `%s` | %s | %s |\n", fallback, info->when == OPTION_LIVE ? "any time" : "start",
                info->help);
         break;
     }

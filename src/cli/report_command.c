@@ -3,6 +3,7 @@
 #include "cli/leaks.h"
 #include "cli/merge.h"
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "cli/report_runs.h"
 #include "cli/run_file.h"
 #include "cli/suggest.h"
@@ -24,6 +25,7 @@ enum {
     KEY_LEAKS,
     KEY_LEAK_EXIT_CODE,
     KEY_ALL,
+    KEY_SITES,
     KEY_TUNE,
     KEY_WEIGHT,
     KEY_DEBUG_DIR,
@@ -39,6 +41,7 @@ struct session {
     size_t path_count;
     bool each, json, leaks, all, tune, no_symbols;
     int leak_exit_code;
+    size_t most_sites;             /* that the text lists */
     const char *views[VIEW_COUNT]; /* the file to write each to; NULL: not asked for */
     enum view_weight weight;
     const char *debug_folder;
@@ -47,6 +50,7 @@ struct session {
     struct merge merge;
     struct stats_page *kept[KEPT_PAGES]; /* of the first runs: what cannot be added up */
     size_t kept_count;
+    size_t seen, expected;     /* files in the folder that is being read */
     size_t texts, passed_over; /* passed over: files in folders that are none of ours */
     bool complete;
 };
@@ -76,6 +80,7 @@ static bool print_text(const char *path) {
 
 static void complain(struct session *session, const char *error, const char *expected) {
     char clean[1024];
+    progress_end();
     fprintf(stderr, "poolcuda report: %s; expected %s, passed over\n",
             emitter_clean(clean, sizeof clean, error), expected);
     session->complete = false;
@@ -91,6 +96,7 @@ static bool views_asked(const struct session *session) {
 static void take_text(struct session *session, const char *path, bool named) {
     char error[512];
     if (!session->json && !session->leaks && !views_asked(session)) {
+        progress_end();
         print_text(path);
         session->texts++;
         return;
@@ -106,6 +112,7 @@ static void take_text(struct session *session, const char *path, bool named) {
 /* Takes over the page. */
 static void take_page(struct session *session, struct stats_page *page, const char *path) {
     if (session->leaks && !page->finished) {
+        progress_end();
         fprintf(stderr, "poolcuda report: %s: running or killed, what is live there is no leak\n",
                 path);
         stats_page_free(page);
@@ -114,8 +121,8 @@ static void take_page(struct session *session, struct stats_page *page, const ch
     if (session->each && !session->leaks) {
         if (session->merge.run_count && !session->json)
             putchar('\n');
-        stats_report(page, session->json ? STATS_JSON : STATS_TEXT, &session->names, write_out,
-                     NULL);
+        stats_report(page, session->json ? STATS_JSON : STATS_TEXT, &session->names,
+                     session->most_sites, write_out, NULL);
     }
     if (!merge_add(&session->merge, page, path)) {
         char error[512];
@@ -153,15 +160,35 @@ static int by_name(const FTSENT **one, const FTSENT **other) {
     return strcmp((*one)->fts_name, (*other)->fts_name);
 }
 
-static void take_folder(struct session *session, char *path) {
+static void each_file(struct session *session, char *path,
+                      void (*visit)(struct session *session, const char *path)) {
     char *roots[] = {path, NULL};
-    size_t before = session->merge.run_count + session->texts;
     FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, by_name);
     for (FTSENT *entry; tree && (entry = fts_read(tree));)
         if (entry->fts_info == FTS_F)
-            take_file(session, entry->fts_path, false);
+            visit(session, entry->fts_path);
     if (tree)
         fts_close(tree);
+}
+
+static void count_file(struct session *session, const char *path) {
+    (void)path;
+    session->expected++;
+}
+
+static void take_found(struct session *session, const char *path) {
+    if (!session->each && session->expected) /* else what is printed shows how far it is */
+        progress_show((double)session->seen / (double)session->expected, "reading reports");
+    session->seen++;
+    take_file(session, path, false);
+}
+
+static void take_folder(struct session *session, char *path) {
+    size_t before = session->merge.run_count + session->texts;
+    session->seen = session->expected = 0;
+    each_file(session, path, count_file);
+    each_file(session, path, take_found);
+    progress_end();
     if (session->merge.run_count + session->texts == before) {
         char error[512];
         snprintf(error, sizeof error, "%s: no report in this folder", path);
@@ -185,7 +212,8 @@ static void take_all(struct session *session) {
 static void print_merged(struct session *session) {
     const struct merge *merge = &session->merge;
     const struct stats_page *page = merge->run_count == 1 ? session->kept[0] : merge->page;
-    stats_report(page, session->json ? STATS_JSON : STATS_TEXT, &session->names, write_out, NULL);
+    stats_report(page, session->json ? STATS_JSON : STATS_TEXT, &session->names,
+                 session->most_sites, write_out, NULL);
     if (session->json)
         return;
     if (merge->run_count > 1)
@@ -231,6 +259,17 @@ static void parse_weight(struct session *session, const char *name,
     argp_error(state, "--weight=%s: expected one of %s", name, WEIGHT_WORDS);
 }
 
+static size_t parse_sites(const char *text, const struct argp_state *state) {
+    char *end;
+    if (strcmp(text, "all") == 0)
+        return SIZE_MAX;
+    errno = 0;
+    unsigned long count = strtoul(text, &end, 10);
+    if (errno || end == text || *end || *text == '-')
+        argp_error(state, "--sites=%s: expected a number, or all", text);
+    return count;
+}
+
 static error_t parse(int key, char *argument, struct argp_state *state) {
     struct session *session = state->input;
     char *end;
@@ -246,6 +285,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         return 0;
     case KEY_ALL:
         session->all = true;
+        return 0;
+    case KEY_SITES:
+        session->most_sites = parse_sites(argument, state);
         return 0;
     case KEY_TUNE:
         session->tune = true;
@@ -284,6 +326,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
 static const struct argp_option options[] = {
     {"each", KEY_EACH, NULL, 0, "print each file's report, not their sum", 0},
     {"all", KEY_ALL, NULL, 0, "list every run, not just those that held most", 0},
+    {"sites", KEY_SITES, "N|all", 0, "list so many sites, not just the first 20", 0},
     {"json", KEY_JSON, NULL, 0, "as JSON, which this command reads again", 0},
     {"leaks", KEY_LEAKS, NULL, 0, "print only what was never freed", 0},
     {"leak-exit-code", KEY_LEAK_EXIT_CODE, "N", 0,
@@ -323,7 +366,7 @@ static bool views_possible(const struct session *session) {
 }
 
 int command_report(int argc, char **argv) {
-    struct session session = {.complete = true};
+    struct session session = {.complete = true, .most_sites = STATS_FIRST_SITES};
     argp_parse(&report_argp, argc, argv, 0, NULL, &session);
     if (!views_possible(&session))
         return 1;

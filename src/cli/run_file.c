@@ -1,6 +1,7 @@
 #include "cli/run_file.h"
 
 #include "observe/emitter.h"
+#include "observe/saving.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -129,6 +130,52 @@ static void read_counters(struct reading *reading, const json_t *root, struct st
         page->routes[i] = number(reading, object, routes[i]);
 }
 
+/* The index of the member's text among `count` names of `size` bytes each; count: it is none. */
+static size_t name_index(struct reading *reading, const json_t *object, const char *name,
+                         const char *names, size_t size, size_t count) {
+    const char *value = json_string_value(json_object_get(object, name));
+    size_t i = 0;
+    while (value && i < count && strcmp(value, names + i * size) != 0)
+        i++;
+    if (!value || i == count)
+        reading->fault = reading->fault ? reading->fault : name;
+    return value ? i : count;
+}
+
+static void read_cost(struct reading *reading, const json_t *entry, struct stats_page *page) {
+    size_t call =
+        name_index(reading, entry, "call", saving_calls[0], sizeof saving_calls[0], STATS_CALLS);
+    size_t memory = name_index(reading, entry, "memory", saving_memories[1],
+                               sizeof saving_memories[1], STATS_MEMORIES);
+    uint64_t from = number(reading, entry, "from_bytes");
+    int size = from ? 63 - __builtin_clzll(from) : STATS_SIZES;
+    if (call == STATS_CALLS || memory == STATS_MEMORIES || size >= STATS_SIZES) {
+        reading->fault = reading->fault ? reading->fault : "from_bytes";
+        return;
+    }
+    struct stats_cost *cost = &page->costs[call][memory][size];
+    cost->calls = number(reading, entry, "calls");
+    cost->ns = number(reading, entry, "ns");
+    cost->least_ns = number(reading, entry, "least_ns");
+    cost->most_ns = number(reading, entry, "most_ns");
+}
+
+/* Of one run the saving follows from the rest; of several it is told. */
+static void read_saving(struct reading *reading, const json_t *root, struct stats_page *page) {
+    const json_t *list =
+        array(reading, root, "timed_calls", (size_t)STATS_CALLS * STATS_MEMORIES * STATS_SIZES);
+    for (size_t i = 0; i < json_array_size(list); i++)
+        read_cost(reading, json_array_get(list, i), page);
+    const json_t *saved = json_object_get(root, "time_saved");
+    for (int call = 0; call < STATS_CALLS; call++) {
+        const json_t *of = json_object_get(saved, saving_calls[call]);
+        page->saving.of[call].priced = number(reading, of, "priced");
+        page->saving.of[call].timed = number(reading, of, "timed");
+        for (int m = 0; m < STATS_MEMORIES; m++)
+            page->saving.of[call].ns[m] = number(reading, of, saving_ns_names[m]);
+    }
+}
+
 static void read_payers(struct reading *reading, const json_t *root, struct stats_page *page) {
     json_t *object = json_object_get(root, "waits_made_before"), *value;
     const char *name;
@@ -244,6 +291,9 @@ static void read_site(struct reading *reading, const json_t *entry, struct stats
     site->peak_live_bytes = number(reading, entry, "peak_live_bytes");
     site->held_blocks = site->live_blocks + number(reading, entry, "idle_blocks");
     site->held_bytes = site->live_bytes + number(reading, entry, "idle_bytes");
+    if (json_object_get(entry, "memory"))
+        site->memory = 1 + (uint32_t)name_index(reading, entry, "memory", saving_memories[1],
+                                                sizeof saving_memories[1], STATS_MEMORIES + 1);
     if (json_is_string(tag))
         site->tag = add_tag(page, json_string_value(tag));
     for (size_t i = 0; i < json_array_size(frames); i++) {
@@ -271,6 +321,7 @@ static const char *from_json(const json_t *root, struct stats_page *page, char *
     page->runs = runs > 0 && runs <= UINT32_MAX ? (uint32_t)runs : 1;
     read_process(&reading, json_object_get(root, "process"), page);
     read_counters(&reading, root, page);
+    read_saving(&reading, root, page);
     read_payers(&reading, root, page);
     read_bypasses(&reading, root, page);
     read_devices(&reading, root, page);
@@ -332,6 +383,9 @@ enum run_file_kind run_file_read(const char *path, struct stats_page **page, cha
     rewind(file);
     if (length == 0) {
         snprintf(error, error_size, "%s: empty", path);
+    } else if (length > 1 && memcmp(head, "\x1f\x8b", 2) == 0) {
+        /* Never unpacked: a small file could fill the memory, and a report is small as it is. */
+        snprintf(error, error_size, "%s: gzip-compressed, unpack it first", path);
     } else if (head[0] == '{') {
         kind = read_json(file, path, page, error, error_size) ? RUN_FILE_JSON : RUN_FILE_OTHER;
     } else if (length >= sizeof text_opening && head[sizeof text_opening - 1] >= '0' &&

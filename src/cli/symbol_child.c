@@ -22,6 +22,7 @@ enum {
  * struct and its two texts with their zeros. A record of index END comes last. */
 struct record {
     uint32_t index, line, function_size, file_size; /* file_size 0: no file */
+    uint64_t into;
 };
 #define END UINT32_MAX
 
@@ -42,14 +43,15 @@ static void write_text(FILE *pipe, const char *text, uint32_t size) {
     fputc('\0', pipe);
 }
 
-static void write_record(const char *function, const char *file, unsigned line, void *state) {
+static void write_record(const struct symbol *symbol, void *state) {
     struct writing *writing = state;
     if (writing->frames++ >= FRAMES_MAX)
         return;
-    struct record record = {writing->index, line, text_size(function), text_size(file)};
+    struct record record = {writing->index, symbol->line, text_size(symbol->function),
+                            text_size(symbol->file), symbol->into};
     fwrite(&record, sizeof record, 1, writing->pipe);
-    write_text(writing->pipe, function, record.function_size);
-    write_text(writing->pipe, file, record.file_size);
+    write_text(writing->pipe, symbol->function, record.function_size);
+    write_text(writing->pipe, symbol->file, record.file_size);
 }
 
 _Noreturn static void serve(int out, const struct symbol_module *module, const uint64_t *offsets,
@@ -106,8 +108,7 @@ static void read_answer(int in, struct answer *answer) {
 
 /* Returns whether the answer is whole. */
 static bool tell(const struct answer *answer, size_t count,
-                 void (*found)(size_t index, const char *function, const char *file, unsigned line,
-                               void *state),
+                 void (*found)(size_t index, const struct symbol *symbol, void *state),
                  void *state) {
     struct record record;
     for (size_t at = 1; answer->size - at >= sizeof record;) {
@@ -121,16 +122,18 @@ static bool tell(const struct answer *answer, size_t count,
         const char *function = answer->bytes + at, *file = function + record.function_size;
         if (file[-1] || (record.file_size && file[record.file_size - 1]))
             return false;
-        found(record.index, function, record.file_size ? file : NULL, record.line, state);
+        found(record.index,
+              &(struct symbol){function, record.file_size ? file : NULL, record.line, record.into},
+              state);
         at += texts;
     }
     return false;
 }
 
-enum symbol_file_state symbol_child_find(
-    const struct symbol_module *module, const uint64_t *offsets, size_t count,
-    void (*found)(size_t index, const char *function, const char *file, unsigned line, void *state),
-    void *state) {
+enum symbol_file_state
+symbol_child_find(const struct symbol_module *module, const uint64_t *offsets, size_t count,
+                  void (*found)(size_t index, const struct symbol *symbol, void *state),
+                  void *state) {
     int ends[2];
     if (pipe(ends) != 0)
         return SYMBOL_FILE_ABSENT;

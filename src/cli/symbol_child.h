@@ -8,9 +8,9 @@
 /* Calls `found` for each function at each offset, in order, inlined ones first; the texts live
  * until it returns. Even if the file turns out to be damaged, what was found until then has been
  * told. */
-enum symbol_file_state symbol_child_find(
-    const struct symbol_module *module, const uint64_t *offsets, size_t count,
-    void (*found)(size_t index, const char *function, const char *file, unsigned line, void *state),
-    void *state);
+enum symbol_file_state
+symbol_child_find(const struct symbol_module *module, const uint64_t *offsets, size_t count,
+                  void (*found)(size_t index, const struct symbol *symbol, void *state),
+                  void *state);
 
 #endif

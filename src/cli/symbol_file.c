@@ -134,16 +134,20 @@ static char *demangled(const char *name) {
 }
 
 struct search {
-    void (*found)(const char *function, const char *file, unsigned line, void *state);
+    void (*found)(const struct symbol *symbol, void *state);
     void *state;
-    uint64_t offset;
+    uint64_t offset; /* within the call */
+    uint64_t place;  /* where it returns to */
     bool told;
 };
 
-static void tell(struct search *search, const char *function, const char *file, int line) {
+static void tell(struct search *search, const char *function, const char *file, int line,
+                 uint64_t into) {
     char *readable = demangled(function);
-    search->found(readable ? readable : function, line > 0 ? file : NULL,
-                  file && line > 0 ? (unsigned)line : 0, search->state);
+    bool has_line = file && line > 0;
+    const struct symbol symbol = {readable ? readable : function, has_line ? file : NULL,
+                                  has_line ? (unsigned)line : 0, has_line ? 0 : into};
+    search->found(&symbol, search->state);
     free(readable);
     search->told = true;
 }
@@ -157,28 +161,27 @@ struct nearest {
 static void see_symbol(void *state, uintptr_t offset, const char *name, uintptr_t value,
                        uintptr_t size) {
     struct nearest *nearest = state;
-    (void)offset, (void)value, (void)size;
+    (void)offset, (void)size;
     if (name)
-        tell(nearest->search, name, nearest->file, nearest->line);
+        tell(nearest->search, name, nearest->file, nearest->line, nearest->search->place - value);
 }
 
 static int see_line(void *state, uintptr_t offset, const char *file, int line,
                     const char *function) {
     struct search *search = state;
-    if (function)
-        tell(search, function, file, line);
+    if (function && file && line > 0)
+        tell(search, function, file, line, 0);
     else if (file)
         backtrace_syminfo(opened, offset, see_symbol, ignore,
                           &(struct nearest){search, file, line});
     return 0;
 }
 
-void symbol_file_find(uint64_t offset,
-                      void (*found)(const char *function, const char *file, unsigned line,
-                                    void *state),
+void symbol_file_find(uint64_t offset, void (*found)(const struct symbol *symbol, void *state),
                       void *state) {
     /* A return address is the next line's if the call was the last of its line. */
-    struct search search = {.found = found, .state = state, .offset = offset ? offset - 1 : 0};
+    struct search search = {
+        .found = found, .state = state, .offset = offset ? offset - 1 : 0, .place = offset};
     if (!opened)
         return;
     backtrace_pcinfo(opened, search.offset, see_line, ignore, &search);
@@ -194,9 +197,7 @@ enum symbol_file_state symbol_file_open(const struct symbol_module *module) {
     return SYMBOL_FILE_ABSENT;
 }
 
-void symbol_file_find(uint64_t offset,
-                      void (*found)(const char *function, const char *file, unsigned line,
-                                    void *state),
+void symbol_file_find(uint64_t offset, void (*found)(const struct symbol *symbol, void *state),
                       void *state) {
     (void)offset, (void)found, (void)state;
 }

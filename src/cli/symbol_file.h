@@ -23,14 +23,19 @@ struct symbol_module {
     const char *debug_folder; /* looked at before /usr/lib/debug; NULL: none */
 };
 
+/* Invariant: function is never NULL. Where only the function is known, file is NULL, line 0, and
+ * `into` how far behind its beginning the place is, by which its places are told apart. */
+struct symbol {
+    const char *function, *file;
+    unsigned line;
+    uint64_t into;
+};
+
 /* Opens the file that names the module's places. */
 enum symbol_file_state symbol_file_open(const struct symbol_module *module);
 
-/* Calls `found` for each function at the offset, inlined ones first. file may be NULL, with line 0.
- */
-void symbol_file_find(uint64_t offset,
-                      void (*found)(const char *function, const char *file, unsigned line,
-                                    void *state),
+/* Calls `found` for each function at the offset, inlined ones first. */
+void symbol_file_find(uint64_t offset, void (*found)(const struct symbol *symbol, void *state),
                       void *state);
 
 #endif

@@ -122,7 +122,7 @@ struct filling {
     const uint64_t *offsets;
 };
 
-static void fill(size_t index, const char *function, const char *file, unsigned line, void *state) {
+static void fill(size_t index, const struct symbol *found, void *state) {
     struct filling *filling = state;
     struct place *place = place_of(filling->module, filling->offsets[index]);
     struct symbol *symbols =
@@ -131,8 +131,9 @@ static void fill(size_t index, const char *function, const char *file, unsigned 
         return;
     place->symbols = symbols;
     struct symbol *symbol = &symbols[place->count];
-    *symbol = (struct symbol){strdup(function), file ? strdup(file) : NULL, line};
-    if (symbol->function && (symbol->file || !file))
+    *symbol = (struct symbol){strdup(found->function), found->file ? strdup(found->file) : NULL,
+                              found->line, found->into};
+    if (symbol->function && (symbol->file || !found->file))
         place->count++;
     else
         free((char *)(uintptr_t)symbol->function);
@@ -193,7 +194,8 @@ static bool name_place(const struct stats_page *page, uint32_t module, uint64_t 
     if (symbol->file)
         snprintf(text, size, "%s (%s:%u)", symbol->function, file, symbol->line);
     else
-        snprintf(text, size, "%s (%s)", symbol->function, file);
+        snprintf(text, size, "%s+0x%llx (%s)", symbol->function, (unsigned long long)symbol->into,
+                 file);
     return true;
 }
 

@@ -7,15 +7,10 @@
 #ifndef POOLCUDA_CLI_SYMBOLS_H
 #define POOLCUDA_CLI_SYMBOLS_H
 
+#include "cli/symbol_file.h"
 #include "observe/page.h"
 
 struct symbols;
-
-/* Invariant: function is never NULL; line is 0 and file NULL where only the function is known. */
-struct symbol {
-    const char *function, *file;
-    unsigned line;
-};
 
 /* One place in code. The functions inlined there come first, the one they are inlined into last. */
 struct symbol_place {

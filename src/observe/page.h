@@ -73,6 +73,15 @@ struct stats_head {
     STATS_PAGE_HEAD
 };
 
+/* What avoided calls of the driver's would have taken (saving.h). Nanoseconds. */
+struct stats_saving {
+    struct {
+        uint64_t timed;  /* calls that were made, and timed: what prices are taken from */
+        uint64_t priced; /* calls avoided for which there is a price, and */
+        uint64_t ns[STATS_MEMORIES]; /* what these would have taken */
+    } of[STATS_CALLS];
+};
+
 /* Invariant: module 0 is the unknown one, site 0 the sum of all sites beyond the table; the counts
  * include them. A site below site_count with depth 0 is being written, and a device without
  * capacity has not been used. Only a page that is touched takes memory: an unused part of the
@@ -84,6 +93,8 @@ struct stats_page {
     char shortage[PAGE_SHORTAGE]; /* the last report of an allocation that failed, "" if none did */
     _Atomic uint64_t routes[STATS_ROUTES];
     _Atomic uint64_t waits[WAIT_REASONS];
+    struct stats_cost costs[STATS_CALLS][STATS_MEMORIES][STATS_SIZES];
+    struct stats_saving saving; /* of several runs, added up; of one it follows from the rest */
     _Atomic uint32_t module_count, site_count, tag_count, bypass_count, payer_count;
     struct {
         char name[56];

@@ -3,6 +3,8 @@
 #include "observe/emitter.h"
 #include "observe/human.h"
 #include "observe/page.h"
+#include "observe/report_gain.h"
+#include "observe/saving.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -134,35 +136,39 @@ static void emit_waits(struct emitter *emitter, const struct stats_page *page) {
 #undef WAIT_REASON
     };
     uint64_t owed = get(page, STATS_waits_owed), deferred = get(page, STATS_free_deferred);
+    uint64_t fences = get(page, STATS_fences), waited = get(page, STATS_fences_waited);
     emitter_open(emitter, "waited_because_of", '{');
     for (size_t i = 0; i < WAIT_REASONS; i++) {
         uint64_t count = stats_figure(&page->waits[i]);
         if (!count)
             continue;
-        emitter_print(emitter, "    waited because of %s: %llu\n", reasons[i].text,
-                      (unsigned long long)count);
+        emitter_print(emitter, "    %llu free%s waited because %s\n", (unsigned long long)count,
+                      count == 1 ? "" : "s", reasons[i].text);
         emitter_number(emitter, reasons[i].key, count);
     }
     emitter_close(emitter, '}');
     if (owed)
-        emitter_print(emitter, "    waits put off: %llu, made later: %llu, spared: %llu\n",
-                      (unsigned long long)owed, (unsigned long long)get(page, STATS_waits_paid),
-                      (unsigned long long)(owed - get(page, STATS_waits_paid)));
+        emitter_print(emitter, "    %llu free%s put the wait off; made later: %llu, spared: %llu\n",
+                      (unsigned long long)owed, owed == 1 ? "" : "s",
+                      (unsigned long long)get(page, STATS_waits_paid),
+                      (unsigned long long)stats_rest(owed, get(page, STATS_waits_paid)));
     emitter_open(emitter, "waits_made_before", '{');
     for (uint32_t i = 0; i < page->payer_count; i++) {
         char name[sizeof page->payers[i].name];
         uint64_t count = stats_figure(&page->payers[i].count);
-        emitter_print(emitter, "    made later, before %s: %llu\n",
-                      emitter_clean(name, sizeof name, page->payers[i].name),
-                      (unsigned long long)count);
+        emitter_print(emitter, "    %llu wait%s made later, before the program's %s\n",
+                      (unsigned long long)count, count == 1 ? " was" : "s were",
+                      emitter_clean(name, sizeof name, page->payers[i].name));
         emitter_number(emitter, page->payers[i].name, count);
     }
     emitter_close(emitter, '}');
     if (deferred)
         emitter_print(emitter,
-                      "    kept behind fences: %llu, fences: %llu, allocations that waited: %llu\n",
-                      (unsigned long long)deferred, (unsigned long long)get(page, STATS_fences),
-                      (unsigned long long)get(page, STATS_fences_waited));
+                      "    %llu freed block%s kept behind %llu fence%s instead of a wait; %llu "
+                      "allocation%s waited for a fence\n",
+                      (unsigned long long)deferred, deferred == 1 ? " was" : "s were",
+                      (unsigned long long)fences, fences == 1 ? "" : "s",
+                      (unsigned long long)waited, waited == 1 ? "" : "s");
 }
 
 static void emit_calls(struct emitter *emitter, const struct stats_page *page) {
@@ -195,10 +201,6 @@ static void emit_calls(struct emitter *emitter, const struct stats_page *page) {
             (unsigned long long)get(page, STATS_managed_resets),
             human(get(page, STATS_peak_managed_held_bytes)).text);
     emit_waits(emitter, page);
-    uint64_t given = get(page, STATS_driver_frees);
-    emitter_print(emitter, "  driver calls: %llu allocations and %llu frees made, %llu avoided\n",
-                  (unsigned long long)get(page, STATS_driver_allocs), (unsigned long long)given,
-                  (unsigned long long)(hits + kept > given ? hits + kept - given : 0));
 }
 
 /* Everything that is zero in an uneventful run is left out. */
@@ -207,7 +209,7 @@ static void emit_events(struct emitter *emitter, const struct stats_page *page) 
         enum stats_counter counter;
         const char *text;
     } events[] = {
-        {STATS_oom_events, "out of memory: %llu times\n"},
+        {STATS_oom_events, "the driver was out of memory: %llu times\n"},
         {STATS_oom_released_blocks, "  idle blocks released because of that: %llu\n"},
         {STATS_oom_trimmed_bytes, "  bytes released of the program's own memory pools: %llu\n"},
         {STATS_oom_rescued, "  allocations that then succeeded: %llu\n"},
@@ -217,23 +219,27 @@ static void emit_events(struct emitter *emitter, const struct stats_page *page) 
         {STATS_async_rescued, "  of those, after the device was out of memory: %llu\n"},
         {STATS_async_bytes, "  bytes that they got: %llu\n"},
         {STATS_async_frees, "stream-ordered frees: %llu\n"},
-        {STATS_others_asked, "other processes on the GPU asked for idle memory: %llu times\n"},
+        {STATS_others_asked, "other processes on the GPU were asked for idle memory: %llu times\n"},
         {STATS_others_answered, "  of those, answered in time: %llu\n"},
         {STATS_others_released_bytes, "  bytes that they released: %llu\n"},
-        {STATS_requests_answered, "requests of other processes answered: %llu\n"},
+        {STATS_requests_answered, "requests of other processes for idle memory, answered: %llu\n"},
         {STATS_given_up_bytes, "  bytes released because of them: %llu\n"},
-        {STATS_bound_released_blocks, "released to stay within the bounds: %llu blocks\n"},
-        {STATS_bound_postponed, "bounds exceeded until the next free, device busy: %llu times\n"},
-        {STATS_decayed_blocks, "released because they were not needed for a while: %llu blocks\n"},
+        {STATS_bound_released_blocks, "idle blocks released to stay within the bounds: %llu\n"},
+        {STATS_bound_postponed,
+         "times that the bounds were exceeded until the next free, as the device was busy: %llu\n"},
+        {STATS_decayed_blocks,
+         "idle blocks released because they were not needed for a while: %llu\n"},
         {STATS_malloc_stitched, "allocations served by idle pages mapped anew: %llu\n"},
         {STATS_map_calls, "calls that map or unmap pages: %llu\n"},
-        {STATS_throttled, "allocations that waited for pending frees, device crowded: %llu\n"},
+        {STATS_throttled,
+         "allocations that waited for pending frees, as the device was crowded: %llu\n"},
         {STATS_free_unknown, "frees of memory that the pool did not allocate: %llu\n"},
-        {STATS_free_double, "second frees, refused: %llu\n"},
-        {STATS_headroom_released_blocks, "released to keep memory for launches: %llu blocks\n"},
-        {STATS_tainted_blocks, "blocks shared or registered elsewhere, not recycled: %llu\n"},
+        {STATS_free_double, "second frees of the same block, refused: %llu\n"},
+        {STATS_headroom_released_blocks,
+         "idle blocks released to keep memory free for launches: %llu\n"},
+        {STATS_tainted_blocks, "blocks shared or registered elsewhere, and so not reused: %llu\n"},
         {STATS_tainted_ipc, "  IPC handle taken: %llu\n"},
-        {STATS_tainted_dma_buf, "  handle of an address range taken: %llu\n"},
+        {STATS_tainted_dma_buf, "  handle of the address range taken: %llu\n"},
         {STATS_tainted_p2p_token, "  P2P tokens read: %llu\n"},
         {STATS_tainted_buffer_id, "  BUFFER_ID read: %llu\n"},
         {STATS_tainted_sync_memops, "  SYNC_MEMOPS set: %llu\n"},
@@ -243,7 +249,7 @@ static void emit_events(struct emitter *emitter, const struct stats_page *page) 
         {STATS_passed_errors, "calls passed through after a fatal error: %llu\n"},
         {STATS_check_errors, "errors that POOLCUDA_CHECK reported: %llu\n"},
         {STATS_check_unchecked_blocks, "blocks that it could not check: %llu\n"},
-        {STATS_no_memory_for_records, "blocks not recorded, host out of memory: %llu\n"},
+        {STATS_no_memory_for_records, "blocks not recorded, as the host was out of memory: %llu\n"},
     };
     for (size_t i = 0; i < sizeof events / sizeof events[0]; i++) {
         uint64_t count = get(page, events[i].counter);
@@ -469,12 +475,26 @@ static void emit_site(struct emitter *emitter, const struct stats_page *page,
     emitter_number(emitter, "peak_live_bytes", peak);
     emitter_number(emitter, "idle_blocks", stats_site_idle_blocks(site));
     emitter_number(emitter, "idle_bytes", stats_site_idle_bytes(site));
+    if (site->memory && site->memory < STATS_MEMORIES + 2)
+        emitter_string(emitter, "memory", saving_memories[site->memory]);
     emit_place(emitter, page, names, site);
     emitter_close(emitter, '}');
 }
 
+/* The library knows no options: it tells which command has one. */
+static void print_further(struct emitter *emitter, size_t count, bool by_library) {
+    if (!count)
+        return;
+    emitter_print(emitter, "  and %llu more site%s with lower peaks: ", (unsigned long long)count,
+                  count == 1 ? "" : "s");
+    emitter_print(emitter, by_library ? "run with POOLCUDA_STATS_FILE=run.json instead of "
+                                        "POOLCUDA_STATS=1; "
+                                        "`poolcuda report --sites=all run.json` lists all\n"
+                                      : "--sites=all lists all\n");
+}
+
 static void emit_sites(struct emitter *emitter, const struct stats_page *page,
-                       const struct stats_names *names) {
+                       const struct stats_names *names, size_t most) {
     /* static: the report is made once, at exit, when the heap may no longer be sound. */
     static const struct stats_site *sorted[PAGE_SITES];
     size_t count = 0;
@@ -486,9 +506,11 @@ static void emit_sites(struct emitter *emitter, const struct stats_page *page,
         emitter_print(emitter, "  %11s %6s %10s %10s %10s  %-21s site\n", "allocations", "hits",
                       "peak", "live", "idle", page->finished ? "leaked at exit" : "live blocks");
     emitter_open(emitter, "sites", '[');
-    for (size_t i = 0; i < count; i++)
+    size_t shown = emitter->json || count < most ? count : most;
+    for (size_t i = 0; i < shown; i++)
         emit_site(emitter, page, names, sorted[i]);
     emitter_close(emitter, ']');
+    print_further(emitter, count - shown, !names);
 }
 
 static void emit_shortage(struct emitter *emitter, const struct stats_page *page) {
@@ -505,12 +527,13 @@ static void emit_shortage(struct emitter *emitter, const struct stats_page *page
 }
 
 void stats_report(const struct stats_page *page, enum stats_form form,
-                  const struct stats_names *names,
+                  const struct stats_names *names, size_t most_sites,
                   void (*write)(const char *text, size_t length, void *state), void *state) {
     struct emitter out = {.json = form == STATS_JSON, .write = write, .state = state};
     struct emitter *emitter = &out;
     emitter_open(emitter, NULL, '{');
     emit_head(emitter, page);
+    report_gain(emitter, page);
     emit_equation(emitter, page);
     emit_counters(emitter, page);
     emit_calls(emitter, page);
@@ -530,7 +553,7 @@ void stats_report(const struct stats_page *page, enum stats_form form,
     }
     emit_devices(emitter, page);
     emit_modules(emitter, page);
-    emit_sites(emitter, page, names);
+    emit_sites(emitter, page, names, most_sites);
     emit_shortage(emitter, page);
     emitter_close(emitter, '}');
 }

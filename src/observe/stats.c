@@ -72,6 +72,33 @@ void stats_wait(enum wait_reason reason) {
         atomic_fetch_add_explicit(&page->waits[reason], 1, memory_order_relaxed);
 }
 
+static void change_if(_Atomic uint64_t *figure, uint64_t value,
+                      bool (*replaces)(uint64_t, uint64_t)) {
+    uint64_t now = stats_figure(figure);
+    while (replaces(value, now) && !atomic_compare_exchange_weak(figure, &now, value))
+        ;
+}
+
+static bool is_less(uint64_t value, uint64_t than) {
+    return value < than || !than;
+}
+
+static bool is_more(uint64_t value, uint64_t than) {
+    return value > than;
+}
+
+void stats_call(enum stats_call call, enum stats_memory memory, size_t bytes, uint64_t ns) {
+    if (!page || !bytes)
+        return;
+    int log = 63 - __builtin_clzll(bytes);
+    struct stats_cost *cost = &page->costs[call][memory][log < STATS_SIZES ? log : STATS_SIZES - 1];
+    ns = ns ? ns : 1; /* a least of 0 says that there was no call */
+    atomic_fetch_add_explicit(&cost->calls, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&cost->ns, ns, memory_order_relaxed);
+    change_if(&cost->least_ns, ns, is_less);
+    change_if(&cost->most_ns, ns, is_more);
+}
+
 void stats_payer(const char *call) {
     if (!page)
         return;
@@ -318,6 +345,11 @@ struct stats_site *stats_site_new(const struct call_site *site) {
     return slot;
 }
 
+void stats_site_allocates(struct stats_site *site, enum stats_memory memory) {
+    uint32_t named = 1 + (uint32_t)memory;
+    site->memory = !site->memory || site->memory == named ? named : 1 + (uint32_t)STATS_MIXED;
+}
+
 struct stats_device *stats_device(int ordinal, uint64_t capacity, const uint8_t uuid[STATS_UUID]) {
     if (!page)
         return &early_device;
@@ -494,7 +526,7 @@ static void report(const struct stats_page *copy, enum stats_form form, int file
     if (stats_page_fault(copy))
         put(damaged, sizeof damaged - 1, &to);
     else
-        stats_report(copy, form, NULL, put, &to);
+        stats_report(copy, form, NULL, STATS_FIRST_SITES, put, &to);
     write_rest(&to);
     if (to.fault && to.fault != EPIPE && file != STDERR_FILENO) {
         char line[128];

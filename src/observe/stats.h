@@ -40,6 +40,11 @@ enum stats_route {
     STATS_ROUTES
 };
 
+/* Calls of the driver's whose time is measured, and the memory that they are about, in the order of
+ * the pool's own (enum pool_memory). STATS_MIXED: a site that allocates several kinds. */
+enum stats_call { STATS_CALL_ALLOC, STATS_CALL_FREE, STATS_CALLS };
+enum stats_memory { STATS_DEVICE, STATS_HOST, STATS_MANAGED, STATS_MEMORIES, STATS_MIXED };
+
 /* Per-site figures; gauges in bytes and blocks. Written by one thread at a time (pool/cache.h),
  * read by anyone. What a hit leaves as it is stands here, instead of what follows from it:
  * allocations are misses + hits, and what is held, but not live, is idle. Two cache lines, which
@@ -54,7 +59,8 @@ struct stats_site {
     uint32_t module[CALL_SITE_MAX_DEPTH]; /* index into the page's modules */
     uint64_t
         offset[CALL_SITE_MAX_DEPTH]; /* within the module; an address if the module is unknown */
-    uint64_t unused;
+    uint32_t memory;                 /* 1 + enum stats_memory of what it allocates; 0: not known */
+    uint32_t unused;
 };
 _Static_assert(sizeof(struct stats_site) == 128, "a pair of cache lines");
 
@@ -72,6 +78,12 @@ struct stats_extent {
     _Atomic uint32_t idle; /* 0: live, 1: idle */
     _Atomic uint32_t site; /* index into the page's sites */
 };
+
+/* What the timed calls of one kind and size took. Nanoseconds. */
+struct stats_cost {
+    _Atomic uint64_t calls, ns, least_ns, most_ns;
+};
+enum { STATS_SIZES = 40 }; /* of blocks from 2^i bytes to twice that; the last: all from there on */
 
 /* What one thread's cache has done by itself (pool/cache.h), as the difference to what the counters
  * and its device's figures say: they are right only with all shards added. So a hit writes to no
@@ -164,6 +176,9 @@ void stats_shard_end(struct stats_shard *shard);
 void stats_route(enum stats_route route);
 void stats_wait(enum wait_reason reason);
 
+/* A call of the driver's that was timed, and succeeded. */
+void stats_call(enum stats_call call, enum stats_memory memory, size_t bytes, uint64_t ns);
+
 /* The driver call before which a wait that was owed has been made. To be called under the pool's
  * lock. */
 void stats_payer(const char *call);
@@ -171,6 +186,9 @@ void stats_payer(const char *call);
 /* A new site's record. Never NULL: beyond the table's capacity sites share one "(others)" record.
  * To be called once per site, under the pool's lock. */
 struct stats_site *stats_site_new(const struct call_site *site);
+
+/* The site allocates such memory. To be called under the pool's lock. */
+void stats_site_allocates(struct stats_site *site, enum stats_memory memory);
 
 /* The record of a device by its ordinal. Never NULL, and zeroed at first. To be called once per
  * device, under the pool's lock. */
@@ -230,9 +248,11 @@ struct stats_names {
 };
 
 /* The one emitter of reports, used by the library at exit and by `poolcuda report`. Hands the text
- * to write() piece by piece. names: NULL, and sites are told as module + offset. */
+ * to write() piece by piece. names: NULL for the library, and sites are told as module + offset.
+ * most_sites: that the text lists; JSON has all. */
+enum { STATS_FIRST_SITES = 20 };
 void stats_report(const struct stats_page *page, enum stats_form form,
-                  const struct stats_names *names,
+                  const struct stats_names *names, size_t most_sites,
                   void (*write)(const char *text, size_t length, void *state), void *state);
 
 /* A site as people read it. */

@@ -1,5 +1,6 @@
 /* Misses where nothing idle serves: what the driver gives is counted in the thread's cache, and
  * recorded when the books are settled. */
+#include "observe/call_timer.h"
 #include "pool/quick.h"
 
 /* Whether a thread has freed anything since its cache was stopped. */
@@ -112,6 +113,7 @@ void cache_prepare_miss(struct pool *pool, struct context *context, struct site 
     uintptr_t id = site->id;
     if (site->record->counting == cache)
         *place_for(cache, id) = (struct cache_site){.id = id, .site = site};
-    if (!cache->spare)
+    /* A thread's first misses go the long way on, where they are timed. */
+    if (!cache->spare && call_timers[STATS_CALL_ALLOC].timed >= CALL_TIMER_FIRST)
         cache->spare = books_take_records(pool);
 }

@@ -234,6 +234,7 @@ struct site *context_site(struct pool *pool, struct context *context, const stru
     RB_INIT(&site->idle);
     site->record = record;
     site->stats = record->stats;
+    stats_site_allocates(record->stats, (enum stats_memory)context->kind.memory);
     HASH_ADD(by_key, context->sites, key, sizeof *key, site);
     if (!site->by_key.tbl) {
         free(site);

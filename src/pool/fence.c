@@ -6,6 +6,7 @@
  * they are when the recording begins. */
 #include "pool/internal.h"
 
+#include "clock.h"
 #include "planted.h"
 
 #include <stdlib.h>
@@ -211,8 +212,11 @@ static bool fence_unfenced(struct pool *pool, struct context *context) {
 static CUresult event_passes(struct pool *pool, const struct fence_event *event, bool wait) {
     if (!gate_enter(pool))
         return CUDA_ERROR_NOT_READY;
+    uint64_t began = wait ? clock_ns(CLOCK_MONOTONIC) : 0;
     CUresult result = wait ? pool->driver->event_synchronize(event->event)
                            : pool->driver->event_query(event->event);
+    if (wait)
+        stats_add(STATS_wait_ns, clock_ns(CLOCK_MONOTONIC) - began);
     gate_leave(pool);
     if (result != CUDA_ERROR_NOT_READY)
         context_note_error(pool, event->context, result);

@@ -56,16 +56,17 @@ static void defer(struct pool *pool, struct pool_block *block, CUstream freed_in
     fence_defer(pool, block, freed_in);
 }
 
-/* Keeps a block and gives up what is then too much. deferred: work may still use it, and only a
- * fence will tell; else the wait of its free has been made or is owed. Lock held on entry, not on
- * return. */
-static void keep(struct pool *pool, struct pool_block *block, bool deferred) {
+/* Keeps a block and gives up what is then too much. wait: WAIT_DEFERRED: work may still use it, and
+ * only a fence will tell; else the wait of its free has been made, or is owed. Lock held on entry,
+ * not on return. */
+static void keep(struct pool *pool, struct pool_block *block, enum wait_kind wait) {
     const struct policy *policy = block->context->policy;
-    struct leaving leaving = {.device = block->context->device};
+    const struct context *quiet = wait == WAIT_NOW ? block->context : NULL;
+    struct leaving leaving = {.device = block->context->device, .quiet = quiet};
     struct store *store = &block->context->store;
     struct site *site = block->site;
     struct pool_block *surplus;
-    if (deferred) {
+    if (wait == WAIT_DEFERRED) {
         defer(pool, block, NULL);
     } else {
         if (policy->cuts)
@@ -83,7 +84,7 @@ static void keep(struct pool *pool, struct pool_block *block, bool deferred) {
     }
     if (policy->keeps_nothing) { /* the surplus is then idle in the driver's pool */
         leaving_free(pool, &leaving);
-        leaving = (struct leaving){.device = leaving.device};
+        leaving = (struct leaving){.device = leaving.device, .quiet = quiet};
     }
     stats_add(STATS_bound_released_blocks, leaving.count);
     pressure_trim(pool, leaving.device, NULL, 0, &leaving);
@@ -124,11 +125,11 @@ static CUresult free_forgotten(struct pool *pool, struct pool_block *block) {
 }
 
 void pool_keep(struct pool *pool, struct pool_block *block) {
-    keep(pool, block, false);
+    keep(pool, block, WAIT_NOW);
 }
 
 void pool_keep_deferred(struct pool *pool, struct pool_block *block) {
-    keep(pool, block, true);
+    keep(pool, block, WAIT_DEFERRED);
 }
 
 /* Lock held on entry, not on return. */
@@ -141,7 +142,7 @@ static CUresult free_after_wait(struct pool *pool, struct pool_block *block,
         return free_forgotten(pool, block);
     books_set_state(block, BLOCK_LIVE);
     if (fresh && !leaves(pool, block, block->context->handle)) {
-        keep(pool, block, false);
+        keep(pool, block, WAIT_NOW);
         return CUDA_SUCCESS;
     }
     /* After a failed wait the driver says what its own free makes of this. */
@@ -201,7 +202,7 @@ static CUresult free_kind(struct pool *pool, enum pool_memory memory, CUdevicept
         return free_after_wait(pool, block, reason);
     if (kind == WAIT_OWED)
         wait_owe(pool, block->context);
-    keep(pool, block, kind == WAIT_DEFERRED);
+    keep(pool, block, kind);
     return CUDA_SUCCESS;
 }
 
@@ -285,6 +286,6 @@ CUresult pool_free_waited(struct pool *pool, CUdeviceptr pointer) {
     block->context->device->frees++;
     if (leaves(pool, block, block->context->handle))
         return free_past_pool(pool, block, block->context->handle);
-    keep(pool, block, wait_kind(pool, block, &reason) == WAIT_DEFERRED);
+    keep(pool, block, wait_kind(pool, block, &reason));
     return CUDA_SUCCESS;
 }

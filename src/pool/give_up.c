@@ -57,6 +57,7 @@ bool pool_give_up(struct pool *pool, int device, size_t bytes, bool may_wait, si
         pool_lock(pool);
         struct leaving leaving = {.device = context->device};
         if (free_to_go && !context->ended) {
+            leaving.quiet = current && context->handle == current ? NULL : context;
             pressure_collect_from(pool, context, bytes - *released, &leaving);
             *released += leaving_free(pool, &leaving);
         }

@@ -142,6 +142,13 @@ static inline CUresult kind_free(const struct pool *pool, enum pool_memory memor
     return memory == POOL_HOST ? pool->driver->mem_free_host((void *)(uintptr_t)pointer)
                                : pool->driver->mem_free(pointer);
 }
+/* Whether calls about such memory are timed for the report: where the policy has another way to
+ * obtain memory, they are not like those that pooling avoids. */
+static inline bool kind_is_timed(const struct pool *pool, enum pool_memory memory) {
+    return memory != POOL_DEVICE || !pool->policy->obtain;
+}
+/* The driver's free of a block whose work is done, timed: it has no wait for the device in it. */
+CUresult kind_free_timed(const struct pool *pool, const struct pool_block *block);
 /* The one that allocates, for reports; and how idle memory of the kind is kept. */
 const char *kind_call(const struct pool_kind *kind);
 const struct policy *kind_policy(const struct pool *pool, const struct pool_kind *kind);
@@ -254,6 +261,7 @@ struct leaving {
     struct pool_block *first;
     struct page *unused; /* idle memory that was in no block */
     struct device *device;
+    const struct context *quiet; /* whose work is known to be done; NULL: none's */
     size_t bytes, count;
 };
 void leaving_take(struct pool *pool, struct leaving *leaving, struct pool_block *idle_block);

@@ -1,4 +1,5 @@
 /* Kinds of memory: which functions of the driver's a block comes from, and how it is kept. */
+#include "observe/call_timer.h"
 #include "pool/internal.h"
 
 const struct pool_kind kind_device = {.memory = POOL_DEVICE};
@@ -17,6 +18,19 @@ CUresult kind_allocate_other(const struct driver *driver, const struct pool_kind
                              CUdeviceptr *pointer) {
     return kind->memory == POOL_HOST ? allocate_host(driver, kind->flags, size, pointer)
                                      : driver->mem_alloc_managed(pointer, size, kind->flags);
+}
+
+_Static_assert((int)POOL_DEVICE == (int)STATS_DEVICE && (int)POOL_HOST == (int)STATS_HOST &&
+                   (int)POOL_MANAGED == (int)STATS_MANAGED,
+               "the report's kinds of memory are the pool's");
+
+CUresult kind_free_timed(const struct pool *pool, const struct pool_block *block) {
+    enum pool_memory memory = block->context->kind.memory;
+    uint64_t began = call_timer_start(STATS_CALL_FREE);
+    CUresult result = kind_free(pool, memory, block->pointer);
+    if (result == CUDA_SUCCESS && kind_is_timed(pool, memory))
+        call_timer_stop(STATS_CALL_FREE, (enum stats_memory)memory, block->size, began);
+    return result;
 }
 
 const char *kind_call(const struct pool_kind *kind) {

@@ -127,6 +127,7 @@ static void trim_before_growth(struct pool *pool, struct context *context, struc
         stats_add(STATS_bound_postponed, 1);
         return;
     }
+    leaving.quiet = context;
     while (!context->ended && policy->misfit && (misfit = policy->misfit(site))) {
         books_take_out(pool, misfit);
         leaving_take(pool, &leaving, misfit);

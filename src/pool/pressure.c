@@ -1,4 +1,5 @@
 /* Giving idle memory back: to stay within the bounds, and when the driver has no more. */
+#include "observe/call_timer.h"
 #include "policy/region.h"
 #include "pool/internal.h"
 
@@ -59,14 +60,18 @@ size_t leaving_free(struct pool *pool, struct leaving *leaving) {
         released = pool->policy->release_unused(pool, leaving->unused);
         leaving->unused = NULL;
     }
+    const struct context *quiet = leaving->quiet; /* whose frees have nothing to wait for */
     for (; block; block = block->by_size.rbe_left) {
         const struct context *context = block->context;
         bool by_policy = context->policy->surrender != NULL;
         CUresult result = by_policy ? context->policy->surrender(pool, block)
-                                    : kind_free(pool, context->kind.memory, block->pointer);
+                          : quiet == context && !call_timer_rests(STATS_CALL_FREE)
+                              ? kind_free_timed(pool, block)
+                              : kind_free(pool, context->kind.memory, block->pointer);
         block->taints = result != CUDA_SUCCESS; /* an idle block has no taints: a free flag */
         context_note_error(pool, block->context, result);
         if (result == CUDA_SUCCESS) {
+            quiet = context; /* this free has waited */
             released += block->size;
             stats_add(STATS_driver_frees, !by_policy);
         }
@@ -259,8 +264,10 @@ static bool obtains(const struct request *request) {
            (!request->pitch || request->pitch->known);
 }
 
-static CUresult ask_driver(struct pool *pool, const struct request *request, size_t size,
-                           struct obtained *obtained) {
+__attribute__((always_inline)) static inline CUresult ask_untimed(struct pool *pool,
+                                                                  const struct request *request,
+                                                                  size_t size,
+                                                                  struct obtained *obtained) {
     const struct pitch_request *pitch = request->pitch;
     CUresult result;
     *obtained = (struct obtained){.size = size};
@@ -277,6 +284,25 @@ static CUresult ask_driver(struct pool *pool, const struct request *request, siz
     if (result == CUDA_SUCCESS)
         stats_add(STATS_driver_allocs, 1);
     return result;
+}
+
+/* Out of the way of calls that go untimed. */
+__attribute__((noinline)) static CUresult ask_timed(struct pool *pool,
+                                                    const struct request *request, size_t size,
+                                                    struct obtained *obtained) {
+    enum pool_memory memory = request->context->kind.memory;
+    uint64_t began = call_timer_start(STATS_CALL_ALLOC);
+    CUresult result = ask_untimed(pool, request, size, obtained);
+    if (result == CUDA_SUCCESS && kind_is_timed(pool, memory))
+        call_timer_stop(STATS_CALL_ALLOC, (enum stats_memory)memory,
+                        request->bytes ? request->bytes : obtained->size, began);
+    return result;
+}
+
+static CUresult ask_driver(struct pool *pool, const struct request *request, size_t size,
+                           struct obtained *obtained) {
+    return call_timer_rests(STATS_CALL_ALLOC) ? ask_untimed(pool, request, size, obtained)
+                                              : ask_timed(pool, request, size, obtained);
 }
 
 /* Where no fence can be waited for, the driver's own free waits. */
@@ -529,6 +555,7 @@ void pressure_keep_headroom(struct pool *pool, struct context *context) {
     uint64_t kept = headroom(pool, device); /* it may have been set anew */
     device->until_asked = available > kept ? (available - kept) / 2 : 0;
     if (release && !context->ended) {
+        leaving.quiet = context;
         collect(pool, &(struct scope){device, context, true}, wanted - available, &leaving);
         stats_add(STATS_headroom_released_blocks, leaving.count);
         leaving_free(pool, &leaving);

@@ -9,6 +9,7 @@
  * The first two are the reasons counted here; the third is the business of the hooks. */
 #include "pool/internal.h"
 
+#include "clock.h"
 #include "planted.h"
 
 bool wait_is_owed(const struct pool *pool) {
@@ -92,12 +93,19 @@ static void settle(struct pool *pool, uint64_t owed_number, uint64_t pending) {
     pool->pending_seen = pending;
 }
 
+/* Counts a wait that began then. */
+static void count_time_since(uint64_t began) {
+    stats_add(STATS_wait_ns, clock_ns(CLOCK_MONOTONIC) - began);
+}
+
 CUresult wait_make(struct pool *pool, struct context *context, enum wait_reason reason) {
     uint64_t owed_number = pool->owed_number, pending = pool->pending;
     pool_unlock_between(pool);
     stats_add(STATS_free_waited, 1);
     stats_wait(reason);
+    uint64_t began = clock_ns(CLOCK_MONOTONIC);
     CUresult result = PLANTED(no_wait) ? CUDA_SUCCESS : context_wait(pool, context);
+    count_time_since(began);
     context_note_error(pool, context, result);
     pool_lock(pool);
     if (result == CUDA_SUCCESS)
@@ -115,10 +123,12 @@ static void pay(struct pool *pool, const char *call) {
         return;
     }
     pool_unlock_between(pool);
+    uint64_t began = clock_ns(CLOCK_MONOTONIC);
     CUresult result = context_wait_inside(pool, context);
     if (result !=
         CUDA_SUCCESS) /* the call that follows must not be let through for a passing error */
         result = context_wait_inside(pool, context);
+    count_time_since(began);
     context_note_error(pool, context, result);
     pool_lock(pool);
     if (pool->owed_number == owed_number) {

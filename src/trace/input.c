@@ -13,6 +13,12 @@
 
 enum { BUFFER = 1 << 16, LONGEST_LINE = 1 << 24 };
 
+/* Compressed data may make so many bytes, or MOST_RATIO times its own size if that is more: real
+ * traces shrink to a tenth or a hundredth, what is made to fill memory to less than a thousandth. A
+ * plain file is read whatever its size, which everybody sees. */
+static const uint64_t ALWAYS_READ = 256 << 20;
+enum { MOST_RATIO = 100 };
+
 enum form { FORM_PLAIN, FORM_GZIP, FORM_ZSTD };
 
 /* Invariant: plain[start, end) has not been handed out; packed[packed_start, packed_end) has not
@@ -27,6 +33,7 @@ struct input {
     ZSTD_DStream *zstd;
 #endif
     size_t packed_start, packed_end, start, end;
+    uint64_t read, unpacked; /* bytes of the file so far, and what became of them */
     char *line;
     size_t line_room;
     unsigned char packed[BUFFER], plain[BUFFER];
@@ -42,6 +49,7 @@ static size_t read_file(struct input *input, unsigned char *to, size_t size) {
         input->problem = errno == EISDIR ? "a folder, expected a trace file"
                                          : "cannot be read any further, expected a whole file";
     input->file_ended = got <= 0;
+    input->read += got > 0 ? (uint64_t)got : 0;
     return got > 0 ? (size_t)got : 0;
 }
 
@@ -92,6 +100,16 @@ static size_t unpack_zstd(struct input *input, unsigned char *to, size_t size) {
 }
 #endif
 
+/* Refuses a file that is small, but would fill the memory. */
+static void bound(struct input *input, size_t made) {
+    input->unpacked += made;
+    if (input->unpacked > ALWAYS_READ && input->unpacked / MOST_RATIO > input->read)
+        input->problem =
+            "unpacks to more than 256 MiB and 100 times its size, expected less; if that "
+            "is what it should hold, unpack it first: a plain file is read whatever "
+            "its size";
+}
+
 /* A decompressor may hold output back when its input is used up: it is asked until it has none. */
 static size_t unpack(struct input *input, unsigned char *to, size_t size) {
     size_t made = 0;
@@ -101,6 +119,7 @@ static size_t unpack(struct input *input, unsigned char *to, size_t size) {
             return 0;
         made =
             input->form == FORM_GZIP ? unpack_gzip(input, to, size) : unpack_zstd(input, to, size);
+        bound(input, made);
         if (dry && !made && input->inside && !input->problem)
             input->problem = input->form == FORM_GZIP
                                  ? "gzip data that ends early, expected a whole gzip file"

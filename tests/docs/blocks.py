@@ -111,7 +111,7 @@ def loosely(line):
     """What is compared of a line: words with digits in them, units, folders and the width of blanks do not count."""
     line = re.sub(rf"\b{re.escape(platform.node())}\b", "host", line)
     words = [re.sub(r"\S*\d\S*", "#", re.sub(r"\S*/(?=\w)", "", word)) for word in line.split()]
-    return " ".join(word for word in words if not re.fullmatch(r"[#,;()]+|[KMGT]?i?B,?", word))
+    return " ".join(word for word in words if not re.fullmatch(r"[#,;()]+|(?:[KMGT]?i?B|[num]?s)[,;]?", word))
 
 
 def compare(place, command, shown, printed):

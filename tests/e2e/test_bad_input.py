@@ -86,3 +86,15 @@ def test_an_output_that_exists_or_cannot_be_made_is_told(tmp_path):
     done = subprocess.run([COMMAND, "convert", tmp_path / "in.csv.gz", "/nowhere/out.csv"], capture_output=True, text=True,
                           check=False)
     assert done.returncode != 0 and len(done.stderr.splitlines()) == 1 and "/nowhere/out.csv" in done.stderr
+
+
+def test_a_small_file_that_would_fill_the_memory_is_refused_by_what_it_unpacks_to(tmp_path):
+    """The bounds themselves: tests/unit/test_input.c."""
+    bomb = tmp_path / "bomb"
+    lines = b"\n" * (16 << 20)  # empty ones are passed over
+    bomb.write_bytes(gzip.compress(b"t_us,op,id,size,stream,site\n0,A,0,4096,0,x\n") + gzip.compress(lines) * 1000)
+    done = subprocess.run([COMMAND, "convert", bomb, tmp_path / "out.csv"], capture_output=True, text=True, check=False)
+    assert done.returncode != 0 and len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith(f"poolcuda convert: {bomb}:") and not (tmp_path / "out.csv").exists()
+    assert "unpacks to more than 256 MiB and 100 times its size, expected less; " in done.stderr
+    assert "unpack it first" in done.stderr

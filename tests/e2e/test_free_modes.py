@@ -8,22 +8,22 @@ from conftest import DRIVER, PROGRAMS, RUNTIME, SAMPLES
 # What each case sees right after its free, and what made the free wait itself in mode auto (None: the wait was
 # owed, and paid before the call that asked).
 CASES = {
-    "pinned": (7, "pinned host memory"),
-    "pinned_beside_a_free_of_null": (7, "pinned host memory"),
-    "pinned_by_the_first_abi": (7, "pinned host memory"),
-    "copied": (7, "pinned host memory"),
-    "registered": (7, "registered host memory"),
-    "managed": (7, "managed memory"),
+    "pinned": (7, "the program had pinned host memory"),
+    "pinned_beside_a_free_of_null": (7, "the program had pinned host memory"),
+    "pinned_by_the_first_abi": (7, "the program had pinned host memory"),
+    "copied": (7, "the program had pinned host memory"),
+    "registered": (7, "the program had registered host memory"),
+    "managed": (7, "the program used managed memory"),
     "event": (0, None),
     "query": (0, None),
     "elapsed": (1, None),
-    "blocking": (0, "other streams than the legacy stream"),
-    "non_blocking": (0, "other streams than the legacy stream"),
+    "blocking": (0, "the program had streams beside the legacy stream"),
+    "non_blocking": (0, "the program had streams beside the legacy stream"),
     "per_thread": (0, None),  # a blocking stream: the legacy stream keeps the order
-    "per_thread_form": (0, "per-thread default streams"),
-    "destroyed": (0, "a callback, graph or destroyed stream just before"),
-    "callback": (7, "a callback, graph or destroyed stream just before"),
-    "graph": (7, "a callback, graph or destroyed stream just before"),
+    "per_thread_form": (0, "the program used per-thread default streams"),
+    "destroyed": (0, "a callback, a graph or a destroyed stream had work just before"),
+    "callback": (7, "a callback, a graph or a destroyed stream had work just before"),
+    "graph": (7, "a callback, a graph or a destroyed stream had work just before"),
     "another_thread": (0, None),
     "looked_up": (0, None),
 }
@@ -36,17 +36,17 @@ def test_after_a_free_everything_is_seen_as_natively(both, case, mode):
     _, pooled = both([PROGRAMS / "visible", case], env={"POOLCUDA_FREE": mode})
     assert pooled.out == f"{case}: {seen}\n"
     if mode == "sync":
-        assert "waited because of POOLCUDA_FREE=sync: " in pooled.stats
+        assert "waited because POOLCUDA_FREE=sync asks for it\n" in pooled.stats
     elif reason:
-        assert f"waited because of {reason}: " in pooled.stats
-        assert "waits put off" not in pooled.stats
+        assert f"waited because {reason}" in pooled.stats
+        assert "put the wait off" not in pooled.stats
     else:
-        assert "waits put off: 1, made later: 1, spared: 0" in pooled.stats
+        assert "1 free put the wait off; made later: 1, spared: 0" in pooled.stats
 
 
 def test_the_report_names_the_call_before_which_a_wait_was_made(both):
     _, pooled = both([PROGRAMS / "visible", "event"])
-    assert "made later, before cuEventQuery: 1" in pooled.stats
+    assert "1 wait was made later, before the program's cuEventQuery\n" in pooled.stats
 
 
 @pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
@@ -67,5 +67,5 @@ def test_deferred_frees_wait_for_nothing(both, driver):
 
 def test_in_auto_mode_a_loop_in_the_legacy_stream_waits_less(both):
     _, pooled = both(SAMPLES / "three_sites")
-    put_off = re.search(r"waits put off: (\d+)", pooled.stats)
+    put_off = re.search(r"(\d+) frees put the wait off", pooled.stats)
     assert int(put_off.group(1)) == 200

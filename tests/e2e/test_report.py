@@ -1,7 +1,9 @@
 """poolcuda report: any number of runs in, one report out; bad files are told in one line each."""
 
+import gzip
 import json
 import os
+import pty
 import re
 import resource
 import shutil
@@ -38,8 +40,8 @@ def test_a_run_read_back_prints_what_the_program_would_have_printed(run, record)
     shown = report("--no-symbols", record(PROGRAMS / "driver_linked", "one.json")).stdout
     text = run(PROGRAMS / "driver_linked").stats
 
-    def figures(of):  # without the first two lines: process, time, options
-        return of.split("\n\n", 1)[1].strip()
+    def figures(of):  # without process, time, options, and what took time: each run's own
+        return of.split("\n\n", 2)[2].strip()
     assert figures(shown).startswith(figures(text))
     assert shown.splitlines()[-1] == f"next: {COMMAND} run --trace=app.trace -- {PROGRAMS / 'driver_linked'}"
 
@@ -93,6 +95,52 @@ def test_a_folder_stands_for_the_reports_in_it(record, tmp_path):
     empty = tmp_path / "empty"
     empty.mkdir()
     assert "no report in this folder" in report(empty, code=1).stderr
+
+
+def on_a_terminal(*arguments):
+    """What the command prints on standard error, which is a terminal."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([COMMAND, "report", *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=theirs) as done:
+        os.close(theirs)
+        told = b""
+        while True:
+            try:
+                piece = os.read(ours, 4096)
+            except OSError:  # the terminal's other end has gone
+                break
+            told += piece
+    os.close(ours)
+    assert done.returncode == 0
+    return told.decode()
+
+
+def test_a_folder_shows_how_far_it_is_on_a_terminal_alone(record, tmp_path):
+    folder = tmp_path / "many"
+    folder.mkdir()
+    one = record(PROGRAMS / "driver_linked", "a")
+    for i in range(40):
+        shutil.copy(one, folder / f"{i:02}")
+    (folder / "99").write_text("not a report")
+    told = on_a_terminal(folder)
+    shares = [int(share) for share in re.findall(r"(\d+)% reading reports", told)]
+    assert shares[0] == 0 and shares == sorted(shares) and shares[-1] == 97 and len(shares) == 41
+    assert told.endswith("\r\x1b[Kpoolcuda report: 1 other files in these folders are no reports\r\n"), "the bar is taken away"
+    assert "%" not in report(folder).stderr
+    assert on_a_terminal(one) == ""
+
+
+def test_a_compressed_report_is_never_unpacked(tmp_path):
+    bomb = tmp_path / "run.json.gz"
+    bomb.write_bytes(gzip.compress(b'{"format": "poolcuda report", "a": "' + bytes(1 << 20)) * 100)
+    done = report(bomb, code=1)
+    assert done.stderr == (f"poolcuda report: {bomb}: gzip-compressed, unpack it first; expected a file that "
+                           "POOLCUDA_STATS_FILE made, passed over\n")
+
+
+def test_what_is_leaked_is_what_is_live_at_the_end(record):
+    page = json.loads(record(PROGRAMS / "devices", "leaking", SIMCUDA_DEVICES="2").read_text())
+    live = sum(site["live_bytes"] for site in page["sites"])
+    assert live == page["counters"]["in_use_bytes"] + page["counters"]["waste_bytes"] != page["counters"]["in_use_bytes"]
 
 
 def test_leaks_are_told_and_can_be_the_exit_code(record):

@@ -40,8 +40,8 @@ static void use(const struct stats_page *page) {
     if (!merge_init(&merge))
         return;
     if (merge_add(&merge, page, "one") && merge_add(&merge, page, "other")) {
-        stats_report(merge.page, STATS_TEXT, NULL, write_nowhere, NULL);
-        stats_report(page, STATS_JSON, NULL, write_nowhere, NULL);
+        stats_report(merge.page, STATS_TEXT, NULL, SIZE_MAX, write_nowhere, NULL);
+        stats_report(page, STATS_JSON, NULL, SIZE_MAX, write_nowhere, NULL);
     }
     merge_free(&merge);
 }

@@ -80,7 +80,7 @@ static void a_page_left_in_a_file_can_be_read_and_reported(void **state) {
     struct stats_page *page = stats_page_read(path, error, sizeof error);
     assert_non_null(page);
     report_length = 0;
-    stats_report(page, STATS_TEXT, NULL, collect, NULL);
+    stats_report(page, STATS_TEXT, NULL, SIZE_MAX, collect, NULL);
     stats_page_free(page);
     assert_non_null(strstr(report, "running or killed"));
     assert_non_null(strstr(report, "1000 bytes"));
@@ -157,7 +157,7 @@ static void sites_beyond_the_table_share_one_record(void **state) {
     struct stats_page *page = stats_page_read(path, error, sizeof error);
     assert_non_null(page);
     report_length = 0;
-    stats_report(page, STATS_TEXT, NULL, collect, NULL);
+    stats_report(page, STATS_TEXT, NULL, SIZE_MAX, collect, NULL);
     stats_page_free(page);
     assert_non_null(strstr(report, "(further sites)"));
 }

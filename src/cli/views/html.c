@@ -59,7 +59,7 @@ static bool emit_stacks(struct emitter *emitter, const struct view_input *input,
             stack_label(label, frame);
             emitter_open(emitter, NULL, '[');
             emitter_string(emitter, NULL, label);
-            emitter_string(emitter, NULL, frame->function);
+            emitter_string(emitter, NULL, frame->file ? frame->function : label);
             emitter_string(emitter, NULL, frame->file);
             emitter_number(emitter, NULL, frame->line);
             emitter_close(emitter, ']');
@@ -115,11 +115,11 @@ bool view_html(FILE *file, const struct view_input *input) {
     for (size_t i = 0; i < input->count; i++) {
         if (i)
             fputc(',', file);
-        stats_report(input->pages[i], STATS_JSON, NULL, write_escaped, file);
+        stats_report(input->pages[i], STATS_JSON, NULL, STATS_FIRST_SITES, write_escaped, file);
     }
     fputs("],\"merged\": ", file);
     if (input->merged != input->pages[0])
-        stats_report(input->merged, STATS_JSON, NULL, write_escaped, file);
+        stats_report(input->merged, STATS_JSON, NULL, STATS_FIRST_SITES, write_escaped, file);
     else
         fputs("null", file);
     fputs(",\"about\": ", file);

@@ -32,6 +32,31 @@ function drawHead() {
   at("shortage").lastElementChild.textContent = process.shortage;
 }
 
+/* What was gained: the time, where calls of this run tell what a call takes, and the counts. */
+function drawGain() {
+  const c = shown.report.counters, saved = shown.report.time_saved;
+  const kinds = [["allocation", c.driver_allocs], ["free", c.driver_frees]].map(([name, made]) => {
+    const { avoided, priced, timed, device_ns, host_ns, managed_ns } = saved[name];
+    return { name, made, avoided, priced, timed, ns: device_ns + host_ns + managed_ns };
+  });
+  const ns = kinds.reduce((sum, kind) => sum + kind.ns, 0), avoided = kinds.reduce((sum, kind) => sum + kind.avoided, 0);
+  const priced = kinds.reduce((sum, kind) => sum + kind.priced, 0), rest = Math.max(0, avoided - priced);
+  const basis = (kind) => (!kind.avoided ? "none avoided" : kind.priced
+    ? `about ${span(kind.ns)}${kind.priced < kind.avoided ? ` for ${number(kind.priced)} of them` : ""}, judging by ${number(kind.timed)} that ${kind.timed === 1 ? "was" : "were"} made`
+    : `time not measured: ${!kind.made ? "the run made none" : kind.name === "free" && !kind.timed ? "those made may have waited" : !kind.timed ? "none was timed"
+      : kind.name === "allocation" && kind.timed === 1 ? "the only one timed tells too little" : "those timed are not like them"}`);
+  const made = c.free_waited + c.waits_paid + c.fences_waited;
+  const spared = Math.max(0, c.waits_owed - c.waits_paid) + Math.max(0, c.free_deferred - c.async_frees);
+  const cards = kinds.map((kind) => [`Driver ${kind.name}s avoided`, number(kind.avoided), basis(kind)]);
+  cards.push(["Hit rate", percent(c.malloc_hits, c.malloc_calls), `${number(c.malloc_hits)} of ${plural(c.malloc_calls, "allocation")}`]);
+  if (made || spared) cards.push(["Waits for the device spared", number(spared), `${number(made)} made${c.wait_ns ? `, ${span(c.wait_ns)} in all` : ""}; not counted as time saved`]);
+  at("gain").replaceChildren(
+    make("div", { class: "saved" }, make("b", {}, priced ? `\u2248 ${span(ns)}` : avoided ? number(avoided) : "Nothing"),
+      make("span", {}, priced ? `saved by ${plural(priced, "driver call")} avoided${rest ? `; ${number(rest)} more avoided calls are not in it, as their time was not measured` : ""}`
+        : avoided ? "driver calls avoided; the time saved was not measured" : "saved: no driver call was avoided")),
+    make("dl", { class: "facts" }, cards.map(([name, value, more]) => make("div", {}, make("dt", {}, name), make("dd", {}, value, make("small", {}, more))))));
+}
+
 function drawEquation() {
   const c = shown.report.counters;
   const terms = [["live", "in_use_bytes", "in use by the program"], ["idle", "idle_bytes", "idle, kept for reuse"],
@@ -42,12 +67,10 @@ function drawEquation() {
   const whole = Math.max(c.peak_held_bytes, c.held_bytes, 1);
   const bar = make("div", { class: "bar", role: "img", "aria-label": `${percent(c.held_bytes, whole)} of the peak is held` },
     terms.slice(0, 3).map(([of, name]) => { const part = make("i", { of }); part.style.width = `${100 * c[name] / whole}%`; return part; }));
-  const avoided = Math.max(0, c.malloc_hits + c.free_kept - c.driver_frees);
   const facts = [
-    ["Hit rate", percent(c.malloc_hits, c.malloc_calls), `${number(c.malloc_hits)} of ${plural(c.malloc_calls, "allocation")}`],
     ["Peak live", bytes(c.peak_live_bytes), data.merged && shown.run < 0 ? "each run's by itself" : "in use and waste"],
     ["Peak held", bytes(c.peak_held_bytes), c.peak_live_bytes ? `${(c.peak_held_bytes / c.peak_live_bytes).toFixed(2)} \u00d7 peak live` : ""],
-    ["Driver calls avoided", number(avoided), `${number(c.driver_allocs + c.driver_frees)} made`],
+    ["Driver calls made", number(c.driver_allocs + c.driver_frees), `${number(c.driver_allocs)} allocations, ${number(c.driver_frees)} frees`],
     ["Frees that waited", number(c.free_waited), `of ${number(c.free_calls)}`],
     ["Fragmented", c.idle_bytes && c.largest_idle_bytes && c.largest_idle_bytes <= c.idle_bytes ? percent(c.idle_bytes - c.largest_idle_bytes, c.idle_bytes) : "\u2013",
       c.idle_blocks ? plural(c.idle_blocks, "idle block") : "nothing idle"],
@@ -225,7 +248,7 @@ function drawWaits() {
   const why = Object.entries(report.waited_because_of).sort((a, b) => b[1] - a[1]).map(([key, count]) => [about.reasons[key] || key, count]);
   const before = Object.entries(report.waits_made_before).sort((a, b) => b[1] - a[1]).map(([call, count]) => [call, count]);
   place.replaceChildren(bars([["frees without a wait", Math.max(0, spared)], ["waited at once", c.free_waited], ["waited later, before a call that could tell", c.waits_paid]]),
-    ...(why.length ? [make("h3", {}, "Waited at once because of"), bars(why)] : []),
+    ...(why.length ? [make("h3", {}, "Waited at once because"), bars(why)] : []),
     ...(before.length ? [make("h3", {}, "Waited later, before"), bars(before)] : []));
 }
 
@@ -259,7 +282,7 @@ function drawRuns() {
 }
 
 function drawAll() {
-  [drawHead, drawEquation, drawRuns, drawMemory, drawHits, drawSites, drawFlame, drawMap, drawWaits, drawEvents].forEach((draw) => draw());
+  [drawHead, drawGain, drawEquation, drawRuns, drawMemory, drawHits, drawSites, drawFlame, drawMap, drawWaits, drawEvents].forEach((draw) => draw());
 }
 
 function choose(choice) {

@@ -28,6 +28,14 @@ function seconds(time) {
   return `${time.toFixed(places)} s`;
 }
 
+/* A time in the unit that a person can grasp. */
+function span(ns) {
+  const units = ["ns", "\u00b5s", "ms", "s"];
+  let unit = 0;
+  while (ns >= 1000 && unit < units.length - 1) { ns /= 1000; unit++; }
+  return `${ns.toFixed(unit ? 1 : 0)} ${units[unit]}`;
+}
+
 /* A time or duration as a person would say it: seconds of long ones are left out. */
 function clock(time) {
   const whole = Math.floor(time), hours = Math.floor(whole / 3600), minutes = Math.floor(whole / 60) % 60;

@@ -33,9 +33,13 @@ static void add_place(struct stack *stack, const struct view_input *input,
                       char text[static PAGE_MODULE_NAME + 24]) {
     struct symbol_place place = symbols_find(input->symbols, page, module, offset);
     for (size_t i = place.count; i > 0; i--)
-        add_frame(stack,
-                  (struct stack_frame){place.symbols[i - 1].function, place.symbols[i - 1].file,
-                                       place.symbols[i - 1].line, module, offset, i > 1});
+        add_frame(stack, (struct stack_frame){.function = place.symbols[i - 1].function,
+                                              .file = place.symbols[i - 1].file,
+                                              .line = place.symbols[i - 1].line,
+                                              .into = place.symbols[i - 1].into,
+                                              .module = module,
+                                              .offset = offset,
+                                              .caller = i > 1});
     if (place.count)
         return;
     const char *path = page->modules[module].path;
@@ -92,6 +96,8 @@ void stack_label(char label[STACK_LABEL], const struct stack_frame *frame) {
     char place[96] = "";
     if (frame->file)
         snprintf(place, sizeof place, " (%.70s:%u)", base_name(frame->file), frame->line);
+    else if (frame->into)
+        snprintf(place, sizeof place, "+0x%llx", (unsigned long long)frame->into);
     snprintf(label, STACK_LABEL, "%.*s%s", (int)(STACK_LABEL - 1 - strlen(place)), frame->function,
              place);
 }

@@ -11,6 +11,7 @@ enum { STACK_INLINED = 32, STACK_LABEL = 384 };
 struct stack_frame {
     const char *function, *file;
     unsigned line;
+    uint64_t into;   /* as of symbols: 0 where the file is known */
     uint32_t module; /* of the page; 0: none, as with a tag */
     uint64_t offset;
     bool caller; /* the next frame of this stack is inlined into this one */
@@ -31,7 +32,7 @@ const struct stats_site **stack_sites(const struct stats_page *page, size_t *cou
 void stack_of_site(struct stack *stack, const struct view_input *input,
                    const struct stats_page *page, const struct stats_site *site);
 
-/* "function (file.c:12)", "function" or "module+0x12". */
+/* "function (file.c:12)", "function+0x1f" or "module+0x12". */
 void stack_label(char label[STACK_LABEL], const struct stack_frame *frame);
 
 uint64_t stack_weight(const struct stats_site *site, enum view_weight weight);
