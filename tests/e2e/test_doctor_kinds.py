@@ -390,6 +390,7 @@ def test_a_shell_that_is_given_a_script_in_this_folder(right, doctor, tmp_path):
     right(True, "sh", "job")
     right(True, "bash", "-e", "job", "argument")
     right(True, "bash", "-lc", f"exec {POOLED}")
+    right(True, "sh", "-c", 'exec "$@"', "name", POOLED)
     (tmp_path / "job").write_text("ls\n")
     assert "cannot all be told" in doctor("sh", "job").text("cannot-know")
     assert "is given no script" in doctor("sh").text("cannot-know")

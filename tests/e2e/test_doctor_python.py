@@ -175,3 +175,26 @@ def test_a_module_that_is_not_there_is_told(doctor, tmp_path):
         assert "cupy is not found" in said.text("module-missing")
     else:
         pytest.skip("cupy is installed here")
+
+
+def test_a_command_that_loads_modules_by_name_is_not_taken_for_one_without_cuda(doctor, truth, tmp_path):
+    """pytest, ipython and flask are such commands; manage.py of Django is such a script."""
+    python = static_python() or shared_python()
+    environment = tmp_path / "environment"
+    subprocess.run([python, "-m", "venv", "--without-pip", environment], check=True)
+    site = next(environment.glob("lib/python3*/site-packages"))
+    (site / "runner").mkdir()
+    (site / "runner/__init__.py").write_text(
+        "import importlib, os, sys\nsys.path.insert(0, os.getcwd())\n"
+        "def main(name):\n    importlib.import_module(name)\n")
+    (site / "runner/__main__.py").write_text("import sys\nfrom runner import main\nmain(sys.argv[1])\n")
+    script(environment / "bin/runner", f"#!{environment}/bin/python3\nimport sys\nfrom runner import main\n"
+           "main(sys.argv[1])\n")
+    (tmp_path / "work.py").write_text(ALLOCATES)
+    (tmp_path / "manage.py").write_text("import runner\nrunner.main('work')\n")
+    for words in ([environment / "bin/runner", "work"], [environment / "bin/python3", "-m", "runner", "work"],
+                  [environment / "bin/python3", "manage.py"]):
+        said = doctor(*words)
+        assert said.code == 3 and said["cannot-know"] and truth(*words)[0] > 0
+    (tmp_path / "work.py").write_text(HARMLESS)
+    assert doctor(environment / "bin/python3", "manage.py").problems == {"no-cuda"}

@@ -127,6 +127,7 @@ struct python_program {
     const char *interpreter; /* its path, with its links as they are */
     const char *library;     /* its libpython, NULL if it is inside */
     char *const *arguments;  /* NULL-terminated, or NULL */
+    bool is_command;         /* an installed module is started, not a script */
 };
 void check_python(struct doctor *doctor, const struct python_program *program);
 void check_python_file(struct doctor *doctor, const struct python_program *program,

@@ -214,6 +214,7 @@ static void check_shell(struct doctor *doctor, const struct subject *subject,
         if ((*arguments)[1] == '-' || !strchr(*arguments, 'c') || !arguments[1])
             continue;
         check_shell_text(doctor, "the command behind -c", arguments[1]);
+        check_arguments(doctor, arguments + 2); /* its "$@" */
         return;
     }
     if (*arguments)
@@ -227,8 +228,9 @@ static void check_shell(struct doctor *doctor, const struct subject *subject,
 static void check_without_cuda(struct doctor *doctor, const struct subject *subject,
                                const char *found, char *const *arguments) {
     if (is_python(subject)) {
-        struct python_program program = {
-            subject->name, found, bindings_library(&subject->loaded, "libpython"), arguments};
+        struct python_program program = {subject->name, found,
+                                         bindings_library(&subject->loaded, "libpython"), arguments,
+                                         false};
         check_python(doctor, &program);
         return;
     }
@@ -276,7 +278,7 @@ static void check_dynamic_program(struct doctor *doctor, struct subject *subject
 /* A script in Python's place, which starts the real one. */
 static void check_python_stand_in(struct doctor *doctor, const char *name, const char *path,
                                   char *const *arguments) {
-    struct python_program program = {name, path, NULL, arguments};
+    struct python_program program = {name, path, NULL, arguments, false};
     check_python(doctor, &program);
 }
 

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FILES_MAX = 6000 };
+enum { FILES_MAX = 6000, FOLDERS_DEEP = 6 };
 
 static const struct known_module {
     const char *name;
@@ -38,6 +38,7 @@ struct search {
     size_t seen_count;
     char named[512], keeping[512]; /* modules that use CUDA, and those that keep memory */
     char absent[512];              /* those that are not found */
+    char *loader;                  /* a package that loads modules under names that it is given */
 };
 
 /* One file's text, and where it stands. */
@@ -138,19 +139,20 @@ static bool ends_in(const char *path, const char *end) {
     return length > wanted && strcmp(path + length - wanted, end) == 0;
 }
 
-/* Everything in an installed package's folder: what it loads under names that are put together is
- * in there somewhere. */
-static void look_at_folder(struct search *search, const struct python_module *package,
-                           const char *title) {
+/* Everything in a folder: what is loaded from there under names that are put together is in it
+ * somewhere. */
+static void look_at_folder(struct search *search, const char *path, const char *title) {
     char folder[PATH_MAX];
-    snprintf(folder, sizeof folder, "%s", package->path);
+    snprintf(folder, sizeof folder, "%s", path);
     if (ends_in(folder, "/__init__.py"))
         *strrchr(folder, '/') = '\0';
     char *const start[] = {folder, NULL};
     FTS *tree = fts_open(start, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
-    const FTSENT *entry;
+    FTSENT *entry;
     while (tree && (entry = fts_read(tree))) {
         struct page page = {title, NULL, PYTHON_INSTALLED, PERHAPS};
+        if (entry->fts_info == FTS_D && entry->fts_level > FOLDERS_DEEP)
+            fts_set(tree, entry, FTS_SKIP);
         if (entry->fts_info != FTS_F)
             continue;
         if (strstr(entry->fts_name, ".so") && !ends_in(entry->fts_name, ".py")) {
@@ -224,7 +226,7 @@ static void look_at_module(struct search *search, const struct page *page,
             look_at_file(search, &found, name, certainty);
             if (found.origin == PYTHON_INSTALLED && !import->level && !strchr(name, '.') &&
                 found.is_package && certainty == SURELY)
-                look_at_folder(search, &found, name);
+                look_at_folder(search, found.path, name);
         } else if (!found.path && is_own(page) && !import->perhaps && !import->level &&
                    !python_is_builtin(name)) {
             doctor_doubt(search->doctor,
@@ -240,6 +242,16 @@ static void look_at_module(struct search *search, const struct page *page,
     }
 }
 
+/* Modules that find what they run by themselves. */
+static bool collects(const char *module) {
+    static const char *const names[] = {"pytest",  "unittest", "doctest",  "nose",      "coverage",
+                                        "IPython", "jupyter",  "notebook", "ipykernel", "code"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(module, names[i]) == 0)
+            return true;
+    return false;
+}
+
 static void look_at_imports(struct search *search, const struct page *page,
                             const struct python_text *text) {
     for (size_t i = 0; i < text->import_count; i++) {
@@ -247,6 +259,9 @@ static void look_at_imports(struct search *search, const struct page *page,
         const struct known_module *known = import->level ? NULL : find_known(import->name);
         enum certainty certainty =
             page->certainty == SURELY && (import->always || is_own(page)) ? SURELY : PERHAPS;
+        if (is_own(page) && collects(import->name) && strcmp(import->name, "unittest") != 0 &&
+            strcmp(import->name, "code") != 0 && strcmp(import->name, "doctest") != 0)
+            doctor_doubt(search->doctor, "%s runs what %s collects", page->title, import->name);
         if (known)
             look_at_known(search, page, text, import, known);
         else if (page->certainty == SURELY)
@@ -304,8 +319,11 @@ static void look_at_page(struct search *search, const struct page *page,
     look_at_imports(search, page, text);
     look_at_opened(search, page, text);
     look_at_started(search, page, text);
-    if (!is_own(page))
+    if (!is_own(page)) {
+        if (page->certainty == SURELY && text->imports_others && !search->loader)
+            search->loader = strdup(page->title);
         return;
+    }
     if (text->imports_others)
         doctor_doubt(search->doctor, "%s runs code or imports modules whose names it puts together",
                      page->title);
@@ -343,6 +361,18 @@ static void tell_modules(struct search *search) {
     }
 }
 
+/* What a package loads by names that it is given may be anything for a command such as pytest; for
+ * a script it is most likely near it. */
+static void look_at_loaded(struct search *search, const char *folder, bool is_command) {
+    if (!search->loader || *search->named)
+        return;
+    if (is_command || strcmp(base_name(folder), "bin") == 0)
+        doctor_doubt(search->doctor, "%s imports %s, which loads modules whose names it is given",
+                     search->name, search->loader);
+    else
+        look_at_folder(search, *folder ? folder : ".", "a file beside it");
+}
+
 static void search_text(struct doctor *doctor, const struct python_program *program,
                         const char *title, const char *path, const char *folder,
                         const struct python_text *text) {
@@ -353,10 +383,12 @@ static void search_text(struct doctor *doctor, const struct python_program *prog
     if (path)
         note_file(&search, path, SURELY);
     look_at_page(&search, &page, text);
+    look_at_loaded(&search, folder, program->is_command);
     tell_modules(&search);
     for (size_t i = 0; i < search.seen_count; i++)
         free(search.seen[i].path);
     free(search.seen);
+    free(search.loader);
     python_path_free(&search.path);
 }
 
@@ -428,15 +460,6 @@ static bool runs_script(const char *module) {
     return false;
 }
 
-static bool collects_tests(const char *module) {
-    static const char *const names[] = {"pytest",  "unittest", "doctest",  "nose",      "coverage",
-                                        "IPython", "jupyter",  "notebook", "ipykernel", "code"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(module, names[i]) == 0)
-            return true;
-    return false;
-}
-
 static void check_python_module(struct doctor *doctor, const struct python_program *program,
                                 const char *module, char *const *arguments) {
     if (runs_script(module)) {
@@ -449,7 +472,7 @@ static void check_python_module(struct doctor *doctor, const struct python_progr
             check_python_file(doctor, &inner, *script, *script);
         else
             doctor_doubt(doctor, "no script is seen that the module %s would run", module);
-    } else if (collects_tests(module)) {
+    } else if (collects(module)) {
         doctor_doubt(doctor, "the module %s runs what it collects itself", module);
     } else {
         char code[512];
@@ -459,13 +482,15 @@ static void check_python_module(struct doctor *doctor, const struct python_progr
             snprintf(code, sizeof code, "import %s, %s.__main__", module, module);
         else
             snprintf(code, sizeof code, "import %s", module);
+        struct python_program command = *program;
+        command.is_command = found.path && found.origin == PYTHON_INSTALLED;
         free(found.path);
         python_path_free(&path);
         if (strcmp(module, "timeit") == 0)
             for (; *arguments; arguments++)
                 check_python_code(doctor, program, "timeit's code", *arguments);
         else
-            check_python_code(doctor, program, module, code);
+            check_python_code(doctor, &command, module, code);
     }
 }
 

@@ -41,11 +41,9 @@ static void check_python_word(struct doctor *doctor, const char *word) {
         return;
     char *python = script_find_program("python3");
     char *real = python ? python_behind_shim(python) : NULL;
-    struct python_program program = {"python3",
-                                     real     ? real
-                                     : python ? python
-                                              : "python3",
-                                     NULL, NULL};
+    const char *interpreter = real ? real : python;
+    struct python_program program = {"python3", interpreter ? interpreter : "python3", NULL, NULL,
+                                     false};
     check_python_file(doctor, &program, word, word);
     free(real);
     free(python);

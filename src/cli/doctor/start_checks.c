@@ -73,7 +73,8 @@ static void check_python_launch(struct doctor *doctor, const struct launch *laun
     if (words) {
         words[0] = module;
         memcpy(words + launch->is_module, launch->command, launch->length * sizeof *words);
-        struct python_program program = {"python3", python ? python : "python3", NULL, words};
+        struct python_program program = {"python3", python ? python : "python3", NULL, words,
+                                         false};
         char *real = python ? python_behind_shim(python) : NULL;
         if (real)
             program.interpreter = real;
