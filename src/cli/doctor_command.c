@@ -1,6 +1,7 @@
 /* poolcuda doctor: says before the run whether pooling will work for a program on this machine. */
 #include "cli/commands.h"
 #include "cli/doctor/checks.h"
+#include "cli/doctor/verdict.h"
 #include "cli/installed.h"
 #include "cli/preload.h"
 #include "cli/printable.h"
@@ -12,7 +13,14 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { EXIT_WORKS = 0, EXIT_WORKS_NOT = 1, PLUGINS = 64, WIDTH = 100, INDENT = 10 };
+enum {
+    EXIT_WORKS = 0,
+    EXIT_WORKS_NOT = 1,
+    EXIT_CANNOT_KNOW = 3,
+    PLUGINS = 64,
+    WIDTH = 100,
+    INDENT = 10
+};
 
 struct arguments {
     char **app; /* NULL-terminated; NULL: the machine only */
@@ -59,7 +67,8 @@ const struct argp doctor_argp = {
         "Says before the run whether pooling will work for PROGRAM (a program or a script) on this "
         "machine, and what to do if it will not; without PROGRAM, looks at the machine alone. "
         "Nothing of PROGRAM is run.\v"
-        "Exits with 0 if pooling will work, 1 if it will not, 2 if an argument is wrong.",
+        "Exits with 0 if pooling will work, 1 if it will not, 2 if an argument is wrong, 3 if it "
+        "cannot be known beforehand.",
 };
 
 /* Words, wrapped, every line but the first behind `indent` blanks. */
@@ -101,37 +110,48 @@ static void print_finding(const struct finding *finding, bool colours) {
     }
 }
 
-/* The arguments as one would type them, each after a blank. */
-static void print_words(char *const *words) {
-    for (; words && *words; words++) {
+/* The arguments as one would type them, each after a blank. The caller frees the text; NULL without
+ * memory. */
+static char *quote_words(char *const *words) {
+    char *text = strdup(""), *longer;
+    for (; text && words && *words; words++) {
         char *word = printable_word(*words);
-        printf(" %s", word);
+        int length = asprintf(&longer, "%s %s", text, word ? word : "");
         free(word);
+        free(text);
+        text = length < 0 ? NULL : longer;
     }
+    return text;
 }
 
-static void print_text(const struct findings *findings, const struct arguments *arguments) {
+/* What to type next, or to do where there is nothing to type. The caller frees it. */
+static char *next_step(const struct doctor *doctor, const struct arguments *arguments) {
+    const struct finding *problem = findings_problem(&doctor->findings);
+    if (doctor->findings.next)
+        return strdup(doctor->findings.next);
+    if (problem)
+        return strdup(problem->remedy);
+    char *text;
+    int length =
+        asprintf(&text, "%s run --%s", doctor->self, arguments->app ? doctor->command : " PROGRAM");
+    return length < 0 ? NULL : text;
+}
+
+static void print_text(const struct findings *findings, const char *next) {
     const char *no_colour = getenv("NO_COLOR");
     bool colours = isatty(STDOUT_FILENO) && !(no_colour && *no_colour);
     for (int severity = SEVERITY_PROBLEM; severity >= SEVERITY_OK; severity--)
         for (size_t i = 0; i < findings->count; i++)
             if (findings->list[i].severity == (enum severity)severity)
                 print_finding(&findings->list[i], colours);
-    bool works = findings_work(findings);
-    bool by_path = strchr(program_invocation_name, '/') != NULL;
-    char *self = printable_word(by_path ? program_invocation_name : "poolcuda");
-    printf("\n%s\nnext: %s",
-           works ? "pooling will work" : "pooling will not work; see each problem's remedy", self);
-    if (works)
-        printf(" run --");
-    else
-        printf(" doctor%s", arguments->app ? " --" : "");
-    print_words(arguments->app);
-    puts(works && !arguments->app ? " PROGRAM" : "");
-    free(self);
+    static const char *const lines[] = {
+        "pooling will work", "pooling will not work; see each problem's remedy",
+        "whether pooling will work cannot be known beforehand; see each warning"};
+    printf("\n%s\nnext: %s\n", lines[verdict_of(findings)], next);
 }
 
-static bool print_json(const struct findings *findings, const struct arguments *arguments) {
+static bool print_json(const struct findings *findings, const struct arguments *arguments,
+                       const char *next) {
     json_t *list = json_array();
     for (size_t i = 0; i < findings->count; i++) {
         const struct finding *finding = &findings->list[i];
@@ -141,9 +161,12 @@ static bool print_json(const struct findings *findings, const struct arguments *
                                         "cause", finding->cause, "remedy", finding->remedy));
     }
     char *app = arguments->app ? printable_copy(arguments->app[0]) : NULL;
-    json_t *object =
-        json_pack("{s:i, s:b, s:s?, s:o, s:O}", "version", 1, "works", findings_work(findings),
-                  "app", app, "findings", list, "facts", findings->facts);
+    enum verdict verdict = verdict_of(findings);
+    json_t *works =
+        verdict == VERDICT_CANNOT_KNOW ? json_null() : json_boolean(verdict == VERDICT_WORKS);
+    json_t *object = json_pack("{s:i, s:s, s:o, s:s?, s:s, s:o, s:O}", "version", 1, "verdict",
+                               verdict_name(verdict), "works", works, "app", app, "next", next,
+                               "findings", list, "facts", findings->facts);
     bool printed = object && json_dumpf(object, stdout, JSON_INDENT(2)) == 0;
     putchar('\n');
     json_decref(object);
@@ -168,6 +191,12 @@ int command_doctor(int argc, char **argv) {
     char library[PATH_MAX];
     argp_parse(&doctor_argp, argc, argv, ARGP_IN_ORDER, NULL, &arguments);
     findings_start(&doctor.findings);
+    doctor.command = quote_words(arguments.app);
+    bool by_path = strchr(program_invocation_name, '/') != NULL;
+    char *self = printable_word(by_path ? program_invocation_name : "poolcuda");
+    doctor.self = self;
+    if (!doctor.command || !self)
+        return EXIT_WORKS_NOT;
     char *preload =
         installed_library(library) ? preload_value(getenv("LD_PRELOAD"), library) : NULL;
     doctor.library = preload ? library : NULL;
@@ -175,18 +204,28 @@ int command_doctor(int argc, char **argv) {
     check_machine(&doctor);
     for (size_t i = 0; i < arguments.plugin_count; i++)
         check_plugin(&doctor, arguments.plugins[i]);
-    if (arguments.app)
+    if (arguments.app) {
         check_program(&doctor, arguments.app[0], arguments.app + 1);
+        check_conclusion(&doctor);
+    }
     check_machine_driver(&doctor);
     preload_remove_link();
+    char *next = next_step(&doctor, &arguments);
     bool printed = true;
     if (arguments.json)
-        printed = print_json(&doctor.findings, &arguments);
+        printed = print_json(&doctor.findings, &arguments, next ? next : "");
     else
-        print_text(&doctor.findings, &arguments);
-    int code = findings_work(&doctor.findings) && printed ? EXIT_WORKS : EXIT_WORKS_NOT;
+        print_text(&doctor.findings, next ? next : "");
+    static const int codes[] = {EXIT_WORKS, EXIT_WORKS_NOT, EXIT_CANNOT_KNOW};
+    int code = printed ? codes[verdict_of(&doctor.findings)] : EXIT_WORKS_NOT;
+    free(next);
     for (size_t i = 0; i < doctor.seen_count; i++)
         free(doctor.seen[i]);
+    for (size_t i = 0; i < doctor.doubt_count; i++)
+        free(doctor.doubts[i]);
+    free(doctor.computing);
+    free(doctor.command);
+    free(self);
     findings_free(&doctor.findings);
     free(preload);
     return code;

@@ -1,6 +1,7 @@
 /* What the doctor reads of a file, on any file: an ELF program with the input's changes in it, and
- * the input itself, as a file and as a script. */
+ * the input itself, as a file, as a script and as a Python program. */
 #include "cli/doctor/elf_file.h"
+#include "cli/doctor/python_text.h"
 #include "cli/doctor/script.h"
 
 #include <elf.h>
@@ -106,6 +107,21 @@ static void check_script(const char *path) {
     script_free(&script);
 }
 
+static void check_python(const char *path) {
+    struct python_text text = python_text_read_file(path);
+    for (size_t i = 0; i < text.import_count; i++)
+        if (!text.imports[i].name ||
+            (!*text.imports[i].name && !text.imports[i].level && text.imports[i].perhaps))
+            abort();
+    for (size_t i = 0; i < text.library_count; i++)
+        if (!text.libraries[i])
+            abort();
+    for (size_t i = 0; i < text.string_count; i++)
+        if (!text.strings[i])
+            abort();
+    python_text_free(&text);
+}
+
 /* Reads these bytes as a file. whole: it is the program without changes, of which all is seen. */
 static void look(const void *bytes, size_t size, bool whole, bool as_script) {
     char path[64];
@@ -122,8 +138,10 @@ static void look(const void *bytes, size_t size, bool whole, bool as_script) {
                   strcmp(file.marks.toolkit, "13.0") != 0))
         abort();
     elf_file_free(&file);
-    if (as_script)
+    if (as_script) {
         check_script(path);
+        check_python(path);
+    }
     close(memory);
 }
 

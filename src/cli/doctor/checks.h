@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { CHECKED_PROGRAMS = 64, DOCTOR_DEEPEST = 4 };
+enum { CHECKED_PROGRAMS = 64, DOCTOR_DEEPEST = 8, DOUBTS = 16 };
 
 /* Where the findings of one run go, and what is looked for only once. Invariant: library and
  * preload are both NULL or both set. */
@@ -17,12 +17,18 @@ struct doctor {
     struct findings findings;
     const char *library;          /* libpoolcuda.so, NULL if it was not found */
     const char *preload;          /* LD_PRELOAD as `poolcuda run` would set it */
+    const char *self;             /* this command as it was called, a word of a shell's */
+    char *command;                /* PROGRAM and its arguments as typed, a blank before each */
     bool driver_told;             /* the driver's library has been looked for */
     char driver[32];              /* its version, "" if unknown */
     char *seen[CHECKED_PROGRAMS]; /* programs that have been looked at */
     size_t seen_count;
-    bool cuda_seen; /* something that uses CUDA has been looked at */
-    unsigned depth; /* of scripts that start scripts */
+    bool cuda_seen;       /* something that uses CUDA has been looked at */
+    bool simulated;       /* the driver is the simulated GPU's */
+    char *doubts[DOUBTS]; /* why it cannot be known that there is no CUDA */
+    size_t doubt_count;
+    char *computing; /* the program that would do the computing, as far as is known; NULL: none */
+    unsigned depth;  /* of scripts that start scripts */
 };
 
 /* Ways in which a module reaches CUDA. */
@@ -53,6 +59,25 @@ struct subject {
 /* How the file with this name reaches CUDA: enum route, or 0. */
 int routes_of(const struct elf_file *file, const char *path);
 
+/* What would do the computing, as far as is known by now. */
+void doctor_computes(struct doctor *doctor, const char *name);
+
+/* Notes why it cannot be known whether CUDA is used; without a meaning once it is seen. */
+__attribute__((format(printf, 2, 3))) void doctor_doubt(struct doctor *doctor, const char *text,
+                                                        ...);
+
+/* Reads a program or library with its libraries; `interpreter` is the ld.so that is asked for them.
+ * The subject's name, path and file are set. */
+void subject_look(struct doctor *doctor, struct subject *subject, const char *interpreter);
+void subject_free(struct subject *subject);
+
+/* Whether it or a library that it needs uses CUDA; libraries that do so only where they are asked
+ * to do not count. */
+bool subject_uses_cuda(const struct subject *subject);
+
+/* The end of it all: what follows if no CUDA was seen. */
+void check_conclusion(struct doctor *doctor);
+
 /* This machine: the library, the environment, other tools. */
 void check_machine(struct doctor *doctor);
 
@@ -63,8 +88,57 @@ void check_driver(struct doctor *doctor, const char *interpreter, const char *pr
 /* A program, given as a shell is given it; arguments is NULL-terminated. */
 void check_program(struct doctor *doctor, const char *name, char *const *arguments);
 
+/* The same, of a program whose file is `path`, which the caller has found for `name`. */
+void check_program_file(struct doctor *doctor, const char *name, const char *path,
+                        char *const *arguments);
+
 /* A library that the program opens by itself. */
 void check_plugin(struct doctor *doctor, const char *path);
+
+/* A library that something opens under this name or path, as the program `opener` would find it
+ * (NULL: as any would): whether it uses CUDA, which is then told. */
+bool check_opened(struct doctor *doctor, const char *name, const char *opener);
+
+/* Whether the library at this path, or what it needs, uses CUDA. Nothing is told. */
+bool library_uses_cuda(struct doctor *doctor, const char *path);
+
+/* The path of the library that ld.so would find by this name for `opener` (as above); NULL if none.
+ * The caller frees it. */
+char *find_library(const char *name, const char *opener);
+
+/* The ld.so of this very program, which is the system's: `interpreter` has PATH_MAX bytes. */
+bool own_interpreter(char *interpreter, char *self);
+
+/* What a program without CUDA of its own, or its libraries, open as they run. */
+void check_opens(struct doctor *doctor, const struct subject *subject, char *const *arguments);
+
+/* Offloading by OpenMP and OpenACC, and GStreamer's plugins: whether this is how the program would
+ * use CUDA. */
+void check_offload(struct doctor *doctor, const struct subject *subject);
+void check_gstreamer(struct doctor *doctor, const struct subject *subject, char *const *arguments);
+
+/* If this is a program that starts the one in its arguments, looks at that; else false. */
+bool check_launcher(struct doctor *doctor, const char *name, const char *path,
+                    char *const *arguments);
+
+/* A Python interpreter, and what it is given. */
+struct python_program {
+    const char *name;        /* for people */
+    const char *interpreter; /* its path, with its links as they are */
+    const char *library;     /* its libpython, NULL if it is inside */
+    char *const *arguments;  /* NULL-terminated, or NULL */
+    bool is_command;         /* an installed module is started, not a script */
+};
+void check_python(struct doctor *doctor, const struct python_program *program);
+void check_python_file(struct doctor *doctor, const struct python_program *program,
+                       const char *title, const char *path);
+void check_python_code(struct doctor *doctor, const struct python_program *program,
+                       const char *title, const char *code);
+
+/* Programs and scripts that a text names. */
+struct script;
+void check_words(struct doctor *doctor, const struct script *script);
+void check_shell_text(struct doctor *doctor, const char *title, const char *text);
 
 /* How a script and what it starts reach CUDA. */
 void check_script(struct doctor *doctor, const char *name, const char *path,

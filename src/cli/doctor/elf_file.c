@@ -339,3 +339,10 @@ void elf_file_free(struct elf_file *file) {
     free(file->soname);
     *file = (struct elf_file){.kind = ELF_MISSING};
 }
+
+bool elf_file_has_any(const struct elf_file *file, const enum mark *marks, size_t count) {
+    for (size_t i = 0; file->kind == ELF_GOOD && i < count; i++)
+        if (file->marks.found[marks[i]])
+            return true;
+    return false;
+}

@@ -44,4 +44,7 @@ struct elf_file elf_file_read(const char *path);
 
 void elf_file_free(struct elf_file *file);
 
+/* Whether one of `count` marks was found in a good file. */
+bool elf_file_has_any(const struct elf_file *file, const enum mark *marks, size_t count);
+
 #endif

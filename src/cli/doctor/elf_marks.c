@@ -44,6 +44,21 @@ static void look_for_toolkit(struct elf_marks *marks, const char *text) {
     }
 }
 
+/* "libfoo.so.1", "/opt/lib/foo.so": whole, and not to be put together. */
+static void look_for_library(struct elf_marks *marks, const char *text) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                  "0123456789_+-./";
+    const char *mark = strstr(text, ".so");
+    if (!mark || (mark[3] && mark[3] != '.') || mark == text || mark[-1] == '/' ||
+        text[strspn(text, letters)] || strlen(text) >= LIBRARY_NAME_MAX ||
+        marks->library_count == LIBRARY_NAMES)
+        return;
+    for (size_t i = 0; i < marks->library_count; i++)
+        if (strcmp(marks->libraries[i], text) == 0)
+            return;
+    strcpy(marks->libraries[marks->library_count++], text);
+}
+
 static void end_text(struct elf_marks *marks, struct text_search *search) {
     enum { SHORTEST = 6 };
     if (search->length >= SHORTEST && search->length < sizeof search->text) {
@@ -53,6 +68,7 @@ static void end_text(struct elf_marks *marks, struct text_search *search) {
         if (slash && slash != search->text)
             elf_marks_look(marks, slash + 1, PLACE_TEXT);
         look_for_toolkit(marks, search->text);
+        look_for_library(marks, search->text);
     }
     search->length = 0;
 }

@@ -23,8 +23,12 @@ enum mark {
     MARKS
 };
 
+enum { LIBRARY_NAMES = 32, LIBRARY_NAME_MAX = 96 };
+
 struct elf_marks {
     bool found[MARKS];
+    char libraries[LIBRARY_NAMES][LIBRARY_NAME_MAX]; /* texts that are names of libraries */
+    size_t library_count;
     char toolkit[16]; /* the CUDA release whose compiler made its device code, "" if unknown */
 };
 

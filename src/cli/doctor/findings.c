@@ -63,6 +63,15 @@ void findings_remedy(struct findings *findings, const char *text, ...) {
     va_end(arguments);
 }
 
+void findings_next(struct findings *findings, const char *text, ...) {
+    va_list arguments;
+    if (findings_problem(findings) != &findings->list[findings->count - 1])
+        return;
+    va_start(arguments, text);
+    set_text(&findings->next, text, arguments);
+    va_end(arguments);
+}
+
 void findings_fact(struct findings *findings, const char *name, const char *value) {
     char *text = value ? printable_copy(value) : NULL;
     if ((value && !text) ||
@@ -71,11 +80,18 @@ void findings_fact(struct findings *findings, const char *name, const char *valu
     free(text);
 }
 
-bool findings_work(const struct findings *findings) {
+const struct finding *findings_problem(const struct findings *findings) {
     for (size_t i = 0; i < findings->count; i++)
         if (findings->list[i].severity == SEVERITY_PROBLEM)
-            return false;
-    return true;
+            return &findings->list[i];
+    return NULL;
+}
+
+bool findings_has(const struct findings *findings, const char *id) {
+    for (size_t i = 0; i < findings->count; i++)
+        if (strcmp(findings->list[i].id, id) == 0)
+            return true;
+    return false;
 }
 
 const char *severity_name(enum severity severity) {
@@ -90,6 +106,7 @@ void findings_free(struct findings *findings) {
         free(findings->list[i].remedy);
     }
     free(findings->list);
+    free(findings->next);
     json_decref(findings->facts);
     *findings = (struct findings){.list = NULL};
 }

@@ -25,6 +25,7 @@ struct findings {
     struct finding *list;
     size_t count;
     json_t *facts; /* an object */
+    char *next;    /* a command that mends the first problem, printable; NULL: none is known */
 };
 
 /* Without memory the process ends: half a diagnosis is none. */
@@ -42,11 +43,18 @@ __attribute__((format(printf, 2, 3))) void findings_cause(struct findings *findi
 __attribute__((format(printf, 2, 3))) void findings_remedy(struct findings *findings,
                                                            const char *text, ...);
 
+/* The command that mends the problem that was added last; that of the first problem is kept. */
+__attribute__((format(printf, 2, 3))) void findings_next(struct findings *findings,
+                                                         const char *text, ...);
+
 /* A fact: any text, made printable; NULL for unknown. */
 void findings_fact(struct findings *findings, const char *name, const char *value);
 
-/* Whether pooling will work: no finding is a problem. */
-bool findings_work(const struct findings *findings);
+/* The first problem; NULL if there is none. */
+const struct finding *findings_problem(const struct findings *findings);
+
+/* Whether there is a finding of this id. */
+bool findings_has(const struct findings *findings, const char *id);
 
 /* "ok", "note", "warning" or "problem" */
 const char *severity_name(enum severity severity);

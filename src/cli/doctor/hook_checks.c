@@ -82,6 +82,9 @@ static void tell_other(struct doctor *doctor, const struct subject *subject,
                        "so hides every dlsym behind it");
         findings_remedy(findings, "put the pool first: LD_PRELOAD=\"%s %s\"",
                         doctor->library ? doctor->library : "libpoolcuda.so", binding->to);
+        findings_next(findings, "LD_PRELOAD=\"%s %s\"%s",
+                      doctor->library ? doctor->library : "libpoolcuda.so", binding->to,
+                      doctor->command);
     } else {
         findings_cause(findings, "calls reach the pool if it passes them on to the next one");
     }
@@ -191,6 +194,8 @@ static void check_sanitizer(struct doctor *doctor, const struct subject *subject
                        "program otherwise");
         findings_remedy(findings, "preload it before the pool: LD_PRELOAD=%s poolcuda run -- %s",
                         runtime, name);
+        findings_next(findings, "LD_PRELOAD=%s %s run --%s", runtime, doctor->self,
+                      doctor->command);
     }
 }
 

@@ -32,6 +32,7 @@ static void check_options(struct findings *findings) {
     findings_add(findings, "disabled", SEVERITY_PROBLEM,
                  "POOLCUDA_DISABLE is set: the library does nothing");
     findings_remedy(findings, "unset POOLCUDA_DISABLE");
+    findings_next(findings, "unset POOLCUDA_DISABLE");
 }
 
 static void check_tools(struct findings *findings) {
@@ -105,6 +106,7 @@ static void tell_driver(struct doctor *doctor, const char *path) {
     findings_fact(findings, "driver_library", path);
     findings_fact(findings, "driver_library_version", *library ? library : NULL);
     findings_fact(findings, "kernel_driver_version", loaded);
+    doctor->simulated = simulated;
     if (simulated) {
         findings_add(findings, "driver-simulated", SEVERITY_NOTE,
                      "libcuda.so.1 is the simulated GPU's: %s", path);

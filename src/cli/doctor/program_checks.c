@@ -1,6 +1,9 @@
 /* What the doctor checks of one program: its file, and then what ld.so says of it. */
 #include "cli/doctor/checks.h"
+#include "cli/doctor/launchers.h"
+#include "cli/doctor/python_path.h"
 #include "cli/doctor/script.h"
+#include "cli/printable.h"
 #include "interpose/tools.h"
 
 #include <elf.h>
@@ -20,40 +23,6 @@ enum { OWN_MACHINE = EM_AARCH64 };
 const char *base_name(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
-}
-
-/* Libraries of libc and the compilers: nothing of CUDA is in them. */
-static bool is_system_library(const char *path) {
-    static const char *const names[] = {
-        "ld-linux", "linux-vdso",    "libc.so",     "libm.so",      "libdl.so",
-        "librt.so", "libpthread.so", "libgcc_s.so", "libstdc++.so", "libpoolcuda.so"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strncmp(base_name(path), names[i], strlen(names[i])) == 0)
-            return true;
-    return false;
-}
-
-static void subject_look(struct subject *subject) {
-    subject->routes = routes_of(&subject->file, subject->path);
-    subject->modules = calloc(subject->loaded.library_count + 1, sizeof *subject->modules);
-    for (size_t i = 0; subject->modules && i < subject->loaded.library_count; i++) {
-        const char *path = subject->loaded.libraries[i].path;
-        if (!path || is_system_library(path))
-            continue;
-        struct subject_module *module = &subject->modules[subject->module_count++];
-        module->path = path;
-        module->file = elf_file_read(path);
-        module->routes = routes_of(&module->file, path);
-    }
-}
-
-static void subject_free(struct subject *subject) {
-    for (size_t i = 0; i < subject->module_count; i++)
-        elf_file_free(&subject->modules[i].file);
-    free(subject->modules);
-    free(subject->path);
-    elf_file_free(&subject->file);
-    bindings_free(&subject->loaded);
 }
 
 /* False, with a finding, if this file is nothing that ld.so could load anything into. */
@@ -155,7 +124,8 @@ static bool check_loadable(struct findings *findings, const struct subject *subj
     if (access(subject->path, X_OK) != 0) {
         findings_add(findings, "not-executable", SEVERITY_PROBLEM, "%s cannot be executed: %m",
                      name);
-        findings_remedy(findings, "chmod +x it");
+        findings_remedy(findings, "chmod +x %s", name);
+        findings_next(findings, "chmod +x %s", name);
         return false;
     }
     if (file->is_static) {
@@ -194,70 +164,6 @@ static bool is_new(struct doctor *doctor, const char *path) {
     return true;
 }
 
-static bool uses_cuda(const struct subject *subject) {
-    bool uses = subject->routes != 0;
-    for (size_t i = 0; i < subject->module_count; i++)
-        uses = uses || subject->modules[i].routes;
-    return uses;
-}
-
-static bool starts_others(const struct subject *subject) {
-    const bool *found = subject->file.marks.found;
-    return found[MARK_imports_exec] || found[MARK_imports_fexec] || found[MARK_imports_spawn];
-}
-
-static void tell_no_cuda(struct doctor *doctor, const struct subject *subject) {
-    struct findings *findings = &doctor->findings;
-    const bool *found = subject->file.marks.found;
-    bool opens = found[MARK_imports_dlopen] || found[MARK_imports_dlmopen];
-    bool starts =
-        found[MARK_imports_exec] || found[MARK_imports_fexec] || found[MARK_imports_spawn];
-    findings_add(findings, "no-cuda", opens || starts ? SEVERITY_WARNING : SEVERITY_PROBLEM,
-                 "%s uses no CUDA that can be seen%s", subject->name,
-                 opens || starts ? "" : ", so there is nothing to pool");
-    findings_cause(findings, "neither it nor its libraries name CUDA's runtime or driver%s%s",
-                   opens    ? "; it can open libraries as it runs, which would be pooled"
-                   : starts ? "; it can start other programs, which would be pooled"
-                            : " or can open them as it runs",
-                   opens && starts ? ", and start programs" : "");
-    findings_remedy(
-        findings,
-        opens || starts
-            ? "to be sure, give what it opens by --with-library, or examine what it starts"
-            : "examine the program that does the computing");
-}
-
-static void check_file(struct doctor *doctor, const char *name, const char *path,
-                       char *const *arguments);
-
-void check_arguments(struct doctor *doctor, char *const *arguments) {
-    if (!arguments || doctor->depth >= DOCTOR_DEEPEST)
-        return;
-    doctor->depth++;
-    for (; *arguments; arguments++) {
-        char *path = **arguments == '-' ? NULL : script_find_program(*arguments);
-        /* An interpreter takes a script's name as that of a file. */
-        if (!path && access(*arguments, R_OK) == 0)
-            path = strdup(*arguments);
-        struct elf_file file = {.kind = ELF_MISSING};
-        if (path)
-            file = elf_file_read(path);
-        enum elf_kind kind = file.kind;
-        elf_file_free(&file);
-        bool is_program =
-            path && (kind == ELF_GOOD || kind == ELF_SCRIPT) && access(path, X_OK) == 0;
-        bool is_text = path && (kind == ELF_OTHER || kind == ELF_SCRIPT);
-        if (is_program)
-            check_file(doctor, *arguments, path, arguments + 1);
-        else if (is_text)
-            check_script(doctor, *arguments, path, arguments + 1);
-        free(path);
-        if (is_program || is_text)
-            break;
-    }
-    doctor->depth--;
-}
-
 /* valgrind, busybox: nothing gets into them, but what they start inherits LD_PRELOAD. False if this
  * is none, or starts nothing that can be seen. */
 static bool check_static_starter(struct doctor *doctor, const struct subject *subject,
@@ -275,7 +181,77 @@ static bool check_static_starter(struct doctor *doctor, const struct subject *su
     return true;
 }
 
-static void check_dynamic_program(struct doctor *doctor, struct subject *subject,
+static bool starts_others(const struct elf_file *file) {
+    static const enum mark marks[] = {
+        MARK_imports_exec,  MARK_imports_fexec,    MARK_imports_spawn, MARK_imports_system,
+        MARK_imports_popen, MARK_imports_qprocess, MARK_imports_gspawn};
+    return elf_file_has_any(file, marks, sizeof marks / sizeof marks[0]);
+}
+
+/* Whether it hands its arguments to Python's own main function, or is called as Python is. */
+static bool is_python(const struct subject *subject) {
+    static const enum mark marks[] = {MARK_python_main, MARK_python_main_wide,
+                                      MARK_python_run_main};
+    return python_is_interpreter(subject->name) || python_is_interpreter(subject->path) ||
+           elf_file_has_any(&subject->file, marks, sizeof marks / sizeof marks[0]);
+}
+
+static bool is_shell(const char *path) {
+    static const char *const names[] = {"sh", "bash", "dash", "zsh", "ksh", "ash"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(base_name(path), names[i]) == 0)
+            return true;
+    return false;
+}
+
+/* sh -c 'COMMAND', or sh and a script's name. A script that names a shell as its interpreter has
+ * been looked at: no arguments are given then. */
+static void check_shell(struct doctor *doctor, const struct subject *subject,
+                        char *const *arguments) {
+    if (!arguments)
+        return;
+    for (; *arguments && **arguments == '-' && (*arguments)[1]; arguments++) {
+        if ((*arguments)[1] == '-' || !strchr(*arguments, 'c') || !arguments[1])
+            continue;
+        check_shell_text(doctor, "the command behind -c", arguments[1]);
+        check_arguments(doctor, arguments + 2); /* its "$@" */
+        return;
+    }
+    if (*arguments)
+        check_arguments(doctor, arguments);
+    else
+        doctor_doubt(doctor, "%s is given no script: what it runs is typed or comes through a pipe",
+                     subject->name);
+}
+
+/* A program that does not use CUDA by itself, as far as it and its libraries tell. */
+static void check_without_cuda(struct doctor *doctor, const struct subject *subject,
+                               const char *found, char *const *arguments) {
+    if (is_python(subject)) {
+        struct python_program program = {subject->name, found,
+                                         bindings_library(&subject->loaded, "libpython"), arguments,
+                                         false};
+        check_python(doctor, &program);
+        return;
+    }
+    if (is_shell(subject->path)) {
+        check_shell(doctor, subject, arguments);
+        return;
+    }
+    check_offload(doctor, subject);
+    check_gstreamer(doctor, subject, arguments);
+    if (!doctor->cuda_seen)
+        check_opens(doctor, subject, arguments);
+    if (doctor->cuda_seen)
+        return;
+    bool runs_python = subject->file.marks.found[MARK_python_embedded];
+    if (starts_others(&subject->file) || runs_python)
+        check_arguments(doctor, arguments);
+    if (starts_others(&subject->file))
+        doctor_doubt(doctor, "%s can start other programs", subject->name);
+}
+
+static void check_dynamic_program(struct doctor *doctor, struct subject *subject, const char *found,
                                   char *const *arguments) {
     struct findings *findings = &doctor->findings;
     struct tools_found tools = {{false}};
@@ -289,51 +265,80 @@ static void check_dynamic_program(struct doctor *doctor, struct subject *subject
         findings_remedy(findings, "run the program itself to pool");
     }
     check_driver(doctor, subject->file.interpreter, subject->path);
-    subject->loaded = bindings_ask(subject->file.interpreter, subject->path, doctor->preload);
-    subject_look(subject);
+    subject_look(doctor, subject, subject->file.interpreter);
     check_routes(doctor, subject);
     check_hooks(doctor, subject);
     check_surroundings(doctor, subject);
-    doctor->cuda_seen = doctor->cuda_seen || uses_cuda(subject);
-    if (!uses_cuda(subject) && starts_others(subject))
-        check_arguments(doctor, arguments);
-    if (!doctor->cuda_seen && !doctor->depth)
-        tell_no_cuda(doctor, subject);
+    if (subject_uses_cuda(subject))
+        doctor->cuda_seen = true;
+    else
+        check_without_cuda(doctor, subject, found, arguments);
 }
 
-/* A program whose file is `path`, which the caller has found for `name`. */
-static void check_file(struct doctor *doctor, const char *name, const char *path,
-                       char *const *arguments) {
+/* A script in Python's place, which starts the real one. */
+static void check_python_stand_in(struct doctor *doctor, const char *name, const char *path,
+                                  char *const *arguments) {
+    struct python_program program = {name, path, NULL, arguments, false};
+    check_python(doctor, &program);
+}
+
+/* A program or script, found as `path`. */
+static void check_good_file(struct doctor *doctor, struct subject *subject, const char *path,
+                            char *const *arguments) {
+    const char *name = subject->name;
+    /* A program of the user's own may be called as a launcher is. */
+    bool own = routes_of(&subject->file, subject->path) != 0;
+    if (!own && check_launcher(doctor, name, subject->path, arguments))
+        return;
+    if (subject->file.kind == ELF_SCRIPT && python_is_interpreter(name))
+        check_python_stand_in(doctor, name, path, arguments);
+    else if (subject->file.kind == ELF_SCRIPT)
+        check_script(doctor, name, subject->path, arguments);
+    else if (!check_static_starter(doctor, subject, arguments) &&
+             check_loadable(&doctor->findings, subject))
+        check_dynamic_program(doctor, subject, path, arguments);
+}
+
+void check_program_file(struct doctor *doctor, const char *name, const char *path,
+                        char *const *arguments) {
     char real[PATH_MAX];
     struct subject subject = {.name = name};
+    char *shimmed = python_is_interpreter(name) ? python_behind_shim(path) : NULL;
+    path = shimmed ? shimmed : path;
     subject.path = strdup(realpath(path, real) ? real : path);
-    if (!subject.path || !is_new(doctor, subject.path)) {
+    bool again =
+        python_is_interpreter(name) || launcher_find(name, subject.path ? subject.path : "");
+    if (!subject.path || doctor->depth >= DOCTOR_DEEPEST ||
+        !(is_new(doctor, subject.path) || again)) {
         free(subject.path);
+        free(shimmed);
         return;
     }
+    doctor_computes(doctor, name);
     subject.file = elf_file_read(subject.path);
     if (!doctor->depth)
         findings_fact(&doctor->findings, "program", subject.path);
-    if (check_kind(&doctor->findings, &subject)) {
-        if (subject.file.kind == ELF_SCRIPT)
-            check_script(doctor, name, subject.path, arguments);
-        else if (!check_static_starter(doctor, &subject, arguments) &&
-                 check_loadable(&doctor->findings, &subject))
-            check_dynamic_program(doctor, &subject, arguments);
-    }
+    if (check_kind(&doctor->findings, &subject))
+        check_good_file(doctor, &subject, path, arguments);
     subject_free(&subject);
+    free(shimmed);
 }
 
 void check_program(struct doctor *doctor, const char *name, char *const *arguments) {
     char *found = script_find_program(name);
     if (found || strchr(name, '/')) {
-        check_file(doctor, name, found ? found : name, arguments);
+        check_program_file(doctor, name, found ? found : name, arguments);
     } else {
         findings_add(&doctor->findings, "missing", SEVERITY_PROBLEM,
                      "%s: no program of that name is in PATH", name);
-        if (access(name, F_OK) == 0)
+        if (access(name, F_OK) == 0) {
+            char *word = printable_word(name);
             findings_remedy(&doctor->findings, "to mean the one in this folder, write ./%s", name);
-        else
+            if (!doctor->depth)
+                findings_next(&doctor->findings, "%s doctor -- ./%s", doctor->self,
+                              word ? word : name);
+            free(word);
+        } else
             findings_remedy(&doctor->findings,
                             "give the path of a program, or the name of one in PATH");
     }
@@ -342,27 +347,23 @@ void check_program(struct doctor *doctor, const char *name, char *const *argumen
 
 void check_plugin(struct doctor *doctor, const char *path) {
     struct findings *findings = &doctor->findings;
-    char real[PATH_MAX], own[PATH_MAX];
+    char real[PATH_MAX], own[PATH_MAX], interpreter[PATH_MAX];
     struct subject subject = {.name = path};
     subject.path = strdup(realpath(path, real) ? real : path);
     subject.file = elf_file_read(subject.path);
     /* Its ld.so is that of its program, which is ours if they can be loaded together. */
-    ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
-    own[length > 0 ? length : 0] = '\0';
-    struct elf_file self = elf_file_read(own);
+    own_interpreter(interpreter, own);
     if (check_kind(findings, &subject)) {
         if (subject.file.kind == ELF_SCRIPT || subject.file.bits != 64 ||
             subject.file.machine != OWN_MACHINE) {
             findings_add(findings, "not-a-library", SEVERITY_PROBLEM,
                          "%s is no library for this machine", path);
         } else {
-            subject.loaded = bindings_ask(self.interpreter ? self.interpreter : "", subject.path,
-                                          doctor->preload);
-            subject_look(&subject);
+            subject_look(doctor, &subject, interpreter);
             check_routes(doctor, &subject);
             check_hooks(doctor, &subject);
             check_surroundings(doctor, &subject);
-            if (uses_cuda(&subject)) {
+            if (subject_uses_cuda(&subject)) {
                 doctor->cuda_seen = true;
                 findings_add(
                     findings, "deepbind", SEVERITY_WARNING,
@@ -376,6 +377,5 @@ void check_plugin(struct doctor *doctor, const char *path) {
             }
         }
     }
-    elf_file_free(&self);
     subject_free(&subject);
 }

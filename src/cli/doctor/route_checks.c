@@ -136,6 +136,40 @@ static void check_several_runtimes(struct findings *findings, const struct subje
                    "one pool serves them all, since it stands behind the driver's functions");
 }
 
+static bool is_nvidias(const struct elf_file *file) {
+    return file->kind == ELF_GOOD && !file->marks.found[MARK_runtime_simulated] &&
+           (file->marks.found[MARK_runtime_error_text] ||
+            file->marks.found[MARK_runtime_lock_text]);
+}
+
+/* NVIDIA's runtime checks what driver it is on: it serves no program on the simulated GPU. Who uses
+ * the driver as well, by itself, may still get somewhere. */
+static void check_nvidias_runtime(struct doctor *doctor, const struct subject *subject) {
+    struct findings *findings = &doctor->findings;
+    const char *runtime = bindings_library(&subject->loaded, "libcudart.so");
+    bool refused = (subject->routes & ROUTE_STATIC_RUNTIME) && is_nvidias(&subject->file);
+    if (!refused && runtime) {
+        struct elf_file file = elf_file_read(runtime);
+        /* What nvcc makes asks for NVIDIA's own runtime, whichever is found here. */
+        refused = is_nvidias(&file) || subject->file.marks.found[MARK_registers_code];
+        elf_file_free(&file);
+    }
+    for (size_t i = 0; !refused && !subject->routes && i < subject->module_count; i++)
+        refused = (subject->modules[i].routes & ROUTE_STATIC_RUNTIME) &&
+                  is_nvidias(&subject->modules[i].file);
+    if (!refused || !doctor->simulated)
+        return;
+    findings_add(findings, "runtime-refuses", SEVERITY_PROBLEM,
+                 "%s cannot run on the simulated GPU: NVIDIA's runtime refuses a simulated driver",
+                 subject->name);
+    findings_cause(findings,
+                   "each CUDA call fails with an error; on a real GPU it would be pooled");
+    findings_remedy(findings,
+                    "run it where NVIDIA's driver is, and take the simulated GPU's folders out "
+                    "of LD_LIBRARY_PATH: unset LD_LIBRARY_PATH");
+    findings_next(findings, "unset LD_LIBRARY_PATH");
+}
+
 void check_routes(struct doctor *doctor, const struct subject *subject) {
     tell_routes(doctor, subject, &subject->file, subject->name, subject->routes);
     for (size_t i = 0; i < subject->module_count; i++)
@@ -143,6 +177,7 @@ void check_routes(struct doctor *doctor, const struct subject *subject) {
             tell_routes(doctor, subject, &subject->modules[i].file,
                         base_name(subject->modules[i].path), subject->modules[i].routes);
     check_several_runtimes(&doctor->findings, subject);
+    check_nvidias_runtime(doctor, subject);
 }
 
 /* Whether a module shares blocks with other processes or devices in one of these ways. */

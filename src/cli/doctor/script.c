@@ -105,14 +105,34 @@ static FILE *open_file(const char *path) {
     return file;
 }
 
-struct script script_read(const char *path) {
-    struct script script = {.interpreter = NULL};
+char *script_read_bytes(const char *path, size_t most, size_t *length) {
     FILE *file = open_file(path);
-    char *text = file ? malloc(2 * TEXT_MAX + 2) : NULL;
-    size_t length = text ? fread(text, 1, TEXT_MAX, file) : 0;
+    struct stat facts;
+    char *bytes = NULL;
+    if (file && fstat(fileno(file), &facts) == 0) {
+        size_t size = (size_t)facts.st_size < most ? (size_t)facts.st_size : most;
+        bytes = malloc(size + 1);
+        *length = bytes ? fread(bytes, 1, size, file) : 0;
+    }
     if (file)
         fclose(file);
+    return bytes;
+}
+
+struct script script_read(const char *path) {
+    size_t length = 0;
+    char *bytes = script_read_bytes(path, TEXT_MAX, &length);
+    struct script script = script_read_text(bytes ? bytes : "", bytes ? length : 0);
+    free(bytes);
+    return script;
+}
+
+struct script script_read_text(const char *bytes, size_t length) {
+    struct script script = {.interpreter = NULL};
+    length = length < TEXT_MAX ? length : TEXT_MAX;
+    char *text = malloc(2 * length + 2);
     if (text) {
+        memcpy(text, bytes, length);
         for (size_t i = 0; i < length; i++)
             text[i] = text[i] ? text[i] : ' ';
         text[length] = '\0';

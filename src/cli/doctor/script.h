@@ -16,6 +16,12 @@ struct script {
  * it with script_free. */
 struct script script_read(const char *path);
 
+/* The same of a text. */
+struct script script_read_text(const char *bytes, size_t length);
+
+/* The first `most` bytes of a regular file; NULL if it cannot be read. The caller frees them. */
+char *script_read_bytes(const char *path, size_t most, size_t *length);
+
 void script_free(struct script *script);
 
 /* Whether the word is in its text. */

@@ -1,55 +1,13 @@
 /* What the doctor checks of a script: its interpreter, and what its text names. */
 #include "cli/doctor/checks.h"
+#include "cli/doctor/python_path.h"
 #include "cli/doctor/script.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
-
-static const struct module_name {
-    const char *name;
-    bool keeps_memory; /* has a pool of its own */
-} modules[] = {
-    {"ctypes", false},    {"cffi", false},   {"cuda", false}, {"numba", false}, {"pycuda", false},
-    {"pyopencl", false},  {"triton", false}, {"cupy", true},  {"jax", true},    {"torch", true},
-    {"tensorflow", true}, {"paddle", true},  {"mxnet", true}, {"rmm", true},    {"cudf", true},
-};
-
-static void check_modules(struct doctor *doctor, const char *name, const struct script *script) {
-    struct findings *findings = &doctor->findings;
-    char named[512] = "", keeping[512] = "";
-    for (size_t i = 0; i < sizeof modules / sizeof modules[0]; i++) {
-        if (!script_has(script, modules[i].name))
-            continue;
-        size_t length = strlen(named);
-        snprintf(named + length, sizeof named - length, "%s%s", length ? ", " : "",
-                 modules[i].name);
-        length = strlen(keeping);
-        if (modules[i].keeps_memory)
-            snprintf(keeping + length, sizeof keeping - length, "%s%s", length ? ", " : "",
-                     modules[i].name);
-    }
-    if (*named) {
-        findings_add(findings, "script-modules", SEVERITY_NOTE,
-                     "%s names %s: what it loads through them is reached by the pool", name, named);
-        findings_cause(findings, "they find CUDA through dlsym, which the pool answers");
-        doctor->cuda_seen = true;
-    }
-    if (*keeping) {
-        findings_add(findings, "own-pool", SEVERITY_NOTE, "%s keeps memory by itself", keeping);
-        findings_cause(findings, "it asks CUDA seldom and for large blocks: there is less to gain");
-    }
-    if (script_has(script, "RTLD_DEEPBIND")) {
-        findings_add(findings, "deepbind", SEVERITY_WARNING, "%s names RTLD_DEEPBIND", name);
-        findings_cause(findings,
-                       "a library opened so finds libc's dlsym and CUDA's functions before "
-                       "any preloaded ones: its calls go past the pool");
-        findings_remedy(findings,
-                        "open libraries without RTLD_DEEPBIND; the report names what went "
-                        "past the pool");
-    }
-}
 
 /* A word that is a program which uses CUDA, or a script by path, is looked at in its turn. */
 static bool check_word(struct doctor *doctor, const char *word) {
@@ -76,24 +34,40 @@ static bool ends_in_py(const char *name) {
     return length > 3 && strcmp(name + length - 3, ".py") == 0;
 }
 
-/* Words of other languages are no modules: "module load cuda" loads none of Python's. A text
- * without a first line of its own was handed to some interpreter. */
-static bool is_python(const char *name, const struct script *script) {
-    return !*script->interpreter || ends_in_py(name) ||
-           strstr(base_name(script->interpreter), "py");
+/* A Python file that a shell script hands to python. */
+static void check_python_word(struct doctor *doctor, const char *word) {
+    struct stat facts;
+    if (!ends_in_py(word) || stat(word, &facts) != 0 || !S_ISREG(facts.st_mode))
+        return;
+    char *python = script_find_program("python3");
+    char *real = python ? python_behind_shim(python) : NULL;
+    const char *interpreter = real ? real : python;
+    struct python_program program = {"python3", interpreter ? interpreter : "python3", NULL, NULL,
+                                     false};
+    check_python_file(doctor, &program, word, word);
+    free(real);
+    free(python);
 }
 
-/* A Python file without #! that a shell script hands to python. */
-static bool check_python_file(struct doctor *doctor, const char *word) {
-    if (!ends_in_py(word) || access(word, R_OK) != 0)
-        return false;
-    struct script script = script_read(word);
-    check_modules(doctor, word, &script);
+void check_words(struct doctor *doctor, const struct script *script) {
+    if (doctor->depth >= DOCTOR_DEEPEST)
+        return;
+    doctor->depth++;
+    for (size_t i = 0; i < script->word_count; i++)
+        if (!check_word(doctor, script->words[i]))
+            check_python_word(doctor, script->words[i]);
+    doctor->depth--;
+}
+
+void check_shell_text(struct doctor *doctor, const char *title, const char *text) {
+    struct script script = script_read_text(text, strlen(text));
+    check_words(doctor, &script);
+    doctor_doubt(doctor, "%s starts programs that cannot all be told from its text", title);
     script_free(&script);
-    return true;
 }
 
-static void check_interpreter(struct doctor *doctor, const char *name, const char *interpreter) {
+static void check_interpreter(struct doctor *doctor, const char *name, const char *interpreter,
+                              char *const *arguments) {
     struct findings *findings = &doctor->findings;
     if (!*interpreter) {
         findings_add(findings, "interpreter-missing", SEVERITY_PROBLEM,
@@ -105,14 +79,31 @@ static void check_interpreter(struct doctor *doctor, const char *name, const cha
                  interpreter);
     findings_cause(findings,
                    "LD_PRELOAD is inherited: every program that it starts is pooled as well");
-    check_program(doctor, interpreter, NULL);
+    check_program(doctor, interpreter, arguments);
+}
+
+/* The interpreter gets the script's path, and the script's arguments behind it. */
+static void check_python_script(struct doctor *doctor, const char *name, const char *interpreter,
+                                char *const *arguments) {
+    size_t count = 0;
+    while (arguments && arguments[count])
+        count++;
+    char **words = calloc(count + 2, sizeof *words), *script = strdup(name);
+    if (words && script) {
+        words[0] = script;
+        if (count)
+            memcpy(words + 1, arguments, count * sizeof *words);
+        check_interpreter(doctor, name, interpreter, words);
+    }
+    free(script);
+    free(words);
 }
 
 void check_script(struct doctor *doctor, const char *name, const char *path,
                   char *const *arguments) {
     struct script script = script_read(path);
-    bool has_first_line = *script.interpreter != '\0';
     struct elf_file file = elf_file_read(path);
+    bool has_first_line = file.kind == ELF_SCRIPT || *script.interpreter;
     if (doctor->depth >= DOCTOR_DEEPEST) {
         script_free(&script);
         elf_file_free(&file);
@@ -121,28 +112,24 @@ void check_script(struct doctor *doctor, const char *name, const char *path,
     if (file.kind == ELF_SCRIPT && access(path, X_OK) != 0 && !doctor->depth) {
         findings_add(&doctor->findings, "not-executable", SEVERITY_PROBLEM,
                      "%s cannot be executed: %m", name);
-        findings_remedy(&doctor->findings, "chmod +x it, or give its interpreter before it");
+        findings_remedy(&doctor->findings, "chmod +x %s, or give its interpreter before it", name);
+        findings_next(&doctor->findings, "chmod +x %s", name);
     }
     doctor->depth++;
-    if (file.kind == ELF_SCRIPT || has_first_line)
-        check_interpreter(doctor, name, script.interpreter);
-    if (is_python(name, &script))
-        check_modules(doctor, name, &script);
-    for (size_t i = 0; i < script.word_count; i++)
-        if (!check_word(doctor, script.words[i]))
-            check_python_file(doctor, script.words[i]);
-    doctor->depth--;
-    /* Wrappers start what they are given; pyenv's python3 is one, and Debian's valgrind. */
-    if (!doctor->cuda_seen)
-        check_arguments(doctor, arguments);
-    if (!doctor->cuda_seen && !doctor->depth) {
-        findings_add(&doctor->findings, "no-cuda", SEVERITY_WARNING,
-                     "%s names no CUDA that can be seen", name);
-        findings_cause(&doctor->findings,
-                       "no program in it, by path or in PATH, and no module in it is "
-                       "known to use CUDA; what it starts otherwise is not seen");
-        findings_remedy(&doctor->findings, "examine the program that does the computing");
+    if (has_first_line && python_is_interpreter(script.interpreter)) {
+        check_python_script(doctor, strchr(name, '/') ? name : path, script.interpreter, arguments);
+    } else {
+        if (has_first_line)
+            check_interpreter(doctor, name, script.interpreter, NULL);
+        if (ends_in_py(path))
+            check_python_word(doctor, path);
+        check_words(doctor, &script);
+        /* Wrappers start what they are given; Debian's valgrind is one. */
+        if (!doctor->cuda_seen)
+            check_arguments(doctor, arguments);
+        doctor_doubt(doctor, "%s starts programs that cannot all be told from its text", name);
     }
+    doctor->depth--;
     elf_file_free(&file);
     script_free(&script);
 }

@@ -1,0 +1,200 @@
+"""poolcuda doctor on Python programs, whichever way their Python was built: what it says is what a run then does."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+from test_doctor import CUDART, build, doctor, script
+from verdicts import (
+    ALLOCATES, ALLOCATING_LIBRARY, HARMLESS, pythons, right, shared_python, static_python, truth)
+
+
+# Python, whichever way it was built.
+
+@pytest.mark.parametrize("python", pythons())
+@pytest.mark.parametrize("works, text", [(True, ALLOCATES), (False, HARMLESS)], ids=["cuda", "none"])
+def test_a_script_given_to_python(right, tmp_path, python, works, text):
+    (tmp_path / "work.py").write_text(text)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/__main__.py").write_text(text)
+    right(works, python, "-u", "-Wignore", "work.py", "argument")
+    right(works, python, "-X", "dev", "./work.py")
+    right(works, python, "-m", "work")
+    right(works, python, "-c", text)
+    right(works, python, "-Ic", text)
+    right(works, python, "folder")
+    script(tmp_path / "direct.py", f"#!{python}\n{text}")
+    right(works, "./direct.py")
+
+
+@pytest.mark.parametrize("python", pythons())
+def test_a_script_run_by_the_python_that_env_finds(right, tmp_path, python):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/python3").symlink_to(python)
+    path = {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
+    script(tmp_path / "work", "#!/usr/bin/env python3\n" + ALLOCATES)
+    script(tmp_path / "idle", "#!/usr/bin/env python3\n" + HARMLESS)
+    right(True, "./work", env=path)
+    right(False, "./idle", env=path)
+
+
+@pytest.mark.parametrize("python", pythons())
+def test_a_virtual_environment_with_a_package_that_is_linked_with_cuda(right, build, tmp_path, python):
+    folder = tmp_path / "environment"
+    subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True)
+    site = next(folder.glob("lib/python3*/site-packages"))
+    (site / "solver/data").mkdir(parents=True)
+    (site / "solver/__init__.py").write_text("from .inner import *\n")
+    (site / "solver/inner.py").write_text("import os\nfrom . import _core\n_core.work()\n")
+    (site / "plain.py").write_text("import decimal\n")
+    version = site.parent.name
+    include = subprocess.run([python, "-c", "import sysconfig; print(sysconfig.get_path('include'))"], text=True,
+                             capture_output=True, check=True).stdout.strip()
+    if not pathlib.Path(include, "Python.h").exists():
+        pytest.skip(f"no Python.h for {version}: install python3-dev")
+    build(site / "solver/_core.so", "#include <Python.h>\n" + ALLOCATING_LIBRARY.replace("FUNCTION", "allocate") + """
+        static PyObject *work(PyObject *self, PyObject *none) { allocate(); Py_RETURN_NONE; }
+        static PyMethodDef methods[] = {{"work", work, METH_NOARGS, 0}, {0}};
+        static PyModuleDef module = {PyModuleDef_HEAD_INIT, "_core", 0, -1, methods};
+        PyMODINIT_FUNC PyInit__core(void) { return PyModule_Create(&module); }""",
+          "-shared", "-fPIC", f"-I{include}", CUDART)
+    (tmp_path / "work.py").write_text("import solver\n")
+    (tmp_path / "idle.py").write_text("import plain\n")
+    said = right(True, folder / "bin/python3", "work.py")
+    assert "_core.so uses a shared CUDA runtime" in said.text("shared-runtime")
+    right(False, folder / "bin/python3", "idle.py")
+
+
+@pytest.mark.skipif(not shared_python(), reason="no Python here with a shared libpython: install one, with pyenv")
+def test_a_program_that_hands_its_arguments_to_python(right, build, tmp_path):
+    prefix = pathlib.Path(shared_python()).resolve().parents[1]
+    library = next(prefix.glob("lib/libpython3.*.so.1.0"))
+    host = build("host", f"""
+        int Py_BytesMain(int, char **), setenv(const char *, const char *, int);
+        int main(int count, char **words) {{
+            setenv("PYTHONHOME", "{prefix}", 1);
+            return Py_BytesMain(count, words);
+        }}""", library, f"-Wl,-rpath,{prefix}/lib")
+    (tmp_path / "work.py").write_text(ALLOCATES)
+    (tmp_path / "idle.py").write_text(HARMLESS)
+    right(True, host, "work.py")
+    right(False, host, "idle.py")
+
+
+def test_what_a_python_program_can_do_unseen_is_told_as_such(doctor, tmp_path):
+    python = static_python() or shared_python()
+    for text, reason in {
+            "import ctypes, sys\nctypes.CDLL(sys.argv[1])\n": "opens libraries under names",
+            "import importlib, sys\nimportlib.import_module(sys.argv[1])\n": "whose names it puts together",
+            "import subprocess, sys\nsubprocess.run(sys.argv[1:])\n": "starts other programs",
+            "from subprocess import run\nrun(['make'])\n": "starts other programs",
+            "import no_such_module_anywhere\n": "is not found where this Python looks",
+            "import torch\nprint(torch.ones(3))\n": "uses a GPU where it is asked to",
+        "def late():\n    import pycuda.autoinit\n": "in one of its branches",
+        "try:\n    import cupy as np\nexcept ImportError:\n    import json as np\n": "in one of its branches",
+    }.items():
+        (tmp_path / "work.py").write_text(text)
+        said = doctor(python, "work.py")
+        assert said.code == 3 and reason in said.text("cannot-know"), text
+    for arguments in ([], ["-"], ["-i"]):
+        assert "is given no script" in doctor(python, *arguments).text("cannot-know")
+    assert doctor(python, "absent.py").problems == {"missing"}
+
+
+@pytest.mark.parametrize("text", [
+    '"""import cupy"""\n', "# import cupy\n", "text = 'import cupy'\n", "import ctypes\nctypes.c_int\n",
+    "import ctypes\nlibm = ctypes.CDLL('libm.so.6')\nctypes.CDLL(None)\n",
+    "from ctypes import CDLL\nfrom ctypes.util import find_library\nCDLL(find_library('m'))\n",
+    "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import cupy\n\n    import torch\nprint(1)\n",
+    "import typing\nif typing.TYPE_CHECKING: import cupy\nprint(1)\n",
+    "class importer:\n    def import_cupy(self): pass\n", "if True: import json\nimport os; import re\n"])
+def test_a_python_program_without_cuda_has_nothing_to_pool(right, tmp_path, text):
+    (tmp_path / "work.py").write_text(text)
+    right(False, static_python() or shared_python(), "work.py")
+
+
+@pytest.mark.parametrize("text", [
+    "import cupy as np\n", "from cupy.cuda import memory\n", "import torch\ntorch.ones(3, device='cuda')\n",
+    "from numba import cuda\n", "import os, tinygrad\n", "import\tos;import cupy\n",
+    "\ufeffimport ctypes\nctypes.CDLL('libcuda.so')\n",
+    "from cuda.bindings import (driver,\n    runtime)\n",
+    "from ctypes import CDLL\nfrom ctypes.util import find_library\nCDLL(find_library('cuda'))\n",
+    "import ctypes\nfor name in 'libcuda.so', 'libcuda.so.1':\n    ctypes.CDLL(name)\n"])
+def test_a_python_program_that_names_cuda_is_pooled(doctor, tmp_path, text):
+    (tmp_path / "work.py").write_text(text)
+    assert doctor(static_python() or shared_python(), "work.py").code == 0
+
+
+def test_an_installed_package_that_could_use_cuda_is_not_taken_for_one_that_does(doctor, tmp_path):
+    (tmp_path / "site/maths").mkdir(parents=True)
+    (tmp_path / "site/maths/__init__.py").write_text("def fast():\n    import maths.gpu\n")
+    (tmp_path / "site/maths/gpu.py").write_text("import ctypes\nctypes.CDLL('libcuda.so.1')\n")
+    python = static_python() or shared_python()
+    subprocess.run([python, "-m", "venv", "--without-pip", tmp_path / "environment"], check=True)
+    shutil.copytree(tmp_path / "site", next((tmp_path / "environment").glob("lib/python3*/site-packages")),
+                    dirs_exist_ok=True)
+    (tmp_path / "work.py").write_text("import maths\n")
+    said = doctor(tmp_path / "environment/bin/python3", "work.py")
+    assert said.code == 3 and "maths" in said.text("cannot-know")
+
+
+def test_modules_beside_a_script_and_in_packages(right, tmp_path):
+    python = static_python() or shared_python()
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools/gpu.py").write_text(ALLOCATES)
+    (tmp_path / "tools/text.py").write_text(HARMLESS)
+    (tmp_path / "work.py").write_text("from tools import gpu\n")
+    (tmp_path / "idle.py").write_text("from tools import text\n")
+    right(True, python, "work.py")
+    right(False, python, "idle.py")
+    (tmp_path / "app/inner").mkdir(parents=True)
+    (tmp_path / "app/__init__.py").write_text("")
+    (tmp_path / "app/__main__.py").write_text("from .inner import late\n")
+    (tmp_path / "app/inner/late.py").write_text("from ..other import *\n")
+    (tmp_path / "app/other.py").write_text(ALLOCATES)
+    (tmp_path / "app/run.py").write_text("from . import inner\n")
+    right(True, python, "-m", "app")
+    right(False, python, "-m", "app.run")
+
+
+def test_a_python_program_in_an_archive_is_not_read(doctor, truth, tmp_path):
+    python = static_python() or shared_python()
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app/__main__.py").write_text(ALLOCATES)
+    subprocess.run([python, "-m", "zipapp", "app"], cwd=tmp_path, check=True)
+    said = doctor(python, "app.pyz")
+    assert said.code == 3 and "archive" in said.text("cannot-know") and truth(python, "app.pyz")[0] > 0
+
+
+def test_a_module_that_is_not_there_is_told(doctor, tmp_path):
+    (tmp_path / "work.py").write_text("import cupy\n")
+    said = doctor(static_python() or shared_python(), "work.py")
+    if said["module-missing"]:
+        assert "cupy is not found" in said.text("module-missing")
+    else:
+        pytest.skip("cupy is installed here")
+
+
+def test_a_command_that_loads_modules_by_name_is_not_taken_for_one_without_cuda(doctor, truth, tmp_path):
+    """pytest, ipython and flask are such commands; manage.py of Django is such a script."""
+    python = static_python() or shared_python()
+    environment = tmp_path / "environment"
+    subprocess.run([python, "-m", "venv", "--without-pip", environment], check=True)
+    site = next(environment.glob("lib/python3*/site-packages"))
+    (site / "runner").mkdir()
+    (site / "runner/__init__.py").write_text(
+        "import importlib, os, sys\nsys.path.insert(0, os.getcwd())\n"
+        "def main(name):\n    importlib.import_module(name)\n")
+    (site / "runner/__main__.py").write_text("import sys\nfrom runner import main\nmain(sys.argv[1])\n")
+    script(environment / "bin/runner", f"#!{environment}/bin/python3\nimport sys\nfrom runner import main\n"
+           "main(sys.argv[1])\n")
+    (tmp_path / "work.py").write_text(ALLOCATES)
+    (tmp_path / "manage.py").write_text("import runner\nrunner.main('work')\n")
+    for words in ([environment / "bin/runner", "work"], [environment / "bin/python3", "-m", "runner", "work"],
+                  [environment / "bin/python3", "manage.py"]):
+        said = doctor(*words)
+        assert said.code == 3 and said["cannot-know"] and truth(*words)[0] > 0
+    (tmp_path / "work.py").write_text(HARMLESS)
+    assert doctor(environment / "bin/python3", "manage.py").problems == {"no-cuda"}
