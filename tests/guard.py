@@ -106,7 +106,7 @@ def run(command, *, input=None, capture_output=False, check=False, **options):
 def wait_for(condition, what):
     """Until condition() is true."""
     end = time.monotonic() + LIMIT
-    with alarm_set(None):
+    with alarm_set(2 * LIMIT):  # for a condition that hangs itself
         while not condition():
             if time.monotonic() > end:
                 pytest.fail(f"waited {LIMIT:.0f} s for this: {what}")
