@@ -28,8 +28,8 @@ def family(pid):
     return found
 
 
-def stacks(pid):
-    """Where the threads of a process and of its descendants stand, if a debugger is installed."""
+def stacks(pids):
+    """Where the threads of processes stand, if a debugger is installed."""
     if shutil.which("eu-stack"):
         command = ["eu-stack", "-p"]
     elif shutil.which("gdb"):
@@ -37,7 +37,7 @@ def stacks(pid):
     else:
         return "(to see where it stood install gdb or elfutils)\n"
     text = ""
-    for each in family(pid):
+    for each in pids:
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             name = pathlib.Path(f"/proc/{each}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             done = subprocess.run([*command, str(each)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
@@ -78,7 +78,7 @@ def await_end(process, given):
             given, before, printed = None, printed, len(slow.output or b"") + len(slow.stderr or b"")
             if printed > before:
                 continue
-        stood = stacks(process.pid)
+        stood = stacks(family(process.pid))
         output, errors = end_hanging(process)
         pytest.fail(f"{process.args} printed nothing for {LIMIT:.0f} s.\n--- the end of its output:\n{end_of(output)}"
                     f"--- and of its errors:\n{end_of(errors)}{stood}", pytrace=True)
@@ -103,13 +103,23 @@ def run(command, *, input=None, capture_output=False, check=False, **options):
     return done
 
 
+def end_all_others():
+    """Where what the test has started stands; that is then ended, else the test would wait for it again."""
+    others = family(os.getpid())[1:]
+    stood = stacks(others)
+    for pid in others:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return stood
+
+
 def wait_for(condition, what):
     """Until condition() is true."""
     end = time.monotonic() + LIMIT
-    with alarm_set(None):
+    with alarm_set(2 * LIMIT):  # for a condition that hangs itself
         while not condition():
             if time.monotonic() > end:
-                pytest.fail(f"waited {LIMIT:.0f} s for this: {what}")
+                pytest.fail(f"waited {LIMIT:.0f} s for this: {what}\n{end_all_others()}")
             time.sleep(0.01)
 
 
@@ -126,17 +136,16 @@ def alarm_set(seconds):
         yield
         return
     running = signal.getitimer(signal.ITIMER_REAL)[0] > 0
-    signal.setitimer(signal.ITIMER_REAL, seconds or 0)
+    signal.setitimer(signal.ITIMER_REAL, seconds or 0, seconds or 0)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, LIMIT if running else 0)
+        signal.setitimer(signal.ITIMER_REAL, LIMIT if running else 0, LIMIT)
 
 
 def on_alarm(_number, _frame):
     # The line at which the test stood is the last of the traceback.
-    pytest.fail(f"nothing happened for {LIMIT:.0f} s at the last step below.\n"
-                + "".join(stacks(pid) for pid in family(os.getpid())[1:]), pytrace=True)
+    pytest.fail(f"nothing happened for {LIMIT:.0f} s at the last step below.\n{end_all_others()}", pytrace=True)
 
 
 @pytest.fixture(autouse=True)
@@ -146,7 +155,7 @@ def guarded():
         yield
         return
     before = signal.signal(signal.SIGALRM, on_alarm)
-    signal.setitimer(signal.ITIMER_REAL, LIMIT)
+    signal.setitimer(signal.ITIMER_REAL, LIMIT, LIMIT)
     try:
         yield
     finally:

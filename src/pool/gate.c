@@ -5,7 +5,7 @@
  * inside the gate, which a capture that begins closes, and it begins only when all have left.
  *
  * A thread may be waiting for the device inside the gate while the work it waits for needs the very
- * thread that begins the capture. That thread is not waited for: where the device has not finished
+ * thread that begins the capture. Such a wait is not waited for: where the device has not finished
  * during some time what it was at, whoever is still inside has long since entered the driver, and
  * there a capture that begins later does not disturb it. While the device does finish its work,
  * those inside wait for nothing, and will leave as soon as they get to run: they are waited for

@@ -69,10 +69,16 @@ bool quiet_note_work(struct pool *pool) {
 }
 
 bool quiet_is_noted_work_done(struct pool *pool) {
-    struct context *contexts[MOST_CONTEXTS];
-    int count = list_contexts(pool, contexts);
-    bool done = count >= 0;
-    for (int i = 0; done && i < count; i++) /* one without an event is new since */
-        done = !contexts[i]->event || pool->driver->event_query(contexts[i]->event) == CUDA_SUCCESS;
+    CUevent events[MOST_CONTEXTS];
+    const struct context *context;
+    int count = 0;
+    bool done = true;
+    pool_lock(pool);
+    LIST_FOREACH (context, &pool->contexts, link) /* one without an event is new since */
+        if (context->event && !context->broken && count < MOST_CONTEXTS)
+            events[count++] = context->event;
+    pool_unlock(pool);
+    for (int i = 0; done && i < count; i++)
+        done = pool->driver->event_query(events[i]) == CUDA_SUCCESS;
     return done;
 }

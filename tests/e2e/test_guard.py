@@ -58,6 +58,6 @@ def test_of_a_condition_that_does_not_come_true_it_is_told_what_was_waited_for(h
     assert "waited 2 s for this: the sun in the west" in hang('guard.wait_for(lambda: False, "the sun in the west")')
 
 
-def test_of_anything_else_the_line_is_told(hang):
-    told = hang("subprocess.Popen(['sleep', '1000'], stdout=subprocess.PIPE).stdout.read()")
+def test_of_anything_else_the_line_is_told_and_what_it_started_ends(hang):
+    told = hang("with subprocess.Popen(['sleep', '1000'], stdout=subprocess.PIPE) as started: started.stdout.read()")
     assert "nothing happened for 2 s" in told and "stdout.read()" in told
