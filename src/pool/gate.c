@@ -20,7 +20,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STEP_NS = 50 * 1000, MAX_STEPS = 5000 }; /* a quarter of a second */
+enum {
+    STEP_NS = 50 * 1000,
+    MAX_STEPS = 5000, /* a quarter of a second */
+    TURN_STEPS = 4 * MAX_STEPS,
+};
 
 void gate_pause(void) {
     struct timespec step = {.tv_nsec = STEP_NS};
@@ -76,15 +80,30 @@ static void await_users(struct pool *pool) {
     }
 }
 
+/* Whether this thread got the turn to close. Whoever has it may pay, which is a wait for the
+ * device, and the device may be waiting for this very thread: so it is not waited for any longer
+ * than it takes to enter the driver. */
+static bool take_turn(struct pool *pool) {
+    for (int step = 0; step < TURN_STEPS; step++) {
+        if (!atomic_exchange(&pool->close_turn, true))
+            return true;
+        gate_pause();
+    }
+    return false;
+}
+
 bool gate_close_begin(struct pool *pool) {
     atomic_fetch_add(&pool->captures, 1);
     tell_caches(pool);
-    while (atomic_exchange(&pool->close_turn, true))
-        gate_pause();
-    if (atomic_load(&pool->begun)) /* who was inside then is in the driver */
-        return false;
-    await_users(pool);
-    return true;
+    bool turn = take_turn(pool);
+    if (turn && !atomic_load(&pool->begun)) {
+        await_users(pool);
+        return true;
+    }
+    atomic_fetch_add(&pool->begun, 1); /* who was inside is in the driver */
+    if (turn)
+        atomic_store(&pool->close_turn, false);
+    return false;
 }
 
 void gate_close_end(struct pool *pool) {
@@ -93,8 +112,8 @@ void gate_close_end(struct pool *pool) {
 }
 
 void gate_close(struct pool *pool) {
-    gate_close_begin(pool);
-    gate_close_end(pool);
+    if (gate_close_begin(pool))
+        gate_close_end(pool);
 }
 
 /* The end of a capture that was not counted may be told. */

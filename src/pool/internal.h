@@ -355,8 +355,9 @@ void gate_leave(struct pool *pool);
 /* Whoever is inside has left when gate_close returns, and nobody enters until as many gate_open. */
 void gate_close(struct pool *pool);
 void gate_open(struct pool *pool);
-/* gate_close in two parts: between them no other thread closes the gate. begin: false: a capture
- * may have begun, so that prohibited calls are prohibited here as well. */
+/* gate_close in two parts: between them no other thread closes the gate, and prohibited calls may
+ * be made. begin: false: the gate is closed, and a capture may have begun: no such call, and no
+ * end. */
 bool gate_close_begin(struct pool *pool);
 void gate_close_end(struct pool *pool);
 /* For a thread that found the gate closed while a wait is owed. */

@@ -166,7 +166,9 @@ bool wait_settle(struct pool *pool, const char *call) {
 
 /* Of captures that begin at once only the first pays: the wait of another would invalidate it. */
 void pool_capture_began(struct pool *pool, const char *call) {
-    if (gate_close_begin(pool) && wait_is_owed(pool))
+    if (!gate_close_begin(pool))
+        return;
+    if (wait_is_owed(pool))
         pay(pool, call);
     gate_close_end(pool);
 }

@@ -429,6 +429,31 @@ static void of_captures_that_begin_at_once_one_pays_what_is_owed(void **state) {
     pool_capture_ended(pool);
 }
 
+/* The device does not finish before that thread has begun its capture. */
+static void begin_another_capture_and_await_it(void) {
+    fake.on_wait = NULL;
+    pthread_create(&capturing_thread, NULL, begin_capture, &began);
+    pthread_join(capturing_thread, NULL);
+}
+
+static void
+a_capture_is_not_held_up_by_the_wait_of_another_one_that_needs_its_thread(void **state) {
+    (void)state;
+    start_in(POOL_FREE_AUTO);
+    atomic_store(&began, 0);
+    CUdeviceptr block = alloc(1000);
+    alloc(1000);
+    release(block);
+    fake.on_wait = begin_another_capture_and_await_it;
+    pool_capture_began(pool, "cuStreamBeginCapture");
+    assert_int_equal(began, 1);
+    assert_int_equal(fake.waits, 1);
+    pool_capture_ended(pool);
+    pool_capture_ended(pool);
+    assert_false(pool_is_capturing(pool));
+    assert_int_equal(atomic_load(&pool->begun), 0);
+}
+
 static void wait_for_ever(void) {
     fake.on_wait = NULL; /* the kernel that is waited for needs the thread that begins a capture */
     pool_capture_began(pool, "cuStreamBeginCapture");
@@ -522,6 +547,7 @@ int main(void) {
         TEST(a_destroyed_stream_leaves_its_last_work_in_every_later_fence),
         TEST(a_capture_does_not_begin_during_a_wait),
         TEST(of_captures_that_begin_at_once_one_pays_what_is_owed),
+        TEST(a_capture_is_not_held_up_by_the_wait_of_another_one_that_needs_its_thread),
         TEST(a_wait_that_needs_the_capturing_thread_does_not_lock_up),
         TEST(during_a_capture_the_pool_makes_no_call_of_its_own),
         TEST(a_stream_destroyed_while_captured_is_told),
