@@ -288,9 +288,9 @@ static void look_at_opened(struct search *search, const struct page *page,
         return;
     for (size_t i = 0; i < text->library_count; i++) {
         char beside[PATH_MAX];
-        const char *name = text->libraries[i];
+        const char *name = text->libraries[i] ? text->libraries[i] : "";
         snprintf(beside, sizeof beside, "%s/%s", page->folder ? page->folder : ".", name);
-        bool is_beside = strncmp(name, "/", 1) != 0 && access(beside, R_OK) == 0;
+        bool is_beside = *name != '/' && access(beside, R_OK) == 0;
         check_opened(doctor, is_beside ? beside : name, NULL);
     }
     if (text->opens_others && is_own(page))
