@@ -195,8 +195,12 @@ int command_doctor(int argc, char **argv) {
     bool by_path = strchr(program_invocation_name, '/') != NULL;
     char *self = printable_word(by_path ? program_invocation_name : "poolcuda");
     doctor.self = self;
-    if (!doctor.command || !self)
+    if (!doctor.command || !self) {
+        free(doctor.command);
+        free(self);
+        findings_free(&doctor.findings);
         return EXIT_WORKS_NOT;
+    }
     char *preload =
         installed_library(library) ? preload_value(getenv("LD_PRELOAD"), library) : NULL;
     doctor.library = preload ? library : NULL;

@@ -56,7 +56,7 @@ static void look_for_library(struct elf_marks *marks, const char *text) {
     for (size_t i = 0; i < marks->library_count; i++)
         if (strcmp(marks->libraries[i], text) == 0)
             return;
-    strcpy(marks->libraries[marks->library_count++], text);
+    memcpy(marks->libraries[marks->library_count++], text, strlen(text) + 1);
 }
 
 static void end_text(struct elf_marks *marks, struct text_search *search) {

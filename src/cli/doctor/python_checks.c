@@ -288,10 +288,10 @@ static void look_at_opened(struct search *search, const struct page *page,
         return;
     for (size_t i = 0; i < text->library_count; i++) {
         char beside[PATH_MAX];
-        snprintf(beside, sizeof beside, "%s/%s", page->folder ? page->folder : ".",
-                 text->libraries[i]);
-        bool is_beside = *text->libraries[i] != '/' && access(beside, R_OK) == 0;
-        check_opened(doctor, is_beside ? beside : text->libraries[i], NULL);
+        const char *name = text->libraries[i] ? text->libraries[i] : "";
+        snprintf(beside, sizeof beside, "%s/%s", page->folder ? page->folder : ".", name);
+        bool is_beside = *name != '/' && access(beside, R_OK) == 0;
+        check_opened(doctor, is_beside ? beside : name, NULL);
     }
     if (text->opens_others && is_own(page))
         doctor_doubt(doctor, "%s opens libraries under names that it puts together as it runs",

@@ -397,10 +397,8 @@ struct python_text python_text_read(const char *bytes, size_t length) {
     for (step(&reader); reader.now.kind != END;) {
         const char *start = reader.now.start;
         look(&reader, &text);
-        /* What reads ahead leaves the token behind its own. */
-        if (reader.now.start == start)
-            step(&reader);
-        else if (reader.now.kind == STRING)
+        /* What reads ahead leaves the token behind its own, or a string that it has read. */
+        if (reader.now.start == start || reader.now.kind == STRING)
             step(&reader);
     }
     return text;

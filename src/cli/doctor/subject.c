@@ -2,6 +2,7 @@
 #include "cli/doctor/checks.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -66,7 +67,7 @@ bool own_interpreter(char *interpreter, char *self) {
     self[length > 0 ? length : 0] = '\0';
     struct elf_file file = elf_file_read(self);
     bool found = file.interpreter && *file.interpreter && strlen(file.interpreter) < PATH_MAX;
-    strcpy(interpreter, found ? file.interpreter : "");
+    snprintf(interpreter, PATH_MAX, "%s", found ? file.interpreter : "");
     elf_file_free(&file);
     return found;
 }
