@@ -11,6 +11,17 @@ say() {
     printf '%s\n' "$*"
 }
 
+# explain ARGUMENT...: where --help is among them, prints what the head of the script says, and ends it: before
+# anything is installed.
+explain() {
+    case " $* " in
+    *" --help "* | *" -h "*)
+        sed -n '2,/^[^#]/s/^# \{0,1\}//p' "scripts/${0##*/}"
+        exit 0
+        ;;
+    esac
+}
+
 TELL_EVERY=20 # seconds
 
 # watched LOG WHAT COMMAND...: runs it with its output in LOG, and says now and then how far it is.

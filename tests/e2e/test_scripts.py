@@ -139,6 +139,14 @@ def test_an_argument_that_is_not_known_is_told_before_anything_is_done(arguments
     assert done.returncode == 2 and expected in done.stdout and len(done.stdout.splitlines()) == 1
 
 
+@pytest.mark.parametrize("name", ["demo", "test", "bench", "check-bare"])
+def test_a_script_explains_itself_and_does_nothing_else(name):
+    done = subprocess.run([f"./{name}", "--help"], cwd=ROOT / "scripts", capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and done.stderr == ""
+    assert f"scripts/{name}" in done.stdout or f"{name} [" in done.stdout
+    assert "installing" not in done.stdout and "CUDA headers" not in done.stdout
+
+
 def test_the_benchmarks_name_their_commit_where_git_is_missing(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "tests/bench"))
     monkeypatch.setenv("PATH", "/nonexistent")
