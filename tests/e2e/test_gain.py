@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 
+import guard
 import pytest
 from conftest import COMMAND, PROGRAMS, SAMPLES
 
@@ -12,7 +13,7 @@ BLOCK = 4 << 20  # bytes of each block of the run that is written here
 
 
 def report(*arguments, code=0):
-    done = subprocess.run([COMMAND, "report", *map(str, arguments)], capture_output=True, text=True, check=False, timeout=60)
+    done = guard.run([COMMAND, "report", *map(str, arguments)], capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stderr + done.stdout
     return done.stdout
 

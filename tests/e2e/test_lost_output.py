@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 
+import guard
 import pytest
 from conftest import COMMAND
 from steered import Program
@@ -54,8 +55,7 @@ def fixture_start(program, stats, tmp_path_factory):
 
     def runner(line, **options):
         words = [str(places.get(str(word), word)) for word in line]
-        return subprocess.run([COMMAND, *words], env=CLEAN, stderr=subprocess.PIPE, text=True, errors="replace",
-                              timeout=120, check=False, **options)
+        return guard.run([COMMAND, *words], env=CLEAN, stderr=subprocess.PIPE, text=True, errors="replace", check=False, **options)
     return runner
 
 

@@ -7,8 +7,8 @@ import re
 import shlex
 import shutil
 import stat
-import subprocess
 
+import guard
 import pytest
 from conftest import COMMAND, DRIVER, LIBRARY, PROGRAMS, ROOT, RUNTIME, SANITIZER
 
@@ -44,8 +44,8 @@ class Session:
     def type(self, command, code=0, shell="bash"):
         """What it prints. Where it leads to, the next command is typed."""
         typed = f"{command}\ncode=$?\npwd -P >{self.place}\nexit $code"
-        done = subprocess.run([shell, "-c", typed], cwd=self.here, capture_output=True, timeout=120, check=False,
-                              env=environment(**self.variables))
+        done = guard.run([shell, "-c", typed], cwd=self.here, capture_output=True, check=False,
+                         env=environment(**self.variables))
         said = (done.stdout + done.stderr).decode()
         assert done.returncode == code, said
         self.here = self.place.read_text().removesuffix("\n")
@@ -53,8 +53,8 @@ class Session:
 
     def run(self, command, code=0):
         """Runs the words of a command in the session's folder."""
-        done = subprocess.run(command, cwd=self.folder, capture_output=True, timeout=120, check=False,
-                              env=environment(**self.variables))
+        done = guard.run(command, cwd=self.folder, capture_output=True, check=False,
+                         env=environment(**self.variables))
         assert done.returncode == code, done.stderr
         return done.stderr.decode()
 

@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import threading
 
+import guard
 import pytest
 from conftest import COMMAND
 from steered import NEEDS_MOUNT
@@ -121,8 +122,8 @@ def test_so_does_a_disk_without_any_room(writer, stats, tmp_path):
     script = """mount -t tmpfs -o size=64k none "$0" && cd "$0" && echo old > out.svg
                 head -c 100k /dev/zero > full 2> /dev/null
                 "$@" > /dev/null; code=$?; cat out.svg; ls -A; exit $code"""
-    done = subprocess.run(["unshare", "--mount", "sh", "-c", script, tmp_path, COMMAND, *words_of(writer, "out.svg", stats)],
-                          env=CLEAN, capture_output=True, text=True, timeout=60, check=False)
+    done = guard.run(["unshare", "--mount", "sh", "-c", script, tmp_path, COMMAND, *words_of(writer, "out.svg", stats)],
+                     env=CLEAN, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "old\nfull\nout.svg\n")
     assert "out.svg: No space left on device" in done.stderr and "what was there is as it was" in done.stderr
 
@@ -160,8 +161,8 @@ def test_a_file_that_is_a_mount_point_is_written_in_place(tmp_path):
     (tmp_path / "inside").write_text(OLD)
     (tmp_path / "outside").write_text(OLD)
     script = 'mount --bind "$1/outside" "$1/inside" && exec "$0" convert "$2" "$1/inside"'
-    done = subprocess.run(["unshare", "--mount", "sh", "-c", script, COMMAND, tmp_path, TRACE], capture_output=True,
-                          text=True, timeout=60, check=False)
+    done = guard.run(["unshare", "--mount", "sh", "-c", script, COMMAND, tmp_path, TRACE], capture_output=True,
+                     text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "outside").read_text().startswith("t_us,op,") and (tmp_path / "inside").read_text() == OLD
     assert names(tmp_path) == ["inside", "outside"]
@@ -178,8 +179,8 @@ def test_a_name_of_any_length_that_the_folder_takes_is_written(write, tmp_path):
 
 def test_what_is_no_place_for_a_file_is_told(write, tmp_path):
     (tmp_path / "gone").mkdir()
-    done = subprocess.run(["sh", "-c", 'rmdir ../gone; exec "$0" convert "$1" out.csv', COMMAND, TRACE], cwd=tmp_path / "gone",
-                          capture_output=True, text=True, timeout=60, check=False)
+    done = guard.run(["sh", "-c", 'rmdir ../gone; exec "$0" convert "$1" out.csv', COMMAND, TRACE], cwd=tmp_path / "gone",
+                     capture_output=True, text=True, check=False)
     assert done.returncode == 1 and done.stderr.startswith("poolcuda convert: out.csv: No such file or directory")
     for out in ("", f"{tmp_path}/new/", "/dev/fd/99", "/dev/fd/1x", "/proc/self/status", "/proc/new"):
         assert f"poolcuda convert: {out}: " in write("convert", out, code=1)

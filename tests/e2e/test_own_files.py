@@ -8,6 +8,7 @@ import stat
 import subprocess
 import threading
 
+import guard
 import pytest
 from conftest import COMMAND, LIBRARY, PROGRAMS, SAMPLES
 from steered import Program, environment
@@ -24,14 +25,13 @@ NEEDED = {"POOLCUDA_STATS_FILE": {}, "POOLCUDA_TRACE": {}, "POOLCUDA_LOG": {},
 def start(option, path, command=tuple(TELLING), **options):
     """Runs the program with the file. What a blocked program would do to the test the limit on time ends."""
     variables = environment(LD_PRELOAD=str(LIBRARY), SIMCUDA_MEMORY="256M", **NEEDED[option], **{option: str(path)})
-    return subprocess.run([str(word) for word in command], env=variables, check=False, timeout=300, text=True,
-                          **{"capture_output": True, **options})
+    return guard.run([str(word) for word in command], env=variables, check=False, text=True,
+                     **{"capture_output": True, **options})
 
 
 @pytest.fixture(scope="module", name="natively")
 def fixture_natively():
-    return subprocess.run(list(map(str, TELLING)), env=environment(SIMCUDA_MEMORY="256M"), capture_output=True, text=True,
-                          timeout=300, check=False)
+    return guard.run(list(map(str, TELLING)), env=environment(SIMCUDA_MEMORY="256M"), capture_output=True, text=True, check=False)
 
 
 def content_is_of(option, content):
@@ -211,8 +211,8 @@ def test_run_does_not_miss_figures_that_went_elsewhere(name, tmp_path):
     if name == "LINK":
         name = tmp_path / "link"
         name.symlink_to("/dev/null")
-    done = subprocess.run([COMMAND, "run", f"--stats-file={name}", "--", SAMPLES / "varying"], env=environment(),
-                          cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    done = guard.run([COMMAND, "run", f"--stats-file={name}", "--", SAMPLES / "varying"], env=environment(),
+                     cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "no figures" not in done.stderr and "next:" not in done.stderr
     assert set(names(tmp_path)) <= {"pipe", "link"}
     if tmp_path / "pipe" == name:

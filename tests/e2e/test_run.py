@@ -244,7 +244,7 @@ def test_without_the_library_nothing_is_started(pooled, tmp_path):
 
 
 def preload(command, code=0):
-    done = subprocess.run([command, "preload"], env=environment(), capture_output=True, text=True, timeout=60, check=False)
+    done = guard.run([command, "preload"], env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stderr
     return done.stdout, done.stderr
 

@@ -3,6 +3,7 @@
 import re
 import subprocess
 
+import guard
 import pytest
 from conftest import BUILD, COMMAND
 from writers import CLEAN
@@ -26,8 +27,7 @@ def options_of(command):
 
 
 def refused(*words):
-    done = subprocess.run([COMMAND, *map(str, words)], env=CLEAN, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=60, check=False)
+    done = guard.run([COMMAND, *map(str, words)], env=CLEAN, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, ""), (words, done.stderr)
     lines = done.stderr.splitlines()
     assert lines and all("Try `" in line or "information." in line or "Usage:" in line or re.match(r"\S*poolcuda[a-z ]*: ", line)
@@ -102,7 +102,7 @@ def test_a_file_that_is_not_there_is_another_failure(command):
              "convert": ["/nowhere", "/nowhere/out"], "doctor": ["/nowhere"], "run": ["/nowhere"],
              "trim": ["999999999"], "set": ["999999999", "STEAL=0"], "top": ["--prometheus=/nowhere/out"]}
     if command in words:
-        done = subprocess.run([COMMAND, command, *words[command]], env=CLEAN, capture_output=True, check=False, timeout=60)
+        done = guard.run([COMMAND, command, *words[command]], env=CLEAN, capture_output=True, check=False)
         assert done.returncode == (127 if command == "run" else 1)
     else:
         assert "FILE" not in arguments_of(command), "a command that reads files needs its line above"

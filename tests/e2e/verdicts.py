@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 
+import guard
 import pytest
 from conftest import LIBRARY
 from test_doctor import environment
@@ -34,10 +35,9 @@ def truth(tmp_path):
     def run(*arguments, env=None):
         folder = tmp_path / "truth"
         folder.mkdir(exist_ok=True)
-        done = subprocess.run(list(map(str, arguments)), cwd=tmp_path, check=False, capture_output=True, text=True,
-                              timeout=120, stdin=subprocess.DEVNULL,
-                              env=environment(**{"LD_PRELOAD": str(LIBRARY), "POOLCUDA_STATS": "json", **(env or {}),
-                                                 "POOLCUDA_STATS_FILE": f"{folder}/%p.json", "SIMCUDA_COST": "0"}))
+        done = guard.run(list(map(str, arguments)), cwd=tmp_path, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                         env=environment(**{"LD_PRELOAD": str(LIBRARY), "POOLCUDA_STATS": "json", **(env or {}),
+                                            "POOLCUDA_STATS_FILE": f"{folder}/%p.json", "SIMCUDA_COST": "0"}))
         counters = [json.loads(file.read_text())["counters"] for file in folder.iterdir()]
         shutil.rmtree(folder)
         run.done = done

@@ -3,8 +3,8 @@
 import os
 import pathlib
 import re
-import subprocess
 
+import guard
 import pytest
 from conftest import COMMAND, DRIVER, LIBRARY, ROOT, RUNTIME, SAMPLES
 
@@ -22,15 +22,15 @@ WRITERS = {
 
 
 def poolcuda(*words, prefix=(), **options):
-    return subprocess.run([*map(str, prefix), str(COMMAND), *map(str, words)], env=CLEAN, text=True, timeout=300, check=False,
-                          **{"capture_output": True, **options})
+    return guard.run([*map(str, prefix), str(COMMAND), *map(str, words)], env=CLEAN, text=True, check=False,
+                     **{"capture_output": True, **options})
 
 
 def record(path):
     """Leaves a report of a program's run."""
     environment = {**CLEAN, "LD_LIBRARY_PATH": f"{DRIVER}:{RUNTIME}", "LD_PRELOAD": str(LIBRARY), "SIMCUDA_COST": "0",
                    "POOLCUDA_STATS_FILE": str(path)}
-    subprocess.run([SAMPLES / "varying"], env=environment, capture_output=True, timeout=120, check=True)
+    guard.run([SAMPLES / "varying"], env=environment, capture_output=True, check=True)
     return path
 
 
