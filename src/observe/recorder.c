@@ -57,7 +57,8 @@ static struct {
     ino_t inode;
     size_t used;
     uint64_t length, buffered_events, event_count, lost;
-    uint64_t start_ns, written_ns; /* CLOCK_MONOTONIC */
+    uint64_t last_start, last_events; /* where the last buffer in the file begins, and its events */
+    uint64_t start_ns, written_ns;    /* CLOCK_MONOTONIC */
     struct described *described;
     uint32_t site_count, module_count;
 } recorder = {.file = -1};
@@ -95,12 +96,20 @@ static bool append(const void *bytes, size_t size) {
     return false;
 }
 
+static void note_lost(uint64_t events) {
+    recorder.lost += events;
+    stats_set(STATS_trace_lost, recorder.lost);
+}
+
 static void write_buffer(void) {
     int saved = errno;
+    uint64_t start = recorder.length;
     if (recorder.used && (recorder.failed || !append(buffer, recorder.used))) {
         recorder.failed = true;
-        recorder.lost += recorder.buffered_events;
-        stats_set(STATS_trace_lost, recorder.lost);
+        note_lost(recorder.buffered_events);
+    } else if (recorder.used) {
+        recorder.last_start = start;
+        recorder.last_events = recorder.buffered_events;
     }
     recorder.used = 0;
     recorder.buffered_events = 0;
@@ -218,7 +227,7 @@ static uint64_t add_event(struct record_event *event, const struct call_site *si
     if (recorder.file >= 0)
         stats_set(STATS_trace_events, ++recorder.event_count);
     if (recorder.failed) {
-        stats_set(STATS_trace_lost, ++recorder.lost);
+        note_lost(1);
     } else if (recorder.file >= 0) {
         uint64_t now = clock_ns(CLOCK_MONOTONIC);
         event->head.number = site_number(site);
@@ -314,14 +323,31 @@ void recorder_open(const char *path_pattern, void (*say)(const char *line)) {
     say(line);
 }
 
+static bool write_end(void) {
+    struct record_end end = {{.kind = RECORD_END}, recorder.lost};
+    return (!recorder.stream || !recorder.failed) && append(&end, sizeof end);
+}
+
+/* Where there is no room for the end, the last events make room for it: without it nobody is told
+ * that some are lost. */
+static bool take_back_last(void) {
+    off_t start = (off_t)recorder.last_start;
+    if (recorder.stream || !recorder.last_events || !is_ours() ||
+        lseek(recorder.file, start, SEEK_SET) < 0 || ftruncate(recorder.file, start) < 0)
+        return false;
+    recorder.length = recorder.last_start;
+    note_lost(recorder.last_events);
+    recorder.last_events = 0;
+    return true;
+}
+
 void recorder_finish(void) {
     if (!recorder_active())
         return;
     lock_take(&lock, LOCK_RECORDER);
     write_buffer();
-    struct record_end end = {{.kind = RECORD_END}, recorder.lost};
-    if (!recorder.stream || !recorder.failed)
-        append(&end, sizeof end);
+    if (!write_end() && take_back_last())
+        write_end();
     let_go();
     lock_drop(&lock, LOCK_RECORDER);
 }

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 
 enum {
-    CHUNK = 16 << 10, /* what is reserved at a time */
+    CHUNK = 8 << 10, /* what is reserved at a time */
     CHUNKS = (sizeof(struct stats_page) + CHUNK - 1) / CHUNK,
     TARGET = 4096
 };

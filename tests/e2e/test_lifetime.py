@@ -28,9 +28,9 @@ def test_threads_that_go_on_while_the_report_is_written_do_no_harm(run):
 def test_blocks_that_the_driver_has_tied_state_to_are_really_freed(both):
     _, pooled = both(PROGRAMS / "tainted")
     assert pooled.figures["calls.cuMemFree_v2"] == 5  # the sixth block is kept
-    assert re.search(r"blocks shared or registered elsewhere, not recycled: 5\n"
+    assert re.search(r"blocks shared or registered elsewhere, and so not reused: 5\n"
                      r"    IPC handle taken: 1\n"
-                     r"    handle of an address range taken: 1\n"
+                     r"    handle of the address range taken: 1\n"
                      r"    P2P tokens read: 1\n"
                      r"    BUFFER_ID read: 1\n"
                      r"    SYNC_MEMOPS set: 1\n", pooled.stats)

@@ -28,6 +28,7 @@ PRINTS = {
     "compare": [["RESULT", "RESULT"], ["--json", "RESULT", "RESULT"]],
     "convert": [[TRACE, "-"], [TRACE, "/dev/stdout"]],
     "options": [[], ["--markdown"]],
+    "preload": [[]],
     "completions": [["bash"], ["zsh"], ["fish"]],
 }
 ALL = [[], *([command] for command in COMMANDS)]

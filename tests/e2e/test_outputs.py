@@ -313,7 +313,7 @@ def test_a_drawing_into_the_trace_is_refused_before_the_work(tmp_path):
 def test_what_was_tuned_is_told_even_if_it_cannot_be_drawn(tmp_path):
     (tmp_path / "plot.svg").symlink_to("/dev/full")
     done = poolcuda("tune", TRACE, f"--plot={tmp_path}/plot")
-    assert done.returncode == 1 and "recommended:" in done.stdout and len(done.stderr.splitlines()) == 1
+    assert done.returncode == 1 and "\nrecommended" in done.stdout and len(done.stderr.splitlines()) == 1
 
 
 def test_a_file_that_others_own_is_written_as_far_as_they_allow():

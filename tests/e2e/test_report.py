@@ -7,6 +7,7 @@ import pty
 import re
 import resource
 import shutil
+import subprocess
 
 import guard
 import pytest

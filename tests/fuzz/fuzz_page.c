@@ -95,7 +95,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
     struct stats_page *read_back = stats_page_read(path, error, sizeof error);
     if (read_back) /* one form of both, by chance, so that it takes no longer */
-        stats_report(read_back, where % 2 ? STATS_TEXT : STATS_JSON, NULL, SIZE_MAX, write_nowhere, NULL);
+        stats_report(read_back, where % 2 ? STATS_TEXT : STATS_JSON, NULL, SIZE_MAX, write_nowhere,
+                     NULL);
     else if (!strstr(error, path) || strchr(error, '\n'))
         abort();
     show(file);

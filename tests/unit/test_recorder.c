@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { SITES = 8192 }; /* the recorder's table */
@@ -115,6 +116,27 @@ static void a_tag_is_recorded_by_its_text(void **state) {
     trace_free(trace);
 }
 
+/* Wherever the room ends, also where it would do for the last events, but not for the end. */
+static void a_file_that_may_not_grow_has_its_end_all_the_same(void **state) {
+    struct rlimit before, limit;
+    getrlimit(RLIMIT_FSIZE, &before);
+    for (rlim_t size = 8192; size < 8192 + 4096; size += 8) {
+        recorder_finish();
+        unlink(path);
+        limit = (struct rlimit){.rlim_cur = size, .rlim_max = before.rlim_max};
+        setrlimit(RLIMIT_FSIZE, &limit);
+        assert_int_equal(start(state), 0);
+        for (uint64_t i = 1; i <= 1000; i++)
+            recorder_alloc(i << 12, 100, NULL, 0, 0);
+        struct trace *trace = finished();
+        setrlimit(RLIMIT_FSIZE, &before);
+        assert_true(trace->lost_events > 0);
+        assert_int_equal(trace->lost_events, stats_get(STATS_trace_lost));
+        assert_int_equal(trace->event_count + trace->lost_events, 1000);
+        trace_free(trace);
+    }
+}
+
 /* Natively some such calls succeed; readers take an allocation of nothing for damage. */
 static void what_takes_no_memory_is_no_event(void **state) {
     (void)state;
@@ -174,6 +196,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_goes_in_comes_out, start, end),
         cmocka_unit_test_setup_teardown(a_tag_is_recorded_by_its_text, start, end),
+        cmocka_unit_test_setup_teardown(a_file_that_may_not_grow_has_its_end_all_the_same, start,
+                                        end),
         cmocka_unit_test_setup_teardown(what_takes_no_memory_is_no_event, start, end),
         cmocka_unit_test_setup_teardown(later_sites_than_the_table_holds_are_unknown, start, end),
         cmocka_unit_test_setup_teardown(what_comes_after_the_end_leaves_the_figures_alone, start,

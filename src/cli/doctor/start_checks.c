@@ -4,6 +4,7 @@
 #include "cli/doctor/launchers.h"
 #include "cli/doctor/python_path.h"
 #include "cli/doctor/script.h"
+#include "cli/installed.h"
 #include "cli/printable.h"
 
 #include <limits.h>
@@ -109,9 +110,12 @@ bool check_launcher(struct doctor *doctor, const char *name, const char *path,
     } else {
         findings_add(findings, "launcher", SEVERITY_NOTE, "%s starts %s, which inherits LD_PRELOAD",
                      name, launch.command[0]);
-        if (strstr(launcher->name, "run") || strstr(launcher->name, "mpiexec"))
-            findings_cause(findings, "on this machine; what starts on others is told in "
-                                     "docs/clusters.md");
+        if (strstr(launcher->name, "run") || strstr(launcher->name, "mpiexec")) {
+            char document[PATH_MAX];
+            installed_document("clusters.md", document);
+            findings_cause(findings, "on this machine; what starts on others is told in %s",
+                           document);
+        }
     }
     doctor->depth++;
     for (;;) {
