@@ -247,7 +247,7 @@ static void read_from(struct reader *reader, struct python_text *text, bool alwa
     if (bracket)
         step(reader);
     while (reader->now.kind == NAME && length + reader->now.length + 1 < NAME_MAX_KEPT) {
-        char inner[NAME_MAX_KEPT + 1];
+        char inner[2 * NAME_MAX_KEPT]; /* more than the loop lets in, which gcc does not see */
         snprintf(inner, sizeof inner, "%s%s%.*s", name, length ? "." : "", (int)reader->now.length,
                  reader->now.start);
         add_import(text, inner, level, always, true);
