@@ -157,9 +157,14 @@ static int by_held(const void *one, const void *other) {
     return (held > others) - (held < others);
 }
 
+/* Room for all settings and one more, so that it is never empty; NULL if there is no memory. */
+static const struct tune_setting **new_list(const struct plot *plot) {
+    return calloc(plot->tune->count + 1, sizeof(struct tune_setting *));
+}
+
 static void draw_front(const struct plot *plot) {
     const size_t size = sizeof(void *);
-    const struct tune_setting **front = calloc(plot->tune->count, size);
+    const struct tune_setting **front = new_list(plot);
     size_t count = 0;
     for (size_t i = 0; front && i < plot->tune->count; i++)
         if (plot->tune->settings[i].front)
@@ -207,7 +212,7 @@ static int by_height(const void *one, const void *other) {
 static void draw_values_beyond(const struct plot *plot) {
     enum { LINE = 14 };
     const size_t size = sizeof(void *);
-    const struct tune_setting **beyond = calloc(plot->tune->count, size);
+    const struct tune_setting **beyond = plot->tune->count ? calloc(plot->tune->count, size) : NULL;
     double last = 0;
     struct human words, before = {""};
     size_t count = 0;

@@ -274,6 +274,8 @@ int command_run(int argc, char **argv) {
         fprintf(stderr, "poolcuda run: %s: %s, expected a program that can be started\n", name,
                 strerror(error));
         free(name);
+        free(stats);
+        free(trace);
         return error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
     }
     if (!arguments.quiet)

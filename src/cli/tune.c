@@ -159,6 +159,8 @@ void tune_judge(struct tune *tune, const struct tune_wish *wish) {
         if (setting->transparent && (!safe || is_better(&setting->result, &safe->result, wish)))
             safe = setting;
     }
+    if (!best) /* nothing was tried */
+        return;
     if (safe && !is_better(&best->result, &safe->result, wish))
         best = safe;
     if (best->transparent)

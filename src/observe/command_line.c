@@ -83,15 +83,17 @@ static bool is_interpreter_of(const char *script, int argc, char *const *argv) {
  * if it is not known. */
 static void add_program(struct command_line *line, const char *path, int argc, char *const *argv) {
     const char *name = argc > 0 ? argv[0] : "", *slash = path ? strrchr(path, '/') : NULL;
-    bool plain = !strchr(name, '/');
-    if (!path && *name)
+    bool by_descriptor =
+        path && (strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/proc/", 6) == 0);
+    bool plain = !strchr(name, '/'), by_name = !path && *name;
+    if (slash && !by_descriptor)
+        by_name = is_interpreter_of(path, argc, argv) || (plain && strcmp(name, slash + 1) == 0);
+    if (by_name)
         command_line_add(line, name);
-    else if (!path || strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/proc/", 6) == 0)
-        add_executable(line); /* started by a descriptor */
-    else if (!slash)          /* in its folder, where no shell looks for a bare name */
+    else if (!path || by_descriptor)
+        add_executable(line);
+    else if (!slash) /* in its folder, where no shell looks for a bare name */
         add(line, "./", path);
-    else if (is_interpreter_of(path, argc, argv) || (plain && strcmp(name, slash + 1) == 0))
-        command_line_add(line, name);
     else
         command_line_add(line, path);
 }

@@ -106,10 +106,10 @@ struct stats_page {
     } bypasses[PAGE_BYPASSES];
     struct stats_module modules[PAGE_MODULES];
     char tags[PAGE_TAGS][PAGE_TAG];
-    _Alignas(128) struct stats_site sites[PAGE_SITES];
     struct stats_device devices[PAGE_DEVICES]; /* by ordinal; the last: all from there on */
     char trace[PAGE_TRACE]; /* the file of POOLCUDA_TRACE, absolute; "" without one */
     struct command_line command_line;
+    _Alignas(128) struct stats_site sites[PAGE_SITES];
 };
 
 /* What is wrong with a page, in a few words; NULL: nothing, and a report of it stays inside. */

@@ -80,7 +80,7 @@ static void print(struct emitter *emitter, const struct stats_page *page,
     emitter_print(emitter, "    driver calls: %llu allocations and %llu frees made, %llu avoided\n",
                   (unsigned long long)get(page, STATS_driver_allocs),
                   (unsigned long long)get(page, STATS_driver_frees),
-                  (unsigned long long)(allocs + frees));
+                  (unsigned long long)allocs + frees);
     print_calls(emitter, page, saving, STATS_CALL_ALLOC);
     print_calls(emitter, page, saving, STATS_CALL_FREE);
     print_other_memory(emitter, saving);

@@ -43,7 +43,7 @@ static void permute(int argc, char **argv) {
 int main(int argc, char **argv) {
     struct driver_functions functions = {cuInit, cuDevicePrimaryCtxRetain, cuCtxSetCurrent,
                                          cuMemAlloc_v2, cuMemFree_v2};
-    const char *then = getenv("THEN") ? getenv("THEN") : "";
+    const char *given = getenv("THEN"), *then = given ? given : "";
     write_down(argc, argv);
     if (strcmp(then, "title") == 0)
         write_title(argc, argv);

@@ -154,13 +154,16 @@ static void drop_if_unused(struct physical *physical, uint64_t *cost_ns) {
  * every run: where the system would put each depends on what else it has mapped. */
 static struct address_runs range;
 
-/* Checkers such as sanitizers leave less room. */
+/* No larger than programs for such a device need: an emulator keeps notes on every page of it, and
+ * checkers such as sanitizers leave less room. */
 static void make_range(void) {
     static const size_t most = (size_t)1 << 44, least = (size_t)1 << 36;
     static bool tried;
+    size_t wished = memory_capacity(0) * 64;
     uint64_t base = 0;
 
-    for (size_t size = most; !tried && base == 0 && size >= least; size /= 2)
+    wished = wished < least ? least : wished > most ? most : wished;
+    for (size_t size = wished; !tried && base == 0 && size >= least; size /= 2)
         if ((base = address_runs_reserve(size)) != 0)
             address_runs_give(&range, base, size);
     tried = true;
