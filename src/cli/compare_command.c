@@ -32,22 +32,22 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
 }
 
 static void print_row(const char *name, double one, double other, int digits) {
-    printf("%-26s %18.*f %18.*f", name, digits, one, digits, other);
+    printf("%-28s %18.*f %18.*f", name, digits, one, digits, other);
     if (one != 0)
         printf("  x %.3f", other / one);
     putchar('\n');
 }
 
 static void print_text(const struct arguments *arguments, const struct replay_result *results) {
-    printf("A: %s\nB: %s\n%-26s %18s %18s  B / A\n", arguments->files[0], arguments->files[1], "",
+    printf("A: %s\nB: %s\n%-28s %18s %18s  B / A\n", arguments->files[0], arguments->files[1], "",
            "A", "B");
 #define ROW(name, text) print_row(text, (double)results[0].name, (double)results[1].name, 0);
     RESULT_NUMBERS(ROW)
 #undef ROW
     print_row("hit rate", result_hit_rate(&results[0]), result_hit_rate(&results[1]), 4);
     print_row("fragmentation", results[0].fragmentation, results[1].fragmentation, 4);
-    print_row("held / (live + 64 MiB)", results[0].worst_held_ratio, results[1].worst_held_ratio,
-              4);
+    print_row("held / (requested + 64 MiB)", results[0].worst_held_ratio,
+              results[1].worst_held_ratio, 4);
     print_row("modelled seconds", results[0].modelled_seconds, results[1].modelled_seconds, 4);
 }
 

@@ -148,7 +148,7 @@ static void draw_limit(const struct plot *plot) {
     cairo_set_dash(plot->cairo, dashes, 2, 0);
     line(plot, x, TOP, x, HEIGHT - BOTTOM);
     cairo_set_dash(plot->cairo, NULL, 0, 0);
-    text(plot, x + 6, HEIGHT - BOTTOM - 8, 0, "limit: peak live");
+    text(plot, x + 6, HEIGHT - BOTTOM - 8, 0, "limit: peak requested");
 }
 
 static int by_held(const void *one, const void *other) {

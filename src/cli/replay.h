@@ -23,7 +23,7 @@ struct replay_result {
     uint64_t peak_live_bytes; /* as requested */
     uint64_t peak_held_bytes; /* by the pool, from the driver */
     double fragmentation;    /* of idle memory at the peak held: what is not in its largest block */
-    double worst_held_ratio; /* maximum over time of held / (running peak of live + 64 MiB) */
+    double worst_held_ratio; /* maximum over time of held / (running peak of requested + 64 MiB) */
     uint64_t oom_failures;   /* allocations that failed */
     uint64_t waits;          /* frees and allocations that waited for the device */
     double modelled_seconds; /* what the driver's calls cost by the simulated GPU's model; 0 with

@@ -61,7 +61,7 @@ static void print_text(const struct arguments *arguments, const struct replay_re
     printf("  %llu driver allocations, %llu driver frees, %llu map and unmap calls, %llu waits\n",
            (unsigned long long)result->driver_allocs, (unsigned long long)result->driver_frees,
            (unsigned long long)result->map_calls, (unsigned long long)result->waits);
-    printf("  peak live %s, peak held %s; held at most %.3f x (peak live + 64 MiB)\n",
+    printf("  peak requested %s, peak held %s; held at most %.3f x (peak requested + 64 MiB)\n",
            human(result->peak_live_bytes).text, human(result->peak_held_bytes).text,
            result->worst_held_ratio);
     printf("  idle memory then %.1f%% fragmented\n", 100 * result->fragmentation);

@@ -211,7 +211,7 @@ static void print_setting(const struct session *session, const struct tune_setti
     uint64_t fewest = fewest_allocs(session, setting), live = session->bounds.live_bytes;
     if (fewest)
         snprintf(least, sizeof least, "%llu", (unsigned long long)fewest);
-    printf("%c %-*s %7.2f%% %8llu %8llu %8s %10s %6.3f %8.3f%s\n", setting->front ? '*' : ' ',
+    printf("%c %-*s %7.2f%% %8llu %8llu %8s %10s %11.3f %8.3f%s\n", setting->front ? '*' : ' ',
            width, name_of(session, setting), 100 * result_hit_rate(result),
            (unsigned long long)tune_calls(result), (unsigned long long)result->driver_allocs, least,
            human(result->peak_held_bytes).text,
@@ -299,15 +299,15 @@ static void print_text(const struct session *session) {
     const struct tune *tune = &session->tune;
     const struct replay_result *native = &session->native;
     const int width = width_of_names(session);
-    printf("%s: %llu allocations, peak live %s; without the pool %llu driver calls, %.3f s\n",
+    printf("%s: %llu allocations, peak requested %s; without the pool %llu driver calls, %.3f s\n",
            session->arguments->file, (unsigned long long)native->allocations,
            human(native->peak_live_bytes).text, (unsigned long long)tune_calls(native),
            time_of(session, native));
     print_bounds(&session->bounds);
     if (*session->fixed)
         printf("in all settings: %s\n\n", session->fixed);
-    printf("  %-*s %8s %8s %8s %8s %10s %6s %8s\n", width, heading, "hits", "calls", "allocs",
-           "least", "held", "/ live", "seconds");
+    printf("  %-*s %8s %8s %8s %8s %10s %11s %8s\n", width, heading, "hits", "calls", "allocs",
+           "least", "held", "/ requested", "seconds");
     for (size_t i = 0; i < tune->count; i++)
         if (is_shown(session, &tune->settings[i]))
             print_setting(session, &tune->settings[i], width);
@@ -411,7 +411,7 @@ static int tune(struct session *session) {
 static const struct argp_option rows[] = {
     {"memory", KEY_MEMORY, "SIZE", 0, "memory of each simulated device (80G)", 0},
     {"max-held", KEY_MOST, "SIZE", 0,
-     "what the recommended setting may hold at its peak (1.25 x (peak live + 64M))", 0},
+     "what the recommended setting may hold at its peak (1.25 x (peak requested + 64M))", 0},
     {"all", KEY_ALL, NULL, 0, "show every setting, not only those worth having", 0},
     {"any", KEY_ANY, NULL, 0, "recommend the fastest setting, also if it changes more than speed",
      0},

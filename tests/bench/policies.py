@@ -17,7 +17,7 @@ PRESETS = ["default", "futhark", "pyopencl", "bfc", "paddle", "vmm"]
 SIZES = ["16G", "80G"]
 
 # trace: for the default and for the best of bfc and vmm, the least hit rate and the most that may be held of
-# (peak live + 64 MiB) at any time.
+# (peak requested + 64 MiB) at any time.
 LIMITS = {
     "pytorch-train-v100": ((0.935, 1.25), (0.99, 1.15)),
     "mindspore-pangu-2.6b": ((0.90, 1.25), (0.98, 1.15)),
@@ -76,7 +76,7 @@ def counted_sections(build, quick):
     absent = sorted(set(LIMITS) - set(traces()))
     return [{
         "id": "policies", "title": "Policies on recorded traces",
-        "intro": "Each trace replayed on the simulated GPU under every preset. *held*: at most, of (peak live + 64 MiB); *ms*: in "
+        "intro": "Each trace replayed on the simulated GPU under every preset. *held*: at most, of (peak requested + 64 MiB); *ms*: in "
                  "malloc and free, by the simulated GPU's model." +
                  (f" Not at hand: {', '.join(absent)}." if absent else ""),
         "columns": ["trace", "GPU", "preset", "hits", "held", "driver calls", "maps", "ms", "limits: hits, held"],

@@ -222,7 +222,7 @@ def at_scale(build, quick):
          f"heap {shown_bytes(runs[0][2])} and {shown_bytes(runs[-1][2])} more than unrecorded "
          f"after {runs[0][0] / 1e6:g} M and {runs[-1][0] / 1e6:g} M events", "the same"],
         ["the pool in a day's replay", "held at most " + ", ".join(f"{ratio:.3f}" for ratio in ratios)
-         + " of (peak live + 64 MiB) in traces of " + ", ".join(f"{day[0] / 1e6:g} M" for day in days) + " events",
+         + " of (peak requested + 64 MiB) in traces of " + ", ".join(f"{day[0] / 1e6:g} M" for day in days) + " events",
          "bounded by what was live, not by how long"],
         ["the reader of `poolcuda replay`", f"{read_per_event:.0f} bytes an event, on top of "
          f"{shown_bytes(days[0][1] - read_per_event * days[0][0])}",

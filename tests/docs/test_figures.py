@@ -292,7 +292,7 @@ def test_the_readmes_example_of_tune_shows_what_is_counted(tmp_path):
     figures.counters("varying", POOLCUDA_TRACE=str(trace))
     result = figures.command("tune", "--json", trace)
     native, text = result["native"], text_of("README.md")
-    assert f"{native['allocations']} allocations, peak live {native['peak_live_bytes'] / 2**20:.1f} MiB; without the pool " \
+    assert f"{native['allocations']} allocations, peak requested {native['peak_live_bytes'] / 2**20:.1f} MiB; without the pool " \
         f"{native['driver_allocs'] + native['driver_frees']} driver calls, {native['modelled_seconds']:.3f} s\n" in text
     assert f"no pool can hold less than {result['least_held_bytes'] / 2**20:.1f} MiB; " \
         f"{result['packed_bytes'] / 2**20:.1f} MiB would do" in text

@@ -126,7 +126,7 @@ def test_the_text_has_the_same_figures():
     assert f"  {result['allocations']} allocations, {100 * result['hit_rate']:.2f}% served" in text
     assert (f"  {result['driver_allocs']} driver allocations, {result['driver_frees']} driver frees, "
             f"0 map and unmap calls, {result['waits']} waits\n") in text
-    assert f"held at most {result['worst_held_ratio']:.3f} x (peak live + 64 MiB)" in text
+    assert f"held at most {result['worst_held_ratio']:.3f} x (peak requested + 64 MiB)" in text
     assert "failed" not in text
 
 
