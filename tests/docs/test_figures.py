@@ -40,6 +40,10 @@ def recording():
     return [instructions.trace_cost(figures.counts())]
 
 
+def bound_of_a_replay():
+    return [number(re.search(r"^MOST = (\d+) ", text_of("tests/e2e/test_replay_cost.py"), re.M).group(1))]
+
+
 def about(stated, measured):
     """About so many: a seventh more or less."""
     return all(near(stated[0], value, 1 / 7) for value in measured)
@@ -66,6 +70,7 @@ SENTENCES = [
     ("docs/tuning.md", r"some ([\d,]+) instructions", unwinding, about),
     ("docs/tuning.md", r"at most (\d+) instructions more", recording, at_most),
     ("docs/traces.md", r"at most (\d+) instructions for an event", recording, at_most),
+    ("docs/traces.md", r"at most ([\d,]+) instructions an event", bound_of_a_replay, at_most),
 ]
 
 
@@ -136,7 +141,8 @@ def test_the_page_on_performance_states_what_is_counted_and_what_is_missed():
     assert len(table) == len(PROMISES)
     for name, words in PROMISES.items():
         (_, stated, limit, verdict), = [row for row in table if words in row[0]]
-        assert near(number(stated), counted()[name]), f"{words}: {stated}, measured {counted()[name]:.1f}"
+        pages = 16 if name == "start_bytes" else 1  # KiB: the kernel maps some beside those that are touched
+        assert near(number(stated), counted()[name], least=pages), f"{words}: {stated}, measured {counted()[name]:.1f}"
         assert number(limit) == bars.COUNTED[name].limit
         assert verdict == ("met" if bars.COUNTED[name].met(counted()[name]) else "MISSED")
 
@@ -147,7 +153,9 @@ def test_the_page_on_performance_names_every_bar_that_is_missed():
     text = text_of("docs/performance.md")
     for bar in missed:
         known = any(bar.startswith(bars.COUNTED[name].text) for name in named)
-        assert known or ("reader's memory" in bar and "`poolcuda replay` grows with the trace" in text), bar
+        known |= "reader's memory" in bar and "the memory of `poolcuda replay` grows with the trace" in text
+        known |= bar.startswith("recording: heap") and "a recording's heap by" in text
+        assert known, bar
     assert sum(row[-1] == "MISSED" for row in rows(text)) == len(named)
 
 
@@ -208,7 +216,8 @@ def test_the_table_of_misses_recording_and_memory_is_counted_again():
         if what.startswith("recording"):  # writes are due every 100 us: more of them on a busy machine
             assert number(stated[what]) <= bars.COUNTED["trace"].limit
         else:
-            assert near(number(stated[what]), number(measured), least=0.001 if "by the native" in what else 8), what
+            least = 0.001 if "by the native" in what else 16 if "at the start" in what else 8
+            assert near(number(stated[what]), number(measured), least=least), what
 
 
 def test_verdicts_follow_from_what_is_stated_beside_them():
@@ -299,7 +308,7 @@ def test_the_readmes_example_of_tune_shows_what_is_counted(tmp_path):
 
 
 def test_what_tuning_md_says_of_packings_holds():
-    assert "recorded traces in `tests/data` are packed within 1% of live bytes" in " ".join(text_of("docs/tuning.md").split())
+    assert "recorded traces in `tests/data` are packed within 1% of requested bytes" in " ".join(text_of("docs/tuning.md").split())
     for path in (policies.ROOT / "tests/data").glob("*.csv.gz"):
         result = figures.command("tune", "--json", path)
         assert result["packed_bytes"] <= 1.01 * result["least_held_bytes"], path
