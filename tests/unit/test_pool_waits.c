@@ -412,16 +412,21 @@ static void begin_another_capture(void) {
         gate_pause();
 }
 
-static void of_captures_that_begin_at_once_one_pays_what_is_owed(void **state) {
-    (void)state;
+/* A capture begins while a wait is owed, and another one while that is made. */
+static void capture_twice(void (*on_wait)(void)) {
     start_in(POOL_FREE_AUTO);
     atomic_store(&began, 0);
     CUdeviceptr block = alloc(1000);
     alloc(1000);
     release(block);
     assert_true(wait_is_owed(pool));
-    fake.on_wait = begin_another_capture;
+    fake.on_wait = on_wait;
     pool_capture_began(pool, "cuStreamBeginCapture");
+}
+
+static void of_captures_that_begin_at_once_one_pays_what_is_owed(void **state) {
+    (void)state;
+    capture_twice(begin_another_capture);
     pthread_join(capturing_thread, NULL);
     assert_int_equal(fake.waits, 1); /* a second might come after the first capture has begun */
     assert_false(wait_is_owed(pool));
@@ -439,13 +444,7 @@ static void begin_another_capture_and_await_it(void) {
 static void
 a_capture_is_not_held_up_by_the_wait_of_another_one_that_needs_its_thread(void **state) {
     (void)state;
-    start_in(POOL_FREE_AUTO);
-    atomic_store(&began, 0);
-    CUdeviceptr block = alloc(1000);
-    alloc(1000);
-    release(block);
-    fake.on_wait = begin_another_capture_and_await_it;
-    pool_capture_began(pool, "cuStreamBeginCapture");
+    capture_twice(begin_another_capture_and_await_it);
     assert_int_equal(began, 1);
     assert_int_equal(fake.waits, 1);
     pool_capture_ended(pool);
