@@ -4,6 +4,7 @@
 #ifndef POOLCUDA_RAW_FILES_H
 #define POOLCUDA_RAW_FILES_H
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdbool.h>
@@ -47,7 +48,11 @@ static inline int raw_above_standard(int file) {
 static inline bool raw_wait_to_write(int file, unsigned milliseconds) {
     struct pollfd ready = {.fd = file, .events = POLLOUT};
     struct timespec most = {milliseconds / 1000, (long)(milliseconds % 1000) * 1000000};
-    return syscall(SYS_ppoll, &ready, 1, &most, NULL, 0) > 0;
+    long count; /* the kernel takes from `most` what has gone by */
+    do
+        count = syscall(SYS_ppoll, &ready, 1, &most, NULL, 0);
+    while (count < 0 && errno == EINTR);
+    return count != 0; /* where it cannot be asked, the write tells */
 }
 
 /* Whether a file may be so long: where it may not, to try would be answered by a signal. */

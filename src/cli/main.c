@@ -1,9 +1,11 @@
 /* The command poolcuda: finds the subcommand and hands over to it. */
 #include "cli/commands.h"
 #include "cli/man_source.h"
+#include "cli/preload.h"
 #include "cli/standard_output.h"
 
 #include <argp.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +68,14 @@ const struct argp main_argp = {
     .help_filter = filter,
 };
 
+/* What is replayed is to go through the pool of the replay alone. */
+static bool is_replaying(char *const *argv) {
+    return argv[0] && argv[1] && (strcmp(argv[1], "replay") == 0 || strcmp(argv[1], "tune") == 0);
+}
+
 int main(int argc, char **argv) {
+    if (is_replaying(argv))
+        preload_leave(argv);
     standard_output_watch();
     argp_err_exit_status = EXIT_USAGE;
     argp_parse(&main_argp, argc, argv, ARGP_IN_ORDER, NULL, NULL);

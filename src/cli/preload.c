@@ -12,18 +12,43 @@ static const char separators[] = " :";
 /* The link and its folder; "" while there is none. */
 static char link_folder[PATH_MAX], link_path[PATH_MAX + 32];
 
-static bool names_pool(const char *value) {
+/* Whether the path of `length` bytes is that of a libpoolcuda.so. */
+static bool is_pool(const char *path, size_t length) {
     static const char name[] = "libpoolcuda.so";
+    size_t start = length;
+    while (start && path[start - 1] != '/')
+        start--;
+    return length - start == sizeof name - 1 && memcmp(path + start, name, sizeof name - 1) == 0;
+}
+
+static bool names_pool(const char *value) {
     while (value && *value) {
-        size_t length = strcspn(value, separators), start = length;
-        while (start && value[start - 1] != '/')
-            start--;
-        if (length - start == sizeof name - 1 && memcmp(value + start, name, sizeof name - 1) == 0)
+        size_t length = strcspn(value, separators);
+        if (is_pool(value, length))
             return true;
         value += length;
         value += strspn(value, separators);
     }
     return false;
+}
+
+void preload_leave(char *const *argv) {
+    const char *value = getenv("LD_PRELOAD");
+    char *rest = names_pool(value) ? strdup(value) : NULL, *to = rest;
+    if (!rest)
+        return;
+    for (const char *at = value; *at;) {
+        size_t length = strcspn(at, separators), next = length + strspn(at + length, separators);
+        if (!is_pool(at, length)) {
+            memmove(to, at, next);
+            to += next;
+        }
+        at += next;
+    }
+    *to = '\0';
+    if (setenv("LD_PRELOAD", rest, 1) == 0)
+        execv("/proc/self/exe", argv);
+    free(rest);
 }
 
 bool preload_can_hold(const char *path) {

@@ -16,4 +16,8 @@ char *preload_value(const char *value, const char *library);
 
 void preload_remove_link(void);
 
+/* Starts this program anew, as argv has it, without libpoolcuda.so if that is preloaded: for what
+ * calls a driver by itself, where LD_PRELOAD is set for a whole shell or job. Returns otherwise. */
+void preload_leave(char *const *argv);
+
 #endif

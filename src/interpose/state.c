@@ -9,11 +9,13 @@
 #include "interpose/surroundings.h"
 #include "interpose/thunks.h"
 #include "observe/command_line.h"
+#include "observe/output_file.h"
 #include "observe/recorder.h"
 #include "observe/shortage.h"
 #include "observe/stats.h"
 #include "pool_options.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -52,8 +54,7 @@ static void say(const char *line) {
         length = sizeof text - 1;
     memcpy(text, line, length);
     text[length++] = '\n';
-    if (write(STDERR_FILENO, text, length) < 0)
-        return; /* nobody to tell */
+    output_file_write(STDERR_FILENO, text, length); /* if it is lost, there is nobody to tell */
 }
 
 void state_say_once(const char *line) {
@@ -248,7 +249,9 @@ bool state_get_config(struct pool_config *config) {
 
 /* glibc hands constructors what main gets. */
 __attribute__((constructor)) static void begin(int argc, char **argv) {
+    int saved = errno; /* which main finds as 0 */
     command_line_take(argc, argv);
+    errno = saved;
 }
 
 /* Makes no CUDA call: the driver may already be gone. */

@@ -73,16 +73,17 @@ static const char *executed_path(int argc, char *const *argv) {
 /* A script's interpreter is started with the script's path behind its own and its options. */
 static bool is_interpreter_of(const char *script, int argc, char *const *argv) {
     enum { DEEPEST = 5 };
-    for (int i = 1; i < argc && i <= DEEPEST; i++)
+    for (int i = 1; i < argc && argv[i] && i <= DEEPEST; i++)
         if (strcmp(argv[i], script) == 0)
-            return *argv[0] == '/';
+            return argv[0] && *argv[0] == '/';
     return false;
 }
 
 /* What a shell is to call the program by: argv[0], unless that is not how it was found. path: NULL
  * if it is not known. */
 static void add_program(struct command_line *line, const char *path, int argc, char *const *argv) {
-    const char *name = argc > 0 ? argv[0] : "", *slash = path ? strrchr(path, '/') : NULL;
+    const char *name = argc > 0 && argv[0] ? argv[0] : "",
+               *slash = path ? strrchr(path, '/') : NULL;
     bool by_descriptor =
         path && (strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/proc/", 6) == 0);
     bool plain = !strchr(name, '/'), by_name = !path && *name;
@@ -103,7 +104,7 @@ void command_line_take(int argc, char *const *argv) {
         return;
     add_folder(&own);
     add_program(&own, executed_path(argc, argv), argc, argv);
-    for (int i = 0; i < argc; i++)
+    for (int i = 0; i < argc && argv[i]; i++) /* a library opened later: some have been cut off */
         command_line_add(&own, argv[i]);
 }
 

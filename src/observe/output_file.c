@@ -4,6 +4,7 @@
 #include "raw_files.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -255,39 +256,53 @@ struct output_file_fault output_file_fault(int error) {
 /* A pipe that once took nothing for so long as it is waited for. It is not waited for again. */
 static _Atomic int stalled = -1;
 
-static bool write_all(int file, const char *bytes, size_t size) {
+/* Whether the file takes something now. The program's own pipe may be one at which a write waits.
+ */
+static bool is_ready(int file) {
     enum { PATIENCE_MS = 1000 };
+    bool ready = raw_wait_to_write(file, atomic_load(&stalled) == file ? 0 : PATIENCE_MS);
+    if (!ready)
+        atomic_store(&stalled, file);
+    return ready;
+}
+
+static bool write_all(int file, const char *bytes, size_t size) {
     while (size) {
+        size_t part = size < PIPE_BUF ? size : PIPE_BUF; /* which a pipe that is ready takes */
+        if (!is_ready(file)) {
+            errno = EAGAIN;
+            return false;
+        }
         /* Not write(), at which a thread may be cancelled: our locks would never be dropped. */
-        long written = syscall(SYS_write, file, bytes, size);
+        long written = syscall(SYS_write, file, bytes, part);
         if (written > 0) {
             bytes += written;
             size -= (size_t)written;
-        } else if (written == 0 || errno == EAGAIN) {
-            if (atomic_load(&stalled) == file || !raw_wait_to_write(file, PATIENCE_MS)) {
-                atomic_store(&stalled, file);
-                errno = EAGAIN;
-                return false;
-            }
-        } else if (errno != EINTR) {
+        } else if (written == 0 || (errno != EAGAIN && errno != EINTR)) {
             return false;
         }
     }
     return true;
 }
 
-/* The signals as the kernel has them, of which there are 64. */
+static uint64_t bit_of(int signal) {
+    return (uint64_t)1 << (signal - 1);
+}
+
+/* The signals as the kernel has them, of which there are 64. Two of them answer a write: one that
+ * nobody reads, and one beyond the limit for files. */
 bool output_file_write(int file, const void *bytes, size_t size) {
-    const uint64_t gone = (uint64_t)1 << (SIGPIPE - 1);
+    const uint64_t answers = bit_of(SIGPIPE) | bit_of(SIGXFSZ);
     const struct timespec now = {0, 0};
     uint64_t before = 0, pending = 0;
-    syscall(SYS_rt_sigprocmask, SIG_BLOCK, &gone, &before, sizeof gone);
-    if (before & gone)
+    syscall(SYS_rt_sigprocmask, SIG_BLOCK, &answers, &before, sizeof answers);
+    if (before & answers)
         syscall(SYS_rt_sigpending, &pending, sizeof pending);
     bool done = write_all(file, bytes, size);
     int error = errno;
-    if (!done && error == EPIPE && !(pending & gone))
-        syscall(SYS_rt_sigtimedwait, &gone, NULL, &now, sizeof gone);
+    uint64_t answer = error == EPIPE ? bit_of(SIGPIPE) : error == EFBIG ? bit_of(SIGXFSZ) : 0;
+    if (!done && answer && !(pending & answer))
+        syscall(SYS_rt_sigtimedwait, &answer, NULL, &now, sizeof answer);
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
     errno = error;
     return done;

@@ -34,8 +34,8 @@ static int dearest_of(const struct stats_cost *costs) {
 }
 
 /* The same for a mean of `bytes`. Where none of that size are known, as of the next smaller size,
- * and never more than of a larger one: a larger block costs no less. Where all were larger, in
- * proportion: a smaller block costs no less per byte. */
+ * and never more than of a larger one: a larger block costs no less. Where all were larger, an
+ * allocation in proportion: a smaller block costs no less per byte. A free costs the least. */
 static double price_for(const struct stats_page *page, enum stats_call call,
                         enum stats_memory memory, double bytes) {
     const struct stats_cost *costs = page->costs[call][memory];
@@ -50,7 +50,7 @@ static double price_for(const struct stats_page *page, enum stats_call call,
         if (size <= wanted)
             found = least = price;
         else if (larger < 0)
-            larger = price * bytes / (double)(2ull << size);
+            larger = call == STATS_CALL_FREE ? price : price * bytes / (double)(2ull << size);
         least = price < least ? price : least;
     }
     return found < 0 ? larger : least;

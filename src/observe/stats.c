@@ -411,7 +411,7 @@ void stats_trace(const char *path) {
     char folder[PAGE_TRACE];
     bool absolute = *path == '/';
     if (!page || strlen(path) >= sizeof page->trace ||
-        (!absolute && raw_getcwd(folder, sizeof folder) <= 0) ||
+        (!absolute && (raw_getcwd(folder, sizeof folder) <= 0 || *folder != '/')) ||
         !has_room(page->trace, sizeof page->trace))
         return;
     used.trace = (size_t)format(page->trace, sizeof page->trace, "%s%s%s", absolute ? "" : folder,

@@ -43,7 +43,13 @@ enum stats_route {
 /* Calls of the driver's whose time is measured, and the memory that they are about, in the order of
  * the pool's own (enum pool_memory). STATS_MIXED: a site that allocates several kinds. */
 enum stats_call { STATS_CALL_ALLOC, STATS_CALL_FREE, STATS_CALLS };
-enum stats_memory { STATS_DEVICE, STATS_HOST, STATS_MANAGED, STATS_MEMORIES, STATS_MIXED };
+enum stats_memory {
+    STATS_DEVICE,
+    STATS_HOST,
+    STATS_MANAGED,
+    STATS_MEMORIES,
+    STATS_MIXED = STATS_MEMORIES
+};
 
 /* Per-site figures; gauges in bytes and blocks. Written by one thread at a time (pool/cache.h),
  * read by anyone. What a hit leaves as it is stands here, instead of what follows from it:

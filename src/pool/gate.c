@@ -14,17 +14,33 @@
  */
 #include "pool/internal.h"
 
+#include "clock.h"
 #include "planted.h"
 
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-enum {
-    STEP_NS = 50 * 1000,
-    MAX_STEPS = 5000, /* a quarter of a second */
-    TURN_STEPS = 4 * MAX_STEPS,
-};
+enum { STEP_NS = 50 * 1000 };
+
+/* For how long nothing has to happen before more is asked; for how long another one's turn to close
+ * is waited for, which is time enough to enter the driver; and after how long those inside count as
+ * ended there (a thread may be cancelled in a call of the driver), though the device waits for
+ * nothing. */
+static const uint64_t SPAN_NS = 250 * 1000 * 1000, TURN_NS = 4 * SPAN_NS, LOST_NS = 20 * SPAN_NS;
+
+static bool is_over(uint64_t since, uint64_t span) {
+    return clock_ns(CLOCK_MONOTONIC) - since >= span;
+}
+
+/* For what may be told more often than it was counted. False: there is nothing to count. */
+static bool count_down(atomic_int *count) {
+    int now = atomic_load(count);
+    while (now > 0)
+        if (atomic_compare_exchange_weak(count, &now, now - 1))
+            return true;
+    return false;
+}
 
 void gate_pause(void) {
     struct timespec step = {.tv_nsec = STEP_NS};
@@ -66,14 +82,30 @@ static void tell_caches(struct pool *pool) {
     pool_unlock(pool);
 }
 
+/* Whether somebody is inside but for those that were given up, of whom one may leave after all. */
+static bool is_used(struct pool *pool) {
+    int users = atomic_load(&pool->gate_users);
+    if (users < pool->gate_lost)
+        pool->gate_lost = users;
+    return users > pool->gate_lost;
+}
+
+/* Ends early, too, once another capture may have begun, which a question of ours would invalidate.
+ */
 static void await_users(struct pool *pool) {
+    uint64_t began = clock_ns(CLOCK_MONOTONIC), asked = began;
     bool noted = false;
-    for (int step = 1; atomic_load(&pool->gate_users) > 0; step++) {
+    while (is_used(pool)) {
         gate_pause();
-        if (step % MAX_STEPS)
+        if (!is_over(asked, SPAN_NS))
             continue;
-        if (noted && !quiet_is_noted_work_done(pool))
+        asked = clock_ns(CLOCK_MONOTONIC);
+        if (atomic_load(&pool->begun) || (noted && !quiet_is_noted_work_done(pool)))
             return;
+        if (is_over(began, LOST_NS)) {
+            pool->gate_lost = atomic_load(&pool->gate_users);
+            return;
+        }
         noted = quiet_note_work(pool);
         if (!noted)
             return;
@@ -84,22 +116,23 @@ static void await_users(struct pool *pool) {
  * device, and the device may be waiting for this very thread: so it is not waited for any longer
  * than it takes to enter the driver. */
 static bool take_turn(struct pool *pool) {
-    for (int step = 0; step < TURN_STEPS; step++) {
-        if (!atomic_exchange(&pool->close_turn, true))
-            return true;
+    uint64_t began = clock_ns(CLOCK_MONOTONIC);
+    while (atomic_exchange(&pool->close_turn, true)) {
+        if (is_over(began, TURN_NS))
+            return false;
         gate_pause();
     }
-    return false;
+    return true;
 }
 
 bool gate_close_begin(struct pool *pool) {
     atomic_fetch_add(&pool->captures, 1);
     tell_caches(pool);
     bool turn = take_turn(pool);
-    if (turn && !atomic_load(&pool->begun)) {
+    if (turn && !atomic_load(&pool->begun))
         await_users(pool);
+    if (turn && !atomic_load(&pool->begun))
         return true;
-    }
     atomic_fetch_add(&pool->begun, 1); /* who was inside is in the driver */
     if (turn)
         atomic_store(&pool->close_turn, false);
@@ -116,17 +149,11 @@ void gate_close(struct pool *pool) {
         gate_close_end(pool);
 }
 
-/* The end of a capture that was not counted may be told. */
-static void count_down(atomic_int *count) {
-    int now = atomic_load(count);
-    while (now > 0 && !atomic_compare_exchange_weak(count, &now, now - 1)) {
-    }
-}
-
-/* In this order: with the gate open none may seem to have begun. */
+/* In this order: with the gate open none may seem to have begun. The end of a capture that was not
+ * counted may be told, while another one is about to begin. */
 void gate_open(struct pool *pool) {
-    count_down(&pool->begun);
-    count_down(&pool->captures);
+    if (count_down(&pool->begun))
+        count_down(&pool->captures);
     tell_caches(pool);
 }
 
@@ -135,7 +162,7 @@ bool pool_is_capturing(struct pool *pool) {
 }
 
 void gate_await_open_or_paid(struct pool *pool) {
-    for (int step = 0; wait_is_owed(pool) && atomic_load(&pool->captures) && step < MAX_STEPS;
-         step++)
+    uint64_t began = clock_ns(CLOCK_MONOTONIC);
+    while (wait_is_owed(pool) && atomic_load(&pool->captures) && !is_over(began, SPAN_NS))
         gate_pause();
 }

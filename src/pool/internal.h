@@ -34,6 +34,7 @@ struct pool {
     const struct policy *policy; /* of device memory; what concerns a block asks its context's */
     atomic_int captures, begun, gate_users; /* gate.c */
     atomic_bool close_turn;                 /* gate.c */
+    int gate_lost;                          /* gate.c, whoever has the turn */
     atomic_bool down; /* the driver has shut down: everything passes through */
     struct pointer_map map;
     struct pool_block *spare; /* unused records, linked through next */

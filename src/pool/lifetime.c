@@ -86,6 +86,7 @@ void pool_forget_after_fork(struct pool *pool) {
     atomic_store(&pool->captures, 0);
     atomic_store(&pool->begun, 0);
     atomic_store(&pool->close_turn, false);
+    pool->gate_lost = 0;
     atomic_store(&pool->gate_users, 0);
     atomic_store(&pool->resume_waiters, 0);
     lock_check_drop(LOCK_POOL);

@@ -194,8 +194,11 @@ def test_the_table_of_hits_is_counted_again():
 def test_the_table_of_recorded_programs_is_counted_again():
     stated = {row[0]: list(map(number, row[1:])) for row in rows(part("traces"))}
     figures.counts()  # or there is nothing to count with
-    for row in micro.traces_section(BUILD)["rows"]:
-        assert all(map(near, stated[row[0]], map(number, row[1:]))), f"{stated[row[0]]}, measured {row}"
+    columns = part("traces").split("| trace |")[1].splitlines()[0].strip("| ").split(" | ")
+    section = micro.traces_section(BUILD)  # without CUB's where the toolkit is not at hand
+    for row in section["rows"]:
+        for column, measured in zip(section["columns"][1:], row[1:], strict=True):
+            assert near(stated[row[0]][columns.index(column)], number(measured)), f"{stated[row[0]]}, measured {row}"
 
 
 def test_the_table_of_live_blocks_is_counted_again():

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 
+import guard
 import pytest
 from conftest import LIBRARY, PROGRAMS, ROOT
 
@@ -145,3 +146,11 @@ def test_it_makes_no_cuda_call_at_exit(run):
     assert native.code == pooled.code == 0
     frees = pooled.figures.get("calls.cuMemFree_v2", 0)
     assert frees == 0, "idle blocks are left to the end of the process"
+
+
+def test_errno_is_zero_when_main_begins_also_where_there_is_no_folder(tmp_path):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    done = guard.run(["sh", "-c", 'rmdir ../gone; LD_PRELOAD="$0" exec "$1"', LIBRARY, PROGRAMS / "at_start"], cwd=gone,
+                     capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "errno 0\n", "")

@@ -5,13 +5,14 @@ import csv
 import gzip
 import json
 import os
+import re
 import shutil
 import struct
 import subprocess
 import sys
 
 import pytest
-from conftest import COMMAND, ROOT
+from conftest import COMMAND, LIBRARY, ROOT
 
 sys.path.append(str(ROOT / "tests/bench"))
 import policies  # noqa: E402: the limits that scripts/bench prints
@@ -350,3 +351,16 @@ def test_enough_is_served_from_little_idle_memory(name, memory):
         result = replay(trace, "--preset", preset, "--memory", memory)
         assert result["oom_failures"] == 0
         assert policies.meets(result, limit), preset
+
+
+@pytest.mark.parametrize("arguments", [["replay", "--json"], ["replay", "--json", "--native"], ["tune", "--json"]])
+def test_a_replay_is_not_pooled_where_the_library_is_preloaded_for_a_whole_shell(arguments, tmp_path):
+    trace = ROOT / "tests/data/segment-reduce.csv.gz"
+
+    def told(preload):
+        done = subprocess.run([COMMAND, *arguments, trace], capture_output=True, text=True, check=True, cwd=tmp_path,
+                              env={"PATH": "/usr/bin:/bin", "LD_PRELOAD": preload, "POOLCUDA_STATS_FILE": "figures.%p"})
+        return re.sub(r'"host_seconds": [^,\n]*', "", done.stdout)
+
+    assert told(str(LIBRARY)) == told("") == told(f"{LIBRARY}:libm.so.6")
+    assert not list(tmp_path.iterdir())

@@ -9,8 +9,9 @@ import signal
 import struct
 import subprocess
 
+import guard
 import pytest
-from conftest import COMMAND, DRIVER, LIBRARY, PROGRAMS, RUNTIME, SAMPLES
+from conftest import COMMAND, DRIVER, LIBRARY, PROGRAMS, ROOT, RUNTIME, SAMPLES
 from test_sites import functions_of
 
 HEADER, HEAD, EVENT = struct.Struct("<16sIIIIQQI12x"), struct.Struct("<BBHI"), struct.Struct("<QQQQ")
@@ -244,6 +245,33 @@ use(1000)
 """)
     assert 20000 - 8192 < trace.stat().st_size <= 20000
     check_lost(result, trace, trace)
+
+
+def test_a_limit_for_files_hurts_what_goes_to_standard_output_and_not_the_program(tmp_path):
+    """Where a write beyond the limit is answered by a signal, whose default is to end the program."""
+    code = USES_CUDA + """
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
+use(3000)
+"""
+    environment = {"LD_LIBRARY_PATH": f"{DRIVER}:{RUNTIME}", "LD_PRELOAD": str(LIBRARY), "SIMCUDA_COST": "0",
+                   "POOLCUDA_TRACE": "/dev/stdout"}
+    with (tmp_path / "out").open("wb") as out:
+        done = guard.run(["/usr/bin/python3", "-c", code], env=environment, stdout=out)
+    assert done.returncode == 0
+    assert (tmp_path / "out").stat().st_size <= 20000
+
+
+def test_a_pipe_that_nobody_empties_does_not_hold_up_the_program(tmp_path):
+    """The program's own, at which a write waits for ever."""
+    ours, theirs = os.pipe()
+    environment = {"LD_LIBRARY_PATH": f"{DRIVER}:{RUNTIME}", "LD_PRELOAD": str(LIBRARY), "SIMCUDA_COST": "0",
+                   "POOLCUDA_TRACE": f"/dev/fd/{theirs}"}
+    done = guard.run([SAMPLES / "trace_player", ROOT / "tests/data/mgpu_reduce.csv.gz"], env=environment,
+                     pass_fds=[theirs], capture_output=True, cwd=tmp_path)
+    os.close(ours)
+    os.close(theirs)
+    assert done.returncode == 0 and b"6434" in done.stdout
 
 
 def may_mount():

@@ -453,6 +453,31 @@ a_capture_is_not_held_up_by_the_wait_of_another_one_that_needs_its_thread(void *
     assert_int_equal(atomic_load(&pool->begun), 0);
 }
 
+/* A thread that was cancelled in a call of the driver never leaves. */
+static void a_thread_that_ended_inside_does_not_hold_up_captures_for_ever(void **state) {
+    (void)state;
+    start_in(POOL_FREE_AUTO);
+    release(alloc(1000));
+    fake.quiet = true;
+    assert_true(gate_enter(pool));
+    pool_capture_began(pool, "cuStreamBeginCapture");
+    pool_capture_ended(pool);
+    assert_int_equal(pool->gate_lost, 1);
+    gate_leave(pool); /* were it alive after all */
+    pool_capture_began(pool, "cuStreamBeginCapture");
+    pool_capture_ended(pool);
+    assert_int_equal(pool->gate_lost, 0);
+}
+
+static void the_end_of_a_capture_that_was_not_counted_opens_no_gate(void **state) {
+    (void)state;
+    start_in(POOL_FREE_AUTO);
+    atomic_store(&pool->captures, 1); /* one that is about to begin */
+    pool_capture_ended(pool);
+    assert_true(pool_is_capturing(pool));
+    atomic_store(&pool->captures, 0);
+}
+
 static void wait_for_ever(void) {
     fake.on_wait = NULL; /* the kernel that is waited for needs the thread that begins a capture */
     pool_capture_began(pool, "cuStreamBeginCapture");
@@ -547,6 +572,8 @@ int main(void) {
         TEST(a_capture_does_not_begin_during_a_wait),
         TEST(of_captures_that_begin_at_once_one_pays_what_is_owed),
         TEST(a_capture_is_not_held_up_by_the_wait_of_another_one_that_needs_its_thread),
+        TEST(a_thread_that_ended_inside_does_not_hold_up_captures_for_ever),
+        TEST(the_end_of_a_capture_that_was_not_counted_opens_no_gate),
         TEST(a_wait_that_needs_the_capturing_thread_does_not_lock_up),
         TEST(during_a_capture_the_pool_makes_no_call_of_its_own),
         TEST(a_stream_destroyed_while_captured_is_told),
