@@ -18,8 +18,8 @@ static bool bad;
 /* Options that concern the preloaded library alone. */
 static bool is_for_library(const char *name) {
     static const char *const only[] = {
-        "POOLCUDA_CHECK_LOG", "POOLCUDA_DISABLE", "POOLCUDA_LOG",   "POOLCUDA_STATS", "POOLCUDA_STATS_FILE",
-        "POOLCUDA_SITE_DEPTH", "POOLCUDA_TRACE", "POOLCUDA_SHARE"};
+        "POOLCUDA_CHECK_LOG",  "POOLCUDA_DISABLE",    "POOLCUDA_LOG",   "POOLCUDA_STATS",
+        "POOLCUDA_STATS_FILE", "POOLCUDA_SITE_DEPTH", "POOLCUDA_TRACE", "POOLCUDA_SHARE"};
     for (size_t i = 0; i < sizeof only / sizeof only[0]; i++)
         if (strcmp(name, only[i]) == 0)
             return true;
