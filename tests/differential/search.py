@@ -77,6 +77,7 @@ class Runner:
                                **OPTIONS.get(profile, {}), **self.settings)
             if self.plant:
                 environment["POOLCUDA_PLANT"] = self.plant
+                environment["PROGRAM_HANGS_AFTER"] = "60"  # seconds: a fault that makes it hang is found
         # In mode defer a free does not wait, so only programs that do not count on it may be compared.
         relies = mode != "defer" if relies is None else relies
         roomy = "memory" in self.declared
