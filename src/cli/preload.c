@@ -34,7 +34,7 @@ static bool names_pool(const char *value) {
 
 void preload_leave(char *const *argv) {
     const char *value = getenv("LD_PRELOAD");
-    char *rest = names_pool(value) ? strdup(value) : NULL, *to = rest;
+    char *rest = value && names_pool(value) ? strdup(value) : NULL, *to = rest;
     if (!rest)
         return;
     for (const char *at = value; *at;) {

@@ -49,12 +49,8 @@ static void publish(struct pool *made) {
 
 static void say(const char *line) {
     char text[512];
-    size_t length = strlen(line);
-    if (length > sizeof text - 1)
-        length = sizeof text - 1;
-    memcpy(text, line, length);
-    text[length++] = '\n';
-    output_file_write(STDERR_FILENO, text, length); /* if it is lost, there is nobody to tell */
+    format(text, sizeof text, "%.510s\n", line);
+    output_file_write(STDERR_FILENO, text, strlen(text)); /* if lost, there is nobody to tell */
 }
 
 void state_say_once(const char *line) {
