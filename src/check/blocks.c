@@ -54,7 +54,7 @@ static void count_quarantined(struct check *check, struct check_context *context
 }
 
 /* Out of the list that its state puts it in. */
-static void leave_list(struct check *check, struct check_block *block) {
+static void unlink_block(struct check *check, struct check_block *block) {
     struct check_context *context = block->context;
     if (block->state == CHECK_LIVE && block->zones == CHECK_BARE) {
         TAILQ_REMOVE(&context->bare, block, in_list);
@@ -72,7 +72,7 @@ static void leave_list(struct check *check, struct check_block *block) {
 
 void block_set_state(struct check *check, struct check_block *block, enum check_state state) {
     struct check_context *context = block->context;
-    leave_list(check, block);
+    unlink_block(check, block);
     block->state = state;
     if (state == CHECK_LIVE && block->zones == CHECK_BARE) {
         TAILQ_INSERT_TAIL(&context->bare, block, in_list);
@@ -92,7 +92,7 @@ static void free_if_unused(struct check_block *block) {
 }
 
 void block_remove(struct check *check, struct check_block *block) {
-    leave_list(check, block);
+    unlink_block(check, block);
     block->state = CHECK_GONE;
     RB_REMOVE(check_tree, &check->blocks, block);
     free_if_unused(block);
@@ -107,7 +107,7 @@ void block_drop_use(struct check_block *block) {
 }
 
 void block_detach(struct check *check, struct check_block *block) {
-    leave_list(check, block);
+    unlink_block(check, block);
     block->uses = 0;
     block->state = CHECK_DETACHED;
 }

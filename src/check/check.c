@@ -94,7 +94,7 @@ static struct check_block *begin(struct check *check, const struct call_site *si
 
 /* The block is the program's. Its zones are filled by this thread, before the program has it; where
  * no launch is to be had without a wait, later. */
-static void enter(struct check *check, struct check_block *block) {
+static void register_block(struct check *check, struct check_block *block) {
     struct check_context *context = block->context;
     results_read(check, context);
     struct check_launch *launch = gpu_take_launch(check, context);
@@ -106,11 +106,11 @@ static void enter(struct check *check, struct check_block *block) {
     check_unlock(check);
     if (launch)
         submit_fills(check, context, launch);
-    context_leave_use(check, context);
+    context_end_use(check, context);
 }
 
 static void drop(struct check *check, struct check_block *block) {
-    context_leave_use(check, block->context);
+    context_end_use(check, block->context);
     free(block);
 }
 
@@ -138,7 +138,7 @@ CUresult check_malloc(struct check *check, CUdeviceptr *pointer, size_t bytes,
         return count_unchecked(pool_malloc(pool, pointer, bytes, site));
     }
     *pointer = block->user = block->base + CHECK_ZONE;
-    enter(check, block);
+    register_block(check, block);
     return CUDA_SUCCESS;
 }
 
@@ -165,7 +165,7 @@ CUresult check_malloc_pitch(struct check *check, CUdeviceptr *pointer, size_t *p
     block->size = *pitch * (height + 2 * rows);
     block->bytes = *pitch * height;
     *pointer = block->user = block->base + *pitch * rows;
-    enter(check, block);
+    register_block(check, block);
     return CUDA_SUCCESS;
 }
 
@@ -279,10 +279,10 @@ static bool keep(struct check *check, struct check_block *block, bool filled,
     check_unlock(check);
     if (!used)
         return known;
-    results_settle(check, context);
+    results_finish(check, context);
     if (kept > limit)
         quarantine_shrink(check, context, limit - limit / 8);
-    context_leave_use(check, context);
+    context_end_use(check, context);
     return true;
 }
 
@@ -293,7 +293,7 @@ CUresult check_free(struct check *check, CUdeviceptr pointer, const struct call_
         return free_unchecked(check, pointer, at);
     if (used) {
         filled = !pool_is_capturing(check->pool) && submit_free(check, block);
-        context_leave_use(check, block->context); /* its end waits for no wait of ours */
+        context_end_use(check, block->context); /* its end waits for no wait of ours */
     }
     if (used && pool_free_wait(check->pool, block->base) == CUDA_SUCCESS &&
         keep(check, block, filled, at)) {

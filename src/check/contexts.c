@@ -97,7 +97,7 @@ struct check_context *context_use_current(struct check *check) {
     return used ? context : NULL;
 }
 
-void context_leave_use(struct check *check, struct check_context *context) {
+void context_end_use(struct check *check, struct check_context *context) {
     check_lock(check);
     bool last = --context->users == 0;
     check_unlock(check);

@@ -63,7 +63,7 @@ static void verify_ending(struct check *check, CUcontext handle, CUdevice device
     while ((context = next_ending(check, context)))
         if (use(check, context)) {
             verify_all(check, context, &occasion);
-            context_leave_use(check, context);
+            context_end_use(check, context);
         }
 }
 
@@ -83,7 +83,7 @@ void check_green_ending(struct check *check, CUcontext handle) {
             context->outlived = true;
             quarantine_shrink(check, context, 0);
             results_await(check, context);
-            context_leave_use(check, context);
+            context_end_use(check, context);
         }
 }
 

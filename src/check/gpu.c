@@ -147,9 +147,9 @@ struct check_launch *gpu_take_launch(struct check *check, struct check_context *
     struct check_launch *launch = take_idle(check, context);
     if (launch || !may_grow(check, context) || !pool_gate_enter(check->pool))
         return launch;
-    if (pool_visit_context(check->pool, context->handle, &pushed)) {
+    if (pool_push_context(check->pool, context->handle, &pushed)) {
         grow(check, context);
-        pool_leave_device(check->pool, pushed);
+        pool_pop_device(check->pool, pushed);
     }
     pool_gate_leave(check->pool);
     return take_idle(check, context);
@@ -230,7 +230,7 @@ static void count(const struct check_launch *launch, bool copied) {
 static CUresult submit(struct check *check, struct check_context *context,
                        struct check_launch *launch, CUstream stream, bool *submitted) {
     bool pushed;
-    if (!pool_visit_context(check->pool, context->handle, &pushed))
+    if (!pool_push_context(check->pool, context->handle, &pushed))
         return CUDA_ERROR_INVALID_CONTEXT;
     const struct driver *driver = check->driver;
     bool fills = stream == context->filling;
@@ -244,7 +244,7 @@ static CUresult submit(struct check *check, struct check_context *context,
                       driver->ctx_wait_event(context->handle, launch->done) == CUDA_SUCCESS;
     if (result != CUDA_SUCCESS)
         pool_note_error(check->pool, result);
-    pool_leave_device(check->pool, pushed);
+    pool_pop_device(check->pool, pushed);
     return result;
 }
 
@@ -347,10 +347,10 @@ static bool wait_for(struct check *check, struct check_context *context, bool al
     if (!pool_gate_enter(check->pool))
         return false;
     CUresult result = CUDA_ERROR_INVALID_CONTEXT;
-    if (pool_visit_context(check->pool, context->handle, &pushed)) {
+    if (pool_push_context(check->pool, context->handle, &pushed)) {
         result = all ? check->driver->ctx_synchronize()
                      : check->driver->stream_synchronize(context->stream);
-        pool_leave_device(check->pool, pushed);
+        pool_pop_device(check->pool, pushed);
     }
     pool_gate_leave(check->pool);
     return result == CUDA_SUCCESS;

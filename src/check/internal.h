@@ -177,7 +177,7 @@ struct check_context *context_to_check(struct check *check);
 bool context_use(struct check_context *context);
 /* The same for the current one; NULL: nothing is checked there. Lock not held. */
 struct check_context *context_use_current(struct check *check);
-void context_leave_use(struct check *check, struct check_context *context); /* lock not held */
+void context_end_use(struct check *check, struct check_context *context); /* lock not held */
 /* Forgets the context and its blocks, once nobody uses it. Lock not held. */
 void context_end(struct check *check, struct check_context *context);
 
@@ -237,7 +237,7 @@ void verify_all(struct check *check, struct check_context *context,
 void results_read(struct check *check, struct check_context *context);
 /* The same after the program has waited for the GPU: if nothing but our launches is left to run,
  * they are waited for. */
-void results_settle(struct check *check, struct check_context *context);
+void results_finish(struct check *check, struct check_context *context);
 /* Reports a failure that the launch has found in that task, unless the block's has been. */
 void results_tell(struct check *check, const struct check_launch *launch,
                   const struct check_task *task, const struct check_failure *failure);

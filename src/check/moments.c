@@ -43,7 +43,7 @@ size_t check_quarantined(struct check *check) {
     return bytes;
 }
 
-/* The next context of the device, in use until context_leave_use. They never leave the list. */
+/* The next context of the device, in use until context_end_use. They never leave the list. */
 static struct check_context *use_next(struct check *check, struct check_context *after,
                                       CUdevice device) {
     check_lock(check);
@@ -64,7 +64,7 @@ bool check_make_room(struct check *check) {
         bool kept = context->quarantined + context->leaving != 0;
         quarantine_shrink(check, context, 0);
         made |= results_await(check, context) && kept;
-        context_leave_use(check, context);
+        context_end_use(check, context);
     }
     return made;
 }
@@ -92,15 +92,15 @@ void check_before_wait(struct check *check, const char *call) {
         check_unlock(check);
         gpu_submit(check, context, launch);
     }
-    context_leave_use(check, context);
+    context_end_use(check, context);
 }
 
 void check_after_wait(struct check *check) {
     struct check_context *context = context_use_current(check);
     if (!context)
         return;
-    results_settle(check, context);
-    context_leave_use(check, context);
+    results_finish(check, context);
+    context_end_use(check, context);
 }
 
 void check_after_work(struct check *check, const char *call, CUfunction kernel,
@@ -113,5 +113,5 @@ void check_after_work(struct check *check, const char *call, CUfunction kernel,
     gpu_kernel_name(check, kernel, occasion.kernel);
     if (gpu_wait_for_context(check, context))
         verify_all(check, context, &occasion);
-    context_leave_use(check, context);
+    context_end_use(check, context);
 }

@@ -36,8 +36,8 @@ void quarantine_verify_some(struct check_context *context, struct check_launch *
 }
 
 /* Oldest blocks first: in the launch that verifies them once more they leave. Lock held. */
-static void let_leave(struct check *check, struct check_context *context,
-                      struct check_launch *launch, uint64_t bytes) {
+static void evict_oldest(struct check *check, struct check_context *context,
+                         struct check_launch *launch, uint64_t bytes) {
     enum { BLOCKS = 64 };
     struct check_block *block;
     launch->occasion = (struct check_occasion){.moment = CHECK_AT_REUSE};
@@ -55,7 +55,7 @@ void quarantine_shrink(struct check *check, struct check_context *context, uint6
         if (!launch)
             return;
         check_lock(check);
-        let_leave(check, context, launch, bytes);
+        evict_oldest(check, context, launch, bytes);
         more = context->quarantined > bytes;
         check_unlock(check);
         gpu_submit(check, context, launch);

@@ -53,10 +53,10 @@ static void give_back(struct check *check, struct check_context *context) {
     CUdeviceptr base;
     if (!pool_gate_enter(check->pool))
         return;
-    if (pool_visit_context(check->pool, context->handle, &pushed)) {
+    if (pool_push_context(check->pool, context->handle, &pushed)) {
         while ((base = take_left(check, context)))
             pool_free_waited(check->pool, base);
-        pool_leave_device(check->pool, pushed);
+        pool_pop_device(check->pool, pushed);
     }
     pool_gate_leave(check->pool);
 }
@@ -91,7 +91,7 @@ bool results_await(struct check *check, struct check_context *context) {
     return true;
 }
 
-void results_settle(struct check *check, struct check_context *context) {
+void results_finish(struct check *check, struct check_context *context) {
     results_read(check, context);
     while (is_running(check, context) && gpu_is_alone(check, context) && gpu_wait(check, context))
         results_read(check, context);

@@ -7,8 +7,8 @@
 #include <string.h>
 
 static int by_live_bytes(const void *one, const void *other) {
-    uint64_t a = stats_figure(&(*(const struct stats_site *const *)one)->live_bytes);
-    uint64_t b = stats_figure(&(*(const struct stats_site *const *)other)->live_bytes);
+    uint64_t a = stats_read(&(*(const struct stats_site *const *)one)->live_bytes);
+    uint64_t b = stats_read(&(*(const struct stats_site *const *)other)->live_bytes);
     return (a < b) - (a > b);
 }
 
@@ -21,9 +21,9 @@ void leaks_print(FILE *out, const struct merge *merge, const struct stats_names 
     if (!leaking)
         return;
     for (uint32_t i = 0; i < page->site_count; i++) {
-        blocks += stats_figure(&page->sites[i].live_blocks);
-        bytes += stats_figure(&page->sites[i].live_bytes);
-        if (page->sites[i].depth && stats_figure(&page->sites[i].live_blocks))
+        blocks += stats_read(&page->sites[i].live_blocks);
+        bytes += stats_read(&page->sites[i].live_bytes);
+        if (page->sites[i].depth && stats_read(&page->sites[i].live_blocks))
             leaking[count++] = &page->sites[i];
     }
     // NOLINTNEXTLINE(bugprone-sizeof-expression): pointers
@@ -37,8 +37,8 @@ void leaks_print(FILE *out, const struct merge *merge, const struct stats_names 
         char place[1024], clean[sizeof place];
         stats_place(page, leaking[i], names, place, sizeof place);
         fprintf(out, "  %12llu %10s  %s\n",
-                (unsigned long long)stats_figure(&leaking[i]->live_blocks),
-                human(stats_figure(&leaking[i]->live_bytes)).text,
+                (unsigned long long)stats_read(&leaking[i]->live_blocks),
+                human(stats_read(&leaking[i]->live_bytes)).text,
                 emitter_clean(clean, sizeof clean, place));
     }
     free(leaking);

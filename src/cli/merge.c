@@ -66,8 +66,8 @@ static void add_head(struct merge *merge, const struct stats_page *from) {
     to->runs += from->runs ? from->runs : 1;
     if (first || from->start_wall_ns < to->start_wall_ns)
         to->start_wall_ns = from->start_wall_ns;
-    if (stats_figure(&from->last_ns) > to->last_ns)
-        to->last_ns = stats_figure(&from->last_ns);
+    if (stats_read(&from->last_ns) > to->last_ns)
+        to->last_ns = stats_read(&from->last_ns);
 }
 
 /* Run by run: what a call takes differs from machine to machine. */
@@ -87,7 +87,7 @@ static void add_payers(struct stats_page *to, const struct stats_page *from) {
             memcpy(to->payers[at].name, from->payers[i].name, sizeof to->payers[at].name);
             to->payer_count++;
         }
-        to->payers[at].count += stats_figure(&from->payers[i].count);
+        to->payers[at].count += stats_read(&from->payers[i].count);
     }
 }
 
@@ -103,8 +103,8 @@ static void add_bypasses(struct stats_page *to, const struct stats_page *from) {
 }
 
 static void take_most(_Atomic uint64_t *to, const _Atomic uint64_t *from) {
-    if (stats_figure(from) > *to)
-        *to = stats_figure(from);
+    if (stats_read(from) > *to)
+        *to = stats_read(from);
 }
 
 /* Histories and maps cannot be added up: they are told run by run. */
@@ -115,11 +115,11 @@ static void add_devices(struct stats_page *to, const struct stats_page *from) {
         take_most(&sum->capacity, &device->capacity);
         take_most(&sum->peak_live, &device->peak_live);
         take_most(&sum->peak_held, &device->peak_held);
-        sum->in_use += stats_figure(&device->in_use);
-        sum->idle += stats_figure(&device->idle);
-        sum->waste += stats_figure(&device->waste);
-        sum->allocations += stats_figure(&device->allocations);
-        sum->hits += stats_figure(&device->hits);
+        sum->in_use += stats_read(&device->in_use);
+        sum->idle += stats_read(&device->idle);
+        sum->waste += stats_read(&device->waste);
+        sum->allocations += stats_read(&device->allocations);
+        sum->hits += stats_read(&device->hits);
     }
 }
 
@@ -172,14 +172,14 @@ static struct stats_site *merged_site(struct merge *merge, const struct site_key
 }
 
 static void add_site(struct stats_site *sum, const struct stats_site *site) {
-    sum->misses += stats_figure(&site->misses);
-    sum->hits += stats_figure(&site->hits);
-    sum->allocated_bytes += stats_figure(&site->allocated_bytes);
-    sum->live_blocks += stats_figure(&site->live_blocks);
-    sum->live_bytes += stats_figure(&site->live_bytes);
-    sum->peak_live_bytes += stats_figure(&site->peak_live_bytes);
-    sum->held_blocks += stats_figure(&site->held_blocks);
-    sum->held_bytes += stats_figure(&site->held_bytes);
+    sum->misses += stats_read(&site->misses);
+    sum->hits += stats_read(&site->hits);
+    sum->allocated_bytes += stats_read(&site->allocated_bytes);
+    sum->live_blocks += stats_read(&site->live_blocks);
+    sum->live_bytes += stats_read(&site->live_bytes);
+    sum->peak_live_bytes += stats_read(&site->peak_live_bytes);
+    sum->held_blocks += stats_read(&site->held_blocks);
+    sum->held_bytes += stats_read(&site->held_bytes);
     if (site->memory)
         sum->memory =
             !sum->memory || sum->memory == site->memory ? site->memory : 1 + (uint32_t)STATS_MIXED;
@@ -227,15 +227,15 @@ static bool add_row(struct merge *merge, const struct stats_page *from, const ch
         .process = from->process,
         .rank = from->rank,
         .finished = from->finished != 0,
-        .seconds = (double)stats_figure(&from->last_ns) * 1e-9,
-        .allocations = stats_figure(&from->counters[STATS_malloc_calls]),
-        .hits = stats_figure(&from->counters[STATS_malloc_hits]),
-        .peak_held = stats_figure(&from->counters[STATS_peak_held_bytes]),
-        .leaked_blocks = from->finished ? stats_figure(&from->counters[STATS_live_blocks]) : 0,
-        .leaked_bytes = from->finished ? stats_figure(&from->counters[STATS_in_use_bytes]) +
-                                             stats_figure(&from->counters[STATS_waste_bytes])
+        .seconds = (double)stats_read(&from->last_ns) * 1e-9,
+        .allocations = stats_read(&from->counters[STATS_malloc_calls]),
+        .hits = stats_read(&from->counters[STATS_malloc_hits]),
+        .peak_held = stats_read(&from->counters[STATS_peak_held_bytes]),
+        .leaked_blocks = from->finished ? stats_read(&from->counters[STATS_live_blocks]) : 0,
+        .leaked_bytes = from->finished ? stats_read(&from->counters[STATS_in_use_bytes]) +
+                                             stats_read(&from->counters[STATS_waste_bytes])
                                        : 0,
-        .oom_events = stats_figure(&from->counters[STATS_oom_events]),
+        .oom_events = stats_read(&from->counters[STATS_oom_events]),
     };
     if (run->file && run->command && run->host)
         return true;
@@ -251,11 +251,11 @@ bool merge_add(struct merge *merge, const struct stats_page *page, const char *f
     struct stats_page *to = merge->page;
     add_head(merge, page);
     for (size_t i = 0; i < STATS_COUNTERS; i++)
-        to->counters[i] += stats_figure(&page->counters[i]);
+        to->counters[i] += stats_read(&page->counters[i]);
     for (size_t i = 0; i < STATS_ROUTES; i++)
-        to->routes[i] += stats_figure(&page->routes[i]);
+        to->routes[i] += stats_read(&page->routes[i]);
     for (size_t i = 0; i < WAIT_REASONS; i++)
-        to->waits[i] += stats_figure(&page->waits[i]);
+        to->waits[i] += stats_read(&page->waits[i]);
     add_saving(to, page);
     add_payers(to, page);
     add_bypasses(to, page);
@@ -278,5 +278,5 @@ void merge_free(struct merge *merge) {
         free(merge->runs[i].host);
     }
     free(merge->runs);
-    stats_page_free(merge->page);
+    stats_page_destroy(merge->page);
 }

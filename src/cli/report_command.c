@@ -115,7 +115,7 @@ static void take_page(struct session *session, struct stats_page *page, const ch
         progress_end();
         fprintf(stderr, "poolcuda report: %s: running or killed, what is live there is no leak\n",
                 path);
-        stats_page_free(page);
+        stats_page_destroy(page);
         return;
     }
     if (session->each && !session->leaks) {
@@ -132,7 +132,7 @@ static void take_page(struct session *session, struct stats_page *page, const ch
     if (session->kept_count < KEPT_PAGES)
         session->kept[session->kept_count++] = page;
     else
-        stats_page_free(page);
+        stats_page_destroy(page);
 }
 
 /* named: by the user, and not found in a folder, where other files may lie as well. */
@@ -391,7 +391,7 @@ int command_report(int argc, char **argv) {
     symbols_close(session.symbols);
     merge_free(&session.merge);
     for (size_t i = 0; i < session.kept_count; i++)
-        stats_page_free(session.kept[i]);
+        stats_page_destroy(session.kept[i]);
     if (!session.complete)
         return 1;
     return leaked ? session.leak_exit_code : 0;

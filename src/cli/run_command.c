@@ -1,12 +1,12 @@
 /* poolcuda run: starts a program under libpoolcuda.so and tells what to type next. */
 #include "cli/child.h"
 #include "cli/commands.h"
-#include "cli/figures.h"
 #include "cli/installed.h"
 #include "cli/next_step.h"
 #include "cli/option_args.h"
 #include "cli/preload.h"
 #include "cli/printable.h"
+#include "cli/run_stats.h"
 
 #include <argp.h>
 #include <ctype.h>
@@ -89,7 +89,7 @@ static bool takes_files(const char *folder) {
 
 /* The folder for the figures: the current one if it can be written, as an absolute path, since the
  * program may go elsewhere. */
-static char *figures_folder(void) {
+static char *run_stats_folder(void) {
     const char *temporary = getenv("TMPDIR");
     char *here = getcwd(NULL, 0);
     if (here && takes_files(here))
@@ -131,8 +131,8 @@ static char *fix_folder(const char *variable) {
 
 /* poolcuda.APP.TIME-PROCESS-RANDOM.%p.json in that folder: a name that no other run takes, on other
  * machines that share the folder neither. NULL without memory. */
-static char *figures_pattern(const char *app) {
-    char *pattern = NULL, *folder = figures_folder();
+static char *run_stats_pattern(const char *app) {
+    char *pattern = NULL, *folder = run_stats_folder();
     size_t size;
     uint16_t random = 0;
     const char *slash = strrchr(app, '/'), *name = slash ? slash + 1 : app;
@@ -214,9 +214,9 @@ static void tell_end(const struct options *options, char *const *app, bool own_p
     struct figures reports = {0, NULL, NULL}, traces = {0, NULL, NULL};
     if (stats && *stats)
         /* Nobody else makes files of our pattern; a file server's clock may be another. */
-        reports = figures_made(stats, own_pattern ? (struct timespec){0, 0} : since);
+        reports = run_stats_made(stats, own_pattern ? (struct timespec){0, 0} : since);
     if (trace && *trace)
-        traces = figures_made(trace, since);
+        traces = run_stats_made(trace, since);
     if (reports.count)
         tell_files(&reports, "figures", "report", true);
     else if (!options->stats && (!reports.prefix || (!goes_elsewhere(reports.prefix) &&
@@ -224,8 +224,8 @@ static void tell_end(const struct options *options, char *const *app, bool own_p
         tell_nothing_pooled(options, app);
     if (traces.count)
         tell_files(&traces, "trace", "tune", false);
-    figures_free(&reports);
-    figures_free(&traces);
+    run_stats_destroy(&reports);
+    run_stats_destroy(&traces);
 }
 
 /* Ends with 125 after one line if the library cannot be preloaded. */
@@ -258,7 +258,7 @@ int command_run(int argc, char **argv) {
     argp_parse(&run_argp, argc, argv, ARGP_IN_ORDER, NULL, &arguments);
     option_args_check(&options);
     if (!is_set("POOLCUDA_STATS_FILE") && !options.stats && !options.disable) {
-        char *pattern = figures_pattern(arguments.app[0]);
+        char *pattern = run_stats_pattern(arguments.app[0]);
         own_pattern = pattern && strlen(pattern) < OPTION_PATH_MAX &&
                       setenv("POOLCUDA_STATS_FILE", pattern, 1) == 0;
         free(pattern);

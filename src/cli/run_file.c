@@ -357,7 +357,7 @@ static bool read_json(FILE *file, const char *path, struct stats_page **page, ch
         *page = fresh;
         return true;
     }
-    stats_page_free(fresh);
+    stats_page_destroy(fresh);
     snprintf(error, error_size, "%s: %s", path, wrong);
     return false;
 }

@@ -12,7 +12,7 @@ enum run_file_kind {
 };
 
 /* Reads a file that POOLCUDA_STATS_FILE or `poolcuda report --json` made, and checks all of it.
- * *page is to be freed with stats_page_free. */
+ * *page is to be freed with stats_page_destroy. */
 enum run_file_kind run_file_read(const char *path, struct stats_page **page, char *error,
                                  size_t error_size);
 

@@ -14,7 +14,7 @@ enum { FEW_CALLS = 100, MUCH_IDLE = 64 << 20 };
 static const double GOOD_HIT_RATE = 0.8, MANY_WAITS = 0.1, MUCH_HELD = 1.5;
 
 static uint64_t get(const struct stats_page *page, enum stats_counter counter) {
-    return stats_figure(&page->counters[counter]);
+    return stats_read(&page->counters[counter]);
 }
 
 static bool set(const struct stats_page *page, const char *text) {

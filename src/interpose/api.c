@@ -39,8 +39,8 @@ static enum poolcuda_status status(void) {
 }
 
 static void fill(struct poolcuda_stats *stats, struct pool *pool, int device) {
-    struct pool_figures figures;
-    pool_figures(pool, device, &figures);
+    struct pool_usage figures;
+    pool_usage(pool, device, &figures);
     stats->held = figures.held;
     stats->in_use = figures.in_use;
     stats->idle = figures.idle;

@@ -20,10 +20,10 @@ struct call {
 #define THIS_CALL                                                                                  \
     ((struct call){(uintptr_t)__builtin_return_address(0), (uintptr_t)__builtin_dwarf_cfa()})
 
-/* The pool, until state_leave. NULL: the driver's own functions are to be used. A pool that does
+/* The pool, until state_end_call. NULL: the driver's own functions are to be used. A pool that does
  * not see the program's captures, streams and ending contexts would not be safe. */
 static struct pool *enter(void) {
-    return surroundings_hooked() ? state_enter() : NULL;
+    return surroundings_hooked() ? state_begin_call() : NULL;
 }
 
 /* The caller is the application, whatever module its code lies in. */
@@ -59,17 +59,17 @@ static void *allocate(size_t bytes, int device, CUstream stream, const struct ca
     CUresult result = CUDA_ERROR_INVALID_CONTEXT;
     bool pushed;
     struct pool *pool = enter();
-    if (pool && pool_visit_device(pool, device, &pushed)) {
+    if (pool && pool_push_device(pool, device, &pushed)) {
         struct call_site site;
         find_site(&site, call);
         result = checked_malloc(pool, &pointer, bytes, &site);
         record_alloc(result, &pointer, bytes, &site, stream);
         steer_look(pool, false);
-        pool_leave_device(pool, pushed);
-        state_leave();
+        pool_pop_device(pool, pushed);
+        state_end_call();
     } else {
         if (pool)
-            state_leave();
+            state_end_call();
         CUdevice current = current_device();
         if (current < 0)
             return allocate_by_runtime(bytes, device, call);
@@ -88,7 +88,7 @@ static void release(CUdeviceptr pointer, int device, CUstream stream, const stru
             REAL(cuMemFree_v2)(pointer);
         return;
     }
-    bool visiting = pool_visit_device(pool, device, &pushed);
+    bool visiting = pool_push_device(pool, device, &pushed);
     if (state_options()->free_mode == POOL_FREE_AUTO)
         surroundings_look(pool);
     if (state_check())
@@ -99,8 +99,8 @@ static void release(CUdeviceptr pointer, int device, CUstream stream, const stru
     CUresult result = record_freed(checked_free(pool, pointer, &at), number, pointer);
     steer_look(pool, visiting && result == CUDA_SUCCESS);
     if (visiting)
-        pool_leave_device(pool, pushed);
-    state_leave();
+        pool_pop_device(pool, pushed);
+    state_end_call();
 }
 
 PUBLIC void *poolcuda_malloc(ssize_t size, int device, void *stream) {

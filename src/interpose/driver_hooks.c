@@ -12,7 +12,7 @@
 static bool missed(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t site) {
     thread_marks.inside = true;
     bool served = cache_miss(pool, pointer, bytes, site);
-    state_leave();
+    state_end_call();
     return served;
 }
 
@@ -36,7 +36,7 @@ __attribute__((noinline)) static CUresult alloc(CUdeviceptr *pointer, size_t byt
     if (alloc_recorded(pointer, bytes, known))
         return CUDA_SUCCESS;
     REQUIRE_DRIVER(cuMemAlloc_v2);
-    struct pool *pool = state_enter();
+    struct pool *pool = state_begin_call();
     if (!pool)
         return REAL(cuMemAlloc_v2)(pointer, bytes);
     struct call_site site = {.frames = {known}, .depth = 1};
@@ -45,7 +45,7 @@ __attribute__((noinline)) static CUresult alloc(CUdeviceptr *pointer, size_t byt
     CUresult result = checked_malloc(pool, pointer, bytes, &site);
     record_alloc(result, pointer, bytes, &site, NULL);
     steer_look(pool, false);
-    state_leave();
+    state_end_call();
     return result;
 }
 
@@ -58,7 +58,7 @@ __attribute__((noinline)) static CUresult alloc_rest(struct pool *pool, CUdevice
     CUresult result = quick == QUICK_TRY ? pool_malloc(pool, pointer, bytes, &site)
                                          : pool_malloc_rest(pool, pointer, bytes, &site);
     steer_look(pool, false);
-    state_leave();
+    state_end_call();
     return result;
 }
 
@@ -81,7 +81,7 @@ CUresult hook_cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes) {
 CUresult hook_cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t width, size_t height,
                                  unsigned int element) {
     REQUIRE_DRIVER(cuMemAllocPitch_v2);
-    struct pool *pool = state_enter();
+    struct pool *pool = state_begin_call();
     if (!pool)
         return REAL(cuMemAllocPitch_v2)(pointer, pitch, width, height, element);
     struct call_site site;
@@ -89,7 +89,7 @@ CUresult hook_cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t wid
     CUresult result = checked_malloc_pitch(pool, pointer, pitch, width, height, element, &site);
     record_alloc(result, pointer, result == CUDA_SUCCESS ? *pitch * height : 0, &site, NULL);
     steer_look(pool, false);
-    state_leave();
+    state_end_call();
     return result;
 }
 
@@ -97,7 +97,7 @@ CUresult hook_cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t wid
 __attribute__((noinline)) static CUresult free_rest(CUdeviceptr pointer, bool tried,
                                                     uint64_t recorded) {
     REQUIRE_DRIVER(cuMemFree_v2);
-    struct pool *pool = state_enter();
+    struct pool *pool = state_begin_call();
     if (!pool)
         return REAL(cuMemFree_v2)(pointer);
     if (surroundings_change())
@@ -107,14 +107,14 @@ __attribute__((noinline)) static CUresult free_rest(CUdeviceptr pointer, bool tr
     CUresult result = tried ? pool_free_rest(pool, pointer) : pool_free(pool, pointer);
     record_freed(result, recorded, pointer);
     steer_look(pool, pointer && result == CUDA_SUCCESS);
-    state_leave();
+    state_end_call();
     return result;
 }
 
 /* While memory is checked. */
 static CUresult free_checked(CUdeviceptr pointer, uintptr_t return_address, uintptr_t frame) {
     REQUIRE_DRIVER(cuMemFree_v2);
-    struct pool *pool = state_enter();
+    struct pool *pool = state_begin_call();
     if (!pool)
         return REAL(cuMemFree_v2)(pointer);
     struct call_site at;
@@ -123,7 +123,7 @@ static CUresult free_checked(CUdeviceptr pointer, uintptr_t return_address, uint
     uint64_t number = record_free(pointer, NULL);
     CUresult result = record_freed(checked_free(pool, pointer, &at), number, pointer);
     steer_look(pool, pointer && result == CUDA_SUCCESS);
-    state_leave();
+    state_end_call();
     return result;
 }
 
@@ -154,13 +154,13 @@ CUresult hook_cuMemFree_v2(CUdeviceptr pointer) {
 
 CUresult hook_cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
     REQUIRE_DRIVER(cuMemGetInfo_v2);
-    struct pool *pool = state_enter();
+    struct pool *pool = state_begin_call();
     if (!pool)
         return REAL(cuMemGetInfo_v2)(free_bytes, total_bytes);
     CUresult result = pool_mem_get_info(pool, free_bytes, total_bytes);
     if (state_check() && result == CUDA_SUCCESS && free_bytes)
         *free_bytes += check_quarantined(state_check());
-    state_leave();
+    state_end_call();
     return result;
 }
 
@@ -185,8 +185,8 @@ static bool starts_at(CUdeviceptr pointer, CUdeviceptr *base) {
 static struct place find_place(struct pool *pool, CUdeviceptr pointer) {
     struct place place = {.state = POOL_POINTER_UNKNOWN};
     size_t requested = 0;
-    struct pool_part part;
-    bool is_part = pool_find_part(pool, pointer, &part);
+    struct pool_suballocation part;
+    bool is_part = pool_find_suballocation(pool, pointer, &part);
     if (state_check())
         place.state = check_find(state_check(), pointer, &place.base, &place.bytes);
     if (place.state != POOL_POINTER_UNKNOWN) {
@@ -225,11 +225,11 @@ enum pool_pointer_state hook_find(struct pool *pool, CUdeviceptr pointer, CUdevi
 
 CUresult hook_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr pointer) {
     REQUIRE_DRIVER(cuMemGetAddressRange_v2);
-    struct pool *pool = state_enter();
+    struct pool *pool = state_begin_call();
     if (!pool)
         return REAL(cuMemGetAddressRange_v2)(base, bytes, pointer);
     struct place place = find_place(pool, pointer);
-    state_leave();
+    state_end_call();
     if (place.result != CUDA_SUCCESS)
         return place.result;
     if (place.state == POOL_POINTER_IDLE)
@@ -246,7 +246,7 @@ CUresult hook_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdevice
 #define SHARE(name, pointer, reason, ...)                                                          \
     do {                                                                                           \
         REQUIRE_DRIVER(name);                                                                      \
-        struct pool *pool = state_enter();                                                         \
+        struct pool *pool = state_begin_call();                                                    \
         if (!pool)                                                                                 \
             return REAL(name)(__VA_ARGS__);                                                        \
         pool_reason_stays(pool, WAIT_REASON_exported);                                             \
@@ -256,7 +256,7 @@ CUresult hook_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdevice
                               : REAL(name)(__VA_ARGS__);                                           \
         if (result == CUDA_SUCCESS)                                                                \
             pool_taint(pool, pointer, reason);                                                     \
-        state_leave();                                                                             \
+        state_end_call();                                                                          \
         return result;                                                                             \
     } while (0)
 
@@ -302,7 +302,7 @@ static void correct_attribute(struct pool *pool, CUpointer_attribute attribute, 
         break;
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
         if (place->part)
-            *(unsigned long long *)data = pool_part_identity(pool, place->base);
+            *(unsigned long long *)data = pool_suballocation_identity(pool, place->base);
         else
             pool_taint(pool, place->base, POOL_TAINT_BUFFER_ID);
         break;
@@ -314,7 +314,7 @@ static void correct_attribute(struct pool *pool, CUpointer_attribute attribute, 
 CUresult hook_cuPointerGetAttribute(void *data, CUpointer_attribute attribute,
                                     CUdeviceptr pointer) {
     REQUIRE_DRIVER(cuPointerGetAttribute);
-    struct pool *pool = state_enter();
+    struct pool *pool = state_begin_call();
     if (!pool)
         return REAL(cuPointerGetAttribute)(data, attribute, pointer);
     struct place place = find_place(pool, pointer);
@@ -323,7 +323,7 @@ CUresult hook_cuPointerGetAttribute(void *data, CUpointer_attribute attribute,
         result = REAL(cuPointerGetAttribute)(data, attribute, pointer);
     if (result == CUDA_SUCCESS)
         correct_attribute(pool, attribute, data, &place);
-    state_leave();
+    state_end_call();
     return result;
 }
 
@@ -332,7 +332,7 @@ CUresult hook_cuPointerGetAttributes(unsigned int count, CUpointer_attribute *at
                                      void **data, CUdeviceptr pointer) {
     static const CUdeviceptr nothing = 8; /* an address that is never memory */
     REQUIRE_DRIVER(cuPointerGetAttributes);
-    struct pool *pool = state_enter();
+    struct pool *pool = state_begin_call();
     if (!pool)
         return REAL(cuPointerGetAttributes)(count, attributes, data, pointer);
     struct place place = find_place(pool, pointer);
@@ -340,14 +340,14 @@ CUresult hook_cuPointerGetAttributes(unsigned int count, CUpointer_attribute *at
         count, attributes, data, place.state == POOL_POINTER_IDLE ? nothing : pointer);
     for (unsigned int i = 0; result == CUDA_SUCCESS && i < count; i++)
         correct_attribute(pool, attributes[i], data[i], &place);
-    state_leave();
+    state_end_call();
     return result;
 }
 
 CUresult hook_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
                                     CUdeviceptr pointer) {
     REQUIRE_DRIVER(cuPointerSetAttribute);
-    struct pool *pool = state_enter();
+    struct pool *pool = state_begin_call();
     if (!pool)
         return REAL(cuPointerSetAttribute)(value, attribute, pointer);
     pool_pay(pool, "cuPointerSetAttribute");
@@ -356,14 +356,14 @@ CUresult hook_cuPointerSetAttribute(const void *value, CUpointer_attribute attri
         result = REAL(cuPointerSetAttribute)(value, attribute, pointer);
     if (result == CUDA_SUCCESS && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
         pool_taint(pool, pointer, POOL_TAINT_SYNC_MEMOPS);
-    state_leave();
+    state_end_call();
     return result;
 }
 
 /* Contexts that end: the pool lets go first, while their memory still exists. */
 
 static void context_ending(CUcontext context, const char *call) {
-    struct pool *pool = state_enter();
+    struct pool *pool = state_begin_call();
     if (!pool)
         return;
     pool_pay(pool, call);
@@ -372,7 +372,7 @@ static void context_ending(CUcontext context, const char *call) {
     pool_context_ending(pool, context);
     if (state_check())
         check_contexts_ended(state_check());
-    state_leave();
+    state_end_call();
 }
 
 #define CONTEXT_HOOK(name)                                                                         \
@@ -388,7 +388,7 @@ CONTEXT_HOOK(cuCtxDetach)
 #define RESET_HOOK(name)                                                                           \
     CUresult hook_##name(CUdevice device) {                                                        \
         REQUIRE_DRIVER(name);                                                                      \
-        struct pool *pool = state_enter();                                                         \
+        struct pool *pool = state_begin_call();                                                    \
         if (pool) {                                                                                \
             pool_pay(pool, #name);                                                                 \
             if (state_check())                                                                     \
@@ -396,7 +396,7 @@ CONTEXT_HOOK(cuCtxDetach)
             pool_primary_ending(pool, device);                                                     \
             if (state_check())                                                                     \
                 check_contexts_ended(state_check());                                               \
-            state_leave();                                                                         \
+            state_end_call();                                                                      \
         }                                                                                          \
         return REAL(name)(device);                                                                 \
     }
@@ -408,7 +408,7 @@ RESET_HOOK(cuDevicePrimaryCtxReset_v2)
 #define RELEASE_HOOK(name)                                                                         \
     CUresult hook_##name(CUdevice device) {                                                        \
         REQUIRE_DRIVER(name);                                                                      \
-        struct pool *pool = state_enter();                                                         \
+        struct pool *pool = state_begin_call();                                                    \
         if (!pool)                                                                                 \
             return REAL(name)(device);                                                             \
         pool_pay(pool, #name);                                                                     \
@@ -419,14 +419,14 @@ RESET_HOOK(cuDevicePrimaryCtxReset_v2)
             pool_primary_released(pool, device);                                                   \
         if (state_check())                                                                         \
             check_contexts_ended(state_check());                                                   \
-        state_leave();                                                                             \
+        state_end_call();                                                                          \
         return result;                                                                             \
     }
 RELEASE_HOOK(cuDevicePrimaryCtxRelease)
 RELEASE_HOOK(cuDevicePrimaryCtxRelease_v2)
 
 static void green_ending(CUcontext context) {
-    struct pool *pool = state_enter();
+    struct pool *pool = state_begin_call();
     if (!pool)
         return;
     pool_pay(pool, "cuGreenCtxDestroy");
@@ -435,7 +435,7 @@ static void green_ending(CUcontext context) {
     pool_green_ending(pool, context);
     if (state_check())
         check_contexts_ended(state_check());
-    state_leave();
+    state_end_call();
 }
 
 /* The CUcontext that stands for a green context dies with it. */
@@ -458,10 +458,10 @@ static CUresult capture_began(CUresult result, struct pool *pool) {
 }
 
 static struct pool *capture_begins(const char *call) {
-    struct pool *pool = state_enter();
+    struct pool *pool = state_begin_call();
     if (pool) {
         pool_capture_began(pool, call);
-        state_leave();
+        state_end_call();
     }
     return pool;
 }

@@ -1,7 +1,7 @@
 #include "interpose/hooks.h"
 
 #include "interpose/loader.h"
-#include "interpose/thunks.h"
+#include "interpose/stubs.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -62,7 +62,7 @@ void *hooks_replace_symbol(const char *name, void *found) {
     for (int i = 0; i < HOOKS; i++)
         if (strcmp(name, hook_table[i].symbol) == 0)
             return hooks_load() && found == hooks_real[i] ? replacement(i) : found;
-    return thunks_replace_symbol(name, found);
+    return stubs_replace_symbol(name, found);
 }
 
 static void list_entries(void) {
@@ -88,7 +88,7 @@ void *hooks_replace_base(const char *base, void *found, bool per_thread) {
     for (int i = 0; i < HOOKS && !ours; i++)
         ours = strcmp(base, hook_table[i].base) == 0;
     if (!ours)
-        return thunks_replace_base(base, found, per_thread);
+        return stubs_replace_base(base, found, per_thread);
     if (!hooks_load())
         return found;
     for (int i = 0; i < HOOKS; i++)
@@ -99,5 +99,5 @@ void *hooks_replace_base(const char *base, void *found, bool per_thread) {
     for (int i = 0; i < HOOKS; i++)
         if (found == listed[i] && strcmp(base, hook_table[i].base) == 0)
             return replacement(i);
-    return thunks_replace_base(base, found, per_thread);
+    return stubs_replace_base(base, found, per_thread);
 }

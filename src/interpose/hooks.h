@@ -33,7 +33,7 @@ void *hooks_find_in_driver(const char *name);
 
 /* The entry to hand out instead of `found`, the driver's answer to a lookup of `name` by dlsym or
  * of `base` by cuGetProcAddress (in its per-thread form or not): our hook of exactly that form, a
- * stub of thunks.h, or `found` itself. */
+ * stub of stubs.h, or `found` itself. */
 void *hooks_replace_symbol(const char *name, void *found);
 void *hooks_replace_base(const char *base, void *found, bool per_thread);
 

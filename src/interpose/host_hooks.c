@@ -10,14 +10,14 @@ static CUresult alloc_host(struct pool *pool, void **memory, size_t bytes, unsig
     CUresult result = pool_malloc_host(pool, memory, bytes, flags, site);
     if (result != CUDA_SUCCESS)
         pool_reason_ends(pool, WAIT_REASON_pinned);
-    state_leave();
+    state_end_call();
     return result;
 }
 
 CUresult hook_cuMemHostAlloc(void **memory, size_t bytes, unsigned int flags) {
     REQUIRE_DRIVER(cuMemHostAlloc);
     struct call_site site;
-    struct pool *pool = state_enter();
+    struct pool *pool = state_begin_call();
     if (!pool)
         return REAL(cuMemHostAlloc)(memory, bytes, flags);
     FIND_CALLER(&site);
@@ -27,7 +27,7 @@ CUresult hook_cuMemHostAlloc(void **memory, size_t bytes, unsigned int flags) {
 CUresult hook_cuMemAllocHost_v2(void **memory, size_t bytes) {
     REQUIRE_DRIVER(cuMemAllocHost_v2);
     struct call_site site;
-    struct pool *pool = state_enter();
+    struct pool *pool = state_begin_call();
     if (!pool)
         return REAL(cuMemAllocHost_v2)(memory, bytes);
     FIND_CALLER(&site);
@@ -36,14 +36,14 @@ CUresult hook_cuMemAllocHost_v2(void **memory, size_t bytes) {
 
 CUresult hook_cuMemFreeHost(void *memory) {
     REQUIRE_DRIVER(cuMemFreeHost);
-    struct pool *pool = state_enter();
+    struct pool *pool = state_begin_call();
     if (!pool)
         return REAL(cuMemFreeHost)(memory);
     pool_pay(pool, "cuMemFreeHost");
     CUresult result = pool_free_host(pool, memory);
     if (memory && result == CUDA_SUCCESS)
         pool_reason_ends(pool, WAIT_REASON_pinned);
-    state_leave();
+    state_end_call();
     return result;
 }
 
@@ -51,11 +51,11 @@ CUresult hook_cuMemFreeHost(void *memory) {
 #define ASK(name, memory, ...)                                                                     \
     do {                                                                                           \
         REQUIRE_DRIVER(name);                                                                      \
-        struct pool *pool = state_enter();                                                         \
+        struct pool *pool = state_begin_call();                                                    \
         if (!pool)                                                                                 \
             return REAL(name)(__VA_ARGS__);                                                        \
         bool idle = hook_is_idle(pool, (CUdeviceptr)(uintptr_t)(memory));                          \
-        state_leave();                                                                             \
+        state_end_call();                                                                          \
         return idle ? CUDA_ERROR_INVALID_VALUE : REAL(name)(__VA_ARGS__);                          \
     } while (0)
 

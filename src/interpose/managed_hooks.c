@@ -6,7 +6,7 @@
 CUresult hook_cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes, unsigned int flags) {
     REQUIRE_DRIVER(cuMemAllocManaged);
     struct call_site site;
-    struct pool *pool = state_enter();
+    struct pool *pool = state_begin_call();
     if (!pool)
         return REAL(cuMemAllocManaged)(pointer, bytes, flags);
     FIND_CALLER(&site);
@@ -15,7 +15,7 @@ CUresult hook_cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes, unsigned int
     CUresult result = pool_malloc_managed(pool, pointer, bytes, flags, &site);
     if (result != CUDA_SUCCESS)
         pool_note_error(pool, result);
-    state_leave();
+    state_end_call();
     return result;
 }
 
@@ -35,7 +35,7 @@ static void correct(CUmem_range_attribute attribute, void *data) {
         CUdeviceptr base;                                                                          \
         size_t requested;                                                                          \
         REQUIRE_DRIVER(name);                                                                      \
-        struct pool *pool = state_enter();                                                         \
+        struct pool *pool = state_begin_call();                                                    \
         if (!pool)                                                                                 \
             return REAL(name)(__VA_ARGS__);                                                        \
         pool_pay(pool, #name);                                                                     \
@@ -45,7 +45,7 @@ static void correct(CUmem_range_attribute attribute, void *data) {
         bool old = state == POOL_POINTER_LIVE && pool_managed_prefetch_is_old(pool, base);         \
         for (size_t i = 0; old && result == CUDA_SUCCESS && i < (count); i++)                      \
             correct((attributes)[i], (data)[i]);                                                   \
-        state_leave();                                                                             \
+        state_end_call();                                                                          \
         return result;                                                                             \
     } while (0)
 

@@ -6,8 +6,8 @@
 #include "interpose/hooks.h"
 #include "interpose/host_memory.h"
 #include "interpose/loader.h"
+#include "interpose/stubs.h"
 #include "interpose/surroundings.h"
-#include "interpose/thunks.h"
 #include "observe/command_line.h"
 #include "observe/output_file.h"
 #include "observe/recorder.h"
@@ -88,7 +88,7 @@ static void child_after_fork(void) {
     struct pool *inherited = atomic_load(&pool);
     if (inherited) {
         pool_forget_after_fork(inherited);
-        thunks_forget_after_fork();
+        stubs_forget_after_fork();
         spare_pool = inherited;
         publish(NULL);
     }
@@ -181,7 +181,7 @@ static struct pool *create(void) {
         *options.log || options.stats || *options.stats_file ? shortage_tell : NULL;
     config.map = options.stats || *options.stats_file;
     config.host_memory = host_memory_size();
-    config.owed_flag = &thunk_owed;
+    config.owed_flag = &stub_owed;
     config.say = state_say_once;
     config.ask_others = ask_others;
     if (options.check && config.free_mode == POOL_FREE_AUTO)

@@ -43,15 +43,15 @@ extern _Atomic(struct pool *) state_quick __attribute__((visibility("hidden")));
 /* While a thread is inside one of our calls into the driver or the pool, whatever the driver calls
  * back goes straight to the driver. */
 
-/* The pool if this call may use it, until state_leave: NULL without one, and for calls that the
+/* The pool if this call may use it, until state_end_call: NULL without one, and for calls that the
  * driver makes while serving one of ours. */
-static inline struct pool *state_enter(void) {
+static inline struct pool *state_begin_call(void) {
     struct pool *pool = thread_marks.inside ? NULL : state_pool();
     thread_marks.inside = pool || thread_marks.inside;
     return pool;
 }
 
-static inline void state_leave(void) {
+static inline void state_end_call(void) {
     thread_marks.inside = false;
 }
 

@@ -57,11 +57,11 @@ struct stats_page *stats_page_read(const char *path, char *error, size_t error_s
         return page;
     }
     snprintf(error, error_size, "%s: %s", path, wrong);
-    stats_page_free(page);
+    stats_page_destroy(page);
     return NULL;
 }
 
-void stats_page_free(struct stats_page *page) {
+void stats_page_destroy(struct stats_page *page) {
     if (page)
         munmap(page, sizeof *page);
 }

@@ -51,7 +51,7 @@ static void emit_command_line(struct emitter *emitter, const struct command_line
 
 static void emit_head(struct emitter *emitter, const struct stats_page *page) {
     char command[PAGE_COMMAND], host[PAGE_HOST], options[PAGE_OPTIONS], rank[32] = "";
-    uint64_t last = stats_figure(&page->last_ns);
+    uint64_t last = stats_read(&page->last_ns);
     emitter_clean(command, sizeof command, page->command);
     emitter_clean(host, sizeof host, page->host);
     if (page->rank >= 0)
@@ -95,7 +95,7 @@ static void emit_head(struct emitter *emitter, const struct stats_page *page) {
 static void emit_counters(struct emitter *emitter, const struct stats_page *page) {
     emitter_open(emitter, "counters", '{');
     for (size_t i = 0; i < STATS_COUNTERS; i++)
-        emitter_number(emitter, counter_names[i], stats_figure(&page->counters[i]));
+        emitter_number(emitter, counter_names[i], stats_read(&page->counters[i]));
     emitter_close(emitter, '}');
 }
 
@@ -139,7 +139,7 @@ static void emit_waits(struct emitter *emitter, const struct stats_page *page) {
     uint64_t fences = get(page, STATS_fences), waited = get(page, STATS_fences_waited);
     emitter_open(emitter, "waited_because_of", '{');
     for (size_t i = 0; i < WAIT_REASONS; i++) {
-        uint64_t count = stats_figure(&page->waits[i]);
+        uint64_t count = stats_read(&page->waits[i]);
         if (!count)
             continue;
         emitter_print(emitter, "    %llu free%s waited because %s\n", (unsigned long long)count,
@@ -155,7 +155,7 @@ static void emit_waits(struct emitter *emitter, const struct stats_page *page) {
     emitter_open(emitter, "waits_made_before", '{');
     for (uint32_t i = 0; i < page->payer_count; i++) {
         char name[sizeof page->payers[i].name];
-        uint64_t count = stats_figure(&page->payers[i].count);
+        uint64_t count = stats_read(&page->payers[i].count);
         emitter_print(emitter, "    %llu wait%s made later, before the program's %s\n",
                       (unsigned long long)count, count == 1 ? " was" : "s were",
                       emitter_clean(name, sizeof name, page->payers[i].name));
@@ -275,7 +275,7 @@ static void emit_interception(struct emitter *emitter, const struct stats_page *
     const char *separator = "  interception: ";
     emitter_open(emitter, "interception", '{');
     for (size_t i = 0; i < STATS_ROUTES; i++) {
-        uint64_t count = stats_figure(&page->routes[i]);
+        uint64_t count = stats_read(&page->routes[i]);
         if (!count)
             continue;
         emitter_print(emitter, "%s%llu %s", separator, (unsigned long long)count, routes[i].text);
@@ -302,17 +302,17 @@ static void emit_interception(struct emitter *emitter, const struct stats_page *
 }
 
 static void emit_history(struct emitter *emitter, const struct stats_device *device) {
-    emitter_number(emitter, "interval_ns", stats_figure(&device->interval_ns));
+    emitter_number(emitter, "interval_ns", stats_read(&device->interval_ns));
     emitter_open(emitter, "samples", '[');
     for (uint32_t i = 0; i < device->sample_count; i++) {
         const struct stats_sample *sample = &device->samples[i];
         emitter_open(emitter, NULL, '[');
-        emitter_number(emitter, NULL, stats_figure(&sample->time_ns));
-        emitter_number(emitter, NULL, stats_figure(&sample->in_use));
-        emitter_number(emitter, NULL, stats_figure(&sample->idle));
-        emitter_number(emitter, NULL, stats_figure(&sample->waste));
-        emitter_number(emitter, NULL, stats_figure(&sample->allocations));
-        emitter_number(emitter, NULL, stats_figure(&sample->hits));
+        emitter_number(emitter, NULL, stats_read(&sample->time_ns));
+        emitter_number(emitter, NULL, stats_read(&sample->in_use));
+        emitter_number(emitter, NULL, stats_read(&sample->idle));
+        emitter_number(emitter, NULL, stats_read(&sample->waste));
+        emitter_number(emitter, NULL, stats_read(&sample->allocations));
+        emitter_number(emitter, NULL, stats_read(&sample->hits));
         emitter_close(emitter, ']');
     }
     emitter_close(emitter, ']');
@@ -322,14 +322,14 @@ static void emit_map(struct emitter *emitter, const struct stats_device *device)
     if (!device->extent_count)
         return;
     emitter_open(emitter, "map", '{');
-    emitter_number(emitter, "time_ns", stats_figure(&device->map_time_ns));
-    emitter_number(emitter, "left_out", stats_figure(&device->map_left_out));
+    emitter_number(emitter, "time_ns", stats_read(&device->map_time_ns));
+    emitter_number(emitter, "left_out", stats_read(&device->map_left_out));
     emitter_open(emitter, "blocks", '[');
     for (uint32_t i = 0; i < device->extent_count; i++) {
         const struct stats_extent *extent = &device->map[i];
         emitter_open(emitter, NULL, '[');
-        emitter_number(emitter, NULL, stats_figure(&extent->address));
-        emitter_number(emitter, NULL, stats_figure(&extent->bytes));
+        emitter_number(emitter, NULL, stats_read(&extent->address));
+        emitter_number(emitter, NULL, stats_read(&extent->bytes));
         emitter_number(emitter, NULL, extent->idle ? 1 : 0);
         emitter_number(emitter, NULL, extent->site);
         emitter_close(emitter, ']');
@@ -342,7 +342,7 @@ static void emit_map(struct emitter *emitter, const struct stats_device *device)
 static void emit_devices(struct emitter *emitter, const struct stats_page *page) {
     uint32_t used = 0;
     for (uint32_t i = 0; i < PAGE_DEVICES; i++)
-        used += stats_figure(&page->devices[i].capacity) != 0;
+        used += stats_read(&page->devices[i].capacity) != 0;
     if (used > 1)
         emitter_print(emitter, "  %-6s %11s %6s %10s %10s %10s %10s %10s %10s\n", "device",
                       "allocations", "hits", "in use", "idle", "waste", "held", "peak held",
@@ -350,16 +350,16 @@ static void emit_devices(struct emitter *emitter, const struct stats_page *page)
     emitter_open(emitter, "devices", '[');
     for (uint32_t i = 0; i < PAGE_DEVICES; i++) {
         const struct stats_device *device = &page->devices[i];
-        uint64_t capacity = stats_figure(&device->capacity),
-                 allocations = stats_figure(&device->allocations);
-        uint64_t in_use = stats_figure(&device->in_use), idle = stats_figure(&device->idle);
-        uint64_t waste = stats_figure(&device->waste), peak_held = stats_figure(&device->peak_held);
+        uint64_t capacity = stats_read(&device->capacity),
+                 allocations = stats_read(&device->allocations);
+        uint64_t in_use = stats_read(&device->in_use), idle = stats_read(&device->idle);
+        uint64_t waste = stats_read(&device->waste), peak_held = stats_read(&device->peak_held);
         if (!capacity)
             continue;
         if (used > 1)
             emitter_print(emitter, "  %-5u%c %11llu %5.1f%% %10s %10s %10s %10s %10s %10s\n", i,
                           i == PAGE_DEVICES - 1 ? '+' : ' ', (unsigned long long)allocations,
-                          percent(stats_figure(&device->hits), allocations), human(in_use).text,
+                          percent(stats_read(&device->hits), allocations), human(in_use).text,
                           human(idle).text, human(waste).text, human(in_use + idle + waste).text,
                           human(peak_held).text, human(capacity).text);
         emitter_open(emitter, NULL, '{');
@@ -369,10 +369,10 @@ static void emit_devices(struct emitter *emitter, const struct stats_page *page)
         emitter_number(emitter, "idle_bytes", idle);
         emitter_number(emitter, "waste_bytes", waste);
         emitter_number(emitter, "held_bytes", in_use + idle + waste);
-        emitter_number(emitter, "peak_live_bytes", stats_figure(&device->peak_live));
+        emitter_number(emitter, "peak_live_bytes", stats_read(&device->peak_live));
         emitter_number(emitter, "peak_held_bytes", peak_held);
         emitter_number(emitter, "allocations", allocations);
-        emitter_number(emitter, "hits", stats_figure(&device->hits));
+        emitter_number(emitter, "hits", stats_read(&device->hits));
         emit_history(emitter, device);
         emit_map(emitter, device);
         emitter_close(emitter, '}');
@@ -400,7 +400,7 @@ static void emit_modules(struct emitter *emitter, const struct stats_page *page)
 static int by_peak(const void *one, const void *other) {
     const struct stats_site *a = *(const struct stats_site *const *)one;
     const struct stats_site *b = *(const struct stats_site *const *)other;
-    uint64_t peak_a = stats_figure(&a->peak_live_bytes), peak_b = stats_figure(&b->peak_live_bytes);
+    uint64_t peak_a = stats_read(&a->peak_live_bytes), peak_b = stats_read(&b->peak_live_bytes);
     return (peak_a < peak_b) - (peak_a > peak_b);
 }
 
@@ -456,22 +456,22 @@ static void emit_place(struct emitter *emitter, const struct stats_page *page,
 
 static void emit_site(struct emitter *emitter, const struct stats_page *page,
                       const struct stats_names *names, const struct stats_site *site) {
-    uint64_t allocations = stats_site_allocations(site), hits = stats_figure(&site->hits);
-    uint64_t live = stats_figure(&site->live_blocks), peak = stats_figure(&site->peak_live_bytes);
+    uint64_t allocations = stats_site_allocations(site), hits = stats_read(&site->hits);
+    uint64_t live = stats_read(&site->live_blocks), peak = stats_read(&site->peak_live_bytes);
     char leaked[32] = "-";
     if (live)
         format(leaked, sizeof leaked, "%llu blocks", (unsigned long long)live);
     emitter_print(emitter, "  %11llu %5.1f%% %10s %10s %10s  %-21s ",
                   (unsigned long long)allocations, percent(hits, allocations), human(peak).text,
-                  human(stats_figure(&site->live_bytes)).text,
+                  human(stats_read(&site->live_bytes)).text,
                   human(stats_site_idle_bytes(site)).text, leaked);
     emitter_open(emitter, NULL, '{');
     emitter_number(emitter, "id", (uint64_t)(site - page->sites));
     emitter_number(emitter, "allocations", allocations);
     emitter_number(emitter, "hits", hits);
-    emitter_number(emitter, "allocated_bytes", stats_figure(&site->allocated_bytes));
+    emitter_number(emitter, "allocated_bytes", stats_read(&site->allocated_bytes));
     emitter_number(emitter, "live_blocks", live);
-    emitter_number(emitter, "live_bytes", stats_figure(&site->live_bytes));
+    emitter_number(emitter, "live_bytes", stats_read(&site->live_bytes));
     emitter_number(emitter, "peak_live_bytes", peak);
     emitter_number(emitter, "idle_blocks", stats_site_idle_blocks(site));
     emitter_number(emitter, "idle_bytes", stats_site_idle_bytes(site));

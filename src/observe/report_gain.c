@@ -4,7 +4,7 @@
 #include "observe/saving.h"
 
 static uint64_t get(const struct stats_page *page, enum stats_counter counter) {
-    return stats_figure(&page->counters[counter]);
+    return stats_read(&page->counters[counter]);
 }
 
 static const char *why_not_measured(enum stats_call call, uint64_t made, uint64_t timed) {
@@ -109,16 +109,16 @@ static void emit_costs(struct emitter *emitter, const struct stats_page *page) {
         for (int m = 0; m < STATS_MEMORIES; m++)
             for (int size = 0; size < STATS_SIZES; size++) {
                 const struct stats_cost *cost = &page->costs[call][m][size];
-                if (!stats_figure(&cost->calls))
+                if (!stats_read(&cost->calls))
                     continue;
                 emitter_open(emitter, NULL, '{');
                 emitter_string(emitter, "call", saving_calls[call]);
                 emitter_string(emitter, "memory", saving_memories[1 + m]);
                 emitter_number(emitter, "from_bytes", 1ull << size);
-                emitter_number(emitter, "calls", stats_figure(&cost->calls));
-                emitter_number(emitter, "ns", stats_figure(&cost->ns));
-                emitter_number(emitter, "least_ns", stats_figure(&cost->least_ns));
-                emitter_number(emitter, "most_ns", stats_figure(&cost->most_ns));
+                emitter_number(emitter, "calls", stats_read(&cost->calls));
+                emitter_number(emitter, "ns", stats_read(&cost->ns));
+                emitter_number(emitter, "least_ns", stats_read(&cost->least_ns));
+                emitter_number(emitter, "most_ns", stats_read(&cost->most_ns));
                 emitter_close(emitter, '}');
             }
     emitter_close(emitter, ']');

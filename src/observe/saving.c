@@ -5,7 +5,7 @@ const char saving_ns_names[STATS_MEMORIES][12] = {"device_ns", "host_ns", "manag
 const char saving_memories[STATS_MEMORIES + 2][8] = {"", "device", "host", "managed", "mixed"};
 
 static uint64_t get(const struct stats_page *page, enum stats_counter counter) {
-    return stats_figure(&page->counters[counter]);
+    return stats_read(&page->counters[counter]);
 }
 
 /* What one call of a size takes; negative: not known. Of allocations the mean, but for the dearest,
@@ -15,20 +15,20 @@ static uint64_t get(const struct stats_page *page, enum stats_counter counter) {
 static double price_of(const struct stats_cost *costs, enum stats_call call, int size,
                        int dearest) {
     const struct stats_cost *cost = &costs[size];
-    uint64_t calls = stats_figure(&cost->calls), ns = stats_figure(&cost->ns);
+    uint64_t calls = stats_read(&cost->calls), ns = stats_read(&cost->ns);
     if (!calls || (call == STATS_CALL_ALLOC && calls == 1 && size == dearest))
         return -1;
     if (call == STATS_CALL_FREE)
-        return (double)stats_figure(&cost->least_ns);
+        return (double)stats_read(&cost->least_ns);
     if (calls > 1)
-        return (double)stats_rest(ns, stats_figure(&cost->most_ns)) / (double)(calls - 1);
+        return (double)stats_rest(ns, stats_read(&cost->most_ns)) / (double)(calls - 1);
     return (double)ns;
 }
 
 static int dearest_of(const struct stats_cost *costs) {
     int dearest = 0;
     for (int size = 1; size < STATS_SIZES; size++)
-        if (stats_figure(&costs[size].most_ns) > stats_figure(&costs[dearest].most_ns))
+        if (stats_read(&costs[size].most_ns) > stats_read(&costs[dearest].most_ns))
             dearest = size;
     return dearest;
 }
@@ -63,8 +63,8 @@ struct served {
 
 static double calls_of(const struct stats_site *site, enum stats_call call) {
     return call == STATS_CALL_ALLOC
-               ? (double)stats_figure(&site->hits)
-               : (double)stats_rest(stats_site_allocations(site), stats_figure(&site->live_blocks));
+               ? (double)stats_read(&site->hits)
+               : (double)stats_rest(stats_site_allocations(site), stats_read(&site->live_blocks));
 }
 
 /* Whether the site's calls can be priced; *memory is what they are about. */
@@ -117,7 +117,7 @@ static void price(const struct stats_page *page, const struct served *served, en
     for (int m = 0; m < STATS_MEMORIES; m++) {
         shares[m] = avoided_share(page, served, call, (enum stats_memory)m);
         for (int size = 0; size < STATS_SIZES; size++)
-            saving->of[call].timed += stats_figure(&page->costs[call][m][size].calls);
+            saving->of[call].timed += stats_read(&page->costs[call][m][size].calls);
     }
     for (uint32_t i = 0; i < page->site_count; i++) {
         const struct stats_site *site = &page->sites[i];
@@ -125,7 +125,7 @@ static void price(const struct stats_page *page, const struct served *served, en
         if (!is_priced(site, &memory))
             continue;
         double bytes =
-            (double)stats_figure(&site->allocated_bytes) / (double)stats_site_allocations(site);
+            (double)stats_read(&site->allocated_bytes) / (double)stats_site_allocations(site);
         double calls = calls_of(site, call) * shares[memory];
         double each = price_for(page, call, memory, bytes);
         if (each < 0)

@@ -9,12 +9,12 @@ struct shards_sum shards_sum(const struct stats_shard *shards, int device) {
                                            memory_order_relaxed);
         if (!of || (device != SHARDS_ALL && of != 1 + (uint32_t)device))
             continue;
-        sum.hits += stats_figure(&shards[i].hits);
-        sum.frees += stats_figure(&shards[i].frees);
-        sum.fresh += stats_figure(&shards[i].fresh);
-        sum.held += stats_figure(&shards[i].held);
-        sum.in_use += stats_figure(&shards[i].in_use);
-        sum.live += stats_figure(&shards[i].live);
+        sum.hits += stats_read(&shards[i].hits);
+        sum.frees += stats_read(&shards[i].frees);
+        sum.fresh += stats_read(&shards[i].fresh);
+        sum.held += stats_read(&shards[i].held);
+        sum.in_use += stats_read(&shards[i].in_use);
+        sum.live += stats_read(&shards[i].live);
     }
     return sum;
 }
@@ -49,13 +49,13 @@ uint64_t shards_count(const struct shards_sum *sum, enum stats_counter counter) 
 
 /* Figures that were read while they changed may not match: none of them is below zero. */
 static void add(_Atomic uint64_t *figure, uint64_t more) {
-    uint64_t value = stats_figure(figure) + more;
+    uint64_t value = stats_read(figure) + more;
     *figure = value >> 63 ? 0 : value;
 }
 
 /* A shard grows without telling the peaks. */
 static void raise(_Atomic uint64_t *peak, uint64_t value) {
-    if (value > stats_figure(peak))
+    if (value > stats_read(peak))
         *peak = value;
 }
 
@@ -63,9 +63,9 @@ void shards_fold_counters(_Atomic uint64_t *counters, const struct stats_shard *
     struct shards_sum sum = shards_sum(shards, SHARDS_ALL);
     for (int i = 0; i < STATS_COUNTERS; i++)
         add(&counters[i], shards_count(&sum, (enum stats_counter)i));
-    raise(&counters[STATS_peak_held_bytes], stats_figure(&counters[STATS_held_bytes]));
+    raise(&counters[STATS_peak_held_bytes], stats_read(&counters[STATS_held_bytes]));
     raise(&counters[STATS_peak_live_bytes],
-          stats_figure(&counters[STATS_in_use_bytes]) + stats_figure(&counters[STATS_waste_bytes]));
+          stats_read(&counters[STATS_in_use_bytes]) + stats_read(&counters[STATS_waste_bytes]));
 }
 
 void shards_fold(struct stats_page *page) {
@@ -80,9 +80,9 @@ void shards_fold(struct stats_page *page) {
         add(&device->waste, sum.live - sum.in_use);
         add(&device->allocations, sum.hits + sum.fresh);
         add(&device->hits, sum.hits);
-        uint64_t live = stats_figure(&device->in_use) + stats_figure(&device->waste);
+        uint64_t live = stats_read(&device->in_use) + stats_read(&device->waste);
         raise(&device->peak_live, live);
-        raise(&device->peak_held, live + stats_figure(&device->idle));
+        raise(&device->peak_held, live + stats_read(&device->idle));
     }
     for (uint32_t i = 0; i < page->site_count && i < PAGE_SITES; i++) {
         add(&page->sites[i].live_blocks, 0);

@@ -74,7 +74,7 @@ void stats_wait(enum wait_reason reason) {
 
 static void change_if(_Atomic uint64_t *figure, uint64_t value,
                       bool (*replaces)(uint64_t, uint64_t)) {
-    uint64_t now = stats_figure(figure);
+    uint64_t now = stats_read(figure);
     while (replaces(value, now) && !atomic_compare_exchange_weak(figure, &now, value))
         ;
 }
@@ -365,7 +365,7 @@ struct stats_device *stats_device(int ordinal, uint64_t capacity, const uint8_t 
 
 uint64_t stats_get(enum stats_counter counter) {
     struct shards_sum sum = shards_sum(shards, SHARDS_ALL);
-    return stats_figure(&stats_counters[counter]) + shards_count(&sum, counter);
+    return stats_read(&stats_counters[counter]) + shards_count(&sum, counter);
 }
 
 struct stats_shard *stats_shard_begin(const struct stats_device *device) {
@@ -383,8 +383,8 @@ struct stats_shard *stats_shard_begin(const struct stats_device *device) {
 }
 
 void stats_shard_end(struct stats_shard *shard) {
-    uint64_t hits = stats_figure(&shard->hits), frees = stats_figure(&shard->frees);
-    uint64_t fresh = stats_figure(&shard->fresh);
+    uint64_t hits = stats_read(&shard->hits), frees = stats_read(&shard->frees);
+    uint64_t fresh = stats_read(&shard->fresh);
     shard->device = 0;
     stats_add(STATS_malloc_calls, hits + fresh);
     stats_add(STATS_malloc_hits, hits);

@@ -126,7 +126,7 @@ struct stats_device {
 };
 
 /* A figure of a page that others may write meanwhile. */
-static inline uint64_t stats_figure(const _Atomic uint64_t *figure) {
+static inline uint64_t stats_read(const _Atomic uint64_t *figure) {
     return atomic_load_explicit((_Atomic uint64_t *)(uintptr_t)figure, memory_order_relaxed);
 }
 
@@ -144,7 +144,7 @@ static inline void stats_raise(_Atomic uint64_t *peak, const _Atomic uint64_t *f
 }
 
 static inline uint64_t stats_site_allocations(const struct stats_site *site) {
-    return stats_figure(&site->misses) + stats_figure(&site->hits);
+    return stats_read(&site->misses) + stats_read(&site->hits);
 }
 
 /* The rest of `all`; none, where `part` was read while it grew. */
@@ -153,11 +153,11 @@ static inline uint64_t stats_rest(uint64_t all, uint64_t part) {
 }
 
 static inline uint64_t stats_site_idle_blocks(const struct stats_site *site) {
-    return stats_rest(stats_figure(&site->held_blocks), stats_figure(&site->live_blocks));
+    return stats_rest(stats_read(&site->held_blocks), stats_read(&site->live_blocks));
 }
 
 static inline uint64_t stats_site_idle_bytes(const struct stats_site *site) {
-    return stats_rest(stats_figure(&site->held_bytes), stats_figure(&site->live_bytes));
+    return stats_rest(stats_read(&site->held_bytes), stats_read(&site->live_bytes));
 }
 
 extern _Atomic uint64_t *stats_counters; /* STATS_COUNTERS entries */
@@ -266,11 +266,11 @@ void stats_place(const struct stats_page *page, const struct stats_site *site,
                  const struct stats_names *names, char *text, size_t size);
 
 /* Reads the page that a killed program left in `path` and checks all of it: the file may be cut
- * off or hostile. Returns NULL with one line in error. Free with stats_page_free. */
+ * off or hostile. Returns NULL with one line in error. Free with stats_page_destroy. */
 struct stats_page *stats_page_read(const char *path, char *error, size_t error_size);
-void stats_page_free(struct stats_page *page);
+void stats_page_destroy(struct stats_page *page);
 
-/* An empty page for figures from elsewhere; NULL without memory. Free with stats_page_free. */
+/* An empty page for figures from elsewhere; NULL without memory. Free with stats_page_destroy. */
 struct stats_page *stats_page_new(void);
 
 #endif

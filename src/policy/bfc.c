@@ -20,7 +20,7 @@ static size_t round_to_unit(size_t bytes) {
  * bound on idle memory allows. A region that is needed only until deferred blocks are ready is no
  * larger than that takes. */
 static size_t region_size(struct pool *pool, const struct request *request, size_t least) {
-    const struct store *store = &request->context->store;
+    const struct idle_store *store = &request->context->store;
     pool_lock(pool);
     bool deferred = request->context->device->idle > store->bytes;
     size_t size = store->regions && !deferred ? store->regions->next_size : least;
@@ -45,7 +45,7 @@ static size_t within_free(struct pool *pool, size_t size, size_t least) {
     return size < most ? size : most;
 }
 
-static void grow(struct pool *pool, struct store *store, size_t size) {
+static void grow(struct pool *pool, struct idle_store *store, size_t size) {
     pool_lock(pool);
     struct regions *regions = store->regions;
     if (regions && size >= regions->next_size && size <= SIZE_MAX / 2)
@@ -55,7 +55,7 @@ static void grow(struct pool *pool, struct store *store, size_t size) {
 
 static CUresult obtain(struct pool *pool, const struct request *request, size_t least,
                        struct obtained *obtained) {
-    struct store *store = &request->context->store;
+    struct idle_store *store = &request->context->store;
     size_t size = within_free(pool, region_size(pool, request, least), least);
     CUresult result = pool->driver->mem_alloc(&obtained->pointer, size);
     while (result == CUDA_ERROR_OUT_OF_MEMORY && size > least) {
@@ -81,7 +81,7 @@ const struct policy policy_bfc = {
     .remove = region_remove,
     .surplus = region_surplus,
     .victim = region_victim,
-    .figures = region_figures,
+    .figures = region_usage,
     .is_valid = region_is_valid,
     .obtain = obtain,
 };

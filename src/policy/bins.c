@@ -26,7 +26,7 @@ static unsigned bin_of(size_t size) {
     return (unsigned)highest * STEPS + below;
 }
 
-static void remove_block(struct store *store, struct pool_block *block) {
+static void remove_block(struct idle_store *store, struct pool_block *block) {
     unsigned bin = bin_of(block->size);
     LIST_REMOVE(block, in_list);
     if (LIST_EMPTY(&store->bins->blocks[bin]))
@@ -35,7 +35,7 @@ static void remove_block(struct store *store, struct pool_block *block) {
     store->bytes -= block->size;
 }
 
-static void give(struct store *store, struct pool_block *block) {
+static void give(struct idle_store *store, struct pool_block *block) {
     unsigned bin = bin_of(block->size);
     LIST_INSERT_HEAD(&store->bins->blocks[bin], block, in_list);
     store->bins->filled[bin / 64] |= (uint64_t)1 << bin % 64;
@@ -43,7 +43,7 @@ static void give(struct store *store, struct pool_block *block) {
     store->bytes += block->size;
 }
 
-static struct pool_block *take(struct store *store, struct site *site, const struct fit *fit,
+static struct pool_block *take(struct idle_store *store, struct site *site, const struct fit *fit,
                                bool *stolen) {
     struct pool_block *block = LIST_FIRST(&store->bins->blocks[bin_of(fit->size)]);
     if (!block || block->size < fit->size)
@@ -53,14 +53,14 @@ static struct pool_block *take(struct store *store, struct site *site, const str
     return block;
 }
 
-static struct pool_block *surplus(struct store *store, struct site *site, size_t keep) {
+static struct pool_block *surplus(struct idle_store *store, struct site *site, size_t keep) {
     (void)store;
     (void)site;
     (void)keep;
     return NULL;
 }
 
-static struct pool_block *victim(struct store *store) {
+static struct pool_block *victim(struct idle_store *store) {
     for (int word = STORE_BINS / 64 - 1; word >= 0; word--)
         if (store->bins->filled[word])
             return LIST_FIRST(
@@ -68,12 +68,12 @@ static struct pool_block *victim(struct store *store) {
     return NULL;
 }
 
-static void figures(const struct store *store, struct policy_figures *figures) {
-    struct pool_block *largest = victim((struct store *)(uintptr_t)store);
-    *figures = (struct policy_figures){store->count, store->bytes, largest ? largest->size : 0};
+static void figures(const struct idle_store *store, struct policy_usage *figures) {
+    struct pool_block *largest = victim((struct idle_store *)(uintptr_t)store);
+    *figures = (struct policy_usage){store->count, store->bytes, largest ? largest->size : 0};
 }
 
-static bool is_valid(const struct store *store) {
+static bool is_valid(const struct idle_store *store) {
     size_t count = 0, bytes = 0;
     for (unsigned bin = 0; bin < STORE_BINS; bin++) {
         struct pool_block *block;

@@ -23,7 +23,7 @@ struct fit {
 };
 
 /* How a store's idle memory lies. Fragmentation is (bytes - largest) / bytes. */
-struct policy_figures {
+struct policy_usage {
     size_t blocks, bytes, largest;
 };
 
@@ -36,7 +36,7 @@ struct obtained {
     size_t size;
     struct reservation *reservation; /* vmm's, NULL elsewhere */
     bool stitched;                   /* of memory that was held already: nothing was allocated */
-    bool pooled;                     /* async: from the driver's stream-ordered pool */
+    bool in_driver_pool;             /* async: from the driver's stream-ordered pool */
 };
 
 /* Idle memory that is in no block, on its way to the driver. */
@@ -64,35 +64,35 @@ struct policy {
 
     /* Takes out an idle block that fits a request of `site`. NULL if none does. *stolen: it was
      * another site's. */
-    struct pool_block *(*take)(struct store *store, struct site *site, const struct fit *fit,
+    struct pool_block *(*take)(struct idle_store *store, struct site *site, const struct fit *fit,
                                bool *stolen);
 
     /* Takes out an idle block of just that size which the site itself has freed: none serves a
      * request better, so that threads may keep such in caches of their own (pool/cache.h). NULL if
      * there is none; the member itself is NULL where that does not hold. */
-    struct pool_block *(*take_same)(struct store *store, struct site *site, size_t size);
+    struct pool_block *(*take_same)(struct idle_store *store, struct site *site, size_t size);
 
     /* Where there is take_same: whether the block serves the request if it is the smallest
      * sufficient one, a size above which none does, and the size of the smallest sufficient one in
      * the store; SIZE_MAX: there is none. */
     bool (*serves)(const struct pool_block *block, const struct fit *fit);
     size_t (*most)(const struct fit *fit);
-    size_t (*least)(struct store *store, size_t size);
+    size_t (*least)(struct idle_store *store, size_t size);
 
     /* Keeps a block, which belongs to block->site. Takes one out, wherever it is kept. */
-    void (*give)(struct store *store, struct pool_block *block);
-    void (*remove)(struct store *store, struct pool_block *block);
+    void (*give)(struct idle_store *store, struct pool_block *block);
+    void (*remove)(struct idle_store *store, struct pool_block *block);
 
     /* A block that the policy does not keep after a free of `site`: one beyond `keep` (0: no limit)
      * blocks of the site, say. NULL: none. */
-    struct pool_block *(*surplus)(struct store *store, struct site *site, size_t keep);
+    struct pool_block *(*surplus)(struct idle_store *store, struct site *site, size_t keep);
 
     /* A block that a request of `site` has found unfit and that is then given up. NULL: none; the
      * member itself may be NULL. */
     struct pool_block *(*misfit)(struct site *site);
 
     /* What to give up first, NULL if there is nothing: all of a driver allocation. */
-    struct pool_block *(*victim)(struct store *store);
+    struct pool_block *(*victim)(struct idle_store *store);
 
     /* Asks the driver for memory that serves a block of `least` bytes, and counts its allocations.
      * Lock not held. NULL: cuMemAlloc of just that. */
@@ -112,13 +112,13 @@ struct policy {
      * Lock not held. NULL: it is. */
     void (*refresh)(struct pool *pool, struct context *context);
 
-    void (*figures)(const struct store *store, struct policy_figures *figures);
+    void (*figures)(const struct idle_store *store, struct policy_usage *figures);
 
     /* Whether all that belongs together agrees. Walks everything: for tests. */
-    bool (*is_valid)(const struct store *store);
+    bool (*is_valid)(const struct idle_store *store);
 };
 
-extern const struct policy policy_site, policy_tag, policy_bins, policy_bfc, policy_async,
+extern const struct policy policy_site, policy_tag, policy_bins, policy_bfc, policy_driver_pool,
     policy_vmm;
 /* Of one kind of memory alone: no words of POOLCUDA_POLICY. */
 extern const struct policy policy_host, policy_managed;

@@ -43,7 +43,7 @@ struct regions *regions_new(void) {
     return regions;
 }
 
-void regions_free(struct regions *regions) {
+void regions_destroy(struct regions *regions) {
     struct region *region;
     while (regions && (region = RB_MIN(base_tree, &regions->by_base))) {
         RB_REMOVE(base_tree, &regions->by_base, region);
@@ -75,12 +75,12 @@ static bool is_releasable(const struct pool_block *block) {
            (block->region->reservation && !block->region->tainted && is_of_whole_pages(block));
 }
 
-static void insert(struct store *store, struct pool_block *block) {
+static void insert(struct idle_store *store, struct pool_block *block) {
     struct region *region = block->region;
     store->count++;
     store->bytes += block->size;
     block->releasable = is_releasable(block);
-    store->pinned += block->releasable ? 0 : block->size;
+    store->stranded += block->releasable ? 0 : block->size;
     if (region->tainted) {
         if (region_is_whole(block)) {
             RB_INSERT(region_size_tree, &store->regions->condemned, region);
@@ -95,11 +95,11 @@ static void insert(struct store *store, struct pool_block *block) {
     }
 }
 
-void region_remove(struct store *store, struct pool_block *block) {
+void region_remove(struct idle_store *store, struct pool_block *block) {
     struct region *region = block->region;
     store->count--;
     store->bytes -= block->size;
-    store->pinned -= block->releasable ? 0 : block->size;
+    store->stranded -= block->releasable ? 0 : block->size;
     if (region->tainted) {
         if (region->condemned)
             RB_REMOVE(region_size_tree, &store->regions->condemned, region);
@@ -123,10 +123,10 @@ static struct pool_block *find(struct regions *regions, size_t size) {
 
 /* --- cutting and merging --- */
 
-void region_cut(struct store *store, struct pool_block *block, const struct fit *fit) {
+void region_cut(struct idle_store *store, struct pool_block *block, const struct fit *fit) {
     size_t rest = block->size - fit->size;
     bool worth = block->size >= 2 * fit->size || rest >= largest_slack || rest > fit->surplus;
-    struct pool_block *cut = worth && rest ? books_split(store->pool, block, fit->size) : NULL;
+    struct pool_block *cut = worth && rest ? ledger_split(store->pool, block, fit->size) : NULL;
     if (!cut)
         return;
     cut->region = block->region;
@@ -136,10 +136,10 @@ void region_cut(struct store *store, struct pool_block *block, const struct fit 
 }
 
 /* `next` becomes part of `block`; neither is in a bin. */
-static void merge(struct store *store, struct pool_block *block, struct pool_block *next) {
+static void merge(struct idle_store *store, struct pool_block *block, struct pool_block *next) {
     RB_REMOVE(address_tree, &block->region->blocks, next);
     block->region->block_count--;
-    books_merge(store->pool, block, next);
+    ledger_coalesce(store->pool, block, next);
 }
 
 static bool is_idle(const struct pool_block *block) {
@@ -158,7 +158,7 @@ static bool belong_together(const struct pool_block *block, const struct pool_bl
 }
 
 /* A part that completes its page is merged with it before what is around is looked at again. */
-void region_give(struct store *store, struct pool_block *block) {
+void region_give(struct idle_store *store, struct pool_block *block) {
     struct pool_block *before, *after;
     for (;;) {
         if (belong_together(block, after = RB_NEXT(address_tree, NULL, block))) {
@@ -175,13 +175,13 @@ void region_give(struct store *store, struct pool_block *block) {
     insert(store, block);
 }
 
-struct pool_block *region_take(struct store *store, struct site *site, const struct fit *fit,
+struct pool_block *region_take(struct idle_store *store, struct site *site, const struct fit *fit,
                                bool *stolen) {
     return region_take_up_to(store, site, fit, SIZE_MAX, stolen);
 }
 
-struct pool_block *region_take_up_to(struct store *store, struct site *site, const struct fit *fit,
-                                     size_t most, bool *stolen) {
+struct pool_block *region_take_up_to(struct idle_store *store, struct site *site,
+                                     const struct fit *fit, size_t most, bool *stolen) {
     struct pool_block *block = find(store->regions, fit->size);
     if (!block || block->size > most)
         return NULL;
@@ -194,7 +194,7 @@ struct pool_block *region_take_up_to(struct store *store, struct site *site, con
 
 /* --- regions --- */
 
-struct pool_block *region_find(struct store *store, uint64_t address) {
+struct pool_block *region_find(struct idle_store *store, uint64_t address) {
     struct region at = {.base = address};
     struct region *region = RB_NFIND(base_tree, &store->regions->by_base, &at);
     if (!region)
@@ -212,30 +212,30 @@ struct pool_block *region_find(struct store *store, uint64_t address) {
 
 /* The driver has given addresses again that a region still has: it is gone without our knowledge.
  */
-static void forget_region(struct store *store, struct region *region) {
+static void forget_region(struct idle_store *store, struct region *region) {
     struct pool_block *block;
     while ((block = RB_MIN(address_tree, &region->blocks))) {
         bool waited_for = block->state == BLOCK_WAITING;
         if (block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED)
-            books_take_out(store->pool, block);
+            ledger_take_out(store->pool, block);
         RB_REMOVE(address_tree, &region->blocks, block);
-        books_remove(store->pool, block);
+        ledger_remove(store->pool, block);
         if (!waited_for)
-            books_recycle(store->pool, block);
+            ledger_recycle(store->pool, block);
     }
     RB_REMOVE(base_tree, &store->regions->by_base, region);
     store->regions->count--;
     free(region);
 }
 
-static struct region *overlapping(struct store *store, uint64_t base, size_t size) {
+static struct region *overlapping(struct idle_store *store, uint64_t base, size_t size) {
     struct region at = {.base = base};
     struct region *next = RB_NFIND(base_tree, &store->regions->by_base, &at);
     struct pool_block *around = region_find(store, base);
     return next && next->base - base < size ? next : around ? around->region : NULL;
 }
 
-bool region_add(struct store *store, struct pool_block *block) {
+bool region_add(struct idle_store *store, struct pool_block *block) {
     struct region *region = calloc(1, sizeof *region);
     struct region *stale;
     if (!region)
@@ -250,7 +250,7 @@ bool region_add(struct store *store, struct pool_block *block) {
     return true;
 }
 
-void region_taint(struct store *store, struct region *region) {
+void region_taint(struct idle_store *store, struct region *region) {
     struct pool_block *block;
     if (region->tainted)
         return;
@@ -263,7 +263,7 @@ void region_taint(struct store *store, struct region *region) {
             insert(store, block);
 }
 
-struct pool_block *region_find_mapped(struct store *store, size_t least) {
+struct pool_block *region_find_mapped(struct idle_store *store, size_t least) {
     struct pool_block *block, key = {.size = least};
     for (struct size_tree *bin = bin_for(store->regions, least);
          bin < store->regions->bins + REGION_BINS; bin++)
@@ -273,7 +273,7 @@ struct pool_block *region_find_mapped(struct store *store, size_t least) {
     return NULL;
 }
 
-struct pool_block *region_largest_mapped(struct store *store, size_t least) {
+struct pool_block *region_largest_mapped(struct idle_store *store, size_t least) {
     struct pool_block *block;
     for (struct size_tree *bin = store->regions->bins + REGION_BINS; bin-- > store->regions->bins;)
         for (block = RB_MAX(size_tree, bin); block && block->size >= least;
@@ -284,7 +284,7 @@ struct pool_block *region_largest_mapped(struct store *store, size_t least) {
 }
 
 /* A region has other blocks than before: whether it is wholly idle may have changed. */
-static void note_whole(struct store *store, struct region *region) {
+static void note_whole(struct idle_store *store, struct region *region) {
     struct pool_block *first = RB_MIN(address_tree, &region->blocks);
     bool whole = region->block_count == 1 && is_idle(first) && !region->tainted &&
                  RB_FIND(size_tree, bin_for(store->regions, first->size), first) == first;
@@ -294,7 +294,7 @@ static void note_whole(struct store *store, struct region *region) {
 }
 
 /* All blocks from `block` on become a region of their own. */
-static bool split_region(struct store *store, struct pool_block *block) {
+static bool split_region(struct idle_store *store, struct pool_block *block) {
     struct region *region = block->region, *rest = calloc(1, sizeof *rest);
     struct pool_block *next;
     if (!rest)
@@ -319,28 +319,28 @@ static bool split_region(struct store *store, struct pool_block *block) {
     return true;
 }
 
-bool region_isolate(struct store *store, struct pool_block *block) {
+bool region_isolate(struct idle_store *store, struct pool_block *block) {
     struct pool_block *next = RB_NEXT(address_tree, NULL, block);
     return (!next || split_region(store, next)) &&
            (block->pointer == block->region->base || split_region(store, block));
 }
 
-void region_leave(struct store *store, struct pool_block *block) {
+void region_detach(struct idle_store *store, struct pool_block *block) {
     RB_REMOVE(base_tree, &store->regions->by_base, block->region);
     store->regions->count--;
 }
 
-void region_return(struct store *store, struct pool_block *block) {
+void region_return(struct idle_store *store, struct pool_block *block) {
     RB_INSERT(base_tree, &store->regions->by_base, block->region);
     store->regions->count++;
 }
 
-void region_free(struct pool_block *block) {
+void region_destroy(struct pool_block *block) {
     free(block->region);
     block->region = NULL;
 }
 
-struct pool_block *region_victim(struct store *store) {
+struct pool_block *region_victim(struct idle_store *store) {
     struct region *region = RB_MAX(region_size_tree, &store->regions->condemned);
     if (!region)
         region = RB_MAX(region_size_tree, &store->regions->idle_regions);
@@ -355,7 +355,7 @@ static bool has_live(struct region *region) {
     return false;
 }
 
-struct pool_block *region_without_live(struct store *store) {
+struct pool_block *region_without_live(struct idle_store *store) {
     struct region *region;
     struct pool_block *block, *first, *next;
     RB_FOREACH (region, base_tree, &store->regions->by_base)
@@ -364,7 +364,7 @@ struct pool_block *region_without_live(struct store *store) {
     if (!region)
         return NULL;
     RB_FOREACH (block, address_tree, &region->blocks) {
-        books_take_out(store->pool, block);
+        ledger_take_out(store->pool, block);
         block->state = BLOCK_IDLE;
     }
     first = RB_MIN(address_tree, &region->blocks);
@@ -373,7 +373,7 @@ struct pool_block *region_without_live(struct store *store) {
     return first;
 }
 
-struct pool_block *region_surplus(struct store *store, struct site *site, size_t keep) {
+struct pool_block *region_surplus(struct idle_store *store, struct site *site, size_t keep) {
     struct region *condemned = RB_MAX(region_size_tree, &store->regions->condemned);
     (void)site;
     (void)keep;
@@ -382,14 +382,14 @@ struct pool_block *region_surplus(struct store *store, struct site *site, size_t
 
 /* --- for reports and tests --- */
 
-void region_figures(const struct store *store, struct policy_figures *figures) {
+void region_usage(const struct idle_store *store, struct policy_usage *figures) {
     struct pool_block *largest = NULL;
     for (int bin = REGION_BINS - 1; bin >= 0 && !largest; bin--)
         largest = RB_MAX(size_tree, (struct size_tree *)(uintptr_t)&store->regions->bins[bin]);
-    *figures = (struct policy_figures){store->count, store->bytes, largest ? largest->size : 0};
+    *figures = (struct policy_usage){store->count, store->bytes, largest ? largest->size : 0};
 }
 
-static bool one_is_valid(struct regions *regions, struct region *region, struct store *sums) {
+static bool one_is_valid(struct regions *regions, struct region *region, struct idle_store *sums) {
     struct pool_block *block, *previous = NULL;
     uint64_t at = region->base;
     size_t count = 0;
@@ -403,7 +403,7 @@ static bool one_is_valid(struct regions *regions, struct region *region, struct 
         at += block->size;
         sums->count += idle;
         sums->bytes += idle ? block->size : 0;
-        sums->pinned += idle && !is_releasable(block) ? block->size : 0;
+        sums->stranded += idle && !is_releasable(block) ? block->size : 0;
         count++;
         previous = block;
     }
@@ -412,8 +412,8 @@ static bool one_is_valid(struct regions *regions, struct region *region, struct 
            region->in_idle_regions == (whole && !region->tainted);
 }
 
-bool region_is_valid(const struct store *store) {
-    struct store sums = {.count = 0};
+bool region_is_valid(const struct idle_store *store) {
+    struct idle_store sums = {.count = 0};
     struct region *region;
     size_t count = 0, binned = 0, idle_regions = 0, tainted = 0;
     struct pool_block *block;
@@ -431,6 +431,6 @@ bool region_is_valid(const struct store *store) {
     RB_FOREACH (region, region_size_tree, &store->regions->idle_regions)
         idle_regions += !region->in_idle_regions;
     return count == store->regions->count && sums.count == store->count &&
-           sums.pinned == store->pinned && sums.bytes == store->bytes &&
+           sums.stranded == store->stranded && sums.bytes == store->bytes &&
            binned + tainted == store->count && !idle_regions;
 }

@@ -45,47 +45,47 @@ struct regions {
 /* NULL without host memory. */
 struct regions *regions_new(void);
 /* Forgets all regions; their blocks' records must be gone, or are never looked at again. */
-void regions_free(struct regions *regions);
+void regions_destroy(struct regions *regions);
 
 /* A new region with one idle block, whose record has been made and which is in no bin yet. Regions
  * that overlap it can only be stale and are forgotten. False without host memory. */
-bool region_add(struct store *store, struct pool_block *block);
+bool region_add(struct idle_store *store, struct pool_block *block);
 
 /* The idle block that fits best, taken out and cut to fit; NULL if there is none. */
-struct pool_block *region_take(struct store *store, struct site *site, const struct fit *fit,
+struct pool_block *region_take(struct idle_store *store, struct site *site, const struct fit *fit,
                                bool *stolen);
 /* The same, if the smallest that fits is not larger than `most`. */
-struct pool_block *region_take_up_to(struct store *store, struct site *site, const struct fit *fit,
-                                     size_t most, bool *stolen);
+struct pool_block *region_take_up_to(struct idle_store *store, struct site *site,
+                                     const struct fit *fit, size_t most, bool *stolen);
 /* The smallest and the largest idle block of at least `least` bytes that lies in a reservation.
  * O(n) in those that do not. */
-struct pool_block *region_find_mapped(struct store *store, size_t least);
-struct pool_block *region_largest_mapped(struct store *store, size_t least);
+struct pool_block *region_find_mapped(struct idle_store *store, size_t least);
+struct pool_block *region_largest_mapped(struct idle_store *store, size_t least);
 /* Makes the block a region of its own. False without host memory. */
-bool region_isolate(struct store *store, struct pool_block *block);
+bool region_isolate(struct idle_store *store, struct pool_block *block);
 /* Cuts a block that is in no bin to `size` if that is worth it; the rest is idle. */
-void region_cut(struct store *store, struct pool_block *block, const struct fit *fit);
-void region_give(struct store *store, struct pool_block *block);
-void region_remove(struct store *store, struct pool_block *block);
+void region_cut(struct idle_store *store, struct pool_block *block, const struct fit *fit);
+void region_give(struct idle_store *store, struct pool_block *block);
+void region_remove(struct idle_store *store, struct pool_block *block);
 /* The largest wholly idle region's block, condemned ones first. */
-struct pool_block *region_victim(struct store *store);
+struct pool_block *region_victim(struct idle_store *store);
 /* A region without live blocks becomes one block, which is in no bin: for the driver's own free,
  * which waits for what is deferred, so none whose pages would be unmapped. NULL: there is none.
  * O(n). */
-struct pool_block *region_without_live(struct store *store);
-struct pool_block *region_surplus(struct store *store, struct site *site, size_t keep);
+struct pool_block *region_without_live(struct idle_store *store);
+struct pool_block *region_surplus(struct idle_store *store, struct site *site, size_t keep);
 /* The block, live or not, that contains an address; NULL if no region does. */
-struct pool_block *region_find(struct store *store, uint64_t address);
+struct pool_block *region_find(struct idle_store *store, uint64_t address);
 /* Whether the block is all of its region. */
 bool region_is_whole(const struct pool_block *block);
 /* The driver keeps state for others in the region. */
-void region_taint(struct store *store, struct region *region);
+void region_taint(struct idle_store *store, struct region *region);
 /* A region whose one block is on its way to the driver: out of the store, since its addresses may
  * have a new owner at once. It comes back if the driver refuses, else its record is freed. */
-void region_leave(struct store *store, struct pool_block *block);
-void region_return(struct store *store, struct pool_block *block);
-void region_free(struct pool_block *block);
-void region_figures(const struct store *store, struct policy_figures *figures);
-bool region_is_valid(const struct store *store);
+void region_detach(struct idle_store *store, struct pool_block *block);
+void region_return(struct idle_store *store, struct pool_block *block);
+void region_destroy(struct pool_block *block);
+void region_usage(const struct idle_store *store, struct policy_usage *figures);
+bool region_is_valid(const struct idle_store *store);
 
 #endif

@@ -24,7 +24,7 @@ static int compare(const struct pool_block *one, const struct pool_block *other)
 RB_GENERATE_INTERNAL(size_tree, pool_block, by_size, compare, static UNUSED)
 RB_GENERATE_INTERNAL(site_tree, pool_block, by_site_size, compare, static UNUSED)
 
-void site_remove(struct store *store, struct pool_block *block) {
+void site_remove(struct idle_store *store, struct pool_block *block) {
     RB_REMOVE(size_tree, &store->by_size, block);
     RB_REMOVE(site_tree, &block->site->idle, block);
     block->site->idle_count--;
@@ -32,7 +32,7 @@ void site_remove(struct store *store, struct pool_block *block) {
     store->bytes -= block->size;
 }
 
-void site_give(struct store *store, struct pool_block *block) {
+void site_give(struct idle_store *store, struct pool_block *block) {
     RB_INSERT(size_tree, &store->by_size, block);
     RB_INSERT(site_tree, &block->site->idle, block);
     block->age = store->clock++;
@@ -64,7 +64,7 @@ struct pool_block *site_find(struct site *site, size_t size) {
     return RB_NFIND(site_tree, &site->idle, &least);
 }
 
-struct pool_block *site_take(struct store *store, struct site *site, const struct fit *fit,
+struct pool_block *site_take(struct idle_store *store, struct site *site, const struct fit *fit,
                              bool *stolen) {
     struct pool_block least = {.size = fit->size}, *other;
     struct pool_block *found = site_find(site, fit->size);
@@ -80,7 +80,7 @@ struct pool_block *site_take(struct store *store, struct site *site, const struc
     return found;
 }
 
-static struct pool_block *take_same(struct store *store, struct site *site, size_t size) {
+static struct pool_block *take_same(struct idle_store *store, struct site *site, size_t size) {
     struct pool_block *found = site_find(site, size);
     if (!found || found->size != size)
         return NULL;
@@ -88,7 +88,7 @@ static struct pool_block *take_same(struct store *store, struct site *site, size
     return found;
 }
 
-static size_t least_size(struct store *store, size_t size) {
+static size_t least_size(struct idle_store *store, size_t size) {
     struct pool_block least = {.size = size};
     const struct pool_block *found = RB_NFIND(size_tree, &store->by_size, &least);
     return found ? found->size : SIZE_MAX;
@@ -102,22 +102,22 @@ struct pool_block *site_oldest(struct site *site) {
     return oldest;
 }
 
-struct pool_block *site_surplus(struct store *store, struct site *site, size_t keep) {
+struct pool_block *site_surplus(struct idle_store *store, struct site *site, size_t keep) {
     (void)store;
     return keep && site->idle_count > keep ? site_oldest(site) : NULL;
 }
 
-struct pool_block *site_largest(struct store *store) {
+struct pool_block *site_largest(struct idle_store *store) {
     return RB_MAX(size_tree, &store->by_size);
 }
 
-void site_figures(const struct store *store, struct policy_figures *figures) {
+void site_figures(const struct idle_store *store, struct policy_usage *figures) {
     struct pool_block *largest = RB_MAX(size_tree, (struct size_tree *)(uintptr_t)&store->by_size);
-    *figures = (struct policy_figures){store->count, store->bytes, largest ? largest->size : 0};
+    *figures = (struct policy_usage){store->count, store->bytes, largest ? largest->size : 0};
 }
 
-bool site_is_valid(const struct store *store) {
-    struct store *walked = (struct store *)(uintptr_t)store;
+bool site_is_valid(const struct idle_store *store) {
+    struct idle_store *walked = (struct idle_store *)(uintptr_t)store;
     struct pool_block *block, *previous = NULL;
     size_t count = 0, bytes = 0;
     RB_FOREACH (block, size_tree, &walked->by_size) {

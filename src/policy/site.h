@@ -7,18 +7,18 @@
 #include "policy/policy.h"
 
 /* The block that serves best: see struct policy. */
-struct pool_block *site_take(struct store *store, struct site *site, const struct fit *fit,
+struct pool_block *site_take(struct idle_store *store, struct site *site, const struct fit *fit,
                              bool *stolen);
 /* The smallest block of the site that is at least `size`. NULL: none. */
 struct pool_block *site_find(struct site *site, size_t size);
-void site_give(struct store *store, struct pool_block *block);
-void site_remove(struct store *store, struct pool_block *block);
+void site_give(struct idle_store *store, struct pool_block *block);
+void site_remove(struct idle_store *store, struct pool_block *block);
 /* The site's block that has been idle longest. NULL: none is idle. */
 struct pool_block *site_oldest(struct site *site);
 /* The same of a site that keeps more than `keep` (0: no limit), else NULL. */
-struct pool_block *site_surplus(struct store *store, struct site *site, size_t keep);
-struct pool_block *site_largest(struct store *store);
-void site_figures(const struct store *store, struct policy_figures *figures);
-bool site_is_valid(const struct store *store);
+struct pool_block *site_surplus(struct idle_store *store, struct site *site, size_t keep);
+struct pool_block *site_largest(struct idle_store *store);
+void site_figures(const struct idle_store *store, struct policy_usage *figures);
+bool site_is_valid(const struct idle_store *store);
 
 #endif

@@ -8,7 +8,7 @@
 #include "policy/round.h"
 #include "policy/site.h"
 
-static struct pool_block *take(struct store *store, struct site *site, const struct fit *fit,
+static struct pool_block *take(struct idle_store *store, struct site *site, const struct fit *fit,
                                bool *stolen) {
     struct pool_block *block = site_find(site, fit->size);
     if (!block || (double)block->size > fit->ratio * (double)fit->size ||
@@ -19,7 +19,7 @@ static struct pool_block *take(struct store *store, struct site *site, const str
     return block;
 }
 
-static struct pool_block *surplus(struct store *store, struct site *site, size_t keep) {
+static struct pool_block *surplus(struct idle_store *store, struct site *site, size_t keep) {
     (void)keep; /* always one */
     return site_surplus(store, site, 1);
 }

@@ -23,7 +23,7 @@ struct vmm *vmm_new(void) {
     return calloc(1, sizeof(struct vmm));
 }
 
-void vmm_free(struct vmm *vmm) {
+void vmm_destroy(struct vmm *vmm) {
     struct reservation *reservation;
     struct page *page;
     while (vmm && (reservation = LIST_FIRST(&vmm->reservations))) {
@@ -187,13 +187,13 @@ static size_t take_cached(struct pool *pool, struct context *context, size_t mos
         vmm->cached = page->next;
         push(list, page);
     }
-    books_count_unused(pool, context, 0 - count * PAGE);
+    ledger_count_unused(pool, context, 0 - count * PAGE);
     return count;
 }
 
 static void cache_pages(struct pool *pool, struct context *context, struct page *list) {
     struct page *next;
-    books_count_unused(pool, context, count_pages(list) * PAGE);
+    ledger_count_unused(pool, context, count_pages(list) * PAGE);
     for (; list; list = next) {
         next = list->next;
         push(&context->store.vmm->cached, list);
@@ -202,7 +202,7 @@ static void cache_pages(struct pool *pool, struct context *context, struct page 
 
 /* Idle blocks of whole pages, smallest first so that large ones stay whole, until `pages` are
  * taken; they are regions of their own then, out of the store, linked as leaving ones are. */
-static struct pool_block *take_idle(struct store *store, size_t pages) {
+static struct pool_block *take_idle(struct idle_store *store, size_t pages) {
     struct pool_block *taken = NULL, *block;
     while (pages > 0 && (block = region_find_mapped(store, PAGE))) {
         region_remove(store, block);
@@ -213,8 +213,8 @@ static struct pool_block *take_idle(struct store *store, size_t pages) {
             region_give(store, block);
             break;
         }
-        books_remove(store->pool, block);
-        region_leave(store, block);
+        ledger_remove(store->pool, block);
+        region_detach(store, block);
         block->by_size.rbe_left = taken;
         taken = block;
     }
@@ -222,13 +222,13 @@ static struct pool_block *take_idle(struct store *store, size_t pages) {
 }
 
 static void return_idle(struct pool *pool, struct pool_block *block) {
-    part_left(block, true);
-    books_restore(pool, block, BLOCK_IDLE);
+    suballocation_released(block, true);
+    ledger_restore(pool, block, BLOCK_IDLE);
 }
 
 /* --- the policy --- */
 
-static struct pool_block *take(struct store *store, struct site *site, const struct fit *fit,
+static struct pool_block *take(struct idle_store *store, struct site *site, const struct fit *fit,
                                bool *stolen) {
     const struct fit exact = {.bytes = fit->bytes, .size = fit->size};
     return region_take_up_to(store, site, &exact, fit->size < PAGE ? PAGE : SIZE_MAX, stolen);
@@ -236,19 +236,19 @@ static struct pool_block *take(struct store *store, struct site *site, const str
 
 /* Unmaps what was taken, or keeps it if that cannot be done now. Lock not held. */
 static void unmap_taken(struct pool *pool, struct pool_block *taken, struct page **list) {
-    bool settled = !taken || wait_settle(pool, "cuMemUnmap");
+    bool paid = !taken || wait_try_pay(pool, "cuMemUnmap");
     struct pool_block *next;
     for (; taken; taken = next) {
         next = taken->by_size.rbe_left;
         struct reservation *reservation = taken->region->reservation;
         size_t pages = taken->size / PAGE;
-        bool unmapped = settled && unmap(pool, reservation, taken->pointer, taken->size, list);
+        bool unmapped = paid && unmap(pool, reservation, taken->pointer, taken->size, list);
         if (unmapped)
             drop_mapped(pool, reservation, pages);
         pool_lock(pool);
         if (unmapped) {
-            region_free(taken);
-            books_recycle(pool, taken);
+            region_destroy(taken);
+            ledger_recycle(pool, taken);
         } else {
             return_idle(pool, taken);
         }
@@ -283,7 +283,7 @@ static bool begin(struct pool *pool, struct context *context, size_t wanted, str
     pool_lock(pool);
     bool ended = context->ended;
     if (!ended) {
-        context->device->leaving++;
+        context->device->releasing++;
         size_t cached = take_cached(pool, context, wanted, list);
         taken = take_idle(&context->store, wanted - cached);
     }
@@ -298,7 +298,7 @@ static void end(struct pool *pool, struct context *context, struct reservation *
     cache_pages(pool, context, spare);
     if (reservation)
         LIST_INSERT_HEAD(&context->store.vmm->reservations, reservation, link);
-    pool_has_left(pool, context->device, 1);
+    pool_count_released(pool, context->device, 1);
     pool_unlock(pool);
 }
 
@@ -357,7 +357,7 @@ static CUresult surrender(struct pool *pool, struct pool_block *block) {
         stats_add(STATS_driver_frees, freed == CUDA_SUCCESS);
         return freed;
     }
-    if (!wait_settle(pool, "cuMemUnmap"))
+    if (!wait_try_pay(pool, "cuMemUnmap"))
         return CUDA_ERROR_NOT_READY;
     if (!unmap(pool, reservation, block->pointer, block->size, &list))
         return CUDA_ERROR_NOT_READY;
@@ -366,7 +366,7 @@ static CUresult surrender(struct pool *pool, struct pool_block *block) {
     return CUDA_SUCCESS;
 }
 
-static struct pool_block *victim(struct store *store) {
+static struct pool_block *victim(struct idle_store *store) {
     struct pool_block *block = region_largest_mapped(store, PAGE), *whole = region_victim(store);
     if (whole && (!block || whole->size > block->size))
         return whole;
@@ -378,7 +378,7 @@ static size_t take_unused(struct pool *pool, struct context *context, size_t byt
     return take_cached(pool, context, bytes / PAGE + (bytes % PAGE != 0), list) * PAGE;
 }
 
-struct vmm *vmm_detach(struct store *store) {
+struct vmm *vmm_detach(struct idle_store *store) {
     struct vmm *vmm = store->vmm;
     store->vmm = NULL;
     return vmm;
@@ -400,7 +400,7 @@ void vmm_release(struct pool *pool, struct vmm *vmm) {
     }
     release_pages(pool, vmm->cached);
     vmm->cached = NULL;
-    vmm_free(vmm);
+    vmm_destroy(vmm);
 }
 
 const struct policy policy_vmm = {
@@ -412,7 +412,7 @@ const struct policy policy_vmm = {
     .remove = region_remove,
     .surplus = region_surplus,
     .victim = victim,
-    .figures = region_figures,
+    .figures = region_usage,
     .is_valid = region_is_valid,
     .obtain = obtain,
     .surrender = surrender,

@@ -24,11 +24,11 @@ struct vmm {
 
 struct vmm *vmm_new(void); /* NULL without host memory */
 /* Forgets everything; makes no CUDA call. */
-void vmm_free(struct vmm *vmm);
+void vmm_destroy(struct vmm *vmm);
 
 /* Takes all of a store that ends; vmm_release gives it to the driver. The work of its context must
  * be over or lost. vmm_detach: lock held; vmm_release: not held. */
-struct vmm *vmm_detach(struct store *store);
+struct vmm *vmm_detach(struct idle_store *store);
 void vmm_release(struct pool *pool, struct vmm *detached);
 
 #endif

@@ -66,10 +66,10 @@ struct pool_block {
     };
     uint8_t state;
     bool cached;
-    bool ready;     /* quick.h: LIVE, and a thread's cache may take it when it is freed */
-    uint8_t taints; /* bits of enum pool_taint: to be freed for good */
-    uint16_t bin;   /* of a cache, where it was last; checked before use */
-    bool pooled;    /* async: it lies in the driver's memory pool */
+    bool ready;          /* quick.h: LIVE, and a thread's cache may take it when it is freed */
+    uint8_t taints;      /* bits of enum pool_taint: to be freed for good */
+    uint16_t bin;        /* of a cache, where it was last; checked before use */
+    bool in_driver_pool; /* async: it lies in the driver's memory pool */
     union {
         bool releasable; /* of parts, while idle: the driver could have it back as it is */
         uint8_t marks;   /* of managed memory: managed.c's */
@@ -104,16 +104,16 @@ struct bins {
 /* The idle blocks of one context, kept as the pool's policy does. Invariant: count and bytes sum
  * them, pinned those that are not releasable; each policy uses the members that it needs, and
  * leaves the others empty. */
-struct store {
+struct idle_store {
     size_t count, bytes;
     struct size_tree by_size;
     struct bins *bins;
     struct regions *regions;
     struct vmm *vmm;
-    struct async *async;
+    struct driver_pool *async;
     uint64_t clock;    /* blocks given so far: the age of the next */
     size_t unused;     /* bytes of idle memory that is in no block */
-    size_t pinned;     /* bytes of idle parts that live ones keep from the driver */
+    size_t stranded;   /* bytes of idle parts that live ones keep from the driver */
     struct pool *pool; /* whose policies that cut blocks keep its books */
 };
 
@@ -159,8 +159,8 @@ struct device {
     uint64_t live, idle, in_use, peak_in_use, over_size;
     uint64_t peak_live, peak_held, live_blocks, idle_blocks;
     uint64_t allocations, hits, frees, oom_events, oom_rescued;
-    int pressure; /* allocations that are out of memory just now: frees then go to the driver */
-    int leaving;  /* blocks on their way back to the driver in some thread */
+    int pressure;  /* allocations that are out of memory just now: frees then go to the driver */
+    int releasing; /* blocks on their way back to the driver in some thread */
     bool pageable_access; /* its kernels reach all of the host's memory (HMM, ATS) */
     uint64_t until_asked; /* bytes that may be allocated before its free memory is asked again */
     /* decay.c: the least idle bytes since period_began (nanoseconds, 0: never yet); the changes
@@ -172,7 +172,7 @@ struct device {
     struct stats_device *stats;
     uint32_t samples;
     uint64_t interval, changes, noted, noted_held, mapped_held;
-    struct cache_sums told;      /* to the stats, by caches themselves */
+    struct cache_sums published; /* to the stats, by caches themselves */
     _Atomic uint64_t renewed_ns; /* cache.c, without the lock: when a call last went the long way */
     LIST_ENTRY(device) link;
 };
@@ -196,9 +196,9 @@ struct context {
     bool broken;  /* by a sticky error: everything passes through */
     bool created; /* by cuCtxCreate and the like; else it is its device's primary context */
     uint64_t live_blocks;
-    struct pool_block *anchor; /* cache.c: one that is live, NULL: none is known */
-    bool frees_quickly;        /* cache.c: whether caches may serve frees, when last looked at */
-    struct store store;
+    struct pool_block *sentinel; /* cache.c: one that is live, NULL: none is known */
+    bool frees_quickly;          /* cache.c: whether caches may serve frees, when last looked at */
+    struct idle_store store;
     struct site *sites;         /* uthash by key */
     CUevent event;              /* to ask whether the context is idle; NULL until needed */
     struct block_list unfenced; /* deferred blocks that no fence covers yet */

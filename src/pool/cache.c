@@ -170,7 +170,7 @@ static struct cache *new_cache(void) {
 }
 
 /* One that is in the pool's table and unused, or a new one. Locked, as all are. */
-static struct cache *free_cache(struct pool *pool) {
+static struct cache *take_unused_cache(struct pool *pool) {
     for (int i = 0; i < pool->cache_count; i++)
         if (!pool->caches[i]->context)
             return pool->caches[i];
@@ -201,7 +201,7 @@ struct cache *cache_own(struct pool *pool, struct context *context) {
     if (!own_number)
         own_number = 1 + atomic_fetch_add(&threads, 1) % CACHE_THREADS;
     cache = find_cache(pool, context, own_number);
-    if (!cache && (cache = free_cache(pool))) {
+    if (!cache && (cache = take_unused_cache(pool))) {
         struct stats_shard *shard = stats_shard_begin(context->device->stats);
         if (!shard)
             return NULL;
@@ -219,37 +219,37 @@ void cache_stop(struct pool *pool) {
         if (!cache_try_lock(pool->active[i]))
             lock_at_last(pool, pool->active[i]);
     for (int i = 0; i < pool->active_count; i++)
-        cache_settle(pool, pool->active[i]);
+        cache_merge(pool, pool->active[i]);
     for (int i = 0; i < pool->active_count; i++)
-        cache_settle_fresh(pool, pool->active[i]);
+        cache_merge_fresh(pool, pool->active[i]);
 }
 
 /* A block that lives on when another is freed, so that this one is not the last: any will do, one
  * that lives long saves looking for another, with all caches stopped. Of a few, that is one of the
  * site which allocates least. Its free goes the long way, which may find another block than a cache
  * would: so which it is does not depend on addresses, and a program's runs are alike. */
-static void find_anchor(struct pool *pool, struct context *context) {
+static void find_sentinel(struct pool *pool, struct context *context) {
     enum { PLACES = 256, CANDIDATES = 64 };
     uint64_t least = UINT64_MAX;
     uint64_t wanted = context->live_blocks < CANDIDATES ? context->live_blocks : CANDIDATES;
     for (int i = 0; i < PLACES && wanted; i++) {
-        struct pool_block *block = books_look(pool, &pool->anchor_place);
+        struct pool_block *block = ledger_look(pool, &pool->sentinel_place);
         if (!block || block->state != BLOCK_LIVE || block->context != context)
             continue;
         uint64_t allocations = stats_site_allocations(block->site->stats);
         if (allocations < least) {
             least = allocations;
-            context->anchor = block;
+            context->sentinel = block;
         }
         wanted--;
     }
 }
 
-static void settle_all_figures(struct cache *cache) {
+static void merge_all_counts(struct cache *cache) {
     struct cache_bin *bin;
     if (cache->bins_apart)
         for (CACHE_TABLE_EACH(bin, &cache->table, 0))
-            cache_settle_figures(bin);
+            cache_merge_counts(bin);
 }
 
 /* Whether only this cache changes anything until it is stopped again, and only its blocks and the
@@ -262,7 +262,7 @@ static bool is_alone(const struct pool *pool, const struct cache *cache) {
 }
 
 /* What the cache may do until it is stopped again. */
-static void permit(struct pool *pool, struct cache *cache) {
+static void grant(struct pool *pool, struct cache *cache) {
     struct context *context = cache->context;
     const struct pool_config *config = &pool->config;
     bool serves = pool->policy->take_same && !context->broken && !config->zero &&
@@ -270,9 +270,9 @@ static void permit(struct pool *pool, struct cache *cache) {
                   !atomic_load(&pool->captures) && !atomic_load(&pool->down);
     cache->young = context->device->changes < YOUNG_CHANGES;
     uint64_t changes = context->device->changes;
-    if (cache->young || changes - cache->figures_settled >= YOUNG_CHANGES) {
-        cache->figures_settled = changes;
-        settle_all_figures(cache);
+    if (cache->young || changes - cache->counts_merged >= YOUNG_CHANGES) {
+        cache->counts_merged = changes;
+        merge_all_counts(cache);
     }
     cache->key = serves ? cache_key(pool, context->handle) : 0;
     if (cache->young)
@@ -282,8 +282,8 @@ static void permit(struct pool *pool, struct cache *cache) {
     cache->defers = config->free_mode == POOL_FREE_DEFER;
     bool may_free = serves && !context->device->pressure && wait_is_skipped(pool, context);
     context->frees_quickly = may_free;
-    if (may_free && !cache->defers && !context->anchor)
-        find_anchor(pool, context);
+    if (may_free && !cache->defers && !context->sentinel)
+        find_sentinel(pool, context);
     cache->fit = pool_fit(pool, context, 0, 0);
     cache->fit.surplus /= (uint64_t)pool->active_count; /* each may use its part */
     cache->nothing_idle = serves && !context->device->idle && !PLANTED(record_removed_late);
@@ -291,9 +291,9 @@ static void permit(struct pool *pool, struct cache *cache) {
     cache->may_miss = (cache->nothing_idle || cache->alone) && !cache->table.displaced;
     cache->may_grow = cache->alone ? pressure_room_to_grow(context->device) : 0;
     cache->stops++;
-    cache->anchor = cache->defers ? NULL : context->anchor;
+    cache->sentinel = cache->defers ? NULL : context->sentinel;
     cache->freeable =
-        may_free && (cache->defers || context->anchor) ? pool->map.table : pointer_table_empty;
+        may_free && (cache->defers || context->sentinel) ? pool->map.table : pointer_table_empty;
 }
 
 /* Of one that has served nothing since it was last stopped. *now: 0 until the clock is read. */
@@ -323,7 +323,7 @@ static void choose_active(struct pool *pool, bool with_own) {
         if (cache->context && (cache->busy || !is_to_be_parked(pool, cache, &now))) {
             pool->active[count++] = cache;
         } else {
-            settle_all_figures(cache);
+            merge_all_counts(cache);
             cache->parked = true;
         }
     }
@@ -340,7 +340,7 @@ static void choose_active(struct pool *pool, bool with_own) {
 void cache_resume(struct pool *pool, bool with_own) {
     choose_active(pool, with_own);
     for (int i = 0; i < pool->active_count; i++)
-        permit(pool, pool->active[i]);
+        grant(pool, pool->active[i]);
     for (int i = 0; i < pool->active_count; i++)
         cache_unlock(pool->active[i]);
     wake_waiters(pool);
@@ -355,11 +355,11 @@ static void close_cache(struct cache *cache) {
             record->counting = NULL;
     cache->key = 0;
     cache->context = NULL;
-    cache->anchor = NULL;
+    cache->sentinel = NULL;
     cache->deferred = NULL;
     cache->freeable = pointer_table_empty;
     memset(cache->sites, 0, sizeof cache->sites);
-    cache->sums = cache->settled = (struct cache_sums){0};
+    cache->sums = cache->merged = (struct cache_sums){0};
     cache->peak_in_use = cache->peak_live = cache->peak_taken = 0;
 }
 
@@ -367,7 +367,7 @@ static void give_back_spares(struct pool *pool, struct cache *cache) {
     struct pool_block *block;
     while ((block = cache->spare)) {
         cache->spare = block->next;
-        books_recycle(pool, block);
+        ledger_recycle(pool, block);
     }
 }
 
@@ -412,7 +412,7 @@ static bool bin_is_valid(const struct cache *cache, const struct cache_bin *bin,
 bool cache_is_valid(const struct pool *pool) {
     size_t kept = 0, marked = 0;
     const struct pool_block *block;
-    struct books_place place = {0};
+    struct ledger_place place = {0};
     for (int i = 0; i < pool->cache_count; i++) {
         const struct cache *cache = pool->caches[i];
         if (!cache_table_is_valid(&cache->table))
@@ -421,7 +421,7 @@ bool cache_is_valid(const struct pool *pool) {
             if (!bin_is_valid(cache, &cache->table.bins[j], &kept))
                 return false;
     }
-    while ((block = books_next(pool, &place)))
+    while ((block = ledger_next(pool, &place)))
         marked += block->cached;
     return kept == marked;
 }

@@ -42,7 +42,7 @@ void cache_resume(struct pool *pool, bool with_own);
 bool cache_put(struct pool *pool, struct pool_block *block, size_t size);
 /* Before a free of a block that has served a request of `size`, rounded, is counted in its site:
  * what the thread's cache has counted apart comes first, so that the site's peak is right. */
-void cache_settle_figures_of(const struct pool *pool, struct pool_block *block, size_t size);
+void cache_merge_counts_of(const struct pool *pool, struct pool_block *block, size_t size);
 /* Takes out an idle block of just this site and size, whichever thread has it. NULL: none. */
 struct pool_block *cache_take(struct pool *pool, struct context *context, struct site *site,
                               size_t size);

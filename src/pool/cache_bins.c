@@ -87,7 +87,7 @@ static struct cache_bin *best_bin(struct cache *cache, const struct site *site,
 
 /* What is left of the bound on waste. */
 static uint64_t surplus(const struct cache *cache) {
-    uint64_t grown = cache->sums.over - cache->settled.over;
+    uint64_t grown = cache->sums.over - cache->merged.over;
     return (int64_t)(cache->fit.surplus - grown) > 0 ? cache->fit.surplus - grown : 0;
 }
 
@@ -102,7 +102,7 @@ static struct fit fit_now(const struct cache *cache, size_t bytes, size_t size) 
 bool cache_fits_none(struct cache *cache, const struct site *site, size_t bytes, size_t size) {
     const struct policy *policy = cache->pool->policy;
     const struct fit fit = fit_now(cache, bytes, size);
-    struct store *store = &cache->context->store;
+    struct idle_store *store = &cache->context->store;
     bool many;
     const struct cache_bin *best = best_bin(cache, site, &fit, &many);
     return !many && !(best && policy->serves(best->head, &fit)) &&
@@ -114,7 +114,7 @@ bool cache_fits_none(struct cache *cache, const struct site *site, size_t bytes,
 static struct cache_bin *find_other(struct cache *cache, struct cache_bin *bin, size_t bytes,
                                     size_t size) {
     const struct fit fit = fit_now(cache, bytes, size);
-    struct store *store = &cache->context->store;
+    struct idle_store *store = &cache->context->store;
     bool many;
     struct cache_bin *best = best_bin(cache, bin->site, &fit, &many);
     if ((!best || best->block_size > size) && fetch(cache, bin))
@@ -168,14 +168,14 @@ struct pool_block *cache_serve_other(struct cache *cache, struct cache_bin *bin,
 }
 
 /* What was counted apart goes to the site. */
-void cache_settle_figures(struct cache_bin *bin) {
+void cache_merge_counts(struct cache_bin *bin) {
     if (bin->figures == bin->site->stats)
         return;
     struct stats_site *own = bin->figures, *site = bin->site->stats;
-    uint64_t before = stats_figure(&site->live_bytes);
-    bin->seen_hits -= (uint32_t)stats_figure(&own->hits);
+    uint64_t before = stats_read(&site->live_bytes);
+    bin->seen_hits -= (uint32_t)stats_read(&own->hits);
 #define SETTLE(figure)                                                                             \
-    stats_grow(&site->figure, stats_figure(&own->figure));                                         \
+    stats_grow(&site->figure, stats_read(&own->figure));                                           \
     own->figure = 0
     SETTLE(hits);
     SETTLE(allocated_bytes);
@@ -184,19 +184,19 @@ void cache_settle_figures(struct cache_bin *bin) {
     SETTLE(held_blocks);
     SETTLE(held_bytes);
 #undef SETTLE
-    uint64_t peak = before + stats_figure(&own->peak_live_bytes);
+    uint64_t peak = before + stats_read(&own->peak_live_bytes);
     own->peak_live_bytes = 0;
-    if ((int64_t)(peak - stats_figure(&site->peak_live_bytes)) > 0)
+    if ((int64_t)(peak - stats_read(&site->peak_live_bytes)) > 0)
         site->peak_live_bytes = peak;
 }
 
-void cache_settle_figures_of(const struct pool *pool, struct pool_block *block, size_t size) {
+void cache_merge_counts_of(const struct pool *pool, struct pool_block *block, size_t size) {
     struct cache *own = cache_mine.cache;
     struct cache_bin *bin = NULL;
     if (own && own->pool == pool && own->context == block->context && own->bins_apart)
         bin = cache_find_bin_for(own, block, size);
     if (bin)
-        cache_settle_figures(bin);
+        cache_merge_counts(bin);
 }
 
 /* What is the bin's beside its blocks. */
@@ -218,7 +218,7 @@ void cache_close_bins(struct cache *cache) {
 
 /* Whether nobody has used the bin's blocks since this was last asked. */
 static bool is_at_rest(struct cache_bin *bin) {
-    uint32_t hits = (uint32_t)stats_figure(&bin->figures->hits);
+    uint32_t hits = (uint32_t)stats_read(&bin->figures->hits);
     bool rests = hits == bin->seen_hits;
     bin->seen_hits = hits;
     return rests;
@@ -231,7 +231,7 @@ static void empty(struct cache_bin *bin, struct cache *cache) {
 
 static bool stays_when_drained(struct cache_bin *bin, void *data) {
     struct cache *cache = data;
-    cache_settle_figures(bin);
+    cache_merge_counts(bin);
     empty(bin, cache);
     return !is_at_rest(bin) || end_bin(bin, cache);
 }
@@ -327,7 +327,7 @@ static void move_all(struct cache_bin *from, const struct cache *cache, struct c
 /* The same with those in the store. */
 static struct cache_bin *refill(struct pool *pool, struct cache *cache, struct site *site,
                                 size_t size) {
-    struct store *store = &cache->context->store;
+    struct idle_store *store = &cache->context->store;
     struct pool_block *block = pool->policy->take_same(store, site, size);
     struct cache_bin *bin = block ? bin_for(cache, site, size) : NULL;
     if (block && !bin)

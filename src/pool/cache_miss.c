@@ -5,7 +5,7 @@
 
 /* Whether a thread has freed anything since its cache was stopped. */
 static bool has_freed(const struct cache *cache) {
-    return __atomic_load_n(&cache->sums.frees, __ATOMIC_RELAXED) != cache->settled.frees;
+    return __atomic_load_n(&cache->sums.frees, __ATOMIC_RELAXED) != cache->merged.frees;
 }
 
 static bool is_any_freed(const struct pool *pool, const struct cache *own) {
@@ -95,7 +95,7 @@ bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t
     block->context = context;
     block->site = own;
     block->bin = 0;
-    block->cached = block->pooled = block->releasable = false;
+    block->cached = block->in_driver_pool = block->releasable = false;
     quick_make_live(block, bytes);
     block->next = cache->fresh;
     cache->fresh = block;
@@ -115,5 +115,5 @@ void cache_prepare_miss(struct pool *pool, struct context *context, struct site 
         *place_for(cache, id) = (struct cache_site){.id = id, .site = site};
     /* A thread's first misses go the long way on, where they are timed. */
     if (!cache->spare && call_timers[STATS_CALL_ALLOC].timed >= CALL_TIMER_FIRST)
-        cache->spare = books_take_records(pool);
+        cache->spare = ledger_take_records(pool);
 }

@@ -1,6 +1,6 @@
 /* What a cache is made of: for quick.h, which serves from it, and for what does the rest:
  * cache.c (caches), cache_table.c (their bins), cache_bins.c (what is in these), cache_miss.c,
- * cache_settle.c (their figures). */
+ * cache_merge.c (their figures). */
 #ifndef POOLCUDA_POOL_CACHE_PARTS_H
 #define POOLCUDA_POOL_CACHE_PARTS_H
 
@@ -41,7 +41,7 @@ struct cache {
     struct stats_shard *shard;       /* where sums are told to readers of the stats page */
     struct cache_table table;
     struct pointer_table freeable; /* while stopped: the pool's; empty, if it may free nothing */
-    struct pool_block *anchor;     /* while stopped: the context's; NULL: frees need none */
+    struct pool_block *sentinel;   /* while stopped: the context's; NULL: frees need none */
     struct pool_block *deferred;   /* freed, to be fenced: linked through `next`, as the next two */
     struct pool_block *fresh;      /* live, new: for the books and the map */
     struct pool_block *spare;      /* unused records */
@@ -50,12 +50,12 @@ struct cache {
     uint64_t may_grow;             /* bytes that it may get from the driver while alone */
     uint64_t renewed_ns;           /* when a call of its own last went the long way for that */
     uint64_t rests_since;          /* while stopped, by the coarse clock; 0: not looked at yet */
-    uint64_t figures_settled;      /* while stopped: the device's changes when bins' were */
+    uint64_t counts_merged;        /* while stopped: the device's changes when bins' were */
     size_t bins_apart;             /* that count in figures of our own */
     unsigned bins_asked;           /* to be added since the table was last to grow */
     uint64_t swept;                /* calls served when bins at rest were last looked for */
     unsigned thread;               /* while stopped: whose it is, 1 to CACHE_THREADS */
-    struct cache_sums settled;     /* sums that the books have */
+    struct cache_sums merged;      /* sums that the books have */
     struct pool *pool;             /* while stopped */
     struct cache *next_spare;
     struct cache_site sites[1 << CACHE_SITE_BITS]; /* that have missed, by their ids */
@@ -153,10 +153,10 @@ struct cache *cache_own(struct pool *pool, struct context *context);
 
 /* Brings what has happened in the cache into the books: the sums, which hold when all caches' are
  * there; and then its new blocks. */
-void cache_settle(struct pool *pool, struct cache *cache);
-void cache_settle_fresh(struct pool *pool, struct cache *cache);
+void cache_merge(struct pool *pool, struct cache *cache);
+void cache_merge_fresh(struct pool *pool, struct cache *cache);
 /* What a bin has counted apart goes to its site. */
-void cache_settle_figures(struct cache_bin *bin);
+void cache_merge_counts(struct cache_bin *bin);
 /* The stats page keeps what it has from the cache's shard, which the cache gives back. */
 void cache_end_shard(struct pool *pool, struct cache *cache);
 /* Brings all of the cache's blocks into its context's store. */

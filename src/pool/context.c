@@ -3,7 +3,7 @@
 #include "pool/internal.h"
 
 #include "planted.h"
-#include "policy/async.h"
+#include "policy/driver_pool.h"
 #include "policy/vmm.h"
 
 #include <stdlib.h>
@@ -148,7 +148,7 @@ static struct context *add_context(struct pool *pool, CUcontext handle,
         return NULL;
     context->kind = *kind;
     context->policy = kind_policy(pool, kind);
-    if (!store_init(pool, context->policy, &context->store)) {
+    if (!idle_store_init(pool, context->policy, &context->store)) {
         free(context);
         return NULL;
     }
@@ -178,7 +178,7 @@ CUresult context_current(struct pool *pool, CUcontext *handle) {
     return result == CUDA_SUCCESS ? result : pool->driver->ctx_get_current(handle);
 }
 
-struct context *context_enter(struct pool *pool, const struct pool_kind *kind) {
+struct context *context_lock_current(struct pool *pool, const struct pool_kind *kind) {
     CUcontext handle;
     CUresult result = context_current(pool, &handle);
     if (result != CUDA_SUCCESS || !handle) {
@@ -243,9 +243,9 @@ struct site *context_site(struct pool *pool, struct context *context, const stru
     return site;
 }
 
-void context_free_sites(struct context *context) {
+void context_destroy_sites(struct context *context) {
     struct site *site, *next;
-    store_free(&context->store);
+    idle_store_destroy(&context->store);
     HASH_ITER (by_key, context->sites, site, next) {
         // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it cannot follow uthash
         HASH_DELETE(by_key, context->sites, site);
@@ -253,7 +253,7 @@ void context_free_sites(struct context *context) {
     }
 }
 
-bool context_visit(struct pool *pool, CUcontext context, struct context_visit *visit) {
+bool context_push(struct pool *pool, CUcontext context, struct context_push *visit) {
     CUcontext current = NULL;
     visit->pushed = false;
     if (pool->driver->ctx_get_current(&current) == CUDA_SUCCESS && current == context)
@@ -264,18 +264,18 @@ bool context_visit(struct pool *pool, CUcontext context, struct context_visit *v
     return visit->pushed;
 }
 
-void context_leave(struct pool *pool, struct context_visit *visit) {
+void context_pop(struct pool *pool, struct context_push *visit) {
     CUcontext popped;
     if (visit->pushed)
         pool->driver->ctx_pop_current(&popped);
 }
 
 static CUresult wait_for(struct pool *pool, CUcontext handle) {
-    struct context_visit visit = {false};
-    if (!PLANTED(wrong_context) && !context_visit(pool, handle, &visit))
+    struct context_push visit = {false};
+    if (!PLANTED(wrong_context) && !context_push(pool, handle, &visit))
         return CUDA_ERROR_INVALID_CONTEXT;
     CUresult result = pool->driver->ctx_synchronize();
-    context_leave(pool, &visit);
+    context_pop(pool, &visit);
     return result;
 }
 
@@ -386,38 +386,39 @@ void pool_note_error(struct pool *pool, CUresult error) {
 
 /* Whether a block of a context that ends has to be given to the driver: what is idle, and what lies
  * in a memory pool of the driver's, which outlives contexts. */
-static bool has_to_leave(const struct pool_block *block) {
-    return block->pooled ? block->state != BLOCK_WAITING
-                         : !block->context->policy->cuts &&
-                               (block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED);
+static bool must_be_released(const struct pool_block *block) {
+    return block->in_driver_pool
+               ? block->state != BLOCK_WAITING
+               : !block->context->policy->cuts &&
+                     (block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED);
 }
 
 /* Takes the context out of service. Lock held; what has to leave goes to *leaving, or is forgotten
  * as the rest is if that is NULL. False: another thread has done it. */
-static bool end_context(struct pool *pool, struct context *context, struct leaving *leaving) {
+static bool end_context(struct pool *pool, struct context *context, struct release_list *releases) {
     struct pool_block *block;
-    struct books_place place = {0};
+    struct ledger_place place = {0};
     /* Other threads may be at its pages or at its memory pool. From here on all is done at once. */
-    while (context->policy->take_unused && context->device->leaving)
-        pool_await_left(pool);
+    while (context->policy->take_unused && context->device->releasing)
+        pool_await_releases(pool);
     if (context->ended)
         return false;
     cache_close(pool, context);
-    while ((block = books_next(pool, &place))) {
+    while ((block = ledger_next(pool, &place))) {
         if (block->context != context)
             continue;
         bool waited_for = block->state == BLOCK_WAITING;
         if (block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED)
-            books_take_out(pool, block);
-        if (leaving && has_to_leave(block)) {
-            leaving_take(pool, leaving, block);
+            ledger_take_out(pool, block);
+        if (releases && must_be_released(block)) {
+            release_list_add(pool, releases, block);
         } else {
-            books_remove(pool, block);
+            ledger_remove(pool, block);
             if (!waited_for) /* else the thread that waits still holds it */
-                books_recycle(pool, block);
+                ledger_recycle(pool, block);
         }
     }
-    books_count_unused(pool, context, 0 - context->store.unused);
+    ledger_count_unused(pool, context, 0 - context->store.unused);
     context->ended = true;
     LIST_REMOVE(context, link);
     LIST_INSERT_HEAD(&pool->ended, context, link);
@@ -440,25 +441,25 @@ static bool wait_at_end(struct pool *pool) {
 }
 
 static void end_and_release(struct pool *pool, struct context *context) {
-    struct leaving leaving = {.device = context->device};
-    struct context_visit visit;
-    if (!end_context(pool, context, &leaving))
+    struct release_list releases = {.device = context->device};
+    struct context_push visit;
+    if (!end_context(pool, context, &releases))
         return;
     struct vmm *vmm = vmm_detach(&context->store);
-    struct async *async = async_detach(&context->store);
+    struct driver_pool *async = driver_pool_detach(&context->store);
     pool_unlock(pool);
-    bool visiting = (leaving.count || vmm) && context_visit(pool, context->handle, &visit);
+    bool visiting = (releases.count || vmm) && context_push(pool, context->handle, &visit);
     bool over = (vmm || async) && visiting && wait_at_end(pool);
     if (over || context->broken) /* else pages are lost rather than taken from under a kernel */
         vmm_release(pool, vmm);
     pool_lock(pool);
-    leaving_free(pool, &leaving);
+    release_list_free(pool, &releases);
     pool_unlock(pool);
-    async_end(pool, async, false);
+    driver_pool_end(pool, async, false);
     if (visiting)
-        context_leave(pool, &visit);
+        context_pop(pool, &visit);
     pool_lock(pool);
-    context_free_sites(context);
+    context_destroy_sites(context);
 }
 
 void pool_context_ending(struct pool *pool, CUcontext handle) {
@@ -475,17 +476,17 @@ void pool_context_ending(struct pool *pool, CUcontext handle) {
 /* The primary context of a green one: the driver says whose the memory is that is allocated in it.
  * NULL if it cannot be asked. Lock not held. */
 static CUcontext primary_of(struct pool *pool, CUcontext green) {
-    struct context_visit visit;
+    struct context_push visit;
     CUdeviceptr probe;
     CUcontext primary = NULL;
     if (!pool->driver->pointer_get_attribute || !gate_enter(pool))
         return NULL;
-    if (context_visit(pool, green, &visit)) {
+    if (context_push(pool, green, &visit)) {
         if (pool->driver->mem_alloc(&probe, 1) == CUDA_SUCCESS) {
             pool->driver->pointer_get_attribute(&primary, CU_POINTER_ATTRIBUTE_CONTEXT, probe);
             pool->driver->mem_free(probe);
         }
-        context_leave(pool, &visit);
+        context_pop(pool, &visit);
     }
     gate_leave(pool);
     return primary != green ? primary : NULL;
@@ -502,7 +503,7 @@ void pool_green_ending(struct pool *pool, CUcontext handle) {
         fence_drain(pool, context->device);
         fence_streams_ended(pool, context);
         pool_unlock(pool);
-        async_end_stream(pool, context);
+        driver_pool_end_stream(pool, context);
         pool_lock(pool);
         context->handle = primary;
         context->created = false;
@@ -541,11 +542,11 @@ void pool_primary_released(struct pool *pool, CUdevice ordinal) {
         if (!end_context(pool, context, NULL)) /* the driver has freed its memory */
             continue;
         struct vmm *vmm = vmm_detach(&context->store);
-        struct async *async = async_detach(&context->store);
-        context_free_sites(context);
+        struct driver_pool *async = driver_pool_detach(&context->store);
+        context_destroy_sites(context);
         pool_unlock(pool);
         vmm_release(pool, vmm);
-        async_end(pool, async, true);
+        driver_pool_end(pool, async, true);
         pool_lock(pool);
     }
     pool_unlock(pool);

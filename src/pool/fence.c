@@ -112,12 +112,12 @@ static CUresult record(struct pool *pool, const struct target *target, CUevent e
 static bool record_all(struct pool *pool, const struct target *targets, int count,
                        struct fence *fence) {
     for (int i = 0; i < count; i++) {
-        struct context_visit visit;
-        if (!context_visit(pool, targets[i].context->handle, &visit))
+        struct context_push visit;
+        if (!context_push(pool, targets[i].context->handle, &visit))
             return false;
         struct fence_event *event = new_event(pool, targets[i].context);
         CUresult result = event ? record(pool, &targets[i], event->event) : CUDA_ERROR_UNKNOWN;
-        context_leave(pool, &visit);
+        context_pop(pool, &visit);
         if (event) {
             event->next = fence->events;
             fence->events = event;
@@ -273,7 +273,7 @@ static bool fence_passes(struct pool *pool, struct context *context, struct fenc
         struct pool_block *block;
         while ((block = LIST_FIRST(&fence->blocks))) {
             LIST_REMOVE(block, in_list);
-            books_make_ready(pool, block);
+            ledger_end_deferral(pool, block);
         }
     }
     bool lost = result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
@@ -445,7 +445,7 @@ static bool wait_instead(struct pool *pool, struct context *context) {
         move_blocks(&waiting, &context->unfenced);
     while ((block = LIST_FIRST(&waiting))) {
         LIST_REMOVE(block, in_list);
-        books_make_ready(pool, block);
+        ledger_end_deferral(pool, block);
     }
     return waited;
 }
@@ -483,7 +483,7 @@ void fence_defer(struct pool *pool, struct pool_block *block, CUstream freed_in)
     LIST_INSERT_HEAD(list_for(block->context), block, in_list);
     if (PLANTED(fence_after_publish)) {
         LIST_REMOVE(block, in_list);
-        books_make_ready(pool, block);
+        ledger_end_deferral(pool, block);
     }
     stats_add(STATS_free_deferred, 1);
 }
@@ -554,7 +554,7 @@ void pool_stream_created(struct pool *pool, CUstream handle, bool non_blocking) 
     if (!non_blocking || pool->driver->ctx_record_event)
         return;
     struct free_stream *stream = calloc(1, sizeof *stream);
-    struct context *context = stream ? context_enter(pool, &kind_device) : NULL;
+    struct context *context = stream ? context_lock_current(pool, &kind_device) : NULL;
     if (!context) {
         free(stream);
         pool->streams_lost = true;

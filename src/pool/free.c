@@ -11,67 +11,67 @@ static CUresult free_with_late_removal(struct pool *pool, struct pool_block *blo
     CUresult result = pool->driver->mem_free(pointer);
     gate_pause();
     pool_lock(pool);
-    block = books_find(pool, pointer);
+    block = ledger_find(pool, pointer);
     if (block && result == CUDA_SUCCESS) {
-        books_remove(pool, block);
-        books_recycle(pool, block);
+        ledger_remove(pool, block);
+        ledger_recycle(pool, block);
     }
     pool_unlock(pool);
     return result;
 }
 
-CUresult pool_free_removed(struct pool *pool, struct pool_block *block) {
+CUresult pool_release_removed(struct pool *pool, struct pool_block *block) {
     struct context *context = block->context;
-    context->device->leaving++;
+    context->device->releasing++;
     pool_unlock_between(pool);
-    CUresult result = kind_free(pool, context->kind.memory, block->pointer);
+    CUresult result = source_free(pool, context->kind.memory, block->pointer);
     context_note_error(pool, context, result);
     pool_lock(pool);
     if (context->policy->cuts)
-        part_left(block, result != CUDA_SUCCESS);
+        suballocation_released(block, result != CUDA_SUCCESS);
     if (result == CUDA_SUCCESS) {
-        books_recycle(pool, block);
+        ledger_recycle(pool, block);
         stats_add(STATS_driver_frees, 1);
     } else {
-        books_restore(pool, block, BLOCK_LIVE);
+        ledger_restore(pool, block, BLOCK_LIVE);
     }
-    pool_has_left(pool, context->device, 1);
+    pool_count_released(pool, context->device, 1);
     pool_unlock(pool);
     return result;
 }
 
 /* Frees a block for good. Lock held on entry, not on return. */
-static CUresult free_for_good(struct pool *pool, struct pool_block *block) {
+static CUresult release_block(struct pool *pool, struct pool_block *block) {
     if (PLANTED(record_removed_late))
         return free_with_late_removal(pool, block);
-    books_remove(pool, block);
-    return pool_free_removed(pool, block);
+    ledger_remove(pool, block);
+    return pool_release_removed(pool, block);
 }
 
 /* For work may still use it. freed_in: as for fence_defer. */
 static void defer(struct pool *pool, struct pool_block *block, CUstream freed_in) {
     if (block->context->policy->cuts)
-        part_note_taint(block);
-    books_make_deferred(pool, block);
+        suballocation_note_taint(block);
+    ledger_make_deferred(pool, block);
     fence_defer(pool, block, freed_in);
 }
 
 /* Keeps a block and gives up what is then too much. wait: WAIT_DEFERRED: work may still use it, and
  * only a fence will tell; else the wait of its free has been made, or is owed. Lock held on entry,
  * not on return. */
-static void keep(struct pool *pool, struct pool_block *block, enum wait_kind wait) {
+static void keep(struct pool *pool, struct pool_block *block, enum wait_choice wait) {
     const struct policy *policy = block->context->policy;
     const struct context *quiet = wait == WAIT_NOW ? block->context : NULL;
-    struct leaving leaving = {.device = block->context->device, .quiet = quiet};
-    struct store *store = &block->context->store;
+    struct release_list releases = {.device = block->context->device, .quiet = quiet};
+    struct idle_store *store = &block->context->store;
     struct site *site = block->site;
     struct pool_block *surplus;
     if (wait == WAIT_DEFERRED) {
         defer(pool, block, NULL);
     } else {
         if (policy->cuts)
-            part_note_taint(block);
-        books_make_idle(pool, block); /* the policy may have merged it: it is gone */
+            suballocation_note_taint(block);
+        ledger_make_idle(pool, block); /* the policy may have merged it: it is gone */
     }
     stats_add(STATS_free_kept, 1);
     if (atomic_load(&pool->captures)) { /* what is too much goes at a later free */
@@ -79,29 +79,29 @@ static void keep(struct pool *pool, struct pool_block *block, enum wait_kind wai
         return;
     }
     while ((surplus = policy->surplus(store, site, pool->config.site_keep))) {
-        books_take_out(pool, surplus);
-        leaving_take(pool, &leaving, surplus);
+        ledger_take_out(pool, surplus);
+        release_list_add(pool, &releases, surplus);
     }
     if (policy->keeps_nothing) { /* the surplus is then idle in the driver's pool */
-        leaving_free(pool, &leaving);
-        leaving = (struct leaving){.device = leaving.device, .quiet = quiet};
+        release_list_free(pool, &releases);
+        releases = (struct release_list){.device = releases.device, .quiet = quiet};
     }
-    stats_add(STATS_bound_released_blocks, leaving.count);
-    pressure_trim(pool, leaving.device, NULL, 0, &leaving);
-    pressure_decay(pool, leaving.device, NULL, decay_due(pool, leaving.device), &leaving);
-    leaving_free(pool, &leaving);
+    stats_add(STATS_bound_released_blocks, releases.count);
+    pressure_trim(pool, releases.device, NULL, 0, &releases);
+    pressure_decay(pool, releases.device, NULL, decay_due(pool, releases.device), &releases);
+    release_list_free(pool, &releases);
     pool_unlock(pool);
 }
 
 /* Whether cuMemFree would not do for the block what it does for cuMemAlloc's. */
-static bool is_part(const struct pool_block *block) {
-    return block->context->policy->cuts || block->pooled;
+static bool is_suballocation(const struct pool_block *block) {
+    return block->context->policy->cuts || block->in_driver_pool;
 }
 
 /* Whether a live block must really be freed now. Lock held. */
-static bool leaves(struct pool *pool, const struct pool_block *block, CUcontext current) {
-    if (is_part(block))
-        return part_passes(pool, block, current);
+static bool must_be_released(struct pool *pool, const struct pool_block *block, CUcontext current) {
+    if (is_suballocation(block))
+        return suballocation_passes(pool, block, current);
     bool tainted = block->taints && !PLANTED(taint_recycled);
     return tainted || block->context->broken || block->context->device->pressure ||
            atomic_load(&pool->captures) || atomic_load(&pool->down) ||
@@ -110,18 +110,19 @@ static bool leaves(struct pool *pool, const struct pool_block *block, CUcontext 
 
 /* Lock held on entry, not on return. */
 static CUresult free_past_pool(struct pool *pool, struct pool_block *block, CUcontext current) {
-    return is_part(block) ? part_free_past_pool(pool, block, current) : free_for_good(pool, block);
+    return is_suballocation(block) ? suballocation_free_past_pool(pool, block, current)
+                                   : release_block(pool, block);
 }
 
 /* The context's end was announced during the wait. If the context lives on after all, the block is
  * the driver's to free; if not, the driver says so. */
-static CUresult free_forgotten(struct pool *pool, struct pool_block *block) {
+static CUresult end_forgotten(struct pool *pool, struct pool_block *block) {
     CUdeviceptr pointer = block->pointer;
     enum pool_memory memory = block->context->kind.memory;
-    bool has_new_owner = books_find(pool, pointer) != NULL;
-    books_recycle(pool, block);
+    bool has_new_owner = ledger_find(pool, pointer) != NULL;
+    ledger_recycle(pool, block);
     pool_unlock(pool);
-    return has_new_owner ? CUDA_SUCCESS : kind_free(pool, memory, pointer);
+    return has_new_owner ? CUDA_SUCCESS : source_free(pool, memory, pointer);
 }
 
 void pool_keep(struct pool *pool, struct pool_block *block) {
@@ -135,13 +136,13 @@ void pool_keep_deferred(struct pool *pool, struct pool_block *block) {
 /* Lock held on entry, not on return. */
 static CUresult free_after_wait(struct pool *pool, struct pool_block *block,
                                 enum wait_reason reason) {
-    books_set_state(block, BLOCK_WAITING);
+    ledger_set_state(block, BLOCK_WAITING);
     CUresult result = wait_make(pool, block->context, reason);
     bool fresh = result == CUDA_SUCCESS && managed_reset(pool, block);
     if (block->state == BLOCK_GONE)
-        return free_forgotten(pool, block);
-    books_set_state(block, BLOCK_LIVE);
-    if (fresh && !leaves(pool, block, block->context->handle)) {
+        return end_forgotten(pool, block);
+    ledger_set_state(block, BLOCK_LIVE);
+    if (fresh && !must_be_released(pool, block, block->context->handle)) {
         keep(pool, block, WAIT_NOW);
         return CUDA_SUCCESS;
     }
@@ -162,7 +163,7 @@ static bool is_freed_as(const struct pool_block *block, enum pool_memory memory)
 /* memory: POOL_HOST for cuMemFreeHost, POOL_DEVICE for cuMemFree. */
 static CUresult free_kind(struct pool *pool, enum pool_memory memory, CUdeviceptr pointer) {
     if (!pointer)
-        return kind_free(pool, memory, pointer);
+        return source_free(pool, memory, pointer);
     /* Without a current context, or in one that is gone, the driver says what becomes of the free.
      */
     CUcontext current;
@@ -172,11 +173,11 @@ static CUresult free_kind(struct pool *pool, enum pool_memory memory, CUdevicept
     if (pool->config.look_around)
         pool->config.look_around(pool);
     pool_lock(pool);
-    struct pool_block *block = books_find(pool, pointer);
+    struct pool_block *block = ledger_find(pool, pointer);
     if (!block || !is_freed_as(block, memory)) {
         pool_unlock(pool);
         stats_add(STATS_free_unknown, 1);
-        return kind_free(pool, memory, pointer);
+        return source_free(pool, memory, pointer);
     }
     if (block->state != BLOCK_LIVE) {
         pool_unlock(pool);
@@ -186,15 +187,15 @@ static CUresult free_kind(struct pool *pool, enum pool_memory memory, CUdevicept
     memory = block->context->kind.memory;
     if (memory == POOL_MANAGED)
         stats_add(STATS_managed_frees, 1);
-    cache_settle_figures_of(pool, block, block->context->policy->round(block->requested));
+    cache_merge_counts_of(pool, block, block->context->policy->round(block->requested));
     block->context->device->frees++;
-    if (leaves(pool, block, current)) {
+    if (must_be_released(pool, block, current)) {
         if (atomic_load(&pool->captures))
             stats_add(STATS_capture_passed, 1);
         return free_past_pool(pool, block, current);
     }
     enum wait_reason reason;
-    enum wait_kind kind = wait_kind(pool, block, &reason);
+    enum wait_choice kind = wait_choice(pool, block, &reason);
     if ((memory == POOL_HOST && PLANTED(host_memory_not_waited_for)) ||
         (memory == POOL_MANAGED && PLANTED(managed_not_waited_for)))
         kind = WAIT_OWED;
@@ -222,16 +223,16 @@ bool free_in_stream(struct pool *pool, CUdeviceptr pointer, CUstream stream, CUr
     if (!pointer || context_current(pool, &current) != CUDA_SUCCESS)
         return false;
     pool_lock(pool);
-    struct pool_block *block = books_find(pool, pointer);
+    struct pool_block *block = ledger_find(pool, pointer);
     if (!block || block->context->kind.memory != POOL_DEVICE || pool->streams_lost ||
-        (block->state == BLOCK_LIVE && leaves(pool, block, current))) {
+        (block->state == BLOCK_LIVE && must_be_released(pool, block, current))) {
         pool_unlock(pool);
         return false;
     }
     stats_add(STATS_free_calls, 1);
     *result = block->state == BLOCK_LIVE ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     if (*result == CUDA_SUCCESS) {
-        cache_settle_figures_of(pool, block, block->context->policy->round(block->requested));
+        cache_merge_counts_of(pool, block, block->context->policy->round(block->requested));
         block->context->device->frees++;
         stats_add(STATS_free_kept, 1);
         /* Another context's streams are not in the order of this one's, whatever their handles. */
@@ -245,7 +246,7 @@ bool free_in_stream(struct pool *pool, CUdeviceptr pointer, CUstream stream, CUr
 
 /* Whether the block may stay live while its free waits. Lock held. */
 static bool can_wait_alone(struct pool *pool, const struct pool_block *block, CUcontext current) {
-    return block && block->state == BLOCK_LIVE && !part_passes(pool, block, current) &&
+    return block && block->state == BLOCK_LIVE && !suballocation_passes(pool, block, current) &&
            context_is_known(pool, current);
 }
 
@@ -256,17 +257,17 @@ CUresult pool_free_wait(struct pool *pool, CUdeviceptr pointer) {
     if (context_current(pool, &current) != CUDA_SUCCESS)
         current = NULL;
     pool_lock(pool);
-    struct pool_block *block = books_find(pool, pointer);
+    struct pool_block *block = ledger_find(pool, pointer);
     if (!can_wait_alone(pool, block, current)) {
         result = CUDA_ERROR_NOT_SUPPORTED;
-    } else if (wait_kind(pool, block, &reason) != WAIT_DEFERRED) {
-        books_set_state(block, BLOCK_WAITING);
+    } else if (wait_choice(pool, block, &reason) != WAIT_DEFERRED) {
+        ledger_set_state(block, BLOCK_WAITING);
         result = wait_make(pool, block->context, reason);
         if (block->state == BLOCK_GONE) { /* forgotten meanwhile, with its context */
-            books_recycle(pool, block);
+            ledger_recycle(pool, block);
             result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
         } else {
-            books_set_state(block, BLOCK_LIVE);
+            ledger_set_state(block, BLOCK_LIVE);
         }
     }
     pool_unlock(pool);
@@ -276,16 +277,16 @@ CUresult pool_free_wait(struct pool *pool, CUdeviceptr pointer) {
 CUresult pool_free_waited(struct pool *pool, CUdeviceptr pointer) {
     enum wait_reason reason;
     pool_lock(pool);
-    struct pool_block *block = books_find(pool, pointer);
+    struct pool_block *block = ledger_find(pool, pointer);
     if (!block || block->state != BLOCK_LIVE) {
         pool_unlock(pool);
         return CUDA_ERROR_INVALID_VALUE;
     }
     stats_add(STATS_free_calls, 1);
-    cache_settle_figures_of(pool, block, block->context->policy->round(block->requested));
+    cache_merge_counts_of(pool, block, block->context->policy->round(block->requested));
     block->context->device->frees++;
-    if (leaves(pool, block, block->context->handle))
+    if (must_be_released(pool, block, block->context->handle))
         return free_past_pool(pool, block, block->context->handle);
-    keep(pool, block, wait_kind(pool, block, &reason));
+    keep(pool, block, wait_choice(pool, block, &reason));
     return CUDA_SUCCESS;
 }

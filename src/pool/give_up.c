@@ -30,11 +30,11 @@ static struct context *next_context(struct pool *pool, int device, struct contex
 
 /* Whether a free of the context's memory would wait for nothing. Lock not held. */
 static bool is_quiet(struct pool *pool, struct context *context) {
-    struct context_visit visit;
-    if (!context_visit(pool, context->handle, &visit))
+    struct context_push visit;
+    if (!context_push(pool, context->handle, &visit))
         return false;
     bool quiet = context_is_quiet(pool, context);
-    context_leave(pool, &visit);
+    context_pop(pool, &visit);
     return quiet;
 }
 
@@ -55,11 +55,11 @@ bool pool_give_up(struct pool *pool, int device, size_t bytes, bool may_wait, si
         pool_unlock(pool);
         bool free_to_go = (current && context->handle == current) || is_quiet(pool, context);
         pool_lock(pool);
-        struct leaving leaving = {.device = context->device};
+        struct release_list releases = {.device = context->device};
         if (free_to_go && !context->ended) {
-            leaving.quiet = current && context->handle == current ? NULL : context;
-            pressure_collect_from(pool, context, bytes - *released, &leaving);
-            *released += leaving_free(pool, &leaving);
+            releases.quiet = current && context->handle == current ? NULL : context;
+            pressure_collect_from(pool, context, bytes - *released, &releases);
+            *released += release_list_free(pool, &releases);
         }
         complete = complete && free_to_go;
     }
@@ -74,12 +74,12 @@ size_t pool_release(struct pool *pool, CUdevice ordinal, size_t bytes) {
     pool_lock(pool);
     struct device *device = context_find_device(pool, ordinal);
     if (device) {
-        struct leaving leaving = {.device = device};
+        struct release_list releases = {.device = device};
         if (!pool_driver_waits(pool))
             fence_drain(pool, device);
         pressure_refresh(pool, device);
-        pressure_collect(pool, device, bytes, &leaving);
-        released = leaving_free(pool, &leaving);
+        pressure_collect(pool, device, bytes, &releases);
+        released = release_list_free(pool, &releases);
     }
     pool_unlock(pool);
     return released;

@@ -16,23 +16,22 @@ static void set(_Atomic uint64_t *figure, uint64_t value) {
 }
 
 static uint64_t held(const struct stats_sample *sample) {
-    return stats_figure(&sample->in_use) + stats_figure(&sample->idle) +
-           stats_figure(&sample->waste);
+    return stats_read(&sample->in_use) + stats_read(&sample->idle) + stats_read(&sample->waste);
 }
 
 static void copy_memory(struct stats_sample *to, const struct stats_sample *from) {
-    set(&to->time_ns, stats_figure(&from->time_ns));
-    set(&to->in_use, stats_figure(&from->in_use));
-    set(&to->idle, stats_figure(&from->idle));
-    set(&to->waste, stats_figure(&from->waste));
+    set(&to->time_ns, stats_read(&from->time_ns));
+    set(&to->in_use, stats_read(&from->in_use));
+    set(&to->idle, stats_read(&from->idle));
+    set(&to->waste, stats_read(&from->waste));
 }
 
 /* `later` into `sample`, which stands for the time of both from now on. */
 static void merge(struct stats_sample *sample, const struct stats_sample *later) {
     if (held(later) >= held(sample))
         copy_memory(sample, later);
-    set(&sample->allocations, stats_figure(&later->allocations));
-    set(&sample->hits, stats_figure(&later->hits));
+    set(&sample->allocations, stats_read(&later->allocations));
+    set(&sample->hits, stats_read(&later->hits));
 }
 
 /* Each sample stands for twice the time from now on. Returns how many are left: none, where another
@@ -47,12 +46,12 @@ static uint32_t halve(struct device *device, uint32_t count) {
     }
     for (uint32_t i = 1; i < count; i++) {
         struct stats_sample *last = &stats->samples[kept], *next = &stats->samples[i];
-        if (stats_figure(&next->time_ns) / interval == stats_figure(&last->time_ns) / interval) {
+        if (stats_read(&next->time_ns) / interval == stats_read(&last->time_ns) / interval) {
             merge(last, next);
         } else if (++kept != i) {
             copy_memory(&stats->samples[kept], next);
-            set(&stats->samples[kept].allocations, stats_figure(&next->allocations));
-            set(&stats->samples[kept].hits, stats_figure(&next->hits));
+            set(&stats->samples[kept].allocations, stats_read(&next->allocations));
+            set(&stats->samples[kept].hits, stats_read(&next->hits));
         }
     }
     set(&stats->interval_ns, interval);
@@ -61,8 +60,8 @@ static uint32_t halve(struct device *device, uint32_t count) {
 
 /* Whether the last sample stands for this moment too. */
 static bool continues(const struct device *device, uint32_t count, const struct stats_sample *now) {
-    return count && stats_figure(&device->stats->samples[count - 1].time_ns) / device->interval ==
-                        stats_figure(&now->time_ns) / device->interval;
+    return count && stats_read(&device->stats->samples[count - 1].time_ns) / device->interval ==
+                        stats_read(&now->time_ns) / device->interval;
 }
 
 static void add_sample(struct device *device) {
@@ -88,8 +87,8 @@ static void add_sample(struct device *device) {
     }
     struct stats_sample *sample = &stats->samples[count];
     copy_memory(sample, &now);
-    set(&sample->allocations, stats_figure(&now.allocations));
-    set(&sample->hits, stats_figure(&now.hits));
+    set(&sample->allocations, stats_read(&now.allocations));
+    set(&sample->hits, stats_read(&now.hits));
     device->samples = count + 1;
     atomic_store_explicit(&stats->sample_count, device->samples, memory_order_release);
 }
@@ -101,14 +100,14 @@ void history_note(struct device *device) {
         return;
     uint64_t waste = device->live - device->in_use, all = device->live + device->idle;
     /* What caches have told the stats by themselves is added there. */
-    const struct cache_sums *told = &device->told;
-    set(&stats->in_use, device->in_use - told->in_use);
-    set(&stats->idle, device->idle - (told->held - told->live));
-    set(&stats->waste, waste - (told->live - told->in_use));
+    const struct cache_sums *published = &device->published;
+    set(&stats->in_use, device->in_use - published->in_use);
+    set(&stats->idle, device->idle - (published->held - published->live));
+    set(&stats->waste, waste - (published->live - published->in_use));
     set(&stats->peak_live, device->peak_live);
     set(&stats->peak_held, device->peak_held);
-    set(&stats->allocations, device->allocations - told->hits - told->fresh);
-    set(&stats->hits, device->hits - told->hits);
+    set(&stats->allocations, device->allocations - published->hits - published->fresh);
+    set(&stats->hits, device->hits - published->hits);
     if (device->noted_held == all && device->changes > ALWAYS_NOTED &&
         device->changes - device->noted < NOTE_EVERY)
         return;
@@ -163,9 +162,9 @@ static void make_map(struct pool *pool, struct device *device) {
     static struct largest heap; /* too large for a stack; under the pool's lock */
     struct stats_device *stats = device->stats;
     const struct pool_block *block;
-    struct books_place place = {0};
+    struct ledger_place place = {0};
     heap.count = heap.left_out = 0;
-    while ((block = books_next(pool, &place)))
+    while ((block = ledger_next(pool, &place)))
         if (block->context->device == device)
             offer(&heap, block);
     // NOLINTNEXTLINE(bugprone-sizeof-expression): pointers
@@ -208,7 +207,7 @@ void pool_note_end(struct pool *pool) {
     LIST_FOREACH (context, &pool->contexts, link) {
         if (context->kind.memory != POOL_DEVICE)
             continue;
-        struct policy_figures figures;
+        struct policy_usage figures;
         cache_drain(pool, context);
         context->policy->figures(&context->store, &figures);
         largest = figures.largest > largest ? figures.largest : largest;

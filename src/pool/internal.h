@@ -18,7 +18,7 @@
 struct pitch;
 
 /* A place among the records of blocks. Zeroed, it is before all of them. */
-struct books_place {
+struct ledger_place {
     struct record_slab *slab;
     size_t index;
     bool begun;
@@ -71,8 +71,8 @@ struct pool {
     int cache_count, active_count;
     atomic_int resumes, resume_waiters;   /* without the lock: threads that wait for cache_resume */
     _Atomic uint64_t renew_ns, waited_ns; /* without the lock: see STOP_SHARE in cache.c */
-    struct books_place anchor_place;      /* where the next anchor is looked for */
-    struct cache_sums told;               /* to the stats, by caches themselves */
+    struct ledger_place sentinel_place;   /* where the next anchor is looked for */
+    struct cache_sums published;          /* to the stats, by caches themselves */
 };
 
 /* Nanoseconds. No other clock decides anything, but for how long threads wait for each other. */
@@ -103,7 +103,7 @@ static inline void pool_unlock_between(struct pool *pool) {
 
 /* Until some device's leaving has reached zero, or for no reason. Lock held on entry and return,
  * not in between. */
-static inline void pool_await_left(struct pool *pool) {
+static inline void pool_await_releases(struct pool *pool) {
     int seen = atomic_load(&pool->left);
     pool_unlock(pool);
     futex_wait(&pool->left, seen, NULL);
@@ -111,9 +111,9 @@ static inline void pool_await_left(struct pool *pool) {
 }
 
 /* So many blocks of the device are no longer on their way. Lock held. */
-static inline void pool_has_left(struct pool *pool, struct device *device, int count) {
-    device->leaving -= count;
-    if (device->leaving == 0)
+static inline void pool_count_released(struct pool *pool, struct device *device, int count) {
+    device->releasing -= count;
+    if (device->releasing == 0)
         futex_change(&pool->left);
 }
 
@@ -130,32 +130,32 @@ static inline bool pool_driver_waits(const struct pool *pool) {
 
 /* kind.c: the driver's functions for what is no device memory. The host's address stands for a
  * block of host memory. */
-CUresult kind_allocate_other(const struct driver *driver, const struct pool_kind *kind, size_t size,
-                             CUdeviceptr *pointer);
+CUresult source_allocate_other(const struct driver *driver, const struct pool_kind *kind,
+                               size_t size, CUdeviceptr *pointer);
 /* The driver's functions for a kind of memory. Lock not held. */
-static inline CUresult kind_allocate(const struct pool *pool, const struct pool_kind *kind,
-                                     size_t size, CUdeviceptr *pointer) {
+static inline CUresult source_allocate(const struct pool *pool, const struct pool_kind *kind,
+                                       size_t size, CUdeviceptr *pointer) {
     return kind->memory == POOL_DEVICE ? pool->driver->mem_alloc(pointer, size)
-                                       : kind_allocate_other(pool->driver, kind, size, pointer);
+                                       : source_allocate_other(pool->driver, kind, size, pointer);
 }
-static inline CUresult kind_free(const struct pool *pool, enum pool_memory memory,
-                                 CUdeviceptr pointer) {
+static inline CUresult source_free(const struct pool *pool, enum pool_memory memory,
+                                   CUdeviceptr pointer) {
     return memory == POOL_HOST ? pool->driver->mem_free_host((void *)(uintptr_t)pointer)
                                : pool->driver->mem_free(pointer);
 }
 /* Whether calls about such memory are timed for the report: where the policy has another way to
  * obtain memory, they are not like those that pooling avoids. */
-static inline bool kind_is_timed(const struct pool *pool, enum pool_memory memory) {
+static inline bool source_is_timed(const struct pool *pool, enum pool_memory memory) {
     return memory != POOL_DEVICE || !pool->policy->obtain;
 }
 /* The driver's free of a block whose work is done, timed: it has no wait for the device in it. */
-CUresult kind_free_timed(const struct pool *pool, const struct pool_block *block);
+CUresult source_free_timed(const struct pool *pool, const struct pool_block *block);
 /* The one that allocates, for reports; and how idle memory of the kind is kept. */
-const char *kind_call(const struct pool_kind *kind);
+const char *source_call_name(const struct pool_kind *kind);
 const struct policy *kind_policy(const struct pool *pool, const struct pool_kind *kind);
 /* Counts a call of that kind of memory: device memory has no counters of its own. */
-static inline void kind_count(enum pool_memory memory, enum stats_counter host,
-                              enum stats_counter managed) {
+static inline void count_by_kind(enum pool_memory memory, enum stats_counter host,
+                                 enum stats_counter managed) {
     if (__builtin_expect(memory != POOL_DEVICE, 0))
         stats_add(memory == POOL_HOST ? host : managed, 1);
 }
@@ -167,56 +167,56 @@ bool managed_is_marked(const struct pool_block *block); /* its state has to be u
 bool managed_reset(struct pool *pool, struct pool_block *block);
 void managed_begin_life(struct pool_block *block); /* of an idle block of managed memory */
 
-/* books.c: records and sums. All with the lock held. */
+/* ledger.c: records and sums. All with the lock held. */
 
 /* A new LIVE block in the table. NULL without host memory (counted). An older record of the same
  * address goes. */
-struct pool_block *books_add(struct pool *pool, struct context *context, struct site *site,
-                             CUdeviceptr pointer, size_t size, size_t requested);
-static inline struct pool_block *books_find(const struct pool *pool, CUdeviceptr pointer) {
+struct pool_block *ledger_add(struct pool *pool, struct context *context, struct site *site,
+                              CUdeviceptr pointer, size_t size, size_t requested);
+static inline struct pool_block *ledger_find(const struct pool *pool, CUdeviceptr pointer) {
     return pointer_map_find(&pool->map, pointer);
 }
 /* All blocks of the table, in no order: begin with a zeroed place; NULL: no more. What it returned
  * may be removed. */
-struct pool_block *books_next(const struct pool *pool, struct books_place *place);
+struct pool_block *ledger_next(const struct pool *pool, struct ledger_place *place);
 /* The record at the place, which moves on, and behind the last begins anew. NULL: it is unused. */
-struct pool_block *books_look(const struct pool *pool, struct books_place *place);
+struct pool_block *ledger_look(const struct pool *pool, struct ledger_place *place);
 /* Live blocks that a cache has made, linked through `next`, into the table: they are in the sums
  * already. Without host memory they leave them. */
-void books_adopt(struct pool *pool, struct pool_block *fresh);
+void ledger_adopt(struct pool *pool, struct pool_block *fresh);
 /* Some unused records, linked through `next`, nothing else of which is set; NULL without host
  * memory.
  */
-struct pool_block *books_take_records(struct pool *pool);
+struct pool_block *ledger_take_records(struct pool *pool);
 /* The same for a region that a policy is to cut: an idle block that is kept nowhere yet. */
-struct pool_block *books_add_region(struct pool *pool, struct context *context, struct site *site,
-                                    CUdeviceptr pointer, size_t size);
+struct pool_block *ledger_add_region(struct pool *pool, struct context *context, struct site *site,
+                                     CUdeviceptr pointer, size_t size);
 /* Cuts an idle block to `size` bytes; returns the rest, an idle block that is kept nowhere yet, or
- * NULL without host memory. books_merge undoes it: `next`, which follows in memory, is gone. */
-struct pool_block *books_split(struct pool *pool, struct pool_block *block, size_t size);
-void books_merge(struct pool *pool, struct pool_block *block, struct pool_block *next);
-/* Out of the table and all sums; the record stays valid, GONE, until books_recycle. */
-void books_remove(struct pool *pool, struct pool_block *block);
-void books_recycle(struct pool *pool, struct pool_block *block);
-/* Back into table and sums in the state given, after books_remove. Recycled if it cannot be. */
-void books_restore(struct pool *pool, struct pool_block *block, enum block_state state);
+ * NULL without host memory. ledger_coalesce undoes it: `next`, which follows in memory, is gone. */
+struct pool_block *ledger_split(struct pool *pool, struct pool_block *block, size_t size);
+void ledger_coalesce(struct pool *pool, struct pool_block *block, struct pool_block *next);
+/* Out of the table and all sums; the record stays valid, GONE, until ledger_recycle. */
+void ledger_remove(struct pool *pool, struct pool_block *block);
+void ledger_recycle(struct pool *pool, struct pool_block *block);
+/* Back into table and sums in the state given, after ledger_remove. Recycled if it cannot be. */
+void ledger_restore(struct pool *pool, struct pool_block *block, enum block_state state);
 /* A live block is freed: no longer live, and idle (make_idle) or to be put into a list of fence.c's
  * (make_deferred), from which make_ready brings it to the idle ones. */
-void books_make_idle(struct pool *pool, struct pool_block *block);
-void books_make_deferred(struct pool *pool, struct pool_block *block);
-void books_make_ready(struct pool *pool, struct pool_block *block);
+void ledger_make_idle(struct pool *pool, struct pool_block *block);
+void ledger_make_deferred(struct pool *pool, struct pool_block *block);
+void ledger_end_deferral(struct pool *pool, struct pool_block *block);
 /* Takes an idle or deferred block out of where it is kept; its state stays. */
-void books_take_out(struct pool *pool, struct pool_block *block);
+void ledger_take_out(struct pool *pool, struct pool_block *block);
 /* An idle block, already taken out of the idle blocks, goes live for `site`. */
-void books_make_live(struct pool *pool, struct pool_block *block, struct site *site,
-                     size_t requested);
+void ledger_make_live(struct pool *pool, struct pool_block *block, struct site *site,
+                      size_t requested);
 /* Idle memory that is in no block grows by `change` bytes, which wraps as wanted. */
-void books_count_unused(struct pool *pool, struct context *context, size_t change);
+void ledger_count_unused(struct pool *pool, struct context *context, size_t change);
 /* A block's state changes in no other way that the books tell of: to LIVE or WAITING. */
-void books_set_state(struct pool_block *block, enum block_state state);
+void ledger_set_state(struct pool_block *block, enum block_state state);
 /* Tells the stats what the sums are. */
-void books_publish(struct pool *pool, struct device *device);
-void books_free_records(struct pool *pool);
+void ledger_publish(struct pool *pool, struct device *device);
+void ledger_destroy_records(struct pool *pool);
 
 /* context.c */
 
@@ -225,23 +225,23 @@ void books_free_records(struct pool *pool);
 CUresult context_current(struct pool *pool, CUcontext *handle);
 /* The current context's record for memory of that kind, learnt if new. NULL if there is none or the
  * driver does not say; the lock is held on return if and only if the result is not NULL. */
-struct context *context_enter(struct pool *pool, const struct pool_kind *kind);
+struct context *context_lock_current(struct pool *pool, const struct pool_kind *kind);
 extern const struct pool_kind kind_device;
 /* Of the records of one CUDA context, only one counts where it is the context that matters. */
 bool context_is_first(const struct pool *pool, const struct context *context);
 bool context_is_known(const struct pool *pool, CUcontext handle); /* and alive. Lock held */
 struct device *context_find_device(struct pool *pool, CUdevice ordinal);
-void context_free_sites(struct context *context);
+void context_destroy_sites(struct context *context);
 void context_forget_all_created(struct pool *pool);
 /* Whether the process is known to have more than one, some of which need not have allocated. */
 bool context_are_several(const struct pool *pool);
 struct site *context_site(struct pool *pool, struct context *context, const struct call_site *key);
 /* Makes `context` current for a while. Returns false, with nothing changed, if that fails twice. */
-struct context_visit {
+struct context_push {
     bool pushed;
 };
-bool context_visit(struct pool *pool, CUcontext context, struct context_visit *visit);
-void context_leave(struct pool *pool, struct context_visit *visit);
+bool context_push(struct pool *pool, CUcontext context, struct context_push *visit);
+void context_pop(struct pool *pool, struct context_push *visit);
 /* Waits for all work that the native free would wait for. NOT_SUPPORTED: for more contexts than it
  * can, or while a stream is being captured; the block must then really be freed. Lock not held.
  * _inside: for callers that have entered the gate, or closed it. */
@@ -250,23 +250,24 @@ CUresult context_wait_inside(struct pool *pool, struct context *owner);
 /* Notes what an error of the driver means for later calls. */
 void context_note_error(struct pool *pool, struct context *context, CUresult result);
 
-/* store.c. store_init: false without host memory. */
-bool store_init(struct pool *pool, const struct policy *policy, struct store *store);
-void store_free(struct store *store);
+/* store.c. idle_store_init: false without host memory. */
+bool idle_store_init(struct pool *pool, const struct policy *policy, struct idle_store *store);
+void idle_store_destroy(struct idle_store *store);
 
 /* pressure.c: giving memory back */
 
 /* Blocks taken out for release, linked through by_size.rbe_left; free_all gives them to the driver
  * without the lock, and takes it again. Returns the bytes that the driver accepted. */
-struct leaving {
+struct release_list {
     struct pool_block *first;
     struct page *unused; /* idle memory that was in no block */
     struct device *device;
     const struct context *quiet; /* whose work is known to be done; NULL: none's */
     size_t bytes, count;
 };
-void leaving_take(struct pool *pool, struct leaving *leaving, struct pool_block *idle_block);
-size_t leaving_free(struct pool *pool, struct leaving *leaving);
+void release_list_add(struct pool *pool, struct release_list *releases,
+                      struct pool_block *idle_block);
+size_t release_list_free(struct pool *pool, struct release_list *releases);
 
 /* The thread's mode for captures becomes *mode, which tells what it was. */
 void pressure_exchange_capture_mode(struct pool *pool, CUstreamCaptureMode *mode);
@@ -276,18 +277,18 @@ void pressure_exchange_capture_mode(struct pool *pool, CUstreamCaptureMode *mode
 void pressure_refresh(struct pool *pool, const struct device *device);
 /* Takes out idle blocks of the device, largest first, until `bytes` or nothing is left. */
 void pressure_collect(struct pool *pool, struct device *device, size_t bytes,
-                      struct leaving *leaving);
+                      struct release_list *releases);
 /* The same of one context, whose work is done or may be waited for. */
 void pressure_collect_from(struct pool *pool, struct context *context, size_t bytes,
-                           struct leaving *leaving);
+                           struct release_list *releases);
 /* Takes out what exceeds the bounds on idle memory; `growth` bytes are about to be added to live
  * memory. `quiet`: from this context alone, which has no work left, so that its deferred blocks may
  * go as well; NULL: from all of the device. */
 void pressure_trim(struct pool *pool, struct device *device, struct context *quiet, size_t growth,
-                   struct leaving *leaving);
+                   struct release_list *releases);
 /* The same for `bytes` at most, of memory that was not needed of late. */
 void pressure_decay(struct pool *pool, struct device *device, struct context *quiet, size_t bytes,
-                    struct leaving *leaving);
+                    struct release_list *releases);
 /* After `grown` bytes were allocated: whether the driver may lack memory for launches. Lock held.
  */
 bool pressure_may_lack_headroom(struct device *device, uint64_t grown);
@@ -335,8 +336,8 @@ CUresult pressure_allocate(struct pool *pool, const struct request *request,
 struct pool_block *pool_take(struct pool *pool, struct context *context, struct site *site,
                              size_t bytes, size_t size);
 
-/* cuMemAlloc and a free for ordered.c. stream: the order that holds among its calls; NULL: none.
- * malloc: gate entered. free: false: nothing has happened, the driver has to see to it. */
+/* cuMemAlloc and a free for stream_ordered.c. stream: the order that holds among its calls; NULL:
+ * none. malloc: gate entered. free: false: nothing has happened, the driver has to see to it. */
 CUresult malloc_in_stream(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
                           const struct call_site *key, CUstream stream);
 bool free_in_stream(struct pool *pool, CUdeviceptr pointer, CUstream stream, CUresult *result);
@@ -365,10 +366,10 @@ void gate_close_end(struct pool *pool);
 void gate_await_open_or_paid(struct pool *pool);
 
 /* wait.c. Lock held, but for wait_is_owed. */
-enum wait_kind { WAIT_NOW, WAIT_OWED, WAIT_DEFERRED };
+enum wait_choice { WAIT_NOW, WAIT_OWED, WAIT_DEFERRED };
 /* What to do about the wait of a free of `block`; *reason is set for WAIT_NOW. */
-enum wait_kind wait_kind(const struct pool *pool, const struct pool_block *block,
-                         enum wait_reason *reason);
+enum wait_choice wait_choice(const struct pool *pool, const struct pool_block *block,
+                             enum wait_reason *reason);
 void wait_owe(struct pool *pool, struct context *context);
 /* The same for frees that threads' caches have served. */
 void wait_owe_more(struct pool *pool, uint64_t frees);
@@ -379,7 +380,7 @@ bool wait_is_skipped(const struct pool *pool, const struct context *context);
 CUresult wait_make(struct pool *pool, struct context *context, enum wait_reason reason);
 bool wait_is_owed(const struct pool *pool);
 /* Makes an owed wait before `call`. False: not now, a stream is being captured. Lock not held. */
-bool wait_settle(struct pool *pool, const char *call);
+bool wait_try_pay(struct pool *pool, const char *call);
 void wait_context_ended(struct pool *pool, const struct context *context);
 void wait_forget(struct pool *pool); /* everything, in a forked child and at the end of a test */
 
@@ -427,18 +428,19 @@ void memory_pools_forget(struct pool *pool);
 
 /* Whether a free cannot be the pool's own just now, and what it is then. Lock held; past_pool: on
  * entry, not on return. */
-bool part_passes(struct pool *pool, const struct pool_block *block, CUcontext current);
-CUresult part_free_past_pool(struct pool *pool, struct pool_block *block, CUcontext current);
+bool suballocation_passes(struct pool *pool, const struct pool_block *block, CUcontext current);
+CUresult suballocation_free_past_pool(struct pool *pool, struct pool_block *block,
+                                      CUcontext current);
 /* A region's block has been given to the driver, which may have refused it. */
-void part_left(struct pool_block *block, bool refused);
+void suballocation_released(struct pool_block *block, bool refused);
 /* Before a block is kept: no request may get what the driver keeps state in for others. */
-void part_note_taint(struct pool_block *block);
+void suballocation_note_taint(struct pool_block *block);
 /* A region that the driver has just given becomes a live block for the request, and idle memory.
  * Lock held. NULL without host memory. */
-struct pool_block *part_adopt(struct pool *pool, const struct request *request,
-                              const struct obtained *obtained);
+struct pool_block *suballocation_adopt(struct pool *pool, const struct request *request,
+                                       const struct obtained *obtained);
 /* The block, in whatever state, that contains the address. Lock held. */
-struct pool_block *part_find(struct pool *pool, CUdeviceptr address);
+struct pool_block *suballocation_find(struct pool *pool, CUdeviceptr address);
 
 /* malloc.c: physical bytes that reuse may still add to live blocks beyond their requests. Lock
  * held. */
@@ -452,7 +454,7 @@ void pool_miss_late(struct pool *pool, struct pool_block *unused, struct context
                     struct site *site, CUdeviceptr pointer, size_t bytes);
 /* free.c: gives a live block whose record is out of the books to the driver. The record comes back
  * if that refuses. Lock held on entry, not on return. */
-CUresult pool_free_removed(struct pool *pool, struct pool_block *block);
+CUresult pool_release_removed(struct pool *pool, struct pool_block *block);
 /* free.c: keeps a freed block whose wait has been made. Lock held on entry, not on return. */
 void pool_keep(struct pool *pool, struct pool_block *block);
 /* The same for one whose wait could not be made: it is kept until all work is done, which is seen

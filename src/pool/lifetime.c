@@ -38,7 +38,7 @@ static void drop_everything(struct pool *pool) {
     }
     for (context = LIST_FIRST(&pool->contexts); context; context = next_context) {
         next_context = LIST_NEXT(context, link);
-        context_free_sites(context);
+        context_destroy_sites(context);
         free(context);
     }
     LIST_INIT(&pool->contexts);
@@ -55,10 +55,10 @@ static void drop_everything(struct pool *pool) {
     memory_pools_forget(pool);
     wait_forget(pool);
     pitch_forget_all(pool);
-    books_free_records(pool);
+    ledger_destroy_records(pool);
     pool->in_use = pool->idle = pool->waste = pool->peak_live = pool->peak_held = 0;
     pool->live_blocks = pool->idle_blocks = 0;
-    pool->told = (struct cache_sums){0};
+    pool->published = (struct cache_sums){0};
 }
 
 void pool_destroy(struct pool *pool) {

@@ -36,10 +36,10 @@ static void hand_out(struct pool *pool, struct pool_block *block, struct site *s
                      bool stolen) {
     /* Before the history is noted, as the allocation was. */
     count_hit(block->context->device, site);
-    kind_count(block->context->kind.memory, STATS_host_hits, STATS_managed_hits);
+    count_by_kind(block->context->kind.memory, STATS_host_hits, STATS_managed_hits);
     if (block->context->kind.memory == POOL_MANAGED)
         managed_begin_life(block);
-    books_make_live(pool, block, site, bytes);
+    ledger_make_live(pool, block, site, bytes);
     stats_grow(&site->stats->allocated_bytes, bytes);
     if (stolen)
         stats_add(STATS_malloc_stolen, 1);
@@ -68,17 +68,18 @@ static struct pool_block *take_in_stream(struct pool *pool, const struct request
     struct pool_block *block = fence_find_freed_in(context, request->stream, &fit);
     if (!block || (!fit.steal && block->site != request->site))
         return NULL;
-    books_take_out(pool, block);
+    ledger_take_out(pool, block);
     hand_out(pool, block, request->site, request->bytes, block->site != request->site);
     stats_add(STATS_async_same_stream, 1);
     return block;
 }
 
-static CUresult ask_driver(struct pool *pool, CUdeviceptr *pointer, const struct pool_kind *kind,
-                           size_t bytes, const struct pitch_request *pitch) {
+static CUresult allocate_past_pool(struct pool *pool, CUdeviceptr *pointer,
+                                   const struct pool_kind *kind, size_t bytes,
+                                   const struct pitch_request *pitch) {
     return pitch ? pool->driver->mem_alloc_pitch(pointer, pitch->pitch, pitch->width, pitch->height,
                                                  pitch->element)
-                 : kind_allocate(pool, kind, bytes, pointer);
+                 : source_allocate(pool, kind, bytes, pointer);
 }
 
 /* Past the pool: no record is made, so the free will go to the driver as well. Idle memory must
@@ -97,10 +98,10 @@ static CUresult malloc_past_pool(struct pool *pool, struct context *context,
         return result;
     }
     unsigned attempts = 0;
-    result = ask_driver(pool, pointer, kind, bytes, pitch);
+    result = allocate_past_pool(pool, pointer, kind, bytes, pitch);
     while (result == CUDA_ERROR_OUT_OF_MEMORY &&
-           pool_make_room(pool, kind_call(kind), attempts++, true))
-        result = ask_driver(pool, pointer, kind, bytes, pitch);
+           pool_make_room(pool, source_call_name(kind), attempts++, true))
+        result = allocate_past_pool(pool, pointer, kind, bytes, pitch);
     if (attempts && result == CUDA_SUCCESS)
         stats_add(STATS_oom_rescued, 1);
     context_note_error(pool, NULL, result);
@@ -112,7 +113,7 @@ static CUresult malloc_past_pool(struct pool *pool, struct context *context,
  * a program may count on that while a kernel of its runs. Lock held. */
 static void trim_before_growth(struct pool *pool, struct context *context, struct site *site,
                                size_t size) {
-    struct leaving leaving = {.device = context->device};
+    struct release_list releases = {.device = context->device};
     if (context->ended) /* while a fence was waited for: the site is gone */
         return;
     const struct policy *policy = context->policy;
@@ -127,16 +128,16 @@ static void trim_before_growth(struct pool *pool, struct context *context, struc
         stats_add(STATS_bound_postponed, 1);
         return;
     }
-    leaving.quiet = context;
+    releases.quiet = context;
     while (!context->ended && policy->misfit && (misfit = policy->misfit(site))) {
-        books_take_out(pool, misfit);
-        leaving_take(pool, &leaving, misfit);
+        ledger_take_out(pool, misfit);
+        release_list_add(pool, &releases, misfit);
     }
     if (!context->ended) {
-        pressure_trim(pool, context->device, context, size, &leaving);
-        pressure_decay(pool, context->device, context, due, &leaving);
+        pressure_trim(pool, context->device, context, size, &releases);
+        pressure_decay(pool, context->device, context, due, &releases);
     }
-    leaving_free(pool, &leaving);
+    release_list_free(pool, &releases);
 }
 
 /* A live block of what the driver has given. Lock held. */
@@ -148,12 +149,12 @@ static void record(struct pool *pool, const struct request *request,
         stats_add(STATS_malloc_stitched, 1);
     }
     if (request->context->policy->cuts) {
-        part_adopt(pool, request, obtained);
+        suballocation_adopt(pool, request, obtained);
     } else {
-        struct pool_block *block = books_add(pool, request->context, request->site,
-                                             obtained->pointer, obtained->size, bytes);
+        struct pool_block *block = ledger_add(pool, request->context, request->site,
+                                              obtained->pointer, obtained->size, bytes);
         if (block)
-            block->pooled = obtained->pooled;
+            block->in_driver_pool = obtained->in_driver_pool;
     }
     stats_grow(&request->site->stats->allocated_bytes, bytes);
     history_map(pool, request->context->device);
@@ -185,7 +186,7 @@ static void clear(struct pool *pool, struct context *context, CUdeviceptr pointe
 
 /* Whether what a policy has obtained may be, or hold, memory that was used before. */
 static bool is_used(const struct obtained *obtained) {
-    return obtained->stitched || obtained->pooled || obtained->reservation;
+    return obtained->stitched || obtained->in_driver_pool || obtained->reservation;
 }
 
 /* A miss: asks the driver and records what it gives. Lock held on entry, not on return. */
@@ -228,7 +229,7 @@ void pool_miss_late(struct pool *pool, struct pool_block *unused, struct context
     const struct obtained obtained = {.pointer = pointer, .size = context->policy->round(bytes)};
     const struct request request = {context, site, bytes, obtained.size, NULL, NULL};
     pool_lock(pool);
-    books_recycle(pool, unused);
+    ledger_recycle(pool, unused);
     if (pointer) {
         stats_add(STATS_malloc_calls, 1);
         stats_add(STATS_driver_allocs, 1);
@@ -272,7 +273,7 @@ static struct site *open_request(struct pool *pool, const struct pool_kind *kind
                                  const struct call_site *key, struct context **context) {
     bool capturing = atomic_load_explicit(&pool->captures, memory_order_acquire);
     bool down = atomic_load_explicit(&pool->down, memory_order_relaxed);
-    *context = context_enter(pool, kind);
+    *context = context_lock_current(pool, kind);
     stats_add(STATS_malloc_calls, 1);
     if (capturing && *context && PLANTED(query_in_capture)) {
         pool_unlock(pool);
@@ -317,7 +318,7 @@ static CUresult malloc_kind(struct pool *pool, const struct pool_kind *kind, CUd
                             size_t bytes, const struct call_site *key, CUstream stream) {
     struct context *context;
     struct site *site = open_request(pool, kind, key, &context);
-    kind_count(kind->memory, STATS_host_calls, STATS_managed_calls);
+    count_by_kind(kind->memory, STATS_host_calls, STATS_managed_calls);
     if (!site)
         return malloc_past_pool(pool, context, kind, pointer, bytes, NULL);
     struct request request = {context, site, bytes, context->policy->round(bytes), NULL, stream};

@@ -16,7 +16,7 @@ enum {
 }; /* some page was prefetched for a former owner, and not since */
 
 static struct pool_block *find(const struct pool *pool, CUdeviceptr base) {
-    struct pool_block *block = books_find(pool, base);
+    struct pool_block *block = ledger_find(pool, base);
     return block && block->context->kind.memory == POOL_MANAGED ? block : NULL;
 }
 
@@ -95,7 +95,7 @@ static bool undo(const struct pool *pool, const struct pool_block *block) {
 }
 
 bool managed_reset(struct pool *pool, struct pool_block *block) {
-    struct context_visit visit;
+    struct context_push visit;
     bool done = false;
     if (block->state == BLOCK_GONE)
         return false;
@@ -103,9 +103,9 @@ bool managed_reset(struct pool *pool, struct pool_block *block) {
         return true;
     pool_unlock_between(pool);
     if (gate_enter(pool)) {
-        if (context_visit(pool, block->context->handle, &visit)) {
+        if (context_push(pool, block->context->handle, &visit)) {
             done = undo(pool, block);
-            context_leave(pool, &visit);
+            context_pop(pool, &visit);
         }
         gate_leave(pool);
     }

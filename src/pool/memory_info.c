@@ -5,7 +5,8 @@
 
 /* What the driver knows better than the books, for the current context. */
 static void refresh(struct pool *pool) {
-    struct context *context = pool->policy->refresh ? context_enter(pool, &kind_device) : NULL;
+    struct context *context =
+        pool->policy->refresh ? context_lock_current(pool, &kind_device) : NULL;
     if (!context)
         return;
     pool_unlock(pool);

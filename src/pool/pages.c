@@ -36,9 +36,9 @@ static uint64_t shared_pages(struct pool *pool, const struct device *device) {
     struct shared_page *pages = NULL, *page, *next;
     bool complete = true;
     uint64_t bytes = 0;
-    struct books_place place = {0};
+    struct ledger_place place = {0};
     struct pool_block *block;
-    while (complete && (block = books_next(pool, &place))) {
+    while (complete && (block = ledger_next(pool, &place))) {
         if (block->context->device != device || block->size > SHARES_PAGES)
             continue;
         bool live = block->state == BLOCK_LIVE || block->state == BLOCK_WAITING;
@@ -59,12 +59,12 @@ uint64_t pages_idle(struct pool *pool, const struct device *device) {
     bool shared = false;
     const struct context *context;
     const struct pool_block *block;
-    struct books_place place = {0};
+    struct ledger_place place = {0};
     if (!device->idle || pool->policy->cuts) /* parts of regions: to be had as they are */
         return device->idle;
     LIST_FOREACH (context, &pool->contexts, link)
         bytes += context->device == device ? context->store.unused : 0;
-    while ((block = books_next(pool, &place))) {
+    while ((block = ledger_next(pool, &place))) {
         if (block->context->device != device ||
             (block->state != BLOCK_IDLE && block->state != BLOCK_DEFERRED))
             continue;

@@ -57,7 +57,7 @@ void pointer_map_remove(struct pointer_map *map, const struct pool_block *block)
     map->count--;
 }
 
-void pointer_map_free(struct pointer_map *map) {
+void pointer_map_destroy(struct pointer_map *map) {
     if (map->table.slots != no_slots)
         free(map->table.slots);
     pointer_map_init(map);

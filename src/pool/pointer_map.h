@@ -86,6 +86,6 @@ static inline bool pointer_map_add(struct pointer_map *map, struct pool_block *b
 }
 /* The block must be in the map. Never fails. */
 void pointer_map_remove(struct pointer_map *map, const struct pool_block *block);
-void pointer_map_free(struct pointer_map *map); /* as it was after pointer_map_init */
+void pointer_map_destroy(struct pointer_map *map); /* as it was after pointer_map_init */
 
 #endif

@@ -1,13 +1,13 @@
 /* Pointers of the program's, outside malloc and free: what it may know of them, and what calls of
  * its own have done with their memory. */
-#include "policy/async.h"
+#include "policy/driver_pool.h"
 #include "pool/internal.h"
 
 enum pool_pointer_state pool_pointer_state(struct pool *pool, CUdeviceptr base,
                                            size_t *requested_bytes) {
     enum pool_pointer_state state = POOL_POINTER_UNKNOWN;
     pool_lock(pool);
-    struct pool_block *block = books_find(pool, base);
+    struct pool_block *block = ledger_find(pool, base);
     if (block && block->state == BLOCK_LIVE) {
         *requested_bytes = block->requested;
         state = POOL_POINTER_LIVE;
@@ -21,8 +21,8 @@ enum pool_pointer_state pool_pointer_state(struct pool *pool, CUdeviceptr base,
 /* The block that the address lies in: rare, so no index is kept for it. */
 static struct pool_block *find_inside(const struct pool *pool, CUdeviceptr pointer) {
     struct pool_block *block;
-    struct books_place place = {0};
-    while ((block = books_next(pool, &place)))
+    struct ledger_place place = {0};
+    while ((block = ledger_next(pool, &place)))
         if (pointer > block->pointer && pointer - block->pointer < block->size)
             break;
     return block;
@@ -30,9 +30,9 @@ static struct pool_block *find_inside(const struct pool *pool, CUdeviceptr point
 
 void pool_taint(struct pool *pool, CUdeviceptr pointer, enum pool_taint reason) {
     pool_lock(pool);
-    struct pool_block *block = pool->policy->cuts ? part_find(pool, pointer) : NULL;
+    struct pool_block *block = pool->policy->cuts ? suballocation_find(pool, pointer) : NULL;
     if (!block) /* a whole block, of whatever kind of memory */
-        block = books_find(pool, pointer);
+        block = ledger_find(pool, pointer);
     if (!block)
         block = find_inside(pool, pointer);
     if (block && block->state == BLOCK_LIVE) {
@@ -48,9 +48,9 @@ void pool_taint(struct pool *pool, CUdeviceptr pointer, enum pool_taint reason) 
 
 struct pool_block *pool_disown(struct pool *pool, CUdeviceptr pointer) {
     pool_lock(pool);
-    struct pool_block *block = books_find(pool, pointer);
+    struct pool_block *block = ledger_find(pool, pointer);
     if (block && block->state == BLOCK_LIVE)
-        books_remove(pool, block);
+        ledger_remove(pool, block);
     else
         block = NULL;
     pool_unlock(pool);
@@ -59,14 +59,14 @@ struct pool_block *pool_disown(struct pool *pool, CUdeviceptr pointer) {
 
 void pool_readopt(struct pool *pool, struct pool_block *block) {
     pool_lock(pool);
-    books_restore(pool, block, BLOCK_LIVE);
+    ledger_restore(pool, block, BLOCK_LIVE);
     pool_unlock(pool);
 }
 
 void pool_disown_done(struct pool *pool, struct pool_block *block) {
     pool_lock(pool);
-    if (block->pooled)
-        async_gave_back(pool, block->context, block->size);
-    books_recycle(pool, block);
+    if (block->in_driver_pool)
+        driver_pool_gave_back(pool, block->context, block->size);
+    ledger_recycle(pool, block);
     pool_unlock(pool);
 }

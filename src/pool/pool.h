@@ -152,10 +152,10 @@ CUresult pool_free_waited(struct pool *pool, CUdeviceptr pointer);
 
 /* cuMemAllocAsync, or with a memory pool cuMemAllocFromPoolAsync, in `stream`: not NULL, for which
  * the caller says what it means. False: nothing has happened, it is the driver's to serve. */
-bool pool_malloc_ordered(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
-                         CUmemoryPool memory_pool, CUstream stream, const struct call_site *site);
+bool pool_malloc_async(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
+                       CUmemoryPool memory_pool, CUstream stream, const struct call_site *site);
 /* cuMemFreeAsync in `stream`, likewise; else *result is what it returns. */
-bool pool_free_ordered(struct pool *pool, CUdeviceptr pointer, CUstream stream, CUresult *result);
+bool pool_free_async(struct pool *pool, CUdeviceptr pointer, CUstream stream, CUresult *result);
 
 /* The same for what quick.h and cache_miss do not serve. */
 CUresult pool_malloc_rest(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
@@ -171,23 +171,24 @@ enum pool_pointer_state pool_pointer_state(struct pool *pool, CUdeviceptr base,
                                            size_t *requested_bytes);
 
 /* Where blocks are parts of the driver's allocations: the block that contains `pointer`. */
-struct pool_part {
+struct pool_suballocation {
     enum pool_pointer_state state;
     CUdeviceptr base;
     size_t requested; /* bytes, 0 unless LIVE */
     bool whole;       /* it is an allocation of the driver's all the same */
 };
 /* False: the pool has none there, and the driver knows best. */
-bool pool_find_part(struct pool *pool, CUdeviceptr pointer, struct pool_part *part);
+bool pool_find_suballocation(struct pool *pool, CUdeviceptr pointer,
+                             struct pool_suballocation *part);
 /* Whether a handle of the block at `pointer` would stand for that block alone, as one of what
  * cuMemAlloc gives does. True for pointers that are not the pool's. */
 bool pool_can_share(struct pool *pool, CUdeviceptr pointer);
 /* cuMemFreeAsync of the live part at `pointer`: as cuMemFree, but captures are none of its
  * business.
  */
-CUresult pool_free_part(struct pool *pool, CUdeviceptr pointer);
+CUresult pool_free_suballocation(struct pool *pool, CUdeviceptr pointer);
 /* A BUFFER_ID for the live part at `base`: other than any driver's and any other part's. */
-unsigned long long pool_part_identity(struct pool *pool, CUdeviceptr base);
+unsigned long long pool_suballocation_identity(struct pool *pool, CUdeviceptr base);
 
 /* The driver has tied state to the live block at or around `pointer`: it will really be freed. */
 void pool_taint(struct pool *pool, CUdeviceptr pointer, enum pool_taint reason);
@@ -214,7 +215,7 @@ void pool_note_end(struct pool *pool);
 
 /* The books of a device, or of all of them (POOL_ALL_DEVICES), at one moment: bytes and blocks now
  * and at their largest, calls so far. Invariant: in_use + idle + waste = held. */
-struct pool_figures {
+struct pool_usage {
     uint64_t in_use, idle, waste, held;
     uint64_t peak_live, peak_held; /* live: in use + waste */
     uint64_t live_blocks, idle_blocks;
@@ -222,19 +223,19 @@ struct pool_figures {
 };
 enum { POOL_ALL_DEVICES = -1 };
 /* All zero for a device on which nothing was allocated. */
-void pool_figures(struct pool *pool, CUdevice device, struct pool_figures *figures);
+void pool_usage(struct pool *pool, CUdevice device, struct pool_usage *figures);
 
 /* Gives idle memory of `device` back to the driver, largest blocks first, until `bytes` of it are
  * released or nothing is idle. Returns the bytes released. */
 size_t pool_release(struct pool *pool, CUdevice device, size_t bytes);
 
 /* Sees to it that the thread's current context is one of `device`: the one that is current, else
- * the device's primary context, which is made current until pool_leave_device. False, with nothing
+ * the device's primary context, which is made current until pool_pop_device. False, with nothing
  * changed: the pool knows no such context, since nothing was allocated there. Never retains one. */
-bool pool_visit_device(struct pool *pool, CUdevice device, bool *pushed);
+bool pool_push_device(struct pool *pool, CUdevice device, bool *pushed);
 /* The same for a context. False: the driver refuses, or the pool does not know it: it has ended. */
-bool pool_visit_context(struct pool *pool, CUcontext context, bool *pushed);
-void pool_leave_device(struct pool *pool, bool pushed);
+bool pool_push_context(struct pool *pool, CUcontext context, bool *pushed);
+void pool_pop_device(struct pool *pool, bool pushed);
 /* Gives up to `bytes` of idle memory of `device` (-1: of all) back to the driver, for somebody
  * else: where a free would wait for work under way, not at all, unless may_wait says that the
  * program expects a wait for the current context just now. *released: the bytes. Returns whether

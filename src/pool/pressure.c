@@ -21,15 +21,15 @@ static uint64_t most_idle(const struct device *device) {
     return UINT64_MAX;
 }
 
-void leaving_take(struct pool *pool, struct leaving *leaving, struct pool_block *block) {
-    books_remove(pool, block);
+void release_list_add(struct pool *pool, struct release_list *releases, struct pool_block *block) {
+    ledger_remove(pool, block);
     if (block->context->policy->cuts)
-        region_leave(&block->context->store, block);
-    block->by_size.rbe_left = leaving->first;
-    leaving->first = block;
-    leaving->bytes += block->size;
-    leaving->count++;
-    leaving->device->leaving++;
+        region_detach(&block->context->store, block);
+    block->by_size.rbe_left = releases->first;
+    releases->first = block;
+    releases->bytes += block->size;
+    releases->count++;
+    releases->device->releasing++;
 }
 
 /* In relaxed mode a free neither fails nor invalidates a capture, whichever thread makes that one
@@ -47,27 +47,27 @@ static bool may_have_waited(const struct pool *pool) {
 
 /* The records have gone before the driver frees: another thread may be given an address at once.
  * One that the driver refuses to free (a capture forbids it, say) comes back as idle. */
-size_t leaving_free(struct pool *pool, struct leaving *leaving) {
+size_t release_list_free(struct pool *pool, struct release_list *releases) {
     size_t released = 0;
-    struct pool_block *block = leaving->first, *next;
-    if (!block && !leaving->unused)
+    struct pool_block *block = releases->first, *next;
+    if (!block && !releases->unused)
         return 0;
-    leaving->device->leaving++; /* for what is unused */
+    releases->device->releasing++; /* for what is unused */
     pool_unlock_between(pool);
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     pressure_exchange_capture_mode(pool, &mode);
-    if (leaving->unused) {
-        released = pool->policy->release_unused(pool, leaving->unused);
-        leaving->unused = NULL;
+    if (releases->unused) {
+        released = pool->policy->release_unused(pool, releases->unused);
+        releases->unused = NULL;
     }
-    const struct context *quiet = leaving->quiet; /* whose frees have nothing to wait for */
+    const struct context *quiet = releases->quiet; /* whose frees have nothing to wait for */
     for (; block; block = block->by_size.rbe_left) {
         const struct context *context = block->context;
         bool by_policy = context->policy->surrender != NULL;
         CUresult result = by_policy ? context->policy->surrender(pool, block)
                           : quiet == context && !call_timer_rests(STATS_CALL_FREE)
-                              ? kind_free_timed(pool, block)
-                              : kind_free(pool, context->kind.memory, block->pointer);
+                              ? source_free_timed(pool, block)
+                              : source_free(pool, context->kind.memory, block->pointer);
         block->taints = result != CUDA_SUCCESS; /* an idle block has no taints: a free flag */
         context_note_error(pool, block->context, result);
         if (result == CUDA_SUCCESS) {
@@ -78,19 +78,19 @@ size_t leaving_free(struct pool *pool, struct leaving *leaving) {
     }
     pressure_exchange_capture_mode(pool, &mode);
     pool_lock(pool);
-    for (block = leaving->first; block; block = next) {
+    for (block = releases->first; block; block = next) {
         next = block->by_size.rbe_left;
         bool refused = block->taints;
         block->taints = 0;
         if (block->context->policy->cuts)
-            part_left(block, refused);
+            suballocation_released(block, refused);
         if (refused)
-            books_restore(pool, block, may_have_waited(pool) ? BLOCK_DEFERRED : BLOCK_IDLE);
+            ledger_restore(pool, block, may_have_waited(pool) ? BLOCK_DEFERRED : BLOCK_IDLE);
         else
-            books_recycle(pool, block);
+            ledger_recycle(pool, block);
     }
-    pool_has_left(pool, leaving->device, (int)leaving->count + 1);
-    leaving->first = NULL;
+    pool_count_released(pool, releases->device, (int)releases->count + 1);
+    releases->first = NULL;
     return released;
 }
 
@@ -124,14 +124,14 @@ static struct pool_block *largest(struct pool *pool, const struct scope *scope) 
 
 /* Takes out up to `bytes` of idle memory that is in no block. Returns how much that was. */
 static size_t collect_unused(struct pool *pool, const struct device *device, size_t bytes,
-                             struct leaving *leaving) {
+                             struct release_list *releases) {
     size_t taken = 0;
     struct context *context;
     if (pool->policy->take_unused && device->memory == POOL_DEVICE)
         LIST_FOREACH (context, &pool->contexts, link)
             if (context->device == device && taken < bytes)
-                taken += pool->policy->take_unused(pool, context, bytes - taken, &leaving->unused);
-    leaving->bytes += taken;
+                taken += pool->policy->take_unused(pool, context, bytes - taken, &releases->unused);
+    releases->bytes += taken;
     return taken;
 }
 
@@ -149,24 +149,24 @@ void pressure_refresh(struct pool *pool, const struct device *device) {
 }
 
 static void collect(struct pool *pool, const struct scope *scope, size_t bytes,
-                    struct leaving *leaving) {
+                    struct release_list *releases) {
     struct pool_block *block;
-    size_t before = leaving->bytes;
-    collect_unused(pool, scope->device, bytes, leaving);
-    while (leaving->bytes - before < bytes && (block = largest(pool, scope))) {
-        books_take_out(pool, block);
-        leaving_take(pool, leaving, block);
+    size_t before = releases->bytes;
+    collect_unused(pool, scope->device, bytes, releases);
+    while (releases->bytes - before < bytes && (block = largest(pool, scope))) {
+        ledger_take_out(pool, block);
+        release_list_add(pool, releases, block);
     }
 }
 
 void pressure_collect(struct pool *pool, struct device *device, size_t bytes,
-                      struct leaving *leaving) {
-    collect(pool, &(struct scope){device, NULL, true}, bytes, leaving);
+                      struct release_list *releases) {
+    collect(pool, &(struct scope){device, NULL, true}, bytes, releases);
 }
 
 void pressure_collect_from(struct pool *pool, struct context *context, size_t bytes,
-                           struct leaving *leaving) {
-    collect(pool, &(struct scope){context->device, context, true}, bytes, leaving);
+                           struct release_list *releases) {
+    collect(pool, &(struct scope){context->device, context, true}, bytes, releases);
 }
 
 /* The pool's own rule: held memory stays under 1.2 x peak in use + 64 MiB. */
@@ -189,11 +189,11 @@ static uint64_t allowed_idle(const struct pool *pool, const struct device *devic
 }
 
 /* Idle parts that live ones keep from the driver. */
-static uint64_t pinned_idle(const struct pool *pool, const struct device *device) {
+static uint64_t stranded_idle(const struct pool *pool, const struct device *device) {
     const struct context *context;
     uint64_t bytes = 0;
     LIST_FOREACH (context, &pool->contexts, link)
-        bytes += context->device == device ? context->store.pinned : 0;
+        bytes += context->device == device ? context->store.stranded : 0;
     return bytes;
 }
 
@@ -206,7 +206,8 @@ static uint64_t excess_idle(const struct pool *pool, const struct device *device
         return 0;
     if (pool->config.max_idle.kind != LIMIT_AUTO)
         return device->idle - allowed;
-    uint64_t pinned = pinned_idle(pool, device), little = device->peak_in_use / 16 + idle_slack / 4;
+    uint64_t pinned = stranded_idle(pool, device),
+             little = device->peak_in_use / 16 + idle_slack / 4;
     uint64_t rest = device->idle - pinned, stays = allowed > pinned ? allowed - pinned : 0;
     if (pinned && stays < little)
         stays = little;
@@ -223,34 +224,34 @@ bool pressure_exceeds(const struct pool *pool, const struct device *device, size
 }
 
 void pressure_trim(struct pool *pool, struct device *device, struct context *quiet, size_t growth,
-                   struct leaving *leaving) {
+                   struct release_list *releases) {
     uint64_t excess = excess_idle(pool, device, growth);
     if (!excess)
         return;
-    size_t before = leaving->count;
-    collect(pool, &(struct scope){device, quiet, quiet != NULL}, excess, leaving);
-    stats_add(STATS_bound_released_blocks, leaving->count - before);
+    size_t before = releases->count;
+    collect(pool, &(struct scope){device, quiet, quiet != NULL}, excess, releases);
+    stats_add(STATS_bound_released_blocks, releases->count - before);
 }
 
 void pressure_decay(struct pool *pool, struct device *device, struct context *quiet, size_t bytes,
-                    struct leaving *leaving) {
+                    struct release_list *releases) {
     const struct scope scope = {device, quiet, quiet != NULL};
     struct pool_block *block;
-    size_t count = leaving->count;
-    size_t unused = collect_unused(pool, device, bytes, leaving);
+    size_t count = releases->count;
+    size_t unused = collect_unused(pool, device, bytes, releases);
     bytes -= unused < bytes ? unused : bytes;
     while (bytes > 0 && (block = largest(pool, &scope)) && block->size <= bytes) {
         bytes -= block->size;
-        books_take_out(pool, block);
-        leaving_take(pool, leaving, block);
+        ledger_take_out(pool, block);
+        release_list_add(pool, releases, block);
     }
-    stats_add(STATS_decayed_blocks, leaving->count - count);
+    stats_add(STATS_decayed_blocks, releases->count - count);
 }
 
 CUresult pressure_obtain_plain(struct pool *pool, const struct pool_kind *kind, size_t size,
                                struct obtained *obtained) {
     *obtained = (struct obtained){.size = size};
-    CUresult result = kind_allocate(pool, kind, size, &obtained->pointer);
+    CUresult result = source_allocate(pool, kind, size, &obtained->pointer);
     if (result == CUDA_SUCCESS)
         stats_add(STATS_driver_allocs, 1);
     return result;
@@ -293,41 +294,41 @@ __attribute__((noinline)) static CUresult ask_timed(struct pool *pool,
     enum pool_memory memory = request->context->kind.memory;
     uint64_t began = call_timer_start(STATS_CALL_ALLOC);
     CUresult result = ask_untimed(pool, request, size, obtained);
-    if (result == CUDA_SUCCESS && kind_is_timed(pool, memory))
+    if (result == CUDA_SUCCESS && source_is_timed(pool, memory))
         call_timer_stop(STATS_CALL_ALLOC, (enum stats_memory)memory,
                         request->bytes ? request->bytes : obtained->size, began);
     return result;
 }
 
-static CUresult ask_driver(struct pool *pool, const struct request *request, size_t size,
-                           struct obtained *obtained) {
+static CUresult allocate_from_driver(struct pool *pool, const struct request *request, size_t size,
+                                     struct obtained *obtained) {
     return call_timer_rests(STATS_CALL_ALLOC) ? ask_untimed(pool, request, size, obtained)
                                               : ask_timed(pool, request, size, obtained);
 }
 
 /* Where no fence can be waited for, the driver's own free waits. */
 static void collect_deferred_regions(struct pool *pool, const struct device *device,
-                                     struct leaving *leaving) {
+                                     struct release_list *releases) {
     struct context *context;
     struct pool_block *block;
     LIST_FOREACH (context, &pool->contexts, link)
         while (context->device == device && context->policy->cuts && !context->broken &&
                (block = region_without_live(&context->store)))
-            leaving_take(pool, leaving, block);
+            release_list_add(pool, releases, block);
 }
 
 /* Releases idle blocks. Returns whether the driver has taken any back. Lock held. */
 static bool release_idle(struct pool *pool, struct device *device, size_t bytes, bool *any) {
-    struct leaving leaving = {.device = device};
+    struct release_list releases = {.device = device};
     if (!pool_driver_waits(pool))
         fence_drain(pool, device);
     pressure_refresh(pool, device);
-    pressure_collect(pool, device, bytes, &leaving);
-    if (leaving.bytes < bytes)
-        collect_deferred_regions(pool, device, &leaving);
-    size_t count = leaving.count;
-    *any = count > 0 || leaving.unused;
-    if (!leaving_free(pool, &leaving))
+    pressure_collect(pool, device, bytes, &releases);
+    if (releases.bytes < bytes)
+        collect_deferred_regions(pool, device, &releases);
+    size_t count = releases.count;
+    *any = count > 0 || releases.unused;
+    if (!release_list_free(pool, &releases))
         return false;
     stats_add(STATS_oom_released_blocks, count);
     return true;
@@ -341,10 +342,10 @@ static bool make_room(struct pool *pool, struct device *device, size_t bytes) {
         return true;
     if (any && release_idle(pool, device, bytes, &any)) /* refused for a passing reason */
         return true;
-    if (!device->leaving)
+    if (!device->releasing)
         return false;
-    while (device->leaving)
-        pool_await_left(pool);
+    while (device->releasing)
+        pool_await_releases(pool);
     return true;
 }
 
@@ -365,11 +366,11 @@ static bool make_room_for(struct pool *pool, const struct request *request, size
 }
 
 /* What was refused as rounded: rounding must not be what makes the difference. Lock not held. */
-static CUresult ask_driver_exactly(struct pool *pool, const struct request *request,
-                                   struct obtained *obtained) {
+static CUresult allocate_exactly(struct pool *pool, const struct request *request,
+                                 struct obtained *obtained) {
     if (request->pitch || request->size == request->bytes)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    return ask_driver(pool, request, request->bytes, obtained);
+    return allocate_from_driver(pool, request, request->bytes, obtained);
 }
 
 /* Until a round begun after the failure has found nothing idle. Lock held on entry and return. */
@@ -387,13 +388,13 @@ static CUresult retry(struct pool *pool, const struct request *request, struct p
                 return CUDA_SUCCESS;
         }
         pool_unlock(pool);
-        CUresult result = ask_driver(pool, request, request->size, obtained);
+        CUresult result = allocate_from_driver(pool, request, request->size, obtained);
         pool_lock(pool);
         if (result != CUDA_ERROR_OUT_OF_MEMORY)
             return result;
     }
     pool_unlock(pool);
-    CUresult result = ask_driver_exactly(pool, request, obtained);
+    CUresult result = allocate_exactly(pool, request, obtained);
     pool_lock(pool);
     return result;
 }
@@ -425,7 +426,7 @@ static CUresult ask_others_and_retry(struct pool *pool, const struct request *re
     for (int round = 0; round < 2 && result == CUDA_ERROR_OUT_OF_MEMORY &&
                         others_helped(pool, request->context->device, bytes);
          round++) {
-        result = ask_driver(pool, request, request->size, obtained);
+        result = allocate_from_driver(pool, request, request->size, obtained);
         bytes = SIZE_MAX;
     }
     return result;
@@ -435,15 +436,14 @@ static CUresult trim_memory_pools_and_retry(struct pool *pool, const struct requ
                                             struct obtained *obtained, const char *call) {
     if (!memory_pools_give(pool, request->context->device->ordinal, call))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult result = ask_driver(pool, request, request->size, obtained);
-    return result == CUDA_ERROR_OUT_OF_MEMORY ? ask_driver_exactly(pool, request, obtained)
-                                              : result;
+    CUresult result = allocate_from_driver(pool, request, request->size, obtained);
+    return result == CUDA_ERROR_OUT_OF_MEMORY ? allocate_exactly(pool, request, obtained) : result;
 }
 
 CUresult pressure_allocate(struct pool *pool, const struct request *request,
                            struct pool_block **block, struct obtained *obtained) {
     *block = NULL;
-    CUresult result = ask_driver(pool, request, request->size, obtained);
+    CUresult result = allocate_from_driver(pool, request, request->size, obtained);
     if (result != CUDA_ERROR_OUT_OF_MEMORY)
         return result;
     struct device *device = request->context->device;
@@ -455,7 +455,8 @@ CUresult pressure_allocate(struct pool *pool, const struct request *request,
     device->pressure--;
     device->oom_rescued += result == CUDA_SUCCESS;
     pool_unlock(pool);
-    const char *call = request->pitch ? "cuMemAllocPitch" : kind_call(&request->context->kind);
+    const char *call =
+        request->pitch ? "cuMemAllocPitch" : source_call_name(&request->context->kind);
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
         result = trim_memory_pools_and_retry(pool, request, obtained, call);
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
@@ -540,7 +541,7 @@ bool pressure_may_lack_headroom(struct device *device, uint64_t grown) {
 
 void pressure_keep_headroom(struct pool *pool, struct context *context) {
     struct device *device = context->device;
-    struct leaving leaving = {.device = device};
+    struct release_list releases = {.device = device};
     size_t available = 0, total = 0;
     if (!gate_enter(pool))
         return;
@@ -555,10 +556,10 @@ void pressure_keep_headroom(struct pool *pool, struct context *context) {
     uint64_t kept = headroom(pool, device); /* it may have been set anew */
     device->until_asked = available > kept ? (available - kept) / 2 : 0;
     if (release && !context->ended) {
-        leaving.quiet = context;
-        collect(pool, &(struct scope){device, context, true}, wanted - available, &leaving);
-        stats_add(STATS_headroom_released_blocks, leaving.count);
-        leaving_free(pool, &leaving);
+        releases.quiet = context;
+        collect(pool, &(struct scope){device, context, true}, wanted - available, &releases);
+        stats_add(STATS_headroom_released_blocks, releases.count);
+        release_list_free(pool, &releases);
     }
     pool_unlock(pool);
 }

@@ -157,7 +157,7 @@ quick_free(struct pool *pool, CUdeviceptr pointer, bool whole) {
         return QUICK_TRY;
     struct pool_block *block = pointer_table_find(&cache->freeable, pointer);
     struct cache_bin *bin = NULL;
-    if (__builtin_expect(block && block->context == cache->context && block != cache->anchor, 1))
+    if (__builtin_expect(block && block->context == cache->context && block != cache->sentinel, 1))
         bin = quick_bin(cache, block, whole);
     if (__builtin_expect(!bin || !quick_claim(block), 0)) {
         cache_unlock(cache);

@@ -50,12 +50,12 @@ static int list_contexts(struct pool *pool, struct context **contexts) {
 }
 
 static bool note_work_of(struct pool *pool, struct context *context) {
-    struct context_visit visit;
-    if (!context_visit(pool, context->handle, &visit))
+    struct context_push visit;
+    if (!context_push(pool, context->handle, &visit))
         return false;
     CUevent event = quiet_event(pool, context);
     bool noted = event && pool->driver->ctx_record_event(context->handle, event) == CUDA_SUCCESS;
-    context_leave(pool, &visit);
+    context_pop(pool, &visit);
     return noted;
 }
 

@@ -33,8 +33,8 @@ static bool device_is_valid(const struct pool *pool, const struct device *device
     LIST_FOREACH (context, &pool->contexts, link)
         idle += context->device == device ? context->store.unused : 0;
     const struct pool_block *block;
-    struct books_place place = {0};
-    while ((block = books_next(pool, &place))) {
+    struct ledger_place place = {0};
+    while ((block = ledger_next(pool, &place))) {
         if (block->context->device != device)
             continue;
         if (is_kept(block)) {
@@ -50,7 +50,7 @@ static bool device_is_valid(const struct pool *pool, const struct device *device
     }
     return live == device->live && idle == device->idle && over_size == device->over_size &&
            in_use == device->in_use && device->peak_in_use >= in_use && device->pressure >= 0 &&
-           device->leaving >= 0 && live_blocks == device->live_blocks &&
+           device->releasing >= 0 && live_blocks == device->live_blocks &&
            idle_blocks == device->idle_blocks && device->peak_live >= live &&
            device->peak_held >= live + idle;
 }
@@ -58,8 +58,8 @@ static bool device_is_valid(const struct pool *pool, const struct device *device
 static bool context_is_valid(const struct pool *pool, const struct context *context) {
     size_t idle = 0, live = 0;
     const struct pool_block *block;
-    struct books_place place = {0};
-    while ((block = books_next(pool, &place))) {
+    struct ledger_place place = {0};
+    while ((block = ledger_next(pool, &place))) {
         idle += block->context == context && block->state == BLOCK_IDLE && !block->cached;
         live += block->context == context && !is_kept(block);
     }
@@ -70,10 +70,10 @@ static bool context_is_valid(const struct pool *pool, const struct context *cont
 static bool is_valid(struct pool *pool) {
     struct sums sums = {0};
     const struct pool_block *block;
-    struct books_place place = {0};
+    struct ledger_place place = {0};
     size_t count = 0;
-    while ((block = books_next(pool, &place))) {
-        if (!block_is_valid(block) || books_find(pool, block->pointer) != block)
+    while ((block = ledger_next(pool, &place))) {
+        if (!block_is_valid(block) || ledger_find(pool, block->pointer) != block)
             return false;
         if (block->context->kind.memory == POOL_DEVICE)
             add(&sums, block);

@@ -18,26 +18,26 @@ static CUcontext find_primary(struct pool *pool, CUdevice device) {
     return found;
 }
 
-bool pool_visit_device(struct pool *pool, CUdevice device, bool *pushed) {
-    struct context_visit visit;
+bool pool_push_device(struct pool *pool, CUdevice device, bool *pushed) {
+    struct context_push visit;
     *pushed = false;
     if (is_current(pool, device))
         return true;
     CUcontext context = find_primary(pool, device);
-    if (!context || !context_visit(pool, context, &visit))
+    if (!context || !context_push(pool, context, &visit))
         return false;
     *pushed = visit.pushed;
     return true;
 }
 
-bool pool_visit_context(struct pool *pool, CUcontext context, bool *pushed) {
-    struct context_visit visit;
-    if (!pool_knows_context(pool, context) || !context_visit(pool, context, &visit))
+bool pool_push_context(struct pool *pool, CUcontext context, bool *pushed) {
+    struct context_push visit;
+    if (!pool_knows_context(pool, context) || !context_push(pool, context, &visit))
         return false;
     *pushed = visit.pushed;
     return true;
 }
 
-void pool_leave_device(struct pool *pool, bool pushed) {
-    context_leave(pool, &(struct context_visit){pushed});
+void pool_pop_device(struct pool *pool, bool pushed) {
+    context_pop(pool, &(struct context_push){pushed});
 }

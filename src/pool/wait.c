@@ -24,8 +24,8 @@ static void set_owed(struct pool *pool, struct context *context) {
 }
 
 /* The same for any block but the context's last. */
-static enum wait_kind kind_in(const struct pool *pool, const struct context *context,
-                              enum wait_reason *reason) {
+static enum wait_choice kind_in(const struct pool *pool, const struct context *context,
+                                enum wait_reason *reason) {
     *reason = WAIT_REASON_no_fence;
     if (pool->config.free_mode == POOL_FREE_DEFER)
         return pool->streams_lost || !pool->driver->event_synchronize ? WAIT_NOW : WAIT_DEFERRED;
@@ -47,9 +47,9 @@ static enum wait_kind kind_in(const struct pool *pool, const struct context *con
     return pool->pending_seen != pool->pending ? WAIT_NOW : WAIT_OWED;
 }
 
-enum wait_kind wait_kind(const struct pool *pool, const struct pool_block *block,
-                         enum wait_reason *reason) {
-    enum wait_kind kind = kind_in(pool, block->context, reason);
+enum wait_choice wait_choice(const struct pool *pool, const struct pool_block *block,
+                             enum wait_reason *reason) {
+    enum wait_choice kind = kind_in(pool, block->context, reason);
     enum pool_memory memory = block->context->kind.memory;
     bool touched_at_once = kind == WAIT_OWED && memory != POOL_DEVICE; /* by its next owner */
     if (touched_at_once || (kind == WAIT_DEFERRED && managed_is_marked(block))) {
@@ -87,7 +87,7 @@ void wait_owe_more(struct pool *pool, uint64_t frees) {
 }
 
 /* All work that has been submitted to `context` is done. Lock held. */
-static void settle(struct pool *pool, uint64_t owed_number, uint64_t pending) {
+static void note_done(struct pool *pool, uint64_t owed_number, uint64_t pending) {
     if (pool->owed_context && pool->owed_number == owed_number)
         set_owed(pool, NULL);
     pool->pending_seen = pending;
@@ -109,7 +109,7 @@ CUresult wait_make(struct pool *pool, struct context *context, enum wait_reason 
     context_note_error(pool, context, result);
     pool_lock(pool);
     if (result == CUDA_SUCCESS)
-        settle(pool, owed_number, pending);
+        note_done(pool, owed_number, pending);
     return result;
 }
 
@@ -154,7 +154,7 @@ void pool_pay(struct pool *pool, const char *call) {
     }
 }
 
-bool wait_settle(struct pool *pool, const char *call) {
+bool wait_try_pay(struct pool *pool, const char *call) {
     if (!wait_is_owed(pool))
         return true;
     if (!gate_enter(pool))

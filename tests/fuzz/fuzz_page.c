@@ -100,7 +100,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     else if (!strstr(error, path) || strchr(error, '\n'))
         abort();
     show(file);
-    stats_page_free(read_back);
+    stats_page_destroy(read_back);
     close(file);
     return 0;
 }

@@ -69,7 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             abort();
     } else if (page) {
         use(page);
-        stats_page_free(page);
+        stats_page_destroy(page);
     }
     close(file);
     return 0;

@@ -30,7 +30,7 @@ static int start(void **state) {
 
 static int stop(void **state) {
     (void)state;
-    pointer_map_free(&map);
+    pointer_map_destroy(&map);
     free(blocks);
     return 0;
 }

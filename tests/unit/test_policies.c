@@ -300,7 +300,7 @@ static void only_fences_whose_blocks_can_serve_are_waited_for(void **state) {
 
 static void figures_describe_the_idle_memory(void **state) {
     (void)state;
-    struct policy_figures figures;
+    struct policy_usage figures;
     release(alloc(40 * MIB));
     policy->figures(&LIST_FIRST(&pool->contexts)->store, &figures);
     assert_true(figures.bytes >= figures.largest);
@@ -558,7 +558,7 @@ static CUresult fail_to_wait(CUstream stream) {
 static void what_could_not_be_waited_for_goes_back(void **state) {
     (void)state;
     CUdeviceptr pointer;
-    if (policy != &policy_async)
+    if (policy != &policy_driver_pool)
         return;
     release(alloc(MIB));
     driver.stream_synchronize = fail_to_wait;

@@ -76,8 +76,8 @@ static uint64_t hits(void) {
     return stats_get(STATS_malloc_hits);
 }
 
-static struct policy_figures idle(void) {
-    struct policy_figures figures;
+static struct policy_usage idle(void) {
+    struct policy_usage figures;
     pool->policy->figures(&LIST_FIRST(&pool->contexts)->store, &figures);
     return figures;
 }

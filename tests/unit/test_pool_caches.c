@@ -101,8 +101,8 @@ static void peaks_count_what_was_live_between_looks(void **state) {
         blocks[i] = quick_alloc(16 * MIB, 2); /* no site's own: other blocks serve */
     for (int i = 0; i < 8; i++)
         quick_release(blocks[i]);
-    struct pool_figures figures;
-    pool_figures(pool, 0, &figures);
+    struct pool_usage figures;
+    pool_usage(pool, 0, &figures);
     assert_in_range(figures.peak_live, 160 * MIB, 163 * MIB);
     assert_true(pool_is_valid(pool));
 }
@@ -219,9 +219,9 @@ static void a_sites_figures_are_right_where_another_threads_frees_wait(void **st
             figures = record->stats;
     if (!figures)
         fail();
-    assert_int_equal(stats_figure(&figures->live_bytes), 0);
-    assert_int_equal(stats_figure(&figures->peak_live_bytes), 4 * MIB);
-    assert_in_range(stats_figure(&figures->hits), 997, 999);
+    assert_int_equal(stats_read(&figures->live_bytes), 0);
+    assert_int_equal(stats_read(&figures->peak_live_bytes), 4 * MIB);
+    assert_in_range(stats_read(&figures->hits), 997, 999);
 }
 
 static void what_any_cache_keeps_is_there_when_the_device_runs_out(void **state) {

@@ -187,7 +187,7 @@ static void an_address_that_the_driver_gives_anew_replaces_its_stale_record(void
     pool_lock(pool);
     struct context *context = LIST_FIRST(&pool->contexts);
     struct site *own = context->sites;
-    assert_non_null(books_add(pool, context, own, block, 2048, 2048));
+    assert_non_null(ledger_add(pool, context, own, block, 2048, 2048));
     pool_unlock(pool);
     assert_true(pool_is_valid(pool));
     assert_int_equal(stats_get(STATS_live_blocks), 1);

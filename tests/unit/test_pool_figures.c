@@ -1,9 +1,9 @@
 /* The books as told: one device or all, at one moment; and calls that name a device. */
 #include "pool_test.h"
 
-static struct pool_figures figures_of(CUdevice device) {
-    struct pool_figures figures;
-    pool_figures(pool, device, &figures);
+static struct pool_usage figures_of(CUdevice device) {
+    struct pool_usage figures;
+    pool_usage(pool, device, &figures);
     assert_int_equal(figures.in_use + figures.idle + figures.waste, figures.held);
     return figures;
 }
@@ -14,8 +14,8 @@ static void use_device(int device) {
 
 static void a_device_that_was_not_used_has_zeros(void **state) {
     (void)state;
-    const struct pool_figures zeros = {0};
-    struct pool_figures none = figures_of(POOL_ALL_DEVICES);
+    const struct pool_usage zeros = {0};
+    struct pool_usage none = figures_of(POOL_ALL_DEVICES);
     assert_memory_equal(&none, &zeros, sizeof none);
     alloc(1000);
     none = figures_of(1);
@@ -27,7 +27,7 @@ static void in_use_idle_and_waste_add_up_to_what_is_held(void **state) {
     CUdeviceptr idle = alloc_at(6 * MIB, 1);
     alloc_at(3 * MIB, 2); /* a block of 4 MiB */
     release(idle);
-    struct pool_figures figures = figures_of(0);
+    struct pool_usage figures = figures_of(0);
     assert_int_equal(figures.in_use, 3 * MIB);
     assert_int_equal(figures.waste, MIB);
     assert_int_equal(figures.idle, 6 * MIB);
@@ -46,7 +46,7 @@ static void peaks_stay_and_calls_are_counted(void **state) {
     for (int i = 0; i < 3; i++)
         release(alloc(8 * MIB));
     pool_release(pool, 0, SIZE_MAX);
-    struct pool_figures figures = figures_of(0);
+    struct pool_usage figures = figures_of(0);
     assert_int_equal(figures.held, 0);
     assert_int_equal(figures.idle_blocks, 0);
     assert_int_equal(figures.peak_live, 8 * MIB);
@@ -65,7 +65,7 @@ static void devices_are_told_apart_and_together(void **state) {
     assert_int_equal(figures_of(0).in_use, 0);
     assert_int_equal(figures_of(1).in_use, 10 * MIB);
     assert_int_equal(figures_of(1).idle, 0);
-    struct pool_figures all = figures_of(POOL_ALL_DEVICES);
+    struct pool_usage all = figures_of(POOL_ALL_DEVICES);
     assert_int_equal(all.held, 14 * MIB);
     assert_int_equal(all.peak_held, 14 * MIB);
     assert_int_equal(all.allocations, 2);
@@ -91,10 +91,10 @@ static void the_current_context_is_kept_if_it_is_of_the_device(void **state) {
     (void)state;
     bool pushed;
     CUcontext current = fake.current;
-    assert_true(pool_visit_device(pool, 0, &pushed));
+    assert_true(pool_push_device(pool, 0, &pushed));
     assert_false(pushed);
     assert_ptr_equal(fake.current, current);
-    pool_leave_device(pool, pushed);
+    pool_pop_device(pool, pushed);
 }
 
 static void another_device_is_visited_in_a_context_that_was_used(void **state) {
@@ -105,27 +105,27 @@ static void another_device_is_visited_in_a_context_that_was_used(void **state) {
     CUcontext other = fake.current;
     use_device(0);
     CUcontext mine = fake.current;
-    assert_true(pool_visit_device(pool, 1, &pushed));
+    assert_true(pool_push_device(pool, 1, &pushed));
     assert_ptr_equal(fake.current, other);
-    pool_leave_device(pool, pushed);
+    pool_pop_device(pool, pushed);
     assert_ptr_equal(fake.current, mine);
     fake.current = NULL;
-    assert_true(pool_visit_device(pool, 1, &pushed));
+    assert_true(pool_push_device(pool, 1, &pushed));
     assert_ptr_equal(fake.current, other);
-    pool_leave_device(pool, pushed);
+    pool_pop_device(pool, pushed);
     assert_null(fake.current);
 }
 
 static void a_device_without_a_known_primary_context_is_not_visited(void **state) {
     (void)state;
     bool pushed;
-    assert_false(pool_visit_device(pool, 2, &pushed));
+    assert_false(pool_push_device(pool, 2, &pushed));
     fake.current = fake_context(2, 5);
     pool_context_created(pool, fake.current);
     alloc(1000);
     use_device(0);
     CUcontext mine = fake.current;
-    assert_false(pool_visit_device(pool, 2, &pushed)); /* only a made one, the program's own */
+    assert_false(pool_push_device(pool, 2, &pushed)); /* only a made one, the program's own */
     assert_ptr_equal(fake.current, mine);
 }
 

@@ -195,11 +195,11 @@ static void of_the_machines_memory_a_sixteenth_lies_idle_at_most(void **state) {
 
 static void devices_figures_know_nothing_of_it(void **state) {
     (void)state;
-    struct pool_figures figures;
+    struct pool_usage figures;
     release(alloc(MIB));
     alloc_host(3 * MIB, 0);
     release_host(alloc_host(8 * MIB, 0));
-    pool_figures(pool, POOL_ALL_DEVICES, &figures);
+    pool_usage(pool, POOL_ALL_DEVICES, &figures);
     assert_int_equal(figures.held, MIB);
     assert_int_equal(figures.allocations, 1);
     assert_int_equal(stats_get(STATS_held_bytes), figures.held);

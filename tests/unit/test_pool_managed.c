@@ -326,13 +326,13 @@ static void unless_the_user_says_otherwise(void **state) {
 
 static void the_books_of_all_kinds_are_apart(void **state) {
     (void)state;
-    struct pool_figures figures;
+    struct pool_usage figures;
     struct call_site key = site(1);
     void *memory = NULL;
     alloc(MIB);
     assert_int_equal(pool_malloc_host(pool, &memory, 2 * MIB, 0, &key), CUDA_SUCCESS);
     managed(3 * MIB, GLOBAL);
-    pool_figures(pool, POOL_ALL_DEVICES, &figures);
+    pool_usage(pool, POOL_ALL_DEVICES, &figures);
     assert_int_equal(figures.held, MIB);
     assert_int_equal(stats_get(STATS_host_held_bytes), 2 * MIB);
     assert_int_equal(stats_get(STATS_managed_held_bytes), 3 * MIB);

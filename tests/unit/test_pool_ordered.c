@@ -21,7 +21,7 @@ static void start_in(enum pool_free_mode mode) {
 
 static bool try_alloc_in(CUdeviceptr *pointer, size_t bytes, CUmemoryPool from, CUstream in) {
     struct call_site key = site(1);
-    bool served = pool_malloc_ordered(pool, pointer, bytes, from, in, &key);
+    bool served = pool_malloc_async(pool, pointer, bytes, from, in, &key);
     assert_true(pool_is_valid(pool));
     return served;
 }
@@ -34,7 +34,7 @@ static CUdeviceptr alloc_in(size_t bytes, CUstream in) {
 }
 
 static bool try_free_in(CUdeviceptr pointer, CUstream in, CUresult *result) {
-    bool served = pool_free_ordered(pool, pointer, in, result);
+    bool served = pool_free_async(pool, pointer, in, result);
     assert_true(pool_is_valid(pool));
     return served;
 }

@@ -87,8 +87,8 @@ static void peaks_hold_though_threads_free_what_others_have_allocated(void **sta
     plain_free(&first);
     worker_do(&second, plain_alloc);
     assert_true(pool_is_valid(pool));
-    struct pool_figures figures;
-    pool_figures(pool, 0, &figures);
+    struct pool_usage figures;
+    pool_usage(pool, 0, &figures);
     assert_in_range(figures.peak_live, 100 * MIB, 101 * MIB);
     assert_in_range(stats_get(STATS_peak_live_bytes), 100 * MIB, 101 * MIB);
     assert_in_range(LIST_FIRST(&pool->devices)->peak_in_use, 100 * MIB, 101 * MIB);
@@ -198,10 +198,10 @@ static void a_forked_child_leaves_its_parents_figures_alone(void **state) {
     pool_fork_prepare(pool);
     struct call_site key = site(1);
     const struct stats_site *figures = context_site(pool, LIST_FIRST(&pool->contexts), &key)->stats;
-    uint64_t hits = stats_figure(&figures->hits), bytes = stats_figure(&figures->allocated_bytes);
+    uint64_t hits = stats_read(&figures->hits), bytes = stats_read(&figures->allocated_bytes);
     pool_forget_after_fork(pool);
-    assert_int_equal(stats_figure(&figures->hits), hits);
-    assert_int_equal(stats_figure(&figures->allocated_bytes), bytes);
+    assert_int_equal(stats_read(&figures->hits), hits);
+    assert_int_equal(stats_read(&figures->allocated_bytes), bytes);
     worker_do(&other, NULL);
 }
 

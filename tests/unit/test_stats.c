@@ -81,7 +81,7 @@ static void a_page_left_in_a_file_can_be_read_and_reported(void **state) {
     assert_non_null(page);
     report_length = 0;
     stats_report(page, STATS_TEXT, NULL, SIZE_MAX, collect, NULL);
-    stats_page_free(page);
+    stats_page_destroy(page);
     assert_non_null(strstr(report, "running or killed"));
     assert_non_null(strstr(report, "1000 bytes"));
     assert_non_null(strstr(report, "3024 bytes"));
@@ -158,7 +158,7 @@ static void sites_beyond_the_table_share_one_record(void **state) {
     assert_non_null(page);
     report_length = 0;
     stats_report(page, STATS_TEXT, NULL, SIZE_MAX, collect, NULL);
-    stats_page_free(page);
+    stats_page_destroy(page);
     assert_non_null(strstr(report, "(further sites)"));
 }
 
@@ -204,7 +204,7 @@ static void a_forked_child_leaves_the_file_alone(void **state) {
     assert_non_null(page);
     assert_int_equal(page->counters[STATS_in_use_bytes], 1000);
     assert_int_equal(page->finished, 0);
-    stats_page_free(page);
+    stats_page_destroy(page);
 }
 
 static void at_the_end_the_text_takes_the_place_of_the_page(void **state) {

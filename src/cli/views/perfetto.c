@@ -52,9 +52,9 @@ static void emit_device(struct emitter *emitter, const struct stats_device *devi
     uint64_t allocations = 0, hits = 0;
     for (uint32_t i = 0; i < device->sample_count; i++) {
         const struct stats_sample *sample = &device->samples[i];
-        uint64_t time = start_ns + stats_figure(&sample->time_ns);
-        uint64_t in_use = stats_figure(&sample->in_use), idle = stats_figure(&sample->idle);
-        uint64_t waste = stats_figure(&sample->waste);
+        uint64_t time = start_ns + stats_read(&sample->time_ns);
+        uint64_t in_use = stats_read(&sample->in_use), idle = stats_read(&sample->idle);
+        uint64_t waste = stats_read(&sample->waste);
         begin_counter(emitter, process, index, "memory (bytes)", time);
         emitter_number(emitter, "in use", in_use);
         emitter_number(emitter, "waste", waste);
@@ -63,9 +63,9 @@ static void emit_device(struct emitter *emitter, const struct stats_device *devi
         begin_counter(emitter, process, index, "held (bytes)", time);
         emitter_number(emitter, "held", in_use + idle + waste);
         end_event(emitter);
-        uint64_t more = stats_figure(&sample->allocations) - allocations;
-        uint64_t more_hits = stats_figure(&sample->hits) - hits;
-        if (stats_figure(&sample->allocations) <= allocations || stats_figure(&sample->hits) < hits)
+        uint64_t more = stats_read(&sample->allocations) - allocations;
+        uint64_t more_hits = stats_read(&sample->hits) - hits;
+        if (stats_read(&sample->allocations) <= allocations || stats_read(&sample->hits) < hits)
             continue; /* no allocation in this time, so no rate of it */
         if (more_hits > more)
             more_hits =
@@ -95,7 +95,7 @@ bool view_perfetto(FILE *file, const struct view_input *input) {
         const struct stats_page *page = input->pages[i];
         emit_process(emitter, page, i + 1);
         for (uint32_t d = 0; d < PAGE_DEVICES; d++)
-            if (stats_figure(&page->devices[d].capacity))
+            if (stats_read(&page->devices[d].capacity))
                 emit_device(emitter, &page->devices[d], d, i + 1, page->start_wall_ns - first);
     }
     emitter_close(emitter, ']');

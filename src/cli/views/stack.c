@@ -107,11 +107,11 @@ uint64_t stack_weight(const struct stats_site *site, enum view_weight weight) {
     case VIEW_WEIGHT_allocations:
         return stats_site_allocations(site);
     case VIEW_WEIGHT_peak:
-        return stats_figure(&site->peak_live_bytes);
+        return stats_read(&site->peak_live_bytes);
     case VIEW_WEIGHT_live:
-        return stats_figure(&site->live_bytes);
+        return stats_read(&site->live_bytes);
     default:
-        return stats_figure(&site->allocated_bytes);
+        return stats_read(&site->allocated_bytes);
     }
 }
 

@@ -42,7 +42,7 @@ static bool is_report(const char *path) {
         return false;
     enum run_file_kind kind = run_file_read(path, &page, error, sizeof error);
     if (kind == RUN_FILE_PAGE || kind == RUN_FILE_JSON)
-        stats_page_free(page);
+        stats_page_destroy(page);
     return kind != RUN_FILE_OTHER;
 }
 

@@ -141,7 +141,7 @@ static long long resident(void) {
 }
 
 /* As the pool has them; zeros without it. */
-static struct poolcuda_stats pool_figures(void) {
+static struct poolcuda_stats pool_usage(void) {
     struct poolcuda_stats stats = {.size = sizeof stats};
     int (*ask)(int device, struct poolcuda_stats *stats);
     *(void **)&ask = dlsym(RTLD_DEFAULT, "poolcuda_stats");
@@ -166,7 +166,7 @@ static void watch(int point) {
     cpu = nanoseconds(CLOCK_PROCESS_CPUTIME_ID) - cpu;
     wall = nanoseconds(CLOCK_MONOTONIC) - wall;
     struct mallinfo2 heap = mallinfo2();
-    struct poolcuda_stats pool = pool_figures();
+    struct poolcuda_stats pool = pool_usage();
     printf("point %d operations %lld cpu_ns %lld wall_ns %lld heap %zu resident %lld live %llu "
            "idle %llu allocations %llu hits %llu\n",
            point, part * thread_count, cpu, wall, heap.uordblks + heap.hblkhd, resident(),

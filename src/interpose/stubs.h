@@ -7,16 +7,16 @@
 #include <stdbool.h>
 
 /* Nonzero while a free owes its wait: the pool sets it, the stubs look at it. */
-extern atomic_int thunk_owed __attribute__((visibility("hidden")));
+extern atomic_int stub_owed __attribute__((visibility("hidden")));
 
 /* What to hand out instead of `found`, the driver's function that dlsym found as `name`, or that
  * cuGetProcAddress found as `base`, in its per-thread form or not: a stub, or `found` itself if
  * nothing needs to stand before it. Of names that the table does not know, only those that `known`
  * says are the driver's get one. */
-void *thunks_replace_symbol(const char *name, void *found);
-void *thunks_replace_base(const char *base, void *found, bool per_thread);
+void *stubs_replace_symbol(const char *name, void *found);
+void *stubs_replace_base(const char *base, void *found, bool per_thread);
 
 /* In a forked child: what has been told to the pool so far is to be told again. */
-void thunks_forget_after_fork(void);
+void stubs_forget_after_fork(void);
 
 #endif

@@ -13,9 +13,9 @@ struct figures {
 };
 
 /* The files that `pattern` (a path; everything from the first % on may have become anything) names
- * and that have been made since `since`. Free them with figures_free. */
-struct figures figures_made(const char *pattern, struct timespec since);
+ * and that have been made since `since`. Free them with run_stats_destroy. */
+struct figures run_stats_made(const char *pattern, struct timespec since);
 
-void figures_free(struct figures *figures);
+void run_stats_destroy(struct figures *figures);
 
 #endif

@@ -1,4 +1,4 @@
-#include "cli/figures.h"
+#include "cli/run_stats.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -51,7 +51,7 @@ static void look_through(DIR *folder, struct figures *figures, struct timespec s
     }
 }
 
-struct figures figures_made(const char *pattern, struct timespec since) {
+struct figures run_stats_made(const char *pattern, struct timespec since) {
     struct figures figures = {0, fixed_part(pattern), NULL};
     char *name = figures.prefix ? strdup(figures.prefix) : NULL;
     if (name) {
@@ -68,7 +68,7 @@ struct figures figures_made(const char *pattern, struct timespec since) {
     return figures;
 }
 
-void figures_free(struct figures *figures) {
+void run_stats_destroy(struct figures *figures) {
     free(figures->prefix);
     free(figures->only);
     *figures = (struct figures){0, NULL, NULL};

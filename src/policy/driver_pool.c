@@ -6,19 +6,19 @@
  * up a fence as POOLCUDA_FREE says before the driver's pool has the memory, since the program has
  * not said which streams use a block; and what is allocated may be used in any stream at once. What
  * a block is to the program is not quite what cuMemAlloc gives: see docs/policies.md. */
-#include "policy/async.h"
+#include "policy/driver_pool.h"
 
 #include "policy/round.h"
 #include "pool/internal.h"
 
 #include <stdlib.h>
 
-struct async *async_new(void) {
-    return calloc(1, sizeof(struct async));
+struct driver_pool *driver_pool_new(void) {
+    return calloc(1, sizeof(struct driver_pool));
 }
 
-struct async *async_detach(struct store *store) {
-    struct async *async = store->async;
+struct driver_pool *driver_pool_detach(struct idle_store *store) {
+    struct driver_pool *async = store->async;
     store->async = NULL;
     return async;
 }
@@ -28,7 +28,7 @@ static size_t round_to_unit(size_t bytes) {
 }
 
 /* The store keeps nothing itself: what is given is surplus at once. */
-static struct pool_block *take(struct store *store, struct site *site, const struct fit *fit,
+static struct pool_block *take(struct idle_store *store, struct site *site, const struct fit *fit,
                                bool *stolen) {
     (void)store;
     (void)site;
@@ -37,23 +37,23 @@ static struct pool_block *take(struct store *store, struct site *site, const str
     return NULL;
 }
 
-static void give(struct store *store, struct pool_block *block) {
+static void give(struct idle_store *store, struct pool_block *block) {
     LIST_INSERT_HEAD(&store->async->freed, block, in_list);
     store->count++;
     store->bytes += block->size;
 }
 
-static void remove_block(struct store *store, struct pool_block *block) {
+static void remove_block(struct idle_store *store, struct pool_block *block) {
     LIST_REMOVE(block, in_list);
     store->count--;
     store->bytes -= block->size;
 }
 
-static struct pool_block *victim(struct store *store) {
+static struct pool_block *victim(struct idle_store *store) {
     return LIST_FIRST(&store->async->freed);
 }
 
-static struct pool_block *surplus(struct store *store, struct site *site, size_t keep) {
+static struct pool_block *surplus(struct idle_store *store, struct site *site, size_t keep) {
     (void)site;
     (void)keep;
     return victim(store);
@@ -85,18 +85,18 @@ static CUresult make_pool(const struct driver *driver, CUdevice ordinal, CUmemor
 }
 
 /* NULL once the context has ended. Lock held. */
-static struct async *async_of(const struct context *context) {
+static struct driver_pool *driver_pool_of(const struct context *context) {
     return context->ended ? NULL : context->store.async;
 }
 
 /* What the store has, to be used without the lock. Between begin and end the context does not end:
  * they count as a block that is leaving. False: it has ended. */
-static bool begin(struct pool *pool, struct context *context, struct async *found) {
+static bool begin(struct pool *pool, struct context *context, struct driver_pool *found) {
     pool_lock(pool);
-    const struct async *async = async_of(context);
+    const struct driver_pool *async = driver_pool_of(context);
     if (async) {
         *found = *async;
-        context->device->leaving++;
+        context->device->releasing++;
     }
     pool_unlock(pool);
     return async != NULL;
@@ -104,7 +104,7 @@ static bool begin(struct pool *pool, struct context *context, struct async *foun
 
 static void end(struct pool *pool, const struct context *context) {
     pool_lock(pool);
-    pool_has_left(pool, context->device, 1);
+    pool_count_released(pool, context->device, 1);
     pool_unlock(pool);
 }
 
@@ -116,7 +116,7 @@ static void destroy(struct pool *pool, CUmemoryPool memory_pool, CUstream stream
 }
 
 /* Makes what is lacking of *found, or finds what another thread has made meanwhile. */
-static CUresult make(struct pool *pool, struct context *context, struct async *found) {
+static CUresult make(struct pool *pool, struct context *context, struct driver_pool *found) {
     CUmemoryPool memory_pool = NULL;
     CUstream stream = NULL;
     CUresult result = CUDA_SUCCESS;
@@ -125,7 +125,7 @@ static CUresult make(struct pool *pool, struct context *context, struct async *f
     if (result == CUDA_SUCCESS)
         result = pool->driver->stream_create(&stream, CU_STREAM_NON_BLOCKING);
     pool_lock(pool);
-    struct async *async = async_of(context);
+    struct driver_pool *async = driver_pool_of(context);
     if (result == CUDA_SUCCESS && !async->memory_pool) {
         async->memory_pool = memory_pool;
         memory_pool = NULL;
@@ -144,7 +144,7 @@ static CUresult make(struct pool *pool, struct context *context, struct async *f
 
 /* Sees to it that *found is complete. NOT_SUPPORTED: this device has no memory pools. Gate entered,
  * begun. */
-static CUresult complete(struct pool *pool, struct context *context, struct async *found) {
+static CUresult complete(struct pool *pool, struct context *context, struct driver_pool *found) {
     if (found->stream)
         return CUDA_SUCCESS;
     CUresult result = found->cannot ? CUDA_ERROR_NOT_SUPPORTED : make(pool, context, found);
@@ -156,15 +156,15 @@ static CUresult complete(struct pool *pool, struct context *context, struct asyn
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-void async_end(struct pool *pool, struct async *async, bool stream_gone) {
+void driver_pool_end(struct pool *pool, struct driver_pool *async, bool stream_gone) {
     if (async)
         destroy(pool, async->memory_pool, stream_gone ? NULL : async->stream);
     free(async);
 }
 
-void async_end_stream(struct pool *pool, struct context *context) {
+void driver_pool_end_stream(struct pool *pool, struct context *context) {
     pool_lock(pool);
-    struct async *async = async_of(context);
+    struct driver_pool *async = driver_pool_of(context);
     CUstream stream = async ? async->stream : NULL;
     if (async)
         async->stream = NULL;
@@ -176,13 +176,13 @@ void async_end_stream(struct pool *pool, struct context *context) {
 
 /* Lock held. */
 static void count_unused(struct pool *pool, struct context *context) {
-    const struct async *async = context->store.async;
+    const struct driver_pool *async = context->store.async;
     size_t unused = async->reserved > async->given ? async->reserved - async->given : 0;
-    books_count_unused(pool, context, unused - context->store.unused);
+    ledger_count_unused(pool, context, unused - context->store.unused);
 }
 
-void async_gave_back(struct pool *pool, struct context *context, size_t bytes) {
-    struct async *async = async_of(context);
+void driver_pool_gave_back(struct pool *pool, struct context *context, size_t bytes) {
+    struct driver_pool *async = driver_pool_of(context);
     if (!async)
         return;
     async->given -= bytes;
@@ -192,7 +192,7 @@ void async_gave_back(struct pool *pool, struct context *context, size_t bytes) {
 /* After `bytes` were allocated from it, if any: asks how much it holds. Returns whether that is
  * more than when it was last asked. Gate entered, begun. */
 static bool has_grown(struct pool *pool, struct context *context, size_t bytes) {
-    struct async *async = context->store.async;
+    struct driver_pool *async = context->store.async;
     cuuint64_t reserved = 0;
     CUresult result = pool->driver->mem_pool_get_attribute(
         async->memory_pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved);
@@ -211,17 +211,17 @@ static bool has_grown(struct pool *pool, struct context *context, size_t bytes) 
 
 /* Blocks that a fence has made ready go to the driver's pool. Lock held on entry and return. */
 static void flush(struct pool *pool, struct context *context) {
-    struct leaving leaving = {.device = context->device};
+    struct release_list releases = {.device = context->device};
     struct pool_block *block;
     while (!context->ended && (block = victim(&context->store))) {
-        books_take_out(pool, block);
-        leaving_take(pool, &leaving, block);
+        ledger_take_out(pool, block);
+        release_list_add(pool, &releases, block);
     }
-    leaving_free(pool, &leaving);
+    release_list_free(pool, &releases);
 }
 
 static void refresh(struct pool *pool, struct context *context) {
-    struct async async;
+    struct driver_pool async;
     pool_lock(pool);
     flush(pool, context);
     pool_unlock(pool);
@@ -246,18 +246,18 @@ static void collect_freed(struct pool *pool, struct context *context, size_t wan
         fence_drain(pool, device);
     flush(pool, context);
     pool_unlock(pool);
-    if (crowded && wait_is_owed(pool) && wait_settle(pool, "cuMemAlloc"))
+    if (crowded && wait_is_owed(pool) && wait_try_pay(pool, "cuMemAlloc"))
         stats_add(STATS_throttled, 1);
 }
 
 /* Gate entered, begun. */
 static CUresult obtain_from_pool(struct pool *pool, struct context *context,
-                                 const struct async *async, struct obtained *obtained) {
+                                 const struct driver_pool *async, struct obtained *obtained) {
     const struct driver *driver = pool->driver;
     CUresult result = driver->mem_alloc_from_pool_async(&obtained->pointer, obtained->size,
                                                         async->memory_pool, async->stream);
     if (result == CUDA_ERROR_OUT_OF_MEMORY && wait_is_owed(pool)) {
-        wait_settle(pool, "cuMemAlloc"); /* until then frees are pending */
+        wait_try_pay(pool, "cuMemAlloc"); /* until then frees are pending */
         result = driver->mem_alloc_from_pool_async(&obtained->pointer, obtained->size,
                                                    async->memory_pool, async->stream);
     }
@@ -269,7 +269,7 @@ static CUresult obtain_from_pool(struct pool *pool, struct context *context,
         has_grown(pool, context, 0);
         return result;
     }
-    obtained->pooled = true;
+    obtained->in_driver_pool = true;
     obtained->stitched = !has_grown(pool, context, obtained->size);
     if (!obtained->stitched)
         stats_add(STATS_driver_allocs, 1);
@@ -279,7 +279,7 @@ static CUresult obtain_from_pool(struct pool *pool, struct context *context,
 static CUresult obtain(struct pool *pool, const struct request *request, size_t least,
                        struct obtained *obtained) {
     struct context *context = request->context;
-    struct async async;
+    struct driver_pool async;
     CUresult result = CUDA_ERROR_NOT_SUPPORTED;
     collect_freed(pool, context, least);
     if (!begin(pool, context, &async))
@@ -308,9 +308,9 @@ static CUresult give_back(const struct driver *driver, const struct pool_block *
  * legacy stream. Else the memory can be had again at once by what is allocated in the store's own
  * stream. Its context may end meanwhile, but only after this: the block is leaving. */
 static CUresult surrender(struct pool *pool, struct pool_block *block) {
-    bool inside = block->pooled && gate_enter(pool);
+    bool inside = block->in_driver_pool && gate_enter(pool);
     pool_lock(pool);
-    const struct async *async = async_of(block->context);
+    const struct driver_pool *async = driver_pool_of(block->context);
     CUstream stream =
         async && async->stream && !wait_is_owed(pool) ? async->stream : CU_STREAM_LEGACY;
     pool_unlock(pool);
@@ -321,10 +321,10 @@ static CUresult surrender(struct pool *pool, struct pool_block *block) {
         gate_leave(pool);
     if (result != CUDA_SUCCESS)
         return result;
-    stats_add(STATS_driver_frees, !block->pooled);
+    stats_add(STATS_driver_frees, !block->in_driver_pool);
     pool_lock(pool);
-    if (block->pooled)
-        async_gave_back(pool, block->context, block->size);
+    if (block->in_driver_pool)
+        driver_pool_gave_back(pool, block->context, block->size);
     pool_unlock(pool);
     return CUDA_SUCCESS;
 }
@@ -333,7 +333,7 @@ static CUresult surrender(struct pool *pool, struct pool_block *block) {
  * back from now on; what could not be is found when the driver is next asked. */
 static size_t take_unused(struct pool *pool, struct context *context, size_t bytes,
                           struct page **list) {
-    struct async *async = context->store.async;
+    struct driver_pool *async = context->store.async;
     size_t unused = context->store.unused;
     struct page *page = unused && bytes ? calloc(1, sizeof *page) : NULL;
     if (!page)
@@ -369,13 +369,13 @@ static size_t release_unused(struct pool *pool, struct page *list) {
     return released;
 }
 
-static void figures(const struct store *store, struct policy_figures *figures) {
-    *figures = (struct policy_figures){store->count, store->bytes, 0};
+static void figures(const struct idle_store *store, struct policy_usage *figures) {
+    *figures = (struct policy_usage){store->count, store->bytes, 0};
     if (!LIST_EMPTY(&store->async->freed))
         figures->largest = LIST_FIRST(&store->async->freed)->size;
 }
 
-static bool is_valid(const struct store *store) {
+static bool is_valid(const struct idle_store *store) {
     const struct pool_block *block;
     size_t count = 0, bytes = 0;
     LIST_FOREACH (block, &store->async->freed, in_list) {
@@ -385,7 +385,7 @@ static bool is_valid(const struct store *store) {
     return count == store->count && bytes == store->bytes;
 }
 
-const struct policy policy_async = {
+const struct policy policy_driver_pool = {
     .name = "async",
     .keeps_nothing = true,
     .round = round_to_unit,

@@ -45,8 +45,8 @@ static CUstream order_of(CUstream stream) {
 /* What the program is given is memory of its context, so an allocation that begins in the gate is
  * made there: a capture that begins prohibits cuMemAlloc, but not the call that the program made.
  */
-bool pool_malloc_ordered(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
-                         CUmemoryPool memory_pool, CUstream stream, const struct call_site *site) {
+bool pool_malloc_async(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
+                       CUmemoryPool memory_pool, CUstream stream, const struct call_site *site) {
     if (!pool->config.ordered || !pointer || !bytes ||
         atomic_load_explicit(&pool->lasting[WAIT_REASON_peer], memory_order_relaxed) ||
         !gate_enter(pool))
@@ -58,7 +58,7 @@ bool pool_malloc_ordered(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
     return served;
 }
 
-bool pool_free_ordered(struct pool *pool, CUdeviceptr pointer, CUstream stream, CUresult *result) {
+bool pool_free_async(struct pool *pool, CUdeviceptr pointer, CUstream stream, CUresult *result) {
     if (!pool->config.ordered || !pool->driver->event_synchronize || !gate_enter(pool))
         return false;
     bool served = is_of_current_context(pool, stream) &&

@@ -10,20 +10,20 @@ static void raise(uint64_t *peak, uint64_t value) {
 }
 
 /* With several threads the peaks are at most what each of them had at its highest, all at once. */
-static void settle_peaks(struct pool *pool, struct cache *cache) {
+static void merge_peaks(struct pool *pool, struct cache *cache) {
     struct device *device = cache->context->device;
-    uint64_t more = cache->peak_live - cache->settled.live;
-    raise(&device->peak_in_use, device->in_use + (cache->peak_in_use - cache->settled.in_use));
+    uint64_t more = cache->peak_live - cache->merged.live;
+    raise(&device->peak_in_use, device->in_use + (cache->peak_in_use - cache->merged.in_use));
     raise(&device->peak_live, device->live + more);
     raise(&pool->peak_live, pool->in_use + pool->waste + more);
     cache_note_taken(cache);
-    uint64_t taken = cache->peak_taken - (cache->settled.live - cache->settled.held);
+    uint64_t taken = cache->peak_taken - (cache->merged.live - cache->merged.held);
     int64_t least = (int64_t)(device->idle - taken);
     if (least < (int64_t)device->least_idle)
         device->least_idle = least > 0 ? (uint64_t)least : 0;
 }
 
-static void settle_frees(struct pool *pool, struct cache *cache, uint64_t frees) {
+static void merge_frees(struct pool *pool, struct cache *cache, uint64_t frees) {
     struct pool_block *block, *next;
     if (!frees)
         return;
@@ -38,12 +38,12 @@ static void settle_frees(struct pool *pool, struct cache *cache, uint64_t frees)
     cache->deferred = NULL;
 }
 
-void cache_settle_fresh(struct pool *pool, struct cache *cache) {
+void cache_merge_fresh(struct pool *pool, struct cache *cache) {
     if (!cache->fresh)
         return;
-    books_adopt(pool, cache->fresh);
+    ledger_adopt(pool, cache->fresh);
     cache->fresh = NULL;
-    books_publish(pool, cache->context->device);
+    ledger_publish(pool, cache->context->device);
     history_map(pool, cache->context->device);
 }
 
@@ -55,25 +55,25 @@ static struct cache_sums difference(const struct cache_sums *now, const struct c
 }
 
 /* What the stats have from the shard, which the cache keeps up to date itself. */
-static void tell(struct cache_sums *told, const struct cache_sums *change) {
-    told->hits += change->hits;
-    told->frees += change->frees;
-    told->fresh += change->fresh;
-    told->held += change->held;
-    told->in_use += change->in_use;
-    told->live += change->live;
+static void publish(struct cache_sums *published, const struct cache_sums *change) {
+    published->hits += change->hits;
+    published->frees += change->frees;
+    published->fresh += change->fresh;
+    published->held += change->held;
+    published->in_use += change->in_use;
+    published->live += change->live;
 }
 
-void cache_settle(struct pool *pool, struct cache *cache) {
-    cache->busy = cache->sums.hits != cache->settled.hits ||
-                  cache->sums.frees != cache->settled.frees || cache->fresh;
+void cache_merge(struct pool *pool, struct cache *cache) {
+    cache->busy = cache->sums.hits != cache->merged.hits ||
+                  cache->sums.frees != cache->merged.frees || cache->fresh;
     if (!cache->busy)
         return;
-    const struct cache_sums change = difference(&cache->sums, &cache->settled);
+    const struct cache_sums change = difference(&cache->sums, &cache->merged);
     struct device *device = cache->context->device;
     uint64_t idle = change.held - change.live, idle_blocks = change.frees - change.hits;
-    settle_peaks(pool, cache);
-    settle_frees(pool, cache, change.frees);
+    merge_peaks(pool, cache);
+    merge_frees(pool, cache, change.frees);
     if (change.stolen)
         stats_add(STATS_malloc_stolen, change.stolen);
     pool->in_use += change.in_use;
@@ -95,9 +95,9 @@ void cache_settle(struct pool *pool, struct cache *cache) {
     if (!cache->nothing_idle)
         device->until_asked -=
             change.held < device->until_asked ? change.held : device->until_asked;
-    tell(&pool->told, &change);
-    tell(&device->told, &change);
-    cache->settled = cache->sums;
+    publish(&pool->published, &change);
+    publish(&device->published, &change);
+    cache->merged = cache->sums;
     cache->peak_in_use = cache->sums.in_use;
     cache->peak_live = cache->sums.live;
     cache->peak_taken = cache->sums.live - cache->sums.held;
@@ -108,8 +108,8 @@ void cache_end_shard(struct pool *pool, struct cache *cache) {
     const struct cache_sums none = {0};
     const struct cache_sums back = difference(&none, &cache->sums);
     struct device *device = cache->context->device;
-    tell(&pool->told, &back);
-    tell(&device->told, &back);
+    publish(&pool->published, &back);
+    publish(&device->published, &back);
     stats_shard_end(cache->shard);
-    books_publish(pool, device);
+    ledger_publish(pool, device);
 }

@@ -17,21 +17,21 @@ struct allocation {
     CUstream stream, null_stream;
 };
 
-static CUresult ask_driver(const struct allocation *call) {
+static CUresult call_driver(const struct allocation *call) {
     return call->from_pool
                ? call->from_pool(call->pointer, call->bytes, call->memory_pool, call->stream)
                : call->from_current(call->pointer, call->bytes, call->stream);
 }
 
-/* As the stubs do for all else that allocates: see thunks.c. */
+/* As the stubs do for all else that allocates: see stubs.c. */
 static CUresult ask_until_there_is_room(struct pool *pool, const struct allocation *call) {
     pool_pay(pool, call->name);
-    CUresult result = ask_driver(call);
+    CUresult result = call_driver(call);
     unsigned attempt = 0;
     while (result == CUDA_ERROR_OUT_OF_MEMORY &&
            checked_make_room(pool, call->name, attempt, true)) {
         attempt++;
-        result = ask_driver(call);
+        result = call_driver(call);
     }
     if (result != CUDA_SUCCESS) {
         pool_note_error(pool, result);
@@ -55,16 +55,16 @@ static CUresult serve(struct pool *pool, const struct allocation *call,
     CUstream meant = call->stream ? call->stream : call->null_stream;
     bool known = call->from_current || call->memory_pool; /* else an error, which is the driver's */
     if (known &&
-        pool_malloc_ordered(pool, call->pointer, call->bytes, call->memory_pool, meant, site))
+        pool_malloc_async(pool, call->pointer, call->bytes, call->memory_pool, meant, site))
         return CUDA_SUCCESS;
     return ask_until_there_is_room(pool, call);
 }
 
 static CUresult allocate(const struct allocation *call, uintptr_t return_address, uintptr_t frame) {
     uintptr_t known = thread_marks.any ? 0 : caller_quick(return_address, frame);
-    struct pool *pool = state_enter();
+    struct pool *pool = state_begin_call();
     if (!pool)
-        return ask_driver(call);
+        return call_driver(call);
     struct call_site site = {.frames = {known}, .depth = 1};
     bool wanted = recorder_active() || state_options()->async;
     if (wanted && !known && !site_tag_find(&site))
@@ -78,7 +78,7 @@ static CUresult allocate(const struct allocation *call, uintptr_t return_address
         if (wanted)
             record(pool, call, &site);
     }
-    state_leave();
+    state_end_call();
     return result;
 }
 
@@ -106,10 +106,10 @@ ALLOC_FROM_POOL_HOOK(cuMemAllocFromPoolAsync_ptsz, CU_STREAM_PER_THREAD)
 
 /* It waits for the stream, or comes behind it. A capture of that stream the driver refuses, as of
  * any memory that is no graph's. */
-static CUresult free_part(struct pool *pool, real_cuMemFreeAsync_function *real,
-                          CUdeviceptr pointer, CUstream stream, CUstream meant) {
+static CUresult free_suballocation(struct pool *pool, real_cuMemFreeAsync_function *real,
+                                   CUdeviceptr pointer, CUstream stream, CUstream meant) {
     return pool_stream_is_captured(pool, meant) ? real(pointer, stream)
-                                                : pool_free_part(pool, pointer);
+                                                : pool_free_suballocation(pool, pointer);
 }
 
 /* The record goes first: once the driver has the memory back, another thread may be given it. */
@@ -127,11 +127,11 @@ static CUresult free_whole(struct pool *pool, real_cuMemFreeAsync_function *real
 static CUresult free_by_driver(struct pool *pool, real_cuMemFreeAsync_function *real,
                                CUdeviceptr pointer, CUstream stream, CUstream meant) {
     size_t requested;
-    struct pool_part part;
+    struct pool_suballocation part;
     if (pool_pointer_state(pool, pointer, &requested) == POOL_POINTER_IDLE)
         return CUDA_ERROR_INVALID_VALUE; /* natively it is free already */
-    return pool_find_part(pool, pointer, &part) && part.base == pointer
-               ? free_part(pool, real, pointer, stream, meant)
+    return pool_find_suballocation(pool, pointer, &part) && part.base == pointer
+               ? free_suballocation(pool, real, pointer, stream, meant)
                : free_whole(pool, real, pointer, stream);
 }
 
@@ -164,25 +164,25 @@ static bool free_checked(struct pool *pool, CUdeviceptr *pointer, CUstream meant
     return true;
 }
 
-static CUresult free_ordered(real_cuMemFreeAsync_function *real, CUdeviceptr pointer,
-                             CUstream stream, CUstream null_stream, const struct place *place) {
+static CUresult free_async(real_cuMemFreeAsync_function *real, CUdeviceptr pointer, CUstream stream,
+                           CUstream null_stream, const struct place *place) {
     CUresult result;
-    struct pool *pool = state_enter();
+    struct pool *pool = state_begin_call();
     if (!pool)
         return real(pointer, stream);
     CUstream meant = stream ? stream : null_stream;
     if (free_checked(pool, &pointer, meant, place, &result)) {
-        state_leave();
+        state_end_call();
         return result;
     }
     pool_pay(pool, "cuMemFreeAsync");
     stats_add(STATS_async_frees, pointer != 0);
     /* In a capture it frees when the graph runs. */
     uint64_t number = pool_is_capturing(pool) ? UINT64_MAX : record_free(pointer, meant);
-    if (!pool_free_ordered(pool, pointer, meant, &result))
+    if (!pool_free_async(pool, pointer, meant, &result))
         result = free_by_driver(pool, real, pointer, stream, meant);
     record_freed(result, number, pointer);
-    state_leave();
+    state_end_call();
     return result;
 }
 
@@ -193,11 +193,10 @@ static CUresult free_ordered(real_cuMemFreeAsync_function *real, CUdeviceptr poi
 
 CUresult hook_cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
     REQUIRE_DRIVER(cuMemFreeAsync);
-    return free_ordered(REAL(cuMemFreeAsync), pointer, stream, CU_STREAM_LEGACY, THIS_PLACE);
+    return free_async(REAL(cuMemFreeAsync), pointer, stream, CU_STREAM_LEGACY, THIS_PLACE);
 }
 
 CUresult hook_cuMemFreeAsync_ptsz(CUdeviceptr pointer, CUstream stream) {
     REQUIRE_DRIVER(cuMemFreeAsync_ptsz);
-    return free_ordered(REAL(cuMemFreeAsync_ptsz), pointer, stream, CU_STREAM_PER_THREAD,
-                        THIS_PLACE);
+    return free_async(REAL(cuMemFreeAsync_ptsz), pointer, stream, CU_STREAM_PER_THREAD, THIS_PLACE);
 }

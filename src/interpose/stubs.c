@@ -1,9 +1,9 @@
 /* What is done before and after the driver's functions that have no hook of their own. The stubs of
- * thunks.S call in here unless there is nothing to do.
+ * stubs.S call in here unless there is nothing to do.
  *
  * Nothing here looks at the functions' signatures but for the few arguments that decide: a stream's
  * handle and flags, the stream that work goes to, the address of a module's variable. */
-#include "interpose/thunks.h"
+#include "interpose/stubs.h"
 
 #include "interpose/caller.h"
 #include "interpose/checked.h"
@@ -51,7 +51,7 @@ enum {
 #include "interpose/entry_points.def"
 #undef ENTRY_POINT
     KNOWN,
-    SPARES = 1024, /* as in thunks.S */
+    SPARES = 1024, /* as in stubs.S */
     STUB_SIZE = 16,
 };
 
@@ -88,21 +88,21 @@ static struct spare {
 } spares[SPARES];
 static atomic_int spares_used;
 
-/* Read by thunks.S. thunk_real[i] is valid once thunk_quick[i] is set. */
-atomic_int thunk_owed;
-HIDDEN _Atomic(void *) thunk_real[KNOWN + SPARES];
-HIDDEN atomic_uchar thunk_quick[KNOWN + SPARES];
-extern const char thunk_stubs[] HIDDEN;
+/* Read by stubs.S. stub_real[i] is valid once stub_quick[i] is set. */
+atomic_int stub_owed;
+HIDDEN _Atomic(void *) stub_real[KNOWN + SPARES];
+HIDDEN atomic_uchar stub_quick[KNOWN + SPARES];
+extern const char stub_code[] HIDDEN;
 
-/* RETURN_ADDRESS: where thunk_call has it, in words from the arguments on the stack. */
+/* RETURN_ADDRESS: where stub_call has it, in words from the arguments on the stack. */
 #if defined(__x86_64__)
 enum { REGISTER_ARGUMENTS = 6, RETURN_ADDRESS = -1 };
 #else
 enum { REGISTER_ARGUMENTS = 8, RETURN_ADDRESS = -3 };
 #endif
 
-/* As thunks.S lays it out. stack: the arguments beyond the registers'. */
-struct thunk_frame {
+/* As stubs.S lays it out. stack: the arguments beyond the registers'. */
+struct stub_frame {
     uint64_t registers[8];
     unsigned char vectors[8][16];
     const uint64_t *stack;
@@ -110,10 +110,10 @@ struct thunk_frame {
     uint64_t opens; /* the gate, afterwards: a captured stream or a memory pool is destroyed */
 };
 
-HIDDEN void *thunk_enter(struct thunk_frame *frame);
-HIDDEN bool thunk_leave(struct thunk_frame *frame, CUresult result);
+HIDDEN void *stub_before(struct stub_frame *frame);
+HIDDEN bool stub_after(struct stub_frame *frame, CUresult result);
 
-static uint64_t argument(const struct thunk_frame *frame, unsigned index) {
+static uint64_t argument(const struct stub_frame *frame, unsigned index) {
     return index < REGISTER_ARGUMENTS ? frame->registers[index]
                                       : frame->stack[index - REGISTER_ARGUMENTS];
 }
@@ -166,7 +166,7 @@ static bool is_plain_launch(const CUlaunchConfig *config) {
 }
 
 /* Whether the work goes to the legacy stream, where it comes after all that was freed before. */
-static bool is_legacy_work(const struct thunk_frame *frame) {
+static bool is_legacy_work(const struct stub_frame *frame) {
     const char *name = name_of(frame->number);
     CUstream stream = NULL;
     if (strstr(name, "LaunchKernelEx")) {
@@ -225,7 +225,7 @@ static void check_before(struct check *check, uint64_t number) {
         check_work(check);
 }
 
-static void before(struct pool *pool, struct thunk_frame *frame) {
+static void before(struct pool *pool, struct stub_frame *frame) {
     enum class class = class_of(frame->number);
     bool retried = frame->attempts > 0;
     if (state_check() && !retried)
@@ -234,7 +234,7 @@ static void before(struct pool *pool, struct thunk_frame *frame) {
         pool_reason_stays(pool, WAIT_REASON_per_thread_stream);
     if (!retried)
         begin_reason(pool, class);
-    if ((class == LAUNCH || class == LEGACY_WORK) && atomic_load(&thunk_owed) &&
+    if ((class == LAUNCH || class == LEGACY_WORK) && atomic_load(&stub_owed) &&
         is_legacy_work(frame))
         return;
     pool_pay(pool, name_of(frame->number));
@@ -285,11 +285,11 @@ static CUresult invalid_value(void) {
 }
 
 static void *find_real(uint64_t number) {
-    void *real = atomic_load_explicit(&thunk_real[number], memory_order_acquire);
+    void *real = atomic_load_explicit(&stub_real[number], memory_order_acquire);
     if (real)
         return real;
     real = hooks_load() ? hooks_find_in_driver(name_of(number)) : NULL;
-    atomic_store_explicit(&thunk_real[number], real, memory_order_release);
+    atomic_store_explicit(&stub_real[number], real, memory_order_release);
     return real;
 }
 
@@ -307,20 +307,20 @@ static void *stub_that_calls(uint64_t number, void *real) {
 }
 
 /* Whether it may change the state of managed memory that is pooled. */
-static bool changes_pooled(const struct thunk_frame *frame) {
+static bool changes_pooled(const struct stub_frame *frame) {
     return class_of(frame->number) == MANAGED_STATE && state_options()->managed;
 }
 
-void *thunk_enter(struct thunk_frame *frame) {
+void *stub_before(struct stub_frame *frame) {
     void *real = find_real(frame->number);
     if (!real)
         return hooks_load() ? (void *)not_supported : (void *)not_initialized;
-    struct pool *pool = state_enter();
+    struct pool *pool = state_begin_call();
     if (!frame->attempts)
         frame->opens = false;
     void *calling = pool ? stub_that_calls(frame->number, real) : NULL;
     if (calling) {
-        state_leave();
+        state_end_call();
         return calling;
     }
     if (pool) {
@@ -328,15 +328,15 @@ void *thunk_enter(struct thunk_frame *frame) {
         if (changes_pooled(frame) &&
             !managed_call_begins(pool, name_of(frame->number), frame->registers))
             real = (void *)invalid_value;
-        state_leave();
+        state_end_call();
     }
     if (!thread_marks.inside && is_quick(pool, frame->number))
-        atomic_store_explicit(&thunk_quick[frame->number], 1, memory_order_release);
+        atomic_store_explicit(&stub_quick[frame->number], 1, memory_order_release);
     return real;
 }
 
 /* A module's variable may be managed memory, which the host sees without a call. */
-static void look_at_global(struct pool *pool, const struct thunk_frame *frame) {
+static void look_at_global(struct pool *pool, const struct stub_frame *frame) {
     const CUdeviceptr *address = (const CUdeviceptr *)(uintptr_t)argument(frame, 0);
     int managed = 0;
     if (!address || !REAL(cuPointerGetAttribute) ||
@@ -346,21 +346,21 @@ static void look_at_global(struct pool *pool, const struct thunk_frame *frame) {
         pool_reason_stays(pool, WAIT_REASON_managed);
 }
 
-static void find_site(struct call_site *site, const struct thunk_frame *frame) {
+static void find_site(struct call_site *site, const struct stub_frame *frame) {
     if (!site_tag_find(site))
         caller_find(site, frame->stack[RETURN_ADDRESS], (uintptr_t)frame->stack,
                     (unsigned)state_options()->site_depth);
 }
 
 /* What a launch launches; NULL if it is none of a kernel. */
-static CUfunction launched(const struct thunk_frame *frame) {
+static CUfunction launched(const struct stub_frame *frame) {
     const char *name = name_of(frame->number);
     if (!strstr(name, "Kernel"))
         return NULL;
     return (CUfunction)(uintptr_t)argument(frame, strstr(name, "KernelEx") ? 1 : 0);
 }
 
-static void check_after(struct check *check, struct pool *pool, const struct thunk_frame *frame) {
+static void check_after(struct check *check, struct pool *pool, const struct stub_frame *frame) {
     const char *name = name_of(frame->number);
     if (class_of(frame->number) == WAITS)
         check_after_wait(check);
@@ -371,7 +371,7 @@ static void check_after(struct check *check, struct pool *pool, const struct thu
     check_after_work(check, name, launched(frame), &at);
 }
 
-static void after_success(struct pool *pool, const struct thunk_frame *frame) {
+static void after_success(struct pool *pool, const struct stub_frame *frame) {
     switch (class_of(frame->number)) {
     case PENDING:
         pool_work_pending(pool); /* a wait may have ended between the announcement and the call */
@@ -414,7 +414,7 @@ static void after_success(struct pool *pool, const struct thunk_frame *frame) {
     }
 }
 
-static void after_failure(struct pool *pool, const struct thunk_frame *frame) {
+static void after_failure(struct pool *pool, const struct stub_frame *frame) {
     switch (class_of(frame->number)) {
     case STREAM_CREATED:
         pool_reason_ends(pool, WAIT_REASON_stream);
@@ -437,8 +437,8 @@ static bool allocates_memory(const char *name) {
 }
 
 /* Returns whether the call is to be made again. */
-bool thunk_leave(struct thunk_frame *frame, CUresult result) {
-    struct pool *pool = state_enter();
+bool stub_after(struct stub_frame *frame, CUresult result) {
+    struct pool *pool = state_begin_call();
     if (!pool)
         return false;
     bool destroyed = class_of(frame->number) == MEMORY_POOL_DESTROYED;
@@ -457,12 +457,12 @@ bool thunk_leave(struct thunk_frame *frame, CUresult result) {
     }
     if (destroyed && frame->opens && !again)
         pool_memory_pool_ended(pool);
-    state_leave();
+    state_end_call();
     return again;
 }
 
 static void *stub(uint64_t number) {
-    return (void *)(uintptr_t)(thunk_stubs + number * STUB_SIZE);
+    return (void *)(uintptr_t)(stub_code + number * STUB_SIZE);
 }
 
 static bool has_stub(uint64_t number) {
@@ -482,7 +482,7 @@ static void *spare_stub(void *function, const char *name, enum class class, bool
     if (copy) {
         memcpy(copy, name, strlen(name) + 1);
         spares[used] = (struct spare){function, copy, class, per_thread};
-        atomic_store(&thunk_real[KNOWN + used], function);
+        atomic_store(&stub_real[KNOWN + used], function);
         atomic_store(&spares_used, ++used);
     }
     lock_drop(&loader_lock, LOCK_LOADER);
@@ -495,13 +495,13 @@ static void *spare_stub(void *function, const char *name, enum class class, bool
 }
 
 static void *known_stub(uint64_t number, void *found) {
-    void *real = atomic_load_explicit(&thunk_real[number], memory_order_acquire);
+    void *real = atomic_load_explicit(&stub_real[number], memory_order_acquire);
     if (!real)
-        atomic_store_explicit(&thunk_real[number], found, memory_order_release);
+        atomic_store_explicit(&stub_real[number], found, memory_order_release);
     return stub(number);
 }
 
-void *thunks_replace_symbol(const char *name, void *found) {
+void *stubs_replace_symbol(const char *name, void *found) {
     if (!hooks_load() || hooks_find_in_driver(name) != found)
         return found;
     for (uint64_t number = 0; number < KNOWN; number++)
@@ -524,7 +524,7 @@ static bool is_form(const char *symbol, const char *base) {
     return !*rest || strcmp(rest, "_ptsz") == 0 || strcmp(rest, "_ptds") == 0;
 }
 
-void *thunks_replace_base(const char *base, void *found, bool per_thread) {
+void *stubs_replace_base(const char *base, void *found, bool per_thread) {
     enum class class = PENDING; /* of a function that the table does not know */
     if (!hooks_load())
         return found;
@@ -542,7 +542,7 @@ void *thunks_replace_base(const char *base, void *found, bool per_thread) {
     return ours ? ours : found;
 }
 
-void thunks_forget_after_fork(void) {
+void stubs_forget_after_fork(void) {
     for (int i = 0; i < KNOWN + SPARES; i++)
-        atomic_store_explicit(&thunk_quick[i], 0, memory_order_relaxed);
+        atomic_store_explicit(&stub_quick[i], 0, memory_order_relaxed);
 }

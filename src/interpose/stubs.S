@@ -1,26 +1,26 @@
-/* The stubs that stand before the driver's functions: see thunks.c.
+/* The stubs that stand before the driver's functions: see stubs.c.
  *
  * A stub passes on every argument as it came. One that has only to precede the driver's function
  * jumps to it, so that the driver finds the program's own frame; one that must see the result as well
  * calls it with a copy of the stack's arguments, so that it can call it again.
  *
- * The quick way is a table look-up: thunk_quick[i] says that nothing is to be done for stub i unless
- * a wait is owed, and then thunk_real[i] is known. */
+ * The quick way is a table look-up: stub_quick[i] says that nothing is to be done for stub i unless
+ * a wait is owed, and then stub_real[i] is known. */
 #define THUNK_SPARES 1024
 #define COPIED_WORDS 16 /* of stack arguments: no driver function has as many */
 
 #if defined(__x86_64__)
-/* A stub takes 16 bytes, so that thunks.c can compute its address. r11 is free at every call. */
+/* A stub takes 16 bytes, so that stubs.c can compute its address. r11 is free at every call. */
 #define STUB(kind)						\
 	.p2align 4;						\
 	endbr64;						\
-	movl	$thunk_number, %r11d;				\
+	movl	$stub_number, %r11d;				\
 	jmp	kind
 #elif defined(__aarch64__)
 #define STUB(kind)						\
 	.p2align 4;						\
 	hint	#34; /* bti c */				\
-	mov	w16, #thunk_number;				\
+	mov	w16, #stub_number;				\
 	b	kind
 #else
 #error "unsupported architecture"
@@ -39,52 +39,52 @@ symbol:								\
 #define STUB_QUERY(symbol)		.p2align 4; .skip 16
 #define STUB_HOOKED(symbol)		STUB_QUERY(symbol)
 #define STUB_EXPORT_TABLE(symbol)	STUB_QUERY(symbol)
-#define STUB_PAYS(symbol)		EXPORTED(symbol, thunk_jump)
-#define STUB_LEGACY_WORK(symbol)	EXPORTED(symbol, thunk_jump)
-#define STUB_PER_THREAD(symbol)		EXPORTED(symbol, thunk_jump)
-#define STUB_WAITS(symbol)		EXPORTED(symbol, thunk_call)
-#define STUB_PENDING(symbol)		EXPORTED(symbol, thunk_call)
-#define STUB_ALLOCATES(symbol)		EXPORTED(symbol, thunk_call)
-#define STUB_LAUNCH(symbol)		EXPORTED(symbol, thunk_call)
-#define STUB_STREAM_CREATED(symbol)	EXPORTED(symbol, thunk_call)
-#define STUB_STREAM_DESTROYED(symbol)	EXPORTED(symbol, thunk_call)
-#define STUB_HOST_ALLOCATED(symbol)	EXPORTED(symbol, thunk_call)
-#define STUB_HOST_REGISTERED(symbol)	EXPORTED(symbol, thunk_call)
-#define STUB_HOST_UNREGISTERED(symbol)	EXPORTED(symbol, thunk_call)
-#define STUB_MANAGED(symbol)		EXPORTED(symbol, thunk_call)
-#define STUB_MANAGED_STATE(symbol)	EXPORTED(symbol, thunk_call)
-#define STUB_IMPORTED(symbol)		EXPORTED(symbol, thunk_call)
-#define STUB_EXPORTED(symbol)		EXPORTED(symbol, thunk_call)
-#define STUB_PEER(symbol)		EXPORTED(symbol, thunk_call)
-#define STUB_CONTEXT_CREATED(symbol)	EXPORTED(symbol, thunk_call)
-#define STUB_MEMORY_POOL_CREATED(symbol)	EXPORTED(symbol, thunk_call)
-#define STUB_MEMORY_POOL_DESTROYED(symbol)	EXPORTED(symbol, thunk_call)
-#define STUB_GLOBAL(symbol)		EXPORTED(symbol, thunk_call)
+#define STUB_PAYS(symbol)		EXPORTED(symbol, stub_jump)
+#define STUB_LEGACY_WORK(symbol)	EXPORTED(symbol, stub_jump)
+#define STUB_PER_THREAD(symbol)		EXPORTED(symbol, stub_jump)
+#define STUB_WAITS(symbol)		EXPORTED(symbol, stub_call)
+#define STUB_PENDING(symbol)		EXPORTED(symbol, stub_call)
+#define STUB_ALLOCATES(symbol)		EXPORTED(symbol, stub_call)
+#define STUB_LAUNCH(symbol)		EXPORTED(symbol, stub_call)
+#define STUB_STREAM_CREATED(symbol)	EXPORTED(symbol, stub_call)
+#define STUB_STREAM_DESTROYED(symbol)	EXPORTED(symbol, stub_call)
+#define STUB_HOST_ALLOCATED(symbol)	EXPORTED(symbol, stub_call)
+#define STUB_HOST_REGISTERED(symbol)	EXPORTED(symbol, stub_call)
+#define STUB_HOST_UNREGISTERED(symbol)	EXPORTED(symbol, stub_call)
+#define STUB_MANAGED(symbol)		EXPORTED(symbol, stub_call)
+#define STUB_MANAGED_STATE(symbol)	EXPORTED(symbol, stub_call)
+#define STUB_IMPORTED(symbol)		EXPORTED(symbol, stub_call)
+#define STUB_EXPORTED(symbol)		EXPORTED(symbol, stub_call)
+#define STUB_PEER(symbol)		EXPORTED(symbol, stub_call)
+#define STUB_CONTEXT_CREATED(symbol)	EXPORTED(symbol, stub_call)
+#define STUB_MEMORY_POOL_CREATED(symbol)	EXPORTED(symbol, stub_call)
+#define STUB_MEMORY_POOL_DESTROYED(symbol)	EXPORTED(symbol, stub_call)
+#define STUB_GLOBAL(symbol)		EXPORTED(symbol, stub_call)
 
 	.text
-	.set	thunk_number, 0
-	.globl	thunk_stubs
-	.hidden	thunk_stubs
+	.set	stub_number, 0
+	.globl	stub_code
+	.hidden	stub_code
 	.p2align 4
-thunk_stubs:
+stub_code:
 #define ENTRY_POINT(symbol, class)				\
 	STUB_##class(symbol);					\
-	.set	thunk_number, thunk_number + 1;
+	.set	stub_number, stub_number + 1;
 #include "interpose/entry_points.def"
 /* For functions that the table does not know, or knows at another address. */
 	.rept	THUNK_SPARES
-	STUB(thunk_call)
-	.set	thunk_number, thunk_number + 1
+	STUB(stub_call)
+	.set	stub_number, stub_number + 1
 	.endr
 
 #if defined(__x86_64__)
-/* struct thunk_frame, from its beginning. */
+/* struct stub_frame, from its beginning. */
 #define FRAME_REGISTERS	0	/* rdi, rsi, rdx, rcx, r8, r9, 2 words unused */
 #define FRAME_VECTORS	64	/* xmm0 to xmm7 */
 #define FRAME_STACK	192
 #define FRAME_NUMBER	200
 #define FRAME_ATTEMPTS	208
-#define FRAME_SIZE	224	/* with a word that thunks.c keeps */
+#define FRAME_SIZE	224	/* with a word that stubs.c keeps */
 
 	/* frame: the register that points to it */
 	.macro	save_arguments frame
@@ -125,16 +125,16 @@ thunk_stubs:
 	movups	FRAME_VECTORS+112(\frame), %xmm7
 	.endm
 
-	.type	thunk_jump, %function
+	.type	stub_jump, %function
 	.p2align 4
-thunk_jump:
+stub_jump:
 	.cfi_startproc
-	leaq	thunk_quick(%rip), %r10
+	leaq	stub_quick(%rip), %r10
 	cmpb	$0, (%r10,%r11)
 	je	1f
-	cmpl	$0, thunk_owed(%rip)
+	cmpl	$0, stub_owed(%rip)
 	jne	1f
-	leaq	thunk_real(%rip), %r10
+	leaq	stub_real(%rip), %r10
 	jmp	*(%r10,%r11,8)
 1:	pushq	%rbp
 	.cfi_def_cfa_offset 16
@@ -144,7 +144,7 @@ thunk_jump:
 	subq	$FRAME_SIZE, %rsp
 	save_arguments %rsp
 	movq	%rsp, %rdi
-	call	thunk_enter
+	call	stub_before
 	movq	%rax, %r11
 	load_arguments %rsp
 	leave
@@ -152,11 +152,11 @@ thunk_jump:
 	.cfi_restore %rbp
 	jmp	*%r11
 	.cfi_endproc
-	.size	thunk_jump, . - thunk_jump
+	.size	stub_jump, . - stub_jump
 
-	.type	thunk_call, %function
+	.type	stub_call, %function
 	.p2align 4
-thunk_call:
+stub_call:
 	.cfi_startproc
 	pushq	%rbp
 	.cfi_def_cfa_offset 16
@@ -169,12 +169,12 @@ thunk_call:
 	leaq	COPIED_WORDS * 8(%rsp), %rbx	/* the frame; below it the copied arguments */
 	save_arguments %rbx
 1:	movq	FRAME_NUMBER(%rbx), %r11
-	leaq	thunk_quick(%rip), %r10
+	leaq	stub_quick(%rip), %r10
 	cmpb	$0, (%r10,%r11)
 	je	3f
-	cmpl	$0, thunk_owed(%rip)
+	cmpl	$0, stub_owed(%rip)
 	jne	3f
-	leaq	thunk_real(%rip), %r10
+	leaq	stub_real(%rip), %r10
 	movq	(%r10,%r11,8), %r10
 2:
 	.set	word, 0
@@ -186,7 +186,7 @@ thunk_call:
 	load_arguments %rbx
 	call	*%r10
 	movq	FRAME_NUMBER(%rbx), %r11
-	leaq	thunk_quick(%rip), %r10
+	leaq	stub_quick(%rip), %r10
 	cmpb	$0, (%r10,%r11)
 	je	4f
 	cmpq	$0, FRAME_ATTEMPTS(%rbx)
@@ -202,13 +202,13 @@ thunk_call:
 	ret
 	.cfi_restore_state
 3:	movq	%rbx, %rdi
-	call	thunk_enter
+	call	stub_before
 	movq	%rax, %r10
 	jmp	2b
 4:	movq	%rbx, %rdi
 	movl	%eax, %esi
 	movl	%eax, FRAME_REGISTERS+48(%rbx)
-	call	thunk_leave
+	call	stub_after
 	testb	%al, %al
 	jne	1b
 	movl	FRAME_REGISTERS+48(%rbx), %eax
@@ -219,7 +219,7 @@ thunk_call:
 	.cfi_restore %rbx
 	ret
 	.cfi_endproc
-	.size	thunk_call, . - thunk_call
+	.size	stub_call, . - stub_call
 #else
 #define FRAME_REGISTERS	0	/* x0 to x7 */
 #define FRAME_VECTORS	64	/* q0 to q7 */
@@ -255,22 +255,22 @@ thunk_call:
 
 	/* To `slow` if something is to be done first; else x17 is the driver's function. */
 	.macro	load_real slow
-	adrp	x17, thunk_quick
-	add	x17, x17, #:lo12:thunk_quick
+	adrp	x17, stub_quick
+	add	x17, x17, #:lo12:stub_quick
 	add	x17, x17, x16
-	ldarb	w17, [x17]	/* what thunk_real holds was stored before */
+	ldarb	w17, [x17]	/* what stub_real holds was stored before */
 	cbz	w17, \slow
-	adrp	x17, thunk_owed
-	ldr	w17, [x17, #:lo12:thunk_owed]
+	adrp	x17, stub_owed
+	ldr	w17, [x17, #:lo12:stub_owed]
 	cbnz	w17, \slow
-	adrp	x17, thunk_real
-	add	x17, x17, #:lo12:thunk_real
+	adrp	x17, stub_real
+	add	x17, x17, #:lo12:stub_real
 	ldr	x17, [x17, x16, lsl #3]
 	.endm
 
-	.type	thunk_jump, %function
+	.type	stub_jump, %function
 	.p2align 4
-thunk_jump:
+stub_jump:
 	.cfi_startproc
 	load_real 1f
 	br	x17
@@ -284,7 +284,7 @@ thunk_jump:
 	sub	sp, sp, #FRAME_SIZE
 	save_arguments sp, x17
 	mov	x0, sp
-	bl	thunk_enter
+	bl	stub_before
 	mov	x17, x0
 	load_arguments sp
 	mov	sp, x29
@@ -294,11 +294,11 @@ thunk_jump:
 	.cfi_restore x30
 	br	x17
 	.cfi_endproc
-	.size	thunk_jump, . - thunk_jump
+	.size	stub_jump, . - stub_jump
 
-	.type	thunk_call, %function
+	.type	stub_call, %function
 	.p2align 4
-thunk_call:
+stub_call:
 	.cfi_startproc
 	stp	x29, x30, [sp, #-32]!
 	.cfi_def_cfa_offset 32
@@ -324,8 +324,8 @@ thunk_call:
 	load_arguments x19
 	blr	x17
 	ldr	x16, [x19, #FRAME_NUMBER]
-	adrp	x17, thunk_quick
-	add	x17, x17, #:lo12:thunk_quick
+	adrp	x17, stub_quick
+	add	x17, x17, #:lo12:stub_quick
 	ldrb	w17, [x17, x16]
 	cbz	w17, 4f
 	ldr	x17, [x19, #FRAME_ATTEMPTS]
@@ -333,13 +333,13 @@ thunk_call:
 	cbz	w0, 5f
 	b	4f
 3:	mov	x0, x19
-	bl	thunk_enter
+	bl	stub_before
 	mov	x17, x0
 	b	2b
 4:	mov	w1, w0
 	str	w0, [x29, #24]
 	mov	x0, x19
-	bl	thunk_leave
+	bl	stub_after
 	tst	w0, #0xff
 	b.ne	1b
 	ldr	w0, [x29, #24]
@@ -352,7 +352,7 @@ thunk_call:
 	.cfi_restore x19
 	ret
 	.cfi_endproc
-	.size	thunk_call, . - thunk_call
+	.size	stub_call, . - stub_call
 #endif
 
 	.section .note.GNU-stack, "", %progbits

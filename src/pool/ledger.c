@@ -43,7 +43,7 @@ static void publish_kind(struct device *device) {
 }
 
 /* What caches have told the stats by themselves is added there: see struct stats_shard. */
-void books_publish(struct pool *pool, struct device *device) {
+void ledger_publish(struct pool *pool, struct device *device) {
     if (device->memory != POOL_DEVICE) {
         publish_kind(device);
         return;
@@ -53,15 +53,15 @@ void books_publish(struct pool *pool, struct device *device) {
         pool->peak_live = live;
     if (held > pool->peak_held)
         pool->peak_held = held;
-    const struct cache_sums *told = &pool->told;
-    uint64_t moved = told->hits - told->frees;
-    stats_set(STATS_in_use_bytes, pool->in_use - told->in_use);
-    stats_set(STATS_idle_bytes, pool->idle - (told->held - told->live));
-    stats_set(STATS_waste_bytes, pool->waste - (told->live - told->in_use));
-    stats_set(STATS_held_bytes, held - told->held);
+    const struct cache_sums *published = &pool->published;
+    uint64_t moved = published->hits - published->frees;
+    stats_set(STATS_in_use_bytes, pool->in_use - published->in_use);
+    stats_set(STATS_idle_bytes, pool->idle - (published->held - published->live));
+    stats_set(STATS_waste_bytes, pool->waste - (published->live - published->in_use));
+    stats_set(STATS_held_bytes, held - published->held);
     stats_set(STATS_peak_live_bytes, pool->peak_live);
     stats_set(STATS_peak_held_bytes, pool->peak_held);
-    stats_set(STATS_live_blocks, pool->live_blocks - moved - told->fresh);
+    stats_set(STATS_live_blocks, pool->live_blocks - moved - published->fresh);
     stats_set(STATS_idle_blocks, pool->idle_blocks + moved);
     note_peaks(device);
     history_note(device);
@@ -71,8 +71,8 @@ void books_publish(struct pool *pool, struct device *device) {
 static void count_live(struct pool *pool, struct pool_block *block, uint64_t sign) {
     struct device *device = block->context->device;
     struct stats_site *stats = block->site->stats;
-    if (block == block->context->anchor)
-        block->context->anchor = NULL;
+    if (block == block->context->sentinel)
+        block->context->sentinel = NULL;
     if (device->memory == POOL_DEVICE) {
         pool->in_use += sign * block->requested;
         pool->waste += sign * (block->size - block->requested);
@@ -149,20 +149,20 @@ static struct pool_block *take_record(struct pool *pool) {
 }
 
 /* All that there are: mostly one slab's. */
-struct pool_block *books_take_records(struct pool *pool) {
+struct pool_block *ledger_take_records(struct pool *pool) {
     struct pool_block *blocks = has_spare(pool) ? pool->spare : NULL;
     pool->spare = NULL;
     return blocks;
 }
 
-void books_recycle(struct pool *pool, struct pool_block *block) {
+void ledger_recycle(struct pool *pool, struct pool_block *block) {
     block->state = BLOCK_GONE;
     block->next = pool->spare;
     pool->spare = block;
 }
 
-void books_free_records(struct pool *pool) {
-    pointer_map_free(&pool->map);
+void ledger_destroy_records(struct pool *pool) {
+    pointer_map_destroy(&pool->map);
     while (pool->slabs) {
         struct record_slab *next = pool->slabs->next;
         free(pool->slabs->memory);
@@ -170,12 +170,12 @@ void books_free_records(struct pool *pool) {
     }
     pool->spare = NULL;
     pool->record_count = 0;
-    pool->anchor_place = (struct books_place){0};
+    pool->sentinel_place = (struct ledger_place){0};
 }
 
-struct pool_block *books_next(const struct pool *pool, struct books_place *place) {
+struct pool_block *ledger_next(const struct pool *pool, struct ledger_place *place) {
     if (!place->begun)
-        *place = (struct books_place){pool->slabs, 0, true};
+        *place = (struct ledger_place){pool->slabs, 0, true};
     for (; place->slab; place->slab = place->slab->next, place->index = 0)
         while (place->index < place->slab->count) {
             struct pool_block *block = &place->slab->blocks[place->index++];
@@ -185,22 +185,22 @@ struct pool_block *books_next(const struct pool *pool, struct books_place *place
     return NULL;
 }
 
-struct pool_block *books_look(const struct pool *pool, struct books_place *place) {
+struct pool_block *ledger_look(const struct pool *pool, struct ledger_place *place) {
     if (!place->slab)
-        *place = (struct books_place){pool->slabs, 0, true};
+        *place = (struct ledger_place){pool->slabs, 0, true};
     if (!place->slab)
         return NULL;
     struct pool_block *block = &place->slab->blocks[place->index++];
     if (place->index == place->slab->count)
-        *place = (struct books_place){place->slab->next, 0, true};
+        *place = (struct ledger_place){place->slab->next, 0, true};
     return block->state == BLOCK_GONE ? NULL : block;
 }
 
 /* Only what a cache can count and keep as it does is ready for one. */
-void books_set_state(struct pool_block *block, enum block_state state) {
+void ledger_set_state(struct pool_block *block, enum block_state state) {
     block->state = (uint8_t)state;
     block->ready = state == BLOCK_LIVE && block->context->policy->take_same && !block->taints &&
-                   !block->pooled;
+                   !block->in_driver_pool;
 }
 
 /* Out of the sums, as it goes out of the map. */
@@ -209,11 +209,11 @@ static void leave(struct pool *pool, struct pool_block *block) {
         count_idle(pool, block, (uint64_t)-1);
     else
         count_live(pool, block, (uint64_t)-1);
-    books_set_state(block, BLOCK_GONE);
-    books_publish(pool, block->context->device);
+    ledger_set_state(block, BLOCK_GONE);
+    ledger_publish(pool, block->context->device);
 }
 
-void books_remove(struct pool *pool, struct pool_block *block) {
+void ledger_remove(struct pool *pool, struct pool_block *block) {
     pointer_map_remove(&pool->map, block);
     leave(pool, block);
 }
@@ -223,10 +223,10 @@ void books_remove(struct pool *pool, struct pool_block *block) {
 __attribute__((noinline)) static void forget_stale(struct pool *pool, struct pool_block *stale) {
     bool waited_for = stale->state == BLOCK_WAITING;
     if (stale->state == BLOCK_IDLE || stale->state == BLOCK_DEFERRED)
-        books_take_out(pool, stale);
+        ledger_take_out(pool, stale);
     leave(pool, stale);
     if (!waited_for) /* else the thread that waits still holds it */
-        books_recycle(pool, stale);
+        ledger_recycle(pool, stale);
 }
 
 /* Into the map. False without host memory. */
@@ -239,12 +239,12 @@ static inline bool enter(struct pool *pool, struct pool_block *block) {
     return true;
 }
 
-void books_restore(struct pool *pool, struct pool_block *block, enum block_state state) {
+void ledger_restore(struct pool *pool, struct pool_block *block, enum block_state state) {
     if (block->context->ended || !enter(pool, block)) {
-        books_recycle(pool, block);
+        ledger_recycle(pool, block);
         return;
     }
-    books_set_state(block, state);
+    ledger_set_state(block, state);
     if (state == BLOCK_LIVE) {
         count_live(pool, block, 1);
     } else {
@@ -255,10 +255,10 @@ void books_restore(struct pool *pool, struct pool_block *block, enum block_state
         else
             fence_defer(pool, block, NULL);
     }
-    books_publish(pool, block->context->device);
+    ledger_publish(pool, block->context->device);
 }
 
-void books_take_out(struct pool *pool, struct pool_block *block) {
+void ledger_take_out(struct pool *pool, struct pool_block *block) {
     if (block->cached)
         cache_drain(pool, block->context);
     if (block->state == BLOCK_DEFERRED)
@@ -273,7 +273,7 @@ static struct pool_block *add_record(struct pool *pool, const struct pool_block 
     if (block) {
         *block = *described;
         if (!enter(pool, block)) {
-            books_recycle(pool, block);
+            ledger_recycle(pool, block);
             block = NULL;
         }
     }
@@ -282,8 +282,8 @@ static struct pool_block *add_record(struct pool *pool, const struct pool_block 
     return block;
 }
 
-struct pool_block *books_add_region(struct pool *pool, struct context *context, struct site *site,
-                                    CUdeviceptr pointer, size_t size) {
+struct pool_block *ledger_add_region(struct pool *pool, struct context *context, struct site *site,
+                                     CUdeviceptr pointer, size_t size) {
     struct pool_block *block = add_record(pool, &(struct pool_block){.pointer = pointer,
                                                                      .size = size,
                                                                      .context = context,
@@ -291,12 +291,12 @@ struct pool_block *books_add_region(struct pool *pool, struct context *context, 
                                                                      .state = BLOCK_IDLE});
     if (block) {
         count_idle(pool, block, 1);
-        books_publish(pool, block->context->device);
+        ledger_publish(pool, block->context->device);
     }
     return block;
 }
 
-struct pool_block *books_split(struct pool *pool, struct pool_block *block, size_t size) {
+struct pool_block *ledger_split(struct pool *pool, struct pool_block *block, size_t size) {
     struct pool_block *rest =
         add_record(pool, &(struct pool_block){.pointer = block->pointer + size,
                                               .size = block->size - size,
@@ -309,11 +309,11 @@ struct pool_block *books_split(struct pool *pool, struct pool_block *block, size
     pool->idle_blocks++;
     block->context->device->idle_blocks++;
     stats_grow(&block->site->stats->held_blocks, 1);
-    books_publish(pool, block->context->device);
+    ledger_publish(pool, block->context->device);
     return rest;
 }
 
-void books_merge(struct pool *pool, struct pool_block *block, struct pool_block *next) {
+void ledger_coalesce(struct pool *pool, struct pool_block *block, struct pool_block *next) {
     pointer_map_remove(&pool->map, next);
     block->size += next->size;
     pool->idle_blocks--;
@@ -321,35 +321,35 @@ void books_merge(struct pool *pool, struct pool_block *block, struct pool_block 
     stats_grow(&next->site->stats->held_blocks, (uint64_t)-1);
     stats_grow(&next->site->stats->held_bytes, -(uint64_t)next->size);
     stats_grow(&block->site->stats->held_bytes, next->size);
-    books_recycle(pool, next);
-    books_publish(pool, block->context->device);
+    ledger_recycle(pool, next);
+    ledger_publish(pool, block->context->device);
 }
 
-void books_count_unused(struct pool *pool, struct context *context, size_t change) {
+void ledger_count_unused(struct pool *pool, struct context *context, size_t change) {
     struct device *device = context->device;
     context->store.unused += change;
     pool->idle += change;
     device->idle += change;
     if (device->idle < device->least_idle)
         device->least_idle = device->idle;
-    books_publish(pool, device);
+    ledger_publish(pool, device);
 }
 
-void books_adopt(struct pool *pool, struct pool_block *fresh) {
+void ledger_adopt(struct pool *pool, struct pool_block *fresh) {
     while (fresh) {
         struct pool_block *block = fresh;
         fresh = block->next;
         if (enter(pool, block))
             continue;
         count_live(pool, block, (uint64_t)-1);
-        books_recycle(pool, block);
+        ledger_recycle(pool, block);
         stats_add(STATS_no_memory_for_records, 1);
     }
 }
 
-struct pool_block *books_add(struct pool *pool, struct context *context, struct site *site,
-                             CUdeviceptr pointer, size_t size, size_t requested) {
-    struct pool_block *stale = PLANTED(record_removed_late) ? books_find(pool, pointer) : NULL;
+struct pool_block *ledger_add(struct pool *pool, struct context *context, struct site *site,
+                              CUdeviceptr pointer, size_t size, size_t requested) {
+    struct pool_block *stale = PLANTED(record_removed_late) ? ledger_find(pool, pointer) : NULL;
     if (stale)
         return stale;
     struct pool_block *block = add_record(pool, &(struct pool_block){.pointer = pointer,
@@ -360,19 +360,19 @@ struct pool_block *books_add(struct pool *pool, struct context *context, struct 
                                                                      .site = site,
                                                                      .state = BLOCK_LIVE});
     if (block) {
-        books_set_state(block, BLOCK_LIVE);
+        ledger_set_state(block, BLOCK_LIVE);
         count_live(pool, block, 1);
-        books_publish(pool, block->context->device);
+        ledger_publish(pool, block->context->device);
     }
     return block;
 }
 
-void books_make_deferred(struct pool *pool, struct pool_block *block) {
+void ledger_make_deferred(struct pool *pool, struct pool_block *block) {
     count_live(pool, block, (uint64_t)-1);
     block->requested = 0;
-    books_set_state(block, BLOCK_DEFERRED);
+    ledger_set_state(block, BLOCK_DEFERRED);
     count_idle(pool, block, 1);
-    books_publish(pool, block->context->device);
+    ledger_publish(pool, block->context->device);
 }
 
 /* size: of the request that it has served, rounded. */
@@ -382,22 +382,22 @@ static void make_ready(struct pool *pool, struct pool_block *block, size_t size)
         block->context->policy->give(&block->context->store, block);
 }
 
-void books_make_ready(struct pool *pool, struct pool_block *block) {
+void ledger_end_deferral(struct pool *pool, struct pool_block *block) {
     make_ready(pool, block, block->size);
 }
 
-void books_make_idle(struct pool *pool, struct pool_block *block) {
+void ledger_make_idle(struct pool *pool, struct pool_block *block) {
     size_t size = block->context->policy->round(block->requested);
-    books_make_deferred(pool, block);
+    ledger_make_deferred(pool, block);
     make_ready(pool, block, size < block->size ? size : block->size);
 }
 
-void books_make_live(struct pool *pool, struct pool_block *block, struct site *site,
-                     size_t requested) {
+void ledger_make_live(struct pool *pool, struct pool_block *block, struct site *site,
+                      size_t requested) {
     count_idle(pool, block, (uint64_t)-1);
     block->site = site;
     block->requested = requested;
-    books_set_state(block, BLOCK_LIVE);
+    ledger_set_state(block, BLOCK_LIVE);
     count_live(pool, block, 1);
-    books_publish(pool, block->context->device);
+    ledger_publish(pool, block->context->device);
 }

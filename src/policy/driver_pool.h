@@ -7,7 +7,7 @@
 /* Invariant: memory_pool and stream are NULL until they are needed; stream is of the store's
  * context and not set without memory_pool. `cannot`: this device has no memory pools. The store's
  * `unused` bytes are reserved - given, or 0. */
-struct async {
+struct driver_pool {
     CUmemoryPool memory_pool;
     CUstream stream; /* of its own, in which it allocates */
     bool cannot;
@@ -16,19 +16,19 @@ struct async {
     struct block_list freed; /* idle blocks on their way to memory_pool */
 };
 
-struct async *async_new(void); /* NULL without host memory */
+struct driver_pool *driver_pool_new(void); /* NULL without host memory */
 
-struct async *async_detach(struct store *store);
+struct driver_pool *driver_pool_detach(struct idle_store *store);
 
 /* Its stream goes: the context that it belongs to is about to end, without the store. Lock not
  * held. */
-void async_end_stream(struct pool *pool, struct context *context);
+void driver_pool_end_stream(struct pool *pool, struct context *context);
 
 /* Of a store that ends, NULL for others: lets go of the driver's pool, which goes with its last
  * allocation. stream_gone: its context has ended already. Lock not held. */
-void async_end(struct pool *pool, struct async *async, bool stream_gone);
+void driver_pool_end(struct pool *pool, struct driver_pool *async, bool stream_gone);
 
 /* `bytes` of the store's context were given back to memory_pool, by whomever. Lock held. */
-void async_gave_back(struct pool *pool, struct context *context, size_t bytes);
+void driver_pool_gave_back(struct pool *pool, struct context *context, size_t bytes);
 
 #endif

@@ -14,8 +14,8 @@ static CUresult allocate_host(const struct driver *driver, unsigned int flags, s
     return result;
 }
 
-CUresult kind_allocate_other(const struct driver *driver, const struct pool_kind *kind, size_t size,
-                             CUdeviceptr *pointer) {
+CUresult source_allocate_other(const struct driver *driver, const struct pool_kind *kind,
+                               size_t size, CUdeviceptr *pointer) {
     return kind->memory == POOL_HOST ? allocate_host(driver, kind->flags, size, pointer)
                                      : driver->mem_alloc_managed(pointer, size, kind->flags);
 }
@@ -24,16 +24,16 @@ _Static_assert((int)POOL_DEVICE == (int)STATS_DEVICE && (int)POOL_HOST == (int)S
                    (int)POOL_MANAGED == (int)STATS_MANAGED,
                "the report's kinds of memory are the pool's");
 
-CUresult kind_free_timed(const struct pool *pool, const struct pool_block *block) {
+CUresult source_free_timed(const struct pool *pool, const struct pool_block *block) {
     enum pool_memory memory = block->context->kind.memory;
     uint64_t began = call_timer_start(STATS_CALL_FREE);
-    CUresult result = kind_free(pool, memory, block->pointer);
-    if (result == CUDA_SUCCESS && kind_is_timed(pool, memory))
+    CUresult result = source_free(pool, memory, block->pointer);
+    if (result == CUDA_SUCCESS && source_is_timed(pool, memory))
         call_timer_stop(STATS_CALL_FREE, (enum stats_memory)memory, block->size, began);
     return result;
 }
 
-const char *kind_call(const struct pool_kind *kind) {
+const char *source_call_name(const struct pool_kind *kind) {
     switch (kind->memory) {
     case POOL_HOST:
         return kind->flags & POOL_HOST_PLAIN ? "cuMemAllocHost" : "cuMemHostAlloc";

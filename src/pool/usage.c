@@ -1,7 +1,7 @@
 /* The books, told at one moment. */
 #include "pool/internal.h"
 
-static void add(struct pool_figures *sum, const struct device *device) {
+static void add(struct pool_usage *sum, const struct device *device) {
     sum->in_use += device->in_use;
     sum->idle += device->idle;
     sum->waste += device->live - device->in_use;
@@ -17,9 +17,9 @@ static void add(struct pool_figures *sum, const struct device *device) {
     sum->oom_rescued += device->oom_rescued;
 }
 
-void pool_figures(struct pool *pool, CUdevice ordinal, struct pool_figures *figures) {
+void pool_usage(struct pool *pool, CUdevice ordinal, struct pool_usage *figures) {
     const struct device *device;
-    *figures = (struct pool_figures){0};
+    *figures = (struct pool_usage){0};
     pool_lock(pool);
     LIST_FOREACH (device, &pool->devices, link)
         if ((ordinal == POOL_ALL_DEVICES && device->memory == POOL_DEVICE) ||

@@ -4,7 +4,7 @@
 #include "policy/region.h"
 #include "pool/internal.h"
 
-struct pool_block *part_find(struct pool *pool, CUdeviceptr address) {
+struct pool_block *suballocation_find(struct pool *pool, CUdeviceptr address) {
     struct context *context;
     struct pool_block *block = NULL;
     LIST_FOREACH (context, &pool->contexts, link)
@@ -15,18 +15,19 @@ struct pool_block *part_find(struct pool *pool, CUdeviceptr address) {
 
 /* Whether the driver knows the block as an allocation of its own. */
 static bool is_allocation(const struct pool_block *block) {
-    return !block->pooled && region_is_whole(block) && !block->region->reservation;
+    return !block->in_driver_pool && region_is_whole(block) && !block->region->reservation;
 }
 
-bool pool_find_part(struct pool *pool, CUdeviceptr pointer, struct pool_part *part) {
+bool pool_find_suballocation(struct pool *pool, CUdeviceptr pointer,
+                             struct pool_suballocation *part) {
     if (!pool->policy->cuts)
         return false;
     pool_lock(pool);
-    struct pool_block *block = part_find(pool, pointer);
+    struct pool_block *block = suballocation_find(pool, pointer);
     if (block)
-        *part =
-            (struct pool_part){block->state == BLOCK_LIVE ? POOL_POINTER_LIVE : POOL_POINTER_IDLE,
-                               block->pointer, block->requested, is_allocation(block)};
+        *part = (struct pool_suballocation){block->state == BLOCK_LIVE ? POOL_POINTER_LIVE
+                                                                       : POOL_POINTER_IDLE,
+                                            block->pointer, block->requested, is_allocation(block)};
     pool_unlock(pool);
     return block != NULL;
 }
@@ -34,16 +35,16 @@ bool pool_find_part(struct pool *pool, CUdeviceptr pointer, struct pool_part *pa
 bool pool_can_share(struct pool *pool, CUdeviceptr pointer) {
     pool_lock(pool);
     const struct pool_block *block =
-        pool->policy->cuts ? part_find(pool, pointer) : books_find(pool, pointer);
-    bool can = !block || (pool->policy->cuts ? is_allocation(block) : !block->pooled);
+        pool->policy->cuts ? suballocation_find(pool, pointer) : ledger_find(pool, pointer);
+    bool can = !block || (pool->policy->cuts ? is_allocation(block) : !block->in_driver_pool);
     pool_unlock(pool);
     return can;
 }
 
-unsigned long long pool_part_identity(struct pool *pool, CUdeviceptr base) {
+unsigned long long pool_suballocation_identity(struct pool *pool, CUdeviceptr base) {
     static const uint64_t ours = (uint64_t)1 << 63; /* the driver's are small numbers */
     pool_lock(pool);
-    struct pool_block *block = part_find(pool, base);
+    struct pool_block *block = suballocation_find(pool, base);
     if (block && !block->identity)
         block->identity = ours + ++pool->identities;
     uint64_t identity = block ? block->identity : 0;
@@ -51,18 +52,18 @@ unsigned long long pool_part_identity(struct pool *pool, CUdeviceptr base) {
     return identity;
 }
 
-struct pool_block *part_adopt(struct pool *pool, const struct request *request,
-                              const struct obtained *obtained) {
+struct pool_block *suballocation_adopt(struct pool *pool, const struct request *request,
+                                       const struct obtained *obtained) {
     struct context *context = request->context;
     size_t size = obtained->size;
     size_t wanted = request->size ? request->size : size;
     struct pool_block *block =
-        books_add_region(pool, context, request->site, obtained->pointer, size);
+        ledger_add_region(pool, context, request->site, obtained->pointer, size);
     if (!block)
         return NULL;
     if (!region_add(&context->store, block)) {
-        books_remove(pool, block);
-        books_recycle(pool, block);
+        ledger_remove(pool, block);
+        ledger_recycle(pool, block);
         stats_add(STATS_no_memory_for_records, 1);
         return NULL;
     }
@@ -71,30 +72,30 @@ struct pool_block *part_adopt(struct pool *pool, const struct request *request,
     if (obtained->reservation)
         fit.surplus = 0;
     region_cut(&context->store, block, &fit);
-    books_make_live(pool, block, request->site, request->bytes ? request->bytes : size);
+    ledger_make_live(pool, block, request->site, request->bytes ? request->bytes : size);
     return block;
 }
 
-void part_left(struct pool_block *block, bool refused) {
+void suballocation_released(struct pool_block *block, bool refused) {
     if (refused && !block->context->ended)
         region_return(&block->context->store, block);
     else
-        region_free(block);
+        region_destroy(block);
 }
 
 /* All of a region is what the driver knows. Lock held on entry, not on return. */
-static CUresult free_region(struct pool *pool, struct pool_block *block) {
-    books_remove(pool, block);
-    region_leave(&block->context->store, block);
-    return pool_free_removed(pool, block);
+static CUresult release_region(struct pool *pool, struct pool_block *block) {
+    ledger_remove(pool, block);
+    region_detach(&block->context->store, block);
+    return pool_release_removed(pool, block);
 }
 
 /* The driver's answer to a free where the pool cannot wait by itself (in the midst of a capture,
  * with very many contexts), and its wait, from a free of the same kind. */
-static CUresult free_another(struct pool *pool, struct context *context) {
-    struct context_visit visit;
+static CUresult free_a_probe(struct pool *pool, struct context *context) {
+    struct context_push visit;
     CUdeviceptr another;
-    if (!context_visit(pool, context->handle, &visit))
+    if (!context_push(pool, context->handle, &visit))
         return CUDA_ERROR_INVALID_CONTEXT;
     CUresult result = pool->driver->mem_alloc(&another, 1);
     for (unsigned attempt = 0;
@@ -103,23 +104,23 @@ static CUresult free_another(struct pool *pool, struct context *context) {
         result = pool->driver->mem_alloc(&another, 1);
     if (result == CUDA_SUCCESS)
         result = pool->driver->mem_free(another);
-    context_leave(pool, &visit);
+    context_pop(pool, &visit);
     return result;
 }
 
 /* Lock held on entry, not on return. */
 static CUresult free_as_driver(struct pool *pool, struct pool_block *block) {
     struct context *context = block->context;
-    books_set_state(block, BLOCK_WAITING);
+    ledger_set_state(block, BLOCK_WAITING);
     pool_unlock(pool);
-    CUresult result = free_another(pool, context);
+    CUresult result = free_a_probe(pool, context);
     pool_lock(pool);
     if (block->state == BLOCK_GONE) {
-        books_recycle(pool, block);
+        ledger_recycle(pool, block);
         pool_unlock(pool);
         return result;
     }
-    books_set_state(block, BLOCK_LIVE);
+    ledger_set_state(block, BLOCK_LIVE);
     if (result == CUDA_ERROR_OUT_OF_MEMORY) { /* which no free of the driver's answers */
         pool_keep_deferred(pool, block);
         return CUDA_SUCCESS;
@@ -131,25 +132,26 @@ static CUresult free_as_driver(struct pool *pool, struct pool_block *block) {
     return result;
 }
 
-bool part_passes(struct pool *pool, const struct pool_block *block, CUcontext current) {
+bool suballocation_passes(struct pool *pool, const struct pool_block *block, CUcontext current) {
     return !current || block->context->broken || atomic_load(&pool->down) ||
            atomic_load(&pool->captures);
 }
 
-CUresult part_free_past_pool(struct pool *pool, struct pool_block *block, CUcontext current) {
+CUresult suballocation_free_past_pool(struct pool *pool, struct pool_block *block,
+                                      CUcontext current) {
     CUdeviceptr pointer = block->pointer;
     if (is_allocation(block))
-        return free_region(pool, block);
+        return release_region(pool, block);
     if (current && !block->context->broken && !atomic_load(&pool->down))
         return free_as_driver(pool, block);
     /* To be refused, with the error that belongs here: no allocation of the driver's begins there.
      */
-    pointer += block->pooled;
+    pointer += block->in_driver_pool;
     pool_unlock(pool);
     return pool->driver->mem_free(pointer);
 }
 
-CUresult pool_free_part(struct pool *pool, CUdeviceptr pointer) {
+CUresult pool_free_suballocation(struct pool *pool, CUdeviceptr pointer) {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     pressure_exchange_capture_mode(pool, &mode);
     CUresult result = pool_free(pool, pointer);
@@ -157,7 +159,7 @@ CUresult pool_free_part(struct pool *pool, CUdeviceptr pointer) {
     return result;
 }
 
-void part_note_taint(struct pool_block *block) {
+void suballocation_note_taint(struct pool_block *block) {
     if (block->taints)
         region_taint(&block->context->store, block->region);
 }
