@@ -90,7 +90,7 @@ static struct driver_pool *driver_pool_of(const struct context *context) {
 }
 
 /* What the store has, to be used without the lock. Between begin and end the context does not end:
- * they count as a block that is leaving. False: it has ended. */
+ * they count as a block that is being released. False: it has ended. */
 static bool begin(struct pool *pool, struct context *context, struct driver_pool *found) {
     pool_lock(pool);
     const struct driver_pool *async = driver_pool_of(context);
@@ -306,7 +306,7 @@ static CUresult give_back(const struct driver *driver, const struct pool_block *
 
 /* Behind the work that may use the block: what is left of it, while a wait is owed, is in the
  * legacy stream. Else the memory can be had again at once by what is allocated in the store's own
- * stream. Its context may end meanwhile, but only after this: the block is leaving. */
+ * stream. Its context may end meanwhile, but only after this: the block is being released. */
 static CUresult surrender(struct pool *pool, struct pool_block *block) {
     bool inside = block->in_driver_pool && gate_enter(pool);
     pool_lock(pool);

@@ -4,7 +4,8 @@
  * A policy decides which idle block serves a request (take), keeps what was freed (give), says what
  * goes back to the driver first (victim) and how its idle memory lies (figures). It is called with
  * the pool's lock held, knows no hook and no environment, and calls CUDA only in `obtain` and
- * `surrender`, through the driver struct and without the lock. */
+ * `surrender`, through the driver struct and without the lock. Those that do so are driver_pool.c
+ * and vmm.c. */
 #ifndef POOLCUDA_POLICY_POLICY_H
 #define POOLCUDA_POLICY_POLICY_H
 

@@ -54,7 +54,7 @@ bool region_add(struct idle_store *store, struct pool_block *block);
 /* The idle block that fits best, taken out and cut to fit; NULL if there is none. */
 struct pool_block *region_take(struct idle_store *store, struct site *site, const struct fit *fit,
                                bool *stolen);
-/* The same, if the smallest that fits is not larger than `most`. */
+/* As region_take, but NULL if the smallest that fits is larger than `most`. */
 struct pool_block *region_take_up_to(struct idle_store *store, struct site *site,
                                      const struct fit *fit, size_t most, bool *stolen);
 /* The smallest and the largest idle block of at least `least` bytes that lies in a reservation.

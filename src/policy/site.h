@@ -15,7 +15,7 @@ void site_give(struct idle_store *store, struct pool_block *block);
 void site_remove(struct idle_store *store, struct pool_block *block);
 /* The site's block that has been idle longest. NULL: none is idle. */
 struct pool_block *site_oldest(struct site *site);
-/* The same of a site that keeps more than `keep` (0: no limit), else NULL. */
+/* An idle block of a site that keeps more than `keep` (0: no limit), else NULL. */
 struct pool_block *site_surplus(struct idle_store *store, struct site *site, size_t keep);
 struct pool_block *site_largest(struct idle_store *store);
 void site_figures(const struct idle_store *store, struct policy_usage *figures);

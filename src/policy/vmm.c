@@ -201,7 +201,7 @@ static void cache_pages(struct pool *pool, struct context *context, struct page 
 }
 
 /* Idle blocks of whole pages, smallest first so that large ones stay whole, until `pages` are
- * taken; they are regions of their own then, out of the store, linked as leaving ones are. */
+ * taken; they are regions of their own then, out of the store, linked as in a release list. */
 static struct pool_block *take_idle(struct idle_store *store, size_t pages) {
     struct pool_block *taken = NULL, *block;
     while (pages > 0 && (block = region_find_mapped(store, PAGE))) {
@@ -277,7 +277,7 @@ static size_t growth(struct pool *pool, struct context *context, size_t lacking)
 }
 
 /* Takes what idle pages there are, up to `wanted`. False if the context has ended. Between begin
- * and end it does not end for this thread: they count as a block that is leaving. */
+ * and end it does not end for this thread: they count as a block that is being released. */
 static bool begin(struct pool *pool, struct context *context, size_t wanted, struct page **list) {
     struct pool_block *taken = NULL;
     pool_lock(pool);

@@ -66,7 +66,7 @@ struct pool_block {
     };
     uint8_t state;
     bool cached;
-    bool ready;          /* quick.h: LIVE, and a thread's cache may take it when it is freed */
+    bool quick_freeable; /* quick.h: LIVE, and a thread's cache may take it when it is freed */
     uint8_t taints;      /* bits of enum pool_taint: to be freed for good */
     uint16_t bin;        /* of a cache, where it was last; checked before use */
     bool in_driver_pool; /* async: it lies in the driver's memory pool */
@@ -102,7 +102,7 @@ struct bins {
 };
 
 /* The idle blocks of one context, kept as the pool's policy does. Invariant: count and bytes sum
- * them, pinned those that are not releasable; each policy uses the members that it needs, and
+ * them, stranded those that are not releasable; each policy uses the members that it needs, and
  * leaves the others empty. */
 struct idle_store {
     size_t count, bytes;
@@ -114,7 +114,7 @@ struct idle_store {
     uint64_t clock;    /* blocks given so far: the age of the next */
     size_t unused;     /* bytes of idle memory that is in no block */
     size_t stranded;   /* bytes of idle parts that live ones keep from the driver */
-    struct pool *pool; /* whose policies that cut blocks keep its books */
+    struct pool *pool; /* whose policies that cut blocks keep its ledger */
 };
 
 /* A call site within one context. Invariant: idle holds idle_count blocks. */
@@ -136,7 +136,7 @@ struct site_record {
     UT_hash_handle by_key;
 };
 
-/* What calls of threads' caches have changed (cache.h): all of it wraps as wanted. */
+/* What calls of threads' caches have changed (cache.h): in unsigned arithmetic that may wrap. */
 struct cache_sums {
     uint64_t hits, frees;
     uint64_t stolen;       /* hits with another site's block */
@@ -146,7 +146,7 @@ struct cache_sums {
     uint64_t over;         /* the part of live that is `over` in its bin */
 };
 
-/* One device, by ordinal, or the books of a kind of memory that is no device's. Byte sums are over
+/* One device, by ordinal, or the ledger of a kind of memory that is no device's. Byte sums are over
  * all its contexts.
  * Invariant: live + idle = what the pool holds of it; in_use sums the requests of live, over_size
  * is the part of live by which blocks exceed their own request's rounded size. Peaks are the
@@ -191,7 +191,7 @@ struct context {
     struct pool_kind kind;
     const struct policy *policy; /* of that kind */
     CUdevice ordinal;            /* the context's own device, and */
-    struct device *device;       /* in whose books its memory is */
+    struct device *device;       /* in whose ledger its memory is */
     bool ended;
     bool broken;  /* by a sticky error: everything passes through */
     bool created; /* by cuCtxCreate and the like; else it is its device's primary context */

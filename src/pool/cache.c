@@ -10,12 +10,12 @@
 
 enum {
     /* Calls served before the clock is looked at: if it is some time since any thread's last, a
-     * call goes the long way, which settles the books and sees to decay and to what else is due now
-     * and then. A thread that others forestall has its turn as well, as it may be the only one that
-     * frees: after an interval for each active thread, 8 at the least, so that all such turns
-     * together are no more than the shared ones. While a program is young, every third call goes.
-     * With the call that looks, each makes a prime number: so it is a free's turn as well as an
-     * allocation's, whatever the program's rhythm. */
+     * call goes the long way, which merges the caches' sums and sees to decay and to what else is
+     * due now and then. A thread that others forestall has its turn as well, as it may be the only
+     * one that frees: after an interval for each active thread, 8 at the least, so that all such
+     * turns together are no more than the shared ones. While a program is young, every third call
+     * goes. With the call that looks, each makes a prime number: so it is a free's turn as well as
+     * an allocation's, whatever the program's rhythm. */
     BUDGET = 250,
     RENEW_NS = 50 * 1000 * 1000,
     OWN_RENEWS = 8,
@@ -402,7 +402,8 @@ void cache_forget(struct pool *pool) {
 static bool bin_is_valid(const struct cache *cache, const struct cache_bin *bin, size_t *count) {
     for (const struct pool_block *block = bin->head; block; block = block->next) {
         if (block->state != BLOCK_IDLE || !block->cached || block->site != bin->site ||
-            block->size != bin->block_size || block->context != cache->context || block->ready)
+            block->size != bin->block_size || block->context != cache->context ||
+            block->quick_freeable)
             return false;
         ++*count;
     }

@@ -9,7 +9,7 @@
  * it everything is as if there were none, but for idle blocks that are `cached`. So what a cache's
  * lock guards is its own blocks, and, as readers, all that changes under the pool's lock.
  *
- * What happens under a cache's lock is brought into the books when the pool is locked next
+ * What happens under a cache's lock is brought into the ledger when the pool is locked next
  * (cache_stop), which every cache sees to after a while: see BUDGET in cache.c. */
 #ifndef POOLCUDA_POOL_CACHE_H
 #define POOLCUDA_POOL_CACHE_H
@@ -23,8 +23,8 @@ enum {
 };
 
 /* A miss of the site of that site_id(), where nothing idle serves: asks the driver, and leaves the
- * record to the books for later. False: nothing has happened. To be called right after quick_malloc
- * has answered QUICK_MISS, with the pool's lock not held. */
+ * record to the ledger for later. False: nothing has happened. To be called right after
+ * quick_malloc has answered QUICK_MISS, with the pool's lock not held. */
 bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t site);
 
 /* All that follows with the pool's lock held. */
@@ -32,7 +32,7 @@ bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t
 /* After a miss of the site: others of it, by this thread, may be for cache_miss. */
 void cache_prepare_miss(struct pool *pool, struct context *context, struct site *site);
 
-/* Part of pool_lock and pool_unlock: nothing happens in any cache in between, and the books are
+/* Part of pool_lock and pool_unlock: nothing happens in any cache in between, and the ledger are
  * up to date. with_own: the calling thread's cache, which was stopped, goes on as well. */
 void cache_stop(struct pool *pool);
 void cache_resume(struct pool *pool, bool with_own);

@@ -324,7 +324,7 @@ static void move_all(struct cache_bin *from, const struct cache *cache, struct c
     }
 }
 
-/* The same with those in the store. */
+/* Does so with the blocks in the idle store. */
 static struct cache_bin *refill(struct pool *pool, struct cache *cache, struct site *site,
                                 size_t size) {
     struct idle_store *store = &cache->context->store;

@@ -1,8 +1,8 @@
-/* What has happened in threads' caches, brought into the books. */
+/* What has happened in threads' caches, merged into the ledger. */
 #include "pool/cache_parts.h"
 #include "pool/history.h"
 
-/* As signed numbers: while caches are settled one after the other, what one has freed of another's
+/* As signed numbers: while caches are merged one after the other, what one has freed of another's
  * makes sums less than nothing. */
 static void raise(uint64_t *peak, uint64_t value) {
     if ((int64_t)value > (int64_t)*peak)

@@ -1,5 +1,5 @@
 /* Misses where nothing idle serves: what the driver gives is counted in the thread's cache, and
- * recorded when the books are settled. */
+ * recorded when caches are merged. */
 #include "observe/call_timer.h"
 #include "pool/quick.h"
 

@@ -36,14 +36,14 @@ struct cache {
     uintptr_t key;           /* while stopped */
     struct context *context; /* while stopped */
     struct cache_sums sums;  /* since it was opened */
-    uint64_t peak_in_use, peak_live; /* the largest of sums since they were settled */
-    uint64_t peak_taken;             /* the same of live less held, by which idle memory shrinks */
-    struct stats_shard *shard;       /* where sums are told to readers of the stats page */
+    uint64_t peak_in_use, peak_live; /* the largest of sums since they were merged */
+    uint64_t peak_taken;       /* the largest of live less held, by which idle memory shrinks */
+    struct stats_shard *shard; /* where sums are published for readers of the stats page */
     struct cache_table table;
     struct pointer_table freeable; /* while stopped: the pool's; empty, if it may free nothing */
     struct pool_block *sentinel;   /* while stopped: the context's; NULL: frees need none */
     struct pool_block *deferred;   /* freed, to be fenced: linked through `next`, as the next two */
-    struct pool_block *fresh;      /* live, new: for the books and the map */
+    struct pool_block *fresh;      /* live, new: for the ledger and the map */
     struct pool_block *spare;      /* unused records */
     struct fit fit;                /* while stopped: what may serve a request; surplus in all */
     uint64_t stops;                /* while stopped: how often it was */
@@ -55,7 +55,7 @@ struct cache {
     unsigned bins_asked;           /* to be added since the table was last to grow */
     uint64_t swept;                /* calls served when bins at rest were last looked for */
     unsigned thread;               /* while stopped: whose it is, 1 to CACHE_THREADS */
-    struct cache_sums merged;      /* sums that the books have */
+    struct cache_sums merged;      /* sums that the ledger have */
     struct pool *pool;             /* while stopped */
     struct cache *next_spare;
     struct cache_site sites[1 << CACHE_SITE_BITS]; /* that have missed, by their ids */
@@ -70,7 +70,7 @@ struct cache_mine {
 };
 extern _Thread_local struct cache_mine cache_mine
     __attribute__((visibility("hidden"), tls_model("initial-exec")));
-/* The same for the others; NULL: none. */
+/* For the other sites' bins; NULL: none. */
 struct cache *cache_mine_among_others(uintptr_t key);
 
 bool cache_lock_contended(struct cache *cache);
@@ -132,7 +132,7 @@ static inline void cache_push(struct cache_bin *bin, struct pool_block *block) {
     bin->head = block;
 }
 
-/* To be called before what is held grows, and when the sums are settled: from their least idle
+/* To be called before what is held grows, and when the sums are merged: from their least idle
  * memory decay.c knows what nobody needs, and between these calls least is idle when most is live.
  */
 static inline void cache_note_taken(struct cache *cache) {
@@ -151,7 +151,7 @@ static inline void cache_note_bin(const struct cache *cache, const struct cache_
 /* The calling thread's cache for the context, made if need be. NULL: it has none. */
 struct cache *cache_own(struct pool *pool, struct context *context);
 
-/* Brings what has happened in the cache into the books: the sums, which hold when all caches' are
+/* Brings what has happened in the cache into the ledger: the sums, which hold when all caches' are
  * there; and then its new blocks. */
 void cache_merge(struct pool *pool, struct cache *cache);
 void cache_merge_fresh(struct pool *pool, struct cache *cache);

@@ -63,7 +63,7 @@ static inline struct cache_bin *cache_table_find_near(const struct cache_table *
     return bin;
 }
 
-/* The same wherever it is. */
+/* Looks in the whole table. */
 struct cache_bin *cache_table_find(const struct cache_table *table, uintptr_t id, size_t size);
 
 /* All that follows with all caches stopped. */

@@ -139,8 +139,8 @@ static struct device *add_device(struct pool *pool, enum pool_memory memory,
 /* Records a context that the driver has described. Lock held. */
 static struct context *add_context(struct pool *pool, CUcontext handle,
                                    const struct pool_kind *kind, const struct device_facts *facts) {
-    CUdevice books = kind->memory == POOL_DEVICE ? facts->ordinal : ordinal_of_kind(kind->memory);
-    struct device *device = context_find_device(pool, books);
+    CUdevice ledger = kind->memory == POOL_DEVICE ? facts->ordinal : ordinal_of_kind(kind->memory);
+    struct device *device = context_find_device(pool, ledger);
     if (!device)
         device = add_device(pool, kind->memory, facts);
     struct context *context = device ? calloc(1, sizeof *context) : NULL;
@@ -393,8 +393,8 @@ static bool must_be_released(const struct pool_block *block) {
                      (block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED);
 }
 
-/* Takes the context out of service. Lock held; what has to leave goes to *leaving, or is forgotten
- * as the rest is if that is NULL. False: another thread has done it. */
+/* Takes the context out of service. Lock held; what has to be released goes to *releases, or is
+ * forgotten as the rest is if that is NULL. False: another thread has done it. */
 static bool end_context(struct pool *pool, struct context *context, struct release_list *releases) {
     struct pool_block *block;
     struct ledger_place place = {0};

@@ -19,7 +19,7 @@ struct fence_event {
 };
 
 /* What a destroyed stream left behind: an event after its last work. Every fence up to the one
- * before which it has passed includes it. `users`, `gone`: as for a fence. */
+ * before which it has passed includes it. `users` and `gone` mean what they do in a fence. */
 struct left_event {
     struct fence_event *event;
     uint64_t number;
@@ -230,7 +230,7 @@ static void drop_left_if_unused(struct left_event *left) {
     free(left);
 }
 
-/* The same for all left events up to `number`. Lock held on entry and return, not in between. */
+/* Drops all left events up to `number`. Lock held on entry and return, not in between. */
 static bool left_events_pass(struct pool *pool, uint64_t number, bool wait) {
     struct left_event *left;
     for (;;) {

@@ -1,4 +1,18 @@
-/* Frees: what is kept, what becomes too much by that, and what goes to the driver at once. */
+/* Frees. What becomes of a live block that the program frees:
+ *
+ *  1. The thread's cache keeps it, without the pool's lock, while the wait of the free is owed
+ *     already or left to a fence (quick.h).
+ *  2. It is released at once (must_be_released): it is tainted, a stream is captured, its context
+ *     had a sticky error, its device is under pressure, or the driver has shut down.
+ *  3. Else wait_choice says what becomes of the wait that the native free makes for the device's
+ *     work: WAIT_NOW makes it here, and the block is then idle; WAIT_OWED leaves it to the next
+ * call that could show the difference (wait.c), and the block is idle at once; WAIT_DEFERRED lets a
+ *     fence stand for it (fence.c), behind which the block becomes idle.
+ *  4. What the kept block makes too much is given up: the policy's surplus of the site, what
+ *     exceeds the bounds, what decay says was not needed of late (keep).
+ *
+ * A pointer without a record is the driver's to free. A block that is not live was freed twice:
+ * INVALID_VALUE, as natively. */
 #include "pool/internal.h"
 #include "pool/quick.h"
 
@@ -48,7 +62,7 @@ static CUresult release_block(struct pool *pool, struct pool_block *block) {
     return pool_release_removed(pool, block);
 }
 
-/* For work may still use it. freed_in: as for fence_defer. */
+/* Work may still use the block. freed_in is fence_defer's. */
 static void defer(struct pool *pool, struct pool_block *block, CUstream freed_in) {
     if (block->context->policy->cuts)
         suballocation_note_taint(block);
@@ -216,8 +230,8 @@ CUresult pool_free_host(struct pool *pool, void *pointer) {
     return free_kind(pool, POOL_HOST, (CUdeviceptr)(uintptr_t)pointer);
 }
 
-/* Nothing is given up here, as for that the driver would wait: that is left to the next free that
- * is not in stream order, and to allocations. */
+/* Gives nothing up, since the driver would wait: the next free that is not in stream order does, or
+ * an allocation. */
 bool free_in_stream(struct pool *pool, CUdeviceptr pointer, CUstream stream, CUresult *result) {
     CUcontext current;
     if (!pointer || context_current(pool, &current) != CUDA_SUCCESS)

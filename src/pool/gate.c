@@ -33,7 +33,7 @@ static bool is_over(uint64_t since, uint64_t span) {
     return clock_ns(CLOCK_MONOTONIC) - since >= span;
 }
 
-/* For what may be told more often than it was counted. False: there is nothing to count. */
+/* For what may be reported more often than it was counted. False: there is nothing to count. */
 static bool count_down(atomic_int *count) {
     int now = atomic_load(count);
     while (now > 0)
@@ -150,7 +150,7 @@ void gate_close(struct pool *pool) {
 }
 
 /* In this order: with the gate open none may seem to have begun. The end of a capture that was not
- * counted may be told, while another one is about to begin. */
+ * counted may be reported, while another one is about to begin. */
 void gate_open(struct pool *pool) {
     if (count_down(&pool->begun))
         count_down(&pool->captures);

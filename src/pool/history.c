@@ -99,7 +99,7 @@ void history_note(struct device *device) {
     if (!stats)
         return;
     uint64_t waste = device->live - device->in_use, all = device->live + device->idle;
-    /* What caches have told the stats by themselves is added there. */
+    /* Readers of the page add what caches have published by themselves. */
     const struct cache_sums *published = &device->published;
     set(&stats->in_use, device->in_use - published->in_use);
     set(&stats->idle, device->idle - (published->held - published->live));

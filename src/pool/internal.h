@@ -28,7 +28,8 @@ struct ledger_place {
  * waste sums size - requested over live and waiting blocks, and idle sums size over idle ones. */
 struct pool {
     pthread_mutex_t lock;
-    atomic_int left; /* another number whenever some device's leaving has reached zero */
+    atomic_int
+        release_rounds; /* another number whenever some device's `releasing` has reached zero */
     struct pool_config config;
     const struct driver *driver;
     const struct policy *policy; /* of device memory; what concerns a block asks its context's */
@@ -71,7 +72,7 @@ struct pool {
     int cache_count, active_count;
     atomic_int resumes, resume_waiters;   /* without the lock: threads that wait for cache_resume */
     _Atomic uint64_t renew_ns, waited_ns; /* without the lock: see STOP_SHARE in cache.c */
-    struct ledger_place sentinel_place;   /* where the next anchor is looked for */
+    struct ledger_place sentinel_place;   /* where the next sentinel is looked for */
     struct cache_sums published;          /* to the stats, by caches themselves */
 };
 
@@ -92,8 +93,8 @@ static inline void pool_unlock(struct pool *pool) {
     lock_drop(&pool->lock, LOCK_POOL);
 }
 
-/* The same for a call that goes on to take the lock again, and until then needs no cache: to start
- * its thread's and stop it again would cost more than what is done in between. */
+/* For a call that takes the lock again and needs no cache until then: to start its thread's and
+ * stop it again would cost more than what is done in between. */
 static inline void pool_unlock_between(struct pool *pool) {
     cache_resume(pool, false);
     lock_drop(&pool->lock, LOCK_POOL);
@@ -101,12 +102,12 @@ static inline void pool_unlock_between(struct pool *pool) {
         gate_pause();
 }
 
-/* Until some device's leaving has reached zero, or for no reason. Lock held on entry and return,
- * not in between. */
+/* Until some device's `releasing` has reached zero, or for no reason. Lock held on entry and
+ * return, not in between. */
 static inline void pool_await_releases(struct pool *pool) {
-    int seen = atomic_load(&pool->left);
+    int seen = atomic_load(&pool->release_rounds);
     pool_unlock(pool);
-    futex_wait(&pool->left, seen, NULL);
+    futex_wait(&pool->release_rounds, seen, NULL);
     pool_lock(pool);
 }
 
@@ -114,7 +115,7 @@ static inline void pool_await_releases(struct pool *pool) {
 static inline void pool_count_released(struct pool *pool, struct device *device, int count) {
     device->releasing -= count;
     if (device->releasing == 0)
-        futex_change(&pool->left);
+        futex_change(&pool->release_rounds);
 }
 
 /* Whether the driver's own free waits for the work that may use a block, as cuMemFree of what
@@ -123,7 +124,7 @@ static inline bool policy_driver_waits(const struct policy *policy) {
     return !policy->cuts && !policy->keeps_nothing;
 }
 
-/* The same of all contexts. */
+/* Whether that holds for device memory of any context. */
 static inline bool pool_driver_waits(const struct pool *pool) {
     return policy_driver_waits(pool->policy); /* of host memory it does */
 }
@@ -188,7 +189,7 @@ void ledger_adopt(struct pool *pool, struct pool_block *fresh);
  * memory.
  */
 struct pool_block *ledger_take_records(struct pool *pool);
-/* The same for a region that a policy is to cut: an idle block that is kept nowhere yet. */
+/* Adds a region that a policy is to cut: an idle block that is kept nowhere yet. */
 struct pool_block *ledger_add_region(struct pool *pool, struct context *context, struct site *site,
                                      CUdeviceptr pointer, size_t size);
 /* Cuts an idle block to `size` bytes; returns the rest, an idle block that is kept nowhere yet, or
@@ -200,8 +201,8 @@ void ledger_remove(struct pool *pool, struct pool_block *block);
 void ledger_recycle(struct pool *pool, struct pool_block *block);
 /* Back into table and sums in the state given, after ledger_remove. Recycled if it cannot be. */
 void ledger_restore(struct pool *pool, struct pool_block *block, enum block_state state);
-/* A live block is freed: no longer live, and idle (make_idle) or to be put into a list of fence.c's
- * (make_deferred), from which make_ready brings it to the idle ones. */
+/* A live block is freed: no longer live, and idle (ledger_make_idle) or to be put into a list of
+ * fence.c's (ledger_make_deferred), from which ledger_end_deferral brings it to the idle ones. */
 void ledger_make_idle(struct pool *pool, struct pool_block *block);
 void ledger_make_deferred(struct pool *pool, struct pool_block *block);
 void ledger_end_deferral(struct pool *pool, struct pool_block *block);
@@ -210,9 +211,9 @@ void ledger_take_out(struct pool *pool, struct pool_block *block);
 /* An idle block, already taken out of the idle blocks, goes live for `site`. */
 void ledger_make_live(struct pool *pool, struct pool_block *block, struct site *site,
                       size_t requested);
-/* Idle memory that is in no block grows by `change` bytes, which wraps as wanted. */
+/* Idle memory that is in no block grows by `change` bytes, in unsigned arithmetic that may wrap. */
 void ledger_count_unused(struct pool *pool, struct context *context, size_t change);
-/* A block's state changes in no other way that the books tell of: to LIVE or WAITING. */
+/* Sets the state to LIVE or WAITING, for changes that no other function of the ledger makes. */
 void ledger_set_state(struct pool_block *block, enum block_state state);
 /* Tells the stats what the sums are. */
 void ledger_publish(struct pool *pool, struct device *device);
@@ -256,8 +257,8 @@ void idle_store_destroy(struct idle_store *store);
 
 /* pressure.c: giving memory back */
 
-/* Blocks taken out for release, linked through by_size.rbe_left; free_all gives them to the driver
- * without the lock, and takes it again. Returns the bytes that the driver accepted. */
+/* Blocks taken out for release, linked through by_size.rbe_left; release_list_free gives them to
+ * the driver without the lock, and takes it again. Returns the bytes that the driver accepted. */
 struct release_list {
     struct pool_block *first;
     struct page *unused; /* idle memory that was in no block */
@@ -278,7 +279,7 @@ void pressure_refresh(struct pool *pool, const struct device *device);
 /* Takes out idle blocks of the device, largest first, until `bytes` or nothing is left. */
 void pressure_collect(struct pool *pool, struct device *device, size_t bytes,
                       struct release_list *releases);
-/* The same of one context, whose work is done or may be waited for. */
+/* Takes them from one context, whose work is done or may be waited for. */
 void pressure_collect_from(struct pool *pool, struct context *context, size_t bytes,
                            struct release_list *releases);
 /* Takes out what exceeds the bounds on idle memory; `growth` bytes are about to be added to live
@@ -286,7 +287,7 @@ void pressure_collect_from(struct pool *pool, struct context *context, size_t by
  * go as well; NULL: from all of the device. */
 void pressure_trim(struct pool *pool, struct device *device, struct context *quiet, size_t growth,
                    struct release_list *releases);
-/* The same for `bytes` at most, of memory that was not needed of late. */
+/* Takes out `bytes` at most, of memory that was not needed of late. */
 void pressure_decay(struct pool *pool, struct device *device, struct context *quiet, size_t bytes,
                     struct release_list *releases);
 /* After `grown` bytes were allocated: whether the driver may lack memory for launches. Lock held.
@@ -371,7 +372,7 @@ enum wait_choice { WAIT_NOW, WAIT_OWED, WAIT_DEFERRED };
 enum wait_choice wait_choice(const struct pool *pool, const struct pool_block *block,
                              enum wait_reason *reason);
 void wait_owe(struct pool *pool, struct context *context);
-/* The same for frees that threads' caches have served. */
+/* Counts owed waits of frees that threads' caches have served. */
 void wait_owe_more(struct pool *pool, uint64_t frees);
 /* Whether frees of the context's blocks need do nothing about their wait just now, unless they are
  * its last: one is owed already, or fences are to come. */
@@ -417,7 +418,7 @@ void fence_forget_streams(struct pool *pool);
  * Returns what the driver has got back: less than was unused, where live memory shares its pages.
  * Gate entered. */
 size_t memory_pool_trim(const struct driver *driver, CUmemoryPool handle, size_t bytes);
-/* Before `call` fails for want of memory of `device` (negative: not known, nothing happens): makes
+/* Before `call` fails because `device` has no memory (negative: not known, nothing happens): makes
  * a wait that is owed, and has the driver take what lies unused in the program's own memory pools.
  * Returns whether anything has changed. Not during a stream capture. */
 bool memory_pools_give(struct pool *pool, CUdevice device, const char *call);
@@ -426,8 +427,8 @@ void memory_pools_forget(struct pool *pool);
 /* part.c: blocks that cuMemFree does not free as the program expects: parts of regions
  * (policy->cuts), and what lies in a memory pool of the driver's. */
 
-/* Whether a free cannot be the pool's own just now, and what it is then. Lock held; past_pool: on
- * entry, not on return. */
+/* Whether a free cannot be the pool's own just now, and what it is then. Lock held; on return of
+ * suballocation_free_past_pool it is not. */
 bool suballocation_passes(struct pool *pool, const struct pool_block *block, CUcontext current);
 CUresult suballocation_free_past_pool(struct pool *pool, struct pool_block *block,
                                       CUcontext current);
@@ -452,13 +453,13 @@ struct fit pool_fit(struct pool *pool, const struct context *context, size_t byt
  * not held. */
 void pool_miss_late(struct pool *pool, struct pool_block *unused, struct context *context,
                     struct site *site, CUdeviceptr pointer, size_t bytes);
-/* free.c: gives a live block whose record is out of the books to the driver. The record comes back
+/* free.c: gives a live block whose record is out of the ledger to the driver. The record comes back
  * if that refuses. Lock held on entry, not on return. */
 CUresult pool_release_removed(struct pool *pool, struct pool_block *block);
 /* free.c: keeps a freed block whose wait has been made. Lock held on entry, not on return. */
 void pool_keep(struct pool *pool, struct pool_block *block);
-/* The same for one whose wait could not be made: it is kept until all work is done, which is seen
- * to when the device runs out. */
+/* Keeps a freed block whose wait could not be made: until all work is done, which is looked at when
+ * the device runs out. Lock held on entry, not on return. */
 void pool_keep_deferred(struct pool *pool, struct pool_block *block);
 
 /* pitch.c. Lock held. */

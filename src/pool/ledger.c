@@ -42,7 +42,7 @@ static void publish_kind(struct device *device) {
     history_note(device);
 }
 
-/* What caches have told the stats by themselves is added there: see struct stats_shard. */
+/* Readers of the page add what caches have published by themselves: see struct stats_shard. */
 void ledger_publish(struct pool *pool, struct device *device) {
     if (device->memory != POOL_DEVICE) {
         publish_kind(device);
@@ -67,7 +67,7 @@ void ledger_publish(struct pool *pool, struct device *device) {
     history_note(device);
 }
 
-/* sign is 1 or -1 in unsigned arithmetic, which wraps as wanted. */
+/* sign is 1 or -1 in unsigned arithmetic that may wrap. */
 static void count_live(struct pool *pool, struct pool_block *block, uint64_t sign) {
     struct device *device = block->context->device;
     struct stats_site *stats = block->site->stats;
@@ -196,15 +196,15 @@ struct pool_block *ledger_look(const struct pool *pool, struct ledger_place *pla
     return block->state == BLOCK_GONE ? NULL : block;
 }
 
-/* Only what a cache can count and keep as it does is ready for one. */
+/* A cache may take only what it can count and keep as the policy does. */
 void ledger_set_state(struct pool_block *block, enum block_state state) {
     block->state = (uint8_t)state;
-    block->ready = state == BLOCK_LIVE && block->context->policy->take_same && !block->taints &&
-                   !block->in_driver_pool;
+    block->quick_freeable = state == BLOCK_LIVE && block->context->policy->take_same &&
+                            !block->taints && !block->in_driver_pool;
 }
 
 /* Out of the sums, as it goes out of the map. */
-static void leave(struct pool *pool, struct pool_block *block) {
+static void subtract(struct pool *pool, struct pool_block *block) {
     if (block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED)
         count_idle(pool, block, (uint64_t)-1);
     else
@@ -215,7 +215,7 @@ static void leave(struct pool *pool, struct pool_block *block) {
 
 void ledger_remove(struct pool *pool, struct pool_block *block) {
     pointer_map_remove(&pool->map, block);
-    leave(pool, block);
+    subtract(pool, block);
 }
 
 /* An older record of an address: the driver would not have given that again while its block
@@ -224,13 +224,13 @@ __attribute__((noinline)) static void forget_stale(struct pool *pool, struct poo
     bool waited_for = stale->state == BLOCK_WAITING;
     if (stale->state == BLOCK_IDLE || stale->state == BLOCK_DEFERRED)
         ledger_take_out(pool, stale);
-    leave(pool, stale);
+    subtract(pool, stale);
     if (!waited_for) /* else the thread that waits still holds it */
         ledger_recycle(pool, stale);
 }
 
 /* Into the map. False without host memory. */
-static inline bool enter(struct pool *pool, struct pool_block *block) {
+static inline bool insert(struct pool *pool, struct pool_block *block) {
     struct pool_block *stale;
     if (!pointer_map_add(&pool->map, block, &stale))
         return false;
@@ -240,7 +240,7 @@ static inline bool enter(struct pool *pool, struct pool_block *block) {
 }
 
 void ledger_restore(struct pool *pool, struct pool_block *block, enum block_state state) {
-    if (block->context->ended || !enter(pool, block)) {
+    if (block->context->ended || !insert(pool, block)) {
         ledger_recycle(pool, block);
         return;
     }
@@ -272,7 +272,7 @@ static struct pool_block *add_record(struct pool *pool, const struct pool_block 
     struct pool_block *block = take_record(pool);
     if (block) {
         *block = *described;
-        if (!enter(pool, block)) {
+        if (!insert(pool, block)) {
             ledger_recycle(pool, block);
             block = NULL;
         }
@@ -339,7 +339,7 @@ void ledger_adopt(struct pool *pool, struct pool_block *fresh) {
     while (fresh) {
         struct pool_block *block = fresh;
         fresh = block->next;
-        if (enter(pool, block))
+        if (insert(pool, block))
             continue;
         count_live(pool, block, (uint64_t)-1);
         ledger_recycle(pool, block);
@@ -376,20 +376,20 @@ void ledger_make_deferred(struct pool *pool, struct pool_block *block) {
 }
 
 /* size: of the request that it has served, rounded. */
-static void make_ready(struct pool *pool, struct pool_block *block, size_t size) {
+static void end_deferral(struct pool *pool, struct pool_block *block, size_t size) {
     block->state = BLOCK_IDLE;
     if (!cache_put(pool, block, size))
         block->context->policy->give(&block->context->store, block);
 }
 
 void ledger_end_deferral(struct pool *pool, struct pool_block *block) {
-    make_ready(pool, block, block->size);
+    end_deferral(pool, block, block->size);
 }
 
 void ledger_make_idle(struct pool *pool, struct pool_block *block) {
     size_t size = block->context->policy->round(block->requested);
     ledger_make_deferred(pool, block);
-    make_ready(pool, block, size < block->size ? size : block->size);
+    end_deferral(pool, block, size < block->size ? size : block->size);
 }
 
 void ledger_make_live(struct pool *pool, struct pool_block *block, struct site *site,

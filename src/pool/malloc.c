@@ -1,4 +1,19 @@
-/* Allocations: what is served from idle memory, and what the driver is asked for. */
+/* Allocations. A request of `bytes`, rounded to `size` by the policy, from a site in the current
+ * context is served by the first of these that can:
+ *
+ *  1. The thread's cache: an idle block of this site and size, without the pool's lock (quick.h). A
+ *     miss that nothing idle could serve asks the driver from there, too (cache_miss.c).
+ *  2. The idle store, under the lock: what the policy takes for the site and size. A block must be
+ *     at least as large as the request, at most reuse_ratio times larger, and exceed it by no more
+ *     than the waste bound leaves (pool_fit, pool_waste_left).
+ *  3. Deferred blocks: one freed in the order of the request's stream, or one whose fence has
+ *     passed. With POOLCUDA_FREE=defer the request may wait for a fence.
+ *  4. The driver. Before that, idle memory beyond the bounds is released if this needs no wait
+ *     (trim_before_growth). While the driver is out of memory, pressure.c releases idle blocks and
+ *     asks again.
+ *
+ * A request goes past the pool, straight to the driver and without a record, while a stream is
+ * captured, after a sticky error, and once the driver has shut down. */
 #include "pool/history.h"
 #include "pool/internal.h"
 #include "pool/quick.h"
@@ -59,7 +74,7 @@ struct pool_block *pool_take(struct pool *pool, struct context *context, struct 
     return block;
 }
 
-/* The same of what was freed in the order of the request's stream, which need not wait. */
+/* A block that was freed in the order of the request's stream: it need not wait. */
 static struct pool_block *take_in_stream(struct pool *pool, const struct request *request) {
     if (!request->stream || pool->config.zero) /* which would clear it in another stream */
         return NULL;
@@ -242,7 +257,7 @@ void pool_miss_late(struct pool *pool, struct pool_block *unused, struct context
     pool_unlock(pool);
 }
 
-/* The same of what is deferred. The lock is not held meanwhile. */
+/* A deferred block, live again. The lock is not held meanwhile. */
 static struct pool_block *take_deferred(struct pool *pool, const struct request *request) {
     struct pool_block *block = take_in_stream(pool, request);
     bool may_wait = pool->config.free_mode == POOL_FREE_DEFER && !request->stream;
@@ -313,7 +328,7 @@ CUresult pool_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
                                                : pool_malloc_rest(pool, pointer, bytes, key);
 }
 
-/* bytes: neither none nor too many to be rounded. stream: as for malloc_in_stream. */
+/* bytes: neither none nor too many to be rounded. stream is malloc_in_stream's. */
 static CUresult malloc_kind(struct pool *pool, const struct pool_kind *kind, CUdeviceptr *pointer,
                             size_t bytes, const struct call_site *key, CUstream stream) {
     struct context *context;

@@ -1,9 +1,9 @@
-/* How much memory is free, as the program is told: what lies idle could be had as well. */
+/* How much memory is free, in the answer to the program: what lies idle could be had as well. */
 #include "pool/internal.h"
 
 #include "planted.h"
 
-/* What the driver knows better than the books, for the current context. */
+/* What the driver knows better than the ledger, for the current context. */
 static void refresh(struct pool *pool) {
     struct context *context =
         pool->policy->refresh ? context_lock_current(pool, &kind_device) : NULL;

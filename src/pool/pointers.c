@@ -41,7 +41,7 @@ void pool_taint(struct pool *pool, CUdeviceptr pointer, enum pool_taint reason) 
         if (!(block->taints & 1u << reason))
             stats_add(STATS_tainted_ipc + reason, 1); /* the counters stand in the enum's order */
         block->taints |= (uint8_t)(1u << reason);
-        block->ready = 0;
+        block->quick_freeable = 0;
     }
     pool_unlock(pool);
 }

@@ -4,11 +4,47 @@
  * no environment, knows no hook. Every function is thread-safe; no lock is held across a driver
  * call. Functions that stand for a driver function return what that function would return.
  *
- * Glossary: a *block* is one driver allocation. It is *live* while the program owns it and *idle*
- * while the pool keeps it for reuse. *Held* = live + idle block bytes, as asked from the driver.
- * *Waste* = block bytes minus requested bytes of live blocks. A *site* is where the program asked.
- * in use (requested) + idle + waste = held. *Device memory* is what cuMemAlloc gives, *host memory*
- * is pinned: what cuMemHostAlloc gives; *managed memory* is cuMemAllocManaged's. */
+ * Glossary. Code, messages and documents use each word for this one thing.
+ *
+ * Memory
+ *   block          one allocation of the driver's, or a suballocation
+ *   region         an allocation of the driver's that a policy cuts into suballocations
+ *   live           the program owns the block
+ *   waiting        the program has freed the block; the free waits for the device's work
+ *   deferred       the program has freed the block; it may serve again once a fence has passed
+ *   idle           the pool keeps the block for reuse
+ *   stranded       idle, but the driver cannot have it back: others of its region are live
+ *   in use         bytes that the program has asked for, over live blocks
+ *   waste          bytes of live blocks beyond what is in use
+ *   held           bytes that the driver has given: in use + waste + idle
+ *   kind           device memory (cuMemAlloc), host memory (pinned: cuMemHostAlloc) or managed
+ *                  memory (cuMemAllocManaged)
+ *   source         the driver's functions for one kind
+ *   driver's pool  a memory pool of the driver's (CUmemoryPool)
+ *   stream-ordered cuMemAllocAsync, cuMemFreeAsync and what belongs to them
+ *
+ * Records
+ *   site           where the program asked: a return address, or several, or a tag
+ *   ledger         the records of all blocks, and the sums over them
+ *   idle store     a context's idle blocks, kept as the policy wants
+ *   cache          a thread's own idle blocks, which it reuses without the pool's lock. What it has
+ *                  counted is merged into the ledger, and published in the stats page
+ *   sentinel       a live block that no cache may free: while it lives, no free is a context's last
+ *   usage          bytes and blocks at one moment; stats: what is counted over the whole run
+ *   taint          a state that the driver ties to a block, which must then be released when freed
+ *
+ * What is done
+ *   malloc, free   in names: stands for a call of the program's
+ *   allocate       obtain memory from the driver
+ *   release        give memory back to the driver; give up: choose what is released
+ *   take, give     out of an idle store or a cache, and back into it
+ *   destroy        free the host memory of our own records
+ *   wait           what a free owes: all work submitted before it is done. It is made at once, owed
+ *                  and paid before a call that could show the difference, or replaced by a fence
+ *   fence          events after which all work is done that was submitted before a free
+ *   gate           what stops the pool's own calls while a stream is captured: entered, left,
+ * closed push, pop      make another context current, and undo that pressure       a device has no
+ * memory for a call that is under way */
 #ifndef POOLCUDA_POOL_POOL_H
 #define POOLCUDA_POOL_POOL_H
 
@@ -49,7 +85,8 @@ struct pool_config {
     struct limit max_idle;  /* idle bytes per device */
     double idle_decay;      /* seconds after which what stayed idle is given up; 0: never */
     double throttle_ratio;  /* share of the device beyond which idle memory is given up; 0: none */
-    /* Nanoseconds, by which idle memory decays and caches settle; NULL: CLOCK_MONOTONIC_COARSE. */
+    /* Nanoseconds, by which idle memory decays and caches are merged; NULL: CLOCK_MONOTONIC_COARSE.
+     */
     uint64_t (*clock)(void);
     /* Asks others that use the device with this UUID for `bytes`, waiting a bounded time; returns
      * the bytes that they have released. Called without a lock, never during a stream capture.
@@ -88,7 +125,7 @@ enum pool_setting {
  * else of *config is looked at. In effect from the next allocation or free on, which is also when
  * idle memory that is now too much goes. Makes no CUDA call. */
 void pool_set_config(struct pool *pool, const struct pool_config *config, unsigned settings);
-/* The same for a struct alone. */
+/* Copies those settings from one struct to another; no pool is concerned. */
 void pool_config_copy(struct pool_config *to, const struct pool_config *from, unsigned settings);
 /* Copies what is in effect now. */
 void pool_get_config(struct pool *pool, struct pool_config *config);
@@ -154,10 +191,11 @@ CUresult pool_free_waited(struct pool *pool, CUdeviceptr pointer);
  * the caller says what it means. False: nothing has happened, it is the driver's to serve. */
 bool pool_malloc_async(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
                        CUmemoryPool memory_pool, CUstream stream, const struct call_site *site);
-/* cuMemFreeAsync in `stream`, likewise; else *result is what it returns. */
+/* cuMemFreeAsync in `stream`, not NULL. False: nothing has happened, it is the driver's to serve.
+ * True: *result is what the call returns. */
 bool pool_free_async(struct pool *pool, CUdeviceptr pointer, CUstream stream, CUresult *result);
 
-/* The same for what quick.h and cache_miss do not serve. */
+/* cuMemAlloc_v2 and cuMemFree_v2 where neither quick.h nor cache_miss has served the call. */
 CUresult pool_malloc_rest(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
                           const struct call_site *site);
 CUresult pool_free_rest(struct pool *pool, CUdeviceptr pointer);
@@ -213,7 +251,7 @@ void pool_note_error(struct pool *pool, CUresult error);
  * contexts lies (its largest block becomes the gauge largest_idle_bytes). */
 void pool_note_end(struct pool *pool);
 
-/* The books of a device, or of all of them (POOL_ALL_DEVICES), at one moment: bytes and blocks now
+/* What a device, or all of them (POOL_ALL_DEVICES), holds at one moment: bytes and blocks now
  * and at their largest, calls so far. Invariant: in_use + idle + waste = held. */
 struct pool_usage {
     uint64_t in_use, idle, waste, held;
@@ -233,7 +271,8 @@ size_t pool_release(struct pool *pool, CUdevice device, size_t bytes);
  * the device's primary context, which is made current until pool_pop_device. False, with nothing
  * changed: the pool knows no such context, since nothing was allocated there. Never retains one. */
 bool pool_push_device(struct pool *pool, CUdevice device, bool *pushed);
-/* The same for a context. False: the driver refuses, or the pool does not know it: it has ended. */
+/* Makes `context` current until pool_pop_device. False: the driver refuses, or the pool does not
+ * know it: it has ended. */
 bool pool_push_context(struct pool *pool, CUcontext context, bool *pushed);
 void pool_pop_device(struct pool *pool, bool pushed);
 /* Gives up to `bytes` of idle memory of `device` (-1: of all) back to the driver, for somebody

@@ -197,7 +197,7 @@ static uint64_t stranded_idle(const struct pool *pool, const struct device *devi
     return bytes;
 }
 
-/* Bytes of idle memory to be given up. Where the bound is the pool's own and what is pinned takes
+/* Bytes of idle memory to be given up. Where the bound is the pool's own and what is stranded takes
  * most of it, a little of the rest may stay all the same: giving all of it up would bring the bound
  * no nearer, and cost every allocation a call of the driver's. */
 static uint64_t excess_idle(const struct pool *pool, const struct device *device, size_t growth) {
@@ -349,9 +349,9 @@ static bool make_room(struct pool *pool, struct device *device, size_t bytes) {
     return true;
 }
 
-/* The same of the request's memory, at last of all else that may lie in the same place. There are
- * devices that have no memory but the host's, and some from which managed memory does not give way.
- * Device memory is in nobody's way on the host. */
+/* Releases idle blocks of the request's memory, at last all else that may lie in the same place.
+ * There are devices that have no memory but the host's, and some from which managed memory does not
+ * give way. Device memory is in nobody's way on the host. */
 static bool make_room_for(struct pool *pool, const struct request *request, size_t bytes) {
     const struct context *context = request->context;
     const CUdevice others[] = {context->ordinal, ordinal_of_kind(POOL_MANAGED),

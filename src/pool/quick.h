@@ -49,7 +49,7 @@ quick_count_hit(struct cache *cache, const struct cache_bin *bin, size_t bytes, 
 __attribute__((always_inline)) static inline void quick_make_live(struct pool_block *block,
                                                                   size_t bytes) {
     block->state = BLOCK_LIVE;
-    block->ready = true;
+    block->quick_freeable = true;
     block->taints = 0; /* it is: but so `state` to `taints` are one store */
     block->requested = bytes;
 }
@@ -126,7 +126,7 @@ quick_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t si
 
 /* Of two threads that free the same block at once, only one finds it ready. */
 __attribute__((always_inline)) static inline bool quick_claim(struct pool_block *block) {
-    return __atomic_exchange_n(&block->ready, false, __ATOMIC_ACQUIRE);
+    return __atomic_exchange_n(&block->quick_freeable, false, __ATOMIC_ACQUIRE);
 }
 
 /* Mostly the one that it was served from. */

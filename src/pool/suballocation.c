@@ -1,6 +1,6 @@
-/* Blocks that are parts of regions: they are no allocations of the driver's, so the pool answers
- * what else the driver would, and cannot leave their frees to it. Nor those of blocks that lie in a
- * memory pool of the driver's, for which cuMemFree does not wait. */
+/* Suballocations: blocks that are no allocations of the driver's, so that the pool answers what
+ * else the driver would, and cannot leave their frees to it. The pool frees blocks that lie in a
+ * memory pool of the driver's by itself as well: cuMemFree does not wait for those. */
 #include "policy/region.h"
 #include "pool/internal.h"
 

@@ -1,4 +1,4 @@
-/* The books, told at one moment. */
+/* What is in use, idle and held at one moment. */
 #include "pool/internal.h"
 
 static void add(struct pool_usage *sum, const struct device *device) {

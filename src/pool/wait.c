@@ -5,7 +5,7 @@
  * - all work on the device is in the legacy stream, so that work on a block's new life comes after
  *   the work on its old one by itself,
  * - no memory tells the host, another process or another device about that work without a call,
- * - every call that could tell is preceded by the wait (wait_pay).
+ * - every call that could tell is preceded by the wait (pool_pay).
  * The first two are the reasons counted here; the third is the business of the hooks. */
 #include "pool/internal.h"
 
@@ -23,7 +23,7 @@ static void set_owed(struct pool *pool, struct context *context) {
     atomic_store(pool->owed_flag, context != NULL);
 }
 
-/* The same for any block but the context's last. */
+/* What to do about the wait of a free of any block but the context's last. */
 static enum wait_choice kind_in(const struct pool *pool, const struct context *context,
                                 enum wait_reason *reason) {
     *reason = WAIT_REASON_no_fence;
@@ -192,7 +192,7 @@ void wait_forget(struct pool *pool) {
     }
 }
 
-/* Lock held; change is 1 or -1 in unsigned arithmetic, which wraps as wanted. */
+/* Lock held; change is 1 or -1 in unsigned arithmetic that may wrap. */
 static void count_reason(struct pool *pool, enum wait_reason reason, uint64_t change) {
     pool->reasons[reason] += change;
     pool->reason_sum += change;
