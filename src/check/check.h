@@ -79,7 +79,7 @@ void check_contexts_ended(struct check *check);
 /* At exit: the summary, without a CUDA call. Returns the number of errors reported. */
 uint64_t check_finish(struct check *check);
 
-/* Around fork: the lock is held across it. The child forgets everything. */
+/* The lock is held across fork. The child forgets everything. */
 void check_fork_prepare(struct check *check);
 void check_fork_parent(struct check *check);
 void check_forget_after_fork(struct check *check);

@@ -127,7 +127,10 @@ static void report_late(struct check *check, struct check_context *context) {
 static void count_unverified(struct check *check, struct check_unverified *sum) {
     struct check_block block;
     for (CUdeviceptr from = 0; next_block(check, &from, &block);) {
-        if (!block_is_unverified(&block))
+        check_lock(check);
+        bool unverified = block_is_unverified(&block);
+        check_unlock(check);
+        if (!unverified)
             continue;
         if (block.state == CHECK_LIVE) {
             sum->live++;

@@ -153,6 +153,7 @@ static void end(struct check *check, struct text *text) {
 
 void report_write(struct check *check, const struct check_block *block, CUdeviceptr address,
                   uint64_t count, const struct check_occasion *occasion) {
+    lock_check_none();
     TEXT(text, REPORT_SIZE);
     bool inside = address >= block->user && address - block->user < block->bytes;
     begin(check, &text);
@@ -180,6 +181,7 @@ static enum check_failure_kind free_failure(const struct check_block *block, CUd
 
 void report_free(struct check *check, const struct check_block *block, CUdeviceptr pointer,
                  const struct call_site *at) {
+    lock_check_none();
     TEXT(text, REPORT_SIZE);
     enum check_failure_kind kind = free_failure(block, pointer);
     begin(check, &text);
@@ -196,6 +198,7 @@ void report_free(struct check *check, const struct check_block *block, CUdevicep
 }
 
 void report_leak(struct check *check, const struct check_block *block) {
+    lock_check_none();
     TEXT(text, REPORT_SIZE);
     char address[24];
     format(address, sizeof address, "0x%llx", (unsigned long long)block->user);
@@ -210,6 +213,7 @@ void report_leak(struct check *check, const struct check_block *block) {
 }
 
 uint64_t report_end(struct check *check, const struct check_unverified *unverified) {
+    lock_check_none();
     TEXT(text, REPORT_SIZE);
     check_lock(check);
     uint64_t errors = check->errors, leaked = check->leaked, leaked_bytes = check->leaked_bytes;

@@ -3,6 +3,7 @@
 
 #include "clock.h"
 #include "format.h"
+#include "lock.h"
 #include "modules.h"
 #include "observe/mailbox.h"
 #include "observe/output_file.h"
@@ -17,7 +18,6 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Until stats_open, and without memory for a page: counted here, reported nowhere. */
@@ -100,6 +100,7 @@ void stats_call(enum stats_call call, enum stats_memory memory, size_t bytes, ui
 }
 
 void stats_payer(const char *call) {
+    lock_check_held(LOCK_POOL);
     if (!page)
         return;
     uint32_t i = 0;
@@ -328,6 +329,7 @@ static uint32_t tag_index(const char *name) {
 }
 
 struct stats_site *stats_site_new(const struct call_site *site) {
+    lock_check_held(LOCK_POOL);
     if (!page)
         return &early_site;
     const char *name = site_tag_name(site);
@@ -346,11 +348,13 @@ struct stats_site *stats_site_new(const struct call_site *site) {
 }
 
 void stats_site_allocates(struct stats_site *site, enum stats_memory memory) {
+    lock_check_held(LOCK_POOL);
     uint32_t named = 1 + (uint32_t)memory;
     site->memory = !site->memory || site->memory == named ? named : 1 + (uint32_t)STATS_MIXED;
 }
 
 struct stats_device *stats_device(int ordinal, uint64_t capacity, const uint8_t uuid[STATS_UUID]) {
+    lock_check_held(LOCK_POOL);
     if (!page)
         return &early_device;
     int last = PAGE_DEVICES - 1;
@@ -369,6 +373,7 @@ uint64_t stats_get(enum stats_counter counter) {
 }
 
 struct stats_shard *stats_shard_begin(const struct stats_device *device) {
+    lock_check_held(LOCK_POOL);
     int i = 0;
     while (i < STATS_SHARDS && used.shards[i])
         i++;
@@ -383,6 +388,7 @@ struct stats_shard *stats_shard_begin(const struct stats_device *device) {
 }
 
 void stats_shard_end(struct stats_shard *shard) {
+    lock_check_held(LOCK_POOL);
     uint64_t hits = stats_read(&shard->hits), frees = stats_read(&shard->frees);
     uint64_t fresh = stats_read(&shard->fresh);
     shard->device = 0;

@@ -175,8 +175,9 @@ static inline void stats_set(enum stats_counter counter, uint64_t value) {
 uint64_t stats_get(enum stats_counter counter);
 
 /* A shard for a cache on the device of that record, zeroed. NULL: all are in use. And its end:
- * the counters have its hits and frees from then on. To be called under the pool's lock. */
+ * the counters have its hits and frees from then on. LOCK_POOL held. */
 struct stats_shard *stats_shard_begin(const struct stats_device *device);
+/* LOCK_POOL held. */
 void stats_shard_end(struct stats_shard *shard);
 
 void stats_route(enum stats_route route);
@@ -185,19 +186,18 @@ void stats_wait(enum wait_reason reason);
 /* A call of the driver's that was timed, and succeeded. */
 void stats_call(enum stats_call call, enum stats_memory memory, size_t bytes, uint64_t ns);
 
-/* The driver call before which a wait that was owed has been made. To be called under the pool's
- * lock. */
+/* The driver call before which a wait that was owed has been made. LOCK_POOL held. */
 void stats_payer(const char *call);
 
 /* A new site's record. Never NULL: beyond the table's capacity sites share one "(others)" record.
- * To be called once per site, under the pool's lock. */
+ * To be called once per site. LOCK_POOL held. */
 struct stats_site *stats_site_new(const struct call_site *site);
 
-/* The site allocates such memory. To be called under the pool's lock. */
+/* The site allocates such memory. LOCK_POOL held. */
 void stats_site_allocates(struct stats_site *site, enum stats_memory memory);
 
 /* The record of a device by its ordinal. Never NULL, and zeroed at first. To be called once per
- * device, under the pool's lock. */
+ * device. LOCK_POOL held. */
 struct stats_device *stats_device(int ordinal, uint64_t capacity, const uint8_t uuid[STATS_UUID]);
 
 /* Nanoseconds since the page was made. */

@@ -39,6 +39,7 @@ static void merge_frees(struct pool *pool, struct cache *cache, uint64_t frees) 
 }
 
 void cache_merge_fresh(struct pool *pool, struct cache *cache) {
+    lock_check_held(LOCK_POOL);
     if (!cache->fresh)
         return;
     ledger_adopt(pool, cache->fresh);
@@ -65,6 +66,7 @@ static void publish(struct cache_sums *published, const struct cache_sums *chang
 }
 
 void cache_merge(struct pool *pool, struct cache *cache) {
+    lock_check_held(LOCK_POOL);
     cache->busy = cache->sums.hits != cache->merged.hits ||
                   cache->sums.frees != cache->merged.frees || cache->fresh;
     if (!cache->busy)
@@ -105,6 +107,7 @@ void cache_merge(struct pool *pool, struct cache *cache) {
 
 /* The page keeps the figures that came from the shard. */
 void cache_end_shard(struct pool *pool, struct cache *cache) {
+    lock_check_held(LOCK_POOL);
     const struct cache_sums none = {0};
     const struct cache_sums back = difference(&none, &cache->sums);
     struct device *device = cache->context->device;

@@ -63,6 +63,7 @@ static void count_fresh(struct cache *cache, struct stats_site *site, size_t byt
 }
 
 bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t site) {
+    lock_check_none();
     struct cache *cache = cache_mine.cache;
     struct context *context = cache->context;
     struct cache_site *known = place_for(cache, site);
@@ -105,6 +106,7 @@ bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t
 }
 
 void cache_prepare_miss(struct pool *pool, struct context *context, struct site *site) {
+    lock_check_held(LOCK_POOL);
     struct cache *cache = context->policy->take_same ? cache_own(pool, context) : NULL;
     if (!cache)
         return;

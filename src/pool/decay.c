@@ -9,6 +9,7 @@
 enum { LOOK_EVERY = 16 }; /* changes: a clock is not read for each */
 
 uint64_t decay_due(struct pool *pool, struct device *device) {
+    lock_check_held(LOCK_POOL);
     if (pool->config.idle_decay <= 0 || device->changes - device->looked < LOOK_EVERY)
         return 0;
     device->looked = device->changes;

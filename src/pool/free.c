@@ -35,6 +35,7 @@ static CUresult free_with_late_removal(struct pool *pool, struct pool_block *blo
 }
 
 CUresult pool_release_removed(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     struct context *context = block->context;
     context->device->releasing++;
     pool_unlock_between(pool);
@@ -56,6 +57,7 @@ CUresult pool_release_removed(struct pool *pool, struct pool_block *block) {
 
 /* Frees a block for good. Lock held on entry, not on return. */
 static CUresult release_block(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     if (PLANTED(record_removed_late))
         return free_with_late_removal(pool, block);
     ledger_remove(pool, block);
@@ -74,6 +76,7 @@ static void defer(struct pool *pool, struct pool_block *block, CUstream freed_in
  * only a fence will tell; else the wait of its free has been made, or is owed. Lock held on entry,
  * not on return. */
 static void keep(struct pool *pool, struct pool_block *block, enum wait_choice wait) {
+    lock_check_held(LOCK_POOL);
     const struct policy *policy = block->context->policy;
     const struct context *quiet = wait == WAIT_NOW ? block->context : NULL;
     struct release_list releases = {.device = block->context->device, .quiet = quiet};
@@ -114,6 +117,7 @@ static bool is_suballocation(const struct pool_block *block) {
 
 /* Whether a live block must really be freed now. Lock held. */
 static bool must_be_released(struct pool *pool, const struct pool_block *block, CUcontext current) {
+    lock_check_held(LOCK_POOL);
     if (is_suballocation(block))
         return suballocation_passes(pool, block, current);
     bool tainted = block->taints && !PLANTED(taint_recycled);
@@ -124,6 +128,7 @@ static bool must_be_released(struct pool *pool, const struct pool_block *block, 
 
 /* Lock held on entry, not on return. */
 static CUresult free_past_pool(struct pool *pool, struct pool_block *block, CUcontext current) {
+    lock_check_held(LOCK_POOL);
     return is_suballocation(block) ? suballocation_free_past_pool(pool, block, current)
                                    : release_block(pool, block);
 }
@@ -140,16 +145,19 @@ static CUresult end_forgotten(struct pool *pool, struct pool_block *block) {
 }
 
 void pool_keep(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     keep(pool, block, WAIT_NOW);
 }
 
 void pool_keep_deferred(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     keep(pool, block, WAIT_DEFERRED);
 }
 
 /* Lock held on entry, not on return. */
 static CUresult free_after_wait(struct pool *pool, struct pool_block *block,
                                 enum wait_reason reason) {
+    lock_check_held(LOCK_POOL);
     ledger_set_state(block, BLOCK_WAITING);
     CUresult result = wait_make(pool, block->context, reason);
     bool fresh = result == CUDA_SUCCESS && managed_reset(pool, block);
@@ -260,6 +268,7 @@ bool free_in_stream(struct pool *pool, CUdeviceptr pointer, CUstream stream, CUr
 
 /* Whether the block may stay live while its free waits. Lock held. */
 static bool can_wait_alone(struct pool *pool, const struct pool_block *block, CUcontext current) {
+    lock_check_held(LOCK_POOL);
     return block && block->state == BLOCK_LIVE && !suballocation_passes(pool, block, current) &&
            context_is_known(pool, current);
 }

@@ -94,6 +94,7 @@ static void add_sample(struct device *device) {
 }
 
 void history_note(struct device *device) {
+    lock_check_held(LOCK_POOL);
     struct stats_device *stats = device->stats;
     device->changes++;
     if (!stats)
@@ -182,6 +183,7 @@ static void make_map(struct pool *pool, struct device *device) {
 }
 
 void history_map(struct pool *pool, struct device *device) {
+    lock_check_held(LOCK_POOL);
     uint64_t all = device->live + device->idle;
     if (!device->stats || !pool->config.map ||
         all < device->mapped_held + device->mapped_held / 8 || pool->map.count > MAP_MOST_BLOCKS)

@@ -333,7 +333,7 @@ void pool_gate_leave(struct pool *pool);
 bool pool_stream_is_captured(struct pool *pool,
                              CUstream stream); /* work there would be part of it */
 
-/* Around fork: the lock is held across it, so that the child inherits sound records. The child
+/* The lock is held across fork, so that the child inherits sound records. The child
  * forgets every block and frees none; the parent owns them. */
 void pool_fork_prepare(struct pool *pool);
 void pool_fork_parent(struct pool *pool);

@@ -302,7 +302,9 @@ static void figures_describe_the_idle_memory(void **state) {
     (void)state;
     struct policy_usage figures;
     release(alloc(40 * MIB));
+    pool_lock(pool);
     policy->figures(&LIST_FIRST(&pool->contexts)->store, &figures);
+    pool_unlock(pool);
     assert_true(figures.bytes >= figures.largest);
     assert_true(figures.blocks == 0 || figures.largest > 0);
     assert_true(figures.bytes <= stats_get(STATS_idle_bytes));
