@@ -13,17 +13,19 @@
 #define POOLCUDA_CHECK_CHECK_H
 
 #include "call_site.h"
-#include "limit.h"
+#include "option_columns.h"
 #include "pool/pool.h"
 
 struct check;
 
 struct check_config {
+    /* What users may set: the fields that options.def names, and says what they mean. */
+#define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
+    OPTION_IF_CHECK_##when(OPTION_TYPE_##type field;)
+#include "options.def"
+#undef OPTION
+
     bool after_launches;           /* wait after each launch, and verify everything */
-    struct limit quarantine;       /* bytes of freed memory kept from reuse, per context */
-    bool leaks;                    /* report blocks that are live at the end, too */
-    bool abort;                    /* after the first report */
-    const char *log;               /* where reports go: "" for standard error, see output_file.h */
     void (*say)(const char *line); /* tells that the log cannot be opened */
 };
 

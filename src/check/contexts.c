@@ -39,8 +39,8 @@ static struct check_context *new_context(struct check *check, CUcontext handle) 
         return NULL;
     context->handle = handle;
     context->device = device;
-    context->limit =
-        limit_in_bytes(&check->config.quarantine, total, total / 64 < most ? total / 64 : most);
+    context->limit = limit_in_bytes(&check->config.check_quarantine, total,
+                                    total / 64 < most ? total / 64 : most);
     TAILQ_INIT(&context->idle);
     TAILQ_INIT(&context->running);
     TAILQ_INIT(&context->bare);

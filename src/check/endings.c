@@ -21,7 +21,7 @@ static bool next_block(struct check *check, CUdeviceptr *from, struct check_bloc
 
 static void report_leaks(struct check *check, const struct check_context *context) {
     struct check_block block;
-    for (CUdeviceptr from = 0; check->config.leaks && next_block(check, &from, &block);)
+    for (CUdeviceptr from = 0; check->config.check_leaks && next_block(check, &from, &block);)
         if (block.context == context && block.state == CHECK_LIVE)
             report_leak(check, &block);
 }

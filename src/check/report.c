@@ -27,8 +27,8 @@ static int log_file(struct check *check) {
     if (file != REPORT_NO_LOG)
         return file;
     file = STDERR_FILENO;
-    if (*check->config.log)
-        file = output_file_append(check->config.log, "POOLCUDA_CHECK_LOG", check->config.say);
+    if (*check->config.check_log)
+        file = output_file_append(check->config.check_log, "POOLCUDA_CHECK_LOG", check->config.say);
     if (atomic_compare_exchange_strong(&check->log, &none, file))
         return file;
     if (file != STDERR_FILENO) /* another thread was faster */
@@ -147,7 +147,7 @@ static void begin(struct check *check, struct text *text) {
 static void end(struct check *check, struct text *text) {
     text_add(text, "=========\n");
     put(check, text);
-    if (check->config.abort)
+    if (check->config.check_abort)
         syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), SIGABRT);
 }
 

@@ -106,8 +106,6 @@ static void read_counters(struct reading *reading, const json_t *root, struct st
 #define COUNTER(field, help) #field,
 #define GAUGE(field, help)   #field,
 #include "observe/counters.def"
-#undef COUNTER
-#undef GAUGE
     };
     static const char *const reasons[] = {
 #define WAIT_REASON(name, text) #name,

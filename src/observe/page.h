@@ -9,7 +9,9 @@
 #include "observe/stats.h"
 
 enum {
-    PAGE_VERSION = 10, /* grows with every change of this layout */
+    /* Grows with every change of this layout, but not with another row of counters.def, routes.def
+     * or wait_reasons.def: how many there are is said in the page. */
+    PAGE_VERSION = 10,
     PAGE_MODULES = 256,
     PAGE_MODULE_NAME = 227,
     PAGE_BUILD_ID = 28,

@@ -24,8 +24,6 @@ static const char counter_names[STATS_COUNTERS][COUNTER_NAME_SIZE] = {
 #define COUNTER(field, help) #field,
 #define GAUGE(field, help)   #field,
 #include "observe/counters.def"
-#undef COUNTER
-#undef GAUGE
 };
 
 /* So that it can be started again, which people are told by `poolcuda report` itself. */

@@ -368,7 +368,7 @@ struct stats_device *stats_device(int ordinal, uint64_t capacity, const uint8_t 
 }
 
 uint64_t stats_get(enum stats_counter counter) {
-    struct shards_sum sum = shards_sum(shards, SHARDS_ALL);
+    struct stats_sums sum = shards_sum(shards, SHARDS_ALL);
     return stats_read(&stats_counters[counter]) + shards_count(&sum, counter);
 }
 
@@ -389,14 +389,11 @@ struct stats_shard *stats_shard_begin(const struct stats_device *device) {
 
 void stats_shard_end(struct stats_shard *shard) {
     lock_check_held(LOCK_POOL);
-    uint64_t hits = stats_read(&shard->hits), frees = stats_read(&shard->frees);
-    uint64_t fresh = stats_read(&shard->fresh);
+    struct stats_sums sums = {0};
+    shards_add(&sums, shard);
     shard->device = 0;
-    stats_add(STATS_malloc_calls, hits + fresh);
-    stats_add(STATS_malloc_hits, hits);
-    stats_add(STATS_driver_allocs, fresh);
-    stats_add(STATS_free_calls, frees);
-    stats_add(STATS_free_kept, frees);
+#define SUMMED_COUNTER(field, sum, help) stats_add(STATS_##field, stats_sums_##field(&sums));
+#include "observe/counters.def"
     used.shards[shard - shards] = false;
 }
 

@@ -20,8 +20,6 @@ enum stats_counter {
 #define COUNTER(field, help) STATS_##field,
 #define GAUGE(field, help)   STATS_##field,
 #include "observe/counters.def"
-#undef COUNTER
-#undef GAUGE
     STATS_COUNTERS
 };
 
@@ -91,17 +89,39 @@ struct stats_cost {
 };
 enum { STATS_SIZES = 40 }; /* of blocks from 2^i bytes to twice that; the last: all from there on */
 
+enum {
+#define SHARD_SUM(sum, what) +1
+    STATS_SHARD_SUMS = 0
+#include "observe/counters.def"
+    ,
+    STATS_SHARD_LINES = 128, /* bytes of a pair of cache lines: no two shards share one */
+    STATS_SHARD_UNUSED = (STATS_SHARD_LINES - (8 * STATS_SHARD_SUMS + 4) % STATS_SHARD_LINES) / 4
+};
+
 /* What one thread's cache has done by itself (pool/cache.h), as the difference to what the counters
  * and its device's figures say: they are right only with all shards added. So a hit writes to no
  * line of memory that another thread writes to, and readers still see all of it at once. */
 struct stats_shard {
-    _Atomic uint64_t hits, frees;
-    _Atomic uint64_t fresh, held;  /* blocks that the driver has given, and their bytes */
-    _Atomic uint64_t in_use, live; /* bytes, requested and of whole blocks; wrap as wanted */
-    _Atomic uint32_t device;       /* 1 + index into the page's devices; 0: unused */
-    uint32_t unused[19];           /* so that each has a pair of cache lines */
+#define SHARD_SUM(sum, what) _Atomic uint64_t sum;
+#include "observe/counters.def"
+    _Atomic uint32_t device; /* 1 + index into the page's devices; 0: unused */
+    uint32_t unused[STATS_SHARD_UNUSED];
 };
-_Static_assert(sizeof(struct stats_shard) == 128, "a pair of cache lines");
+_Static_assert(sizeof(struct stats_shard) % STATS_SHARD_LINES == 0, "pairs of cache lines");
+
+/* The same of several shards. All of it wraps as wanted. */
+struct stats_sums {
+#define SHARD_SUM(sum, what) uint64_t sum;
+#include "observe/counters.def"
+};
+
+/* stats_sums_NAME: what they add to that counter. */
+#define SUMMED_COUNTER(field, sums, help)                                                          \
+    static inline uint64_t stats_sums_##field(const struct stats_sums *sum) {                      \
+        return sums;                                                                               \
+    }
+#define SUMMED_GAUGE SUMMED_COUNTER
+#include "observe/counters.def"
 
 enum {
     STATS_SHARDS = 128,

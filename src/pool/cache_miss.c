@@ -55,11 +55,9 @@ static void count_fresh(struct cache *cache, struct stats_site *site, size_t byt
     stats_grow(&site->live_blocks, 1);
     stats_grow(&site->live_bytes, size);
     stats_raise(&site->peak_live_bytes, &site->live_bytes);
-    cache->sums.fresh++;
-    cache->sums.held += size;
+    quick_count(cache, fresh, 1);
+    quick_count(cache, held, size);
     quick_count_growth(cache, bytes, size);
-    stats_grow(&cache->shard->fresh, 1);
-    stats_grow(&cache->shard->held, size);
 }
 
 bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t site) {

@@ -73,7 +73,7 @@ struct pool {
     atomic_int resumes, resume_waiters;   /* without the lock: threads that wait for cache_resume */
     _Atomic uint64_t renew_ns, waited_ns; /* without the lock: see STOP_SHARE in cache.c */
     struct ledger_place sentinel_place;   /* where the next sentinel is looked for */
-    struct cache_sums published;          /* to the stats, by caches themselves */
+    struct stats_sums published;          /* to the stats, by caches themselves */
 };
 
 /* Nanoseconds. No other clock decides anything, but for how long threads wait for each other. */

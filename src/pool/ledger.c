@@ -54,16 +54,15 @@ void ledger_publish(struct pool *pool, struct device *device) {
         pool->peak_live = live;
     if (held > pool->peak_held)
         pool->peak_held = held;
-    const struct cache_sums *published = &pool->published;
-    uint64_t moved = published->hits - published->frees;
-    stats_set(STATS_in_use_bytes, pool->in_use - published->in_use);
-    stats_set(STATS_idle_bytes, pool->idle - (published->held - published->live));
-    stats_set(STATS_waste_bytes, pool->waste - (published->live - published->in_use));
-    stats_set(STATS_held_bytes, held - published->held);
+    const struct stats_sums *published = &pool->published;
+    stats_set(STATS_in_use_bytes, pool->in_use - stats_sums_in_use_bytes(published));
+    stats_set(STATS_idle_bytes, pool->idle - stats_sums_idle_bytes(published));
+    stats_set(STATS_waste_bytes, pool->waste - stats_sums_waste_bytes(published));
+    stats_set(STATS_held_bytes, held - stats_sums_held_bytes(published));
     stats_set(STATS_peak_live_bytes, pool->peak_live);
     stats_set(STATS_peak_held_bytes, pool->peak_held);
-    stats_set(STATS_live_blocks, pool->live_blocks - moved - published->fresh);
-    stats_set(STATS_idle_blocks, pool->idle_blocks + moved);
+    stats_set(STATS_live_blocks, pool->live_blocks - stats_sums_live_blocks(published));
+    stats_set(STATS_idle_blocks, pool->idle_blocks - stats_sums_idle_blocks(published));
     note_peaks(device);
     history_note(device);
 }

@@ -59,7 +59,7 @@ static void drop_everything(struct pool *pool) {
     ledger_destroy_records(pool);
     pool->in_use = pool->idle = pool->waste = pool->peak_live = pool->peak_held = 0;
     pool->live_blocks = pool->idle_blocks = 0;
-    pool->published = (struct cache_sums){0};
+    pool->published = (struct stats_sums){0};
 }
 
 void pool_destroy(struct pool *pool) {

@@ -252,7 +252,9 @@ def test_every_field_of_the_json_is_described(record):
         return set(value) | set().union(*(names(inner) for name, inner in value.items() if name not in by_name))
     whole = json.loads(report("--json", record(SAMPLES / "varying", "one.json")).stdout)
     assert names(whole) - described == set()
-    for table in ("counters.def", "wait_reasons.def", "routes.def"):
-        rows = re.findall(r'^[A-Z_]+\((?:[A-Z_0-9]+, )?"?(\w+)"?, "(.*)"\)$', (ROOT / "src/observe" / table).read_text(), re.M)
+    kinds = {"counters.def": r'\w*(?:COUNTER|GAUGE)\((\w+), (?:[^"]+, )?', "wait_reasons.def": r'WAIT_REASON\((\w+), ',
+             "routes.def": r'ROUTE\(\w+, "(\w+)", '}
+    for table, row in kinds.items():
+        rows = re.findall(rf'^{row}"(.*)"\)$', (ROOT / "src/observe" / table).read_text(), re.M)
         text = (ROOT / "docs/reports.md").read_text()
         assert rows and all(f"| `{name}` | {meaning} |\n" in text for name, meaning in rows), table
