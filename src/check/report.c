@@ -130,8 +130,8 @@ static void add_moment(struct text *text, const struct check_block *block,
 }
 
 static void put(struct check *check, const struct text *text) {
-    if (text->length) /* if it is lost, there is nobody to tell */
-        output_file_write(log_file(check), text->start, text->length);
+    if (text->length && !output_file_write(log_file(check), text->start, text->length))
+        stats_add(STATS_check_lost, 1);
 }
 
 /* Counts an error, before its text is made. */

@@ -360,10 +360,18 @@ static bool read_json(FILE *file, const char *path, struct stats_page **page, ch
     return false;
 }
 
+/* What of a JSON report is lost, its beginning tells what it was. */
+static bool is_ours(const char *head, size_t length) {
+    static const char format[] = "\"" STATS_REPORT_FORMAT "\"", magic[] = PAGE_MAGIC;
+    if (length && *head == '{')
+        return memmem(head, length, format, sizeof format - 1);
+    return length >= sizeof magic - 1 && memcmp(head, magic, sizeof magic - 1) == 0;
+}
+
 enum run_file_kind run_file_read(const char *path, struct stats_page **page, char *error,
                                  size_t error_size) {
     static const char text_opening[] = "poolcuda ";
-    char head[sizeof PAGE_MAGIC];
+    char head[256];
     enum run_file_kind kind = RUN_FILE_OTHER;
     struct stat status;
     *page = NULL;
@@ -375,7 +383,7 @@ enum run_file_kind run_file_read(const char *path, struct stats_page **page, cha
     FILE *file = fopen(path, "rbe");
     if (!file) {
         snprintf(error, error_size, "%s: %s", path, strerror(errno));
-        return RUN_FILE_OTHER;
+        return RUN_FILE_UNOPENED;
     }
     size_t length = fread(head, 1, sizeof head, file);
     rewind(file);
@@ -395,5 +403,5 @@ enum run_file_kind run_file_read(const char *path, struct stats_page **page, cha
         kind = *page ? RUN_FILE_PAGE : RUN_FILE_OTHER;
     }
     fclose(file);
-    return kind;
+    return kind == RUN_FILE_OTHER && is_ours(head, length) ? RUN_FILE_DAMAGED : kind;
 }

@@ -2,13 +2,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 static const char *owner = "poolcuda";
-static int fault; /* errno of the first write that has failed; 0: there is none */
+static struct sigaction on_limit; /* as it was given to us */
+static int fault;                 /* errno of the first write that has failed; 0: there is none */
 
 void standard_output_owner(const char *name) {
     owner = name;
@@ -61,6 +63,7 @@ void standard_output_watch(void) {
         if (fcntl(file, F_GETFD) < 0 && open("/dev/null", wrong_way | O_CLOEXEC) != file)
             abort(); /* the lowest number that is free is always taken */
     }
+    sigaction(SIGXFSZ, &(struct sigaction){.sa_handler = SIG_IGN}, &on_limit);
     /* A terminal's stream stays as it is: the screen of `poolcuda top` needs its descriptor. */
     FILE *noting = isatty(STDOUT_FILENO)
                        ? NULL
@@ -68,4 +71,8 @@ void standard_output_watch(void) {
     if (noting)
         stdout = noting;
     on_exit(look_back, NULL);
+}
+
+void standard_output_forget(void) {
+    sigaction(SIGXFSZ, &on_limit, NULL);
 }

@@ -8,8 +8,12 @@
 /* From now on the process's exit looks whether everything was printed: if not, one line on standard
  * error says why, and 0 becomes 1. Is a pipe's reader gone, nothing is said. Standard files that
  * are closed are from now on such that reading and writing fails, and no file that is opened later
- * becomes one of them; programs that are started find them closed. */
+ * becomes one of them; programs that are started find them closed. A file that would grow beyond
+ * its limit (ulimit -f) fails as a full disk does, and is no signal. */
 void standard_output_watch(void);
+
+/* In a child, before it starts a program: what standard_output_watch has changed of its signals. */
+void standard_output_forget(void);
 
 /* Who says so; "poolcuda" by default. */
 void standard_output_owner(const char *name);

@@ -524,6 +524,18 @@ static void emit_shortage(struct emitter *emitter, const struct stats_page *page
     }
 }
 
+/* What the program could not write to its logs. */
+static void emit_lost(struct emitter *emitter, const struct stats_page *page) {
+    static const struct {
+        enum stats_counter counter;
+        const char *option;
+    } logs[] = {{STATS_log_lost, "POOLCUDA_LOG"}, {STATS_check_lost, "POOLCUDA_CHECK_LOG"}};
+    for (size_t i = 0; i < sizeof logs / sizeof logs[0]; i++)
+        if (get(page, logs[i].counter))
+            emitter_print(emitter, "  %s: %llu of its reports could not be written\n\n",
+                          logs[i].option, (unsigned long long)get(page, logs[i].counter));
+}
+
 void stats_report(const struct stats_page *page, enum stats_form form,
                   const struct stats_names *names, size_t most_sites,
                   void (*write)(const char *text, size_t length, void *state), void *state) {
@@ -544,6 +556,7 @@ void stats_report(const struct stats_page *page, enum stats_form form,
                       (unsigned long long)get(page, STATS_trace_events),
                       (unsigned long long)get(page, STATS_trace_lost));
     }
+    emit_lost(emitter, page);
     if (*page->tools) {
         char tools[PAGE_TOOLS];
         emitter_print(emitter, "  tools in this process: %s\n\n",

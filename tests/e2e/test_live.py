@@ -365,14 +365,14 @@ def test_a_bad_setting_is_refused_before_any_program_is_asked(program, setting, 
 
 def test_each_failure_is_told_in_one_line(program):
     for who, why in (("999999999", "no such process"), (str(os.getpid()), "not a pooled"),
-                     ("999999999999", "no such process"), ("1-1", "no such process")):
+                     ("1-1", "no such process")):
         refused = command("trim", "--timeout=0.05", "--", who)
         assert refused.returncode == 1 and len(refused.stderr.splitlines()) == 1 and why in refused.stderr
     with open(program.page, "rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         refused = command("trim", program.pid)
         assert refused.returncode == 1 and "another command is asking it" in refused.stderr
-    for who in ("many", "-5", "", "5x", "5-", "5-6-7"):
+    for who in ("many", "-5", "", "5x", "5-", "5-6-7", "999999999999"):
         refused = command("trim", "--", who)
         assert refused.returncode == 2 and "expected a process id, or `all`" in refused.stderr
     for bad in (["--timeout", "soon"], ["--device", "-1"], ["lots"], ["1M", "2M"]):
