@@ -1,6 +1,7 @@
 /* The subcommands. Each gets its own arguments, argv[0] being "poolcuda NAME", and returns the exit
  * status: 0, or 1 if something could not be done. Bad usage ends the process (argp) with
- * EXIT_USAGE, whichever command it is. What is printed and lost makes 0 to 1 (standard_output.h).
+ * EXIT_USAGE, whichever command it is. What is printed and lost makes 0 to 1, or to the command's
+ * own code for that (standard_output.h).
  */
 #ifndef POOLCUDA_CLI_COMMANDS_H
 #define POOLCUDA_CLI_COMMANDS_H

@@ -10,10 +10,15 @@
 
 static const char *owner = "poolcuda";
 static struct sigaction on_limit; /* as it was given to us */
-static int fault;                 /* errno of the first write that has failed; 0: there is none */
+static int loss_status;
+static int fault; /* errno of the first write that has failed; 0: there is none */
 
 void standard_output_owner(const char *name) {
     owner = name;
+}
+
+void standard_output_loss_status(int status) {
+    loss_status = status;
 }
 
 static void note(int error) {
@@ -54,7 +59,7 @@ static void look_back(int status, void *nothing) {
     if (fault != EPIPE)
         fprintf(stderr, "%s: standard output: %s; not all was printed\n", owner, strerror(fault));
     fflush(stderr);
-    _exit(status ? status : 1);
+    _exit(loss_status ? loss_status : status ? status : 1);
 }
 
 void standard_output_watch(void) {

@@ -18,6 +18,10 @@ void standard_output_forget(void);
 /* Who says so; "poolcuda" by default. */
 void standard_output_owner(const char *name);
 
+/* With what the process ends if something was lost, whatever else it would have ended with: for a
+ * command whose other codes, 1 among them, are answers. */
+void standard_output_loss_status(int status);
+
 /* Prints what is still in the buffer. False: not all was printed, as will be told at exit. */
 bool standard_output_flush(void);
 

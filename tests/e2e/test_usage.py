@@ -116,7 +116,7 @@ def test_each_man_page_tells_of_it(page):
     text = (BUILD / f"man/{page}.1").read_text()
     status = text.partition(".SH EXIT STATUS")[2].partition(".SH")[0]
     codes = re.findall(r"\\fB(\d+)\\fR\n", status)
-    assert "2" in codes and set(codes) <= {"0", "1", "2", "3", "125", "126", "127"}
+    assert "2" in codes and set(codes) <= {"0", "1", "2", "3", "4", "125", "126", "127"}
 
 
 # What is typed
@@ -191,10 +191,10 @@ def codes_told(command):
         | ({"N"} if others.startswith("N,") else set())
 
 
-# PID: a running program, STATS: a report, LEAKS: of a program that did not free everything, RESULT: of a replay.
+# LOST: a full disk; ALONE: the command without its library. PID: a running program, STATS: a report, LEAKS: of a program that did not free everything, RESULT: of a replay.
 ENDS = {("run", "0"): ["true"], ("run", "1"): ["false"], ("run", "126"): ["/etc/passwd"], ("run", "127"): ["/nowhere"],
         ("run", "125"): "ALONE", ("preload", "0"): [], ("preload", "1"): "ALONE",
-        ("doctor", "0"): [str(SAMPLES / "varying")], ("doctor", "1"): ["/nowhere"], ("doctor", "3"): ["sh"],
+        ("doctor", "0"): [str(SAMPLES / "varying")], ("doctor", "1"): ["/nowhere"], ("doctor", "3"): ["sh"], ("doctor", "4"): "LOST",
         ("report", "0"): ["STATS"], ("report", "1"): ["/nowhere", "STATS"], ("report", "N"): ["--leak-exit-code=7", "LEAKS"],
         ("top", "0"): ["--once"], ("top", "1"): ["--prometheus=/nowhere/at/all"],
         ("trim", "0"): ["PID"], ("trim", "1"): ["999999999"], ("set", "0"): ["PID", "STEAL=0"], ("set", "1"): ["999999999", "STEAL=0"],
@@ -230,11 +230,14 @@ def fixture_places(stats, tmp_path_factory):
 @pytest.mark.parametrize("command, code", ENDS)
 def test_each_command_ends_as_the_table_tells(command, code, places):
     words = ENDS[command, code]
-    line = [places["ALONE"], command] if words == "ALONE" else [COMMAND, command, *(places.get(str(word), str(word)) for word in words)]
+    line = {"ALONE": [places["ALONE"], command], "LOST": [COMMAND, command]}.get(
+        str(words)) or [COMMAND, command, *(places.get(str(word), str(word)) for word in words)]
     if command == "run" and words == "ALONE":
         line.append("true")
     library_path = {"LD_LIBRARY_PATH": f"{DRIVER}:{RUNTIME}"} if command == "doctor" else {}
-    done = guard.run(line, env={**CLEAN, **library_path}, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False)
-    assert done.returncode == (7 if code == "N" else int(code)), done.stdout + done.stderr
+    with open("/dev/full", "wb") as full:
+        done = guard.run(line, env={**CLEAN, **library_path}, stdin=subprocess.DEVNULL, stdout=full if words == "LOST" else subprocess.PIPE,
+                         stderr=subprocess.PIPE, text=True, errors="replace", check=False)
+    assert done.returncode == (7 if code == "N" else int(code)), f"{done.stdout}{done.stderr}"
     if code == "1" and command not in ("run", "doctor"):
         assert len(done.stderr.splitlines()) == 1 and done.stderr.startswith(f"poolcuda {command}: ")
