@@ -156,6 +156,8 @@ static void read_cost(struct reading *reading, const json_t *entry, struct stats
     cost->ns = number(reading, entry, "ns");
     cost->least_ns = number(reading, entry, "least_ns");
     cost->most_ns = number(reading, entry, "most_ns");
+    cost->least_bytes = number(reading, entry, "least_bytes");
+    cost->most_bytes = number(reading, entry, "most_bytes");
 }
 
 /* Of one run the saving follows from the rest; of several it is told. */
@@ -289,6 +291,8 @@ static void read_site(struct reading *reading, const json_t *entry, struct stats
     site->peak_live_bytes = number(reading, entry, "peak_live_bytes");
     site->held_blocks = site->live_blocks + number(reading, entry, "idle_blocks");
     site->held_bytes = site->live_bytes + number(reading, entry, "idle_bytes");
+    if (json_object_get(entry, "least_bytes"))
+        stats_site_serves(site, number(reading, entry, "least_bytes"));
     if (json_object_get(entry, "memory"))
         site->memory = 1 + (uint32_t)name_index(reading, entry, "memory", saving_memories[1],
                                                 sizeof saving_memories[1], STATS_MEMORIES + 1);

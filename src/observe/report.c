@@ -473,6 +473,8 @@ static void emit_site(struct emitter *emitter, const struct stats_page *page,
     emitter_number(emitter, "peak_live_bytes", peak);
     emitter_number(emitter, "idle_blocks", stats_site_idle_blocks(site));
     emitter_number(emitter, "idle_bytes", stats_site_idle_bytes(site));
+    if (stats_site_least(site))
+        emitter_number(emitter, "least_bytes", stats_site_least(site));
     if (site->memory && site->memory < STATS_MEMORIES + 2)
         emitter_string(emitter, "memory", saving_memories[site->memory]);
     emit_place(emitter, page, names, site);

@@ -64,7 +64,7 @@ struct stats_site {
     uint64_t
         offset[CALL_SITE_MAX_DEPTH]; /* within the module; an address if the module is unknown */
     uint32_t memory;                 /* 1 + enum stats_memory of what it allocates; 0: not known */
-    uint32_t unused;
+    _Atomic uint32_t least; /* stats_site_serves: its least, in STATS_LEAST_UNIT; 0: none yet */
 };
 _Static_assert(sizeof(struct stats_site) == 128, "a pair of cache lines");
 
@@ -83,9 +83,10 @@ struct stats_extent {
     _Atomic uint32_t site; /* index into the page's sites */
 };
 
-/* What the timed calls of one kind and size took. Nanoseconds. */
+/* What the timed calls of one kind and size took, in nanoseconds; and the smallest and the largest
+ * block that they were about, in bytes. */
 struct stats_cost {
-    _Atomic uint64_t calls, ns, least_ns, most_ns;
+    _Atomic uint64_t calls, ns, least_ns, most_ns, least_bytes, most_bytes;
 };
 enum { STATS_SIZES = 40 }; /* of blocks from 2^i bytes to twice that; the last: all from there on */
 
@@ -203,7 +204,7 @@ void stats_shard_end(struct stats_shard *shard);
 void stats_route(enum stats_route route);
 void stats_wait(enum wait_reason reason);
 
-/* A call of the driver's that was timed, and succeeded. */
+/* A call of the driver's that was timed, and succeeded; bytes: of the block. */
 void stats_call(enum stats_call call, enum stats_memory memory, size_t bytes, uint64_t ns);
 
 /* The driver call before which a wait that was owed has been made. LOCK_POOL held. */
@@ -215,6 +216,23 @@ struct stats_site *stats_site_new(const struct call_site *site);
 
 /* The site allocates such memory. LOCK_POOL held. */
 void stats_site_allocates(struct stats_site *site, enum stats_memory memory);
+
+/* The smallest size in bytes that stats_site_serves was told of; 0: none yet. */
+enum { STATS_LEAST_UNIT = 512 };
+static inline uint64_t stats_site_least(const struct stats_site *site) {
+    _Atomic uint32_t *least = (_Atomic uint32_t *)(uintptr_t)&site->least;
+    return (uint64_t)atomic_load_explicit(least, memory_order_relaxed) * STATS_LEAST_UNIT;
+}
+
+/* A request of the site's that the driver would have rounded to `size` is served from idle memory,
+ * or its block freed. Threads' caches need not call it, since they serve and free only what has
+ * gone the long way before, of the same site and size. To be called under the pool's lock. */
+static inline void stats_site_serves(struct stats_site *site, uint64_t size) {
+    uint64_t units = size / STATS_LEAST_UNIT, least = stats_site_least(site);
+    units = units ? units < UINT32_MAX ? units : UINT32_MAX : 1;
+    if (!least || units < least / STATS_LEAST_UNIT)
+        atomic_store_explicit(&site->least, (uint32_t)units, memory_order_relaxed);
+}
 
 /* The record of a device by its ordinal. Never NULL, and zeroed at first. To be called once per
  * device. LOCK_POOL held. */

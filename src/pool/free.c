@@ -177,6 +177,15 @@ CUresult pool_free(struct pool *pool, CUdeviceptr pointer) {
                                                          : pool_free_rest(pool, pointer);
 }
 
+/* A live block that the program frees, on the long way. Lock held. */
+static void count_free(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
+    const struct context *context = block->context;
+    cache_merge_counts_of(pool, block, context->policy->round(block->requested));
+    source_note_size(context, block->site, block->requested);
+    context->device->frees++;
+}
+
 /* Whether the call that frees `memory` takes the block: cuMemFree takes managed memory, too. */
 static bool is_freed_as(const struct pool_block *block, enum pool_memory memory) {
     return (block->context->kind.memory == POOL_HOST) == (memory == POOL_HOST);
@@ -209,8 +218,7 @@ static CUresult free_kind(struct pool *pool, enum pool_memory memory, CUdevicept
     memory = block->context->kind.memory;
     if (memory == POOL_MANAGED)
         stats_add(STATS_managed_frees, 1);
-    cache_merge_counts_of(pool, block, block->context->policy->round(block->requested));
-    block->context->device->frees++;
+    count_free(pool, block);
     if (must_be_released(pool, block, current)) {
         if (atomic_load(&pool->captures))
             stats_add(STATS_capture_passed, 1);
@@ -254,8 +262,7 @@ bool free_in_stream(struct pool *pool, CUdeviceptr pointer, CUstream stream, CUr
     stats_add(STATS_free_calls, 1);
     *result = block->state == BLOCK_LIVE ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     if (*result == CUDA_SUCCESS) {
-        cache_merge_counts_of(pool, block, block->context->policy->round(block->requested));
-        block->context->device->frees++;
+        count_free(pool, block);
         stats_add(STATS_free_kept, 1);
         /* Another context's streams are not in the order of this one's, whatever their handles. */
         defer(pool, block, block->context->handle == current ? stream : NULL);
@@ -306,8 +313,7 @@ CUresult pool_free_waited(struct pool *pool, CUdeviceptr pointer) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     stats_add(STATS_free_calls, 1);
-    cache_merge_counts_of(pool, block, block->context->policy->round(block->requested));
-    block->context->device->frees++;
+    count_free(pool, block);
     if (must_be_released(pool, block, block->context->handle))
         return free_past_pool(pool, block, block->context->handle);
     keep(pool, block, wait_choice(pool, block, &reason));

@@ -7,6 +7,7 @@
 #include "lock.h"
 #include "planted.h"
 #include "policy/policy.h"
+#include "policy/round.h"
 #include "pool/block.h"
 #include "pool/cache.h"
 #include "pool/pointer_map.h"
@@ -153,6 +154,17 @@ static inline CUresult source_free(const struct pool *pool, enum pool_memory mem
  * obtain memory, they are not like those that pooling avoids. */
 static inline bool source_is_timed(const struct pool *pool, enum pool_memory memory) {
     return memory != POOL_DEVICE || !pool->policy->obtain;
+}
+/* A request that is served from idle memory, or freed, for the least of its site: as the driver
+ * would have rounded it, whatever the pool asks for in its place. Lock held. */
+static inline void source_note_size(const struct context *context, const struct site *site,
+                                    size_t bytes) {
+    lock_check_held(LOCK_POOL);
+    uint64_t least = stats_site_least(site->stats);
+    if (__builtin_expect(!least || bytes < least, 0))
+        stats_site_serves(site->stats, context->kind.memory == POOL_DEVICE
+                                           ? round_physical(bytes)
+                                           : context->policy->round(bytes));
 }
 /* The driver's free of a block whose work is done, timed: it has no wait for the device in it. Lock
  * not held. */

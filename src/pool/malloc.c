@@ -53,6 +53,7 @@ static void hand_out(struct pool *pool, struct pool_block *block, struct site *s
                      bool stolen) {
     /* Before the history is noted, as the allocation was. */
     count_hit(block->context->device, site);
+    source_note_size(block->context, site, bytes);
     count_by_kind(block->context->kind.memory, STATS_host_hits, STATS_managed_hits);
     if (block->context->kind.memory == POOL_MANAGED)
         managed_begin_life(block);

@@ -306,8 +306,7 @@ __attribute__((noinline)) static CUresult ask_timed(struct pool *pool,
     uint64_t began = call_timer_start(STATS_CALL_ALLOC);
     CUresult result = ask_untimed(pool, request, size, obtained);
     if (result == CUDA_SUCCESS && source_is_timed(pool, memory))
-        call_timer_stop(STATS_CALL_ALLOC, (enum stats_memory)memory,
-                        request->bytes ? request->bytes : obtained->size, began);
+        call_timer_stop(STATS_CALL_ALLOC, (enum stats_memory)memory, obtained->size, began);
     return result;
 }
 
