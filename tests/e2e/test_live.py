@@ -18,6 +18,7 @@ from conftest import COMMAND, PROGRAMS
 from steered import FOLDER, NEEDS_MOUNT, NEEDS_PIDS, Program, command, processes
 
 MIB = 1 << 20
+MAX_IDLE = 1  # POOLCUDA_LIMIT_MAX_IDLE
 KEEP = {"POOLCUDA_MAX_IDLE": "100%", "POOLCUDA_IDLE_DECAY": "0"}
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: run it with sudo")
 
@@ -333,7 +334,7 @@ def test_set_changes_an_option_of_a_running_program(program):
 
 
 def test_set_leaves_alone_what_the_program_has_set_itself(program):
-    program.do(f"limit {MIB}")
+    assert program.do(f"limit {MAX_IDLE} {MIB}") == 0
     program.do(f"alloc 0 {64 * MIB}")
     program.do("churn")
     assert command("set", program.pid, "STEAL=0").returncode == 0
