@@ -23,14 +23,14 @@ ADDED_LIMIT = 5
 ROWS = {
     "src/options.def": 'OPTION(added, "POOLCUDA_ADDED", RATIO, "0.25", 0, 1, API(ADDED, SHARE), "what a test has added")\n',
     "src/observe/counters.def": 'QUICK_COUNTER(added_hits, added, "hits, as a test counts them")\n'
-                                'SETTLED_COUNTER(added_frees, freed, "frees, as a test counts them")\n'
+                                'MERGED_COUNTER(added_frees, freed, "frees, as a test counts them")\n'
                                 'GAUGE(added_setting, "the percentage that a test has added")\n',
 }
 # {file: (a line of it, what is put behind it)}: the use of each row, and the number of a limit, which is the interface's alone.
 USES = {
     "src/pool/quick.h": [("    quick_count(cache, hits, 1);\n", "    quick_count(cache, added, 1);\n"),
                          ("    quick_count(cache, in_use, 0 - bytes);\n", "    cache->sums.freed++;\n")],
-    "src/pool/books.c": [("    stats_set(STATS_peak_live_bytes, pool->peak_live);\n",
+    "src/pool/ledger.c": [("    stats_set(STATS_peak_live_bytes, pool->peak_live);\n",
                           "    stats_set(STATS_added_setting, (uint64_t)(pool->config.added * 100 + 0.5));\n")],
     "include/poolcuda.h": [("enum poolcuda_limit {\n", f"    POOLCUDA_LIMIT_ADDED = {ADDED_LIMIT},\n")],
 }
