@@ -5,9 +5,9 @@
  *  2. It is released at once (must_be_released): it is tainted, a stream is captured, its context
  *     had a sticky error, its device is under pressure, or the driver has shut down.
  *  3. Else wait_choice says what becomes of the wait that the native free makes for the device's
- *     work: WAIT_NOW makes it here, and the block is then idle; WAIT_OWED must_be_released it to
- * the next call that could show the difference (wait.c), and the block is idle at once;
- * WAIT_DEFERRED lets a fence stand for it (fence.c), behind which the block becomes idle.
+ *     work: WAIT_NOW makes it here, and the block is then idle; WAIT_OWED leaves it to the next
+ *     call that could show the difference (wait.c), and the block is idle at once; WAIT_DEFERRED
+ *     lets a fence stand for it (fence.c), behind which the block becomes idle.
  *  4. What the kept block makes too much is given up: the policy's surplus of the site, what
  *     exceeds the bounds, what decay says was not needed of late (keep).
  *
