@@ -7,7 +7,7 @@
 /* What the shards of one device add; of all if device is SHARDS_ALL. */
 enum { SHARDS_ALL = -1 };
 struct stats_sums shards_sum(const struct stats_shard *shards, int device);
-/* The sums of one. */
+/* Adds those of one shard to *sum. */
 void shards_add(struct stats_sums *sum, const struct stats_shard *shard);
 
 /* What they add to a counter. */
