@@ -57,6 +57,14 @@ void memory_pools_forget(struct pool *pool) {
     }
 }
 
+void pool_memory_pools_lost(struct pool *pool) {
+    gate_close(pool);
+    pool_lock(pool);
+    memory_pools_forget(pool);
+    pool_unlock(pool);
+    gate_open(pool);
+}
+
 size_t memory_pool_trim(const struct driver *driver, CUmemoryPool handle, size_t bytes) {
     cuuint64_t before = 0, after = 0;
     driver->mem_pool_get_attribute(handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &before);
