@@ -212,7 +212,7 @@ void captures_passed(struct pool *pool) {
 }
 
 void captures_forget(struct pool *pool) {
-    lock_check_none();
+    lock_check_held(LOCK_POOL);
     struct capture *capture;
     while ((capture = LIST_FIRST(&pool->named_captures))) {
         LIST_REMOVE(capture, link);

@@ -46,7 +46,7 @@ struct created_context {
 };
 
 bool context_is_created(const struct pool *pool, CUcontext handle) {
-    lock_check_none();
+    lock_check_held(LOCK_POOL);
     const struct created_context *created = pool->created;
     while (created && created->handle != handle)
         created = created->next;

@@ -468,9 +468,10 @@ void captures_context_ends(struct pool *pool, CUcontext context);
 void captures_primary_ends(struct pool *pool, CUdevice ordinal);
 /* A call went past the pool because of them: are there any? */
 void captures_passed(struct pool *pool);
-void captures_forget(struct pool *pool);
+void captures_forget(struct pool *pool); /* lock held */
 
-bool context_is_created(const struct pool *pool, CUcontext handle); /* is none of a device's own */
+/* Whether the program has made it: no device owns it. Lock held. */
+bool context_is_created(const struct pool *pool, CUcontext handle);
 
 /* part.c: blocks that cuMemFree does not free as the program expects: parts of regions
  * (policy->cuts), and what lies in a memory pool of the driver's. All below: lock held. */
