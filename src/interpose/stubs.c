@@ -272,9 +272,10 @@ static void *stub_that_calls(const struct stub_frame *frame, void *real) {
     return spare_stub(real, name_of(frame), entry);
 }
 
-/* Whether it may change the state of managed memory that is pooled. */
+/* Whether it may change the state of managed memory that is pooled, and says so in its arguments.
+ */
 static bool changes_pooled(const struct entry *entry) {
-    return managed_call_is(entry) && state_options()->managed;
+    return !entry_is_unknown(entry) && managed_call_is(entry) && state_options()->managed;
 }
 
 void *stub_before(struct stub_frame *frame) {
@@ -513,7 +514,7 @@ void *stubs_replace_symbol(const char *name, void *found) {
 }
 
 /* A form that the table has is at the address of its symbol, or at the one that the driver answers
- * with for the version that introduced it. */
+ * with for the version that introduced it. What is to have a hook has got it before. */
 void *stubs_replace_base(const char *base, void *found, bool per_thread) {
     if (!hooks_load())
         return found;
@@ -524,6 +525,8 @@ void *stubs_replace_base(const char *base, void *found, bool per_thread) {
         const struct entry *entry = &entry_points[i];
         if (hooks_ask_driver(base, entry->since, entry_is_per_thread(entry)) != found)
             continue;
+        if (entry->ours == OURS_hook)
+            break;
         void *ours = entry_has_stub(entry) ? spare_stub(found, entry_name(i), entry) : NULL;
         return ours ? ours : found;
     }

@@ -13,11 +13,11 @@ ROUTES = ["dlsym", "cuGetProcAddress"]
 
 def calls(both, route, what, mode="auto"):
     return both([PROGRAMS / "newer_functions", route, what], libraries=(NEWER_DRIVER, RUNTIME),
-                env={"SIMCUDA_DRIVER_VERSION": "99990", "POOLCUDA_FREE": mode})
+                env={"SIMCUDA_DRIVER_VERSION": "99990", "POOLCUDA_FREE": mode, "POOLCUDA_MANAGED": "1"})
 
 
 @pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
-@pytest.mark.parametrize("what", ["stream", "set", "unknown", "destroy"])
+@pytest.mark.parametrize("what", ["stream", "set", "unknown", "destroy", "prefetch"])
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_newer_form_is_not_taken_for_the_one_that_it_extends(both, route, what, mode):
     native, _ = calls(both, route, what, mode)

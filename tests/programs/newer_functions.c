@@ -5,6 +5,7 @@
  *   set        work submitted by a newer form whose arguments come in another order
  *   unknown    work submitted by an unknown function
  *   destroy    streams that a newer form destroys, with work in others
+ *   prefetch   managed memory, by a newer form whose arguments come in another order
  *   v3, quiet, again
  *              another thread allocates and frees while a stream is being captured; the capture
  *              began by a newer form, an unknown function, or cuStreamBeginRecaptureToGraph. Ends
@@ -114,6 +115,20 @@ static void destroy(void) {
         TELL(cuMemsetD8Async(pointer, 1, SIZE, stream));
         TELL(destroy_it(0, stream));
         pass_on(pointer);
+    }
+}
+
+static void prefetch(void) {
+    CUresult (*prefetch_all)(size_t, CUstream, size_t, const CUdeviceptr *, const size_t *);
+    FIND(prefetch_all, "cuMemPrefetchBatchAsync_v2", "cuMemPrefetchBatchAsync", NEWER);
+    CUstream stream;
+    CUdeviceptr pointer;
+    size_t size = SIZE;
+    TELL(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    for (int i = 0; i < 3; i++) {
+        TELL(cuMemAllocManaged(&pointer, SIZE, CU_MEM_ATTACH_GLOBAL));
+        TELL(prefetch_all(1, stream, 1, &pointer, &size));
+        TELL(cuMemFree_v2(pointer));
     }
 }
 
@@ -232,6 +247,8 @@ int main(int argc, char **argv) {
         unknown();
     else if (strcmp(argv[2], "destroy") == 0)
         destroy();
+    else if (strcmp(argv[2], "prefetch") == 0)
+        prefetch();
     else if (argv[2][0] == 'v' || argv[2][0] == 'q' || argv[2][0] == 'a')
         captures(argv[2]);
     else

@@ -50,6 +50,16 @@ NEW(cuStreamIsCapturing_v2, CUstreamCaptureStatus *status, CUstream stream) {
     return cuStreamIsCapturing(stream, status);
 }
 
+NEW(cuMemPrefetchBatchAsync_v2, size_t count, CUstream stream, size_t unused,
+    const CUdeviceptr *pointers, const size_t *sizes) {
+    CUresult result = unused ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+
+    for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
+        result = cuMemPrefetchAsync_v2(
+            pointers[i], sizes[i], (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE}, 0, stream);
+    return result;
+}
+
 /* The newest function that there is, as it answers without logical endpoints [cuda.h 13.5]. */
 NEW(cuFabricCpyBatchAsync, size_t count, CUDA_FABRIC_COPY_BATCH_OP *operations,
     unsigned long long flags, CUstream stream) {
@@ -73,6 +83,7 @@ void *newer_function(const char *base) {
         {"cuStreamCreate", (void *)cuStreamCreate_v2},
         {"cuStreamDestroy", (void *)cuStreamDestroy_v3},
         {"cuMemsetD8Async", (void *)cuMemsetD8Async_v2},
+        {"cuMemPrefetchBatchAsync", (void *)cuMemPrefetchBatchAsync_v2},
         {"cuStreamBeginCapture", (void *)cuStreamBeginCapture_v3},
         {"cuStreamBeginQuietCapture", (void *)cuStreamBeginQuietCapture},
         {"cuStreamEndCapture", (void *)cuStreamEndCapture_v2},
