@@ -42,7 +42,7 @@ def test_a_build_folder_that_was_made_before_its_tools_were_installed_has_them_a
     headers = option(BUILD, "cudainc")
     bare = {"PATH": f"{tools}:{os.environ['PATH']}", "PKG_CONFIG_LIBDIR": str(packages)}
     for environment, valgrind in ((bare, False), ({}, True)):
-        code, output = bash(f"configure_shared {folder} {headers}", env=environment)
+        code, output = bash(f"configure_shared {folder} '{headers}'", env=environment)
         assert code == 0, output
         commands = (folder / "compile_commands.json").read_text()
         assert ("HAVE_CALLGRIND" in commands) == valgrind
