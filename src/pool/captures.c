@@ -8,12 +8,14 @@
 
 enum { ASK_EVERY = 16 }; /* calls that went past the pool because of captures */
 
-/* asked: without the lock, just now; the stream must not end meanwhile. */
+/* asked: without the lock, just now; the stream must not end meanwhile. over: the stream has said
+ * that its capture has ended, and the gate is open again. The record stays for the thread that has
+ * ended it: it tells so later, and that must not count for another capture. */
 struct capture {
     CUstream stream;
     CUcontext context;
     CUdevice ordinal;
-    bool primary, asked;
+    bool primary, asked, over;
     LIST_ENTRY(capture) link;
 };
 
@@ -54,7 +56,17 @@ static bool look_at_stream(const struct driver *driver, struct capture *capture)
            owner == capture->context && driver->ctx_get_device(&capture->ordinal) == CUDA_SUCCESS;
 }
 
+/* A new capture has begun there. */
+static void forget_former(struct pool *pool, CUstream stream) {
+    pool_lock(pool);
+    struct capture *former = find(pool, stream);
+    if (former && former->over)
+        forget(former);
+    pool_unlock(pool);
+}
+
 void pool_capture_named(struct pool *pool, CUstream stream) {
+    forget_former(pool, stream);
     struct capture *capture = calloc(1, sizeof *capture);
     if (!capture)
         return;
@@ -92,35 +104,45 @@ void pool_capture_ended(struct pool *pool) {
         gate_open(pool);
 }
 
-/* The stream's capture is from now on one that is not named. False: it has none that was. */
-static bool take_name(struct pool *pool, CUstream stream) {
+enum named { NAMED_NOT, NAMED_GOING_ON, NAMED_OVER };
+
+/* Forgets the stream's capture, and says what was known of it. */
+static enum named take_name(struct pool *pool, CUstream stream) {
     pool_lock(pool);
     await_answers(pool);
     struct capture *capture = find(pool, stream);
-    bool found = capture != NULL;
-    if (found)
+    enum named named = !capture ? NAMED_NOT : capture->over ? NAMED_OVER : NAMED_GOING_ON;
+    if (capture)
         forget(capture);
-    pool->unnamed_captures += found;
     pool_unlock(pool);
-    return found;
+    return named;
 }
 
 /* A stream that was drawn into another one's capture leaves it, which goes on. */
 bool captures_stream_ends(struct pool *pool, CUstream stream) {
     lock_check_none();
     bool captured = pool_stream_is_captured(pool, stream);
-    bool named = take_name(pool, stream);
-    if (named && !captured)
-        pool_capture_ended(pool);
+    enum named named = take_name(pool, stream);
+    if (named == NAMED_GOING_ON && !captured)
+        gate_open(pool);
     pool_lock(pool);
+    pool->unnamed_captures += named == NAMED_GOING_ON && captured;
     bool counted = pool->unnamed_captures > 0;
     pool_unlock(pool);
     return captured && counted;
 }
 
 void pool_capture_ended_in(struct pool *pool, CUstream stream) {
-    take_name(pool, stream);
-    pool_capture_ended(pool);
+    switch (take_name(pool, stream)) {
+    case NAMED_GOING_ON:
+        gate_open(pool);
+        break;
+    case NAMED_NOT:
+        pool_capture_ended(pool);
+        break;
+    case NAMED_OVER:
+        break;
+    }
 }
 
 /* Opens the gate for each capture in a context that ends; NULL: in the device's primary one. */
@@ -133,9 +155,9 @@ static void end_in_context(struct pool *pool, CUcontext context, CUdevice ordina
         struct capture *next = LIST_NEXT(capture, link);
         bool ends =
             context ? capture->context == context : capture->primary && capture->ordinal == ordinal;
+        ended += ends && !capture->over;
         if (ends)
             forget(capture);
-        ended += ends;
         capture = next;
     }
     pool_unlock(pool);
@@ -158,7 +180,7 @@ static struct capture *next_to_ask(struct pool *pool) {
     lock_check_held(LOCK_POOL);
     struct capture *capture;
     LIST_FOREACH (capture, &pool->named_captures, link)
-        if (!capture->asked)
+        if (!capture->asked && !capture->over)
             return capture;
     return NULL;
 }
@@ -170,15 +192,12 @@ static bool has_ended(const struct pool *pool, CUstream stream) {
            status == CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-/* Returns how many have ended. */
-static int captures_look(struct pool *pool) {
+/* Asks all streams that are known to be captured. Returns how many captures have ended. Lock held
+ * on entry, not on return; no other thread is asking. */
+static int ask_all(struct pool *pool) {
+    lock_check_held(LOCK_POOL);
     struct capture *capture;
     int ended = 0;
-    pool_lock(pool);
-    if (pool->captures_asked) { /* by another thread */
-        pool_unlock(pool);
-        return 0;
-    }
     pool->captures_asked = true;
     while ((capture = next_to_ask(pool))) {
         CUstream stream = capture->stream;
@@ -186,10 +205,8 @@ static int captures_look(struct pool *pool) {
         pool_unlock(pool);
         bool over = has_ended(pool, stream);
         pool_lock(pool);
-        if (!over)
-            continue;
-        forget(capture);
-        ended++;
+        capture->over = over;
+        ended += over;
     }
     LIST_FOREACH (capture, &pool->named_captures, link)
         capture->asked = false;
@@ -201,14 +218,21 @@ static int captures_look(struct pool *pool) {
 }
 
 void pool_capture_ended_somewhere(struct pool *pool) {
-    if (!captures_look(pool))
+    pool_lock(pool);
+    await_answers(pool);
+    if (!ask_all(pool))
         pool_capture_ended(pool);
 }
 
 void captures_passed(struct pool *pool) {
     lock_check_none();
-    if (atomic_fetch_add(&pool->passed_calls, 1) % ASK_EVERY == ASK_EVERY - 1)
-        captures_look(pool);
+    if (atomic_fetch_add(&pool->passed_calls, 1) % ASK_EVERY != ASK_EVERY - 1)
+        return;
+    pool_lock(pool);
+    if (pool->captures_asked) /* by another thread */
+        pool_unlock(pool);
+    else
+        ask_all(pool);
 }
 
 void captures_forget(struct pool *pool) {

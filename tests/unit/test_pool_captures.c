@@ -61,6 +61,43 @@ static void an_end_in_an_unknown_stream_is_looked_for(void **state) {
     assert_false(pool_is_capturing(pool));
 }
 
+/* The thread that ends a capture tells so after the driver's call; meanwhile another thread's calls
+ * have the stream asked. */
+static void an_end_told_after_its_stream_was_asked_is_not_another_captures(void **state) {
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        fake.captured = STREAM(1);
+        begin(STREAM(1));
+        fake.captured = NULL;
+        use(16);
+        assert_false(pool_is_capturing(pool));
+        pool_capture_began(pool, "cuStreamBeginCapture_v2");
+        pool_capture_ended_in(pool, STREAM(1));
+        assert_true(pool_is_capturing(pool));
+        fake.captured = STREAM(2);
+        pool_capture_named(pool, STREAM(2));
+        pool_capture_ended_in(pool, STREAM(2));
+        assert_false(pool_is_capturing(pool));
+    }
+}
+
+static void a_stream_whose_captures_end_was_not_told_can_be_captured_again(void **state) {
+    (void)state;
+    for (int round = 0; round < 3; round++) {
+        fake.captured = STREAM(1);
+        begin(STREAM(1));
+        use(100);
+        assert_true(pool_is_capturing(pool));
+        fake.captured = NULL;
+        use(16);
+        assert_false(pool_is_capturing(pool));
+    }
+    begin(STREAM(1));
+    pool_capture_ended_in(pool, STREAM(1));
+    assert_false(pool_is_capturing(pool));
+    assert_false(pool_stream_ends(pool, STREAM(1)));
+}
+
 static void a_capture_ends_with_its_stream_but_not_with_one_that_it_drew_in(void **state) {
     (void)state;
     fake.captured = STREAM(1);
@@ -107,6 +144,8 @@ int main(void) {
         TEST(the_end_of_one_stream_is_not_that_of_another),
         TEST(a_stream_that_only_its_thread_can_name_is_never_asked),
         TEST(an_end_in_an_unknown_stream_is_looked_for),
+        TEST(an_end_told_after_its_stream_was_asked_is_not_another_captures),
+        TEST(a_stream_whose_captures_end_was_not_told_can_be_captured_again),
         TEST(a_capture_ends_with_its_stream_but_not_with_one_that_it_drew_in),
         TEST(a_capture_ends_with_its_context),
         TEST(a_devices_reset_ends_the_captures_of_its_own_context_alone),
