@@ -6,9 +6,9 @@
  *     had a sticky error, its device is under pressure, or the driver has shut down.
  *  3. Else wait_choice says what becomes of the wait that the native free makes for the device's
  *     work: WAIT_NOW makes it here, and the block is then idle; WAIT_OWED leaves it to the next
- * call that could show the difference (wait.c), and the block is idle at once; WAIT_DEFERRED lets a
- *     fence stand for it (fence.c), behind which the block becomes idle.
- *  4. What the kept block makes too much is given up: the policy's surplus of the site, what
+ *     call that could show the difference (wait.c), and the block is idle at once; WAIT_DEFERRED
+ *     lets a fence stand for it (fence.c), behind which the block becomes idle.
+ *  4. Memory that is too much with this block is given up: the policy's surplus of the site, what
  *     exceeds the bounds, what decay says was not needed of late (keep).
  *
  * A pointer without a record is the driver's to free. A block that is not live was freed twice:
@@ -62,7 +62,7 @@ static CUresult release_block(struct pool *pool, struct pool_block *block) {
     return pool_release_removed(pool, block);
 }
 
-/* Work may still use the block. freed_in is fence_defer's. */
+/* Defers the block: work may still use it. freed_in is fence_defer's. */
 static void defer(struct pool *pool, struct pool_block *block, CUstream freed_in) {
     if (block->context->policy->cuts)
         suballocation_note_taint(block);
@@ -107,7 +107,7 @@ static void keep(struct pool *pool, struct pool_block *block, enum wait_choice w
     pool_unlock(pool);
 }
 
-/* Whether cuMemFree would not do for the block what it does for cuMemAlloc's. */
+/* Whether cuMemFree would do less for the block than for what cuMemAlloc gives. */
 static bool is_suballocation(const struct pool_block *block) {
     return block->context->policy->cuts || block->in_driver_pool;
 }
@@ -128,8 +128,8 @@ static CUresult free_past_pool(struct pool *pool, struct pool_block *block, CUco
                                    : release_block(pool, block);
 }
 
-/* The context's end was announced during the wait. If the context lives on after all, the block is
- * the driver's to free; if not, the driver says so. */
+/* The context's end was announced during the wait. If it lives on after all, the block is the
+ * driver's to free; if not, the driver says so. */
 static CUresult end_forgotten(struct pool *pool, struct pool_block *block) {
     CUdeviceptr pointer = block->pointer;
     enum pool_memory memory = block->context->kind.memory;

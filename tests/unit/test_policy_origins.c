@@ -78,7 +78,7 @@ static uint64_t hits(void) {
 
 static struct policy_usage idle(void) {
     struct policy_usage figures;
-    pool->policy->figures(&LIST_FIRST(&pool->contexts)->store, &figures);
+    pool->policy->usage(&LIST_FIRST(&pool->contexts)->store, &figures);
     return figures;
 }
 
