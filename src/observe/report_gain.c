@@ -40,7 +40,7 @@ static void print_calls(struct emitter *emitter, const struct stats_page *page,
                   timed == 1 ? "was" : "were");
 }
 
-/* Of the time, what was for memory other than the device's. */
+/* Prints how much of the time was for memory other than the device's. */
 static void print_other_memory(struct emitter *emitter, const struct stats_saving *saving) {
     static const char *const names[STATS_MEMORIES] = {"", "pinned host memory", "managed memory"};
     for (int m = STATS_HOST; m < STATS_MEMORIES; m++) {

@@ -8,10 +8,10 @@ static uint64_t get(const struct stats_page *page, enum stats_counter counter) {
     return stats_read(&page->counters[counter]);
 }
 
-/* What one call of a size takes; negative: not known. Of allocations the mean, but for the dearest,
- * which may have prepared something for the others: so of the size that has the dearest of all, at
- * `dearest`, a single one tells nothing. Of frees the least, since others may have waited for work
- * of other threads. */
+/* What one call of a size takes; negative: not known. An allocation takes the mean, but for the
+ * dearest, which may have prepared something for the others: so a single one says nothing of the
+ * size, at `dearest`, that has the dearest of all. A free takes the least, since others may have
+ * waited for work of other threads. */
 static double price_of(const struct stats_cost *costs, enum stats_call call, int size,
                        int dearest) {
     const struct stats_cost *cost = &costs[size];
@@ -33,9 +33,10 @@ static int dearest_of(const struct stats_cost *costs) {
     return dearest;
 }
 
-/* The same for a mean of `bytes`. Where none of that size are known, as of the next smaller size,
- * and never more than of a larger one: a larger block costs no less. Where all were larger, an
- * allocation in proportion: a smaller block costs no less per byte. A free costs the least. */
+/* What one call for a mean of `bytes` takes. Where none of that size are known, it takes as much as
+ * one of the next smaller size, and never more than one of a larger: a larger block costs no less.
+ * Where all were larger, an allocation in proportion: a smaller block costs no less per byte. A
+ * free costs the least. */
 static double price_for(const struct stats_page *page, enum stats_call call,
                         enum stats_memory memory, double bytes) {
     const struct stats_cost *costs = page->costs[call][memory];
@@ -106,7 +107,7 @@ static double avoided_share(const struct stats_page *page, const struct served *
     return share(left, calls) * share((double)saving_avoided(page, call), served->all[call]);
 }
 
-/* Figures of a page that others may have written. */
+/* Rounds a number from a page that others may have written. */
 static uint64_t whole(double number) {
     return number >= 9e18 ? (uint64_t)9e18 : (uint64_t)number;
 }
