@@ -1,4 +1,4 @@
-"""A file that is none of what a subcommand reads is told in one line, and the command fails."""
+"""A file that is none of what a subcommand reads is reported in one line, and the command fails."""
 
 import gzip
 import json
@@ -51,7 +51,7 @@ MAKERS = {
 
 @pytest.mark.parametrize("maker", MAKERS)
 @pytest.mark.parametrize("reader", READERS)
-def test_a_bad_file_is_told_in_one_line_with_a_nonzero_exit(reader, maker, tmp_path):
+def test_a_bad_file_is_reported_in_one_line_with_a_nonzero_exit(reader, maker, tmp_path):
     bad, out = tmp_path / "bad", tmp_path / "out.csv"
     MAKERS[maker](bad)
     words = [str(bad) if word == "BAD" else str(out) if word == "OUT.csv" else word for word in READERS[reader]]
@@ -75,13 +75,13 @@ def test_no_argument_is_bad_usage(reader):
     assert 0 < len(done.stderr.splitlines()) <= 4, "the fault and where help is"
 
 
-def test_a_subcommand_that_is_none_is_told():
+def test_a_subcommand_that_is_none_is_reported():
     done = subprocess.run([COMMAND, "reprot"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith("poolcuda: reprot: unknown command")
 
 
-def test_an_output_that_exists_or_cannot_be_made_is_told(tmp_path):
+def test_an_output_that_exists_or_cannot_be_made_is_reported(tmp_path):
     shutil.copy(TRACE, tmp_path / "in.csv.gz")
     done = subprocess.run([COMMAND, "convert", tmp_path / "in.csv.gz", "/nowhere/out.csv"], capture_output=True, text=True,
                           check=False)

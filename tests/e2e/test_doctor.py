@@ -417,7 +417,7 @@ def test_scripts_that_start_each_other_come_to_an_end(doctor, tmp_path):
     assert doctor("./a").code == 3
 
 
-def test_a_shell_script_is_told_of_what_cannot_be_pooled_in_it(doctor, build, tmp_path):
+def test_what_cannot_be_pooled_in_a_shell_script_is_reported(doctor, build, tmp_path):
     build("solve", MALLOC, "-static", STATIC_CUDART, "-ldl", "-lpthread")
     script(tmp_path / "job.sh", "#!/bin/sh\n./solve\n")
     assert doctor("./job.sh").problems == {"static"}

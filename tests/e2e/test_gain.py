@@ -1,4 +1,4 @@
-"""What was gained: how a report begins. Time is told only from calls of the driver's that the run made itself."""
+"""What was gained: how a report begins. Time is taken only from calls of the driver's that the run made itself."""
 
 import copy
 import json
@@ -92,7 +92,7 @@ def test_what_was_gained_comes_first(told):
                      "    waits for the device: 15 made, 3.0 ms in all; 50 spared, not counted as time saved"]
 
 
-def test_without_timed_calls_the_time_is_not_measured_and_counts_are_told(told):
+def test_without_timed_calls_the_time_is_not_measured_and_counts_are_reported(told):
     old = written([])
     del old["timed_calls"], old["sites"][0]["memory"]
     for one in (old, written([])):
@@ -194,14 +194,14 @@ def test_policies_that_ask_the_driver_for_something_else_do_not_tell_of_time(rec
     assert page["timed_calls"] == [] and page["time_saved"]["allocation"]["priced"] == 0
 
 
-def test_pinned_memory_that_is_pooled_is_told_of_by_its_own_calls(record):
+def test_pinned_memory_that_is_pooled_is_judged_by_its_own_calls(record):
     page = record([PROGRAMS / "pinned", "loop"], POOLCUDA_HOST="1")
     assert [(one["memory"], one["from_bytes"], one["calls"]) for one in page["timed_calls"]] == [("host", 64 << 20, 1)]
     assert [site["memory"] for site in page["sites"]] == ["host"]
     assert page["time_saved"]["allocation"]["avoided"] == page["counters"]["host_hits"] > 0
 
 
-def test_a_program_with_more_misses_than_are_timed_is_told_of_by_those(record):
+def test_a_program_with_more_misses_than_are_timed_is_judged_by_the_timed_ones(record):
     page = record(SAMPLES / "nearly_all_memory")
     timed = sum(one["calls"] for one in page["timed_calls"] if one["call"] == "allocation")
     assert 16 <= timed <= page["counters"]["driver_allocs"]

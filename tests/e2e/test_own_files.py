@@ -63,7 +63,7 @@ def test_a_device_is_written_to_and_nothing_made_beside_it(option, natively, tmp
 @pytest.mark.parametrize("option, said", [
     ("POOLCUDA_STATS_FILE", "POOLCUDA_STATS_FILE: not all of the report could be written (error 28)"),
     ("POOLCUDA_TRACE", "cannot be written (error 28), recording nothing")])
-def test_a_full_device_is_told_in_one_line(option, said, natively, tmp_path):
+def test_a_full_device_is_reported_in_one_line(option, said, natively, tmp_path):
     (tmp_path / "link").symlink_to("/dev/full")
     done = start(option, tmp_path / "link")
     assert (done.returncode, done.stdout) == (natively.returncode, natively.stdout)
@@ -176,7 +176,7 @@ def test_a_log_on_standard_output_is_written_behind_what_is_there(tmp_path):
 
 
 @EACH_OPTION
-def test_a_descriptor_that_is_closed_is_told(option, natively):
+def test_a_descriptor_that_is_closed_is_reported(option, natively):
     done = start(option, "/dev/fd/77")
     assert (done.returncode, done.stdout) == (natively.returncode, natively.stdout)
     assert f'{option}="/dev/fd/77": cannot be' in done.stderr.splitlines()[0] and "(error 9)" in done.stderr.splitlines()[0]
@@ -185,7 +185,7 @@ def test_a_descriptor_that_is_closed_is_told(option, natively):
 # What cannot be written at all
 
 @EACH_OPTION
-def test_a_folder_is_told_and_nothing_made_beside_it(option, natively, tmp_path):
+def test_a_folder_is_reported_and_nothing_made_beside_it(option, natively, tmp_path):
     (tmp_path / "folder").mkdir()
     done = start(option, tmp_path / "folder")
     assert (done.returncode, done.stdout) == (natively.returncode, natively.stdout)
