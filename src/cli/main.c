@@ -55,7 +55,7 @@ static char *filter(int key, const char *text, void *input) {
 }
 
 static const struct argp_option rows[] = {
-    /* Of the build alone. */
+    /* The build alone uses this. */
     {"man-source", KEY_MAN_SOURCE, "PAGE", OPTION_HIDDEN, "fill stdin's template of a man page", 0},
     {0},
 };
@@ -68,7 +68,7 @@ const struct argp main_argp = {
     .help_filter = filter,
 };
 
-/* What is replayed is to go through the pool of the replay alone. */
+/* Whether this is a replay: what is replayed is to go through the replay's own pool alone. */
 static bool is_replaying(char *const *argv) {
     return argv[0] && argv[1] && (strcmp(argv[1], "replay") == 0 || strcmp(argv[1], "tune") == 0);
 }

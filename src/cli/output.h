@@ -22,7 +22,7 @@ bool output_is_standard(const char *path);
 bool output_check(const char *path, const char *input, char error[OUTPUT_ERROR]);
 
 /* Writes the whole content. Returns false, with a line in `error`, if it could not be written.
- * Faults of standard output are told when the command ends (standard_output.h). */
+ * Faults of standard output are reported when the command ends (standard_output.h). */
 bool output_write(const char *path, const void *bytes, size_t size, char error[OUTPUT_ERROR]);
 
 #endif

@@ -188,7 +188,7 @@ def test_a_program_built_anew_since_the_run_is_reported_and_not_looked_into(prog
     done = report(stats)
     assert unnamed(done)
     assert done.stderr == (f"poolcuda report: {path}: changed since the run; "
-                           "its places are told as module+offset\n")
+                           "its places are named as module+offset\n")
 
 
 def test_without_a_build_id_the_files_age_decides(program, record):
