@@ -30,7 +30,7 @@ FIRST = {r"Of\b": "begin with what it is, then of what"}
 
 ROOMS = sorted([*(folder for folder in (ROOT / "src").iterdir() if folder.is_dir()), ROOT / "include", ROOT / "docs", ROOT / "man"])
 # How many places are left in rooms that have not been swept yet. These numbers only shrink.
-LEFT = {"src/cli": 32, "src/interpose": 9}
+LEFT = {"src/cli": 9, "src/interpose": 9}
 
 COMMENT = re.compile(r"""'(?:\\.|[^'\\\n])'|(?P<text>"(?:\\.|[^"\\\n])*"(?:\s*"(?:\\.|[^"\\\n])*")*)|/\*(?P<comment>.*?)\*/""", re.S)
 
