@@ -248,7 +248,7 @@ static void emit_events(struct emitter *emitter, const struct stats_page *page) 
         {STATS_contexts_ended, "contexts destroyed or reset: %llu\n"},
         {STATS_passed_errors, "calls passed through after a fatal error: %llu\n"},
         {STATS_check_errors, "errors that POOLCUDA_CHECK reported: %llu\n"},
-        {STATS_check_unchecked_blocks, "blocks that it could not check: %llu\n"},
+        {STATS_check_unchecked_blocks, "blocks that POOLCUDA_CHECK could not check: %llu\n"},
         {STATS_no_memory_for_records, "blocks not recorded, as the host was out of memory: %llu\n"},
     };
     for (size_t i = 0; i < sizeof events / sizeof events[0]; i++) {

@@ -11,11 +11,12 @@ static const char *why_not_measured(enum stats_call call, uint64_t made, uint64_
     if (!made)
         return "the run made none";
     if (call == STATS_CALL_FREE && !timed)
-        return "those made may have waited for the device";
+        return "the frees made may have waited for the device";
     if (!timed)
-        return "none of those made was timed";
-    return call == STATS_CALL_ALLOC && timed == 1 ? "the only one timed tells too little"
-                                                  : "those timed are not like them";
+        return "none of the calls made was timed";
+    return call == STATS_CALL_ALLOC && timed == 1
+               ? "one timed call is too few"
+               : "the timed calls were not like the avoided ones";
 }
 
 static void print_calls(struct emitter *emitter, const struct stats_page *page,

@@ -98,7 +98,7 @@ def test_without_timed_calls_the_time_is_not_measured_and_counts_are_reported(to
     for one in (old, written([])):
         lines, saved = told(one)
         assert lines == ["  time saved: not measured", "    driver calls: 1 allocations and 0 frees made, 199 avoided",
-                         "    99 allocations avoided: not measured, since none of those made was timed",
+                         "    99 allocations avoided: not measured, since none of the calls made was timed",
                          "    100 frees avoided: not measured, since the run made none"]
         assert all(saved[call][f"{memory}_ns"] == 0 for call in saved for memory in ("device", "host", "managed"))
 
@@ -108,13 +108,13 @@ def test_what_was_measured_is_told_apart_from_what_was_not(told):
     assert lines == ["  time saved: about 99.0 ms; frees are not in it",
                      "    driver calls: 1 allocations and 30 frees made, 169 avoided",
                      "    99 allocations avoided: about 99.0 ms, judging by 2 that were made",
-                     "    70 frees avoided: not measured, since those made may have waited for the device"]
+                     "    70 frees avoided: not measured, since the frees made may have waited for the device"]
 
 
 def test_a_single_call_is_no_price_as_it_may_have_prepared_something_for_others(told):
     lines, saved = told(written([cost("allocation", 1000000)]))
     assert saved["allocation"]["priced"] == 0 and lines[0] == "  time saved: not measured"
-    assert lines[2] == "    99 allocations avoided: not measured, since the only one timed tells too little"
+    assert lines[2] == "    99 allocations avoided: not measured, since one timed call is too few"
     _, saved = told(written([cost("allocation", 1000000), cost("allocation", 2000000, size=2 * BLOCK)]))
     assert saved["allocation"]["device_ns"] == 99 * 1000000, "the dearest of all is not this one"
 
