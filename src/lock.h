@@ -6,8 +6,20 @@
  * pool's lock, or alone, and then another cache's is only tried. None is held across a call of the
  * driver either: quick.h asks for the current context before, cache_miss.c for memory in between.
  *
- * With POOLCUDA_CHECK_LOCKS (test builds) a breach of either rule by a lock of these ranks ends the
- * process. */
+ * A comment at a function tells what its callers do about the lock, in one of these wordings:
+ *   Lock held.        The caller has it. "on entry, not on return": the function gives it back.
+ *                     "on entry and return, not in between": what was read before may be stale
+ * after. Lock not held.    The caller has none of these locks. Cache locked.     The caller has the
+ * lock of `cache`, or the pool's, and so all caches' locks. Lock not needed.  An exception in a
+ * group that says otherwise. "All below: lock held." speaks of the rest of the file, as far as the
+ * next group or part of it. "Lock" is the folder's own: the pool's in src/pool and src/policy, the
+ * check's in src/check, the simulator's (sim/driver/lock.h) in src/sim/driver; elsewhere the
+ * comment names it by its rank, "LOCK_LOADER held." Such a function asserts it in its first
+ * statement, by lock_check_held, lock_check_none or cache_check_locked; tests/unit/lock_rules.py
+ * compares the two.
+ *
+ * With POOLCUDA_CHECK_LOCKS (test builds, and -Dcheck_locks=true) a false assertion and a breach of
+ * either rule by a lock of these ranks end the process; without it they are no code at all. */
 #ifndef POOLCUDA_LOCK_H
 #define POOLCUDA_LOCK_H
 
@@ -24,13 +36,17 @@ enum lock_rank {
 #ifdef POOLCUDA_CHECK_LOCKS
 void lock_check_take(enum lock_rank rank);
 void lock_check_drop(enum lock_rank rank);
-/* To be called where no lock may be held. */
+/* To be called where the thread must hold the lock of that rank, and where it may hold none. */
+void lock_check_held(enum lock_rank rank);
 void lock_check_none(void);
 #else
 static inline void lock_check_take(enum lock_rank rank) {
     (void)rank;
 }
 static inline void lock_check_drop(enum lock_rank rank) {
+    (void)rank;
+}
+static inline void lock_check_held(enum lock_rank rank) {
     (void)rank;
 }
 static inline void lock_check_none(void) {

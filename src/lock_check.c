@@ -1,4 +1,4 @@
-/* The check of the lock order, for test builds. */
+/* The check of the lock order and of who holds a lock, for test builds. */
 #include "lock.h"
 
 #include <stdlib.h>
@@ -16,6 +16,11 @@ void lock_check_drop(enum lock_rank rank) {
     if (!(held & 1u << rank))
         abort();
     held &= ~(1u << rank);
+}
+
+void lock_check_held(enum lock_rank rank) {
+    if (!(held & 1u << rank))
+        abort();
 }
 
 void lock_check_none(void) {

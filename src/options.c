@@ -14,11 +14,12 @@
 
 enum kind { KIND_BOOL, KIND_UINT, KIND_RATIO, KIND_LIMIT, KIND_PATH, KIND_WORD };
 
+#define MAY_CHANGE(when) (false OPTION_IF_LIVE_##when(|| true))
 #define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
     {name,    FOR_PEOPLE(#type), fallback,       FOR_PEOPLE(help),                                 \
-     minimum, maximum,           FOR_PEOPLE(""), OPTION_##when},
+     minimum, maximum,           FOR_PEOPLE(""), MAY_CHANGE(when)},
 #define OPTION_WORDS(field, name, words, fallback, when, help)                                     \
-    {name, FOR_PEOPLE("WORD"), fallback, FOR_PEOPLE(help), 0, 0, words, OPTION_##when},
+    {name, FOR_PEOPLE("WORD"), fallback, FOR_PEOPLE(help), 0, 0, words, MAY_CHANGE(when)},
 const struct option_info option_table[] = {
 #include "options.def"
 };
@@ -351,7 +352,7 @@ bool options_set_live(struct options *options, const char *setting, size_t *row,
     size_t found = *row = find_row(setting, length);
     if (found == option_count)
         describe_unknown(setting, length, error, error_size);
-    else if (option_table[found].when != OPTION_LIVE)
+    else if (!option_table[found].live)
         format(error, error_size, "%s: read when a program starts, cannot change in a running one",
                option_table[found].name);
     else if (!equals)

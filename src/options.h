@@ -2,28 +2,24 @@
 #ifndef POOLCUDA_OPTIONS_H
 #define POOLCUDA_OPTIONS_H
 
-#include "limit.h"
+#include "option_columns.h"
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 enum { OPTION_PATH_MAX = 4096 };
 
 struct options {
-#define OPTION_TYPE_BOOL                                                  bool
-#define OPTION_TYPE_UINT                                                  uint64_t
-#define OPTION_TYPE_RATIO                                                 double
-#define OPTION_TYPE_LIMIT                                                 struct limit
-#define OPTION_TYPE_WORD                                                  int /* the word's place in the row */
-#define OPTION_TYPE_PATH                                                  const char * /* points into the environment; "" when unset */
 #define OPTION(field, name, type, fallback, minimum, maximum, when, help) OPTION_TYPE_##type field;
 #include "options.def"
 #undef OPTION
 };
 
-/* When an option may change. */
-enum option_when { OPTION_START, OPTION_LIVE };
+/* The place of each field in option_table. */
+enum option_index {
+#define OPTION(field, name, type, fallback, minimum, maximum, when, help) OPTION_INDEX_##field,
+#include "options.def"
+#undef OPTION
+};
 
 /* One row of the table, for --help, the man page and the docs. type and help are NULL in the
  * preloaded object. */
@@ -31,7 +27,7 @@ struct option_info {
     const char *name, *type, *fallback, *help;
     double minimum, maximum; /* bound UINT and RATIO; both zero elsewhere */
     const char *words;       /* of WORD, separated by |; "" elsewhere */
-    enum option_when when;
+    bool live;               /* may change while the program runs */
 };
 extern const struct option_info option_table[];
 extern const size_t option_count;

@@ -9,19 +9,23 @@
 static inline struct pool_config pool_config_from(const struct options *options) {
     return (struct pool_config){
         .policy = policies[options->policy],
-        .free_mode = (enum pool_free_mode)options->free_mode,
-        .ordered = options->async,
-        .zero = options->zero,
-        .host = options->host,
-        .managed = options->managed,
-        .reuse_ratio = options->reuse_ratio,
-        .site_keep = options->site_keep,
-        .steal = options->steal,
-        .max_waste = options->max_waste,
-        .max_idle = options->max_idle,
-        .idle_decay = options->idle_decay,
-        .throttle_ratio = options->throttle_ratio,
+#define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
+    OPTION_IF_POOL_##when(.field = options->field, )
+#include "options.def"
+#undef OPTION
     };
+}
+
+/* The setting of the pool (a bit of enum pool_setting) that a row of option_table is; 0: none that
+ * may change. */
+static inline unsigned pool_setting_of(size_t row) {
+    static const unsigned settings[] = {
+#define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
+    0 OPTION_IF_LIVE_##when(| POOL_SET_##field),
+#include "options.def"
+#undef OPTION
+    };
+    return settings[row];
 }
 
 #endif

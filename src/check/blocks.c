@@ -13,6 +13,7 @@ static int compare(const struct check_block *one, const struct check_block *othe
 RB_GENERATE_INTERNAL(check_tree, check_block, by_address, compare, static UNUSED)
 
 struct check_block *block_around(struct check *check, CUdeviceptr address) {
+    lock_check_held(LOCK_CHECK);
     struct check_block *block = RB_ROOT(&check->blocks), *below = NULL;
     while (block) {
         // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it cannot follow the tree
@@ -27,16 +28,19 @@ struct check_block *block_around(struct check *check, CUdeviceptr address) {
 }
 
 struct check_block *block_at(struct check *check, CUdeviceptr user) {
+    lock_check_held(LOCK_CHECK);
     struct check_block *block = block_around(check, user);
     return block && block->user == user ? block : NULL;
 }
 
 struct check_block *block_from(struct check *check, CUdeviceptr base) {
+    lock_check_held(LOCK_CHECK);
     struct check_block key = {.base = base};
     return RB_NFIND(check_tree, &check->blocks, &key);
 }
 
 void block_add(struct check *check, struct check_block *block) {
+    lock_check_held(LOCK_CHECK);
     struct check_block *old;
     while ((old = block_around(check, block->base)) ||
            ((old = block_from(check, block->base)) && old->base - block->base < block->size))
@@ -71,6 +75,7 @@ static void unlink_block(struct check *check, struct check_block *block) {
 }
 
 void block_set_state(struct check *check, struct check_block *block, enum check_state state) {
+    lock_check_held(LOCK_CHECK);
     struct check_context *context = block->context;
     unlink_block(check, block);
     block->state = state;
@@ -92,6 +97,7 @@ static void free_if_unused(struct check_block *block) {
 }
 
 void block_remove(struct check *check, struct check_block *block) {
+    lock_check_held(LOCK_CHECK);
     unlink_block(check, block);
     block->state = CHECK_GONE;
     RB_REMOVE(check_tree, &check->blocks, block);
@@ -99,6 +105,7 @@ void block_remove(struct check *check, struct check_block *block) {
 }
 
 void block_drop_use(struct check_block *block) {
+    lock_check_held(LOCK_CHECK);
     block->uses--;
     if (block->state == CHECK_LEAVING && !block->uses)
         TAILQ_INSERT_TAIL(&block->context->left, block, in_list);
@@ -107,18 +114,21 @@ void block_drop_use(struct check_block *block) {
 }
 
 void block_detach(struct check *check, struct check_block *block) {
+    lock_check_held(LOCK_CHECK);
     unlink_block(check, block);
     block->uses = 0;
     block->state = CHECK_DETACHED;
 }
 
 void block_let_go(struct check_block *block) {
+    lock_check_held(LOCK_CHECK);
     block->held = false;
     if (block->state == CHECK_GONE)
         free_if_unused(block);
 }
 
 void block_set_zones(struct check_block *block, enum check_zones zones) {
+    lock_check_held(LOCK_CHECK);
     if (block->state == CHECK_LIVE && block->zones == CHECK_BARE)
         TAILQ_REMOVE(&block->context->bare, block, in_list);
     block->zones = zones;

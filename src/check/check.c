@@ -18,7 +18,9 @@ struct check *check_create(const struct check_config *config, struct pool *pool,
     return check;
 }
 
+/* Lock held. */
 static void forget_everything(struct check *check) {
+    lock_check_held(LOCK_CHECK);
     struct check_block *block;
     struct check_context *context;
     while ((block = block_from(check, 0))) {
@@ -34,8 +36,11 @@ static void forget_everything(struct check *check) {
 }
 
 void check_destroy(struct check *check) {
-    if (check)
-        forget_everything(check);
+    if (!check)
+        return;
+    check_lock(check);
+    forget_everything(check);
+    check_unlock(check);
     free(check);
 }
 

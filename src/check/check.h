@@ -13,17 +13,19 @@
 #define POOLCUDA_CHECK_CHECK_H
 
 #include "call_site.h"
-#include "limit.h"
+#include "option_columns.h"
 #include "pool/pool.h"
 
 struct check;
 
 struct check_config {
+    /* What users may set: the fields that options.def names, and says what they mean. */
+#define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
+    OPTION_IF_CHECK_##when(OPTION_TYPE_##type field;)
+#include "options.def"
+#undef OPTION
+
     bool after_launches;           /* wait after each launch, and verify everything */
-    struct limit quarantine;       /* bytes of freed memory kept from reuse, per context */
-    bool leaks;                    /* report blocks that are live at the end, too */
-    bool abort;                    /* after the first report */
-    const char *log;               /* where reports go: "" for standard error, see output_file.h */
     void (*say)(const char *line); /* reports that the log cannot be opened */
 };
 
@@ -80,7 +82,7 @@ void check_contexts_ended(struct check *check);
 /* Writes the summary at exit, without a CUDA call. Returns the number of errors reported. */
 uint64_t check_finish(struct check *check);
 
-/* To be called around fork: the lock is held across it. The child forgets everything. */
+/* The lock is held across fork. The child forgets everything. */
 void check_fork_prepare(struct check *check);
 void check_fork_parent(struct check *check);
 void check_forget_after_fork(struct check *check);

@@ -19,6 +19,7 @@ static CUcontext current(struct check *check) {
 }
 
 struct check_context *context_of_current(struct check *check) {
+    lock_check_none();
     CUcontext handle = current(check);
     check_lock(check);
     struct check_context *context = handle ? find(check, handle) : NULL;
@@ -38,8 +39,8 @@ static struct check_context *new_context(struct check *check, CUcontext handle) 
         return NULL;
     context->handle = handle;
     context->device = device;
-    context->limit =
-        limit_in_bytes(&check->config.quarantine, total, total / 64 < most ? total / 64 : most);
+    context->limit = limit_in_bytes(&check->config.check_quarantine, total,
+                                    total / 64 < most ? total / 64 : most);
     TAILQ_INIT(&context->idle);
     TAILQ_INIT(&context->running);
     TAILQ_INIT(&context->bare);
@@ -71,6 +72,7 @@ static struct check_context *make(struct check *check, CUcontext handle) {
 }
 
 struct check_context *context_to_check(struct check *check) {
+    lock_check_none();
     CUcontext handle = current(check);
     if (!handle)
         return NULL;
@@ -83,6 +85,7 @@ struct check_context *context_to_check(struct check *check) {
 }
 
 bool context_use(struct check_context *context) {
+    lock_check_held(LOCK_CHECK);
     if (context->ended || context->lost)
         return false;
     context->users++;
@@ -90,6 +93,7 @@ bool context_use(struct check_context *context) {
 }
 
 struct check_context *context_use_current(struct check *check) {
+    lock_check_none();
     struct check_context *context = context_of_current(check);
     check_lock(check);
     bool used = context && context_use(context);
@@ -98,6 +102,7 @@ struct check_context *context_use_current(struct check *check) {
 }
 
 void context_end_use(struct check *check, struct check_context *context) {
+    lock_check_none();
     check_lock(check);
     bool last = --context->users == 0;
     check_unlock(check);
@@ -108,6 +113,7 @@ void context_end_use(struct check *check, struct check_context *context) {
 /* Waits until no thread uses the context any more. Lock held on entry and return, not in
  * between. */
 static void await_rest(struct check *check, const struct check_context *context) {
+    lock_check_held(LOCK_CHECK);
     while (context->users > 0) {
         int seen = atomic_load(&check->resting);
         check_unlock(check);
@@ -117,6 +123,7 @@ static void await_rest(struct check *check, const struct check_context *context)
 }
 
 void context_end(struct check *check, struct check_context *context) {
+    lock_check_none();
     struct check_block *block, *next;
     check_lock(check);
     context->ended = true;

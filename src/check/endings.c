@@ -21,7 +21,7 @@ static bool next_block(struct check *check, CUdeviceptr *from, struct check_bloc
 
 static void report_leaks(struct check *check, const struct check_context *context) {
     struct check_block block;
-    for (CUdeviceptr from = 0; check->config.leaks && next_block(check, &from, &block);)
+    for (CUdeviceptr from = 0; check->config.check_leaks && next_block(check, &from, &block);)
         if (block.context == context && block.state == CHECK_LIVE)
             report_leak(check, &block);
 }
@@ -128,7 +128,10 @@ static void report_late(struct check *check, struct check_context *context) {
 static void count_unverified(struct check *check, struct check_unverified *sum) {
     struct check_block block;
     for (CUdeviceptr from = 0; next_block(check, &from, &block);) {
-        if (!block_is_unverified(&block))
+        check_lock(check);
+        bool unverified = block_is_unverified(&block);
+        check_unlock(check);
+        if (!unverified)
             continue;
         if (block.state == CHECK_LIVE) {
             sum->live++;

@@ -96,6 +96,7 @@ static bool open_streams(const struct driver *driver, struct check_context *cont
 }
 
 void gpu_open(struct check *check, struct check_context *context) {
+    lock_check_none();
     context->ready = has_entries(check->driver) && open_streams(check->driver, context);
     context->lost = !context->ready;
     if (context->ready)
@@ -143,6 +144,7 @@ static bool may_grow(struct check *check, struct check_context *context) {
 }
 
 struct check_launch *gpu_take_launch(struct check *check, struct check_context *context) {
+    lock_check_none();
     bool pushed;
     struct check_launch *launch = take_idle(check, context);
     if (launch || !may_grow(check, context) || !pool_gate_enter(check->pool))
@@ -157,6 +159,7 @@ struct check_launch *gpu_take_launch(struct check *check, struct check_context *
 
 void gpu_make_idle(struct check *check, struct check_context *context,
                    struct check_launch *launch) {
+    lock_check_none();
     launch->count = 0;
     check_lock(check);
     TAILQ_INSERT_HEAD(&context->idle, launch, in_list);
@@ -281,6 +284,7 @@ static void make_running(struct check *check, struct check_context *context,
 }
 
 bool gpu_submit(struct check *check, struct check_context *context, struct check_launch *launch) {
+    lock_check_none();
     bool submitted = submit_in(check, context, launch, context->stream);
     if (submitted)
         make_running(check, context, launch);
@@ -306,6 +310,7 @@ static void await_fill(struct check *check, struct check_context *context,
 }
 
 bool gpu_fill(struct check *check, struct check_context *context, struct check_launch *launch) {
+    lock_check_none();
     check_lock(check);
     bool slow = context->slow && !TAILQ_EMPTY(&context->running);
     check_unlock(check);
@@ -318,6 +323,7 @@ bool gpu_fill(struct check *check, struct check_context *context, struct check_l
 }
 
 struct check_launch *gpu_take_ended(struct check *check, struct check_context *context) {
+    lock_check_none();
     check_lock(check);
     struct check_launch *launch = context->lost ? NULL : TAILQ_FIRST(&context->running);
     if (launch)
@@ -358,6 +364,7 @@ static bool wait_for(struct check *check, struct check_context *context, bool al
 }
 
 bool gpu_is_alone(struct check *check, struct check_context *context) {
+    lock_check_none();
     if (!pool_gate_enter(check->pool))
         return false;
     CUresult result = check->driver->event_query(context->order);
@@ -366,14 +373,17 @@ bool gpu_is_alone(struct check *check, struct check_context *context) {
 }
 
 bool gpu_wait(struct check *check, struct check_context *context) {
+    lock_check_none();
     return wait_for(check, context, false);
 }
 
 bool gpu_wait_for_context(struct check *check, struct check_context *context) {
+    lock_check_none();
     return wait_for(check, context, true);
 }
 
 void gpu_kernel_name(struct check *check, CUfunction kernel, char name[CHECK_KERNEL_NAME_SIZE]) {
+    lock_check_none();
     const char *found = NULL;
     bool known = kernel && check->driver->func_get_name &&
                  check->driver->func_get_name(&found, kernel) == CUDA_SUCCESS && found;

@@ -142,7 +142,7 @@ static inline void check_unlock(struct check *check) {
     lock_drop(&check->lock, LOCK_CHECK);
 }
 
-/* blocks.c: records. The lock is held in all. */
+/* blocks.c: records. All below: lock held. */
 
 /* The block whose memory, zones included, the address lies in; NULL: none. */
 struct check_block *block_around(struct check *check, CUdeviceptr address);
@@ -165,30 +165,31 @@ void block_set_state(struct check *check, struct check_block *block, enum check_
 void block_set_zones(struct check_block *block, enum check_zones zones);
 /* Whether work has been submitted since it was last verified. */
 static inline bool block_is_unverified(const struct check_block *block) {
+    lock_check_held(LOCK_CHECK);
     return !block->reported && !block->context->lost && block->verified < block->context->work;
 }
 
-/* contexts.c */
+/* contexts.c. All below: lock not held. */
 
-/* The current context's record, NULL if there is none. Lock not held. */
+/* The current context's record, NULL if there is none. */
 struct check_context *context_of_current(struct check *check);
 /* The current context's record, made and made ready if need be. NULL: nothing can be checked there.
  * Lock not held. */
 struct check_context *context_to_check(struct check *check);
 /* Keeps the context from ending. False: it has ended, or is lost. Lock held. */
 bool context_use(struct check_context *context);
-/* Keeps the current context from ending; NULL: nothing is checked there. Lock not held. */
+/* Keeps the current context from ending; NULL: nothing is checked there. */
 struct check_context *context_use_current(struct check *check);
-void context_end_use(struct check *check, struct check_context *context); /* lock not held */
-/* Forgets the context and its blocks, once nobody uses it. Lock not held. */
+void context_end_use(struct check *check, struct check_context *context);
+/* Forgets the context and its blocks, once nobody uses it. */
 void context_end(struct check *check, struct check_context *context);
 
-/* gpu.c: the driver's side. Lock not held, and the context in use, except where a comment says
- * otherwise. */
+/* gpu.c: the driver's side. All below: lock not held, and the context in use. */
 
-/* Makes stream, kernel, event and the first launches of the context, which is current. */
+/* Makes stream, kernel, event and the first launches of the context, which is current and nobody's
+ * yet. */
 void gpu_open(struct check *check, struct check_context *context);
-/* Frees the records of its launches. */
+/* Frees the records of its launches: nobody uses the context. Lock not needed. */
 void gpu_forget(struct check_context *context);
 /* An idle launch, now the caller's; NULL: none is to be had without waiting. */
 struct check_launch *gpu_take_launch(struct check *check, struct check_context *context);
@@ -213,8 +214,8 @@ bool gpu_wait_for_context(struct check *check, struct check_context *context);
 /* Sets *name to "" if it is not known. */
 void gpu_kernel_name(struct check *check, CUfunction kernel, char name[CHECK_KERNEL_NAME_SIZE]);
 
-/* tasks.c: tasks for a block. Lock held. They return the bytes that the tasks cover, 0 if there is
- * no room for them. */
+/* tasks.c: what is to be done for a block. They return the bytes that the tasks cover, 0 if there
+ * is no room for them. All below: lock held. */
 
 uint64_t tasks_zones(struct check_launch *launch, struct check_block *block, enum check_op op);
 uint64_t tasks_body(struct check_launch *launch, struct check_block *block, enum check_op op);
@@ -233,10 +234,10 @@ void tasks_finish(struct check_launch *launch, bool known);
 void verify_all(struct check *check, struct check_context *context,
                 const struct check_occasion *occasion);
 
-/* results.c */
+/* results.c. All below: lock not held. */
 
 /* Reads the results of launches that have ended, reports failures, and gives blocks that leave the
- * quarantine to the pool. Waits for nothing. Lock not held, the context in use. */
+ * quarantine to the pool. Waits for nothing. The context is in use. */
 void results_read(struct check *check, struct check_context *context);
 /* Reads the results after the program has waited for the GPU: if nothing but our launches is left
  * to run, they are waited for. */
@@ -248,7 +249,7 @@ void results_tell(struct check *check, const struct check_launch *launch,
 /* Reads all results, when all launches have ended. False: they cannot be waited for. */
 bool results_await(struct check *check, struct check_context *context);
 
-/* quarantine.c: lock held. */
+/* quarantine.c. All below: lock held. */
 
 /* Puts blocks whose zones are not filled yet, and then quarantined blocks that are not verified,
  * into the launch, as far as there is room and the bound on the cost allows. */
@@ -257,7 +258,7 @@ void quarantine_verify_some(struct check_context *context, struct check_launch *
 /* Has blocks leave until at most `bytes` are left. Lock not held, the context in use. */
 void quarantine_shrink(struct check *check, struct check_context *context, uint64_t bytes);
 
-/* report.c. Lock not held; the block is a copy. */
+/* report.c. All below: lock not held; the block is a copy. */
 
 enum check_failure_kind {
 #define FAILURE(name, before, after) CHECK_FAILURE_##name,

@@ -2,6 +2,7 @@
 #include "check/internal.h"
 
 void quarantine_fill_zones(struct check_context *context, struct check_launch *launch) {
+    lock_check_held(LOCK_CHECK);
     struct check_block *block;
     while ((block = TAILQ_FIRST(&context->bare)) && tasks_zones(launch, block, CHECK_FILL))
         continue; /* the block has left the list */
@@ -17,6 +18,7 @@ static struct check_block *next(struct check_context *context) {
 }
 
 void quarantine_verify_some(struct check_context *context, struct check_launch *launch) {
+    lock_check_held(LOCK_CHECK);
     enum { LOOKS = 512 };
     const uint64_t most = 1 << 20;
     struct check_block *first = NULL, *block;
@@ -38,6 +40,7 @@ void quarantine_verify_some(struct check_context *context, struct check_launch *
 /* Evicts the oldest blocks: in the launch that verifies them once more they leave. Lock held. */
 static void evict_oldest(struct check *check, struct check_context *context,
                          struct check_launch *launch, uint64_t bytes) {
+    lock_check_held(LOCK_CHECK);
     enum { BLOCKS = 64 };
     struct check_block *block;
     launch->occasion = (struct check_occasion){.moment = CHECK_AT_REUSE};
@@ -50,6 +53,7 @@ static void evict_oldest(struct check *check, struct check_context *context,
 }
 
 void quarantine_shrink(struct check *check, struct check_context *context, uint64_t bytes) {
+    lock_check_none();
     for (bool more = true; more;) {
         struct check_launch *launch = gpu_take_launch(check, context);
         if (!launch)

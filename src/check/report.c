@@ -27,8 +27,8 @@ static int log_file(struct check *check) {
     if (file != REPORT_NO_LOG)
         return file;
     file = STDERR_FILENO;
-    if (*check->config.log)
-        file = output_file_append(check->config.log, "POOLCUDA_CHECK_LOG", check->config.say);
+    if (*check->config.check_log)
+        file = output_file_append(check->config.check_log, "POOLCUDA_CHECK_LOG", check->config.say);
     if (atomic_compare_exchange_strong(&check->log, &none, file))
         return file;
     if (file != STDERR_FILENO) /* another thread was faster */
@@ -130,8 +130,8 @@ static void add_moment(struct text *text, const struct check_block *block,
 }
 
 static void put(struct check *check, const struct text *text) {
-    if (text->length) /* if it is lost, there is nobody to tell */
-        output_file_write(log_file(check), text->start, text->length);
+    if (text->length && !output_file_write(log_file(check), text->start, text->length))
+        stats_add(STATS_check_lost, 1);
 }
 
 /* Counts an error, before its text is made. */
@@ -147,12 +147,13 @@ static void begin(struct check *check, struct text *text) {
 static void end(struct check *check, struct text *text) {
     text_add(text, "=========\n");
     put(check, text);
-    if (check->config.abort)
+    if (check->config.check_abort)
         syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), SIGABRT);
 }
 
 void report_write(struct check *check, const struct check_block *block, CUdeviceptr address,
                   uint64_t count, const struct check_occasion *occasion) {
+    lock_check_none();
     TEXT(text, REPORT_SIZE);
     bool inside = address >= block->user && address - block->user < block->bytes;
     begin(check, &text);
@@ -180,6 +181,7 @@ static enum check_failure_kind free_failure(const struct check_block *block, CUd
 
 void report_free(struct check *check, const struct check_block *block, CUdeviceptr pointer,
                  const struct call_site *at) {
+    lock_check_none();
     TEXT(text, REPORT_SIZE);
     enum check_failure_kind kind = free_failure(block, pointer);
     begin(check, &text);
@@ -196,6 +198,7 @@ void report_free(struct check *check, const struct check_block *block, CUdevicep
 }
 
 void report_leak(struct check *check, const struct check_block *block) {
+    lock_check_none();
     TEXT(text, REPORT_SIZE);
     char address[24];
     format(address, sizeof address, "0x%llx", (unsigned long long)block->user);
@@ -210,6 +213,7 @@ void report_leak(struct check *check, const struct check_block *block) {
 }
 
 uint64_t report_end(struct check *check, const struct check_unverified *unverified) {
+    lock_check_none();
     TEXT(text, REPORT_SIZE);
     check_lock(check);
     uint64_t errors = check->errors, leaked = check->leaked, leaked_bytes = check->leaked_bytes;

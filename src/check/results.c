@@ -6,6 +6,7 @@
 
 void results_tell(struct check *check, const struct check_launch *launch,
                   const struct check_task *task, const struct check_failure *failure) {
+    lock_check_none();
     check_lock(check);
     struct check_block *block = launch->blocks[failure->id], copy = *block;
     bool tell = !block->reported && !block->context->lost;
@@ -62,6 +63,7 @@ static void give_back(struct check *check, struct check_context *context) {
 }
 
 void results_read(struct check *check, struct check_context *context) {
+    lock_check_none();
     struct check_launch *launch;
     while ((launch = gpu_take_ended(check, context)))
         if (read_result(check, context, launch))
@@ -81,6 +83,7 @@ static bool is_running(struct check *check, const struct check_context *context)
 }
 
 bool results_await(struct check *check, struct check_context *context) {
+    lock_check_none();
     bool running;
     do {
         running = is_running(check, context);
@@ -92,6 +95,7 @@ bool results_await(struct check *check, struct check_context *context) {
 }
 
 void results_finish(struct check *check, struct check_context *context) {
+    lock_check_none();
     results_read(check, context);
     while (is_running(check, context) && gpu_is_alone(check, context) && gpu_wait(check, context))
         results_read(check, context);

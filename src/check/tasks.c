@@ -18,6 +18,7 @@ static uint64_t add(struct check_launch *launch, struct check_block *block, CUde
 }
 
 uint64_t tasks_zones(struct check_launch *launch, struct check_block *block, enum check_op op) {
+    lock_check_held(LOCK_CHECK);
     CUdeviceptr end = block->user + block->bytes;
     if (!has_room(launch, 2))
         return 0;
@@ -29,6 +30,7 @@ uint64_t tasks_zones(struct check_launch *launch, struct check_block *block, enu
 
 /* Adds tasks on all of the block, or on stripes from its first byte to its last. */
 uint64_t tasks_body(struct check_launch *launch, struct check_block *block, enum check_op op) {
+    lock_check_held(LOCK_CHECK);
     const uint64_t whole = (uint64_t)CHECK_STRIPES * CHECK_STRIPE;
     if (block->bytes <= whole)
         return has_room(launch, 1)
@@ -46,6 +48,7 @@ uint64_t tasks_body(struct check_launch *launch, struct check_block *block, enum
 }
 
 uint64_t tasks_verify(struct check_launch *launch, struct check_block *block) {
+    lock_check_held(LOCK_CHECK);
     bool poisoned = block->state == CHECK_QUARANTINED || block->state == CHECK_LEAVING;
     if (!has_room(launch, CHECK_BLOCK_TASKS))
         return 0;
@@ -54,6 +57,7 @@ uint64_t tasks_verify(struct check_launch *launch, struct check_block *block) {
 }
 
 void tasks_drop(struct check_launch *launch, const struct check_block *failed) {
+    lock_check_held(LOCK_CHECK);
     unsigned left = 0;
     for (unsigned i = 0; i < launch->count; i++) {
         struct check_block *block = launch->blocks[i];
@@ -80,10 +84,12 @@ static void set_zones(struct check_launch *launch, enum check_zones zones) {
 }
 
 void tasks_submitted(struct check_launch *launch) {
+    lock_check_held(LOCK_CHECK);
     set_zones(launch, CHECK_ZONED);
 }
 
 void tasks_finish(struct check_launch *launch, bool known) {
+    lock_check_held(LOCK_CHECK);
     if (!known)
         set_zones(launch, CHECK_BARE);
     for (unsigned i = 0; i < launch->count; i++) {

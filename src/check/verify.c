@@ -5,6 +5,7 @@
  * where to go on, 0: that was all. Lock held. */
 static CUdeviceptr add_unverified(struct check *check, struct check_context *context,
                                   struct check_launch *launch, CUdeviceptr from) {
+    lock_check_held(LOCK_CHECK);
     struct check_block *block;
     for (; (block = block_from(check, from)); from = block->base + 1) {
         bool kept = block->state == CHECK_LIVE || block->state == CHECK_QUARANTINED;
@@ -18,6 +19,7 @@ static CUdeviceptr add_unverified(struct check *check, struct check_context *con
 
 void verify_all(struct check *check, struct check_context *context,
                 const struct check_occasion *occasion) {
+    lock_check_none();
     CUdeviceptr from = 0;
     do {
         struct check_launch *launch = gpu_take_launch(check, context);

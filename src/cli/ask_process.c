@@ -1,7 +1,6 @@
 #include "cli/ask_process.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +21,7 @@ struct asked {
 static void explain(const char *command, const char *who) {
     char *end;
     long process = strtol(who, &end, 10);
-    if (*end || process <= 0 || process > INT_MAX)
+    if (*end) /* of another pid namespace */
         fprintf(stderr, "%s: %.40s: no such process\n", command, who);
     else if (kill((pid_t)process, 0) != 0 && errno == ESRCH)
         fprintf(stderr, "%s: %ld: no such process\n", command, process);

@@ -1,5 +1,7 @@
 #include "cli/child.h"
 
+#include "cli/standard_output.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -22,6 +24,7 @@ static void start(char *const *argv, const struct inherited *inherited, pid_t pa
     if (getppid() != parent)
         _exit(127);
     sigaction(SIGCHLD, &inherited->on_child, NULL);
+    standard_output_forget();
     sigprocmask(SIG_SETMASK, &inherited->mask, NULL);
     execvp(argv[0], argv);
     int error = errno;

@@ -1,8 +1,8 @@
 #include "cli/commands.h"
 
 const struct command command_table[] = {
-#define COMMAND(name, arguments, help)                                                             \
-    {#name, help, &name##_argp, command_##name, ARGUMENTS_##arguments},
+#define COMMAND(name, arguments, pools, help)                                                      \
+    {#name, help, &name##_argp, command_##name, ARGUMENTS_##arguments, COMMAND_##pools},
 #include "cli/commands.def"
 #undef COMMAND
 };

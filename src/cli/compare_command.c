@@ -1,6 +1,9 @@
 /* poolcuda compare: two replays side by side. */
 #include "cli/commands.h"
+#include "cli/output.h"
 #include "cli/result_json.h"
+#include "cli/usage.h"
+#include "observe/emitter.h"
 
 #include <argp.h>
 #include <stdio.h>
@@ -19,8 +22,8 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         return 0;
     case ARGP_KEY_ARG:
         if (arguments->count == 2)
-            argp_error(state, "%s: expected two files", argument);
-        arguments->files[arguments->count++] = argument;
+            usage_error(state, "%s: expected two files", argument);
+        arguments->files[arguments->count++] = usage_file(argument, "FILE", state);
         return 0;
     case ARGP_KEY_END:
         if (arguments->count != 2)
@@ -31,6 +34,11 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     }
 }
 
+static void say(const char *line) {
+    char clean[OUTPUT_ERROR];
+    fprintf(stderr, "poolcuda compare: %s\n", emitter_clean(clean, sizeof clean, line));
+}
+
 static void print_row(const char *name, double one, double other, int digits) {
     printf("%-28s %18.*f %18.*f", name, digits, one, digits, other);
     if (one != 0)
@@ -39,8 +47,10 @@ static void print_row(const char *name, double one, double other, int digits) {
 }
 
 static void print_text(const struct arguments *arguments, const struct replay_result *results) {
-    printf("A: %s\nB: %s\n%-28s %18s %18s  B / A\n", arguments->files[0], arguments->files[1], "",
-           "A", "B");
+    char names[2][OUTPUT_ERROR];
+    for (int i = 0; i < 2; i++)
+        emitter_clean(names[i], sizeof names[i], arguments->files[i]);
+    printf("A: %s\nB: %s\n%-28s %18s %18s  B / A\n", names[0], names[1], "", "A", "B");
 #define ROW(name, text) print_row(text, (double)results[0].name, (double)results[1].name, 0);
     RESULT_NUMBERS(ROW)
 #undef ROW
@@ -88,11 +98,17 @@ const struct argp compare_argp = {
 int command_compare(int argc, char **argv) {
     struct arguments arguments = {0};
     struct replay_result results[2] = {0};
-    char error[512];
+    char error[OUTPUT_ERROR];
     argp_parse(&compare_argp, argc, argv, 0, NULL, &arguments);
     for (int i = 0; i < 2; i++) {
+        if (output_is_input("-", arguments.files[i], error)) {
+            say(error);
+            return EXIT_USAGE;
+        }
+    }
+    for (int i = 0; i < 2; i++) {
         if (!result_from_file(arguments.files[i], &results[i], error, sizeof error)) {
-            fprintf(stderr, "poolcuda compare: %s\n", error);
+            say(error);
             return 1;
         }
     }

@@ -1,6 +1,7 @@
 /* poolcuda completions: the script that completes poolcuda's arguments in a shell. */
 #include "cli/commands.h"
 #include "cli/completions.h"
+#include "cli/usage.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,11 +17,11 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     switch (key) {
     case ARGP_KEY_ARG:
         if (state->arg_num > 0)
-            argp_error(state, "%s: expected one shell only", argument);
+            usage_error(state, "%s: expected one shell only", argument);
         for (*shell = 0; *shell < SHELLS && strcmp(shells[*shell].name, argument) != 0;)
             ++*shell;
         if (*shell == SHELLS)
-            argp_error(state, "%s: unknown shell, expected bash, zsh or fish", argument);
+            usage_error(state, "%s: unknown shell, expected bash, zsh or fish", argument);
         return 0;
     case ARGP_KEY_NO_ARGS:
         argp_usage(state);

@@ -2,6 +2,8 @@
 #include "cli/commands.h"
 #include "cli/gzip.h"
 #include "cli/output.h"
+#include "cli/usage.h"
+#include "observe/emitter.h"
 #include "trace/trace.h"
 #include "trace/write_csv.h"
 
@@ -16,8 +18,8 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     switch (key) {
     case ARGP_KEY_ARG:
         if (state->arg_num >= 2)
-            argp_error(state, "%s: expected IN and OUT only", argument);
-        files[state->arg_num] = argument;
+            usage_error(state, "%s: expected IN and OUT only", argument);
+        files[state->arg_num] = usage_file(argument, state->arg_num ? "OUT" : "IN", state);
         return 0;
     case ARGP_KEY_END:
         if (state->arg_num < 2)
@@ -29,7 +31,8 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
 }
 
 static void say(const char *line) {
-    fprintf(stderr, "poolcuda convert: %s\n", line);
+    char clean[OUTPUT_ERROR];
+    fprintf(stderr, "poolcuda convert: %s\n", emitter_clean(clean, sizeof clean, line));
 }
 
 /* All of it as text in memory; NULL without any. */
@@ -97,7 +100,11 @@ int command_convert(int argc, char **argv) {
     char error[OUTPUT_ERROR];
     size_t size = 0;
     argp_parse(&convert_argp, argc, argv, 0, NULL, files);
-    if (!output_check(files[1], files[0], error)) {
+    if (output_is_input(files[1], files[0], error)) {
+        say(error);
+        return EXIT_USAGE;
+    }
+    if (!output_check(files[1], error)) {
         say(error);
         return 1;
     }

@@ -5,6 +5,7 @@
 #include "cli/installed.h"
 #include "cli/preload.h"
 #include "cli/printable.h"
+#include "cli/standard_output.h"
 
 #include <argp.h>
 #include <limits.h>
@@ -17,6 +18,7 @@ enum {
     EXIT_WORKS = 0,
     EXIT_WORKS_NOT = 1,
     EXIT_CANNOT_KNOW = 3,
+    EXIT_NO_ANSWER = DOCTOR_NO_ANSWER,
     PLUGINS = 64,
     WIDTH = 100,
     INDENT = 10
@@ -68,7 +70,8 @@ const struct argp doctor_argp = {
         "machine, and what to do if it will not; without PROGRAM, looks at the machine alone. "
         "Nothing of PROGRAM is run.\v"
         "Exits with 0 if pooling will work, 1 if it will not, 2 if an argument is wrong, 3 if it "
-        "cannot be known beforehand.",
+        "cannot be known beforehand, 4 if there is no answer: not all could be printed, or memory "
+        "ran out.",
 };
 
 /* Words, wrapped, every line but the first behind `indent` blanks. */
@@ -189,6 +192,7 @@ int command_doctor(int argc, char **argv) {
     struct arguments arguments = {.app = NULL};
     struct doctor doctor = {.library = NULL};
     char library[PATH_MAX];
+    standard_output_loss_status(EXIT_NO_ANSWER);
     argp_parse(&doctor_argp, argc, argv, ARGP_IN_ORDER, NULL, &arguments);
     findings_start(&doctor.findings);
     doctor.command = quote_words(arguments.app);
@@ -199,7 +203,7 @@ int command_doctor(int argc, char **argv) {
         free(doctor.command);
         free(self);
         findings_free(&doctor.findings);
-        return EXIT_WORKS_NOT;
+        return EXIT_NO_ANSWER;
     }
     char *preload =
         installed_library(library) ? preload_value(getenv("LD_PRELOAD"), library) : NULL;
@@ -221,12 +225,16 @@ int command_doctor(int argc, char **argv) {
     else
         print_text(&doctor.findings, next ? next : "");
     static const int codes[] = {EXIT_WORKS, EXIT_WORKS_NOT, EXIT_CANNOT_KNOW};
-    int code = printed ? codes[verdict_of(&doctor.findings)] : EXIT_WORKS_NOT;
+    int code = printed ? codes[verdict_of(&doctor.findings)] : EXIT_NO_ANSWER;
     free(next);
-    for (size_t i = 0; i < doctor.seen_count; i++)
-        free(doctor.seen[i]);
+    for (size_t i = 0; i < doctor.seen_count; i++) {
+        free(doctor.seen[i].path);
+        free(doctor.seen[i].arguments);
+    }
     for (size_t i = 0; i < doctor.doubt_count; i++)
         free(doctor.doubts[i]);
+    for (size_t i = 0; i < doctor.caution_count; i++)
+        free(doctor.cautions[i]);
     free(doctor.computing);
     free(doctor.command);
     free(self);

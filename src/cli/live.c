@@ -27,15 +27,15 @@ static void read_device(int file, int ordinal, struct live_process *process) {
     if (raw_pread(file, &read, sizeof read, place) != (ssize_t)sizeof read || !read.capacity)
         return;
     struct live_device *device = &process->devices[process->device_count++];
-    struct shards_sum sum = shards_sum(process->head.shards, ordinal);
+    struct stats_sums sum = shards_sum(process->head.shards, ordinal);
     *device = (struct live_device){.ordinal = ordinal,
                                    .capacity = read.capacity,
-                                   .in_use = read.in_use + sum.in_use,
-                                   .idle = read.idle + sum.held - sum.live,
-                                   .waste = read.waste + sum.live - sum.in_use,
+                                   .in_use = read.in_use + stats_sums_in_use_bytes(&sum),
+                                   .idle = read.idle + stats_sums_idle_bytes(&sum),
+                                   .waste = read.waste + stats_sums_waste_bytes(&sum),
                                    .peak_held = read.peak_held,
-                                   .allocations = read.allocations + sum.hits + sum.fresh,
-                                   .hits = read.hits + sum.hits};
+                                   .allocations = read.allocations + stats_sums_malloc_calls(&sum),
+                                   .hits = read.hits + stats_sums_malloc_hits(&sum)};
     memcpy(device->uuid, read.uuid, sizeof device->uuid);
 }
 

@@ -10,8 +10,6 @@ static const char *const counter_names[STATS_COUNTERS] = {
 #define COUNTER(field, help) #field,
 #define GAUGE(field, help)   #field,
 #include "observe/counters.def"
-#undef COUNTER
-#undef GAUGE
 };
 
 static void emit_device(struct emitter *emitter, const struct live_device *device) {

@@ -15,8 +15,6 @@ static const struct metric metrics[] = {
 #define COUNTER(field, help) {STATS_##field, false, "poolcuda_" #field "_total", help},
 #define GAUGE(field, help)   {STATS_##field, true, "poolcuda_" #field, help},
 #include "observe/counters.def"
-#undef COUNTER
-#undef GAUGE
 };
 
 /* What is known of a device. */

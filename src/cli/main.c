@@ -3,6 +3,7 @@
 #include "cli/man_source.h"
 #include "cli/preload.h"
 #include "cli/standard_output.h"
+#include "cli/usage.h"
 
 #include <argp.h>
 #include <stdbool.h>
@@ -15,20 +16,30 @@ const char *argp_program_version = "poolcuda " POOLCUDA_VERSION;
 
 enum { KEY_MAN_SOURCE = 0x100 };
 
+/* NULL: it is none. */
+static const struct command *find(const char *name) {
+    for (size_t i = 0; i < command_count; i++)
+        if (strcmp(name, command_table[i].name) == 0)
+            return &command_table[i];
+    return NULL;
+}
+
 static error_t parse(int key, char *argument, struct argp_state *state) {
     if (key == ARGP_KEY_ARG) {
-        for (size_t i = 0; i < command_count; i++) {
-            if (strcmp(argument, command_table[i].name) != 0)
-                continue;
+        const struct command *command = find(argument);
+        if (command) {
             /* The subcommand parses the rest; its name in messages is "poolcuda NAME". */
             static char name[64];
-            snprintf(name, sizeof name, "poolcuda %s", command_table[i].name);
+            snprintf(name, sizeof name, "poolcuda %s", command->name);
             char **rest = state->argv + state->next - 1;
             rest[0] = name;
             standard_output_owner(name);
-            exit(command_table[i].run(state->argc - state->next + 1, rest));
+            usage_check_options(command->argp, state->argc - state->next + 1, rest,
+                                command->arguments == ARGUMENTS_PROGRAM);
+            exit(command->run(state->argc - state->next + 1, rest));
         }
-        argp_error(state, "%s: unknown command, expected one of those that --help lists", argument);
+        usage_error(state, "%s: unknown command, expected one of those that --help lists",
+                    argument);
     }
     if (key == KEY_MAN_SOURCE)
         exit(man_source(argument) ? 0 : 1);
@@ -68,16 +79,13 @@ const struct argp main_argp = {
     .help_filter = filter,
 };
 
-/* Whether this is a replay: what is replayed is to go through the replay's own pool alone. */
-static bool is_replaying(char *const *argv) {
-    return argv[0] && argv[1] && (strcmp(argv[1], "replay") == 0 || strcmp(argv[1], "tune") == 0);
-}
-
 int main(int argc, char **argv) {
-    if (is_replaying(argv))
+    const struct command *first = argc > 1 ? find(argv[1]) : NULL;
+    if (first && first->pools == COMMAND_REPLAYS)
         preload_leave(argv);
     standard_output_watch();
     argp_err_exit_status = EXIT_USAGE;
+    usage_check_options(&main_argp, argc, argv, true);
     argp_parse(&main_argp, argc, argv, ARGP_IN_ORDER, NULL, NULL);
     return 0;
 }

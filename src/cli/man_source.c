@@ -111,8 +111,7 @@ static void put_variables(void) {
         option_values(info, put);
         fputs(". Default: ", stdout);
         put(*info->fallback ? info->fallback : "none");
-        fputs(info->when == OPTION_LIVE ? ". May change while the program runs.\n\n" : ".\n\n",
-              stdout);
+        fputs(info->live ? ". May change while the program runs.\n\n" : ".\n\n", stdout);
     }
 }
 

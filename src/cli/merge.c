@@ -180,6 +180,8 @@ static void add_site(struct stats_site *sum, const struct stats_site *site) {
     sum->peak_live_bytes += stats_read(&site->peak_live_bytes);
     sum->held_blocks += stats_read(&site->held_blocks);
     sum->held_bytes += stats_read(&site->held_bytes);
+    if (stats_site_least(site))
+        stats_site_serves(sum, stats_site_least(site));
     if (site->memory)
         sum->memory =
             !sum->memory || sum->memory == site->memory ? site->memory : 1 + (uint32_t)STATS_MIXED;

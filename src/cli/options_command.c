@@ -20,13 +20,12 @@ static void print_row(const struct option_info *info, enum form form) {
         printf("%s (", info->name);
         option_values(info, print);
         printf("; default %s%s)\n    %s\n", fallback,
-               info->when == OPTION_LIVE ? "; may change while the program runs" : "", info->help);
+               info->live ? "; may change while the program runs" : "", info->help);
         break;
     case FORM_MARKDOWN:
         printf("| `%s` | ", info->name);
         option_values(info, print);
-        printf(" | `%s` | %s | %s |\n", fallback, info->when == OPTION_LIVE ? "any time" : "start",
-               info->help);
+        printf(" | `%s` | %s | %s |\n", fallback, info->live ? "any time" : "start", info->help);
         break;
     }
 }

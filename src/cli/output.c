@@ -118,21 +118,60 @@ static void tell(const char *path, int fault, const char *state, char error[OUTP
     free(name);
 }
 
-bool output_check(const char *path, const char *input, char error[OUTPUT_ERROR]) {
+/* The file that will be written to, if there is one already. */
+static bool look_at(const char *path, struct stat *status) {
+    return (output_is_standard(path) ? fstat(STDOUT_FILENO, status) : stat(path, status)) == 0;
+}
+
+static bool are_same(const struct stat *one, const struct stat *other) {
+    return one->st_dev == other->st_dev && one->st_ino == other->st_ino;
+}
+
+static bool refuse(const char *path, const char *use, char error[OUTPUT_ERROR]) {
+    char *name = printable_copy(output_is_standard(path) ? "standard output" : path);
+    snprintf(error, OUTPUT_ERROR,
+             "%.700s: is the file that is %s, too; expected another one to write, nothing was "
+             "written",
+             name, use);
+    free(name);
+    return true;
+}
+
+bool output_is_input(const char *path, const char *input, char error[OUTPUT_ERROR]) {
     struct stat one, other;
-    bool standard = output_is_standard(path);
-    if (input && (standard ? fstat(STDOUT_FILENO, &one) : stat(path, &one)) == 0 &&
-        S_ISREG(one.st_mode) && stat(input, &other) == 0 && one.st_dev == other.st_dev &&
-        one.st_ino == other.st_ino) {
-        char *name = printable_copy(standard ? "standard output" : path);
-        snprintf(error, OUTPUT_ERROR,
-                 "%.700s: is the file that is read, too; expected another one to write, nothing "
-                 "was written",
-                 name);
-        free(name);
-        return false;
+    return look_at(path, &one) && S_ISREG(one.st_mode) && stat(input, &other) == 0 &&
+           are_same(&one, &other) && refuse(path, "read", error);
+}
+
+/* Whether two files of which one is not there yet will be the same one. */
+static bool will_be_same(const char *one, const char *other) {
+    struct target targets[] = {find(one), find(other)};
+    struct stat folders[2];
+    bool same = targets[0].path && targets[1].path;
+    for (int i = 0; same && i < 2; i++) {
+        int length = length_of_folder(targets[i].path);
+        char *folder = strndup(targets[i].path, (size_t)length);
+        same = folder && stat(length ? folder : ".", &folders[i]) == 0;
+        free(folder);
     }
-    if (standard)
+    same = same && are_same(&folders[0], &folders[1]) &&
+           strcmp(targets[0].path + length_of_folder(targets[0].path),
+                  targets[1].path + length_of_folder(targets[1].path)) == 0;
+    free(targets[0].path);
+    free(targets[1].path);
+    return same;
+}
+
+bool output_is_output(const char *one, const char *other, char error[OUTPUT_ERROR]) {
+    struct stat statuses[2];
+    bool there = look_at(one, &statuses[0]) && look_at(other, &statuses[1]);
+    bool same = there ? are_same(&statuses[0], &statuses[1]) && !S_ISCHR(statuses[0].st_mode)
+                      : will_be_same(one, other);
+    return same && refuse(one, "written", error);
+}
+
+bool output_check(const char *path, char error[OUTPUT_ERROR]) {
+    if (output_is_standard(path))
         return true;
     struct target target = find(path);
     int fault = fault_to_expect(&target);
@@ -245,21 +284,17 @@ static bool write_regular(const struct target *target, const char *bytes, size_t
            write_in_place(target, bytes, size, touched);
 }
 
-/* Neither a limit on files nor an interrupt leaves half a replacement behind. */
+/* An interrupt leaves no half of a replacement behind. */
 static bool write_undisturbed(const struct target *target, const char *bytes, size_t size,
                               bool *touched) {
-    const struct sigaction ignored = {.sa_handler = SIG_IGN};
-    struct sigaction on_limit;
     sigset_t ends, before;
     sigemptyset(&ends);
     sigaddset(&ends, SIGINT);
     sigaddset(&ends, SIGTERM);
     sigaddset(&ends, SIGHUP);
     sigprocmask(SIG_BLOCK, &ends, &before);
-    sigaction(SIGXFSZ, &ignored, &on_limit);
     bool done = write_regular(target, bytes, size, touched);
     int fault = errno;
-    sigaction(SIGXFSZ, &on_limit, NULL);
     sigprocmask(SIG_SETMASK, &before, NULL);
     errno = fault;
     return done;

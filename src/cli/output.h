@@ -17,9 +17,17 @@ enum { OUTPUT_ERROR = 1024 };
 
 bool output_is_standard(const char *path);
 
-/* To be asked before the work begins. Returns false, with a line in `error`, if `path` is the file
- * `input` (NULL: there is none), also by another name, or cannot be a file to write. */
-bool output_check(const char *path, const char *input, char error[OUTPUT_ERROR]);
+/* To be asked before the work begins, and bad usage (EXIT_USAGE). Returns true, with a line in
+ * `error`, if `path` is the file `input`, also by another name. */
+bool output_is_input(const char *path, const char *input, char error[OUTPUT_ERROR]);
+
+/* Whether two files to write are one file, with a line about `one` in `error`. A device takes
+ * both. */
+bool output_is_output(const char *one, const char *other, char error[OUTPUT_ERROR]);
+
+/* To be asked before the work begins. Returns false, with a line in `error`, if `path` cannot be a
+ * file to write. */
+bool output_check(const char *path, char error[OUTPUT_ERROR]);
 
 /* Writes the whole content. Returns false, with a line in `error`, if it could not be written.
  * Faults of standard output are reported when the command ends (standard_output.h). */

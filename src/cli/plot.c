@@ -5,13 +5,33 @@
 
 static const char *const endings[] = {".svg", ".png"};
 
-bool plot_check(const char *base, const char *input, char error[OUTPUT_ERROR]) {
-    char path[PATH_MAX];
+enum { DRAWINGS = sizeof endings / sizeof endings[0] };
+
+struct paths {
+    char of[DRAWINGS][PATH_MAX];
+};
+
+static struct paths paths_of(const char *base) {
+    struct paths paths;
+    for (size_t i = 0; i < DRAWINGS; i++)
+        snprintf(paths.of[i], sizeof paths.of[i], "%s%s", base, endings[i]);
+    return paths;
+}
+
+bool plot_takes_a_place(const char *base, const char *input, char error[OUTPUT_ERROR]) {
+    struct paths paths = paths_of(base);
+    bool taken = output_is_output(paths.of[1], paths.of[0], error);
+    for (size_t i = 0; !taken && i < DRAWINGS; i++)
+        taken =
+            output_is_input(paths.of[i], input, error) || output_is_output(paths.of[i], "-", error);
+    return taken;
+}
+
+bool plot_check(const char *base, char error[OUTPUT_ERROR]) {
+    struct paths paths = paths_of(base);
     bool good = true;
-    for (size_t i = 0; good && i < sizeof endings / sizeof endings[0]; i++) {
-        snprintf(path, sizeof path, "%s%s", base, endings[i]);
-        good = output_check(path, input, error);
-    }
+    for (size_t i = 0; good && i < DRAWINGS; i++)
+        good = output_check(paths.of[i], error);
     return good;
 }
 

@@ -20,8 +20,11 @@ struct plot_input {
  */
 bool plot_write(const char *base, const struct plot_input *input, char error[OUTPUT_ERROR]);
 
-/* To be asked before the work: false after one line in `error` if a drawing would take the place of
- * the file `input`, or cannot be written. */
-bool plot_check(const char *base, const char *input, char error[OUTPUT_ERROR]);
+/* To be asked before the work: true after one line in `error` if a drawing would take the place of
+ * the file `input`, of the other drawing or of what is printed, which is bad usage. */
+bool plot_takes_a_place(const char *base, const char *input, char error[OUTPUT_ERROR]);
+
+/* To be asked before the work: false after one line in `error` if a drawing cannot be written. */
+bool plot_check(const char *base, char error[OUTPUT_ERROR]);
 
 #endif

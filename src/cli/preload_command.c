@@ -3,6 +3,7 @@
 #include "cli/installed.h"
 #include "cli/preload.h"
 #include "cli/printable.h"
+#include "cli/usage.h"
 
 #include <argp.h>
 #include <limits.h>
@@ -11,7 +12,7 @@
 static error_t parse(int key, char *argument, struct argp_state *state) {
     if (key != ARGP_KEY_ARG)
         return ARGP_ERR_UNKNOWN;
-    argp_error(state, "%s: expected no argument", argument);
+    usage_error(state, "%s: expected no argument", argument);
     return 0;
 }
 

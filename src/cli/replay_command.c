@@ -1,9 +1,12 @@
 /* poolcuda replay: runs a recorded trace against the pool. */
 #include "cli/commands.h"
 #include "cli/option_args.h"
+#include "cli/output.h"
 #include "cli/replay.h"
 #include "cli/result_json.h"
 #include "cli/size_argument.h"
+#include "cli/usage.h"
+#include "observe/emitter.h"
 #include "observe/human.h"
 #include "pool_options.h"
 
@@ -35,8 +38,8 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         return 0;
     case ARGP_KEY_ARG:
         if (arguments->file)
-            argp_error(state, "%s: expected one FILE only", argument);
-        arguments->file = argument;
+            usage_error(state, "%s: expected one FILE only", argument);
+        arguments->file = usage_file(argument, "FILE", state);
         return 0;
     case ARGP_KEY_END:
         if (!arguments->file)
@@ -48,14 +51,17 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
 }
 
 static void say(const char *line) {
-    fprintf(stderr, "poolcuda replay: %s\n", line);
+    char clean[OUTPUT_ERROR];
+    fprintf(stderr, "poolcuda replay: %s\n", emitter_clean(clean, sizeof clean, line));
 }
 
 static void print_text(const struct arguments *arguments, const struct replay_result *result) {
     const char *policy = policies[0]->name;
+    char file[OUTPUT_ERROR];
     if (arguments->settings.config.policy)
         policy = arguments->settings.config.policy->name;
-    printf("%s, policy %s:\n", arguments->file, arguments->settings.native ? "none" : policy);
+    printf("%s, policy %s:\n", emitter_clean(file, sizeof file, arguments->file),
+           arguments->settings.native ? "none" : policy);
     printf("  %llu allocations, %.2f%% served from idle memory\n",
            (unsigned long long)result->allocations, 100 * result_hit_rate(result));
     printf("  %llu driver allocations, %llu driver frees, %llu map and unmap calls, %llu waits\n",
@@ -107,9 +113,13 @@ int command_replay(int argc, char **argv) {
     struct arguments arguments = {.settings = {.memory = (uint64_t)80 << 30}};
     struct options options;
     struct replay_result result = {0};
-    char error[512];
+    char error[OUTPUT_ERROR];
     argp_parse(&replay_argp, argc, argv, 0, NULL, &arguments);
     option_args_finish(&options);
+    if (output_is_input("-", arguments.file, error)) {
+        say(error);
+        return EXIT_USAGE;
+    }
     arguments.settings.config = pool_config_from(&options);
     struct trace *trace = trace_read(arguments.file, say);
     if (!trace)

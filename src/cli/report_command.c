@@ -8,12 +8,13 @@
 #include "cli/run_file.h"
 #include "cli/suggest.h"
 #include "cli/symbols.h"
+#include "cli/usage.h"
 #include "cli/views/views.h"
 #include "observe/emitter.h"
 
 #include <argp.h>
-#include <errno.h>
 #include <fts.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -53,6 +54,8 @@ struct session {
     size_t seen, expected;     /* files in the folder that is being read */
     size_t texts, passed_over; /* passed over: files in folders that are none of ours */
     bool complete;
+    bool prints_to_file;  /* standard output is a regular file */
+    struct stat printing; /* that file */
 };
 
 #define WEIGHT_WORDS "bytes|allocations|peak|live"
@@ -78,11 +81,16 @@ static bool print_text(const char *path) {
     return true;
 }
 
-static void complain(struct session *session, const char *error, const char *expected) {
-    char clean[1024];
+static void say(const char *line) {
+    char clean[OUTPUT_ERROR];
     progress_end();
-    fprintf(stderr, "poolcuda report: %s; expected %s, passed over\n",
-            emitter_clean(clean, sizeof clean, error), expected);
+    fprintf(stderr, "poolcuda report: %s\n", emitter_clean(clean, sizeof clean, line));
+}
+
+static void complain(struct session *session, const char *error, const char *expected) {
+    char line[OUTPUT_ERROR];
+    snprintf(line, sizeof line, "%.900s; expected %s, passed over", error, expected);
+    say(line);
     session->complete = false;
 }
 
@@ -112,9 +120,10 @@ static void take_text(struct session *session, const char *path, bool named) {
 /* Takes over the page. */
 static void take_page(struct session *session, struct stats_page *page, const char *path) {
     if (session->leaks && !page->finished) {
-        progress_end();
-        fprintf(stderr, "poolcuda report: %s: running or killed, what is live there is no leak\n",
-                path);
+        char line[OUTPUT_ERROR];
+        snprintf(line, sizeof line, "%.900s: running or killed, what is live there is no leak",
+                 path);
+        say(line);
         stats_page_destroy(page);
         return;
     }
@@ -147,6 +156,10 @@ static void take_file(struct session *session, const char *path, bool named) {
     case RUN_FILE_TEXT:
         take_text(session, path, named);
         return;
+    case RUN_FILE_DAMAGED:
+    case RUN_FILE_UNOPENED:
+        complain(session, error, "a file that POOLCUDA_STATS_FILE made");
+        return;
     case RUN_FILE_OTHER:
         if (named)
             complain(session, error, "a file that POOLCUDA_STATS_FILE made");
@@ -161,26 +174,39 @@ static int by_name(const FTSENT **one, const FTSENT **other) {
 }
 
 static void each_file(struct session *session, char *path,
-                      void (*visit)(struct session *session, const char *path)) {
+                      void (*visit)(struct session *session, const FTSENT *file)) {
     char *roots[] = {path, NULL};
     FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, by_name);
     for (FTSENT *entry; tree && (entry = fts_read(tree));)
-        if (entry->fts_info == FTS_F)
-            visit(session, entry->fts_path);
+        if (entry->fts_info == FTS_F || entry->fts_info == FTS_DNR)
+            visit(session, entry);
     if (tree)
         fts_close(tree);
 }
 
-static void count_file(struct session *session, const char *path) {
-    (void)path;
+static void count_file(struct session *session, const FTSENT *file) {
+    (void)file;
     session->expected++;
 }
 
-static void take_found(struct session *session, const char *path) {
+static bool is_printed_to(const struct session *session, const FTSENT *file) {
+    return session->prints_to_file && file->fts_statp->st_dev == session->printing.st_dev &&
+           file->fts_statp->st_ino == session->printing.st_ino;
+}
+
+static void take_found(struct session *session, const FTSENT *file) {
     if (!session->each && session->expected) /* else what is printed shows how far it is */
         progress_show((double)session->seen / (double)session->expected, "reading reports");
     session->seen++;
-    take_file(session, path, false);
+    if (file->fts_info == FTS_DNR) {
+        char error[512];
+        snprintf(error, sizeof error, "%s: %s", file->fts_path, strerror(file->fts_errno));
+        complain(session, error, "a folder that can be read");
+    } else if (is_printed_to(session, file)) {
+        session->passed_over++;
+    } else {
+        take_file(session, file->fts_path, false);
+    }
 }
 
 static void take_folder(struct session *session, char *path) {
@@ -243,10 +269,9 @@ static void write_views(struct session *session) {
 /* What became of the modules' files since: once for each, after everything else. */
 static void tell_notes(const struct session *session) {
     size_t count;
-    char clean[512];
     const char *const *notes = symbols_notes(session->symbols, &count);
     for (size_t i = 0; i < count; i++)
-        fprintf(stderr, "poolcuda report: %s\n", emitter_clean(clean, sizeof clean, notes[i]));
+        say(notes[i]);
 }
 
 static void parse_weight(struct session *session, const char *name,
@@ -256,23 +281,27 @@ static void parse_weight(struct session *session, const char *name,
             session->weight = (enum view_weight)i;
             return;
         }
-    argp_error(state, "--weight=%s: expected one of %s", name, WEIGHT_WORDS);
+    usage_error(state, "--weight=%s: expected one of %s", name, WEIGHT_WORDS);
 }
 
 static size_t parse_sites(const char *text, const struct argp_state *state) {
-    char *end;
+    unsigned long count;
     if (strcmp(text, "all") == 0)
         return SIZE_MAX;
-    errno = 0;
-    unsigned long count = strtoul(text, &end, 10);
-    if (errno || end == text || *end || *text == '-')
-        argp_error(state, "--sites=%s: expected a number, or all", text);
+    if (!usage_whole_number(text, 0, ULONG_MAX, &count))
+        usage_error(state, "--sites=%s: expected a number, or all", text);
     return count;
 }
 
+static const char *const view_options[VIEW_COUNT] = {
+#define VIEW(name, form, text) "--" #name,
+#include "cli/views/views.def"
+#undef VIEW
+};
+
 static error_t parse(int key, char *argument, struct argp_state *state) {
     struct session *session = state->input;
-    char *end;
+    unsigned long code;
     switch (key) {
     case KEY_EACH:
         session->each = true;
@@ -293,18 +322,18 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         session->tune = true;
         return 0;
     case KEY_LEAK_EXIT_CODE:
-        errno = 0;
-        session->leak_exit_code = (int)strtol(argument, &end, 10);
-        if (errno || end == argument || *end || session->leak_exit_code < 1 ||
-            session->leak_exit_code > 125)
-            argp_error(state, "--leak-exit-code=%s: expected a number from 1 to 125", argument);
+        if (!usage_whole_number(argument, 1, 125, &code))
+            usage_error(state, "--leak-exit-code=%s: expected a number from 1 to 125", argument);
+        session->leak_exit_code = (int)code;
         return 0;
     case ARGP_KEY_ARGS:
         session->paths = state->argv + state->next;
         session->path_count = (size_t)(state->argc - state->next);
+        for (size_t i = 0; i < session->path_count; i++)
+            usage_file(session->paths[i], "FILE", state);
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "no file given, expected those that POOLCUDA_STATS_FILE made");
+        usage_error(state, "no file given, expected those that POOLCUDA_STATS_FILE made");
         return 0;
     case KEY_WEIGHT:
         parse_weight(session, argument, state);
@@ -313,12 +342,12 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         session->no_symbols = true;
         return 0;
     case KEY_DEBUG_DIR:
-        session->debug_folder = argument;
+        session->debug_folder = usage_file(argument, "--debug-dir", state);
         return 0;
     default:
         if (key < KEY_VIEW || key >= KEY_VIEW + VIEW_COUNT)
             return ARGP_ERR_UNKNOWN;
-        session->views[key - KEY_VIEW] = argument;
+        session->views[key - KEY_VIEW] = usage_file(argument, view_options[key - KEY_VIEW], state);
         return 0;
     }
 }
@@ -353,22 +382,65 @@ const struct argp report_argp = {
            "there instead of the text, to standard output if it is -.",
 };
 
-/* No view may take the place of a file that is read. */
-static bool views_possible(const struct session *session) {
-    char error[OUTPUT_ERROR];
+/* Whether what is printed or a view would go into a file that is read, or into one with another
+ * one of them. */
+static bool writes_over(const struct session *session, char error[OUTPUT_ERROR]) {
+    const char *outputs[1 + VIEW_COUNT];
+    size_t count = 0;
+    if (session->leaks || !views_asked(session))
+        outputs[count++] = "-";
     for (int i = 0; i < VIEW_COUNT; i++)
-        for (size_t j = 0; session->views[i] && j < session->path_count; j++)
-            if (!output_check(session->views[i], session->paths[j], error)) {
-                fprintf(stderr, "poolcuda report: %s\n", error);
-                return false;
-            }
+        if (session->views[i])
+            outputs[count++] = session->views[i];
+    for (size_t i = 0; i < count; i++) {
+        for (size_t j = 0; j < session->path_count; j++)
+            if (output_is_input(outputs[i], session->paths[j], error))
+                return true;
+        for (size_t j = 0; j < i; j++)
+            if (output_is_output(outputs[i], outputs[j], error))
+                return true;
+    }
+    return false;
+}
+
+/* In a folder, the file that a shell has just made for what is printed is none that is read. One
+ * that is to be continued may be. */
+static void refuse_printed_to(struct session *session, const FTSENT *file) {
+    char error[OUTPUT_ERROR];
+    if (is_printed_to(session, file) && session->printing.st_size &&
+        output_is_input("-", file->fts_accpath, error)) {
+        say(error);
+        exit(EXIT_USAGE);
+    }
+}
+
+/* Ends with EXIT_USAGE, or returns false, after one line. */
+static bool outputs_possible(struct session *session) {
+    char error[OUTPUT_ERROR];
+    if (writes_over(session, error)) {
+        say(error);
+        exit(EXIT_USAGE);
+    }
+    session->prints_to_file =
+        fstat(STDOUT_FILENO, &session->printing) == 0 && S_ISREG(session->printing.st_mode);
+    for (size_t i = 0; session->prints_to_file && i < session->path_count; i++)
+        each_file(session, session->paths[i], refuse_printed_to);
+    for (int i = 0; i < VIEW_COUNT; i++)
+        if (session->views[i] && !view_check(session->views[i]))
+            exit(EXIT_USAGE);
+    for (int i = 0; i < VIEW_COUNT; i++) {
+        if (session->views[i] && !output_check(session->views[i], error)) {
+            say(error);
+            return false;
+        }
+    }
     return true;
 }
 
 int command_report(int argc, char **argv) {
     struct session session = {.complete = true, .most_sites = STATS_FIRST_SITES};
     argp_parse(&report_argp, argc, argv, 0, NULL, &session);
-    if (!views_possible(&session))
+    if (!outputs_possible(&session))
         return 1;
     if (!merge_init(&session.merge)) {
         fputs("poolcuda report: not enough memory\n", stderr);

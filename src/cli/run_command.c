@@ -7,6 +7,7 @@
 #include "cli/preload.h"
 #include "cli/printable.h"
 #include "cli/run_stats.h"
+#include "cli/usage.h"
 
 #include <argp.h>
 #include <ctype.h>
@@ -41,8 +42,8 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         state->next = state->argc;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "no program given; expected poolcuda run [OPTIONS] -- PROGRAM "
-                          "[ARGUMENT...]");
+        usage_error(state, "no program given; expected poolcuda run [OPTIONS] -- PROGRAM "
+                           "[ARGUMENT...]");
         return EINVAL;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -154,21 +155,41 @@ static char *run_stats_pattern(const char *app) {
     return pattern;
 }
 
-/* takes_all: the command takes more than one file. */
+static void put_file(const char *path, const char *behind) {
+    char *file = next_step_file(path);
+    fprintf(stderr, " %s%s", file ? file : "?", behind);
+    free(file);
+}
+
+/* takes_all: the command takes more than one file. Where their prefix is that of others as well,
+ * each is named. */
 static void tell_files(const struct figures *figures, const char *what, const char *command,
                        bool takes_all) {
     bool one = figures->count == 1;
-    char *name = printable_copy(one ? figures->only : figures->prefix), *self = next_step_self();
-    char *file = next_step_file(one || !takes_all ? figures->only : figures->prefix);
+    char *name = printable_copy(one ? figures->paths[0] : figures->prefix);
+    char *self = next_step_self();
     if (one)
         fprintf(stderr, "poolcuda: %s in %s\n", what, name);
-    else
+    else if (figures->is_all)
         fprintf(stderr, "poolcuda: %s of %zu processes in %s*\n", what, figures->count, name);
-    fprintf(stderr, "poolcuda: next: %s %s %s%s\n", self, command, file,
-            one || !takes_all ? "" : "*");
+    else
+        fprintf(stderr, "poolcuda: %s of %zu processes in files of their own\n", what,
+                figures->count);
+    fprintf(stderr, "poolcuda: next: %s %s", self, command);
+    if (takes_all && !one && figures->is_all)
+        put_file(figures->prefix, "*");
+    else
+        for (size_t i = 0; i < (takes_all ? figures->count : 1); i++)
+            put_file(figures->paths[i], "");
+    putc('\n', stderr);
     free(name);
     free(self);
-    free(file);
+}
+
+static void tell_lost(uint64_t count, const char *what, const char *variable) {
+    if (count)
+        fprintf(stderr, "poolcuda: %llu %s%s could not be written to the file of %s\n",
+                (unsigned long long)count, what, count == 1 ? "" : "s", variable);
 }
 
 static void tell_nothing_pooled(const struct options *options, char *const *app) {
@@ -212,12 +233,16 @@ static bool goes_elsewhere(const char *path) {
  * them. */
 static void tell_end(const struct options *options, char *const *app, bool own_pattern,
                      const char *stats, const char *trace, struct timespec since) {
-    struct figures reports = {0, NULL, NULL}, traces = {0, NULL, NULL};
+    struct figures reports = {.count = 0}, traces = {.count = 0};
     if (stats && *stats)
         /* Nobody else makes files of our pattern; a file server's clock may be another. */
-        reports = run_stats_made(stats, own_pattern ? (struct timespec){0, 0} : since);
+        reports =
+            run_stats_made(stats, FIGURES_REPORTS, own_pattern ? (struct timespec){0, 0} : since);
     if (trace && *trace)
-        traces = run_stats_made(trace, since);
+        traces = run_stats_made(trace, FIGURES_TRACES, since);
+    tell_lost(reports.lost_log, "report", "POOLCUDA_LOG");
+    tell_lost(reports.lost_check, "report", "POOLCUDA_CHECK_LOG");
+    tell_lost(reports.lost_trace, "event", "POOLCUDA_TRACE");
     if (reports.count)
         tell_files(&reports, "figures", "report", true);
     else if (!options->stats && (!reports.prefix || (!goes_elsewhere(reports.prefix) &&

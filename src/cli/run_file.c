@@ -106,8 +106,6 @@ static void read_counters(struct reading *reading, const json_t *root, struct st
 #define COUNTER(field, help) #field,
 #define GAUGE(field, help)   #field,
 #include "observe/counters.def"
-#undef COUNTER
-#undef GAUGE
     };
     static const char *const reasons[] = {
 #define WAIT_REASON(name, text) #name,
@@ -158,6 +156,8 @@ static void read_cost(struct reading *reading, const json_t *entry, struct stats
     cost->ns = number(reading, entry, "ns");
     cost->least_ns = number(reading, entry, "least_ns");
     cost->most_ns = number(reading, entry, "most_ns");
+    cost->least_bytes = number(reading, entry, "least_bytes");
+    cost->most_bytes = number(reading, entry, "most_bytes");
 }
 
 /* Reads the saving of several runs; of one run it follows from the rest. */
@@ -291,6 +291,8 @@ static void read_site(struct reading *reading, const json_t *entry, struct stats
     site->peak_live_bytes = number(reading, entry, "peak_live_bytes");
     site->held_blocks = site->live_blocks + number(reading, entry, "idle_blocks");
     site->held_bytes = site->live_bytes + number(reading, entry, "idle_bytes");
+    if (json_object_get(entry, "least_bytes"))
+        stats_site_serves(site, number(reading, entry, "least_bytes"));
     if (json_object_get(entry, "memory"))
         site->memory = 1 + (uint32_t)name_index(reading, entry, "memory", saving_memories[1],
                                                 sizeof saving_memories[1], STATS_MEMORIES + 1);
@@ -362,10 +364,18 @@ static bool read_json(FILE *file, const char *path, struct stats_page **page, ch
     return false;
 }
 
+/* What of a JSON report is lost, its beginning tells what it was. */
+static bool is_ours(const char *head, size_t length) {
+    static const char format[] = "\"" STATS_REPORT_FORMAT "\"", magic[] = PAGE_MAGIC;
+    if (length && *head == '{')
+        return memmem(head, length, format, sizeof format - 1);
+    return length >= sizeof magic - 1 && memcmp(head, magic, sizeof magic - 1) == 0;
+}
+
 enum run_file_kind run_file_read(const char *path, struct stats_page **page, char *error,
                                  size_t error_size) {
     static const char text_opening[] = "poolcuda ";
-    char head[sizeof PAGE_MAGIC];
+    char head[256];
     enum run_file_kind kind = RUN_FILE_OTHER;
     struct stat status;
     *page = NULL;
@@ -377,7 +387,7 @@ enum run_file_kind run_file_read(const char *path, struct stats_page **page, cha
     FILE *file = fopen(path, "rbe");
     if (!file) {
         snprintf(error, error_size, "%s: %s", path, strerror(errno));
-        return RUN_FILE_OTHER;
+        return RUN_FILE_UNOPENED;
     }
     size_t length = fread(head, 1, sizeof head, file);
     rewind(file);
@@ -397,5 +407,5 @@ enum run_file_kind run_file_read(const char *path, struct stats_page **page, cha
         kind = *page ? RUN_FILE_PAGE : RUN_FILE_OTHER;
     }
     fclose(file);
-    return kind;
+    return kind == RUN_FILE_OTHER && is_ours(head, length) ? RUN_FILE_DAMAGED : kind;
 }

@@ -5,10 +5,13 @@
 #include "observe/page.h"
 
 enum run_file_kind {
-    RUN_FILE_PAGE,  /* *page: of a running or killed program */
-    RUN_FILE_JSON,  /* *page: of one that came to its end */
-    RUN_FILE_TEXT,  /* a report for people, of which nothing more can be made */
-    RUN_FILE_OTHER, /* none of ours, or damaged: one line in error */
+    RUN_FILE_PAGE, /* *page: of a running or killed program */
+    RUN_FILE_JSON, /* *page: of one that came to its end */
+    RUN_FILE_TEXT, /* a report for people, of which nothing more can be made */
+    /* The rest with one line in error. */
+    RUN_FILE_DAMAGED,  /* it begins as one of ours, but is not whole, or of another version */
+    RUN_FILE_UNOPENED, /* nobody knows whether it is one of ours */
+    RUN_FILE_OTHER,    /* it is not */
 };
 
 /* Reads a file that POOLCUDA_STATS_FILE or `poolcuda report --json` made, and checks all of it.

@@ -3,6 +3,7 @@
 #include "cli/commands.h"
 #include "cli/process_argument.h"
 #include "cli/timeout_argument.h"
+#include "cli/usage.h"
 #include "observe/emitter.h"
 #include "options.h"
 
@@ -29,13 +30,13 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         if (!arguments->who)
             arguments->who = process_argument(argument, state);
         else if (arguments->count == MOST_SETTINGS)
-            argp_error(state, "%s: expected at most %d settings", argument, MOST_SETTINGS);
+            usage_error(state, "%s: expected at most %d settings", argument, MOST_SETTINGS);
         else
             arguments->settings[arguments->count++] = argument;
         return 0;
     case ARGP_KEY_END:
         if (!arguments->count)
-            argp_error(state, "expected a process and what to set: PID NAME=VALUE");
+            usage_error(state, "expected a process and what to set: PID NAME=VALUE");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

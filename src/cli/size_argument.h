@@ -2,22 +2,23 @@
 #ifndef POOLCUDA_CLI_SIZE_ARGUMENT_H
 #define POOLCUDA_CLI_SIZE_ARGUMENT_H
 
+#include "cli/usage.h"
+
 #include <argp.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 static inline uint64_t size_argument_from(const char *text, double least, const char *expected,
                                           struct argp_state *state) {
     static const char units[] = "kmgt";
-    char *end;
-    double number = strtod(text, &end);
-    const char *unit = *end ? strchr(units, *end | 32) : NULL;
+    double number;
+    const char *end = usage_decimal(text, &number);
+    const char *unit = end && *end ? strchr(units, *end | 32) : NULL;
     if (unit)
         for (const char *u = units; u <= unit; u++)
             number *= 1024;
-    if (end == text || !(number >= least) || number > 0x1p42 || (unit ? end[1] : *end))
-        argp_error(state, "%s: expected a size from %s to 4T, such as 80G", text, expected);
+    if (!end || !(number >= least) || number > 0x1p42 || (unit ? end[1] : *end))
+        usage_error(state, "\"%s\": expected a size from %s to 4T, such as 80G", text, expected);
     return (uint64_t)number;
 }
 

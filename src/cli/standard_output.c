@@ -2,16 +2,23 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 static const char *owner = "poolcuda";
+static struct sigaction on_limit; /* as it was given to us */
+static int loss_status;
 static int fault; /* errno of the first write that has failed; 0: there is none */
 
 void standard_output_owner(const char *name) {
     owner = name;
+}
+
+void standard_output_loss_status(int status) {
+    loss_status = status;
 }
 
 static void note(int error) {
@@ -52,7 +59,7 @@ static void look_back(int status, void *nothing) {
     if (fault != EPIPE)
         fprintf(stderr, "%s: standard output: %s; not all was printed\n", owner, strerror(fault));
     fflush(stderr);
-    _exit(status ? status : 1);
+    _exit(loss_status ? loss_status : status ? status : 1);
 }
 
 void standard_output_watch(void) {
@@ -61,6 +68,7 @@ void standard_output_watch(void) {
         if (fcntl(file, F_GETFD) < 0 && open("/dev/null", wrong_way | O_CLOEXEC) != file)
             abort(); /* the lowest number that is free is always taken */
     }
+    sigaction(SIGXFSZ, &(struct sigaction){.sa_handler = SIG_IGN}, &on_limit);
     /* A terminal's stream stays as it is: the screen of `poolcuda top` needs its descriptor. */
     FILE *noting = isatty(STDOUT_FILENO)
                        ? NULL
@@ -68,4 +76,8 @@ void standard_output_watch(void) {
     if (noting)
         stdout = noting;
     on_exit(look_back, NULL);
+}
+
+void standard_output_forget(void) {
+    sigaction(SIGXFSZ, &on_limit, NULL);
 }

@@ -4,6 +4,7 @@
 #include "cli/output.h"
 #include "cli/standard_output.h"
 #include "cli/top_screen.h"
+#include "cli/usage.h"
 
 #include <argp.h>
 #include <stdlib.h>
@@ -23,13 +24,13 @@ static enum live_key sort_key(const char *word, struct argp_state *state) {
     for (size_t i = 0; i < LIVE_KEYS; i++)
         if (strcmp(word, live_key_names[i].word) == 0)
             return (enum live_key)i;
-    argp_error(state, "--sort=%s: expected held, idle, live, hits, rate or pid", word);
+    usage_error(state, "--sort=%s: expected held, idle, live, hits, rate or pid", word);
     return LIVE_KEY_HELD;
 }
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
     struct arguments *arguments = state->input;
-    char *end;
+    const char *end;
     switch (key) {
     case KEY_ONCE:
         arguments->once = true;
@@ -38,15 +39,15 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         arguments->json = true;
         return 0;
     case KEY_INTERVAL:
-        arguments->interval = strtod(argument, &end);
-        if (*end || end == argument || !(arguments->interval >= 0.1 && arguments->interval <= 3600))
-            argp_error(state, "--interval=%s: expected seconds from 0.1 to 3600", argument);
+        end = usage_decimal(argument, &arguments->interval);
+        if (!end || *end || !(arguments->interval >= 0.1 && arguments->interval <= 3600))
+            usage_error(state, "--interval=%s: expected seconds from 0.1 to 3600", argument);
         return 0;
     case KEY_SORT:
         arguments->key = sort_key(argument, state);
         return 0;
     case KEY_PROMETHEUS:
-        arguments->prometheus = argument;
+        arguments->prometheus = usage_file(argument, "--prometheus", state);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

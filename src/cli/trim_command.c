@@ -4,6 +4,7 @@
 #include "cli/process_argument.h"
 #include "cli/size_argument.h"
 #include "cli/timeout_argument.h"
+#include "cli/usage.h"
 #include "observe/emitter.h"
 #include "observe/human.h"
 
@@ -19,10 +20,9 @@ struct arguments {
 };
 
 static int device_argument(const char *text, struct argp_state *state) {
-    char *end;
-    long device = strtol(text, &end, 10);
-    if (end == text || *end || device < 0 || device > 1000)
-        argp_error(state, "--device=%s: expected the number of a device, from 0", text);
+    unsigned long device;
+    if (!usage_whole_number(text, 0, 1000, &device))
+        usage_error(state, "--device=%s: expected the number of a device, from 0", text);
     return (int)device;
 }
 
@@ -41,12 +41,12 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         else if (arguments->count == 1)
             arguments->bytes = bytes_argument(argument, state);
         else
-            argp_error(state, "%s: expected PID and BYTES only", argument);
+            usage_error(state, "%s: expected PID and BYTES only", argument);
         arguments->count++;
         return 0;
     case ARGP_KEY_END:
         if (!arguments->count)
-            argp_error(state, "no process given; expected its id, or `all`");
+            usage_error(state, "no process given; expected its id, or `all`");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -3,12 +3,15 @@
 #include "cli/installed.h"
 #include "cli/next_step.h"
 #include "cli/option_args.h"
+#include "cli/output.h"
 #include "cli/plot.h"
 #include "cli/printable.h"
 #include "cli/progress.h"
 #include "cli/result_json.h"
 #include "cli/size_argument.h"
 #include "cli/tune.h"
+#include "cli/usage.h"
+#include "observe/emitter.h"
 #include "observe/human.h"
 #include "pool_options.h"
 #include "trace/bounds.h"
@@ -51,7 +54,8 @@ struct session {
 
 static void say(const char *line) {
     progress_end();
-    fprintf(stderr, "poolcuda tune: %s\n", line);
+    char clean[OUTPUT_ERROR];
+    fprintf(stderr, "poolcuda tune: %s\n", emitter_clean(clean, sizeof clean, line));
 }
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
@@ -76,12 +80,12 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         arguments->any = true;
         return 0;
     case KEY_PLOT:
-        arguments->plot = argument;
+        arguments->plot = usage_file(argument, "--plot", state);
         return 0;
     case ARGP_KEY_ARG:
         if (arguments->file)
-            argp_error(state, "%s: expected one FILE only", argument);
-        arguments->file = argument;
+            usage_error(state, "%s: expected one FILE only", argument);
+        arguments->file = usage_file(argument, "FILE", state);
         return 0;
     case ARGP_KEY_END:
         if (!arguments->file)
@@ -299,10 +303,11 @@ static void print_text(const struct session *session) {
     const struct tune *tune = &session->tune;
     const struct replay_result *native = &session->native;
     const int width = width_of_names(session);
+    char file[OUTPUT_ERROR];
     printf("%s: %llu allocations, peak requested %s; without the pool %llu driver calls, %.3f s\n",
-           session->arguments->file, (unsigned long long)native->allocations,
-           human(native->peak_live_bytes).text, (unsigned long long)tune_calls(native),
-           time_of(session, native));
+           emitter_clean(file, sizeof file, session->arguments->file),
+           (unsigned long long)native->allocations, human(native->peak_live_bytes).text,
+           (unsigned long long)tune_calls(native), time_of(session, native));
     print_bounds(&session->bounds);
     if (*session->fixed)
         printf("in all settings: %s\n\n", session->fixed);
@@ -439,7 +444,12 @@ int command_tune(int argc, char **argv) {
     char error[OUTPUT_ERROR];
     argp_parse(&tune_argp, argc, argv, 0, NULL, &arguments);
     option_args_finish(&options); /* a bad value is reported before the work begins */
-    if (arguments.plot && !plot_check(arguments.plot, arguments.file, error)) {
+    if (output_is_input("-", arguments.file, error) ||
+        (arguments.plot && plot_takes_a_place(arguments.plot, arguments.file, error))) {
+        say(error);
+        return EXIT_USAGE;
+    }
+    if (arguments.plot && !plot_check(arguments.plot, error)) {
         say(error);
         return 1;
     }

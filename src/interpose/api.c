@@ -80,7 +80,30 @@ PUBLIC int poolcuda_stats(int device, struct poolcuda_stats *stats) {
 /* --- limits --- */
 
 static const uint64_t most_percent = 100000; /* thousandths of a percent */
-static const double longest_decay = 86400;   /* seconds */
+
+/* What the values of a limit are, to the program. */
+enum unit { UNIT_NONE, UNIT_BYTES, UNIT_MILLISECONDS, UNIT_SHARE };
+
+/* The options that are limits, by enum poolcuda_limit. */
+static const struct limit_row {
+    enum unit unit; /* NONE: there is no such limit */
+    enum option_index option;
+    unsigned setting;
+    size_t offset; /* in struct pool_config */
+} limit_rows[] = {
+#define LIMIT_API(limit, unit) POOLCUDA_LIMIT_##limit
+#define UNIT_API(limit, unit)  UNIT_##unit
+#define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
+    OPTION_IF_API_##when([LIMIT_##when] = {UNIT_##when, OPTION_INDEX_##field, POOL_SET_##field,    \
+                                           offsetof(struct pool_config, field)}, )
+#include "options.def"
+#undef OPTION
+};
+
+static const struct limit_row *find_limit(enum poolcuda_limit limit) {
+    bool inside = limit > 0 && limit < sizeof limit_rows / sizeof limit_rows[0];
+    return inside && limit_rows[limit].unit != UNIT_NONE ? &limit_rows[limit] : NULL;
+}
 
 static bool to_limit(struct limit *limit, uint64_t value) {
     if (value == POOLCUDA_AUTO) {
@@ -119,66 +142,64 @@ static struct pool_config defaults(void) {
     return pool_config_from(&options);
 }
 
-static bool to_decay(double *seconds, uint64_t value) {
-    *seconds = value == POOLCUDA_AUTO ? defaults().idle_decay : (double)value / 1000;
-    return *seconds <= longest_decay;
+static bool in_range(const struct limit_row *row, double number) {
+    const struct option_info *info = &option_table[row->option];
+    return number >= info->minimum && number <= info->maximum;
 }
 
-static bool to_throttle(double *ratio, uint64_t value) {
-    uint64_t share = value & ~POOLCUDA_SHARE;
-    *ratio =
-        value == POOLCUDA_AUTO ? defaults().throttle_ratio : (double)share / (double)most_percent;
-    return value == POOLCUDA_AUTO || (value & POOLCUDA_SHARE && share <= most_percent);
+/* What the program asks for, in place of the default that `config` has. */
+static bool to_config(struct pool_config *config, const struct limit_row *row, uint64_t value) {
+    void *field = (char *)config + row->offset;
+    bool automatic = value == POOLCUDA_AUTO, share = value & POOLCUDA_SHARE;
+    switch (row->unit) {
+    case UNIT_BYTES:
+        return to_limit(field, value);
+    case UNIT_MILLISECONDS:
+        if (!automatic)
+            *(double *)field = (double)value / 1000;
+        return in_range(row, *(double *)field);
+    case UNIT_SHARE:
+        if (!automatic)
+            *(double *)field = (double)(value & ~POOLCUDA_SHARE) / (double)most_percent;
+        return (automatic || share) && in_range(row, *(double *)field);
+    case UNIT_NONE:
+        break;
+    }
+    return false;
+}
+
+static uint64_t from_config(const struct pool_config *config, const struct limit_row *row) {
+    const void *field = (const char *)config + row->offset;
+    switch (row->unit) {
+    case UNIT_BYTES:
+        return from_limit(field);
+    case UNIT_MILLISECONDS:
+        return (uint64_t)(*(const double *)field * 1000 + 0.5);
+    case UNIT_SHARE:
+        return POOLCUDA_PERCENT(*(const double *)field * 100);
+    case UNIT_NONE:
+        break;
+    }
+    return 0;
 }
 
 PUBLIC int poolcuda_set_limit(enum poolcuda_limit limit, uint64_t value) {
-    struct pool_config config;
-    unsigned setting = 0;
-    bool valid = false;
-    switch (limit) {
-    case POOLCUDA_LIMIT_MAX_IDLE:
-        setting = POOL_SET_MAX_IDLE;
-        valid = to_limit(&config.max_idle, value);
-        break;
-    case POOLCUDA_LIMIT_MAX_WASTE:
-        setting = POOL_SET_MAX_WASTE;
-        valid = to_limit(&config.max_waste, value);
-        break;
-    case POOLCUDA_LIMIT_IDLE_DECAY:
-        setting = POOL_SET_IDLE_DECAY;
-        valid = to_decay(&config.idle_decay, value);
-        break;
-    case POOLCUDA_LIMIT_THROTTLE:
-        setting = POOL_SET_THROTTLE_RATIO;
-        valid = to_throttle(&config.throttle_ratio, value);
-        break;
-    }
-    if (!valid)
+    const struct limit_row *row = find_limit(limit);
+    struct pool_config config = defaults();
+    if (!row || !to_config(&config, row, value))
         return POOLCUDA_INVALID;
-    return state_configure(&config, setting) ? POOLCUDA_OK : POOLCUDA_DISABLED;
+    return state_configure(&config, row->setting) ? POOLCUDA_OK : POOLCUDA_DISABLED;
 }
 
 PUBLIC int poolcuda_get_limit(enum poolcuda_limit limit, uint64_t *value) {
+    const struct limit_row *row = find_limit(limit);
     struct pool_config config;
-    if (!value || limit < POOLCUDA_LIMIT_MAX_IDLE || limit > POOLCUDA_LIMIT_THROTTLE)
+    if (!value || !row)
         return POOLCUDA_INVALID;
     *value = 0;
     if (!state_get_config(&config))
         return POOLCUDA_DISABLED;
-    switch (limit) {
-    case POOLCUDA_LIMIT_MAX_IDLE:
-        *value = from_limit(&config.max_idle);
-        break;
-    case POOLCUDA_LIMIT_MAX_WASTE:
-        *value = from_limit(&config.max_waste);
-        break;
-    case POOLCUDA_LIMIT_IDLE_DECAY:
-        *value = (uint64_t)(config.idle_decay * 1000 + 0.5);
-        break;
-    case POOLCUDA_LIMIT_THROTTLE:
-        *value = POOLCUDA_PERCENT(config.throttle_ratio * 100);
-        break;
-    }
+    *value = from_config(&config, row);
     return POOLCUDA_OK;
 }
 

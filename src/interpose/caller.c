@@ -4,6 +4,7 @@
 #include "interpose/loader.h"
 #include "interpose/runtime_symbols.h"
 #include "interpose/stack_walk.h"
+#include "lock.h"
 #include "modules.h"
 #include "observe/stats.h"
 
@@ -156,9 +157,10 @@ static struct rule *find_rule(uintptr_t return_address) {
     return NULL;
 }
 
-/* Called with the lock held. A rule of an unloaded module is replaced and never freed: another
- * thread may be reading it. */
+/* LOCK_LOADER held. A rule of an unloaded module is replaced and never freed: another thread may be
+ * reading it. */
 static struct rule *add_rule(uintptr_t return_address) {
+    lock_check_held(LOCK_LOADER);
     struct rule *rule = calloc(1, sizeof *rule);
     if (!rule)
         return NULL;
@@ -235,9 +237,10 @@ static int first_frame_by_divergence(struct rule *rule, const struct stack_chain
     return index < chain->count ? index : chain->count - 1;
 }
 
-/* The index in `chain` of the first frame that is the application's. Called with the lock held. */
+/* The index in `chain` of the first frame that is the application's. LOCK_LOADER held. */
 static int first_frame(struct rule *rule, const struct resolver *resolver,
                        const struct stack_chain *chain, bool *learnt) {
+    lock_check_held(LOCK_LOADER);
     int index = 0;
     if (resolver->shared_runtime) {
         while (index < chain->count - 1 && in_text(&resolver->module, chain->address[index]))

@@ -161,11 +161,11 @@ bool state_checks_launches(void) {
  */
 static void create_check(struct pool *created) {
     const struct check_config config = {
+#define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
+    OPTION_IF_CHECK_##when(.field = options.field, )
+#include "options.def"
+#undef OPTION
         .after_launches = options.check == CHECK_WORD_SYNC,
-        .quarantine = options.check_quarantine,
-        .leaks = options.check_leaks,
-        .abort = options.check_abort,
-        .log = options.check_log,
         .say = say,
     };
     if (options.check && created && !state_check())

@@ -26,28 +26,6 @@ static bool release(struct pool *pool, const struct mailbox_request *request, bo
     return true;
 }
 
-/* Which setting of the pool each row of the table of options is; 0: none that may change. */
-static unsigned setting_of(size_t row) {
-    enum {
-        SET_reuse_ratio = POOL_SET_REUSE_RATIO,
-        SET_site_keep = POOL_SET_SITE_KEEP,
-        SET_steal = POOL_SET_STEAL,
-        SET_max_waste = POOL_SET_MAX_WASTE,
-        SET_max_idle = POOL_SET_MAX_IDLE,
-        SET_idle_decay = POOL_SET_IDLE_DECAY,
-        SET_throttle_ratio = POOL_SET_THROTTLE_RATIO,
-        SET_zero = POOL_SET_ZERO
-    };
-    static const uint16_t settings[] = {
-#define SETTING_START(field)                                              0
-#define SETTING_LIVE(field)                                               SET_##field
-#define OPTION(field, name, type, fallback, minimum, maximum, when, help) SETTING_##when(field),
-#include "options.def"
-#undef OPTION
-    };
-    return settings[row];
-}
-
 /* That setting alone: the program may have changed the others itself (poolcuda_set_limit). */
 static void set(const struct mailbox_request *request) {
     char error[PAGE_REQUEST];
@@ -55,7 +33,7 @@ static void set(const struct mailbox_request *request) {
     size_t row;
     if (options_set_live(&asked, request->text, &row, error, sizeof error)) {
         struct pool_config config = pool_config_from(&asked);
-        state_configure(&config, setting_of(row));
+        state_configure(&config, pool_setting_of(row));
         stats_option(request->text);
         error[0] = '\0';
     }

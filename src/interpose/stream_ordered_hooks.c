@@ -66,7 +66,7 @@ static CUresult allocate(const struct allocation *call, uintptr_t return_address
     if (!pool)
         return call_driver(call);
     struct call_site site = {.frames = {known}, .depth = 1};
-    bool wanted = recorder_active() || state_options()->async;
+    bool wanted = recorder_active() || state_options()->ordered;
     if (wanted && !known && !site_tag_find(&site))
         caller_find(&site, return_address, frame, (unsigned)state_options()->site_depth);
     if (call->null_stream == CU_STREAM_PER_THREAD)

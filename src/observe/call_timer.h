@@ -16,8 +16,7 @@ extern _Thread_local struct call_timer call_timers[STATS_CALLS]
 enum { CALL_TIMER_FIRST = 16 }; /* calls are timed, whoever makes them */
 
 /* Whether the next call goes untimed, which is counted. If not, start is to be called before it,
- * and stop with what that has returned after it, if it has succeeded. bytes: as the program asked
- * for, as sites count them, or of the block. */
+ * and stop with what that has returned after it, if it has succeeded. bytes: of the block. */
 static inline bool call_timer_rests(enum stats_call call) {
     return __builtin_expect(--call_timers[call].untimed >= 0, 1);
 }

@@ -102,7 +102,9 @@ static void note_lost(uint64_t events) {
     stats_set(STATS_trace_lost, recorder.lost);
 }
 
+/* Lock held. */
 static void write_buffer(void) {
+    lock_check_held(LOCK_RECORDER);
     int saved = errno;
     uint64_t start = recorder.length;
     if (recorder.used && (recorder.failed || !append(buffer, recorder.used))) {
@@ -117,8 +119,9 @@ static void write_buffer(void) {
     errno = saved;
 }
 
-/* Makes room for a record, whose bytes are zero or the remains of others. */
+/* Makes room for a record, whose bytes are zero or the remains of others. Lock held. */
 static void *room(size_t size) {
+    lock_check_held(LOCK_RECORDER);
     if (recorder.used + size > sizeof buffer)
         write_buffer();
     void *place = buffer + recorder.used;
@@ -138,8 +141,9 @@ static size_t padded(size_t size) {
 }
 
 /* The module's number in the file, in which it is described if it has not been; 0 beyond the table.
- */
+ * Lock held. */
 static uint32_t module_number(const struct module *module) {
+    lock_check_held(LOCK_RECORDER);
     struct described *described = recorder.described;
     uint64_t path = hash_text(module->path);
     for (uint32_t i = 0; i < recorder.module_count; i++)
@@ -161,7 +165,9 @@ static uint32_t module_number(const struct module *module) {
     return ++recorder.module_count;
 }
 
+/* Lock held. */
 static void describe_tag(const char *name) {
+    lock_check_held(LOCK_RECORDER);
     size_t length = strlen(name), size = padded(sizeof(struct record_head) + length);
     unsigned char *record = room(size);
     struct record_head head = {RECORD_SITE_NAME, 0, 0, (uint32_t)length};
@@ -171,8 +177,9 @@ static void describe_tag(const char *name) {
     memcpy(record + sizeof head, name, length);
 }
 
-/* Describes a new site in the file. */
+/* Describes a new site in the file. Lock held. */
 static void describe_site(const struct call_site *site) {
+    lock_check_held(LOCK_RECORDER);
     const char *name = site_tag_name(site);
     if (name) {
         describe_tag(name);
@@ -204,8 +211,9 @@ static bool same_site(const struct call_site *one, const struct call_site *other
     return true;
 }
 
-/* The site's number in the file, 0 for an unknown one and beyond the table. */
+/* The site's number in the file, 0 for an unknown one and beyond the table. Lock held. */
 static uint32_t site_number(const struct call_site *site) {
+    lock_check_held(LOCK_RECORDER);
     if (!site || !site->frames[0])
         return 0;
     struct site_slot *sites = recorder.described->sites;
@@ -330,8 +338,9 @@ static bool write_end(void) {
 }
 
 /* Where there is no room for the end, the last events make room for it: without it no reader learns
- * that some are lost. */
+ * that some are lost. Lock held. */
 static bool take_back_last(void) {
+    lock_check_held(LOCK_RECORDER);
     off_t start = (off_t)recorder.last_start;
     if (recorder.stream || !recorder.last_events || !is_ours() ||
         lseek(recorder.file, start, SEEK_SET) < 0 || ftruncate(recorder.file, start) < 0)

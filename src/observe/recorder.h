@@ -44,8 +44,8 @@ void recorder_free_failed(uint64_t event, uint64_t pointer);
 /* To be called at exit: writes what is left and the end. Nothing is recorded from then on. */
 void recorder_finish(void);
 
-/* To be called around fork: the lock is held across it. The child lets go of the parent's file and
- * records nothing unless recorder_open is called again. */
+/* The lock is held across fork. The child lets go of the parent's file and records
+ * nothing unless recorder_open is called again. */
 void recorder_fork_prepare(void);
 void recorder_fork_parent(void);
 void recorder_forget_after_fork(void);

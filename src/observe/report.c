@@ -24,8 +24,6 @@ static const char counter_names[STATS_COUNTERS][COUNTER_NAME_SIZE] = {
 #define COUNTER(field, help) #field,
 #define GAUGE(field, help)   #field,
 #include "observe/counters.def"
-#undef COUNTER
-#undef GAUGE
 };
 
 /* Writes how the program can be started again, which `poolcuda report` itself prints for people. */
@@ -476,6 +474,8 @@ static void emit_site(struct emitter *emitter, const struct stats_page *page,
     emitter_number(emitter, "peak_live_bytes", peak);
     emitter_number(emitter, "idle_blocks", stats_site_idle_blocks(site));
     emitter_number(emitter, "idle_bytes", stats_site_idle_bytes(site));
+    if (stats_site_least(site))
+        emitter_number(emitter, "least_bytes", stats_site_least(site));
     if (site->memory && site->memory < STATS_MEMORIES + 2)
         emitter_string(emitter, "memory", saving_memories[site->memory]);
     emit_place(emitter, page, names, site);
@@ -527,6 +527,18 @@ static void emit_shortage(struct emitter *emitter, const struct stats_page *page
     }
 }
 
+/* What the program could not write to its logs. */
+static void emit_lost(struct emitter *emitter, const struct stats_page *page) {
+    static const struct {
+        enum stats_counter counter;
+        const char *option;
+    } logs[] = {{STATS_log_lost, "POOLCUDA_LOG"}, {STATS_check_lost, "POOLCUDA_CHECK_LOG"}};
+    for (size_t i = 0; i < sizeof logs / sizeof logs[0]; i++)
+        if (get(page, logs[i].counter))
+            emitter_print(emitter, "  %s: %llu of its reports could not be written\n\n",
+                          logs[i].option, (unsigned long long)get(page, logs[i].counter));
+}
+
 void stats_report(const struct stats_page *page, enum stats_form form,
                   const struct stats_names *names, size_t most_sites,
                   void (*write)(const char *text, size_t length, void *state), void *state) {
@@ -547,6 +559,7 @@ void stats_report(const struct stats_page *page, enum stats_form form,
                       (unsigned long long)get(page, STATS_trace_events),
                       (unsigned long long)get(page, STATS_trace_lost));
     }
+    emit_lost(emitter, page);
     if (*page->tools) {
         char tools[PAGE_TOOLS];
         emitter_print(emitter, "  tools in this process: %s\n\n",

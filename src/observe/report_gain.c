@@ -16,7 +16,7 @@ static const char *why_not_measured(enum stats_call call, uint64_t made, uint64_
         return "none of the calls made was timed";
     return call == STATS_CALL_ALLOC && timed == 1
                ? "one timed call is too few"
-               : "the timed calls were not like the avoided ones";
+               : "the timed calls were larger, or of other memory";
 }
 
 static void print_calls(struct emitter *emitter, const struct stats_page *page,
@@ -33,12 +33,12 @@ static void print_calls(struct emitter *emitter, const struct stats_page *page,
         emitter_print(emitter, "not measured, since %s\n", why_not_measured(call, made, timed));
         return;
     }
-    emitter_print(emitter, "about %s", human_time(saving_ns(saving, call)).text);
-    if (priced < avoided)
-        emitter_print(emitter, " for %llu of them, the others not measured",
-                      (unsigned long long)priced);
+    emitter_print(emitter, "at least %s", human_time(saving_ns(saving, call)).text);
     emitter_print(emitter, ", judging by %llu that %s made\n", (unsigned long long)timed,
                   timed == 1 ? "was" : "were");
+    if (priced < avoided)
+        emitter_print(emitter, "      %llu of them %s not in it, since none like them was timed\n",
+                      (unsigned long long)(avoided - priced), avoided - priced == 1 ? "is" : "are");
 }
 
 /* Prints how much of the time was for memory other than the device's. */
@@ -76,7 +76,7 @@ static void print(struct emitter *emitter, const struct stats_page *page,
     else if (!saving->of[STATS_CALL_ALLOC].priced && !saving->of[STATS_CALL_FREE].priced)
         emitter_print(emitter, "  time saved: not measured\n");
     else
-        emitter_print(emitter, "  time saved: about %s%s\n", human_time(ns).text,
+        emitter_print(emitter, "  time saved: at least %s%s\n", human_time(ns).text,
                       frees && !saving->of[STATS_CALL_FREE].priced ? "; frees are not in it" : "");
     emitter_print(emitter, "    driver calls: %llu allocations and %llu frees made, %llu avoided\n",
                   (unsigned long long)get(page, STATS_driver_allocs),
@@ -120,6 +120,8 @@ static void emit_costs(struct emitter *emitter, const struct stats_page *page) {
                 emitter_number(emitter, "ns", stats_read(&cost->ns));
                 emitter_number(emitter, "least_ns", stats_read(&cost->least_ns));
                 emitter_number(emitter, "most_ns", stats_read(&cost->most_ns));
+                emitter_number(emitter, "least_bytes", stats_read(&cost->least_bytes));
+                emitter_number(emitter, "most_bytes", stats_read(&cost->most_bytes));
                 emitter_close(emitter, '}');
             }
     emitter_close(emitter, ']');

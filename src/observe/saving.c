@@ -1,30 +1,29 @@
+/* What an avoided call would have taken is never told too high. Of the driver's calls it is only
+ * taken for granted that one about a larger block takes no less time. So a site's avoided calls
+ * are priced by calls about blocks that were no larger than the smallest that the site's avoided
+ * calls were about; where none of those was timed, they have no price. A call that is known not
+ * to be avoided, but not whose it was, is taken to be of what costs most. */
 #include "observe/saving.h"
 
 const char saving_calls[STATS_CALLS][12] = {"allocation", "free"};
 const char saving_ns_names[STATS_MEMORIES][12] = {"device_ns", "host_ns", "managed_ns"};
 const char saving_memories[STATS_MEMORIES + 2][8] = {"", "device", "host", "managed", "mixed"};
 
+/* Prices by size: each is that of blocks from `from` bytes on, up to the next step. Invariant:
+ * prices do not fall. calls: avoided ones that have this price. */
+struct step {
+    double from, price, calls;
+};
+struct stairs {
+    int count;
+    struct step steps[2 * STATS_SIZES];
+};
+
 static uint64_t get(const struct stats_page *page, enum stats_counter counter) {
     return stats_read(&page->counters[counter]);
 }
 
-/* What one call of a size takes; negative: not known. An allocation takes the mean, but for the
- * dearest, which may have prepared something for the others: so a single one says nothing of the
- * size, at `dearest`, that has the dearest of all. A free takes the least, since others may have
- * waited for work of other threads. */
-static double price_of(const struct stats_cost *costs, enum stats_call call, int size,
-                       int dearest) {
-    const struct stats_cost *cost = &costs[size];
-    uint64_t calls = stats_read(&cost->calls), ns = stats_read(&cost->ns);
-    if (!calls || (call == STATS_CALL_ALLOC && calls == 1 && size == dearest))
-        return -1;
-    if (call == STATS_CALL_FREE)
-        return (double)stats_read(&cost->least_ns);
-    if (calls > 1)
-        return (double)stats_rest(ns, stats_read(&cost->most_ns)) / (double)(calls - 1);
-    return (double)ns;
-}
-
+/* The size class of the dearest call of all. It may have prepared something for the others. */
 static int dearest_of(const struct stats_cost *costs) {
     int dearest = 0;
     for (int size = 1; size < STATS_SIZES; size++)
@@ -33,78 +32,107 @@ static int dearest_of(const struct stats_cost *costs) {
     return dearest;
 }
 
-/* What one call for a mean of `bytes` takes. Where none of that size are known, it takes as much as
- * one of the next smaller size, and never more than one of a larger: a larger block costs no less.
- * Where all were larger, an allocation in proportion: a smaller block costs no less per byte. A
- * free costs the least. */
-static double price_for(const struct stats_page *page, enum stats_call call,
-                        enum stats_memory memory, double bytes) {
-    const struct stats_cost *costs = page->costs[call][memory];
-    int dearest = dearest_of(costs), wanted = 0;
-    double found = -1, least = -1, larger = -1;
-    while (wanted < STATS_SIZES - 1 && bytes >= (double)(2ull << wanted))
-        wanted++;
-    for (int size = 0; size < STATS_SIZES; size++) {
-        double price = price_of(costs, call, size, dearest);
-        if (price < 0)
-            continue;
-        if (size <= wanted)
-            found = least = price;
-        else if (larger < 0)
-            larger = call == STATS_CALL_FREE ? price : price * bytes / (double)(2ull << size);
-        least = price < least ? price : least;
-    }
-    return found < 0 ? larger : least;
+static void add_step(struct stairs *stairs, uint64_t from, double price) {
+    stairs->steps[stairs->count++] = (struct step){.from = (double)from, .price = price};
 }
 
-/* Calls of sites, by memory: allocations served from idle memory, and frees. */
-struct served {
-    double of[STATS_CALLS][STATS_MEMORIES], all[STATS_CALLS]; /* all: of mixed memory, too */
-};
+/* What allocations of one size class took: their mean, but for the dearest, is the price from the
+ * largest of them on; below, the least that one of them took. */
+static void add_allocations(struct stairs *stairs, const struct stats_cost *cost, uint64_t least,
+                            uint64_t most) {
+    uint64_t calls = stats_read(&cost->calls), ns = stats_read(&cost->ns);
+    if (least < most)
+        add_step(stairs, least, (double)stats_read(&cost->least_ns));
+    if (calls > 1)
+        add_step(stairs, most,
+                 (double)stats_rest(ns, stats_read(&cost->most_ns)) / (double)(calls - 1));
+    else
+        add_step(stairs, most, (double)ns);
+}
 
+/* The price of a free is the least that one took: others may have waited for work of other threads.
+ * A single allocation that was the dearest tells nothing. Where the sizes are not known, as in
+ * figures from elsewhere, all were the largest of their class. */
+static void build(struct stairs *stairs, const struct stats_cost *costs, enum stats_call call) {
+    int dearest = dearest_of(costs);
+    stairs->count = 0;
+    for (int size = 0; size < STATS_SIZES; size++) {
+        const struct stats_cost *cost = &costs[size];
+        uint64_t calls = stats_read(&cost->calls), end = (2ull << size) - 1;
+        uint64_t least = stats_read(&cost->least_bytes), most = stats_read(&cost->most_bytes);
+        least = least ? least : end;
+        most = most > least ? most : least;
+        if (!calls || (call == STATS_CALL_ALLOC && calls == 1 && size == dearest))
+            continue;
+        if (call == STATS_CALL_FREE)
+            add_step(stairs, least, (double)stats_read(&cost->least_ns));
+        else
+            add_allocations(stairs, cost, least, most);
+    }
+    for (int i = stairs->count - 2; i >= 0; i--)
+        if (stairs->steps[i].price > stairs->steps[i + 1].price)
+            stairs->steps[i].price = stairs->steps[i + 1].price;
+}
+
+/* The step of blocks of that size; NULL: only larger ones were timed. */
+static struct step *step_of(struct stairs *stairs, double bytes) {
+    struct step *found = NULL;
+    for (int i = 0; i < stairs->count && stairs->steps[i].from <= bytes; i++)
+        found = &stairs->steps[i];
+    return found;
+}
+
+/* Allocations served from idle memory, and frees. */
 static double calls_of(const struct stats_site *site, enum stats_call call) {
     return call == STATS_CALL_ALLOC
                ? (double)stats_read(&site->hits)
                : (double)stats_rest(stats_site_allocations(site), stats_read(&site->live_blocks));
 }
 
-/* Whether the site's calls can be priced; *memory is what they are about. */
-static bool is_priced(const struct stats_site *site, enum stats_memory *memory) {
-    *memory = (enum stats_memory)(site->memory - 1);
-    return site->depth && site->memory && site->memory <= STATS_MEMORIES &&
-           stats_site_allocations(site);
+/* Puts each site's calls on its step. Returns how many calls there were, those without a price
+ * included: of sites with several kinds of memory, or whose least size is not known. */
+static double sort(const struct stats_page *page, enum stats_call call,
+                   struct stairs stairs[STATS_MEMORIES]) {
+    double all = 0;
+    for (uint32_t i = 0; i < page->site_count; i++) {
+        const struct stats_site *site = &page->sites[i];
+        uint32_t memory = site->memory - 1;
+        double calls = site->depth ? calls_of(site, call) : 0;
+        double least = (double)stats_site_least(site);
+        struct step *step =
+            memory < STATS_MEMORIES && least > 0 ? step_of(&stairs[memory], least) : NULL;
+        if (step)
+            step->calls += calls;
+        all += calls;
+    }
+    return all;
 }
 
-static void sum_up(const struct stats_page *page, struct served *served) {
-    *served = (struct served){0};
-    for (uint32_t i = 0; i < page->site_count; i++) {
-        enum stats_memory memory;
-        bool priced = is_priced(&page->sites[i], &memory);
-        for (int call = 0; page->sites[i].depth && call < STATS_CALLS; call++) {
-            double calls = calls_of(&page->sites[i], (enum stats_call)call);
-            served->all[call] += calls;
-            if (priced)
-                served->of[call][memory] += calls;
-        }
+/* So many calls, of which only these kinds of memory are known, were none that was avoided. */
+static void leave_out(struct stairs *stairs, int memories, double calls) {
+    while (calls > 0) {
+        struct step *dearest = NULL;
+        for (int m = 0; m < memories; m++)
+            for (int i = 0; i < stairs[m].count; i++) {
+                struct step *step = &stairs[m].steps[i];
+                if (step->calls > 0 && (!dearest || step->price > dearest->price))
+                    dearest = step;
+            }
+        if (!dearest)
+            return;
+        double out = calls < dearest->calls ? calls : dearest->calls;
+        dearest->calls -= out;
+        calls -= out;
     }
 }
 
-/* `part` of `whole`, from 0 to 1. */
-static double share(double part, double whole) {
-    return part <= 0 || whole <= 0 ? 0 : part < whole ? part / whole : 1;
-}
-
-/* The part of sites' calls that were avoided ones of a plain allocation or free. Frees are kept or
- * not whatever their site. Stream-ordered calls cost the program little without the pool, and those
- * served by pages mapped anew have cost calls of their own. */
-static double avoided_share(const struct stats_page *page, const struct served *served,
-                            enum stats_call call, enum stats_memory memory) {
-    double calls = served->of[call][memory], left = calls;
-    if (memory == STATS_DEVICE && call == STATS_CALL_ALLOC)
-        left -= (double)get(page, STATS_malloc_stitched) + (double)get(page, STATS_async_served);
-    if (memory == STATS_DEVICE && call == STATS_CALL_FREE)
-        left -= (double)get(page, STATS_async_frees);
-    return share(left, calls) * share((double)saving_avoided(page, call), served->all[call]);
+/* Calls about device memory that are no plain allocations or frees: stream-ordered ones cost the
+ * program little without the pool, those served by pages mapped anew have cost calls of their own.
+ */
+static double other_calls(const struct stats_page *page, enum stats_call call) {
+    return call == STATS_CALL_ALLOC
+               ? (double)get(page, STATS_malloc_stitched) + (double)get(page, STATS_async_served)
+               : (double)get(page, STATS_async_frees);
 }
 
 /* Rounds a number from a page that others may have written. */
@@ -112,43 +140,37 @@ static uint64_t whole(double number) {
     return number >= 9e18 ? (uint64_t)9e18 : (uint64_t)number;
 }
 
-static void price(const struct stats_page *page, const struct served *served, enum stats_call call,
+static void price(const struct stats_page *page, enum stats_call call,
                   struct stats_saving *saving) {
-    double priced = 0, ns[STATS_MEMORIES] = {0}, shares[STATS_MEMORIES];
+    struct stairs stairs[STATS_MEMORIES];
+    double priced = 0;
     for (int m = 0; m < STATS_MEMORIES; m++) {
-        shares[m] = avoided_share(page, served, call, (enum stats_memory)m);
+        build(&stairs[m], page->costs[call][m], call);
         for (int size = 0; size < STATS_SIZES; size++)
             saving->of[call].timed += stats_read(&page->costs[call][m][size].calls);
     }
-    for (uint32_t i = 0; i < page->site_count; i++) {
-        const struct stats_site *site = &page->sites[i];
-        enum stats_memory memory;
-        if (!is_priced(site, &memory))
-            continue;
-        double bytes =
-            (double)stats_read(&site->allocated_bytes) / (double)stats_site_allocations(site);
-        double calls = calls_of(site, call) * shares[memory];
-        double each = price_for(page, call, memory, bytes);
-        if (each < 0)
-            continue;
-        priced += calls;
-        ns[memory] += calls * each;
+    double all = sort(page, call, stairs);
+    leave_out(&stairs[STATS_DEVICE], 1, other_calls(page, call));
+    leave_out(stairs, STATS_MEMORIES, all - (double)saving_avoided(page, call));
+    for (int m = 0; m < STATS_MEMORIES; m++) {
+        double ns = 0;
+        for (int i = 0; i < stairs[m].count; i++) {
+            priced += stairs[m].steps[i].calls;
+            ns += stairs[m].steps[i].calls * stairs[m].steps[i].price;
+        }
+        saving->of[call].ns[m] = whole(ns);
     }
-    saving->of[call].priced = whole(priced + 0.5);
-    for (int m = 0; m < STATS_MEMORIES; m++)
-        saving->of[call].ns[m] = whole(ns[m]);
+    saving->of[call].priced = whole(priced);
 }
 
 void saving_of(const struct stats_page *page, struct stats_saving *saving) {
-    struct served served;
     if (page->runs > 1) {
         *saving = page->saving;
         return;
     }
     *saving = (struct stats_saving){0};
-    sum_up(page, &served);
-    price(page, &served, STATS_CALL_ALLOC, saving);
-    price(page, &served, STATS_CALL_FREE, saving);
+    price(page, STATS_CALL_ALLOC, saving);
+    price(page, STATS_CALL_FREE, saving);
 }
 
 void saving_add(struct stats_saving *sum, const struct stats_saving *more) {

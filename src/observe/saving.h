@@ -1,5 +1,5 @@
-/* What pooling has saved: the calls of the driver's that were avoided, priced by those that the run
- * made itself. docs/reports.md says how, and what is left out. */
+/* What pooling has saved at least: the calls of the driver's that were avoided, priced by those
+ * that the run made itself. docs/reports.md says how, and what is left out. */
 #ifndef POOLCUDA_OBSERVE_SAVING_H
 #define POOLCUDA_OBSERVE_SAVING_H
 
@@ -14,7 +14,7 @@ void saving_add(struct stats_saving *sum, const struct stats_saving *more);
 /* How many calls were avoided, priced or not. */
 uint64_t saving_avoided(const struct stats_page *page, enum stats_call call);
 
-/* What the avoided calls would have taken, of all kinds of memory. */
+/* What the avoided calls would have taken at least, of all kinds of memory. */
 uint64_t saving_ns(const struct stats_saving *saving, enum stats_call call);
 
 /* The names of calls in the report and its JSON. */

@@ -5,14 +5,13 @@
 #include "observe/page.h"
 
 /* What the shards of one device add; of all if device is SHARDS_ALL. */
-struct shards_sum {
-    uint64_t hits, frees, fresh, held, in_use, live;
-};
 enum { SHARDS_ALL = -1 };
-struct shards_sum shards_sum(const struct stats_shard *shards, int device);
+struct stats_sums shards_sum(const struct stats_shard *shards, int device);
+/* Adds those of one shard to *sum. */
+void shards_add(struct stats_sums *sum, const struct stats_shard *shard);
 
 /* What the shards add to a counter. */
-uint64_t shards_count(const struct shards_sum *sum, enum stats_counter counter);
+uint64_t shards_count(const struct stats_sums *sum, enum stats_counter counter);
 
 /* Brings all shards of a copied page into the counters (of a head: into these alone) and into the
  * devices' numbers, and empties them. */

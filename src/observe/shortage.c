@@ -75,7 +75,6 @@ void shortage_tell(const struct shortage *shortage) {
     shortage_text(shortage, text, sizeof text);
     stats_shortage(text);
     bool rare = number <= FIRST_REPORTS || (number & (number - 1)) == 0;
-    if (log_file >= 0 && rare)
-        output_file_write(log_file, text,
-                          strlen(text)); /* if it is lost, there is nobody to tell */
+    if (log_file >= 0 && rare && !output_file_write(log_file, text, strlen(text)))
+        stats_add(STATS_log_lost, 1);
 }

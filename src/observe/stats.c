@@ -3,6 +3,7 @@
 
 #include "clock.h"
 #include "format.h"
+#include "lock.h"
 #include "modules.h"
 #include "observe/mailbox.h"
 #include "observe/output_file.h"
@@ -17,7 +18,6 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Counts until stats_open, and without memory for a page; they are reported nowhere. */
@@ -97,9 +97,12 @@ void stats_call(enum stats_call call, enum stats_memory memory, size_t bytes, ui
     atomic_fetch_add_explicit(&cost->ns, ns, memory_order_relaxed);
     change_if(&cost->least_ns, ns, is_less);
     change_if(&cost->most_ns, ns, is_more);
+    change_if(&cost->least_bytes, bytes, is_less);
+    change_if(&cost->most_bytes, bytes, is_more);
 }
 
 void stats_payer(const char *call) {
+    lock_check_held(LOCK_POOL);
     if (!page)
         return;
     uint32_t i = 0;
@@ -328,6 +331,7 @@ static uint32_t tag_index(const char *name) {
 }
 
 struct stats_site *stats_site_new(const struct call_site *site) {
+    lock_check_held(LOCK_POOL);
     if (!page)
         return &early_site;
     const char *name = site_tag_name(site);
@@ -346,11 +350,13 @@ struct stats_site *stats_site_new(const struct call_site *site) {
 }
 
 void stats_site_allocates(struct stats_site *site, enum stats_memory memory) {
+    lock_check_held(LOCK_POOL);
     uint32_t named = 1 + (uint32_t)memory;
     site->memory = !site->memory || site->memory == named ? named : 1 + (uint32_t)STATS_MIXED;
 }
 
 struct stats_device *stats_device(int ordinal, uint64_t capacity, const uint8_t uuid[STATS_UUID]) {
+    lock_check_held(LOCK_POOL);
     if (!page)
         return &early_device;
     int last = PAGE_DEVICES - 1;
@@ -364,11 +370,12 @@ struct stats_device *stats_device(int ordinal, uint64_t capacity, const uint8_t 
 }
 
 uint64_t stats_get(enum stats_counter counter) {
-    struct shards_sum sum = shards_sum(shards, SHARDS_ALL);
+    struct stats_sums sum = shards_sum(shards, SHARDS_ALL);
     return stats_read(&stats_counters[counter]) + shards_count(&sum, counter);
 }
 
 struct stats_shard *stats_shard_begin(const struct stats_device *device) {
+    lock_check_held(LOCK_POOL);
     int i = 0;
     while (i < STATS_SHARDS && used.shards[i])
         i++;
@@ -383,14 +390,12 @@ struct stats_shard *stats_shard_begin(const struct stats_device *device) {
 }
 
 void stats_shard_end(struct stats_shard *shard) {
-    uint64_t hits = stats_read(&shard->hits), frees = stats_read(&shard->frees);
-    uint64_t fresh = stats_read(&shard->fresh);
+    lock_check_held(LOCK_POOL);
+    struct stats_sums sums = {0};
+    shards_add(&sums, shard);
     shard->device = 0;
-    stats_add(STATS_malloc_calls, hits + fresh);
-    stats_add(STATS_malloc_hits, hits);
-    stats_add(STATS_driver_allocs, fresh);
-    stats_add(STATS_free_calls, frees);
-    stats_add(STATS_free_kept, frees);
+#define SUMMED_COUNTER(field, sum, help) stats_add(STATS_##field, stats_sums_##field(&sums));
+#include "observe/counters.def"
     used.shards[shard - shards] = false;
 }
 

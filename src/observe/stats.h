@@ -20,8 +20,6 @@ enum stats_counter {
 #define COUNTER(field, help) STATS_##field,
 #define GAUGE(field, help)   STATS_##field,
 #include "observe/counters.def"
-#undef COUNTER
-#undef GAUGE
     STATS_COUNTERS
 };
 
@@ -66,7 +64,7 @@ struct stats_site {
     uint64_t
         offset[CALL_SITE_MAX_DEPTH]; /* within the module; an address if the module is unknown */
     uint32_t memory;                 /* 1 + enum stats_memory of what it allocates; 0: not known */
-    uint32_t unused;
+    _Atomic uint32_t least; /* stats_site_serves: its least, in STATS_LEAST_UNIT; 0: none yet */
 };
 _Static_assert(sizeof(struct stats_site) == 128, "a pair of cache lines");
 
@@ -85,24 +83,46 @@ struct stats_extent {
     _Atomic uint32_t site; /* index into the page's sites */
 };
 
-/* What the timed calls of one kind and size took. Nanoseconds. */
+/* What the timed calls of one kind and size took, in nanoseconds; and the smallest and the largest
+ * block that they were about, in bytes. */
 struct stats_cost {
-    _Atomic uint64_t calls, ns, least_ns, most_ns;
+    _Atomic uint64_t calls, ns, least_ns, most_ns, least_bytes, most_bytes;
 };
 enum { STATS_SIZES = 40 }; /* of blocks from 2^i bytes to twice that; the last: all from there on */
+
+enum {
+#define SHARD_SUM(sum, what) +1
+    STATS_SHARD_SUMS = 0
+#include "observe/counters.def"
+    ,
+    STATS_SHARD_LINES = 128, /* bytes of a pair of cache lines: no two shards share one */
+    STATS_SHARD_UNUSED = (STATS_SHARD_LINES - (8 * STATS_SHARD_SUMS + 4) % STATS_SHARD_LINES) / 4
+};
 
 /* What one thread's cache has done by itself (pool/cache.h), as the difference to what the counters
  * and its device's stats say: they are right only with all shards added. So a hit writes to no line
  * of memory that another thread writes to, and readers still see all of it at once. */
 struct stats_shard {
-    _Atomic uint64_t hits, frees;
-    _Atomic uint64_t fresh, held; /* blocks that the driver has given, and their bytes */
-    /* bytes, requested and of whole blocks; unsigned arithmetic, may wrap */
-    _Atomic uint64_t in_use, live;
+#define SHARD_SUM(sum, what) _Atomic uint64_t sum;
+#include "observe/counters.def"
     _Atomic uint32_t device; /* 1 + index into the page's devices; 0: unused */
-    uint32_t unused[19];     /* so that each has a pair of cache lines */
+    uint32_t unused[STATS_SHARD_UNUSED];
 };
-_Static_assert(sizeof(struct stats_shard) == 128, "a pair of cache lines");
+_Static_assert(sizeof(struct stats_shard) % STATS_SHARD_LINES == 0, "pairs of cache lines");
+
+/* The sums of several shards, in unsigned arithmetic that may wrap. */
+struct stats_sums {
+#define SHARD_SUM(sum, what) uint64_t sum;
+#include "observe/counters.def"
+};
+
+/* stats_sums_NAME: what they add to that counter. */
+#define SUMMED_COUNTER(field, sums, help)                                                          \
+    static inline uint64_t stats_sums_##field(const struct stats_sums *sum) {                      \
+        return sums;                                                                               \
+    }
+#define SUMMED_GAUGE SUMMED_COUNTER
+#include "observe/counters.def"
 
 enum {
     STATS_SHARDS = 128,
@@ -176,30 +196,46 @@ static inline void stats_set(enum stats_counter counter, uint64_t value) {
 uint64_t stats_get(enum stats_counter counter);
 
 /* A shard for a cache on the device of that record, zeroed. NULL: all are in use. stats_shard_end
- * takes it back: the counters have its hits and frees from then on. To be called under the pool's
- * lock. */
+ * takes it back: the counters have its hits and frees from then on. LOCK_POOL held. */
 struct stats_shard *stats_shard_begin(const struct stats_device *device);
+/* LOCK_POOL held. */
 void stats_shard_end(struct stats_shard *shard);
 
 void stats_route(enum stats_route route);
 void stats_wait(enum wait_reason reason);
 
-/* Counts a call of the driver's that was timed, and succeeded. */
+/* A call of the driver's that was timed, and succeeded; bytes: of the block. */
 void stats_call(enum stats_call call, enum stats_memory memory, size_t bytes, uint64_t ns);
 
-/* Counts a driver call before which a wait that was owed has been made. To be called under the
- * pool's lock. */
+/* Counts a driver call before which a wait that was owed has been made. LOCK_POOL held. */
 void stats_payer(const char *call);
 
 /* A new site's record. Never NULL: beyond the table's capacity sites share one "(others)" record.
- * To be called once per site, under the pool's lock. */
+ * To be called once per site. LOCK_POOL held. */
 struct stats_site *stats_site_new(const struct call_site *site);
 
-/* Notes that the site allocates such memory. To be called under the pool's lock. */
+/* Notes that the site allocates such memory. LOCK_POOL held. */
 void stats_site_allocates(struct stats_site *site, enum stats_memory memory);
 
+/* The smallest size in bytes that stats_site_serves was called with; 0: none yet. */
+enum { STATS_LEAST_UNIT = 512 };
+static inline uint64_t stats_site_least(const struct stats_site *site) {
+    _Atomic uint32_t *least = (_Atomic uint32_t *)(uintptr_t)&site->least;
+    return (uint64_t)atomic_load_explicit(least, memory_order_relaxed) * STATS_LEAST_UNIT;
+}
+
+/* A request of the site's that the driver would have rounded to `size` is served from idle memory,
+ * or its block freed. Threads' caches need not call it, since they serve and free only what has
+ * gone the long way before, of the same site and size. To be called under the pool's lock. */
+static inline void stats_site_serves(struct stats_site *site, uint64_t size) {
+    uint64_t units = size / STATS_LEAST_UNIT, least = stats_site_least(site);
+    units = units ? units < UINT32_MAX ? units : UINT32_MAX : 1;
+    if (!least || units < least / STATS_LEAST_UNIT)
+        atomic_store_explicit(&site->least, (uint32_t)units, memory_order_relaxed);
+}
+
 /* The record of a device by its ordinal. Never NULL, and zeroed at first. To be called once per
- * device, under the pool's lock. */
+ * device. LOCK_POOL held. */
 struct stats_device *stats_device(int ordinal, uint64_t capacity, const uint8_t uuid[STATS_UUID]);
 
 /* Nanoseconds since the page was made. */

@@ -55,6 +55,7 @@ static void grow(struct pool *pool, struct idle_store *store, size_t size) {
 
 static CUresult obtain(struct pool *pool, const struct request *request, size_t least,
                        struct obtained *obtained) {
+    lock_check_none();
     struct idle_store *store = &request->context->store;
     size_t size = within_free(pool, region_size(pool, request, least), least);
     CUresult result = pool->driver->mem_alloc(&obtained->pointer, size);

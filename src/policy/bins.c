@@ -4,6 +4,7 @@
  *
  * Kept of its origin: the bins, the order within and among them. Different: bins are ends of whole
  * 512 bytes, so the smallest requests share one; sites are only counted. */
+#include "lock.h"
 #include "policy/policy.h"
 #include "policy/round.h"
 
@@ -27,6 +28,7 @@ static unsigned bin_of(size_t size) {
 }
 
 static void remove_block(struct idle_store *store, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     unsigned bin = bin_of(block->size);
     LIST_REMOVE(block, in_list);
     if (LIST_EMPTY(&store->bins->blocks[bin]))
@@ -36,6 +38,7 @@ static void remove_block(struct idle_store *store, struct pool_block *block) {
 }
 
 static void give(struct idle_store *store, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     unsigned bin = bin_of(block->size);
     LIST_INSERT_HEAD(&store->bins->blocks[bin], block, in_list);
     store->bins->filled[bin / 64] |= (uint64_t)1 << bin % 64;
@@ -45,6 +48,7 @@ static void give(struct idle_store *store, struct pool_block *block) {
 
 static struct pool_block *take(struct idle_store *store, struct site *site, const struct fit *fit,
                                bool *stolen) {
+    lock_check_held(LOCK_POOL);
     struct pool_block *block = LIST_FIRST(&store->bins->blocks[bin_of(fit->size)]);
     if (!block || block->size < fit->size)
         return NULL;
@@ -54,6 +58,7 @@ static struct pool_block *take(struct idle_store *store, struct site *site, cons
 }
 
 static struct pool_block *surplus(struct idle_store *store, struct site *site, size_t keep) {
+    lock_check_held(LOCK_POOL);
     (void)store;
     (void)site;
     (void)keep;
@@ -61,6 +66,7 @@ static struct pool_block *surplus(struct idle_store *store, struct site *site, s
 }
 
 static struct pool_block *victim(struct idle_store *store) {
+    lock_check_held(LOCK_POOL);
     for (int word = STORE_BINS / 64 - 1; word >= 0; word--)
         if (store->bins->filled[word])
             return LIST_FIRST(
@@ -69,11 +75,13 @@ static struct pool_block *victim(struct idle_store *store) {
 }
 
 static void usage(const struct idle_store *store, struct policy_usage *usage) {
+    lock_check_held(LOCK_POOL);
     struct pool_block *largest = victim((struct idle_store *)(uintptr_t)store);
     *usage = (struct policy_usage){store->count, store->bytes, largest ? largest->size : 0};
 }
 
 static bool is_valid(const struct idle_store *store) {
+    lock_check_held(LOCK_POOL);
     size_t count = 0, bytes = 0;
     for (unsigned bin = 0; bin < STORE_BINS; bin++) {
         struct pool_block *block;

@@ -18,6 +18,7 @@ struct driver_pool *driver_pool_new(void) {
 }
 
 struct driver_pool *driver_pool_detach(struct idle_store *store) {
+    lock_check_held(LOCK_POOL);
     struct driver_pool *async = store->async;
     store->async = NULL;
     return async;
@@ -30,6 +31,7 @@ static size_t round_to_unit(size_t bytes) {
 /* The store keeps nothing itself: what is given is surplus at once. */
 static struct pool_block *take(struct idle_store *store, struct site *site, const struct fit *fit,
                                bool *stolen) {
+    lock_check_held(LOCK_POOL);
     (void)store;
     (void)site;
     (void)fit;
@@ -38,30 +40,35 @@ static struct pool_block *take(struct idle_store *store, struct site *site, cons
 }
 
 static void give(struct idle_store *store, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     LIST_INSERT_HEAD(&store->async->freed, block, in_list);
     store->count++;
     store->bytes += block->size;
 }
 
 static void remove_block(struct idle_store *store, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     LIST_REMOVE(block, in_list);
     store->count--;
     store->bytes -= block->size;
 }
 
 static struct pool_block *victim(struct idle_store *store) {
+    lock_check_held(LOCK_POOL);
     return LIST_FIRST(&store->async->freed);
 }
 
 static struct pool_block *surplus(struct idle_store *store, struct site *site, size_t keep) {
+    lock_check_held(LOCK_POOL);
     (void)site;
     (void)keep;
     return victim(store);
 }
 
-/* --- the driver's pool; lock not held --- */
+/* --- the driver's pool. All below: lock not held --- */
 
 static bool has_entries(const struct driver *driver) {
+    lock_check_none();
     return driver->mem_pool_create && driver->mem_pool_destroy && driver->mem_pool_set_attribute &&
            driver->mem_pool_get_attribute && driver->mem_pool_trim_to &&
            driver->mem_alloc_from_pool_async && driver->mem_free_async && driver->stream_create &&
@@ -69,6 +76,7 @@ static bool has_entries(const struct driver *driver) {
 }
 
 static CUresult make_pool(const struct driver *driver, CUdevice ordinal, CUmemoryPool *made) {
+    lock_check_none();
     const CUmemPoolProps wanted = {
         .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
         .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal}};
@@ -86,12 +94,14 @@ static CUresult make_pool(const struct driver *driver, CUdevice ordinal, CUmemor
 
 /* The store's pool; NULL once the context has ended. Lock held. */
 static struct driver_pool *driver_pool_of(const struct context *context) {
+    lock_check_held(LOCK_POOL);
     return context->ended ? NULL : context->store.async;
 }
 
 /* Copies what the store has, to be used without the lock. Between begin and end the context does
  * not end: they count as a block that is being released. False: it has ended. */
 static bool begin(struct pool *pool, struct context *context, struct driver_pool *found) {
+    lock_check_none();
     pool_lock(pool);
     const struct driver_pool *async = driver_pool_of(context);
     if (async) {
@@ -103,12 +113,14 @@ static bool begin(struct pool *pool, struct context *context, struct driver_pool
 }
 
 static void end(struct pool *pool, const struct context *context) {
+    lock_check_none();
     pool_lock(pool);
     pool_count_released(pool, context->device, 1);
     pool_unlock(pool);
 }
 
 static void destroy(struct pool *pool, CUmemoryPool memory_pool, CUstream stream) {
+    lock_check_none();
     if (stream)
         pool->driver->stream_destroy(stream);
     if (memory_pool && pool->driver->mem_pool_destroy(memory_pool) != CUDA_SUCCESS)
@@ -117,6 +129,7 @@ static void destroy(struct pool *pool, CUmemoryPool memory_pool, CUstream stream
 
 /* Makes what *found lacks, or finds what another thread has made meanwhile. */
 static CUresult make(struct pool *pool, struct context *context, struct driver_pool *found) {
+    lock_check_none();
     CUmemoryPool memory_pool = NULL;
     CUstream stream = NULL;
     CUresult result = CUDA_SUCCESS;
@@ -145,6 +158,7 @@ static CUresult make(struct pool *pool, struct context *context, struct driver_p
 /* Sees to it that *found is complete. NOT_SUPPORTED: this device has no memory pools. Gate entered,
  * begun. */
 static CUresult complete(struct pool *pool, struct context *context, struct driver_pool *found) {
+    lock_check_none();
     if (found->stream)
         return CUDA_SUCCESS;
     CUresult result = found->cannot ? CUDA_ERROR_NOT_SUPPORTED : make(pool, context, found);
@@ -157,12 +171,14 @@ static CUresult complete(struct pool *pool, struct context *context, struct driv
 }
 
 void driver_pool_end(struct pool *pool, struct driver_pool *async, bool stream_gone) {
+    lock_check_none();
     if (async)
         destroy(pool, async->memory_pool, stream_gone ? NULL : async->stream);
     free(async);
 }
 
 void driver_pool_end_stream(struct pool *pool, struct context *context) {
+    lock_check_none();
     pool_lock(pool);
     struct driver_pool *async = driver_pool_of(context);
     CUstream stream = async ? async->stream : NULL;
@@ -176,12 +192,14 @@ void driver_pool_end_stream(struct pool *pool, struct context *context) {
 
 /* Lock held. */
 static void count_unused(struct pool *pool, struct context *context) {
+    lock_check_held(LOCK_POOL);
     const struct driver_pool *async = context->store.async;
     size_t unused = async->reserved > async->given ? async->reserved - async->given : 0;
     ledger_count_unused(pool, context, unused - context->store.unused);
 }
 
 void driver_pool_gave_back(struct pool *pool, struct context *context, size_t bytes) {
+    lock_check_held(LOCK_POOL);
     struct driver_pool *async = driver_pool_of(context);
     if (!async)
         return;
@@ -211,6 +229,7 @@ static bool has_grown(struct pool *pool, struct context *context, size_t bytes) 
 
 /* Gives blocks whose fence has passed to the driver's pool. Lock held on entry and return. */
 static void flush(struct pool *pool, struct context *context) {
+    lock_check_held(LOCK_POOL);
     struct release_list releases = {.device = context->device};
     struct pool_block *block;
     while (!context->ended && (block = victim(&context->store))) {
@@ -221,6 +240,7 @@ static void flush(struct pool *pool, struct context *context) {
 }
 
 static void refresh(struct pool *pool, struct context *context) {
+    lock_check_none();
     struct driver_pool async;
     pool_lock(pool);
     flush(pool, context);
@@ -278,6 +298,7 @@ static CUresult obtain_from_pool(struct pool *pool, struct context *context,
 
 static CUresult obtain(struct pool *pool, const struct request *request, size_t least,
                        struct obtained *obtained) {
+    lock_check_none();
     struct context *context = request->context;
     struct driver_pool async;
     CUresult result = CUDA_ERROR_NOT_SUPPORTED;
@@ -308,6 +329,7 @@ static CUresult give_back(const struct driver *driver, const struct pool_block *
  * legacy stream. Else what is allocated in the store's own stream can have the memory at once. The
  * block's context may end meanwhile, but only after this: the block is being released. */
 static CUresult surrender(struct pool *pool, struct pool_block *block) {
+    lock_check_none();
     bool inside = block->in_driver_pool && gate_enter(pool);
     pool_lock(pool);
     const struct driver_pool *async = driver_pool_of(block->context);
@@ -334,6 +356,7 @@ static CUresult surrender(struct pool *pool, struct pool_block *block) {
  * given back from now on; what could not be given back is found when the driver is next asked. */
 static size_t take_unused(struct pool *pool, struct context *context, size_t bytes,
                           struct page **list) {
+    lock_check_held(LOCK_POOL);
     struct driver_pool *async = context->store.async;
     size_t unused = context->store.unused;
     struct page *page = unused && bytes ? calloc(1, sizeof *page) : NULL;
@@ -356,6 +379,7 @@ static size_t trim(const struct driver *driver, CUmemoryPool memory_pool, size_t
 }
 
 static size_t release_unused(struct pool *pool, struct page *list) {
+    lock_check_none();
     struct page *next;
     size_t released = 0;
     bool inside = gate_enter(pool);
@@ -371,12 +395,14 @@ static size_t release_unused(struct pool *pool, struct page *list) {
 }
 
 static void usage(const struct idle_store *store, struct policy_usage *usage) {
+    lock_check_held(LOCK_POOL);
     *usage = (struct policy_usage){store->count, store->bytes, 0};
     if (!LIST_EMPTY(&store->async->freed))
         usage->largest = LIST_FIRST(&store->async->freed)->size;
 }
 
 static bool is_valid(const struct idle_store *store) {
+    lock_check_held(LOCK_POOL);
     const struct pool_block *block;
     size_t count = 0, bytes = 0;
     LIST_FOREACH (block, &store->async->freed, in_list) {

@@ -18,7 +18,7 @@ struct driver_pool {
 
 struct driver_pool *driver_pool_new(void); /* NULL without host memory */
 
-struct driver_pool *driver_pool_detach(struct idle_store *store);
+struct driver_pool *driver_pool_detach(struct idle_store *store); /* lock held */
 
 /* Destroys the stream: the context that it belongs to is about to end, without the store. Lock not
  * held. */

@@ -2,9 +2,9 @@
  * stands.
  *
  * A policy decides which idle block serves a request (take), keeps what was freed (give), says what
- * goes back to the driver first (victim) and how its idle memory lies (usage). It is called with
- * the pool's lock held, knows no hook and no environment, and calls CUDA only in `obtain` and
- * `surrender`, through the driver struct and without the lock (driver_pool.c and vmm.c do). */
+ * goes back to the driver first (victim) and how its idle memory lies (usage). It knows no hook and
+ * no environment, and calls CUDA only in functions that are called without the pool's lock, through
+ * the driver struct: driver_pool.c and vmm.c do. */
 #ifndef POOLCUDA_POLICY_POLICY_H
 #define POOLCUDA_POLICY_POLICY_H
 
@@ -60,7 +60,9 @@ struct policy {
      * waiting for. */
     bool keeps_nothing;
 
-    /* The size of the block that serves `bytes`; 0: too large to round. */
+    /* All below: lock held. */
+
+    /* The size of the block that serves `bytes`; 0: too large to round. Lock not needed. */
     size_t (*round)(size_t bytes);
 
     /* Takes out an idle block that fits a request of `site`. NULL if none does. *stolen: it was
@@ -75,7 +77,7 @@ struct policy {
 
     /* Where there is take_same: whether the block serves the request if it is the smallest
      * sufficient one, a size above which none does, and the size of the smallest sufficient one in
-     * the store; SIZE_MAX: there is none. */
+     * the store; SIZE_MAX: there is none. Lock not needed: a cache that is alone may ask. */
     bool (*serves)(const struct pool_block *block, const struct fit *fit);
     size_t (*most)(const struct fit *fit);
     size_t (*least)(struct idle_store *store, size_t size);
@@ -103,11 +105,12 @@ struct policy {
     /* Gives a block that has left the store to the driver. Lock not held. NULL: cuMemFree. */
     CUresult (*surrender)(struct pool *pool, struct pool_block *block);
 
-    /* Takes out `bytes` of idle memory that is in no block, and returns how much that was;
-     * release_unused gives it to the driver, lock not held. NULL: there is none. */
+    /* Idle memory that is in no block: takes out `bytes` of it, and returns how much that was.
+     * NULL: there is none. */
     size_t (*take_unused)(struct pool *pool, struct context *context, size_t bytes,
                           struct page **list);
-    size_t (*release_unused)(struct pool *pool, struct page *list); /* bytes given back */
+    /* Gives it to the driver, and returns the bytes that it took. Lock not held. */
+    size_t (*release_unused)(struct pool *pool, struct page *list);
 
     /* Counts idle memory which the policy does not keep itself as being in no block. Lock not held.
      * NULL: it is counted already. */

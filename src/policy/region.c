@@ -1,5 +1,6 @@
 #include "policy/region.h"
 
+#include "lock.h"
 #include "policy/round.h"
 #include "pool/internal.h"
 
@@ -96,6 +97,7 @@ static void insert(struct idle_store *store, struct pool_block *block) {
 }
 
 void region_remove(struct idle_store *store, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     struct region *region = block->region;
     store->count--;
     store->bytes -= block->size;
@@ -159,6 +161,7 @@ static bool belong_together(const struct pool_block *block, const struct pool_bl
 
 /* A block that completes its page is merged with it before what is around is looked at again. */
 void region_give(struct idle_store *store, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     struct pool_block *before, *after;
     for (;;) {
         if (belong_together(block, after = RB_NEXT(address_tree, NULL, block))) {
@@ -177,6 +180,7 @@ void region_give(struct idle_store *store, struct pool_block *block) {
 
 struct pool_block *region_take(struct idle_store *store, struct site *site, const struct fit *fit,
                                bool *stolen) {
+    lock_check_held(LOCK_POOL);
     return region_take_up_to(store, site, fit, SIZE_MAX, stolen);
 }
 
@@ -341,6 +345,7 @@ void region_destroy(struct pool_block *block) {
 }
 
 struct pool_block *region_victim(struct idle_store *store) {
+    lock_check_held(LOCK_POOL);
     struct region *region = RB_MAX(region_size_tree, &store->regions->condemned);
     if (!region)
         region = RB_MAX(region_size_tree, &store->regions->idle_regions);
@@ -374,6 +379,7 @@ struct pool_block *region_without_live(struct idle_store *store) {
 }
 
 struct pool_block *region_surplus(struct idle_store *store, struct site *site, size_t keep) {
+    lock_check_held(LOCK_POOL);
     struct region *condemned = RB_MAX(region_size_tree, &store->regions->condemned);
     (void)site;
     (void)keep;
@@ -383,6 +389,7 @@ struct pool_block *region_surplus(struct idle_store *store, struct site *site, s
 /* --- for reports and tests --- */
 
 void region_usage(const struct idle_store *store, struct policy_usage *usage) {
+    lock_check_held(LOCK_POOL);
     struct pool_block *largest = NULL;
     for (int bin = REGION_BINS - 1; bin >= 0 && !largest; bin--)
         largest = RB_MAX(size_tree, (struct size_tree *)(uintptr_t)&store->regions->bins[bin]);
@@ -413,6 +420,7 @@ static bool one_is_valid(struct regions *regions, struct region *region, struct 
 }
 
 bool region_is_valid(const struct idle_store *store) {
+    lock_check_held(LOCK_POOL);
     struct idle_store sums = {.count = 0};
     struct region *region;
     size_t count = 0, binned = 0, idle_regions = 0, tainted = 0;

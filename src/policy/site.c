@@ -5,6 +5,7 @@
  * freed, and what another frees suits better only if it wastes less. */
 #include "policy/site.h"
 
+#include "lock.h"
 #include "policy/round.h"
 
 /* Blocks up to this size serve every smaller request: what that wastes is not worth a call. */
@@ -25,6 +26,7 @@ RB_GENERATE_INTERNAL(size_tree, pool_block, by_size, compare, static UNUSED)
 RB_GENERATE_INTERNAL(site_tree, pool_block, by_site_size, compare, static UNUSED)
 
 void site_remove(struct idle_store *store, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     RB_REMOVE(size_tree, &store->by_size, block);
     RB_REMOVE(site_tree, &block->site->idle, block);
     block->site->idle_count--;
@@ -33,6 +35,7 @@ void site_remove(struct idle_store *store, struct pool_block *block) {
 }
 
 void site_give(struct idle_store *store, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     RB_INSERT(size_tree, &store->by_size, block);
     RB_INSERT(site_tree, &block->site->idle, block);
     block->age = store->clock++;
@@ -66,6 +69,7 @@ struct pool_block *site_find(struct site *site, size_t size) {
 
 struct pool_block *site_take(struct idle_store *store, struct site *site, const struct fit *fit,
                              bool *stolen) {
+    lock_check_held(LOCK_POOL);
     struct pool_block least = {.size = fit->size}, *other;
     struct pool_block *found = site_find(site, fit->size);
     if (!fits(found, fit))
@@ -81,6 +85,7 @@ struct pool_block *site_take(struct idle_store *store, struct site *site, const 
 }
 
 static struct pool_block *take_same(struct idle_store *store, struct site *site, size_t size) {
+    lock_check_held(LOCK_POOL);
     struct pool_block *found = site_find(site, size);
     if (!found || found->size != size)
         return NULL;
@@ -95,6 +100,7 @@ static size_t least_size(struct idle_store *store, size_t size) {
 }
 
 struct pool_block *site_oldest(struct site *site) {
+    lock_check_held(LOCK_POOL);
     struct pool_block *block, *oldest = NULL;
     RB_FOREACH (block, site_tree, &site->idle)
         if (!oldest || block->age < oldest->age)
@@ -103,20 +109,24 @@ struct pool_block *site_oldest(struct site *site) {
 }
 
 struct pool_block *site_surplus(struct idle_store *store, struct site *site, size_t keep) {
+    lock_check_held(LOCK_POOL);
     (void)store;
     return keep && site->idle_count > keep ? site_oldest(site) : NULL;
 }
 
 struct pool_block *site_largest(struct idle_store *store) {
+    lock_check_held(LOCK_POOL);
     return RB_MAX(size_tree, &store->by_size);
 }
 
 void site_usage(const struct idle_store *store, struct policy_usage *usage) {
+    lock_check_held(LOCK_POOL);
     struct pool_block *largest = RB_MAX(size_tree, (struct size_tree *)(uintptr_t)&store->by_size);
     *usage = (struct policy_usage){store->count, store->bytes, largest ? largest->size : 0};
 }
 
 bool site_is_valid(const struct idle_store *store) {
+    lock_check_held(LOCK_POOL);
     struct idle_store *walked = (struct idle_store *)(uintptr_t)store;
     struct pool_block *block, *previous = NULL;
     size_t count = 0, bytes = 0;

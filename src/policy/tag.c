@@ -5,11 +5,13 @@
  * Kept of its origin: all of that, with the caller's address as the tag. Different: the physical
  * size (2 MiB pages, 512 bytes) is what is compared, waste is bounded, and a misfit is given up
  * only when that needs no waiting, else at the next free. */
+#include "lock.h"
 #include "policy/round.h"
 #include "policy/site.h"
 
 static struct pool_block *take(struct idle_store *store, struct site *site, const struct fit *fit,
                                bool *stolen) {
+    lock_check_held(LOCK_POOL);
     struct pool_block *block = site_find(site, fit->size);
     if (!block || (double)block->size > fit->ratio * (double)fit->size ||
         block->size - fit->size > fit->surplus)
@@ -20,6 +22,7 @@ static struct pool_block *take(struct idle_store *store, struct site *site, cons
 }
 
 static struct pool_block *surplus(struct idle_store *store, struct site *site, size_t keep) {
+    lock_check_held(LOCK_POOL);
     (void)keep; /* always one */
     return site_surplus(store, site, 1);
 }

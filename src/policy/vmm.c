@@ -37,13 +37,15 @@ void vmm_destroy(struct vmm *vmm) {
     free(vmm);
 }
 
-/* --- pages; all without the lock, on lists that nobody else sees --- */
+/* --- pages, on lists that nobody else sees. All below: lock not held --- */
 
+/* Lock not needed. */
 static void push(struct page **list, struct page *page) {
     page->next = *list;
     *list = page;
 }
 
+/* Lock not needed. */
 static size_t count_pages(const struct page *list) {
     size_t count = 0;
     for (; list; list = list->next)
@@ -53,6 +55,7 @@ static size_t count_pages(const struct page *list) {
 
 /* A refusal may have a passing reason; after a second one the page is lost. */
 static bool release_page(struct pool *pool, CUmemGenericAllocationHandle handle) {
+    lock_check_none();
     bool released = pool->driver->mem_release(handle) == CUDA_SUCCESS;
     if (!released)
         released = pool->driver->mem_release(handle) == CUDA_SUCCESS;
@@ -61,6 +64,7 @@ static bool release_page(struct pool *pool, CUmemGenericAllocationHandle handle)
 }
 
 static size_t release_pages(struct pool *pool, struct page *list) {
+    lock_check_none();
     struct page *next;
     size_t released = 0;
     for (; list; list = next) {
@@ -72,6 +76,7 @@ static size_t release_pages(struct pool *pool, struct page *list) {
 }
 
 static CUmemAllocationProp properties(const struct device *device) {
+    lock_check_none();
     return (CUmemAllocationProp){
         .type = CU_MEM_ALLOCATION_TYPE_PINNED,
         .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device->ordinal}};
@@ -80,6 +85,7 @@ static CUmemAllocationProp properties(const struct device *device) {
 /* Adds up to `count` new pages to the list; all of them or an error. */
 static CUresult create_pages(struct pool *pool, const struct device *device, size_t count,
                              struct page **list) {
+    lock_check_none();
     const CUmemAllocationProp wanted = properties(device);
     for (; count > 0; count--) {
         struct page *page = calloc(1, sizeof *page);
@@ -99,6 +105,7 @@ static CUresult create_pages(struct pool *pool, const struct device *device, siz
  * driver refuses: then they stay mapped. */
 static bool unmap(struct pool *pool, struct reservation *reservation, uint64_t pointer, size_t size,
                   struct page **list) {
+    lock_check_none();
     size_t first = (pointer - reservation->base) / PAGE, count = size / PAGE;
     struct page *taken = NULL, *page;
     for (size_t i = 0; i < count; i++) {
@@ -124,6 +131,7 @@ static bool unmap(struct pool *pool, struct reservation *reservation, uint64_t p
 
 /* The reservation has lost `pages` of its mapped ones, and is given back with the last. */
 static void drop_mapped(struct pool *pool, struct reservation *reservation, size_t pages) {
+    lock_check_none();
     pool_lock(pool);
     reservation->mapped -= pages;
     bool empty = reservation->mapped == 0;
@@ -140,6 +148,7 @@ static void drop_mapped(struct pool *pool, struct reservation *reservation, size
  * is as it was. */
 static CUresult map_pages(struct pool *pool, const struct device *device, struct page *list,
                           struct reservation **made) {
+    lock_check_none();
     const CUmemAccessDesc access = {
         .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device->ordinal},
         .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
@@ -175,11 +184,12 @@ static CUresult map_pages(struct pool *pool, const struct device *device, struct
     return CUDA_SUCCESS;
 }
 
-/* --- the store's side; lock held --- */
+/* --- the store's side. All below: lock held --- */
 
 /* Cached pages are idle memory like idle blocks. */
 static size_t take_cached(struct pool *pool, struct context *context, size_t most,
                           struct page **list) {
+    lock_check_held(LOCK_POOL);
     struct vmm *vmm = context->store.vmm;
     size_t count = 0;
     for (; count < most && vmm->cached; count++) {
@@ -192,6 +202,7 @@ static size_t take_cached(struct pool *pool, struct context *context, size_t mos
 }
 
 static void cache_pages(struct pool *pool, struct context *context, struct page *list) {
+    lock_check_held(LOCK_POOL);
     struct page *next;
     ledger_count_unused(pool, context, count_pages(list) * PAGE);
     for (; list; list = next) {
@@ -203,6 +214,7 @@ static void cache_pages(struct pool *pool, struct context *context, struct page 
 /* Takes idle blocks of whole pages, smallest first so that large ones stay whole, until `pages` are
  * taken; they are regions of their own then, out of the store, linked as in a release list. */
 static struct pool_block *take_idle(struct idle_store *store, size_t pages) {
+    lock_check_held(LOCK_POOL);
     struct pool_block *taken = NULL, *block;
     while (pages > 0 && (block = region_find_mapped(store, PAGE))) {
         region_remove(store, block);
@@ -222,6 +234,7 @@ static struct pool_block *take_idle(struct idle_store *store, size_t pages) {
 }
 
 static void return_idle(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     suballocation_released(block, true);
     ledger_restore(pool, block, BLOCK_IDLE);
 }
@@ -230,12 +243,14 @@ static void return_idle(struct pool *pool, struct pool_block *block) {
 
 static struct pool_block *take(struct idle_store *store, struct site *site, const struct fit *fit,
                                bool *stolen) {
+    lock_check_held(LOCK_POOL);
     const struct fit exact = {.bytes = fit->bytes, .size = fit->size};
     return region_take_up_to(store, site, &exact, fit->size < PAGE ? PAGE : SIZE_MAX, stolen);
 }
 
 /* Unmaps what was taken, or keeps it if that cannot be done now. Lock not held. */
 static void unmap_taken(struct pool *pool, struct pool_block *taken, struct page **list) {
+    lock_check_none();
     bool paid = !taken || wait_try_pay(pool, "cuMemUnmap");
     struct pool_block *next;
     for (; taken; taken = next) {
@@ -313,6 +328,7 @@ static CUresult complete(struct pool *pool, struct context *context, size_t lack
 
 static CUresult obtain(struct pool *pool, const struct request *request, size_t least,
                        struct obtained *obtained) {
+    lock_check_none();
     struct context *context = request->context;
     size_t wanted = round_up(least, PAGE) / PAGE;
     struct page *list = NULL, *spare = NULL, *page;
@@ -350,6 +366,7 @@ static CUresult obtain(struct pool *pool, const struct request *request, size_t 
 
 /* For a block that is a region of its own and out of the store. Lock not held. */
 static CUresult surrender(struct pool *pool, struct pool_block *block) {
+    lock_check_none();
     struct reservation *reservation = block->region->reservation;
     struct page *list = NULL;
     if (!reservation) {
@@ -367,6 +384,7 @@ static CUresult surrender(struct pool *pool, struct pool_block *block) {
 }
 
 static struct pool_block *victim(struct idle_store *store) {
+    lock_check_held(LOCK_POOL);
     struct pool_block *block = region_largest_mapped(store, PAGE), *whole = region_victim(store);
     if (whole && (!block || whole->size > block->size))
         return whole;
@@ -375,16 +393,19 @@ static struct pool_block *victim(struct idle_store *store) {
 
 static size_t take_unused(struct pool *pool, struct context *context, size_t bytes,
                           struct page **list) {
+    lock_check_held(LOCK_POOL);
     return take_cached(pool, context, bytes / PAGE + (bytes % PAGE != 0), list) * PAGE;
 }
 
 struct vmm *vmm_detach(struct idle_store *store) {
+    lock_check_held(LOCK_POOL);
     struct vmm *vmm = store->vmm;
     store->vmm = NULL;
     return vmm;
 }
 
 void vmm_release(struct pool *pool, struct vmm *vmm) {
+    lock_check_none();
     struct reservation *reservation;
     if (!vmm)
         return;

@@ -27,8 +27,9 @@ struct vmm *vmm_new(void); /* NULL without host memory */
 void vmm_destroy(struct vmm *vmm);
 
 /* Takes all of a store that ends; vmm_release gives it to the driver. The work of its context must
- * be over or lost. vmm_detach: lock held; vmm_release: not held. */
+ * be over or lost. Lock held. */
 struct vmm *vmm_detach(struct idle_store *store);
+/* Lock not held. */
 void vmm_release(struct pool *pool, struct vmm *detached);
 
 #endif

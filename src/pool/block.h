@@ -139,12 +139,8 @@ struct site_record {
 
 /* What calls of threads' caches have changed (cache.h): in unsigned arithmetic that may wrap. */
 struct cache_sums {
-    uint64_t hits, frees;
-    uint64_t stolen;       /* hits with another site's block */
-    uint64_t fresh;        /* misses that were served by the driver */
-    uint64_t held;         /* bytes of the blocks that the driver gave for them */
-    uint64_t in_use, live; /* bytes: requested, and of whole blocks */
-    uint64_t over;         /* the part of live that is `over` in its bin */
+#define CACHE_SUM(sum, what) uint64_t sum;
+#include "observe/counters.def"
 };
 
 /* One device, by ordinal, or the ledger of a kind of memory that is no device's. Byte sums are over
@@ -173,7 +169,7 @@ struct device {
     struct stats_device *stats;
     uint32_t samples;
     uint64_t interval, changes, noted, noted_held, mapped_held;
-    struct cache_sums published; /* what caches themselves have published */
+    struct stats_sums published; /* what caches themselves have published */
     _Atomic uint64_t renewed_ns; /* cache.c, without the lock: when a call last went the long way */
     LIST_ENTRY(device) link;
 };

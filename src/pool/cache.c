@@ -66,8 +66,9 @@ static void pause_a_little(void) {
 #endif
 }
 
-/* The lock is held for some dozens of instructions, or while the pool's lock is: mostly not for
- * long. */
+/* Somebody has it for some dozens of instructions, or together with the pool's: mostly not for
+ * long.
+ */
 bool cache_lock_contended(struct cache *cache) {
     for (int tries = 0; tries < TRIES; tries++) {
         for (int spin = 0; spin < SPINS; spin++) {
@@ -123,6 +124,7 @@ static void set_interval(struct pool *pool) {
 }
 
 bool cache_renew(struct cache *cache) {
+    cache_check_locked(cache);
     if (cache->young)
         return false;
     uint64_t now = pool_now(cache->pool);
@@ -171,8 +173,9 @@ static struct cache *new_cache(void) {
     return cache;
 }
 
-/* A cache of the pool's table that is unused, or a new one. It is locked, as all are. */
+/* One that is in the pool's table and unused, or a new one. Lock held. */
 static struct cache *take_unused_cache(struct pool *pool) {
+    lock_check_held(LOCK_POOL);
     for (int i = 0; i < pool->cache_count; i++)
         if (!pool->caches[i]->context)
             return pool->caches[i];
@@ -195,6 +198,7 @@ static struct cache *find_cache(const struct pool *pool, const struct context *c
 }
 
 struct cache *cache_own(struct pool *pool, struct context *context) {
+    lock_check_held(LOCK_POOL);
     uintptr_t key = cache_key(pool, context->handle);
     struct cache_mine *place = place_of(key);
     struct cache *cache = place->cache;
@@ -217,6 +221,7 @@ struct cache *cache_own(struct pool *pool, struct context *context) {
 }
 
 void cache_stop(struct pool *pool) {
+    lock_check_held(LOCK_POOL);
     for (int i = 0; i < pool->active_count; i++)
         if (!cache_try_lock(pool->active[i]))
             lock_at_last(pool, pool->active[i]);
@@ -341,6 +346,7 @@ static void choose_active(struct pool *pool, bool with_own) {
 
 /* No cache goes on before all are granted: what one brings to a site, another may count in. */
 void cache_resume(struct pool *pool, bool with_own) {
+    lock_check_held(LOCK_POOL);
     choose_active(pool, with_own);
     for (int i = 0; i < pool->active_count; i++)
         grant(pool, pool->active[i]);
@@ -375,6 +381,7 @@ static void give_back_spares(struct pool *pool, struct cache *cache) {
 }
 
 void cache_close(struct pool *pool, struct context *context) {
+    lock_check_held(LOCK_POOL);
     for (int i = 0; i < pool->cache_count; i++)
         if (pool->caches[i]->context == context) {
             cache_drain_one(pool->caches[i]);
@@ -385,6 +392,7 @@ void cache_close(struct pool *pool, struct context *context) {
 }
 
 void cache_forget(struct pool *pool) {
+    lock_check_held(LOCK_POOL);
     for (int i = 0; i < pool->cache_count; i++) {
         struct cache *cache = pool->caches[i];
         if (cache->context)
@@ -414,6 +422,7 @@ static bool bin_is_valid(const struct cache *cache, const struct cache_bin *bin,
 }
 
 bool cache_is_valid(const struct pool *pool) {
+    lock_check_held(LOCK_POOL);
     size_t kept = 0, marked = 0;
     const struct pool_block *block;
     struct ledger_place place = {0};

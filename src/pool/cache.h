@@ -24,10 +24,10 @@ enum {
 
 /* Serves a miss of the site with that site_id(), where nothing idle serves: asks the driver, and
  * leaves the record to the ledger for later. False: nothing has happened. To be called right after
- * quick_malloc has answered QUICK_MISS, with the pool's lock not held. */
+ * quick_malloc has answered QUICK_MISS. Lock not held. */
 bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t site);
 
-/* All functions below are called with the pool's lock held. */
+/* All below: lock held. */
 
 /* To be called after a miss of the site: its next misses in this thread may be for cache_miss. */
 void cache_prepare_miss(struct pool *pool, struct context *context, struct site *site);

@@ -34,6 +34,7 @@ static struct cache_bin *find_oversize(const struct cache_table *table, const st
 }
 
 struct cache_bin *cache_find_bin_for(struct cache *cache, struct pool_block *block, size_t size) {
+    cache_check_locked(cache);
     const struct cache_table *table = &cache->table;
     struct cache_bin *bin = size == block->size
                                 ? cache_table_find(table, block->site->id, size)
@@ -102,6 +103,7 @@ static struct fit fit_now(const struct cache *cache, size_t bytes, size_t size) 
 }
 
 bool cache_fits_none(struct cache *cache, const struct site *site, size_t bytes, size_t size) {
+    cache_check_locked(cache);
     const struct policy *policy = cache->pool->policy;
     const struct fit fit = fit_now(cache, bytes, size);
     struct idle_store *store = &cache->context->store;
@@ -151,6 +153,7 @@ static void take_along(const struct cache *cache, struct cache_bin *from, struct
 
 struct pool_block *cache_serve_other(struct cache *cache, struct cache_bin *bin, size_t bytes,
                                      size_t size) {
+    cache_check_locked(cache);
     struct cache_bin *from = find_other(cache, bin, bytes, size);
     if (!from)
         return NULL;
@@ -171,6 +174,7 @@ struct pool_block *cache_serve_other(struct cache *cache, struct cache_bin *bin,
 
 /* Adds to the site what the bin has counted apart. */
 void cache_merge_counts(struct cache_bin *bin) {
+    lock_check_held(LOCK_POOL);
     if (bin->stats == bin->site->stats)
         return;
     struct stats_site *own = bin->stats, *site = bin->site->stats;
@@ -193,6 +197,7 @@ void cache_merge_counts(struct cache_bin *bin) {
 }
 
 void cache_merge_counts_of(const struct pool *pool, struct pool_block *block, size_t size) {
+    lock_check_held(LOCK_POOL);
     struct cache *own = cache_mine.cache;
     struct cache_bin *bin = NULL;
     if (own && own->pool == pool && own->context == block->context && own->bins_apart)
@@ -215,6 +220,7 @@ static bool ends(struct cache_bin *bin, void *cache) {
 }
 
 void cache_close_bins(struct cache *cache) {
+    lock_check_held(LOCK_POOL);
     cache_table_filter(&cache->table, ends, cache);
 }
 
@@ -239,6 +245,7 @@ static bool stays_when_drained(struct cache_bin *bin, void *data) {
 }
 
 void cache_drain_one(struct cache *cache) {
+    lock_check_held(LOCK_POOL);
     cache_table_filter(&cache->table, stays_when_drained, cache);
 }
 
@@ -296,6 +303,7 @@ static struct cache_bin *make_bin(struct cache *cache, struct site *site, size_t
 }
 
 bool cache_put(struct pool *pool, struct pool_block *block, size_t size) {
+    lock_check_held(LOCK_POOL);
     const struct pool_config *config = &pool->config;
     if (!block->context->policy->take_same || config->site_keep ||
         config->max_idle.kind != LIMIT_AUTO ||
@@ -348,6 +356,7 @@ static bool has_block(const struct cache_bin *bin, const struct site *site) {
 
 struct pool_block *cache_take(struct pool *pool, struct context *context, struct site *site,
                               size_t size) {
+    lock_check_held(LOCK_POOL);
     uintptr_t id = site->id;
     struct cache *own = context->policy->take_same ? cache_own(pool, context) : NULL;
     if (!own)
@@ -372,6 +381,7 @@ static bool is_better(const struct cache_bin *bin, const struct cache_bin *best)
 
 void cache_offer(struct pool *pool, struct context *context, const struct site *site,
                  const struct fit *fit) {
+    lock_check_held(LOCK_POOL);
     struct cache_bin *bin, *own = NULL, *best = NULL;
     if (!context->policy->take_same)
         return;
@@ -403,6 +413,7 @@ void cache_offer(struct pool *pool, struct context *context, const struct site *
 }
 
 void cache_drain(struct pool *pool, struct context *context) {
+    lock_check_held(LOCK_POOL);
     for (int i = 0; i < pool->cache_count; i++)
         if (pool->caches[i]->context == context)
             cache_drain_one(pool->caches[i]);

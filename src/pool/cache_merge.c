@@ -40,6 +40,7 @@ static void merge_frees(struct pool *pool, struct cache *cache, uint64_t frees) 
 }
 
 void cache_merge_fresh(struct pool *pool, struct cache *cache) {
+    lock_check_held(LOCK_POOL);
     if (!cache->fresh)
         return;
     ledger_adopt(pool, cache->fresh);
@@ -49,23 +50,20 @@ void cache_merge_fresh(struct pool *pool, struct cache *cache) {
 }
 
 static struct cache_sums difference(const struct cache_sums *now, const struct cache_sums *then) {
-    return (struct cache_sums){now->hits - then->hits,     now->frees - then->frees,
-                               now->stolen - then->stolen, now->fresh - then->fresh,
-                               now->held - then->held,     now->in_use - then->in_use,
-                               now->live - then->live,     now->over - then->over};
+    return (struct cache_sums){
+#define CACHE_SUM(sum, what) .sum = now->sum - then->sum,
+#include "observe/counters.def"
+    };
 }
 
 /* Counts what the stats have from the shard, which the cache keeps up to date itself. */
-static void publish(struct cache_sums *published, const struct cache_sums *change) {
-    published->hits += change->hits;
-    published->frees += change->frees;
-    published->fresh += change->fresh;
-    published->held += change->held;
-    published->in_use += change->in_use;
-    published->live += change->live;
+static void publish(struct stats_sums *published, const struct cache_sums *change) {
+#define SHARD_SUM(sum, what) published->sum += change->sum;
+#include "observe/counters.def"
 }
 
 void cache_merge(struct pool *pool, struct cache *cache) {
+    lock_check_held(LOCK_POOL);
     cache->busy = cache->sums.hits != cache->merged.hits ||
                   cache->sums.frees != cache->merged.frees || cache->fresh;
     if (!cache->busy)
@@ -75,8 +73,10 @@ void cache_merge(struct pool *pool, struct cache *cache) {
     uint64_t idle = change.held - change.live, idle_blocks = change.frees - change.hits;
     merge_peaks(pool, cache);
     merge_frees(pool, cache, change.frees);
-    if (change.stolen)
-        stats_add(STATS_malloc_stolen, change.stolen);
+#define MERGED_COUNTER(field, sum, help)                                                           \
+    if (change.sum)                                                                                \
+        stats_add(STATS_##field, change.sum);
+#include "observe/counters.def"
     pool->in_use += change.in_use;
     pool->waste += change.live - change.in_use;
     pool->idle += idle;
@@ -106,6 +106,7 @@ void cache_merge(struct pool *pool, struct cache *cache) {
 
 /* The page keeps what came from the shard. */
 void cache_end_shard(struct pool *pool, struct cache *cache) {
+    lock_check_held(LOCK_POOL);
     const struct cache_sums none = {0};
     const struct cache_sums back = difference(&none, &cache->sums);
     struct device *device = cache->context->device;

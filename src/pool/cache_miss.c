@@ -56,14 +56,13 @@ static void count_fresh(struct cache *cache, struct stats_site *site, size_t byt
     stats_grow(&site->live_blocks, 1);
     stats_grow(&site->live_bytes, size);
     stats_raise(&site->peak_live_bytes, &site->live_bytes);
-    cache->sums.fresh++;
-    cache->sums.held += size;
+    quick_count(cache, fresh, 1);
+    quick_count(cache, held, size);
     quick_count_growth(cache, bytes, size);
-    stats_grow(&cache->shard->fresh, 1);
-    stats_grow(&cache->shard->held, size);
 }
 
 bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t site) {
+    lock_check_none();
     struct cache *cache = cache_mine.cache;
     struct context *context = cache->context;
     struct cache_site *known = place_for(cache, site);
@@ -106,6 +105,7 @@ bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t
 }
 
 void cache_prepare_miss(struct pool *pool, struct context *context, struct site *site) {
+    lock_check_held(LOCK_POOL);
     struct cache *cache = context->policy->take_same ? cache_own(pool, context) : NULL;
     if (!cache)
         return;

@@ -7,6 +7,8 @@
 #include "pool/cache_table.h"
 #include "pool/internal.h"
 
+#include <stdlib.h>
+
 enum { CACHE_SITE_BITS = 4 };
 
 /* A site that counts in this cache. Unused while `site` is NULL. No idle block serves a request of
@@ -84,6 +86,16 @@ static inline bool cache_lock(struct cache *cache) {
     return __builtin_expect(cache_try_lock(cache), 1) || cache_lock_contended(cache);
 }
 
+/* To be called where the cache must be locked, by the caller or because the pool is. */
+static inline void cache_check_locked(const struct cache *cache) {
+#ifdef POOLCUDA_CHECK_LOCKS
+    if (!atomic_load_explicit(&cache->lock, memory_order_relaxed))
+        abort();
+#else
+    (void)cache;
+#endif
+}
+
 /* Waits until whoever has stopped the cache has gone on. The long way would wait as well, but then
  * stop all others in turn: a crowd of threads would stop each other for ever. False: as
  * cache_lock. */
@@ -93,15 +105,16 @@ static inline void cache_unlock(struct cache *cache) {
     atomic_store_explicit(&cache->lock, 0, memory_order_release);
 }
 
-/* What the cache does when its budget is used up. False: the call is to go the long way. */
+/* What the cache does when its budget is used up. False: the call is to go the long way. Cache
+ * locked. */
 bool cache_renew(struct cache *cache);
 
 /* A request that the site's bin for its size cannot serve: a block of another thread's cache or of
- * another bin, which goes live. NULL: there is none, or the policy has to choose. */
+ * another bin, which goes live. NULL: there is none, or the policy has to choose. Cache locked. */
 struct pool_block *cache_serve_other(struct cache *cache, struct cache_bin *bin, size_t bytes,
                                      size_t size);
 
-/* Whether no idle block serves the request of the site: for a cache that is alone. */
+/* Whether no idle block serves the request of the site: for a cache that is alone. Cache locked. */
 bool cache_fits_none(struct cache *cache, const struct site *site, size_t bytes, size_t size);
 /* Another number whenever more blocks may have become idle, for a cache that is alone. */
 static inline uint64_t cache_stamp(const struct cache *cache) {
@@ -113,8 +126,8 @@ static inline uintptr_t cache_key(const struct pool *pool, CUcontext handle) {
     return (uintptr_t)handle ^ (uintptr_t)pool;
 }
 
-/* The bin for blocks of the block's site and size which have served requests of `size`. NULL: there
- * is none. */
+/* The bin for blocks of the block's site and size which have served requests of `size`.
+ * NULL: there is none. Cache locked. */
 struct cache_bin *cache_find_bin_for(struct cache *cache, struct pool_block *block, size_t size);
 
 static inline struct pool_block *cache_pop(struct cache_bin *bin) {
@@ -146,7 +159,7 @@ static inline void cache_note_bin(const struct cache *cache, const struct cache_
     block->bin = (uint16_t)(bin - cache->table.bins);
 }
 
-/* All functions below are called with all caches stopped. */
+/* All below: lock held, and so all caches are stopped. */
 
 /* The calling thread's cache for the context, made if need be. NULL: it has none. */
 struct cache *cache_own(struct pool *pool, struct context *context);

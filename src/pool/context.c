@@ -111,6 +111,7 @@ static bool ask_device(struct pool *pool, struct device_facts *facts) {
 /* The record of a device, or of a kind of memory that is none's. NULL without memory. Lock held. */
 static struct device *add_device(struct pool *pool, enum pool_memory memory,
                                  const struct device_facts *facts) {
+    lock_check_held(LOCK_POOL);
     struct device *device = calloc(1, sizeof *device);
     if (!device)
         return NULL;
@@ -139,6 +140,7 @@ static struct device *add_device(struct pool *pool, enum pool_memory memory,
 /* Records a context that the driver has described. Lock held. */
 static struct context *add_context(struct pool *pool, CUcontext handle,
                                    const struct pool_kind *kind, const struct device_facts *facts) {
+    lock_check_held(LOCK_POOL);
     CUdevice ledger = kind->memory == POOL_DEVICE ? facts->ordinal : ordinal_of_kind(kind->memory);
     struct device *device = context_find_device(pool, ledger);
     if (!device)
@@ -162,6 +164,7 @@ static struct context *add_context(struct pool *pool, CUcontext handle,
 }
 
 bool context_is_known(const struct pool *pool, CUcontext handle) {
+    lock_check_held(LOCK_POOL);
     return find_context(pool, handle) != NULL;
 }
 
@@ -173,12 +176,14 @@ bool pool_knows_context(struct pool *pool, CUcontext context) {
 }
 
 CUresult context_current(struct pool *pool, CUcontext *handle) {
+    lock_check_none();
     *handle = NULL;
     CUresult result = pool->driver->ctx_get_current(handle);
     return result == CUDA_SUCCESS ? result : pool->driver->ctx_get_current(handle);
 }
 
 struct context *context_lock_current(struct pool *pool, const struct pool_kind *kind) {
+    lock_check_none();
     CUcontext handle;
     CUresult result = context_current(pool, &handle);
     if (result != CUDA_SUCCESS || !handle) {
@@ -282,6 +287,7 @@ static CUresult wait_for(struct pool *pool, CUcontext handle) {
 /* With several contexts in the process, work of another may use the block as well (peer access, one
  * address space), so all are waited for, the owner last: its error is the free's error. */
 CUresult context_wait_inside(struct pool *pool, struct context *owner) {
+    lock_check_none();
     enum { MAX_OTHERS = 64 };
     CUcontext others[MAX_OTHERS];
     int count = 0;
@@ -303,6 +309,7 @@ CUresult context_wait_inside(struct pool *pool, struct context *owner) {
 }
 
 CUresult context_wait(struct pool *pool, struct context *owner) {
+    lock_check_none();
     if (!gate_enter(pool))
         return CUDA_ERROR_NOT_SUPPORTED;
     CUresult result = context_wait_inside(pool, owner);
@@ -351,6 +358,7 @@ static bool is_lost(struct pool *pool, CUresult error) {
 
 /* Nothing is pooled there any more, of whatever kind. Lock held. */
 static void lose_context(struct pool *pool, CUcontext handle) {
+    lock_check_held(LOCK_POOL);
     struct context *context;
     LIST_FOREACH (context, &pool->contexts, link)
         if (context->handle == handle)
@@ -396,6 +404,7 @@ static bool must_be_released(const struct pool_block *block) {
 /* Takes the context out of service. Lock held; what has to be released goes to *releases, or is
  * forgotten as the rest is if that is NULL. False: another thread has done it. */
 static bool end_context(struct pool *pool, struct context *context, struct release_list *releases) {
+    lock_check_held(LOCK_POOL);
     struct pool_block *block;
     struct ledger_place place = {0};
     /* Other threads may be at its pages or at its memory pool. From here on all is done at once. */
@@ -476,6 +485,7 @@ void pool_context_ending(struct pool *pool, CUcontext handle) {
 /* The primary context of a green one: the driver says whose the memory is that is allocated in it.
  * NULL if it cannot be asked. Lock not held. */
 static CUcontext primary_of(struct pool *pool, CUcontext green) {
+    lock_check_none();
     struct context_push visit;
     CUdeviceptr probe;
     CUcontext primary = NULL;

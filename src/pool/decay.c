@@ -9,6 +9,7 @@
 enum { LOOK_EVERY = 16 }; /* changes between two looks at the clock */
 
 uint64_t decay_due(struct pool *pool, struct device *device) {
+    lock_check_held(LOCK_POOL);
     if (pool->config.idle_decay <= 0 || device->changes - device->looked < LOOK_EVERY)
         return 0;
     device->looked = device->changes;

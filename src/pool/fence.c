@@ -55,6 +55,7 @@ struct target {
 };
 
 void fence_context_init(struct context *context) {
+    lock_check_held(LOCK_POOL);
     LIST_INIT(&context->unfenced);
     TAILQ_INIT(&context->fences);
 }
@@ -82,6 +83,7 @@ static void recycle_events(struct fence_event *events) {
 
 /* An event of `context`, which is current. Lock not held. */
 static struct fence_event *new_event(struct pool *pool, struct context *context) {
+    lock_check_none();
     pool_lock(pool);
     struct fence_event *event = context->spare_events;
     if (event)
@@ -111,6 +113,7 @@ static CUresult record(struct pool *pool, const struct target *target, CUevent e
  * Lock not held, gate entered. */
 static bool record_all(struct pool *pool, const struct target *targets, int count,
                        struct fence *fence) {
+    lock_check_none();
     for (int i = 0; i < count; i++) {
         struct context_push visit;
         if (!context_push(pool, targets[i].context->handle, &visit))
@@ -130,6 +133,7 @@ static bool record_all(struct pool *pool, const struct target *targets, int coun
 
 /* All that may use the process's blocks; -1 if that is too much to fence. Lock held. */
 static int list_targets(struct pool *pool, struct target *targets) {
+    lock_check_held(LOCK_POOL);
     CUstream legacy =
         PLANTED(per_thread_stream_not_fenced) ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
     int count = 0;
@@ -166,6 +170,7 @@ static void drop_if_unused(struct context *context, struct fence *fence) {
  * is recorded, or has left its event. NULL: that cannot be done now. Lock held. */
 static struct fence *begin_fence(struct pool *pool, struct context *context, struct target *targets,
                                  int *count) {
+    lock_check_held(LOCK_POOL);
     struct fence *fence = calloc(1, sizeof *fence);
     *count = list_targets(pool, targets);
     if (!fence || *count < 0) {
@@ -182,6 +187,7 @@ static struct fence *begin_fence(struct pool *pool, struct context *context, str
 /* Fences what has been freed so far. False if that cannot be done now. Lock held on entry and
  * return, but not in between. */
 static bool fence_unfenced(struct pool *pool, struct context *context) {
+    lock_check_held(LOCK_POOL);
     struct target targets[MAX_TARGETS];
     int count;
     if (LIST_EMPTY(&context->unfenced))
@@ -210,6 +216,7 @@ static bool fence_unfenced(struct pool *pool, struct context *context) {
 
 /* Asks or waits whether an event has completed. Lock not held. */
 static CUresult event_passes(struct pool *pool, const struct fence_event *event, bool wait) {
+    lock_check_none();
     if (!gate_enter(pool))
         return CUDA_ERROR_NOT_READY;
     uint64_t began = wait ? clock_ns(CLOCK_MONOTONIC) : 0;
@@ -232,6 +239,7 @@ static void drop_left_if_unused(struct left_event *left) {
 
 /* Drops all left events up to `number`. Lock held on entry and return, not in between. */
 static bool left_events_pass(struct pool *pool, uint64_t number, bool wait) {
+    lock_check_held(LOCK_POOL);
     struct left_event *left;
     for (;;) {
         LIST_FOREACH (left, &pool->left_events, link)
@@ -259,6 +267,7 @@ static bool left_events_pass(struct pool *pool, uint64_t number, bool wait) {
  * return, not in between: the fence is gone afterwards if it has passed. */
 static bool fence_passes(struct pool *pool, struct context *context, struct fence *fence,
                          bool wait) {
+    lock_check_held(LOCK_POOL);
     CUresult result = CUDA_SUCCESS;
     fence->users++;
     bool passed = left_events_pass(pool, fence->left_number, wait);
@@ -347,6 +356,7 @@ static struct fence *fence_worth_waiting(struct pool *pool, struct context *cont
 
 struct pool_block *fence_take(struct pool *pool, struct context *context, struct site *site,
                               size_t bytes, size_t size, bool may_wait) {
+    lock_check_held(LOCK_POOL);
     fence_unfenced(pool, context);
     poll_fences(pool, context);
     struct pool_block *block = context->ended ? NULL : pool_take(pool, context, site, bytes, size);
@@ -384,6 +394,7 @@ static struct pool_block *find_freed_in(const struct policy *policy, const struc
 
 struct pool_block *fence_find_freed_in(struct context *context, CUstream stream,
                                        const struct fit *fit) {
+    lock_check_held(LOCK_POOL);
     int left = MOST_LOOKED_AT;
     const struct fence *fence;
     if (!context->policy->serves)
@@ -435,6 +446,7 @@ static struct context *deferring(struct pool *pool, const struct device *device)
 /* Where no fence can be recorded: waits for all work. Lock held on entry and return, not in
  * between; then blocks of a context that ends leave the list. */
 static bool wait_instead(struct pool *pool, struct context *context) {
+    lock_check_held(LOCK_POOL);
     struct block_list waiting = {NULL};
     struct pool_block *block;
     move_blocks(&context->unfenced, &waiting);
@@ -451,6 +463,7 @@ static bool wait_instead(struct pool *pool, struct context *context) {
 }
 
 void fence_drain(struct pool *pool, const struct device *device) {
+    lock_check_held(LOCK_POOL);
     struct context *context;
     struct fence *fence;
     while ((context = deferring(pool, device))) {
@@ -479,6 +492,7 @@ static struct block_list *list_for(struct context *context) {
 }
 
 void fence_defer(struct pool *pool, struct pool_block *block, CUstream freed_in) {
+    lock_check_held(LOCK_POOL);
     block->freed_in = freed_in;
     LIST_INSERT_HEAD(list_for(block->context), block, in_list);
     if (PLANTED(fence_after_publish)) {
@@ -489,6 +503,7 @@ void fence_defer(struct pool *pool, struct pool_block *block, CUstream freed_in)
 }
 
 struct pool_block *fence_largest(struct context *context) {
+    lock_check_held(LOCK_POOL);
     struct pool_block *block, *largest = NULL;
     struct fence *fence;
     LIST_FOREACH (block, &context->unfenced, in_list)
@@ -503,6 +518,7 @@ struct pool_block *fence_largest(struct context *context) {
 
 /* Called when the blocks have been taken out of the lists, or will never be looked at again. */
 void fence_forget(struct context *context) {
+    lock_check_held(LOCK_POOL);
     struct fence *fence;
     struct fence_event *event;
     while ((fence = TAILQ_FIRST(&context->fences))) {
@@ -537,15 +553,18 @@ static void forget_streams_of(struct pool *pool, const struct context *only) {
 }
 
 void fence_forget_streams(struct pool *pool) {
+    lock_check_held(LOCK_POOL);
     forget_streams_of(pool, NULL);
     pool->streams_lost = false;
 }
 
 void fence_streams_ended(struct pool *pool, struct context *context) {
+    lock_check_held(LOCK_POOL);
     forget_streams_of(pool, context);
 }
 
 void fence_context_ended(struct pool *pool, struct context *context) {
+    lock_check_held(LOCK_POOL);
     forget_streams_of(pool, context);
     fence_forget(context);
 }

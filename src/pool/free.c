@@ -8,7 +8,7 @@
  *     work: WAIT_NOW makes it here, and the block is then idle; WAIT_OWED leaves it to the next
  *     call that could show the difference (wait.c), and the block is idle at once; WAIT_DEFERRED
  *     lets a fence stand for it (fence.c), behind which the block becomes idle.
- *  4. Memory that is too much with this block is given up: the policy's surplus of the site, what
+ *  4. What the kept block makes too much is given up: the policy's surplus of the site, what
  *     exceeds the bounds, what decay says was not needed of late (keep).
  *
  * A pointer without a record is the driver's to free. A block that is not live was freed twice:
@@ -35,6 +35,7 @@ static CUresult free_with_late_removal(struct pool *pool, struct pool_block *blo
 }
 
 CUresult pool_release_removed(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     struct context *context = block->context;
     context->device->releasing++;
     pool_unlock_between(pool);
@@ -56,6 +57,7 @@ CUresult pool_release_removed(struct pool *pool, struct pool_block *block) {
 
 /* Frees a block for good. Lock held on entry, not on return. */
 static CUresult release_block(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     if (PLANTED(record_removed_late))
         return free_with_late_removal(pool, block);
     ledger_remove(pool, block);
@@ -74,6 +76,7 @@ static void defer(struct pool *pool, struct pool_block *block, CUstream freed_in
  * only a fence will tell; else the wait of its free has been made, or is owed. Lock held on entry,
  * not on return. */
 static void keep(struct pool *pool, struct pool_block *block, enum wait_choice wait) {
+    lock_check_held(LOCK_POOL);
     const struct policy *policy = block->context->policy;
     const struct context *quiet = wait == WAIT_NOW ? block->context : NULL;
     struct release_list releases = {.device = block->context->device, .quiet = quiet};
@@ -114,6 +117,7 @@ static bool is_suballocation(const struct pool_block *block) {
 
 /* Whether a live block must really be freed now. Lock held. */
 static bool must_be_released(struct pool *pool, const struct pool_block *block, CUcontext current) {
+    lock_check_held(LOCK_POOL);
     if (is_suballocation(block))
         return suballocation_passes(pool, block, current);
     bool tainted = block->taints && !PLANTED(taint_recycled);
@@ -124,6 +128,7 @@ static bool must_be_released(struct pool *pool, const struct pool_block *block, 
 
 /* Lock held on entry, not on return. */
 static CUresult free_past_pool(struct pool *pool, struct pool_block *block, CUcontext current) {
+    lock_check_held(LOCK_POOL);
     return is_suballocation(block) ? suballocation_free_past_pool(pool, block, current)
                                    : release_block(pool, block);
 }
@@ -140,16 +145,19 @@ static CUresult end_forgotten(struct pool *pool, struct pool_block *block) {
 }
 
 void pool_keep(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     keep(pool, block, WAIT_NOW);
 }
 
 void pool_keep_deferred(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     keep(pool, block, WAIT_DEFERRED);
 }
 
 /* Lock held on entry, not on return. */
 static CUresult free_after_wait(struct pool *pool, struct pool_block *block,
                                 enum wait_reason reason) {
+    lock_check_held(LOCK_POOL);
     ledger_set_state(block, BLOCK_WAITING);
     CUresult result = wait_make(pool, block->context, reason);
     bool fresh = result == CUDA_SUCCESS && managed_reset(pool, block);
@@ -167,6 +175,15 @@ static CUresult free_after_wait(struct pool *pool, struct pool_block *block,
 CUresult pool_free(struct pool *pool, CUdeviceptr pointer) {
     return quick_free(pool, pointer, true) == QUICK_DONE ? CUDA_SUCCESS
                                                          : pool_free_rest(pool, pointer);
+}
+
+/* A live block that the program frees, on the long way. Lock held. */
+static void count_free(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
+    const struct context *context = block->context;
+    cache_merge_counts_of(pool, block, context->policy->round(block->requested));
+    source_note_size(context, block->site, block->requested);
+    context->device->frees++;
 }
 
 /* Whether the call that frees `memory` takes the block: cuMemFree takes managed memory, too. */
@@ -201,8 +218,7 @@ static CUresult free_kind(struct pool *pool, enum pool_memory memory, CUdevicept
     memory = block->context->kind.memory;
     if (memory == POOL_MANAGED)
         stats_add(STATS_managed_frees, 1);
-    cache_merge_counts_of(pool, block, block->context->policy->round(block->requested));
-    block->context->device->frees++;
+    count_free(pool, block);
     if (must_be_released(pool, block, current)) {
         if (atomic_load(&pool->captures))
             stats_add(STATS_capture_passed, 1);
@@ -246,8 +262,7 @@ bool free_in_stream(struct pool *pool, CUdeviceptr pointer, CUstream stream, CUr
     stats_add(STATS_free_calls, 1);
     *result = block->state == BLOCK_LIVE ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     if (*result == CUDA_SUCCESS) {
-        cache_merge_counts_of(pool, block, block->context->policy->round(block->requested));
-        block->context->device->frees++;
+        count_free(pool, block);
         stats_add(STATS_free_kept, 1);
         /* Another context's streams are not in the order of this one's, whatever their handles. */
         defer(pool, block, block->context->handle == current ? stream : NULL);
@@ -260,6 +275,7 @@ bool free_in_stream(struct pool *pool, CUdeviceptr pointer, CUstream stream, CUr
 
 /* Whether the block may stay live while its free waits. Lock held. */
 static bool can_wait_alone(struct pool *pool, const struct pool_block *block, CUcontext current) {
+    lock_check_held(LOCK_POOL);
     return block && block->state == BLOCK_LIVE && !suballocation_passes(pool, block, current) &&
            context_is_known(pool, current);
 }
@@ -297,8 +313,7 @@ CUresult pool_free_waited(struct pool *pool, CUdeviceptr pointer) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     stats_add(STATS_free_calls, 1);
-    cache_merge_counts_of(pool, block, block->context->policy->round(block->requested));
-    block->context->device->frees++;
+    count_free(pool, block);
     if (must_be_released(pool, block, block->context->handle))
         return free_past_pool(pool, block, block->context->handle);
     keep(pool, block, wait_choice(pool, block, &reason));

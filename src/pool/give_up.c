@@ -20,6 +20,7 @@ static bool is_seen(struct context *const *seen, size_t count, const struct cont
  * stay when they end, so the pointer holds without it. */
 static struct context *next_context(struct pool *pool, int device, struct context *const *seen,
                                     size_t count) {
+    lock_check_held(LOCK_POOL);
     struct context *context;
     LIST_FOREACH (context, &pool->contexts, link)
         if ((device < 0 || context->device->ordinal == device) && context->device->idle &&
@@ -30,6 +31,7 @@ static struct context *next_context(struct pool *pool, int device, struct contex
 
 /* Whether a free of the context's memory would wait for nothing. Lock not held. */
 static bool is_quiet(struct pool *pool, struct context *context) {
+    lock_check_none();
     struct context_push visit;
     if (!context_push(pool, context->handle, &visit))
         return false;

@@ -95,20 +95,21 @@ static void add_sample(struct device *device) {
 }
 
 void history_note(struct device *device) {
+    lock_check_held(LOCK_POOL);
     struct stats_device *stats = device->stats;
     device->changes++;
     if (!stats)
         return;
     uint64_t waste = device->live - device->in_use, all = device->live + device->idle;
     /* Readers of the page add what caches have published by themselves. */
-    const struct cache_sums *published = &device->published;
-    set(&stats->in_use, device->in_use - published->in_use);
-    set(&stats->idle, device->idle - (published->held - published->live));
-    set(&stats->waste, waste - (published->live - published->in_use));
+    const struct stats_sums *published = &device->published;
+    set(&stats->in_use, device->in_use - stats_sums_in_use_bytes(published));
+    set(&stats->idle, device->idle - stats_sums_idle_bytes(published));
+    set(&stats->waste, waste - stats_sums_waste_bytes(published));
     set(&stats->peak_live, device->peak_live);
     set(&stats->peak_held, device->peak_held);
-    set(&stats->allocations, device->allocations - published->hits - published->fresh);
-    set(&stats->hits, device->hits - published->hits);
+    set(&stats->allocations, device->allocations - stats_sums_malloc_calls(published));
+    set(&stats->hits, device->hits - stats_sums_malloc_hits(published));
     if (device->noted_held == all && device->changes > ALWAYS_NOTED &&
         device->changes - device->noted < NOTE_EVERY)
         return;
@@ -183,6 +184,7 @@ static void make_map(struct pool *pool, struct device *device) {
 }
 
 void history_map(struct pool *pool, struct device *device) {
+    lock_check_held(LOCK_POOL);
     uint64_t all = device->live + device->idle;
     if (!device->stats || !pool->config.map ||
         all < device->mapped_held + device->mapped_held / 8 || pool->map.count > MAP_MOST_BLOCKS)

@@ -1,5 +1,5 @@
 /* How a device's memory was over time and lies in the address space, for the report: the samples
- * and the map of its struct stats_device. All functions are called with the pool's lock held. */
+ * and the map of its struct stats_device. All below: lock held. */
 #ifndef POOLCUDA_POOL_HISTORY_H
 #define POOLCUDA_POOL_HISTORY_H
 

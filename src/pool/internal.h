@@ -7,6 +7,7 @@
 #include "lock.h"
 #include "planted.h"
 #include "policy/policy.h"
+#include "policy/round.h"
 #include "pool/block.h"
 #include "pool/cache.h"
 #include "pool/pointer_map.h"
@@ -73,7 +74,7 @@ struct pool {
     atomic_int resumes, resume_waiters;   /* without the lock: threads that wait for cache_resume */
     _Atomic uint64_t renew_ns, waited_ns; /* without the lock: see STOP_SHARE in cache.c */
     struct ledger_place sentinel_place;   /* where the next sentinel is looked for */
-    struct cache_sums published;          /* what caches themselves have published */
+    struct stats_sums published;          /* what caches themselves have published */
 };
 
 /* The clock in nanoseconds. No other clock decides anything, but for how long threads wait for each
@@ -106,6 +107,7 @@ static inline void pool_unlock_between(struct pool *pool) {
 /* Until some device's `releasing` has reached zero, or for no reason. Lock held on entry and
  * return, not in between. */
 static inline void pool_await_releases(struct pool *pool) {
+    lock_check_held(LOCK_POOL);
     int seen = atomic_load(&pool->release_rounds);
     pool_unlock(pool);
     futex_wait(&pool->release_rounds, seen, NULL);
@@ -114,6 +116,7 @@ static inline void pool_await_releases(struct pool *pool) {
 
 /* Counts blocks of the device that are no longer on their way. Lock held. */
 static inline void pool_count_released(struct pool *pool, struct device *device, int count) {
+    lock_check_held(LOCK_POOL);
     device->releasing -= count;
     if (device->releasing == 0)
         futex_change(&pool->release_rounds);
@@ -131,17 +134,20 @@ static inline bool pool_driver_waits(const struct pool *pool) {
 }
 
 /* source.c: the driver's functions for what is no device memory. The host's address stands for a
- * block of host memory. */
+ * block of host memory. Lock not held. */
 CUresult source_allocate_other(const struct driver *driver, const struct pool_kind *kind,
                                size_t size, CUdeviceptr *pointer);
 /* The driver's functions for a kind of memory. Lock not held. */
 static inline CUresult source_allocate(const struct pool *pool, const struct pool_kind *kind,
                                        size_t size, CUdeviceptr *pointer) {
+    lock_check_none();
     return kind->memory == POOL_DEVICE ? pool->driver->mem_alloc(pointer, size)
                                        : source_allocate_other(pool->driver, kind, size, pointer);
 }
+/* Lock not held. */
 static inline CUresult source_free(const struct pool *pool, enum pool_memory memory,
                                    CUdeviceptr pointer) {
+    lock_check_none();
     return memory == POOL_HOST ? pool->driver->mem_free_host((void *)(uintptr_t)pointer)
                                : pool->driver->mem_free(pointer);
 }
@@ -150,7 +156,19 @@ static inline CUresult source_free(const struct pool *pool, enum pool_memory mem
 static inline bool source_is_timed(const struct pool *pool, enum pool_memory memory) {
     return memory != POOL_DEVICE || !pool->policy->obtain;
 }
-/* The driver's free of a block whose work is done, timed: it does not wait for the device. */
+/* A request that is served from idle memory, or freed, for the least of its site: as the driver
+ * would have rounded it, whatever the pool asks for in its place. Lock held. */
+static inline void source_note_size(const struct context *context, const struct site *site,
+                                    size_t bytes) {
+    lock_check_held(LOCK_POOL);
+    uint64_t least = stats_site_least(site->stats);
+    if (__builtin_expect(!least || bytes < least, 0))
+        stats_site_serves(site->stats, context->kind.memory == POOL_DEVICE
+                                           ? round_physical(bytes)
+                                           : context->policy->round(bytes));
+}
+/* The driver's free of a block whose work is done, timed: it does not wait for the device. Lock
+ * not held. */
 CUresult source_free_timed(const struct pool *pool, const struct pool_block *block);
 /* The driver function that allocates, for reports; and how idle memory of the kind is kept. */
 const char *source_call_name(const struct pool_kind *kind);
@@ -162,20 +180,23 @@ static inline void count_by_kind(enum pool_memory memory, enum stats_counter hos
         stats_add(memory == POOL_HOST ? host : managed, 1);
 }
 
-/* managed.c. These take any block; lock held on entry and return. */
-bool managed_is_marked(const struct pool_block *block); /* its state has to be undone */
-/* Undoes it, without the lock meanwhile. No work uses the block, whose state is WAITING. False: it
- * could not be done, or the block is GONE, and must not serve again. */
+/* managed.c. All below: lock held. */
+
+/* Whether the state of any block has to be undone. */
+bool managed_is_marked(const struct pool_block *block);
+/* Undoes it. No work uses the block, whose state is WAITING. False: it could not be done, or the
+ * block is GONE, and must not serve again. Lock held on entry and return, not in between. */
 bool managed_reset(struct pool *pool, struct pool_block *block);
 void managed_begin_life(struct pool_block *block); /* of an idle block of managed memory */
 
-/* ledger.c: records and sums. The lock is held in all. */
+/* ledger.c: records and sums. All below: lock held. */
 
 /* A new LIVE block in the table. NULL without host memory (counted). An older record of the same
  * address goes. */
 struct pool_block *ledger_add(struct pool *pool, struct context *context, struct site *site,
                               CUdeviceptr pointer, size_t size, size_t requested);
 static inline struct pool_block *ledger_find(const struct pool *pool, CUdeviceptr pointer) {
+    lock_check_held(LOCK_POOL);
     return pointer_map_find(&pool->map, pointer);
 }
 /* All blocks of the table, in no order: begin with a zeroed place; NULL: no more. What it returned
@@ -228,7 +249,7 @@ void ledger_destroy_records(struct pool *pool);
  * not held. */
 CUresult context_current(struct pool *pool, CUcontext *handle);
 /* The current context's record for memory of that kind, learnt if new. NULL if there is none or the
- * driver does not say; the lock is held on return if and only if the result is not NULL. */
+ * driver does not say. Lock not held on entry, but on return if the result is not NULL. */
 struct context *context_lock_current(struct pool *pool, const struct pool_kind *kind);
 extern const struct pool_kind kind_device;
 /* Whether this is the first of one CUDA context's records, the one that counts where only the
@@ -248,9 +269,9 @@ struct context_push {
 bool context_push(struct pool *pool, CUcontext context, struct context_push *visit);
 void context_pop(struct pool *pool, struct context_push *visit);
 /* Waits for all work that the native free would wait for. NOT_SUPPORTED: for more contexts than it
- * can, or while a stream is being captured; the block must then really be freed. Lock not held.
- * _inside: for callers that have entered the gate, or closed it. */
+ * can, or while a stream is being captured; the block must then really be freed. Lock not held. */
 CUresult context_wait(struct pool *pool, struct context *owner);
+/* context_wait for callers that have entered the gate, or closed it. Lock not held. */
 CUresult context_wait_inside(struct pool *pool, struct context *owner);
 /* Notes what an error of the driver means for later calls. */
 void context_note_error(struct pool *pool, struct context *context, CUresult result);
@@ -262,7 +283,7 @@ void idle_store_destroy(struct idle_store *store);
 /* pressure.c: giving memory back */
 
 /* Blocks taken out for release, linked through by_size.rbe_left; release_list_free gives them to
- * the driver without the lock, and takes it again. Returns the bytes that the driver accepted. */
+ * the driver and returns the bytes that it accepted. */
 struct release_list {
     struct pool_block *first;
     struct page *unused; /* idle memory that was in no block */
@@ -270,28 +291,30 @@ struct release_list {
     const struct context *quiet; /* whose work is known to be done; NULL: none's */
     size_t bytes, count;
 };
+/* Lock held. */
 void release_list_add(struct pool *pool, struct release_list *releases,
                       struct pool_block *idle_block);
+/* Lock held on entry and return, not in between. */
 size_t release_list_free(struct pool *pool, struct release_list *releases);
 
 /* The thread's mode for captures becomes *mode, which tells what it was. */
 void pressure_exchange_capture_mode(struct pool *pool, CUstreamCaptureMode *mode);
 
-/* policy->refresh for all contexts of the device. Lock held
- * on entry and return, not in between. */
+/* policy->refresh for all contexts of the device. Lock held on entry and return, not in between. */
 void pressure_refresh(struct pool *pool, const struct device *device);
-/* Takes out idle blocks of the device, largest first, until `bytes` or nothing is left. */
+/* Takes out idle blocks of the device, largest first, until `bytes` or nothing is left. Lock held.
+ */
 void pressure_collect(struct pool *pool, struct device *device, size_t bytes,
                       struct release_list *releases);
-/* Takes them from one context, whose work is done or may be waited for. */
+/* Takes them from one context, whose work is done or may be waited for. Lock held. */
 void pressure_collect_from(struct pool *pool, struct context *context, size_t bytes,
                            struct release_list *releases);
 /* Takes out what exceeds the bounds on idle memory; `growth` bytes are about to be added to live
  * memory. `quiet`: from this context alone, which has no work left, so that its deferred blocks may
- * go as well; NULL: from all of the device. */
+ * go as well; NULL: from all of the device. Lock held. */
 void pressure_trim(struct pool *pool, struct device *device, struct context *quiet, size_t growth,
                    struct release_list *releases);
-/* Takes out `bytes` at most, of memory that was not needed of late. */
+/* Takes out `bytes` at most, of memory that was not needed of late. Lock held. */
 void pressure_decay(struct pool *pool, struct device *device, struct context *quiet, size_t bytes,
                     struct release_list *releases);
 /* After `grown` bytes were allocated: whether the driver may lack memory for launches. Lock held.
@@ -311,13 +334,12 @@ uint64_t decay_due(struct pool *pool, struct device *device);
 uint64_t pages_idle(struct pool *pool, const struct device *device);
 /* Bytes by which idle memory may still grow. Lock held. */
 uint64_t pressure_idle_room(const struct pool *pool, const struct device *device);
+/* Lock held. */
 bool pressure_exceeds(const struct pool *pool, const struct device *device, size_t growth);
 /* Bytes that may be allocated beside what is idle before anything is to be given back, by the
- * pool's own bound, or the driver to be asked what is free. */
+ * pool's own bound, or the driver to be asked what is free. Lock held. */
 uint64_t pressure_room_to_grow(const struct device *device);
-/* Allocates from the driver, releasing idle memory while it is out of memory. On success either
- * *block is a block found in the pool meanwhile, or *obtained is the driver's. Lock not held.
- * pitch: NULL, or where cuMemAllocPitch is to be used. */
+/* What is asked of the driver. pitch: NULL, or where cuMemAllocPitch is to be used. */
 struct request {
     struct context *context;
     struct site *site;  /* NULL: do not look in the pool (the call passes through) */
@@ -331,9 +353,12 @@ struct pitch_request {
     size_t width, height;
     unsigned int element;
 };
-/* The driver's plain allocation, also for policies that have another way where that is barred. */
+/* The driver's plain allocation, also for policies that have another way where that is barred.
+ * Lock not held. */
 CUresult pressure_obtain_plain(struct pool *pool, const struct pool_kind *kind, size_t size,
                                struct obtained *obtained);
+/* Allocates from the driver, releasing idle memory while it is out of memory. On success either
+ * *block is a block found in the pool meanwhile, or *obtained is the driver's. Lock not held. */
 CUresult pressure_allocate(struct pool *pool, const struct request *request,
                            struct pool_block **block, struct obtained *obtained);
 
@@ -352,8 +377,9 @@ bool free_in_stream(struct pool *pool, CUdeviceptr pointer, CUstream stream, CUr
  */
 bool context_is_quiet(struct pool *pool, struct context *context);
 /* Notes what all contexts have under way, and asks later whether that is done. Gate closed, and no
- * capture begun; lock not held. note: false: the driver cannot tell. */
+ * capture begun. Lock not held. note: false: the driver cannot tell. */
 bool quiet_note_work(struct pool *pool);
+/* Lock not held. */
 bool quiet_is_noted_work_done(struct pool *pool);
 
 /* gate.c: every call of the pool that a stream capture prohibits, other than the driver's own
@@ -371,7 +397,8 @@ void gate_close_end(struct pool *pool);
 /* For a thread that found the gate closed while a wait is owed. */
 void gate_await_open_or_paid(struct pool *pool);
 
-/* wait.c. Lock held, but for wait_is_owed. */
+/* wait.c. All below: lock held. */
+
 enum wait_choice { WAIT_NOW, WAIT_OWED, WAIT_DEFERRED };
 /* What to do about the wait of a free of `block`; *reason is set for WAIT_NOW. */
 enum wait_choice wait_choice(const struct pool *pool, const struct pool_block *block,
@@ -382,15 +409,16 @@ void wait_owe_more(struct pool *pool, uint64_t frees);
 /* Whether frees of the context's blocks need do nothing about their wait just now, unless they are
  * its last: one is owed already, or fences are to come. */
 bool wait_is_skipped(const struct pool *pool, const struct context *context);
-/* Makes the wait; the lock is not held meanwhile. */
+/* Makes the wait. Lock held on entry and return, not in between. */
 CUresult wait_make(struct pool *pool, struct context *context, enum wait_reason reason);
-bool wait_is_owed(const struct pool *pool);
+bool wait_is_owed(const struct pool *pool); /* lock not needed */
 /* Makes an owed wait before `call`. False: not now, a stream is being captured. Lock not held. */
 bool wait_try_pay(struct pool *pool, const char *call);
 void wait_context_ended(struct pool *pool, const struct context *context);
 void wait_forget(struct pool *pool); /* everything, in a forked child and at the end of a test */
 
-/* fence.c. Lock held. */
+/* fence.c. All below: lock held. */
+
 void fence_context_init(struct context *context);
 void fence_context_ended(struct pool *pool, struct context *context);
 void fence_streams_ended(struct pool *pool, struct context *context); /* its streams alone */
@@ -398,8 +426,8 @@ void fence_streams_ended(struct pool *pool, struct context *context); /* its str
  * whose order it was freed, in its own context; NULL: none. */
 void fence_defer(struct pool *pool, struct pool_block *block, CUstream freed_in);
 /* Fences what has been freed and serves the request from blocks whose fence has passed, with
- * may_wait waiting if nothing else fits. The lock is not held meanwhile: the context may have
- * ended. */
+ * may_wait waiting if nothing else fits. Lock held on entry and return, not in between: the context
+ * may have ended. */
 struct pool_block *fence_take(struct pool *pool, struct context *context, struct site *site,
                               size_t bytes, size_t size, bool may_wait);
 /* The best of the deferred blocks that were freed last in the order of `stream`, still deferred;
@@ -408,16 +436,17 @@ struct pool_block *fence_find_freed_in(struct context *context, CUstream stream,
                                        const struct fit *fit);
 /* Whether blocks may be waiting for a fence, or for one to be made. */
 static inline bool fence_may_defer(const struct context *context) {
+    lock_check_held(LOCK_POOL);
     return !LIST_EMPTY(&context->unfenced) || !TAILQ_EMPTY(&context->fences);
 }
 struct pool_block *fence_largest(struct context *context); /* NULL: none is deferred */
-/* Waits until nothing of the device is deferred, or as far as that can be done. The lock is not
- * held meanwhile. */
+/* Waits until nothing of the device is deferred, or as far as that can be done. Lock held on entry
+ * and return, not in between. */
 void fence_drain(struct pool *pool, const struct device *device);
 void fence_forget(struct context *context); /* as wait_forget */
 void fence_forget_streams(struct pool *pool);
 
-/* memory_pools.c. Lock not held, but for forget. */
+/* memory_pools.c. All below: lock not held. */
 
 /* Trims a memory pool of the driver's by `bytes`, as far as that can be done without waiting.
  * Returns what the driver has got back: less than was unused, where live memory shares its pages.
@@ -427,14 +456,14 @@ size_t memory_pool_trim(const struct driver *driver, CUmemoryPool handle, size_t
  * a wait that is owed, and has the driver take what lies unused in the program's own memory pools.
  * Returns whether anything has changed. Not during a stream capture. */
 bool memory_pools_give(struct pool *pool, CUdevice device, const char *call);
-void memory_pools_forget(struct pool *pool);
+void memory_pools_forget(struct pool *pool); /* lock held */
 
 /* suballocation.c: blocks that cuMemFree does not free as the program expects: suballocations
- * (policy->cuts), and what lies in a memory pool of the driver's. */
+ * (policy->cuts), and what lies in a memory pool of the driver's. All below: lock held. */
 
-/* Whether a free cannot be the pool's own just now, and what it is then. Lock held; on return of
- * suballocation_free_past_pool it is not. */
+/* Whether a free cannot be the pool's own just now. */
 bool suballocation_passes(struct pool *pool, const struct pool_block *block, CUcontext current);
+/* What it is then. Lock held on entry, not on return. */
 CUresult suballocation_free_past_pool(struct pool *pool, struct pool_block *block,
                                       CUcontext current);
 /* A region's block has been given to the driver, which may have refused it. */
@@ -443,10 +472,10 @@ void suballocation_released(struct pool_block *block, bool refused);
  * others. */
 void suballocation_note_taint(struct pool_block *block);
 /* Makes of a region that the driver has just given a live block for the request, and idle memory.
- * Lock held. NULL without host memory. */
+ * NULL without host memory. */
 struct pool_block *suballocation_adopt(struct pool *pool, const struct request *request,
                                        const struct obtained *obtained);
-/* The block, in whatever state, that contains the address. Lock held. */
+/* The block, in whatever state, that contains the address. */
 struct pool_block *suballocation_find(struct pool *pool, CUdeviceptr address);
 
 /* malloc.c: physical bytes that reuse may still add to live blocks beyond their requests. Lock
@@ -468,13 +497,14 @@ void pool_keep(struct pool *pool, struct pool_block *block);
  * the device runs out. Lock held on entry, not on return. */
 void pool_keep_deferred(struct pool *pool, struct pool_block *block);
 
-/* pitch.c. Lock held. */
+/* pitch.c. All below: lock held. */
+
 size_t pitch_known(struct pool *pool, CUdevice device, size_t width, unsigned int element);
 void pitch_learn(struct pool *pool, CUdevice device, size_t width, unsigned int element,
                  size_t pitch);
 void pitch_forget_all(struct pool *pool);
 
-/* For tests: whether every invariant above holds. Takes the lock. */
+/* valid.c, for tests: whether every invariant above is true. Lock not held. */
 bool pool_is_valid(struct pool *pool);
 
 #endif

@@ -44,6 +44,7 @@ static void publish_kind(struct device *device) {
 
 /* Readers of the page add what caches have published by themselves: see struct stats_shard. */
 void ledger_publish(struct pool *pool, struct device *device) {
+    lock_check_held(LOCK_POOL);
     if (device->memory != POOL_DEVICE) {
         publish_kind(device);
         return;
@@ -53,16 +54,15 @@ void ledger_publish(struct pool *pool, struct device *device) {
         pool->peak_live = live;
     if (held > pool->peak_held)
         pool->peak_held = held;
-    const struct cache_sums *published = &pool->published;
-    uint64_t moved = published->hits - published->frees;
-    stats_set(STATS_in_use_bytes, pool->in_use - published->in_use);
-    stats_set(STATS_idle_bytes, pool->idle - (published->held - published->live));
-    stats_set(STATS_waste_bytes, pool->waste - (published->live - published->in_use));
-    stats_set(STATS_held_bytes, held - published->held);
+    const struct stats_sums *published = &pool->published;
+    stats_set(STATS_in_use_bytes, pool->in_use - stats_sums_in_use_bytes(published));
+    stats_set(STATS_idle_bytes, pool->idle - stats_sums_idle_bytes(published));
+    stats_set(STATS_waste_bytes, pool->waste - stats_sums_waste_bytes(published));
+    stats_set(STATS_held_bytes, held - stats_sums_held_bytes(published));
     stats_set(STATS_peak_live_bytes, pool->peak_live);
     stats_set(STATS_peak_held_bytes, pool->peak_held);
-    stats_set(STATS_live_blocks, pool->live_blocks - moved - published->fresh);
-    stats_set(STATS_idle_blocks, pool->idle_blocks + moved);
+    stats_set(STATS_live_blocks, pool->live_blocks - stats_sums_live_blocks(published));
+    stats_set(STATS_idle_blocks, pool->idle_blocks - stats_sums_idle_blocks(published));
     note_peaks(device);
     history_note(device);
 }
@@ -151,18 +151,21 @@ static struct pool_block *take_record(struct pool *pool) {
 
 /* Takes all unused records that there are: mostly one slab's. */
 struct pool_block *ledger_take_records(struct pool *pool) {
+    lock_check_held(LOCK_POOL);
     struct pool_block *blocks = has_spare(pool) ? pool->spare : NULL;
     pool->spare = NULL;
     return blocks;
 }
 
 void ledger_recycle(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     block->state = BLOCK_GONE;
     block->next = pool->spare;
     pool->spare = block;
 }
 
 void ledger_destroy_records(struct pool *pool) {
+    lock_check_held(LOCK_POOL);
     pointer_map_destroy(&pool->map);
     while (pool->slabs) {
         struct record_slab *next = pool->slabs->next;
@@ -175,6 +178,7 @@ void ledger_destroy_records(struct pool *pool) {
 }
 
 struct pool_block *ledger_next(const struct pool *pool, struct ledger_place *place) {
+    lock_check_held(LOCK_POOL);
     if (!place->begun)
         *place = (struct ledger_place){pool->slabs, 0, true};
     for (; place->slab; place->slab = place->slab->next, place->index = 0)
@@ -187,6 +191,7 @@ struct pool_block *ledger_next(const struct pool *pool, struct ledger_place *pla
 }
 
 struct pool_block *ledger_look(const struct pool *pool, struct ledger_place *place) {
+    lock_check_held(LOCK_POOL);
     if (!place->slab)
         *place = (struct ledger_place){pool->slabs, 0, true};
     if (!place->slab)
@@ -199,6 +204,7 @@ struct pool_block *ledger_look(const struct pool *pool, struct ledger_place *pla
 
 /* A cache may take only what it can count and keep as the policy does. */
 void ledger_set_state(struct pool_block *block, enum block_state state) {
+    lock_check_held(LOCK_POOL);
     block->state = (uint8_t)state;
     block->quick_freeable = state == BLOCK_LIVE && block->context->policy->take_same &&
                             !block->taints && !block->in_driver_pool;
@@ -215,6 +221,7 @@ static void subtract(struct pool *pool, struct pool_block *block) {
 }
 
 void ledger_remove(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     pointer_map_remove(&pool->map, block);
     subtract(pool, block);
 }
@@ -241,6 +248,7 @@ static inline bool insert(struct pool *pool, struct pool_block *block) {
 }
 
 void ledger_restore(struct pool *pool, struct pool_block *block, enum block_state state) {
+    lock_check_held(LOCK_POOL);
     if (block->context->ended || !insert(pool, block)) {
         ledger_recycle(pool, block);
         return;
@@ -260,6 +268,7 @@ void ledger_restore(struct pool *pool, struct pool_block *block, enum block_stat
 }
 
 void ledger_take_out(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     if (block->cached)
         cache_drain(pool, block->context);
     if (block->state == BLOCK_DEFERRED)
@@ -285,6 +294,7 @@ static struct pool_block *add_record(struct pool *pool, const struct pool_block 
 
 struct pool_block *ledger_add_region(struct pool *pool, struct context *context, struct site *site,
                                      CUdeviceptr pointer, size_t size) {
+    lock_check_held(LOCK_POOL);
     struct pool_block *block = add_record(pool, &(struct pool_block){.pointer = pointer,
                                                                      .size = size,
                                                                      .context = context,
@@ -298,6 +308,7 @@ struct pool_block *ledger_add_region(struct pool *pool, struct context *context,
 }
 
 struct pool_block *ledger_split(struct pool *pool, struct pool_block *block, size_t size) {
+    lock_check_held(LOCK_POOL);
     struct pool_block *rest =
         add_record(pool, &(struct pool_block){.pointer = block->pointer + size,
                                               .size = block->size - size,
@@ -315,6 +326,7 @@ struct pool_block *ledger_split(struct pool *pool, struct pool_block *block, siz
 }
 
 void ledger_coalesce(struct pool *pool, struct pool_block *block, struct pool_block *next) {
+    lock_check_held(LOCK_POOL);
     pointer_map_remove(&pool->map, next);
     block->size += next->size;
     pool->idle_blocks--;
@@ -327,6 +339,7 @@ void ledger_coalesce(struct pool *pool, struct pool_block *block, struct pool_bl
 }
 
 void ledger_count_unused(struct pool *pool, struct context *context, size_t change) {
+    lock_check_held(LOCK_POOL);
     struct device *device = context->device;
     context->store.unused += change;
     pool->idle += change;
@@ -337,6 +350,7 @@ void ledger_count_unused(struct pool *pool, struct context *context, size_t chan
 }
 
 void ledger_adopt(struct pool *pool, struct pool_block *fresh) {
+    lock_check_held(LOCK_POOL);
     while (fresh) {
         struct pool_block *block = fresh;
         fresh = block->next;
@@ -350,6 +364,7 @@ void ledger_adopt(struct pool *pool, struct pool_block *fresh) {
 
 struct pool_block *ledger_add(struct pool *pool, struct context *context, struct site *site,
                               CUdeviceptr pointer, size_t size, size_t requested) {
+    lock_check_held(LOCK_POOL);
     struct pool_block *stale = PLANTED(record_removed_late) ? ledger_find(pool, pointer) : NULL;
     if (stale)
         return stale;
@@ -369,6 +384,7 @@ struct pool_block *ledger_add(struct pool *pool, struct context *context, struct
 }
 
 void ledger_make_deferred(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     count_live(pool, block, (uint64_t)-1);
     block->requested = 0;
     ledger_set_state(block, BLOCK_DEFERRED);
@@ -384,10 +400,12 @@ static void end_deferral(struct pool *pool, struct pool_block *block, size_t siz
 }
 
 void ledger_end_deferral(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     end_deferral(pool, block, block->size);
 }
 
 void ledger_make_idle(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     size_t size = block->context->policy->round(block->requested);
     ledger_make_deferred(pool, block);
     end_deferral(pool, block, size < block->size ? size : block->size);
@@ -395,6 +413,7 @@ void ledger_make_idle(struct pool *pool, struct pool_block *block) {
 
 void ledger_make_live(struct pool *pool, struct pool_block *block, struct site *site,
                       size_t requested) {
+    lock_check_held(LOCK_POOL);
     count_idle(pool, block, (uint64_t)-1);
     block->site = site;
     block->requested = requested;

@@ -22,6 +22,7 @@ struct pool *pool_create(const struct pool_config *config, const struct driver *
 
 /* Called with the lock held, or by a forked child that has inherited it so. */
 static void drop_everything(struct pool *pool) {
+    lock_check_held(LOCK_POOL);
     cache_forget(pool);
     struct context *context, *next_context;
     struct device *device;
@@ -58,7 +59,7 @@ static void drop_everything(struct pool *pool) {
     ledger_destroy_records(pool);
     pool->in_use = pool->idle = pool->waste = pool->peak_live = pool->peak_held = 0;
     pool->live_blocks = pool->idle_blocks = 0;
-    pool->published = (struct cache_sums){0};
+    pool->published = (struct stats_sums){0};
 }
 
 void pool_destroy(struct pool *pool) {

@@ -25,6 +25,7 @@
 static const uint64_t waste_slack = 32 << 20;
 
 uint64_t pool_waste_left(const struct pool *pool, const struct device *device) {
+    lock_check_held(LOCK_POOL);
     if (PLANTED(oversize))
         return UINT64_MAX;
     uint64_t share = device->total / 100, peak = device->peak_in_use / 50 + waste_slack;
@@ -34,6 +35,7 @@ uint64_t pool_waste_left(const struct pool *pool, const struct device *device) {
 }
 
 struct fit pool_fit(struct pool *pool, const struct context *context, size_t bytes, size_t size) {
+    lock_check_held(LOCK_POOL);
     double ratio = PLANTED(oversize) ? 1e9 : pool->config.reuse_ratio;
     return (struct fit){bytes, size, ratio, pool_waste_left(pool, context->device),
                         pool->config.steal};
@@ -51,6 +53,7 @@ static void hand_out(struct pool *pool, struct pool_block *block, struct site *s
                      bool stolen) {
     /* This comes before the history is noted, as the allocation did. */
     count_hit(block->context->device, site);
+    source_note_size(block->context, site, bytes);
     count_by_kind(block->context->kind.memory, STATS_host_hits, STATS_managed_hits);
     if (block->context->kind.memory == POOL_MANAGED)
         managed_begin_life(block);
@@ -62,6 +65,7 @@ static void hand_out(struct pool *pool, struct pool_block *block, struct site *s
 
 struct pool_block *pool_take(struct pool *pool, struct context *context, struct site *site,
                              size_t bytes, size_t size) {
+    lock_check_held(LOCK_POOL);
     bool stolen = false;
     struct pool_block *block = cache_take(pool, context, site, size);
     if (!block) { /* takes what others have idle, or of other sizes */
@@ -128,6 +132,7 @@ static CUresult malloc_past_pool(struct pool *pool, struct context *context,
  * a program may count on that while a kernel of its runs. Lock held. */
 static void trim_before_growth(struct pool *pool, struct context *context, struct site *site,
                                size_t size) {
+    lock_check_held(LOCK_POOL);
     struct release_list releases = {.device = context->device};
     if (context->ended) /* while a fence was waited for: the site is gone */
         return;
@@ -158,6 +163,7 @@ static void trim_before_growth(struct pool *pool, struct context *context, struc
 /* Records what the driver has given as a live block. Lock held. */
 static void record(struct pool *pool, const struct request *request,
                    const struct obtained *obtained) {
+    lock_check_held(LOCK_POOL);
     size_t bytes = request->pitch ? obtained->size : request->bytes;
     if (obtained->stitched) {
         count_hit(request->context->device, request->site);
@@ -207,6 +213,7 @@ static bool is_used(const struct obtained *obtained) {
 /* Serves a miss: asks the driver and records what it gives. Lock held on entry, not on return. */
 static CUresult malloc_from_driver(struct pool *pool, const struct request *request,
                                    CUdeviceptr *pointer) {
+    lock_check_held(LOCK_POOL);
     struct context *context = request->context;
     struct pool_block *block;
     struct obtained obtained;
@@ -241,6 +248,7 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
 
 void pool_miss_late(struct pool *pool, struct pool_block *unused, struct context *context,
                     struct site *site, CUdeviceptr pointer, size_t bytes) {
+    lock_check_none();
     const struct obtained obtained = {.pointer = pointer, .size = context->policy->round(bytes)};
     const struct request request = {context, site, bytes, obtained.size, NULL, NULL};
     pool_lock(pool);
@@ -257,8 +265,9 @@ void pool_miss_late(struct pool *pool, struct pool_block *unused, struct context
     pool_unlock(pool);
 }
 
-/* Takes a deferred block, live again. The lock is not held meanwhile. */
+/* Takes a deferred block, live again. Lock held on entry and return, not in between. */
 static struct pool_block *take_deferred(struct pool *pool, const struct request *request) {
+    lock_check_held(LOCK_POOL);
     struct pool_block *block = take_in_stream(pool, request);
     bool may_wait = pool->config.free_mode == POOL_FREE_DEFER && !request->stream;
     return block ? block
@@ -268,6 +277,7 @@ static struct pool_block *take_deferred(struct pool *pool, const struct request 
 
 /* Takes an idle block for the request, live and with the lock released; NULL with the lock held. */
 static struct pool_block *serve(struct pool *pool, const struct request *request) {
+    lock_check_held(LOCK_POOL);
     struct context *context = request->context;
     struct pool_block *block =
         pool_take(pool, context, request->site, request->bytes, request->size);
@@ -282,8 +292,8 @@ static struct pool_block *serve(struct pool *pool, const struct request *request
     return block;
 }
 
-/* The site of a request in the current context, with the lock held; NULL, without the lock, if the
- * call is to go past the pool. *context may be NULL then. */
+/* The site of a request in the current context, with the lock; or NULL, without it, if
+ * the call is to go past the pool. *context may be NULL then. */
 static struct site *open_request(struct pool *pool, const struct pool_kind *kind,
                                  const struct call_site *key, struct context **context) {
     bool capturing = atomic_load_explicit(&pool->captures, memory_order_acquire);

@@ -42,10 +42,12 @@ bool pool_managed_prefetch_is_old(struct pool *pool, CUdeviceptr base) {
 }
 
 bool managed_is_marked(const struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     return block->context->kind.memory == POOL_MANAGED && (block->marks & TO_UNDO);
 }
 
 void managed_begin_life(struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     bool prefetched = block->marks & (POOL_MANAGED_PREFETCHED | FORMER_PREFETCH);
     block->marks = prefetched ? FORMER_PREFETCH : 0;
 }
@@ -95,6 +97,7 @@ static bool undo(const struct pool *pool, const struct pool_block *block) {
 }
 
 bool managed_reset(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     struct context_push visit;
     bool done = false;
     if (block->state == BLOCK_GONE)

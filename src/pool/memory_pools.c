@@ -50,6 +50,7 @@ void pool_memory_pool_ended(struct pool *pool) {
 }
 
 void memory_pools_forget(struct pool *pool) {
+    lock_check_held(LOCK_POOL);
     struct memory_pool *known;
     while ((known = LIST_FIRST(&pool->memory_pools))) {
         LIST_REMOVE(known, link);
@@ -58,6 +59,7 @@ void memory_pools_forget(struct pool *pool) {
 }
 
 size_t memory_pool_trim(const struct driver *driver, CUmemoryPool handle, size_t bytes) {
+    lock_check_none();
     cuuint64_t before = 0, after = 0;
     driver->mem_pool_get_attribute(handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &before);
     driver->mem_pool_trim_to(handle, before > bytes ? before - bytes : 0);
@@ -69,6 +71,7 @@ enum { MOST_POOLS = 64 };
 
 /* The default pool of `device` and those that were made there. Gate entered, lock not held. */
 static int list_pools(struct pool *pool, CUdevice device, CUmemoryPool *handles) {
+    lock_check_none();
     const struct driver *driver = pool->driver;
     const struct memory_pool *made;
     int count = 0;

@@ -55,6 +55,7 @@ static uint64_t shared_pages(struct pool *pool, const struct device *device) {
 }
 
 uint64_t pages_idle(struct pool *pool, const struct device *device) {
+    lock_check_held(LOCK_POOL);
     uint64_t bytes = 0;
     bool shared = false;
     const struct context *context;

@@ -19,12 +19,14 @@ static struct pitch *find(struct pool *pool, CUdevice device, size_t width, unsi
 }
 
 size_t pitch_known(struct pool *pool, CUdevice device, size_t width, unsigned int element) {
+    lock_check_held(LOCK_POOL);
     struct pitch *found = find(pool, device, width, element);
     return found ? found->pitch : 0;
 }
 
 void pitch_learn(struct pool *pool, CUdevice device, size_t width, unsigned int element,
                  size_t pitch) {
+    lock_check_held(LOCK_POOL);
     struct pitch *entry = find(pool, device, width, element);
     if (entry) {
         entry->pitch = pitch;
@@ -41,6 +43,7 @@ void pitch_learn(struct pool *pool, CUdevice device, size_t width, unsigned int 
 }
 
 void pitch_forget_all(struct pool *pool) {
+    lock_check_held(LOCK_POOL);
     struct pitch *entry, *next;
     HASH_ITER (by_key, pool->pitches, entry, next) {
         // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it cannot follow uthash

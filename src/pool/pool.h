@@ -52,41 +52,37 @@
 
 #include "call_site.h"
 #include "driver/driver.h"
-#include "limit.h"
 #include "observe/shortage.h"
 #include "observe/stats.h"
+#include "option_columns.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a free does about its wait; see POOLCUDA_FREE. */
+/* What a free does about its wait: the words of POOLCUDA_FREE, in their order. */
 enum pool_free_mode { POOL_FREE_SYNC, POOL_FREE_AUTO, POOL_FREE_DEFER };
 
 struct policy;
 struct pool;
 
 struct pool_config {
-    const struct policy *policy; /* NULL: policy_site */
-    enum pool_free_mode free_mode;
-    bool ordered;                                         /* serve stream-ordered calls as well */
-    bool zero;                                            /* clear reused blocks */
+    /* What users may set: the fields that options.def names, and says what they mean. (Without a
+     * throttle_ratio, 0, no share of the device is kept free.) */
+#define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
+    OPTION_IF_POOL_##when(OPTION_TYPE_##type field;)
+#include "options.def"
+#undef OPTION
+
+    const struct policy *policy;                          /* NULL: policy_site */
     void (*on_shortage)(const struct shortage *shortage); /* NULL: nobody asks */
     /* Called at frees, now and then, to look for reasons not to owe waits. May be NULL. */
     void (*look_around)(struct pool *pool);
     void (*say)(const char *line); /* a limitation that the user should know of; may be NULL */
     bool map;                      /* keep a map of each device's memory for the report */
-    bool host, managed;            /* pool host memory, managed memory as well */
     uint64_t host_memory;  /* bytes of memory that the machine has, of which a share may lie idle */
     atomic_int *owed_flag; /* nonzero while a wait is owed: see pool_pay. NULL: the pool's own */
-    double reuse_ratio;    /* a block serves a request of at least its size / reuse_ratio */
-    uint64_t site_keep;    /* idle blocks a site keeps; 0: as many as max_idle allows */
-    bool steal;            /* on a miss, take the best fit among the other sites' idle blocks */
-    struct limit max_waste; /* physical bytes by which reused live blocks exceed requests */
-    struct limit max_idle;  /* idle bytes per device */
-    double idle_decay;      /* seconds after which what stayed idle is given up; 0: never */
-    double throttle_ratio;  /* share of the device beyond which idle memory is given up; 0: none */
     /* The clock in nanoseconds, by which idle memory decays and caches are merged. NULL:
      * CLOCK_MONOTONIC_COARSE. */
     uint64_t (*clock)(void);
@@ -110,18 +106,22 @@ enum pool_taint {
 /* Returns a new pool, or NULL without memory. `driver` must outlive it. */
 struct pool *pool_create(const struct pool_config *config, const struct driver *driver);
 
-/* The settings that may change while the pool runs; struct pool_config says what each means. */
-enum pool_setting {
-    POOL_SET_REUSE_RATIO = 1 << 0,
-    POOL_SET_SITE_KEEP = 1 << 1,
-    POOL_SET_STEAL = 1 << 2,
-    POOL_SET_MAX_WASTE = 1 << 3,
-    POOL_SET_MAX_IDLE = 1 << 4,
-    POOL_SET_IDLE_DECAY = 1 << 5,
-    POOL_SET_THROTTLE_RATIO = 1 << 6,
-    POOL_SET_ZERO = 1 << 7,
-    POOL_SET_ALL = (1 << 8) - 1
+/* A bit for each option that may change while the pool runs. */
+enum pool_setting_number {
+#define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
+    OPTION_IF_LIVE_##when(POOL_SETTING_##field, )
+#include "options.def"
+#undef OPTION
+    POOL_SETTINGS
 };
+enum pool_setting {
+#define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
+    OPTION_IF_LIVE_##when(POOL_SET_##field = 1 << POOL_SETTING_##field, )
+#include "options.def"
+#undef OPTION
+    POOL_SET_ALL = (1 << POOL_SETTINGS) - 1
+};
+_Static_assert(POOL_SETTINGS < 31, "a setting is a bit of an int");
 
 /* The named `settings` (bits of enum pool_setting) become what *config says, all at once; nothing
  * else of *config is looked at. In effect from the next allocation or free on, which is also when
@@ -341,7 +341,7 @@ void pool_gate_leave(struct pool *pool);
 bool pool_stream_is_captured(struct pool *pool,
                              CUstream stream); /* work there would be part of it */
 
-/* Around fork: the lock is held across it, so that the child inherits sound records. The child
+/* The lock is held across fork, so that the child inherits sound records. The child
  * forgets every block and frees none; the parent owns them. */
 void pool_fork_prepare(struct pool *pool);
 void pool_fork_parent(struct pool *pool);

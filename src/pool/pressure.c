@@ -22,6 +22,7 @@ static uint64_t most_idle(const struct device *device) {
 }
 
 void release_list_add(struct pool *pool, struct release_list *releases, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     ledger_remove(pool, block);
     if (block->context->policy->cuts)
         region_detach(&block->context->store, block);
@@ -48,6 +49,7 @@ static bool may_have_waited(const struct pool *pool) {
 /* Removes the records before the driver frees: another thread may be given an address at once. A
  * block that the driver refuses to free (a capture forbids it, say) comes back as idle. */
 size_t release_list_free(struct pool *pool, struct release_list *releases) {
+    lock_check_held(LOCK_POOL);
     size_t released = 0;
     struct pool_block *block = releases->first, *next;
     if (!block && !releases->unused)
@@ -136,6 +138,7 @@ static size_t collect_unused(struct pool *pool, const struct device *device, siz
 }
 
 void pressure_refresh(struct pool *pool, const struct device *device) {
+    lock_check_held(LOCK_POOL);
     struct context *context;
     LIST_FOREACH (context, &pool->contexts, link) {
         if (context->device != device || !context->policy->refresh)
@@ -161,11 +164,13 @@ static void collect(struct pool *pool, const struct scope *scope, size_t bytes,
 
 void pressure_collect(struct pool *pool, struct device *device, size_t bytes,
                       struct release_list *releases) {
+    lock_check_held(LOCK_POOL);
     collect(pool, &(struct scope){device, NULL, true}, bytes, releases);
 }
 
 void pressure_collect_from(struct pool *pool, struct context *context, size_t bytes,
                            struct release_list *releases) {
+    lock_check_held(LOCK_POOL);
     collect(pool, &(struct scope){context->device, context, true}, bytes, releases);
 }
 
@@ -176,6 +181,7 @@ static uint64_t most_held(const struct device *device, uint64_t in_use) {
 }
 
 uint64_t pressure_room_to_grow(const struct device *device) {
+    lock_check_held(LOCK_POOL);
     uint64_t held = device->live + device->idle, most = most_held(device, device->in_use);
     uint64_t room = most > held ? most - held : 0;
     return !device->idle || room < device->until_asked ? room : device->until_asked;
@@ -215,16 +221,19 @@ static uint64_t excess_idle(const struct pool *pool, const struct device *device
 }
 
 uint64_t pressure_idle_room(const struct pool *pool, const struct device *device) {
+    lock_check_held(LOCK_POOL);
     uint64_t allowed = allowed_idle(pool, device, 0);
     return allowed > device->idle ? allowed - device->idle : 0;
 }
 
 bool pressure_exceeds(const struct pool *pool, const struct device *device, size_t growth) {
+    lock_check_held(LOCK_POOL);
     return excess_idle(pool, device, growth) > 0;
 }
 
 void pressure_trim(struct pool *pool, struct device *device, struct context *quiet, size_t growth,
                    struct release_list *releases) {
+    lock_check_held(LOCK_POOL);
     uint64_t excess = excess_idle(pool, device, growth);
     if (!excess)
         return;
@@ -235,6 +244,7 @@ void pressure_trim(struct pool *pool, struct device *device, struct context *qui
 
 void pressure_decay(struct pool *pool, struct device *device, struct context *quiet, size_t bytes,
                     struct release_list *releases) {
+    lock_check_held(LOCK_POOL);
     const struct scope scope = {device, quiet, quiet != NULL};
     struct pool_block *block;
     size_t count = releases->count;
@@ -250,6 +260,7 @@ void pressure_decay(struct pool *pool, struct device *device, struct context *qu
 
 CUresult pressure_obtain_plain(struct pool *pool, const struct pool_kind *kind, size_t size,
                                struct obtained *obtained) {
+    lock_check_none();
     *obtained = (struct obtained){.size = size};
     CUresult result = source_allocate(pool, kind, size, &obtained->pointer);
     if (result == CUDA_SUCCESS)
@@ -294,8 +305,7 @@ __attribute__((noinline)) static CUresult ask_timed(struct pool *pool,
     uint64_t began = call_timer_start(STATS_CALL_ALLOC);
     CUresult result = ask_untimed(pool, request, size, obtained);
     if (result == CUDA_SUCCESS && source_is_timed(pool, memory))
-        call_timer_stop(STATS_CALL_ALLOC, (enum stats_memory)memory,
-                        request->bytes ? request->bytes : obtained->size, began);
+        call_timer_stop(STATS_CALL_ALLOC, (enum stats_memory)memory, obtained->size, began);
     return result;
 }
 
@@ -319,6 +329,7 @@ static void collect_deferred_regions(struct pool *pool, const struct device *dev
 
 /* Releases idle blocks. Returns whether the driver has taken any back. Lock held. */
 static bool release_idle(struct pool *pool, struct device *device, size_t bytes, bool *any) {
+    lock_check_held(LOCK_POOL);
     struct release_list releases = {.device = device};
     if (!pool_driver_waits(pool))
         fence_drain(pool, device);
@@ -337,6 +348,7 @@ static bool release_idle(struct pool *pool, struct device *device, size_t bytes,
 /* One round after a failure: releases idle blocks or waits for those that other threads release.
  * Returns whether anything may have changed since. Lock held. */
 static bool make_room(struct pool *pool, struct device *device, size_t bytes) {
+    lock_check_held(LOCK_POOL);
     bool any;
     if (release_idle(pool, device, bytes, &any))
         return true;
@@ -368,6 +380,7 @@ static bool make_room_for(struct pool *pool, const struct request *request, size
 /* Asks for what was refused as rounded: rounding must not make the difference. Lock not held. */
 static CUresult allocate_exactly(struct pool *pool, const struct request *request,
                                  struct obtained *obtained) {
+    lock_check_none();
     if (request->pitch || request->size == request->bytes)
         return CUDA_ERROR_OUT_OF_MEMORY;
     return allocate_from_driver(pool, request, request->bytes, obtained);
@@ -377,6 +390,7 @@ static CUresult allocate_exactly(struct pool *pool, const struct request *reques
  * return. */
 static CUresult retry(struct pool *pool, const struct request *request, struct pool_block **block,
                       struct obtained *obtained) {
+    lock_check_held(LOCK_POOL);
     size_t bytes = request->size ? request->size : SIZE_MAX;
     while (make_room_for(pool, request, bytes)) {
         bytes = SIZE_MAX; /* releasing enough for the request did not do: all of it next time */
@@ -444,6 +458,7 @@ static CUresult trim_memory_pools_and_retry(struct pool *pool, const struct requ
 
 CUresult pressure_allocate(struct pool *pool, const struct request *request,
                            struct pool_block **block, struct obtained *obtained) {
+    lock_check_none();
     *block = NULL;
     CUresult result = allocate_from_driver(pool, request, request->size, obtained);
     if (result != CUDA_ERROR_OUT_OF_MEMORY)
@@ -477,6 +492,7 @@ enum { MOST_ATTEMPTS = 4 }; /* beyond them only our own idle memory is asked for
 /* Releases idle memory of `first` if there is any, else of whatever device has some: the call may
  * be about another device than the current context's. Lock held. */
 static bool make_room_anywhere(struct pool *pool, struct device *first, size_t bytes) {
+    lock_check_held(LOCK_POOL);
     struct device *device;
     bool made = first && make_room(pool, first, bytes);
     if (!made)
@@ -523,6 +539,7 @@ bool pool_make_room(struct pool *pool, const char *call, unsigned attempt, bool 
 /* The bytes kept free: for launches and all else that takes memory without being asked for it, and
  * for others that share the device (throttle_ratio). Lock held. */
 static uint64_t headroom(const struct pool *pool, const struct device *device) {
+    lock_check_held(LOCK_POOL);
     static const uint64_t most = 256 << 20;
     double ratio = pool->config.throttle_ratio;
     uint64_t least = device->total / 100 < most ? device->total / 100 : most;
@@ -533,6 +550,7 @@ static uint64_t headroom(const struct pool *pool, const struct device *device) {
 /* Asking the driver what is free costs more than an allocation. So after each answer half of what
  * there is above the headroom may be allocated before it is asked again. */
 bool pressure_may_lack_headroom(struct device *device, uint64_t grown) {
+    lock_check_held(LOCK_POOL);
     if (!device->idle || device->memory != POOL_DEVICE)
         return false;
     if (grown >= device->until_asked)
@@ -542,6 +560,7 @@ bool pressure_may_lack_headroom(struct device *device, uint64_t grown) {
 }
 
 void pressure_keep_headroom(struct pool *pool, struct context *context) {
+    lock_check_none();
     struct device *device = context->device;
     struct release_list releases = {.device = device};
     size_t available = 0, total = 0;

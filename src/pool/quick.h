@@ -19,17 +19,19 @@ enum quick {
     QUICK_MISS,
 };
 
+/* So much more of what the cache counts: a sum of counters.def that its shard has as well. */
+#define quick_count(cache, sum, more)                                                              \
+    ((cache)->sums.sum += (more), stats_grow(&(cache)->shard->sum, (more)))
+
 __attribute__((always_inline)) static inline void quick_count_growth(struct cache *cache,
                                                                      size_t bytes, size_t size) {
-    struct cache_sums *sums = &cache->sums;
-    sums->in_use += bytes;
-    sums->live += size;
+    const struct cache_sums *sums = &cache->sums;
+    quick_count(cache, in_use, bytes);
+    quick_count(cache, live, size);
     if ((int64_t)sums->in_use > (int64_t)cache->peak_in_use)
         cache->peak_in_use = sums->in_use;
     if ((int64_t)sums->live > (int64_t)cache->peak_live)
         cache->peak_live = sums->live;
-    stats_grow(&cache->shard->in_use, bytes);
-    stats_grow(&cache->shard->live, size);
 }
 
 /* Makes a block of that size live for a request of that many bytes. */
@@ -41,9 +43,8 @@ quick_count_hit(struct cache *cache, const struct cache_bin *bin, size_t bytes, 
     stats_grow(&site->live_blocks, 1);
     stats_grow(&site->live_bytes, size);
     stats_raise(&site->peak_live_bytes, &site->live_bytes);
-    cache->sums.hits++;
+    quick_count(cache, hits, 1);
     quick_count_growth(cache, bytes, size);
-    stats_grow(&cache->shard->hits, 1);
 }
 
 __attribute__((always_inline)) static inline void quick_make_live(struct pool_block *block,
@@ -60,14 +61,11 @@ quick_count_free(struct cache *cache, const struct cache_bin *bin, size_t bytes)
     size_t size = bin->block_size;
     stats_grow(&site->live_blocks, (uint64_t)-1);
     stats_grow(&site->live_bytes, 0 - size);
-    __atomic_store_n(&cache->sums.frees, cache->sums.frees + 1, __ATOMIC_RELAXED);
-    cache->sums.in_use -= bytes;
-    cache->sums.live -= size;
+    __atomic_store_n(&cache->sums.frees, cache->sums.frees + 1, __ATOMIC_RELAXED); /* others look */
+    stats_grow(&cache->shard->frees, 1);
+    quick_count(cache, in_use, 0 - bytes);
+    quick_count(cache, live, 0 - size);
     cache->sums.over -= bin->over;
-    struct stats_shard *shard = cache->shard;
-    stats_grow(&shard->frees, 1);
-    stats_grow(&shard->in_use, 0 - bytes);
-    stats_grow(&shard->live, 0 - size);
 }
 
 /* The cache that may serve a call in the current context, locked; else NULL. */

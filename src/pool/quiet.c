@@ -10,6 +10,7 @@ static bool can_ask(const struct pool *pool) {
 
 /* The context's event for that question. Gate entered or closed, lock not held. */
 static CUevent quiet_event(struct pool *pool, struct context *context) {
+    lock_check_none();
     pool_lock(pool);
     CUevent event = context->event;
     pool_unlock_between(pool);
@@ -60,6 +61,7 @@ static bool note_work_of(struct pool *pool, struct context *context) {
 }
 
 bool quiet_note_work(struct pool *pool) {
+    lock_check_none();
     struct context *contexts[MOST_CONTEXTS];
     int count = can_ask(pool) ? list_contexts(pool, contexts) : -1;
     bool noted = count >= 0;
@@ -69,6 +71,7 @@ bool quiet_note_work(struct pool *pool) {
 }
 
 bool quiet_is_noted_work_done(struct pool *pool) {
+    lock_check_none();
     CUevent events[MOST_CONTEXTS];
     const struct context *context;
     int count = 0;

@@ -5,18 +5,10 @@
 #include "pool/internal.h"
 
 void pool_config_copy(struct pool_config *to, const struct pool_config *from, unsigned settings) {
-#define SET(setting, field)                                                                        \
-    if (settings & POOL_SET_##setting)                                                             \
-    to->field = from->field
-    SET(REUSE_RATIO, reuse_ratio);
-    SET(SITE_KEEP, site_keep);
-    SET(STEAL, steal);
-    SET(MAX_WASTE, max_waste);
-    SET(MAX_IDLE, max_idle);
-    SET(IDLE_DECAY, idle_decay);
-    SET(THROTTLE_RATIO, throttle_ratio);
-    SET(ZERO, zero);
-#undef SET
+#define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
+    OPTION_IF_LIVE_##when(if (settings & POOL_SET_##field) to->field = from->field;)
+#include "options.def"
+#undef OPTION
 }
 
 void pool_set_config(struct pool *pool, const struct pool_config *config, unsigned settings) {
@@ -26,7 +18,7 @@ void pool_set_config(struct pool *pool, const struct pool_config *config, unsign
     LIST_FOREACH (context, &pool->contexts, link) /* the store keeps the bounds */
         cache_drain(pool, context);
     pool_config_copy(&pool->config, config, settings);
-    if (settings & POOL_SET_THROTTLE_RATIO) /* the allowance was for the old headroom */
+    if (settings & POOL_SET_throttle_ratio) /* the allowance was for the old headroom */
         LIST_FOREACH (device, &pool->devices, link)
             device->until_asked = 0;
     pool_unlock(pool);

@@ -20,6 +20,7 @@ static void insert_site(struct shortage *shortage, const struct site_record *rec
 }
 
 void shortage_report(struct pool *pool, struct device *device, const char *call, size_t bytes) {
+    lock_check_none();
     struct shortage shortage = {.call = call, .requested = bytes};
     size_t available = 0, total;
     if (!pool->config.on_shortage || device->memory != POOL_DEVICE)

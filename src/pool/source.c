@@ -16,6 +16,7 @@ static CUresult allocate_host(const struct driver *driver, unsigned int flags, s
 
 CUresult source_allocate_other(const struct driver *driver, const struct pool_kind *kind,
                                size_t size, CUdeviceptr *pointer) {
+    lock_check_none();
     return kind->memory == POOL_HOST ? allocate_host(driver, kind->flags, size, pointer)
                                      : driver->mem_alloc_managed(pointer, size, kind->flags);
 }
@@ -25,6 +26,7 @@ _Static_assert((int)POOL_DEVICE == (int)STATS_DEVICE && (int)POOL_HOST == (int)S
                "the report's kinds of memory are the pool's");
 
 CUresult source_free_timed(const struct pool *pool, const struct pool_block *block) {
+    lock_check_none();
     enum pool_memory memory = block->context->kind.memory;
     uint64_t began = call_timer_start(STATS_CALL_FREE);
     CUresult result = source_free(pool, memory, block->pointer);

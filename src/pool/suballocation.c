@@ -5,6 +5,7 @@
 #include "pool/internal.h"
 
 struct pool_block *suballocation_find(struct pool *pool, CUdeviceptr address) {
+    lock_check_held(LOCK_POOL);
     struct context *context;
     struct pool_block *block = NULL;
     LIST_FOREACH (context, &pool->contexts, link)
@@ -54,6 +55,7 @@ unsigned long long pool_suballocation_identity(struct pool *pool, CUdeviceptr ba
 
 struct pool_block *suballocation_adopt(struct pool *pool, const struct request *request,
                                        const struct obtained *obtained) {
+    lock_check_held(LOCK_POOL);
     struct context *context = request->context;
     size_t size = obtained->size;
     size_t wanted = request->size ? request->size : size;
@@ -77,6 +79,7 @@ struct pool_block *suballocation_adopt(struct pool *pool, const struct request *
 }
 
 void suballocation_released(struct pool_block *block, bool refused) {
+    lock_check_held(LOCK_POOL);
     if (refused && !block->context->ended)
         region_return(&block->context->store, block);
     else
@@ -85,6 +88,7 @@ void suballocation_released(struct pool_block *block, bool refused) {
 
 /* Releases a region: the driver knows only all of it. Lock held on entry, not on return. */
 static CUresult release_region(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     ledger_remove(pool, block);
     region_detach(&block->context->store, block);
     return pool_release_removed(pool, block);
@@ -110,6 +114,7 @@ static CUresult free_a_probe(struct pool *pool, struct context *context) {
 
 /* Lock held on entry, not on return. */
 static CUresult free_as_driver(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     struct context *context = block->context;
     ledger_set_state(block, BLOCK_WAITING);
     pool_unlock(pool);
@@ -133,12 +138,14 @@ static CUresult free_as_driver(struct pool *pool, struct pool_block *block) {
 }
 
 bool suballocation_passes(struct pool *pool, const struct pool_block *block, CUcontext current) {
+    lock_check_held(LOCK_POOL);
     return !current || block->context->broken || atomic_load(&pool->down) ||
            atomic_load(&pool->captures);
 }
 
 CUresult suballocation_free_past_pool(struct pool *pool, struct pool_block *block,
                                       CUcontext current) {
+    lock_check_held(LOCK_POOL);
     CUdeviceptr pointer = block->pointer;
     if (is_allocation(block))
         return release_region(pool, block);
@@ -160,6 +167,7 @@ CUresult pool_free_suballocation(struct pool *pool, CUdeviceptr pointer) {
 }
 
 void suballocation_note_taint(struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     if (block->taints)
         region_taint(&block->context->store, block->region);
 }

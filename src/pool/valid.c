@@ -99,6 +99,7 @@ static bool is_valid(struct pool *pool) {
 }
 
 bool pool_is_valid(struct pool *pool) {
+    lock_check_none();
     pool_lock(pool);
     bool valid = is_valid(pool);
     pool_unlock(pool);

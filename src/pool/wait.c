@@ -18,6 +18,7 @@ bool wait_is_owed(const struct pool *pool) {
 
 /* Lock held. */
 static void set_owed(struct pool *pool, struct context *context) {
+    lock_check_held(LOCK_POOL);
     pool->owed_context = context;
     pool->owed_number++;
     atomic_store(pool->owed_flag, context != NULL);
@@ -66,6 +67,7 @@ enum wait_choice wait_choice(const struct pool *pool, const struct pool_block *b
 }
 
 bool wait_is_skipped(const struct pool *pool, const struct context *context) {
+    lock_check_held(LOCK_POOL);
     enum wait_reason reason;
     switch (kind_in(pool, context, &reason)) {
     case WAIT_DEFERRED:
@@ -79,17 +81,20 @@ bool wait_is_skipped(const struct pool *pool, const struct context *context) {
 }
 
 void wait_owe(struct pool *pool, struct context *context) {
+    lock_check_held(LOCK_POOL);
     set_owed(pool, context);
     stats_add(STATS_waits_owed, 1);
 }
 
 void wait_owe_more(struct pool *pool, uint64_t frees) {
+    lock_check_held(LOCK_POOL);
     pool->owed_number++;
     stats_add(STATS_waits_owed, frees);
 }
 
 /* Notes that all work submitted to `context` is done. Lock held. */
 static void note_done(struct pool *pool, uint64_t owed_number, uint64_t pending) {
+    lock_check_held(LOCK_POOL);
     if (pool->owed_context && pool->owed_number == owed_number)
         set_owed(pool, NULL);
     pool->pending_seen = pending;
@@ -101,6 +106,7 @@ static void count_time_since(uint64_t began) {
 }
 
 CUresult wait_make(struct pool *pool, struct context *context, enum wait_reason reason) {
+    lock_check_held(LOCK_POOL);
     uint64_t owed_number = pool->owed_number, pending = pool->pending;
     pool_unlock_between(pool);
     stats_add(STATS_free_waited, 1);
@@ -157,6 +163,7 @@ void pool_pay(struct pool *pool, const char *call) {
 }
 
 bool wait_try_pay(struct pool *pool, const char *call) {
+    lock_check_none();
     if (!wait_is_owed(pool))
         return true;
     if (!gate_enter(pool))
@@ -181,11 +188,13 @@ void pool_capture_ended(struct pool *pool) {
 }
 
 void wait_context_ended(struct pool *pool, const struct context *context) {
+    lock_check_held(LOCK_POOL);
     if (pool->owed_context == context)
         set_owed(pool, NULL);
 }
 
 void wait_forget(struct pool *pool) {
+    lock_check_held(LOCK_POOL);
     set_owed(pool, NULL);
     pool->pending_seen = pool->pending;
     pool->reason_sum = 0;
@@ -197,6 +206,7 @@ void wait_forget(struct pool *pool) {
 
 /* Lock held; change is 1 or -1 in unsigned arithmetic that may wrap. */
 static void count_reason(struct pool *pool, enum wait_reason reason, uint64_t change) {
+    lock_check_held(LOCK_POOL);
     pool->reasons[reason] += change;
     pool->reason_sum += change;
 }

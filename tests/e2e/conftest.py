@@ -1,7 +1,8 @@
 """Runs programs natively and under the pool, on the simulated GPU.
 
 The build folder is $BUILD_DIR or build/ in the repository's root. If it is instrumented by a sanitizer,
-$SANITIZER_RUNTIME is the sanitizer's library, which wants to be preloaded first.
+$SANITIZER_RUNTIME is the sanitizer's library, which wants to be preloaded first. $LIBRARY_UNDER_TEST: another
+library than the one that would be installed, such as that of tests/planted, which checks its own locks.
 """
 
 import os
@@ -19,7 +20,7 @@ import guard  # pylint: disable=wrong-import-position  # noqa: E402
 from guard import guarded  # pylint: disable=wrong-import-position,unused-import  # noqa: E402,F401
 
 BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build")).resolve()
-LIBRARY = BUILD / "src/interpose/libpoolcuda.so"
+LIBRARY = pathlib.Path(os.environ.get("LIBRARY_UNDER_TEST", BUILD / "src/interpose/libpoolcuda.so")).resolve()
 DRIVER = BUILD / "src/sim/driver"
 RUNTIME = BUILD / "src/sim/runtime"
 PROGRAMS = BUILD / "tests/programs"

@@ -44,10 +44,11 @@ def environment(**variables):
 
 
 class Program:
-    """tests/programs/steered under the pool. A line is answered once it has been done."""
+    """tests/programs/steered under the pool of a build. A line is answered once it has been done."""
 
-    def __init__(self, prefix=(), **variables):
-        preload = " ".join(map(str, [*SANITIZER, LIBRARY]))
+    def __init__(self, prefix=(), library=LIBRARY, tool=COMMAND, **variables):
+        preload = " ".join(map(str, [*SANITIZER, library]))
+        self.tool = tool
         self.process = subprocess.Popen(  # pylint: disable=consider-using-with
             [*map(str, prefix), str(PROGRAMS / "steered")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             bufsize=1, env=environment(LD_PRELOAD=preload, **variables))
@@ -68,7 +69,7 @@ class Program:
 
     def figures(self):
         """Its entry in `poolcuda top --json`."""
-        return next((p for p in processes() if p["name"] == str(self.pid)), None)
+        return next((p for p in processes(self.tool) if p["name"] == str(self.pid)), None)
 
     def counter(self, name):
         return self.figures()["counters"][name]
@@ -91,15 +92,15 @@ class Program:
         self.process.wait()
 
 
-def command(*arguments, prefix=(), **options):
+def command(*arguments, prefix=(), tool=COMMAND, **options):
     """What the command has to say. A program that is asked may take its time, but for a test of that."""
     if arguments[0] in ("trim", "set") and not any(str(argument).startswith("--timeout") for argument in arguments):
         arguments = (arguments[0], f"--timeout={guard.LIMIT}", *arguments[1:])
-    return guard.run([*map(str, prefix), str(COMMAND), *map(str, arguments)], capture_output=True, text=True,
+    return guard.run([*map(str, prefix), str(tool), *map(str, arguments)], capture_output=True, text=True,
                      check=False, env={k: v for k, v in os.environ.items() if k != "TERM"}, **options)
 
 
-def processes():
-    done = command("top", "--json")
+def processes(tool=COMMAND):
+    done = command("top", "--json", tool=tool)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)["processes"]

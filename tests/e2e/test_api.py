@@ -29,6 +29,11 @@ def test_figures_and_limits(run, form, test):
     assert (result.out, result.err, result.code, result.hazards) == ("done\n", "", 0, 0)
 
 
+def test_every_limit_of_the_header_is_an_option():
+    named = re.findall(r"^ +POOLCUDA_LIMIT_(\w+) = \d+", HEADER.read_text(), re.M)
+    assert sorted(named) == sorted(re.findall(r"^OPTION\(.* API\((\w+), ", (ROOT / "src/options.def").read_text(), re.M))
+
+
 @pytest.mark.parametrize("policy", ["tag", "bins", "bfc", "async", "vmm"])
 def test_limits_change_under_every_policy_while_threads_allocate(run, policy):
     result = talk(run, "api", "threads", env={"POOLCUDA_POLICY": policy})

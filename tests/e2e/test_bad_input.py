@@ -3,14 +3,14 @@
 import gzip
 import json
 import os
+import re
 import shutil
 import subprocess
 
 import guard
 import pytest
-from conftest import COMMAND, ROOT
-
-TRACE = ROOT / "tests/data/ssim.csv.gz"
+from conftest import COMMAND
+from writers import CLEAN, TRACE, fixture_stats  # noqa: F401  pylint: disable=unused-import
 
 # Each subcommand that reads files, as a command that takes the bad file in the place of BAD and writes to OUT.
 READERS = {
@@ -98,3 +98,119 @@ def test_a_small_file_that_would_fill_the_memory_is_refused_by_what_it_unpacks_t
     assert done.stderr.startswith(f"poolcuda convert: {bomb}:") and not (tmp_path / "out.csv").exists()
     assert "unpacks to more than 256 MiB and 100 times its size, expected less; " in done.stderr
     assert "unpack it first" in done.stderr
+
+
+# Among others in a folder
+
+def cut_json(path):
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def wrong_json(path):
+    report = json.loads(path.read_text())
+    report["counters"]["malloc_calls"] = "many"
+    path.write_text(json.dumps(report))
+
+
+def newer_json(path):
+    path.write_text(json.dumps({**json.loads(path.read_text()), "version": 999}))
+
+
+def cut_page(path):
+    path.write_bytes(PAGE_BANNER + b"\n" + bytes(1000))
+
+
+PAGE_BANNER = b"poolcuda figures of a running or killed program; to read them: poolcuda report"
+DAMAGES = {"JSON that is cut off": (cut_json, "no JSON in line"), "JSON with what is no figure": (wrong_json, 'damaged: "malloc_calls"'),
+           "JSON of a newer version": (newer_json, "only a newer poolcuda can read"),
+           "figures that are cut off": (cut_page, "written by another version of poolcuda")}
+
+
+@pytest.fixture(name="folder")
+def fixture_folder(stats, tmp_path):
+    """Two reports, and files that are none."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for name in ("a", "z"):
+        shutil.copy(stats, folder / name)
+    (folder / "notes.txt").write_text("nothing of ours\n")
+    (folder / "some.json").write_text('{"format": "something else"}')
+    (folder / "broken.json").write_text('{"format": ')
+    (folder / "empty").write_text("")
+    return folder
+
+
+def told(folder, *words):
+    return guard.run([COMMAND, "report", *words, folder], env=CLEAN, capture_output=True, text=True, check=False)
+
+
+def test_what_is_no_report_is_passed_over_in_a_folder(folder):
+    done = told(folder, "--json")
+    assert done.returncode == 0 and json.loads(done.stdout)["runs"] == 2
+    assert done.stderr == "poolcuda report: 4 other files in these folders are no reports\n"
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_report_in_a_folder_is_reported_and_the_others_are_shown(damage, folder, stats):
+    change, why = DAMAGES[damage]
+    shutil.copy(stats, folder / "m")
+    change(folder / "m")
+    for words, shown in (["--json"], '"runs": 2'), ([], "2 runs"), (["--each"], "poolcuda "), (["--leaks"], "freed"):
+        done = told(folder, *words)
+        assert done.returncode == 1 and shown in done.stdout, done.stdout
+        first, second = done.stderr.splitlines()
+        assert first.startswith(f"poolcuda report: {folder}/m: ") and why in first and first.endswith(", passed over")
+        assert second == "poolcuda report: 4 other files in these folders are no reports"
+
+
+@pytest.mark.skipif(os.geteuid() == 0 and shutil.which("setpriv") is None, reason="root reads everything: install setpriv (util-linux)")
+def test_what_cannot_be_read_in_a_folder_is_reported_too(folder, stats):
+    unprivileged = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-dac_override,-dac_read_search"] \
+        if os.geteuid() == 0 else []
+    (folder / "below").mkdir()
+    shutil.copy(stats, folder / "m")
+    (folder / "m").chmod(0)
+    (folder / "below").chmod(0)
+    try:
+        done = guard.run([*unprivileged, COMMAND, "report", "--json", folder], env=CLEAN, capture_output=True, text=True, check=False)
+    finally:
+        (folder / "below").chmod(0o755)
+    assert done.returncode == 1 and json.loads(done.stdout)["runs"] == 2
+    below, file, others = done.stderr.splitlines()
+    assert below.startswith(f"poolcuda report: {folder}/below: Permission denied; expected a folder that can be read")
+    assert file.startswith(f"poolcuda report: {folder}/m: Permission denied; expected a file") and "4 other files" in others
+
+
+# What a name may hold
+
+EVIL = "a\x1b[31m\nb\u009b31m\u202e"
+
+
+def is_harmless(text):
+    return all(character.isprintable() for character in text.replace("\n", "")) and "a\x1b" not in text and "\nb" not in text
+
+
+@pytest.mark.parametrize("words", [["report", "BAD"], ["report", "--each", "BAD"], ["report", "--leaks", "BAD"], ["replay", "TRACE"], ["tune", "TRACE"],
+                                   ["tune", "--plot=PLOT", "TRACE"], ["compare", "RESULT", "RESULT"], ["convert", "TRACE", "-"],
+                                   ["convert", "TRACE", "OUT/x"], ["replay", "NONE"], ["tune", "NONE"], ["compare", "NONE", "NONE"],
+                                   ["convert", "NONE", "OUT"], ["report", "NONE"], ["report", "--html=OUT/x", "BAD"], ["tune", "--plot=NO/x", "TRACE"],
+                                   ["compare", "TRACE", "TRACE"], ["replay", "BAD"], ["run", "NONE"], ["report", "FOLDER"]],
+                         ids=" ".join)
+def test_a_files_name_and_a_programs_reach_the_terminal_without_what_it_obeys(words, stats, tmp_path):
+    report = json.loads(stats.read_text())
+    report["process"].update(command=f"/bin/{EVIL}", host=EVIL, trace=f"/{EVIL}", options=f"POOLCUDA_STEAL={EVIL}", finished=words[-1] != "BAD")
+    for site in report["sites"]:
+        site["tag"] = EVIL
+    for module in report["modules"]:
+        module["path"] = f"/lib/{EVIL}"
+    (tmp_path / f"BAD{EVIL}").write_text(json.dumps(report))
+    (tmp_path / f"FOLDER{EVIL}").mkdir()
+    (tmp_path / f"FOLDER{EVIL}/{EVIL}").write_text(json.dumps({**report, "version": 999}))
+    lines = gzip.decompress(TRACE.read_bytes()).decode().splitlines(keepends=True)
+    (tmp_path / f"TRACE{EVIL}").write_text(lines[0] + "".join(lines[1:200]))
+    result = subprocess.run([COMMAND, "replay", "--json", TRACE], env=CLEAN, stdout=subprocess.PIPE, check=True).stdout
+    (tmp_path / f"RESULT{EVIL}").write_bytes(result)
+    typed = [re.sub(r"\b(BAD|TRACE|RESULT|NONE|OUT|PLOT|NO|FOLDER)\b", lambda found: f"{tmp_path}/{found[1]}{EVIL}", word) for word in words]
+    done = guard.run([COMMAND, *typed], env=CLEAN, capture_output=True, text=True, check=False)
+    assert done.stdout or done.stderr
+    assert is_harmless(done.stdout) and is_harmless(done.stderr), done.stdout + done.stderr

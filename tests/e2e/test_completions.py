@@ -12,7 +12,7 @@ HERE = pathlib.Path(__file__).parent
 SHELLS = ["bash", "zsh", "fish"]
 REAL = {"bash": BUILD / "completions/poolcuda", "zsh": BUILD / "completions/_poolcuda",
         "fish": BUILD / "completions/poolcuda.fish"}
-COMMANDS = re.findall(r"^COMMAND\((\w+), \w+, \"(.*)\"\)$", (ROOT / "src/cli/commands.def").read_text(), re.M)
+COMMANDS = re.findall(r"^COMMAND\((\w+), \w+, \w+, \"(.*)\"\)$", (ROOT / "src/cli/commands.def").read_text(), re.M)
 
 
 def in_bash(script, line, folder, before="", whole=False):

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 from conftest import COMMAND, DRIVER, PROGRAMS, RUNTIME
-from test_doctor import CUDART, MALLOC, build, doctor, environment, script, text_of
+from diagnoses import CUDART, MALLOC, build, doctor, environment, script, text_of
 from test_nvidia_runtime import SOURCE as NVIDIA_SOURCE
 from test_nvidia_runtime import toolkit
 from verdicts import (
@@ -380,9 +380,13 @@ def test_a_program_of_the_users_own_that_is_called_like_another(right, tmp_path,
     right(True, f"./{name}")
 
 
-def test_env_that_splits_a_text(doctor, truth):
-    said = doctor("env", "-S", f"A=1 {POOLED}")
-    assert said.code == 3 and "-S" in said.text("cannot-know") and truth("env", "-S", f"A=1 {POOLED}")[0] > 0
+def test_env_that_splits_a_text(right, doctor, truth):
+    right(True, "env", "-S", f"A=1 {POOLED}")
+    right(True, "env", "-vS", f"-u B 'A= 1'  \"{POOLED}\"", "argument")
+    right(False, "env", "-S/bin/ls -l")
+    said = doctor("env", "-S", "${PROGRAM}", env={"PROGRAM": str(POOLED)})
+    assert said.code == 3 and "-S" in said.text("cannot-know")
+    assert truth("env", "-S", "${PROGRAM}", env={"PROGRAM": str(POOLED)})[0] > 0
 
 
 def test_a_shell_that_is_given_a_script_in_this_folder(right, doctor, tmp_path):
@@ -399,4 +403,5 @@ def test_a_shell_that_is_given_a_script_in_this_folder(right, doctor, tmp_path):
 def test_starters_that_no_table_has(right, doctor):
     for words in (["xargs", "-n", "1"], ["find", "/dev/null", "-exec"]):
         right(True, *words, POOLED, *([";"] if words[0] == "find" else []))
-    assert doctor("xargs", "/bin/ls").code == 3
+    right(False, "xargs", "/bin/ls")
+    right(False, "find", "/dev/null", "-name", POOLED)

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 import pytest
-from test_doctor import CUDART, build, doctor, script
+from diagnoses import CUDART, OPENER, build, doctor, script
 from verdicts import (
     ALLOCATES, ALLOCATING_LIBRARY, HARMLESS, pythons, right, shared_python, static_python, truth)
 
@@ -198,3 +198,96 @@ def test_a_command_that_loads_modules_by_name_is_not_taken_for_one_without_cuda(
         assert said.code == 3 and said["cannot-know"] and truth(*words)[0] > 0
     (tmp_path / "work.py").write_text(HARMLESS)
     assert doctor(environment / "bin/python3", "manage.py").problems == {"no-cuda"}
+
+
+# What the text does not show.
+
+OPENS = "'libcuda.so.1'"
+
+
+@pytest.mark.parametrize("text", [
+    f"import ctypes\ngetattr(ctypes, 'CDLL')({OPENS})\n", f"import ctypes\nname = 'CD' + 'LL'\ngetattr(ctypes, name)({OPENS})\n",
+    f"import ctypes\nvars(ctypes)['C' 'DLL']({OPENS})\n", f"import ctypes\nctypes.__dict__['CDLL']({OPENS})\n",
+    f"import ctypes\nfrom operator import attrgetter\nattrgetter('CDLL')(ctypes)({OPENS})\n", f"from ctypes import CDLL as library\nlibrary({OPENS})\n",
+    "import importlib.machinery\nimportlib.machinery.SourceFileLoader('hidden', 'hidden.txt').load_module()\n",
+    "import importlib.util as tools\nspec = tools.spec_from_loader('a', None)\n", "import timeit\ntimeit.timeit(open('hidden.txt').read(), number=1)\n",
+    "from timeit import timeit\ntimeit(open('hidden.txt').read(), number=1)\n", "import pickle\npickle.load(open('absent', 'rb'))\n",
+    "from pickle import loads\nloads(b'')\n", "import pickle as p\np.loads(b'')\n", "run = exec\nrun(open('hidden.txt').read())\n",
+    "eval(compile(open('hidden.txt').read(), 'hidden', 'exec'))\n", "import builtins\nbuiltins.__dict__['ex' + 'ec'](open('hidden.txt').read())\n",
+    "globals()['__builtins__'].exec(open('hidden.txt').read())\n", "import code\ncode.InteractiveConsole().runsource(open('hidden.txt').read(), 'a', 'exec')\n",
+    "import runpy as r\nr.run_path('hidden.txt')\n", "import cProfile\ncProfile.run(open('hidden.txt').read())\n",
+    "import os\nos.posix_spawn(os.environ['APP'], [os.environ['APP']], os.environ)\n", "import os\nstart = os.system\nstart(os.environ['APP'])\n",
+    "import os\ngetattr(os, 'sys' + 'tem')(os.environ['APP'])\n", "from os import system as start\nimport sys\nstart(sys.argv[0])\n",
+    "import sys\nsys.modules['os'].system('true')\n", "import marshal, types\ntypes.FunctionType(marshal.loads(b''), {})()\n",
+    "import ctypes\nloader = ctypes.cdll\nloader[input()]\n"], ids=lambda text: text.replace("\n", "; ")[:60])
+def test_ways_that_a_text_does_not_show_are_reported_as_such(doctor, tmp_path, text):
+    (tmp_path / "hidden.txt").write_text(ALLOCATES)
+    (tmp_path / "work.py").write_text(text)
+    said = doctor(static_python() or shared_python(), "work.py")
+    assert said.code == 3 and said["cannot-know"], text
+
+
+@pytest.mark.parametrize("text", [
+    "import argparse\nprint(vars(argparse.Namespace(a=1)), getattr(argparse, 'HelpFormatter'))\n", "import re\nre.compile('a')\n",
+    "import pickle\npickle.dumps(1)\n", "from os import path as p\nimport os\nprint(os.environ.get('HOME'), globals()['p'])\n",
+    "import json\njson.loads('1')\nclass model:\n    def eval(self): pass\nmodel().eval()\n", "import timeit\nprint(timeit.default_timer() > 0)\n"])
+def test_what_hides_nothing_is_no_doubt(right, tmp_path, text):
+    (tmp_path / "work.py").write_text(text)
+    right(False, static_python() or shared_python(), "work.py")
+
+
+@pytest.mark.parametrize("call", ["ctypes.cdll[\"libcuda.so.1\"]", "ctypes.cdll.LoadLibrary('libcuda.so.1')", "ctypes.CDLL(name='libcuda.so.1')"])
+def test_a_library_that_a_loader_is_asked_for_by_a_constant(right, doctor, tmp_path, call):
+    (tmp_path / "work.py").write_text(ALLOCATES.replace('ctypes.CDLL("libcuda.so.1")', call))
+    right(True, static_python() or shared_python(), "work.py")
+
+
+# Programs that a Python program starts.
+
+@pytest.mark.parametrize("text", [
+    "import subprocess\nsubprocess.run(['./app'], check=True)\n", "import subprocess\nsubprocess.check_call(('nice', './app', '--steps=3'))\n",
+    "import os\nos.system('./app > log')\n", "import os\nos.execv('./app', ['./app'])\n", "from subprocess import Popen\nPopen(['./app', str(3)]).wait()\n"])
+def test_a_program_that_is_started_by_a_constant_name(right, tmp_path, text):
+    shutil.copy(OPENER, tmp_path / "app")
+    (tmp_path / "work.py").write_text(text)
+    right(True, static_python() or shared_python(), "work.py")
+
+
+@pytest.mark.parametrize("text", [
+    "import os\nos.environ.pop('LD_PRELOAD')\nos.system('./app')\n", "import os\ndel os.environ['LD_PRELOAD']\nos.system('./app')\n",
+    "import subprocess\nsubprocess.run(['./app'], env={})\n", "import os\nos.posix_spawn('./app', ['./app'], {})\n",
+    "import os\nos.environ.clear()\nos.system('./app')\n", "import os\nos.execve('./app', ['./app'], {})\n",
+    "import os\nos.environ['POOLCUDA_DISABLE'] = '1'\nos.system('./app')\n", "import subprocess\nsubprocess.run(['tar', 'cf', 'app.tar', './app'])\n",
+    "import subprocess\nname = './app'\nsubprocess.run([name])\n"])
+def test_a_program_that_is_started_in_an_unknown_way(doctor, tmp_path, text):
+    shutil.copy(OPENER, tmp_path / "app")
+    (tmp_path / "work.py").write_text(text)
+    said = doctor(static_python() or shared_python(), "work.py")
+    assert said.code == 3 and "CUDA is seen, but" in said.text("cannot-know")
+
+
+@pytest.mark.parametrize("command", ["unset LD_PRELOAD; ./app", "env -i ./app", "POOLCUDA_DISABLE=1 ./app"])
+def test_a_command_that_takes_the_pool_away(doctor, truth, tmp_path, command):
+    shutil.copy(OPENER, tmp_path / "app")
+    (tmp_path / "work.py").write_text(f"import os\nos.system({command!r})\n")
+    python = static_python() or shared_python()
+    assert doctor(python, "work.py").code != 0 and truth(python, "work.py") == (0, 0)
+
+
+# Options that change where modules are found.
+
+def test_options_that_leave_the_folder_out(right, doctor, truth, tmp_path):
+    python = static_python() or shared_python()
+    (tmp_path / "pk").mkdir()
+    (tmp_path / "pk/mod.py").write_text(ALLOCATES)
+    right(True, python, "-m", "pk.mod")
+    right(True, python, "-um", "pk.mod")
+    right(True, python, "-Em", "pk.mod")
+    for options in (["-Im"], ["-I", "-m"], ["-uIm"]):
+        said = doctor(python, *options, "pk.mod")
+        assert said.code != 0 and truth(python, *options, "pk.mod") == (0, 0), options
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more/solver.py").write_text(ALLOCATES)
+    (tmp_path / "work.py").write_text("import solver\n")
+    right(True, python, "work.py", env={"PYTHONPATH": "more"})
+    assert doctor(python, "-E", "work.py", env={"PYTHONPATH": "more"}).code != 0

@@ -29,20 +29,37 @@ def fixture_record(run, tmp_path):
     return recorder
 
 
-def cost(call, *ns, memory="device", size=BLOCK):
-    return {"call": call, "memory": memory, "from_bytes": size, "calls": len(ns), "ns": sum(ns), "least_ns": min(ns),
-            "most_ns": max(ns)}
+def cost(call, *ns, memory="device", size=BLOCK, most=0):
+    """Timed calls about blocks of `size` bytes; most: the largest of them."""
+    return {"call": call, "memory": memory, "from_bytes": 1 << size.bit_length() - 1, "calls": len(ns), "ns": sum(ns),
+            "least_ns": min(ns), "most_ns": max(ns), "least_bytes": size, "most_bytes": most or size}
 
 
-def written(costs, hits=99, frees=100, driver_frees=0, memory="device", **counters):
-    """A run of one site that allocates and frees 100 blocks of BLOCK bytes."""
+def site(number, hits, frees, memory="device", least=BLOCK):
+    """One that has missed once, and asks for BLOCK bytes in the mean."""
+    return {"id": number, "allocations": hits + 1, "hits": hits, "allocated_bytes": (hits + 1) * BLOCK, "memory": memory,
+            "least_bytes": least, "live_blocks": hits + 1 - frees, "frames": [{"module": 1, "offset": 64 * number}]}
+
+
+def written(costs, hits=99, frees=100, driver_frees=0, memory="device", least=BLOCK, **counters):
+    """A run of one site that allocates and frees 100 blocks, of which the smallest has `least` bytes."""
     return {
         "format": "poolcuda report", "version": 1, "process": {"command": "/app", "finished": True, "last_ns": 10**9},
         "counters": {"malloc_calls": hits + 1, "malloc_hits": hits, "free_calls": frees, "free_kept": frees,
                      "driver_allocs": 1, "driver_frees": driver_frees, **counters},
         "timed_calls": costs, "modules": [{}, {"path": "/app", "build_id": ""}],
-        "sites": [{"id": 1, "allocations": hits + 1, "hits": hits, "allocated_bytes": (hits + 1) * BLOCK, "memory": memory,
-                   "live_blocks": hits + 1 - frees, "frames": [{"module": 1, "offset": 64}]}]}
+        "sites": [site(1, hits, frees, memory, least)]}
+
+
+def together(one, *others):
+    """One run of several, which have their sites one after the other; its timed calls are those of the first."""
+    whole = copy.deepcopy(one)
+    for other in others:
+        for name, value in other["counters"].items():
+            whole["counters"][name] += value
+        whole["sites"] += [dict(entry, id=len(whole["sites"]) + 1, frames=[{"module": 1, "offset": 64 + 64 * len(whole["sites"])}])
+                           for entry in other["sites"]]
+    return whole
 
 
 @pytest.fixture(name="told")
@@ -56,15 +73,20 @@ def fixture_told(tmp_path):
     return teller
 
 
-def price(costs, call, memory, mean):
-    """As docs/reports.md says it."""
+def price(costs, call, memory, least):
+    """As docs/reports.md says it. None: only larger ones were timed."""
     fitting = sorted((one for one in costs if one["call"] == call and one["memory"] == memory), key=lambda one: one["from_bytes"])
     dearest = max((one["most_ns"] for one in fitting), default=0)
-    fitting = [one for one in fitting if call == "free" or one["calls"] > 1 or one["most_ns"] < dearest]
-    below = [one for one in fitting if one["from_bytes"] <= mean]
-    each = [one["least_ns"] if call == "free" else one["ns"] if one["calls"] == 1 else
-            (one["ns"] - one["most_ns"]) / (one["calls"] - 1) for one in fitting]
-    return min(each[len(below) - 1:]) if below else each[0] * mean / (2 * fitting[0]["from_bytes"])
+    steps = []
+    for one in fitting:
+        if call == "free" or one["least_bytes"] < one["most_bytes"]:
+            steps.append((one["least_bytes"], one["least_ns"]))
+        if call == "allocation" and one["calls"] > 1:
+            steps.append((one["most_bytes"], (one["ns"] - one["most_ns"]) / (one["calls"] - 1)))
+        elif call == "allocation" and one["most_ns"] < dearest:
+            steps.append((one["most_bytes"], one["ns"]))
+    below = sum(size <= least for size, _ in steps)
+    return min(each for _, each in steps[below - 1:]) if below else None
 
 
 @pytest.mark.parametrize("sample", ["three_sites", "varying"])
@@ -73,22 +95,68 @@ def test_time_saved_is_each_sites_avoided_calls_times_what_such_calls_took_in_th
     saved = page["time_saved"]["allocation"]
     assert sum(one["calls"] for one in page["timed_calls"]) == page["counters"]["driver_allocs"] == saved["timed"], "few: all are timed"
     assert all(0 < one["least_ns"] <= one["most_ns"] <= one["ns"] for one in page["timed_calls"])
-    expected = sum(site["hits"] * price(page["timed_calls"], "allocation", "device", site["allocated_bytes"] / site["allocations"])
-                   for site in page["sites"])
-    assert saved["avoided"] == saved["priced"] == page["counters"]["malloc_hits"]
-    assert saved["device_ns"] == pytest.approx(expected, abs=1)
+    assert all(one["from_bytes"] <= one["least_bytes"] <= one["most_bytes"] < 2 * one["from_bytes"] for one in page["timed_calls"])
+    hits = [(one["hits"], price(page["timed_calls"], "allocation", "device", one["least_bytes"])) for one in page["sites"] if one["hits"]]
+    priced = [(count, each) for count, each in hits if each is not None]
+    assert saved["avoided"] == sum(count for count, _ in hits) == page["counters"]["malloc_hits"]
+    assert saved["priced"] == sum(count for count, _ in priced) > 0
+    assert saved["device_ns"] == pytest.approx(sum(count * each for count, each in priced), abs=1)
     assert saved["host_ns"] == saved["managed_ns"] == 0
     assert page["time_saved"]["free"] == {"avoided": page["counters"]["free_kept"], "priced": 0, "timed": 0, "device_ns": 0,
                                           "host_ns": 0, "managed_ns": 0}
 
 
+def test_a_site_of_one_size_is_priced_at_the_mean_of_the_calls_of_that_size(record):
+    page = record([PROGRAMS / "sizes", "Ax4x4194304", "ax50x4194304"])
+    timed, = page["timed_calls"]
+    assert timed["calls"] == 5 and timed["least_bytes"] == timed["most_bytes"] == page["sites"][0]["least_bytes"] == BLOCK
+    assert page["time_saved"]["allocation"]["priced"] == page["sites"][0]["hits"] == 49
+    assert page["time_saved"]["allocation"]["device_ns"] == pytest.approx(49 * (timed["ns"] - timed["most_ns"]) / 4, abs=1)
+
+
+def took_at_most(page, size):
+    """The most that a timed allocation of that size, or of its class, took."""
+    return max(one["most_ns"] for one in page["timed_calls"] if one["from_bytes"] <= size < 2 * one["from_bytes"])
+
+
+def test_a_site_of_very_different_sizes_is_not_priced_at_a_size_that_its_hits_did_not_have(record):
+    page = record([PROGRAMS / "sizes", "Ax5x1073741824", "Ax2x4096", "ax150x4096", "bx10x33554432"], SIMCUDA_COST="1", SIMCUDA_PAGE_NS="200000")
+    saved = page["time_saved"]["allocation"]
+    wrapper, other = page["sites"]
+    assert (wrapper["hits"], other["hits"]) == (149, 9) and saved["priced"] == 158
+    assert wrapper["allocated_bytes"] / wrapper["allocations"] > 32 << 20, "its mean is that of no call"
+    assert 0 < saved["device_ns"] <= 149 * took_at_most(page, 4096) + 9 * took_at_most(page, 32 << 20)
+
+
+def test_a_site_is_not_priced_by_larger_blocks_of_the_same_size_class(record):
+    page = record([PROGRAMS / "sizes", "Cx1x512", "Bx5x2096640", "ax100x1048576"], SIMCUDA_COST="1", SIMCUDA_ALLOC_NS="2000000")
+    timed, = (one for one in page["timed_calls"] if one["from_bytes"] == 1 << 20)
+    assert (timed["calls"], timed["least_bytes"], timed["most_bytes"]) == (6, 1 << 20, 2096640)
+    assert page["time_saved"]["allocation"]["priced"] == 99
+    assert 0 < page["time_saved"]["allocation"]["device_ns"] <= 99 * timed["least_ns"]
+
+
+def test_a_hit_in_a_larger_block_is_priced_as_what_was_asked_for(record):
+    page = record([PROGRAMS / "sizes", "Bx3x3000000", "ax1x8000000", "ax50x6000000"])
+    reused, = (one for one in page["sites"] if one["hits"])
+    assert reused["hits"] == 50 and reused["least_bytes"] == 6 << 20, "6000000 bytes are three pages"
+    assert {one["least_bytes"] for one in page["timed_calls"]} == {4 << 20, 8 << 20}
+    expected = 50 * price(page["timed_calls"], "allocation", "device", 6 << 20)
+    assert page["time_saved"]["allocation"]["device_ns"] == pytest.approx(expected, abs=1)
+
+
+def test_a_size_that_was_only_asked_from_the_driver_does_not_count(record):
+    page = record([PROGRAMS / "sizes", "Ax2x512", "ax50x4194304"])
+    assert page["sites"][0]["least_bytes"] == BLOCK
+
+
 def test_what_was_gained_comes_first(told):
     lines, _ = told(written([cost("allocation", 900000, 100000, 300000), cost("free", 70000, 50000)],
                             waits_owed=60, waits_paid=10, free_waited=5, wait_ns=3000000))
-    assert lines == ["  time saved: about 24.8 ms",
+    assert lines == ["  time saved: at least 24.8 ms",
                      "    driver calls: 1 allocations and 0 frees made, 199 avoided",
-                     "    99 allocations avoided: about 19.8 ms, judging by 3 that were made",
-                     "    100 frees avoided: about 5.0 ms, judging by 2 that were made",
+                     "    99 allocations avoided: at least 19.8 ms, judging by 3 that were made",
+                     "    100 frees avoided: at least 5.0 ms, judging by 2 that were made",
                      "    waits for the device: 15 made, 3.0 ms in all; 50 spared, not counted as time saved"]
 
 
@@ -105,9 +173,9 @@ def test_without_timed_calls_the_time_is_not_measured_and_counts_are_reported(to
 
 def test_what_was_measured_is_told_apart_from_what_was_not(told):
     lines, _ = told(written([cost("allocation", 1000000, 1000000)], driver_frees=30))
-    assert lines == ["  time saved: about 99.0 ms; frees are not in it",
+    assert lines == ["  time saved: at least 99.0 ms; frees are not in it",
                      "    driver calls: 1 allocations and 30 frees made, 169 avoided",
-                     "    99 allocations avoided: about 99.0 ms, judging by 2 that were made",
+                     "    99 allocations avoided: at least 99.0 ms, judging by 2 that were made",
                      "    70 frees avoided: not measured, since the frees made may have waited for the device"]
 
 
@@ -126,12 +194,32 @@ def test_a_run_that_avoids_nothing_saves_nothing(told):
 
 
 def test_a_price_is_never_that_of_a_larger_block(told):
-    _, larger = told(written([cost("allocation", 8000000, 8000000, size=16 * BLOCK)]))
-    _, smaller = told(written([cost("allocation", 7000, 7000, size=512), cost("allocation", 8000000, 8000000, size=16 * BLOCK)]))
-    assert larger["allocation"]["device_ns"] == 99 * 8000000 // 32, "in proportion to its bytes"
+    large = cost("allocation", 8000000, 8000000, size=16 * BLOCK)
+    lines, larger = told(written([large]))
+    assert larger["allocation"]["priced"] == larger["allocation"]["device_ns"] == 0, "nor in proportion to its bytes"
+    assert lines[2] == "    99 allocations avoided: not measured, since the timed calls were larger, or of other memory"
+    _, smaller = told(written([cost("allocation", 7000, 7000, size=512), large]))
     assert smaller["allocation"]["device_ns"] == 99 * 7000
     _, odd = told(written([cost("allocation", 9000000, 9000000), cost("allocation", 8000, 8000, size=16 * BLOCK)]))
     assert odd["allocation"]["device_ns"] == 99 * 8000, "the first call was late for some other reason"
+
+
+def test_the_mean_of_a_size_class_is_that_of_its_largest_block(told):
+    costs = [cost("allocation", 100, 4000, 7000, size=BLOCK, most=BLOCK + BLOCK // 2)]
+    for least, each in ((BLOCK, 100), (BLOCK + BLOCK // 2 - 512, 100), (BLOCK + BLOCK // 2, 2050), (BLOCK - 512, 0)):
+        _, saved = told(written(costs, least=least))
+        assert saved["allocation"]["device_ns"] == 99 * each
+
+
+def test_a_free_costs_what_the_least_free_of_no_larger_block_took_whatever_its_size(told):
+    def of(costs, least):
+        return told(written(costs, least=least))[1]["free"]
+    timed = [cost("free", 70000, 50000), cost("free", 90000, size=16 * BLOCK)]
+    for least, each in ((BLOCK, 50000), (3 * BLOCK, 50000), (16 * BLOCK, 90000), (1000 * BLOCK, 90000)):
+        assert of(timed, least)["device_ns"] == 100 * each, "no proportion to its bytes"
+    assert of(timed, BLOCK - 512)["priced"] == of(timed, BLOCK - 512)["device_ns"] == 0, "nor where all that were timed were larger"
+    late = [cost("free", 90000), cost("free", 50000, size=16 * BLOCK)]
+    assert of(late, BLOCK)["device_ns"] == 100 * 50000, "never more than a larger one's"
 
 
 @pytest.mark.parametrize("memory", ["host", "managed"])
@@ -149,7 +237,7 @@ def test_each_kind_of_memory_has_its_own_price(told, memory):
 def test_calls_that_cost_little_without_the_pool_are_not_priced_as_if_they_did(told, counter):
     lines, saved = told(written([cost("allocation", 1000000, 1000000)], **{counter: 49}))
     assert saved["allocation"]["priced"] == 50 and saved["allocation"]["device_ns"] == 50 * 1000000
-    assert any(" for 50 of them, the others not measured" in line for line in lines)
+    assert "      49 of them are not in it, since none like them was timed" in lines
     _, saved = told(written([cost("allocation", 1000000, 1000000), cost("free", 1000)], async_served=1000, async_frees=1000))
     assert saved["allocation"]["priced"] == saved["free"]["priced"] == 0
 
@@ -159,12 +247,58 @@ def test_frees_that_were_made_later_after_all_are_not_saved(told):
     assert saved["free"]["avoided"] == saved["free"]["priced"] == 75 and saved["free"]["device_ns"] == 75000
 
 
+def test_calls_that_were_not_avoided_are_taken_to_be_the_dearest(told):
+    small, large = (written([cost(call, ns, ns, size=size) for call in ("allocation", "free") for ns, size in ((1000, BLOCK), (90000, 16 * BLOCK))],
+                            least=least) for least in (BLOCK, 16 * BLOCK))
+    both = together(small, large)
+    _, saved = told(both)
+    assert saved["allocation"]["device_ns"] == 99 * 91000 and saved["free"]["device_ns"] == 100 * 91000
+    both["counters"].update(driver_frees=110, async_served=50)
+    _, saved = told(both)
+    assert saved["allocation"]["priced"] == 148 and saved["allocation"]["device_ns"] == 99 * 1000 + 49 * 90000
+    assert saved["free"]["priced"] == 90 and saved["free"]["device_ns"] == 90 * 1000
+
+
+@pytest.mark.parametrize("missing", ["sites", "timed_calls"])
+def test_files_that_do_not_tell_the_least_sizes_are_read_and_promise_less(told, missing):
+    old = written([cost("allocation", 1000, 1000), cost("free", 500)])
+    for entry in old[missing]:
+        del entry["least_bytes"]
+        entry.pop("most_bytes", None)
+    lines, saved = told(old)
+    assert lines[0] == "  time saved: not measured" and saved["allocation"]["priced"] == saved["free"]["priced"] == 0
+    for entry in old["sites"]: # the timed ones may have been as large as their class allows
+        entry["least_bytes"] = 2 * BLOCK
+    _, saved = told(old)
+    assert saved["allocation"]["device_ns"] == 99 * 1000 and saved["free"]["device_ns"] == 100 * 500
+
+
+def test_processes_of_one_job_are_priced_by_their_own_calls_and_added_up(run, tmp_path):
+    folder = tmp_path / "job"
+    folder.mkdir()
+    for rank, arguments in enumerate((["ax30x4096"], ["Ax3x4194304", "ax40x4194304"], ["Bx2x4194304", "ax50x512"])):
+        done = run([PROGRAMS / "sizes", *arguments], env={"POOLCUDA_STATS": "0", "POOLCUDA_STATS_FILE": str(folder / f"{rank}.json"),
+                                                          "RANK": str(rank)})
+        assert done.code == 0, done.err
+    each = [json.loads((folder / f"{rank}.json").read_text()) for rank in range(3)]
+    whole = json.loads(report("--json", folder))
+    assert whole["runs"] == 3 and each[1]["time_saved"]["allocation"]["priced"] == 39
+    expected = {call: {name: sum(one["time_saved"][call][name] for one in each) for name in each[0]["time_saved"][call]}
+                for call in each[0]["time_saved"]}
+    assert whole["time_saved"] == expected
+    (tmp_path / "two").write_text(report("--json", folder / "0.json", folder / "1.json"))
+    assert json.loads(report("--json", tmp_path / "two", folder / "2.json"))["time_saved"] == expected, "sums are added to, too"
+    least = {one["least_bytes"] for one in whole["sites"] if one["hits"]}
+    assert least == {min(site["least_bytes"] for one in each for site in one["sites"] if site["hits"])}, "they share a site"
+
+
 def test_runs_are_priced_each_by_its_own_calls_and_added_up(told):
     slow, quick, old = (written([cost("allocation", ns, ns)] if ns else []) for ns in (1000000, 1000, 0))
     lines, saved = told(slow, quick, old)
     assert saved["allocation"] == {"avoided": 297, "priced": 198, "timed": 4, "device_ns": 99 * 1001000, "host_ns": 0,
                                    "managed_ns": 0}
-    assert lines[2] == "    297 allocations avoided: about 99.1 ms for 198 of them, the others not measured, judging by 4 that were made"
+    assert lines[2:4] == ["    297 allocations avoided: at least 99.1 ms, judging by 4 that were made",
+                          "      99 of them are not in it, since none like them was timed"]
 
 
 def test_the_sum_of_runs_says_the_same_when_it_is_read_again(told, tmp_path):
@@ -207,7 +341,8 @@ def test_a_program_with_more_misses_than_are_timed_is_judged_by_the_timed_ones(r
     assert 16 <= timed <= page["counters"]["driver_allocs"]
 
 
-@pytest.mark.parametrize("field, value", [("calls", 2**63 - 1), ("ns", 2**63 - 1), ("most_ns", 2**63 - 1), ("calls", 0)])
+@pytest.mark.parametrize("field, value", [("calls", 2**63 - 1), ("ns", 2**63 - 1), ("most_ns", 2**63 - 1), ("calls", 0),
+                                          ("least_bytes", 2**63 - 1), ("most_bytes", 1), ("least_bytes", 0)])
 def test_absurd_figures_of_a_file_harm_nobody(told, field, value):
     one = written([cost("allocation", 1000), cost("free", 1000)], hits=2**40)
     for entry in one["timed_calls"]:
@@ -217,7 +352,7 @@ def test_absurd_figures_of_a_file_harm_nobody(told, field, value):
     assert lines[0].startswith("  time saved: ") and not re.search(r"-\d|nan|inf", "\n".join(lines))
 
 
-@pytest.mark.parametrize("entry", [{"call": "x"}, {"memory": "x"}, {"from_bytes": 0}, {"from_bytes": 2**62}, {"ns": -1}])
+@pytest.mark.parametrize("entry", [{"call": "x"}, {"memory": "x"}, {"from_bytes": 0}, {"from_bytes": 2**62}, {"ns": -1}, {"least_bytes": -1}, {"most_bytes": "x"}])
 def test_timed_calls_that_are_none_are_refused(tmp_path, entry):
     one = written([dict(cost("allocation", 1), **entry)])
     (tmp_path / "bad").write_text(json.dumps(one))

@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import signal
 import subprocess
 
@@ -74,6 +75,11 @@ def codes_of(line):
     return (0, 1) if line[:1] == ["doctor"] or line == ["trim", "all"] else (0,)
 
 
+def code_of_loss(line):
+    """1 is a verdict of the doctor's."""
+    return 4 if line[:1] == ["doctor"] else 1
+
+
 @EACH
 def test_a_full_disk_is_an_error_of_every_command(line, start):
     if "--interval=0.1" not in line:  # that one goes on for ever
@@ -81,7 +87,7 @@ def test_a_full_disk_is_an_error_of_every_command(line, start):
         assert whole.stdout and whole.returncode in codes_of(line), whole.stderr
     with open("/dev/full", "wb") as full:
         done = start(line, stdout=full)
-    assert done.returncode == 1
+    assert done.returncode == code_of_loss(line)
     name = " ".join(["poolcuda", *line[:1]]) if line and line[0] in COMMANDS else "poolcuda"
     expected = f"{name}: standard output: No space left on device; not all was printed\n"
     if line[:1] == ["convert"] and "/dev/stdout" in line:
@@ -89,6 +95,28 @@ def test_a_full_disk_is_an_error_of_every_command(line, start):
     if line[-1:] in (["--help"], ["--usage"], ["--version"]):
         expected = expected.replace(name, "poolcuda" if line[0] in ("--help", "--usage", "--version") else name)
     assert done.stderr == expected
+
+
+# The simulated GPU of what replays, and the figures of a program that is asked, are files themselves.
+@pytest.mark.parametrize("line", [line for line in LINES if line[0] not in ("replay", "tune") or line[1] in ("--help", "--usage", "--version")],
+                         ids=lambda line: " ".join(os.path.basename(word) for word in line))
+def test_a_file_at_its_limit_is_one_too_and_no_signal(line, start, tmp_path):
+    size = 64 << 20
+    with (tmp_path / "out").open("ab") as out:
+        out.truncate(size)
+        done = start(line, stdout=out, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)))
+    assert done.returncode == code_of_loss(line), done.stderr
+    assert re.fullmatch(r"poolcuda[a-z ]*: (standard output: File too large; not all was printed|"
+                        r"/dev/stdout: File too large; expected a file that can be written)\n", done.stderr)
+    assert (tmp_path / "out").stat().st_size == size
+
+
+def test_a_program_that_is_started_gets_the_limits_signal_as_it_would(start):
+    bit = 1 << (signal.SIGXFSZ - 1)
+    for handler in (signal.SIG_DFL, signal.SIG_IGN):
+        done = start(["run", "--quiet", "sed", "-n", "s/^SigIgn:\\t//w /dev/stderr", "/proc/self/status"], restore_signals=False,
+                     preexec_fn=lambda handler=handler: signal.signal(signal.SIGXFSZ, handler))
+        assert bool(int(done.stderr, 16) & bit) == (handler == signal.SIG_IGN)
 
 
 @pytest.mark.parametrize("line", [["options"], ["--help"], ["completions", "zsh"], ["convert", TRACE, "-"]],

@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import stat
+import struct
 
 import guard
 import pytest
@@ -230,6 +231,26 @@ def test_a_damaged_command_line_is_reported_in_one_line(change, session):
     assert session.type(f"{COMMAND} report one", code=1) == (
         'poolcuda report: one: damaged: "command_line" is not what it should be; expected a file that POOLCUDA_STATS_FILE '
         "made, passed over\n")
+
+
+@pytest.mark.parametrize("texts, size", [(1, 0), (2, -1), (2, 1 << 15), (3, -1)])
+def test_figures_whose_command_line_is_cut_off_are_damaged(session, texts, size):
+    """texts: how many of it are kept: the folder, the program, its arguments; size: what is added to their length."""
+    session.variables["THEN"] = "die"
+    session.run([COMMAND, "run", "-q", "--stats-file=one", "--", PROGRAM, "argument"], code=-9)
+    file = session.folder / "one"
+    page, line = file.read_bytes(), b"".join(os.fsencode(text) + b"\0" for text in (session.folder, PROGRAM, PROGRAM, "argument"))
+    at = page.index(struct.pack("<I", len(line)) + line)
+    kept = len(b"\0".join(line.split(b"\0")[:texts])) + 1 + size
+    file.write_bytes(page[:at] + struct.pack("<I", kept) + page[at + 4:])
+    assert session.type(f"{COMMAND} report one", code=1) == (
+        "poolcuda report: one: damaged; expected a file that POOLCUDA_STATS_FILE made, passed over\n")
+
+
+@pytest.mark.parametrize("then", ["cut", "cut all"])
+def test_arguments_that_a_program_has_cut_off_before_it_opens_the_library_do_no_harm(session, then):
+    session.variables.update(THEN=then, OPENS=str(LIBRARY))
+    session.run([PROGRAM, "one", "two"])
 
 
 def test_the_json_of_a_report_has_the_same_command_line(session):

@@ -3,6 +3,7 @@ else is written to as it is."""
 
 import os
 import pathlib
+import re
 import resource
 import shutil
 import socket
@@ -13,9 +14,9 @@ import threading
 
 import guard
 import pytest
-from conftest import COMMAND
+from conftest import COMMAND, ROOT
 from steered import NEEDS_MOUNT
-from writers import CLEAN, TRACE, WRITERS, fixture_stats, names, poolcuda, words_of  # noqa: F401  pylint: disable=unused-import
+from writers import CLEAN, TRACE, VIEWS, WRITERS, fixture_stats, names, poolcuda, words_of  # noqa: F401  pylint: disable=unused-import
 
 OLD = "what was there before\n" * 10
 # Root writes where it likes; without this right it is like anybody.
@@ -182,7 +183,7 @@ def test_what_is_no_place_for_a_file_is_reported(write, tmp_path):
     done = guard.run(["sh", "-c", 'rmdir ../gone; exec "$0" convert "$1" out.csv', COMMAND, TRACE], cwd=tmp_path / "gone",
                      capture_output=True, text=True, check=False)
     assert done.returncode == 1 and done.stderr.startswith("poolcuda convert: out.csv: No such file or directory")
-    for out in ("", f"{tmp_path}/new/", "/dev/fd/99", "/dev/fd/1x", "/proc/self/status", "/proc/new"):
+    for out in (f"{tmp_path}/new/", "/dev/fd/99", "/dev/fd/1x", "/proc/self/status", "/proc/new"):
         assert f"poolcuda convert: {out}: " in write("convert", out, code=1)
 
 
@@ -273,16 +274,16 @@ def test_a_conversion_into_its_own_input_is_refused(tmp_path):
     for one in same_in_many_ways(trace):
         for other in (trace, one):
             done = poolcuda("convert", other, one)
-            assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+            assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
             assert f"{one}: is the file that is read, too" in done.stderr
             assert trace.read_bytes() == before
     with trace.open("rb") as source:
         done = poolcuda("convert", "/dev/stdin", trace, stdin=source)
-        assert done.returncode == 1 and "is the file that is read, too" in done.stderr
+        assert done.returncode == 2 and "is the file that is read, too" in done.stderr
     with trace.open("ab") as target:
         for out in ("-", "/dev/stdout"):
             done = poolcuda("convert", trace, out, capture_output=False, stdout=target, stderr=subprocess.PIPE)
-            assert done.returncode == 1 and "is the file that is read, too" in done.stderr
+            assert done.returncode == 2 and "is the file that is read, too" in done.stderr
     assert trace.read_bytes() == before
 
 
@@ -294,10 +295,10 @@ def test_a_view_into_a_report_that_is_read_is_refused(writer, stats, tmp_path):
     (tmp_path / "noreport").write_text("something else")
     for one in same_in_many_ways(report):
         done = poolcuda(*words_of(writer, one, report))
-        assert done.returncode == 1 and len(done.stderr.splitlines()) == 1 and str(one) in done.stderr
+        assert done.returncode == 2 and len(done.stderr.splitlines()) == 1 and str(one) in done.stderr
         assert report.read_bytes() == before
     done = poolcuda(*words_of(writer, tmp_path / "noreport", report), tmp_path / "noreport")
-    assert done.returncode == 1 and (tmp_path / "noreport").read_text() == "something else"
+    assert done.returncode == 2 and (tmp_path / "noreport").read_text() == "something else"
 
 
 def test_a_drawing_into_the_trace_is_refused_before_the_work(tmp_path):
@@ -305,9 +306,105 @@ def test_a_drawing_into_the_trace_is_refused_before_the_work(tmp_path):
         trace = tmp_path / name
         shutil.copy(TRACE, trace)
         done = poolcuda("tune", trace, f"--plot={tmp_path}/trace")
-        assert (done.returncode, done.stdout) == (1, "") and "is the file that is read, too" in done.stderr
+        assert (done.returncode, done.stdout) == (2, "") and "is the file that is read, too" in done.stderr
         assert trace.read_bytes() == TRACE.read_bytes()
         trace.unlink()
+
+
+READERS = {  # what prints, of what it reads
+    "report": ["report", "STATS"], "report --json": ["report", "--json", "STATS"], "report --each": ["report", "--each", "STATS"],
+    "report --leaks": ["report", "--leaks", "STATS"], "report --leaks and a view": ["report", "--leaks", "--html=VIEW", "STATS"],
+    "report of several": ["report", "OTHER", "STATS"], **{f"report --{view}": ["report", f"--{view}=-", "STATS"] for view in VIEWS},
+    "replay": ["replay", "TRACE"], "replay --json": ["replay", "--json", "TRACE"], "tune": ["tune", "TRACE"],
+    "convert": ["convert", "TRACE", "-"], "compare": ["compare", "OTHER", "RESULT"], "compare --json": ["compare", "--json", "RESULT", "OTHER"]}
+
+
+@pytest.fixture(name="inputs")
+def fixture_inputs(stats, tmp_path):
+    """What the readers read: copies, so that they can be damaged."""
+    for name in ("STATS", "OTHER"):
+        shutil.copy(stats, tmp_path / name)
+    shutil.copy(TRACE, tmp_path / "TRACE")
+    (tmp_path / "RESULT").write_text(poolcuda("replay", "--json", TRACE).stdout)
+    return tmp_path
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_what_is_printed_goes_into_no_file_that_is_read(reader, inputs):
+    words = [re.sub(r"\b(STATS|OTHER|TRACE|RESULT|VIEW)$", lambda found: str(inputs / found[1]), word) for word in READERS[reader]]
+    name = next(name for name in ("STATS", "TRACE", "RESULT") if name in READERS[reader])
+    before = (inputs / name).read_bytes()
+    for mode in ("ab", "r+b"):  # >> and <>; what > leaves of it is nothing, and refused as well
+        with (inputs / name).open(mode) as out:
+            done = poolcuda(*words, capture_output=False, stdout=out, stderr=subprocess.PIPE)
+        assert (inputs / name).read_bytes() == before and not (inputs / "VIEW").exists()
+        assert done.returncode == 2 and done.stderr == (
+            f"poolcuda {words[0]}: standard output: is the file that is read, too; expected another one to write, nothing was written\n")
+    with (inputs / name).open("wb") as out:
+        done = poolcuda(*words, capture_output=False, stdout=out, stderr=subprocess.PIPE)
+    assert done.returncode == 2 and "is the file that is read, too" in done.stderr and (inputs / name).read_bytes() == b""
+
+
+def test_every_command_that_reads_files_is_tried_so():
+    table = re.findall(r"^COMMAND\((\w+), FILES,", (ROOT / "src/cli/commands.def").read_text(), re.M)
+    assert {words[0] for words in READERS.values()} == set(table)
+
+
+def test_a_file_in_the_folder_that_is_read_may_be_made_but_not_continued(inputs):
+    (inputs / "folder").mkdir()
+    shutil.copy(inputs / "STATS", inputs / "folder/one")
+    out = inputs / "folder/sum"
+    for words in (["--each", "--json"], ["--each"], ["--json"], []):
+        with out.open("wb") as file:
+            done = poolcuda("report", *words, inputs / "folder", capture_output=False, stdout=file, stderr=subprocess.PIPE)
+        assert done.returncode == 0 and "1 other files in these folders are no reports" in done.stderr
+        before = out.read_bytes()
+        assert len(before) > 100
+    with out.open("ab") as file:
+        done = poolcuda("report", inputs / "folder", capture_output=False, stdout=file, stderr=subprocess.PIPE)
+    assert done.returncode == 2 and "is the file that is read, too" in done.stderr and out.read_bytes() == before
+
+
+# What is written twice
+
+def different_names(folder):
+    """Of one file that is there, and of one that is not."""
+    (folder / "file").write_text(OLD)
+    (folder / "link").symlink_to("file")
+    os.link(folder / "file", folder / "hard")
+    (folder / "to new").symlink_to("new")
+    (folder / "sub").mkdir()
+    yield from (("file", "file"), ("file", "link"), ("hard", "link"), ("file", "sub/../file"), ("new", "new"), ("new", "sub/../new"),
+                ("to new", "new"), ("./new", "to new"))
+
+
+def test_two_views_into_one_file_are_bad_usage_and_nothing_is_written(stats, tmp_path):
+    for one, other in different_names(tmp_path):
+        done = poolcuda("report", f"--html={tmp_path}/{one}", f"--flamegraph={tmp_path}/{other}", stats)
+        assert (done.returncode, done.stdout) == (2, "") and len(done.stderr.splitlines()) == 1, (one, other)
+        assert "is the file that is written, too; expected another one to write, nothing was written" in done.stderr
+        assert (tmp_path / "file").read_text() == OLD and not (tmp_path / "new").exists()
+    with (tmp_path / "file").open("ab") as out:
+        for words in (["--html=-", "--flamegraph=-"], ["--html=/dev/stdout", "--flamegraph=-"], ["--html=-", f"--pprof={tmp_path}/link"],
+                      ["--leaks", f"--html={tmp_path}/file"]):
+            done = poolcuda("report", *words, stats, capture_output=False, stdout=out, stderr=subprocess.PIPE)
+            assert done.returncode == 2 and "is the file that is written, too" in done.stderr, words
+    assert (tmp_path / "file").read_text() == OLD
+    assert poolcuda("report", "--html=/dev/null", "--flamegraph=/dev/null", stats).returncode == 0
+
+
+def test_two_drawings_into_one_file_or_into_what_is_printed_are_bad_usage(tmp_path):
+    (tmp_path / "plot.png").symlink_to("plot.svg")
+    done = poolcuda("tune", TRACE, f"--plot={tmp_path}/plot")
+    assert (done.returncode, done.stdout) == (2, "") and "is the file that is written, too" in done.stderr
+    assert names(tmp_path) == ["plot.png"]
+    (tmp_path / "plot.png").unlink()
+    for name in ("plot.svg", "plot.png"):
+        with (tmp_path / name).open("wb") as out:
+            done = poolcuda("tune", TRACE, f"--plot={tmp_path}/plot", capture_output=False, stdout=out, stderr=subprocess.PIPE)
+        assert done.returncode == 2 and f"plot{name[4:]}: is the file that is written, too" in done.stderr
+        assert names(tmp_path) == [name] and (tmp_path / name).read_bytes() == b""
+        (tmp_path / name).unlink()
 
 
 def test_what_was_tuned_is_reported_even_if_it_cannot_be_drawn(tmp_path):

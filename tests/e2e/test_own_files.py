@@ -2,8 +2,11 @@
 what it could not write."""
 
 import contextlib
+import fcntl
 import json
 import os
+import re
+import shlex
 import stat
 import subprocess
 import threading
@@ -218,3 +221,122 @@ def test_run_does_not_miss_figures_that_went_elsewhere(name, tmp_path):
     if tmp_path / "pipe" == name:
         assert os.read(reader, 100).startswith(b"{")
         os.close(reader)
+
+
+def under_run(*words, cwd, **variables):
+    return guard.run([str(word) for word in (COMMAND, "run", *words)], env=environment(SIMCUDA_MEMORY="256M", **variables), cwd=cwd,
+                     capture_output=True, text=True, check=False)
+
+
+def told_of(done):
+    """What the figures and the trace of a run are, by what it told, and by what the next command is given."""
+    where = dict(re.findall(r"^poolcuda: (figures|trace) in (.*)$", done.stderr, re.M))
+    following = {words[1]: words[2:] for words in map(shlex.split, re.findall(r"^poolcuda: next: (.*)$", done.stderr, re.M))}
+    assert following.get("report", []) == ([where["figures"]] if "figures" in where else [])
+    assert following.get("tune", []) == ([where["trace"]] if "trace" in where else [])
+    return where
+
+
+@pytest.fixture(name="strangers")
+def fixture_strangers(tmp_path):
+    """A folder with a report and a trace of an earlier run, in a folder of their own."""
+    old = tmp_path / "old"
+    old.mkdir()
+    done = under_run("--stats-file=old/report", "--trace=old/trace", SAMPLES / "varying", cwd=tmp_path)
+    assert told_of(done) == {"figures": "old/report", "trace": "old/trace"}
+    return tmp_path
+
+
+@pytest.mark.parametrize("stats, trace, copies", [
+    ("run", "run.trace", ["run.json", "run1", "run.x.1", "run.trace.2", "run.rank"]),
+    ("run", "run1", ["run2", "run.1.1"]),
+    ("%p.json", "%p.trace", ["1.json.x", "x.json", ".json", "1.trace.old", "12345678.json", "12345678.trace"]),
+    ("t.%p", "t.trace.%p", ["t.log", "t.x", "t.12345678", "t.trace.12345678", "t.1x", "t.trace.1x"]),
+    ("%e.%n", "%e.%n.trace", ["varying.x", "varying.1", "varying.1.trace"]),
+    ("a[b]*.%p", "a[b].%p", ["ab.1", "ab.12345678"])])
+def test_run_takes_only_the_files_of_its_processes_for_its_figures(stats, trace, copies, strangers):
+    """Others may come to lie beside them while the program runs, such as a copy of another run's."""
+    copy = "for name in \"$@\"; do cat old/report > \"$name\"; cat old/trace > \"$name.t\"; cp old/trace \"x.$name\"; done"
+    script = f"{copy}; echo something > 't.log'; exec {SAMPLES / 'varying'}"
+    done = under_run(f"--stats-file={stats}", f"--trace={trace}", "sh", "-c", script, "sh", *copies, cwd=strangers)
+    where = told_of(done)
+    assert set(where) == {"figures", "trace"}, done.stderr
+    report = json.loads((strangers / where["figures"]).read_text())
+    assert str(strangers / where["trace"]) == report["process"]["trace"]
+    assert where["figures"] not in copies and where["trace"] not in copies
+
+
+def test_run_finds_its_figures_by_whatever_a_name_is_made_of(tmp_path):
+    (tmp_path / "varying").mkdir()
+    for number, pattern in enumerate(("%h-%e-%t-%r-%q{PATTERN}-%%-%n-%p-%x-%", "%e/%p", "%q{PATTERN}%q{UNSET}", "plain", "a%%b", "%t.%n", "%q{open")):
+        done = under_run(f"--stats-file={pattern}", f"--trace={pattern}.trace", SAMPLES / "varying", cwd=tmp_path, PATTERN=f"of/{number}")
+        where = told_of(done)
+        assert set(where) == {"figures", "trace"}, (pattern, done.stderr)
+        again = told_of(under_run(f"--stats-file={pattern}", f"--trace={pattern}.trace", SAMPLES / "varying", cwd=tmp_path, PATTERN=f"of/{number}"))
+        assert again["figures"] != where["figures"] and again["trace"] != where["trace"], pattern
+        ranked = told_of(under_run(f"--stats-file={pattern}", SAMPLES / "varying", cwd=tmp_path, PATTERN=f"of/{number}", PMIX_RANK="3"))
+        assert ranked["figures"] not in (where["figures"], again["figures"]), pattern
+
+
+def test_files_of_several_processes_among_others_are_each_named(tmp_path):
+    (tmp_path / "job.notes").write_text("not ours\n")
+    done = under_run("--stats-file=job.%p", PROGRAMS / "forks", "before", cwd=tmp_path)
+    assert "poolcuda: figures of 2 processes in files of their own\n" in done.stderr
+    words, = (shlex.split(line) for line in re.findall(r"^poolcuda: next: (.*)$", done.stderr, re.M))
+    assert words[:2] == [str(COMMAND), "report"] and sorted(words[2:]) == [name for name in names(tmp_path) if name != "job.notes"]
+    shown = guard.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (shown.returncode, shown.stderr) == (0, "") and ", 2 runs on " in shown.stdout
+
+
+# What is lost
+
+@pytest.mark.parametrize("option, counter", [("POOLCUDA_LOG", "log_lost"), ("POOLCUDA_CHECK_LOG", "check_lost")])
+def test_a_log_that_takes_nothing_is_counted_and_told_where_it_can_be(option, counter, natively, tmp_path):
+    """The program itself is told nothing, nor held up: its output and its end are its own."""
+    start(option, tmp_path / "whole")
+    whole = (tmp_path / "whole").read_text().splitlines()
+    lost = sum(line.startswith("poolcuda: out of memory") or line == "=========" or "ERROR SUMMARY" in line for line in whole)
+    assert lost > 1
+    (tmp_path / "full").symlink_to("/dev/full")
+    words = [str(word) for word in TELLING]
+    variables = {option: "full", **NEEDED[option], "LD_PRELOAD": str(LIBRARY), "SIMCUDA_MEMORY": "256M"}
+    done = guard.run(words, env=environment(**variables, POOLCUDA_STATS_FILE="report"), cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (natively.returncode, natively.stdout, natively.stderr)
+    assert json.loads((tmp_path / "report").read_text())["counters"][counter] == lost
+    shown = guard.run([COMMAND, "report", "report"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert f"\n  {option}: {lost} of its reports could not be written\n" in shown.stdout
+    done = under_run(*words, cwd=tmp_path, **{option: "full"}, **NEEDED[option])
+    assert f"poolcuda: {lost} reports could not be written to the file of {option}\n" in done.stderr and done.stdout == natively.stdout
+
+
+@EACH_OPTION
+def test_where_nothing_is_lost_nothing_is_reported(option, tmp_path):
+    done = under_run(*TELLING, cwd=tmp_path, **{option: "file"}, **NEEDED[option])
+    assert (tmp_path / "file").exists() and "could not be written" not in done.stderr
+    shown = guard.run([COMMAND, "report", *(name for name in names(tmp_path) if name.endswith(".json") or option == "POOLCUDA_STATS_FILE")],
+                      cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert shown.returncode == 0 and "could not be written" not in shown.stdout
+
+
+def test_a_trace_that_takes_nothing_more_is_reported_by_run_too(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    pipe = os.open(tmp_path / "pipe", os.O_RDWR)
+    fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, 8192)
+    done = under_run("--stats-file=report", "--trace=pipe", SAMPLES / "varying", cwd=tmp_path)
+    os.close(pipe)
+    lost = json.loads((tmp_path / "report").read_text())["counters"]["trace_lost"]
+    assert lost > 100 and f"poolcuda: {lost} events could not be written to the file of POOLCUDA_TRACE\n" in done.stderr
+
+
+@pytest.mark.parametrize("variables", [{"POOLCUDA_REUSE_RATIO": "none"}, {"POOLCUDA_NONSENSE": "1"}, {"POOLCUDA_TRACE": "/nowhere/at/all"}],
+                         ids=lambda variables: next(iter(variables)))
+def test_a_message_that_nobody_reads_is_no_signal_to_the_program(variables, natively):
+    """natively: a program that says nothing on standard error itself."""
+    variables = environment(LD_PRELOAD=str(LIBRARY), SIMCUDA_MEMORY="256M", **variables)
+    said = guard.run(TELLING, env=variables, capture_output=True, text=True, check=False)
+    assert said.stderr.startswith("poolcuda: ")
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = guard.run(TELLING, env=variables, stdout=subprocess.PIPE, stderr=writing, text=True, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stdout) == (natively.returncode, natively.stdout)

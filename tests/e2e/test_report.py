@@ -57,6 +57,26 @@ def test_the_json_of_a_report_is_the_report_and_can_be_read_again(record, tmp_pa
     assert report(tmp_path / "again.json").stdout == report(file).stdout
 
 
+def test_a_site_of_several_kinds_of_memory_is_mixed_however_often_it_is_read(record, tmp_path):
+    file = record(SAMPLES / "varying", "device.json")
+    for memory in ("host", "managed"):
+        told = json.loads(file.read_text())
+        assert {site["memory"] for site in told["sites"]} == {"device"}
+        told["sites"][0]["memory"] = memory
+        (tmp_path / f"{memory}.json").write_text(json.dumps(told))
+
+    def kinds(*files):
+        (tmp_path / "sum.json").write_text(report("--json", *files).stdout)
+        return sorted(site["memory"] for site in json.loads((tmp_path / "sum.json").read_text())["sites"])
+    alone = kinds(file)
+    for others in (["host.json"], ["managed.json"], ["host.json", "managed.json"], ["host.json", "host.json"]):
+        mixed = kinds(file, *(tmp_path / other for other in others))
+        assert mixed == [*alone[1:], "mixed"]
+        assert kinds(tmp_path / "sum.json") == mixed, "and is still, when that is read"
+        assert kinds(tmp_path / "sum.json", file) == mixed
+    assert kinds(tmp_path / "host.json", tmp_path / "host.json") == [*alone[1:], "host"]
+
+
 def test_runs_are_added_up_and_each_gets_a_line(record):
     files = [record(SAMPLES / "varying", f"{i}.json", PMIX_RANK=str(i)) for i in range(3)]
     files = [file.with_name(f"{file.name}.rank{i}") for i, file in enumerate(files)]
@@ -252,7 +272,9 @@ def test_every_field_of_the_json_is_described(record):
         return set(value) | set().union(*(names(inner) for name, inner in value.items() if name not in by_name))
     whole = json.loads(report("--json", record(SAMPLES / "varying", "one.json")).stdout)
     assert names(whole) - described == set()
-    for table in ("counters.def", "wait_reasons.def", "routes.def"):
-        rows = re.findall(r'^[A-Z_]+\((?:[A-Z_0-9]+, )?"?(\w+)"?, "(.*)"\)$', (ROOT / "src/observe" / table).read_text(), re.M)
+    kinds = {"counters.def": r'\w*(?:COUNTER|GAUGE)\((\w+), (?:[^"]+, )?', "wait_reasons.def": r'WAIT_REASON\((\w+), ',
+             "routes.def": r'ROUTE\(\w+, "(\w+)", '}
+    for table, row in kinds.items():
+        rows = re.findall(rf'^{row}"(.*)"\)$', (ROOT / "src/observe" / table).read_text(), re.M)
         text = (ROOT / "docs/reports.md").read_text()
         assert rows and all(f"| `{name}` | {meaning} |\n" in text for name, meaning in rows), table

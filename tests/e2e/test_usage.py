@@ -1,12 +1,15 @@
 """Bad usage has one exit code, 2, whichever command it is."""
 
+import json
 import re
+import shutil
 import subprocess
 
 import guard
 import pytest
-from conftest import BUILD, COMMAND
-from writers import CLEAN
+from conftest import BUILD, COMMAND, DRIVER, ROOT, RUNTIME, SAMPLES
+from steered import Program
+from writers import CLEAN, TRACE, VIEWS, fixture_stats  # noqa: F401  pylint: disable=unused-import
 
 HELP = subprocess.run([COMMAND, "--help"], capture_output=True, text=True, check=True).stdout
 COMMANDS = re.findall(r"^  (\w+) +\S", HELP.partition("Commands:\n")[2], re.M)
@@ -113,4 +116,128 @@ def test_each_man_page_tells_of_it(page):
     text = (BUILD / f"man/{page}.1").read_text()
     status = text.partition(".SH EXIT STATUS")[2].partition(".SH")[0]
     codes = re.findall(r"\\fB(\d+)\\fR\n", status)
-    assert "2" in codes and set(codes) <= {"0", "1", "2", "3", "125", "126", "127"}
+    assert "2" in codes and set(codes) <= {"0", "1", "2", "3", "4", "125", "126", "127"}
+
+
+# What is typed
+
+@pytest.mark.parametrize("words", [
+    *(["report", f"--{view}=", "x"] for view in VIEWS), ["report", "--debug-dir=", "x"], ["report", ""], ["report", "x", ""],
+    ["top", "--prometheus="], ["tune", "--plot=", TRACE], ["tune", ""], ["replay", ""], ["compare", "", "x"], ["compare", "x", ""],
+    ["convert", TRACE, ""], ["convert", "", "x"]], ids=lambda words: " ".join(map(repr, map(str, words))))
+def test_an_empty_name_is_none(words):
+    assert '"": expected the name of a file' in refused(*words)
+
+
+def test_every_option_that_names_a_file_is_tried_with_an_empty_name():
+    found = {name for command in COMMANDS if command not in ("run", "doctor", "replay") for name, value in options_of(command)
+             if value in ANY_VALUE}
+    assert found == {*VIEWS, "debug-dir", "prometheus", "plot"}
+
+
+NUMBERS = [["report", "--sites=#", "x"], ["report", "--leak-exit-code=#", "x"], ["trim", "#"], ["trim", "5-#"], ["set", "#", "STEAL=0"],
+           ["trim", "all", "#"], ["trim", "--device=#", "all"], ["trim", "--timeout=#", "all"], ["set", "--timeout=#", "all", "STEAL=0"],
+           ["top", "--interval=#"], ["replay", "--memory=#", "x"], ["tune", "--memory=#", "x"], ["tune", "--max-held=#", "x"]]
+
+
+@pytest.mark.parametrize("words", NUMBERS, ids=" ".join)
+def test_a_number_is_its_digits_and_nothing_else(words):
+    for number in ("+50", " 50", "50 ", "50x", "-50", "0x50", "1e2", "", ".", "5,0", "50\n", "\u0665\u0660", "9" * 30, "inf", "nan"):
+        said = refused(*(word.replace("#", number) for word in words))
+        assert "expected" in said or (number == "-50" and "invalid option" in said), said
+
+
+@pytest.mark.parametrize("number", ["0", "00", "2147483648", "4294967297", "18446744073709551617"])
+def test_a_process_id_is_one_that_can_be(number):
+    for words in (["trim", number], ["set", number, "STEAL=0"]):
+        assert "expected a process id" in refused(*words)
+
+
+@pytest.mark.parametrize("evil", ["\x1b[31m", "\n", "a\nb", "\x07", "\u009b31m", "\udc80", "\u202e"], ids=ascii)
+def test_no_word_that_is_typed_reaches_the_terminal_as_it_is(evil):
+    lines = [[evil], [f"--{evil}"], [f"-{evil}"], [f"--help{evil}=x"]]
+    for command in COMMANDS:
+        lines += [[command, f"--{evil}"], [command, f"--no-such-option={evil}"], [command, f"-{evil}"]]
+    lines += [["report", f"--{option}={evil}", "x"] for option in ("sites", "weight", "leak-exit-code", "json")]
+    lines += [["top", f"--sort={evil}"], ["top", f"--interval={evil}"], ["top", evil], ["trim", evil], ["trim", "all", evil],
+              ["set", evil, "STEAL=0"], ["set", "1", f"STEAL={evil}"], ["set", "1", f"{evil}=1"], ["replay", "x", evil], ["tune", "x", evil],
+              ["compare", "a", "b", evil], ["convert", "a", "b", evil], ["completions", evil], ["options", evil], ["preload", evil],
+              ["replay", f"--memory={evil}", "x"], ["run", f"--preset={evil}", "true"], ["trim", f"--device={evil}", "all"]]
+    for words in lines:
+        said = refused(*words)
+        assert evil not in said or evil == "\n", (words, said)
+        assert all(character.isprintable() for character in said.replace("\n", "")), (words, said)
+        assert len([line for line in said.splitlines() if line.startswith("poolcuda")]) <= 1, said
+
+
+def test_words_of_a_program_are_its_own_affair():
+    words = ["--\x1b[31m", "-\x07", "a\nb"]
+    done = guard.run([COMMAND, "run", "--quiet", "printf", "%s|", *words], env=CLEAN, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "".join(f"{word}|" for word in words))
+    done = guard.run([COMMAND, "report", "--", "-\x1b"], env=CLEAN, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "No such file" in done.stderr and "\x1b" not in done.stderr
+
+
+# docs/exit-codes.md
+
+CODES = {row[0]: row[1:] for row in re.findall(r"^\| `poolcuda (\w+)` \| (.*?) \| (.*?) ?\| (.*?) \| (.*?) ?\|$",
+                                              (ROOT / "docs/exit-codes.md").read_text(), re.M)}
+
+
+def codes_told(command):
+    """By the table: what a column without text has none of, and what the last column names."""
+    zero, one, two, others = CODES[command]
+    return {str(code) for code, text in enumerate((zero, one, two)) if text} | set(re.findall(r"(?:^|; )(\d+):", others)) \
+        | ({"N"} if others.startswith("N,") else set())
+
+
+# LOST: a full disk; ALONE: the command without its library. PID: a running program, STATS: a report, LEAKS: of a program that did not free everything, RESULT: of a replay.
+ENDS = {("run", "0"): ["true"], ("run", "1"): ["false"], ("run", "126"): ["/etc/passwd"], ("run", "127"): ["/nowhere"],
+        ("run", "125"): "ALONE", ("preload", "0"): [], ("preload", "1"): "ALONE",
+        ("doctor", "0"): [str(SAMPLES / "varying")], ("doctor", "1"): ["/nowhere"], ("doctor", "3"): ["sh"], ("doctor", "4"): "LOST",
+        ("report", "0"): ["STATS"], ("report", "1"): ["/nowhere", "STATS"], ("report", "N"): ["--leak-exit-code=7", "LEAKS"],
+        ("top", "0"): ["--once"], ("top", "1"): ["--prometheus=/nowhere/at/all"],
+        ("trim", "0"): ["PID"], ("trim", "1"): ["999999999"], ("set", "0"): ["PID", "STEAL=0"], ("set", "1"): ["999999999", "STEAL=0"],
+        ("replay", "0"): [TRACE], ("replay", "1"): ["/nowhere"], ("tune", "0"): [TRACE], ("tune", "1"): ["/nowhere"],
+        ("compare", "0"): ["RESULT", "RESULT"], ("compare", "1"): ["RESULT", "/nowhere"],
+        ("convert", "0"): [TRACE, "-"], ("convert", "1"): ["/nowhere", "-"], ("options", "0"): [], ("completions", "0"): ["bash"]}
+
+
+def test_the_table_of_exit_codes_has_every_command_and_what_its_man_page_tells():
+    assert set(CODES) == set(COMMANDS)
+    for command in COMMANDS:
+        text = (BUILD / f"man/poolcuda-{command}.1").read_text()
+        status = set(re.findall(r"\\f[BI](\w+)\\fR\n", text.partition(".SH EXIT STATUS")[2].partition(".SH")[0]))
+        lost = {"1"} if command in ("options", "completions") else set()  # what is lost stands below the table
+        assert status | ({"0", "1"} if command == "run" else set()) == codes_told(command) | lost, command
+        assert {code for name, code in ENDS if name == command} | {"2"} == codes_told(command)
+
+
+@pytest.fixture(scope="module", name="places")
+def fixture_places(stats, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("places")
+    leaks = json.loads(stats.read_text())
+    leaks["counters"]["live_blocks"] = 3
+    (folder / "leaks").write_text(json.dumps(leaks))
+    (folder / "result").write_bytes(subprocess.run([COMMAND, "replay", "--json", TRACE], env=CLEAN, stdout=subprocess.PIPE, check=True).stdout)
+    shutil.copy(COMMAND, folder / "poolcuda")  # without its library
+    with Program(POOLCUDA_MAX_IDLE="100%", POOLCUDA_IDLE_DECAY="0") as program:
+        program.do("churn")
+        yield {"STATS": str(stats), "LEAKS": str(folder / "leaks"), "RESULT": str(folder / "result"), "PID": str(program.pid),
+               "ALONE": folder / "poolcuda"}
+
+
+@pytest.mark.parametrize("command, code", ENDS)
+def test_each_command_ends_as_the_table_tells(command, code, places):
+    words = ENDS[command, code]
+    line = {"ALONE": [places["ALONE"], command], "LOST": [COMMAND, command]}.get(
+        str(words)) or [COMMAND, command, *(places.get(str(word), str(word)) for word in words)]
+    if command == "run" and words == "ALONE":
+        line.append("true")
+    library_path = {"LD_LIBRARY_PATH": f"{DRIVER}:{RUNTIME}"} if command == "doctor" else {}
+    with open("/dev/full", "wb") as full:
+        done = guard.run(line, env={**CLEAN, **library_path}, stdin=subprocess.DEVNULL, stdout=full if words == "LOST" else subprocess.PIPE,
+                         stderr=subprocess.PIPE, text=True, errors="replace", check=False)
+    assert done.returncode == (7 if code == "N" else int(code)), f"{done.stdout}{done.stderr}"
+    if code == "1" and command not in ("run", "doctor"):
+        assert len(done.stderr.splitlines()) == 1 and done.stderr.startswith(f"poolcuda {command}: ")

@@ -257,7 +257,7 @@ def test_what_cannot_be_written_is_reported_in_one_line(deep, tmp_path):
 
 def test_a_report_is_never_overwritten_by_a_view(deep, evil):
     before = deep.read_bytes()
-    done = report("--html", deep, evil, code=1)
+    done = report("--html", deep, evil, code=2)
     assert done.stderr == (f"poolcuda report: {deep}: a report itself, expected the name of another file for the view, "
                            "not written\n")
     assert deep.read_bytes() == before

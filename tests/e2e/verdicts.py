@@ -10,7 +10,7 @@ import sys
 import guard
 import pytest
 from conftest import LIBRARY
-from test_doctor import environment
+from diagnoses import environment
 
 # Asks the driver for memory a hundred times, as PyCUDA, numba and tinygrad do: through ctypes.
 ALLOCATES = """

@@ -4,6 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What holds of every option's value, whatever the environment says. */
+#define REQUIRE(condition)                                                                         \
+    if (!(condition))                                                                              \
+        abort();
+#define REQUIRE_BETWEEN(value, minimum, maximum) REQUIRE(value >= minimum && value <= maximum)
+#define REQUIRE_BOOL(value, minimum, maximum)
+#define REQUIRE_UINT(value, minimum, maximum) REQUIRE_BETWEEN((double)value, minimum, maximum)
+#define REQUIRE_RATIO                         REQUIRE_BETWEEN
+#define REQUIRE_LIMIT(value, minimum, maximum)                                                     \
+    REQUIRE(value.kind != LIMIT_PERCENT || value.percent <= 100)
+#define REQUIRE_WORD(value, minimum, maximum) REQUIRE(value >= 0)
+#define REQUIRE_PATH(value, minimum, maximum) REQUIRE(value)
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void say(const char *line) {
@@ -36,9 +49,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     environment[count] = NULL;
     struct options options;
     options_parse(&options, environment, say);
-    if (!(options.reuse_ratio >= 1 && options.reuse_ratio <= 16) || options.site_depth < 1 ||
-        options.site_depth > 4 || !options.stats_file)
-        abort();
+#define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
+    REQUIRE_##type(options.field, minimum, maximum)
+#include "options.def"
+#undef OPTION
     free(text);
     return 0;
 }

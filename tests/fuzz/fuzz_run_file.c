@@ -64,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (file < 0 || write(file, text, sizeof sound - 1) != sizeof sound - 1)
         abort();
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-    if (run_file_read(path, &page, error, sizeof error) == RUN_FILE_OTHER) {
+    if (run_file_read(path, &page, error, sizeof error) > RUN_FILE_TEXT) {
         if (!strstr(error, path) || strchr(error, '\n'))
             abort();
     } else if (page) {

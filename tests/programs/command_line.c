@@ -2,6 +2,7 @@
  * zero; then does to its arguments what programs do ($THEN), and uses CUDA. */
 #include "driver_functions.h"
 
+#include <dlfcn.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +41,15 @@ static void permute(int argc, char **argv) {
     }
 }
 
+/* Cuts the arguments off at `at`, and then opens the library $OPENS, whose constructors get what is
+ * left. */
+static void cut(char **argv, int at) {
+    const char *library = getenv("OPENS");
+    argv[at] = NULL;
+    if (!library || !dlopen(library, RTLD_NOW))
+        exit(1);
+}
+
 int main(int argc, char **argv) {
     struct driver_functions functions = {cuInit, cuDevicePrimaryCtxRetain, cuCtxSetCurrent,
                                          cuMemAlloc_v2, cuMemFree_v2};
@@ -49,6 +59,10 @@ int main(int argc, char **argv) {
         write_title(argc, argv);
     if (strcmp(then, "permute") == 0)
         permute(argc, argv);
+    if (strcmp(then, "cut") == 0)
+        cut(argv, 1);
+    if (strcmp(then, "cut all") == 0)
+        cut(argv, 0);
     if (strcmp(then, "leave") == 0 && chdir("/") != 0)
         return 1;
     driver_functions_loop(&functions);

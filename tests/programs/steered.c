@@ -76,10 +76,11 @@ __attribute__((noinline)) static void from_site(int number) {
     TEN(0) TEN(10) TEN(20) TEN(30) TEN(40) TEN(50) TEN(60) TEN(70) TEN(80) TEN(90)
 }
 
-static void limit_idle(unsigned long bytes) {
+static int set_limit(unsigned long limit, unsigned long value) {
     int (*set)(enum poolcuda_limit, uint64_t);
     *(void **)&set = dlsym(RTLD_DEFAULT, "poolcuda_set_limit");
-    REQUIRE(set && set(POOLCUDA_LIMIT_MAX_IDLE, bytes) == POOLCUDA_OK);
+    REQUIRE(set);
+    return set((enum poolcuda_limit)limit, value);
 }
 
 static void wait_for_release(void *unused) {
@@ -136,7 +137,7 @@ int main(int argc, char **argv) {
             *(void **)&api_free = dlsym(RTLD_DEFAULT, "poolcuda_free");
             result = !api_malloc || !api_free;
         } else if (strcmp(word, "limit") == 0) {
-            limit_idle(number);
+            result = set_limit(number, bytes);
         } else if (strcmp(word, "sites") == 0) {
             for (int i = 0; i < (int)number; i++)
                 from_site(i);

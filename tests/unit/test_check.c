@@ -23,7 +23,8 @@ static const struct call_site here = {.frames = {1}, .depth = 1};
 static int start(void **state) {
     static const struct pool_config pool_config = {
         .reuse_ratio = 2, .steal = true, .free_mode = POOL_FREE_SYNC};
-    struct check_config config = {.quarantine = {LIMIT_BYTES, 8 * MiB, 0}, .log = log_path};
+    struct check_config config = {.check_quarantine = {LIMIT_BYTES, 8 * MiB, 0},
+                                  .check_log = log_path};
     set_up_context(state);
     for (int i = 0; i < STATS_COUNTERS; i++)
         stats_set((enum stats_counter)i, 0);

@@ -1,4 +1,5 @@
-/* The check of the lock order: breaches end the process, what is allowed does not. */
+/* The check of the locks: breaches of their order, and false assertions, end the process; what is
+ * allowed does not. */
 // clang-format off
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,7 +31,10 @@ static bool aborts(void (*function)(void)) {
 static void in_order(void) {
     lock_check_none();
     lock_take(&start, LOCK_START);
+    lock_check_held(LOCK_START);
     lock_take(&pool, LOCK_POOL);
+    lock_check_held(LOCK_START);
+    lock_check_held(LOCK_POOL);
     lock_drop(&pool, LOCK_POOL);
     lock_drop(&start, LOCK_START);
     lock_check_none();
@@ -55,6 +59,33 @@ static void not_held(void) {
     lock_check_drop(LOCK_POOL);
 }
 
+static void held_by_nobody(void) {
+    lock_check_held(LOCK_POOL);
+}
+
+static void another_held(void) {
+    lock_take(&start, LOCK_START);
+    lock_check_held(LOCK_POOL);
+}
+
+static void given_back(void) {
+    lock_take(&pool, LOCK_POOL);
+    lock_drop(&pool, LOCK_POOL);
+    lock_check_held(LOCK_POOL);
+}
+
+static void *assert_it(void *unused) {
+    lock_check_held(LOCK_POOL);
+    return unused;
+}
+
+static void held_by_another_thread(void) {
+    pthread_t other;
+    lock_take(&pool, LOCK_POOL);
+    pthread_create(&other, NULL, assert_it, NULL);
+    pthread_join(other, NULL);
+}
+
 static void locks_taken_in_order_are_fine(void **state) {
     (void)state;
     assert_false(aborts(in_order));
@@ -68,10 +99,19 @@ static void every_breach_ends_the_process(void **state) {
     assert_true(aborts(not_held));
 }
 
+static void a_lock_that_the_thread_itself_does_not_hold_ends_the_process(void **state) {
+    (void)state;
+    assert_true(aborts(held_by_nobody));
+    assert_true(aborts(another_held));
+    assert_true(aborts(given_back));
+    assert_true(aborts(held_by_another_thread));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(locks_taken_in_order_are_fine),
         cmocka_unit_test(every_breach_ends_the_process),
+        cmocka_unit_test(a_lock_that_the_thread_itself_does_not_hold_ends_the_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -116,7 +116,7 @@ static void expect_zeros(CUdeviceptr pointer, size_t bytes) {
 /* Whole blocks, parts, joined ones, pages mapped anew with new ones among them. */
 static void reused_memory_is_cleared_on_request(void **state) {
     (void)state;
-    pool_set_config(pool, &(struct pool_config){.zero = true}, POOL_SET_ZERO);
+    pool_set_config(pool, &(struct pool_config){.zero = true}, POOL_SET_zero);
     static const size_t sizes[] = {3, 6, 2, 8, 3};
     for (size_t i = 0; i + 1 < sizeof sizes / sizeof sizes[0]; i++) {
         size_t one_bytes = sizes[i] * MIB, other_bytes = sizes[i + 1] * MIB;
@@ -302,7 +302,9 @@ static void the_usage_describes_the_idle_memory(void **state) {
     (void)state;
     struct policy_usage figures;
     release(alloc(40 * MIB));
+    pool_lock(pool);
     policy->usage(&LIST_FIRST(&pool->contexts)->store, &figures);
+    pool_unlock(pool);
     assert_true(figures.bytes >= figures.largest);
     assert_true(figures.blocks == 0 || figures.largest > 0);
     assert_true(figures.bytes <= stats_get(STATS_idle_bytes));

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "lock.h"
 #include "pool/history.h"
 
 #include <stdlib.h>
@@ -16,6 +17,7 @@ static const uint64_t millisecond = 1000000;
 static uint64_t now;
 static struct stats_device stats;
 static struct device device;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* in place of a pool's */
 
 uint64_t __wrap_stats_now(void); // NOLINT(bugprone-reserved-identifier): the linker's name
 
@@ -39,7 +41,9 @@ static void change(uint64_t in_use, uint64_t idle) {
     device.allocations++;
     if (device.live + idle > device.peak_held)
         device.peak_held = device.live + idle;
+    lock_take(&lock, LOCK_POOL);
     history_note(&device);
+    lock_drop(&lock, LOCK_POOL);
 }
 
 static uint64_t held(uint32_t sample) {

@@ -18,9 +18,9 @@ static bool is_reused(size_t idle_bytes, size_t bytes, uintptr_t number) {
 static void the_reuse_ratio_decides_which_block_serves(void **state) {
     (void)state;
     assert_false(is_reused(40 * MIB, 16 * MIB, 1));
-    set(&(struct pool_config){.reuse_ratio = 4}, POOL_SET_REUSE_RATIO);
+    set(&(struct pool_config){.reuse_ratio = 4}, POOL_SET_reuse_ratio);
     assert_true(is_reused(40 * MIB, 16 * MIB, 1));
-    set(&(struct pool_config){.reuse_ratio = 1}, POOL_SET_REUSE_RATIO);
+    set(&(struct pool_config){.reuse_ratio = 1}, POOL_SET_reuse_ratio);
     assert_false(is_reused(40 * MIB, 32 * MIB, 1));
     assert_true(is_reused(40 * MIB, 40 * MIB, 1));
 }
@@ -28,9 +28,9 @@ static void the_reuse_ratio_decides_which_block_serves(void **state) {
 static void stealing_is_allowed_and_forbidden(void **state) {
     (void)state;
     assert_true(is_reused(4 * MIB, 4 * MIB, 2));
-    set(&(struct pool_config){.steal = false}, POOL_SET_STEAL);
+    set(&(struct pool_config){.steal = false}, POOL_SET_steal);
     assert_false(is_reused(4 * MIB, 4 * MIB, 2));
-    set(&(struct pool_config){.steal = true}, POOL_SET_STEAL);
+    set(&(struct pool_config){.steal = true}, POOL_SET_steal);
     assert_true(is_reused(4 * MIB, 4 * MIB, 2));
 }
 
@@ -38,10 +38,10 @@ static void the_bound_on_waste_decides_how_much_larger_a_block_may_be(void **sta
     (void)state;
     assert_true(is_reused(12 * MIB, 8 * MIB, 1));
     struct pool_config config = {.max_waste = {.kind = LIMIT_BYTES, .bytes = 3 * MIB}};
-    set(&config, POOL_SET_MAX_WASTE);
+    set(&config, POOL_SET_max_waste);
     assert_false(is_reused(12 * MIB, 8 * MIB, 1));
     config.max_waste = (struct limit){.kind = LIMIT_PERCENT, .percent = 1};
-    set(&config, POOL_SET_MAX_WASTE);
+    set(&config, POOL_SET_max_waste);
     assert_true(is_reused(12 * MIB, 8 * MIB, 1));
 }
 
@@ -52,12 +52,12 @@ static void what_a_site_keeps_beyond_its_number_goes_at_its_next_free(void **sta
         blocks[i] = alloc(2 * MIB);
     for (int i = 0; i < 3; i++)
         release(blocks[i]);
-    set(&(struct pool_config){.site_keep = 2}, POOL_SET_SITE_KEEP);
+    set(&(struct pool_config){.site_keep = 2}, POOL_SET_site_keep);
     assert_int_equal(stats_get(STATS_idle_blocks), 3);
     release(blocks[3]);
     assert_int_equal(stats_get(STATS_idle_blocks), 2);
     assert_int_not_equal(fake_size(blocks[3]), 0);
-    set(&(struct pool_config){.site_keep = 0}, POOL_SET_SITE_KEEP);
+    set(&(struct pool_config){.site_keep = 0}, POOL_SET_site_keep);
     for (int i = 0; i < 4; i++)
         blocks[i] = alloc(2 * MIB);
     for (int i = 0; i < 4; i++)
@@ -71,16 +71,16 @@ static void idle_memory_beyond_its_new_bound_goes_at_the_next_free(void **state)
     release(alloc(20 * MIB));
     release(alloc_at(30 * MIB, 3));
     struct pool_config config = {.max_idle = {.kind = LIMIT_BYTES, .bytes = 25 * MIB}};
-    set(&config, POOL_SET_MAX_IDLE);
+    set(&config, POOL_SET_max_idle);
     assert_int_equal(stats_get(STATS_idle_bytes), 50 * MIB);
     release(small);
     assert_int_equal(fake.used, 20 * MIB + KIB);
     config.max_idle = (struct limit){.kind = LIMIT_BYTES, .bytes = 0};
-    set(&config, POOL_SET_MAX_IDLE);
+    set(&config, POOL_SET_max_idle);
     alloc_at(60 * MIB, 4); /* a miss: the growth of live memory */
     assert_int_equal(fake.used, 60 * MIB);
     config.max_idle = (struct limit){.kind = LIMIT_AUTO};
-    set(&config, POOL_SET_MAX_IDLE);
+    set(&config, POOL_SET_max_idle);
     release(alloc(20 * MIB));
     assert_int_equal(stats_get(STATS_idle_bytes), 20 * MIB);
 }
@@ -110,12 +110,12 @@ static void idle_memory_decays_as_soon_as_and_as_long_as_that_is_on(void **state
     pass(1000);
     pass(1000);
     assert_true(stats_get(STATS_idle_bytes) >= 20u * MIB);
-    set(&(struct pool_config){.idle_decay = 10}, POOL_SET_IDLE_DECAY);
+    set(&(struct pool_config){.idle_decay = 10}, POOL_SET_idle_decay);
     pass(11);
     pass(11);
     assert_true(stats_get(STATS_idle_bytes) < 20u * MIB);
     release(alloc(20 * MIB));
-    set(&(struct pool_config){.idle_decay = 0}, POOL_SET_IDLE_DECAY);
+    set(&(struct pool_config){.idle_decay = 0}, POOL_SET_idle_decay);
     pass(11);
     pass(11);
     assert_true(stats_get(STATS_idle_bytes) >= 20u * MIB);
@@ -134,7 +134,7 @@ static void the_share_that_stays_free_is_looked_at_again_once_it_changes(void **
     alloc_at(10 * MIB, 2); /* from now on 300 MiB may be allocated before it is asked */
     alloc_at(10 * MIB, 3);
     assert_int_not_equal(fake_size(idle), 0);
-    set(&(struct pool_config){.throttle_ratio = 0.3}, POOL_SET_THROTTLE_RATIO);
+    set(&(struct pool_config){.throttle_ratio = 0.3}, POOL_SET_throttle_ratio);
     alloc_at(10 * MIB, 4);
     assert_int_equal(fake_size(idle), 0);
     assert_int_equal(stats_get(STATS_headroom_released_blocks), 1);
@@ -145,31 +145,36 @@ static void reused_memory_is_cleared_as_soon_as_and_as_long_as_that_is_on(void *
     release(alloc(1000));
     release(alloc(1000));
     assert_int_equal(fake.cleared, 0);
-    set(&(struct pool_config){.zero = true}, POOL_SET_ZERO);
+    set(&(struct pool_config){.zero = true}, POOL_SET_zero);
     CUdeviceptr block = alloc(1000);
     assert_int_equal(fake.cleared, block);
     assert_int_equal(fake.cleared_bytes, 1000);
     release(block);
     fake.cleared = 0;
-    set(&(struct pool_config){.zero = false}, POOL_SET_ZERO);
+    set(&(struct pool_config){.zero = false}, POOL_SET_zero);
     release(alloc(1000));
     assert_int_equal(fake.cleared, 0);
 }
 
+/* A value of the type that is other than `now`. */
+#define OTHER_BOOL(now)  !(now)
+#define OTHER_UINT(now)  (now) + 7
+#define OTHER_RATIO(now) (now) + 0.5
+#define OTHER_WORD(now)  (now) + 1
+#define OTHER_LIMIT(now)                                                                           \
+    { LIMIT_BYTES, (now).bytes + 7, 0 }
+#define OTHER_PATH(now) "elsewhere"
+
 static void only_what_is_named_changes(void **state) {
     (void)state;
-    const struct pool_config other = {
-        .free_mode = POOL_FREE_DEFER,
-        .zero = true,
-        .reuse_ratio = 7,
-        .site_keep = 7,
-        .max_waste = {.kind = LIMIT_BYTES, .bytes = 7},
-        .max_idle = {.kind = LIMIT_BYTES, .bytes = 7},
-        .idle_decay = 7,
-        .throttle_ratio = 0.7,
-    };
     struct pool_config before, after;
     pool_get_config(pool, &before);
+    const struct pool_config other = {
+#define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
+    OPTION_IF_POOL_##when(.field = OTHER_##type(before.field), )
+#include "options.def"
+#undef OPTION
+    };
     set(&other, 0);
     pool_get_config(pool, &after);
     assert_memory_equal(&before, &after, sizeof after);
@@ -177,14 +182,11 @@ static void only_what_is_named_changes(void **state) {
         set(&other, setting);
         pool_get_config(pool, &after);
         unsigned changed = 0;
-        changed |= after.reuse_ratio == 7 ? POOL_SET_REUSE_RATIO : 0u;
-        changed |= after.site_keep == 7 ? POOL_SET_SITE_KEEP : 0u;
-        changed |= !after.steal ? POOL_SET_STEAL : 0u;
-        changed |= after.max_waste.kind == LIMIT_BYTES ? POOL_SET_MAX_WASTE : 0u;
-        changed |= after.max_idle.kind == LIMIT_BYTES ? POOL_SET_MAX_IDLE : 0u;
-        changed |= after.idle_decay == 7 ? POOL_SET_IDLE_DECAY : 0u;
-        changed |= after.throttle_ratio == 0.7 ? POOL_SET_THROTTLE_RATIO : 0u;
-        changed |= after.zero ? POOL_SET_ZERO : 0u;
+#define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
+    OPTION_IF_LIVE_##when(if (memcmp(&after.field, &before.field, sizeof after.field) != 0)        \
+                              changed |= POOL_SET_##field;)
+#include "options.def"
+#undef OPTION
         assert_int_equal(changed, setting);
         set(&before, setting);
         pool_get_config(pool, &after);
@@ -192,7 +194,13 @@ static void only_what_is_named_changes(void **state) {
     }
     set(&other, POOL_SET_ALL);
     pool_get_config(pool, &after);
-    assert_int_equal(after.free_mode, before.free_mode); /* that cannot change */
+    /* The others cannot change. */
+#define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
+    OPTION_IF_POOL_##when(                                                                         \
+        assert_int_equal(memcmp(&after.field, &before.field, sizeof after.field) != 0,             \
+                         0 OPTION_IF_LIVE_##when(+1));)
+#include "options.def"
+#undef OPTION
 }
 
 int main(void) {

@@ -9,24 +9,31 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { CHECKED_PROGRAMS = 64, DOCTOR_DEEPEST = 8, DOUBTS = 16 };
+enum { CHECKED_PROGRAMS = 256, DOCTOR_DEEPEST = 12, DOUBTS = 16 };
 
 /* Where the findings of one run go, and what is looked for only once. Invariant: library and
  * preload are both NULL or both set. */
 struct doctor {
     struct findings findings;
-    const char *library;          /* libpoolcuda.so, NULL if it was not found */
-    const char *preload;          /* LD_PRELOAD as `poolcuda run` would set it */
-    const char *self;             /* this command as it was called, a word of a shell's */
-    char *command;                /* PROGRAM and its arguments as typed, a blank before each */
-    bool driver_told;             /* the driver's library has been looked for */
-    char driver[32];              /* its version, "" if unknown */
-    char *seen[CHECKED_PROGRAMS]; /* programs that have been looked at */
+    const char *library;        /* libpoolcuda.so, NULL if it was not found */
+    const char *preload;        /* LD_PRELOAD as `poolcuda run` would set it */
+    const char *self;           /* this command as it was called, a word of a shell's */
+    char *command;              /* PROGRAM and its arguments as typed, a blank before each */
+    bool driver_told;           /* the driver's library has been looked for */
+    char driver[32];            /* its version, "" if unknown */
+    struct seen_program {       /* that has been looked at */
+        char *path, *arguments; /* with the folder that it was started in */
+        bool uses_cuda;         /* or what it starts does */
+        bool by_itself;         /* whatever its arguments */
+    } seen[CHECKED_PROGRAMS];
     size_t seen_count;
     bool cuda_seen;       /* something that uses CUDA has been looked at */
+    bool cuda_barred;     /* something that would use CUDA, but nothing can be preloaded into it */
     bool simulated;       /* the driver is the simulated GPU's */
     char *doubts[DOUBTS]; /* why it cannot be known that there is no CUDA */
     size_t doubt_count;
+    char *cautions[DOUBTS]; /* why it cannot be known that the CUDA that is seen will be pooled */
+    size_t caution_count;
     char *computing; /* the program that would do the computing, as far as is known; NULL: none */
     unsigned depth;  /* of scripts that start scripts */
 };
@@ -66,6 +73,11 @@ void doctor_computes(struct doctor *doctor, const char *name);
 __attribute__((format(printf, 2, 3))) void doctor_doubt(struct doctor *doctor, const char *text,
                                                         ...);
 
+/* Notes why it cannot be known whether what uses CUDA is started, or pooled; without a meaning if
+ * no CUDA is seen. */
+__attribute__((format(printf, 2, 3))) void doctor_caution(struct doctor *doctor, const char *text,
+                                                          ...);
+
 /* Reads a program or library with its libraries; `interpreter` is the ld.so that is asked for them.
  * The subject's name, path and file are set. */
 void subject_look(struct doctor *doctor, struct subject *subject, const char *interpreter);
@@ -80,6 +92,12 @@ void check_conclusion(struct doctor *doctor);
 
 /* This machine: the library, the environment, other tools. */
 void check_machine(struct doctor *doctor);
+
+/* Whether POOLCUDA_DISABLE with this value switches the library off. */
+bool disables(const char *value);
+
+/* Whether the environment switches the library off; `who` set it, which is then told. */
+bool check_disabled(struct doctor *doctor, const char *who);
 
 /* The driver's library and the kernel's driver, as `program` (the file of a dynamic program or
  * library, NULL: none) would find them; `interpreter` is its ld.so. */
@@ -128,6 +146,7 @@ struct python_program {
     const char *library;     /* its libpython, NULL if it is inside */
     char *const *arguments;  /* NULL-terminated, or NULL */
     bool is_command;         /* an installed module is started, not a script */
+    int without;             /* enum python_without: where it does not look for modules */
 };
 void check_python(struct doctor *doctor, const struct python_program *program);
 void check_python_file(struct doctor *doctor, const struct python_program *program,
@@ -138,14 +157,23 @@ void check_python_code(struct doctor *doctor, const struct python_program *progr
 /* Programs and scripts that a text names. */
 struct script;
 void check_words(struct doctor *doctor, const struct script *script);
-void check_shell_text(struct doctor *doctor, const char *title, const char *text);
+
+/* A shell and its arguments; the text of a script or behind -c, in its folder, with its $1 ... */
+void check_shell(struct doctor *doctor, const char *name, char *const *arguments);
+void check_shell_text(struct doctor *doctor, const char *title, const char *folder,
+                      const char *text, char *const *parameters);
+bool shell_is(const char *path);
 
 /* How a script and what it starts reach CUDA. */
 void check_script(struct doctor *doctor, const char *name, const char *path,
                   char *const *arguments);
 
-/* An interpreter's or starter's first argument that is a program or a script. */
-void check_arguments(struct doctor *doctor, char *const *arguments);
+/* The first argument of `starter` that is a program or a script: whether it is started cannot be
+ * told. */
+void check_arguments(struct doctor *doctor, const char *starter, char *const *arguments);
+
+/* Whether the file can start other programs. */
+bool program_starts_others(const struct elf_file *file);
 
 /* What of the subject reaches CUDA, and whether that reaches the pool. */
 void check_routes(struct doctor *doctor, const struct subject *subject);

@@ -9,7 +9,7 @@
 
 _Noreturn static void out_of_memory(void) {
     fputs("poolcuda doctor: out of memory\n", stderr);
-    exit(1);
+    exit(DOCTOR_NO_ANSWER);
 }
 
 /* Replaces *text by the formatted one, made printable. */
@@ -87,6 +87,48 @@ const struct finding *findings_problem(const struct findings *findings) {
     return NULL;
 }
 
+/* The next step that a problem has named goes with it. */
+static void forget_next(struct findings *findings) {
+    if (findings_problem(findings))
+        return;
+    free(findings->next);
+    findings->next = NULL;
+}
+
+static void free_texts(struct finding *finding) {
+    free(finding->what);
+    free(finding->cause);
+    free(finding->remedy);
+}
+
+void findings_drop_problems(struct findings *findings, size_t from) {
+    size_t kept = from, count = findings->count;
+    for (size_t i = from; i < count; i++) {
+        if (findings->list[i].severity == SEVERITY_PROBLEM)
+            free_texts(&findings->list[i]);
+        else
+            findings->list[kept++] = findings->list[i];
+    }
+    findings->count = kept;
+    if (kept < count)
+        forget_next(findings);
+}
+
+size_t findings_soften(struct findings *findings, size_t from, const char *id) {
+    size_t softened = 0;
+    for (size_t i = from; i < findings->count; i++) {
+        struct finding *finding = &findings->list[i];
+        if (finding->severity != SEVERITY_PROBLEM || strcmp(finding->id, id) != 0)
+            continue;
+        finding->severity = SEVERITY_WARNING;
+        finding->id = "cannot-know";
+        softened++;
+    }
+    if (softened)
+        forget_next(findings);
+    return softened;
+}
+
 bool findings_has(const struct findings *findings, const char *id) {
     for (size_t i = 0; i < findings->count; i++)
         if (strcmp(findings->list[i].id, id) == 0)
@@ -101,9 +143,7 @@ const char *severity_name(enum severity severity) {
 
 void findings_free(struct findings *findings) {
     for (size_t i = 0; i < findings->count; i++) {
-        free(findings->list[i].what);
-        free(findings->list[i].cause);
-        free(findings->list[i].remedy);
+        free_texts(&findings->list[i]);
     }
     free(findings->list);
     free(findings->next);

@@ -6,6 +6,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* The exit code that is no verdict: memory ran out, or what was to be said is lost. */
+enum { DOCTOR_NO_ANSWER = 4 };
+
 enum severity {
     SEVERITY_OK,      /* as it should be */
     SEVERITY_NOTE,    /* good to know */
@@ -52,6 +55,13 @@ void findings_fact(struct findings *findings, const char *name, const char *valu
 
 /* The first problem; NULL if there is none. */
 const struct finding *findings_problem(const struct findings *findings);
+
+/* Takes the problems from the one of this number on out again: they concern what is no CUDA's. */
+void findings_drop_problems(struct findings *findings, size_t from);
+
+/* Makes the problems of this id, from that number on, warnings of the id "cannot-know"; how many.
+ */
+size_t findings_soften(struct findings *findings, size_t from, const char *id);
 
 /* Whether there is a finding of this id. */
 bool findings_has(const struct findings *findings, const char *id);

@@ -2,6 +2,7 @@
 
 #include "cli/doctor/script.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,8 @@ static const struct launcher launchers[] = {
 
 /* What Debian puts behind mpirun and mpiexec, and the system behind ld-linux-x86-64. */
 static bool is_suffix(const char *text) {
-    static const char *const names[] = {"", ".openmpi", ".mpich", ".hydra", ".so.1", ".so.2"};
+    static const char *const names[] = {"",      ".openmpi", ".mpich", ".hydra",
+                                        ".so.1", ".so.2",    ".bin"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(text, names[i]) == 0)
             return true;
@@ -50,23 +52,156 @@ static size_t count_values(const struct launcher *launcher, const char *option, 
     return 0;
 }
 
-/* env's NAME=VALUE. */
+/* NAME=VALUE, or NAME to be without it. */
+static void add_setting(struct launch *launch, const char *name, size_t length, const char *value) {
+    char *setting = NULL;
+    if (launch->setting_count == LAUNCH_SETTINGS || !length)
+        return;
+    if (value ? asprintf(&setting, "%.*s=%s", (int)length, name, value) < 0
+              : !(setting = strndup(name, length)))
+        return;
+    launch->settings[launch->setting_count++] = setting;
+    if (length == strlen("LD_PRELOAD") && strncmp(name, "LD_PRELOAD", length) == 0)
+        launch->unsets = !value || !strstr(value, "libpoolcuda");
+}
+
+static void add_assignment(struct launch *launch, const char *word) {
+    const char *sign = strchr(word, '=');
+    if (sign)
+        add_setting(launch, word, (size_t)(sign - word), sign + 1);
+}
+
+/* The words of the text behind env's -S, with `rest` behind them; NULL if they cannot be told. */
+static char **split_text(const char *text, char *const *rest) {
+    size_t room = strlen(text) + 2, count = 0, behind = 0;
+    while (rest && rest[behind])
+        behind++;
+    char **words = calloc(room + behind, sizeof *words);
+    if (!words || strpbrk(text, "$\\#")) {
+        free(words);
+        return NULL;
+    }
+    while (*(text += strspn(text, " \t\n\v\f\r"))) {
+        char *word = calloc(1, strlen(text) + 1);
+        size_t length = 0;
+        char quote = '\0';
+        for (; word && *text && (quote || !strchr(" \t\n\v\f\r", *text)); text++) {
+            if (quote ? *text == quote : *text == '"' || *text == '\'')
+                quote = quote ? '\0' : *text;
+            else
+                word[length++] = *text;
+        }
+        if (!word)
+            break;
+        words[count++] = word;
+    }
+    for (size_t i = 0; i < behind; i++)
+        if ((words[count] = strdup(rest[i])))
+            count++;
+    return words;
+}
+
+/* The value of a long option of env's, behind "=" or in the next word; NULL if it is another. */
+static const char *long_value(char *const **word, const char *name) {
+    size_t length = strlen(name);
+    if (strncmp(**word, name, length) != 0 || ((**word)[length] && (**word)[length] != '='))
+        return NULL;
+    if ((**word)[length])
+        return **word + length + 1;
+    if ((*word)[1])
+        (*word)++;
+    return **word;
+}
+
+static void split_here(struct launch *launch, char *const **word, const char *text) {
+    char **words = launch->split ? NULL : split_text(text, *word + 1);
+    launch->splits = !words;
+    launch->split = words ? words : launch->split;
+    static char *const none[] = {NULL, NULL};
+    *word = words ? words : none;
+}
+
+/* One option of env's; leaves `word` at the next word. Letters may stand together, the value of the
+ * last one behind it or in the next word. */
+static void read_env_option(struct launch *launch, char *const **word) {
+    const char *value;
+    if (strcmp(**word, "-") == 0 || strcmp(**word, "--ignore-environment") == 0) {
+        launch->unsets = true;
+    } else if ((value = long_value(word, "--unset"))) {
+        add_setting(launch, value, strlen(value), NULL);
+    } else if ((value = long_value(word, "--chdir"))) {
+        launch->folder = value;
+    } else if ((value = long_value(word, "--split-string"))) {
+        split_here(launch, word, value);
+        return;
+    } else if (strncmp(**word, "--", 2) != 0) {
+        for (const char *letter = **word + 1; *letter; letter++) {
+            launch->unsets = launch->unsets || *letter == 'i';
+            if (!strchr("uCSa", *letter))
+                continue;
+            value = letter[1] ? letter + 1 : (*word)[1];
+            if (!letter[1] && value)
+                (*word)++;
+            if (*letter == 'S' && value) {
+                split_here(launch, word, value);
+                return;
+            }
+            if (*letter == 'u' && value)
+                add_setting(launch, value, strlen(value), NULL);
+            launch->folder = *letter == 'C' ? value : launch->folder;
+            break;
+        }
+    }
+    (*word)++;
+}
+
+/* srun's --export: NONE, or names and settings, with ALL for the rest. */
+static void read_export(struct launch *launch, const char *list) {
+    bool all = false, named = false;
+    for (; *list; list += *list == ',') {
+        size_t length = strcspn(list, ",");
+        char *part = strndup(list, length);
+        all = all || (part && strcmp(part, "ALL") == 0);
+        named = named || (part && strcmp(part, "LD_PRELOAD") == 0);
+        if (part)
+            add_assignment(launch, part);
+        free(part);
+        list += length;
+    }
+    launch->unsets = launch->unsets || !(all || named);
+}
+
+/* What an option of another launcher's does to the program's environment and folder. */
+static void read_setting(const struct launcher *launcher, struct launch *launch,
+                         char *const *word) {
+    static const char *const folders[] = {"-wdir", "--wdir", "-wd", "--wd", NULL};
+    const char *name = launcher->name, *value = word[1];
+    bool mpi = strncmp(name, "mpi", 3) == 0 || strcmp(name, "orterun") == 0 ||
+               strcmp(name, "prterun") == 0 || strcmp(name, "oshrun") == 0;
+    if (strcmp(name, "srun") == 0 && strncmp(*word, "--export=", 9) == 0)
+        read_export(launch, *word + 9);
+    if (!value)
+        return;
+    if (strcmp(name, "srun") == 0 && strcmp(*word, "--export") == 0)
+        read_export(launch, value);
+    if ((mpi && strcmp(*word, "-x") == 0) ||
+        (strcmp(name, "strace") == 0 && strcmp(*word, "-E") == 0) ||
+        (strcmp(name, "jsrun") == 0 && (strcmp(*word, "-E") == 0 || strcmp(*word, "--env") == 0)) ||
+        (strcmp(name, "nsys") == 0 &&
+         (strcmp(*word, "-e") == 0 || strcmp(*word, "--env-var") == 0)))
+        add_assignment(launch, value);
+    if (strcmp(name, "strace") == 0 && strcmp(*word, "-E") == 0 && !strchr(value, '='))
+        add_setting(launch, value, strlen(value), NULL);
+    if (mpi && (strcmp(*word, "-env") == 0 || strcmp(*word, "-genv") == 0) && word[2])
+        add_setting(launch, value, strlen(value), word[2]);
+    for (size_t i = 0; mpi && folders[i]; i++)
+        launch->folder = strcmp(*word, folders[i]) == 0 ? value : launch->folder;
+}
+
+/* NAME=VALUE before the program. */
 static bool is_assignment(const struct launcher *launcher, const char *word) {
     bool takes = strcmp(launcher->name, "env") == 0 || launcher->kind == LAUNCHER_STRIPS;
     return takes && strchr(word, '=') && *word != '=';
-}
-
-static bool takes_preload_away(const struct launcher *launcher, char *const *word) {
-    static const char *const emptying[] = {"-i", "-", "--ignore-environment"};
-    if (strcmp(launcher->name, "env") != 0)
-        return false;
-    for (size_t i = 0; i < sizeof emptying / sizeof emptying[0]; i++)
-        if (strcmp(*word, emptying[i]) == 0)
-            return true;
-    return strncmp(*word, "LD_PRELOAD=", 11) == 0 || strcmp(*word, "-uLD_PRELOAD") == 0 ||
-           strcmp(*word, "--unset=LD_PRELOAD") == 0 ||
-           ((strcmp(*word, "-u") == 0 || strcmp(*word, "--unset") == 0) && word[1] &&
-            strcmp(word[1], "LD_PRELOAD") == 0);
 }
 
 /* Beyond options that the table does not have, whose values look like programs that are not there:
@@ -86,19 +221,33 @@ static bool starts_list(const struct launcher *launcher, const char *option) {
     return strcmp(launcher->name, "taskset") == 0 && strncmp(option, "-c", 2) == 0 && option[2];
 }
 
+/* Programs with a ":" between them. */
+bool launcher_starts_several(const struct launcher *launcher) {
+    static const char *const names[] = {"mpirun", "mpiexec", "orterun", "prterun",
+                                        "oshrun", "srun",    "aprun",   "jsrun"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(launcher->name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Behind -exec and its like; NULL if there is none. */
+static char *const *find_action(char *const *word) {
+    static const char *const names[] = {"-exec", "-execdir", "-ok", "-okdir"};
+    for (; word && *word; word++)
+        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+            if (strcmp(*word, names[i]) == 0)
+                return word + 1;
+    return NULL;
+}
+
 struct launch launcher_read(const struct launcher *launcher, char *const *arguments) {
     struct launch launch = {.command = NULL};
     size_t words = launcher->words;
     bool doubtful = false;
-    char *const *word = arguments;
-    while (word && *word) {
+    char *const *word = launcher->kind == LAUNCHER_FINDS ? find_action(arguments) : arguments;
+    while (word && *word && launcher->kind != LAUNCHER_FINDS) {
         bool known = true;
-        launch.unsets = launch.unsets || takes_preload_away(launcher, word);
-        if (strcmp(launcher->name, "env") == 0 &&
-            (strncmp(*word, "-S", 2) == 0 || strncmp(*word, "--split-string", 14) == 0)) {
-            launch.splits = true;
-            return launch;
-        }
         if (strcmp(*word, "--") == 0) {
             word++;
             if (!words)
@@ -106,7 +255,10 @@ struct launch launcher_read(const struct launcher *launcher, char *const *argume
         } else if (launcher->kind == LAUNCHER_PYTHON && strcmp(*word, "-m") == 0) {
             launch.is_module = true;
             word++;
+        } else if (**word == '-' && strcmp(launcher->name, "env") == 0) {
+            read_env_option(&launch, &word);
         } else if (**word == '-') {
+            read_setting(launcher, &launch, word);
             if (starts_list(launcher, *word))
                 words = 0;
             size_t values = count_values(launcher, *word, &known);
@@ -115,6 +267,8 @@ struct launch launcher_read(const struct launcher *launcher, char *const *argume
             while (values-- && *word)
                 word++;
         } else if (is_assignment(launcher, *word)) {
+            if (launcher->kind != LAUNCHER_STRIPS)
+                add_assignment(&launch, *word);
             word++;
         } else if (words) {
             words--;
@@ -128,9 +282,19 @@ struct launch launcher_read(const struct launcher *launcher, char *const *argume
     if (doubtful && launcher->kind != LAUNCHER_PYTHON)
         word = pass_values(word);
     launch.command = word;
-    while (word[launch.length] && strcmp(word[launch.length], ":") != 0)
+    while (word[launch.length] &&
+           !(launcher_starts_several(launcher) && strcmp(word[launch.length], ":") == 0))
         launch.length++;
     if (word[launch.length])
         launch.rest = word + launch.length + 1;
     return launch;
+}
+
+void launch_free(struct launch *launch) {
+    for (size_t i = 0; i < launch->setting_count; i++)
+        free(launch->settings[i]);
+    for (size_t i = 0; launch->split && launch->split[i]; i++)
+        free(launch->split[i]);
+    free(launch->split);
+    *launch = (struct launch){.command = NULL};
 }

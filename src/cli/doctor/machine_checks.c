@@ -35,6 +35,32 @@ static void check_options(struct findings *findings) {
     findings_next(findings, "unset POOLCUDA_DISABLE");
 }
 
+static void say_nothing(const char *line) {
+    (void)line;
+}
+
+bool disables(const char *value) {
+    struct options options;
+    char *setting = NULL;
+    if (asprintf(&setting, "POOLCUDA_DISABLE=%s", value) < 0)
+        return false;
+    char *environment[] = {setting, NULL};
+    options_parse(&options, environment, say_nothing);
+    free(setting);
+    return options.disable;
+}
+
+bool check_disabled(struct doctor *doctor, const char *who) {
+    struct options options;
+    options_parse(&options, environ, say_nothing);
+    if (!options.disable || findings_has(&doctor->findings, "disabled"))
+        return options.disable;
+    findings_add(&doctor->findings, "disabled", SEVERITY_PROBLEM,
+                 "%s sets POOLCUDA_DISABLE: the library does nothing", who);
+    findings_remedy(&doctor->findings, "take POOLCUDA_DISABLE out of it");
+    return true;
+}
+
 static void check_tools(struct findings *findings) {
     struct tools_found found = {{false}};
     const char *last = "";

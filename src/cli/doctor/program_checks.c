@@ -50,6 +50,9 @@ static bool check_kind(struct findings *findings, const struct subject *subject)
         findings_remedy(findings, "build or copy it again");
         return false;
     case ELF_OTHER:
+        /* As execvp, by which `poolcuda run` starts programs, hands such a file to /bin/sh. */
+        if (script_is_text(subject->path) && access(subject->path, X_OK) == 0)
+            return true;
         findings_add(findings, "not-elf", SEVERITY_PROBLEM,
                      "%s is neither an ELF program nor a script", name);
         findings_cause(findings, "it begins neither with ELF's mark nor with #!");
@@ -152,16 +155,41 @@ static bool check_loadable(struct findings *findings, const struct subject *subj
     return check_privileges(findings, subject);
 }
 
-/* False if it has been looked at before, or too many have. */
-static bool is_new(struct doctor *doctor, const char *path) {
-    for (size_t i = 0; i < doctor->seen_count; i++)
-        if (strcmp(doctor->seen[i], path) == 0)
-            return false;
-    if (doctor->seen_count == CHECKED_PROGRAMS)
-        return false;
-    doctor->seen[doctor->seen_count] = strdup(path);
-    doctor->seen_count += doctor->seen[doctor->seen_count] != NULL;
-    return true;
+/* The folder and all arguments in one text; the caller frees it. */
+static char *join(char *const *arguments) {
+    char *text = getcwd(NULL, 0), *longer;
+    for (; text && arguments && *arguments; arguments++) {
+        int length = asprintf(&longer, "%s\n%s", text, *arguments);
+        free(text);
+        text = length < 0 ? NULL : longer;
+    }
+    return text;
+}
+
+/* What is noted of a start like this one, or a new note; NULL if there are too many. */
+static struct seen_program *find_seen(struct doctor *doctor, const char *path,
+                                      char *const *arguments, bool *is_new) {
+    char *joined = join(arguments);
+    *is_new = false;
+    for (size_t i = 0; joined && i < doctor->seen_count; i++) {
+        struct seen_program *seen = &doctor->seen[i];
+        if (strcmp(seen->path, path) == 0 &&
+            (seen->by_itself || strcmp(seen->arguments, joined) == 0)) {
+            free(joined);
+            return seen;
+        }
+    }
+    char *copy = strdup(path);
+    if (doctor->seen_count == CHECKED_PROGRAMS || !joined || !copy) {
+        doctor_doubt(doctor, "it names more than %d programs: not all were looked at",
+                     CHECKED_PROGRAMS);
+        free(joined);
+        free(copy);
+        return NULL;
+    }
+    *is_new = true;
+    doctor->seen[doctor->seen_count] = (struct seen_program){copy, joined, false, false};
+    return &doctor->seen[doctor->seen_count++];
 }
 
 /* valgrind, busybox: nothing gets into them, but what they start inherits LD_PRELOAD. False if this
@@ -172,7 +200,7 @@ static bool check_static_starter(struct doctor *doctor, const struct subject *su
     if (!subject->file.is_program || !subject->file.is_static ||
         routes_of(&subject->file, subject->path))
         return false;
-    check_arguments(doctor, arguments);
+    check_arguments(doctor, subject->name, arguments);
     if (doctor->seen_count == before)
         return false;
     findings_add(&doctor->findings, "static-starter", SEVERITY_NOTE,
@@ -181,7 +209,7 @@ static bool check_static_starter(struct doctor *doctor, const struct subject *su
     return true;
 }
 
-static bool starts_others(const struct elf_file *file) {
+bool program_starts_others(const struct elf_file *file) {
     static const enum mark marks[] = {
         MARK_imports_exec,  MARK_imports_fexec,    MARK_imports_spawn, MARK_imports_system,
         MARK_imports_popen, MARK_imports_qprocess, MARK_imports_gspawn};
@@ -196,48 +224,47 @@ static bool is_python(const struct subject *subject) {
            elf_file_has_any(&subject->file, marks, sizeof marks / sizeof marks[0]);
 }
 
-static bool is_shell(const char *path) {
-    static const char *const names[] = {"sh", "bash", "dash", "zsh", "ksh", "ash"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(base_name(path), names[i]) == 0)
+/* Options by which some of these start programs after all, or open libraries: tar's -I, -F, --to-
+ * command and others, which may be cut short, zip's -TT, the linker's plugins. */
+static bool names_starter(const char *word, bool first) {
+    static const char *const beginnings[] = {"--us", "--to", "--ch", "--in", "--ne",
+                                             "--rs", "--rm", "--pl", "-T",   "--un"};
+    for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++)
+        if (strncmp(word, beginnings[i], strlen(beginnings[i])) == 0)
             return true;
-    return false;
+    bool letters = (*word == '-' && word[1] != '-') || (first && !strpbrk(word, "./"));
+    return letters && strpbrk(word, "IF");
 }
 
-/* sh -c 'COMMAND', or sh and a script's name. A script that names a shell as its interpreter has
- * been looked at: no arguments are given then. */
-static void check_shell(struct doctor *doctor, const struct subject *subject,
-                        char *const *arguments) {
-    if (!arguments)
-        return;
-    for (; *arguments && **arguments == '-' && (*arguments)[1]; arguments++) {
-        if ((*arguments)[1] == '-' || !strchr(*arguments, 'c') || !arguments[1])
-            continue;
-        check_shell_text(doctor, "the command behind -c", arguments[1]);
-        check_arguments(doctor, arguments + 2); /* its "$@" */
-        return;
-    }
-    if (*arguments)
-        check_arguments(doctor, arguments);
-    else
-        doctor_doubt(doctor, "%s is given no script: what it runs is typed or comes through a pipe",
-                     subject->name);
+/* Programs of the system whose arguments are only data, though some of them can start others. */
+static bool takes_data(const char *path, char *const *arguments) {
+    static const char *const names[] = {
+        "tar", "which", "which.debianutils", "cp",  "mv", "ls",      "file",  "ldd",  "nm", "ar",
+        "zip", "rm",    "readelf",           "cat", "du", "objdump", "strip", "chmod"};
+    bool starts = false, found = false;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        found = found || strcmp(base_name(path), names[i]) == 0;
+    for (char *const *word = arguments; word && *word; word++)
+        starts = starts || names_starter(*word, word == arguments);
+    return found && !starts && (strncmp(path, "/usr/", 5) == 0 || strncmp(path, "/bin/", 5) == 0);
 }
 
 /* A program that does not use CUDA by itself, as far as it and its libraries tell. */
 static void check_without_cuda(struct doctor *doctor, const struct subject *subject,
                                const char *found, char *const *arguments) {
     if (is_python(subject)) {
-        struct python_program program = {subject->name, found,
-                                         bindings_library(&subject->loaded, "libpython"), arguments,
-                                         false};
+        struct python_program program = {
+            subject->name, found, bindings_library(&subject->loaded, "libpython"),
+            arguments,     false, 0};
         check_python(doctor, &program);
         return;
     }
-    if (is_shell(subject->path)) {
-        check_shell(doctor, subject, arguments);
+    if (shell_is(subject->path) || shell_is(subject->name)) {
+        check_shell(doctor, subject->name, arguments);
         return;
     }
+    if (takes_data(subject->path, arguments))
+        return;
     check_offload(doctor, subject);
     check_gstreamer(doctor, subject, arguments);
     if (!doctor->cuda_seen)
@@ -245,13 +272,14 @@ static void check_without_cuda(struct doctor *doctor, const struct subject *subj
     if (doctor->cuda_seen)
         return;
     bool runs_python = subject->file.marks.found[MARK_python_embedded];
-    if (starts_others(&subject->file) || runs_python)
-        check_arguments(doctor, arguments);
-    if (starts_others(&subject->file))
+    if (program_starts_others(&subject->file) || runs_python)
+        check_arguments(doctor, subject->name, arguments);
+    if (program_starts_others(&subject->file))
         doctor_doubt(doctor, "%s can start other programs", subject->name);
 }
 
-static void check_dynamic_program(struct doctor *doctor, struct subject *subject, const char *found,
+/* Whether it uses CUDA by itself. */
+static bool check_dynamic_program(struct doctor *doctor, struct subject *subject, const char *found,
                                   char *const *arguments) {
     struct findings *findings = &doctor->findings;
     struct tools_found tools = {{false}};
@@ -269,22 +297,24 @@ static void check_dynamic_program(struct doctor *doctor, struct subject *subject
     check_routes(doctor, subject);
     check_hooks(doctor, subject);
     check_surroundings(doctor, subject);
-    if (subject_uses_cuda(subject))
+    bool uses = subject_uses_cuda(subject);
+    if (uses)
         doctor->cuda_seen = true;
     else
         check_without_cuda(doctor, subject, found, arguments);
+    return uses;
 }
 
 /* A script in Python's place, which starts the real one. */
 static void check_python_stand_in(struct doctor *doctor, const char *name, const char *path,
                                   char *const *arguments) {
-    struct python_program program = {name, path, NULL, arguments, false};
+    struct python_program program = {name, path, NULL, arguments, false, 0};
     check_python(doctor, &program);
 }
 
 /* A program or script, found as `path`. */
 static void check_good_file(struct doctor *doctor, struct subject *subject, const char *path,
-                            char *const *arguments) {
+                            char *const *arguments, struct seen_program *seen) {
     const char *name = subject->name;
     /* A program of the user's own may be called as a launcher is. */
     bool own = routes_of(&subject->file, subject->path) != 0;
@@ -292,11 +322,14 @@ static void check_good_file(struct doctor *doctor, struct subject *subject, cons
         return;
     if (subject->file.kind == ELF_SCRIPT && python_is_interpreter(name))
         check_python_stand_in(doctor, name, path, arguments);
-    else if (subject->file.kind == ELF_SCRIPT)
+    else if (subject->file.kind != ELF_GOOD && !takes_data(subject->path, arguments))
         check_script(doctor, name, subject->path, arguments);
-    else if (!check_static_starter(doctor, subject, arguments) &&
-             check_loadable(&doctor->findings, subject))
-        check_dynamic_program(doctor, subject, path, arguments);
+    else if (subject->file.kind != ELF_GOOD || check_static_starter(doctor, subject, arguments))
+        return;
+    else if (check_loadable(&doctor->findings, subject))
+        seen->by_itself = check_dynamic_program(doctor, subject, path, arguments);
+    else
+        doctor->cuda_barred = doctor->cuda_barred || own;
 }
 
 void check_program_file(struct doctor *doctor, const char *name, const char *path,
@@ -306,10 +339,12 @@ void check_program_file(struct doctor *doctor, const char *name, const char *pat
     char *shimmed = python_is_interpreter(name) ? python_behind_shim(path) : NULL;
     path = shimmed ? shimmed : path;
     subject.path = strdup(realpath(path, real) ? real : path);
-    bool again =
-        python_is_interpreter(name) || launcher_find(name, subject.path ? subject.path : "");
-    if (!subject.path || doctor->depth >= DOCTOR_DEEPEST ||
-        !(is_new(doctor, subject.path) || again)) {
+    bool is_new = false;
+    struct seen_program *seen = subject.path && doctor->depth < DOCTOR_DEEPEST
+                                    ? find_seen(doctor, subject.path, arguments, &is_new)
+                                    : NULL;
+    if (!is_new) {
+        doctor->cuda_seen = doctor->cuda_seen || (seen && seen->uses_cuda);
         free(subject.path);
         free(shimmed);
         return;
@@ -318,8 +353,12 @@ void check_program_file(struct doctor *doctor, const char *name, const char *pat
     subject.file = elf_file_read(subject.path);
     if (!doctor->depth)
         findings_fact(&doctor->findings, "program", subject.path);
+    bool before = doctor->cuda_seen;
+    doctor->cuda_seen = false;
     if (check_kind(&doctor->findings, &subject))
-        check_good_file(doctor, &subject, path, arguments);
+        check_good_file(doctor, &subject, path, arguments, seen);
+    seen->uses_cuda = doctor->cuda_seen;
+    doctor->cuda_seen = doctor->cuda_seen || before;
     subject_free(&subject);
     free(shimmed);
 }
@@ -354,7 +393,7 @@ void check_plugin(struct doctor *doctor, const char *path) {
     /* Its ld.so is that of its program, which is ours if they can be loaded together. */
     own_interpreter(interpreter, own);
     if (check_kind(findings, &subject)) {
-        if (subject.file.kind == ELF_SCRIPT || subject.file.bits != 64 ||
+        if (subject.file.kind != ELF_GOOD || subject.file.bits != 64 ||
             subject.file.machine != OWN_MACHINE) {
             findings_add(findings, "not-a-library", SEVERITY_PROBLEM,
                          "%s is no library for this machine", path);

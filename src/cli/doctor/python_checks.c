@@ -301,17 +301,45 @@ static void look_at_opened(struct search *search, const struct page *page,
 /* Programs that a script starts: by names in its strings, and others. */
 static void look_at_started(struct search *search, const struct page *page,
                             const struct python_text *text) {
+    struct doctor *doctor = search->doctor;
     bool starts = text->starts_others;
+    /* Its own processes, whatever they are started with, run the same text. */
+    bool forks = false;
     for (size_t i = 0; i < text->import_count; i++)
-        starts = starts || strncmp(text->imports[i].name, "subprocess.", 11) == 0;
-    if (!starts || !is_own(page))
+        if (strncmp(text->imports[i].name, "subprocess.", 11) == 0)
+            starts = true;
+        else if (strncmp(text->imports[i].name, "multiprocessing", 15) == 0 ||
+                 strncmp(text->imports[i].name, "concurrent", 10) == 0)
+            forks = true;
+    if (!is_own(page))
         return;
-    for (size_t i = 0; i < text->string_count; i++) {
+    if ((text->names_preload && (starts || forks)) || text->names_disable)
+        doctor_caution(doctor,
+                       "%s names %s: whether it takes the pool from what uses CUDA cannot be "
+                       "told",
+                       page->title, text->names_disable ? "POOLCUDA_DISABLE" : "LD_PRELOAD");
+    if (!starts)
+        return;
+    if (text->sets_environment)
+        doctor_caution(
+            doctor,
+            "%s starts programs in an environment or a folder that it puts together as it "
+            "runs",
+            page->title);
+    for (size_t i = 0; i < text->started_count; i++)
+        check_shell_text(doctor, page->title, page->folder, text->started[i], NULL);
+    bool before = doctor->cuda_seen;
+    doctor->cuda_seen = false;
+    for (size_t i = 0; !before && i < text->string_count; i++) {
         struct script words = script_read_text(text->strings[i], strlen(text->strings[i]));
-        check_words(search->doctor, &words);
+        check_words(doctor, &words);
         script_free(&words);
     }
-    doctor_doubt(search->doctor, "%s starts other programs", page->title);
+    if (doctor->cuda_seen)
+        doctor_caution(doctor, "whether %s starts what it names cannot be told from its text",
+                       page->title);
+    doctor->cuda_seen = doctor->cuda_seen || before;
+    doctor_doubt(doctor, "%s starts other programs", page->title);
 }
 
 static void look_at_page(struct search *search, const struct page *page,
@@ -327,6 +355,10 @@ static void look_at_page(struct search *search, const struct page *page,
     if (text->imports_others)
         doctor_doubt(search->doctor, "%s runs code or imports modules whose names it puts together",
                      page->title);
+    if (text->hides)
+        doctor_doubt(search->doctor,
+                     "%s can reach functions, or run code, that its text does not show (%s)",
+                     page->title, text->hides);
     if (text->names_deepbind) {
         struct findings *findings = &search->doctor->findings;
         findings_add(findings, "deepbind", SEVERITY_WARNING, "%s names RTLD_DEEPBIND", page->title);
@@ -379,7 +411,7 @@ static void search_text(struct doctor *doctor, const struct python_program *prog
     struct search search = {.doctor = doctor, .name = title};
     doctor_computes(doctor, title);
     struct page page = {title, folder, PYTHON_OWN, SURELY};
-    search.path = python_path_of(program->interpreter, program->library, folder);
+    search.path = python_path_of(program->interpreter, program->library, folder, program->without);
     if (path)
         note_file(&search, path, SURELY);
     look_at_page(&search, &page, text);
@@ -434,7 +466,7 @@ void check_python_file(struct doctor *doctor, const struct python_program *progr
     struct python_text text = python_text_read_file(file);
     search_text(doctor, program, title, file, folder, &text);
     if (text.starts_others && !doctor->cuda_seen)
-        check_arguments(doctor, program->arguments);
+        check_arguments(doctor, title, program->arguments);
     python_text_free(&text);
 }
 
@@ -476,7 +508,8 @@ static void check_python_module(struct doctor *doctor, const struct python_progr
         doctor_doubt(doctor, "the module %s runs what it collects itself", module);
     } else {
         char code[512];
-        struct python_path path = python_path_of(program->interpreter, program->library, "");
+        struct python_path path =
+            python_path_of(program->interpreter, program->library, "", program->without);
         struct python_module found = python_path_find(&path, module);
         if (found.is_package)
             snprintf(code, sizeof code, "import %s, %s.__main__", module, module);
@@ -494,7 +527,23 @@ static void check_python_module(struct doctor *doctor, const struct python_progr
     }
 }
 
-void check_python(struct doctor *doctor, const struct python_program *program) {
+/* What the letters of one word of options say of where modules are looked for. */
+static int read_without(const char *letters) {
+    size_t length = strcspn(letters, "cmWX");
+    const char *safe = getenv("PYTHONSAFEPATH");
+    int without = safe && *safe ? PYTHON_WITHOUT_FOLDER : 0;
+    for (size_t i = 0; i < length; i++)
+        without |= letters[i] == 'I'
+                       ? PYTHON_WITHOUT_FOLDER | PYTHON_WITHOUT_ENVIRONMENT | PYTHON_WITHOUT_HOME
+                   : letters[i] == 'P' ? PYTHON_WITHOUT_FOLDER
+                   : letters[i] == 'E' ? PYTHON_WITHOUT_ENVIRONMENT
+                   : letters[i] == 's' ? PYTHON_WITHOUT_HOME
+                                       : 0;
+    return without;
+}
+
+void check_python(struct doctor *doctor, const struct python_program *given) {
+    struct python_program options = *given, *program = &options;
     char *const *word = program->arguments;
     for (; word && *word && **word == '-' && (*word)[1]; word++) {
         const char *letter = *word + 1;
@@ -504,6 +553,7 @@ void check_python(struct doctor *doctor, const struct python_program *program) {
         }
         if (*letter == '-')
             continue;
+        program->without |= read_without(letter);
         /* Letters may stand together, the value of the last one behind it or in the next word. */
         letter += strcspn(letter, "cmWX");
         if (!*letter)

@@ -236,12 +236,14 @@ static bool shares_sites(const char *environment) {
 }
 
 struct python_path python_path_of(const char *interpreter, const char *library,
-                                  const char *script_folder) {
+                                  const char *script_folder, int without) {
     struct python_path path = {.count = 0};
     char real[PATH_MAX], prefix[PATH_MAX] = "", environment[PATH_MAX], version[VERSION_MAX] = "";
     const char *more = getenv("PYTHONPATH"), *home = getenv("HOME");
-    add_formatted(&path, PYTHON_OWN, "%s", *script_folder ? script_folder : ".");
-    for (; more && *more; more += strcspn(more, ":") + (more[strcspn(more, ":")] == ':'))
+    if (!(without & PYTHON_WITHOUT_FOLDER))
+        add_formatted(&path, PYTHON_OWN, "%s", *script_folder ? script_folder : ".");
+    for (more = without & PYTHON_WITHOUT_ENVIRONMENT ? NULL : more; more && *more;
+         more += strcspn(more, ":") + (more[strcspn(more, ":")] == ':'))
         add_formatted(&path, PYTHON_OWN, "%.*s", (int)strcspn(more, ":"), more);
     if (library && realpath(library, real))
         read_version(last_part(real), version);
@@ -267,7 +269,8 @@ struct python_path python_path_of(const char *interpreter, const char *library,
     if (!virtual_one || shares_sites(environment)) {
         snprintf(standard, sizeof standard, "%s/.local/lib/python%s/site-packages",
                  home ? home : "/nonexistent", version);
-        add_installed(&path, standard);
+        if (!(without & PYTHON_WITHOUT_HOME))
+            add_installed(&path, standard);
         add_sites(&path, prefix, version);
     }
     return path;

@@ -8,6 +8,13 @@
 
 enum { PYTHON_FOLDERS = 64 };
 
+/* Where Python is told not to look: its options -P, -E, -s, and -I for all of them. */
+enum python_without {
+    PYTHON_WITHOUT_FOLDER = 1, /* the script's or the current one */
+    PYTHON_WITHOUT_ENVIRONMENT = 2,
+    PYTHON_WITHOUT_HOME = 4,
+};
+
 /* In the order in which they are looked through. */
 struct python_path {
     struct python_folder {
@@ -37,9 +44,10 @@ bool python_is_interpreter(const char *name);
 char *python_behind_shim(const char *shim);
 
 /* `interpreter` is a path with its links as they are, by which Python tells a virtual environment;
- * `library` is its libpython or NULL; `script_folder` stands first ("" for the current one). */
+ * `library` is its libpython or NULL; `script_folder` stands first ("" for the current one);
+ * `without` is a set of enum python_without. */
 struct python_path python_path_of(const char *interpreter, const char *library,
-                                  const char *script_folder);
+                                  const char *script_folder, int without);
 
 /* The module `name` (a.b.c). Free the answer's path. */
 struct python_module python_path_find(const struct python_path *path, const char *name);

@@ -1,167 +1,14 @@
 #include "cli/doctor/python_text.h"
 
+#include "cli/doctor/python_tokens.h"
 #include "cli/doctor/script.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 enum { TEXT_MAX = 4 << 20, LIST_MAX = 1 << 16, NAME_MAX_KEPT = 255 };
-
-enum kind { END, NAME, STRING, MIXED_STRING, SIGN };
-
-struct token {
-    enum kind kind;
-    char sign;
-    bool first;  /* of a statement */
-    bool margin; /* of a line, without a blank before it */
-    const char *start;
-    size_t length;
-    size_t column; /* in its line */
-};
-
-/* Where in the text the reader stands. */
-struct reader {
-    const char *at, *end, *line;
-    unsigned depth; /* of brackets: no statement ends in them */
-    bool fresh;     /* a statement begins here */
-    bool margin;
-    bool outermost; /* the statement is at the margin, not in another */
-    bool follows;   /* behind a ";" of a line that began at the margin */
-    struct token before, now, next;
-    size_t statement; /* the column of the last "if" */
-    bool skips;       /* what only checkers of types read, */
-    size_t beyond;    /* to the right of this column */
-};
-
-static bool is_letter(char c) {
-    return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
-}
-
-/* Past blanks, comments and ends of lines. */
-static void pass_blanks(struct reader *reader) {
-    while (reader->at < reader->end) {
-        char c = *reader->at;
-        if (c == '#') {
-            while (reader->at < reader->end && *reader->at != '\n')
-                reader->at++;
-        } else if (c == '\n') {
-            reader->fresh = reader->fresh || !reader->depth;
-            reader->margin = true;
-            reader->at++;
-            reader->line = reader->at;
-        } else if (c == '\\' && reader->end - reader->at > 1 && reader->at[1] == '\n') {
-            reader->at += 2;
-        } else if (c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\\') {
-            reader->margin = reader->margin && c == '\f';
-            reader->at++;
-        } else {
-            return;
-        }
-    }
-}
-
-/* A string from its quote on: its inside is the token's text. */
-static void read_string(struct reader *reader, struct token *token) {
-    char quote = *reader->at;
-    bool triple = reader->end - reader->at > 2 && reader->at[1] == quote && reader->at[2] == quote;
-    reader->at += triple ? 3 : 1;
-    token->start = reader->at;
-    while (reader->at < reader->end) {
-        char c = *reader->at;
-        if (c == '\\' && reader->end - reader->at > 1) {
-            reader->at += 2;
-            continue;
-        }
-        if (!triple && c == '\n')
-            break;
-        if (c == quote && (!triple || (reader->end - reader->at > 2 && reader->at[1] == quote &&
-                                       reader->at[2] == quote)))
-            break;
-        reader->at++;
-    }
-    token->length = (size_t)(reader->at - token->start);
-    if (reader->at < reader->end && *reader->at == quote)
-        reader->at += triple ? 3 : 1;
-    if (reader->at > reader->end)
-        reader->at = reader->end;
-}
-
-static void read_word(struct reader *reader, struct token *token) {
-    while (reader->at < reader->end && is_letter(*reader->at))
-        reader->at++;
-    token->length = (size_t)(reader->at - token->start);
-    bool prefix = token->length <= 2 && reader->at < reader->end &&
-                  (*reader->at == '"' || *reader->at == '\'');
-    for (size_t i = 0; prefix && i < token->length; i++)
-        prefix = strchr("rRbBuUfFtT", token->start[i]) != NULL;
-    token->kind = NAME;
-    if (!prefix)
-        return;
-    token->kind = STRING;
-    for (size_t i = 0; i < token->length; i++)
-        if (strchr("fFtT", token->start[i]))
-            token->kind = MIXED_STRING;
-    read_string(reader, token);
-}
-
-static struct token read_token(struct reader *reader) {
-    pass_blanks(reader);
-    struct token token = {.kind = END,
-                          .first = reader->fresh,
-                          .margin = reader->fresh && (reader->margin || reader->follows),
-                          .start = reader->at,
-                          .column = (size_t)(reader->at - reader->line)};
-    if (reader->at >= reader->end)
-        return token;
-    char c = *reader->at;
-    if (token.first)
-        reader->outermost = token.margin;
-    reader->fresh = reader->margin = reader->follows = false;
-    if (is_letter(c)) {
-        read_word(reader, &token);
-    } else if (c == '"' || c == '\'') {
-        token.kind = STRING;
-        read_string(reader, &token);
-    } else {
-        token.kind = SIGN;
-        token.sign = c;
-        token.length = 1;
-        reader->at++;
-        if (strchr("([{", c))
-            reader->depth++;
-        if (strchr(")]}", c) && reader->depth)
-            reader->depth--;
-        reader->fresh = !reader->depth && (c == ';' || c == ':');
-        reader->outermost = reader->outermost && (c != ':' || reader->depth);
-        reader->follows = c == ';' && reader->outermost;
-    }
-    return token;
-}
-
-static void step(struct reader *reader) {
-    reader->before = reader->now;
-    reader->now = reader->next;
-    reader->next = read_token(reader);
-}
-
-static bool is_name(const struct token *token, const char *name) {
-    return token->kind == NAME && strlen(name) == token->length &&
-           memcmp(token->start, name, token->length) == 0;
-}
-
-static bool is_one_of(const struct token *token, const char *const *names) {
-    for (; *names; names++)
-        if (is_name(token, *names))
-            return true;
-    return false;
-}
-
-static bool is_sign(const struct token *token, char sign) {
-    return token->kind == SIGN && token->sign == sign;
-}
 
 static void *grow(void *list, size_t count, size_t size) {
     if (count >= LIST_MAX)
@@ -216,6 +63,52 @@ static void read_dotted(struct reader *reader, char *name) {
     }
 }
 
+static const struct hidden {
+    const char *module, *name;
+} hidden[] = {
+#define HIDDEN(module, name) {module, name},
+#include "cli/doctor/python_hidden.def"
+#undef HIDDEN
+};
+
+/* Modules through which a program can open libraries, import others or start programs, and those of
+ * the table whose functions are told by the module's name. */
+static bool is_reaching(const char *module) {
+    static const char *const names[] = {
+        "ctypes",  "cffi", "importlib", "subprocess",      "os", "posix", "pty",
+        "asyncio", "sys",  "pexpect",   "_posixsubprocess"};
+    size_t length = strcspn(module, ".");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strlen(names[i]) == length && strncmp(names[i], module, length) == 0)
+            return true;
+    for (size_t i = 0; i < sizeof hidden / sizeof hidden[0]; i++)
+        if (*hidden[i].module && strlen(hidden[i].module) == length &&
+            strncmp(hidden[i].module, module, length) == 0)
+            return true;
+    return false;
+}
+
+/* Whether a function of this name may open, import, run or start something. */
+static bool is_telling(const struct token *name) {
+    static const char *const words[] = {"dll",     "DLL",    "open",   "load",  "exec",
+                                        "eval",    "system", "import", "spawn", "module",
+                                        "compile", "Popen",  "run",    "call",  "dict"};
+    bool telling = false;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        telling = telling || contains(name->start, name->length, words[i]);
+    return telling;
+}
+
+/* A name of the table behind its module's. */
+static void note_hidden(struct python_text *text, const char *module, const struct token *name) {
+    for (size_t i = 0; !text->hides && i < sizeof hidden / sizeof hidden[0]; i++)
+        if ((!*hidden[i].module || strcmp(hidden[i].module, module) == 0) &&
+            (strcmp(hidden[i].name, "*") == 0 ||
+             (strlen(hidden[i].name) == name->length &&
+              memcmp(hidden[i].name, name->start, name->length) == 0)))
+            text->hides = strcmp(hidden[i].name, "*") == 0 ? hidden[i].module : hidden[i].name;
+}
+
 /* "import a.b as c, d" */
 static void read_import(struct reader *reader, struct python_text *text, bool always) {
     do {
@@ -225,6 +118,9 @@ static void read_import(struct reader *reader, struct python_text *text, bool al
         if (*name)
             add_import(text, name, 0, always, false);
         if (is_name(&reader->now, "as")) {
+            /* Under another name its functions are not known. */
+            if (*name && is_reaching(name))
+                text->hides = text->hides ? text->hides : "import ... as";
             step(reader);
             step(reader);
         }
@@ -251,8 +147,12 @@ static void read_from(struct reader *reader, struct python_text *text, bool alwa
         snprintf(inner, sizeof inner, "%s%s%.*s", name, length ? "." : "", (int)reader->now.length,
                  reader->now.start);
         add_import(text, inner, level, always, true);
+        note_hidden(text, name, &reader->now);
+        bool telling = is_reaching(name) && is_telling(&reader->now);
         step(reader);
         if (is_name(&reader->now, "as")) {
+            if (telling)
+                text->hides = text->hides ? text->hides : "import ... as";
             step(reader);
             step(reader);
         }
@@ -321,6 +221,80 @@ static void read_importing(struct reader *reader, struct python_text *text) {
     }
 }
 
+/* getattr(module, "name"): a constant that is none of those that are looked for hides nothing. */
+static void read_attribute(struct reader *reader, struct python_text *text) {
+    struct reader ahead = *reader;
+    step(&ahead);
+    bool is_system =
+        is_name(&ahead.next, "os") || is_name(&ahead.next, "sys") || is_name(&ahead.next, "posix");
+    for (unsigned i = 0; i < 3 && !is_sign(&ahead.next, ',') && ahead.next.kind != END; i++)
+        step(&ahead);
+    if (is_sign(&ahead.next, ','))
+        step(&ahead);
+    step(&ahead);
+    if (ahead.now.kind == STRING && (is_sign(&ahead.next, ')') || is_sign(&ahead.next, ',')) &&
+        !is_telling(&ahead.now))
+        return;
+    reader->reflects = true;
+    if (is_system)
+        text->hides = text->hides ? text->hides : "getattr";
+}
+
+/* ctypes.cdll["libm.so.6"]; else it opens what is put together. */
+static void read_loader(struct reader *reader, struct python_text *text) {
+    if (is_sign(&reader->next, '[')) {
+        struct reader ahead = *reader;
+        step(&ahead);
+        step(&ahead);
+        if (ahead.now.kind == STRING && is_sign(&ahead.next, ']')) {
+            add_string(&text->libraries, &text->library_count, ahead.now.start, ahead.now.length);
+            return;
+        }
+    } else if (is_sign(&reader->next, '.')) {
+        struct reader ahead = *reader;
+        step(&ahead);
+        step(&ahead);
+        if (is_name(&ahead.now, "LoadLibrary"))
+            return; /* which is read next */
+    } else if (is_name(&reader->before, "import") || is_sign(&reader->before, ',')) {
+        return;
+    }
+    text->opens_others = true;
+}
+
+/* What may hide what a program does: called with the name that is now. */
+static void look_for_hidden(struct reader *reader, struct python_text *text) {
+    static const char *const reflecting[] = {"vars",     "globals", "locals",
+                                             "__dict__", "modules", NULL};
+    static const char *const runners[] = {"eval", "compile", NULL};
+    const struct token *now = &reader->now;
+    bool member = is_sign(&reader->before, '.');
+    char module[64] = "";
+    if (member && reader->last.kind == NAME && reader->last.length < sizeof module)
+        memcpy(module, reader->last.start, reader->last.length);
+    if (is_name(&reader->before, "def") || is_name(&reader->before, "class"))
+        return;
+    note_hidden(text, module, now);
+    if (is_name(now, "getattr") && is_sign(&reader->next, '('))
+        read_attribute(reader, text);
+    else if (is_one_of(now, reflecting) && (!is_name(now, "modules") || strcmp(module, "sys") == 0))
+        reader->reflects = true;
+    else if (is_one_of(now, runners) && !member && is_sign(&reader->next, '('))
+        text->hides = text->hides ? text->hides : "eval";
+    /* Handed on under another name. */
+    static const char *const handed[] = {"exec", "eval", "__import__", "import_module", NULL};
+    if (is_one_of(now, handed) && !is_sign(&reader->next, '(') && !is_sign(&reader->next, '=') &&
+        (!member || is_name(now, "import_module")))
+        text->hides = text->hides ? text->hides : "exec";
+    if ((is_name(now, "env") || is_name(now, "cwd")) && is_sign(&reader->next, '='))
+        text->sets_environment = true;
+    if (is_name(now, "unsetenv") || is_name(now, "chdir") ||
+        (is_name(now, "environ") && (is_sign(&reader->next, '='))))
+        text->sets_environment = true;
+    if (is_name(now, "clear") && member && strcmp(module, "environ") == 0)
+        text->sets_environment = true;
+}
+
 /* os.system, os.execv, subprocess.run and what is imported from there. */
 static bool starts_program(const struct reader *reader) {
     static const char *const calls[] = {"system",
@@ -332,14 +306,87 @@ static bool starts_program(const struct reader *reader) {
                                         "getstatusoutput",
                                         "create_subprocess_exec",
                                         "create_subprocess_shell",
+                                        "subprocess_exec",
+                                        "subprocess_shell",
+                                        "fork_exec",
+                                        "startfile",
                                         NULL};
-    if (reader->now.kind != NAME || !is_sign(&reader->next, '(') ||
-        is_name(&reader->before, "def") || is_name(&reader->before, "class"))
+    if (reader->now.kind != NAME || is_name(&reader->before, "def") ||
+        is_name(&reader->before, "class"))
         return false;
-    return is_one_of(&reader->now, calls) ||
-           (reader->now.length >= 5 && (strncmp(reader->now.start, "execv", 5) == 0 ||
-                                        strncmp(reader->now.start, "execl", 5) == 0 ||
-                                        strncmp(reader->now.start, "spawn", 5) == 0));
+    /* Called, or handed on as os.system. */
+    bool is_used = is_sign(&reader->next, '(') ||
+                   (is_sign(&reader->before, '.') && is_name(&reader->last, "os"));
+    return is_used &&
+           (is_one_of(&reader->now, calls) ||
+            (reader->now.length >= 5 &&
+             (strncmp(reader->now.start, "execv", 5) == 0 ||
+              strncmp(reader->now.start, "execl", 5) == 0 ||
+              strncmp(reader->now.start, "spawn", 5) == 0 ||
+              (reader->now.length >= 11 && strncmp(reader->now.start, "posix_spawn", 11) == 0))));
+}
+
+/* Of execve, posix_spawn and the like, whose environment is an argument. */
+static bool takes_environment(const struct token *name) {
+    return (name->length >= 11 && strncmp(name->start, "posix_spawn", 11) == 0) ||
+           is_name(name, "fork_exec") ||
+           (name->length >= 6 &&
+            (strncmp(name->start, "exec", 4) == 0 || strncmp(name->start, "spawn", 5) == 0) &&
+            name->start[name->length - 1] == 'e');
+}
+
+/* The command of a call that starts a program, if it is a constant: one text, or a list of words.
+ */
+static void look_at_command(struct reader *reader, struct python_text *text) {
+    const struct token *now = &reader->now;
+    char *longer = NULL;
+    if (reader->call && now->depth + is_sign(now, '(') < reader->call)
+        reader->call = 0;
+    if (!reader->call || !reader->command)
+        return;
+    bool plain = now->kind == STRING && !memchr(now->start, '\'', now->length) &&
+                 !memchr(now->start, '\\', now->length);
+    bool opens = is_sign(now, '(') || is_sign(now, '['), inside = now->depth > reader->call;
+    if (opens && !reader->in_list) {
+        reader->in_list = now->depth >= reader->call;
+    } else if (plain && !reader->in_list) {
+        add_string(&text->started, &text->started_count, now->start, now->length);
+        reader->command = false;
+    } else if (reader->in_list && now->depth == reader->call + 1 &&
+               (is_sign(now, ']') || is_sign(now, ')'))) {
+        if (reader->words)
+            add_string(&text->started, &text->started_count, reader->words, strlen(reader->words));
+        reader->command = false;
+    } else if (reader->in_list && plain && now->depth == reader->call + 1) {
+        if (asprintf(&longer, "%s '%.*s'", reader->words ? reader->words : "", (int)now->length,
+                     now->start) >= 0) {
+            free(reader->words);
+            reader->words = longer;
+        }
+    } else if (inside && reader->in_list && now->kind != SIGN) {
+        /* A word that is put together. */
+        if (asprintf(&longer, "%s \"$(:)\"", reader->words ? reader->words : "") >= 0) {
+            free(reader->words);
+            reader->words = longer;
+        }
+    } else if (!opens && !reader->in_list) {
+        reader->command = false;
+    }
+}
+
+/* subprocess.run and call, whose names others have as well. */
+static bool starts_by_subprocess(const struct reader *reader) {
+    static const char *const calls[] = {"run", "call", NULL};
+    return is_one_of(&reader->now, calls) && is_sign(&reader->next, '(') &&
+           (!is_sign(&reader->before, '.') || is_name(&reader->last, "subprocess"));
+}
+
+static void begin_command(struct reader *reader) {
+    free(reader->words);
+    reader->words = NULL;
+    reader->in_list = false;
+    reader->command = is_sign(&reader->next, '(');
+    reader->call = reader->command ? reader->now.depth + 1u : 0;
 }
 
 static void look(struct reader *reader, struct python_text *text) {
@@ -356,6 +403,15 @@ static void look(struct reader *reader, struct python_text *text) {
         reader->skips = false;
     if (reader->skips)
         return;
+    look_at_command(reader, text);
+    if (now->kind == STRING || now->kind == MIXED_STRING) {
+        text->names_preload =
+            text->names_preload || contains(now->start, now->length, "LD_PRELOAD");
+        text->names_disable =
+            text->names_disable || contains(now->start, now->length, "POOLCUDA_DISABLE");
+    }
+    if (now->kind == NAME)
+        look_for_hidden(reader, text);
     if (is_name(now, "if") && now->first)
         reader->statement = now->column;
     if (is_name(now, "TYPE_CHECKING") && is_sign(&reader->next, ':')) {
@@ -365,6 +421,8 @@ static void look(struct reader *reader, struct python_text *text) {
         read_import(reader, text, now->margin);
     else if (is_name(now, "from") && now->first)
         read_from(reader, text, now->margin);
+    else if (is_name(now, "cdll") || is_name(now, "pydll"))
+        read_loader(reader, text);
     else if (is_one_of(now, openers))
         read_opening(reader, text);
     else if (is_name(now, "find_library"))
@@ -375,10 +433,16 @@ static void look(struct reader *reader, struct python_text *text) {
         text->imports_others = true;
     else if (is_name(now, "RTLD_DEEPBIND"))
         text->names_deepbind = true;
-    else if (starts_program(reader) || is_name(now, "subprocess"))
+    else if (starts_program(reader) || is_name(now, "subprocess")) {
         text->starts_others =
             text->starts_others || !is_name(now, "subprocess") || is_sign(&reader->next, '.');
-    else if (now->kind == STRING && !(now->first && reader->next.first))
+        if (!is_name(now, "subprocess")) {
+            text->sets_environment = text->sets_environment || takes_environment(now);
+            begin_command(reader);
+        }
+    } else if (starts_by_subprocess(reader)) {
+        begin_command(reader);
+    } else if (now->kind == STRING && !(now->first && reader->next.first))
         add_string(&text->strings, &text->string_count, now->start, now->length);
 }
 
@@ -401,6 +465,11 @@ struct python_text python_text_read(const char *bytes, size_t length) {
         if (reader.now.start == start || reader.now.kind == STRING)
             step(&reader);
     }
+    free(reader.words);
+    for (size_t i = 0; reader.reflects && !text.hides && i < text.import_count; i++)
+        if (is_reaching(text.imports[i].name) && strcmp(text.imports[i].name, "sys") != 0 &&
+            strncmp(text.imports[i].name, "os", 2) != 0)
+            text.hides = "getattr, vars";
     return text;
 }
 
@@ -424,5 +493,6 @@ void python_text_free(struct python_text *text) {
     free(text->imports);
     free_strings(text->libraries, text->library_count);
     free_strings(text->strings, text->string_count);
+    free_strings(text->started, text->started_count);
     *text = (struct python_text){.imports = NULL};
 }

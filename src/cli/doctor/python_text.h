@@ -18,11 +18,17 @@ struct python_text {
     size_t library_count;
     char **strings; /* other constants, comments and documentation left out */
     size_t string_count;
-    bool opens_others;   /* libraries whose names are put together as it runs */
-    bool imports_others; /* modules or code, likewise */
-    bool starts_others;  /* programs */
-    bool names_cuda;     /* "cuda" or "gpu" is in some name or string */
-    bool names_deepbind; /* RTLD_DEEPBIND */
+    char **started; /* constant commands that it starts, as a shell would be given them */
+    size_t started_count;
+    const char *hides;     /* a name by which it does what it does not show; NULL: there is none */
+    bool names_preload;    /* LD_PRELOAD is in some string */
+    bool names_disable;    /* POOLCUDA_DISABLE likewise */
+    bool sets_environment; /* programs are started in another environment or folder */
+    bool opens_others;     /* libraries whose names are put together as it runs */
+    bool imports_others;   /* modules or code, likewise */
+    bool starts_others;    /* programs */
+    bool names_cuda;       /* "cuda" or "gpu" is in some name or string */
+    bool names_deepbind;   /* RTLD_DEEPBIND */
 };
 
 /* Reads `length` bytes, of which the first 4 MiB count. Free the answer with python_text_free. */

@@ -119,6 +119,40 @@ char *script_read_bytes(const char *path, size_t most, size_t *length) {
     return bytes;
 }
 
+bool script_is_text(const char *path) {
+    size_t length = 0;
+    char *bytes = script_read_bytes(path, 1024, &length);
+    bool text = bytes && length;
+    for (size_t i = 0; text && i < length && bytes[i] != '\n'; i++)
+        text = (unsigned char)bytes[i] >= ' ' ? bytes[i] != '\177'
+                                              : strchr("\t\r\f\v\033", bytes[i]) && bytes[i];
+    free(bytes);
+    return text;
+}
+
+bool script_first_line(const char *path, char interpreter[SCRIPT_LINE],
+                       char argument[SCRIPT_LINE]) {
+    char line[SCRIPT_LINE] = "";
+    size_t length = 0;
+    char *bytes = script_read_bytes(path, SCRIPT_LINE - 1, &length);
+    if (bytes)
+        memcpy(line, bytes, length);
+    free(bytes);
+    *interpreter = *argument = '\0';
+    if (strncmp(line, "#!", 2) != 0)
+        return false;
+    line[strcspn(line, "\n")] = '\0';
+    for (size_t end = strlen(line); end && strchr(" \t", line[end - 1]); end--)
+        line[end - 1] = '\0';
+    const char *start = line + 2 + strspn(line + 2, " \t");
+    length = strcspn(start, " \t");
+    memcpy(interpreter, start, length);
+    interpreter[length] = '\0';
+    start += length + strspn(start + length, " \t");
+    memcpy(argument, start, strlen(start) + 1);
+    return true;
+}
+
 struct script script_read(const char *path) {
     size_t length = 0;
     char *bytes = script_read_bytes(path, TEXT_MAX, &length);

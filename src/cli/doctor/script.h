@@ -27,6 +27,14 @@ void script_free(struct script *script);
 /* Whether the word is in its text. */
 bool script_has(const struct script *script, const char *word);
 
+/* Whether it begins with a line of text, as what a shell reads does. */
+bool script_is_text(const char *path);
+
+/* The first line as the kernel takes it: the interpreter, and all that is behind it as one word or
+ * "". False if the file does not begin with #!. */
+enum { SCRIPT_LINE = 256 };
+bool script_first_line(const char *path, char interpreter[SCRIPT_LINE], char argument[SCRIPT_LINE]);
+
 /* The file that a shell would start for this name: itself if it has a slash, else the first of that
  * name in PATH that can be executed. NULL if there is none. The caller frees it. */
 char *script_find_program(const char *name);

@@ -1,5 +1,6 @@
 /* What the doctor checks of programs that start others: those that are known for it, and those
  * whose arguments name a program. */
+#include "cli/doctor/changes.h"
 #include "cli/doctor/checks.h"
 #include "cli/doctor/launchers.h"
 #include "cli/doctor/python_path.h"
@@ -47,7 +48,7 @@ static void tell_lost(struct doctor *doctor, const struct launcher *launcher, co
                    : launcher->kind == LAUNCHER_STRIPS
                        ? "it gives other rights, and takes such variables away first"
                        : "its arguments take that variable away or set it anew");
-    if (!launch->command) {
+    if (!launch->command || launch->split) {
         findings_remedy(findings, "start the program behind it by poolcuda run");
         return;
     }
@@ -74,8 +75,8 @@ static void check_python_launch(struct doctor *doctor, const struct launch *laun
     if (words) {
         words[0] = module;
         memcpy(words + launch->is_module, launch->command, launch->length * sizeof *words);
-        struct python_program program = {"python3", python ? python : "python3", NULL, words,
-                                         false};
+        struct python_program program = {"python3", python ? python : "python3", NULL, words, false,
+                                         0};
         char *real = python ? python_behind_shim(python) : NULL;
         if (real)
             program.interpreter = real;
@@ -84,6 +85,52 @@ static void check_python_launch(struct doctor *doctor, const struct launch *laun
     }
     free(words);
     free(python);
+}
+
+/* Those that start programs by execve, not by execvp, give a script without #! to no shell. */
+static bool check_first_line(struct doctor *doctor, const struct launcher *launcher,
+                             const char *program) {
+    bool strict = launcher_starts_several(launcher) || strcmp(launcher->name, "strace") == 0;
+    char *path = strict ? script_find_program(program) : NULL;
+    struct elf_file file = {.kind = ELF_MISSING};
+    if (path)
+        file = elf_file_read(path);
+    bool refused = file.kind == ELF_OTHER && script_is_text(path);
+    if (refused) {
+        findings_add(&doctor->findings, "not-elf", SEVERITY_PROBLEM,
+                     "%s cannot start %s, which has no first line with #!", launcher->name,
+                     program);
+        findings_remedy(&doctor->findings, "put #!/bin/sh into its first line");
+    }
+    elf_file_free(&file);
+    free(path);
+    return !refused;
+}
+
+static void check_launched(struct doctor *doctor, const struct launcher *launcher, const char *name,
+                           const struct launch *launch) {
+    struct changes changes = {.count = 0};
+    char **words = copy_words(launch->command, launch->length);
+    for (size_t i = 0; words && i < launch->setting_count; i++) {
+        char *sign = strchr(launch->settings[i], '=');
+        char *variable = strndup(launch->settings[i], strcspn(launch->settings[i], "="));
+        if (variable)
+            changes_set(&changes, variable, sign ? sign + 1 : NULL);
+        free(variable);
+    }
+    if (launch->setting_count)
+        check_disabled(doctor, name);
+    if (launch->folder && !changes_go(&changes, launch->folder)) {
+        findings_add(&doctor->findings, "missing", SEVERITY_PROBLEM, "%s: there is no such folder",
+                     launch->folder);
+        findings_remedy(&doctor->findings, "give %s a folder that is there", name);
+    } else if (words && launcher->kind == LAUNCHER_PYTHON) {
+        check_python_launch(doctor, launch);
+    } else if (words && check_first_line(doctor, launcher, words[0])) {
+        check_program(doctor, words[0], words + 1);
+    }
+    free(words);
+    changes_undo(&changes);
 }
 
 bool check_launcher(struct doctor *doctor, const char *name, const char *path,
@@ -95,18 +142,27 @@ bool check_launcher(struct doctor *doctor, const char *name, const char *path,
     struct launch launch = launcher_read(launcher, arguments);
     if (launch.splits) {
         doctor_doubt(doctor, "%s puts the command together from the text behind -S", name);
+        launch_free(&launch);
+        return true;
+    }
+    if (!launch.command && launcher->kind == LAUNCHER_FINDS) {
+        launch_free(&launch); /* all that it names is only data */
         return true;
     }
     if (!launch.command && launcher->kind != LAUNCHER_CONTAINER) {
         findings_add(findings, "nothing-started", SEVERITY_PROBLEM,
                      "%s is given no program to start", name);
         findings_remedy(findings, "give the program behind it");
+        launch_free(&launch);
         return true;
     }
-    if (launch.unsets || (launcher->kind != LAUNCHER_STARTS && launcher->kind != LAUNCHER_PYTHON)) {
+    if (launch.unsets || (launcher->kind != LAUNCHER_STARTS && launcher->kind != LAUNCHER_FINDS &&
+                          launcher->kind != LAUNCHER_PYTHON)) {
         tell_lost(doctor, launcher, name, &launch, arguments);
-        if (launcher->kind == LAUNCHER_CONTAINER || launcher->kind == LAUNCHER_ELSEWHERE)
+        if (launcher->kind == LAUNCHER_CONTAINER || launcher->kind == LAUNCHER_ELSEWHERE) {
+            launch_free(&launch);
             return true;
+        }
     } else {
         findings_add(findings, "launcher", SEVERITY_NOTE, "%s starts %s, which inherits LD_PRELOAD",
                      name, launch.command[0]);
@@ -119,27 +175,30 @@ bool check_launcher(struct doctor *doctor, const char *name, const char *path,
     }
     doctor->depth++;
     for (;;) {
-        char **words = copy_words(launch.command, launch.length);
-        if (words && launcher->kind == LAUNCHER_PYTHON)
-            check_python_launch(doctor, &launch);
-        else if (words)
-            check_program(doctor, words[0], words + 1);
-        free(words);
-        if (!launch.rest)
+        check_launched(doctor, launcher, name, &launch);
+        char *const *rest = launch.rest;
+        if (!rest)
             break;
-        launch = launcher_read(launcher, launch.rest);
+        launch_free(&launch);
+        launch = launcher_read(launcher, rest);
         if (!launch.command)
             break;
+        if (launch.unsets)
+            tell_lost(doctor, launcher, name, &launch, arguments);
     }
+    launch_free(&launch);
     doctor->depth--;
     return true;
 }
 
-void check_arguments(struct doctor *doctor, char *const *arguments) {
+void check_arguments(struct doctor *doctor, const char *starter, char *const *arguments) {
     if (!arguments || doctor->depth >= DOCTOR_DEEPEST)
         return;
+    bool before = doctor->cuda_seen;
+    size_t from = doctor->findings.count;
+    doctor->cuda_seen = false;
     doctor->depth++;
-    for (; *arguments; arguments++) {
+    for (; *arguments && !doctor->cuda_seen; arguments++) {
         char *path = **arguments == '-' ? NULL : script_find_program(*arguments);
         /* An interpreter takes a script's name as that of a file. */
         if (!path && access(*arguments, R_OK) == 0)
@@ -157,8 +216,13 @@ void check_arguments(struct doctor *doctor, char *const *arguments) {
         else if (is_text)
             check_script(doctor, *arguments, path, arguments + 1);
         free(path);
+        if (doctor->cuda_seen)
+            doctor_caution(doctor, "whether %s starts %s cannot be told", starter, *arguments);
         if (is_program || is_text)
             break;
     }
     doctor->depth--;
+    if (!doctor->cuda_seen && !doctor->cuda_barred)
+        findings_drop_problems(&doctor->findings, from);
+    doctor->cuda_seen = doctor->cuda_seen || before;
 }

@@ -13,27 +13,50 @@ void doctor_computes(struct doctor *doctor, const char *name) {
     doctor->computing = strdup(name);
 }
 
+/* Each reason once. */
+static void note_reason(char **reasons, size_t *count, const char *text, va_list arguments) {
+    char *reason;
+    if (vasprintf(&reason, text, arguments) < 0)
+        return;
+    bool known = *count == DOUBTS;
+    for (size_t i = 0; !known && i < *count; i++)
+        known = strcmp(reasons[i], reason) == 0;
+    if (known)
+        free(reason);
+    else
+        reasons[(*count)++] = reason;
+}
+
 void doctor_doubt(struct doctor *doctor, const char *text, ...) {
     va_list arguments;
-    char *doubt;
     va_start(arguments, text);
-    int length = vasprintf(&doubt, text, arguments);
+    note_reason(doctor->doubts, &doctor->doubt_count, text, arguments);
     va_end(arguments);
-    if (length < 0)
-        return;
-    bool known = doctor->doubt_count == DOUBTS;
-    for (size_t i = 0; !known && i < doctor->doubt_count; i++)
-        known = strcmp(doctor->doubts[i], doubt) == 0;
-    if (known)
-        free(doubt);
-    else
-        doctor->doubts[doctor->doubt_count++] = doubt;
+}
+
+void doctor_caution(struct doctor *doctor, const char *text, ...) {
+    va_list arguments;
+    va_start(arguments, text);
+    note_reason(doctor->cautions, &doctor->caution_count, text, arguments);
+    va_end(arguments);
+}
+
+static void tell_cautions(struct doctor *doctor) {
+    for (size_t i = 0; i < doctor->caution_count; i++) {
+        findings_add(&doctor->findings, "cannot-know", SEVERITY_WARNING, "CUDA is seen, but %s",
+                     doctor->cautions[i]);
+        findings_remedy(&doctor->findings, "run it: the report says whether it was pooled");
+    }
 }
 
 void check_conclusion(struct doctor *doctor) {
     struct findings *findings = &doctor->findings;
-    if (doctor->cuda_seen || findings_problem(findings))
+    if (findings_problem(findings))
         return;
+    if (doctor->cuda_seen) {
+        tell_cautions(doctor);
+        return;
+    }
     for (size_t i = 0; i < doctor->doubt_count; i++) {
         findings_add(findings, "cannot-know", SEVERITY_WARNING, "no CUDA is seen, but %s",
                      doctor->doubts[i]);

@@ -88,10 +88,7 @@ static bool write_rest(FILE *file, const struct view_input *input) {
     emitter_close(emitter, '}');
     emitter_open(emitter, "counters", '{');
 #define COUNTER(field, help) emitter_string(emitter, #field, help);
-#define GAUGE(field, help)
 #include "observe/counters.def"
-#undef COUNTER
-#undef GAUGE
     emitter_close(emitter, '}');
     emitter_open(emitter, "stacks", '[');
     for (size_t i = 0; i < input->count; i++)

@@ -42,16 +42,16 @@ function drawGain() {
   const ns = kinds.reduce((sum, kind) => sum + kind.ns, 0), avoided = kinds.reduce((sum, kind) => sum + kind.avoided, 0);
   const priced = kinds.reduce((sum, kind) => sum + kind.priced, 0), rest = Math.max(0, avoided - priced);
   const basis = (kind) => (!kind.avoided ? "none avoided" : kind.priced
-    ? `about ${span(kind.ns)}${kind.priced < kind.avoided ? ` for ${number(kind.priced)} of them` : ""}, judging by ${number(kind.timed)} that ${kind.timed === 1 ? "was" : "were"} made`
+    ? `at least ${span(kind.ns)}${kind.priced < kind.avoided ? ` for ${number(kind.priced)} of them` : ""}, judging by ${number(kind.timed)} that ${kind.timed === 1 ? "was" : "were"} made`
     : `time not measured: ${!kind.made ? "the run made none" : kind.name === "free" && !kind.timed ? "those made may have waited" : !kind.timed ? "none was timed"
-      : kind.name === "allocation" && kind.timed === 1 ? "the only one timed tells too little" : "those timed are not like them"}`);
+      : kind.name === "allocation" && kind.timed === 1 ? "the only one timed tells too little" : "those timed were larger, or of other memory"}`);
   const made = c.free_waited + c.waits_paid + c.fences_waited;
   const spared = Math.max(0, c.waits_owed - c.waits_paid) + Math.max(0, c.free_deferred - c.async_frees);
   const cards = kinds.map((kind) => [`Driver ${kind.name}s avoided`, number(kind.avoided), basis(kind)]);
   cards.push(["Hit rate", percent(c.malloc_hits, c.malloc_calls), `${number(c.malloc_hits)} of ${plural(c.malloc_calls, "allocation")}`]);
   if (made || spared) cards.push(["Waits for the device spared", number(spared), `${number(made)} made${c.wait_ns ? `, ${span(c.wait_ns)} in all` : ""}; not counted as time saved`]);
   at("gain").replaceChildren(
-    make("div", { class: "saved" }, make("b", {}, priced ? `\u2248 ${span(ns)}` : avoided ? number(avoided) : "Nothing"),
+    make("div", { class: "saved" }, make("b", {}, priced ? `\u2265 ${span(ns)}` : avoided ? number(avoided) : "Nothing"),
       make("span", {}, priced ? `saved by ${plural(priced, "driver call")} avoided${rest ? `; ${number(rest)} more avoided calls are not in it, as their time was not measured` : ""}`
         : avoided ? "driver calls avoided; the time saved was not measured" : "saved: no driver call was avoided")),
     make("dl", { class: "facts" }, cards.map(([name, value, more]) => make("div", {}, make("dt", {}, name), make("dd", {}, value, make("small", {}, more))))));

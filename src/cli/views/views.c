@@ -41,17 +41,19 @@ static bool is_report(const char *path) {
     if (stat(path, &status) != 0 || !S_ISREG(status.st_mode))
         return false;
     enum run_file_kind kind = run_file_read(path, &page, error, sizeof error);
-    if (kind == RUN_FILE_PAGE || kind == RUN_FILE_JSON)
-        stats_page_destroy(page);
-    return kind != RUN_FILE_OTHER;
+    stats_page_destroy(page);
+    return kind != RUN_FILE_OTHER && kind != RUN_FILE_UNOPENED;
+}
+
+bool view_check(const char *path) {
+    return output_is_standard(path) || !is_report(path) ||
+           complain(path, "a report itself, expected the name of another file for the view");
 }
 
 bool view_write(enum view_kind kind, const char *path, const struct view_input *input) {
     bool standard = output_is_standard(path);
     if (standard && views[kind].form == FORM_BINARY && isatty(STDOUT_FILENO))
         return complain(views[kind].name, "binary, expected the name of a file and not a terminal");
-    if (!standard && is_report(path))
-        return complain(path, "a report itself, expected the name of another file for the view");
     if (standard)
         return views[kind].write(stdout, input) || complain(path, "not enough memory");
     char *bytes = NULL, error[OUTPUT_ERROR];

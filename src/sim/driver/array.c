@@ -123,6 +123,7 @@ static void destroy_mipmap(struct CUmipmappedArray_st *mipmap) {
 }
 
 void array_context_ending(struct CUctx_st *context) {
+    sim_check_held();
     struct CUmipmappedArray_st *mipmap, *next_mipmap;
     struct CUarray_st *array, *next_array;
 
@@ -135,6 +136,7 @@ void array_context_ending(struct CUctx_st *context) {
 }
 
 bool array_place(CUarray handle, CUdeviceptr *address, size_t *pitch, size_t *rows) {
+    sim_check_held();
     struct CUarray_st *array = find(handle);
 
     if (array == NULL)

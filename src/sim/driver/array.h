@@ -1,4 +1,4 @@
-/* Arrays, simple ones: pitched device memory that only copies can reach. Needs the lock held. */
+/* Arrays, simple ones: pitched device memory that only copies can reach. All below: lock held. */
 #ifndef POOLCUDA_SIM_ARRAY_H
 #define POOLCUDA_SIM_ARRAY_H
 

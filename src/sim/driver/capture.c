@@ -54,6 +54,7 @@ static void leave(struct CUstream_st *stream) {
 /* [capture:unsafe] cuda.h 15454. Launches, making streams and events and mapping memory never ask:
  * [capture:safe] assumed. */
 CUresult capture_check_unsafe(void) {
+    sim_check_held();
     CUresult result = CUDA_SUCCESS;
     struct capture *capture;
 
@@ -74,6 +75,7 @@ CUresult capture_check_unsafe(void) {
 
 /* [capture:legacy] cuda.h 15530 */
 CUresult capture_check_legacy(struct CUstream_st *stream) {
+    sim_check_held();
     CUresult result = CUDA_SUCCESS;
     struct CUstream_st *other;
 
@@ -90,6 +92,7 @@ CUresult capture_check_legacy(struct CUstream_st *stream) {
 
 /* [capture:context] cuda.h 7024 */
 CUresult capture_check_context(struct CUctx_st *context) {
+    sim_check_held();
     CUresult result = CUDA_SUCCESS;
     struct CUctx_st *part = NULL;
     struct CUstream_st *stream;
@@ -107,6 +110,7 @@ CUresult capture_check_context(struct CUctx_st *context) {
 
 /* [capture:stream-inquiry] assumed */
 CUresult capture_check_stream(struct CUstream_st *stream) {
+    sim_check_held();
     if (stream->capture == NULL)
         return CUDA_SUCCESS;
     stream->capture->invalid = true;
@@ -114,10 +118,12 @@ CUresult capture_check_stream(struct CUstream_st *stream) {
 }
 
 struct CUgraph_st *capture_graph(struct CUstream_st *stream) {
+    sim_check_held();
     return stream->capture->graph;
 }
 
 CUresult capture_add(struct CUstream_st *stream, struct op *op) {
+    sim_check_held();
     struct capture *capture = stream->capture;
     struct CUgraphNode_st *node;
 
@@ -131,6 +137,7 @@ CUresult capture_add(struct CUstream_st *stream, struct op *op) {
 }
 
 struct capture_point *capture_record(struct CUstream_st *stream) {
+    sim_check_held();
     struct capture_point *point = allocate_zeroed(sizeof *point);
 
     point->capture = stream->capture;
@@ -140,16 +147,19 @@ struct capture_point *capture_record(struct CUstream_st *stream) {
 }
 
 void capture_point_drop(struct capture_point *point) {
+    sim_check_held();
     graph_set_clear(&point->nodes);
     drop(point->capture);
     free(point);
 }
 
 void capture_point_invalidate(struct capture_point *point) {
+    sim_check_held();
     point->capture->invalid = true;
 }
 
 CUresult capture_wait(struct CUstream_st *stream, const struct capture_point *point) {
+    sim_check_held();
     struct capture *capture = point != NULL ? point->capture : NULL;
 
     if (capture == NULL) { /* [capture:isolation] cuda.h 3100 */
@@ -220,6 +230,7 @@ static CUresult end(struct capture *capture, struct CUgraph_st **graph) {
 }
 
 void capture_stream_ending(struct CUstream_st *stream) {
+    sim_check_held();
     struct capture *capture = stream->capture;
     struct CUgraph_st *graph;
 

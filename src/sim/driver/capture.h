@@ -1,5 +1,5 @@
 /* Stream capture: which streams record instead of execute, and what they prohibit meanwhile.
- * Needs the lock held. */
+ * All below: lock held. */
 #ifndef POOLCUDA_SIM_CAPTURE_H
 #define POOLCUDA_SIM_CAPTURE_H
 

@@ -43,10 +43,12 @@ static void push(struct CUctx_st *context) {
 }
 
 struct CUctx_st *context_list(void) {
+    sim_check_held();
     return contexts;
 }
 
 bool context_known(CUcontext handle) {
+    sim_check_held();
     struct CUctx_st *context;
 
     LL_FOREACH(contexts, context)
@@ -56,14 +58,17 @@ bool context_known(CUcontext handle) {
 }
 
 struct CUctx_st *context_root(struct CUctx_st *context) {
+    sim_check_held();
     return context->green_of != NULL ? context->green_of : context;
 }
 
 CUresult context_error(struct CUctx_st *context) {
+    sim_check_held();
     return context_root(context)->sticky;
 }
 
 struct CUctx_st *context_next_part(struct CUctx_st *context, struct CUctx_st *after) {
+    sim_check_held();
     struct CUctx_st *part;
 
     if (after == NULL)
@@ -135,6 +140,7 @@ static struct CUctx_st *make(CUdevice device, unsigned int flags, bool primary) 
 
 CUresult context_make_green(struct CUctx_st *primary, struct CUgreenCtx_st *green,
                             struct CUctx_st **out) {
+    sim_check_held();
     CUresult result = object_memory_take(primary->device);
     struct CUctx_st *context;
 
@@ -153,17 +159,20 @@ CUresult context_make_green(struct CUctx_st *primary, struct CUgreenCtx_st *gree
 }
 
 void context_end_green(struct CUctx_st *context) {
+    sim_check_held();
     object_memory_give(context->device);
     context->state = CONTEXT_DESTROYED;
 }
 
 struct CUctx_st *context_primary(CUdevice device) {
+    sim_check_held();
     if (primaries[device] == NULL)
         primaries[device] = make(device, 0, true);
     return primaries[device];
 }
 
 CUresult context_check(CUcontext handle, struct CUctx_st **context) {
+    sim_check_held();
     if (handle == NULL || !context_known(handle))
         return CUDA_ERROR_INVALID_CONTEXT;
     /* it was reset, which does not release it */
@@ -176,10 +185,12 @@ CUresult context_check(CUcontext handle, struct CUctx_st **context) {
 }
 
 CUresult context_current_part(struct CUctx_st **context) {
+    sim_check_held();
     return context_check(top(), context);
 }
 
 CUresult context_current(struct CUctx_st **context) {
+    sim_check_held();
     CUresult result = context_current_part(context);
 
     if (result == CUDA_SUCCESS)
@@ -188,6 +199,7 @@ CUresult context_current(struct CUctx_st **context) {
 }
 
 void context_reset_primary(CUdevice device) {
+    sim_check_held();
     struct CUctx_st *context = context_primary(device);
 
     if (context->state != CONTEXT_LIVE)
@@ -198,6 +210,7 @@ void context_reset_primary(CUdevice device) {
 }
 
 CUresult context_retain_primary(CUdevice device, struct CUctx_st **context) {
+    sim_check_held();
     CUresult result;
 
     context_primary(device)->retains++;
@@ -208,6 +221,7 @@ CUresult context_retain_primary(CUdevice device, struct CUctx_st **context) {
 }
 
 CUresult context_release_primary(CUdevice device) {
+    sim_check_held();
     struct CUctx_st *context = context_primary(device);
 
     if (context->retains == 0)

@@ -1,4 +1,4 @@
-/* Contexts, the calling thread's stack of them, and what they own. Needs the lock held. */
+/* Contexts, the calling thread's stack of them, and what they own. All below: lock held. */
 #ifndef POOLCUDA_SIM_CONTEXT_H
 #define POOLCUDA_SIM_CONTEXT_H
 
@@ -74,6 +74,6 @@ struct CUctx_st *context_primary(CUdevice device); /* not retained, maybe inacti
 struct CUctx_st *context_list(void);               /* of all contexts ever made */
 bool context_known(CUcontext handle);              /* destroyed or not */
 
-CUresult device_check(CUdevice device);
+CUresult device_check(CUdevice device); /* lock not needed */
 
 #endif

@@ -1,6 +1,7 @@
 #include "cost.h"
 
 #include "cuda_symbols.h"
+#include "lock.h"
 #include "settings.h"
 
 #include <stdatomic.h>
@@ -45,6 +46,7 @@ uint64_t simcuda_modelled_ns(void) {
 }
 
 void cost_spend(uint64_t ns) {
+    sim_check_none();
     enum { OFF, SPENT, COUNTED };
 
     if (ns == 0 || settings()->cost == OFF)

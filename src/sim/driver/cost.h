@@ -8,7 +8,7 @@
 uint64_t clock_ns(void); /* monotonic time in nanoseconds */
 
 /* Keeps the calling thread busy or asleep for `ns` with SIMCUDA_COST=1, and adds it to the sum that
- * the report calls modelled_ns, unless SIMCUDA_COST=0. Call it unlocked. */
+ * the report calls modelled_ns, unless SIMCUDA_COST=0. Lock not held. */
 void cost_spend(uint64_t ns);
 
 /* As cost_spend, for a transfer of `bytes` at `gbps` 10^9 bytes per second. */

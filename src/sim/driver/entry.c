@@ -12,20 +12,34 @@
 enum phase { PHASE_NEW, PHASE_READY, PHASE_FORKED, PHASE_OVER };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static __thread bool has_lock;
 static _Atomic enum phase phase = PHASE_NEW;
 static pthread_once_t registered = PTHREAD_ONCE_INIT;
 static __thread bool in_host_function;
 
 void sim_lock(void) {
     pthread_mutex_lock(&mutex);
+    has_lock = true;
 }
 
 void sim_unlock(void) {
+    has_lock = false;
     pthread_mutex_unlock(&mutex);
 }
 
 void sim_wait(pthread_cond_t *condition) {
+    sim_check_held();
     pthread_cond_wait(condition, &mutex);
+}
+
+void sim_check_held(void) {
+    if (!has_lock)
+        abort();
+}
+
+void sim_check_none(void) {
+    if (has_lock)
+        abort();
 }
 
 static void forget_after_fork(void) {

@@ -21,10 +21,12 @@ static struct CUevent_st *find(CUevent handle) {
 }
 
 CUresult event_check(CUevent event) {
+    sim_check_held();
     return event != NULL && find(event) != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 CUresult event_create(struct CUctx_st *context, unsigned int flags, CUevent *out) {
+    sim_check_held();
     struct CUevent_st *event;
 
     if (flags > (CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS) ||
@@ -62,6 +64,7 @@ static void destroy(struct CUevent_st *event) {
 }
 
 void event_destroy_all(struct CUctx_st *context) {
+    sim_check_held();
     while (context->events != NULL)
         destroy(context->events); // NOLINT(clang-analyzer-unix.Malloc): it leaves the list
 }
@@ -133,6 +136,7 @@ EXPORT_FORMS(cuEventRecordWithFlags, _ptsz, (CUevent event, CUstream stream, uns
              record(event, stream, flags, null_stream))
 
 CUresult event_record_context(CUevent event, struct CUctx_st *context) {
+    sim_check_held();
     CUresult result = event_check(event);
 
     if (result != CUDA_SUCCESS)
@@ -160,6 +164,7 @@ static CUresult hold_stream(struct CUevent_st *event, struct CUstream_st *stream
 
 /* [order:context-wait] cuda.h 7054 */
 CUresult event_hold_context(CUevent event, struct CUctx_st *context) {
+    sim_check_held();
     struct CUctx_st *part = NULL;
     struct CUstream_st *stream;
     CUresult result = event_check(event);

@@ -1,4 +1,4 @@
-/* Events: what was last recorded in them. Needs the lock held. */
+/* Events: what was last recorded in them. All below: lock held. */
 #ifndef POOLCUDA_SIM_EVENT_H
 #define POOLCUDA_SIM_EVENT_H
 

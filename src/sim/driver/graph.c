@@ -29,12 +29,14 @@ static struct CUgraph_st *graphs; /* what programs hold handles of */
 static struct CUgraphExec_st *executables;
 
 void graph_set_clear(struct graph_node_set *set) {
+    sim_check_held();
     free(set->nodes);
     set->nodes = NULL;
     set->count = 0;
 }
 
 void graph_set_merge(struct graph_node_set *into, const struct graph_node_set *from) {
+    sim_check_held();
     for (size_t i = 0; i < from->count; i++) {
         bool present = false;
 
@@ -48,20 +50,24 @@ void graph_set_merge(struct graph_node_set *into, const struct graph_node_set *f
 }
 
 void graph_set_copy(struct graph_node_set *to, const struct graph_node_set *from) {
+    sim_check_held();
     *to = (struct graph_node_set){0};
     graph_set_merge(to, from);
 }
 
 struct CUgraph_st *graph_create(void) {
+    sim_check_held();
     return allocate_zeroed(sizeof(struct CUgraph_st));
 }
 
 void graph_publish(struct CUgraph_st *graph) {
+    sim_check_held();
     graph->owned_by_program = true;
     LL_PREPEND(graphs, graph);
 }
 
 void graph_dispose(struct CUgraph_st *graph) {
+    sim_check_held();
     if (graph->owned_by_program)
         LL_DELETE(graphs, graph);
     for (size_t i = 0; i < graph->count; i++) {
@@ -75,6 +81,7 @@ void graph_dispose(struct CUgraph_st *graph) {
 
 struct CUgraphNode_st *graph_add(struct CUgraph_st *graph, struct op *op,
                                  const struct graph_node_set *after) {
+    sim_check_held();
     struct CUgraphNode_st *node = allocate_zeroed(sizeof *node);
     struct graph_node_set dependencies;
 
@@ -90,6 +97,7 @@ struct CUgraphNode_st *graph_add(struct CUgraph_st *graph, struct op *op,
 
 bool graph_precedes(const struct CUgraph_st *graph, const struct graph_node_set *set,
                     const struct graph_node_set *ends) {
+    sim_check_held();
     bool *before = allocate_zeroed(graph->count * sizeof *before + 1);
     bool all = true;
 

@@ -1,4 +1,4 @@
-/* Graphs: operations and their order, recorded by a capture. Needs the lock held. */
+/* Graphs: operations and their order, recorded by a capture. All below: lock held. */
 #ifndef POOLCUDA_SIM_GRAPH_H
 #define POOLCUDA_SIM_GRAPH_H
 

@@ -66,6 +66,7 @@ static struct op *node(const char *name, CUresult (*run)(struct op *op),
 
 struct op *graph_memory_allocate(struct CUgraph_st *graph, struct CUctx_st *context, size_t size,
                                  uintptr_t site, CUdeviceptr *pointer) {
+    sim_check_held();
     size_t extent = (size + memory_page - 1) / memory_page * memory_page;
     struct graph_allocation *allocation;
 
@@ -80,6 +81,7 @@ struct op *graph_memory_allocate(struct CUgraph_st *graph, struct CUctx_st *cont
 }
 
 struct op *graph_memory_free_node(struct CUgraph_st *graph, struct block *block) {
+    sim_check_held();
     struct graph_allocation *allocation = block->graph;
 
     if (allocation == NULL || allocation->has_free_node)
@@ -90,6 +92,7 @@ struct op *graph_memory_free_node(struct CUgraph_st *graph, struct block *block)
 }
 
 struct op *graph_memory_free(struct block *block) {
+    sim_check_held();
     struct graph_allocation *allocation = block->graph;
     struct op *op;
 
@@ -106,6 +109,7 @@ static bool allocates(const struct op *op) {
 }
 
 CUresult graph_memory_upload(const struct op *graph) {
+    sim_check_held();
     for (size_t i = 0; i < graph->child_count; i++) {
         struct graph_allocation *allocation = graph->children[i]->as.graph_memory;
 
@@ -119,6 +123,7 @@ CUresult graph_memory_upload(const struct op *graph) {
 }
 
 CUresult graph_memory_launch(const struct op *graph, bool auto_free) {
+    sim_check_held();
     for (size_t i = 0; i < graph->child_count; i++)
         if (allocates(graph->children[i]) && graph->children[i]->as.graph_memory->live &&
             !auto_free)
@@ -139,6 +144,7 @@ CUresult graph_memory_launch(const struct op *graph, bool auto_free) {
 }
 
 void graph_memory_submitted(const struct op *op, const struct vclock *clock) {
+    sim_check_held();
     if (allocates(op) || op->run == run_free)
         vclock_join(&op->as.graph_memory->order, clock);
     for (size_t i = 0; i < op->child_count; i++)

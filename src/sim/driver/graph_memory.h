@@ -1,5 +1,5 @@
 /* Memory that belongs to a graph: what cuMemAllocAsync and cuMemFreeAsync become in a stream that
- * captures. Needs the lock held. */
+ * captures. All below: lock held. */
 #ifndef POOLCUDA_SIM_GRAPH_MEMORY_H
 #define POOLCUDA_SIM_GRAPH_MEMORY_H
 

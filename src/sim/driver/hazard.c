@@ -156,6 +156,7 @@ static void hand_over(struct block *block, CUdeviceptr begin, CUdeviceptr end, b
 }
 
 void hazard_block_begin(struct block *block, uintptr_t site) {
+    sim_check_held();
     struct tenancy *tenancy =
         tenancy_create(block->address, block->address + block->extent, true, site);
 
@@ -183,6 +184,7 @@ static void check_released(struct tenancy *list, const struct vclock *order, uin
 }
 
 void hazard_block_end(struct block *block, const struct vclock *order, uintptr_t site) {
+    sim_check_held();
     struct tenancy *tenancy, *next;
 
     check_released(block->current, order, site, block->kind == MEMORY_MAPPED);
@@ -384,6 +386,7 @@ static void submitted(const struct access *access, const struct op *op, const st
 }
 
 void hazard_submitted(const struct op *op, const struct work *work) {
+    sim_check_held();
     for (size_t i = 0; i < op->access_count; i++)
         submitted(&op->accesses[i], op, work);
     for (size_t i = 0; i < op->child_count; i++)
@@ -391,6 +394,7 @@ void hazard_submitted(const struct op *op, const struct work *work) {
 }
 
 void hazard_note_owners(struct op *op) {
+    sim_check_held();
     for (size_t i = 0; i < op->access_count; i++) {
         struct access *access = &op->accesses[i];
         struct block *block = memory_containing(access->address);

@@ -1,4 +1,4 @@
-/* The hazard detector: docs/simulated-gpu.md defines what it reports. Needs the lock held. */
+/* The hazard detector: docs/simulated-gpu.md defines what it reports. All below: lock held. */
 #ifndef POOLCUDA_SIM_HAZARD_H
 #define POOLCUDA_SIM_HAZARD_H
 

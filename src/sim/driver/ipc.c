@@ -111,6 +111,7 @@ static CUresult export_block(struct block *block, CUipcMemHandle *out) {
 }
 
 void ipc_block_ending(struct block *block) {
+    sim_check_held();
     if (block->export_serial != 0)
         area_of(block->device)->exports[block->export_slot] = 0;
 }
@@ -267,6 +268,7 @@ static CUresult run_hold(struct op *op) {
 }
 
 struct op *ipc_event_record(struct CUevent_st *event) {
+    sim_check_held();
     struct op *op = op_create("cuEventRecord", run_record);
 
     op->as.shared_event.slot = event->shared;
@@ -275,6 +277,7 @@ struct op *ipc_event_record(struct CUevent_st *event) {
 }
 
 struct op *ipc_event_hold(struct CUevent_st *event) {
+    sim_check_held();
     struct op *op = op_create("cuStreamWaitEvent", run_hold);
 
     op->as.shared_event.slot = event->shared;
@@ -283,10 +286,12 @@ struct op *ipc_event_hold(struct CUevent_st *event) {
 }
 
 bool ipc_event_done(const struct CUevent_st *event) {
+    sim_check_held();
     return event->shared->completed >= event->shared->recorded;
 }
 
 void ipc_event_wait(struct CUevent_st *event) {
+    sim_check_held();
     struct shared_event *shared = event->shared;
     uint64_t count = shared->recorded;
 
@@ -298,6 +303,7 @@ void ipc_event_wait(struct CUevent_st *event) {
 
 /* The slot stays taken, and the area mapped: work that names them may still be queued. */
 void ipc_event_ending(struct CUevent_st *event) {
+    sim_check_held();
     event->shared = NULL;
 }
 

@@ -1,4 +1,4 @@
-/* Memory and events that processes share. Needs the lock held. */
+/* Memory and events that processes share. All below: lock held. */
 #ifndef POOLCUDA_SIM_IPC_H
 #define POOLCUDA_SIM_IPC_H
 

@@ -84,6 +84,7 @@ static CUresult current_module(CUlibrary handle, struct CUmod_st **module) {
 
 CUresult library_function(CUfunction handle, struct CUctx_st *context,
                           struct CUfunc_st **function) {
+    sim_check_held();
     struct CUkern_st *kernel = find_kernel((CUkernel)handle);
     struct CUmod_st *module;
     CUresult result;

@@ -1,4 +1,4 @@
-/* Libraries: modules that belong to no context. Needs the lock held. */
+/* Libraries: modules that belong to no context. All below: lock held. */
 #ifndef POOLCUDA_SIM_LIBRARY_H
 #define POOLCUDA_SIM_LIBRARY_H
 

@@ -58,6 +58,7 @@ static struct managed *state_of(struct block *block) {
 }
 
 void managed_block_ended(struct block *block) {
+    sim_check_held();
     free(block->managed);
     block->managed = NULL;
 }
@@ -381,6 +382,7 @@ EXPORT_FORMS(cuStreamAttachMemAsync, _ptsz,
 /* What was attached to it goes back to what it was allocated as: [order:attach-ends] cuda.h 15704
  */
 void managed_stream_ended(const struct CUstream_st *stream) {
+    sim_check_held();
     for (struct block *block = memory_next(NULL); block != NULL; block = memory_next(block))
         if (block->managed != NULL && block->managed->association == CU_MEM_ATTACH_SINGLE &&
             block->managed->stream == stream->id)

@@ -1,4 +1,4 @@
-/* What a program has said about managed memory. Needs the lock held. */
+/* What a program has said about managed memory. All below: lock held. */
 #ifndef POOLCUDA_SIM_MANAGED_H
 #define POOLCUDA_SIM_MANAGED_H
 

@@ -47,12 +47,14 @@ static size_t pinned; /* bytes of MEMORY_HOST and MEMORY_REGISTERED */
 static uint64_t last_block_id;
 
 struct block *memory_at(CUdeviceptr address) {
+    sim_check_held();
     struct block key = {.address = address};
 
     return RB_FIND(block_tree, &blocks, &key);
 }
 
 struct block *memory_containing(CUdeviceptr address) {
+    sim_check_held();
     struct block *node = RB_ROOT(&blocks);
     struct block *below = NULL;
 
@@ -68,6 +70,7 @@ struct block *memory_containing(CUdeviceptr address) {
 }
 
 bool memory_spans(CUdeviceptr address, size_t size) {
+    sim_check_held();
     struct block *block = memory_containing(address), *next;
     size_t left;
 
@@ -88,6 +91,7 @@ bool memory_spans(CUdeviceptr address, size_t size) {
 }
 
 bool memory_overlaps(CUdeviceptr address, size_t size) {
+    sim_check_held();
     struct block key = {.address = address};
     struct block *after = RB_NFIND(block_tree, &blocks, &key);
 
@@ -95,10 +99,12 @@ bool memory_overlaps(CUdeviceptr address, size_t size) {
 }
 
 struct block *memory_next(struct block *after) {
+    sim_check_held();
     return after == NULL ? RB_MIN(block_tree, &blocks) : RB_NEXT(block_tree, &blocks, after);
 }
 
 bool memory_is_device_range(CUdeviceptr address, size_t size) {
+    sim_check_held();
     return address_space_overlaps(address, size) || virtual_memory_reserved(address, size);
 }
 
@@ -108,12 +114,14 @@ size_t memory_capacity(CUdevice device) {
 }
 
 size_t memory_available(CUdevice device) {
+    sim_check_held();
     size_t taken = (used_pages[device] + shared_memory_elsewhere(device)) * memory_page;
 
     return taken < memory_capacity(device) ? memory_capacity(device) - taken : 0;
 }
 
 unsigned char *memory_reach_locked(CUdeviceptr address, size_t size) {
+    sim_check_held();
     struct block *block = memory_containing(address);
 
     if (block != NULL && memory_spans(address, size))
@@ -124,6 +132,7 @@ unsigned char *memory_reach_locked(CUdeviceptr address, size_t size) {
 }
 
 unsigned char *memory_reach(CUdeviceptr address, size_t size) {
+    sim_check_none();
     unsigned char *reached;
 
     sim_lock();
@@ -135,6 +144,7 @@ unsigned char *memory_reach(CUdeviceptr address, size_t size) {
 /* --- pages --- */
 
 bool memory_take_unaddressed(CUdevice device, size_t pages) {
+    sim_check_held();
     if (pages > memory_capacity(device) / memory_page - used_pages[device] ||
         !shared_memory_take(device, (int64_t)pages, memory_capacity(device) / memory_page))
         return false;
@@ -144,12 +154,14 @@ bool memory_take_unaddressed(CUdevice device, size_t pages) {
 }
 
 void memory_give_unaddressed(CUdevice device, size_t pages) {
+    sim_check_held();
     used_pages[device] -= pages;
     shared_memory_take(device, -(int64_t)pages, 0);
     report_held(-(int64_t)(pages * memory_page));
 }
 
 bool memory_take_pages(CUdevice device, size_t pages, CUdeviceptr *address) {
+    sim_check_held();
     if (!memory_take_unaddressed(device, pages))
         return false;
     if (address_space_take(device, pages * memory_page, address))
@@ -159,6 +171,7 @@ bool memory_take_pages(CUdevice device, size_t pages, CUdeviceptr *address) {
 }
 
 void memory_give_pages(CUdevice device, CUdeviceptr address, size_t pages) {
+    sim_check_held();
     address_space_clear(device, address, pages * memory_page);
     address_space_give(device, address, pages * memory_page);
     memory_give_unaddressed(device, pages);
@@ -292,6 +305,7 @@ static CUresult allocate_small(struct CUctx_st *context, size_t size, enum memor
 
 CUresult memory_allocate(struct CUctx_st *context, size_t size, enum memory_kind kind,
                          uintptr_t site, struct block **block, uint64_t *cost_ns) {
+    sim_check_held();
     size_t pages = size / memory_page + (size % memory_page != 0);
     CUdeviceptr address;
 
@@ -313,6 +327,7 @@ static bool is_pinned(enum memory_kind kind) {
 }
 
 bool memory_can_pin(size_t size) {
+    sim_check_held();
     size_t most = settings()->host_memory;
 
     return most == 0 || (pinned <= most && size <= most - pinned);
@@ -320,6 +335,7 @@ bool memory_can_pin(size_t size) {
 
 struct block *memory_adopt(struct CUctx_st *context, void *host, size_t size, size_t extent,
                            enum memory_kind kind, uintptr_t site) {
+    sim_check_held();
     pinned += is_pinned(kind) ? extent : 0;
     return add_block(context, context->device, (CUdeviceptr)(uintptr_t)host, size, extent, kind,
                      host, site);
@@ -327,6 +343,7 @@ struct block *memory_adopt(struct CUctx_st *context, void *host, size_t size, si
 
 CUresult memory_allocate_visible(struct CUctx_st *context, size_t size, enum memory_kind kind,
                                  uintptr_t site, struct block **block) {
+    sim_check_held();
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t extent = (size + page - 1) / page * page;
     void *memory;
@@ -343,6 +360,7 @@ CUresult memory_allocate_visible(struct CUctx_st *context, size_t size, enum mem
 }
 
 struct block *memory_import(struct CUctx_st *context, unsigned char *shadow, size_t size) {
+    sim_check_held();
     size_t extent = (size + memory_page - 1) / memory_page * memory_page;
     CUdeviceptr address;
 
@@ -353,6 +371,7 @@ struct block *memory_import(struct CUctx_st *context, unsigned char *shadow, siz
 
 struct block *memory_map(enum memory_kind kind, CUdevice device, CUdeviceptr address,
                          unsigned char *shadow, size_t size, uintptr_t site) {
+    sim_check_held();
     size_t extent = (size + memory_page - 1) / memory_page * memory_page;
 
     return add_block(NULL, device, address, size, extent, kind, shadow, site);
@@ -368,6 +387,7 @@ static void unmap_import(const struct block *block) {
 
 void memory_release(struct block *block, const struct vclock *order, uintptr_t site,
                     uint64_t *cost_ns) {
+    sim_check_held();
     size_t pages = block->extent / memory_page;
 
     *cost_ns = 0;
@@ -414,6 +434,7 @@ void memory_release(struct block *block, const struct vclock *order, uintptr_t s
 }
 
 void memory_release_all(struct CUctx_st *context) {
+    sim_check_held();
     struct block *block, *next;
     uint64_t unspent;
 
@@ -425,6 +446,7 @@ void memory_release_all(struct CUctx_st *context) {
 }
 
 CUresult memory_backing(const struct block *block, int *file, uint64_t *offset) {
+    sim_check_held();
     if (block->kind != MEMORY_DEVICE)
         return CUDA_ERROR_INVALID_VALUE;
     *file = address_space_file(block->device);

@@ -1,4 +1,4 @@
-/* Device and host memory of the simulated machine. Needs the lock held, except where noted.
+/* Device and host memory of the simulated machine. All below: lock held.
  *
  * A device address can never be dereferenced by the CPU: each device reserves its address range
  * without access. The bytes behind it live in a sparse file in memory that is mapped elsewhere, the
@@ -102,7 +102,7 @@ struct block *memory_import(struct CUctx_st *context, unsigned char *shadow, siz
 /* Releases what the end of a context destroys: not what cuMemAllocAsync or cuMemCreate made. */
 void memory_release_all(struct CUctx_st *context);
 
-size_t memory_capacity(CUdevice device); /* bytes, whole pages */
+size_t memory_capacity(CUdevice device); /* bytes, whole pages; lock not needed */
 size_t memory_available(CUdevice device);
 
 /* Take pages with addresses and zeroed bytes, and return them. */
@@ -118,8 +118,8 @@ CUresult memory_backing(const struct block *block, int *file, uint64_t *offset);
 
 /* Where the CPU reaches [address, address + size), NULL if that does not lie in one allocation
  * (nor, where the device may touch that, in the process's own memory).
- * Takes the lock itself. */
+ * Lock not held. */
 unsigned char *memory_reach(CUdeviceptr address, size_t size);
-unsigned char *memory_reach_locked(CUdeviceptr address, size_t size); /* with the lock held */
+unsigned char *memory_reach_locked(CUdeviceptr address, size_t size);
 
 #endif

@@ -85,6 +85,7 @@ static void keep(struct CUmemPoolHandle_st *pool, size_t wanted) {
 }
 
 void mempool_block_ended(struct CUmemPoolHandle_st *pool, size_t size) {
+    sim_check_held();
     size_t before = pages(pool->used);
 
     pool->used -= size;

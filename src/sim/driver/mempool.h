@@ -1,4 +1,4 @@
-/* Stream-ordered memory pools. Needs the lock held. */
+/* Stream-ordered memory pools. All below: lock held. */
 #ifndef POOLCUDA_SIM_MEMPOOL_H
 #define POOLCUDA_SIM_MEMPOOL_H
 

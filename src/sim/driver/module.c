@@ -2,6 +2,7 @@
 
 #include "allocate.h"
 #include "kernels.h"
+#include "lock.h"
 #include "memory.h"
 #include "object_memory.h"
 #include "ptx.h"
@@ -107,6 +108,7 @@ CUresult module_check_image(const void *image) {
 }
 
 CUresult module_load(struct CUctx_st *context, const char *ptx, struct CUmod_st **out) {
+    sim_check_held();
     struct CUmod_st *module;
     CUresult result = object_memory_take(context->device);
 
@@ -126,6 +128,7 @@ CUresult module_load(struct CUctx_st *context, const char *ptx, struct CUmod_st 
 }
 
 CUresult module_unload(struct CUmod_st *module) {
+    sim_check_held();
     CUresult result = CUDA_SUCCESS;
 
     if (module->context != NULL)
@@ -139,6 +142,7 @@ CUresult module_unload(struct CUmod_st *module) {
 }
 
 void module_context_ending(struct CUctx_st *context) {
+    sim_check_held();
     struct CUmod_st *module;
 
     LL_FOREACH(modules, module) {
@@ -150,6 +154,7 @@ void module_context_ending(struct CUctx_st *context) {
 }
 
 struct CUmod_st *module_find(CUmodule handle) {
+    sim_check_held();
     struct CUmod_st *module;
 
     LL_FOREACH(modules, module)
@@ -159,6 +164,7 @@ struct CUmod_st *module_find(CUmodule handle) {
 }
 
 struct CUfunc_st *module_find_function(CUfunction handle) {
+    sim_check_held();
     struct CUfunc_st *function;
 
     HASH_FIND(by_handle, functions, &handle, sizeof(void *), function);
@@ -166,6 +172,7 @@ struct CUfunc_st *module_find_function(CUfunction handle) {
 }
 
 CUresult module_function(struct CUmod_st *module, const char *name, struct CUfunc_st **out) {
+    sim_check_held();
     struct CUfunc_st *function;
 
     LL_FOREACH(module->functions, function)
@@ -179,6 +186,7 @@ CUresult module_function(struct CUmod_st *module, const char *name, struct CUfun
 
 CUresult module_variable(const struct CUmod_st *module, const char *name,
                          const struct module_variable **out) {
+    sim_check_held();
     LL_FOREACH(module->variables, *out)
     if (strcmp((*out)->name, name) == 0)
         return CUDA_SUCCESS;

@@ -1,4 +1,4 @@
-/* Modules: what PTX text became in one context. Needs the lock held. */
+/* Modules: what PTX text became in one context. All below: lock held. */
 #ifndef POOLCUDA_SIM_MODULE_H
 #define POOLCUDA_SIM_MODULE_H
 
@@ -37,7 +37,7 @@ struct CUmod_st {
     struct CUmod_st *next;
 };
 
-/* Whether `image` can be loaded at all. Needs no lock. */
+/* Whether `image` can be loaded at all. Lock not needed. */
 CUresult module_check_image(const void *image);
 
 CUresult module_load(struct CUctx_st *context, const char *ptx, struct CUmod_st **module);

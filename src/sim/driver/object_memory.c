@@ -1,5 +1,6 @@
 #include "object_memory.h"
 
+#include "lock.h"
 #include "memory.h"
 #include "settings.h"
 
@@ -29,14 +30,17 @@ static void give(CUdevice device, size_t bytes) {
 }
 
 CUresult object_memory_take(CUdevice device) {
+    sim_check_held();
     return take(device, settings()->call_memory);
 }
 
 void object_memory_give(CUdevice device) {
+    sim_check_held();
     give(device, settings()->call_memory);
 }
 
 CUresult object_memory_launch(struct CUctx_st *context) {
+    sim_check_held();
     CUresult result = CUDA_SUCCESS;
 
     if (!context->launched)
@@ -46,6 +50,7 @@ CUresult object_memory_launch(struct CUctx_st *context) {
 }
 
 void object_memory_context_ending(struct CUctx_st *context) {
+    sim_check_held();
     if (context->launched)
         give(context->device, settings()->launch_memory);
     context->launched = false;

@@ -1,7 +1,7 @@
 /* Device memory that the driver needs for what is no allocation of the program: contexts, streams,
  * events, modules, graphs, pools, and a context's first launch. A real driver takes it from the
  * same memory as cuMemAlloc, so that these calls can run out of it as well. Off unless
- * SIMCUDA_CALL_MEMORY or SIMCUDA_LAUNCH_MEMORY say how much. Needs the lock held. */
+ * SIMCUDA_CALL_MEMORY or SIMCUDA_LAUNCH_MEMORY say how much. All below: lock held. */
 #ifndef POOLCUDA_SIM_OBJECT_MEMORY_H
 #define POOLCUDA_SIM_OBJECT_MEMORY_H
 

@@ -4,6 +4,7 @@
 #include "shared_memory.h"
 
 #include "context.h"
+#include "lock.h"
 #include "settings.h"
 
 #include <errno.h>
@@ -73,6 +74,7 @@ static bool ready(void) {
 }
 
 size_t shared_memory_elsewhere(CUdevice device) {
+    sim_check_held();
     int64_t sum = 0;
 
     if (!ready())
@@ -85,6 +87,7 @@ size_t shared_memory_elsewhere(CUdevice device) {
 }
 
 bool shared_memory_take(CUdevice device, int64_t change, size_t limit) {
+    sim_check_held();
     bool fits = true;
 
     if (!ready())
@@ -101,6 +104,7 @@ bool shared_memory_take(CUdevice device, int64_t change, size_t limit) {
 }
 
 uint64_t shared_memory_identity(void) {
+    sim_check_held();
     struct stat status;
 
     return ready() && fstat(file, &status) == 0

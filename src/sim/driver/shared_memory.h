@@ -1,5 +1,5 @@
 /* Device memory that several processes share: SIMCUDA_SHARED names a file in which each counts what
- * it has taken, so that together they have what the devices have. Needs the lock held. */
+ * it has taken, so that together they have what the devices have. All below: lock held. */
 #ifndef POOLCUDA_SIM_SHARED_MEMORY_H
 #define POOLCUDA_SIM_SHARED_MEMORY_H
 

@@ -27,6 +27,7 @@ static pthread_key_t own_streams;
 static pthread_once_t own_streams_made = PTHREAD_ONCE_INIT;
 
 struct CUstream_st *stream_create(struct CUctx_st *context, enum stream_kind kind, int priority) {
+    sim_check_held();
     struct CUstream_st *stream = allocate_zeroed(sizeof *stream);
 
     stream->context = context;
@@ -42,6 +43,7 @@ struct CUstream_st *stream_create(struct CUctx_st *context, enum stream_kind kin
 }
 
 void stream_destroy(struct CUstream_st *stream) {
+    sim_check_held();
     capture_stream_ending(stream);
     HASH_DELETE(by_handle, streams, stream);
     if (stream->holds_memory)
@@ -87,6 +89,7 @@ static struct CUstream_st *own_stream(struct CUctx_st *context) {
 
 CUresult stream_resolve(struct CUctx_st *context, CUstream handle, enum null_stream null_stream,
                         struct CUstream_st **out) {
+    sim_check_held();
     struct CUstream_st *stream;
 
     if (handle == NULL)
@@ -109,6 +112,7 @@ CUresult stream_resolve(struct CUctx_st *context, CUstream handle, enum null_str
 
 CUresult stream_current(CUstream handle, enum null_stream null_stream,
                         struct CUstream_st **stream) {
+    sim_check_held();
     struct CUctx_st *context;
     CUresult result = context_current_part(&context);
 
@@ -119,6 +123,7 @@ CUresult stream_current(CUstream handle, enum null_stream null_stream,
 
 CUresult stream_create_for_program(struct CUctx_st *context, unsigned int flags, int priority,
                                    CUstream *out) {
+    sim_check_held();
     CUresult result = object_memory_take(context->device);
 
     if (result != CUDA_SUCCESS)

@@ -1,4 +1,4 @@
-/* Streams and the work queued in them. Everything here needs the lock held. */
+/* Streams and the work queued in them. All below: lock held. */
 #ifndef POOLCUDA_SIM_STREAM_H
 #define POOLCUDA_SIM_STREAM_H
 

@@ -89,6 +89,7 @@ static struct mapping *mapping_before(CUdeviceptr address) {
 /* They do not overlap each other: of those that begin before the range's end, the last ends last.
  */
 bool virtual_memory_reserved(CUdeviceptr address, size_t size) {
+    sim_check_held();
     const struct reservation *last = size != 0 ? reservation_before(address + size - 1) : NULL;
 
     return last != NULL && (last->address >= address || address - last->address < last->size);

@@ -1,5 +1,5 @@
-/* Virtual memory management: addresses and memory that the program puts together itself. Needs the
- * lock held. */
+/* Virtual memory management: addresses and memory that the program puts together itself. All
+ * below: lock held. */
 #ifndef POOLCUDA_SIM_VIRTUAL_MEMORY_H
 #define POOLCUDA_SIM_VIRTUAL_MEMORY_H
 

@@ -26,6 +26,7 @@ static unsigned int host_waiters;
 static pthread_cond_t host_wake = PTHREAD_COND_INITIALIZER;
 
 uint32_t timeline_take(uint64_t *count) {
+    sim_check_held();
     for (size_t i = 0; i < retired_count; i++) {
         struct retired_timeline old = retired[i];
 
@@ -40,17 +41,20 @@ uint32_t timeline_take(uint64_t *count) {
 }
 
 void timeline_give(uint32_t timeline, uint64_t count) {
+    sim_check_held();
     vclock_raise(&host_clock, timeline, 0); /* a stream without work is covered, too */
     retired = allocate_again(retired, (retired_count + 1) * sizeof *retired);
     retired[retired_count++] = (struct retired_timeline){timeline, count};
 }
 
 struct work *work_keep(struct work *work) {
+    sim_check_held();
     work->references++;
     return work;
 }
 
 void work_drop(struct work *work) {
+    sim_check_held();
     if (work == NULL || --work->references != 0)
         return;
     for (size_t i = 0; i < work->wait_count; i++)
@@ -94,6 +98,7 @@ static void leave_order(const struct CUstream_st *stream) {
 }
 
 void stream_drained(struct CUstream_st *stream) {
+    sim_check_held();
     if (!stream->destroyed || stream->queue_head != NULL || stream->running)
         return;
     managed_stream_ended(stream);
@@ -217,6 +222,7 @@ static void run_head(struct CUstream_st *stream) {
 }
 
 bool work_run_if_ready(struct work *work) {
+    sim_check_held();
     if (work->done || work->stream->queue_head != work || !ready(work->stream))
         return work->done;
     run_head(work->stream);
@@ -224,10 +230,12 @@ bool work_run_if_ready(struct work *work) {
 }
 
 void work_seen(struct work *work) {
+    sim_check_held();
     vclock_join(&host_clock, &work->clock);
 }
 
 void work_wait(struct work *work) {
+    sim_check_held();
     work_keep(work);
     while (!work->done) {
         struct CUstream_st *stream = work->stream;
@@ -248,6 +256,7 @@ void work_wait(struct work *work) {
 
 /* [order:per-thread-is-blocking] cuda.h 443; [order:non-blocking-apart] cuda.h 14920 */
 bool stream_is_blocking(const struct CUstream_st *stream) {
+    sim_check_held();
     return stream->kind == STREAM_BLOCKING || stream->kind == STREAM_PER_THREAD;
 }
 
@@ -297,6 +306,7 @@ static struct work *enqueue(struct CUstream_st *stream, struct op *op, struct wo
 
 CUresult stream_submit(struct CUstream_st *stream, struct op *op, struct work *after,
                        struct work **out) {
+    sim_check_held();
     struct work *work;
     CUresult result;
 
@@ -316,11 +326,13 @@ CUresult stream_submit(struct CUstream_st *stream, struct op *op, struct work *a
 }
 
 void stream_go(struct CUstream_st *stream) {
+    sim_check_held();
     if (ready(stream))
         kick(stream);
 }
 
 CUresult stream_run(struct CUstream_st *stream, struct op *op, bool wait) {
+    sim_check_held();
     struct CUctx_st *context = stream->context;
     struct work *work;
     CUresult result = stream_submit(stream, op, NULL, &work);
@@ -339,6 +351,7 @@ CUresult stream_run(struct CUstream_st *stream, struct op *op, bool wait) {
 }
 
 CUresult stream_submit_after(struct CUstream_st *stream, struct op *op, struct work *after) {
+    sim_check_held();
     struct work *work;
     CUresult result = stream_submit(stream, op, after, &work);
 
@@ -351,6 +364,7 @@ CUresult stream_submit_after(struct CUstream_st *stream, struct op *op, struct w
 
 /* [order:context-event] cuda.h 7013; [order:green-parts] cuda.h 7019 */
 struct work *stream_fence(struct CUctx_st *context) {
+    sim_check_held();
     struct work *work = allocate_zeroed(sizeof *work);
     struct op *op = op_marker("fence");
     struct CUctx_st *part = NULL;
@@ -368,6 +382,7 @@ struct work *stream_fence(struct CUctx_st *context) {
 }
 
 CUresult stream_synchronize(struct CUstream_st *stream) {
+    sim_check_held();
     struct CUctx_st *context = stream->context;
     struct work *last = stream->last;
     bool legacy = stream->kind == STREAM_LEGACY;
@@ -388,6 +403,7 @@ CUresult stream_synchronize(struct CUstream_st *stream) {
 }
 
 CUresult context_wait(struct CUctx_st *context) {
+    sim_check_held();
     struct work *fence = stream_fence(context);
 
     work_wait(fence);

@@ -1,0 +1,236 @@
+"""The comments about locks are true: a function asserts first of all what its comment says of the lock. The wording is
+fixed, in src/lock.h; another one about a lock that is held fails here, since no assertion would be asked for."""
+
+import dataclasses
+import pathlib
+import re
+import sys
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2] / "src"
+# The lock that is meant by "Lock held." in a folder, or in a file; elsewhere the comment names it: "LOCK_POOL held."
+LOCKS = {"pool": "LOCK_POOL", "policy": "LOCK_POOL", "check": "LOCK_CHECK", "observe/recorder": "LOCK_RECORDER",
+         "sim/driver": "sim"}
+NAMED = r"(?P<lock>\b[Ll]ock|\bLOCK_[A-Z]+)"
+SAYS = re.compile(rf"{NAMED} (?P<what>held|not held|not needed)\b|\b(?P<cache>[Cc]ache locked)\b")
+GROUP = re.compile(rf"All below: (?:{SAYS.pattern}|as each says)")
+SECTION = re.compile(r"\w+\.[ch]\b|---")
+# Of a lock in such words, though none of the fixed ones.
+LOOSE = re.compile(r"\block(?:s|ed)?\b[^.;:]*\b(?:held|hold|holding)\b|\b(?:held|holds?|holding|needs?) [^.;:]*\block(?:ed)?\b", re.I)
+OTHER = re.compile(  # what is said of all locks at once, of the time between, of fork, of another's lock
+    r"no lock is held|none is held across|[Ll]ocks? (?:is|are) held across fork|not in between|[Tt]he loader's (?:own )?lock|"
+    r"the loader, whose lock|a lock on the byte", re.I)
+TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|^[ \t]*#(?:\\\n|[^\n])*|[{};()]', re.S | re.M)
+FUNCTION = re.compile(r"^(?:[\w\s*]|__attribute__\(\(.*?\)\)\s)*?\b(\w+)\s*\((?!\()(?:.*)\)\s*(?:__attribute__.*)?$", re.S)
+
+
+@dataclasses.dataclass
+class Function:
+    """A declaration, or a definition: then `body` is what follows the brace, without comments."""
+    name: str
+    path: pathlib.Path
+    line: int
+    static: bool
+    comment: str
+    group: str
+    body: str = None
+    offset: int = 0  # of the body in the text
+
+    def where(self):
+        return f"{self.path.relative_to(SOURCE.parent)}:{self.line}: {self.name}"
+
+
+def plain(comment):
+    """A comment's words on one line."""
+    return " ".join(re.sub(r"^\s*(?:/\*|\*/|\*|//)|\*/\s*$", " ", comment, flags=re.M).split())
+
+
+def without_comments(text):
+    return re.sub(r"/\*.*?\*/|//[^\n]*", " ", text, flags=re.S)
+
+
+def functions_in(path, text):
+    """All functions of a file, in order."""
+    found, depth, start, comments, group = [], 0, 0, [], ""
+    opened, last = 0, None  # the brace at depth 0, and the last declaration, for the comment on its line
+
+    def ended(end, definition):
+        nonlocal start, comments, last
+        chunk = without_comments(text[start:end]).strip()
+        begin = end - len(text[start:end].lstrip())
+        above = [each for each in comments if each[1] <= begin]
+        attached = plain(above[-1][0]) if above and text[above[-1][1]:begin].count("\n") == 1 else ""
+        match = FUNCTION.match(chunk)
+        last = None
+        if match and not re.match(r"(?:typedef|return|extern struct|struct \w+ \{|enum)\b", chunk) and "=" not in chunk.split("(")[0]:
+            last = Function(match[1], path, text.count("\n", 0, begin) + 1, chunk.startswith("static") or " static " in chunk,
+                            attached, group)
+            if definition:
+                last.offset = end + 1
+            found.append(last)
+        comments = []
+
+    for token in TOKEN.finditer(text):
+        word = token[0]
+        if word.startswith(("/*", "//")):
+            if depth:
+                continue
+            words = plain(word)
+            same_line = last is not None and "\n" not in text[start:token.start()]
+            if same_line:
+                last.comment += " " + words
+            else:
+                comments.append((word, token.end()))
+                if GROUP.search(words):
+                    group = words
+                elif SECTION.match(words):
+                    group = ""
+            if not text[start:token.start()].strip():
+                start = token.end()
+        elif word.lstrip().startswith("#"):
+            if not depth:
+                start = token.end()
+        elif word in "({":
+            if word == "{" and depth == 0:
+                ended(token.start(), True)
+                opened = token.end()
+            depth += 1
+        elif word in ")}":
+            depth -= 1
+            if word == "}" and depth == 0:
+                if last is not None:
+                    last.body = without_comments(text[opened:token.start()])
+                start = token.end()
+            elif depth == 0 and re.match(r"\n\s*\n", text[token.end():]):  # a macro that makes functions
+                start, comments = token.end(), []
+        elif word == ";" and depth == 0:
+            ended(token.start(), False)
+            start = token.end()
+    return found
+
+
+def said(words):
+    """What a comment says of a lock: "held" and so on with the lock's name, or None."""
+    match = SAYS.search(words)
+    return match and ((match["what"], match["lock"]) if match["what"] else ("locked", "cache"))
+
+
+def group_says(function):
+    match = GROUP.search(function.group)
+    return said(match[0]) if match else None
+
+
+def own_says(function):
+    return said(GROUP.sub("", function.comment))
+
+
+def assertion(path, what, lock):
+    """The statement that a comment asks for; "" for none."""
+    if what == "not needed":
+        return ""
+    if what == "locked":
+        return "cache_check_locked(cache);"
+    if not lock.startswith("LOCK_"):
+        name = path.relative_to(SOURCE).with_suffix("").as_posix()
+        lock = next((each for place, each in LOCKS.items() if name == place or name.startswith(place + "/")), None)
+        if not lock:
+            raise ValueError("names no lock, expected LOCK_POOL held or the like")
+    kind = "sim_check" if lock == "sim" else "lock_check"
+    return f"{kind}_none();" if what == "not held" else f"{kind}_held({'' if lock == 'sim' else lock});"
+
+
+def policy_members(text):
+    """{member: comment} of struct policy: what it says holds for every function that a policy puts there."""
+    body = text[text.index("\nstruct policy {"):]
+    body, group, comment, members = body[:body.index("\n};")], "", "", {}
+    for token in re.finditer(r"/\*.*?\*/|\(\*(\w+)\)\(|\n\n", body, re.S):
+        if token[1]:
+            members[token[1]] = comment if said(comment) else group
+        elif token[0] == "\n\n":
+            comment = ""
+        elif GROUP.search(plain(token[0])):
+            group = plain(token[0]).replace("All below:", "")
+        else:
+            comment = plain(token[0])
+    return members
+
+
+def in_policies(path, text, members):
+    """The functions that a file puts into a policy, each as if it were declared with the member's comment."""
+    return [Function(name, path, text.count("\n", 0, text.index(f".{member} = {name}")) + 1, False, members[member], "")
+            for member, name in re.findall(r"\.(\w+) = (\w+)", text) if members.get(member)]
+
+
+def sources(texts):
+    """{key: [declarations and definitions]}: of one function. Static ones are their file's."""
+    members = policy_members(texts[SOURCE / "policy/policy.h"])
+    by_key = {}
+    for path, text in texts.items():
+        for function in functions_in(path, text):
+            key = (function.name, path) if function.static else (function.name, "sim" in path.parts and path.parts[-2])
+            by_key.setdefault(key, []).append(function)
+    for path, text in texts.items():
+        if path.parent.name == "policy" and path.suffix == ".c":
+            for function in in_policies(path, text, members):
+                by_key.get((function.name, path), by_key.get((function.name, False), [])).append(function)
+    return by_key
+
+
+def expected(functions):
+    """The assertion with which the function's definition has to begin, None if no comment says anything of a lock."""
+    for says in (own_says, group_says):
+        asked = {assertion(each.path, *says(each)) for each in functions if says(each)}
+        if len(asked) > 1:
+            raise ValueError(f"comments contradict each other: {', '.join(sorted(map(repr, asked)))}")
+        if asked:
+            return asked.pop()
+    return None
+
+
+BEGINS = re.compile(r"\s*((?:lock|sim|cache)_check_\w+\(\w*\);)")
+
+
+def breaches(texts):
+    """What is wrong with the sources {path: text}, a line each."""
+    wrong, understood = [], set()
+    for functions in sources(texts).values():
+        defined = [each for each in functions if each.body is not None]
+        try:
+            asked = expected(functions)
+        except ValueError as error:
+            wrong.append(f"{functions[0].where()}: {error}")
+            continue
+        if asked is None and not defined:
+            continue
+        if asked is not None and not defined:
+            wrong.append(f"{functions[0].where()}: a comment speaks of its lock, and it is defined nowhere")
+        for each in defined:
+            match = BEGINS.match(each.body)
+            if match:
+                understood.add((each.path, each.offset))
+            if asked and (not match or match[1] != asked):
+                wrong.append(f"{each.where()}: has to begin with {asked}, as a comment says")
+            if not asked and match:
+                wrong.append(f"{each.where()}: begins with {match[1]}, and no comment says so")
+    for path, text in texts.items():
+        for begun in re.finditer(rf"^[^\s#].*\{{\n{BEGINS.pattern}", text, re.M):
+            if (path, text.index("{\n", begun.start()) + 1) not in understood:
+                wrong.append(f"{path.relative_to(SOURCE.parent)}: {begun[0].splitlines()[0]}: not understood by this test")
+        for comment in re.finditer(r"/\*.*?\*/|//[^\n]*", text, re.S):
+            words = plain(comment[0])
+            for sentence in re.split(r"(?<=[.;:])\s", words):
+                if LOOSE.search(sentence) and not SAYS.search(sentence) and not OTHER.search(sentence):
+                    wrong.append(f"{path.relative_to(SOURCE.parent)}:{text.count(chr(10), 0, comment.start()) + 1}: "
+                                 f"\"{sentence}\": not one of the wordings in src/lock.h")
+    return wrong
+
+
+def main():
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted(SOURCE.rglob("*.[ch]"))
+             if path.relative_to(SOURCE).parts[0] not in ("cli", "trace") and path not in (SOURCE / "lock.h", SOURCE / "lock_check.c")}
+    wrong = breaches(texts)
+    print("\n".join(wrong) if wrong else "as the comments say")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
