@@ -1,7 +1,5 @@
 #include "interpose/checked.h"
 
-#include <string.h>
-
 CUresult checked_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
                         const struct call_site *site) {
     struct check *check = state_check();
@@ -21,9 +19,9 @@ CUresult checked_free(struct pool *pool, CUdeviceptr pointer, const struct call_
     return check ? check_free(check, pointer, at) : pool_free(pool, pointer);
 }
 
-bool checked_make_room(struct pool *pool, const char *call, unsigned attempt, bool allocation) {
+bool checked_make_room(struct pool *pool, const char *call, unsigned attempt, enum pool_asks asks) {
     bool made = state_check() && !attempt && check_make_room(state_check());
-    return pool_make_room(pool, call, attempt, allocation) || made;
+    return pool_make_room(pool, call, attempt, asks) || made;
 }
 
 CUresult checked_handle(CUdeviceptr pointer) {
@@ -41,21 +39,4 @@ CUresult checked_handle(CUdeviceptr pointer) {
     state_say_once("poolcuda: with POOLCUDA_CHECK a block lies between zones that a handle would "
                    "stand for, too: memory cannot be shared with other processes");
     return CUDA_ERROR_NOT_SUPPORTED;
-}
-
-static bool begins(const char *name, const char *with) {
-    return strncmp(name, with, strlen(with)) == 0;
-}
-
-/* Copies whose name does not say that they go to the host may go to the device. */
-bool checked_writes(const char *name) {
-    if (begins(name, "cuMemcpy"))
-        return !begins(name, "cuMemcpyDtoH") && !begins(name, "cuMemcpyAtoH");
-    return begins(name, "cuMemset") || begins(name, "cuLaunch") || begins(name, "cuGraphLaunch") ||
-           begins(name, "cuStreamWriteValue") || begins(name, "cuStreamBatchMemOp") ||
-           begins(name, "cuMemBatchDecompress");
-}
-
-bool checked_waits(const char *name) {
-    return strstr(name, "Synchronize") || (begins(name, "cuMemcpy") && !strstr(name, "Async"));
 }

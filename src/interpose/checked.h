@@ -13,16 +13,11 @@ CUresult checked_malloc_pitch(struct pool *pool, CUdeviceptr *pointer, size_t *p
 CUresult checked_free(struct pool *pool, CUdeviceptr pointer, const struct call_site *at);
 
 /* As pool_make_room: what is freed, but kept by the check, natively would be there. */
-bool checked_make_room(struct pool *pool, const char *call, unsigned attempt, bool allocation);
+bool checked_make_room(struct pool *pool, const char *call, unsigned attempt, enum pool_asks asks);
 
 /* Whether the driver may make a handle of the pointer's memory: NOT_SUPPORTED for a block that is
  * checked, as it would stand for the zones as well, which the user is told; INVALID_VALUE for what
  * natively is no memory. */
 CUresult checked_handle(CUdeviceptr pointer);
-
-/* Around a driver function of which the stubs know the name: whether it may write to device memory,
- * and whether it waits until work is done. */
-bool checked_writes(const char *name);
-bool checked_waits(const char *name);
 
 #endif

@@ -65,21 +65,24 @@ void *hooks_replace_symbol(const char *name, void *found) {
     return stubs_replace_symbol(name, found);
 }
 
+void *hooks_ask_driver(const char *base, int version, bool per_thread) {
+    void *function = NULL;
+    cuuint64_t flags = per_thread ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
+                                  : CU_GET_PROC_ADDRESS_LEGACY_STREAM;
+    if (REAL(cuGetProcAddress_v2))
+        REAL(cuGetProcAddress_v2)(base, &function, version, flags, NULL);
+    else if (REAL(cuGetProcAddress))
+        REAL(cuGetProcAddress)(base, &function, version, flags);
+    return function;
+}
+
 static void list_entries(void) {
-    for (int i = 0; i < HOOKS; i++) {
-        void *function = NULL;
-        cuuint64_t flags = hook_table[i].per_thread ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
-                                                    : CU_GET_PROC_ADDRESS_LEGACY_STREAM;
-        if (!hooks_real[i])
-            continue;
-        if (REAL(cuGetProcAddress_v2)) {
-            REAL(cuGetProcAddress_v2)
-            (hook_table[i].base, &function, hook_table[i].since, flags, NULL);
-        } else if (REAL(cuGetProcAddress)) {
-            REAL(cuGetProcAddress)(hook_table[i].base, &function, hook_table[i].since, flags);
-        }
-        __atomic_store_n(&listed[i], function, __ATOMIC_RELAXED);
-    }
+    for (int i = 0; i < HOOKS; i++)
+        if (hooks_real[i])
+            __atomic_store_n(
+                &listed[i],
+                hooks_ask_driver(hook_table[i].base, hook_table[i].since, hook_table[i].per_thread),
+                __ATOMIC_RELAXED);
     atomic_store_explicit(&listed_ready, true, memory_order_release);
 }
 

@@ -31,6 +31,9 @@ bool hooks_load(void);
 /* The real driver's entry of any name, NULL if absent or hooks_load has not succeeded. */
 void *hooks_find_in_driver(const char *name);
 
+/* What the driver's cuGetProcAddress answers, NULL if nothing. */
+void *hooks_ask_driver(const char *base, int version, bool per_thread);
+
 /* The entry to hand out instead of `found`, the driver's answer to a lookup of `name` by dlsym or
  * of `base` by cuGetProcAddress (in its per-thread form or not): our hook of exactly that form, a
  * stub of stubs.h, or `found` itself. */

@@ -2,8 +2,6 @@
 
 #include "interpose/driver_hooks.h"
 
-#include <string.h>
-
 /* What a call is about: ranges of memory. A single one is in the struct itself. */
 struct ranges {
     const CUdeviceptr *pointers;
@@ -13,17 +11,23 @@ struct ranges {
     size_t size;
 };
 
-static bool is(const char *name, const char *function) {
-    return strncmp(name, function, strlen(function)) == 0;
+bool managed_call_is(const struct entry *entry) {
+    switch ((enum entry_effect)entry->effect) {
+    case EFFECT_attaches:
+    case EFFECT_advises:
+    case EFFECT_prefetches:
+    case EFFECT_prefetches_each:
+    case EFFECT_discards_each:
+        return true;
+    default:
+        return false;
+    }
 }
 
-static bool attaches(const char *name) {
-    return is(name, "cuStreamAttachMem");
-}
-
-static void find_ranges(struct ranges *ranges, const char *name, const uint64_t *arguments) {
-    unsigned first = attaches(name); /* behind the stream */
-    if (strstr(name, "Batch")) {
+static void find_ranges(struct ranges *ranges, const struct entry *entry,
+                        const uint64_t *arguments) {
+    unsigned first = entry->effect == EFFECT_attaches; /* behind the stream */
+    if (entry->effect == EFFECT_prefetches_each || entry->effect == EFFECT_discards_each) {
         ranges->pointers = (const CUdeviceptr *)(uintptr_t)arguments[0];
         ranges->sizes = (const size_t *)(uintptr_t)arguments[1];
         ranges->count = ranges->pointers && ranges->sizes ? arguments[2] : 0;
@@ -37,28 +41,29 @@ static void find_ranges(struct ranges *ranges, const char *name, const uint64_t 
 }
 
 /* To the driver the whole of an allocation is the block, which may be larger. */
-bool managed_call_begins(struct pool *pool, const char *name, uint64_t *arguments) {
+bool managed_call_begins(struct pool *pool, const struct entry *entry, uint64_t *arguments) {
     struct ranges ranges;
-    find_ranges(&ranges, name, arguments);
+    find_ranges(&ranges, entry, arguments);
     for (size_t i = 0; i < ranges.count; i++) {
         CUdeviceptr base;
         size_t requested;
         enum pool_pointer_state state = hook_find(pool, ranges.pointers[i], &base, &requested);
         if (state == POOL_POINTER_IDLE)
             return false;
-        if (state == POOL_POINTER_LIVE && attaches(name) && arguments[2] == requested)
+        if (state == POOL_POINTER_LIVE && entry->effect == EFFECT_attaches &&
+            arguments[2] == requested)
             arguments[2] = 0;
     }
     return true;
 }
 
 /* One of enum pool_managed_mark, 0 if it cannot be undone. */
-static unsigned mark_of(const char *name, const uint64_t *arguments) {
-    if (attaches(name))
+static unsigned mark_of(const struct entry *entry, const uint64_t *arguments) {
+    if (entry->effect == EFFECT_attaches)
         return POOL_MANAGED_ATTACHED;
-    if (is(name, "cuMemPrefetch"))
+    if (entry->effect == EFFECT_prefetches || entry->effect == EFFECT_prefetches_each)
         return POOL_MANAGED_PREFETCHED;
-    if (!is(name, "cuMemAdvise"))
+    if (entry->effect != EFFECT_advises)
         return 0;
     switch ((CUmem_advise)arguments[2]) {
     case CU_MEM_ADVISE_SET_READ_MOSTLY:
@@ -74,10 +79,11 @@ static unsigned mark_of(const char *name, const uint64_t *arguments) {
     return 0;
 }
 
-void managed_call_succeeded(struct pool *pool, const char *name, const uint64_t *arguments) {
+void managed_call_succeeded(struct pool *pool, const struct entry *entry,
+                            const uint64_t *arguments) {
     struct ranges ranges;
-    unsigned mark = mark_of(name, arguments);
-    find_ranges(&ranges, name, arguments);
+    unsigned mark = mark_of(entry, arguments);
+    find_ranges(&ranges, entry, arguments);
     for (size_t i = 0; i < ranges.count; i++) {
         CUdeviceptr pointer = ranges.pointers[i], base;
         size_t requested;

@@ -29,7 +29,7 @@ static CUresult ask_until_there_is_room(struct pool *pool, const struct allocati
     CUresult result = call_driver(call);
     unsigned attempt = 0;
     while (result == CUDA_ERROR_OUT_OF_MEMORY &&
-           checked_make_room(pool, call->name, attempt, true)) {
+           checked_make_room(pool, call->name, attempt, POOL_ASKS_DEVICE_MEMORY)) {
         attempt++;
         result = call_driver(call);
     }

@@ -34,32 +34,12 @@ symbol:								\
 	STUB(kind);						\
 	.size	symbol, . - symbol
 
-/* Names that have no stub take none of the exported ones, but a place in the row of stubs: the
- * number of a row is its line in the table. */
-#define STUB_QUERY(symbol)		.p2align 4; .skip 16
-#define STUB_HOOKED(symbol)		STUB_QUERY(symbol)
-#define STUB_EXPORT_TABLE(symbol)	STUB_QUERY(symbol)
-#define STUB_PAYS(symbol)		EXPORTED(symbol, stub_jump)
-#define STUB_LEGACY_WORK(symbol)	EXPORTED(symbol, stub_jump)
-#define STUB_PER_THREAD(symbol)		EXPORTED(symbol, stub_jump)
-#define STUB_WAITS(symbol)		EXPORTED(symbol, stub_call)
-#define STUB_PENDING(symbol)		EXPORTED(symbol, stub_call)
-#define STUB_ALLOCATES(symbol)		EXPORTED(symbol, stub_call)
-#define STUB_LAUNCH(symbol)		EXPORTED(symbol, stub_call)
-#define STUB_STREAM_CREATED(symbol)	EXPORTED(symbol, stub_call)
-#define STUB_STREAM_DESTROYED(symbol)	EXPORTED(symbol, stub_call)
-#define STUB_HOST_ALLOCATED(symbol)	EXPORTED(symbol, stub_call)
-#define STUB_HOST_REGISTERED(symbol)	EXPORTED(symbol, stub_call)
-#define STUB_HOST_UNREGISTERED(symbol)	EXPORTED(symbol, stub_call)
-#define STUB_MANAGED(symbol)		EXPORTED(symbol, stub_call)
-#define STUB_MANAGED_STATE(symbol)	EXPORTED(symbol, stub_call)
-#define STUB_IMPORTED(symbol)		EXPORTED(symbol, stub_call)
-#define STUB_EXPORTED(symbol)		EXPORTED(symbol, stub_call)
-#define STUB_PEER(symbol)		EXPORTED(symbol, stub_call)
-#define STUB_CONTEXT_CREATED(symbol)	EXPORTED(symbol, stub_call)
-#define STUB_MEMORY_POOL_CREATED(symbol)	EXPORTED(symbol, stub_call)
-#define STUB_MEMORY_POOL_DESTROYED(symbol)	EXPORTED(symbol, stub_call)
-#define STUB_GLOBAL(symbol)		EXPORTED(symbol, stub_call)
+/* What has no stub takes none of the exported names, but a place in the row of stubs: the number of
+ * a row is its line in the table. */
+#define STUB__(symbol)		.p2align 4; .skip 16
+#define STUB_hook(symbol)	STUB__(symbol)
+#define STUB_jump(symbol)	EXPORTED(symbol, stub_jump)
+#define STUB_call(symbol)	EXPORTED(symbol, stub_call)
 
 	.text
 	.set	stub_number, 0
@@ -67,8 +47,8 @@ symbol:								\
 	.hidden	stub_code
 	.p2align 4
 stub_code:
-#define ENTRY_POINT(symbol, class)				\
-	STUB_##class(symbol);					\
+#define ENTRY(symbol, since, ours, ...)				\
+	STUB_##ours(symbol);					\
 	.set	stub_number, stub_number + 1;
 #include "interpose/entry_points.def"
 /* For functions that the table does not know, or knows at another address. */

@@ -7,10 +7,12 @@
 
 #include "interpose/caller.h"
 #include "interpose/checked.h"
+#include "interpose/entry_points.h"
 #include "interpose/hooks.h"
 #include "interpose/loader.h"
 #include "interpose/managed_calls.h"
 #include "interpose/state.h"
+#include "interpose/unknown.h"
 #include "site_tag.h"
 
 #include <stdint.h>
@@ -19,63 +21,9 @@
 
 #define HIDDEN __attribute__((visibility("hidden")))
 
-enum class {
-    QUERY,
-    HOOKED,
-    EXPORT_TABLE,
-    PAYS,
-    WAITS,
-    PENDING,
-    ALLOCATES,
-    LAUNCH,
-    LEGACY_WORK,
-    PER_THREAD,
-    STREAM_CREATED,
-    STREAM_DESTROYED,
-    HOST_ALLOCATED,
-    HOST_REGISTERED,
-    HOST_UNREGISTERED,
-    MANAGED,
-    MANAGED_STATE,
-    IMPORTED,
-    EXPORTED,
-    PEER,
-    MEMORY_POOL_CREATED,
-    MEMORY_POOL_DESTROYED,
-    CONTEXT_CREATED,
-    GLOBAL,
-};
-
 enum {
-#define ENTRY_POINT(symbol, class) NUMBER_##symbol,
-#include "interpose/entry_points.def"
-#undef ENTRY_POINT
-    KNOWN,
     SPARES = 1024, /* as in stubs.S */
     STUB_SIZE = 16,
-};
-
-static const uint8_t known_classes[KNOWN] = {
-#define ENTRY_POINT(symbol, class) class,
-#include "interpose/entry_points.def"
-#undef ENTRY_POINT
-};
-
-/* One string after the other and where each begins: pointers would have to be relocated at the
- * start of every process. */
-static const struct {
-#define ENTRY_POINT(symbol, class) char symbol[sizeof #symbol];
-#include "interpose/entry_points.def"
-#undef ENTRY_POINT
-} known_names = {
-#define ENTRY_POINT(symbol, class) #symbol,
-#include "interpose/entry_points.def"
-#undef ENTRY_POINT
-};
-static const uint16_t name_offsets[KNOWN] = {
-#define ENTRY_POINT(symbol, class) offsetof(__typeof__(known_names), symbol),
-#include "interpose/entry_points.def"
-#undef ENTRY_POINT
 };
 
 /* A function at an address that the table's symbols do not have. Filled under loader_lock, never
@@ -83,15 +31,14 @@ static const uint16_t name_offsets[KNOWN] = {
 static struct spare {
     void *function;
     const char *name;
-    enum class class;
-    bool per_thread;
+    struct entry entry;
 } spares[SPARES];
 static atomic_int spares_used;
 
 /* Read by stubs.S. stub_real[i] is valid once stub_quick[i] is set. */
 atomic_int stub_owed;
-HIDDEN _Atomic(void *) stub_real[KNOWN + SPARES];
-HIDDEN atomic_uchar stub_quick[KNOWN + SPARES];
+HIDDEN _Atomic(void *) stub_real[ENTRIES + SPARES];
+HIDDEN atomic_uchar stub_quick[ENTRIES + SPARES];
 extern const char stub_code[] HIDDEN;
 
 /* RETURN_ADDRESS: where stub_call has it, in words from the arguments on the stack. */
@@ -107,7 +54,8 @@ struct stub_frame {
     unsigned char vectors[8][16];
     const uint64_t *stack;
     uint64_t number, attempts;
-    uint64_t opens; /* the gate, afterwards: a captured stream or a memory pool is destroyed */
+    uint64_t opens; /* the gate, afterwards: a captured stream or a memory pool is destroyed, or if
+                     * a capture that begins fails to */
 };
 
 HIDDEN void *stub_before(struct stub_frame *frame);
@@ -118,36 +66,13 @@ static uint64_t argument(const struct stub_frame *frame, unsigned index) {
                                       : frame->stack[index - REGISTER_ARGUMENTS];
 }
 
-static const char *name_of(uint64_t number) {
-    return number < KNOWN ? (const char *)&known_names + name_offsets[number]
-                          : spares[number - KNOWN].name;
+static const char *name_of(const struct stub_frame *frame) {
+    return frame->number < ENTRIES ? entry_name((unsigned)frame->number)
+                                   : spares[frame->number - ENTRIES].name;
 }
 
-static enum class class_of(uint64_t number) {
-    return number < KNOWN ? (enum class)known_classes[number] : spares[number - KNOWN].class;
-}
-
-static bool ends_with(const char *text, const char *end) {
-    size_t length = strlen(text), wanted = strlen(end);
-    return length >= wanted && strcmp(text + length - wanted, end) == 0;
-}
-
-/* Whether a null stream means the calling thread's default stream. */
-static bool is_per_thread(uint64_t number) {
-    const char *name = name_of(number);
-    if (number >= KNOWN)
-        return spares[number - KNOWN].per_thread;
-    return ends_with(name, "_ptsz") || ends_with(name, "_ptds");
-}
-
-/* Where the stream stands among the arguments of a launch or of work on device memory; -1: there is
- * none, it is the legacy stream. */
-static int stream_position(const char *name) {
-    if (strstr(name, "Kernel"))
-        return 8; /* function, 3 + 3 sizes, shared memory */
-    if (!strstr(name, "Async"))
-        return -1;
-    return strstr(name, "MemsetD2D") ? 5 : 3;
+static const struct entry *entry_of(uint64_t number) {
+    return number < ENTRIES ? &entry_points[number] : &spares[number - ENTRIES].entry;
 }
 
 /* The attributes that change nothing but how the kernel itself runs. */
@@ -166,106 +91,147 @@ static bool is_plain_launch(const CUlaunchConfig *config) {
 }
 
 /* Whether the work goes to the legacy stream, where it comes after all that was freed before. */
-static bool is_legacy_work(const struct stub_frame *frame) {
-    const char *name = name_of(frame->number);
+static bool is_legacy_work(const struct stub_frame *frame, const struct entry *entry) {
+    unsigned position = entry->stream & STREAM_POSITION;
     CUstream stream = NULL;
-    if (strstr(name, "LaunchKernelEx")) {
-        const CUlaunchConfig *config = (const CUlaunchConfig *)(uintptr_t)argument(frame, 0);
+    if ((entry->stream & STREAM_SORT) == STREAM_INSIDE) {
+        const CUlaunchConfig *config = (const CUlaunchConfig *)(uintptr_t)argument(frame, position);
         if (!config || !is_plain_launch(config))
             return false;
         stream = config->hStream;
-    } else {
-        int position = stream_position(name);
-        if (position >= 0)
-            stream = (CUstream)(uintptr_t)argument(frame, (unsigned)position);
+    } else if ((entry->stream & STREAM_SORT) == STREAM_ARGUMENT) {
+        stream = (CUstream)(uintptr_t)argument(frame, position);
     }
-    return stream == CU_STREAM_LEGACY || (!stream && !is_per_thread(frame->number));
+    return stream == CU_STREAM_LEGACY || (!stream && !entry_is_per_thread(entry));
 }
 
-/* Things because of which no wait may be owed from before the call on. */
-static void begin_reason(struct pool *pool, enum class class) {
-    switch (class) {
-    case STREAM_CREATED:
-        pool_reason_begins(pool, WAIT_REASON_stream);
-        break;
-    case HOST_ALLOCATED:
-        pool_reason_begins(pool, WAIT_REASON_pinned);
-        break;
-    case HOST_REGISTERED:
-        pool_reason_begins(pool, WAIT_REASON_registered);
-        break;
-    case MANAGED:
-    case MEMORY_POOL_CREATED:
-        pool_reason_stays(pool, WAIT_REASON_managed);
-        break;
-    case IMPORTED:
-        pool_reason_stays(pool, WAIT_REASON_imported);
-        break;
-    case EXPORTED:
-        pool_reason_stays(pool, WAIT_REASON_exported);
-        break;
-    case PEER:
-        pool_reason_stays(pool, WAIT_REASON_peer);
-        break;
-    case STREAM_DESTROYED:
-    case PENDING:
+/* Because of some things no wait may be owed: which reason it is, and whether it stays for good or
+ * is counted. What an unknown function makes or ends cannot be counted. */
+static enum wait_reason reason_of(const struct entry *entry, bool *stays) {
+    *stays = true;
+    switch ((enum entry_effect)entry->effect) {
+    case EFFECT_stream:
+    case EFFECT_green_stream:
+        *stays = entry_is_unknown(entry);
+        return WAIT_REASON_stream;
+    case EFFECT_pinned:
+        *stays = entry_is_unknown(entry);
+        return WAIT_REASON_pinned;
+    case EFFECT_registered:
+        *stays = entry_is_unknown(entry);
+        return WAIT_REASON_registered;
+    case EFFECT_managed:
+    case EFFECT_memory_pool:
+        return WAIT_REASON_managed;
+    case EFFECT_imported:
+        return WAIT_REASON_imported;
+    case EFFECT_exported:
+        return WAIT_REASON_exported;
+    case EFFECT_peer:
+        return WAIT_REASON_peer;
+    case EFFECT_context:
+    case EFFECT_green_context:
+        return entry_is_unknown(entry) ? WAIT_REASON_contexts : WAIT_REASONS;
+    case EFFECT_global:
+        return entry_is_unknown(entry) ? WAIT_REASON_managed : WAIT_REASONS;
+    default:
+        return WAIT_REASONS;
+    }
+}
+
+/* From before the call on. */
+static void begin_reason(struct pool *pool, const struct entry *entry) {
+    bool stays;
+    enum wait_reason reason = reason_of(entry, &stays);
+    if (reason != WAIT_REASONS && stays)
+        pool_reason_stays(pool, reason);
+    else if (reason != WAIT_REASONS)
+        pool_reason_begins(pool, reason);
+    if (entry_escapes(entry) || entry->effect == EFFECT_stream_ends)
         pool_work_pending(pool);
+}
+
+/* The check comes first, as the call may find what has gone wrong so far. */
+static void check_before(struct check *check, const char *name, const struct entry *entry) {
+    if (entry_awaits(entry))
+        check_before_wait(check, name);
+    if (entry_writes(entry))
+        check_work(check);
+}
+
+/* It may have made or ended streams or memory pools, nobody knows which. */
+static void forget_things(struct pool *pool, const struct entry *entry) {
+    switch ((enum entry_effect)entry->effect) {
+    case EFFECT_stream:
+    case EFFECT_green_stream:
+    case EFFECT_stream_ends:
+        pool_streams_lost(pool);
+        break;
+    case EFFECT_memory_pool_ends:
+        pool_memory_pools_lost(pool);
         break;
     default:
         break;
     }
 }
 
-/* The check comes first, as the call may find what has gone wrong so far. */
-static void check_before(struct check *check, uint64_t number) {
-    const char *name = name_of(number);
-    if (checked_waits(name))
-        check_before_wait(check, name);
-    if (checked_writes(name))
-        check_work(check);
-}
-
-static void before(struct pool *pool, struct stub_frame *frame) {
-    enum class class = class_of(frame->number);
-    bool retried = frame->attempts > 0;
-    if (state_check() && !retried)
-        check_before(state_check(), frame->number);
-    if (is_per_thread(frame->number))
-        pool_reason_stays(pool, WAIT_REASON_per_thread_stream);
-    if (!retried)
-        begin_reason(pool, class);
-    if ((class == LAUNCH || class == LEGACY_WORK) && atomic_load(&stub_owed) &&
-        is_legacy_work(frame))
-        return;
-    pool_pay(pool, name_of(frame->number));
-    if (retried)
-        return;
-    if (class == STREAM_DESTROYED) {
+/* The end of things that the pool knows by their handle. */
+static void end_things(struct pool *pool, struct stub_frame *frame, const struct entry *entry) {
+    if (entry->effect == EFFECT_stream_ends) {
         frame->opens = pool_stream_ends(pool, (CUstream)(uintptr_t)argument(frame, 0));
-    } else if (class == MEMORY_POOL_DESTROYED) {
+    } else if (entry->effect == EFFECT_memory_pool_ends) {
         pool_memory_pool_ends(pool, (CUmemoryPool)(uintptr_t)argument(frame, 0));
         frame->opens = true;
     }
 }
 
+static void before(struct pool *pool, struct stub_frame *frame) {
+    const struct entry *entry = entry_of(frame->number);
+    bool retried = frame->attempts > 0;
+    if (entry_is_unknown(entry) && !retried)
+        stats_add(STATS_unknown_calls, 1);
+    if (entry->capture == CAPTURE_begins && !retried) {
+        pool_capture_began(pool, name_of(frame)); /* which pays */
+        frame->opens = true;
+    }
+    if (entry->capture == CAPTURE_begins || entry->capture == CAPTURE_ends)
+        return;
+    if (state_check() && !retried)
+        check_before(state_check(), name_of(frame), entry);
+    if (entry_is_per_thread(entry))
+        pool_reason_stays(pool, WAIT_REASON_per_thread_stream);
+    if (!retried)
+        begin_reason(pool, entry);
+    if (entry->shows == SHOWS_legacy && atomic_load(&stub_owed) && is_legacy_work(frame, entry))
+        return;
+    pool_pay(pool, name_of(frame));
+    if (retried)
+        return;
+    if (entry_is_unknown(entry))
+        forget_things(pool, entry);
+    else
+        end_things(pool, frame, entry);
+}
+
 /* Whether nothing is to be done for this function from now on, but to pay. */
-static bool is_quick(const struct pool *pool, uint64_t number) {
-    if (state_check())
+static bool is_quick(const struct pool *pool, const struct entry *entry) {
+    if (state_check() || entry_is_unknown(entry) || entry_escapes(entry) ||
+        entry->capture == CAPTURE_begins || entry->capture == CAPTURE_ends)
         return false;
-    switch (class_of(number)) {
-    case PAYS:
-    case WAITS:
-    case LEGACY_WORK:
-    case LAUNCH:
-    case PER_THREAD:
-    case ALLOCATES:
-        return pool || !is_per_thread(number); /* then the reason has been told */
-    case MANAGED:
-    case IMPORTED:
-    case EXPORTED:
-    case PEER:
+    switch ((enum entry_effect)entry->effect) {
+    case EFFECT__:
+    case EFFECT_frees:
+        return pool || !entry_is_per_thread(entry); /* then the reason has been told */
+    case EFFECT_managed:
+    case EFFECT_imported:
+    case EFFECT_exported:
+    case EFFECT_peer:
         return pool != NULL;
-    case MANAGED_STATE:
+    case EFFECT_attaches:
+    case EFFECT_advises:
+    case EFFECT_prefetches:
+    case EFFECT_prefetches_each:
+    case EFFECT_discards_each:
         return pool && !state_options()->managed;
     default:
         return false;
@@ -284,53 +250,54 @@ static CUresult invalid_value(void) {
     return CUDA_ERROR_INVALID_VALUE;
 }
 
-static void *find_real(uint64_t number) {
+static void *find_real(const struct stub_frame *frame) {
+    uint64_t number = frame->number;
     void *real = atomic_load_explicit(&stub_real[number], memory_order_acquire);
     if (real)
         return real;
-    real = hooks_load() ? hooks_find_in_driver(name_of(number)) : NULL;
+    real = hooks_load() ? hooks_find_in_driver(name_of(frame)) : NULL;
     atomic_store_explicit(&stub_real[number], real, memory_order_release);
     return real;
 }
 
-static void *spare_stub(void *function, const char *name, enum class class, bool per_thread);
+static void *spare_stub(void *function, const char *name, const struct entry *entry);
 
 /* Of the functions whose stub only precedes them, those that write to memory, where the check wants
  * to know that they have: a stub that calls the function, else NULL. */
-static void *stub_that_calls(uint64_t number, void *real) {
-    enum class class = class_of(number);
-    if (number >= KNOWN || !state_checks_launches() ||
-        (class != PAYS && class != LEGACY_WORK && class != PER_THREAD) ||
-        !checked_writes(name_of(number)))
+static void *stub_that_calls(const struct stub_frame *frame, void *real) {
+    const struct entry *entry = entry_of(frame->number);
+    if (frame->number >= ENTRIES || !state_checks_launches() || entry->ours != OURS_jump ||
+        !entry_writes(entry))
         return NULL;
-    return spare_stub(real, name_of(number), class, is_per_thread(number));
+    return spare_stub(real, name_of(frame), entry);
 }
 
-/* Whether it may change the state of managed memory that is pooled. */
-static bool changes_pooled(const struct stub_frame *frame) {
-    return class_of(frame->number) == MANAGED_STATE && state_options()->managed;
+/* Whether it may change the state of managed memory that is pooled, and says so in its arguments.
+ */
+static bool changes_pooled(const struct entry *entry) {
+    return !entry_is_unknown(entry) && managed_call_is(entry) && state_options()->managed;
 }
 
 void *stub_before(struct stub_frame *frame) {
-    void *real = find_real(frame->number);
+    const struct entry *entry = entry_of(frame->number);
+    void *real = find_real(frame);
     if (!real)
         return hooks_load() ? (void *)not_supported : (void *)not_initialized;
     struct pool *pool = state_begin_call();
     if (!frame->attempts)
         frame->opens = false;
-    void *calling = pool ? stub_that_calls(frame->number, real) : NULL;
+    void *calling = pool ? stub_that_calls(frame, real) : NULL;
     if (calling) {
         state_end_call();
         return calling;
     }
     if (pool) {
         before(pool, frame);
-        if (changes_pooled(frame) &&
-            !managed_call_begins(pool, name_of(frame->number), frame->registers))
+        if (changes_pooled(entry) && !managed_call_begins(pool, entry, frame->registers))
             real = (void *)invalid_value;
         state_end_call();
     }
-    if (!thread_marks.inside && is_quick(pool, frame->number))
+    if (!thread_marks.inside && is_quick(pool, entry))
         atomic_store_explicit(&stub_quick[frame->number], 1, memory_order_release);
     return real;
 }
@@ -352,99 +319,134 @@ static void find_site(struct call_site *site, const struct stub_frame *frame) {
                     (unsigned)state_options()->site_depth);
 }
 
-/* What a launch launches; NULL if it is none of a kernel. */
-static CUfunction launched(const struct stub_frame *frame) {
-    const char *name = name_of(frame->number);
-    if (!strstr(name, "Kernel"))
+/* What a launch launches; NULL if it is none of one kernel. */
+static CUfunction launched(const struct stub_frame *frame, const struct entry *entry) {
+    if (entry->work != WORK_kernel || entry->stream == STREAM_each)
         return NULL;
-    return (CUfunction)(uintptr_t)argument(frame, strstr(name, "KernelEx") ? 1 : 0);
+    bool behind_config = (entry->stream & STREAM_SORT) == STREAM_INSIDE;
+    return (CUfunction)(uintptr_t)argument(frame, behind_config ? 1 : 0);
 }
 
 static void check_after(struct check *check, struct pool *pool, const struct stub_frame *frame) {
-    const char *name = name_of(frame->number);
-    if (class_of(frame->number) == WAITS)
+    const struct entry *entry = entry_of(frame->number);
+    if (entry->sync == SYNC_asks || entry_awaits(entry) || entry->work == WORK_copy)
         check_after_wait(check);
-    if (!state_checks_launches() || !checked_writes(name) || pool_is_capturing(pool))
+    if (!state_checks_launches() || !entry_writes(entry) || pool_is_capturing(pool))
         return;
     struct call_site at;
     find_site(&at, frame);
-    check_after_work(check, name, launched(frame), &at);
+    check_after_work(check, name_of(frame), launched(frame, entry), &at);
 }
 
 static void after_success(struct pool *pool, const struct stub_frame *frame) {
-    switch (class_of(frame->number)) {
-    case PENDING:
+    const struct entry *entry = entry_of(frame->number);
+    if (entry_escapes(entry))
         pool_work_pending(pool); /* a wait may have ended between the announcement and the call */
-        break;
-    case STREAM_CREATED: {
-        bool green = strstr(name_of(frame->number), "Green") != NULL;
-        uint64_t flags = argument(frame, green ? 2 : 1);
+    if (entry_is_unknown(entry))
+        return;
+    switch ((enum entry_effect)entry->effect) {
+    case EFFECT_stream:
+    case EFFECT_green_stream: {
+        uint64_t flags = argument(frame, entry->effect == EFFECT_green_stream ? 2 : 1);
         const CUstream *stream = (const CUstream *)(uintptr_t)argument(frame, 0);
         pool_stream_created(pool, *stream, (flags & CU_STREAM_NON_BLOCKING) != 0);
         break;
     }
-    case STREAM_DESTROYED:
+    case EFFECT_stream_ends:
         pool_work_pending(pool);
         pool_reason_ends(pool, WAIT_REASON_stream);
         if (frame->opens)
             pool_capture_ended(pool);
         break;
-    case MEMORY_POOL_CREATED:
+    case EFFECT_memory_pool:
         pool_memory_pool_created(pool, *(const CUmemoryPool *)(uintptr_t)argument(frame, 0),
                                  (const CUmemPoolProps *)(uintptr_t)argument(frame, 1));
         break;
-    case HOST_UNREGISTERED:
+    case EFFECT_unregistered:
         pool_reason_ends(pool, WAIT_REASON_registered);
         break;
-    case CONTEXT_CREATED:
-        if (strstr(name_of(frame->number), "Green"))
-            pool_reason_stays(pool, WAIT_REASON_contexts);
-        else
-            pool_context_created(pool, *(const CUcontext *)(uintptr_t)argument(frame, 0));
+    case EFFECT_context:
+        pool_context_created(pool, *(const CUcontext *)(uintptr_t)argument(frame, 0));
         break;
-    case GLOBAL:
+    case EFFECT_green_context:
+        pool_reason_stays(pool, WAIT_REASON_contexts);
+        break;
+    case EFFECT_global:
         look_at_global(pool, frame);
         break;
-    case MANAGED_STATE:
-        if (changes_pooled(frame))
-            managed_call_succeeded(pool, name_of(frame->number), frame->registers);
-        break;
     default:
+        if (changes_pooled(entry))
+            managed_call_succeeded(pool, entry, frame->registers);
         break;
     }
 }
 
 static void after_failure(struct pool *pool, const struct stub_frame *frame) {
-    switch (class_of(frame->number)) {
-    case STREAM_CREATED:
-        pool_reason_ends(pool, WAIT_REASON_stream);
-        break;
-    case HOST_ALLOCATED:
-        pool_reason_ends(pool, WAIT_REASON_pinned);
-        break;
-    case HOST_REGISTERED:
-        pool_reason_ends(pool, WAIT_REASON_registered);
-        break;
-    default:
-        break;
-    }
+    const struct entry *entry = entry_of(frame->number);
+    bool stays;
+    if (entry->capture == CAPTURE_begins && frame->opens)
+        pool_capture_ended(pool);
+    enum wait_reason reason = reason_of(entry, &stays);
+    if (reason != WAIT_REASONS && !stays)
+        pool_reason_ends(pool, reason);
 }
 
-/* Whether it is memory that the program asked for. */
-static bool allocates_memory(const char *name) {
-    return strncmp(name, "cuMem", 5) == 0 || strncmp(name, "cuArray", 7) == 0 ||
-           strncmp(name, "cuMipmapped", 11) == 0;
+/* What a call asks for that has found no memory. */
+static enum pool_asks asks_for(const struct entry *entry) {
+    switch ((enum entry_memory)entry->memory) {
+    case MEMORY_host:
+    case MEMORY_address:
+        return POOL_ASKS_OTHER_MEMORY;
+    case MEMORY_device:
+    case MEMORY_managed:
+    case MEMORY_array:
+        return POOL_ASKS_DEVICE_MEMORY;
+    case MEMORY__:
+    case MEMORY_may:
+        break;
+    }
+    return POOL_ASKS_NO_MEMORY;
+}
+
+/* Success and these errors end the capture [cuda.h, cuStreamEndCapture]; others leave it running,
+ * or there was none. */
+static bool ends_capture(CUresult result) {
+    return result == CUDA_SUCCESS || result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED ||
+           result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED ||
+           result == CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+}
+
+static CUstream captured_stream(const struct stub_frame *frame, const struct entry *entry) {
+    return (CUstream)(uintptr_t)argument(frame, entry->stream & STREAM_POSITION);
+}
+
+static void name_capture(struct pool *pool, const struct stub_frame *frame,
+                         const struct entry *entry) {
+    if (!entry_is_unknown(entry))
+        pool_capture_named(pool, captured_stream(frame, entry));
+}
+
+static void end_capture(struct pool *pool, const struct stub_frame *frame,
+                        const struct entry *entry) {
+    if (entry_is_unknown(entry))
+        pool_capture_ended_somewhere(pool);
+    else
+        pool_capture_ended_in(pool, captured_stream(frame, entry));
 }
 
 /* Returns whether the call is to be made again. */
 bool stub_after(struct stub_frame *frame, CUresult result) {
+    const struct entry *entry = entry_of(frame->number);
     struct pool *pool = state_begin_call();
     if (!pool)
         return false;
-    bool destroyed = class_of(frame->number) == MEMORY_POOL_DESTROYED;
-    const char *name = name_of(frame->number);
-    bool again = result == CUDA_ERROR_OUT_OF_MEMORY &&
-                 checked_make_room(pool, name, (unsigned)frame->attempts++, allocates_memory(name));
+    bool again =
+        result == CUDA_ERROR_OUT_OF_MEMORY &&
+        checked_make_room(pool, name_of(frame), (unsigned)frame->attempts++, asks_for(entry));
+    if (entry->capture == CAPTURE_begins && frame->opens && result == CUDA_SUCCESS)
+        name_capture(pool, frame, entry);
+    if (entry->capture == CAPTURE_ends && ends_capture(result))
+        end_capture(pool, frame, entry);
     if (result == CUDA_SUCCESS && state_check())
         check_after(state_check(), pool, frame);
     if (result == CUDA_SUCCESS) {
@@ -455,7 +457,7 @@ bool stub_after(struct stub_frame *frame, CUresult result) {
         pool_note_error(pool, result);
         after_failure(pool, frame);
     }
-    if (destroyed && frame->opens && !again)
+    if (entry->effect == EFFECT_memory_pool_ends && frame->opens && !again)
         pool_memory_pool_ended(pool);
     state_end_call();
     return again;
@@ -465,14 +467,9 @@ static void *stub(uint64_t number) {
     return (void *)(uintptr_t)(stub_code + number * STUB_SIZE);
 }
 
-static bool has_stub(uint64_t number) {
-    enum class class = class_of(number);
-    return class != QUERY && class != HOOKED && class != EXPORT_TABLE;
-}
-
 /* The stub that stands before `function`, which the table knows under no symbol of this address.
  * NULL if there are none left: then no wait may be owed any more. */
-static void *spare_stub(void *function, const char *name, enum class class, bool per_thread) {
+static void *spare_stub(void *function, const char *name, const struct entry *entry) {
     int number = 0;
     lock_take(&loader_lock, LOCK_LOADER);
     int used = atomic_load(&spares_used);
@@ -481,68 +478,62 @@ static void *spare_stub(void *function, const char *name, enum class class, bool
     char *copy = number == used && used < SPARES ? malloc(strlen(name) + 1) : NULL;
     if (copy) {
         memcpy(copy, name, strlen(name) + 1);
-        spares[used] = (struct spare){function, copy, class, per_thread};
-        atomic_store(&stub_real[KNOWN + used], function);
+        spares[used] = (struct spare){function, copy, *entry};
+        atomic_store(&stub_real[ENTRIES + used], function);
         atomic_store(&spares_used, ++used);
     }
     lock_drop(&loader_lock, LOCK_LOADER);
     if (number < used)
-        return stub(KNOWN + (uint64_t)number);
+        return stub(ENTRIES + (uint64_t)number);
     struct pool *pool = state_pool();
     if (pool)
         pool_reason_stays(pool, WAIT_REASON_bypass);
     return NULL;
 }
 
-static void *known_stub(uint64_t number, void *found) {
+static void *known_stub(unsigned number, void *found) {
     void *real = atomic_load_explicit(&stub_real[number], memory_order_acquire);
     if (!real)
         atomic_store_explicit(&stub_real[number], found, memory_order_release);
     return stub(number);
 }
 
+static void *replace_unknown(const char *name, void *found, bool per_thread) {
+    struct entry entry = unknown_entry(name, per_thread);
+    void *ours = spare_stub(found, name, &entry);
+    return ours ? ours : found;
+}
+
 void *stubs_replace_symbol(const char *name, void *found) {
     if (!hooks_load() || hooks_find_in_driver(name) != found)
         return found;
-    for (uint64_t number = 0; number < KNOWN; number++)
-        if (strcmp(name, name_of(number)) == 0)
-            return has_stub(number) ? known_stub(number, found) : found;
-    void *ours = spare_stub(found, name, PENDING, false);
-    return ours ? ours : found;
+    unsigned number = entry_find(name);
+    if (number == ENTRIES)
+        return replace_unknown(name, found, unknown_is_per_thread(name));
+    return entry_has_stub(&entry_points[number]) ? known_stub(number, found) : found;
 }
 
-/* Whether `symbol` is a form of `base`: the same, or with _v2 and the like or a per-thread suffix.
- */
-static bool is_form(const char *symbol, const char *base) {
-    size_t length = strlen(base);
-    const char *rest = symbol + length;
-    if (strncmp(symbol, base, length) != 0)
-        return false;
-    if (rest[0] == '_' && rest[1] == 'v')
-        for (rest += 2; *rest >= '0' && *rest <= '9'; rest++) {
-        }
-    return !*rest || strcmp(rest, "_ptsz") == 0 || strcmp(rest, "_ptds") == 0;
-}
-
+/* A form that the table has is at the address of its symbol, or at the one that the driver answers
+ * with for the version that introduced it. What is to have a hook has got it before. */
 void *stubs_replace_base(const char *base, void *found, bool per_thread) {
-    enum class class = PENDING; /* of a function that the table does not know */
     if (!hooks_load())
         return found;
-    for (uint64_t number = 0; number < KNOWN; number++) {
-        if (!is_form(name_of(number), base))
+    for (unsigned i = entry_next_form(base, 0); i < ENTRIES; i = entry_next_form(base, i + 1))
+        if (hooks_find_in_driver(entry_name(i)) == found)
+            return entry_has_stub(&entry_points[i]) ? known_stub(i, found) : found;
+    for (unsigned i = entry_next_form(base, 0); i < ENTRIES; i = entry_next_form(base, i + 1)) {
+        const struct entry *entry = &entry_points[i];
+        if (hooks_ask_driver(base, entry->since, entry_is_per_thread(entry)) != found)
             continue;
-        if (hooks_find_in_driver(name_of(number)) == found)
-            return has_stub(number) ? known_stub(number, found) : found;
-        if (is_per_thread(number) == per_thread || class == PENDING)
-            class = class_of(number);
+        if (entry->ours == OURS_hook)
+            break;
+        void *ours = entry_has_stub(entry) ? spare_stub(found, entry_name(i), entry) : NULL;
+        return ours ? ours : found;
     }
-    if (class == QUERY || class == EXPORT_TABLE)
-        return found;
-    void *ours = spare_stub(found, base, class == HOOKED ? PENDING : class, per_thread);
-    return ours ? ours : found;
+    return replace_unknown(base, found, per_thread);
 }
 
 void stubs_forget_after_fork(void) {
-    for (int i = 0; i < KNOWN + SPARES; i++)
+    for (int i = 0; i < ENTRIES + SPARES; i++)
         atomic_store_explicit(&stub_quick[i], 0, memory_order_relaxed);
 }

@@ -45,7 +45,8 @@ struct created_context {
     struct created_context *next;
 };
 
-static bool is_created(const struct pool *pool, CUcontext handle) {
+bool context_is_created(const struct pool *pool, CUcontext handle) {
+    lock_check_held(LOCK_POOL);
     const struct created_context *created = pool->created;
     while (created && created->handle != handle)
         created = created->next;
@@ -54,7 +55,8 @@ static bool is_created(const struct pool *pool, CUcontext handle) {
 
 void pool_context_created(struct pool *pool, CUcontext handle) {
     pool_lock(pool);
-    struct created_context *created = is_created(pool, handle) ? NULL : calloc(1, sizeof *created);
+    struct created_context *created =
+        context_is_created(pool, handle) ? NULL : calloc(1, sizeof *created);
     if (created) {
         *created = (struct created_context){handle, pool->created};
         pool->created = created;
@@ -157,7 +159,7 @@ static struct context *add_context(struct pool *pool, CUcontext handle,
     context->handle = handle;
     context->ordinal = facts->ordinal;
     context->device = device;
-    context->created = is_created(pool, handle);
+    context->created = context_is_created(pool, handle);
     fence_context_init(context);
     LIST_INSERT_HEAD(&pool->contexts, context, link);
     return context;
@@ -472,6 +474,7 @@ static void end_and_release(struct pool *pool, struct context *context) {
 }
 
 void pool_context_ending(struct pool *pool, CUcontext handle) {
+    captures_context_ends(pool, handle);
     if (PLANTED(stale_context))
         return;
     pool_lock(pool);
@@ -532,6 +535,7 @@ static struct context *find_primary(struct pool *pool, CUdevice ordinal) {
 
 void pool_primary_ending(struct pool *pool, CUdevice ordinal) {
     struct context *context;
+    captures_primary_ends(pool, ordinal);
     if (PLANTED(stale_context))
         return;
     pool_lock(pool);
@@ -544,8 +548,10 @@ void pool_primary_released(struct pool *pool, CUdevice ordinal) {
     unsigned int flags;
     int active = 1;
     struct context *context;
-    if (pool->driver->primary_ctx_get_state(ordinal, &flags, &active) != CUDA_SUCCESS || active ||
-        PLANTED(stale_context))
+    if (pool->driver->primary_ctx_get_state(ordinal, &flags, &active) != CUDA_SUCCESS || active)
+        return;
+    captures_primary_ends(pool, ordinal);
+    if (PLANTED(stale_context))
         return;
     pool_lock(pool);
     while ((context = find_primary(pool, ordinal))) {

@@ -639,7 +639,7 @@ static void leave_event(struct pool *pool, CUstream handle) {
 }
 
 bool pool_stream_ends(struct pool *pool, CUstream stream) {
-    bool captured = pool_stream_is_captured(pool, stream);
+    bool captured = captures_stream_ends(pool, stream);
     if (!pool->driver->ctx_record_event)
         leave_event(pool, stream);
     if (pool->config.ordered)

@@ -37,6 +37,13 @@ struct pool {
     atomic_int captures, begun, gate_users; /* gate.c */
     atomic_bool close_turn;                 /* gate.c */
     int gate_lost;                          /* gate.c, for whoever has the turn */
+
+    /* captures.c. captures_asked: a thread asks them without the lock; none must end meanwhile. */
+    LIST_HEAD(, capture) named_captures;
+    int unnamed_captures;
+    bool captures_asked;
+    atomic_uint passed_calls; /* without the lock */
+
     atomic_bool down; /* the driver has shut down: everything passes through */
     struct pointer_map map;
     struct pool_block *spare; /* unused records, linked through next */
@@ -457,6 +464,19 @@ size_t memory_pool_trim(const struct driver *driver, CUmemoryPool handle, size_t
  * Returns whether anything has changed. Not during a stream capture. */
 bool memory_pools_give(struct pool *pool, CUdevice device, const char *call);
 void memory_pools_forget(struct pool *pool); /* lock held */
+
+/* Captures (captures.c). One that begins is not named yet. _stream_ends: whether a capture ends
+ * with the stream, which pool_capture_ended is then called for. */
+void captures_began(struct pool *pool);
+bool captures_stream_ends(struct pool *pool, CUstream stream);
+void captures_context_ends(struct pool *pool, CUcontext context);
+void captures_primary_ends(struct pool *pool, CUdevice ordinal);
+/* To be called when a call went past the pool because of captures: asks whether there are any. */
+void captures_passed(struct pool *pool);
+void captures_forget(struct pool *pool); /* lock held */
+
+/* Whether the program has made it: no device owns it. Lock held. */
+bool context_is_created(const struct pool *pool, CUcontext handle);
 
 /* suballocation.c: blocks that cuMemFree does not free as the program expects: suballocations
  * (policy->cuts), and what lies in a memory pool of the driver's. All below: lock held. */

@@ -54,6 +54,7 @@ static void drop_everything(struct pool *pool) {
     }
     context_forget_all_created(pool);
     memory_pools_forget(pool);
+    captures_forget(pool);
     wait_forget(pool);
     pitch_forget_all(pool);
     ledger_destroy_records(pool);

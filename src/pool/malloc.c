@@ -119,7 +119,9 @@ static CUresult malloc_past_pool(struct pool *pool, struct context *context,
     unsigned attempts = 0;
     result = allocate_past_pool(pool, pointer, kind, bytes, pitch);
     while (result == CUDA_ERROR_OUT_OF_MEMORY &&
-           pool_make_room(pool, source_call_name(kind), attempts++, true))
+           pool_make_room(pool, source_call_name(kind), attempts++,
+                          kind->memory == POOL_HOST ? POOL_ASKS_OTHER_MEMORY
+                                                    : POOL_ASKS_DEVICE_MEMORY))
         result = allocate_past_pool(pool, pointer, kind, bytes, pitch);
     if (attempts && result == CUDA_SUCCESS)
         stats_add(STATS_oom_rescued, 1);
@@ -316,9 +318,10 @@ static struct site *open_request(struct pool *pool, const struct pool_kind *kind
     }
     if (*context)
         pool_unlock(pool);
-    if (capturing)
+    if (capturing) {
         stats_add(STATS_capture_passed, 1);
-    else if (down || broken)
+        captures_passed(pool);
+    } else if (down || broken)
         stats_add(STATS_passed_errors, 1);
     return NULL;
 }

@@ -58,6 +58,14 @@ void memory_pools_forget(struct pool *pool) {
     }
 }
 
+void pool_memory_pools_lost(struct pool *pool) {
+    gate_close(pool);
+    pool_lock(pool);
+    memory_pools_forget(pool);
+    pool_unlock(pool);
+    gate_open(pool);
+}
+
 size_t memory_pool_trim(const struct driver *driver, CUmemoryPool handle, size_t bytes) {
     lock_check_none();
     cuuint64_t before = 0, after = 0;

@@ -242,9 +242,13 @@ void pool_disown_done(struct pool *pool, struct pool_block *block); /* it succee
 
 /* The driver function `call` has answered OUT_OF_MEMORY for the `attempt`-th time, from 0: releases
  * idle memory, of the current context's device first. Returns whether the call is worth another
- * try. allocation: the call allocates memory; while a stream is being captured nothing is released
- * for any other call. */
-bool pool_make_room(struct pool *pool, const char *call, unsigned attempt, bool allocation);
+ * try. Calls that ask for no memory are left alone while a stream is being captured. */
+enum pool_asks {
+    POOL_ASKS_NO_MEMORY, /* it takes some all the same */
+    POOL_ASKS_DEVICE_MEMORY,
+    POOL_ASKS_OTHER_MEMORY, /* of the host, or addresses */
+};
+bool pool_make_room(struct pool *pool, const char *call, unsigned attempt, enum pool_asks asks);
 
 /* A driver call in the current context has failed with `error`. After errors that cost the program
  * its context nothing is pooled there any more: every call goes to the driver and gets its answer.
@@ -319,6 +323,8 @@ void pool_work_pending(struct pool *pool);
  * with it. */
 void pool_stream_created(struct pool *pool, CUstream stream, bool non_blocking);
 bool pool_stream_ends(struct pool *pool, CUstream stream);
+/* Streams may have come or gone that nobody has named: from now on every free waits. */
+void pool_streams_lost(struct pool *pool);
 
 /* Memory pools that the program makes (cuMemPoolCreate): to be called after that call, before one
  * is destroyed, and after that, whatever it returned. */
@@ -326,12 +332,19 @@ void pool_memory_pool_created(struct pool *pool, CUmemoryPool handle,
                               const CUmemPoolProps *properties);
 void pool_memory_pool_ends(struct pool *pool, CUmemoryPool handle);
 void pool_memory_pool_ended(struct pool *pool);
+/* One of them is about to end, nobody knows which: none of them is used any more. */
+void pool_memory_pools_lost(struct pool *pool);
 
 /* Stream captures of this process now under way: while there are any, malloc and free go straight
  * to the driver and the pool makes no CUDA call of its own. To be called before the driver's own
  * call that begins one, named `call`, and after the one that ends it or failed to begin it. */
 void pool_capture_began(struct pool *pool, const char *call);
 void pool_capture_ended(struct pool *pool);
+/* Names the stream in which the capture has begun: it can be asked whether the capture goes on, if
+ * no call ends it. pool_capture_ended_in then is its end; _somewhere: in an unknown stream. */
+void pool_capture_named(struct pool *pool, CUstream stream);
+void pool_capture_ended_in(struct pool *pool, CUstream stream);
+void pool_capture_ended_somewhere(struct pool *pool);
 bool pool_is_capturing(struct pool *pool); /* now, as far as is known */
 /* To be called around calls of the driver that a capture forbids. False: make none, a capture is
  * under way. One that begins waits until all have left, but for those that wait for the device

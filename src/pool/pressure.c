@@ -501,18 +501,9 @@ static bool make_room_anywhere(struct pool *pool, struct device *first, size_t b
     return made;
 }
 
-/* Whether the call takes device memory: if not, nothing that others give up would help. */
-static bool takes_device_memory(const char *call) {
-    static const char *const others[] = {"cuMemHost", "cuMemAllocHost", "cuMemAddressReserve"};
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        if (strncmp(call, others[i], strlen(others[i])) == 0)
-            return false;
-    return true;
-}
-
-bool pool_make_room(struct pool *pool, const char *call, unsigned attempt, bool allocation) {
+bool pool_make_room(struct pool *pool, const char *call, unsigned attempt, enum pool_asks asks) {
     CUdevice ordinal;
-    if (atomic_load(&pool->down) || (!allocation && atomic_load(&pool->captures)))
+    if (atomic_load(&pool->down) || (asks == POOL_ASKS_NO_MEMORY && atomic_load(&pool->captures)))
         return false;
     if (pool->driver->ctx_get_device(&ordinal) != CUDA_SUCCESS)
         ordinal = -1;
@@ -526,7 +517,8 @@ bool pool_make_room(struct pool *pool, const char *call, unsigned attempt, bool 
     if (!device)
         device = LIST_FIRST(&pool->devices);
     pool_unlock(pool);
-    bool takes = attempt < MOST_ATTEMPTS && takes_device_memory(call);
+    /* Others give up device memory, which helps no call that asks for other memory. */
+    bool takes = attempt < MOST_ATTEMPTS && asks != POOL_ASKS_OTHER_MEMORY;
     if (!made && takes)
         made = memory_pools_give(pool, ordinal, call);
     if (!made && device && takes)

@@ -102,8 +102,8 @@ static CUresult free_a_probe(struct pool *pool, struct context *context) {
     if (!context_push(pool, context->handle, &visit))
         return CUDA_ERROR_INVALID_CONTEXT;
     CUresult result = pool->driver->mem_alloc(&another, 1);
-    for (unsigned attempt = 0;
-         result == CUDA_ERROR_OUT_OF_MEMORY && pool_make_room(pool, "cuMemFree", attempt, true);
+    for (unsigned attempt = 0; result == CUDA_ERROR_OUT_OF_MEMORY &&
+                               pool_make_room(pool, "cuMemFree", attempt, POOL_ASKS_DEVICE_MEMORY);
          attempt++)
         result = pool->driver->mem_alloc(&another, 1);
     if (result == CUDA_SUCCESS)

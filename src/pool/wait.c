@@ -176,15 +176,12 @@ bool wait_try_pay(struct pool *pool, const char *call) {
 /* If several captures begin at once only the first pays: the wait of another would invalidate it.
  */
 void pool_capture_began(struct pool *pool, const char *call) {
+    captures_began(pool);
     if (!gate_close_begin(pool))
         return;
     if (wait_is_owed(pool))
         pay(pool, call);
     gate_close_end(pool);
-}
-
-void pool_capture_ended(struct pool *pool) {
-    gate_open(pool);
 }
 
 void wait_context_ended(struct pool *pool, const struct context *context) {
@@ -232,6 +229,13 @@ void pool_reason_stays(struct pool *pool, enum wait_reason reason) {
         count_reason(pool, reason, 1);
     pool->lasting[reason] = true;
     pool_unlock(pool);
+}
+
+void pool_streams_lost(struct pool *pool) {
+    pool_lock(pool);
+    pool->streams_lost = true;
+    pool_unlock(pool);
+    pool_reason_stays(pool, WAIT_REASON_stream);
 }
 
 void pool_work_pending(struct pool *pool) {

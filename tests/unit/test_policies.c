@@ -441,7 +441,8 @@ static void memory_on_its_way_to_the_driver_is_waited_for(void **state) {
     while (!atomic_load(&in_release))
         usleep(100);
     assert_int_equal(cuMemAlloc_v2(&foreign, available), CUDA_SUCCESS);
-    pool_make_room(pool, "cuMemAlloc", 0, true); /* false if all is back before it looks */
+    pool_make_room(pool, "cuMemAlloc", 0,
+                   POOL_ASKS_DEVICE_MEMORY); /* false if all is back before it looks */
     assert_int_equal(cuMemAlloc_v2(&pointer, 4 * MIB), CUDA_SUCCESS);
     assert_int_equal(pthread_join(other_thread, NULL), 0);
     driver.mem_release = cuMemRelease;

@@ -173,9 +173,9 @@ static void idle_host_memory_goes_before_a_device_is_out_of_memory(void **state)
 static void idle_host_memory_goes_before_any_other_call_is_out_of_memory(void **state) {
     (void)state;
     release_host(alloc_host(MIB, 0));
-    assert_true(pool_make_room(pool, "cuMemHostRegister", 0, true));
+    assert_true(pool_make_room(pool, "cuMemHostRegister", 0, POOL_ASKS_OTHER_MEMORY));
     assert_int_equal(fake.host_used, 0);
-    assert_false(pool_make_room(pool, "cuMemHostRegister", 1, true));
+    assert_false(pool_make_room(pool, "cuMemHostRegister", 1, POOL_ASKS_OTHER_MEMORY));
 }
 
 static void of_the_machines_memory_a_sixteenth_lies_idle_at_most(void **state) {

@@ -119,9 +119,9 @@ static void other_calls_that_run_out_have_idle_memory_released(void **state) {
     (void)state;
     release(alloc(32 * MIB));
     release(alloc(40 * MIB));
-    assert_true(pool_make_room(pool, "cuLaunchKernel", 0, false));
+    assert_true(pool_make_room(pool, "cuLaunchKernel", 0, POOL_ASKS_NO_MEMORY));
     assert_int_equal(stats_get(STATS_idle_bytes), 0);
-    assert_false(pool_make_room(pool, "cuLaunchKernel", 1, false));
+    assert_false(pool_make_room(pool, "cuLaunchKernel", 1, POOL_ASKS_NO_MEMORY));
     assert_int_equal(stats_get(STATS_oom_events), 1);
 }
 
@@ -129,8 +129,8 @@ static void in_a_capture_only_allocations_have_idle_memory_released(void **state
     (void)state;
     release(alloc(32 * MIB));
     pool_capture_began(pool, "test");
-    assert_false(pool_make_room(pool, "cuLaunchKernel", 0, false));
-    assert_true(pool_make_room(pool, "cuMemAllocAsync", 0, true));
+    assert_false(pool_make_room(pool, "cuLaunchKernel", 0, POOL_ASKS_NO_MEMORY));
+    assert_true(pool_make_room(pool, "cuMemAllocAsync", 0, POOL_ASKS_DEVICE_MEMORY));
     assert_int_equal(fake.freed_in_mode, CU_STREAM_CAPTURE_MODE_RELAXED);
     assert_int_equal(fake.capture_mode, CU_STREAM_CAPTURE_MODE_GLOBAL);
     pool_capture_ended(pool);

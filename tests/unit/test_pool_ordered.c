@@ -317,11 +317,12 @@ static void for_other_calls_as_well(void **state) {
     (void)state;
     start_as(pool_defaults, 20 * MIB);
     fake.unused = 80 * MIB;
-    assert_true(pool_make_room(pool, "cuStreamCreate", 0, false));
+    assert_true(pool_make_room(pool, "cuStreamCreate", 0, POOL_ASKS_NO_MEMORY));
     assert_int_equal(fake.trims, 1);
-    assert_false(pool_make_room(pool, "cuStreamCreate", 1, false));
+    assert_false(pool_make_room(pool, "cuStreamCreate", 1, POOL_ASKS_NO_MEMORY));
     fake.unused = 80 * MIB;
-    assert_false(pool_make_room(pool, "cuMemHostAlloc", 0, true)); /* no device memory */
+    assert_false(
+        pool_make_room(pool, "cuMemHostAlloc", 0, POOL_ASKS_OTHER_MEMORY)); /* no device memory */
     assert_int_equal(fake.trims, 2);
 }
 
@@ -332,7 +333,7 @@ static void no_memory_pool_is_asked_during_a_capture(void **state) {
     fake.unused = 80 * MIB;
     pool_capture_began(pool, "cuStreamBeginCapture");
     assert_int_equal(try_alloc(&pointer, 50 * MIB, 1), CUDA_ERROR_OUT_OF_MEMORY);
-    assert_false(pool_make_room(pool, "cuMemAllocAsync", 0, true));
+    assert_false(pool_make_room(pool, "cuMemAllocAsync", 0, POOL_ASKS_DEVICE_MEMORY));
     assert_int_equal(fake.trims, 0);
     pool_capture_ended(pool);
 }
@@ -344,13 +345,14 @@ static void pools_that_the_program_makes_are_trimmed_until_they_end(void **state
     start_as(pool_defaults, 20 * MIB);
     pool_memory_pool_created(pool, other_pool, &here);
     pool_memory_pool_created(pool, (CUmemoryPool)0x300, &elsewhere);
-    pool_make_room(pool, "cuStreamCreate", 0, false);
+    pool_make_room(pool, "cuStreamCreate", 0, POOL_ASKS_NO_MEMORY);
     assert_int_equal(fake.trims, 2);
     pool_memory_pool_ends(pool, other_pool);
-    pool_make_room(pool, "cuMemAllocAsync", 0, true); /* it is being destroyed just now */
+    pool_make_room(pool, "cuMemAllocAsync", 0,
+                   POOL_ASKS_DEVICE_MEMORY); /* it is being destroyed just now */
     assert_int_equal(fake.trims, 2);
     pool_memory_pool_ended(pool);
-    pool_make_room(pool, "cuStreamCreate", 0, false);
+    pool_make_room(pool, "cuStreamCreate", 0, POOL_ASKS_NO_MEMORY);
     assert_int_equal(fake.trims, 3);
 }
 

@@ -61,8 +61,8 @@ static void nobody_is_asked_for_what_could_not_fit_or_is_the_hosts(void **state)
     alloc(90 * MIB);
     others_have = 100 * MIB;
     assert_int_equal(try_alloc(&pointer, 111 * MIB, 1), CUDA_ERROR_OUT_OF_MEMORY);
-    assert_false(pool_make_room(pool, "cuMemHostAlloc", 0, true));
-    assert_false(pool_make_room(pool, "cuMemAllocHost_v2", 0, true));
+    assert_false(pool_make_room(pool, "cuMemHostAlloc", 0, POOL_ASKS_OTHER_MEMORY));
+    assert_false(pool_make_room(pool, "cuMemAllocHost_v2", 0, POOL_ASKS_OTHER_MEMORY));
     assert_int_equal(asked, 0);
     assert_int_equal(try_alloc(&pointer, 110 * MIB, 1), CUDA_SUCCESS);
 }
@@ -74,7 +74,7 @@ static void nobody_is_asked_during_a_capture(void **state) {
     others_have = 100 * MIB;
     pool_capture_began(pool, "cuStreamBeginCapture");
     assert_int_equal(try_alloc(&pointer, 50 * MIB, 2), CUDA_ERROR_OUT_OF_MEMORY);
-    assert_false(pool_make_room(pool, "cuMemAllocAsync", 0, true));
+    assert_false(pool_make_room(pool, "cuMemAllocAsync", 0, POOL_ASKS_DEVICE_MEMORY));
     assert_int_equal(asked, 0);
     pool_capture_ended(pool);
     assert_int_equal(try_alloc(&pointer, 50 * MIB, 2), CUDA_SUCCESS);
@@ -84,13 +84,13 @@ static void nobody_is_asked_during_a_capture(void **state) {
 static void other_calls_that_lack_memory_get_that_of_others_too(void **state) {
     (void)state;
     alloc(90 * MIB);
-    assert_false(pool_make_room(pool, "cuStreamCreate", 0, false));
+    assert_false(pool_make_room(pool, "cuStreamCreate", 0, POOL_ASKS_NO_MEMORY));
     others_have = MIB;
-    assert_true(pool_make_room(pool, "cuStreamCreate", 0, false));
+    assert_true(pool_make_room(pool, "cuStreamCreate", 0, POOL_ASKS_NO_MEMORY));
     assert_int_equal(asked, 2);
     for (unsigned attempt = 1; attempt < 100; attempt++) {
         others_have = MIB;
-        pool_make_room(pool, "cuStreamCreate", attempt, false);
+        pool_make_room(pool, "cuStreamCreate", attempt, POOL_ASKS_NO_MEMORY);
     }
     assert_true(asked < 10); /* a call that fails for ever asks for a while only */
 }

@@ -294,6 +294,51 @@ static void test_info(void **state) {
     assert_ok(cuStreamDestroy_v2(stream));
 }
 
+static CUresult recapture(CUstream stream, CUgraph graph, CUdeviceptr pointer, unsigned int sets,
+                          CUgraph *ended) {
+    CUresult result = CUDA_SUCCESS;
+
+    assert_ok(cuStreamBeginRecaptureToGraph(stream, GLOBAL, graph, NULL, NULL));
+    for (unsigned int i = 0; i < sets && result == CUDA_SUCCESS; i++)
+        result = cuMemsetD32Async(pointer + 4 * i, 7, 1, stream);
+    assert_int_equal(cuStreamEndCapture(stream, ended),
+                     sets == 2 ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    return result;
+}
+
+/* The graph keeps its handle and gets other parameters, never other nodes. */
+static void test_a_graph_is_captured_anew(void **state) {
+    CUstream stream = create_stream(CU_STREAM_NON_BLOCKING);
+    CUgraph graph, ended;
+    CUgraphExec executable;
+    CUdeviceptr pointer;
+
+    (void)state;
+    assert_ok(cuMemAlloc_v2(&pointer, 16));
+    assert_ok(cuStreamBeginCapture_v2(stream, GLOBAL));
+    assert_ok(cuMemsetD32Async(pointer, 1, 1, stream));
+    assert_ok(cuMemsetD32Async(pointer + 4, 1, 1, stream));
+    assert_ok(cuStreamEndCapture(stream, &graph));
+    assert_int_equal(cuStreamBeginRecaptureToGraph(stream, GLOBAL, NULL, NULL, NULL),
+                     CUDA_ERROR_INVALID_VALUE);
+    assert_ok(recapture(stream, graph, pointer, 2, &ended));
+    assert_ptr_equal(ended, graph);
+    assert_ok(cuGraphInstantiateWithFlags(&executable, graph, 0));
+    assert_ok(cuGraphLaunch(executable, stream));
+    assert_ok(cuStreamSynchronize(stream));
+    assert_int_equal(read_u32(pointer), 7);
+    assert_int_equal(read_u32(pointer + 4), 7);
+    assert_int_equal(recapture(stream, graph, pointer, 3, &ended),
+                     CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    assert_null(ended);
+    assert_ok(recapture(stream, graph, pointer, 1, &ended));
+    assert_null(ended);
+    assert_ok(cuGraphExecDestroy(executable));
+    assert_ok(cuGraphDestroy(graph));
+    assert_ok(cuMemFree_v2(pointer));
+    assert_ok(cuStreamDestroy_v2(stream));
+}
+
 /* A capturing stream that is destroyed takes its capture along. */
 static void test_destroyed_while_capturing(void **state) {
     CUstream stream = create_stream(CU_STREAM_NON_BLOCKING);
@@ -314,6 +359,7 @@ int main(void) {
         cmocka_unit_test(test_begin_and_end),
         cmocka_unit_test(test_borders),
         cmocka_unit_test(test_info),
+        cmocka_unit_test(test_a_graph_is_captured_anew),
         cmocka_unit_test(test_destroyed_while_capturing),
     };
 

@@ -1,5 +1,6 @@
 /* What the doctor checks of the machine and its environment. */
 #include "cli/doctor/checks.h"
+#include "cli/doctor/driver_functions.h"
 #include "cli/doctor/versions.h"
 #include "cli/simulated.h"
 #include "interpose/tools.h"
@@ -118,6 +119,21 @@ static char *find_driver(const char *interpreter, const char *program) {
     return copy;
 }
 
+static void tell_newer_driver(struct findings *findings, const char *path) {
+    struct driver_functions found = driver_functions_look(path);
+    if (!found.unknown || found.driver < found.table)
+        return;
+    findings_add(findings, "driver-newer", SEVERITY_NOTE,
+                 "this driver is newer than the pool's table of driver functions (CUDA %u.%u): "
+                 "%zu function%s unknown, handled with care",
+                 found.table / 1000, found.table % 1000 / 10, found.unknown,
+                 found.unknown == 1 ? "" : "s");
+    findings_cause(findings,
+                   "what they do is not known: before a call of one an owed wait is made, "
+                   "after it the next free waits; the report counts the calls");
+    findings_remedy(findings, "look for a newer poolcuda if a program calls many of them");
+}
+
 static void tell_driver(struct doctor *doctor, const char *path) {
     struct findings *findings = &doctor->findings;
     char real[PATH_MAX], kernel[32], *library = doctor->driver;
@@ -133,6 +149,7 @@ static void tell_driver(struct doctor *doctor, const char *path) {
     findings_fact(findings, "driver_library_version", *library ? library : NULL);
     findings_fact(findings, "kernel_driver_version", loaded);
     doctor->simulated = simulated;
+    tell_newer_driver(findings, path);
     if (simulated) {
         findings_add(findings, "driver-simulated", SEVERITY_NOTE,
                      "libcuda.so.1 is the simulated GPU's: %s", path);

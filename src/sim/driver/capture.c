@@ -18,7 +18,8 @@ struct capture {
     struct CUstream_st *origin;
     bool invalid;
     struct CUgraph_st *graph;
-    struct capture *next; /* of those not ended */
+    struct CUgraph_st *into; /* the program's graph that it records anew, NULL if none */
+    struct capture *next;    /* of those not ended */
 };
 
 struct capture_point {
@@ -122,6 +123,22 @@ struct CUgraph_st *capture_graph(struct CUstream_st *stream) {
     return stream->capture->graph;
 }
 
+/* Whether the node came after the same others in the graph that is recorded anew. */
+static bool is_as_before(const struct capture *capture, const struct CUgraphNode_st *node) {
+    const struct CUgraphNode_st *before;
+    bool same;
+
+    if (capture->into == NULL)
+        return true;
+    if (node->index >= capture->into->count)
+        return false;
+    before = capture->into->nodes[node->index];
+    same = before->dependency_count == node->dependency_count;
+    for (size_t i = 0; same && i < node->dependency_count; i++)
+        same = before->dependencies[i]->index == node->dependencies[i]->index;
+    return same;
+}
+
 CUresult capture_add(struct CUstream_st *stream, struct op *op) {
     sim_check_held();
     struct capture *capture = stream->capture;
@@ -131,6 +148,10 @@ CUresult capture_add(struct CUstream_st *stream, struct op *op) {
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     hazard_note_owners(op);
     node = graph_add(capture->graph, op, stream->frontier);
+    if (!is_as_before(capture, node)) {
+        capture->invalid = true;
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    }
     graph_set_clear(stream->frontier);
     graph_set_merge(stream->frontier, &(struct graph_node_set){&node, 1});
     return CUDA_SUCCESS;
@@ -209,17 +230,23 @@ static bool visit_leave(struct CUstream_st *stream) {
     return true;
 }
 
+static bool lacks_nodes(const struct capture *capture) {
+    return capture->into != NULL && capture->graph->count < capture->into->count;
+}
+
 /* Ends the capture; its graph is the caller's, NULL if it was invalidated. [capture:invalidated]
  * cuda.h 15487 */
 static CUresult end(struct capture *capture, struct CUgraph_st **graph) {
     CUresult result = CUDA_SUCCESS;
 
-    if (capture->invalid)
+    if (capture->invalid || lacks_nodes(capture))
         result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     else if (!for_streams(capture, is_joined))
         result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
     *graph = NULL;
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS && capture->into != NULL)
+        *graph = graph_replace(capture->into, capture->graph);
+    else if (result == CUDA_SUCCESS)
         *graph = capture->graph;
     else
         graph_dispose(capture->graph);
@@ -245,7 +272,8 @@ void capture_stream_ending(struct CUstream_st *stream) {
 
 /* --- entry points --- */
 
-static CUresult begin(CUstream handle, CUstreamCaptureMode mode, enum null_stream null_stream) {
+static CUresult begin(CUstream handle, CUstreamCaptureMode mode, struct CUgraph_st *into,
+                      enum null_stream null_stream) {
     struct CUstream_st *stream;
     CUresult result;
 
@@ -266,6 +294,7 @@ static CUresult begin(CUstream handle, CUstreamCaptureMode mode, enum null_strea
         capture->thread = pthread_self();
         capture->origin = stream;
         capture->graph = graph_create();
+        capture->into = into;
         LL_PREPEND(captures, capture);
         join(stream, capture, &(struct graph_node_set){0});
     }
@@ -274,9 +303,22 @@ static CUresult begin(CUstream handle, CUstreamCaptureMode mode, enum null_strea
 }
 
 EXPORT_FORMS(cuStreamBeginCapture, _ptsz, (CUstream stream),
-             begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL, null_stream))
+             begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL, NULL, null_stream))
 EXPORT_FORMS(cuStreamBeginCapture_v2, _ptsz, (CUstream stream, CUstreamCaptureMode mode),
-             begin(stream, mode, null_stream))
+             begin(stream, mode, NULL, null_stream))
+
+/* Nodes' parameters are not compared, so nobody notices that they differ. */
+static CUresult begin_again(CUstream stream, CUstreamCaptureMode mode, CUgraph graph,
+                            CUgraphRecaptureCallback callback, enum null_stream null_stream) {
+    if (graph == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    return callback ? CUDA_ERROR_NOT_SUPPORTED : begin(stream, mode, graph, null_stream);
+}
+
+EXPORT_FORMS(cuStreamBeginRecaptureToGraph, _ptsz,
+             (CUstream stream, CUstreamCaptureMode mode, CUgraph graph,
+              CUgraphRecaptureCallback callback, void *data),
+             ((void)data, begin_again(stream, mode, graph, callback, null_stream)))
 
 static CUresult end_capture(CUstream handle, CUgraph *graph, enum null_stream null_stream) {
     struct CUstream_st *stream;
@@ -296,7 +338,7 @@ static CUresult end_capture(CUstream handle, CUgraph *graph, enum null_stream nu
         result = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD; /* [capture:wrong-thread] cuda.h 15356 */
     if (result == CUDA_SUCCESS) {
         result = end(stream->capture, graph);
-        if (*graph != NULL)
+        if (*graph != NULL && !(*graph)->owned_by_program)
             graph_publish(*graph);
     }
     sim_unlock();

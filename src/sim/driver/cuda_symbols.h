@@ -69,6 +69,14 @@ CUresult cuMemDiscardAndPrefetchBatchAsync_ptsz(CUdeviceptr *addresses, size_t *
                                                 CUmemLocation *places, size_t *first,
                                                 size_t place_count, unsigned long long flags,
                                                 CUstream stream);
+#if CUDA_VERSION < 13030
+typedef void (*CUgraphRecaptureCallback)(void); /* never called here */
+CUresult cuStreamBeginRecaptureToGraph(CUstream stream, CUstreamCaptureMode mode, CUgraph graph,
+                                       CUgraphRecaptureCallback callback, void *data);
+#endif
+CUresult cuStreamBeginRecaptureToGraph_ptsz(CUstream stream, CUstreamCaptureMode mode,
+                                            CUgraph graph, CUgraphRecaptureCallback callback,
+                                            void *data);
 #if CUDA_VERSION < 13000
 CUresult cuMemPrefetchBatchAsync(CUdeviceptr *addresses, size_t *sizes, size_t count,
                                  CUmemLocation *places, size_t *first, size_t place_count,

@@ -66,17 +66,30 @@ void graph_publish(struct CUgraph_st *graph) {
     LL_PREPEND(graphs, graph);
 }
 
-void graph_dispose(struct CUgraph_st *graph) {
-    sim_check_held();
-    if (graph->owned_by_program)
-        LL_DELETE(graphs, graph);
+static void drop_nodes(struct CUgraph_st *graph) {
     for (size_t i = 0; i < graph->count; i++) {
         op_drop(graph->nodes[i]->op);
         free(graph->nodes[i]->dependencies);
         free(graph->nodes[i]);
     }
     free(graph->nodes);
+}
+
+void graph_dispose(struct CUgraph_st *graph) {
+    sim_check_held();
+    if (graph->owned_by_program)
+        LL_DELETE(graphs, graph);
+    drop_nodes(graph);
     free(graph);
+}
+
+struct CUgraph_st *graph_replace(struct CUgraph_st *graph, struct CUgraph_st *by) {
+    sim_check_held();
+    drop_nodes(graph);
+    graph->nodes = by->nodes;
+    graph->count = by->count;
+    free(by);
+    return graph;
 }
 
 struct CUgraphNode_st *graph_add(struct CUgraph_st *graph, struct op *op,

@@ -33,6 +33,8 @@ void graph_set_clear(struct graph_node_set *set);
 struct CUgraph_st *graph_create(void);
 void graph_dispose(struct CUgraph_st *graph);
 void graph_publish(struct CUgraph_st *graph); /* the program has its handle from now on */
+/* `graph` gets the nodes of `by`, which is no more. Returns `graph`. */
+struct CUgraph_st *graph_replace(struct CUgraph_st *graph, struct CUgraph_st *by);
 struct CUgraphNode_st *graph_add(struct CUgraph_st *graph, struct op *op,
                                  const struct graph_node_set *after);
 

@@ -1,5 +1,6 @@
 /* cuGetProcAddress in both forms, cuGetExportTable, cuDriverGetVersion. */
 #include "entry.h"
+#include "newer.h"
 #include "settings.h"
 
 #include <string.h>
@@ -25,6 +26,9 @@ static void *find(const char *name, int version, bool per_thread, bool *known) {
     const struct entry_record *best = NULL;
 
     *known = false;
+    if (newer_function != NULL && version >= NEWER_VERSION &&
+        (*known = newer_function(name) != NULL))
+        return newer_function(name);
     for (size_t i = 0; i < sizeof records / sizeof *records; i++) {
         const struct entry_record *record = &records[i];
 
