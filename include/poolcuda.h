@@ -41,26 +41,27 @@ size_t poolcuda_trim(int device, size_t bytes);
 
 enum { POOLCUDA_ALL_DEVICES = -1 };
 
-/* Later versions append fields; `size` tells which ones a caller knows. */
+/* Later versions append fields; `size` says which ones a caller knows. */
 struct poolcuda_stats {
     size_t size; /* set by the caller: sizeof(struct poolcuda_stats) */
 
-    /* Of the device, all of one moment: in_use + idle + waste = held. Bytes. */
-    uint64_t held;                 /* memory that the pool has from the driver */
-    uint64_t in_use;               /* the program's, as requested */
-    uint64_t idle;                 /* kept for reuse */
-    uint64_t waste;                /* what the program's blocks are larger than requested */
+    /* Sums of the device, all of one moment: in_use + idle + waste = held. Bytes. */
+    uint64_t held;   /* memory that the pool has from the driver */
+    uint64_t in_use; /* the program's, as requested */
+    uint64_t idle;   /* kept for reuse */
+    /* bytes by which the program's blocks are larger than requested */
+    uint64_t waste;
     uint64_t peak_live, peak_held; /* the largest in_use + waste, and the largest held, so far */
     uint64_t live_blocks, idle_blocks;
 
-    /* Of the device, since the process first used it. */
+    /* Counts of the device, since the process first used it. */
     uint64_t allocations; /* calls */
     uint64_t hits;        /* of those, served from idle memory */
     uint64_t frees;       /* calls, of pooled memory */
     uint64_t oom_events;  /* times its driver was out of memory */
     uint64_t oom_rescued; /* of those, allocations that succeeded once idle memory was released */
 
-    /* Of the whole process, whatever the device. */
+    /* Counts of the whole process, whatever the device. */
     uint64_t driver_allocs, driver_frees; /* allocations and frees asked from the driver */
     uint64_t waits;                       /* waits for the device that frees have needed */
     uint64_t fence_waits; /* allocations that waited for a fence (POOLCUDA_FREE=defer) */
@@ -69,8 +70,8 @@ struct poolcuda_stats {
 /* Fills *stats for `device`, or for all together with POOLCUDA_ALL_DEVICES. A device on which
  * nothing was allocated has zeros. stats->size becomes the number of bytes that this library fills:
  * fields beyond are zero. POOLCUDA_INVALID: stats is NULL, its size is smaller than the struct of
- * version 0.2.0, or device is below -1. With any other status but POOLCUDA_OK and POOLCUDA_LATE the
- * figures are zero. */
+ * version 0.2.0, or device is below -1. With any other status but POOLCUDA_OK and POOLCUDA_LATE all
+ * members are zero. */
 int poolcuda_stats(int device, struct poolcuda_stats *stats);
 
 /* --- limits --- */
@@ -89,10 +90,10 @@ enum poolcuda_limit {
 #define POOLCUDA_SHARE          ((uint64_t)1 << 63)
 #define POOLCUDA_PERCENT(share) (POOLCUDA_SHARE | (uint64_t)((share)*1000.0 + 0.5))
 
-/* Sets or tells a limit of this process, for all devices. One that is set is in effect from the
- * next allocation or free, which may give idle memory back; before CUDA is used it is kept for
- * then. POOLCUDA_INVALID: no such limit, a value of the wrong kind or out of range (decay: at most
- * 86400000), or value is NULL. */
+/* poolcuda_set_limit sets and poolcuda_get_limit returns a limit of this process, for all devices.
+ * A limit that is set is in effect from the next allocation or free, which may give idle memory
+ * back; before CUDA is used it is kept for then. POOLCUDA_INVALID: no such limit, a value of the
+ * wrong kind or out of range (decay: at most 86400000), or value is NULL. */
 int poolcuda_set_limit(enum poolcuda_limit limit, uint64_t value);
 int poolcuda_get_limit(enum poolcuda_limit limit, uint64_t *value);
 
@@ -101,9 +102,9 @@ int poolcuda_get_limit(enum poolcuda_limit limit, uint64_t *value);
 /* Names what this thread allocates until the matching poolcuda_site_pop, however it allocates. The
  * name is the allocation's site, instead of the code that allocates: in the report, in traces, and
  * for the pool, which prefers a site's own blocks. Scopes nest, the innermost counts. Equal texts
- * are one site. `tag` is copied: at most 63 bytes of it, control characters as question marks. No
- * name: NULL, "", below 16 scopes, and what comes after 512 different names; such scopes still need
- * their pop. A pop without a push does nothing. */
+ * are one site. `tag` is copied: at most 63 bytes of it, control characters as question marks.
+ * NULL, "", scopes nested more than 16 deep and what comes after 512 different names give no name;
+ * such scopes still need their pop. A pop without a push does nothing. */
 void poolcuda_site_push(const char *tag);
 void poolcuda_site_pop(void);
 
@@ -124,12 +125,13 @@ void *poolcuda_malloc(ssize_t size, int device, void *stream);
 
 /* Frees what poolcuda_malloc, cudaMalloc or cuMemAlloc gave. `size` is not looked at; NULL is
  * nothing. Work submitted to any stream before the call is done with the memory before anyone else
- * gets it, by a wait or a fence as POOLCUDA_FREE says; if `stream` is another than the legacy
- * default stream (NULL), by more than an owed wait. Does not fail: a pointer that is no live block
- * is left alone. */
+ * gets it: a wait or a fence sees to that, as POOLCUDA_FREE says; if `stream` is another than the
+ * legacy default stream (NULL), an owed wait alone does not do. Does not fail: a pointer that is no
+ * live block is left alone. */
 void poolcuda_free(void *pointer, ssize_t size, int device, void *stream);
 
-/* The same in the form of cupy.cuda.CFunctionAllocator. `param` is not looked at. */
+/* poolcuda_malloc and poolcuda_free in the form of cupy.cuda.CFunctionAllocator. `param` is not
+ * looked at. */
 void *poolcuda_cupy_malloc(void *param, size_t size, int device);
 void poolcuda_cupy_free(void *param, void *pointer, int device);
 

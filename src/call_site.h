@@ -14,8 +14,8 @@ struct call_site {
     uintptr_t depth; /* a whole word: the struct has no padding */
 };
 
-/* A word that stands for the site: its one frame, or all of them mixed, as good as never the same
- * for two. */
+/* A word that stands for the site: its one frame, or all of them mixed, so that two sites as good
+ * as never have the same. */
 static inline uintptr_t site_id(const struct call_site *site) {
     uintptr_t id = site->frames[0];
     for (uintptr_t i = 1; i < site->depth; i++)

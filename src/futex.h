@@ -1,5 +1,5 @@
-/* Sleeping until a number changes. System calls as such: libc's waits may end a cancelled thread,
- * which would leave locks behind. Only among the threads of this process. */
+/* Sleeping until a number changes, among the threads of this process. These are bare system calls:
+ * libc's waits may end a cancelled thread, which would leave locks behind. */
 #ifndef POOLCUDA_FUTEX_H
 #define POOLCUDA_FUTEX_H
 
@@ -11,13 +11,13 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Returns at once if *number is no longer `seen`; else when it is told to, after `most` (NULL:
- * there is no limit), or for no reason. */
+/* Returns at once if *number is no longer `seen`; else when futex_change wakes it, after `most`
+ * (NULL: there is no limit), or for no reason. */
 static inline void futex_wait(atomic_int *number, int seen, const struct timespec *most) {
     syscall(SYS_futex, number, FUTEX_WAIT_PRIVATE, seen, most, NULL, 0);
 }
 
-/* Changes it, and wakes all who wait. */
+/* Changes the number, and wakes all who wait. */
 static inline void futex_change(atomic_int *number) {
     atomic_fetch_add(number, 1);
     syscall(SYS_futex, number, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);

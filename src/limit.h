@@ -10,7 +10,7 @@ struct limit {
     double percent; /* of cuDeviceTotalMem, 0 to 100 */
 };
 
-/* The same in bytes, of a device with `total`; `automatic` if it is left to the pool. */
+/* The limit in bytes, of a device with `total`; `automatic` if it is left to the pool. */
 static inline uint64_t limit_in_bytes(const struct limit *limit, uint64_t total,
                                       uint64_t automatic) {
     switch (limit->kind) {

@@ -12,7 +12,7 @@ static void copy_path(char *to, size_t size, const char *from) {
     to[length] = '\0';
 }
 
-/* The loader names the program "". */
+/* Writes the module's name. The loader names the program "". */
 static void name_module(struct module *module, const struct dl_phdr_info *info) {
     copy_path(module->path, sizeof module->path, info->dlpi_name ? info->dlpi_name : "");
     if (module->path[0])

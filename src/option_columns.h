@@ -20,14 +20,14 @@
 #define OPTION_DROP(...)
 #define OPTION_KEEP(...) __VA_ARGS__
 
-/* Of the pool's configuration. */
+/* Options of the pool's configuration. */
 #define OPTION_IF_POOL_START            OPTION_DROP
 #define OPTION_IF_POOL_CHECK            OPTION_DROP
 #define OPTION_IF_POOL_POOL             OPTION_KEEP
 #define OPTION_IF_POOL_LIVE             OPTION_KEEP
 #define OPTION_IF_POOL_API(limit, unit) OPTION_KEEP
 
-/* Of the configuration of memory checking. */
+/* Options of the configuration of memory checking. */
 #define OPTION_IF_CHECK_START            OPTION_DROP
 #define OPTION_IF_CHECK_CHECK            OPTION_KEEP
 #define OPTION_IF_CHECK_POOL             OPTION_DROP

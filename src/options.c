@@ -119,7 +119,7 @@ static bool read_limit(const char *text, struct limit *limit) {
     return read_size(text, number, &limit->bytes);
 }
 
-/* The place of `text` among words separated by |. */
+/* Finds the place of `text` among words separated by |. */
 static bool read_word(const char *text, const char *words, int *value) {
     for (*value = 0; *words; ++*value) {
         const char *end = strchr(words, '|');
@@ -174,7 +174,7 @@ static bool read_value(size_t row, const char *text, struct options *options) {
     return false;
 }
 
-/* What the row accepts, in words, into at most `size` bytes. */
+/* Writes what the row accepts, in words, into at most `size` bytes. */
 static void expectation(size_t row, char *words, size_t size) {
     const struct option_info *info = &option_table[row];
     switch (targets[row].kind) {
@@ -199,7 +199,8 @@ static void expectation(size_t row, char *words, size_t size) {
     }
 }
 
-/* Part of a message: at most 64 bytes of `text`, with what a terminal might obey made harmless. */
+/* A part of a value for a message: at most 64 bytes of `text`, with what a terminal might obey made
+ * harmless. */
 struct quoted {
     char text[72];
 };
@@ -214,7 +215,7 @@ static struct quoted quote(const char *text, size_t length) {
     return quoted;
 }
 
-/* What is wrong with a value; `instead` is what happens now. */
+/* Writes what is wrong with a value; `instead` is what happens now. */
 static void describe_bad_value(size_t row, const char *text, const char *instead, char *line,
                                size_t size) {
     char words[96];
@@ -253,7 +254,7 @@ static size_t distance(const char *name, size_t length, const char *other) {
     return row[width];
 }
 
-/* A name that no option has. */
+/* Writes that no option has the name. */
 static void describe_unknown(const char *name, size_t length, char *line, size_t size) {
     enum { NEAR = 4 };
     size_t best = NEAR, nearest = option_count;
@@ -296,7 +297,7 @@ static size_t find_row(const char *entry, size_t length) {
     return row;
 }
 
-/* Settings of a preset are "NAME=VALUE", separated by spaces. */
+/* Applies a preset: its settings are "NAME=VALUE", separated by spaces. */
 static void apply_preset(const char *settings, struct options *options) {
     char value[32];
     while (*settings) {
@@ -309,7 +310,8 @@ static void apply_preset(const char *settings, struct options *options) {
     }
 }
 
-/* The preset comes before what is set beside it. A bad one is told of with all the others. */
+/* Reads the preset, which comes before what is set beside it. A bad one is reported with all the
+ * others. */
 static void parse_preset(struct options *options, char *const *environment) {
     static const char name[] = "POOLCUDA_PRESET=";
     struct options asked = {.preset = 0};
@@ -323,7 +325,7 @@ static void parse_preset(struct options *options, char *const *environment) {
 void options_parse(struct options *options, char *const *environment,
                    void (*say)(const char *line)) {
     static const char prefix[] = "POOLCUDA_";
-    uint64_t seen = 0; /* the first entry of a name counts, as for getenv */
+    uint64_t seen = 0; /* the first entry of a name counts, as with getenv */
     _Static_assert(sizeof targets / sizeof targets[0] <= 64, "seen has a bit per option");
     for (size_t i = 0; i < option_count; i++)
         read_value(i, option_table[i].fallback, options);

@@ -40,14 +40,14 @@ extern const struct preset_info preset_table[];
 extern const size_t preset_count;
 
 /* Parses every POOLCUDA_* entry of the NULL-terminated `environment` into *options, defaults for
- * what is unset. Each bad value, and each POOLCUDA_ name that no option has, is told once through
- * say() in one line (without newline) and then ignored. Allocates nothing; cannot fail. */
+ * what is unset. Each bad value, and each POOLCUDA_ name that no option has, is reported once
+ * through say() in one line (without newline) and then ignored. Allocates nothing; cannot fail. */
 void options_parse(struct options *options, char *const *environment,
                    void (*say)(const char *line));
 
 /* Sets one option that may change in a running program; *row is its place in the table. `setting`
- * is NAME=VALUE, not empty. False, with *options unchanged and one line in `error`: it is none, or
- * the value is bad. */
+ * is NAME=VALUE, not empty. False, with *options unchanged and one line in `error`: there is no
+ * such option, or the value is bad. */
 bool options_set_live(struct options *options, const char *setting, size_t *row, char *error,
                       size_t error_size);
 

@@ -1,4 +1,4 @@
-/* The pool's configuration as the options say. */
+/* Makes the pool's configuration from the options. */
 #ifndef POOLCUDA_POOL_OPTIONS_H
 #define POOLCUDA_POOL_OPTIONS_H
 

@@ -1,6 +1,6 @@
-/* File operations as bare system calls: those that the preloaded object needs and does not import,
- * since every import costs every program at its start. Results and errno as of the functions that
- * they are named after. */
+/* File operations as bare system calls: operations that the preloaded object needs and does not
+ * import, since every import costs every program at its start. Results and errno are those of the
+ * functions that they are named after. */
 #ifndef POOLCUDA_RAW_FILES_H
 #define POOLCUDA_RAW_FILES_H
 
@@ -28,14 +28,13 @@ static inline int raw_mkdir(const char *name, unsigned mode) {
     return (int)syscall(SYS_mkdirat, AT_FDCWD, name, mode);
 }
 
-/* Another descriptor for the same, above the standard ones. */
+/* Another descriptor for the same file, above the standard ones. */
 static inline int raw_copy(int file) {
     return (int)syscall(SYS_fcntl, file, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 }
 
-/* A program may have closed its standard files: what it writes to them must not come to lie in
- * ours.
- */
+/* Moves our descriptor above the standard ones: a program may have closed its standard files, and
+ * what it writes to them must not come to lie in ours. */
 static inline int raw_above_standard(int file) {
     if (file < 0 || file > STDERR_FILENO)
         return file;
@@ -55,7 +54,7 @@ static inline bool raw_wait_to_write(int file, unsigned milliseconds) {
     return count != 0; /* where it cannot be asked, the write tells */
 }
 
-/* Whether a file may be so long: where it may not, to try would be answered by a signal. */
+/* Whether a file may be so long: if not, trying would be answered by a signal. */
 static inline bool raw_may_be_as_long(uint64_t bytes) {
     struct rlimit limit;
     return syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, &limit) == 0 && limit.rlim_cur >= bytes;
@@ -105,7 +104,7 @@ static inline ssize_t raw_getdents(int folder, void *to, size_t size) {
     return syscall(SYS_getdents64, folder, to, size);
 }
 
-/* The length with the final zero; -1: it does not fit. */
+/* Returns the length with the final zero; -1: it does not fit. */
 static inline ssize_t raw_getcwd(char *to, size_t size) {
     return syscall(SYS_getcwd, to, size);
 }

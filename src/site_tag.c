@@ -19,7 +19,7 @@ static _Thread_local struct {
     uint16_t tags[SITE_TAG_DEPTH];
 } stack __attribute__((tls_model("initial-exec")));
 
-/* The bytes of the control character at `at`, of those of UTF-8 as well; 0: it is none. */
+/* The bytes of the control character at `at`, also of one in UTF-8; 0: there is none. */
 static size_t control(const unsigned char *at) {
     if (at[0] == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0)
         return 2;
@@ -50,7 +50,7 @@ static uint32_t hash_text(const char *text) {
     return (uint32_t)(hash >> 32);
 }
 
-/* The number of a new copy, which is in no slot yet; 0 if the table is full. */
+/* Makes a new copy, which is in no slot yet, and returns its number; 0 if the table is full. */
 static uint16_t copy(const char *text) {
     unsigned index = atomic_load(&used);
     while (index < SITE_TAGS && !atomic_compare_exchange_weak(&used, &index, index + 1)) {
@@ -61,7 +61,7 @@ static uint16_t copy(const char *text) {
     return (uint16_t)(index + 1);
 }
 
-/* The number of the text's one copy, 0 if there is no room for it. */
+/* Returns the number of the text's one copy, 0 if there is no room for it. */
 static uint16_t intern(const char *text) {
     uint16_t made = 0;
     for (uint32_t i = hash_text(text);; i++) { /* half of the slots stay empty */

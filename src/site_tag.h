@@ -17,9 +17,9 @@
 enum { SITE_TAG_SIZE = 64, SITE_TAGS = 512, SITE_TAG_DEPTH = 16 };
 
 void site_tag_push(const char *tag);
-void site_tag_pop(void); /* nothing without a push */
+void site_tag_pop(void); /* does nothing without a push */
 
-/* *site becomes that of tag `number`. */
+/* Makes *site the site of tag `number`. */
 void site_tag_describe(struct call_site *site, uint16_t number);
 
 /* Whether the thread's allocations have a tag now, which *site then is. */

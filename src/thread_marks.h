@@ -1,5 +1,5 @@
-/* What a thread's next call of the driver has to know of what the thread is just doing. In one
- * place, as every call looks at it. */
+/* What a thread's next call of the driver has to know of what the thread is doing just now. It is
+ * in one place, as every call looks at it. */
 #ifndef POOLCUDA_THREAD_MARKS_H
 #define POOLCUDA_THREAD_MARKS_H
 
@@ -10,7 +10,8 @@ struct thread_marks {
     union {
         struct {
             uint16_t tag; /* site_tag.h: the number of the innermost one, from 1; 0: none */
-            bool inside;  /* state.h: of one of our calls into the driver or the pool */
+            /* state.h: the thread is in one of our calls into the driver or the pool */
+            bool inside;
         };
         uint32_t any;
     };

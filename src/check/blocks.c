@@ -57,7 +57,7 @@ static void count_quarantined(struct check *check, struct check_context *context
     stats_set(STATS_check_quarantine_bytes, check->quarantined);
 }
 
-/* Out of the list that its state puts it in. */
+/* Takes the block out of the list that its state puts it in. */
 static void unlink_block(struct check *check, struct check_block *block) {
     struct check_context *context = block->context;
     if (block->state == CHECK_LIVE && block->zones == CHECK_BARE) {

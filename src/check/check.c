@@ -66,7 +66,7 @@ static size_t with_zones(size_t bytes) {
     return CHECK_ZONE + (bytes + CHECK_ZONE + CHECK_ZONE - 1) / CHECK_ZONE * CHECK_ZONE;
 }
 
-/* Has zones filled. Where the pool clears what it hands out, that comes first. */
+/* Has zones filled. Where the pool clears what it hands out, the clearing comes first. */
 static void submit_fills(struct check *check, struct check_context *context,
                          struct check_launch *launch) {
     struct pool_config config;
@@ -77,7 +77,8 @@ static void submit_fills(struct check *check, struct check_context *context,
         gpu_fill(check, context, launch);
 }
 
-/* A record, and the context to check its block in, which is in use. NULL: it cannot be checked. */
+/* Makes a record, and finds the context to check its block in, which is in use. NULL: it cannot be
+ * checked. */
 static struct check_block *begin(struct check *check, const struct call_site *site) {
     struct check_context *context = NULL;
     if (!pool_is_capturing(check->pool))
@@ -97,8 +98,8 @@ static struct check_block *begin(struct check *check, const struct call_site *si
     return block;
 }
 
-/* The block is the program's. Its zones are filled by this thread, before the program has it; where
- * no launch is to be had without a wait, later. */
+/* Registers the block as the program's. This thread has its zones filled, before the program has
+ * it; where no launch is to be had without a wait, they are filled later. */
 static void register_block(struct check *check, struct check_block *block) {
     struct check_context *context = block->context;
     results_read(check, context);
@@ -119,7 +120,7 @@ static void drop(struct check *check, struct check_block *block) {
     free(block);
 }
 
-/* What the caller is given without any check. */
+/* Counts what the caller is given without any check. */
 static CUresult count_unchecked(CUresult result) {
     if (result == CUDA_SUCCESS)
         stats_add(STATS_check_unchecked_blocks, 1);
@@ -176,8 +177,8 @@ CUresult check_malloc_pitch(struct check *check, CUdeviceptr *pointer, size_t *p
 
 /* --- frees --- */
 
-/* The answer to a free of what is not, or no longer, checked. A pointer into a block's memory
- * begins no allocation that the program knows, whatever the pool knows. */
+/* Answers a free of what is not, or no longer, checked. A pointer into a block's memory begins no
+ * allocation that the program knows, whatever the pool knows. */
 static CUresult free_unchecked(struct check *check, CUdeviceptr pointer,
                                const struct call_site *at) {
     struct check_block copy;
@@ -194,7 +195,7 @@ static CUresult free_unchecked(struct check *check, CUdeviceptr pointer,
 }
 
 /* Takes the block at `pointer` for a free of this thread's; NULL: there is none to be freed. *used:
- * its context is in use, and the block is FREEING; else it is not checked any more. */
+ * its context is in use, and the block is FREEING; if not, it is not checked any more. */
 static struct check_block *take(struct check *check, CUdeviceptr pointer, bool *used) {
     check_lock(check);
     struct check_block *block = block_at(check, pointer);
@@ -232,8 +233,8 @@ static bool submit_free(struct check *check, struct check_block *block) {
     return gpu_submit(check, context, launch);
 }
 
-/* Before the pool has the block's memory, as then another thread may be given it. False: the block
- * has to leave later, as another thread may be about to submit tasks on it. */
+/* Forgets the block before the pool has its memory, as then another thread may be given it. False:
+ * the block has to leave later, as another thread may be about to submit tasks on it. */
 static bool forget(struct check *check, struct check_block *block, bool *known) {
     check_lock(check);
     bool busy = block->uses && block->context->users && !block->context->lost;
@@ -248,8 +249,8 @@ static bool forget(struct check *check, struct check_block *block, bool *known) 
     return !(*known && busy);
 }
 
-/* The block's memory is the pool's or the driver's; or, where they refuse it, still the program's.
- */
+/* Gives the block's memory to the pool or the driver; where they refuse it, it is still the
+ * program's. */
 static CUresult free_at_once(struct check *check, struct check_block *block) {
     CUdeviceptr base = block->base;
     bool known;
@@ -298,7 +299,7 @@ CUresult check_free(struct check *check, CUdeviceptr pointer, const struct call_
         return free_unchecked(check, pointer, at);
     if (used) {
         filled = !pool_is_capturing(check->pool) && submit_free(check, block);
-        context_end_use(check, block->context); /* its end waits for no wait of ours */
+        context_end_use(check, block->context); /* the context's end waits for no wait of ours */
     }
     if (used && pool_free_wait(check->pool, block->base) == CUDA_SUCCESS &&
         keep(check, block, filled, at)) {

@@ -26,7 +26,7 @@ struct check_config {
 #undef OPTION
 
     bool after_launches;           /* wait after each launch, and verify everything */
-    void (*say)(const char *line); /* tells that the log cannot be opened */
+    void (*say)(const char *line); /* reports that the log cannot be opened */
 };
 
 /* NULL without memory. The pool and the driver must outlive it. */
@@ -45,7 +45,7 @@ CUresult check_malloc_pitch(struct check *check, CUdeviceptr *pointer, size_t *p
 /* cuMemFree_v2, called at `at`. */
 CUresult check_free(struct check *check, CUdeviceptr pointer, const struct call_site *at);
 
-/* The live block at `pointer` is checked no more, as a capture is about to free it. Returns the
+/* Takes the live block at `pointer` out of the check, as a capture is about to free it. Returns the
  * pointer that pool and driver know; 0: there is no such block. */
 CUdeviceptr check_disown(struct check *check, CUdeviceptr pointer);
 
@@ -56,29 +56,30 @@ enum pool_pointer_state check_find(struct check *check, CUdeviceptr pointer, CUd
 
 /* Bytes of the current device that are freed and kept from reuse. */
 size_t check_quarantined(struct check *check);
-/* Has them given back to the pool, after a wait for the GPU. Returns whether there were any. */
+/* Gives them back to the pool, after a wait for the GPU. Returns whether there were any. */
 bool check_make_room(struct check *check);
 
-/* The program is about to submit work that may write to the current context's memory. */
+/* To be called before the program submits work that may write to the current context's memory. */
 void check_work(struct check *check);
-/* It has submitted it, by a successful call of the driver function `call`, at `at`. kernel: what it
- * launches, NULL if it is none. */
+/* To be called when a call of the driver function `call`, at `at`, has submitted it. kernel: what
+ * it launches, NULL if it is none. */
 void check_after_work(struct check *check, const char *call, CUfunction kernel,
                       const struct call_site *at);
-/* Around a call of the driver function `call` that waits for work of the current context. */
+/* To be called around a call of the driver function `call` that waits for work of the current
+ * context. */
 void check_before_wait(struct check *check, const char *call);
 void check_after_wait(struct check *check);
 
-/* To be called before the pool is told that a context is about to end, or (_primary) that a
- * device's primary context is or may be: verifies all that is left in it. */
+/* To be called before the pool learns that a context is about to end, or (_primary) that a device's
+ * primary context is or may be: verifies all that is left in it. */
 void check_context_ending(struct check *check, CUcontext context);
 void check_primary_ending(struct check *check, CUdevice device);
-/* A green context, whose memory outlives it. */
+/* To be called before a green context ends, whose memory outlives it. */
 void check_green_ending(struct check *check, CUcontext context);
-/* To be called when the pool has been told: forgets the contexts that it has forgotten. */
+/* To be called when the pool knows: forgets the contexts that it has forgotten. */
 void check_contexts_ended(struct check *check);
 
-/* At exit: the summary, without a CUDA call. Returns the number of errors reported. */
+/* Writes the summary at exit, without a CUDA call. Returns the number of errors reported. */
 uint64_t check_finish(struct check *check);
 
 /* The lock is held across fork. The child forgets everything. */

@@ -49,7 +49,7 @@ static struct check_context *new_context(struct check *check, CUcontext handle) 
     return context;
 }
 
-/* What a thread has made that loses the race is freed with its context. */
+/* Makes what the check needs. What a thread makes that loses the race is freed with its context. */
 static struct check_context *make(struct check *check, CUcontext handle) {
     if (!pool_gate_enter(check->pool))
         return NULL;
@@ -110,7 +110,8 @@ void context_end_use(struct check *check, struct check_context *context) {
         futex_change(&check->resting);
 }
 
-/* Until no thread uses the context any more. Lock held on entry and return, not in between. */
+/* Waits until no thread uses the context any more. Lock held on entry and return, not in
+ * between. */
 static void await_rest(struct check *check, const struct check_context *context) {
     lock_check_held(LOCK_CHECK);
     while (context->users > 0) {

@@ -38,7 +38,7 @@ static void announce(struct check *check, CUcontext handle, CUdevice device) {
     check_unlock(check);
 }
 
-/* The next of those whose end is announced. Contexts never leave the list. */
+/* The next context whose end is announced. Contexts never leave the list. */
 static struct check_context *next_ending(struct check *check, const struct check_context *after) {
     struct check_context *context;
     check_lock(check);
@@ -106,7 +106,8 @@ static bool peek(void *to, void *from, size_t bytes) {
     return syscall(SYS_process_vm_readv, getpid(), &copy, 1, &original, 1, 0) == (long)bytes;
 }
 
-/* What launches have found whose end nobody has waited for. The driver may be gone already. */
+/* Reports what launches have found whose end nobody has waited for. The driver may be gone
+ * already. */
 static void report_late(struct check *check, struct check_context *context) {
     for (;;) {
         struct check_failure failure;

@@ -44,7 +44,7 @@ static void add_launch(struct check_context *context, struct pinned *pinned, CUd
     TAILQ_INSERT_TAIL(&context->idle, launch, in_list);
 }
 
-/* More launches, in the current context. Gate entered. */
+/* Makes more launches, in the current context. Gate entered. */
 static void grow(struct check *check, struct check_context *context) {
     const struct driver *driver = check->driver;
     CUevent events[CHUNK];
@@ -74,8 +74,8 @@ static bool has_entries(const struct driver *driver) {
            driver->event_record && driver->event_query && driver->memcpy_htod_async;
 }
 
-/* What fills zones goes before the program's work: its stream has the highest priority that there
- * is, to which the driver brings any number. */
+/* Opens the stream that fills zones. It goes before the program's work: it has the highest priority
+ * that there is, to which the driver brings any number. */
 static bool open_filling(const struct driver *driver, struct check_context *context) {
     enum { HIGHEST = -1000 };
     return (driver->stream_create_with_priority &&
@@ -114,7 +114,7 @@ void gpu_forget(struct check_context *context) {
     }
 }
 
-/* Nothing is checked in the context any more, and nothing reported. */
+/* Gives the context up: nothing is checked in it any more, and nothing reported. */
 static void lose(struct check *check, struct check_context *context, CUresult error) {
     pool_note_error(check->pool, error);
     check_lock(check);
@@ -133,7 +133,7 @@ static struct check_launch *take_idle(struct check *check, struct check_context 
     return launch;
 }
 
-/* Whether there may be more. */
+/* Whether there may be more launches. */
 static bool may_grow(struct check *check, struct check_context *context) {
     check_lock(check);
     bool may = context->launches < LAUNCHES_MAX;
@@ -166,14 +166,14 @@ void gpu_make_idle(struct check *check, struct check_context *context,
     check_unlock(check);
 }
 
-/* The check stream waits for what comes before the event. */
+/* Has the check stream wait for what comes before the event. */
 static CUresult wait_for_event(const struct driver *driver, struct check_context *context,
                                CUevent event, CUresult recorded) {
     return recorded == CUDA_SUCCESS ? driver->stream_wait_event(context->stream, event, 0)
                                     : recorded;
 }
 
-/* It waits for all that has been submitted to the context. */
+/* Has the check stream wait for all that has been submitted to the context. */
 static CUresult order(const struct driver *driver, struct check_context *context) {
     if (driver->ctx_record_event)
         return wait_for_event(driver, context, context->order,
@@ -203,8 +203,8 @@ static CUresult launch_kernel(const struct driver *driver, struct check_context 
                                  1, 1, 0, stream, arguments, NULL);
 }
 
-/* Zones of new blocks are copied, which takes no multiprocessor: the program's kernels may hold all
- * of them, and wait for what the program does next. */
+/* Copies zones to new blocks. A copy takes no multiprocessor: the program's kernels may hold all of
+ * them, and wait for what the program does next. */
 static CUresult copy_zones(const struct driver *driver, const struct check_context *context,
                            const struct check_launch *launch) {
     CUresult result = CUDA_SUCCESS;
@@ -229,7 +229,7 @@ static void count(const struct check_launch *launch, bool copied) {
     stats_add(STATS_check_verified_bytes, bytes[CHECK_VERIFY]);
 }
 
-/* Gate entered. *submitted: the kernel is to run, whatever the result. */
+/* Submits the launch. Gate entered. *submitted: the kernel is to run, whatever the result. */
 static CUresult submit(struct check *check, struct check_context *context,
                        struct check_launch *launch, CUstream stream, bool *submitted) {
     bool pushed;
@@ -258,7 +258,8 @@ static bool submit_in(struct check *check, struct check_context *context,
     if (launch->count && pool_gate_enter(check->pool)) {
         CUresult result = submit(check, context, launch, stream, &submitted);
         pool_gate_leave(check->pool);
-        if (submitted && result != CUDA_SUCCESS) /* nobody will ever know when it has ended */
+        /* nobody will ever know when the kernel has ended */
+        if (submitted && result != CUDA_SUCCESS)
             lose(check, context, result);
     }
     if (!submitted) {
@@ -347,7 +348,7 @@ struct check_launch *gpu_take_ended(struct check *check, struct check_context *c
     return NULL;
 }
 
-/* Of the check stream, or of the whole context. */
+/* Waits for the check stream, or for all of the context. */
 static bool wait_for(struct check *check, struct check_context *context, bool all) {
     bool pushed;
     if (!pool_gate_enter(check->pool))

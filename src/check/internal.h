@@ -33,11 +33,11 @@ enum check_state {
     CHECK_GONE
 };
 
-/* BARE: not filled. FILLING: a thread is about to submit a launch that fills them. ZONED: it has
- * been submitted, so that launches to come find them filled. */
+/* BARE: the zones are not filled. FILLING: a thread is about to submit a launch that fills them.
+ * ZONED: it has been submitted, so that launches to come find them filled. */
 enum check_zones { CHECK_BARE, CHECK_FILLING, CHECK_ZONED };
 
-/* One block of the program's: [user, user + bytes), in the pool's [base, base + size). The rest are
+/* One block of the program's: [user, user + bytes), in the pool's [base, base + size). The rest is
  * its zones. Guarded by the lock.
  * Invariant: all but GONE ones are in the tree and do not overlap. LIVE ones whose zones are BARE
  * are in their context's `bare` list, QUARANTINED ones in its `quarantine`, LEAVING ones without
@@ -52,7 +52,7 @@ struct check_block {
     struct call_site allocated, freed; /* freed: depth 0 while it is not */
     enum check_state state;
     enum check_zones zones;
-    bool reported; /* never again */
+    bool reported; /* and is not reported again */
     bool held;     /* by a thread that frees it */
     uint32_t uses; /* tasks on it in launches that are not finished */
     uint64_t
@@ -63,7 +63,7 @@ RB_HEAD(check_tree, check_block);
 
 /* When a wrong byte was found. */
 enum check_moment {
-    CHECK_AT_FREE,   /* of the block itself, or of another */
+    CHECK_AT_FREE,   /* at the free of the block itself, or of another */
     CHECK_AT_WAIT,   /* a call that waits for the GPU */
     CHECK_AT_LAUNCH, /* after_launches: the call that has just been made */
     CHECK_AT_REUSE,  /* before the memory is used again */
@@ -148,18 +148,19 @@ static inline void check_unlock(struct check *check) {
 struct check_block *block_around(struct check *check, CUdeviceptr address);
 /* The block that begins at `user`, whatever its state. */
 struct check_block *block_at(struct check *check, CUdeviceptr user);
-/* The one with the lowest base from `base` on. */
+/* The block with the lowest base from `base` on. */
 struct check_block *block_from(struct check *check, CUdeviceptr base);
-/* A new LIVE block, whose other members are set. DETACHED ones that it overlaps are gone. */
+/* Adds a LIVE block, whose other members are set. DETACHED ones that it overlaps are gone. */
 void block_add(struct check *check, struct check_block *block);
-/* Out of the tree and of the list that it is in, GONE, and the record with it if it may go. */
+/* Takes the block out of the tree and of the list that it is in: it is GONE, and the record with it
+ * if it may go. */
 void block_remove(struct check *check, struct check_block *block);
 /* Ends what keeps the record: a task's use, or that a thread holds it. */
 void block_drop_use(struct check_block *block);
-/* DETACHED, whatever it was; its launches are never read again. */
+/* Makes the block DETACHED, whatever it was; its launches are never read again. */
 void block_detach(struct check *check, struct check_block *block);
 void block_let_go(struct check_block *block);
-/* From one state to another, and from list to list. */
+/* Moves the block from one state to another, and from list to list. */
 void block_set_state(struct check *check, struct check_block *block, enum check_state state);
 void block_set_zones(struct check_block *block, enum check_zones zones);
 /* Whether work has been submitted since it was last verified. */
@@ -172,11 +173,12 @@ static inline bool block_is_unverified(const struct check_block *block) {
 
 /* The current context's record, NULL if there is none. */
 struct check_context *context_of_current(struct check *check);
-/* The same, made and made ready if need be. NULL: nothing can be checked there. */
+/* The current context's record, made and made ready if need be. NULL: nothing can be checked there.
+ * Lock not held. */
 struct check_context *context_to_check(struct check *check);
 /* Keeps the context from ending. False: it has ended, or is lost. Lock held. */
 bool context_use(struct check_context *context);
-/* The same for the current one; NULL: nothing is checked there. */
+/* Keeps the current context from ending; NULL: nothing is checked there. */
 struct check_context *context_use_current(struct check *check);
 void context_end_use(struct check *check, struct check_context *context);
 /* Forgets the context and its blocks, once nobody uses it. */
@@ -195,12 +197,12 @@ struct check_launch *gpu_take_launch(struct check *check, struct check_context *
  * become idle. False: the driver refused or a stream is being captured; the launch is idle and
  * nothing of it happens. */
 bool gpu_submit(struct check *check, struct check_context *context, struct check_launch *launch);
-/* The same for one that fills zones of new blocks, which nothing has used so far: it runs at once,
+/* Submits a launch that fills zones of new blocks, which nothing has used so far: it runs at once,
  * and the program's later work comes behind it. Where the driver cannot order that, it is waited
  * for, for a while. */
 bool gpu_fill(struct check *check, struct check_context *context, struct check_launch *launch);
-/* Whether the launch that was submitted first of those that run has ended: it becomes the caller's.
- * NULL: none has. */
+/* Takes the running launch that was submitted first if it has ended: it becomes the caller's. NULL:
+ * it has not. */
 struct check_launch *gpu_take_ended(struct check *check, struct check_context *context);
 void gpu_make_idle(struct check *check, struct check_context *context, struct check_launch *launch);
 /* Whether all that was submitted before our last launch is done. */
@@ -209,7 +211,7 @@ bool gpu_is_alone(struct check *check, struct check_context *context);
 bool gpu_wait(struct check *check, struct check_context *context);
 /* Waits for the context, as a program would. */
 bool gpu_wait_for_context(struct check *check, struct check_context *context);
-/* "" if it is not known. */
+/* Sets *name to "" if it is not known. */
 void gpu_kernel_name(struct check *check, CUfunction kernel, char name[CHECK_KERNEL_NAME_SIZE]);
 
 /* tasks.c: what is to be done for a block. They return the bytes that the tasks cover, 0 if there
@@ -217,13 +219,14 @@ void gpu_kernel_name(struct check *check, CUfunction kernel, char name[CHECK_KER
 
 uint64_t tasks_zones(struct check_launch *launch, struct check_block *block, enum check_op op);
 uint64_t tasks_body(struct check_launch *launch, struct check_block *block, enum check_op op);
-/* Verifies all of a block that has a known content just now. */
+/* Adds tasks that verify all of a block that has a known content just now. */
 uint64_t tasks_verify(struct check_launch *launch, struct check_block *block);
 /* Takes the tasks of one block, and all that fill, out of an ended launch; counts what is done. */
 void tasks_drop(struct check_launch *launch, const struct check_block *failed);
-/* The launch has been submitted. */
+/* To be called when the launch has been submitted. */
 void tasks_submitted(struct check_launch *launch);
-/* All tasks have been done without a failure, or (known: false) are not to be done. */
+/* To be called when all tasks have been done without a failure, or (known: false) are not to be
+ * done. */
 void tasks_finish(struct check_launch *launch, bool known);
 
 /* verify.c. Verifies all blocks of the context that are unverified, waiting for the results. Lock
@@ -236,10 +239,11 @@ void verify_all(struct check *check, struct check_context *context,
 /* Reads the results of launches that have ended, reports failures, and gives blocks that leave the
  * quarantine to the pool. Waits for nothing. The context is in use. */
 void results_read(struct check *check, struct check_context *context);
-/* The same after the program has waited for the GPU: if nothing but our launches is left to run,
- * they are waited for. */
+/* Reads the results after the program has waited for the GPU: if nothing but our launches is left
+ * to run, they are waited for. */
 void results_finish(struct check *check, struct check_context *context);
-/* Reports a failure that the launch has found in that task, unless the block's has been. */
+/* Reports a failure that the launch has found in that task, unless one of that block has been
+ * reported. */
 void results_tell(struct check *check, const struct check_launch *launch,
                   const struct check_task *task, const struct check_failure *failure);
 /* Reads all results, when all launches have ended. False: they cannot be waited for. */
@@ -261,18 +265,18 @@ enum check_failure_kind {
 #include "check/failures.def"
 #undef FAILURE
 };
-enum { REPORT_NO_LOG = -1 }; /* is opened yet */
-/* `count` bytes from `address` on are not what they were. */
+enum { REPORT_NO_LOG = -1 }; /* no log is open yet */
+/* Reports that `count` bytes from `address` on are not what they were. */
 void report_write(struct check *check, const struct check_block *block, CUdeviceptr address,
                   uint64_t count, const struct check_occasion *occasion);
-/* block: NULL if the pointer lies in none. */
+/* Reports a bad free. block: NULL if the pointer lies in none. */
 void report_free(struct check *check, const struct check_block *block, CUdeviceptr pointer,
                  const struct call_site *at);
 void report_leak(struct check *check, const struct check_block *block);
 struct check_unverified {
     uint64_t freed, freed_bytes, live; /* blocks, bytes, blocks */
 };
-/* The summary at exit, if there is anything to tell. Returns the number of errors. */
+/* Writes the summary at exit, if there is anything to report. Returns the number of errors. */
 uint64_t report_end(struct check *check, const struct check_unverified *unverified);
 
 #endif

@@ -20,14 +20,14 @@
 
 enum check_op {
     CHECK_FILL,  /* writes the pattern to every byte */
-    CHECK_VERIFY /* tells the lowest and the highest byte that is not the pattern */
+    CHECK_VERIFY /* notes the lowest and the highest byte that is not the pattern */
 };
 
 /* The layouts are the kernel's: it addresses members by their offsets. */
 struct check_task {
     uint64_t address; /* of the device; any alignment */
     uint64_t bytes;   /* 0: nothing to do */
-    uint64_t id; /* what a failure tells: unique among the tasks since the report was cleared */
+    uint64_t id; /* what a failure names: unique among the tasks since the report was cleared */
     uint32_t op; /* enum check_op */
     uint32_t pattern; /* its lowest 8 bits are the byte */
 };
@@ -35,12 +35,12 @@ struct check_task {
 _Static_assert(sizeof(struct check_task) == 32, "the kernel's stride");
 
 /* The first task since the report was cleared that found wrong bytes; later ones leave no trace.
- * Which one is first within a launch is not determined, what is told of it is. Complete once the
- * launch has ended: until then more wrong bytes may be found. */
+ * Which one is first within a launch is not determined, what it says of that task is. Complete once
+ * the launch has ended: until then more wrong bytes may be found. */
 struct check_failure {
     uint64_t id;    /* CHECK_NO_FAILURE, or the task's */
     uint64_t first; /* offset in the task's bytes of the lowest wrong one */
-    uint64_t last;  /* and of the highest: at least first */
+    uint64_t last;  /* offset of the highest: at least first */
 };
 
 #define CHECK_NO_FAILURE UINT64_MAX /* no task's id */
@@ -53,8 +53,8 @@ struct check_failure {
  * grid of count * check_kernel_rows(). */
 enum { CHECK_KERNEL_THREADS = 128, CHECK_KERNEL_WORD = 16 /* bytes of one access */ };
 
-/* How many blocks are to share each task where the largest has so many bytes: one for 16 KiB, so
- * that a thread makes up to 8 passes, as long as that is not too many blocks. */
+/* How many blocks share each task where the largest has so many bytes: one for 16 KiB, so that a
+ * thread makes up to 8 passes, as long as that is not too many blocks. */
 static inline unsigned int check_kernel_rows(uint64_t largest) {
     const uint64_t share = 8 * CHECK_KERNEL_THREADS * CHECK_KERNEL_WORD, most = 64;
     uint64_t rows = largest / share + (largest % share != 0);

@@ -2,7 +2,7 @@
  * compiles it.
  *
  * Bytes are compared by 16, one access for each thread and pass. A thread that found wrong ones
- * tells the report so once for each task: by a compare-exchange of the id, and whoever finds its
+ * says so in the report once for each task: by a compare-exchange of the id, and whoever finds its
  * own task's id there narrows first and last by atomic minimum and maximum, so that no block waits
  * for another. The atomics are the device's own, which suffices for host memory too: the host reads
  * and clears the report between launches only. */

@@ -5,10 +5,10 @@ void quarantine_fill_zones(struct check_context *context, struct check_launch *l
     lock_check_held(LOCK_CHECK);
     struct check_block *block;
     while ((block = TAILQ_FIRST(&context->bare)) && tasks_zones(launch, block, CHECK_FILL))
-        continue; /* it has left the list */
+        continue; /* the block has left the list */
 }
 
-/* The next to be looked at, round and round. */
+/* The next block to be looked at, round and round. */
 static struct check_block *next(struct check_context *context) {
     struct check_block *block =
         context->cursor ? context->cursor : TAILQ_FIRST(&context->quarantine);
@@ -37,7 +37,7 @@ void quarantine_verify_some(struct check_context *context, struct check_launch *
     }
 }
 
-/* Oldest blocks first: in the launch that verifies them once more they leave. Lock held. */
+/* Evicts the oldest blocks: in the launch that verifies them once more they leave. Lock held. */
 static void evict_oldest(struct check *check, struct check_context *context,
                          struct check_launch *launch, uint64_t bytes) {
     lock_check_held(LOCK_CHECK);

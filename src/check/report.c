@@ -67,7 +67,7 @@ static void add_header(struct text *text, enum check_failure_kind kind, const ch
     }
 }
 
-/* Nothing for a site that there is not. */
+/* Adds a site, nothing for one that there is not. */
 static void add_site(struct text *text, const char *title, const struct call_site *site) {
     const char *tag = site->depth ? site_tag_name(site) : NULL;
     if (!site->depth)

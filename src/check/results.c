@@ -1,6 +1,6 @@
 /* What launches have found.
  *
- * A launch tells one failure, the first. Zones and freed memory stay as they are, so the rest of
+ * A launch reports one failure, the first. Zones and freed memory stay as they are, so the rest of
  * the launch is made again without the block of that failure until nothing is found any more. */
 #include "check/internal.h"
 
@@ -22,7 +22,7 @@ void results_tell(struct check *check, const struct check_launch *launch,
 static bool read_result(struct check *check, struct check_context *context,
                         struct check_launch *launch) {
     const struct check_failure failure = *launch->failure;
-    if (failure.id >= launch->count) { /* no task's: there is none */
+    if (failure.id >= launch->count) { /* no task has that number: there is no failure */
         check_lock(check);
         tasks_finish(launch, true);
         check_unlock(check);
@@ -36,7 +36,7 @@ static bool read_result(struct check *check, struct check_context *context,
     return true;
 }
 
-/* The memory of the first block that has left, 0: there is none. Its record goes. */
+/* Takes the memory of the first block that has left, 0: there is none. Its record goes. */
 static CUdeviceptr take_left(struct check *check, struct check_context *context) {
     check_lock(check);
     struct check_block *block = TAILQ_FIRST(&context->left);
@@ -47,8 +47,8 @@ static CUdeviceptr take_left(struct check *check, struct check_context *context)
     return base;
 }
 
-/* Blocks that nothing uses any more: from here on the pool may hand them out, or have the driver
- * free them, which a capture forbids. */
+/* Gives blocks that nothing uses any more back: from here on the pool may hand them out, or have
+ * the driver free them, which a capture forbids. */
 static void give_back(struct check *check, struct check_context *context) {
     bool pushed;
     CUdeviceptr base;

@@ -1,12 +1,12 @@
 /* From blocks to what the kernel is to do with their bytes, and what it has done. */
 #include "check/internal.h"
 
-/* Room for all of a block's tasks or for none. */
+/* Whether there is room for all of a block's tasks. */
 static bool has_room(const struct check_launch *launch, unsigned tasks) {
     return launch->count + tasks <= CHECK_TASKS;
 }
 
-/* Returns the bytes. */
+/* Adds a task. Returns its bytes. */
 static uint64_t add(struct check_launch *launch, struct check_block *block, CUdeviceptr address,
                     uint64_t bytes, enum check_op op, uint8_t pattern) {
     unsigned i = launch->count++;
@@ -28,7 +28,7 @@ uint64_t tasks_zones(struct check_launch *launch, struct check_block *block, enu
            add(launch, block, end, block->base + block->size - end, op, CHECK_ZONE_BYTE);
 }
 
-/* All of it, or stripes from its first byte to its last. */
+/* Adds tasks on all of the block, or on stripes from its first byte to its last. */
 uint64_t tasks_body(struct check_launch *launch, struct check_block *block, enum check_op op) {
     lock_check_held(LOCK_CHECK);
     const uint64_t whole = (uint64_t)CHECK_STRIPES * CHECK_STRIPE;

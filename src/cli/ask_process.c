@@ -114,7 +114,7 @@ static bool ask(const char *command, struct asked *asked, size_t count,
     return good;
 }
 
-/* Whom it is about; returns how many. */
+/* Chooses the processes that are asked; returns how many. */
 static size_t choose(const struct live_list *list, const char *who, struct asked *asked) {
     const struct live_process *one = live_find(list, who);
     size_t count = 0;

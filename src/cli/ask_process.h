@@ -7,8 +7,8 @@
 
 /* Posts the request to the process named `who`, or to all if that is "all", and waits up to
  * `timeout` seconds for all the answers. Each is handed to tell(), which returns whether it is a
- * good one. For each that does not come says why, in one line on standard error that begins with
- * `command`. Returns whether all came and were good. */
+ * good one. For each answer that does not come one line on standard error, which begins with
+ * `command`, says why. Returns whether all came and were good. */
 bool ask_processes(const char *command, const char *who, const struct mailbox_request *request,
                    double timeout,
                    bool (*tell)(const char *name, const struct mailbox_request *request,

@@ -43,7 +43,7 @@ static void let_go(void) {
     closefrom(STDERR_FILENO + 1);
 }
 
-/* The program has stopped: so do we, for the shell to see, unless it goes on already. */
+/* Stops with the program, for the shell to see, unless the program goes on already. */
 static void stop_too(pid_t child) {
     int status;
     if (waitpid(child, &status, WNOHANG | WCONTINUED) == child && WIFCONTINUED(status))
@@ -51,7 +51,7 @@ static void stop_too(pid_t child) {
     raise(SIGSTOP);
 }
 
-/* True once the program has ended. */
+/* Looks after the program. True once it has ended. */
 static bool look_after(pid_t child, int *status) {
     while (waitpid(child, status, WNOHANG | WUNTRACED | WCONTINUED) == child) {
         if (WIFEXITED(*status) || WIFSIGNALED(*status))

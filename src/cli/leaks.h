@@ -6,7 +6,8 @@
 
 #include <stdio.h>
 
-/* A line for each site with live blocks, most bytes first. names: as stats_report takes it. */
+/* Prints a line for each site with live blocks, most bytes first. names: as stats_report takes
+ * it. */
 void leaks_print(FILE *out, const struct merge *merge, const struct stats_names *names);
 
 #endif

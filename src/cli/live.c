@@ -13,7 +13,7 @@ uint64_t live_now(void) {
     return clock_ns(CLOCK_MONOTONIC);
 }
 
-/* Up to a device's history, which nobody needs who looks at the present. */
+/* Reads a device up to its history, which nobody needs who looks at the present. */
 static void read_device(int file, int ordinal, struct live_process *process) {
     struct {
         uint64_t capacity;

@@ -35,7 +35,7 @@ struct live_list {
 /* Copies what the open file of a page says; returns whether it is a page. */
 bool live_read(int file, struct live_process *process);
 
-/* Reads all of them, and removes the pages of processes that are gone. False, with one line in
+/* Reads all processes, and removes the pages of those that are gone. False, with one line in
  * `error`, if there is a folder that cannot be used, or no memory. Free with live_free. */
 bool live_list(struct live_list *list, char *error, size_t error_size);
 void live_free(struct live_list *list);

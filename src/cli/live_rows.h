@@ -1,4 +1,4 @@
-/* The rows of `poolcuda top`: what a person or a script is told of each process. */
+/* The rows of `poolcuda top`: what a person or a script reads of each process. */
 #ifndef POOLCUDA_CLI_LIVE_ROWS_H
 #define POOLCUDA_CLI_LIVE_ROWS_H
 
@@ -40,7 +40,7 @@ enum { LIVE_LINE = 512 };
 void live_head_line(char line[LIVE_LINE]);
 void live_row_line(const struct live_row *row, char line[LIVE_LINE]);
 
-/* All of them in one line: how many, and the sums. */
+/* All processes in one line: how many, and the sums. */
 void live_sum_line(const struct live_row *rows, size_t count, char line[LIVE_LINE]);
 
 /* JSON: an object with the array "processes". */

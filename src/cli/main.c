@@ -66,7 +66,7 @@ static char *filter(int key, const char *text, void *input) {
 }
 
 static const struct argp_option rows[] = {
-    /* Of the build alone. */
+    /* The build alone uses this. */
     {"man-source", KEY_MAN_SOURCE, "PAGE", OPTION_HIDDEN, "fill stdin's template of a man page", 0},
     {0},
 };

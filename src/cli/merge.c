@@ -40,7 +40,7 @@ static void same_text(struct merge *merge, char *to, size_t size, const char *fr
         snprintf(to, size, "%s", several);
 }
 
-/* The same of command lines: there is none that stands for several. */
+/* Keeps a command line that all runs have: none stands for several. */
 static void same_command_line(struct merge *merge, const struct command_line *from) {
     struct command_line *to = &merge->page->command_line;
     if (merge->run_count == 0)
@@ -70,7 +70,7 @@ static void add_head(struct merge *merge, const struct stats_page *from) {
         to->last_ns = stats_read(&from->last_ns);
 }
 
-/* Run by run: what a call takes differs from machine to machine. */
+/* Adds what each run has saved: what a call takes differs from machine to machine. */
 static void add_saving(struct stats_page *to, const struct stats_page *from) {
     struct stats_saving saving;
     saving_of(from, &saving);
@@ -107,7 +107,7 @@ static void take_most(_Atomic uint64_t *to, const _Atomic uint64_t *from) {
         *to = stats_read(from);
 }
 
-/* Histories and maps cannot be added up: they are told run by run. */
+/* Adds the devices' sums. Histories and maps cannot be added up: the report has them run by run. */
 static void add_devices(struct stats_page *to, const struct stats_page *from) {
     for (size_t i = 0; i < PAGE_DEVICES; i++) {
         struct stats_device *sum = &to->devices[i];

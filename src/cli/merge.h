@@ -1,5 +1,5 @@
-/* Many runs' figures as one: ranks of a job, runs of a program. Memory does not grow with the
- * number of runs, but for a row of each. */
+/* Many runs as one: ranks of a job, runs of a program. Memory does not grow with the number of
+ * runs, but for a row of each. */
 #ifndef POOLCUDA_CLI_MERGE_H
 #define POOLCUDA_CLI_MERGE_H
 

@@ -15,7 +15,7 @@ char *next_step_self(void) {
     return printable_word(by_path ? program_invocation_name : "poolcuda");
 }
 
-/* The same for a shell that has gone elsewhere. */
+/* The command's name for a shell that has gone elsewhere. */
 static char *self_from_anywhere(void) {
     char path[PATH_MAX];
     return *program_invocation_name != '/' && strchr(program_invocation_name, '/') &&

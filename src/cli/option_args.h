@@ -10,17 +10,17 @@
 /* A child parser for the subcommand's argp.children. */
 extern const struct argp option_args;
 
-/* The same with those options that concern the preloaded library alone, for what starts a program.
- */
+/* This child parser also has the options that concern the preloaded library alone, for commands
+ * that start a program. */
 extern const struct argp option_args_all;
 
 /* The options, defaults, environment and arguments together. Exits with EXIT_USAGE after one line
- * for each bad value; variables that are no option are told of and ignored. To be called once the
+ * for each bad value; variables that are no option are reported and ignored. To be called once the
  * arguments have been parsed. */
 void option_args_finish(struct options *options);
 
-/* The same before a program is started with these options: of variables that are no option the
- * library will tell there. */
+/* Checks the options before a program is started with them. The library reports variables that are
+ * no option, in that program. */
 void option_args_check(struct options *options);
 
 /* What is set, by arguments or in the environment: NAME=VALUE NAME=VALUE ... */

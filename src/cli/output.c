@@ -19,7 +19,7 @@ enum { MOST_LINKS = 40 }; /* as the kernel */
 /* What a path stands for. */
 struct target {
     char *path;         /* where its links end */
-    int fault;          /* errno if that cannot be told; then nothing else holds */
+    int fault;          /* errno if the target cannot be found; then nothing else holds */
     int own;            /* the descriptor of ours that it is; -1: none */
     bool exists;        /* own < 0 */
     struct stat status; /* of what exists */
@@ -196,7 +196,7 @@ static bool write_all(int file, const char *bytes, size_t size, size_t *written)
     return true;
 }
 
-/* Closing tells of faults, too. */
+/* Closes the file, which shows faults, too. */
 static bool close_after(int file, bool good) {
     int fault = errno;
     if (close(file) != 0 && good)

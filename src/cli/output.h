@@ -21,7 +21,8 @@ bool output_is_standard(const char *path);
  * `error`, if `path` is the file `input`, also by another name. */
 bool output_is_input(const char *path, const char *input, char error[OUTPUT_ERROR]);
 
-/* The same of two files to write, of which `one` is told. A device takes both. */
+/* Whether two files to write are one file, with a line about `one` in `error`. A device takes
+ * both. */
 bool output_is_output(const char *one, const char *other, char error[OUTPUT_ERROR]);
 
 /* To be asked before the work begins. Returns false, with a line in `error`, if `path` cannot be a
@@ -29,7 +30,7 @@ bool output_is_output(const char *one, const char *other, char error[OUTPUT_ERRO
 bool output_check(const char *path, char error[OUTPUT_ERROR]);
 
 /* Writes the whole content. Returns false, with a line in `error`, if it could not be written.
- * Faults of standard output are told when the command ends (standard_output.h). */
+ * Faults of standard output are reported when the command ends (standard_output.h). */
 bool output_write(const char *path, const void *bytes, size_t size, char error[OUTPUT_ERROR]);
 
 #endif

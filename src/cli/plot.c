@@ -177,7 +177,8 @@ static int by_held(const void *one, const void *other) {
     return (held > others) - (held < others);
 }
 
-/* Room for all settings and one more, so that it is never empty; NULL if there is no memory. */
+/* A list with room for all settings and one more, so that it is never empty; NULL if there is no
+ * memory. */
 static const struct tune_setting **new_list(const struct plot *plot) {
     return calloc(plot->tune->count + 1, sizeof(struct tune_setting *));
 }
@@ -199,7 +200,7 @@ static void draw_front(const struct plot *plot) {
     free(front);
 }
 
-/* What lies beyond the axis, as an arrow at its end. */
+/* Draws what lies beyond the axis, as an arrow at its end. */
 static void arrow(const struct plot *plot, double x, double y, const struct kind *kind) {
     cairo_set_source_rgb(plot->cairo, kind->red, kind->green, kind->blue);
     cairo_move_to(plot->cairo, x - DOT, y - DOT - 1);
@@ -228,7 +229,7 @@ static int by_height(const void *one, const void *other) {
     return calls != others ? (calls < others) - (calls > others) : by_held(one, other);
 }
 
-/* How far beyond the axis they are, from the top down, none over another. */
+/* Writes how far beyond the axis they are, from the top down, none over another. */
 static void draw_values_beyond(const struct plot *plot) {
     enum { LINE = 14 };
     const size_t size = sizeof(void *);
@@ -254,7 +255,7 @@ static void draw_values_beyond(const struct plot *plot) {
     free(beyond);
 }
 
-/* Without the pool. */
+/* Draws the run without the pool. */
 static void diamond(const struct plot *plot, double x, double y) {
     enum { SIZE = DOT + 2 };
     grey(plot, 0);

@@ -197,10 +197,10 @@ static void use_device(struct player *player, int device) {
     player->device = device;
 }
 
-/* The simulated GPU would have done all work before anything else looks, else a replay's figures
+/* The simulated GPU would have done all work before anything else looks, or a replay's results
  * would be those of a race between threads, as the pool asks what the device has done so far. So it
- * is given none: its streams would be empty, and to wait for them would take no less time for that.
- * What the pool is told of them is the same. */
+ * is given none: its streams would be empty, and waiting for them would take no less time for that.
+ * The pool learns of the same calls. */
 static bool works(const struct player *player) {
     return player->settings->gpu;
 }

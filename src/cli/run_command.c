@@ -211,7 +211,7 @@ static void tell_nothing_pooled(const struct options *options, char *const *app)
     free(self);
 }
 
-/* Else the library has said that it could not make its file. */
+/* Whether files can be made in the folder; if not, the library has said that its file could not. */
 static bool folder_takes_files(const char *path) {
     const char *slash = strrchr(path, '/');
     char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
@@ -229,7 +229,8 @@ static bool goes_elsewhere(const char *path) {
            (stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode));
 }
 
-/* What has become of the program's figures and of its trace, and the command that shows them. */
+/* Prints what has become of the program's figures and of its trace, and the command that shows
+ * them. */
 static void tell_end(const struct options *options, char *const *app, bool own_pattern,
                      const char *stats, const char *trace, struct timespec since) {
     struct figures reports = {.count = 0}, traces = {.count = 0};

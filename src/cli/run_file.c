@@ -160,7 +160,7 @@ static void read_cost(struct reading *reading, const json_t *entry, struct stats
     cost->most_bytes = number(reading, entry, "most_bytes");
 }
 
-/* Of one run the saving follows from the rest; of several it is told. */
+/* Reads the saving of several runs; of one run it follows from the rest. */
 static void read_saving(struct reading *reading, const json_t *root, struct stats_page *page) {
     const json_t *list =
         array(reading, root, "timed_calls", (size_t)STATS_CALLS * STATS_MEMORIES * STATS_SIZES);

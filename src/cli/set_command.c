@@ -70,7 +70,8 @@ static void say_nothing(const char *line) {
     (void)line;
 }
 
-/* The request, with the setting as the process will check it. False: told why it is none. */
+/* Prepares the request, with the setting as the process will check it. False: a line has said why
+ * it is none. */
 static bool prepare(const char *setting, struct mailbox_request *request) {
     static const char prefix[] = "POOLCUDA_";
     bool whole = strncmp(setting, prefix, sizeof prefix - 1) == 0;

@@ -1,4 +1,4 @@
-/* What a command prints: if it is lost, the user is told and the command fails, whichever command
+/* What a command prints: if it is lost, one line says so and the command fails, whichever command
  * it is. */
 #ifndef POOLCUDA_CLI_STANDARD_OUTPUT_H
 #define POOLCUDA_CLI_STANDARD_OUTPUT_H
@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 /* From now on the process's exit looks whether everything was printed: if not, one line on standard
- * error says why, and 0 becomes 1. Is a pipe's reader gone, nothing is said. Standard files that
+ * error says why, and 0 becomes 1. If a pipe's reader is gone, nothing is said. Standard files that
  * are closed are from now on such that reading and writing fails, and no file that is opened later
  * becomes one of them; programs that are started find them closed. A file that would grow beyond
  * its limit (ulimit -f) fails as a full disk does, and is no signal. */
@@ -22,7 +22,7 @@ void standard_output_owner(const char *name);
  * command whose other codes, 1 among them, are answers. */
 void standard_output_loss_status(int status);
 
-/* Prints what is still in the buffer. False: not all was printed, as will be told at exit. */
+/* Prints what is still in the buffer. False: not all was printed, as a line will say at exit. */
 bool standard_output_flush(void);
 
 #endif

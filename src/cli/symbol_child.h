@@ -6,8 +6,7 @@
 #include "cli/symbol_file.h"
 
 /* Calls `found` for each function at each offset, in order, inlined ones first; the texts live
- * until it returns. Even if the file turns out to be damaged, what was found until then has been
- * told. */
+ * until it returns. `found` gets what was found until the file turned out to be damaged, too. */
 enum symbol_file_state
 symbol_child_find(const struct symbol_module *module, const uint64_t *offsets, size_t count,
                   void (*found)(size_t index, const struct symbol *symbol, void *state),

@@ -75,7 +75,7 @@ static void note(struct symbols *symbols, const char *path, const char *what) {
     if (!notes)
         return;
     symbols->notes = notes;
-    if (asprintf(&notes[symbols->note_count], "%s: %s; its places are told as module+offset", path,
+    if (asprintf(&notes[symbols->note_count], "%s: %s; its places are named as module+offset", path,
                  what) >= 0)
         symbols->note_count++;
 }

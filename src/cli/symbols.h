@@ -2,8 +2,8 @@
  * page, read from the module's file or its separate debug file.
  *
  * The file on disk must be the one that ran: its build id is compared with the page's, or, where
- * there is none, its age with the run's. What cannot be named is left to be told as module +
- * offset. The addresses of pages are return addresses: the call before each is what is named. */
+ * there is none, its age with the run's. What cannot be named is left as module + offset. The
+ * addresses of pages are return addresses: the call before each is what is named. */
 #ifndef POOLCUDA_CLI_SYMBOLS_H
 #define POOLCUDA_CLI_SYMBOLS_H
 

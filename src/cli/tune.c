@@ -111,7 +111,7 @@ static bool covers(const struct replay_result *one, const struct replay_result *
            one->oom_failures <= other->oom_failures;
 }
 
-/* Of settings that come to the same, the first, which is the plainest, is on the front. */
+/* Puts the first, which is the plainest, of settings that come to the same on the front. */
 static void mark_front(struct tune *tune) {
     for (size_t i = 0; i < tune->count; i++) {
         const struct replay_result *result = &tune->settings[i].result;

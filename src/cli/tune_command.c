@@ -169,7 +169,7 @@ static bool run_all(struct session *session) {
     return true;
 }
 
-/* --- what is told --- */
+/* --- what is printed --- */
 
 static const char heading[] = "setting (* on the front)";
 
@@ -434,7 +434,7 @@ const struct argp tune_argp = {
     .doc = "Replays an allocation trace with many settings of the pool, shows those for which "
            "no other makes fewer driver calls and holds no more memory, and recommends one, which "
            "changes nothing but speed unless --any is given or no such setting will do. "
-           "FILE: as for `poolcuda replay`.",
+           "FILE is a trace that `poolcuda replay` takes.",
     .children = children,
 };
 
@@ -443,7 +443,7 @@ int command_tune(int argc, char **argv) {
     struct options options;
     char error[OUTPUT_ERROR];
     argp_parse(&tune_argp, argc, argv, 0, NULL, &arguments);
-    option_args_finish(&options); /* a bad value is told before the work begins */
+    option_args_finish(&options); /* a bad value is reported before the work begins */
     if (output_is_input("-", arguments.file, error) ||
         (arguments.plot && plot_takes_a_place(arguments.plot, arguments.file, error))) {
         say(error);

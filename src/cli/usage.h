@@ -1,5 +1,5 @@
 /* Bad usage: one line says what was wrong and what was expected, and the process ends with
- * EXIT_USAGE. What the user typed is told without what a terminal might obey. */
+ * EXIT_USAGE. What the user typed is printed without what a terminal might obey. */
 #ifndef POOLCUDA_CLI_USAGE_H
 #define POOLCUDA_CLI_USAGE_H
 
@@ -23,7 +23,7 @@ const char *usage_file(const char *name, const char *what, const struct argp_sta
 bool usage_whole_number(const char *text, unsigned long least, unsigned long most,
                         unsigned long *number);
 
-/* The same with a decimal point. Returns what follows it, NULL if it is none. */
+/* Reads a number that may have a decimal point. Returns what follows it, NULL if it is none. */
 const char *usage_decimal(const char *text, double *number);
 
 #endif

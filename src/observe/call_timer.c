@@ -4,7 +4,7 @@
 
 enum {
     ALL_TIMED = 64, /* of a thread's first calls, so that a short run's are */
-    ONE_OF = 251    /* later ones: a prime, so that no program's loop falls into step with it */
+    ONE_OF = 251    /* of later ones: a prime, so that no program's loop falls into step with it */
 };
 
 _Thread_local struct call_timer call_timers[STATS_CALLS];

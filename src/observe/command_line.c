@@ -21,7 +21,7 @@ bool command_line_is_sound(const struct command_line *line) {
     return command_line_next(line, line->text);
 }
 
-/* Puts `text`, of which `before` is the beginning. */
+/* Adds `text` behind `before`. */
 static void add(struct command_line *line, const char *before, const char *text) {
     size_t head = strlen(before), length = strlen(text), used = command_line_used(line);
     if (line->size == COMMAND_LINE_TOO_LONG || head + length >= sizeof line->text - used) {
@@ -79,8 +79,8 @@ static bool is_interpreter_of(const char *script, int argc, char *const *argv) {
     return false;
 }
 
-/* What a shell is to call the program by: argv[0], unless that is not how it was found. path: NULL
- * if it is not known. */
+/* Adds what a shell is to call the program by: argv[0], unless that is not how it was found. path:
+ * NULL if it is not known. */
 static void add_program(struct command_line *line, const char *path, int argc, char *const *argv) {
     const char *name = argc > 0 && argv[0] ? argv[0] : "",
                *slash = path ? strrchr(path, '/') : NULL;
@@ -93,7 +93,7 @@ static void add_program(struct command_line *line, const char *path, int argc, c
         command_line_add(line, name);
     else if (!path || by_descriptor)
         add_executable(line);
-    else if (!slash) /* in its folder, where no shell looks for a bare name */
+    else if (!slash) /* the program is in its folder, where no shell looks for a bare name */
         add(line, "./", path);
     else
         command_line_add(line, path);
@@ -104,11 +104,13 @@ void command_line_take(int argc, char *const *argv) {
         return;
     add_folder(&own);
     add_program(&own, executed_path(argc, argv), argc, argv);
-    for (int i = 0; i < argc && argv[i]; i++) /* a library opened later: some have been cut off */
+    /* some arguments have been cut off before a library that was opened later */
+    for (int i = 0; i < argc && argv[i]; i++)
         command_line_add(&own, argv[i]);
 }
 
-/* For a library's constructor that came before ours: nothing has been written over yet. */
+/* Takes the line from the system, for a library's constructor that came before ours: nothing has
+ * been written over yet. */
 static void take_from_system(void) {
     static char text[COMMAND_LINE_MAX];
     char *first = text;

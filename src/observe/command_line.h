@@ -8,7 +8,7 @@
 
 enum { COMMAND_LINE_MAX = 16 << 10 };
 
-/* In `size`, for what is kept no text of. */
+/* The `size` of a line whose text is not kept. */
 #define COMMAND_LINE_TOO_LONG UINT32_MAX
 
 /* Texts, each ended by a zero, which are any bytes else: the folder that the program was started in
@@ -24,7 +24,7 @@ struct command_line {
  * programs permute argv (getopt) and write a title over it (setproctitle). */
 void command_line_take(int argc, char *const *argv);
 
-/* This process's. */
+/* The command line of this process. */
 const struct command_line *command_line_own(void);
 
 bool command_line_is_sound(const struct command_line *line);

@@ -21,7 +21,7 @@ void emitter_print(struct emitter *emitter, const char *pattern, ...) {
                        emitter->state);
 }
 
-/* The length of the UTF-8 character that `text` begins with, and its *code; 0: it is none. */
+/* The length of the UTF-8 character that `text` begins with, and its *code; 0: there is none. */
 static size_t character(const unsigned char *text, uint32_t *code) {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     size_t length = *text < 0x80 ? 1 : *text >> 5 == 6 ? 2 : *text >> 4 == 14 ? 3 : 4;
@@ -41,8 +41,8 @@ static size_t character(const unsigned char *text, uint32_t *code) {
                : length;
 }
 
-/* What a terminal might obey: controls, C1 controls, and the marks that turn the direction of what
- * follows or end the line. */
+/* Whether a terminal might obey it: controls, C1 controls, and the marks that turn the direction of
+ * what follows or end the line. */
 static bool is_obeyed(uint32_t code) {
     return code < 0x20 || (code >= 0x7f && code < 0xa0) || (code >= 0x200e && code <= 0x200f) ||
            (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
@@ -96,7 +96,7 @@ static void put_string(struct emitter *emitter, const char *text) {
     put(emitter, "\"");
 }
 
-/* What stands before each value. Outer objects get a line for each of their members. */
+/* Writes what stands before each value. Outer objects get a line for each of their members. */
 static void begin_value(struct emitter *emitter, const char *key) {
     static const char indent[] = "\n                ";
     if (emitter->comma)

@@ -17,7 +17,7 @@ struct emitter {
     bool comma;
 };
 
-/* Text: printf. What comes from outside goes through emitter_clean first. */
+/* Prints text, as printf. What comes from outside goes through emitter_clean first. */
 __attribute__((format(printf, 2, 3))) void emitter_print(struct emitter *emitter,
                                                          const char *pattern, ...);
 /* Copies text for a terminal: what that might obey and what is no UTF-8 becomes '?'. `to` may be
@@ -28,7 +28,7 @@ const char *emitter_clean(char *to, size_t size, const char *text);
  * obey it. */
 size_t emitter_harmless(const char *text);
 
-/* JSON. key: NULL for the members of an array. */
+/* These write JSON. key: NULL for the members of an array. */
 void emitter_open(struct emitter *emitter, const char *key, char bracket); /* '{' or '[' */
 void emitter_close(struct emitter *emitter, char bracket);                 /* '}' or ']' */
 void emitter_number(struct emitter *emitter, const char *key, uint64_t number);
@@ -38,7 +38,7 @@ void emitter_decimal(struct emitter *emitter, const char *key, double number);
 void emitter_bool(struct emitter *emitter, const char *key, bool value);
 /* Bytes that are no UTF-8 become U+FFFD. NULL: null. */
 void emitter_string(struct emitter *emitter, const char *key, const char *text);
-/* The same without loss: what is no UTF-8 becomes {"hex": "..."}, its bytes. */
+/* Writes bytes without loss: what is no UTF-8 becomes {"hex": "..."}. */
 void emitter_bytes(struct emitter *emitter, const char *key, const char *text);
 
 #endif

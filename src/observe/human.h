@@ -11,8 +11,8 @@ struct human {
     char text[16];
 };
 
-/* A value in the unit that a person can grasp, each of which is `step` times the one before; the
- * first, of `count`, is told whole. */
+/* A value in the unit that a person can grasp, each of which is `step` times the one before; a
+ * value in the first, of `count`, is written whole. */
 static inline struct human human_in(uint64_t number, double step, const char *const *units,
                                     size_t count) {
     struct human human;

@@ -1,10 +1,10 @@
 /* Requests to a process: another of the same user writes one into its stats page, and the process
  * answers at its next allocation or free.
  *
- * Who asks holds the exclusive flock of the page's file from mailbox_post until the answer or
+ * The asker holds the exclusive flock of the page's file from mailbox_post until the answer or
  * mailbox_withdraw. It writes the arguments, then the kind, then `posted`; the process reads them
- * the other way round. One that was withdrawn is of the kind NOTHING, so that a process which comes
- * to it late does nothing. */
+ * the other way round. A request that was withdrawn is of the kind NOTHING, so that a process which
+ * comes to it late does nothing. */
 #ifndef POOLCUDA_OBSERVE_MAILBOX_H
 #define POOLCUDA_OBSERVE_MAILBOX_H
 
@@ -24,10 +24,10 @@ struct mailbox_request {
     int device;
     uint64_t bytes;
     char text[PAGE_REQUEST]; /* ends */
-    uint64_t until_ns;       /* by CLOCK_MONOTONIC: when the one that asks gives up */
+    uint64_t until_ns;       /* by CLOCK_MONOTONIC: when the asker gives up */
 };
 
-/* The process that is asked. */
+/* Functions of the process that is asked. */
 
 extern _Atomic uint32_t *mailbox_posted __attribute__((visibility("hidden"))); /* never NULL */
 extern _Atomic uint32_t mailbox_done
@@ -42,17 +42,17 @@ static inline bool mailbox_waits(void) {
 void mailbox_open(struct stats_mailbox *box);
 void mailbox_close(void);
 
-/* Copies the request that waits. False: there is none, or another thread is at it; else it must be
- * answered or postponed. An unsound one comes out as NOTHING. */
+/* Copies the request that waits. False: there is none, or another thread is at it. If true it must
+ * be answered or postponed. An unsound request comes out as NOTHING. */
 bool mailbox_take(struct mailbox_request *request);
-/* text: what to tell the user, "" for nothing; shortened if need be. */
+/* text: what the user reads, "" for nothing; shortened if need be. */
 void mailbox_answer(const struct mailbox_request *request, uint64_t released, const char *text);
-void mailbox_postpone(void); /* it waits on */
-/* The process ends, and `file`, the page's, will be something else: tells who asks just now, and
- * sees to it that nobody writes to it, as far as that takes no time. */
+void mailbox_postpone(void); /* the request waits on */
+/* To be called when the process ends, and `file`, the page's, will be something else: answers who
+ * asks just now, and sees to it that nobody writes to the file, as far as that takes no time. */
 void mailbox_finish(int file);
 
-/* The one that asks, through the page's file. */
+/* Functions of the asker, through the page's file. */
 
 /* Locks the mailbox. False: somebody else is asking just now. */
 bool mailbox_lock(int file);
@@ -68,7 +68,7 @@ struct mailbox_reply {
 };
 /* Whether the request is answered. */
 bool mailbox_look(int file, uint32_t serial, struct mailbox_reply *reply);
-/* Nobody waits for the answer any more. */
+/* To be called when nobody waits for the answer any more. */
 void mailbox_withdraw(int file);
 
 #endif

@@ -63,7 +63,7 @@ void output_file_host(char *name, size_t size) {
         *end = '\0';
 }
 
-/* The executable's name without its folder. */
+/* Writes the executable's name without its folder. */
 static void executable(char *name, size_t size) {
     char path[1024];
     ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
@@ -95,7 +95,8 @@ static void append_number(struct name *name, uint64_t number) {
     append(name, text, false);
 }
 
-/* %q{NAME}, at `pattern`, which is behind the %. Returns what follows, NULL if it is none. */
+/* Appends %q{NAME}, at `pattern`, which is behind the %. Returns what follows, NULL if it is
+ * none. */
 static const char *append_variable(struct name *name, const char *pattern) {
     const char *end = pattern[0] == 'q' && pattern[1] == '{' ? strchr(pattern, '}') : NULL;
     if (!end)
@@ -105,7 +106,7 @@ static const char *append_variable(struct name *name, const char *pattern) {
     return end + 1;
 }
 
-/* Returns false if there is nothing that the letter stands for. */
+/* Appends what the letter stands for. False: it stands for nothing. */
 static bool append_letter(struct name *name, char letter, unsigned number) {
     char text[256];
     struct timespec now;
@@ -188,8 +189,8 @@ static int own_descriptor(const char *path) {
     return -1;
 }
 
-/* Opens what is there, without waiting for a reader. Of our own descriptors another is made, since
- * to open a file once more would write over what the program has written. */
+/* Opens what is there, without waiting for a reader. Our own descriptors are copied, since opening
+ * a file once more would write over what the program has written. */
 static int open_as_it_is(const char *path, int flags) {
     int own = own_descriptor(path);
     if (own >= 0)
@@ -253,7 +254,7 @@ struct output_file_fault output_file_fault(int error) {
     return fault;
 }
 
-/* A pipe that once took nothing for so long as it is waited for. It is not waited for again. */
+/* A pipe that took nothing throughout the wait for it. It is not waited for again. */
 static _Atomic int stalled = -1;
 
 /* Whether the file takes something now. The program's own pipe may be one at which a write waits.
@@ -268,12 +269,12 @@ static bool is_ready(int file) {
 
 static bool write_all(int file, const char *bytes, size_t size) {
     while (size) {
-        size_t part = size < PIPE_BUF ? size : PIPE_BUF; /* which a pipe that is ready takes */
+        size_t part = size < PIPE_BUF ? size : PIPE_BUF; /* a pipe that is ready takes as much */
         if (!is_ready(file)) {
             errno = EAGAIN;
             return false;
         }
-        /* Not write(), at which a thread may be cancelled: our locks would never be dropped. */
+        /* write() is a place where a thread may be cancelled: our locks would never be dropped */
         long written = syscall(SYS_write, file, bytes, part);
         if (written > 0) {
             bytes += written;
@@ -289,8 +290,8 @@ static uint64_t bit_of(int signal) {
     return (uint64_t)1 << (signal - 1);
 }
 
-/* The signals as the kernel has them, of which there are 64. Two of them answer a write: one that
- * nobody reads, and one beyond the limit for files. */
+/* The kernel has 64 signals. Two of them answer a write: one that nobody reads, and one beyond the
+ * limit for files. */
 bool output_file_write(int file, const void *bytes, size_t size) {
     const uint64_t answers = bit_of(SIGPIPE) | bit_of(SIGXFSZ);
     const struct timespec now = {0, 0};

@@ -18,22 +18,22 @@ enum { OUTPUT_PATH_SIZE = 4200 };
 size_t output_file_name(char *path, size_t size, const char *pattern, unsigned number);
 
 /* Makes a new file: of the first name that is free, which is one with another %n or else one with
- * .1, .2, ... appended. But what the pattern names and is no file (a device, a pipe, /dev/stdout,
+ * .1, .2, ... appended. What the pattern names and is no file (a device, a pipe, /dev/stdout,
  * /dev/fd/N) is written to as it is; then *stream is set, and all is to be written by
  * output_file_write. Nobody is waited for: a pipe must have a reader. Returns the descriptor, with
  * its path in path[OUTPUT_PATH_SIZE]; -1 and errno if there is none. */
 int output_file_create(const char *pattern, char *path, bool *stream);
 
 /* Opens a file, or what else there is, to append to; "stderr" is standard error. If it cannot be
- * opened, says so in one line, with the option's name, and that is used, too. */
+ * opened, says so in one line, with the option's name, and uses standard error, too. */
 int output_file_append(const char *pattern, const char *option, void (*say)(const char *line));
 
 /* Writes all, to whatever it is. A pipe's reader that has gone is no signal to the program, and one
- * that takes nothing holds it up for a second at most, and only once. Returns false, and errno, if
+ * that takes nothing delays it by a second at most, and only once. Returns false, and errno, if
  * something is lost. */
 bool output_file_write(int file, const void *bytes, size_t size);
 
-/* Why a file is none, by errno. */
+/* What makes a file unusable, by errno. */
 struct output_file_fault {
     char text[48];
 };

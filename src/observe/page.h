@@ -57,14 +57,14 @@ struct stats_mailbox {
     struct stats_shard shards[STATS_SHARDS]; /* here they lie at whole cache lines */              \
     uint32_t version, counter_count, route_count, wait_reason_count;                               \
     uint64_t size; /* of this struct */                                                            \
-    uint32_t runs; /* that the figures are of: 1; more once the command has merged them */         \
+    uint32_t runs; /* how many runs are in it: 1; more once the command has merged them */         \
     _Atomic uint32_t finished; /* 1 once the program has come to its end */                        \
     int32_t rank;              /* in MPI, Slurm and the like; -1: none */                          \
     uint64_t process;          /* its id */                                                        \
     uint64_t namespace_id;     /* the inode of the process's pid namespace; 0: not known */        \
     uint64_t born;          /* when the process began, in clock ticks since boot; 0: not known */  \
     uint64_t start_wall_ns; /* when this page was made: the time of day, since 1970 */             \
-    uint64_t start_ns;      /* the same by CLOCK_MONOTONIC */                                      \
+    uint64_t start_ns;      /* the same moment by CLOCK_MONOTONIC */                               \
     uint64_t executable[2]; /* its file's device and inode; 0, 0: not known */                     \
     struct stats_mailbox mailbox;                                                                  \
     char command[PAGE_COMMAND]; /* the executable's path */                                        \
@@ -79,8 +79,8 @@ struct stats_head {
 struct stats_saving {
     struct {
         uint64_t timed;  /* calls that were made, and timed: what prices are taken from */
-        uint64_t priced; /* calls avoided for which there is a price, and */
-        uint64_t ns[STATS_MEMORIES]; /* what these would have taken */
+        uint64_t priced; /* calls avoided for which there is a price */
+        uint64_t ns[STATS_MEMORIES]; /* what the priced calls would have taken */
     } of[STATS_CALLS];
 };
 
@@ -96,7 +96,8 @@ struct stats_page {
     _Atomic uint64_t routes[STATS_ROUTES];
     _Atomic uint64_t waits[WAIT_REASONS];
     struct stats_cost costs[STATS_CALLS][STATS_MEMORIES][STATS_SIZES];
-    struct stats_saving saving; /* of several runs, added up; of one it follows from the rest */
+    /* of several runs, added up; for one run it follows from the rest */
+    struct stats_saving saving;
     _Atomic uint32_t module_count, site_count, tag_count, bypass_count, payer_count;
     struct {
         char name[56];

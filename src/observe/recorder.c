@@ -76,12 +76,13 @@ static bool is_ours(void) {
     return recorder.file >= 0 && lseek(recorder.file, 0, SEEK_CUR) == (off_t)recorder.length;
 }
 
-/* A write beyond the limit for files would be answered by a signal. */
+/* Whether a write of that size stays within the limit for files: one beyond it would be answered by
+ * a signal. */
 static bool may_write(size_t size) {
     return is_ours() && (recorder.stream || raw_may_be_as_long(recorder.length + size));
 }
 
-/* A part that was written is taken back, so that the file stays whole. */
+/* Appends the bytes. A part that was written is taken back, so that the file stays whole. */
 static bool append(const void *bytes, size_t size) {
     errno = EFBIG;
     if (!may_write(size))
@@ -92,7 +93,7 @@ static bool append(const void *bytes, size_t size) {
     }
     if (recorder.stream || lseek(recorder.file, (off_t)recorder.length, SEEK_SET) < 0 ||
         ftruncate(recorder.file, (off_t)recorder.length) < 0)
-        recorder.failed = true; /* as it will be anyway */
+        recorder.failed = true; /* the next write would fail anyway */
     return false;
 }
 
@@ -118,7 +119,7 @@ static void write_buffer(void) {
     errno = saved;
 }
 
-/* Room for a record, whose bytes are zero or the remains of others. Lock held. */
+/* Makes room for a record, whose bytes are zero or the remains of others. Lock held. */
 static void *room(size_t size) {
     lock_check_held(LOCK_RECORDER);
     if (recorder.used + size > sizeof buffer)
@@ -227,8 +228,8 @@ static uint32_t site_number(const struct call_site *site) {
     return recorder.site_count;
 }
 
-/* The time is taken under the lock, so that events come in its order. Without a file the recording
- * has ended while this thread was on its way. */
+/* Takes the time under the lock, so that events come in its order. Without a file the recording has
+ * ended while this thread was on its way. */
 static uint64_t add_event(struct record_event *event, const struct call_site *site) {
     lock_take(&lock, LOCK_RECORDER);
     uint64_t number = recorder.event_count;
@@ -336,7 +337,7 @@ static bool write_end(void) {
     return (!recorder.stream || !recorder.failed) && append(&end, sizeof end);
 }
 
-/* Where there is no room for the end, the last events make room for it: without it nobody is told
+/* Where there is no room for the end, the last events make room for it: without it no reader learns
  * that some are lost. Lock held. */
 static bool take_back_last(void) {
     lock_check_held(LOCK_RECORDER);

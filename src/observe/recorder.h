@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Whether events are wanted. */
+/* Whether events are recorded. */
 extern atomic_bool recorder_on __attribute__((visibility("hidden")));
 
 static inline bool recorder_active(void) {
@@ -31,17 +31,17 @@ static inline bool recorder_active(void) {
  */
 void recorder_open(const char *path_pattern, void (*say)(const char *line));
 
-/* An allocation that has succeeded, to be recorded before the program learns the pointer. bytes: as
+/* Records an allocation that has succeeded, before the program learns the pointer. bytes: as
  * requested; of none there is no event. stream: the program's handle. */
 void recorder_alloc(uint64_t pointer, size_t bytes, const struct call_site *site, int device,
                     uint64_t stream);
 
-/* A free that is about to be made: recorded before the memory can become another thread's. Returns
+/* Records a free that is about to be made, before the memory can become another thread's. Returns
  * the event's number, for recorder_free_failed if it then fails. */
 uint64_t recorder_free(uint64_t pointer, uint64_t stream);
 void recorder_free_failed(uint64_t event, uint64_t pointer);
 
-/* At exit: writes what is left and the end. Nothing is recorded from then on. */
+/* To be called at exit: writes what is left and the end. Nothing is recorded from then on. */
 void recorder_finish(void);
 
 /* The lock is held across fork. The child lets go of the parent's file and records

@@ -26,7 +26,7 @@ static const char counter_names[STATS_COUNTERS][COUNTER_NAME_SIZE] = {
 #include "observe/counters.def"
 };
 
-/* So that it can be started again, which people are told by `poolcuda report` itself. */
+/* Writes how the program can be started again, which `poolcuda report` itself prints for people. */
 static void emit_command_line(struct emitter *emitter, const struct command_line *line) {
     const char *folder = command_line_first(line);
     if (!folder && line->size != COMMAND_LINE_TOO_LONG) {
@@ -89,7 +89,7 @@ static void emit_head(struct emitter *emitter, const struct stats_page *page) {
     emitter_close(emitter, '}');
 }
 
-/* Every counter and gauge, in JSON. What of them people are told of, and how, the rest decides. */
+/* Writes every counter and gauge, in JSON. What people read of them, and how, the rest decides. */
 static void emit_counters(struct emitter *emitter, const struct stats_page *page) {
     emitter_open(emitter, "counters", '{');
     for (size_t i = 0; i < STATS_COUNTERS; i++)
@@ -124,7 +124,7 @@ static void emit_equation(struct emitter *emitter, const struct stats_page *page
     emitter_print(emitter, "\n");
 }
 
-/* What made frees wait: what POOLCUDA_FREE=defer would save. */
+/* Writes what made frees wait: what POOLCUDA_FREE=defer would save. */
 static void emit_waits(struct emitter *emitter, const struct stats_page *page) {
     static const struct {
         const char *key, *text;
@@ -201,7 +201,7 @@ static void emit_calls(struct emitter *emitter, const struct stats_page *page) {
     emit_waits(emitter, page);
 }
 
-/* Everything that is zero in an uneventful run is left out. */
+/* Leaves out everything that is zero in an uneventful run. */
 static void emit_events(struct emitter *emitter, const struct stats_page *page) {
     static const struct {
         enum stats_counter counter;
@@ -247,7 +247,7 @@ static void emit_events(struct emitter *emitter, const struct stats_page *page) 
         {STATS_contexts_ended, "contexts destroyed or reset: %llu\n"},
         {STATS_passed_errors, "calls passed through after a fatal error: %llu\n"},
         {STATS_check_errors, "errors that POOLCUDA_CHECK reported: %llu\n"},
-        {STATS_check_unchecked_blocks, "blocks that it could not check: %llu\n"},
+        {STATS_check_unchecked_blocks, "blocks that POOLCUDA_CHECK could not check: %llu\n"},
         {STATS_no_memory_for_records, "blocks not recorded, as the host was out of memory: %llu\n"},
     };
     for (size_t i = 0; i < sizeof events / sizeof events[0]; i++) {
@@ -337,7 +337,7 @@ static void emit_map(struct emitter *emitter, const struct stats_device *device)
     emitter_close(emitter, '}');
 }
 
-/* People get the table where the figures above are not one device's. */
+/* People get the table where the sums above are not one device's. */
 static void emit_devices(struct emitter *emitter, const struct stats_page *page) {
     uint32_t used = 0;
     for (uint32_t i = 0; i < PAGE_DEVICES; i++)
@@ -403,7 +403,8 @@ static int by_peak(const void *one, const void *other) {
     return (peak_a < peak_b) - (peak_a > peak_b);
 }
 
-/* A frame as people read it: the function and its line, or module + offset. Returns the length. */
+/* Writes a frame as people read it: the function and its line, or module + offset. Returns the
+ * length. */
 static size_t name_frame(const struct stats_page *page, const struct stats_names *names,
                          uint32_t module, uint64_t offset, char *text, size_t size) {
     const char *path = page->modules[module].path, *slash = strrchr(path, '/');
@@ -482,7 +483,7 @@ static void emit_site(struct emitter *emitter, const struct stats_page *page,
     emitter_close(emitter, '}');
 }
 
-/* The library knows no options: it tells which command has one. */
+/* The library knows no options: it says which command has one. */
 static void print_further(struct emitter *emitter, size_t count, bool by_library) {
     if (!count)
         return;

@@ -11,11 +11,12 @@ static const char *why_not_measured(enum stats_call call, uint64_t made, uint64_
     if (!made)
         return "the run made none";
     if (call == STATS_CALL_FREE && !timed)
-        return "those made may have waited for the device";
+        return "the frees made may have waited for the device";
     if (!timed)
-        return "none of those made was timed";
-    return call == STATS_CALL_ALLOC && timed == 1 ? "the only one timed tells too little"
-                                                  : "those timed were larger, or of other memory";
+        return "none of the calls made was timed";
+    return call == STATS_CALL_ALLOC && timed == 1
+               ? "one timed call is too few"
+               : "the timed calls were larger, or of other memory";
 }
 
 static void print_calls(struct emitter *emitter, const struct stats_page *page,
@@ -40,7 +41,7 @@ static void print_calls(struct emitter *emitter, const struct stats_page *page,
                       (unsigned long long)(avoided - priced), avoided - priced == 1 ? "is" : "are");
 }
 
-/* Of the time, what was for memory other than the device's. */
+/* Prints how much of the time was for memory other than the device's. */
 static void print_other_memory(struct emitter *emitter, const struct stats_saving *saving) {
     static const char *const names[STATS_MEMORIES] = {"", "pinned host memory", "managed memory"};
     for (int m = STATS_HOST; m < STATS_MEMORIES; m++) {

@@ -1,8 +1,8 @@
 /* What an avoided call would have taken is never told too high. Of the driver's calls it is only
  * taken for granted that one about a larger block takes no less time. So a site's avoided calls
  * are priced by calls about blocks that were no larger than the smallest that the site's avoided
- * calls were about; where none of those was timed, they have no price. And what is known not to be
- * avoided, but not whose it was, is taken to be of what costs most. */
+ * calls were about; where none of those was timed, they have no price. A call that is known not
+ * to be avoided, but not whose it was, is taken to be of what costs most. */
 #include "observe/saving.h"
 
 const char saving_calls[STATS_CALLS][12] = {"allocation", "free"};
@@ -135,7 +135,7 @@ static double other_calls(const struct stats_page *page, enum stats_call call) {
                : (double)get(page, STATS_async_frees);
 }
 
-/* Figures of a page that others may have written. */
+/* Rounds a number from a page that others may have written. */
 static uint64_t whole(double number) {
     return number >= 9e18 ? (uint64_t)9e18 : (uint64_t)number;
 }

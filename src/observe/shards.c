@@ -30,13 +30,13 @@ uint64_t shards_count(const struct stats_sums *sum, enum stats_counter counter) 
     }
 }
 
-/* Figures that were read while they changed may not match: none of them is below zero. */
+/* Adds to a number. What was read while it changed may not match: nothing goes below zero. */
 static void add(_Atomic uint64_t *figure, uint64_t more) {
     uint64_t value = stats_read(figure) + more;
     *figure = value >> 63 ? 0 : value;
 }
 
-/* A shard grows without telling the peaks. */
+/* Raises a peak to the value: a shard grows without changing the peaks. */
 static void raise(_Atomic uint64_t *peak, uint64_t value) {
     if (value > stats_read(peak))
         *peak = value;

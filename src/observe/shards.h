@@ -1,4 +1,4 @@
-/* The sum of a page's counters, its devices' figures and its shards. */
+/* The sum of a page's counters, its devices' numbers and its shards. */
 #ifndef POOLCUDA_OBSERVE_SHARDS_H
 #define POOLCUDA_OBSERVE_SHARDS_H
 
@@ -10,11 +10,11 @@ struct stats_sums shards_sum(const struct stats_shard *shards, int device);
 /* Adds those of one shard to *sum. */
 void shards_add(struct stats_sums *sum, const struct stats_shard *shard);
 
-/* What they add to a counter. */
+/* What the shards add to a counter. */
 uint64_t shards_count(const struct stats_sums *sum, enum stats_counter counter);
 
-/* In a copy of a page: brings all shards into the counters (of a head: into these alone) and into
- * the devices' figures, and empties them. */
+/* Brings all shards of a copied page into the counters (of a head: into these alone) and into the
+ * devices' numbers, and empties them. */
 void shards_fold_counters(_Atomic uint64_t *counters, const struct stats_shard *shards);
 void shards_fold(struct stats_page *page);
 

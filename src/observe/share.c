@@ -91,7 +91,7 @@ struct stats_page *share_open(void) {
     own.process = getpid();
     format(own.name, sizeof own.name, ".%llu-%llu", (unsigned long long)getpid(),
            (unsigned long long)share_namespace());
-    raw_unlinkat(folder, own.name); /* of one that was killed at this very place */
+    raw_unlinkat(folder, own.name); /* of a process that was killed at this very place */
     int file =
         raw_openat(folder, own.name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     struct stats_page *page = file < 0 ? NULL : map_file(file);
@@ -115,7 +115,7 @@ static bool is_anothers(int folder, const char *name, uint64_t namespace_id) {
     return another;
 }
 
-/* The name of this process's entry, which is free afterwards: what else has it is from before an
+/* Finds the name of this process's entry and frees it: what else has the name is from before an
  * exec, or of a process that had the number earlier. */
 static void free_name(int folder, const struct stats_page *page, char name[SHARE_NAME]) {
     format(name, SHARE_NAME, "%llu", (unsigned long long)page->process);
@@ -125,8 +125,8 @@ static void free_name(int folder, const struct stats_page *page, char name[SHARE
     raw_unlinkat(folder, name);
 }
 
-/* Processes that are killed or end by _exit leave their pages, which take memory of everybody: each
- * new process clears some away. */
+/* Clears some pages away, as each new process does: processes that are killed or end by _exit leave
+ * theirs, which take memory from everybody. */
 static void clear_some(int folder) {
     enum { MOST = 32 };
     struct share_walk walk = {.folder = folder, .unfinished = true};

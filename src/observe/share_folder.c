@@ -38,7 +38,7 @@ int share_folder_open(bool make) {
     return -1;
 }
 
-/* Digits, or digits-digits; behind a dot while the page is being made. */
+/* Whether a name is digits, or digits-digits; behind a dot while the page is being made. */
 static bool is_process(const char *name) {
     int parts = 0;
     name += *name == '.';
@@ -130,7 +130,7 @@ uint64_t share_namespace(void) {
 }
 
 /* Whether numbers in /proc mean the same as here: a process may be in a new pid namespace and still
- * have the /proc of the old one. There each number is another process's. */
+ * have the /proc of the old one, where each number is another process's. */
 static bool is_proc_ours(void) {
     char text[32];
     ssize_t length = readlink("/proc/self", text, sizeof text - 1);
@@ -138,7 +138,7 @@ static bool is_proc_ours(void) {
     return number(text) == (uint64_t)getpid();
 }
 
-/* The file of /proc that tells of the process. */
+/* The path of the file of /proc that describes the process. */
 static void proc_path(char path[SHARE_NAME], uint64_t process, const char *what) {
     format(path, SHARE_NAME, "/proc/%llu/%s", (unsigned long long)process, what);
 }
@@ -181,8 +181,8 @@ bool share_is_stale(const struct stats_head *head) {
     return !runs(head);
 }
 
-/* A link to a report, or to nothing, of a process that is no more; or what one that was killed
- * while it made its page has left. */
+/* Whether a link leads to a report, or to nothing, of a process that is no more, or is what one
+ * that was killed while it made its page has left. */
 static bool is_left_over(int folder, const char *name) {
     char target[2];
     if (!is_proc_ours())

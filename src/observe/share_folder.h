@@ -50,8 +50,8 @@ uint64_t share_namespace(void);
 /* When the process began, in clock ticks since boot; 0: there is none, or /proc does not say. */
 uint64_t share_born(uint64_t process);
 
-/* Whether the process that the page tells of is gone: it has ended, or has become another program
- * by exec. Of processes in other pid namespaces nothing is known, so they never are. */
+/* Whether the process of the page is gone: it has ended, or has become another program by exec. A
+ * process in another pid namespace counts as alive, since nothing is known of it. */
 bool share_is_stale(const struct stats_head *head);
 
 /* Removes the entry if it still is that page. */

@@ -20,7 +20,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Until stats_open, and without memory for a page: counted here, reported nowhere. */
+/* Counts until stats_open, and without memory for a page; they are reported nowhere. */
 static _Atomic uint64_t early[STATS_COUNTERS];
 static struct stats_shard early_shards[STATS_SHARDS];
 static struct stats_site early_site;
@@ -54,7 +54,7 @@ static struct stats_shard *shards = early_shards;
 
 static void copy_text(char *to, size_t size, const char *from) {
     size_t length = strlen(from);
-    if (length >= size) { /* the end of a path tells more than its beginning */
+    if (length >= size) { /* the end of a path says more than its beginning */
         from += length - (size - 1);
         length = size - 1;
     }
@@ -172,7 +172,7 @@ static void start_page(struct stats_page *fresh) {
     mailbox_open(&fresh->mailbox);
 }
 
-/* The shared page could not be given its name: private memory takes its place. */
+/* Starts anew with private memory: the shared page could not be given its name. */
 static void start_anew(void *shared) {
     void *memory = mmap(shared, sizeof *page, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
@@ -187,13 +187,13 @@ static void start_anew(void *shared) {
     shards = early_shards;
 }
 
-/* What every page has of its tables. */
+/* Reserves what every page has of its tables. */
 static bool reserve_first_rows(void) {
     return share_reserve(offsetof(struct stats_page, modules), sizeof page->modules[0]) &&
            share_reserve(offsetof(struct stats_page, sites), sizeof page->sites[0]);
 }
 
-/* The first row of a shared table is needed before the file has its name. */
+/* Opens a shared page. The first row of its tables is needed before the file has its name. */
 static struct stats_page *open_shared(void) {
     struct stats_page *shared = share_open();
     if (shared && !reserve_first_rows()) {
@@ -445,7 +445,7 @@ void stats_tool(const char *name) {
 void stats_shortage(const char *text) {
     static atomic_flag writing = ATOMIC_FLAG_INIT;
     if (!page || atomic_flag_test_and_set(&writing))
-        return; /* that of the thread which is just writing is as good */
+        return; /* the text of the thread that is just writing is as good */
     size_t length = strlen(text);
     length = length < sizeof page->shortage ? length : sizeof page->shortage - 1;
     memcpy(page->shortage, text, length);
@@ -489,7 +489,8 @@ static void put(const char *text, size_t length, void *state) {
     }
 }
 
-/* What of the page is used: the rest is zeros, and to read them would make memory of them. */
+/* Copies the used part of the page: the rest is zeros, and reading them would make memory of
+ * them. */
 static void copy_used(struct stats_page *copy) {
     memcpy(copy, page, offsetof(struct stats_page, modules));
     memcpy(copy->modules, page->modules, used.modules * sizeof page->modules[0]);
@@ -520,7 +521,7 @@ static struct stats_page *copy_page(void) {
     return copy;
 }
 
-/* A pipe's reader may leave early: that is its own affair. */
+/* Writes the report. A pipe's reader may leave early: that is its own affair. */
 static void report(const struct stats_page *copy, enum stats_form form, int file) {
     static const char damaged[] =
         "poolcuda: another process has overwritten the figures: no report\n";
@@ -542,7 +543,7 @@ static void report(const struct stats_page *copy, enum stats_form form, int file
     }
 }
 
-/* The text takes the place of the mapped page in the same file. Other threads may still count:
+/* Writes the text in the place of the mapped page in the same file. Other threads may still count:
  * anonymous memory takes the mapping's place, since one beyond the end of a file that became
  * shorter cannot be touched. */
 static bool report_to_file(const struct stats_page *copy, enum stats_form form) {

@@ -1,7 +1,7 @@
-/* The figures of one process: counters, interception routes, sites.
+/* The stats of one process: counters, interception routes, sites.
  *
  * They live in one page-aligned area, the *stats page*: a mapped file, in which other processes see
- * them (share.h) or, with POOLCUDA_STATS_FILE, a killed program's last figures survive; else
+ * them (share.h) or, with POOLCUDA_STATS_FILE, a killed program's last stats survive; else
  * anonymous memory. Updating is a relaxed atomic store or add; nothing here takes a lock, allocates
  * on the heap or calls CUDA. Files are touched by stats_open and stats_finish, and where a table of
  * a shared page grows. What the page says is never relied on: others may write it. Before
@@ -49,8 +49,8 @@ enum stats_memory {
     STATS_MIXED = STATS_MEMORIES
 };
 
-/* Per-site figures; gauges in bytes and blocks. Written by one thread at a time (pool/cache.h),
- * read by anyone. What a hit leaves as it is stands here, instead of what follows from it:
+/* The stats of a site; gauges in bytes and blocks. Written by one thread at a time (pool/cache.h),
+ * read by anyone. They count what a hit leaves as it is, instead of what follows from it:
  * allocations are misses + hits, and what is held, but not live, is idle. Two cache lines, which
  * processors fetch in pairs: sites of different threads are not to share any. */
 struct stats_site {
@@ -100,8 +100,8 @@ enum {
 };
 
 /* What one thread's cache has done by itself (pool/cache.h), as the difference to what the counters
- * and its device's figures say: they are right only with all shards added. So a hit writes to no
- * line of memory that another thread writes to, and readers still see all of it at once. */
+ * and its device's stats say: they are right only with all shards added. So a hit writes to no line
+ * of memory that another thread writes to, and readers still see all of it at once. */
 struct stats_shard {
 #define SHARD_SUM(sum, what) _Atomic uint64_t sum;
 #include "observe/counters.def"
@@ -110,7 +110,7 @@ struct stats_shard {
 };
 _Static_assert(sizeof(struct stats_shard) % STATS_SHARD_LINES == 0, "pairs of cache lines");
 
-/* The same of several shards. All of it wraps as wanted. */
+/* The sums of several shards, in unsigned arithmetic that may wrap. */
 struct stats_sums {
 #define SHARD_SUM(sum, what) uint64_t sum;
 #include "observe/counters.def"
@@ -131,7 +131,7 @@ enum {
     STATS_UUID = 16,
 };
 
-/* One device's figures and history. Bytes. Written under the pool's lock, read by anyone.
+/* One device's stats and history. Bytes. Written under the pool's lock, read by anyone.
  * Invariant: the samples' times grow; interval_ns is the time that one stands for. */
 struct stats_device {
     _Atomic uint64_t capacity; /* cuDeviceTotalMem; 0: not used yet */
@@ -146,13 +146,13 @@ struct stats_device {
     struct stats_extent map[STATS_EXTENTS]; /* the largest blocks, by address */
 };
 
-/* A figure of a page that others may write meanwhile. */
+/* Reads a number of a page that others may write meanwhile. */
 static inline uint64_t stats_read(const _Atomic uint64_t *figure) {
     return atomic_load_explicit((_Atomic uint64_t *)(uintptr_t)figure, memory_order_relaxed);
 }
 
-/* For figures that one thread at a time writes, while others, of other processes mostly, read them:
- * these want whole words, not order. */
+/* Adds to a number that one thread at a time writes, while others, of other processes mostly, read
+ * it: these need whole words, not order. */
 static inline void stats_grow(_Atomic uint64_t *figure, uint64_t more) {
     *(uint64_t *)figure += more;
 }
@@ -192,11 +192,11 @@ static inline void stats_set(enum stats_counter counter, uint64_t value) {
     atomic_store_explicit(&stats_counters[counter], value, memory_order_relaxed);
 }
 
-/* With what the shards add. */
+/* The counter with what the shards add. */
 uint64_t stats_get(enum stats_counter counter);
 
-/* A shard for a cache on the device of that record, zeroed. NULL: all are in use. And its end:
- * the counters have its hits and frees from then on. LOCK_POOL held. */
+/* A shard for a cache on the device of that record, zeroed. NULL: all are in use. stats_shard_end
+ * takes it back: the counters have its hits and frees from then on. LOCK_POOL held. */
 struct stats_shard *stats_shard_begin(const struct stats_device *device);
 /* LOCK_POOL held. */
 void stats_shard_end(struct stats_shard *shard);
@@ -207,17 +207,17 @@ void stats_wait(enum wait_reason reason);
 /* A call of the driver's that was timed, and succeeded; bytes: of the block. */
 void stats_call(enum stats_call call, enum stats_memory memory, size_t bytes, uint64_t ns);
 
-/* The driver call before which a wait that was owed has been made. LOCK_POOL held. */
+/* Counts a driver call before which a wait that was owed has been made. LOCK_POOL held. */
 void stats_payer(const char *call);
 
 /* A new site's record. Never NULL: beyond the table's capacity sites share one "(others)" record.
  * To be called once per site. LOCK_POOL held. */
 struct stats_site *stats_site_new(const struct call_site *site);
 
-/* The site allocates such memory. LOCK_POOL held. */
+/* Notes that the site allocates such memory. LOCK_POOL held. */
 void stats_site_allocates(struct stats_site *site, enum stats_memory memory);
 
-/* The smallest size in bytes that stats_site_serves was told of; 0: none yet. */
+/* The smallest size in bytes that stats_site_serves was called with; 0: none yet. */
 enum { STATS_LEAST_UNIT = 512 };
 static inline uint64_t stats_site_least(const struct stats_site *site) {
     _Atomic uint32_t *least = (_Atomic uint32_t *)(uintptr_t)&site->least;
@@ -241,7 +241,7 @@ struct stats_device *stats_device(int ordinal, uint64_t capacity, const uint8_t 
 /* Nanoseconds since the page was made. */
 uint64_t stats_now(void);
 
-/* The place of a site's record, for a map; 0: that of all that have none of their own. */
+/* The index of a site's record, for a map; 0: the record of all that have none of their own. */
 uint32_t stats_site_index(const struct stats_site *site);
 
 /* Starts recording. path_pattern NULL or "": no file; else a mapped file, with the names of
@@ -250,27 +250,28 @@ uint32_t stats_site_index(const struct stats_site *site);
  * possible. Without a file of either kind: anonymous memory. */
 void stats_open(const char *path_pattern, bool share, void (*say)(const char *line));
 
-/* An option "NAME=VALUE" that was set while the program runs, for the report. */
+/* Notes an option "NAME=VALUE" that was set while the program runs, for the report. */
 void stats_option(const char *setting);
 
-/* The file that allocations are recorded in, for the report. */
+/* Notes the file that allocations are recorded in, for the report. */
 void stats_trace(const char *path);
 
-/* Another tool that is in this process, for the report. */
+/* Notes another tool that is in this process, for the report. */
 void stats_tool(const char *name);
 
 /* Keeps the text, shortened if need be, for the end of the report. */
 void stats_shortage(const char *text);
 
-/* A module whose calls of `name` go past us (opened with RTLD_DEEPBIND, say), for the report. */
+/* Notes a module whose calls of `name` go past us (opened with RTLD_DEEPBIND, say), for the
+ * report. */
 void stats_bypass(const char *module, const char *name);
 
 /* What a report is written as: nothing, for people, or for programs (docs/reports.md). */
 enum stats_form { STATS_NONE, STATS_TEXT, STATS_JSON };
 
-/* At exit: writes the report to the file that stats_open mapped (in its place; as JSON unless text
- * is asked for), or to what it opened that is no file. Without one it goes to standard error: in
- * the form that is asked for, or as text in the place of a file that could not be had. */
+/* To be called at exit: writes the report to the file that stats_open mapped (in its place; as JSON
+ * unless text is asked for), or to what it opened that is no file. Without one it goes to standard
+ * error: in the form that is asked for, or as text in the place of a file that could not be had. */
 void stats_finish(enum stats_form form);
 
 /* In a forked child: lets go of the parent's page and file. Counting starts from zero, and nothing
@@ -292,14 +293,14 @@ struct stats_names {
 };
 
 /* The one emitter of reports, used by the library at exit and by `poolcuda report`. Hands the text
- * to write() piece by piece. names: NULL for the library, and sites are told as module + offset.
- * most_sites: that the text lists; JSON has all. */
+ * to write() piece by piece. names: NULL for the library, which writes sites as module + offset.
+ * most_sites: how many the text lists; JSON has all. */
 enum { STATS_FIRST_SITES = 20 };
 void stats_report(const struct stats_page *page, enum stats_form form,
                   const struct stats_names *names, size_t most_sites,
                   void (*write)(const char *text, size_t length, void *state), void *state);
 
-/* A site as people read it. */
+/* Writes a site as people read it. */
 void stats_place(const struct stats_page *page, const struct stats_site *site,
                  const struct stats_names *names, char *text, size_t size);
 
@@ -308,7 +309,7 @@ void stats_place(const struct stats_page *page, const struct stats_site *site,
 struct stats_page *stats_page_read(const char *path, char *error, size_t error_size);
 void stats_page_destroy(struct stats_page *page);
 
-/* An empty page for figures from elsewhere; NULL without memory. Free with stats_page_destroy. */
+/* An empty page for stats from elsewhere; NULL without memory. Free with stats_page_destroy. */
 struct stats_page *stats_page_new(void);
 
 #endif

@@ -3,9 +3,9 @@
  *
  * Kept of its origin: all of that, the growth of regions by doubling from 2 MiB with back-pedalling
  * by 0.9 when the device refuses, wholly idle regions given up before an allocation fails.
- * Different: a block is also cut when the waste would exceed the bound,
- * and a region beyond the request takes at most half of what the device has left. What a block is
- * to the program is not what it is to the driver: see docs/policies.md. */
+ * Different: a block is also cut when the waste would exceed the bound, and a region beyond the
+ * request takes at most half of what the device has left. What a block is to the program is not
+ * what it is to the driver: see docs/policies.md. */
 #include "policy/region.h"
 #include "policy/round.h"
 
@@ -17,7 +17,7 @@ static size_t round_to_unit(size_t bytes) {
 }
 
 /* The size of the next region doubles until it suffices, or once it has been used, as far as the
- * bound on idle memory allows. A region that is needed only until deferred blocks are ready is no
+ * bound on idle memory allows. A region that is needed only until deferred blocks are idle is no
  * larger than that takes. */
 static size_t region_size(struct pool *pool, const struct request *request, size_t least) {
     const struct idle_store *store = &request->context->store;
@@ -82,7 +82,7 @@ const struct policy policy_bfc = {
     .remove = region_remove,
     .surplus = region_surplus,
     .victim = region_victim,
-    .figures = region_usage,
+    .usage = region_usage,
     .is_valid = region_is_valid,
     .obtain = obtain,
 };

@@ -74,10 +74,10 @@ static struct pool_block *victim(struct idle_store *store) {
     return NULL;
 }
 
-static void figures(const struct idle_store *store, struct policy_usage *figures) {
+static void usage(const struct idle_store *store, struct policy_usage *usage) {
     lock_check_held(LOCK_POOL);
     struct pool_block *largest = victim((struct idle_store *)(uintptr_t)store);
-    *figures = (struct policy_usage){store->count, store->bytes, largest ? largest->size : 0};
+    *usage = (struct policy_usage){store->count, store->bytes, largest ? largest->size : 0};
 }
 
 static bool is_valid(const struct idle_store *store) {
@@ -107,6 +107,6 @@ const struct policy policy_bins = {
     .remove = remove_block,
     .surplus = surplus,
     .victim = victim,
-    .figures = figures,
+    .usage = usage,
     .is_valid = is_valid,
 };

@@ -92,14 +92,14 @@ static CUresult make_pool(const struct driver *driver, CUdevice ordinal, CUmemor
     return CUDA_SUCCESS;
 }
 
-/* NULL once the context has ended. Lock held. */
+/* The store's pool; NULL once the context has ended. Lock held. */
 static struct driver_pool *driver_pool_of(const struct context *context) {
     lock_check_held(LOCK_POOL);
     return context->ended ? NULL : context->store.async;
 }
 
-/* What the store has, to be used without the lock. Between begin and end the context does not end:
- * they count as a block that is being released. False: it has ended. */
+/* Copies what the store has, to be used without the lock. Between begin and end the context does
+ * not end: they count as a block that is being released. False: it has ended. */
 static bool begin(struct pool *pool, struct context *context, struct driver_pool *found) {
     lock_check_none();
     pool_lock(pool);
@@ -127,7 +127,7 @@ static void destroy(struct pool *pool, CUmemoryPool memory_pool, CUstream stream
         pool->driver->mem_pool_destroy(memory_pool); /* else what it holds is lost */
 }
 
-/* Makes what is lacking of *found, or finds what another thread has made meanwhile. */
+/* Makes what *found lacks, or finds what another thread has made meanwhile. */
 static CUresult make(struct pool *pool, struct context *context, struct driver_pool *found) {
     lock_check_none();
     CUmemoryPool memory_pool = NULL;
@@ -227,7 +227,7 @@ static bool has_grown(struct pool *pool, struct context *context, size_t bytes) 
 
 /* --- allocation and free --- */
 
-/* Blocks that a fence has made ready go to the driver's pool. Lock held on entry and return. */
+/* Gives blocks whose fence has passed to the driver's pool. Lock held on entry and return. */
 static void flush(struct pool *pool, struct context *context) {
     lock_check_held(LOCK_POOL);
     struct release_list releases = {.device = context->device};
@@ -254,8 +254,8 @@ static void refresh(struct pool *pool, struct context *context) {
     end(pool, context);
 }
 
-/* Sees to it that what was freed can be had: all of it that is ready, and what is pending as well
- * once the device would be crowded with `wanted` bytes more. */
+/* Sees to it that what was freed can be had: what is idle, and what is deferred as well once the
+ * device would be crowded with `wanted` bytes more. */
 static void collect_freed(struct pool *pool, struct context *context, size_t wanted) {
     const struct device *device = context->device;
     pool_lock(pool);
@@ -325,9 +325,9 @@ static CUresult give_back(const struct driver *driver, const struct pool_block *
                  : driver->mem_free(block->pointer);
 }
 
-/* Behind the work that may use the block: what is left of it, while a wait is owed, is in the
- * legacy stream. Else the memory can be had again at once by what is allocated in the store's own
- * stream. Its context may end meanwhile, but only after this: the block is being released. */
+/* Frees behind the work that may use the block: what is left of it, while a wait is owed, is in the
+ * legacy stream. Else what is allocated in the store's own stream can have the memory at once. The
+ * block's context may end meanwhile, but only after this: the block is being released. */
 static CUresult surrender(struct pool *pool, struct pool_block *block) {
     lock_check_none();
     bool inside = block->in_driver_pool && gate_enter(pool);
@@ -337,7 +337,8 @@ static CUresult surrender(struct pool *pool, struct pool_block *block) {
         async && async->stream && !wait_is_owed(pool) ? async->stream : CU_STREAM_LEGACY;
     pool_unlock(pool);
     CUresult result = give_back(pool->driver, block, inside, stream);
-    if (result != CUDA_SUCCESS) /* for a passing reason; at its context's end it would be lost */
+    /* for a passing reason; at its context's end the memory would be lost */
+    if (result != CUDA_SUCCESS)
         result = give_back(pool->driver, block, inside, stream);
     if (inside)
         gate_leave(pool);
@@ -351,8 +352,8 @@ static CUresult surrender(struct pool *pool, struct pool_block *block) {
     return CUDA_SUCCESS;
 }
 
-/* What the driver's pool could give back: a list of one, which names that pool. It counts as given
- * back from now on; what could not be is found when the driver is next asked. */
+/* Takes what the driver's pool could give back: a list of one, which names that pool. It counts as
+ * given back from now on; what could not be given back is found when the driver is next asked. */
 static size_t take_unused(struct pool *pool, struct context *context, size_t bytes,
                           struct page **list) {
     lock_check_held(LOCK_POOL);
@@ -393,11 +394,11 @@ static size_t release_unused(struct pool *pool, struct page *list) {
     return released;
 }
 
-static void figures(const struct idle_store *store, struct policy_usage *figures) {
+static void usage(const struct idle_store *store, struct policy_usage *usage) {
     lock_check_held(LOCK_POOL);
-    *figures = (struct policy_usage){store->count, store->bytes, 0};
+    *usage = (struct policy_usage){store->count, store->bytes, 0};
     if (!LIST_EMPTY(&store->async->freed))
-        figures->largest = LIST_FIRST(&store->async->freed)->size;
+        usage->largest = LIST_FIRST(&store->async->freed)->size;
 }
 
 static bool is_valid(const struct idle_store *store) {
@@ -420,7 +421,7 @@ const struct policy policy_driver_pool = {
     .remove = remove_block,
     .surplus = surplus,
     .victim = victim,
-    .figures = figures,
+    .usage = usage,
     .is_valid = is_valid,
     .obtain = obtain,
     .surrender = surrender,

@@ -1,4 +1,4 @@
-/* The driver's stream-ordered memory pool of one store: what the policy `async` has. */
+/* The driver's pool of one store: what the policy `async` has. */
 #ifndef POOLCUDA_POLICY_ASYNC_H
 #define POOLCUDA_POLICY_ASYNC_H
 
@@ -9,7 +9,7 @@
  * `unused` bytes are reserved - given, or 0. */
 struct driver_pool {
     CUmemoryPool memory_pool;
-    CUstream stream; /* of its own, in which it allocates */
+    CUstream stream; /* the store's own, in which it allocates */
     bool cannot;
     uint64_t reserved;       /* bytes that memory_pool held when it was last asked */
     uint64_t given;          /* bytes allocated from it and not yet given back */
@@ -20,12 +20,12 @@ struct driver_pool *driver_pool_new(void); /* NULL without host memory */
 
 struct driver_pool *driver_pool_detach(struct idle_store *store); /* lock held */
 
-/* Its stream goes: the context that it belongs to is about to end, without the store. Lock not
+/* Destroys the stream: the context that it belongs to is about to end, without the store. Lock not
  * held. */
 void driver_pool_end_stream(struct pool *pool, struct context *context);
 
-/* Of a store that ends, NULL for others: lets go of the driver's pool, which goes with its last
- * allocation. stream_gone: its context has ended already. Lock not held. */
+/* Ends what a store had (NULL: nothing): the driver's pool goes with its last allocation.
+ * stream_gone: its context has ended already. Lock not held. */
 void driver_pool_end(struct pool *pool, struct driver_pool *async, bool stream_gone);
 
 /* `bytes` of the store's context were given back to memory_pool, by whomever. Lock held. */

@@ -5,7 +5,7 @@
 
 #define KEPT_WHOLE                                                                                 \
     .take = site_take, .give = site_give, .remove = site_remove, .surplus = site_surplus,          \
-    .victim = site_largest, .figures = site_figures, .is_valid = site_is_valid
+    .victim = site_largest, .usage = site_usage, .is_valid = site_is_valid
 
 /* LARGEST_HOST_PAGE: of any host that has GPUs. */
 enum { HOST_PAGE = 4096, LARGEST_HOST_PAGE = 65536 };

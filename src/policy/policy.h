@@ -2,9 +2,9 @@
  * stands.
  *
  * A policy decides which idle block serves a request (take), keeps what was freed (give), says what
- * goes back to the driver first (victim) and how its idle memory lies (figures). It knows no hook
- * and no environment, and calls CUDA only in functions that are called without the pool's lock,
- * through the driver struct: driver_pool.c and vmm.c do. */
+ * goes back to the driver first (victim) and how its idle memory lies (usage). It knows no hook and
+ * no environment, and calls CUDA only in functions that are called without the pool's lock, through
+ * the driver struct: driver_pool.c and vmm.c do. */
 #ifndef POOLCUDA_POLICY_POLICY_H
 #define POOLCUDA_POLICY_POLICY_H
 
@@ -15,8 +15,8 @@
 
 /* What a block must be to serve a request. */
 struct fit {
-    size_t bytes; /* the request */
-    size_t size;  /* the same, rounded: the least size of a block */
+    size_t bytes; /* of the request */
+    size_t size;  /* of the request, rounded: the least size of a block */
     double ratio; /* by which a block may be larger than the request, both rounded or both not */
     uint64_t surplus; /* bytes by which it may be larger than `size` */
     bool steal;       /* blocks of other sites may serve as well */
@@ -52,11 +52,12 @@ struct policy {
     /* Blocks are cut from regions (policy/region.h): they need not be the driver's allocations. */
     bool cuts;
 
-    /* A block serves the site that freed it alone, or requests that round to its size alone. */
+    /* Whether a block serves the site that freed it alone, or requests that round to its size
+     * alone. */
     bool own_site, same_size;
 
-    /* What is freed goes back to the driver at once (which keeps it): nothing is worth waiting for.
-     */
+    /* Whether freed memory goes back to the driver at once (which keeps it): nothing is worth
+     * waiting for. */
     bool keeps_nothing;
 
     /* All below: lock held. */
@@ -70,8 +71,8 @@ struct policy {
                                bool *stolen);
 
     /* Takes out an idle block of just that size which the site itself has freed: none serves a
-     * request better, so that threads may keep such in caches of their own (pool/cache.h). NULL if
-     * there is none; the member itself is NULL where that does not hold. */
+     * request better, so that threads may keep such blocks in caches of their own (pool/cache.h).
+     * NULL if there is none; the member itself is NULL where that does not hold. */
     struct pool_block *(*take_same)(struct idle_store *store, struct site *site, size_t size);
 
     /* Where there is take_same: whether the block serves the request if it is the smallest
@@ -111,11 +112,11 @@ struct policy {
     /* Gives it to the driver, and returns the bytes that it took. Lock not held. */
     size_t (*release_unused)(struct pool *pool, struct page *list);
 
-    /* Sees to it that idle memory which the policy does not keep itself is known to be in no block.
-     * Lock not held. NULL: it is. */
+    /* Counts idle memory which the policy does not keep itself as being in no block. Lock not held.
+     * NULL: it is counted already. */
     void (*refresh)(struct pool *pool, struct context *context);
 
-    void (*figures)(const struct idle_store *store, struct policy_usage *figures);
+    void (*usage)(const struct idle_store *store, struct policy_usage *usage);
 
     /* Whether all that belongs together agrees. Walks everything: for tests. */
     bool (*is_valid)(const struct idle_store *store);
@@ -123,7 +124,7 @@ struct policy {
 
 extern const struct policy policy_site, policy_tag, policy_bins, policy_bfc, policy_driver_pool,
     policy_vmm;
-/* Of one kind of memory alone: no words of POOLCUDA_POLICY. */
+/* These keep one kind of memory alone: they are no words of POOLCUDA_POLICY. */
 extern const struct policy policy_host, policy_managed;
 extern const struct policy *const policies[]; /* in the order of POOLCUDA_POLICY's words */
 extern const size_t policy_count;

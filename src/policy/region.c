@@ -137,7 +137,7 @@ void region_cut(struct idle_store *store, struct pool_block *block, const struct
     insert(store, cut);
 }
 
-/* `next` becomes part of `block`; neither is in a bin. */
+/* Makes `next` a part of `block`; neither is in a bin. */
 static void merge(struct idle_store *store, struct pool_block *block, struct pool_block *next) {
     RB_REMOVE(address_tree, &block->region->blocks, next);
     block->region->block_count--;
@@ -159,7 +159,7 @@ static bool belong_together(const struct pool_block *block, const struct pool_bl
            (whole || block->pointer / ROUND_PAGE == next->pointer / ROUND_PAGE);
 }
 
-/* A part that completes its page is merged with it before what is around is looked at again. */
+/* A block that completes its page is merged with it before what is around is looked at again. */
 void region_give(struct idle_store *store, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
     struct pool_block *before, *after;
@@ -214,8 +214,8 @@ struct pool_block *region_find(struct idle_store *store, uint64_t address) {
     return block->pointer == address ? block : RB_PREV(address_tree, NULL, block);
 }
 
-/* The driver has given addresses again that a region still has: it is gone without our knowledge.
- */
+/* Forgets a region: the driver has given its addresses again, so it is gone without our
+ * knowledge. */
 static void forget_region(struct idle_store *store, struct region *region) {
     struct pool_block *block;
     while ((block = RB_MIN(address_tree, &region->blocks))) {
@@ -287,7 +287,7 @@ struct pool_block *region_largest_mapped(struct idle_store *store, size_t least)
     return NULL;
 }
 
-/* A region has other blocks than before: whether it is wholly idle may have changed. */
+/* To be called when a region has other blocks than before: it may be wholly idle, or no more. */
 static void note_whole(struct idle_store *store, struct region *region) {
     struct pool_block *first = RB_MIN(address_tree, &region->blocks);
     bool whole = region->block_count == 1 && is_idle(first) && !region->tainted &&
@@ -297,7 +297,7 @@ static void note_whole(struct idle_store *store, struct region *region) {
     region->in_idle_regions = whole;
 }
 
-/* All blocks from `block` on become a region of their own. */
+/* Makes all blocks from `block` on a region of their own. */
 static bool split_region(struct idle_store *store, struct pool_block *block) {
     struct region *region = block->region, *rest = calloc(1, sizeof *rest);
     struct pool_block *next;
@@ -388,12 +388,12 @@ struct pool_block *region_surplus(struct idle_store *store, struct site *site, s
 
 /* --- for reports and tests --- */
 
-void region_usage(const struct idle_store *store, struct policy_usage *figures) {
+void region_usage(const struct idle_store *store, struct policy_usage *usage) {
     lock_check_held(LOCK_POOL);
     struct pool_block *largest = NULL;
     for (int bin = REGION_BINS - 1; bin >= 0 && !largest; bin--)
         largest = RB_MAX(size_tree, (struct size_tree *)(uintptr_t)&store->regions->bins[bin]);
-    *figures = (struct policy_usage){store->count, store->bytes, largest ? largest->size : 0};
+    *usage = (struct policy_usage){store->count, store->bytes, largest ? largest->size : 0};
 }
 
 static bool one_is_valid(struct regions *regions, struct region *region, struct idle_store *sums) {

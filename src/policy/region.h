@@ -44,14 +44,14 @@ struct regions {
 
 /* NULL without host memory. */
 struct regions *regions_new(void);
-/* Forgets all regions; their blocks' records must be gone, or are never looked at again. */
+/* Forgets all regions; their blocks' records must be gone, or never be looked at again. */
 void regions_destroy(struct regions *regions);
 
-/* A new region with one idle block, whose record has been made and which is in no bin yet. Regions
+/* Adds a region with one idle block, whose record has been made and which is in no bin yet. Regions
  * that overlap it can only be stale and are forgotten. False without host memory. */
 bool region_add(struct idle_store *store, struct pool_block *block);
 
-/* The idle block that fits best, taken out and cut to fit; NULL if there is none. */
+/* Takes the idle block that fits best, cut to fit; NULL if there is none. */
 struct pool_block *region_take(struct idle_store *store, struct site *site, const struct fit *fit,
                                bool *stolen);
 /* As region_take, but NULL if the smallest that fits is larger than `most`. */
@@ -69,7 +69,7 @@ void region_give(struct idle_store *store, struct pool_block *block);
 void region_remove(struct idle_store *store, struct pool_block *block);
 /* The largest wholly idle region's block, condemned ones first. */
 struct pool_block *region_victim(struct idle_store *store);
-/* A region without live blocks becomes one block, which is in no bin: for the driver's own free,
+/* Makes a region without live blocks one block, which is in no bin: for the driver's own free,
  * which waits for what is deferred, so none whose pages would be unmapped. NULL: there is none.
  * O(n). */
 struct pool_block *region_without_live(struct idle_store *store);
@@ -80,12 +80,12 @@ struct pool_block *region_find(struct idle_store *store, uint64_t address);
 bool region_is_whole(const struct pool_block *block);
 /* The driver keeps state for others in the region. */
 void region_taint(struct idle_store *store, struct region *region);
-/* A region whose one block is on its way to the driver: out of the store, since its addresses may
- * have a new owner at once. It comes back if the driver refuses, else its record is freed. */
+/* Takes a region whose one block is on its way to the driver out of the store, since its addresses
+ * may have a new owner at once. It comes back if the driver refuses, else its record is freed. */
 void region_detach(struct idle_store *store, struct pool_block *block);
 void region_return(struct idle_store *store, struct pool_block *block);
 void region_destroy(struct pool_block *block);
-void region_usage(const struct idle_store *store, struct policy_usage *figures);
+void region_usage(const struct idle_store *store, struct policy_usage *usage);
 bool region_is_valid(const struct idle_store *store);
 
 #endif

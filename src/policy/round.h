@@ -9,7 +9,7 @@ enum { ROUND_SMALL = 512, ROUND_PAGE = 2 << 20 };
 
 /* The next multiple of `unit`, a power of two; 0 if there is none. */
 static inline size_t round_up(size_t bytes, size_t unit) {
-    return (bytes + unit - 1) & ~(unit - 1); /* what wraps is 0 */
+    return (bytes + unit - 1) & ~(unit - 1); /* what overflows is 0 */
 }
 
 /* Physical memory comes in 2 MiB pages and smaller blocks are aligned to 512 bytes: rounding to

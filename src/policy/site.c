@@ -1,8 +1,8 @@
 /* The default policy: whole blocks, best fit, the site's own preferred.
  *
  * A freed block stays with the site that allocated it last. The smallest idle block that fits
- * serves, of the site's own first where sizes are equal: a site's next request tends to be for what
- * it freed, and what another frees suits better only if it wastes less. */
+ * serves, the site's own first where sizes are equal: a site's next request tends to be for what it
+ * freed, and what another frees suits better only if it wastes less. */
 #include "policy/site.h"
 
 #include "lock.h"
@@ -44,8 +44,8 @@ void site_give(struct idle_store *store, struct pool_block *block) {
     store->bytes += block->size;
 }
 
-/* The smallest block of sufficient size is the only one to look at: in every order that matters the
- * others exceed the request by more. */
+/* Only the smallest block of sufficient size is looked at: in every order that matters the others
+ * exceed the request by more. */
 static bool fits(const struct pool_block *block, const struct fit *fit) {
     if (!block)
         return false;
@@ -119,10 +119,10 @@ struct pool_block *site_largest(struct idle_store *store) {
     return RB_MAX(size_tree, &store->by_size);
 }
 
-void site_figures(const struct idle_store *store, struct policy_usage *figures) {
+void site_usage(const struct idle_store *store, struct policy_usage *usage) {
     lock_check_held(LOCK_POOL);
     struct pool_block *largest = RB_MAX(size_tree, (struct size_tree *)(uintptr_t)&store->by_size);
-    *figures = (struct policy_usage){store->count, store->bytes, largest ? largest->size : 0};
+    *usage = (struct policy_usage){store->count, store->bytes, largest ? largest->size : 0};
 }
 
 bool site_is_valid(const struct idle_store *store) {
@@ -160,6 +160,6 @@ const struct policy policy_site = {
     .remove = site_remove,
     .surplus = site_surplus,
     .victim = site_largest,
-    .figures = site_figures,
+    .usage = site_usage,
     .is_valid = site_is_valid,
 };

@@ -6,7 +6,7 @@
 
 #include "policy/policy.h"
 
-/* The block that serves best: see struct policy. */
+/* Takes the block that serves best: see struct policy. */
 struct pool_block *site_take(struct idle_store *store, struct site *site, const struct fit *fit,
                              bool *stolen);
 /* The smallest block of the site that is at least `size`. NULL: none. */
@@ -18,7 +18,7 @@ struct pool_block *site_oldest(struct site *site);
 /* An idle block of a site that keeps more than `keep` (0: no limit), else NULL. */
 struct pool_block *site_surplus(struct idle_store *store, struct site *site, size_t keep);
 struct pool_block *site_largest(struct idle_store *store);
-void site_figures(const struct idle_store *store, struct policy_usage *figures);
+void site_usage(const struct idle_store *store, struct policy_usage *usage);
 bool site_is_valid(const struct idle_store *store);
 
 #endif

@@ -37,6 +37,6 @@ const struct policy policy_tag = {
     .surplus = surplus,
     .misfit = site_oldest,
     .victim = site_largest,
-    .figures = site_figures,
+    .usage = site_usage,
     .is_valid = site_is_valid,
 };

@@ -211,7 +211,7 @@ static void cache_pages(struct pool *pool, struct context *context, struct page 
     }
 }
 
-/* Idle blocks of whole pages, smallest first so that large ones stay whole, until `pages` are
+/* Takes idle blocks of whole pages, smallest first so that large ones stay whole, until `pages` are
  * taken; they are regions of their own then, out of the store, linked as in a release list. */
 static struct pool_block *take_idle(struct idle_store *store, size_t pages) {
     lock_check_held(LOCK_POOL);
@@ -271,8 +271,8 @@ static void unmap_taken(struct pool *pool, struct pool_block *taken, struct page
     }
 }
 
-/* How many pages beyond the lacking ones: a share of what is held, as far as the bound on idle
- * memory and a part of what the device has left allow. */
+/* How many pages to create beyond the lacking ones: a share of what is held, as far as the bound on
+ * idle memory and a part of what the device has left allow. */
 static size_t growth(struct pool *pool, struct context *context, size_t lacking) {
     size_t available = 0, total;
     pool_lock(pool);
@@ -344,7 +344,7 @@ static CUresult obtain(struct pool *pool, const struct request *request, size_t 
     if (result == CUDA_SUCCESS)
         result = map_pages(pool, context->device, list, &reservation);
     if (result != CUDA_SUCCESS) {
-        release_pages(pool, list); /* the driver is to have what does not suffice */
+        release_pages(pool, list); /* the driver gets back what does not suffice */
         list = NULL;
     }
     while ((page = list)) {
@@ -364,7 +364,7 @@ static CUresult obtain(struct pool *pool, const struct request *request, size_t 
     return CUDA_SUCCESS;
 }
 
-/* Of a block that is a region of its own and out of the store. Lock not held. */
+/* For a block that is a region of its own and out of the store. Lock not held. */
 static CUresult surrender(struct pool *pool, struct pool_block *block) {
     lock_check_none();
     struct reservation *reservation = block->region->reservation;
@@ -433,7 +433,7 @@ const struct policy policy_vmm = {
     .remove = region_remove,
     .surplus = region_surplus,
     .victim = victim,
-    .figures = region_usage,
+    .usage = region_usage,
     .is_valid = region_is_valid,
     .obtain = obtain,
     .surrender = surrender,

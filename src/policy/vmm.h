@@ -16,7 +16,7 @@ struct reservation {
     CUmemGenericAllocationHandle handle[];
 };
 
-/* Of one store. Invariant: the store's `unused` bytes are those of `cached`. */
+/* What one store has. Invariant: the store's `unused` bytes are those of `cached`. */
 struct vmm {
     LIST_HEAD(, reservation) reservations;
     struct page *cached; /* mapped nowhere */

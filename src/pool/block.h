@@ -37,9 +37,10 @@ static inline unsigned pool_hash(const void *key, size_t length) {
 struct site;
 struct context;
 
-/* One driver allocation, or a part of one where the policy cuts regions.
+/* One driver allocation, or a suballocation where the policy cuts regions.
  * LIVE: the program owns it. WAITING: freed by the program, the wait of its free is under way.
- * DEFERRED: freed, but work that uses it may be under way: to be had once a fence has passed.
+ * DEFERRED: freed, but work that uses it may be under way: it may serve again once a fence has
+ * passed.
  * IDLE: kept for reuse. GONE: its context ended, it is being freed for good, or the record is
  * unused: in no table.
  * Invariant: all but GONE blocks are in the pool's map; only IDLE ones are in their context's
@@ -62,16 +63,16 @@ struct pool_block {
     };
     union {
         size_t asked;      /* whole blocks: the request that size was rounded up from */
-        uint64_t identity; /* parts of regions: the BUFFER_ID, 0 until asked for */
+        uint64_t identity; /* suballocations: the BUFFER_ID, 0 until asked for */
     };
     uint8_t state;
     bool cached;
     bool quick_freeable; /* quick.h: LIVE, and a thread's cache may take it when it is freed */
     uint8_t taints;      /* bits of enum pool_taint: to be freed for good */
     uint16_t bin;        /* of a cache, where it was last; checked before use */
-    bool in_driver_pool; /* async: it lies in the driver's memory pool */
+    bool in_driver_pool; /* policy async: it lies in the driver's pool */
     union {
-        bool releasable; /* of parts, while idle: the driver could have it back as it is */
+        bool releasable; /* suballocations, while idle: the driver could have it back as it is */
         uint8_t marks;   /* of managed memory: managed.c's */
     };
     union {
@@ -83,7 +84,7 @@ struct pool_block {
     };
     union {
         RB_ENTRY(pool_block) by_site_size; /* whole blocks */
-        RB_ENTRY(pool_block) by_address;   /* parts of regions */
+        RB_ENTRY(pool_block) by_address;   /* suballocations */
     };
 };
 _Static_assert(offsetof(struct pool_block, by_size) == 64, "one cache line for hits");
@@ -101,7 +102,7 @@ struct bins {
     uint64_t filled[STORE_BINS / 64];
 };
 
-/* The idle blocks of one context, kept as the pool's policy does. Invariant: count and bytes sum
+/* The idle blocks of one context, as the pool's policy keeps them. Invariant: count and bytes sum
  * them, stranded those that are not releasable; each policy uses the members that it needs, and
  * leaves the others empty. */
 struct idle_store {
@@ -113,8 +114,8 @@ struct idle_store {
     struct driver_pool *async;
     uint64_t clock;    /* blocks given so far: the age of the next */
     size_t unused;     /* bytes of idle memory that is in no block */
-    size_t stranded;   /* bytes of idle parts that live ones keep from the driver */
-    struct pool *pool; /* whose policies that cut blocks keep its ledger */
+    size_t stranded;   /* bytes of idle suballocations that live ones keep from the driver */
+    struct pool *pool; /* for policies that cut blocks: they change its ledger */
 };
 
 /* A call site within one context. Invariant: idle holds idle_count blocks. */
@@ -128,11 +129,11 @@ struct site {
     UT_hash_handle by_key;
 };
 
-/* The figures of a call site, which outlive the contexts it allocated in. */
+/* A call site's stats, which outlive the contexts that it allocated in. */
 struct site_record {
     struct call_site key;
     struct stats_site *stats;
-    struct cache *counting; /* whose thread may count in `stats` without the lock; NULL: nobody */
+    struct cache *counting; /* its thread may count in `stats` without the lock; NULL: none */
     UT_hash_handle by_key;
 };
 
@@ -158,7 +159,7 @@ struct device {
     int pressure;  /* allocations that are out of memory just now: frees then go to the driver */
     int releasing; /* blocks on their way back to the driver in some thread */
     bool pageable_access; /* its kernels reach all of the host's memory (HMM, ATS) */
-    uint64_t until_asked; /* bytes that may be allocated before its free memory is asked again */
+    uint64_t until_asked; /* bytes to allocate before the driver is asked again what is free */
     /* decay.c: the least idle bytes since period_began (nanoseconds, 0: never yet); the changes
      * when the clock was last looked at. */
     uint64_t least_idle, period_began, looked;
@@ -168,31 +169,31 @@ struct device {
     struct stats_device *stats;
     uint32_t samples;
     uint64_t interval, changes, noted, noted_held, mapped_held;
-    struct stats_sums published; /* to the stats, by caches themselves */
+    struct stats_sums published; /* what caches themselves have published */
     _Atomic uint64_t renewed_ns; /* cache.c, without the lock: when a call last went the long way */
     LIST_ENTRY(device) link;
 };
 
-/* In place of a device's, below POOL_ALL_DEVICES. Not for POOL_DEVICE. */
+/* The ordinal of the ledger of a kind of memory, below POOL_ALL_DEVICES. Not for POOL_DEVICE. */
 static inline CUdevice ordinal_of_kind(enum pool_memory memory) {
     return POOL_ALL_DEVICES - (CUdevice)memory;
 }
 
-/* One context's memory of one kind: a context that allocates of several has as many records, which
- * end together. A record never comes back to life: the driver may reuse the handle.
+/* One context's memory of one kind: a context that allocates several kinds has as many records,
+ * which end together. A record never comes back to life: the driver may reuse the handle.
  * Invariant: an ended context has no blocks and no sites. live_blocks counts LIVE and WAITING ones.
  */
 struct context {
     CUcontext handle;
     struct pool_kind kind;
-    const struct policy *policy; /* of that kind */
-    CUdevice ordinal;            /* the context's own device, and */
-    struct device *device;       /* in whose ledger its memory is */
+    const struct policy *policy; /* for memory of that kind */
+    CUdevice ordinal;            /* of the context's own device */
+    struct device *device;       /* whose ledger counts its memory: see ordinal_of_kind */
     bool ended;
     bool broken;  /* by a sticky error: everything passes through */
     bool created; /* by cuCtxCreate and the like; else it is its device's primary context */
     uint64_t live_blocks;
-    struct pool_block *sentinel; /* cache.c: one that is live, NULL: none is known */
+    struct pool_block *sentinel; /* cache.c: one of its blocks; NULL: none is known */
     bool frees_quickly;          /* cache.c: whether caches may serve frees, when last looked at */
     struct idle_store store;
     struct site *sites;         /* uthash by key */

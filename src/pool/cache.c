@@ -9,21 +9,21 @@
 #include <unistd.h>
 
 enum {
-    /* Calls served before the clock is looked at: if it is some time since any thread's last, a
-     * call goes the long way, which merges the caches' sums and sees to decay and to what else is
+    /* Calls served before the clock is looked at. If no thread's call has gone the long way for
+     * some time, this one does: it merges the caches' sums and sees to decay and to what else is
      * due now and then. A thread that others forestall has its turn as well, as it may be the only
      * one that frees: after an interval for each active thread, 8 at the least, so that all such
-     * turns together are no more than the shared ones. While a program is young, every third call
-     * goes. With the call that looks, each makes a prime number: so it is a free's turn as well as
-     * an allocation's, whatever the program's rhythm. */
+     * turns together are no more than the shared ones. While a program is young, every third such
+     * call goes. The budget and the call that looks make a prime number, so that the turn falls on
+     * frees as well as on allocations, whatever the program's rhythm. */
     BUDGET = 250,
     RENEW_NS = 50 * 1000 * 1000,
     OWN_RENEWS = 8,
-    /* Where there are more threads than processors, to stop all takes until each that was
-     * interrupted with its cache locked has run again, while ever more of the others stand still.
-     * So a call goes the long way only after this many times what was waited for such threads since
-     * the last, within a limit; and a cache that serves nothing is not parked at once, since to
-     * come back it would stop all others: its thread has probably just not had its turn. */
+    /* Where there are more threads than processors, stopping all caches takes until each thread
+     * that was interrupted with its cache locked has run again, while ever more others stand still.
+     * So a call goes the long way only after STOP_SHARE times what was waited for such threads
+     * since the last one, within a limit. A cache that serves nothing is not parked at once: its
+     * thread has probably just not had its turn, and coming back would stop all others. */
     STOP_SHARE = 20,
     MOST_RENEW_NS = 10 * RENEW_NS,
     CROWDED_NS = 2 * RENEW_NS,
@@ -78,7 +78,7 @@ bool cache_lock_contended(struct cache *cache) {
                 return true;
             pause_a_little();
         }
-        syscall(SYS_sched_yield); /* as such: libc's function may end a cancelled thread */
+        syscall(SYS_sched_yield); /* libc's function may end a cancelled thread */
     }
     return false;
 }
@@ -104,7 +104,8 @@ static void wake_waiters(struct pool *pool) {
         futex_change(&pool->resumes);
 }
 
-/* Who only yields still keeps a thread of lower priority from running: so at last it sleeps. */
+/* A thread that only yields still keeps one of lower priority from running, so at last it
+ * sleeps. */
 static __attribute__((noinline)) void lock_at_last(struct pool *pool, struct cache *cache) {
     uint64_t start = clock_ns(CLOCK_MONOTONIC);
     for (int tries = 0; !cache_lock(cache); tries++)
@@ -114,7 +115,7 @@ static __attribute__((noinline)) void lock_at_last(struct pool *pool, struct cac
                               memory_order_relaxed);
 }
 
-/* From what all have waited since the last time. */
+/* Derives the interval from what all threads have waited since the last time. */
 static void set_interval(struct pool *pool) {
     uint64_t waited = atomic_exchange_explicit(&pool->waited_ns, 0, memory_order_relaxed);
     uint64_t every = RENEW_NS + STOP_SHARE * waited;
@@ -230,10 +231,10 @@ void cache_stop(struct pool *pool) {
         cache_merge_fresh(pool, pool->active[i]);
 }
 
-/* A block that lives on when another is freed, so that this one is not the last: any will do, one
- * that lives long saves looking for another, with all caches stopped. Of a few, that is one of the
- * site which allocates least. Its free goes the long way, which may find another block than a cache
- * would: so which it is does not depend on addresses, and a program's runs are alike. */
+/* Finds a block that lives on when another is freed, so that the other is not the last. Any block
+ * will do; one that lives long saves looking for another with all caches stopped. Among a few, the
+ * one whose site allocates least is taken. Its free goes the long way, which may find another block
+ * than a cache would, so the choice does not depend on addresses: a program's runs are alike. */
 static void find_sentinel(struct pool *pool, struct context *context) {
     enum { PLACES = 256, CANDIDATES = 64 };
     uint64_t least = UINT64_MAX;
@@ -267,7 +268,7 @@ static bool is_alone(const struct pool *pool, const struct cache *cache) {
     return alone;
 }
 
-/* What the cache may do until it is stopped again. */
+/* Sets what the cache may do until it is stopped again. */
 static void grant(struct pool *pool, struct cache *cache) {
     struct context *context = cache->context;
     const struct pool_config *config = &pool->config;
@@ -302,7 +303,8 @@ static void grant(struct pool *pool, struct cache *cache) {
         may_free && (cache->defers || context->sentinel) ? pool->map.table : pointer_table_empty;
 }
 
-/* Of one that has served nothing since it was last stopped. *now: 0 until the clock is read. */
+/* For a cache that has served nothing since it was last stopped. *now: 0 until the clock is
+ * read. */
 static bool is_to_be_parked(const struct pool *pool, struct cache *cache, uint64_t *now) {
     if (atomic_load_explicit(&pool->renew_ns, memory_order_relaxed) < CROWDED_NS)
         return true;
@@ -313,7 +315,7 @@ static bool is_to_be_parked(const struct pool *pool, struct cache *cache, uint64
     return *now - cache->rests_since >= PARK_NS;
 }
 
-/* The calling thread's own goes on, if it is to, and those that have been used lately. */
+/* Chooses the caches that go on: those used lately, and with with_own the calling thread's. */
 static void choose_active(struct pool *pool, bool with_own) {
     struct cache *own = cache_mine.cache;
     uint64_t now = 0;
@@ -342,7 +344,7 @@ static void choose_active(struct pool *pool, bool with_own) {
     pool->active_count = count;
 }
 
-/* None goes on before all are done: what one brings to a site, another may count in. */
+/* No cache goes on before all are granted: what one brings to a site, another may count in. */
 void cache_resume(struct pool *pool, bool with_own) {
     lock_check_held(LOCK_POOL);
     choose_active(pool, with_own);
@@ -353,7 +355,7 @@ void cache_resume(struct pool *pool, bool with_own) {
     wake_waiters(pool);
 }
 
-/* Its blocks have been drained. */
+/* The cache's blocks have been drained. */
 static void close_cache(struct cache *cache) {
     struct site_record *record;
     cache_close_bins(cache);

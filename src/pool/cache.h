@@ -22,37 +22,37 @@ enum {
     CACHE_THREADS = 32, /* caches of one context */
 };
 
-/* A miss of the site of that site_id(), where nothing idle serves: asks the driver, and leaves the
- * record to the ledger for later. False: nothing has happened. To be called right after
+/* Serves a miss of the site with that site_id(), where nothing idle serves: asks the driver, and
+ * leaves the record to the ledger for later. False: nothing has happened. To be called right after
  * quick_malloc has answered QUICK_MISS. Lock not held. */
 bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t site);
 
 /* All below: lock held. */
 
-/* After a miss of the site: others of it, by this thread, may be for cache_miss. */
+/* To be called after a miss of the site: its next misses in this thread may be for cache_miss. */
 void cache_prepare_miss(struct pool *pool, struct context *context, struct site *site);
 
-/* Part of pool_lock and pool_unlock: nothing happens in any cache in between, and the ledger are
- * up to date. with_own: the calling thread's cache, which was stopped, goes on as well. */
+/* pool_lock and pool_unlock call these two: nothing happens in any cache in between, and the ledger
+ * is up to date. with_own: the calling thread's cache, which was stopped, goes on as well. */
 void cache_stop(struct pool *pool);
 void cache_resume(struct pool *pool, bool with_own);
 
 /* Keeps an idle block that is kept nowhere yet, and that has served a request of `size`, rounded.
  * False: the store must. */
 bool cache_put(struct pool *pool, struct pool_block *block, size_t size);
-/* Before a free of a block that has served a request of `size`, rounded, is counted in its site:
- * what the thread's cache has counted apart comes first, so that the site's peak is right. */
+/* To be called before a free of a block that has served a request of `size`, rounded, is counted in
+ * its site: merges what the thread's cache has counted apart, so that the site's peak is right. */
 void cache_merge_counts_of(const struct pool *pool, struct pool_block *block, size_t size);
 /* Takes out an idle block of just this site and size, whichever thread has it. NULL: none. */
 struct pool_block *cache_take(struct pool *pool, struct context *context, struct site *site,
                               size_t size);
-/* Brings those that caches keep into the store which the policy may choose for the request: a
- * smallest sufficient block of the site, and one of all. */
+/* Brings cached blocks that the policy may choose for the request into the store: a smallest
+ * sufficient block of the site, and one of all sites. */
 void cache_offer(struct pool *pool, struct context *context, const struct site *site,
                  const struct fit *fit);
 /* Brings all blocks of the context that caches keep into its store. */
 void cache_drain(struct pool *pool, struct context *context);
-/* The context ends, and so do its caches. */
+/* Ends the caches of a context that ends. */
 void cache_close(struct pool *pool, struct context *context);
 /* The pool is at its end, or a forked child's: nobody looks at its blocks again, and the stats may
  * be another process's. */

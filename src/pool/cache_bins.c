@@ -6,19 +6,21 @@
 
 enum {
     FEW_CACHES = 4,
-    /* Bins that are looked at for a block to spare, and on the long way, in each cache: of a
-     * thread's thousands, all might be empty. */
+    /* Bins that are looked at for a block to spare, and on the long way in each cache: all of a
+     * thread's thousands might be empty. */
     MOST_TRIED = 64,
     MOST_OFFERED = 256,
     MOST_ALONG = 16, /* blocks that go over to another site at once */
 };
 
-/* Where frees go the long way anyway, more caches would only be more to look through. */
+/* Whether cached blocks save anything: where frees go the long way anyway, more caches would only
+ * be more to look through. */
 static bool is_worth_it(const struct pool *pool, const struct context *context) {
     return pool->cache_count <= FEW_CACHES || context->frees_quickly;
 }
 
-/* Of the blocks of that site and size that have served requests of `size`, a smaller one. */
+/* Finds the bin of the site's blocks of block_size that have last served requests of `size`, a
+ * smaller one. */
 static struct cache_bin *find_oversize(const struct cache_table *table, const struct site *site,
                                        size_t block_size, size_t size) {
     struct cache_bin *bin;
@@ -43,9 +45,9 @@ struct cache_bin *cache_find_bin_for(struct cache *cache, struct pool_block *blo
     return bin;
 }
 
-/* The blocks of other threads' caches come over as they are: those that follow are likely to be
- * asked for next. One that is in use is left alone: to wait for it, while its thread may be waiting
- * for ours, takes longer than what is done instead. */
+/* Moves the blocks of other threads' caches over, all of a bin: those that follow are likely to be
+ * asked for next. A cache that is in use is left alone: waiting for it, while its thread may be
+ * waiting for ours, takes longer than what is done instead. */
 static bool fetch(struct cache *cache, struct cache_bin *bin) {
     const struct pool *pool = cache->pool;
     for (int i = 0; i < pool->cache_count && !bin->head; i++) {
@@ -111,8 +113,8 @@ bool cache_fits_none(struct cache *cache, const struct site *site, size_t bytes,
            (!store->count || policy->least(store, size) > policy->most(&fit));
 }
 
-/* First what this thread has freed itself, whichever site had it: another thread's blocks lie in
- * another processor's cache. */
+/* Looks first at what this thread has freed itself, whichever site had it: another thread's blocks
+ * lie in another processor's cache. */
 static struct cache_bin *find_other(struct cache *cache, struct cache_bin *bin, size_t bytes,
                                     size_t size) {
     const struct fit fit = fit_now(cache, bytes, size);
@@ -128,16 +130,16 @@ static struct cache_bin *find_other(struct cache *cache, struct cache_bin *bin, 
 }
 
 static void change_site(struct cache_bin *from, struct cache_bin *to, struct pool_block *block) {
-    stats_grow(&from->figures->held_blocks, (uint64_t)-1);
-    stats_grow(&from->figures->held_bytes, 0 - block->size);
-    stats_grow(&to->figures->held_blocks, 1);
-    stats_grow(&to->figures->held_bytes, block->size);
+    stats_grow(&from->stats->held_blocks, (uint64_t)-1);
+    stats_grow(&from->stats->held_bytes, 0 - block->size);
+    stats_grow(&to->stats->held_blocks, 1);
+    stats_grow(&to->stats->held_bytes, block->size);
     block->site = to->site;
 }
 
 /* A thread that frees what others allocate, and allocates the same sizes, would take one of these
- * after the other: the more often it comes, the more go with the first, unless they are taken back.
- */
+ * blocks after the other. So the more often it comes, the more go along with the first, unless they
+ * are taken back. */
 static void take_along(const struct cache *cache, struct cache_bin *from, struct cache_bin *to) {
     for (unsigned i = 0; i < to->along && from->head; i++) {
         struct pool_block *block = cache_pop(from);
@@ -170,24 +172,24 @@ struct pool_block *cache_serve_other(struct cache *cache, struct cache_bin *bin,
     return block;
 }
 
-/* What was counted apart goes to the site. */
+/* Adds to the site what the bin has counted apart. */
 void cache_merge_counts(struct cache_bin *bin) {
     lock_check_held(LOCK_POOL);
-    if (bin->figures == bin->site->stats)
+    if (bin->stats == bin->site->stats)
         return;
-    struct stats_site *own = bin->figures, *site = bin->site->stats;
+    struct stats_site *own = bin->stats, *site = bin->site->stats;
     uint64_t before = stats_read(&site->live_bytes);
     bin->seen_hits -= (uint32_t)stats_read(&own->hits);
-#define SETTLE(figure)                                                                             \
-    stats_grow(&site->figure, stats_read(&own->figure));                                           \
-    own->figure = 0
-    SETTLE(hits);
-    SETTLE(allocated_bytes);
-    SETTLE(live_blocks);
-    SETTLE(live_bytes);
-    SETTLE(held_blocks);
-    SETTLE(held_bytes);
-#undef SETTLE
+#define MERGE(stat)                                                                                \
+    stats_grow(&site->stat, stats_read(&own->stat));                                               \
+    own->stat = 0
+    MERGE(hits);
+    MERGE(allocated_bytes);
+    MERGE(live_blocks);
+    MERGE(live_bytes);
+    MERGE(held_blocks);
+    MERGE(held_bytes);
+#undef MERGE
     uint64_t peak = before + stats_read(&own->peak_live_bytes);
     own->peak_live_bytes = 0;
     if ((int64_t)(peak - stats_read(&site->peak_live_bytes)) > 0)
@@ -204,10 +206,10 @@ void cache_merge_counts_of(const struct pool *pool, struct pool_block *block, si
         cache_merge_counts(bin);
 }
 
-/* What is the bin's beside its blocks. */
+/* Ends what the bin has beside its blocks. Returns false: the bin does not stay. */
 static bool end_bin(struct cache_bin *bin, struct cache *cache) {
-    if (bin->figures != bin->site->stats) {
-        free(bin->figures);
+    if (bin->stats != bin->site->stats) {
+        free(bin->stats);
         cache->bins_apart--;
     }
     return false;
@@ -224,7 +226,7 @@ void cache_close_bins(struct cache *cache) {
 
 /* Whether nobody has used the bin's blocks since this was last asked. */
 static bool is_at_rest(struct cache_bin *bin) {
-    uint32_t hits = (uint32_t)stats_read(&bin->figures->hits);
+    uint32_t hits = (uint32_t)stats_read(&bin->stats->hits);
     bool rests = hits == bin->seen_hits;
     bin->seen_hits = hits;
     return rests;
@@ -255,9 +257,10 @@ static bool is_used(struct cache_bin *bin, void *cache) {
     return !is_at_rest(bin) || stays_when_drained(bin, cache);
 }
 
-/* Before a bin is added: half of the places at most are to be used, so that few bins lie outside of
- * their pair. If it is to grow, those go that are empty and unused; if it can no longer, also those
- * with blocks that nobody asks for, after so many calls that each could have been used. */
+/* Called before a bin is added: half of the places at most are to be used, so that few bins lie
+ * outside of their pair. Before the table grows, bins that are empty and unused go; once it can
+ * grow no more, so do those with blocks that nobody asks for, after so many calls that each could
+ * have been used. */
 static void make_room(struct cache *cache) {
     struct cache_table *table = &cache->table;
     uint64_t calls = cache->sums.hits + cache->sums.fresh + cache->sums.frees;
@@ -284,18 +287,18 @@ static struct cache_bin *make_bin(struct cache *cache, struct site *site, size_t
     if (!*counting && stats_site_index(site->stats)) /* else others count in it as well */
         *counting = cache;
     make_room(cache);
-    struct stats_site *figures = *counting == cache ? site->stats : calloc(1, sizeof *figures);
+    struct stats_site *stats = *counting == cache ? site->stats : calloc(1, sizeof *stats);
     const struct cache_bin bin = {.id = site->id,
                                   .size = size | (size != block_size),
                                   .block_size = block_size,
                                   .over = block_size - size,
                                   .site = site,
-                                  .figures = figures};
-    struct cache_bin *made = figures ? cache_table_add(&cache->table, &bin) : NULL;
+                                  .stats = stats};
+    struct cache_bin *made = stats ? cache_table_add(&cache->table, &bin) : NULL;
     if (made)
-        cache->bins_apart += figures != site->stats;
-    else if (figures != site->stats)
-        free(figures);
+        cache->bins_apart += stats != site->stats;
+    else if (stats != site->stats)
+        free(stats);
     return made;
 }
 
@@ -304,7 +307,7 @@ bool cache_put(struct pool *pool, struct pool_block *block, size_t size) {
     const struct pool_config *config = &pool->config;
     if (!block->context->policy->take_same || config->site_keep ||
         config->max_idle.kind != LIMIT_AUTO ||
-        block->size % ROUND_SMALL) /* made in want of memory, and not rounded */
+        block->size % ROUND_SMALL) /* allocated while memory was short, and not rounded */
         return false;
     if (!is_worth_it(pool, block->context))
         return false;
@@ -323,7 +326,7 @@ static struct cache_bin *bin_for(struct cache *cache, struct site *site, size_t 
     return bin && bin->site == site ? bin : make_bin(cache, site, size, size);
 }
 
-/* The others' blocks come over as they are: the next requests are likely for these. */
+/* Moves all of a bin's blocks: the next requests are likely for these. */
 static void move_all(struct cache_bin *from, const struct cache *cache, struct cache_bin *to) {
     while (from->head) {
         struct pool_block *block = cache_pop(from);
@@ -332,7 +335,7 @@ static void move_all(struct cache_bin *from, const struct cache *cache, struct c
     }
 }
 
-/* Does so with the blocks in the idle store. */
+/* Moves all of the site's blocks of that size from the idle store to its bin. */
 static struct cache_bin *refill(struct pool *pool, struct cache *cache, struct site *site,
                                 size_t size) {
     struct idle_store *store = &cache->context->store;
@@ -382,8 +385,8 @@ void cache_offer(struct pool *pool, struct context *context, const struct site *
     struct cache_bin *bin, *own = NULL, *best = NULL;
     if (!context->policy->take_same)
         return;
-    /* A thread that goes on using its blocks would be short of the one that is taken, take one from
-     * another in turn, and so on for ever: rather is there one block more. */
+    /* No block is taken from a thread that goes on using its own: it would be short of one, take
+     * one from another in turn, and so on for ever. Allocating one block more costs less. */
     const struct cache *mine = cache_own(pool, context);
     size_t most = pool->policy->most(fit);
     for (int i = 0; i < pool->cache_count; i++) {

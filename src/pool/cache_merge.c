@@ -2,14 +2,15 @@
 #include "pool/cache_parts.h"
 #include "pool/history.h"
 
-/* As signed numbers: while caches are merged one after the other, what one has freed of another's
- * makes sums less than nothing. */
+/* Compares as signed numbers: while caches are merged one after the other, what one has freed of
+ * another's makes sums less than nothing. */
 static void raise(uint64_t *peak, uint64_t value) {
     if ((int64_t)value > (int64_t)*peak)
         *peak = value;
 }
 
-/* With several threads the peaks are at most what each of them had at its highest, all at once. */
+/* With several threads this assumes that all of them had their highest at once, so a peak may come
+ * out too high, never too low. */
 static void merge_peaks(struct pool *pool, struct cache *cache) {
     struct device *device = cache->context->device;
     uint64_t more = cache->peak_live - cache->merged.live;
@@ -55,7 +56,7 @@ static struct cache_sums difference(const struct cache_sums *now, const struct c
     };
 }
 
-/* What the stats have from the shard, which the cache keeps up to date itself. */
+/* Counts what the stats have from the shard, which the cache keeps up to date itself. */
 static void publish(struct stats_sums *published, const struct cache_sums *change) {
 #define SHARD_SUM(sum, what) published->sum += change->sum;
 #include "observe/counters.def"
@@ -103,7 +104,7 @@ void cache_merge(struct pool *pool, struct cache *cache) {
     cache->peak_taken = cache->sums.live - cache->sums.held;
 }
 
-/* The page keeps the figures that came from the shard. */
+/* The page keeps what came from the shard. */
 void cache_end_shard(struct pool *pool, struct cache *cache) {
     lock_check_held(LOCK_POOL);
     const struct cache_sums none = {0};

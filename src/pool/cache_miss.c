@@ -19,7 +19,8 @@ static struct cache_site *place_for(struct cache *cache, uintptr_t id) {
     return &cache->sites[cache_mix(id) >> (64 - CACHE_SITE_BITS)];
 }
 
-/* Whether that was found out already: nothing has become idle since. */
+/* Whether an earlier call has found out that nothing idle serves, and nothing has become idle
+ * since. */
 static bool is_known_to_miss(const struct cache *cache, const struct cache_site *known,
                              uintptr_t site, size_t bytes, size_t size) {
     return known->id == site && known->bytes == bytes && known->stamp == cache_stamp(cache) &&
@@ -113,7 +114,7 @@ void cache_prepare_miss(struct pool *pool, struct context *context, struct site 
     uintptr_t id = site->id;
     if (site->record->counting == cache)
         *place_for(cache, id) = (struct cache_site){.id = id, .site = site};
-    /* A thread's first misses go the long way on, where they are timed. */
+    /* A thread's first misses go on the long way, where they are timed. */
     if (!cache->spare && call_timers[STATS_CALL_ALLOC].timed >= CALL_TIMER_FIRST)
         cache->spare = ledger_take_records(pool);
 }

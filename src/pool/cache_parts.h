@@ -1,6 +1,6 @@
-/* What a cache is made of: for quick.h, which serves from it, and for what does the rest:
- * cache.c (caches), cache_table.c (their bins), cache_bins.c (what is in these), cache_miss.c,
- * cache_merge.c (their figures). */
+/* What a cache is made of: for quick.h, which serves from it, and for what does the rest: cache.c
+ * (caches), cache_table.c (their bins), cache_bins.c (what is in these), cache_miss.c,
+ * cache_merge.c (their sums). */
 #ifndef POOLCUDA_POOL_CACHE_PARTS_H
 #define POOLCUDA_POOL_CACHE_PARTS_H
 
@@ -20,24 +20,24 @@ struct cache_site {
     uint64_t stamp;
 };
 
-/* A parked cache stays locked until its thread has taken the pool's lock itself and gives it back:
+/* A parked cache stays locked until its thread has taken the pool's lock itself and gives it back,
  * so that this lock need stop only those that are in use.
  *
- * Members change under `lock`, but those of which it is said only while all caches are stopped.
+ * Members change under `lock`, and those marked "while stopped" only while all caches are stopped.
  * Invariant: with `lock` free, `key` is cache_key() of the context if calls may be served, else 0;
  * a cache in use has a context and a shard, and is in its pool's table. */
 struct cache {
     _Alignas(128) atomic_int lock;
-    int budget;              /* calls to be served before cache_renew */
-    atomic_bool parked;      /* while stopped */
-    bool busy;               /* while stopped: it has served calls since the last time */
-    bool defers, young;      /* while stopped */
-    bool nothing_idle;       /* while stopped: on the device, then */
-    bool alone;              /* while stopped: in use, and in its context */
-    bool may_miss;           /* while stopped: one of these, and all bins are in their pairs */
-    uintptr_t key;           /* while stopped */
-    struct context *context; /* while stopped */
-    struct cache_sums sums;  /* since it was opened */
+    int budget;         /* calls to be served before cache_renew */
+    atomic_bool parked; /* while stopped */
+    bool busy;          /* while stopped: it has served calls since the last time */
+    bool defers, young; /* while stopped */
+    bool nothing_idle;  /* while stopped: on the device, then */
+    bool alone;         /* while stopped: in use, and in its context */
+    bool may_miss;      /* while stopped: `alone` or `nothing_idle`; all bins are in their pairs */
+    uintptr_t key;      /* while stopped */
+    struct context *context;         /* while stopped */
+    struct cache_sums sums;          /* since it was opened */
     uint64_t peak_in_use, peak_live; /* the largest of sums since they were merged */
     uint64_t peak_taken;       /* the largest of live less held, by which idle memory shrinks */
     struct stats_shard *shard; /* where sums are published for readers of the stats page */
@@ -50,14 +50,14 @@ struct cache {
     struct fit fit;                /* while stopped: what may serve a request; surplus in all */
     uint64_t stops;                /* while stopped: how often it was */
     uint64_t may_grow;             /* bytes that it may get from the driver while alone */
-    uint64_t renewed_ns;           /* when a call of its own last went the long way for that */
+    uint64_t renewed_ns;           /* when its budget last sent a call the long way */
     uint64_t rests_since;          /* while stopped, by the coarse clock; 0: not looked at yet */
     uint64_t counts_merged;        /* while stopped: the device's changes when bins' were */
-    size_t bins_apart;             /* that count in figures of our own */
+    size_t bins_apart;             /* bins that count in stats of their own */
     unsigned bins_asked;           /* to be added since the table was last to grow */
     uint64_t swept;                /* calls served when bins at rest were last looked for */
     unsigned thread;               /* while stopped: whose it is, 1 to CACHE_THREADS */
-    struct cache_sums merged;      /* sums that the ledger have */
+    struct cache_sums merged;      /* what of `sums` is in the ledger */
     struct pool *pool;             /* while stopped */
     struct cache *next_spare;
     struct cache_site sites[1 << CACHE_SITE_BITS]; /* that have missed, by their ids */
@@ -72,7 +72,7 @@ struct cache_mine {
 };
 extern _Thread_local struct cache_mine cache_mine
     __attribute__((visibility("hidden"), tls_model("initial-exec")));
-/* For the other sites' bins; NULL: none. */
+/* Looks among the bins for other sites; NULL: none. */
 struct cache *cache_mine_among_others(uintptr_t key);
 
 bool cache_lock_contended(struct cache *cache);
@@ -96,9 +96,9 @@ static inline void cache_check_locked(const struct cache *cache) {
 #endif
 }
 
-/* Waits until whoever has stopped the cache has gone on. The long way would do so as well, but then
- * stop all others in turn: a crowd of threads would stop each other for ever. False: as cache_lock.
- */
+/* Waits until whoever has stopped the cache has gone on. The long way would wait as well, but then
+ * stop all others in turn: a crowd of threads would stop each other for ever. False: as
+ * cache_lock. */
 bool cache_lock_after_stop(struct pool *pool, struct cache *cache);
 
 static inline void cache_unlock(struct cache *cache) {
@@ -126,7 +126,7 @@ static inline uintptr_t cache_key(const struct pool *pool, CUcontext handle) {
     return (uintptr_t)handle ^ (uintptr_t)pool;
 }
 
-/* The bin for blocks of the site of that size which have served requests of `size`, for the block.
+/* The bin for blocks of the block's site and size which have served requests of `size`.
  * NULL: there is none. Cache locked. */
 struct cache_bin *cache_find_bin_for(struct cache *cache, struct pool_block *block, size_t size);
 
@@ -137,7 +137,7 @@ static inline struct pool_block *cache_pop(struct cache_bin *bin) {
     return block;
 }
 
-/* The block is idle from now on. */
+/* Keeps the block, which is idle from now on. */
 static inline void cache_push(struct cache_bin *bin, struct pool_block *block) {
     block->next = bin->head;
     block->state = BLOCK_IDLE;
@@ -164,17 +164,17 @@ static inline void cache_note_bin(const struct cache *cache, const struct cache_
 /* The calling thread's cache for the context, made if need be. NULL: it has none. */
 struct cache *cache_own(struct pool *pool, struct context *context);
 
-/* Brings what has happened in the cache into the ledger: the sums, which hold when all caches' are
+/* Merges what has happened in the cache into the ledger: the sums, which hold when all caches' are
  * there; and then its new blocks. */
 void cache_merge(struct pool *pool, struct cache *cache);
 void cache_merge_fresh(struct pool *pool, struct cache *cache);
-/* What a bin has counted apart goes to its site. */
+/* Adds to the site what the bin has counted apart. */
 void cache_merge_counts(struct cache_bin *bin);
 /* The stats page keeps what it has from the cache's shard, which the cache gives back. */
 void cache_end_shard(struct pool *pool, struct cache *cache);
 /* Brings all of the cache's blocks into its context's store. */
 void cache_drain_one(struct cache *cache);
-/* Forgets all bins: their blocks, and figures if they are wanted, are elsewhere. */
+/* Forgets all bins: their blocks, and their stats if they are wanted, are elsewhere. */
 void cache_close_bins(struct cache *cache);
 
 #endif

@@ -14,8 +14,8 @@ struct cache_bin {
     size_t size, block_size, over;
     struct pool_block *head;
     struct site *site;
-    struct stats_site *figures; /* the site's own, if its record has us `counting`; else ours */
-    uint32_t seen_hits; /* of figures, when somebody last asked whether the bin is at rest */
+    struct stats_site *stats; /* the site's own, if its record has us `counting`; else ours */
+    uint32_t seen_hits; /* hits of stats, when somebody last asked whether the bin is at rest */
     uint32_t along;     /* how many were taken of another site's bin at once, the last time */
 };
 _Static_assert(sizeof(struct cache_bin) == 64, "one cache line");
@@ -51,7 +51,7 @@ static inline bool cache_bin_is(const struct cache_bin *bin, uintptr_t id, size_
     return bin->id == id && bin->size == size;
 }
 
-/* The bin for requests of that size, if it is in the pair where its hash points; else NULL. */
+/* The bin for requests of that size if it is in the pair where its hash points, else NULL. */
 static inline struct cache_bin *cache_table_find_near(const struct cache_table *table, uintptr_t id,
                                                       size_t size) {
     struct cache_bin *bin = cache_table_home(table, id, size);
@@ -63,20 +63,20 @@ static inline struct cache_bin *cache_table_find_near(const struct cache_table *
     return bin;
 }
 
-/* Looks in the whole table. */
+/* Looks in the whole table. NULL: there is none. */
 struct cache_bin *cache_table_find(const struct cache_table *table, uintptr_t id, size_t size);
 
-/* All that follows with all caches stopped. */
+/* All functions below are called with all caches stopped. */
 
-/* False without host memory, as the next. */
+/* False without host memory. */
 bool cache_table_init(struct cache_table *table);
 /* Whether there may be more places. */
 bool cache_table_may_grow(const struct cache_table *table);
-/* Twice as many places. */
+/* Makes twice as many places. False without host memory. */
 bool cache_table_grow(struct cache_table *table);
 /* Copies the bin, which has a site, to an unused place; NULL: there is none within reach. */
 struct cache_bin *cache_table_add(struct cache_table *table, const struct cache_bin *bin);
-/* Makes bins unused of which keeps() says so. */
+/* Makes the bins unused for which keeps() is false. */
 void cache_table_filter(struct cache_table *table, bool (*keeps)(struct cache_bin *, void *),
                         void *data);
 /* The first in `used` whose blocks have at least that size: used_count if there is none. */

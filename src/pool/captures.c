@@ -1,9 +1,9 @@
-/* Which streams are being captured. What is counted by the gate is what hooks have told; a capture
- * may end without any of them: by a function that nobody knows, past the hooks, with its context.
- * The pool would be out of use from then on, so that now and then the streams themselves are asked.
+/* Which streams are being captured. The gate counts what the hooks have seen; a capture may end
+ * without any of them: by a function that nobody knows, past the hooks, with its context. The pool
+ * would be out of use from then on, so now and then the streams themselves are asked.
  *
- * A capture whose stream is not known here, or only to its own thread, is not named: nothing but
- * the call that ends it tells its end. */
+ * A capture whose stream is not known here, or only to its own thread, is not named: only the call
+ * that ends it says so. */
 #include "pool/internal.h"
 
 enum { ASK_EVERY = 16 }; /* calls that went past the pool because of captures */

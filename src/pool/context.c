@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Any record of it, the same one each time. */
+/* Finds any record of the context, the same one each time. */
 static struct context *find_context(const struct pool *pool, CUcontext handle) {
     struct context *context;
     LIST_FOREACH (context, &pool->contexts, link)
@@ -91,7 +91,7 @@ void context_forget_all_created(struct pool *pool) {
         forget_created(pool, pool->created->handle);
 }
 
-/* What the driver tells about a device. */
+/* What the driver says of a device. */
 struct device_facts {
     CUdevice ordinal;
     size_t total;
@@ -319,9 +319,9 @@ CUresult context_wait(struct pool *pool, struct context *owner) {
     return result;
 }
 
-/* Those after which cuda.h says that the context is unusable. */
+/* Whether cuda.h says that the context is unusable after this error. */
 static bool loses_context(CUresult error) {
-    /* By number: older headers do not have them. */
+    /* Their numbers, since older headers do not have them. */
     enum { CONTAINED = 226, TENSOR_MEMORY_LEAK = 721, EXTERNAL_DEVICE = 911 };
     switch ((int)error) {
     case CONTAINED:
@@ -440,7 +440,7 @@ static bool end_context(struct pool *pool, struct context *context, struct relea
 }
 
 /* Waits for the current context's work, which may use blocks that are live when their context ends.
- * False: not now, or the driver cannot. */
+ * False: a capture is under way, or the driver cannot. */
 static bool wait_at_end(struct pool *pool) {
     if (!gate_enter(pool))
         return false;
@@ -505,9 +505,9 @@ static CUcontext primary_of(struct pool *pool, CUcontext green) {
     return primary != green ? primary : NULL;
 }
 
-/* Blocks that are the driver's own allocations are left to it, as at the end of any context. Those
- * that are not stay, in the primary context: its calls reach all that was made in the green one,
- * but for streams. */
+/* Blocks that are the driver's own allocations are left to it, as at the end of any context. All
+ * others stay, in the primary context: its calls reach all that was made in the green one, but for
+ * streams. */
 void pool_green_ending(struct pool *pool, CUcontext handle) {
     CUcontext primary = pool_driver_waits(pool) ? NULL : primary_of(pool, handle);
     pool_lock(pool);

@@ -2,11 +2,11 @@
  *
  * The least idle memory that there was throughout a period is what the program could have done
  * without: at the period's end that much is given up, whole blocks only, largest first. So no block
- * has an age of its own, and the figures are kept in passing. Checked now and then in malloc and
- * free; a program that makes neither call decays at its next. */
+ * has an age of its own, and the sums are kept in passing. Checked now and then in malloc and free;
+ * a program that makes neither call decays at its next. */
 #include "pool/internal.h"
 
-enum { LOOK_EVERY = 16 }; /* changes: a clock is not read for each */
+enum { LOOK_EVERY = 16 }; /* changes between two looks at the clock */
 
 uint64_t decay_due(struct pool *pool, struct device *device) {
     lock_check_held(LOCK_POOL);

@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-/* Events belong to a context, die with it, and are used again otherwise. */
+/* Events belong to a context and die with it; while it lives they are used again. */
 struct fence_event {
     CUevent event;
     struct context *context;
@@ -335,8 +335,8 @@ static struct fence *oldest_fence(struct context *context) {
     return NULL;
 }
 
-/* Parts of regions merge only once they are idle: rather than to let regions grow without end, what
- * is deferred is waited for when it is much. */
+/* Suballocations merge only once they are idle: lest regions grow without end, what is deferred is
+ * waited for when it is much. */
 static bool is_much_deferred(const struct context *context, size_t size) {
     static const size_t little = 64 << 20;
     const struct device *device = context->device;
@@ -372,8 +372,8 @@ struct pool_block *fence_take(struct pool *pool, struct context *context, struct
     return block;
 }
 
-/* How many deferred blocks are looked at for one of a stream: it mostly freed what it wants next
- * among the last. */
+/* How many deferred blocks are looked at for one of a stream: a stream has mostly freed among the
+ * last what it wants next. */
 enum { MOST_LOOKED_AT = 64 };
 
 /* The smaller of `best` and the blocks of the list that serve. *left: how many are looked at. */
@@ -413,7 +413,7 @@ static void forget_order(const struct block_list *list, CUstream stream) {
             block->freed_in = NULL;
 }
 
-/* The handle may soon be another stream's. */
+/* Forgets which blocks the stream has freed: its handle may soon be another stream's. */
 static void forget_order_of(struct pool *pool, CUstream stream) {
     struct context *context;
     const struct fence *fence;
@@ -516,7 +516,7 @@ struct pool_block *fence_largest(struct context *context) {
     return largest;
 }
 
-/* The blocks have been taken out of the lists, or will never be looked at again. */
+/* Called when the blocks have been taken out of the lists, or will never be looked at again. */
 void fence_forget(struct context *context) {
     lock_check_held(LOCK_POOL);
     struct fence *fence;
@@ -601,8 +601,9 @@ bool pool_stream_is_captured(struct pool *pool, CUstream stream) {
            (result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
-/* The last work of a stream that is about to be destroyed must be in every fence to come. While the
- * gate is closed no fence is made, so that to all of them this is one step. */
+/* Leaves an event after the last work of a stream that is about to be destroyed: every fence to
+ * come must include it. While the gate is closed no fence is made, so that to all of them this is
+ * one step. */
 static void leave_event(struct pool *pool, CUstream handle) {
     pool_lock(pool);
     const struct free_stream *known = find_stream(pool, handle);

@@ -64,7 +64,7 @@ static CUresult release_block(struct pool *pool, struct pool_block *block) {
     return pool_release_removed(pool, block);
 }
 
-/* Work may still use the block. freed_in is fence_defer's. */
+/* Defers the block: work may still use it. freed_in is fence_defer's. */
 static void defer(struct pool *pool, struct pool_block *block, CUstream freed_in) {
     if (block->context->policy->cuts)
         suballocation_note_taint(block);
@@ -110,7 +110,7 @@ static void keep(struct pool *pool, struct pool_block *block, enum wait_choice w
     pool_unlock(pool);
 }
 
-/* Whether cuMemFree would not do for the block what it does for cuMemAlloc's. */
+/* Whether cuMemFree would do less for the block than for what cuMemAlloc gives. */
 static bool is_suballocation(const struct pool_block *block) {
     return block->context->policy->cuts || block->in_driver_pool;
 }
@@ -133,8 +133,8 @@ static CUresult free_past_pool(struct pool *pool, struct pool_block *block, CUco
                                    : release_block(pool, block);
 }
 
-/* The context's end was announced during the wait. If the context lives on after all, the block is
- * the driver's to free; if not, the driver says so. */
+/* The context's end was announced during the wait. If it lives on after all, the block is the
+ * driver's to free; if not, the driver says so. */
 static CUresult end_forgotten(struct pool *pool, struct pool_block *block) {
     CUdeviceptr pointer = block->pointer;
     enum pool_memory memory = block->context->kind.memory;

@@ -23,17 +23,18 @@
 
 enum { STEP_NS = 50 * 1000 };
 
-/* For how long nothing has to happen before more is asked; for how long another one's turn to close
- * is waited for, which is time enough to enter the driver; and after how long those inside count as
- * ended there (a thread may be cancelled in a call of the driver), though the device waits for
- * nothing. */
+/* SPAN_NS: for how long nothing has to happen before more is asked. TURN_NS: for how long another
+ * one's turn to close is waited for, which is time enough to enter the driver. LOST_NS: after how
+ * long those inside count as ended there (a thread may be cancelled in a call of the driver),
+ * though the device waits for nothing. */
 static const uint64_t SPAN_NS = 250 * 1000 * 1000, TURN_NS = 4 * SPAN_NS, LOST_NS = 20 * SPAN_NS;
 
 static bool is_over(uint64_t since, uint64_t span) {
     return clock_ns(CLOCK_MONOTONIC) - since >= span;
 }
 
-/* For what may be reported more often than it was counted. False: there is nothing to count. */
+/* Counts down what may be reported more often than it was counted. False: there was nothing to
+ * count. */
 static bool count_down(atomic_int *count) {
     int now = atomic_load(count);
     while (now > 0)
@@ -76,13 +77,14 @@ void pool_gate_leave(struct pool *pool) {
     gate_leave(pool);
 }
 
-/* Threads' caches look at it while they are stopped. */
-static void tell_caches(struct pool *pool) {
+/* Stops the caches: they look at the gate when they are granted again. */
+static void stop_caches(struct pool *pool) {
     pool_lock(pool);
     pool_unlock(pool);
 }
 
-/* Whether somebody is inside but for those that were given up, of whom one may leave after all. */
+/* Whether somebody is inside, not counting those that were given up, of whom one may leave after
+ * all. */
 static bool is_used(struct pool *pool) {
     int users = atomic_load(&pool->gate_users);
     if (users < pool->gate_lost)
@@ -90,8 +92,8 @@ static bool is_used(struct pool *pool) {
     return users > pool->gate_lost;
 }
 
-/* Ends early, too, once another capture may have begun, which a question of ours would invalidate.
- */
+/* Waits for those inside. Ends early once another capture may have begun, which a question of ours
+ * would invalidate. */
 static void await_users(struct pool *pool) {
     uint64_t began = clock_ns(CLOCK_MONOTONIC), asked = began;
     bool noted = false;
@@ -127,7 +129,7 @@ static bool take_turn(struct pool *pool) {
 
 bool gate_close_begin(struct pool *pool) {
     atomic_fetch_add(&pool->captures, 1);
-    tell_caches(pool);
+    stop_caches(pool);
     bool turn = take_turn(pool);
     if (turn && !atomic_load(&pool->begun))
         await_users(pool);
@@ -149,12 +151,12 @@ void gate_close(struct pool *pool) {
         gate_close_end(pool);
 }
 
-/* In this order: with the gate open none may seem to have begun. The end of a capture that was not
- * counted may be reported, while another one is about to begin. */
+/* The order matters: with the gate open no capture may seem to have begun. The end of a capture
+ * that was not counted may be reported while another one is about to begin. */
 void gate_open(struct pool *pool) {
     if (count_down(&pool->begun))
         count_down(&pool->captures);
-    tell_caches(pool);
+    stop_caches(pool);
 }
 
 bool pool_is_capturing(struct pool *pool) {

@@ -3,8 +3,8 @@
  *
  * What others ask for comes at any moment of the program's life. The driver's free waits for the
  * work of the block's context, and a program may count on its allocation not to: a kernel may be
- * waiting for what the host does next. So they leave a context alone unless all of its work is
- * done, or the program is freeing memory of it, which waits as well. */
+ * waiting for what the host does next. So such requests leave a context alone unless all of its
+ * work is done, or the program is freeing memory of it, which waits as well. */
 #include "pool/internal.h"
 
 enum { MOST_CONTEXTS = 64 };

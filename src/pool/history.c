@@ -7,7 +7,8 @@
 enum {
     FIRST_INTERVAL = 1000000, /* nanoseconds */
     ALWAYS_NOTED = 1024,      /* the first changes, so that a short program's history is whole */
-    NOTE_EVERY = 64,          /* of later ones, for which no clock is read each time */
+    /* changes between two of the later ones, for which no clock is read each time */
+    NOTE_EVERY = 64,
     MAP_MOST_BLOCKS = 1 << 16 /* beyond it a map would take longer than an allocation may */
 };
 
@@ -26,7 +27,7 @@ static void copy_memory(struct stats_sample *to, const struct stats_sample *from
     set(&to->waste, stats_read(&from->waste));
 }
 
-/* `later` into `sample`, which stands for the time of both from now on. */
+/* Merges `later` into `sample`, which stands for the time of both from now on. */
 static void merge(struct stats_sample *sample, const struct stats_sample *later) {
     if (held(later) >= held(sample))
         copy_memory(sample, later);
@@ -209,10 +210,10 @@ void pool_note_end(struct pool *pool) {
     LIST_FOREACH (context, &pool->contexts, link) {
         if (context->kind.memory != POOL_DEVICE)
             continue;
-        struct policy_usage figures;
+        struct policy_usage usage;
         cache_drain(pool, context);
-        context->policy->figures(&context->store, &figures);
-        largest = figures.largest > largest ? figures.largest : largest;
+        context->policy->usage(&context->store, &usage);
+        largest = usage.largest > largest ? usage.largest : largest;
     }
     stats_set(STATS_largest_idle_bytes, largest);
     LIST_FOREACH (device, &pool->devices, link)

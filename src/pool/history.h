@@ -7,10 +7,11 @@
 
 struct pool;
 
-/* After the device's sums have changed. Looks at the clock only now and then. */
+/* To be called after the device's sums have changed. Looks at the clock only now and then. */
 void history_note(struct device *device);
 
-/* After an allocation from the driver: makes a new map once held memory has grown by an eighth. */
+/* To be called after an allocation from the driver: makes a new map once held memory has grown by
+ * an eighth. */
 void history_map(struct pool *pool, struct device *device);
 
 #endif

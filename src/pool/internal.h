@@ -18,7 +18,7 @@
 
 struct pitch;
 
-/* A place among the records of blocks. Zeroed, it is before all of them. */
+/* A place among the records of blocks. A zeroed one is before all of them. */
 struct ledger_place {
     struct record_slab *slab;
     size_t index;
@@ -36,7 +36,7 @@ struct pool {
     const struct policy *policy; /* of device memory; what concerns a block asks its context's */
     atomic_int captures, begun, gate_users; /* gate.c */
     atomic_bool close_turn;                 /* gate.c */
-    int gate_lost;                          /* gate.c, whoever has the turn */
+    int gate_lost;                          /* gate.c, for whoever has the turn */
 
     /* captures.c. captures_asked: a thread asks them without the lock; none must end meanwhile. */
     LIST_HEAD(, capture) named_captures;
@@ -73,7 +73,7 @@ struct pool {
     LIST_HEAD(, memory_pool) memory_pools; /* memory_pools.c: those that the program has made */
     uint64_t in_use, idle, waste, peak_live, peak_held; /* of device memory */
     uint64_t live_blocks, idle_blocks;
-    uint64_t identities; /* given to parts so far */
+    uint64_t identities; /* given to suballocations so far */
 
     /* cache.c */
     struct cache *caches[CACHES], *active[CACHES]; /* active: those that are not parked */
@@ -81,15 +81,16 @@ struct pool {
     atomic_int resumes, resume_waiters;   /* without the lock: threads that wait for cache_resume */
     _Atomic uint64_t renew_ns, waited_ns; /* without the lock: see STOP_SHARE in cache.c */
     struct ledger_place sentinel_place;   /* where the next sentinel is looked for */
-    struct stats_sums published;          /* to the stats, by caches themselves */
+    struct stats_sums published;          /* what caches themselves have published */
 };
 
-/* Nanoseconds. No other clock decides anything, but for how long threads wait for each other. */
+/* The clock in nanoseconds. No other clock decides anything, but for how long threads wait for each
+ * other. */
 static inline uint64_t pool_now(const struct pool *pool) {
     return pool->config.clock ? pool->config.clock() : clock_ns(CLOCK_MONOTONIC_COARSE);
 }
 
-void gate_pause(void); /* gate.c: a moment, of the length by which the gate waits */
+void gate_pause(void); /* gate.c: waits for a moment, as long as the gate does at once */
 
 static inline void pool_lock(struct pool *pool) {
     lock_take(&pool->lock, LOCK_POOL);
@@ -120,7 +121,7 @@ static inline void pool_await_releases(struct pool *pool) {
     pool_lock(pool);
 }
 
-/* So many blocks of the device are no longer on their way. Lock held. */
+/* Counts blocks of the device that are no longer on their way. Lock held. */
 static inline void pool_count_released(struct pool *pool, struct device *device, int count) {
     lock_check_held(LOCK_POOL);
     device->releasing -= count;
@@ -139,7 +140,7 @@ static inline bool pool_driver_waits(const struct pool *pool) {
     return policy_driver_waits(pool->policy); /* of host memory it does */
 }
 
-/* kind.c: the driver's functions for what is no device memory. The host's address stands for a
+/* source.c: the driver's functions for what is no device memory. The host's address stands for a
  * block of host memory. Lock not held. */
 CUresult source_allocate_other(const struct driver *driver, const struct pool_kind *kind,
                                size_t size, CUdeviceptr *pointer);
@@ -173,10 +174,10 @@ static inline void source_note_size(const struct context *context, const struct 
                                            ? round_physical(bytes)
                                            : context->policy->round(bytes));
 }
-/* The driver's free of a block whose work is done, timed: it has no wait for the device in it. Lock
+/* The driver's free of a block whose work is done, timed: it does not wait for the device. Lock
  * not held. */
 CUresult source_free_timed(const struct pool *pool, const struct pool_block *block);
-/* The one that allocates, for reports; and how idle memory of the kind is kept. */
+/* The driver function that allocates, for reports; and how idle memory of the kind is kept. */
 const char *source_call_name(const struct pool_kind *kind);
 const struct policy *kind_policy(const struct pool *pool, const struct pool_kind *kind);
 /* Counts a call of that kind of memory: device memory has no counters of its own. */
@@ -208,10 +209,10 @@ static inline struct pool_block *ledger_find(const struct pool *pool, CUdevicept
 /* All blocks of the table, in no order: begin with a zeroed place; NULL: no more. What it returned
  * may be removed. */
 struct pool_block *ledger_next(const struct pool *pool, struct ledger_place *place);
-/* The record at the place, which moves on, and behind the last begins anew. NULL: it is unused. */
+/* The record at the place, which moves on and begins anew behind the last. NULL: it is unused. */
 struct pool_block *ledger_look(const struct pool *pool, struct ledger_place *place);
-/* Live blocks that a cache has made, linked through `next`, into the table: they are in the sums
- * already. Without host memory they leave them. */
+/* Puts live blocks that a cache has made, linked through `next`, into the table: they are in the
+ * sums already. Without host memory they leave them. */
 void ledger_adopt(struct pool *pool, struct pool_block *fresh);
 /* Some unused records, linked through `next`, nothing else of which is set; NULL without host
  * memory.
@@ -224,10 +225,12 @@ struct pool_block *ledger_add_region(struct pool *pool, struct context *context,
  * NULL without host memory. ledger_coalesce undoes it: `next`, which follows in memory, is gone. */
 struct pool_block *ledger_split(struct pool *pool, struct pool_block *block, size_t size);
 void ledger_coalesce(struct pool *pool, struct pool_block *block, struct pool_block *next);
-/* Out of the table and all sums; the record stays valid, GONE, until ledger_recycle. */
+/* Takes the block out of the table and all sums; the record stays valid, GONE, until
+ * ledger_recycle. */
 void ledger_remove(struct pool *pool, struct pool_block *block);
 void ledger_recycle(struct pool *pool, struct pool_block *block);
-/* Back into table and sums in the state given, after ledger_remove. Recycled if it cannot be. */
+/* Puts the block back into table and sums in the state given, after ledger_remove. Recycles it if
+ * that cannot be done. */
 void ledger_restore(struct pool *pool, struct pool_block *block, enum block_state state);
 /* A live block is freed: no longer live, and idle (ledger_make_idle) or to be put into a list of
  * fence.c's (ledger_make_deferred), from which ledger_end_deferral brings it to the idle ones. */
@@ -236,14 +239,14 @@ void ledger_make_deferred(struct pool *pool, struct pool_block *block);
 void ledger_end_deferral(struct pool *pool, struct pool_block *block);
 /* Takes an idle or deferred block out of where it is kept; its state stays. */
 void ledger_take_out(struct pool *pool, struct pool_block *block);
-/* An idle block, already taken out of the idle blocks, goes live for `site`. */
+/* Makes an idle block, already taken out of the idle blocks, live for `site`. */
 void ledger_make_live(struct pool *pool, struct pool_block *block, struct site *site,
                       size_t requested);
 /* Idle memory that is in no block grows by `change` bytes, in unsigned arithmetic that may wrap. */
 void ledger_count_unused(struct pool *pool, struct context *context, size_t change);
 /* Sets the state to LIVE or WAITING, for changes that no other function of the ledger makes. */
 void ledger_set_state(struct pool_block *block, enum block_state state);
-/* Tells the stats what the sums are. */
+/* Publishes the sums in the stats page. */
 void ledger_publish(struct pool *pool, struct device *device);
 void ledger_destroy_records(struct pool *pool);
 
@@ -256,13 +259,14 @@ CUresult context_current(struct pool *pool, CUcontext *handle);
  * driver does not say. Lock not held on entry, but on return if the result is not NULL. */
 struct context *context_lock_current(struct pool *pool, const struct pool_kind *kind);
 extern const struct pool_kind kind_device;
-/* Of the records of one CUDA context, only one counts where it is the context that matters. */
+/* Whether this is the first of one CUDA context's records, the one that counts where only the
+ * context matters. */
 bool context_is_first(const struct pool *pool, const struct context *context);
 bool context_is_known(const struct pool *pool, CUcontext handle); /* and alive. Lock held */
 struct device *context_find_device(struct pool *pool, CUdevice ordinal);
 void context_destroy_sites(struct context *context);
 void context_forget_all_created(struct pool *pool);
-/* Whether the process is known to have more than one, some of which need not have allocated. */
+/* Whether the process is known to have several contexts, some of which need not have allocated. */
 bool context_are_several(const struct pool *pool);
 struct site *context_site(struct pool *pool, struct context *context, const struct call_site *key);
 /* Makes `context` current for a while. Returns false, with nothing changed, if that fails twice. */
@@ -279,7 +283,7 @@ CUresult context_wait_inside(struct pool *pool, struct context *owner);
 /* Notes what an error of the driver means for later calls. */
 void context_note_error(struct pool *pool, struct context *context, CUresult result);
 
-/* store.c. idle_store_init: false without host memory. */
+/* idle_store.c. idle_store_init: false without host memory. */
 bool idle_store_init(struct pool *pool, const struct policy *policy, struct idle_store *store);
 void idle_store_destroy(struct idle_store *store);
 
@@ -323,11 +327,11 @@ void pressure_decay(struct pool *pool, struct device *device, struct context *qu
 /* After `grown` bytes were allocated: whether the driver may lack memory for launches. Lock held.
  */
 bool pressure_may_lack_headroom(struct device *device, uint64_t grown);
-/* Sees to it that it has some, in the current context. Lock not held. */
+/* Sees to it that the driver has memory for launches in the current context. Lock not held. */
 void pressure_keep_headroom(struct pool *pool, struct context *context);
 
-/* shortage.c: tells config.on_shortage about a call that failed although nothing idle was left.
- * Lock not held. bytes: 0 if not known. */
+/* shortage.c: reports a call that failed although nothing idle was left to config.on_shortage. Lock
+ * not held. bytes: 0 if not known. */
 void shortage_report(struct pool *pool, struct device *device, const char *call, size_t bytes);
 
 /* decay.c: bytes of idle memory that were not needed of late: to be given up now. Lock held. */
@@ -365,7 +369,8 @@ CUresult pressure_obtain_plain(struct pool *pool, const struct pool_kind *kind, 
 CUresult pressure_allocate(struct pool *pool, const struct request *request,
                            struct pool_block **block, struct obtained *obtained);
 
-/* malloc.c: a fitting idle block for a request, now live; NULL if there is none. Lock held. */
+/* malloc.c: takes a fitting idle block for a request, now live; NULL if there is none. Lock
+ * held. */
 struct pool_block *pool_take(struct pool *pool, struct context *context, struct site *site,
                              size_t bytes, size_t size);
 
@@ -461,19 +466,19 @@ bool memory_pools_give(struct pool *pool, CUdevice device, const char *call);
 void memory_pools_forget(struct pool *pool); /* lock held */
 
 /* Captures (captures.c). One that begins is not named yet. _stream_ends: whether a capture ends
- * with the stream, which pool_capture_ended then tells. */
+ * with the stream, which pool_capture_ended is then called for. */
 void captures_began(struct pool *pool);
 bool captures_stream_ends(struct pool *pool, CUstream stream);
 void captures_context_ends(struct pool *pool, CUcontext context);
 void captures_primary_ends(struct pool *pool, CUdevice ordinal);
-/* A call went past the pool because of them: are there any? */
+/* To be called when a call went past the pool because of captures: asks whether there are any. */
 void captures_passed(struct pool *pool);
 void captures_forget(struct pool *pool); /* lock held */
 
 /* Whether the program has made it: no device owns it. Lock held. */
 bool context_is_created(const struct pool *pool, CUcontext handle);
 
-/* part.c: blocks that cuMemFree does not free as the program expects: parts of regions
+/* suballocation.c: blocks that cuMemFree does not free as the program expects: suballocations
  * (policy->cuts), and what lies in a memory pool of the driver's. All below: lock held. */
 
 /* Whether a free cannot be the pool's own just now. */
@@ -483,9 +488,10 @@ CUresult suballocation_free_past_pool(struct pool *pool, struct pool_block *bloc
                                       CUcontext current);
 /* A region's block has been given to the driver, which may have refused it. */
 void suballocation_released(struct pool_block *block, bool refused);
-/* Before a block is kept: no request may get what the driver keeps state in for others. */
+/* To be called before a block is kept: no request may get what the driver keeps state in for
+ * others. */
 void suballocation_note_taint(struct pool_block *block);
-/* A region that the driver has just given becomes a live block for the request, and idle memory.
+/* Makes of a region that the driver has just given a live block for the request, and idle memory.
  * NULL without host memory. */
 struct pool_block *suballocation_adopt(struct pool *pool, const struct request *request,
                                        const struct obtained *obtained);
@@ -495,7 +501,7 @@ struct pool_block *suballocation_find(struct pool *pool, CUdeviceptr address);
 /* malloc.c: physical bytes that reuse may still add to live blocks beyond their requests. Lock
  * held. */
 uint64_t pool_waste_left(const struct pool *pool, const struct device *device);
-/* malloc.c: what a request may be served with. Lock held. */
+/* malloc.c: what may serve a request. Lock held. */
 struct fit pool_fit(struct pool *pool, const struct context *context, size_t bytes, size_t size);
 /* malloc.c: after a miss whose cache could not count it: the driver had no memory (pointer 0), or a
  * capture, a setting, the context's end barred the cache meanwhile. `unused` is given back. Lock

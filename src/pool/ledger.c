@@ -30,7 +30,7 @@ static void note_peaks(struct device *device) {
         device->peak_held = held;
 }
 
-/* Of memory that is no device's. The gauges of a kind stand in one order. */
+/* Publishes memory that is no device's. The gauges of a kind stand in one order. */
 static void publish_kind(struct device *device) {
     enum stats_counter first =
         device->memory == POOL_HOST ? STATS_host_in_use_bytes : STATS_managed_in_use_bytes;
@@ -119,7 +119,8 @@ static struct record_slab *new_slab(size_t count) {
     return slab;
 }
 
-/* A quarter more than there are, within bounds: who misses often then rarely waits for more. */
+/* A quarter more than there are, within bounds: a program that misses often then rarely waits for
+ * more. */
 static size_t slab_size(const struct pool *pool) {
     size_t count = pool->record_count / 4;
     return count < SLAB_LEAST ? SLAB_LEAST : count > SLAB_MOST ? SLAB_MOST : count;
@@ -148,7 +149,7 @@ static struct pool_block *take_record(struct pool *pool) {
     return block;
 }
 
-/* All that there are: mostly one slab's. */
+/* Takes all unused records that there are: mostly one slab's. */
 struct pool_block *ledger_take_records(struct pool *pool) {
     lock_check_held(LOCK_POOL);
     struct pool_block *blocks = has_spare(pool) ? pool->spare : NULL;
@@ -209,7 +210,7 @@ void ledger_set_state(struct pool_block *block, enum block_state state) {
                             !block->taints && !block->in_driver_pool;
 }
 
-/* Out of the sums, as it goes out of the map. */
+/* Takes the block out of the sums, as it goes out of the map. */
 static void subtract(struct pool *pool, struct pool_block *block) {
     if (block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED)
         count_idle(pool, block, (uint64_t)-1);
@@ -225,7 +226,7 @@ void ledger_remove(struct pool *pool, struct pool_block *block) {
     subtract(pool, block);
 }
 
-/* An older record of an address: the driver would not have given that again while its block
+/* Forgets an older record of an address: the driver would not have given that again while its block
  * existed. */
 __attribute__((noinline)) static void forget_stale(struct pool *pool, struct pool_block *stale) {
     bool waited_for = stale->state == BLOCK_WAITING;
@@ -236,7 +237,7 @@ __attribute__((noinline)) static void forget_stale(struct pool *pool, struct poo
         ledger_recycle(pool, stale);
 }
 
-/* Into the map. False without host memory. */
+/* Puts the block into the map. False without host memory. */
 static inline bool insert(struct pool *pool, struct pool_block *block) {
     struct pool_block *stale;
     if (!pointer_map_add(&pool->map, block, &stale))
@@ -276,7 +277,7 @@ void ledger_take_out(struct pool *pool, struct pool_block *block) {
         block->context->policy->remove(&block->context->store, block);
 }
 
-/* A record in the table, in no sums and of no state yet. */
+/* Makes a record in the table, in no sums and of no state yet. */
 static struct pool_block *add_record(struct pool *pool, const struct pool_block *described) {
     struct pool_block *block = take_record(pool);
     if (block) {
@@ -391,7 +392,7 @@ void ledger_make_deferred(struct pool *pool, struct pool_block *block) {
     ledger_publish(pool, block->context->device);
 }
 
-/* size: of the request that it has served, rounded. */
+/* size: of the request that the block has served, rounded. */
 static void end_deferral(struct pool *pool, struct pool_block *block, size_t size) {
     block->state = BLOCK_IDLE;
     if (!cache_put(pool, block, size))

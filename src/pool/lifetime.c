@@ -20,7 +20,7 @@ struct pool *pool_create(const struct pool_config *config, const struct driver *
     return pool;
 }
 
-/* With the lock held, or by a forked child that has inherited it so. */
+/* Called with the lock held, or by a forked child that has inherited it so. */
 static void drop_everything(struct pool *pool) {
     lock_check_held(LOCK_POOL);
     cache_forget(pool);

@@ -43,15 +43,15 @@ struct fit pool_fit(struct pool *pool, const struct context *context, size_t byt
 
 static void count_hit(struct device *device, struct site *site) {
     stats_grow(&site->stats->hits, 1);
-    stats_grow(&site->stats->misses, (uint64_t)-1); /* as which it was counted until now */
+    stats_grow(&site->stats->misses, (uint64_t)-1); /* it was counted as a miss until now */
     device->hits++;
     stats_add(STATS_malloc_hits, 1);
 }
 
-/* A block that is kept nowhere any more goes live. */
+/* Makes a block live that is kept nowhere any more. */
 static void hand_out(struct pool *pool, struct pool_block *block, struct site *site, size_t bytes,
                      bool stolen) {
-    /* Before the history is noted, as the allocation was. */
+    /* This comes before the history is noted, as the allocation did. */
     count_hit(block->context->device, site);
     source_note_size(block->context, site, bytes);
     count_by_kind(block->context->kind.memory, STATS_host_hits, STATS_managed_hits);
@@ -68,7 +68,7 @@ struct pool_block *pool_take(struct pool *pool, struct context *context, struct 
     lock_check_held(LOCK_POOL);
     bool stolen = false;
     struct pool_block *block = cache_take(pool, context, site, size);
-    if (!block) { /* what others have idle, or of other sizes */
+    if (!block) { /* takes what others have idle, or of other sizes */
         struct fit fit = pool_fit(pool, context, bytes, size);
         cache_offer(pool, context, site, &fit);
         block = context->policy->take(&context->store, site, &fit, &stolen);
@@ -78,7 +78,7 @@ struct pool_block *pool_take(struct pool *pool, struct context *context, struct 
     return block;
 }
 
-/* A block that was freed in the order of the request's stream: it need not wait. */
+/* Takes a block that was freed in the order of the request's stream: it need not wait. */
 static struct pool_block *take_in_stream(struct pool *pool, const struct request *request) {
     if (!request->stream || pool->config.zero) /* which would clear it in another stream */
         return NULL;
@@ -101,8 +101,8 @@ static CUresult allocate_past_pool(struct pool *pool, CUdeviceptr *pointer,
                  : source_allocate(pool, kind, bytes, pointer);
 }
 
-/* Past the pool: no record is made, so the free will go to the driver as well. Idle memory must
- * still not be the reason for an error. */
+/* Allocates past the pool: no record is made, so the free will go to the driver as well. Idle
+ * memory must still not be the reason for an error. */
 static CUresult malloc_past_pool(struct pool *pool, struct context *context,
                                  const struct pool_kind *kind, CUdeviceptr *pointer, size_t bytes,
                                  const struct pitch_request *pitch) {
@@ -162,7 +162,7 @@ static void trim_before_growth(struct pool *pool, struct context *context, struc
     release_list_free(pool, &releases);
 }
 
-/* A live block of what the driver has given. Lock held. */
+/* Records what the driver has given as a live block. Lock held. */
 static void record(struct pool *pool, const struct request *request,
                    const struct obtained *obtained) {
     lock_check_held(LOCK_POOL);
@@ -184,12 +184,12 @@ static void record(struct pool *pool, const struct request *request,
     cache_prepare_miss(pool, request->context, request->site);
 }
 
-/* For programs that count on fresh memory being zero. The memset is in the legacy stream; only what
- * may use another stream has to be kept from overtaking it. Memory of the host no
- * work uses any more, so that it may be written to; of managed memory only what is attached to the
- * host, the rest it may not touch on some machines while a kernel runs. A memset of it waits by
- * itself. Memory that cannot be cleared (a capture has begun meanwhile) is handed out as it is: its
- * contents are undefined anyway. */
+/* Clears memory, for programs that count on fresh memory being zero. The memset is in the legacy
+ * stream: where there are others the context is waited for, so that none overtakes it. The
+ * processor writes to host memory, which no work uses any more, and to managed memory that is
+ * attached to the host: the rest it may not touch on some machines while a kernel runs, but a
+ * memset of that waits by itself. Memory that cannot be cleared (a capture has begun meanwhile) is
+ * handed out as it is: its contents are undefined anyway. */
 static void clear(struct pool *pool, struct context *context, CUdeviceptr pointer, size_t bytes) {
     const struct pool_kind *kind = &context->kind;
     if (kind->memory == POOL_HOST ||
@@ -207,12 +207,12 @@ static void clear(struct pool *pool, struct context *context, CUdeviceptr pointe
     gate_leave(pool);
 }
 
-/* Whether what a policy has obtained may be, or hold, memory that was used before. */
+/* Whether what a policy has obtained may be or hold memory that was used before. */
 static bool is_used(const struct obtained *obtained) {
     return obtained->stitched || obtained->in_driver_pool || obtained->reservation;
 }
 
-/* A miss: asks the driver and records what it gives. Lock held on entry, not on return. */
+/* Serves a miss: asks the driver and records what it gives. Lock held on entry, not on return. */
 static CUresult malloc_from_driver(struct pool *pool, const struct request *request,
                                    CUdeviceptr *pointer) {
     lock_check_held(LOCK_POOL);
@@ -267,7 +267,7 @@ void pool_miss_late(struct pool *pool, struct pool_block *unused, struct context
     pool_unlock(pool);
 }
 
-/* A deferred block, live again. Lock held on entry and return, not in between. */
+/* Takes a deferred block, live again. Lock held on entry and return, not in between. */
 static struct pool_block *take_deferred(struct pool *pool, const struct request *request) {
     lock_check_held(LOCK_POOL);
     struct pool_block *block = take_in_stream(pool, request);
@@ -277,7 +277,7 @@ static struct pool_block *take_deferred(struct pool *pool, const struct request 
                               may_wait);
 }
 
-/* An idle block for the request, live and with the lock released; NULL with the lock held. */
+/* Takes an idle block for the request, live and with the lock released; NULL with the lock held. */
 static struct pool_block *serve(struct pool *pool, const struct request *request) {
     lock_check_held(LOCK_POOL);
     struct context *context = request->context;

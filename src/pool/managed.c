@@ -1,5 +1,5 @@
-/* Managed memory, about which the program says things to the driver: advice, prefetches, streams
- * that it is attached to. A block's next owner must find nothing of that.
+/* Managed memory, of which the program says things to the driver: advice, prefetches, streams that
+ * it is attached to. A block's next owner must find nothing of that.
  *
  * Advice and attachment are undone after the wait of the block's free, when no work uses it. Where
  * that cannot be done the block is really freed. Where its pages were last prefetched to can be
@@ -8,7 +8,7 @@
 
 #include "planted.h"
 
-/* Undone by a call; the rest are facts to be remembered. */
+/* TO_UNDO is undone by a call; the rest are facts to be remembered. */
 enum {
     TO_UNDO = POOL_MANAGED_READ_MOSTLY | POOL_MANAGED_PREFERRED | POOL_MANAGED_ACCESSED |
               POOL_MANAGED_ATTACHED,
@@ -52,16 +52,16 @@ void managed_begin_life(struct pool_block *block) {
     block->marks = prefetched ? FORMER_PREFETCH : 0;
 }
 
-/* cuMemAdvise's form of CUDA 8, which every driver has: it takes all that is to be undone. */
+/* Uses cuMemAdvise's form of CUDA 8, which every driver has: it takes all that is to be undone. */
 static bool unset(const struct pool *pool, const struct pool_block *block, CUmem_advise advice,
                   CUdevice device) {
     return pool->driver->mem_advise &&
            pool->driver->mem_advise(block->pointer, block->size, advice, device) == CUDA_SUCCESS;
 }
 
-/* Of a device without concurrent access the advice cannot have been given [cuda.h]. */
+/* A device without concurrent access cannot have been named in advice [cuda.h]. */
 static bool may_be_named(const struct pool *pool, CUdevice device) {
-    int concurrent = 1; /* where this cannot be asked, the driver answers when it is to be undone */
+    int concurrent = 1; /* where this cannot be asked, the driver's answer to the undoing decides */
     pool->driver->device_get_attribute(&concurrent, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS,
                                        device);
     return concurrent;
@@ -78,7 +78,7 @@ static bool unset_accessors(const struct pool *pool, const struct pool_block *bl
     return done;
 }
 
-/* In the legacy stream, and waited for: the next owner may use any. */
+/* Detaches in the legacy stream and waits for it: the next owner may use any stream. */
 static bool detach(const struct pool *pool, const struct pool_block *block) {
     return pool->driver->stream_attach_mem &&
            pool->driver->stream_attach_mem(CU_STREAM_LEGACY, block->pointer, 0,

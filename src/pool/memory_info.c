@@ -3,7 +3,7 @@
 
 #include "planted.h"
 
-/* What the driver knows better than the ledger, for the current context. */
+/* Refreshes what the driver knows better than the ledger, for the current context. */
 static void refresh(struct pool *pool) {
     struct context *context =
         pool->policy->refresh ? context_lock_current(pool, &kind_device) : NULL;

@@ -1,5 +1,5 @@
-/* The program's own memory pools, those of stream-ordered allocation: what lies unused in them when
- * the device is out of memory.
+/* The program's own memory pools, from which stream-ordered calls allocate: what lies unused in
+ * them is given back when the device is out of memory.
  *
  * A memory pool keeps what was freed, up to its release threshold; more than that it gives back
  * when the host next waits for the device [cuda.h, cuMemPoolSetAttribute]. Natively a free waits,
@@ -7,8 +7,8 @@
  * before an error is: a program could do so itself with cuMemPoolTrimTo, which waits for nothing
  * and takes nothing that is in use. Whether the driver's own cuMemAlloc does so is not documented.
  *
- * Known are the devices' default pools and those that the program has made. While one of these is
- * being destroyed the gate is closed, so that none is trimmed that is no more. */
+ * The devices' default pools are known, and those that the program has made. While one of these is
+ * being destroyed the gate is closed, so that none is trimmed that exists no more. */
 #include "pool/internal.h"
 
 #include <stdlib.h>

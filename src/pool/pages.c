@@ -51,7 +51,7 @@ static uint64_t shared_pages(struct pool *pool, const struct device *device) {
         HASH_DELETE(by_number, pages, page);
         free(page);
     }
-    return complete ? bytes : 0; /* rather too little than more than can be had */
+    return complete ? bytes : 0; /* what can be had may be more than that, never less */
 }
 
 uint64_t pages_idle(struct pool *pool, const struct device *device) {
@@ -61,7 +61,7 @@ uint64_t pages_idle(struct pool *pool, const struct device *device) {
     const struct context *context;
     const struct pool_block *block;
     struct ledger_place place = {0};
-    if (!device->idle || pool->policy->cuts) /* parts of regions: to be had as they are */
+    if (!device->idle || pool->policy->cuts) /* suballocations can be had as they are */
         return device->idle;
     LIST_FOREACH (context, &pool->contexts, link)
         bytes += context->device == device ? context->store.unused : 0;

@@ -24,7 +24,7 @@ struct pointer_map {
     size_t count, most; /* most: before it grows */
 };
 
-/* Without any entry; never written. */
+/* A table without any entry; never written. */
 extern const struct pointer_table pointer_table_empty;
 
 /* No block's own address has a bit above this. */

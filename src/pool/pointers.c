@@ -18,7 +18,7 @@ enum pool_pointer_state pool_pointer_state(struct pool *pool, CUdeviceptr base,
     return state;
 }
 
-/* The block that the address lies in: rare, so no index is kept for it. */
+/* Finds the block that the address lies in: rare, so no index is kept for it. */
 static struct pool_block *find_inside(const struct pool *pool, CUdeviceptr pointer) {
     struct pool_block *block;
     struct ledger_place place = {0};

@@ -42,9 +42,11 @@
  *   wait           what a free owes: all work submitted before it is done. It is made at once, owed
  *                  and paid before a call that could show the difference, or replaced by a fence
  *   fence          events after which all work is done that was submitted before a free
- *   gate           what stops the pool's own calls while a stream is captured: entered, left,
- * closed push, pop      make another context current, and undo that pressure       a device has no
- * memory for a call that is under way */
+ *   gate           what stops the pool's own calls while a stream is captured. Threads enter and
+ *                  leave it around such calls; a capture that begins closes it
+ *   push, pop      make another context current, and undo that
+ *   pressure       a device has no memory for a call that is under way
+ */
 #ifndef POOLCUDA_POOL_POOL_H
 #define POOLCUDA_POOL_POOL_H
 
@@ -74,15 +76,15 @@ struct pool_config {
 #undef OPTION
 
     const struct policy *policy;                          /* NULL: policy_site */
-    void (*on_shortage)(const struct shortage *shortage); /* NULL: nobody wants to know */
-    /* Called at frees, now and then: to look for what is a reason not to owe waits. May be NULL. */
+    void (*on_shortage)(const struct shortage *shortage); /* NULL: nobody asks */
+    /* Called at frees, now and then, to look for reasons not to owe waits. May be NULL. */
     void (*look_around)(struct pool *pool);
     void (*say)(const char *line); /* a limitation that the user should know of; may be NULL */
     bool map;                      /* keep a map of each device's memory for the report */
     uint64_t host_memory;  /* bytes of memory that the machine has, of which a share may lie idle */
     atomic_int *owed_flag; /* nonzero while a wait is owed: see pool_pay. NULL: the pool's own */
-    /* Nanoseconds, by which idle memory decays and caches are merged; NULL: CLOCK_MONOTONIC_COARSE.
-     */
+    /* The clock in nanoseconds, by which idle memory decays and caches are merged. NULL:
+     * CLOCK_MONOTONIC_COARSE. */
     uint64_t (*clock)(void);
     /* Asks others that use the device with this UUID for `bytes`, waiting a bounded time; returns
      * the bytes that they have released. Called without a lock, never during a stream capture.
@@ -90,7 +92,7 @@ struct pool_config {
     size_t (*ask_others)(const uint8_t uuid[STATS_UUID], size_t bytes);
 };
 
-/* Why a block may no longer be recycled (see cuda-semantics: the driver ties state to it). */
+/* Why a block may not be reused (docs/semantics.md): the driver ties state to it. */
 enum pool_taint {
     POOL_TAINT_IPC,
     POOL_TAINT_DMA_BUF,
@@ -125,9 +127,9 @@ _Static_assert(POOL_SETTINGS < 31, "a setting is a bit of an int");
  * else of *config is looked at. In effect from the next allocation or free on, which is also when
  * idle memory that is now too much goes. Makes no CUDA call. */
 void pool_set_config(struct pool *pool, const struct pool_config *config, unsigned settings);
-/* Copies those settings from one struct to another; no pool is concerned. */
+/* Copies the named settings from one struct to another; no pool is concerned. */
 void pool_config_copy(struct pool_config *to, const struct pool_config *from, unsigned settings);
-/* Copies what is in effect now. */
+/* Copies the settings that are in effect now. */
 void pool_get_config(struct pool *pool, struct pool_config *config);
 
 /* Frees the pool's own records; makes no CUDA call, so device memory still held stays allocated.
@@ -144,7 +146,7 @@ CUresult pool_malloc_pitch(struct pool *pool, CUdeviceptr *pointer, size_t *pitc
 /* What memory blocks are made of. The driver has functions of its own for each kind, and a block
  * serves requests of its kind alone, flags included. */
 enum pool_memory { POOL_DEVICE, POOL_HOST, POOL_MANAGED };
-enum { POOL_HOST_PLAIN = 1 << 30 }; /* no flag of the driver's: of cuMemAllocHost */
+enum { POOL_HOST_PLAIN = 1 << 30 }; /* cuMemAllocHost, which takes no flags */
 struct pool_kind {
     enum pool_memory memory;
     unsigned int flags; /* as given to the driver's function */
@@ -168,8 +170,8 @@ enum pool_managed_mark {
     POOL_MANAGED_ATTACHED = 1 << 3, /* cuStreamAttachMemAsync */
     POOL_MANAGED_PREFETCHED = 1 << 4,
 };
-/* The program has done so to `bytes` at `base` + offset, `base` being where the driver's allocation
- * begins. Nothing happens for what is no live managed block. */
+/* The program has done this to `bytes` at `base` + offset, `base` being where the driver's
+ * allocation begins. Nothing happens for what is no live managed block. */
 void pool_managed_note(struct pool *pool, CUdeviceptr base, enum pool_managed_mark mark,
                        size_t offset, size_t bytes);
 /* Whether the driver, asked where the live block was prefetched to, can only tell of a former
@@ -179,20 +181,21 @@ bool pool_managed_prefetch_is_old(struct pool *pool, CUdeviceptr base);
 /* cuMemFree_v2. Pointers that are not the pool's are forwarded to the driver. */
 CUresult pool_free(struct pool *pool, CUdeviceptr pointer);
 
-/* cuMemFree_v2 of a live block in two steps, for who keeps it from reuse in between. The first
- * makes the wait that a free makes at once, if it makes one, and leaves the block live.
- * NOT_SUPPORTED: this free is the driver's business (pool_free). Else not SUCCESS: its wait failed,
+/* cuMemFree_v2 of a live block in two steps, for callers that keep it from reuse in between. The
+ * first makes the wait that a free makes at once, if it makes one, and leaves the block live.
+ * NOT_SUPPORTED: this free is the driver's business (pool_free). Any other error: its wait failed,
  * or the block's context has ended meanwhile; pool_free will say what becomes of the free. */
 CUresult pool_free_wait(struct pool *pool, CUdeviceptr pointer);
-/* The second: that wait has been made for all work that the program may do with the block. */
+/* The second step: that wait has been made for all work that the program may do with the block. */
 CUresult pool_free_waited(struct pool *pool, CUdeviceptr pointer);
 
-/* cuMemAllocAsync, or with a memory pool cuMemAllocFromPoolAsync, in `stream`: not NULL, for which
- * the caller says what it means. False: nothing has happened, it is the driver's to serve. */
+/* cuMemAllocAsync, or with a memory pool cuMemAllocFromPoolAsync, in `stream`, which is not NULL:
+ * the caller says what NULL means. False: nothing has happened, the call is the driver's to
+ * serve. */
 bool pool_malloc_async(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
                        CUmemoryPool memory_pool, CUstream stream, const struct call_site *site);
-/* cuMemFreeAsync in `stream`, not NULL. False: nothing has happened, it is the driver's to serve.
- * True: *result is what the call returns. */
+/* cuMemFreeAsync in `stream`, not NULL. False: nothing has happened, the call is the driver's to
+ * serve. True: *result is what the call returns. */
 bool pool_free_async(struct pool *pool, CUdeviceptr pointer, CUstream stream, CUresult *result);
 
 /* cuMemAlloc_v2 and cuMemFree_v2 where neither quick.h nor cache_miss has served the call. */
@@ -208,7 +211,7 @@ enum pool_pointer_state { POOL_POINTER_UNKNOWN, POOL_POINTER_LIVE, POOL_POINTER_
 enum pool_pointer_state pool_pointer_state(struct pool *pool, CUdeviceptr base,
                                            size_t *requested_bytes);
 
-/* Where blocks are parts of the driver's allocations: the block that contains `pointer`. */
+/* Where blocks are suballocations: the block that contains `pointer`. */
 struct pool_suballocation {
     enum pool_pointer_state state;
     CUdeviceptr base;
@@ -218,14 +221,14 @@ struct pool_suballocation {
 /* False: the pool has none there, and the driver knows best. */
 bool pool_find_suballocation(struct pool *pool, CUdeviceptr pointer,
                              struct pool_suballocation *part);
-/* Whether a handle of the block at `pointer` would stand for that block alone, as one of what
+/* Whether a handle of the block at `pointer` would stand for that block alone, as a handle of what
  * cuMemAlloc gives does. True for pointers that are not the pool's. */
 bool pool_can_share(struct pool *pool, CUdeviceptr pointer);
-/* cuMemFreeAsync of the live part at `pointer`: as cuMemFree, but captures are none of its
- * business.
- */
+/* cuMemFreeAsync of the live suballocation at `pointer`: as cuMemFree, except that a capture does
+ * not stop it. */
 CUresult pool_free_suballocation(struct pool *pool, CUdeviceptr pointer);
-/* A BUFFER_ID for the live part at `base`: other than any driver's and any other part's. */
+/* A BUFFER_ID for the live suballocation at `base`: other than any driver's and any other
+ * block's. */
 unsigned long long pool_suballocation_identity(struct pool *pool, CUdeviceptr base);
 
 /* The driver has tied state to the live block at or around `pointer`: it will really be freed. */
@@ -266,7 +269,7 @@ struct pool_usage {
 };
 enum { POOL_ALL_DEVICES = -1 };
 /* All zero for a device on which nothing was allocated. */
-void pool_usage(struct pool *pool, CUdevice device, struct pool_usage *figures);
+void pool_usage(struct pool *pool, CUdevice device, struct pool_usage *usage);
 
 /* Gives idle memory of `device` back to the driver, largest blocks first, until `bytes` of it are
  * released or nothing is idle. Returns the bytes released. */
@@ -281,19 +284,21 @@ bool pool_push_device(struct pool *pool, CUdevice device, bool *pushed);
 bool pool_push_context(struct pool *pool, CUcontext context, bool *pushed);
 void pool_pop_device(struct pool *pool, bool pushed);
 /* Gives up to `bytes` of idle memory of `device` (-1: of all) back to the driver, for somebody
- * else: where a free would wait for work under way, not at all, unless may_wait says that the
+ * else. Gives nothing where a free would wait for work under way, unless may_wait says that the
  * program expects a wait for the current context just now. *released: the bytes. Returns whether
- * that is all there is; else it is worth another try later. Not during a stream capture. */
+ * that is all there is; if not, another try later is worth it. Not to be called during a stream
+ * capture. */
 bool pool_give_up(struct pool *pool, int device, size_t bytes, bool may_wait, size_t *released);
 
 /* To be called before the driver destroys or resets contexts: gives their idle memory back, forgets
- * their live blocks (their frees then go to the driver) and makes operations that are under way in
- * other threads forget them as well. */
+ * their live blocks (their frees then go to the driver) and makes other threads' operations that
+ * are under way forget them as well. */
 void pool_context_ending(struct pool *pool, CUcontext context);
 void pool_primary_ending(struct pool *pool, CUdevice device); /* its primary context */
-/* A green context, whose memory outlives it: that is its primary context's. */
+/* To be called before a green context ends: its memory outlives it, as its primary context's. */
 void pool_green_ending(struct pool *pool, CUcontext context);
-/* After a release of a primary context: whether that was the last one only the driver can tell. */
+/* To be called after a release of a primary context: only the driver can tell whether it was the
+ * last. */
 void pool_primary_released(struct pool *pool, CUdevice device);
 bool pool_knows_context(struct pool *pool, CUcontext context); /* and it has not ended */
 /* cuCtxCreate or the like has made a context, which is no device's primary one. */
@@ -304,24 +309,25 @@ void pool_context_created(struct pool *pool, CUcontext context);
  * needed then: *config.owed_flag tells. */
 void pool_pay(struct pool *pool, const char *call);
 
-/* Something that forbids to owe a wait begins or ends: between the two frees wait at once. To be
- * called before the driver call that begins it (and pool_pay after), and after the one that ends
- * it. _stays: it begins and never ends. */
+/* Something that forbids owing a wait begins or ends: in between, frees wait at once. To be called
+ * before the driver call that begins it (and pool_pay after), and after the one that ends it.
+ * _stays: it begins and never ends. */
 void pool_reason_begins(struct pool *pool, enum wait_reason reason);
 void pool_reason_ends(struct pool *pool, enum wait_reason reason);
 void pool_reason_stays(struct pool *pool, enum wait_reason reason);
 /* Work has been or is about to be submitted that only a wait can cover: the next free makes it. */
 void pool_work_pending(struct pool *pool);
 
-/* Streams, by their creation and before their destruction: fences must cover non-blocking ones.
- * pool_stream_ends returns whether the stream is being captured, which then ends with it. */
+/* To be called when a stream has been created and before it is destroyed: fences must cover
+ * non-blocking ones. pool_stream_ends returns whether the stream is being captured, which then ends
+ * with it. */
 void pool_stream_created(struct pool *pool, CUstream stream, bool non_blocking);
 bool pool_stream_ends(struct pool *pool, CUstream stream);
 /* Streams may have come or gone that nobody has named: from now on every free waits. */
 void pool_streams_lost(struct pool *pool);
 
-/* Memory pools that the program makes (cuMemPoolCreate): after that, before one is destroyed, and
- * after that call, whatever it returned. */
+/* Memory pools that the program makes (cuMemPoolCreate): to be called after that call, before one
+ * is destroyed, and after that, whatever it returned. */
 void pool_memory_pool_created(struct pool *pool, CUmemoryPool handle,
                               const CUmemPoolProps *properties);
 void pool_memory_pool_ends(struct pool *pool, CUmemoryPool handle);
@@ -334,15 +340,15 @@ void pool_memory_pools_lost(struct pool *pool);
  * call that begins one, named `call`, and after the one that ends it or failed to begin it. */
 void pool_capture_began(struct pool *pool, const char *call);
 void pool_capture_ended(struct pool *pool);
-/* The stream in which it has begun: so the stream can be asked whether it still goes on, should its
- * end be told by nobody. Then pool_capture_ended_in is its end; _somewhere: in an unknown stream.
- */
+/* Names the stream in which the capture has begun: it can be asked whether the capture goes on, if
+ * no call ends it. pool_capture_ended_in then is its end; _somewhere: in an unknown stream. */
 void pool_capture_named(struct pool *pool, CUstream stream);
 void pool_capture_ended_in(struct pool *pool, CUstream stream);
 void pool_capture_ended_somewhere(struct pool *pool);
 bool pool_is_capturing(struct pool *pool); /* now, as far as is known */
-/* Around calls of the driver that a capture forbids: false: make none, one is under way. One that
- * begins waits until all have left, but for those that wait for the device (gate.c). */
+/* To be called around calls of the driver that a capture forbids. False: make none, a capture is
+ * under way. One that begins waits until all have left, but for those that wait for the device
+ * (gate.c). */
 bool pool_gate_enter(struct pool *pool);
 void pool_gate_leave(struct pool *pool);
 bool pool_stream_is_captured(struct pool *pool,

@@ -33,9 +33,9 @@ void release_list_add(struct pool *pool, struct release_list *releases, struct p
     releases->device->releasing++;
 }
 
-/* In relaxed mode a free neither fails nor invalidates a capture, whichever thread makes that one
- * [cuda.h, cuThreadExchangeStreamCaptureMode]: the allocation for which idle memory is released may
- * be one that captures do not prohibit. Sets *mode to what the thread's mode was. */
+/* Sets *mode to what the thread's mode was. In relaxed mode a free neither fails nor invalidates a
+ * capture, whichever thread makes that one [cuda.h, cuThreadExchangeStreamCaptureMode]: the
+ * allocation for which idle memory is released may be one that captures do not prohibit. */
 void pressure_exchange_capture_mode(struct pool *pool, CUstreamCaptureMode *mode) {
     if (pool->driver->thread_exchange_capture_mode)
         pool->driver->thread_exchange_capture_mode(mode);
@@ -46,15 +46,15 @@ static bool may_have_waited(const struct pool *pool) {
     return pool->config.free_mode == POOL_FREE_DEFER || pool->config.ordered;
 }
 
-/* The records have gone before the driver frees: another thread may be given an address at once.
- * One that the driver refuses to free (a capture forbids it, say) comes back as idle. */
+/* Removes the records before the driver frees: another thread may be given an address at once. A
+ * block that the driver refuses to free (a capture forbids it, say) comes back as idle. */
 size_t release_list_free(struct pool *pool, struct release_list *releases) {
     lock_check_held(LOCK_POOL);
     size_t released = 0;
     struct pool_block *block = releases->first, *next;
     if (!block && !releases->unused)
         return 0;
-    releases->device->releasing++; /* for what is unused */
+    releases->device->releasing++; /* counts what is unused */
     pool_unlock_between(pool);
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     pressure_exchange_capture_mode(pool, &mode);
@@ -62,7 +62,7 @@ size_t release_list_free(struct pool *pool, struct release_list *releases) {
         released = pool->policy->release_unused(pool, releases->unused);
         releases->unused = NULL;
     }
-    const struct context *quiet = releases->quiet; /* whose frees have nothing to wait for */
+    const struct context *quiet = releases->quiet; /* its frees have nothing to wait for */
     for (; block; block = block->by_size.rbe_left) {
         const struct context *context = block->context;
         bool by_policy = context->policy->surrender != NULL;
@@ -96,11 +96,11 @@ size_t release_list_free(struct pool *pool, struct release_list *releases) {
     return released;
 }
 
-/* Whose idle blocks are given up. */
+/* Says whose idle blocks are given up. */
 struct scope {
     struct device *device;
     struct context *only; /* NULL: every context of the device */
-    bool deferred;        /* those too that work may still use: their free waits for it */
+    bool deferred;        /* also blocks that work may still use: their free waits for it */
 };
 
 static struct pool_block *largest_of(struct pool *pool, struct context *context, bool deferred) {
@@ -146,7 +146,7 @@ void pressure_refresh(struct pool *pool, const struct device *device) {
         pool_unlock(pool);
         context->policy->refresh(pool, context);
         pool_lock(pool);
-        if (context->ended) /* and in another list */
+        if (context->ended) /* then it is in another list */
             return;
     }
 }
@@ -194,7 +194,7 @@ static uint64_t allowed_idle(const struct pool *pool, const struct device *devic
                           automatic < most ? automatic : most);
 }
 
-/* Idle parts that live ones keep from the driver. */
+/* Bytes of idle suballocations that live ones keep from the driver. */
 static uint64_t stranded_idle(const struct pool *pool, const struct device *device) {
     const struct context *context;
     uint64_t bytes = 0;
@@ -268,9 +268,8 @@ CUresult pressure_obtain_plain(struct pool *pool, const struct pool_kind *kind, 
     return result;
 }
 
-/* A policy with its own way to obtain memory needs to know how much: not while the pitch is
- * unknown.
- */
+/* Whether the policy obtains the memory. It needs to know how much, so not while the pitch is
+ * unknown. */
 static bool obtains(const struct request *request) {
     return request->context->policy->obtain && request->site &&
            (!request->pitch || request->pitch->known);
@@ -298,7 +297,7 @@ __attribute__((always_inline)) static inline CUresult ask_untimed(struct pool *p
     return result;
 }
 
-/* Out of the way of calls that go untimed. */
+/* Kept out of the way of calls that go untimed. */
 __attribute__((noinline)) static CUresult ask_timed(struct pool *pool,
                                                     const struct request *request, size_t size,
                                                     struct obtained *obtained) {
@@ -316,7 +315,8 @@ static CUresult allocate_from_driver(struct pool *pool, const struct request *re
                                               : ask_timed(pool, request, size, obtained);
 }
 
-/* Where no fence can be waited for, the driver's own free waits. */
+/* Collects regions whose blocks are deferred: where no fence can be waited for, the driver's own
+ * free waits. */
 static void collect_deferred_regions(struct pool *pool, const struct device *device,
                                      struct release_list *releases) {
     struct context *context;
@@ -377,7 +377,7 @@ static bool make_room_for(struct pool *pool, const struct request *request, size
     return made;
 }
 
-/* What was refused as rounded: rounding must not be what makes the difference. Lock not held. */
+/* Asks for what was refused as rounded: rounding must not make the difference. Lock not held. */
 static CUresult allocate_exactly(struct pool *pool, const struct request *request,
                                  struct obtained *obtained) {
     lock_check_none();
@@ -386,13 +386,14 @@ static CUresult allocate_exactly(struct pool *pool, const struct request *reques
     return allocate_from_driver(pool, request, request->bytes, obtained);
 }
 
-/* Until a round begun after the failure has found nothing idle. Lock held on entry and return. */
+/* Asks again until a round begun after the failure has found nothing idle. Lock held on entry and
+ * return. */
 static CUresult retry(struct pool *pool, const struct request *request, struct pool_block **block,
                       struct obtained *obtained) {
     lock_check_held(LOCK_POOL);
     size_t bytes = request->size ? request->size : SIZE_MAX;
     while (make_room_for(pool, request, bytes)) {
-        bytes = SIZE_MAX; /* enough for the request did not do: all of it next time */
+        bytes = SIZE_MAX; /* releasing enough for the request did not do: all of it next time */
         if (request->site && request->size && !request->context->ended) {
             *block =
                 pool_take(pool, request->context, request->site, request->bytes, request->size);
@@ -413,9 +414,10 @@ static CUresult retry(struct pool *pool, const struct request *request, struct p
     return result;
 }
 
-/* What fits into the device beside the program's own live memory, whatever others give up. */
+/* Whether the request fits into the device beside the program's own live memory, whatever others
+ * give up. */
 static bool could_fit(struct pool *pool, const struct device *device, size_t bytes) {
-    if (device->memory != POOL_DEVICE) /* of which others are not asked to give up any */
+    if (device->memory != POOL_DEVICE) /* others are asked for no other kind */
         return false;
     pool_lock(pool);
     bool fits = device->live < device->total && bytes <= device->total - device->live;
@@ -423,14 +425,14 @@ static bool could_fit(struct pool *pool, const struct device *device, size_t byt
     return fits;
 }
 
-/* Other processes on the device, for memory that they hold idle. Lock not held. */
+/* Asks other processes on the device for memory that they hold idle. Lock not held. */
 static bool others_helped(struct pool *pool, const struct device *device, size_t bytes) {
     lock_check_none();
     return pool->config.ask_others && !atomic_load(&pool->captures) &&
            pool->config.ask_others(device->uuid, bytes) > 0;
 }
 
-/* The second time for all that they have: what they gave need not lie in one piece. */
+/* Asks twice, the second time for all that they have: what they gave need not lie in one piece. */
 static CUresult ask_others_and_retry(struct pool *pool, const struct request *request,
                                      struct obtained *obtained) {
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -485,10 +487,10 @@ CUresult pressure_allocate(struct pool *pool, const struct request *request,
 
 /* Enough for most of what a call other than an allocation may need. */
 static const size_t first_room = 64 << 20;
-enum { MOST_ATTEMPTS = 4 }; /* with which anything but our own idle memory is asked for */
+enum { MOST_ATTEMPTS = 4 }; /* beyond them only our own idle memory is asked for */
 
-/* Idle memory of `first` if there is any, else of whatever device has some: the call may be about
- * another device than the current context's. Lock held. */
+/* Releases idle memory of `first` if there is any, else of whatever device has some: the call may
+ * be about another device than the current context's. Lock held. */
 static bool make_room_anywhere(struct pool *pool, struct device *first, size_t bytes) {
     lock_check_held(LOCK_POOL);
     struct device *device;
@@ -515,7 +517,7 @@ bool pool_make_room(struct pool *pool, const char *call, unsigned attempt, enum 
     if (!device)
         device = LIST_FIRST(&pool->devices);
     pool_unlock(pool);
-    /* Of host memory nothing that others give up would help. */
+    /* Others give up device memory, which helps no call that asks for other memory. */
     bool takes = attempt < MOST_ATTEMPTS && asks != POOL_ASKS_OTHER_MEMORY;
     if (!made && takes)
         made = memory_pools_give(pool, ordinal, call);
@@ -526,7 +528,7 @@ bool pool_make_room(struct pool *pool, const char *call, unsigned attempt, enum 
     return made;
 }
 
-/* What is kept free: for launches and all else that takes memory without being asked for it, and
+/* The bytes kept free: for launches and all else that takes memory without being asked for it, and
  * for others that share the device (throttle_ratio). Lock held. */
 static uint64_t headroom(const struct pool *pool, const struct device *device) {
     lock_check_held(LOCK_POOL);
@@ -537,7 +539,7 @@ static uint64_t headroom(const struct pool *pool, const struct device *device) {
     return throttle > least ? throttle : least;
 }
 
-/* Asking the driver what is free costs more than an allocation, so after each answer half of what
+/* Asking the driver what is free costs more than an allocation. So after each answer half of what
  * there is above the headroom may be allocated before it is asked again. */
 bool pressure_may_lack_headroom(struct device *device, uint64_t grown) {
     lock_check_held(LOCK_POOL);

@@ -1,9 +1,9 @@
 /* Hits and frees that need nothing but the calling thread's cache.
  *
  * Every instruction here is paid for by each allocation of a program (docs/benchmarks.md). So all
- * of it is inline, in two forms: `whole`, and the one for the hooks, which leaves to the other what
- * happens now and then. That one calls nothing but the driver, for the current context, and so has
- * few registers to save. */
+ * of it is inline, in two forms: `whole`, and one for the hooks, which leaves to `whole` what
+ * happens now and then. The form for the hooks calls nothing but the driver, for the current
+ * context, and so has few registers to save. */
 #ifndef POOLCUDA_POOL_QUICK_H
 #define POOLCUDA_POOL_QUICK_H
 
@@ -12,10 +12,10 @@
 
 enum quick {
     QUICK_DONE,
-    QUICK_NO,  /* nothing has happened: it is not for the cache */
-    QUICK_TRY, /* nothing has happened: it may be for the whole form */
-    /* Of quick_malloc: nothing idle may serve, so cache_miss has to be called: the cache is still
-     * locked for it. */
+    QUICK_NO,  /* nothing has happened: the call is not for the cache */
+    QUICK_TRY, /* nothing has happened: the call may be for the whole form */
+    /* Only quick_malloc says so: nothing idle may serve, so cache_miss has to be called, with the
+     * cache still locked. */
     QUICK_MISS,
 };
 
@@ -34,10 +34,10 @@ __attribute__((always_inline)) static inline void quick_count_growth(struct cach
         cache->peak_live = sums->live;
 }
 
-/* A block of that size goes live for a request of that many bytes. */
+/* Makes a block of that size live for a request of that many bytes. */
 __attribute__((always_inline)) static inline void
 quick_count_hit(struct cache *cache, const struct cache_bin *bin, size_t bytes, size_t size) {
-    struct stats_site *site = bin->figures;
+    struct stats_site *site = bin->stats;
     stats_grow(&site->hits, 1);
     stats_grow(&site->allocated_bytes, bytes);
     stats_grow(&site->live_blocks, 1);
@@ -51,13 +51,13 @@ __attribute__((always_inline)) static inline void quick_make_live(struct pool_bl
                                                                   size_t bytes) {
     block->state = BLOCK_LIVE;
     block->quick_freeable = true;
-    block->taints = 0; /* it is: but so `state` to `taints` are one store */
+    block->taints = 0; /* they are 0 already: but so `state` to `taints` are one store */
     block->requested = bytes;
 }
 
 __attribute__((always_inline)) static inline void
 quick_count_free(struct cache *cache, const struct cache_bin *bin, size_t bytes) {
-    struct stats_site *site = bin->figures;
+    struct stats_site *site = bin->stats;
     size_t size = bin->block_size;
     stats_grow(&site->live_blocks, (uint64_t)-1);
     stats_grow(&site->live_bytes, 0 - size);
@@ -114,7 +114,7 @@ quick_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t si
     } else if (cache->may_miss && (whole || !bin)) {
         return QUICK_MISS;
     } else {
-        bool found = bin || cache->table.displaced; /* or may be, by the whole form */
+        bool found = bin || cache->table.displaced; /* the whole form may find one */
         cache_unlock(cache);
         return found && !whole ? QUICK_TRY : QUICK_NO;
     }
@@ -122,12 +122,12 @@ quick_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t si
     return QUICK_DONE;
 }
 
-/* Of two threads that free the same block at once, only one finds it ready. */
+/* If two threads free the same block at once, only one finds it quick_freeable. */
 __attribute__((always_inline)) static inline bool quick_claim(struct pool_block *block) {
     return __atomic_exchange_n(&block->quick_freeable, false, __ATOMIC_ACQUIRE);
 }
 
-/* Mostly the one that it was served from. */
+/* The bin for the block: mostly the one that it was served from. */
 __attribute__((always_inline)) static inline struct cache_bin *
 quick_bin(struct cache *cache, struct pool_block *block, bool whole) {
     const struct cache_table *table = &cache->table;

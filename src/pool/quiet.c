@@ -16,7 +16,7 @@ static CUevent quiet_event(struct pool *pool, struct context *context) {
     pool_unlock_between(pool);
     if (!event && pool->driver->event_create(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS) {
         pool_lock(pool);
-        context->event = event; /* one that loses a race is freed with its context */
+        context->event = event; /* an event that loses a race is freed with its context */
         pool_unlock_between(pool);
     }
     return event;
@@ -33,8 +33,8 @@ bool context_is_quiet(struct pool *pool, struct context *context) {
     return quiet;
 }
 
-/* All contexts whose work can be asked for. Records of contexts stay when they end. -1: too many.
- */
+/* Lists all contexts whose work can be asked for. Records of contexts stay when they end. -1: too
+ * many. */
 static int list_contexts(struct pool *pool, struct context **contexts) {
     struct context *context;
     int count = 0;
@@ -77,7 +77,7 @@ bool quiet_is_noted_work_done(struct pool *pool) {
     int count = 0;
     bool done = true;
     pool_lock(pool);
-    LIST_FOREACH (context, &pool->contexts, link) /* one without an event is new since */
+    LIST_FOREACH (context, &pool->contexts, link) /* a context without an event is new since */
         if (context->event && !context->broken && count < MOST_CONTEXTS)
             events[count++] = context->event;
     pool_unlock(pool);

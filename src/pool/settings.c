@@ -15,10 +15,10 @@ void pool_set_config(struct pool *pool, const struct pool_config *config, unsign
     struct device *device;
     struct context *context;
     pool_lock(pool);
-    LIST_FOREACH (context, &pool->contexts, link) /* the bounds are the store's to keep */
+    LIST_FOREACH (context, &pool->contexts, link) /* the store keeps the bounds */
         cache_drain(pool, context);
     pool_config_copy(&pool->config, config, settings);
-    if (settings & POOL_SET_throttle_ratio) /* the allowance was for the headroom of before */
+    if (settings & POOL_SET_throttle_ratio) /* the allowance was for the old headroom */
         LIST_FOREACH (device, &pool->devices, link)
             device->until_asked = 0;
     pool_unlock(pool);

@@ -5,7 +5,7 @@ static void insert_site(struct shortage *shortage, const struct site_record *rec
     uint64_t bytes = atomic_load_explicit(&record->stats->live_bytes, memory_order_relaxed);
     unsigned at = shortage->site_count;
     if ((int64_t)bytes <=
-        0) /* less than nothing: what other threads' caches know is not here yet */
+        0) /* less than nothing: sums of other threads' caches are not merged yet */
         return;
     if (at < SHORTAGE_SITES)
         shortage->site_count++;

@@ -3,12 +3,12 @@
  * An allocation gets what any other does, and what was freed in its own stream: work on the block's
  * new life comes behind the free there, and the free behind the work on the old one, which is what
  * a program that frees in stream order vouches for [cuda.h, cuMemFreeAsync]. A free waits for
- * nothing: the block is deferred, to be had elsewhere once a fence that was recorded after the free
- * has passed.
+ * nothing: the block is deferred, and serves elsewhere once a fence that was recorded after the
+ * free has passed.
  *
- * The driver's own are left to it: allocations from any pool but the device's default one, in
- * streams of other contexts than the current one, while a stream is being captured, and once other
- * devices were given access. */
+ * The driver serves the rest: allocations from any pool but the device's default one, in streams of
+ * other contexts than the current one, while a stream is being captured, and once other devices
+ * were given access. */
 #include "pool/internal.h"
 
 /* Whether work in the stream is the current context's. */
@@ -36,15 +36,14 @@ static bool is_from_default_pool(const struct pool *pool, CUmemoryPool memory_po
     return memory_pool == fallback;
 }
 
-/* Work in different threads' default streams is in no order: what such a stream has freed waits for
- * a fence. */
+/* The order that holds for a stream's frees. Work in different threads' default streams is in no
+ * order: what such a stream has freed waits for a fence. */
 static CUstream order_of(CUstream stream) {
     return stream == CU_STREAM_PER_THREAD ? NULL : stream;
 }
 
-/* What the program is given is memory of its context, so an allocation that begins in the gate is
- * made there: a capture that begins prohibits cuMemAlloc, but not the call that the program made.
- */
+/* What the program gets is memory of its context, so an allocation that begins in the gate is made
+ * there: a capture that begins prohibits cuMemAlloc, but not the call that the program made. */
 bool pool_malloc_async(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
                        CUmemoryPool memory_pool, CUstream stream, const struct call_site *site) {
     if (!pool->config.ordered || !pointer || !bytes ||

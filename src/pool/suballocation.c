@@ -86,7 +86,7 @@ void suballocation_released(struct pool_block *block, bool refused) {
         region_destroy(block);
 }
 
-/* All of a region is what the driver knows. Lock held on entry, not on return. */
+/* Releases a region: the driver knows only all of it. Lock held on entry, not on return. */
 static CUresult release_region(struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
     ledger_remove(pool, block);
@@ -94,8 +94,8 @@ static CUresult release_region(struct pool *pool, struct pool_block *block) {
     return pool_release_removed(pool, block);
 }
 
-/* The driver's answer to a free where the pool cannot wait by itself (in the midst of a capture,
- * with very many contexts), and its wait, from a free of the same kind. */
+/* Frees another allocation for the driver's answer, and its wait, where the pool cannot wait by
+ * itself (in the midst of a capture, with very many contexts). */
 static CUresult free_a_probe(struct pool *pool, struct context *context) {
     struct context_push visit;
     CUdeviceptr another;
@@ -126,7 +126,7 @@ static CUresult free_as_driver(struct pool *pool, struct pool_block *block) {
         return result;
     }
     ledger_set_state(block, BLOCK_LIVE);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY) { /* which no free of the driver's answers */
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) { /* no free of the driver's answers this */
         pool_keep_deferred(pool, block);
         return CUDA_SUCCESS;
     }
@@ -151,8 +151,8 @@ CUresult suballocation_free_past_pool(struct pool *pool, struct pool_block *bloc
         return release_region(pool, block);
     if (current && !block->context->broken && !atomic_load(&pool->down))
         return free_as_driver(pool, block);
-    /* To be refused, with the error that belongs here: no allocation of the driver's begins there.
-     */
+    /* The driver is to refuse it, with the error that belongs here: none of its allocations begins
+     * there. */
     pointer += block->in_driver_pool;
     pool_unlock(pool);
     return pool->driver->mem_free(pointer);

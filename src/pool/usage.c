@@ -17,17 +17,17 @@ static void add(struct pool_usage *sum, const struct device *device) {
     sum->oom_rescued += device->oom_rescued;
 }
 
-void pool_usage(struct pool *pool, CUdevice ordinal, struct pool_usage *figures) {
+void pool_usage(struct pool *pool, CUdevice ordinal, struct pool_usage *usage) {
     const struct device *device;
-    *figures = (struct pool_usage){0};
+    *usage = (struct pool_usage){0};
     pool_lock(pool);
     LIST_FOREACH (device, &pool->devices, link)
         if ((ordinal == POOL_ALL_DEVICES && device->memory == POOL_DEVICE) ||
             device->ordinal == ordinal)
-            add(figures, device);
+            add(usage, device);
     if (ordinal == POOL_ALL_DEVICES) {
-        figures->peak_live = pool->peak_live;
-        figures->peak_held = pool->peak_held;
+        usage->peak_live = pool->peak_live;
+        usage->peak_held = pool->peak_held;
     }
     pool_unlock(pool);
 }

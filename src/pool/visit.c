@@ -1,4 +1,4 @@
-/* For calls that name a device or a context instead of working on the current one. */
+/* Makes the device or the context current that a call names. */
 #include "pool/internal.h"
 
 static bool is_current(struct pool *pool, CUdevice device) {

@@ -52,14 +52,16 @@ enum wait_choice wait_choice(const struct pool *pool, const struct pool_block *b
                              enum wait_reason *reason) {
     enum wait_choice kind = kind_in(pool, block->context, reason);
     enum pool_memory memory = block->context->kind.memory;
-    bool touched_at_once = kind == WAIT_OWED && memory != POOL_DEVICE; /* by its next owner */
+    /* its next owner touches it */
+    bool touched_at_once = kind == WAIT_OWED && memory != POOL_DEVICE;
     if (touched_at_once || (kind == WAIT_DEFERRED && managed_is_marked(block))) {
         *reason = memory == POOL_HOST ? WAIT_REASON_pinned : WAIT_REASON_managed;
         return WAIT_NOW;
     }
     if (kind != WAIT_OWED)
         return kind;
-    /* So late errors and the device's printf come out where they did. */
+    /* The last block's free waits, so that late errors and the device's printf come out where they
+     * did. */
     *reason = WAIT_REASON_last_block;
     return block->context->live_blocks > 1 ? WAIT_OWED : WAIT_NOW;
 }
@@ -90,7 +92,7 @@ void wait_owe_more(struct pool *pool, uint64_t frees) {
     stats_add(STATS_waits_owed, frees);
 }
 
-/* All work that has been submitted to `context` is done. Lock held. */
+/* Notes that all work submitted to `context` is done. Lock held. */
 static void note_done(struct pool *pool, uint64_t owed_number, uint64_t pending) {
     lock_check_held(LOCK_POOL);
     if (pool->owed_context && pool->owed_number == owed_number)
@@ -132,7 +134,7 @@ static void pay(struct pool *pool, const char *call) {
     uint64_t began = clock_ns(CLOCK_MONOTONIC);
     CUresult result = context_wait_inside(pool, context);
     if (result !=
-        CUDA_SUCCESS) /* the call that follows must not be let through for a passing error */
+        CUDA_SUCCESS) /* the call that follows must not be let through because of a passing error */
         result = context_wait_inside(pool, context);
     count_time_since(began);
     context_note_error(pool, context, result);
@@ -140,7 +142,7 @@ static void pay(struct pool *pool, const char *call) {
     if (pool->owed_number == owed_number) {
         stats_add(STATS_waits_paid, 1);
         stats_payer(call);
-        set_owed(pool, NULL); /* a failed wait too: the call itself will tell the error */
+        set_owed(pool, NULL); /* also after a failed wait: the call itself will return the error */
     }
     if (result == CUDA_SUCCESS)
         pool->pending_seen = pending;
@@ -171,7 +173,8 @@ bool wait_try_pay(struct pool *pool, const char *call) {
     return true;
 }
 
-/* Of captures that begin at once only the first pays: the wait of another would invalidate it. */
+/* If several captures begin at once only the first pays: the wait of another would invalidate it.
+ */
 void pool_capture_began(struct pool *pool, const char *call) {
     captures_began(pool);
     if (!gate_close_begin(pool))

@@ -45,7 +45,7 @@ bool bounds_of(const struct trace *trace, uint32_t device, uint64_t granule, str
     return true;
 }
 
-/* A moment that the relaxation looks at: what is live. */
+/* A moment that the relaxation looks at, with what is live then. */
 struct sample {
     const uint32_t *live; /* ranks, ascending */
     size_t count;
@@ -95,7 +95,7 @@ static bool rank_lives(struct relaxation *relaxation) {
     return true;
 }
 
-/* Only moments from which on something is freed: what is live then includes all since the last
+/* Whether something is freed from the moment on: what is live then includes all since the last
  * free, and so says more than the moments before. */
 static bool is_top(const struct lives *lives, size_t moment) {
     return lives_start_at(lives, moment) &&
@@ -112,8 +112,8 @@ static size_t count_top_entries(const struct lives *lives) {
     return entries;
 }
 
-/* Of every so many tops the one with the most bytes: little room for idle blocks is what forces
- * driver allocations. Any choice is sound. */
+/* Chooses, of every so many tops, the one with the most bytes: little room for idle blocks is what
+ * forces driver allocations. Any choice is sound. */
 static void choose_samples(struct relaxation *relaxation) {
     const struct lives *lives = relaxation->lives;
     size_t each = count_top_entries(lives) / ENTRIES_AT_MOST + 1, tops = 0, live = 0;
@@ -169,7 +169,7 @@ static size_t only_in(const struct relaxation *relaxation, const struct sample *
 }
 
 /* Whether the `kept` smallest of `after` fit into blocks that are there before, by what they add to
- * the requests of then: largest to largest is the cheapest way. */
+ * the requests of then: putting largest to largest is the cheapest way. */
 static bool fit_before(const struct relaxation *relaxation, size_t before_count, size_t kept,
                        uint64_t room) {
     for (size_t i = 0; i < kept; i++) {
@@ -201,9 +201,9 @@ static uint64_t at_most_sum(uint64_t a, uint64_t b) {
     return a + b < a ? UINT64_MAX : a + b;
 }
 
-/* What it costs that a request of `after` bytes takes the block of a request of `smaller` bytes (0:
- * an idle one) or of `larger_one` bytes (0: there is none), whichever is cheaper; a block
- * that alone passes the room at one of the moments is out of the question. */
+/* The cost when a request of `after` bytes takes the block of a request of `smaller` bytes (0: an
+ * idle one) or of `larger_one` bytes (0: there is none), whichever is cheaper; a block that alone
+ * passes the room at one of the moments is out of the question. */
 static uint64_t least_cost(uint64_t after, uint64_t smaller, uint64_t larger_one, uint64_t room1,
                            uint64_t room2, unsigned shift) {
     uint64_t growth = after - smaller, waste = larger_one - after;
@@ -264,8 +264,9 @@ static size_t new_between(const struct relaxation *relaxation, const struct samp
     return after_count - old;
 }
 
-/* Up to moment t at least as many driver allocations as requests are live at t; and for each
- * earlier t1, as many as up to t1 and those between: they are different ones. */
+/* Finds the most that two rules prove. Up to moment t at least as many driver allocations are made
+ * as requests are live at t; and for each earlier t1, as many as up to t1 and those between: they
+ * are different ones. */
 static uint64_t fewest_of_samples(struct relaxation *relaxation) {
     uint64_t fewest = relaxation->lives->peak_count;
     for (size_t n = 0; n < relaxation->count; n++) {
@@ -327,7 +328,7 @@ static enum bounds_answer whole_of_lives(const struct lives *lives, uint64_t hel
     return made ? BOUNDS_FOUND : BOUNDS_NO_MEMORY;
 }
 
-/* 0 or 1: no more than one is proven necessary, whatever is held. */
+/* Proves 0 or 1: no more than one is proven necessary, whatever is held. */
 static enum bounds_answer cut_of_lives(const struct lives *lives, uint64_t held,
                                        uint64_t *allocations) {
     if (held < lives->peak_bytes)

@@ -8,19 +8,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* In place of a device's number: all devices together, as a process's totals are counted. */
+/* Stands for all devices together in place of a device's number, as a process's totals are
+ * counted. */
 #define BOUNDS_ALL_DEVICES UINT32_MAX
 
 /* Memory, in bytes. The least that an allocator, even one that knows the whole trace, can hold at
  * its peak lies from live_bytes to packed_bytes. */
 struct bounds {
-    /* At most live at one moment, as requested: no allocator's peak is lower. Of all devices
-     * together: at one moment, too. */
+    /* At most live at one moment, as requested: no allocator's peak is lower. All devices together:
+     * at one moment, too. */
     uint64_t live_bytes;
     /* Most requests live at one moment; of all devices together, the sum of each one's most. */
     uint64_t live_blocks;
     /* The height of an actual packing: with its addresses, a single region of that many bytes per
-     * device serves the trace. Of all devices together: the sum. Requests are rounded up to the
+     * device serves the trace. All devices together: the sum. Requests are rounded up to the
      * granule, addresses are multiples of it; rounding to pages or otherwise is not counted. */
     uint64_t packed_bytes;
     bool packed; /* false: sizes that together pass 2^64; packed_bytes is UINT64_MAX */
@@ -47,8 +48,9 @@ enum bounds_answer {
 enum bounds_answer bounds_fewest_whole(const struct trace *trace, uint32_t device, uint64_t held,
                                        uint64_t *allocations);
 
-/* The same for allocators that cut or remap what the driver gave: one per device that has a request
- * at all. It is attained, with one region per device, if `held` is at least packed_bytes. */
+/* Sets *allocations for allocators that cut or remap what the driver gave: one per device that has
+ * a request at all. That is attained, with one region per device, if `held` is at least
+ * packed_bytes. */
 enum bounds_answer bounds_fewest_cut(const struct trace *trace, uint32_t device, uint64_t held,
                                      uint64_t *allocations);
 

@@ -14,7 +14,7 @@
 enum { BUFFER = 1 << 16, LONGEST_LINE = 1 << 24 };
 
 /* Compressed data may make so many bytes, or MOST_RATIO times its own size if that is more: real
- * traces shrink to a tenth or a hundredth, what is made to fill memory to less than a thousandth. A
+ * traces shrink to a tenth or a hundredth, data made to fill memory to less than a thousandth. A
  * plain file is read whatever its size, which everybody sees. */
 static const uint64_t ALWAYS_READ = 256 << 20;
 enum { MOST_RATIO = 100 };
@@ -61,7 +61,7 @@ static bool refill_packed(struct input *input) {
     return input->packed_start < input->packed_end;
 }
 
-/* Both decompress from the packed buffer to `to` and return how many bytes that made. */
+/* These two decompress from the packed buffer to `to` and return how many bytes that made. */
 
 static size_t unpack_gzip(struct input *input, unsigned char *to, size_t size) {
     z_stream *gzip = &input->gzip;

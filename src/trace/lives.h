@@ -27,16 +27,17 @@ static inline uint64_t larger(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
-/* Zeros; NULL without memory, never for a count of 0. Free with free(). */
+/* An array of zeros; NULL without memory, never for a count of 0. Free with free(). */
 static inline void *zeroed_array(size_t count, size_t size) {
     return calloc(count ? count : 1, size);
 }
 
-/* Of one device, or of all (BOUNDS_ALL_DEVICES). False without memory. Free with lives_free. */
+/* Lists the lives of one device, or of all (BOUNDS_ALL_DEVICES). False without memory. Free with
+ * lives_free. */
 bool lives_get(const struct trace *trace, uint32_t device, struct lives *lives);
 void lives_free(struct lives *lives);
 
-/* Whether a life starts at the moment, else one ends. */
+/* Whether a life starts at the moment; if not, one ends. */
 static inline bool lives_start_at(const struct lives *lives, size_t moment) {
     return lives->life[lives->changed[moment]].start == moment;
 }

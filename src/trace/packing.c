@@ -9,8 +9,8 @@ enum {
     PAIRS_IN_TIME = 1 << 30   /* by one in order of time, where a look is quick */
 };
 
-/* For each moment the top of what lies there: a tree over moments, whose leaf m is node
- * `leaves` + m. */
+/* The top of what lies there at each moment: a tree over moments, whose leaf m is node `leaves` +
+ * m. */
 struct skyline {
     size_t leaves;
     uint64_t *top;    /* highest below the node */
@@ -249,7 +249,7 @@ static uint64_t place_in_time(struct packing *packing) {
     return height;
 }
 
-/* The orders in which blocks are placed. None is best for all traces; by size often is. */
+/* The orders in which blocks are placed. None is best for all traces; BY_SIZE often is. */
 enum order { BY_SIZE, BY_AREA, BY_LENGTH, ORDERS };
 
 static double order_key(const struct life *life, enum order order) {
@@ -329,7 +329,8 @@ static void pack_in(struct packing *packing, enum order order) {
     keep_if_best(packing, height);
 }
 
-/* What is live at most, in granules: no packing is lower, so there is no use in trying on. */
+/* The most that is live at once, in granules: no packing is lower, so there is no use in trying
+ * on. */
 static uint64_t least_height(const struct packing *packing) {
     uint64_t live = 0, peak = 0;
     for (size_t m = 0; m < packing->lives->moments; m++) {

@@ -60,8 +60,8 @@ static enum found take(struct reader *reader, void *to, size_t size) {
     return reader_ended(reader) ? ENDED : BAD;
 }
 
-/* Text of `length` bytes and the zeros that fill it up to a multiple of 8, behind `before` others.
- */
+/* Reads text of `length` bytes and the zeros that fill it up to a multiple of 8, behind `before`
+ * others. */
 static enum found take_text(struct reader *reader, size_t before, size_t length, char **text) {
     static const char zeros[8];
     char padding[8];
@@ -111,7 +111,7 @@ static enum found read_module(struct reader *reader, struct records *records,
     return found;
 }
 
-/* Room for one more site, which the caller fills and counts. */
+/* Makes room for one more site, which the caller fills and counts. */
 static struct site *next_site(struct reader *reader, struct records *records) {
     struct site *sites =
         grown(records->sites, records->site_count, &records->site_room, sizeof *sites);
@@ -289,7 +289,7 @@ static const char *base_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-/* The last part of a module's path, unless another module has the same. */
+/* The last part of a module's path, or all of it if another module has the same last part. */
 static const char *module_name(const struct records *records, uint32_t module) {
     if (!module)
         return "(unknown)";
@@ -333,7 +333,7 @@ static bool add_alloc(struct reader *reader, struct trace_event *event, uint64_t
                       uint64_t stream) {
     struct trace_event gone = *event;
     gone.value = 0;
-    /* Memory that went with its context: nobody freed it, and the address is given out again. */
+    /* This memory went with its context: nobody freed it, and the address is given out again. */
     if (reader_is_live(reader, pointer) && !reader_free(reader, gone, pointer, 0))
         return false;
     return reader_alloc(reader, *event, pointer, stream);

@@ -24,7 +24,7 @@ static bool two_digits(const char *text, unsigned below, uint64_t *number) {
     return *number < below;
 }
 
-/* HH:MM:SS, HH:MM:SS.uuuuuu, HH:MM:SS:uuuuuu, or seconds. */
+/* Reads HH:MM:SS, HH:MM:SS.uuuuuu, HH:MM:SS:uuuuuu, or seconds. */
 static bool read_time(const char *text, uint64_t *ns) {
     uint64_t hours, minutes, fraction = 0;
     char seconds[32];
@@ -84,7 +84,8 @@ static bool read_row(struct reader *reader, char *const *fields, struct clock *c
                            show(fields[STREAM]).text);
     event.time_ns = since_first(clock, ns, strchr(fields[TIME], ':') != NULL);
     bool live = reader_is_live(reader, pointer);
-    /* Failures, and what takes no memory: requests of nothing, whose frees name no block. */
+    /* Left out are failures, and what takes no memory: requests of nothing, whose frees name no
+     * block. */
     if (strcmp(fields[ACTION], "allocate failure") == 0 || !pointer || (!size && !live))
         return true;
     if (!trace_name_site(reader->trace, "", &event.site))

@@ -167,7 +167,7 @@ static bool has_columns(char *const *fields, size_t count, const char *const *na
     return count == wanted;
 }
 
-/* Text: its first line says which. */
+/* Reads text: its first line says which format it is. */
 static bool read_text(struct reader *reader) {
     static const char *const csv[] = {"t_us", "op", "id", "size", "stream", "site", "device"};
     static const char *const rmm[] = {"Thread", "Time", "Action", "Pointer", "Size", "Stream"};

@@ -8,8 +8,8 @@
 struct live_block;
 struct known_stream;
 
-/* A trace that is being read. Once `failed` it has been told why, and the trace is worth nothing.
- */
+/* A trace that is being read. Once `failed` is set the reason has been reported, and the trace is
+ * worth nothing. */
 struct reader {
     const char *path;
     void (*say)(const char *line);
@@ -22,13 +22,13 @@ struct reader {
     struct known_stream *streams; /* by handle */
 };
 
-/* Tells "PATH:LINE: " or "PATH: offset N: " and the text, unless something has been told already.
- * Returns false. */
+/* Reports "PATH:LINE: " or "PATH: offset N: " and the text, unless something has been reported
+ * already. Returns false. */
 bool reader_fail(struct reader *reader, const char *pattern, ...)
     __attribute__((format(printf, 2, 3)));
 bool reader_fail_memory(struct reader *reader);
 
-/* At the end of what could be read: true if that is the end of the file. */
+/* To be called at the end of what could be read: true if that is the end of the file. */
 bool reader_ended(struct reader *reader);
 
 /* Text for a message: shortened, and harmless to a terminal. */
@@ -47,7 +47,7 @@ bool reader_free(struct reader *reader, struct trace_event event, uint64_t key, 
 bool reader_is_live(const struct reader *reader, uint64_t key);
 
 /* One reader for each format. The input stands behind the header line of text, at the beginning of
- * binary data. Return false after reader_fail. */
+ * binary data. They return false after reader_fail. */
 bool read_csv(struct reader *reader, bool devices);
 bool read_rmm(struct reader *reader);
 bool read_records(struct reader *reader);

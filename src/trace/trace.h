@@ -49,23 +49,23 @@ struct trace {
     uint32_t stream_count, device_count; /* at least 1 */
     uint64_t peak_live_bytes;
     bool cut_off;         /* the recorded program was killed: our own format without its end */
-    uint64_t lost_events; /* that the recorder could not write, at the end */
+    uint64_t lost_events; /* events that the recorder could not write, at the end */
     struct command_line command_line; /* of the recorded program, sound */
 
-    /* trace.c's own. */
+    /* Members that are trace.c's own. */
     size_t event_room, site_room, block_room;
     uint64_t live_bytes;
     uint64_t *block_bytes; /* 0 once a block is free */
     struct trace_site_index *site_index;
 };
 
-/* Reads a trace in any of the known formats (docs/traces.md), plain, gzip- or zstd-compressed;
- * which one it is, its contents tell. Returns NULL after one line through say(): file, line number
- * (for text) or offset (for our own format), what was expected. Free with trace_free. */
+/* Reads a trace in any of the known formats (docs/traces.md), plain, gzip- or zstd-compressed; its
+ * contents say which one it is. Returns NULL after one line through say(): file, line number (for
+ * text) or offset (for our own format), what was expected. Free with trace_free. */
 struct trace *trace_read(const char *path, void (*say)(const char *line));
 void trace_free(struct trace *trace);
 
-/* For makers of traces: an empty one, to be freed with trace_free; NULL without memory. */
+/* An empty trace to be filled, and freed with trace_free; NULL without memory. */
 struct trace *trace_new(void);
 
 /* Appends an event, which must keep the invariant. False without memory: nothing has changed. */

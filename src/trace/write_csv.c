@@ -1,12 +1,12 @@
-/* The CSV that read_csv.c reads. Whatever of an event is not nothing is written, also where the
- * pool has no use for it, so that a trace that is read back is the same. */
+/* The CSV that read_csv.c reads. Whatever an event has is written, also where the pool has no use
+ * for it, so that a trace that is read back is the same. */
 #include "trace/write_csv.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* Quoted where a reader would take a part of it for something else. A newline, which no reader of
- * ours lets into a name, would end the row even within quotes. */
+/* Writes text, quoted where a reader would take a part of it for something else. A newline, which
+ * no reader of ours lets into a name, would end the row even within quotes. */
 static void write_text(FILE *out, const char *text) {
     size_t length = strlen(text);
     bool blank_end = length && (strchr(" \t\r", text[0]) || strchr(" \t\r", text[length - 1]));

@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 /* Writes all events, with the column `device` if there are several. Read back, it is the same
- * trace; what was said of the recording's end (cut_off, lost_events) is not in it. False if `out`
- * has failed. */
+ * trace, without what was said of the recording's end (cut_off, lost_events). False if `out` has
+ * failed. */
 bool trace_write_csv(const struct trace *trace, FILE *out);
 
 #endif

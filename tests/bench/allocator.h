@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* Both return 0, or an error. A free is told the size of the request, as RMM's and CUB's users do;
+/* Both return 0, or an error. A free is given the size of the request, as RMM's and CUB's users do;
  * those that do not need it do not look at it. */
 int reference_malloc(uintptr_t *pointer, size_t bytes);
 int reference_free(uintptr_t pointer, size_t bytes);

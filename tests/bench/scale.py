@@ -124,7 +124,7 @@ def flatness(build, quick):
                       f"{ratio:.2f}x", ratio <= 1.1),
                      ("flat metadata: heap in the second half of the run grows by at most 5%", f"{growth:.1%}",
                       None if quick else growth <= 0.05),
-                     ("resident memory likewise", f"{resident:.1%}", None if quick else resident <= 0.05),
+                     ("flat metadata: resident memory grows by at most 5%", f"{resident:.1%}", None if quick else resident <= 0.05),
                      ("time per operation, least to greatest tenth (no bar: threads outnumber cores)",
                       f"{min(t for _, t in times):.0f} to {max(t for _, t in times):.0f} ns", None)],
         "plots": [{"kind": "line", "title": "Instructions per operation during the soak",

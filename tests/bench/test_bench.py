@@ -155,7 +155,7 @@ def test_a_missed_bar_is_named_last_and_ends_with_1(monkeypatch, capsys, tmp_pat
     assert "MISSED: T: bad: 3\n" in told and "FAILED: tests/bench/micro.py" in told
 
 
-def test_an_unknown_module_is_told(monkeypatch, capsys):
+def test_an_unknown_module_is_reported(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["bench.py", "build", "nonsense"])
     with pytest.raises(SystemExit) as told:
         bench.main()

@@ -108,7 +108,7 @@ def counted(build, quick):
         "id": "waits-skipped", "title": "Waits that `auto` skips",
         "intro": "Natively every free waits for the device. With `POOLCUDA_FREE=auto` a wait is made at once, left to "
                  "the driver's own free (blocks that cannot be kept, calls that the pool passes on), or owed; an owed "
-                 "wait is paid before a call that could tell, and one payment settles all that is owed. What was owed "
+                 "wait is paid before a call that could tell, and one payment covers all that is owed. What was owed "
                  "and not paid is skipped. Counts are those of each program's report; the reasons are explained in "
                  "[reports.md](reports.md), and when a wait can be owed in [semantics.md](semantics.md). Recorded traces "
                  "are played by `samples/trace_player` with nothing but their own calls; those of the table's `stress` "

@@ -24,7 +24,7 @@ void concurrent_run(struct concurrent *concurrent, int threads);
 /* One thread captures and runs graphs while two others allocate, work and free. */
 void concurrent_capture(struct concurrent *concurrent, CUstreamCaptureMode mode);
 
-/* The simulated GPU's hazard detector is told who owns memory; a real device has none. */
+/* The simulated GPU's hazard detector learns who owns memory; a real device has none. */
 void owner_begins(CUdeviceptr pointer, size_t size);
 void owner_ends(CUdeviceptr pointer);
 unsigned long long hazards(void);

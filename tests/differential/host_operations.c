@@ -12,7 +12,7 @@ static struct block *empty_slot(struct world *world, uint32_t number) {
     return NULL;
 }
 
-/* Of the current context. */
+/* The block of that number, or the next one, of the current context. */
 static struct block *host_block(struct world *world, uint32_t number) {
     for (int i = 0; i < HOST_BLOCKS; i++) {
         struct block *block = &world->host_blocks[(number + (uint32_t)i) % HOST_BLOCKS];

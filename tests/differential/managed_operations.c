@@ -1,4 +1,4 @@
-/* Operations of a random program on managed memory: what it says about it, and what it is told. */
+/* Operations of a random program on managed memory: what it says and what it asks. */
 #include "managed_operations.h"
 
 #include "concurrent.h"
@@ -12,7 +12,7 @@ static struct block *empty_slot(struct world *world, uint32_t number) {
     return NULL;
 }
 
-/* Of the current context. */
+/* The block of that number, or the next one, of the current context. */
 static struct block *managed_block(struct world *world, uint32_t number) {
     for (int i = 0; i < MANAGED_BLOCKS; i++) {
         struct block *block = &world->managed_blocks[(number + (uint32_t)i) % MANAGED_BLOCKS];

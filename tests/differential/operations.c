@@ -1,5 +1,5 @@
-/* What each operation of a random program does. Nothing is told that is not determined: addresses,
- * times and unsettled questions are not. */
+/* What each operation of a random program does. Nothing is printed that is not determined:
+ * addresses, times and unsettled questions are not. */
 #include "world.h"
 
 #include "concurrent.h"

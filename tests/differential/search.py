@@ -24,7 +24,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROFILES = ("plain", "captures", "contexts", "streams", "events", "threads", "races", "memory", "shares",
             "pinned", "managed", "ordered", "shapes", "faults")
-# What the pool is told beside the mode for programs of a profile.
+# What the pool's options are beside the mode for programs of a profile.
 OPTIONS = {"managed": {"POOLCUDA_MANAGED": "1"}}
 MODES = ("sync", "auto", "defer")
 MEMORY = 1 << 30

@@ -58,7 +58,7 @@ def test_a_planted_fault_is_found(fault, profile, mode, programs):
     assert re.search(r", 1 differences, \d+ s\n$", done.stdout)
 
 
-# The same with POOLCUDA_ASYNC=1.
+# Faults that need POOLCUDA_ASYNC=1.
 @pytest.mark.parametrize("fault", ["any_stream_has_it", "fence_after_publish", "fence_before_free"])
 @pytest.mark.parametrize("mode", ["auto", "defer"])
 def test_a_planted_fault_of_stream_order_is_found(fault, mode):
@@ -92,7 +92,7 @@ def test_random_programs_see_the_same_under_the_pool():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_so_they_do_where_it_serves_stream_ordered_calls():
+def test_programs_see_the_same_where_the_pool_serves_stream_ordered_calls():
     done = search("--programs", PROGRAMS // 4, "--set", "POOLCUDA_ASYNC=1")
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr

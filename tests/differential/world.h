@@ -92,7 +92,7 @@ struct world {
     int calls_submitted, calls_context;
     unsigned long long identities[IDENTITIES]; /* of blocks that were freed */
     int identity_count;
-    bool over; /* the context is lost: nothing more can be told */
+    bool over; /* the context is lost: nothing more can be printed */
 };
 
 /* The first words of all results: one line each, `name` and the code. */

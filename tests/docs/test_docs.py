@@ -22,7 +22,7 @@ for step in range(10):
 @pytest.fixture
 def sandbox(tmp_path):
     """A folder with the sample programs, traces in data/ and the build in build/; ./app is a program with a static
-    runtime, train.py one in Python. And an environment in which poolcuda, libpoolcuda.so and the simulated GPU are found."""
+    runtime, train.py one in Python. Also an environment in which poolcuda, libpoolcuda.so and the simulated GPU are found."""
     work, tools = tmp_path / "work", tmp_path / "bin"
     work.mkdir()
     tools.mkdir()

@@ -19,7 +19,7 @@ from figures import BENCHMARKS, BUILD, TOLERANCE, counted, hit, near, number, pa
 pytestmark = [pytest.mark.xdist_group("figures"),
               pytest.mark.skipif(not counting.program(BUILD, "workload-driver").exists(),
                                  reason="the benchmarks' programs are not built: ninja -C build")]
-# Settings that need the books at each call.
+# Settings that need the ledger at each call.
 LONG_WAY = [{"POOLCUDA_POLICY": "tag"}, {"POOLCUDA_POLICY": "bins"}, {"POOLCUDA_POLICY": "bfc"}, {"POOLCUDA_POLICY": "vmm"},
             {"POOLCUDA_ZERO": "1"}, {"POOLCUDA_SITE_KEEP": "4"}, {"POOLCUDA_MAX_IDLE": "64M"}]
 
@@ -131,8 +131,8 @@ def test_the_simulated_gpus_defaults_are_those_of_its_document():
     assert {name: stated[name] for name in settings} == settings
 
 
-# Of the rows of performance.md: bar (bars.py), and the words by which the row is found.
-PROMISES = {"hit_malloc": "a hit: malloc", "hit_free": "a hit: free", "set_malloc": "other sites or sizes", "set_free": "the same: free",
+# The rows of performance.md: bar (bars.py), and the words by which the row is found.
+PROMISES = {"hit_malloc": "a hit: malloc", "hit_free": "a hit: free", "set_malloc": "often serve: malloc", "set_free": "sizes: free",
             "miss_never": "nothing is freed", "miss_sizes": "ever new", "block_bytes": "each block", "start_bytes": "at the start"}
 
 
@@ -165,7 +165,7 @@ def test_the_page_on_performance_is_read_in_two_minutes():
 
 
 def test_the_page_on_performance_states_the_hits_of_the_recorded_programs():
-    stated = re.search(r"Of (\w+) recorded programs the default serves (\d+)% to ([\d.]+)%",
+    stated = re.search(r"In (\w+) recorded programs the default policy serves (\d+)% to ([\d.]+)%",
                        " ".join(text_of("docs/performance.md").split()))
     hits = {row[0]: number(row[3]) for row in rows(part("policies")) if row[2:3] == ["default"]}
     assert stated.group(1) == {8: "eight"}[len(hits)]

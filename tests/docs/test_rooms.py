@@ -28,7 +28,7 @@ def test_the_table_of_rooms_in_the_document_is_made_from_the_list(looked):
 
 @pytest.mark.parametrize("use", [("observe/stats.c", "pool/malloc.c"), ("pool/free.c", "interpose/state.h"),
                                  ("policy/site.c", "pool/internal.h")])
-def test_a_use_without_an_arrow_is_told_with_both_files(looked, use):
+def test_a_use_without_an_arrow_is_reported_with_both_files(looked, use):
     message, = told(looked, added={use})
     assert message.startswith(f"src/{use[0]} uses src/{use[1]}: ")
 
@@ -51,7 +51,7 @@ def test_one_more_file_in_a_cycle_fails_and_so_does_one_less_until_the_number_is
         told(looked, removed=alone)
 
 
-def test_a_file_in_no_room_is_told(looked):
+def test_a_file_in_no_room_is_reported(looked):
     assert told(looked, added={("news.c", "lock.h")}) == ["news.c: in no room of src/rooms.txt"]
 
 

@@ -1,4 +1,4 @@
-"""A file that is none of what a subcommand reads is told in one line, and the command fails."""
+"""A file that is none of what a subcommand reads is reported in one line, and the command fails."""
 
 import gzip
 import json
@@ -51,7 +51,7 @@ MAKERS = {
 
 @pytest.mark.parametrize("maker", MAKERS)
 @pytest.mark.parametrize("reader", READERS)
-def test_a_bad_file_is_told_in_one_line_with_a_nonzero_exit(reader, maker, tmp_path):
+def test_a_bad_file_is_reported_in_one_line_with_a_nonzero_exit(reader, maker, tmp_path):
     bad, out = tmp_path / "bad", tmp_path / "out.csv"
     MAKERS[maker](bad)
     words = [str(bad) if word == "BAD" else str(out) if word == "OUT.csv" else word for word in READERS[reader]]
@@ -75,13 +75,13 @@ def test_no_argument_is_bad_usage(reader):
     assert 0 < len(done.stderr.splitlines()) <= 4, "the fault and where help is"
 
 
-def test_a_subcommand_that_is_none_is_told():
+def test_a_subcommand_that_is_none_is_reported():
     done = subprocess.run([COMMAND, "reprot"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith("poolcuda: reprot: unknown command")
 
 
-def test_an_output_that_exists_or_cannot_be_made_is_told(tmp_path):
+def test_an_output_that_exists_or_cannot_be_made_is_reported(tmp_path):
     shutil.copy(TRACE, tmp_path / "in.csv.gz")
     done = subprocess.run([COMMAND, "convert", tmp_path / "in.csv.gz", "/nowhere/out.csv"], capture_output=True, text=True,
                           check=False)
@@ -151,7 +151,7 @@ def test_what_is_no_report_is_passed_over_in_a_folder(folder):
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_report_in_a_folder_is_told_and_the_others_are_shown(damage, folder, stats):
+def test_a_damaged_report_in_a_folder_is_reported_and_the_others_are_shown(damage, folder, stats):
     change, why = DAMAGES[damage]
     shutil.copy(stats, folder / "m")
     change(folder / "m")
@@ -164,7 +164,7 @@ def test_a_damaged_report_in_a_folder_is_told_and_the_others_are_shown(damage, f
 
 
 @pytest.mark.skipif(os.geteuid() == 0 and shutil.which("setpriv") is None, reason="root reads everything: install setpriv (util-linux)")
-def test_what_cannot_be_read_in_a_folder_is_told_too(folder, stats):
+def test_what_cannot_be_read_in_a_folder_is_reported_too(folder, stats):
     unprivileged = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-dac_override,-dac_read_search"] \
         if os.geteuid() == 0 else []
     (folder / "below").mkdir()

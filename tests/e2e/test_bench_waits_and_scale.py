@@ -23,7 +23,7 @@ def load_scale(bench_path):
     return importlib.import_module("scale")
 
 
-def test_waits_made_owed_paid_and_skipped_are_told_apart(waits):
+def test_waits_made_owed_paid_and_skipped_are_counted_apart(waits):
     row = waits.Waits(BUILD, [SAMPLES / "three_sites"], {}).row("three_sites")
     assert row == ["three_sites", "300", "100", "0", "200", "0", "200", "66.7%", "last_block 100", "-"]
     paid = waits.Waits(BUILD, [PROGRAMS / "visible", "event"], {})

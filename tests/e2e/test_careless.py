@@ -48,7 +48,7 @@ def test_a_limit_on_files_is_no_signal_when_memory_runs_out(tmp_path):
 
 
 @NEEDS_MOUNT
-def test_a_full_disk_is_told_and_no_signal(tmp_path):
+def test_a_full_disk_is_reported_and_no_signal(tmp_path):
     """The file's page is more than the disk has room for."""
     script = 'mount -t tmpfs -o size=64k none "$1" && cd "$1" && exec "$0" closes'
     done = guard.run(["unshare", "--mount", "sh", "-c", script, CARELESS, tmp_path],

@@ -86,7 +86,7 @@ def test_programs_of_other_tests_have_nothing_to_report(run, command, check, fre
 
 @pytest.mark.parametrize("check, free", MODES)
 @pytest.mark.parametrize("name", ["answers", "free_in_capture"])
-def test_programs_that_free_wrongly_on_purpose_are_told_what_they_are_natively(run, name, check, free):
+def test_programs_that_free_wrongly_on_purpose_get_what_they_get_natively(run, name, check, free):
     def answers(result):  # zones and what is kept from reuse take memory, in whole pages
         return [line for line in result.out.splitlines() if not line.startswith("taken ")]
 

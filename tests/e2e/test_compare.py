@@ -1,4 +1,4 @@
-"""poolcuda compare: two replays side by side; what is no replay is told in one line."""
+"""poolcuda compare: two replays side by side; what is no replay is reported in one line."""
 
 import json
 import subprocess
@@ -46,7 +46,7 @@ def test_the_text_names_both_files_and_their_ratio(replays):
     (lambda text: text.replace('"hits"', '"hists"'), '"hits"'),
     (lambda text: text.replace('"peak_held_bytes": ', '"peak_held_bytes": -'), '"peak_held_bytes"'),
 ])
-def test_what_is_no_replay_is_told_in_one_line(replays, tmp_path, change, told):
+def test_what_is_no_replay_is_reported_in_one_line(replays, tmp_path, change, told):
     wrong = tmp_path / "wrong.json"
     wrong.write_text(change(replays[0].read_text()))
     done = command("compare", replays[0], wrong)

@@ -179,7 +179,7 @@ def test_processes_are_offered(shell, sample, folder):
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_descriptions_of_any_text_are_told_whole(shell, sample, folder):
+def test_descriptions_of_any_text_are_offered_whole(shell, sample, folder):
     offers = ask(shell, sample / shell, "poolcuda run --", folder)
     assert set(offers) == {"--free", "--log", "--number", "--color", "--colour", "--quiet", "--help", "--usage",
                            "--version"}

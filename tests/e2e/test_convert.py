@@ -1,4 +1,4 @@
-"""poolcuda convert: nothing of a trace is lost, and what cannot be read or written is told in one line."""
+"""poolcuda convert: nothing of a trace is lost, and what cannot be read or written is reported in one line."""
 
 import csv
 import gzip
@@ -73,7 +73,7 @@ def test_devices_stay_and_one_device_needs_no_column(run, tmp_path):
     assert rows_of(converted(TRACES[0], tmp_path / "one.csv"))[0] == HEADER.split(",")
 
 
-def test_what_cannot_be_read_is_told_and_nothing_written(tmp_path):
+def test_what_cannot_be_read_is_reported_and_nothing_written(tmp_path):
     (tmp_path / "bad.csv").write_text(f"{HEADER}\n0,A,1,many,,\n")
     done = convert(tmp_path / "bad.csv", tmp_path / "out.csv")
     assert (done.returncode, done.stdout) == (1, "")
@@ -83,7 +83,7 @@ def test_what_cannot_be_read_is_told_and_nothing_written(tmp_path):
 
 
 @pytest.mark.parametrize("ending", ["", ".gz", ".zst"])
-def test_a_file_that_cannot_be_written_is_told_in_one_line(ending):
+def test_a_file_that_cannot_be_written_is_reported_in_one_line(ending):
     done = convert(TRACES[0], f"/nowhere/at/all{ending}")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (f"poolcuda convert: /nowhere/at/all{ending}: No such file or directory; "
@@ -91,7 +91,7 @@ def test_a_file_that_cannot_be_written_is_told_in_one_line(ending):
 
 
 @pytest.mark.parametrize("ending", ["", ".gz", ".zst"])
-def test_a_full_disk_is_told_in_one_line(tmp_path, ending):
+def test_a_full_disk_is_reported_in_one_line(tmp_path, ending):
     os.symlink("/dev/full", tmp_path / f"full{ending}")
     done = convert(TRACES[0], tmp_path / f"full{ending}")
     assert (done.returncode, done.stdout) == (1, "")

@@ -124,7 +124,7 @@ def test_openmp_offloading_of_gcc_is_pooled(right, gomp, gomp_plugin, source):
     assert "libgomp-plugin-nvptx.so.1" in said.text("offload")
 
 
-def test_openmp_offloading_without_its_plugin_is_told_with_what_to_install(doctor, gomp, truth):
+def test_openmp_offloading_without_its_plugin_is_reported_with_what_to_install(doctor, gomp, truth):
     program = gomp("offload", REGISTERED)
     if subprocess.run([program], env=environment(), check=False).returncode == 0:
         pytest.skip("libgomp's plugin for NVIDIA's GPUs is installed")
@@ -281,7 +281,7 @@ def test_launchers_of_python_scripts(right, tmp_path, words):
     right(False, *words, f"idle{end}", env=path)
 
 
-def test_what_takes_the_preload_away_is_told_with_the_command_that_works(doctor, truth, tmp_path):
+def test_what_takes_the_preload_away_is_reported_with_the_command_that_works(doctor, truth, tmp_path):
     (tmp_path / "bin").mkdir()
     script(tmp_path / "bin/sudo", '#!/bin/sh\nunset LD_PRELOAD\n[ "$1" = -u ] && shift 2\nexec "$@"\n')
     path = {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}

@@ -83,7 +83,7 @@ def test_a_program_that_hands_its_arguments_to_python(right, build, tmp_path):
     right(False, host, "idle.py")
 
 
-def test_what_a_python_program_can_do_unseen_is_told_as_such(doctor, tmp_path):
+def test_what_a_python_program_can_do_unseen_is_reported(doctor, tmp_path):
     python = static_python() or shared_python()
     for text, reason in {
             "import ctypes, sys\nctypes.CDLL(sys.argv[1])\n": "opens libraries under names",
@@ -168,7 +168,7 @@ def test_a_python_program_in_an_archive_is_not_read(doctor, truth, tmp_path):
     assert said.code == 3 and "archive" in said.text("cannot-know") and truth(python, "app.pyz")[0] > 0
 
 
-def test_a_module_that_is_not_there_is_told(doctor, tmp_path):
+def test_a_module_that_is_not_there_is_reported(doctor, tmp_path):
     (tmp_path / "work.py").write_text("import cupy\n")
     said = doctor(static_python() or shared_python(), "work.py")
     if said["module-missing"]:
@@ -220,7 +220,7 @@ OPENS = "'libcuda.so.1'"
     "import os\ngetattr(os, 'sys' + 'tem')(os.environ['APP'])\n", "from os import system as start\nimport sys\nstart(sys.argv[0])\n",
     "import sys\nsys.modules['os'].system('true')\n", "import marshal, types\ntypes.FunctionType(marshal.loads(b''), {})()\n",
     "import ctypes\nloader = ctypes.cdll\nloader[input()]\n"], ids=lambda text: text.replace("\n", "; ")[:60])
-def test_ways_that_a_text_does_not_show_are_told_as_such(doctor, tmp_path, text):
+def test_ways_that_a_text_does_not_show_are_reported_as_such(doctor, tmp_path, text):
     (tmp_path / "hidden.txt").write_text(ALLOCATES)
     (tmp_path / "work.py").write_text(text)
     said = doctor(static_python() or shared_python(), "work.py")

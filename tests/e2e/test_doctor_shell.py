@@ -63,7 +63,7 @@ def test_scripts_that_start_each_other_come_to_an_end(doctor, tmp_path):
     assert doctor("./a").code == 3
 
 
-def test_a_shell_script_is_told_of_what_cannot_be_pooled_in_it(doctor, build, tmp_path):
+def test_what_cannot_be_pooled_in_a_shell_script_is_reported(doctor, build, tmp_path):
     build("solve", MALLOC, "-static", STATIC_CUDART, "-ldl", "-lpthread")
     script(tmp_path / "job.sh", "#!/bin/sh\n./solve\n")
     assert doctor("./job.sh").problems == {"static"}
@@ -107,7 +107,7 @@ def test_a_wrapper_script_is_looked_through(doctor, tmp_path):
     ("POOLCUDA_DISABLE=1 ./app", "disabled"), ("export POOLCUDA_DISABLE=1\n./app", "disabled"), ("env POOLCUDA_DISABLE=1 ./app", "disabled"),
     ("POOLCUDA_DISABLE=1\nexport POOLCUDA_DISABLE\n./app", "disabled")], ids=lambda text: text.split("\n", maxsplit=1)[0])
 @pytest.mark.parametrize("way", ["script", "-c"])
-def test_what_a_script_takes_from_its_program_is_told(doctor, truth, tmp_path, text, problem, way):
+def test_what_a_script_takes_from_its_program_is_reported(doctor, truth, tmp_path, text, problem, way):
     shutil.copy(OPENER, tmp_path / "app")
     (tmp_path / "settings").write_text("export LD_PRELOAD=\n")
     script(tmp_path / "job", f"#!/bin/bash\n{text}\n")

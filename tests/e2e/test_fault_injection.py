@@ -1,4 +1,4 @@
-"""Any one driver call that the pool makes may fail: the program goes on as if nothing had happened, or is told once."""
+"""Any one driver call that the pool makes may fail: the program goes on as if nothing had happened, or gets the error once."""
 
 import concurrent.futures
 import os

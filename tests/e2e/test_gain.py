@@ -1,4 +1,4 @@
-"""What was gained: how a report begins. Time is told only from calls of the driver's that the run made itself."""
+"""What was gained: how a report begins. Time is taken only from calls of the driver's that the run made itself."""
 
 import copy
 import json
@@ -160,13 +160,13 @@ def test_what_was_gained_comes_first(told):
                      "    waits for the device: 15 made, 3.0 ms in all; 50 spared, not counted as time saved"]
 
 
-def test_without_timed_calls_the_time_is_not_measured_and_counts_are_told(told):
+def test_without_timed_calls_the_time_is_not_measured_and_counts_are_reported(told):
     old = written([])
     del old["timed_calls"], old["sites"][0]["memory"]
     for one in (old, written([])):
         lines, saved = told(one)
         assert lines == ["  time saved: not measured", "    driver calls: 1 allocations and 0 frees made, 199 avoided",
-                         "    99 allocations avoided: not measured, since none of those made was timed",
+                         "    99 allocations avoided: not measured, since none of the calls made was timed",
                          "    100 frees avoided: not measured, since the run made none"]
         assert all(saved[call][f"{memory}_ns"] == 0 for call in saved for memory in ("device", "host", "managed"))
 
@@ -176,13 +176,13 @@ def test_what_was_measured_is_told_apart_from_what_was_not(told):
     assert lines == ["  time saved: at least 99.0 ms; frees are not in it",
                      "    driver calls: 1 allocations and 30 frees made, 169 avoided",
                      "    99 allocations avoided: at least 99.0 ms, judging by 2 that were made",
-                     "    70 frees avoided: not measured, since those made may have waited for the device"]
+                     "    70 frees avoided: not measured, since the frees made may have waited for the device"]
 
 
 def test_a_single_call_is_no_price_as_it_may_have_prepared_something_for_others(told):
     lines, saved = told(written([cost("allocation", 1000000)]))
     assert saved["allocation"]["priced"] == 0 and lines[0] == "  time saved: not measured"
-    assert lines[2] == "    99 allocations avoided: not measured, since the only one timed tells too little"
+    assert lines[2] == "    99 allocations avoided: not measured, since one timed call is too few"
     _, saved = told(written([cost("allocation", 1000000), cost("allocation", 2000000, size=2 * BLOCK)]))
     assert saved["allocation"]["device_ns"] == 99 * 1000000, "the dearest of all is not this one"
 
@@ -197,7 +197,7 @@ def test_a_price_is_never_that_of_a_larger_block(told):
     large = cost("allocation", 8000000, 8000000, size=16 * BLOCK)
     lines, larger = told(written([large]))
     assert larger["allocation"]["priced"] == larger["allocation"]["device_ns"] == 0, "nor in proportion to its bytes"
-    assert lines[2] == "    99 allocations avoided: not measured, since those timed were larger, or of other memory"
+    assert lines[2] == "    99 allocations avoided: not measured, since the timed calls were larger, or of other memory"
     _, smaller = told(written([cost("allocation", 7000, 7000, size=512), large]))
     assert smaller["allocation"]["device_ns"] == 99 * 7000
     _, odd = told(written([cost("allocation", 9000000, 9000000), cost("allocation", 8000, 8000, size=16 * BLOCK)]))
@@ -328,14 +328,14 @@ def test_policies_that_ask_the_driver_for_something_else_do_not_tell_of_time(rec
     assert page["timed_calls"] == [] and page["time_saved"]["allocation"]["priced"] == 0
 
 
-def test_pinned_memory_that_is_pooled_is_told_of_by_its_own_calls(record):
+def test_pinned_memory_that_is_pooled_is_judged_by_its_own_calls(record):
     page = record([PROGRAMS / "pinned", "loop"], POOLCUDA_HOST="1")
     assert [(one["memory"], one["from_bytes"], one["calls"]) for one in page["timed_calls"]] == [("host", 64 << 20, 1)]
     assert [site["memory"] for site in page["sites"]] == ["host"]
     assert page["time_saved"]["allocation"]["avoided"] == page["counters"]["host_hits"] > 0
 
 
-def test_a_program_with_more_misses_than_are_timed_is_told_of_by_those(record):
+def test_a_program_with_more_misses_than_are_timed_is_judged_by_the_timed_ones(record):
     page = record(SAMPLES / "nearly_all_memory")
     timed = sum(one["calls"] for one in page["timed_calls"] if one["call"] == "allocation")
     assert 16 <= timed <= page["counters"]["driver_allocs"]

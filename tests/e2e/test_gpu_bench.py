@@ -85,7 +85,7 @@ def test_pairs_are_read_and_judged_from_64_mib_on(gpu_bench):
     assert "- native : auto from 64 MiB on: not measured; goal 1000x" in gpu_bench.pair_section({}, [])
 
 
-def test_of_pinned_memory_the_ratio_is_told_by_size(gpu_bench):
+def test_the_ratio_of_pinned_memory_is_printed_by_size(gpu_bench):
     measured = {"native": {4096: (60000.0, 1, 2), 64 << 20: (30e6, 1, 2)}, "auto": {4096: (3000.0, 1, 2), 64 << 20: (3000.0, 1, 2)}}
     rows = gpu_bench.pinned_section(measured, ["defer: out of time"])
     assert "| 64 MiB | 30 ms (1 ns-2 ns) | 3 us (1 ns-2 ns) |" in rows
@@ -135,7 +135,7 @@ def test_a_pool_that_saw_nothing_is_no_measurement(stand_in):
     assert stand_in(seen=False).verdict() == "the pool saw no allocation"
 
 
-def test_results_that_differ_are_told(stand_in):
+def test_results_that_differ_are_reported(stand_in):
     assert stand_in(outcome="mode == 'defer'").verdict() == "defer: the results differ"
 
 

@@ -130,7 +130,7 @@ def test_a_library_that_cannot_be_loaded_is_refused(tmp_path):
 
 @pytest.mark.parametrize("arguments", [[], ["--simulated"]], ids=["", "simulated"])
 def test_random_programs_are_compared(arguments):
-    """The simulated GPU in the place of the real one: they must agree, and a disagreement must be told."""
+    """The simulated GPU in the place of the real one: they must agree, and a disagreement must be reported."""
     environment = {**os.environ, "LD_LIBRARY_PATH": str(DRIVER), "SIMCUDA_COST": "0", "SIMCUDA_MEMORY": "1G",
                    "BUILD_DIR": str(BUILD)}
     command = [sys.executable, SCRIPT.parents[1] / "tests/gpu/check_random_programs.py", *arguments]

@@ -31,7 +31,7 @@ def hang(tmp_path):
     return judge
 
 
-def test_of_a_program_that_hangs_the_last_output_and_the_stacks_are_told(hang):
+def test_a_program_that_hangs_is_reported_with_its_last_output_and_stacks(hang):
     told = hang("""guard.run(["sh", "-c", "echo step 3; exec sleep 1000"], capture_output=True, text=True)""")
     assert "printed nothing for 2 s" in told and "step 3" in told
     assert "install gdb or elfutils" in told if not shutil.which("gdb") and not shutil.which("eu-stack") else \
@@ -54,10 +54,10 @@ def test_a_program_that_goes_on_printing_does_not_hang():
     assert guard.await_end(Slow(), None) == ("a line\n" * 5, "")
 
 
-def test_of_a_condition_that_does_not_come_true_it_is_told_what_was_waited_for(hang):
+def test_a_condition_that_does_not_come_true_is_reported_with_what_was_waited_for(hang):
     assert "waited 2 s for this: the sun in the west" in hang('guard.wait_for(lambda: False, "the sun in the west")')
 
 
-def test_of_anything_else_the_line_is_told_and_what_it_started_ends(hang):
+def test_anything_else_that_hangs_is_reported_with_its_line_and_what_it_started_ends(hang):
     told = hang("with subprocess.Popen(['sleep', '1000'], stdout=subprocess.PIPE) as started: started.stdout.read()")
     assert "nothing happened for 2 s" in told and "stdout.read()" in told

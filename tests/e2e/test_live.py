@@ -244,7 +244,7 @@ def test_so_does_one_that_allocates_through_the_librarys_own_functions(program):
     assert command("trim", program.pid, "1M").stdout == f"{program.pid}: released 64.0 MiB\n"
 
 
-def test_a_program_that_allocates_nothing_is_told_as_such(program):
+def test_a_program_that_allocates_nothing_is_reported(program):
     missed = command("trim", program.pid, "--timeout", "0.05")
     assert missed.returncode == 1 and missed.stdout == ""
     assert missed.stderr == (f"poolcuda trim: {program.pid}: not answered within 0.05 s: it allocates and frees no "
@@ -364,7 +364,7 @@ def test_a_bad_setting_is_refused_before_any_program_is_asked(program, setting, 
     assert len(refused.stderr.splitlines()) == 1 and why in refused.stderr
 
 
-def test_each_failure_is_told_in_one_line(program):
+def test_each_failure_is_reported_in_one_line(program):
     for who, why in (("999999999", "no such process"), (str(os.getpid()), "not a pooled"),
                      ("1-1", "no such process")):
         refused = command("trim", "--timeout=0.05", "--", who)
@@ -557,7 +557,7 @@ def test_the_figures_are_written_for_prometheus(program, tmp_path):
         subprocess.run(["promtool", "check", "metrics"], input=file.read_text(), text=True, check=True)
 
 
-def test_a_file_for_prometheus_that_cannot_be_written_is_told(tmp_path):
+def test_a_file_for_prometheus_that_cannot_be_written_is_reported(tmp_path):
     refused = command("top", "--prometheus", tmp_path / "absent" / "file")
     assert refused.returncode == 1 and len(refused.stderr.splitlines()) == 1
 

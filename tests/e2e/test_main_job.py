@@ -75,7 +75,7 @@ def test_held_memory_keeps_to_its_bound_on_recorded_traces(run, trace):
     ("t_us,op,id,size,stream,site\n0,F,9,,,\n", "expected the id of a live block"),
     ("t_us,op,id,size,stream,site\n0,Q,9,,,\n", "expected an operation A, F, K, C, S or D"),
 ])
-def test_a_bad_trace_is_told_in_one_line(run, tmp_path, content, expected):
+def test_a_bad_trace_is_reported_in_one_line(run, tmp_path, content, expected):
     trace = tmp_path / "bad.csv"
     trace.write_text(content)
     result = run([SAMPLES / "trace_player", trace], pooled=False)

@@ -58,7 +58,7 @@ def test_its_site_is_the_program_and_not_the_runtime(run, form):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_an_owner_finds_nothing_of_what_a_former_one_has_said(both, mode):
-    # `both` compares what the program was told, which is what fresh memory tells.
+    # `both` compares what the program sees, which is what fresh memory shows.
     _, pooled = both([PROGRAMS / "managed", "said"], env={**POOLED, "POOLCUDA_FREE": mode})
     fresh = "mostly read 0, preferred -2, accessed by -2 -2, prefetched to -2, attached 1"
     said = "mostly read 1, preferred -1, accessed by 1 -1, prefetched to 0, attached 4"
@@ -71,7 +71,7 @@ def test_what_the_driver_does_not_undo_goes_back_to_it(run):
     environment = {**POOLED, "SIMCUDA_FAIL_CALLER": "libpoolcuda"}
     plain = run([PROGRAMS / "managed", "said"], env=environment, stats=False)
     freed = 0
-    # Each call that the library makes fails once. The program is told so if it is its own that the library passes on.
+    # Each call that the library makes fails once. The program gets the error if the call is its own that the library passes on.
     for number in range(1, plain.figures["calls_by_caller"] + 1):
         result = run([PROGRAMS / "managed", "said"], env={**environment, "SIMCUDA_FAIL_CALL": str(number)}, stats=False)
         if result.code == 0:
@@ -86,7 +86,7 @@ def test_what_was_discarded_is_really_freed(both):
     assert "managed memory that was discarded: 5" in pooled.stats
 
 
-def test_a_prefetch_of_a_part_is_told_as_natively(both):
+def test_a_prefetch_of_a_part_is_reported_as_natively(both):
     _, pooled = both([PROGRAMS / "managed", "parts"], env=POOLED)
     assert [line.split(", ")[3] for line in pooled.out.splitlines()] == [
         f"prefetched to {place}" for place in (-2, -1, -2, 1)]

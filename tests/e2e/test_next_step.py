@@ -173,7 +173,7 @@ def test_a_killed_programs_figures_have_its_command_line(session):
     assert next_of(said) == f"{COMMAND} run --trace=app.trace -- {PROGRAM} 'a b'"
 
 
-def test_a_command_line_that_is_too_long_is_told_and_none_is_made_up(session):
+def test_a_command_line_that_is_too_long_is_reported_and_none_is_made_up(session):
     first = session.run([COMMAND, "run", "--trace=app.trace", "--", PROGRAM, "x" * (100 << 10)])
     file, = session.folder.glob("poolcuda*.json")
     assert json.loads(file.read_text())["process"]["command_line"] == {"too_long": True}
@@ -206,7 +206,7 @@ def hostile(**changes):
     return change
 
 
-def test_a_file_of_an_older_version_is_reported_and_what_it_lacks_is_told(session):
+def test_a_file_of_an_older_version_is_reported_and_what_it_lacks_is_reported(session):
     session.run([COMMAND, "run", "-q", "--stats-file=one", "--", PROGRAM])
     file = session.folder / "one"
     page = json.loads(file.read_text())
@@ -222,7 +222,7 @@ def test_a_file_of_an_older_version_is_reported_and_what_it_lacks_is_told(sessio
     hostile(arguments=3), hostile(arguments=[1]), hostile(folder=None), hostile(program={"hex": "0"}),
     hostile(program={"hex": "00"}), hostile(arguments=[{"hex": "zz"}]), lambda page: page["process"].update(command_line=[]),
 ], ids=["number", "numbers", "null", "half", "zero", "letters", "list"])
-def test_a_damaged_command_line_is_told_in_one_line(change, session):
+def test_a_damaged_command_line_is_reported_in_one_line(change, session):
     session.run([COMMAND, "run", "-q", "--stats-file=one", "--", PROGRAM])
     file = session.folder / "one"
     page = json.loads(file.read_text())
@@ -362,7 +362,7 @@ def test_every_document_that_a_message_names_is_installed():
     assert b"policies.md" in named
     for name in named:
         assert (ROOT / "docs" / name.decode()).is_file(), name
-    # Each is told by the path that it was installed to, which is not known until then.
+    # Each is named by the path that it was installed to, which is not known until then.
     for source in (ROOT / "src").rglob("*.c"):
         for line in re.sub(r"/\*.*?\*/", "", source.read_text(), flags=re.S).splitlines():
             if re.search(r'"[^"]*\b[\w-]+\.md\b', line):

@@ -1,5 +1,5 @@
 """Stream-ordered allocation: counted, tried again after idle memory was given back; and memory pools of the program are
-trimmed before any call fails for want of memory. With POOLCUDA_ASYNC=1 the pool serves the device's default one."""
+trimmed before any call fails because memory is lacking. With POOLCUDA_ASYNC=1 the pool serves the device's default one."""
 
 import json
 import re
@@ -62,7 +62,7 @@ def test_what_lies_unused_in_a_memory_pool_of_the_program_is_no_reason_to_fail(r
     assert pooled.hazards == 0
 
 
-def test_nor_for_what_is_no_allocation(run):
+def test_what_lies_unused_in_a_memory_pool_is_no_reason_for_another_call_to_fail(run):
     settings = as_json(SIMCUDA_CALL_MEMORY="28M")
     assert run([PROGRAM, "unused_when_a_stream_is_made"], pooled=False, env=settings).out == "stream 2\n"
     assert run([PROGRAM, "unused_when_a_stream_is_made"], env=settings).out == "stream 0\n"
@@ -158,7 +158,7 @@ def test_a_device_without_memory_pools_has_none_under_the_pool(both):
 
 @MODES
 @pytest.mark.parametrize("held", ["freed", "held"])
-def test_a_full_device_is_told_as_natively(both, held, mode):
+def test_a_full_device_is_reported_as_natively(both, held, mode):
     both([PROGRAMS / "out_of_memory", "alloc_async", held], env=served(mode, POOLCUDA_MAX_IDLE="100%"))
 
 

@@ -1,4 +1,4 @@
-"""Idle memory is never why a call fails, whichever call it is; and what is told about one that does fail."""
+"""Idle memory is never why a call fails, whichever call it is; and what the report of one that does fail says."""
 
 import re
 
@@ -25,7 +25,7 @@ def test_a_call_gets_the_memory_that_the_pool_holds_idle(both, case, mode):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_so_it_does_with_the_bounds_that_are_the_default(both, case):
+def test_a_call_gets_the_idle_memory_with_the_default_bounds(both, case):
     _, pooled = both([PROGRAMS / "out_of_memory", case, "freed"], env=SMALL_DEVICE)
     assert pooled.out == f"{case}: 0, last error 0\n"
 
@@ -46,7 +46,7 @@ REFUSED = [("alloc", "global"), ("alloc", "thread_local"), ("alloc", "beside")]
 @pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
 @pytest.mark.parametrize("case", ELSEWHERE)
 @pytest.mark.parametrize("place", PLACES)
-def test_so_it_does_wherever_that_memory_is_and_whatever_is_being_captured(both, run, place, case, mode):
+def test_a_call_gets_idle_memory_wherever_it_is_and_whatever_is_being_captured(both, run, place, case, mode):
     small = {"SIMCUDA_MEMORY": "256M", "SIMCUDA_CALL_MEMORY": "4M", "SIMCUDA_LAUNCH_MEMORY": "4M"}
     command, settings = [PROGRAMS / "memory_elsewhere", place, case], {
         **small, **KEEP_ALL, "SIMCUDA_DEVICES": "2", "POOLCUDA_FREE": mode}
@@ -55,7 +55,7 @@ def test_so_it_does_wherever_that_memory_is_and_whatever_is_being_captured(both,
         assert native.out == f"{case}: 0\n"
         return
     # During a capture the pool makes no call of its own, but for an allocation that ran out: any other call may fail
-    # for want of idle memory then, but the capture goes on.
+    # though idle memory would do, but the capture goes on.
     native, pooled = run(command, pooled=False, env=settings), run(command, env=settings)
     assert native.out == f"{case}: 0, end of the capture: 0\n" or (case, place) in REFUSED
     allocates = case in ("alloc", "alloc_async", "create_memory", "map", "create_pool")
@@ -94,7 +94,7 @@ def test_a_call_that_got_its_memory_in_the_end_is_not_reported(run, tmp_path):
 
 # While the memory is used up there are two failures more.
 @pytest.mark.parametrize("calls, reports", [(3, 5), (5, 5), (6, 6), (13, 6), (14, 7), (30, 8)])
-def test_of_many_failures_the_log_gets_the_first_five_and_then_every_power_of_two(run, tmp_path, calls, reports):
+def test_the_log_gets_the_first_five_failures_and_then_every_power_of_two(run, tmp_path, calls, reports):
     log = tmp_path / "log"
     run([PROGRAMS / "out_of_memory", "alloc", "held", calls], env={**SMALL_DEVICE, "POOLCUDA_LOG": str(log)})
     assert log.read_text().count("poolcuda: out of memory") == reports
@@ -111,7 +111,7 @@ def test_the_log_may_be_standard_error(run):
     assert "out of memory in cuStreamCreateWithPriority on device 0: nothing idle left to release" in result.err
 
 
-def test_a_log_that_cannot_be_opened_is_told_and_standard_error_used(run):
+def test_a_log_that_cannot_be_opened_is_reported_and_standard_error_used(run):
     result = run([PROGRAMS / "out_of_memory", "alloc", "held"],
                  env={**SMALL_DEVICE, "POOLCUDA_LOG": "/nowhere/log"})
     assert result.err.startswith('poolcuda: POOLCUDA_LOG="/nowhere/log": cannot be opened')

@@ -178,7 +178,7 @@ def test_a_name_of_any_length_that_the_folder_takes_is_written(write, tmp_path):
     assert "File name too long" in write("convert", tmp_path / ("x" * 256), code=1)
 
 
-def test_what_is_no_place_for_a_file_is_told(write, tmp_path):
+def test_what_is_no_place_for_a_file_is_reported(write, tmp_path):
     (tmp_path / "gone").mkdir()
     done = guard.run(["sh", "-c", 'rmdir ../gone; exec "$0" convert "$1" out.csv', COMMAND, TRACE], cwd=tmp_path / "gone",
                      capture_output=True, text=True, check=False)
@@ -190,7 +190,7 @@ def test_what_is_no_place_for_a_file_is_told(write, tmp_path):
 # What is no regular file
 
 @EACH_WRITER
-def test_a_device_is_written_to_as_it_is_and_what_it_says_is_told(writer, write, tmp_path):
+def test_a_device_is_written_to_as_it_is_and_what_it_says_is_reported(writer, write, tmp_path):
     out = tmp_path / "out.svg"
     out.symlink_to("/dev/full")
     said = write(writer, out, code=1)
@@ -393,7 +393,7 @@ def test_two_views_into_one_file_are_bad_usage_and_nothing_is_written(stats, tmp
     assert poolcuda("report", "--html=/dev/null", "--flamegraph=/dev/null", stats).returncode == 0
 
 
-def test_so_are_drawings_into_one_file_or_into_what_is_printed(tmp_path):
+def test_two_drawings_into_one_file_or_into_what_is_printed_are_bad_usage(tmp_path):
     (tmp_path / "plot.png").symlink_to("plot.svg")
     done = poolcuda("tune", TRACE, f"--plot={tmp_path}/plot")
     assert (done.returncode, done.stdout) == (2, "") and "is the file that is written, too" in done.stderr
@@ -407,7 +407,7 @@ def test_so_are_drawings_into_one_file_or_into_what_is_printed(tmp_path):
         (tmp_path / name).unlink()
 
 
-def test_what_was_tuned_is_told_even_if_it_cannot_be_drawn(tmp_path):
+def test_what_was_tuned_is_reported_even_if_it_cannot_be_drawn(tmp_path):
     (tmp_path / "plot.svg").symlink_to("/dev/full")
     done = poolcuda("tune", TRACE, f"--plot={tmp_path}/plot")
     assert done.returncode == 1 and "\nrecommended" in done.stdout and len(done.stderr.splitlines()) == 1

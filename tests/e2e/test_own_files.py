@@ -66,7 +66,7 @@ def test_a_device_is_written_to_and_nothing_made_beside_it(option, natively, tmp
 @pytest.mark.parametrize("option, said", [
     ("POOLCUDA_STATS_FILE", "POOLCUDA_STATS_FILE: not all of the report could be written (error 28)"),
     ("POOLCUDA_TRACE", "cannot be written (error 28), recording nothing")])
-def test_a_full_device_is_told_in_one_line(option, said, natively, tmp_path):
+def test_a_full_device_is_reported_in_one_line(option, said, natively, tmp_path):
     (tmp_path / "link").symlink_to("/dev/full")
     done = start(option, tmp_path / "link")
     assert (done.returncode, done.stdout) == (natively.returncode, natively.stdout)
@@ -179,7 +179,7 @@ def test_a_log_on_standard_output_is_written_behind_what_is_there(tmp_path):
 
 
 @EACH_OPTION
-def test_a_descriptor_that_is_closed_is_told(option, natively):
+def test_a_descriptor_that_is_closed_is_reported(option, natively):
     done = start(option, "/dev/fd/77")
     assert (done.returncode, done.stdout) == (natively.returncode, natively.stdout)
     assert f'{option}="/dev/fd/77": cannot be' in done.stderr.splitlines()[0] and "(error 9)" in done.stderr.splitlines()[0]
@@ -188,7 +188,7 @@ def test_a_descriptor_that_is_closed_is_told(option, natively):
 # What cannot be written at all
 
 @EACH_OPTION
-def test_a_folder_is_told_and_nothing_made_beside_it(option, natively, tmp_path):
+def test_a_folder_is_reported_and_nothing_made_beside_it(option, natively, tmp_path):
     (tmp_path / "folder").mkdir()
     done = start(option, tmp_path / "folder")
     assert (done.returncode, done.stdout) == (natively.returncode, natively.stdout)
@@ -310,7 +310,7 @@ def test_a_log_that_takes_nothing_is_counted_and_told_where_it_can_be(option, co
 
 
 @EACH_OPTION
-def test_where_nothing_is_lost_nothing_is_told(option, tmp_path):
+def test_where_nothing_is_lost_nothing_is_reported(option, tmp_path):
     done = under_run(*TELLING, cwd=tmp_path, **{option: "file"}, **NEEDED[option])
     assert (tmp_path / "file").exists() and "could not be written" not in done.stderr
     shown = guard.run([COMMAND, "report", *(name for name in names(tmp_path) if name.endswith(".json") or option == "POOLCUDA_STATS_FILE")],
@@ -318,7 +318,7 @@ def test_where_nothing_is_lost_nothing_is_told(option, tmp_path):
     assert shown.returncode == 0 and "could not be written" not in shown.stdout
 
 
-def test_a_trace_that_takes_nothing_more_is_told_by_run_too(tmp_path):
+def test_a_trace_that_takes_nothing_more_is_reported_by_run_too(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     pipe = os.open(tmp_path / "pipe", os.O_RDWR)
     fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, 8192)

@@ -219,7 +219,7 @@ def test_the_deb_names_no_address_unless_its_maker_gives_one(deb, tmp_path, monk
     package("--from", BUILD, "--to", tmp_path, "deb")
     theirs = next(tmp_path.glob("*.deb"))
     assert maintainers(theirs, tmp_path / "theirs") == {who}
-    # Of an address lintian has its say.
+    # Lintian has its say about addresses.
     assert "contact" not in (tmp_path / "theirs/usr/share/lintian/overrides/poolcuda").read_text()
 
 
@@ -246,5 +246,5 @@ def test_lintian_finds_nothing_in_the_deb(deb):
     ([], "nothing to make, expected deb, tarball or wheel"),
     (["--to"], "--to: expected a folder behind it"),
 ], ids=["unknown", "none", "half"])
-def test_bad_arguments_are_told(arguments, expected):
+def test_bad_arguments_are_reported(arguments, expected):
     assert call(ROOT / "scripts/package", *arguments, code=2) == f"scripts/package: {expected}\n"

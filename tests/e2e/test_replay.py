@@ -72,7 +72,7 @@ def test_the_figures_of_each_preset_add_up(preset, memory):
 
 
 @pytest.mark.parametrize("preset", ["default", "futhark", "pyopencl"])
-def test_of_whole_blocks_each_miss_is_one_driver_allocation(preset):
+def test_each_miss_of_whole_blocks_is_one_driver_allocation(preset):
     result = replay(MGPU, "--preset", preset)
     assert result["hits"] + result["driver_allocs"] == result["allocations"] == 6434
     assert result["map_calls"] == result["oom_failures"] == 0
@@ -152,7 +152,7 @@ def test_on_a_device_that_is_too_small_no_preset_fails_more_often_than_without_t
         assert 0 < pooled["oom_failures"] <= native["oom_failures"], preset
 
 
-def test_failed_allocations_are_told_and_are_no_error():
+def test_failed_allocations_are_reported_and_are_no_error():
     done = command("replay", "--memory", "16M", MGPU)
     failures = replay(MGPU, "--memory", "16M")["oom_failures"]
     assert (done.returncode, done.stderr) == (0, "")
@@ -194,7 +194,7 @@ def test_what_concerns_the_preloaded_library_alone_changes_nothing(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_what_the_simulated_gpu_is_told_elsewhere_does_not_matter(tmp_path):
+def test_settings_of_the_simulated_gpu_for_other_runs_do_not_matter(tmp_path):
     env = {"SIMCUDA_MEMORY": "2M", "SIMCUDA_COST": "0", "SIMCUDA_REPORT": str(tmp_path / "report"),
            "SIMCUDA_DEVICES": "5"}
     assert figures(replay(MOE, env=env)) == figures(replay(MOE))
@@ -275,7 +275,7 @@ def test_a_trace_of_several_devices_has_that_many(tmp_path):
     assert (result["hits"], result["driver_allocs"], result["oom_failures"]) == (0, 2, 1)
 
 
-def test_more_devices_than_there_can_be_are_told_in_one_line(tmp_path):
+def test_more_devices_than_there_can_be_are_reported_in_one_line(tmp_path):
     (tmp_path / "many.csv").write_text(f"{HEADER},device\n0,A,1,8,,,9\n")
     done = command("replay", tmp_path / "many.csv")
     assert (done.returncode, done.stdout) == (1, "")
@@ -288,7 +288,7 @@ def assert_one_line(done, code, line):
     assert (done.returncode, done.stdout, done.stderr) == (code, "", line + "\n")
 
 
-def test_a_missing_file_is_told_in_one_line(tmp_path):
+def test_a_missing_file_is_reported_in_one_line(tmp_path):
     assert_one_line(command("replay", tmp_path / "absent"), 1,
                     f"poolcuda replay: {tmp_path}/absent: No such file or directory, "
                     "expected a readable trace")
@@ -299,7 +299,7 @@ def test_a_missing_file_is_told_in_one_line(tmp_path):
     ("1,X,2,8,,", 'operation "X", expected A, F, K, C, S or D'),
     ("1,F,2,,,", "free of 2, expected the id of a live block"),
     ("1,A,1", f"expected 6 fields: {HEADER}")])
-def test_a_malformed_line_is_told_with_its_number_and_what_was_expected(tmp_path, line, said):
+def test_a_malformed_line_is_reported_with_its_number_and_what_was_expected(tmp_path, line, said):
     trace = tmp_path / "bad.csv"
     trace.write_text(f"{HEADER}\n0,A,1,8,,\n{line}\n")
     assert_one_line(command("replay", trace), 1, f"poolcuda replay: {trace}:3: {said}")
@@ -310,13 +310,13 @@ def test_a_malformed_line_is_told_with_its_number_and_what_was_expected(tmp_path
     ("--policy", "best", 'POOLCUDA_POLICY="best": expected one of site|tag|bins|bfc|async|vmm'),
     ("--max-idle", "lots", 'POOLCUDA_MAX_IDLE="lots": expected auto, a size such as 64M or a share '
                            "such as 5%")])
-def test_a_bad_value_of_an_option_is_told_in_one_line(option, value, said):
+def test_a_bad_value_of_an_option_is_reported_in_one_line(option, value, said):
     name = "POOLCUDA_" + option[2:].upper().replace("-", "_")
     assert_one_line(command("replay", option, value, MOE), 2, f"poolcuda: {said}")
     assert_one_line(command("replay", MOE, env={name: value}), 2, f"poolcuda: {said}")
 
 
-def test_a_variable_that_is_no_option_is_told_of_and_ignored():
+def test_a_variable_that_is_no_option_is_reported_and_ignored():
     done = command("replay", "--json", MOE, env={"POOLCUDA_POLICI": "bfc"})
     assert done.returncode == 0
     assert done.stderr == ("poolcuda: POOLCUDA_POLICI: unknown option, did you mean POOLCUDA_POLICY? "
@@ -334,7 +334,7 @@ def test_a_bad_size_of_memory_is_bad_usage(memory):
 @pytest.mark.parametrize("arguments, said", [
     ([MOE, "--fast"], "unrecognized option '--fast'"), ([MOE, MGPU], f"{MGPU}: expected one FILE only"),
     ([MOE, "--site-depth", "2"], "unrecognized option '--site-depth'"), ([], "Usage: ")])
-def test_bad_usage_is_told_with_a_code_of_its_own(arguments, said):
+def test_bad_usage_is_reported_with_a_code_of_its_own(arguments, said):
     done = command("replay", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr.splitlines()[0]

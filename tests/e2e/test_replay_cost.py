@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind 
 
 
 def instructions(trace, folder, *arguments):
-    """Of the command and of the process that replays."""
+    """The cost of the command and of the process that replays."""
     for file in folder.glob("counted.*"):
         file.unlink()
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("POOLCUDA_", "SIMCUDA_", "LD_"))}

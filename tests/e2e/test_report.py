@@ -1,4 +1,4 @@
-"""poolcuda report: any number of runs in, one report out; bad files are told in one line each."""
+"""poolcuda report: any number of runs in, one report out; bad files are reported in one line each."""
 
 import gzip
 import json
@@ -164,7 +164,7 @@ def test_what_is_leaked_is_what_is_live_at_the_end(record):
     assert live == page["counters"]["in_use_bytes"] + page["counters"]["waste_bytes"] != page["counters"]["in_use_bytes"]
 
 
-def test_leaks_are_told_and_can_be_the_exit_code(record):
+def test_leaks_are_reported_and_can_be_the_exit_code(record):
     leaking = record(PROGRAMS / "devices", "leaking", SIMCUDA_DEVICES="2")
     clean = record(PROGRAMS / "driver_linked", "clean")
     done = report("--leaks", "--leak-exit-code=7", leaking, clean, code=7)
@@ -174,7 +174,7 @@ def test_leaks_are_told_and_can_be_the_exit_code(record):
     assert "from 1 to 125" in report("--leak-exit-code=0", clean, code=2).stderr
 
 
-def test_a_run_with_many_waits_or_misses_is_told_what_to_try(run, record, tmp_path):
+def test_a_run_with_many_waits_or_misses_suggests_what_to_try(run, record, tmp_path):
     file = record(PROGRAMS / "driver_linked", "sync", POOLCUDA_FREE="sync")
     value = json.loads(file.read_text())
     value["process"]["options"] = ""
@@ -223,7 +223,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_file_is_told_in_one_line_and_the_others_are_reported(name, record, tmp_path):
+def test_a_bad_file_is_reported_in_one_line_and_the_others_are_reported(name, record, tmp_path):
     bad = tmp_path / f"bad-{name}"
     bad.write_bytes(BAD[name])
     done = report(bad, code=1)
@@ -233,7 +233,7 @@ def test_a_bad_file_is_told_in_one_line_and_the_others_are_reported(name, record
     assert "held from the driver" in report(bad, record(PROGRAMS / "driver_linked", "good"), code=1).stdout
 
 
-def test_files_that_cannot_be_read_are_told_in_one_line(tmp_path):
+def test_files_that_cannot_be_read_are_reported_in_one_line(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     huge = tmp_path / "huge"
     with open(huge, "wb") as file:

@@ -145,7 +145,7 @@ def test_a_trace_is_handed_on_to_tune(pooled, tmp_path):
     assert next_command(result) == f"{COMMAND} tune {made.name}"
 
 
-def test_a_pool_that_is_off_is_told(pooled, tmp_path):
+def test_a_pool_that_is_off_is_reported(pooled, tmp_path):
     result = pooled("--disable=1", PROGRAM)
     assert (result.returncode, result.stdout) == (0, "done\n")
     assert result.stderr == "poolcuda: pooling was off: POOLCUDA_DISABLE=1\n"
@@ -194,7 +194,7 @@ def test_every_option_of_the_table_can_be_given_as_an_argument(pooled, tmp_path)
 
 
 @pytest.mark.parametrize("arguments, env", [(["--reuse-ratio", "99"], {}), ([], {"POOLCUDA_REUSE_RATIO": "99"})])
-def test_a_bad_value_is_told_before_the_program_starts(pooled, arguments, env):
+def test_a_bad_value_is_reported_before_the_program_starts(pooled, arguments, env):
     result = pooled(*arguments, "echo", "started", env=env)
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr == 'poolcuda: POOLCUDA_REUSE_RATIO="99": expected a number from 1 to 16\n'
@@ -297,7 +297,7 @@ def test_only_the_program_leaves_a_core_file(tmp_path):
 @pytest.mark.parametrize("program, code, why", [
     ("no-such-program", 127, "No such file or directory"), ("/nowhere/at/all", 127, "No such file or directory"),
     ("/etc/passwd", 126, "Permission denied"), ("/usr", 126, "Permission denied")])
-def test_what_cannot_be_started_is_told_in_one_line_and_nothing_claimed(pooled, tmp_path, program, code, why):
+def test_what_cannot_be_started_is_reported_in_one_line_and_nothing_claimed(pooled, tmp_path, program, code, why):
     result = pooled("--", program)
     assert (result.returncode, result.stdout) == (code, "")
     assert result.stderr == f"poolcuda run: {program}: {why}, expected a program that can be started\n"
@@ -448,7 +448,7 @@ def terminal(tmp_path):
         each.close()
 
 
-# Not by input(): a signal that comes just before it reads is told only after that.
+# Not by input(): a signal that comes just before it reads is noticed only after that.
 COUNTS = """
 import os, select, signal
 told, tells = os.pipe()

@@ -95,7 +95,7 @@ def test_a_failing_test_of_a_sanitizer_does_not_keep_the_next_ones_from_running(
         assert name in output
 
 
-def test_the_time_of_each_step_is_told(scripts):
+def test_the_time_of_each_step_is_reported(scripts):
     code, output = bash("step first true\nstep second true\nfinish", scripts)
     assert code == 0
     table = output[output.index("steps by time"):].splitlines()
@@ -115,7 +115,7 @@ JUNIT = """<testsuites><testsuite tests="4" failures="1" errors="0" skipped="2">
 <testcase name="d"><skipped message="no nvcc: apt-get install x"/></testcase></testsuite></testsuites>"""
 
 
-def test_results_are_counted_and_each_reason_to_skip_is_told_once(tmp_path):
+def test_results_are_counted_and_each_reason_to_skip_is_reported_once(tmp_path):
     (tmp_path / "r.xml").write_text(JUNIT)
     (tmp_path / "r.json").write_text('{"name": "a", "result": "OK"}\n{"name": "b", "result": "TIMEOUT"}\n'
                                      '{"name": "c", "result": "SKIP", "stdout": "needs x"}\n')
@@ -134,7 +134,7 @@ def test_results_are_counted_and_each_reason_to_skip_is_told_once(tmp_path):
 @pytest.mark.parametrize("arguments, expected", [
     (["--fast"], "--fast: unknown"), (["name"], "name: unknown"), (["--repeat=3"], "expected the name of a test"),
     (["--repeat=x", "name"], "--repeat=x: unknown")])
-def test_an_argument_that_is_not_known_is_told_before_anything_is_done(arguments, expected):
+def test_an_argument_that_is_not_known_is_reported_before_anything_is_done(arguments, expected):
     done = subprocess.run([ROOT / "scripts/test", *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 2 and expected in done.stdout and len(done.stdout.splitlines()) == 1
 

@@ -22,7 +22,7 @@ def test_in_use_idle_and_waste_add_up_to_what_is_held(run):
         assert in_use + idle + waste == held
 
 
-def test_a_block_never_freed_is_told_as_leaked(run):
+def test_a_block_never_freed_is_reported_as_leaked(run):
     result = run(PROGRAMS / "devices", env={"SIMCUDA_DEVICES": "2"})
     assert re.search(r"1 blocks +devices\+0x", result.stats)
     assert equation(result.stats)[0] == 5000
@@ -101,7 +101,7 @@ def test_ranks_get_files_of_their_own_by_themselves(run, tmp_path):
     assert (tmp_path / "5").exists()
 
 
-def test_a_file_that_cannot_be_made_is_told_in_one_line_and_standard_error_used(run):
+def test_a_file_that_cannot_be_made_is_reported_in_one_line_and_standard_error_used(run):
     result = run(PROGRAMS / "driver_linked",
                  env={"POOLCUDA_STATS_FILE": "/nowhere/at/all", "POOLCUDA_STATS": "1"})
     assert result.code == 0

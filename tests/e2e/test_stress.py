@@ -29,19 +29,19 @@ def test_64_threads_find_their_data_whole_and_lock_nobody_up(run, mode):
 
 
 @pytest.mark.parametrize("mode", ["auto", "defer"])
-def test_so_they_do_when_all_memory_is_used_up_now_and_then(run, mode):
+def test_64_threads_find_their_data_whole_when_all_memory_is_used_up_now_and_then(run, mode):
     result = stress(run, "any", mode, "96M", full=["full"])
     assert re.search(r"out of memory: [1-9]", result.stats)
 
 
-def test_so_they_do_while_waits_are_put_off(run):
+def test_64_threads_find_their_data_whole_while_waits_are_put_off(run):
     result = stress(run, "legacy", "auto", "1G")
     assert re.search(r"[1-9]\d* frees? put the wait off", result.stats)
 
 
 @pytest.mark.parametrize("mode", ["auto", "defer"])
 @pytest.mark.parametrize("preset", ["futhark", "pyopencl", "bfc", "paddle", "vmm"])
-def test_so_they_do_under_every_preset(run, preset, mode):
+def test_64_threads_find_their_data_whole_under_every_preset(run, preset, mode):
     stress(run, "any", mode, "96M", preset)
 
 
@@ -50,12 +50,12 @@ def test_so_they_do_under_every_preset(run, preset, mode):
 @pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
 @pytest.mark.parametrize("preset", ["default", "bfc"])
 @pytest.mark.parametrize("pause", ["slow_between", "slow_gate"])
-def test_so_they_do_with_pauses_where_a_race_would_show(run, pause, preset, mode):
+def test_64_threads_find_their_data_whole_with_pauses_where_a_race_would_show(run, pause, preset, mode):
     """Where the pool has let go of its lock in the midst of something, and before a call that a capture forbids."""
     stress(run, "any", mode, "96M", preset, steps=STEPS // 4, library=PLANTED, plant=pause)
 
 
-def test_of_what_goes_wrong_the_last_steps_of_all_threads_are_told(run):
+def test_a_wrong_run_prints_the_last_steps_of_all_threads(run):
     """So that a failure that comes once in a thousand runs can be explained."""
     result = run([PROGRAMS / "stress", 4, 200, "any", 1, "full"], pooled=False,
                  env={"SIMCUDA_FAIL_CALLER": "stress", "SIMCUDA_FAIL_CALL": "200", "SIMCUDA_FAIL_ERROR": "719"})

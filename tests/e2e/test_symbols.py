@@ -126,7 +126,7 @@ def test_the_text_lists_the_first_20_sites_and_says_how_to_see_the_others(progra
 
 
 @pytest.mark.parametrize("value", ["x", "-1", "", "3x", "99999999999999999999"])
-def test_a_number_of_sites_that_is_none_is_told_in_a_line(value):
+def test_a_number_of_sites_that_is_none_is_reported_in_a_line(value):
     done = subprocess.run([COMMAND, "report", f"--sites={value}", "x"], capture_output=True, text=True, check=False)
     assert done.returncode == 2 and f"--sites={value}: expected a number, or all" in done.stderr
 
@@ -182,13 +182,13 @@ def test_a_separate_debug_file_is_found_by_the_link_in_the_program(program, reco
     assert places(report(record(path))) == NAMED
 
 
-def test_a_program_built_anew_since_the_run_is_told_and_not_looked_into(program, record):
+def test_a_program_built_anew_since_the_run_is_reported_and_not_looked_into(program, record):
     stats = record(program("-g"))
     path = program("-g", source=SOURCE.replace("4096", "8192"))
     done = report(stats)
     assert unnamed(done)
     assert done.stderr == (f"poolcuda report: {path}: changed since the run; "
-                           "its places are told as module+offset\n")
+                           "its places are named as module+offset\n")
 
 
 def test_without_a_build_id_the_files_age_decides(program, record):

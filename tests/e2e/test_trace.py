@@ -151,7 +151,7 @@ def test_only_what_succeeded_is_an_event_of_the_trace(run, trace):
     assert counts_of(rows_of(trace)) == (len(allocations), len(frees))
 
 
-def test_of_many_threads_no_event_is_lost_or_torn(run, trace):
+def test_no_event_of_many_threads_is_lost_or_torn(run, trace):
     result = run([PROGRAMS / "stress", 32, 300, "any"],
                  env={"POOLCUDA_TRACE": str(trace), "SIMCUDA_MEMORY": "1G"})
     assert result.out == "wrong 0\n", result.err
@@ -207,7 +207,7 @@ def test_a_killed_program_loses_at_most_the_last_buffer(trace):
 
 
 def check_lost(result, path, trace):
-    """The file ends early and whole; what was lost is told in it and in the report."""
+    """The file ends early and whole; what was lost is in it and in the report."""
     recording = Recording(trace)
     told, events, lost = trace_line(result)
     assert told == str(path)
@@ -304,7 +304,7 @@ def test_an_existing_file_is_kept(run, trace):
     assert trace_line(result) == (str(second), 800, 0)
 
 
-def test_a_file_that_cannot_be_made_is_told_in_one_line_and_changes_nothing(run):
+def test_a_file_that_cannot_be_made_is_reported_in_one_line_and_changes_nothing(run):
     native = run(PROGRAMS / "named_sites", pooled=False)
     result = run(PROGRAMS / "named_sites", env={"POOLCUDA_TRACE": "/nowhere/at/all"})
     assert (result.code, result.out) == (native.code, native.out)

@@ -69,7 +69,7 @@ def test_each_call_goes_to_its_callers_own_runtime(both, arguments):
     assert "program 1\n" in pooled.out
 
 
-def test_a_bad_option_is_told_in_one_line_and_the_program_goes_on(both, run):
+def test_a_bad_option_is_reported_in_one_line_and_the_program_goes_on(both, run):
     result = run(PROGRAMS / "driver_linked", env={"POOLCUDA_REUSE_RATIO": "x",
                                                   "POOLCUDA_REUSE_RATO": "3"})
     assert result.code == 0 and result.out == "done\n"

@@ -238,7 +238,7 @@ def test_a_preset_that_the_user_fixes_is_alone_in_the_plots_legend(tmp_path):
     assert [COLOURS[colour] for colour, form, _, _ in legend if form == "dot"] == ["vmm"]
 
 
-def test_a_plot_that_cannot_be_written_is_told_in_one_line(tmp_path):
+def test_a_plot_that_cannot_be_written_is_reported_in_one_line(tmp_path):
     done = command("tune", "--plot", tmp_path / "absent/drawn", SSIM)
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
     assert f"{tmp_path}/absent/drawn.svg" in done.stderr and "expected a file that can be written" in done.stderr
@@ -254,12 +254,12 @@ def test_bad_input_gets_one_line(arguments, told):
     assert done.returncode != 0 and told in done.stderr.splitlines()[0] and not done.stdout
 
 
-def test_a_bad_option_value_is_told_before_the_work_begins():
+def test_a_bad_option_value_is_reported_before_the_work_begins():
     done = command("tune", "--reuse-ratio=99", SSIM)
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1 and "POOLCUDA_REUSE_RATIO" in done.stderr
 
 
-def test_a_device_that_is_too_small_is_told():
+def test_a_device_that_is_too_small_is_reported():
     done = command("tune", "--memory=40M", MGPU)
     assert done.returncode == 0 and "allocations failed" in done.stdout
 

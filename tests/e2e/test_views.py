@@ -244,7 +244,7 @@ def test_a_killed_program_has_every_view(tmp_path, tab):
 
 # What goes wrong
 
-def test_what_cannot_be_written_is_told_in_one_line(deep, tmp_path):
+def test_what_cannot_be_written_is_reported_in_one_line(deep, tmp_path):
     done = report(f"--html={tmp_path}/no/folder.html", deep, code=1)
     assert done.stderr == (f"poolcuda report: {tmp_path}/no/folder.html: No such file or directory; "
                            "expected a file that can be written\n")

@@ -232,7 +232,7 @@ static void test_short(void) {
 
 /* --- memory --- */
 
-/* The hazard detector is told who owns memory. */
+/* The hazard detector learns who owns memory. */
 static void *get(ssize_t size, int device, void *stream) {
     void (*begin)(CUdeviceptr, size_t, const char *);
     void *pointer = api.poolcuda_malloc(size, device, stream);

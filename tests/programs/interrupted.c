@@ -1,6 +1,6 @@
 /* Scenarios in which some driver call fails once, for no reason of the program's (the simulated GPU
  * does that on demand): each call that reports it is made again, and everything must go on as if
- * nothing had happened. Prints what it computed and how many failures it was told of. All its
+ * nothing had happened. Prints what it computed and how many failures it got. All its
  * memory is freed in the end, and the pool's given back: the driver's report tells what is left. */
 #include "driver/cuda_api.h"
 #include "poolcuda.h"

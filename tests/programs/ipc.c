@@ -36,7 +36,7 @@ static void start(void) {
     CHECK(cuCtxSetCurrent(context));
 }
 
-/* Opens what it is told to and says what it sees, before and after the exporter has gone on. */
+/* Opens what it is sent and says what it sees, before and after the exporter has gone on. */
 static void import(void) {
     start();
     for (int i = 0; i < SHARES; i++) {

@@ -62,7 +62,7 @@ static int array_3d(void) {
     return (int)cuArray3DCreate_v2(&made, &description);
 }
 
-/* Of whose levels the driver may have made some when it finds no room for the next. */
+/* The driver may have made some of its levels when it finds no room for the next. */
 static int mipmapped_array(void) {
     CUmipmappedArray made;
     CUDA_ARRAY3D_DESCRIPTOR description = {4096, 4096, 0, CU_AD_FORMAT_FLOAT, 1, 0};

@@ -1,4 +1,4 @@
-/* Does what it is told, line by line on standard input, and says after each line how it went:
+/* Does what it reads, line by line on standard input, and says after each line how it went:
  *
  *   alloc N BYTES, free N   block N, from 0; prints the driver's result
  *   api                     small blocks come from poolcuda_malloc from now on

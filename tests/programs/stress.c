@@ -178,7 +178,7 @@ static void use_event(struct worker *worker) {
     CHECK(cuEventDestroy_v2(event));
 }
 
-/* Of this thread alone: the others may go on as they like. */
+/* This thread's alone: the others may go on as they like. */
 static void capture(struct worker *worker, const struct block *block) {
     CUstream stream;
     CUgraph graph = NULL;

@@ -9,7 +9,7 @@
 
 enum { RINGS = 256, STEPS = 64, TOLD = 600 };
 
-/* Atomic, since all are told while the other threads go on. */
+/* Atomic, since all are printed while the other threads go on. */
 struct step {
     _Atomic uint64_t number; /* in the order of all threads, from 1 */
     _Atomic(const char *) what;
@@ -19,7 +19,8 @@ struct step {
 static struct step steps[RINGS][STEPS];
 static unsigned next[RINGS]; /* each is its thread's own */
 static _Atomic uint64_t count;
-static atomic_bool told; /* then nothing more is noted: it would take the place of what is told */
+static atomic_bool
+    told; /* then nothing more is noted: it would take the place of what is printed */
 
 void log_note(int thread, const char *what, uint64_t pointer, uint64_t value) {
     if (atomic_load_explicit(&told, memory_order_relaxed))

@@ -104,7 +104,7 @@ static void a_write_to_freed_memory_is_found_at_the_next_wait(void **state) {
     expect(NULL);
     synchronize();
     expect("8 bytes inside the allocation");
-    synchronize(); /* it is told once */
+    synchronize(); /* it is reported once */
     assert_int_equal(stats_get(STATS_check_errors), 1);
 }
 

@@ -298,12 +298,12 @@ static void only_fences_whose_blocks_can_serve_are_waited_for(void **state) {
     assert_int_equal(stats_get(STATS_fences_waited), 0);
 }
 
-static void figures_describe_the_idle_memory(void **state) {
+static void the_usage_describes_the_idle_memory(void **state) {
     (void)state;
     struct policy_usage figures;
     release(alloc(40 * MIB));
     pool_lock(pool);
-    policy->figures(&LIST_FIRST(&pool->contexts)->store, &figures);
+    policy->usage(&LIST_FIRST(&pool->contexts)->store, &figures);
     pool_unlock(pool);
     assert_true(figures.bytes >= figures.largest);
     assert_true(figures.blocks == 0 || figures.largest > 0);
@@ -500,7 +500,7 @@ static void a_free_in_a_capture_needs_no_memory(void **state) {
     assert_int_equal(cuMemFree_v2(foreign), CUDA_SUCCESS);
 }
 
-/* Nor does it where nothing is idle that could make room for what the pool asks for meanwhile. */
+/* Nothing is idle here that could make room for what the pool asks for meanwhile. */
 static void a_free_in_a_capture_needs_no_memory_where_none_is_idle(void **state) {
     (void)state;
     CUdeviceptr foreign;
@@ -621,7 +621,7 @@ int main(void) {
         TEST(a_context_that_ends_leaves_nothing_behind),
         TEST(deferred_blocks_are_served_once_their_work_is_over),
         TEST(only_fences_whose_blocks_can_serve_are_waited_for),
-        TEST(figures_describe_the_idle_memory),
+        TEST(the_usage_describes_the_idle_memory),
         TEST(addresses_are_aligned_as_the_drivers_are),
         TEST(neighbours_that_are_freed_serve_a_larger_request_as_they_are),
         TEST(a_small_live_block_pins_no_more_than_its_page),

@@ -79,7 +79,7 @@ static uint64_t hits(void) {
 static struct policy_usage idle(void) {
     struct policy_usage figures;
     pool_lock(pool);
-    pool->policy->figures(&LIST_FIRST(&pool->contexts)->store, &figures);
+    pool->policy->usage(&LIST_FIRST(&pool->contexts)->store, &figures);
     pool_unlock(pool);
     return figures;
 }

@@ -68,7 +68,7 @@ static void hits_make_no_call_of_the_driver(void **state) {
     assert_true(pool_is_valid(pool));
 }
 
-static void the_figures_know_of_each_hit_at_once(void **state) {
+static void the_stats_know_of_each_hit_at_once(void **state) {
     (void)state;
     grow_up();
     quick_release(quick_alloc(10000, 1));
@@ -207,7 +207,7 @@ static void *use_site_one(void *nothing) {
     return NULL;
 }
 
-static void a_sites_figures_are_right_where_another_threads_frees_wait(void **state) {
+static void a_sites_stats_are_right_where_another_threads_frees_wait(void **state) {
     const struct stats_site *figures = NULL;
     (void)state;
     use_site_one(NULL);
@@ -349,7 +349,7 @@ static void new_blocks_are_the_pools_as_soon_as_the_program_has_them(void **stat
     assert_int_equal(fake_size(tainted), 0);
 }
 
-/* Whether a cache serves a miss without a look at the books. */
+/* Whether a cache serves a miss without a look at the ledger. */
 static bool misses_quickly(CUdeviceptr *pointer, size_t bytes, uintptr_t number) {
     return quick_malloc(pool, pointer, bytes, number, true) == QUICK_MISS &&
            cache_miss(pool, pointer, bytes, number);
@@ -483,7 +483,7 @@ static void threads_that_free_each_others_blocks_lose_none(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST_IN_AUTO(hits_make_no_call_of_the_driver),
-        TEST_IN_AUTO(the_figures_know_of_each_hit_at_once),
+        TEST_IN_AUTO(the_stats_know_of_each_hit_at_once),
         TEST_IN_AUTO(peaks_count_what_was_live_between_looks),
         TEST_IN_AUTO(what_another_thread_has_freed_serves_its_site),
         TEST_IN_AUTO(what_a_site_goes_on_taking_of_another_comes_several_at_once),
@@ -500,7 +500,7 @@ int main(void) {
         TEST_IN_AUTO(misses_are_not_quick_beyond_the_bound_on_idle_memory),
         TEST_IN_AUTO(a_context_that_ends_takes_its_caches_along),
         TEST_IN_AUTO(threads_that_free_each_others_blocks_lose_none),
-        cmocka_unit_test_setup_teardown(a_sites_figures_are_right_where_another_threads_frees_wait,
+        cmocka_unit_test_setup_teardown(a_sites_stats_are_right_where_another_threads_frees_wait,
                                         start_in_sync, stop),
         /* At last: they use up the page's places for sites, without which no miss is quick. */
         TEST_IN_AUTO(a_thread_of_thousands_of_sites_and_sizes_is_served_by_its_cache),

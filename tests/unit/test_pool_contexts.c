@@ -198,7 +198,7 @@ static uint32_t next_random(uint32_t *seed) {
     return *seed >> 8;
 }
 
-/* Every block handed out is large enough, overlaps no other, and the books are right at every step.
+/* Every block handed out is large enough, overlaps no other, and the ledger is right at every step.
  */
 static void a_long_random_run_keeps_every_invariant(void **state) {
     (void)state;

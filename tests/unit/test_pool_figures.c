@@ -1,4 +1,4 @@
-/* The books as told: one device or all, at one moment; and calls that name a device. */
+/* The usage of one device or all, at one moment; and calls that name a device. */
 #include "pool_test.h"
 
 static struct pool_usage figures_of(CUdevice device) {

@@ -108,7 +108,7 @@ static void a_second_free_is_refused(void **state) {
     assert_int_equal(pool_free_host(pool, NULL), CUDA_SUCCESS);
 }
 
-/* Of device memory the wait may be owed, as work in its new life comes after the old by itself. The
+/* A wait for device memory may be owed, as work in its new life comes after the old by itself. The
  * host comes after nothing. */
 static void a_free_waits_even_where_others_owe_it(void **state) {
     (void)state;
@@ -170,7 +170,7 @@ static void idle_host_memory_goes_before_a_device_is_out_of_memory(void **state)
     assert_int_equal(fake.host_used, 0);
 }
 
-static void so_it_does_before_any_other_call_is(void **state) {
+static void idle_host_memory_goes_before_any_other_call_is_out_of_memory(void **state) {
     (void)state;
     release_host(alloc_host(MIB, 0));
     assert_true(pool_make_room(pool, "cuMemHostRegister", 0, POOL_ASKS_OTHER_MEMORY));
@@ -339,7 +339,7 @@ int main(void) {
         TEST_WITH_HOST(what_is_deferred_is_handed_out_once_a_fence_has_passed),
         TEST_WITH_HOST(out_of_host_memory_what_is_idle_is_given_back_first),
         TEST_WITH_HOST(idle_host_memory_goes_before_a_device_is_out_of_memory),
-        TEST_WITH_HOST(so_it_does_before_any_other_call_is),
+        TEST_WITH_HOST(idle_host_memory_goes_before_any_other_call_is_out_of_memory),
         TEST_WITH_HOST(of_the_machines_memory_a_sixteenth_lies_idle_at_most),
         TEST_WITH_HOST(devices_figures_know_nothing_of_it),
         TEST_WITH_HOST(all_of_a_contexts_kinds_end_with_it),

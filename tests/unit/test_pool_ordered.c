@@ -69,7 +69,7 @@ static void a_stream_has_at_once_what_it_freed(void **state) {
     }
 }
 
-static void of_what_it_freed_it_has_the_smallest_that_serves(void **state) {
+static void a_stream_gets_the_smallest_that_serves_of_what_it_freed(void **state) {
     (void)state;
     start_in(POOL_FREE_AUTO);
     CUdeviceptr large = alloc_in(6 * MIB, stream), fitting = alloc_in(4 * MIB, stream);
@@ -360,7 +360,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(without_the_option_both_are_the_drivers),
         TEST(a_stream_has_at_once_what_it_freed),
-        TEST(of_what_it_freed_it_has_the_smallest_that_serves),
+        TEST(a_stream_gets_the_smallest_that_serves_of_what_it_freed),
         TEST(another_stream_has_it_once_a_fence_has_passed),
         TEST(its_own_stream_has_it_even_behind_a_fence),
         TEST(cuda_malloc_has_it_once_a_fence_has_passed_and_does_not_wait),

@@ -38,7 +38,7 @@ static void worker_do(struct worker *worker, void (*call)(struct worker *worker)
         pthread_join(worker->thread, NULL);
 }
 
-/* The calls alone: to look at the books is to settle them. */
+/* The calls alone: looking at the ledger would merge the caches. */
 static void plain_alloc(struct worker *worker) {
     struct call_site key = site(worker->number);
     assert_int_equal(pool_malloc(pool, &worker->pointer, worker->bytes, &key), CUDA_SUCCESS);
@@ -69,7 +69,7 @@ static void grow_old(void) {
         alloc_and_free(&self);
 }
 
-/* The first of three settles frees of more than the books have, of what the last has allocated. */
+/* The first of three merges frees of more than the ledger has, of what the last has allocated. */
 static void peaks_hold_though_threads_free_what_others_have_allocated(void **state) {
     (void)state;
     struct worker first = {.bytes = 100 * MIB, .number = 1};

@@ -424,7 +424,7 @@ static void capture_twice(void (*on_wait)(void)) {
     pool_capture_began(pool, "cuStreamBeginCapture");
 }
 
-static void of_captures_that_begin_at_once_one_pays_what_is_owed(void **state) {
+static void one_of_several_captures_that_begin_at_once_pays_what_is_owed(void **state) {
     (void)state;
     capture_twice(begin_another_capture);
     pthread_join(capturing_thread, NULL);
@@ -570,7 +570,7 @@ int main(void) {
         TEST(without_context_events_the_legacy_stream_and_free_streams_are_fenced),
         TEST(a_destroyed_stream_leaves_its_last_work_in_every_later_fence),
         TEST(a_capture_does_not_begin_during_a_wait),
-        TEST(of_captures_that_begin_at_once_one_pays_what_is_owed),
+        TEST(one_of_several_captures_that_begin_at_once_pays_what_is_owed),
         TEST(a_capture_is_not_held_up_by_the_wait_of_another_one_that_needs_its_thread),
         TEST(a_thread_that_ended_inside_does_not_hold_up_captures_for_ever),
         TEST(the_end_of_a_capture_that_was_not_counted_opens_no_gate),

@@ -1,4 +1,4 @@
-/* The page in /dev/shm: who may have it, what of it may be touched, who is told to be gone.
+/* The page in /dev/shm: who may have it, what of it may be touched, whose process counts as gone.
  *
  * The tests have a /dev/shm of their own, of a size that each chooses; that takes root's rights.
  * Without them they use the real one, and those of a full one are skipped. */

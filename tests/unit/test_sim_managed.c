@@ -1,4 +1,4 @@
-/* What a program says about managed memory: advice, prefetches, attachment; and what it is told. */
+/* What a program says about managed memory: advice, prefetches, attachment; and what it asks. */
 #include "test_sim.h"
 
 #include <unistd.h>

@@ -32,7 +32,7 @@ struct view_input {
     const struct stats_page *merged;
     const struct merge_run *runs; /* a row of each run */
     size_t run_count;
-    struct symbols *symbols; /* NULL: places are told as module + offset */
+    struct symbols *symbols; /* NULL: places are named as module + offset */
     enum view_weight weight; /* for views that show one alone */
 };
 

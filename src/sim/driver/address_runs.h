@@ -1,5 +1,5 @@
-/* Free addresses: which are taken depends on nothing but what was taken and given before, so that
- * a program's runs have the same ones, relative to the first. */
+/* Free addresses. Which are taken depends on nothing but what was taken and given before, so that a
+ * program's runs have the same ones, relative to the first. */
 #ifndef POOLCUDA_SIM_ADDRESS_RUNS_H
 #define POOLCUDA_SIM_ADDRESS_RUNS_H
 
@@ -11,12 +11,13 @@
 
 RB_HEAD(run_tree, run);
 
-/* Zeroed, it has none. */
+/* A zeroed one has none. */
 struct address_runs {
     struct run_tree free;
 };
 
-/* The lowest `bytes` addresses that are free, from a multiple of `alignment` on. False: no room. */
+/* Takes the lowest `bytes` addresses that are free, from a multiple of `alignment` on. False: no
+ * room. */
 bool address_runs_take(struct address_runs *runs, size_t bytes, size_t alignment,
                        uint64_t *address);
 void address_runs_give(struct address_runs *runs, uint64_t address, size_t bytes);

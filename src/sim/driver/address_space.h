@@ -12,7 +12,7 @@
 bool address_space_take(CUdevice device, size_t bytes, CUdeviceptr *address);
 void address_space_give(CUdevice device, CUdeviceptr address, size_t bytes);
 
-/* What was written to [address, address + bytes) is gone; it reads as zero from now on. */
+/* Forgets what was written to [address, address + bytes): it reads as zero from now on. */
 void address_space_clear(CUdevice device, CUdeviceptr address, size_t bytes);
 
 unsigned char *address_space_shadow(CUdevice device, CUdeviceptr address);

@@ -28,7 +28,7 @@ DEVICE_CODE static inline void bytes_fill(unsigned char *bytes, size_t count, un
         ((volatile unsigned char *)bytes)[i] = value;
 }
 
-/* Whether all of them are that. */
+/* Whether all bytes have the value. */
 DEVICE_CODE static inline int bytes_are(const unsigned char *bytes, size_t count,
                                         unsigned char value) {
     for (size_t i = 0; i < count; i++)
@@ -47,7 +47,7 @@ static inline void bytes_fill(unsigned char *bytes, size_t count, unsigned char 
     memset(bytes, value, count);
 }
 
-/* Each byte is the one before it, and the first one is the value: as fast as memcmp is. */
+/* Compares each byte with the one before it, and the first with the value: as fast as memcmp is. */
 static inline int bytes_are(const unsigned char *bytes, size_t count, unsigned char value) {
     return count == 0 || (bytes[0] == value && memcmp(bytes, bytes + 1, count - 1) == 0);
 }

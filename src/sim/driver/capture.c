@@ -307,7 +307,7 @@ EXPORT_FORMS(cuStreamBeginCapture, _ptsz, (CUstream stream),
 EXPORT_FORMS(cuStreamBeginCapture_v2, _ptsz, (CUstream stream, CUstreamCaptureMode mode),
              begin(stream, mode, NULL, null_stream))
 
-/* Nodes' parameters are not compared, so nobody is told that they differ. */
+/* Nodes' parameters are not compared, so nobody notices that they differ. */
 static CUresult begin_again(CUstream stream, CUstreamCaptureMode mode, CUgraph graph,
                             CUgraphRecaptureCallback callback, enum null_stream null_stream) {
     if (graph == NULL)

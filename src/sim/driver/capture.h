@@ -13,13 +13,15 @@ struct CUevent_st;
  * capture prohibits it: invalidates that capture and returns STREAM_CAPTURE_UNSUPPORTED. */
 CUresult capture_check_unsafe(void);
 
-/* Before work or a wait in `stream`: a legacy stream must not depend on a capturing one. */
+/* To be called before work or a wait in `stream`: a legacy stream must not depend on a capturing
+ * one. */
 CUresult capture_check_legacy(struct CUstream_st *stream);
 
-/* Before waiting for or recording all of `context`. */
+/* To be called before waiting for or recording all of `context`. */
 CUresult capture_check_context(struct CUctx_st *context);
 
-/* Before a query or wait that names `stream`: invalidates and refuses if it is capturing. */
+/* To be called before a query or wait that names `stream`: invalidates and refuses if it is
+ * capturing. */
 CUresult capture_check_stream(struct CUstream_st *stream);
 
 struct CUgraph_st *capture_graph(struct CUstream_st *stream); /* what `stream` is recording */
@@ -36,7 +38,7 @@ void capture_point_invalidate(struct capture_point *point);
 /* `stream` waits for an event: one recorded while capturing draws the stream into the capture. */
 CUresult capture_wait(struct CUstream_st *stream, const struct capture_point *point);
 
-/* The stream is being destroyed. */
+/* To be called when the stream is being destroyed. */
 void capture_stream_ending(struct CUstream_st *stream);
 
 #endif

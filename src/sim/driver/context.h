@@ -13,7 +13,7 @@ struct chunk;
 struct CUevent_st;
 struct CUgreenCtx_st;
 
-/* Never freed, so that a stale handle can be told from a wrong one.
+/* Never freed, so that a stale handle differs from a wrong one.
  * Invariant: INACTIVE only for a primary context. It then owns nothing; one that is still retained
  * becomes live again, with a new id, at its next use.
  * A green context has streams only; all else, what is made while it is current too, is its primary
@@ -28,7 +28,7 @@ struct CUctx_st {
     uint64_t id;
     CUresult sticky; /* the error that every call returns from now on; context_error reads it */
     struct CUctx_st *green_of;   /* of a green context: the primary context that it is a part of */
-    struct CUgreenCtx_st *green; /* and its own handle */
+    struct CUgreenCtx_st *green; /* the handle of a green context */
     size_t limits[CONTEXT_LIMITS];
     CUfunc_cache cache_config;
     CUsharedconfig shared_config;
@@ -47,7 +47,7 @@ struct CUctx_st {
  * otherwise. Where a green context is current this is its primary context. */
 CUresult context_current(struct CUctx_st **context);
 
-/* As context_current, but the green context itself. */
+/* Returns what context_current does, but the green context itself. */
 CUresult context_current_part(struct CUctx_st **context);
 
 /* As context_current_part for a handle that the program passed. */

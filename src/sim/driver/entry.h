@@ -19,7 +19,7 @@ enum null_stream { NULL_IS_LEGACY, NULL_IS_PER_THREAD };
 /* The code address behind a call of the exported function that uses it. */
 #define CALLER ((uintptr_t)__builtin_return_address(0))
 
-/* Counts a call of `entry`. Not CUDA_SUCCESS: it is to fail so (inject.h). */
+/* Counts a call of `entry`. Not CUDA_SUCCESS: the call is to fail so (inject.h). */
 CUresult entry_count(enum entry_point entry, uintptr_t caller);
 
 /* As entry_count, and CUDA_SUCCESS only when calls are allowed now; NOT_INITIALIZED before cuInit

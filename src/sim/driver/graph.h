@@ -17,7 +17,7 @@ struct CUgraph_st {
     struct CUgraphNode_st **nodes;
     size_t count;
     bool owned_by_program;   /* a handle that cuGraphDestroy takes */
-    struct CUgraph_st *next; /* of those */
+    struct CUgraph_st *next; /* the next graph whose handle the program owns */
 };
 
 /* Nodes that something depends on; owns the array only. */

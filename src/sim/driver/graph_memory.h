@@ -10,8 +10,8 @@
 struct block;
 struct CUgraph_st;
 
-/* The node that allocates `size` bytes in `graph`; its address is known at once and stays the same,
- * its memory is taken when the graph is first uploaded. NULL: no addresses left. */
+/* Adds the node that allocates `size` bytes in `graph`; its address is known at once and stays the
+ * same, its memory is taken when the graph is first uploaded. NULL: no addresses left. */
 struct op *graph_memory_allocate(struct CUgraph_st *graph, struct CUctx_st *context, size_t size,
                                  uintptr_t site, CUdeviceptr *pointer);
 
@@ -19,15 +19,15 @@ struct op *graph_memory_allocate(struct CUgraph_st *graph, struct CUctx_st *cont
  * already. */
 struct op *graph_memory_free_node(struct CUgraph_st *graph, struct block *block);
 
-/* The program frees what a graph left allocated. The operation that ends it belongs to the caller;
- * NULL: it is not allocated. */
+/* Frees what a graph left allocated, for the program. The operation that ends it belongs to the
+ * caller; NULL: it is not allocated. */
 struct op *graph_memory_free(struct block *block);
 
-/* For the operation of an executable graph: takes the memory of its allocations. */
+/* Takes the memory of the allocations of an executable graph, for its operation. */
 CUresult graph_memory_upload(const struct op *graph);
 
-/* Before its launch: INVALID_VALUE when an allocation of an earlier one was not freed, unless
- * `auto_free`. */
+/* To be called before its launch: INVALID_VALUE when an allocation of an earlier one was not freed,
+ * unless `auto_free`. */
 CUresult graph_memory_launch(const struct op *graph, bool auto_free);
 
 /* An executable graph, or a free, was submitted with this clock: it comes before the memory's

@@ -15,7 +15,8 @@
 
 #if CUDA_VERSION >= 12040
 
-/* Of compute capability 8.x (CUDA programming guide, green contexts); the attribute table's count.
+/* The rules of compute capability 8.x (CUDA programming guide, green contexts); the attribute
+ * table's count.
  */
 enum { SM_COUNT = 108, SM_MINIMUM = 4, SM_ALIGNMENT = 2 };
 
@@ -26,7 +27,7 @@ struct CUdevResourceDesc_st {
     struct CUdevResourceDesc_st *next;
 };
 
-/* Never freed, so that a stale handle can be told from a wrong one.
+/* Never freed, so that a stale handle differs from a wrong one.
  * Invariant: while its context lives it holds one retain of the primary context. */
 struct CUgreenCtx_st {
     struct CUctx_st *context;

@@ -5,8 +5,8 @@
 
 #include "entry.h"
 
-/* Counts a call that was made from the code address `caller`. Not CUDA_SUCCESS: it is the one that
- * is to fail so, before it does anything. */
+/* Counts a call that was made from the code address `caller`. Not CUDA_SUCCESS: the call is to fail
+ * so, before it does anything. */
 CUresult inject(enum entry_point entry, uintptr_t caller);
 
 #endif

@@ -29,7 +29,8 @@ struct page_state {
 };
 enum { ACCESSED_BY_CPU = DEVICES_MAX };
 
-/* Of one block. Invariant: association is one of CUmemAttach_flags; stream counts for SINGLE. */
+/* What belongs to one block. Invariant: association is one of CUmemAttach_flags; stream counts for
+ * SINGLE. */
 struct managed {
     unsigned int association;
     uint64_t stream; /* its id */

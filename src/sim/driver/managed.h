@@ -6,6 +6,6 @@
 #include "stream.h"
 
 void managed_block_ended(struct block *block);
-void managed_stream_ended(const struct CUstream_st *stream); /* and has drained */
+void managed_stream_ended(const struct CUstream_st *stream); /* and the stream has drained */
 
 #endif

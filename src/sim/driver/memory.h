@@ -56,7 +56,7 @@ struct block {
     struct managed *managed;        /* managed.c: NULL until the program says something of it */
     uint64_t export_serial;         /* not 0: an IPC handle was made, or opened */
     uint32_t export_slot;           /* where other processes see that it still exists */
-    int32_t export_process;         /* of imported memory: whose it is */
+    int32_t export_process;         /* of imported memory: the process that it belongs to */
     struct tenancy *current;        /* owners, non-overlapping, covering the block */
     struct tenancy *past;           /* former owners whose accesses may still be under way */
 };
@@ -99,17 +99,17 @@ struct block *memory_map(enum memory_kind kind, CUdevice device, CUdeviceptr add
 /* Gives device addresses to memory of another process, mapped at `shadow`. NULL: no room. */
 struct block *memory_import(struct CUctx_st *context, unsigned char *shadow, size_t size);
 
-/* What the end of a context destroys: not what cuMemAllocAsync or cuMemCreate made. */
+/* Releases what the end of a context destroys: not what cuMemAllocAsync or cuMemCreate made. */
 void memory_release_all(struct CUctx_st *context);
 
 size_t memory_capacity(CUdevice device); /* bytes, whole pages; lock not needed */
 size_t memory_available(CUdevice device);
 
-/* Pages with addresses and zeroed bytes, and their return. */
+/* Take pages with addresses and zeroed bytes, and return them. */
 bool memory_take_pages(CUdevice device, size_t pages, CUdeviceptr *address);
 void memory_give_pages(CUdevice device, CUdeviceptr address, size_t pages);
 
-/* Pages that no address names: the driver's own. false: the device has not so many. */
+/* Take pages that no address names: the driver's own. False: the device has not so many. */
 bool memory_take_unaddressed(CUdevice device, size_t pages);
 void memory_give_unaddressed(CUdevice device, size_t pages);
 

@@ -4,7 +4,7 @@
 
 #include "memory.h"
 
-/* A block of `size` bytes has been released, however. */
+/* To be called when a block of `size` bytes has been released, however. */
 void mempool_block_ended(struct CUmemPoolHandle_st *pool, size_t size);
 
 #endif

@@ -7,12 +7,12 @@
 
 #include "context.h"
 
-/* One object's memory. OUT_OF_MEMORY: the device is full, and nothing was taken. */
+/* Takes one object's memory. OUT_OF_MEMORY: the device is full, and nothing was taken. */
 CUresult object_memory_take(CUdevice device);
 void object_memory_give(CUdevice device);
 
-/* What the first kernel that a context runs needs (stack, printf buffer, heap); later ones nothing.
- */
+/* Takes what the first kernel that a context runs needs (stack, printf buffer, heap); later ones
+ * need nothing. */
 CUresult object_memory_launch(struct CUctx_st *context);
 void object_memory_context_ending(struct CUctx_st *context);
 

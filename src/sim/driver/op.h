@@ -1,4 +1,4 @@
-/* An operation: one thing that a stream or a graph can be told to do, any number of times. */
+/* An operation: one thing that a stream or a graph can do, any number of times. */
 #ifndef POOLCUDA_SIM_OP_H
 #define POOLCUDA_SIM_OP_H
 
@@ -59,7 +59,7 @@ struct host_call {
     CUhostFn function;
     CUstreamCallback callback; /* instead of function; runs after errors too */
     CUstream stream;           /* the callback's argument */
-    struct CUctx_st *context;  /* whose error the callback is told */
+    struct CUctx_st *context;  /* whose error the callback gets */
     void *data;
 };
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* One declaration. Of a kernel only the name is set. */
+/* One declaration. Only the name of a kernel is set. */
 struct ptx_symbol {
     const char *name; /* in the text, `length` characters */
     size_t length;

@@ -1,4 +1,4 @@
-/* The figures that SIMCUDA_REPORT gets at exit. */
+/* What SIMCUDA_REPORT gets at exit. */
 #ifndef POOLCUDA_SIM_REPORT_H
 #define POOLCUDA_SIM_REPORT_H
 

@@ -55,9 +55,9 @@ struct CUstream_st {
     UT_hash_handle by_handle;
 };
 
-/* A timeline for a new stream, and the number of the last work in it. One of an earlier stream is
- * taken again only when the host is ordered after all of its work, hence all work to come is too:
- * then nothing can tell the two streams apart. */
+/* Takes a timeline for a new stream, and the number of the last work in it. A timeline of an
+ * earlier stream is taken again only when the host is ordered after all of its work, hence all work
+ * to come is too: then nothing can tell the two streams apart. */
 uint32_t timeline_take(uint64_t *count);
 void timeline_give(uint32_t timeline, uint64_t count);
 
@@ -87,7 +87,7 @@ CUresult stream_submit(struct CUstream_st *stream, struct op *op, struct work *a
                        struct work **work);
 void stream_go(struct CUstream_st *stream);
 
-/* As stream_submit, dropping the caller's reference to `op`, and with its wait when `wait`. */
+/* Does what stream_submit does, drops the caller's reference to `op`, and waits when `wait`. */
 CUresult stream_run(struct CUstream_st *stream, struct op *op, bool wait);
 CUresult stream_submit_after(struct CUstream_st *stream, struct op *op, struct work *after);
 

@@ -37,8 +37,8 @@ struct driver_calls {
 
 extern struct driver_calls driver;
 
-/* The simulated driver's hooks for its hazard detector, NULL on another driver. They tell it who
- * owns memory as the program sees it, which a pool below the runtime hides. */
+/* The simulated driver's hooks for its hazard detector, NULL on another driver. They say who owns
+ * memory as the program sees it, which a pool below the runtime hides. */
 extern void (*driver_owner_begin)(CUdeviceptr pointer, size_t bytes, uintptr_t site);
 extern void (*driver_owner_end)(CUdeviceptr pointer, uintptr_t site);
 

@@ -17,13 +17,13 @@ cudaError_t state_primary(int device, CUcontext *context);
 
 int state_device(void);
 cudaError_t state_set_device(int device);
-/* After a reset the primary context has to be asked for anew. */
+/* To be called after a reset: the primary context has to be asked for anew. */
 void state_forget_primary(int device);
 
 /* Ends a runtime function with the driver's answer; driver and runtime number errors alike. */
 #define DRIVER(call) state_result((cudaError_t)(call))
 
-/* Begins one. */
+/* Begins a runtime function. */
 #define ENTER()                                                                                    \
     do {                                                                                           \
         cudaError_t entered = state_enter();                                                       \

@@ -5,8 +5,8 @@
  * FORM is what else the program has or does:
  *   alone   nothing: the freed block is the context's last
  *   beside  another block lives all the while
- *   stream  so it does, and the kernel runs in a stream of the program's own
- *   read    so it does, and the host reads 8 bytes of the result in every round
+ *   stream  another block lives, and the kernel runs in a stream of the program's own
+ *   read    another block lives, and the host reads 8 bytes of the result in every round
  *
  * Prints, for the rounds and the end of their work: wall-clock seconds. */
 #include "../../../samples/sample.h"

@@ -1,4 +1,5 @@
-/* Three blocks are written after their frees, each elsewhere: three errors, each of which is told.
+/* Three blocks are written after their frees, each elsewhere: three errors, each of which is
+ * reported.
  */
 #include "check.h"
 

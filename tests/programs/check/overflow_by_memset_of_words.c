@@ -1,4 +1,4 @@
-/* A memset of words is told bytes. */
+/* A memset of words is given a number of bytes. */
 #include "check.h"
 
 enum { BYTES = 160 };

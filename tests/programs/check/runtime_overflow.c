@@ -1,4 +1,4 @@
-/* cudaMemset is told one byte too many. */
+/* cudaMemset is given one byte too many. */
 #include "runtime.h"
 
 int main(void) {

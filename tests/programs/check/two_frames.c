@@ -1,4 +1,4 @@
-/* With POOLCUDA_SITE_DEPTH=2 the callers of the functions that allocate and free are told too.
+/* With POOLCUDA_SITE_DEPTH=2 the callers of the functions that allocate and free are reported too.
  *
  * Run with: POOLCUDA_SITE_DEPTH=2 */
 #include "check.h"

@@ -1,4 +1,4 @@
-/* Two freed blocks are written at once, in two kernels; both are told although one check finds
+/* Two freed blocks are written at once, in two kernels; both are reported although one check finds
  * both. */
 #include "check.h"
 
