@@ -35,7 +35,7 @@ static enum poolcuda_status status(void) {
         return POOLCUDA_DISABLED;
     if (!surroundings_hooked())
         return POOLCUDA_LATE;
-    return hooks_load() ? POOLCUDA_OK : POOLCUDA_NO_CUDA;
+    return real_load() ? POOLCUDA_OK : POOLCUDA_NO_CUDA;
 }
 
 static void fill(struct poolcuda_stats *stats, struct pool *pool, int device) {

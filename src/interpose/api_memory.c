@@ -1,11 +1,11 @@
 /* The public functions that allocate and free, for frameworks that take an allocator. */
+#include "interpose/answer_requests.h"
 #include "interpose/caller.h"
 #include "interpose/checked.h"
 #include "interpose/hooks.h"
 #include "interpose/record.h"
 #include "interpose/runtime_hooks.h"
 #include "interpose/state.h"
-#include "interpose/steer.h"
 #include "interpose/surroundings.h"
 #include "poolcuda.h"
 #include "site_tag.h"
@@ -39,9 +39,9 @@ static void find_site(struct call_site *site, const struct call *call) {
 static CUdevice current_device(void) {
     CUdevice device;
     CUresult (*ask)(CUdevice *);
-    if (!hooks_load())
+    if (!real_load())
         return -1;
-    *(void **)&ask = hooks_find_in_driver("cuCtxGetDevice");
+    *(void **)&ask = real_find("cuCtxGetDevice");
     return ask && ask(&device) == CUDA_SUCCESS ? device : -1;
 }
 
@@ -84,7 +84,7 @@ static void release(CUdeviceptr pointer, int device, CUstream stream, const stru
     bool pushed;
     struct pool *pool = pointer ? enter() : NULL;
     if (!pool) {
-        if (pointer && hooks_load() && REAL(cuMemFree_v2))
+        if (pointer && real_load() && REAL(cuMemFree_v2))
             REAL(cuMemFree_v2)(pointer);
         return;
     }

@@ -1,9 +1,9 @@
 #include "interpose/bypass.h"
 
-#include "interpose/hooks.h"
 #include "interpose/image.h"
 #include "interpose/loader.h"
 #include "interpose/own_object.h"
+#include "interpose/real_entries.h"
 #include "modules.h"
 #include "observe/stats.h"
 
@@ -15,8 +15,7 @@ static const char *const watched[] = {
 
 /* The functions that those names denote past us. */
 static uintptr_t past_us(const char *name) {
-    return (uintptr_t)(strcmp(name, "dlsym") == 0 ? (void *)loader_real_dlsym
-                                                  : hooks_find_in_driver(name));
+    return (uintptr_t)(strcmp(name, "dlsym") == 0 ? (void *)loader_real_dlsym : real_find(name));
 }
 
 struct targets {

@@ -2,11 +2,11 @@
  * Those of host memory are in host_hooks.c, of managed memory in managed_hooks.c. */
 #include "interpose/driver_hooks.h"
 
+#include "interpose/answer_requests.h"
 #include "interpose/checked.h"
 #include "interpose/record.h"
-#include "interpose/steer.h"
 #include "interpose/surroundings.h"
-#include "pool/quick.h"
+#include "pool/cache_quick.h"
 
 /* After QUICK_MISS: whether the driver has served the call, or else nothing has happened. */
 static bool missed(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t site) {
@@ -443,7 +443,7 @@ CUresult hook_cuGreenCtxDestroy(void *green_context) {
     CUcontext context = NULL;
     CUresult (*context_of)(CUcontext *, void *);
     REQUIRE_DRIVER(cuGreenCtxDestroy);
-    *(void **)&context_of = hooks_find_in_driver("cuCtxFromGreenCtx");
+    *(void **)&context_of = real_find("cuCtxFromGreenCtx");
     if (context_of && context_of(&context, green_context) == CUDA_SUCCESS)
         green_ending(context);
     return REAL(cuGreenCtxDestroy)(green_context);

@@ -13,7 +13,7 @@
 
 #define REQUIRE_DRIVER(name)                                                                       \
     do {                                                                                           \
-        if (!hooks_load() || !REAL(name))                                                          \
+        if (!real_load() || !REAL(name))                                                           \
             return CUDA_ERROR_NOT_INITIALIZED;                                                     \
     } while (0)
 

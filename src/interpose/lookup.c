@@ -46,7 +46,7 @@ static CUresult give(const struct answer *answer, uintptr_t caller) {
 }
 
 CUresult hook_cuGetProcAddress(const char *name, void **function, int version, cuuint64_t flags) {
-    if (!hooks_load() || !REAL(cuGetProcAddress))
+    if (!real_load() || !REAL(cuGetProcAddress))
         return CUDA_ERROR_NOT_INITIALIZED;
     struct answer answer = {REAL(cuGetProcAddress)(name, function, version, flags), name, function,
                             (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0,
@@ -56,7 +56,7 @@ CUresult hook_cuGetProcAddress(const char *name, void **function, int version, c
 
 CUresult hook_cuGetProcAddress_v2(const char *name, void **function, int version, cuuint64_t flags,
                                   void *status) {
-    if (!hooks_load() || !REAL(cuGetProcAddress_v2))
+    if (!real_load() || !REAL(cuGetProcAddress_v2))
         return CUDA_ERROR_NOT_INITIALIZED;
     struct answer answer = {REAL(cuGetProcAddress_v2)(name, function, version, flags, status), name,
                             function, (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0,

@@ -1,6 +1,6 @@
 #include "interpose/record.h"
 
-#include "interpose/hooks.h"
+#include "interpose/real_entries.h"
 
 #include <stdatomic.h>
 
@@ -11,10 +11,10 @@ int record_device(void) {
     CUresult (*ask)(int *);
     int count = atomic_load_explicit(&devices, memory_order_acquire), device = 0;
     if (!count) {
-        *(void **)&ask = hooks_find_in_driver("cuDeviceGetCount");
+        *(void **)&ask = real_find("cuDeviceGetCount");
         if (!ask || ask(&count) != CUDA_SUCCESS)
             return 0;
-        atomic_store(&get_device, hooks_find_in_driver("cuCtxGetDevice"));
+        atomic_store(&get_device, real_find("cuCtxGetDevice"));
         atomic_store_explicit(&devices, count, memory_order_release);
     }
     *(void **)&ask = atomic_load_explicit(&get_device, memory_order_relaxed);

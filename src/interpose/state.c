@@ -1,7 +1,7 @@
 #include "interpose/state.h"
 
 #include "format.h"
-#include "interpose/ask.h"
+#include "interpose/ask_others.h"
 #include "interpose/bypass.h"
 #include "interpose/hooks.h"
 #include "interpose/host_memory.h"
@@ -188,7 +188,7 @@ static struct pool *create(void) {
         config.free_mode = POOL_FREE_SYNC;
     if (config.free_mode == POOL_FREE_AUTO)
         config.look_around = surroundings_look;
-    if (!driver_fill(&entries, hooks_find_in_driver))
+    if (!driver_fill(&entries, real_find))
         return NULL;
     lock_take(&start_lock, LOCK_START);
     struct pool *created = atomic_load(&pool);
@@ -209,7 +209,7 @@ struct pool *state_pool(void) {
     struct pool *current = atomic_load_explicit(&pool, memory_order_acquire);
     if (current)
         return current;
-    return state_enabled() && hooks_load() ? create() : NULL;
+    return state_enabled() && real_load() ? create() : NULL;
 }
 
 bool state_configure(const struct pool_config *config, unsigned settings) {

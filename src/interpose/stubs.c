@@ -255,7 +255,7 @@ static void *find_real(const struct stub_frame *frame) {
     void *real = atomic_load_explicit(&stub_real[number], memory_order_acquire);
     if (real)
         return real;
-    real = hooks_load() ? hooks_find_in_driver(name_of(frame)) : NULL;
+    real = real_load() ? real_find(name_of(frame)) : NULL;
     atomic_store_explicit(&stub_real[number], real, memory_order_release);
     return real;
 }
@@ -282,7 +282,7 @@ void *stub_before(struct stub_frame *frame) {
     const struct entry *entry = entry_of(frame->number);
     void *real = find_real(frame);
     if (!real)
-        return hooks_load() ? (void *)not_supported : (void *)not_initialized;
+        return real_load() ? (void *)not_supported : (void *)not_initialized;
     struct pool *pool = state_begin_call();
     if (!frame->attempts)
         frame->opens = false;
@@ -505,7 +505,7 @@ static void *replace_unknown(const char *name, void *found, bool per_thread) {
 }
 
 void *stubs_replace_symbol(const char *name, void *found) {
-    if (!hooks_load() || hooks_find_in_driver(name) != found)
+    if (!real_load() || real_find(name) != found)
         return found;
     unsigned number = entry_find(name);
     if (number == ENTRIES)
@@ -516,14 +516,14 @@ void *stubs_replace_symbol(const char *name, void *found) {
 /* A form that the table has is at the address of its symbol, or at the one that the driver answers
  * with for the version that introduced it. What is to have a hook has got it before. */
 void *stubs_replace_base(const char *base, void *found, bool per_thread) {
-    if (!hooks_load())
+    if (!real_load())
         return found;
     for (unsigned i = entry_next_form(base, 0); i < ENTRIES; i = entry_next_form(base, i + 1))
-        if (hooks_find_in_driver(entry_name(i)) == found)
+        if (real_find(entry_name(i)) == found)
             return entry_has_stub(&entry_points[i]) ? known_stub(i, found) : found;
     for (unsigned i = entry_next_form(base, 0); i < ENTRIES; i = entry_next_form(base, i + 1)) {
         const struct entry *entry = &entry_points[i];
-        if (hooks_ask_driver(base, entry->since, entry_is_per_thread(entry)) != found)
+        if (real_ask(base, entry->since, entry_is_per_thread(entry)) != found)
             continue;
         if (entry->ours == OURS_hook)
             break;

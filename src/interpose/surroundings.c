@@ -67,7 +67,7 @@ static bool is_hooked(void) {
     struct order order = {0};
     if (!lookup || !own_object_contains((uintptr_t)lookup(RTLD_DEFAULT, "dlsym")))
         return false;
-    if (hooks_load()) /* one that is loaded later comes behind us */
+    if (real_load()) /* one that is loaded later comes behind us */
         order.driver = (uintptr_t)REAL(cuMemAlloc_v2);
     modules_each(visit_for_order, &order); /* in the order of the search */
     return order.ours;

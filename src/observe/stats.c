@@ -9,8 +9,8 @@
 #include "observe/output_file.h"
 #include "observe/page.h"
 #include "observe/shards.h"
-#include "observe/share.h"
 #include "observe/share_folder.h"
+#include "observe/shared_page.h"
 #include "raw_files.h"
 #include "site_tag.h"
 

@@ -24,7 +24,7 @@ static size_t region_size(struct pool *pool, const struct request *request, size
     pool_lock(pool);
     bool deferred = request->context->device->idle > store->bytes;
     size_t size = store->regions && !deferred ? store->regions->next_size : least;
-    uint64_t room = pressure_idle_room(pool, request->context->device);
+    uint64_t room = idle_bound_room(pool, request->context->device);
     pool_unlock(pool);
     while (size < least && size <= SIZE_MAX / 2)
         size *= 2;
@@ -76,6 +76,8 @@ static CUresult obtain(struct pool *pool, const struct request *request, size_t 
 const struct policy policy_bfc = {
     .name = "bfc",
     .cuts = true,
+    .open = regions_open,
+    .close = regions_close,
     .round = round_to_unit,
     .take = region_take,
     .give = region_give,

@@ -8,6 +8,8 @@
 #include "policy/policy.h"
 #include "policy/round.h"
 
+#include <stdlib.h>
+
 enum { STEPS = 16, STEP_BITS = 4 };
 
 /* The bin's upper end: the request with all but its highest bit and the STEP_BITS below rounded up.
@@ -98,9 +100,21 @@ static bool is_valid(const struct idle_store *store) {
     return count == store->count && bytes == store->bytes;
 }
 
+static bool open_store(struct idle_store *store) {
+    store->bins = calloc(1, sizeof *store->bins);
+    return store->bins;
+}
+
+static void close_store(struct idle_store *store) {
+    free(store->bins);
+    store->bins = NULL;
+}
+
 const struct policy policy_bins = {
     .name = "bins",
     .same_size = true,
+    .open = open_store,
+    .close = close_store,
     .round = round_to_bin,
     .take = take,
     .give = give,

@@ -13,10 +13,6 @@
 
 #include <stdlib.h>
 
-struct driver_pool *driver_pool_new(void) {
-    return calloc(1, sizeof(struct driver_pool));
-}
-
 struct driver_pool *driver_pool_detach(struct idle_store *store) {
     lock_check_held(LOCK_POOL);
     struct driver_pool *async = store->async;
@@ -304,7 +300,7 @@ static CUresult obtain(struct pool *pool, const struct request *request, size_t 
     CUresult result = CUDA_ERROR_NOT_SUPPORTED;
     collect_freed(pool, context, least);
     if (!begin(pool, context, &async))
-        return pressure_obtain_plain(pool, &kind_device, least, obtained);
+        return source_obtain(pool, &kind_device, least, obtained);
     *obtained = (struct obtained){.size = least};
     bool inside = gate_enter(pool); /* else in a capture: as natively */
     if (inside)
@@ -312,7 +308,7 @@ static CUresult obtain(struct pool *pool, const struct request *request, size_t 
     if (result == CUDA_SUCCESS)
         result = obtain_from_pool(pool, context, &async, obtained);
     else if (result == CUDA_ERROR_NOT_SUPPORTED)
-        result = pressure_obtain_plain(pool, &kind_device, least, obtained);
+        result = source_obtain(pool, &kind_device, least, obtained);
     if (inside)
         gate_leave(pool);
     end(pool, context);
@@ -412,9 +408,21 @@ static bool is_valid(const struct idle_store *store) {
     return count == store->count && bytes == store->bytes;
 }
 
+static bool open_store(struct idle_store *store) {
+    store->async = calloc(1, sizeof *store->async);
+    return store->async;
+}
+
+static void close_store(struct idle_store *store) {
+    free(store->async);
+    store->async = NULL;
+}
+
 const struct policy policy_driver_pool = {
     .name = "async",
     .keeps_nothing = true,
+    .open = open_store,
+    .close = close_store,
     .round = round_to_unit,
     .take = take,
     .give = give,

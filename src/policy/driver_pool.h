@@ -16,8 +16,6 @@ struct driver_pool {
     struct block_list freed; /* idle blocks on their way to memory_pool */
 };
 
-struct driver_pool *driver_pool_new(void); /* NULL without host memory */
-
 struct driver_pool *driver_pool_detach(struct idle_store *store); /* lock held */
 
 /* Destroys the stream: the context that it belongs to is about to end, without the store. Lock not

@@ -37,15 +37,17 @@ RB_GENERATE_INTERNAL(address_tree, pool_block, by_address, compare_address, stat
 RB_GENERATE_INTERNAL(base_tree, region, by_base, compare_base, static UNUSED)
 RB_GENERATE_INTERNAL(region_size_tree, region, by_size, compare_region_size, static UNUSED)
 
-struct regions *regions_new(void) {
-    struct regions *regions = calloc(1, sizeof *regions);
-    if (regions)
-        regions->next_size = ROUND_PAGE;
-    return regions;
+bool regions_open(struct idle_store *store) {
+    store->regions = calloc(1, sizeof *store->regions);
+    if (store->regions)
+        store->regions->next_size = ROUND_PAGE;
+    return store->regions;
 }
 
-void regions_destroy(struct regions *regions) {
+void regions_close(struct idle_store *store) {
+    struct regions *regions = store->regions;
     struct region *region;
+    store->regions = NULL;
     while (regions && (region = RB_MIN(base_tree, &regions->by_base))) {
         RB_REMOVE(base_tree, &regions->by_base, region);
         free(region);

@@ -42,10 +42,11 @@ struct regions {
     size_t count;
 };
 
-/* NULL without host memory. */
-struct regions *regions_new(void);
-/* Forgets all regions; their blocks' records must be gone, or never be looked at again. */
-void regions_destroy(struct regions *regions);
+/* False without host memory. Lock not needed. */
+bool regions_open(struct idle_store *store);
+/* Forgets all regions; their blocks' records must be gone, or never be looked at again. Lock not
+ * needed. */
+void regions_close(struct idle_store *store);
 
 /* Adds a region with one idle block, whose record has been made and which is in no bin yet. Regions
  * that overlap it can only be stale and are forgotten. False without host memory. */

@@ -19,10 +19,6 @@
 
 enum { PAGE = ROUND_PAGE, LEAST_GROWTH = 8, GROWTH_SHARE = 32 };
 
-struct vmm *vmm_new(void) {
-    return calloc(1, sizeof(struct vmm));
-}
-
 void vmm_destroy(struct vmm *vmm) {
     struct reservation *reservation;
     struct page *page;
@@ -277,7 +273,7 @@ static size_t growth(struct pool *pool, struct context *context, size_t lacking)
     size_t available = 0, total;
     pool_lock(pool);
     uint64_t held = context->device->live + context->device->idle;
-    uint64_t room = pressure_idle_room(pool, context->device);
+    uint64_t room = idle_bound_room(pool, context->device);
     pool_unlock(pool);
     if (!gate_enter(pool))
         return 0;
@@ -337,7 +333,7 @@ static CUresult obtain(struct pool *pool, const struct request *request, size_t 
     if (!pool->driver->mem_create || !pool->driver->mem_address_reserve ||
         !pool->driver->mem_set_access || wanted > context->device->total / PAGE ||
         !begin(pool, context, wanted, &list))
-        return pressure_obtain_plain(pool, &kind_device, least, obtained);
+        return source_obtain(pool, &kind_device, least, obtained);
     size_t lacking = wanted - count_pages(list);
     if (lacking)
         result = complete(pool, context, lacking, &list, &spare);
@@ -356,7 +352,7 @@ static CUresult obtain(struct pool *pool, const struct request *request, size_t 
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
         return result;
     if (result != CUDA_SUCCESS)
-        return pressure_obtain_plain(pool, &kind_device, least, obtained);
+        return source_obtain(pool, &kind_device, least, obtained);
     *obtained = (struct obtained){.pointer = base,
                                   .size = wanted * PAGE,
                                   .reservation = reservation,
@@ -424,9 +420,22 @@ void vmm_release(struct pool *pool, struct vmm *vmm) {
     vmm_destroy(vmm);
 }
 
+static bool open_store(struct idle_store *store) {
+    store->vmm = calloc(1, sizeof *store->vmm);
+    return regions_open(store) && store->vmm;
+}
+
+static void close_store(struct idle_store *store) {
+    vmm_destroy(store->vmm);
+    store->vmm = NULL;
+    regions_close(store);
+}
+
 const struct policy policy_vmm = {
     .name = "vmm",
     .cuts = true,
+    .open = open_store,
+    .close = close_store,
     .round = round_physical,
     .take = take,
     .give = region_give,

@@ -22,7 +22,6 @@ struct vmm {
     struct page *cached; /* mapped nowhere */
 };
 
-struct vmm *vmm_new(void); /* NULL without host memory */
 /* Forgets everything; makes no CUDA call. */
 void vmm_destroy(struct vmm *vmm);
 

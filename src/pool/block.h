@@ -67,9 +67,10 @@ struct pool_block {
     };
     uint8_t state;
     bool cached;
-    bool quick_freeable; /* quick.h: LIVE, and a thread's cache may take it when it is freed */
-    uint8_t taints;      /* bits of enum pool_taint: to be freed for good */
-    uint16_t bin;        /* of a cache, where it was last; checked before use */
+    bool
+        quick_freeable; /* cache_quick.h: LIVE, and a thread's cache may take it when it is freed */
+    uint8_t taints;     /* bits of enum pool_taint: to be freed for good */
+    uint16_t bin;       /* of a cache, where it was last; checked before use */
     bool in_driver_pool; /* policy async: it lies in the driver's pool */
     union {
         bool releasable; /* suballocations, while idle: the driver could have it back as it is */
@@ -170,7 +171,8 @@ struct device {
     uint32_t samples;
     uint64_t interval, changes, noted, noted_held, mapped_held;
     struct stats_sums published; /* what caches themselves have published */
-    _Atomic uint64_t renewed_ns; /* cache.c, without the lock: when a call last went the long way */
+    _Atomic uint64_t
+        renewed_ns; /* cache_life.c, without the lock: when a call last went the long way */
     LIST_ENTRY(device) link;
 };
 
@@ -193,8 +195,8 @@ struct context {
     bool broken;  /* by a sticky error: everything passes through */
     bool created; /* by cuCtxCreate and the like; else it is its device's primary context */
     uint64_t live_blocks;
-    struct pool_block *sentinel; /* cache.c: one of its blocks; NULL: none is known */
-    bool frees_quickly;          /* cache.c: whether caches may serve frees, when last looked at */
+    struct pool_block *sentinel; /* cache_life.c: one of its blocks; NULL: none is known */
+    bool frees_quickly; /* cache_life.c: whether caches may serve frees, when last looked at */
     struct idle_store store;
     struct site *sites;         /* uthash by key */
     CUevent event;              /* to ask whether the context is idle; NULL until needed */

@@ -1,16 +1,16 @@
 /* Threads' caches: the path of an allocation or free that needs no decision of the pool. Mostly an
- * idle block of just its site and size serves it (quick.h); else a smallest sufficient one that
- * threads have freed (cache_bins.c), or, where nothing is idle, the driver (cache_miss.c). A free
- * goes this way while its wait is owed already or is left to a fence.
+ * idle block of just its site and size serves it (cache_quick.h); else a smallest sufficient one
+ * that threads have freed (cache_bins.c), or, where nothing is idle, the driver (cache_miss.c). A
+ * free goes this way while its wait is owed already or is left to a fence.
  *
  * Each thread has a cache for each context that it allocates in (more threads than CACHE_THREADS
- * share some); quick.h serves from it. A hit or a free takes the lock of that cache alone, which no
- * other thread wants but when it takes the pool's lock: pool_lock stops all caches, so that under
- * it everything is as if there were none, but for idle blocks that are `cached`. So what a cache's
- * lock guards is its own blocks, and, as readers, all that changes under the pool's lock.
+ * share some); cache_quick.h serves from it. A hit or a free takes the lock of that cache alone,
+ * which no other thread wants but when it takes the pool's lock: pool_lock stops all caches, so
+ * that under it everything is as if there were none, but for idle blocks that are `cached`. So what
+ * a cache's lock guards is its own blocks, and, as readers, all that changes under the pool's lock.
  *
  * What happens under a cache's lock is brought into the ledger when the pool is locked next
- * (cache_stop), which every cache sees to after a while: see BUDGET in cache.c. */
+ * (cache_stop), which every cache sees to after a while: see BUDGET in cache_life.c. */
 #ifndef POOLCUDA_POOL_CACHE_H
 #define POOLCUDA_POOL_CACHE_H
 

@@ -1,5 +1,5 @@
-/* What a cache is made of: for quick.h, which serves from it, and for what does the rest: cache.c
- * (caches), cache_table.c (their bins), cache_bins.c (what is in these), cache_miss.c,
+/* What a cache is made of: for cache_quick.h, which serves from it, and for what does the rest:
+ * cache_life.c (caches), cache_table.c (their bins), cache_bins.c (what is in these), cache_miss.c,
  * cache_merge.c (their sums). */
 #ifndef POOLCUDA_POOL_CACHE_PARTS_H
 #define POOLCUDA_POOL_CACHE_PARTS_H

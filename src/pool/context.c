@@ -252,7 +252,7 @@ struct site *context_site(struct pool *pool, struct context *context, const stru
 
 void context_destroy_sites(struct context *context) {
     struct site *site, *next;
-    idle_store_destroy(&context->store);
+    idle_store_destroy(context->policy, &context->store);
     HASH_ITER (by_key, context->sites, site, next) {
         // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it cannot follow uthash
         HASH_DELETE(by_key, context->sites, site);
@@ -396,7 +396,7 @@ void pool_note_error(struct pool *pool, CUresult error) {
 
 /* Whether a block of a context that ends has to be given to the driver: what is idle, and what lies
  * in a memory pool of the driver's, which outlives contexts. */
-static bool must_be_released(const struct pool_block *block) {
+static bool goes_with_context(const struct pool_block *block) {
     return block->in_driver_pool
                ? block->state != BLOCK_WAITING
                : !block->context->policy->cuts &&
@@ -421,7 +421,7 @@ static bool end_context(struct pool *pool, struct context *context, struct relea
         bool waited_for = block->state == BLOCK_WAITING;
         if (block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED)
             ledger_take_out(pool, block);
-        if (releases && must_be_released(block)) {
+        if (releases && goes_with_context(block)) {
             release_list_add(pool, releases, block);
         } else {
             ledger_remove(pool, block);

@@ -1,7 +1,7 @@
 /* Frees. What becomes of a live block that the program frees:
  *
  *  1. The thread's cache keeps it, without the pool's lock, while the wait of the free is owed
- *     already or left to a fence (quick.h).
+ *     already or left to a fence (cache_quick.h).
  *  2. It is released at once (must_be_released): it is tainted, a stream is captured, its context
  *     had a sticky error, its device is under pressure, or the driver has shut down.
  *  3. Else wait_choice says what becomes of the wait that the native free makes for the device's
@@ -13,8 +13,8 @@
  *
  * A pointer without a record is the driver's to free. A block that is not live was freed twice:
  * INVALID_VALUE, as natively. */
+#include "pool/cache_quick.h"
 #include "pool/internal.h"
-#include "pool/quick.h"
 
 #include "planted.h"
 
@@ -104,8 +104,8 @@ static void keep(struct pool *pool, struct pool_block *block, enum wait_choice w
         releases = (struct release_list){.device = releases.device, .quiet = quiet};
     }
     stats_add(STATS_bound_released_blocks, releases.count);
-    pressure_trim(pool, releases.device, NULL, 0, &releases);
-    pressure_decay(pool, releases.device, NULL, decay_due(pool, releases.device), &releases);
+    release_excess(pool, releases.device, NULL, 0, &releases);
+    release_decayed(pool, releases.device, NULL, decay_due(pool, releases.device), &releases);
     release_list_free(pool, &releases);
     pool_unlock(pool);
 }

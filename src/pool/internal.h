@@ -34,11 +34,12 @@ struct pool {
     struct pool_config config;
     const struct driver *driver;
     const struct policy *policy; /* of device memory; what concerns a block asks its context's */
-    atomic_int captures, begun, gate_users; /* gate.c */
-    atomic_bool close_turn;                 /* gate.c */
-    int gate_lost;                          /* gate.c, for whoever has the turn */
+    atomic_int captures, begun, gate_users; /* capture_gate.c */
+    atomic_bool close_turn;                 /* capture_gate.c */
+    int gate_lost;                          /* capture_gate.c, for whoever has the turn */
 
-    /* captures.c. captures_asked: a thread asks them without the lock; none must end meanwhile. */
+    /* captured_streams.c. captures_asked: a thread asks them without the lock; none must end
+     * meanwhile. */
     LIST_HEAD(, capture) named_captures;
     int unnamed_captures;
     bool captures_asked;
@@ -75,11 +76,11 @@ struct pool {
     uint64_t live_blocks, idle_blocks;
     uint64_t identities; /* given to suballocations so far */
 
-    /* cache.c */
+    /* cache_life.c */
     struct cache *caches[CACHES], *active[CACHES]; /* active: those that are not parked */
     int cache_count, active_count;
     atomic_int resumes, resume_waiters;   /* without the lock: threads that wait for cache_resume */
-    _Atomic uint64_t renew_ns, waited_ns; /* without the lock: see STOP_SHARE in cache.c */
+    _Atomic uint64_t renew_ns, waited_ns; /* without the lock: see STOP_SHARE in cache_life.c */
     struct ledger_place sentinel_place;   /* where the next sentinel is looked for */
     struct stats_sums published;          /* what caches themselves have published */
 };
@@ -90,7 +91,7 @@ static inline uint64_t pool_now(const struct pool *pool) {
     return pool->config.clock ? pool->config.clock() : clock_ns(CLOCK_MONOTONIC_COARSE);
 }
 
-void gate_pause(void); /* gate.c: waits for a moment, as long as the gate does at once */
+void gate_pause(void); /* capture_gate.c: waits for a moment, as long as the gate does at once */
 
 static inline void pool_lock(struct pool *pool) {
     lock_take(&pool->lock, LOCK_POOL);
@@ -150,6 +151,16 @@ static inline CUresult source_allocate(const struct pool *pool, const struct poo
     lock_check_none();
     return kind->memory == POOL_DEVICE ? pool->driver->mem_alloc(pointer, size)
                                        : source_allocate_other(pool->driver, kind, size, pointer);
+}
+/* Allocates so and counts it: also for policies, where their own way is barred. Lock not held. */
+static inline CUresult source_obtain(struct pool *pool, const struct pool_kind *kind, size_t size,
+                                     struct obtained *obtained) {
+    lock_check_none();
+    *obtained = (struct obtained){.size = size};
+    CUresult result = source_allocate(pool, kind, size, &obtained->pointer);
+    if (result == CUDA_SUCCESS)
+        stats_add(STATS_driver_allocs, 1);
+    return result;
 }
 /* Lock not held. */
 static inline CUresult source_free(const struct pool *pool, enum pool_memory memory,
@@ -285,9 +296,9 @@ void context_note_error(struct pool *pool, struct context *context, CUresult res
 
 /* idle_store.c. idle_store_init: false without host memory. */
 bool idle_store_init(struct pool *pool, const struct policy *policy, struct idle_store *store);
-void idle_store_destroy(struct idle_store *store);
+void idle_store_destroy(const struct policy *policy, struct idle_store *store);
 
-/* pressure.c: giving memory back */
+/* release.c: giving memory back */
 
 /* Blocks taken out for release, linked through by_size.rbe_left; release_list_free gives them to
  * the driver and returns the bytes that it accepted. */
@@ -305,33 +316,44 @@ void release_list_add(struct pool *pool, struct release_list *releases,
 size_t release_list_free(struct pool *pool, struct release_list *releases);
 
 /* The thread's mode for captures becomes *mode, which tells what it was. */
-void pressure_exchange_capture_mode(struct pool *pool, CUstreamCaptureMode *mode);
+void release_exchange_capture_mode(struct pool *pool, CUstreamCaptureMode *mode);
 
 /* policy->refresh for all contexts of the device. Lock held on entry and return, not in between. */
-void pressure_refresh(struct pool *pool, const struct device *device);
-/* Takes out idle blocks of the device, largest first, until `bytes` or nothing is left. Lock held.
+void release_refresh(struct pool *pool, const struct device *device);
+/* Says whose idle blocks are given up. */
+struct release_scope {
+    struct device *device;
+    struct context *only; /* NULL: every context of the device */
+    bool deferred;        /* also blocks that work may still use: their free waits for it */
+};
+/* The block that goes first: the largest of what the contexts' policies would give up first, still
+ * kept. NULL: there is none. Lock held. */
+struct pool_block *release_next_victim(struct pool *pool, const struct release_scope *scope);
+/* Takes out idle memory, blocks one victim after the other, until `bytes` or nothing is left. Lock
+ * held. */
+void release_collect(struct pool *pool, const struct release_scope *scope, size_t bytes,
+                     struct release_list *releases);
+/* Takes out up to `bytes` of idle memory that is in no block. Returns how much that was. Lock held.
  */
-void pressure_collect(struct pool *pool, struct device *device, size_t bytes,
-                      struct release_list *releases);
-/* Takes them from one context, whose work is done or may be waited for. Lock held. */
-void pressure_collect_from(struct pool *pool, struct context *context, size_t bytes,
-                           struct release_list *releases);
-/* Takes out what exceeds the bounds on idle memory; `growth` bytes are about to be added to live
- * memory. `quiet`: from this context alone, which has no work left, so that its deferred blocks may
- * go as well; NULL: from all of the device. Lock held. */
-void pressure_trim(struct pool *pool, struct device *device, struct context *quiet, size_t growth,
-                   struct release_list *releases);
-/* Takes out `bytes` at most, of memory that was not needed of late. Lock held. */
-void pressure_decay(struct pool *pool, struct device *device, struct context *quiet, size_t bytes,
-                    struct release_list *releases);
-/* After `grown` bytes were allocated: whether the driver may lack memory for launches. Lock held.
- */
-bool pressure_may_lack_headroom(struct device *device, uint64_t grown);
-/* Sees to it that the driver has memory for launches in the current context. Lock not held. */
-void pressure_keep_headroom(struct pool *pool, struct context *context);
+size_t release_collect_unused(struct pool *pool, const struct device *device, size_t bytes,
+                              struct release_list *releases);
 
-/* shortage.c: reports a call that failed although nothing idle was left to config.on_shortage. Lock
- * not held. bytes: 0 if not known. */
+/* Takes out what exceeds the bound on idle memory; `growth` bytes are about to be
+ * added to live memory. `quiet`: from this context alone, which has no work left, so that its
+ * deferred blocks may go as well; NULL: from all of the device. Lock held. */
+void release_excess(struct pool *pool, struct device *device, struct context *quiet, size_t growth,
+                    struct release_list *releases);
+/* Takes out `bytes` at most, of memory that was not needed of late. Lock held. */
+void release_decayed(struct pool *pool, struct device *device, struct context *quiet, size_t bytes,
+                     struct release_list *releases);
+/* headroom.c: after `grown` bytes were allocated, whether the driver may lack memory for launches.
+ * Lock held. */
+bool headroom_may_lack(struct device *device, uint64_t grown);
+/* Sees to it that the driver has memory for launches in the current context. Lock not held. */
+void headroom_keep(struct pool *pool, struct context *context);
+
+/* shortage_report.c: reports a call that failed although nothing idle was left to
+ * config.on_shortage. Lock not held. bytes: 0 if not known. */
 void shortage_report(struct pool *pool, struct device *device, const char *call, size_t bytes);
 
 /* decay.c: bytes of idle memory that were not needed of late: to be given up now. Lock held. */
@@ -339,13 +361,15 @@ uint64_t decay_due(struct pool *pool, struct device *device);
 
 /* pages.c: bytes of device memory that would be free if all idle blocks were. Lock held. */
 uint64_t pages_idle(struct pool *pool, const struct device *device);
-/* Bytes by which idle memory may still grow. Lock held. */
-uint64_t pressure_idle_room(const struct pool *pool, const struct device *device);
+/* idle_bound.c: bytes by which idle memory may still grow. Lock held. */
+uint64_t idle_bound_room(const struct pool *pool, const struct device *device);
+/* Bytes of idle memory that are to be given up, once `growth` more are live. Lock held. */
+uint64_t idle_bound_excess(const struct pool *pool, const struct device *device, size_t growth);
 /* Lock held. */
-bool pressure_exceeds(const struct pool *pool, const struct device *device, size_t growth);
+bool idle_bound_exceeds(const struct pool *pool, const struct device *device, size_t growth);
 /* Bytes that may be allocated beside what is idle before anything is to be given back, by the
  * pool's own bound, or the driver to be asked what is free. Lock held. */
-uint64_t pressure_room_to_grow(const struct device *device);
+uint64_t idle_bound_room_to_grow(const struct device *device);
 /* What is asked of the driver. pitch: NULL, or where cuMemAllocPitch is to be used. */
 struct request {
     struct context *context;
@@ -360,14 +384,10 @@ struct pitch_request {
     size_t width, height;
     unsigned int element;
 };
-/* The driver's plain allocation, also for policies that have another way where that is barred.
- * Lock not held. */
-CUresult pressure_obtain_plain(struct pool *pool, const struct pool_kind *kind, size_t size,
-                               struct obtained *obtained);
 /* Allocates from the driver, releasing idle memory while it is out of memory. On success either
  * *block is a block found in the pool meanwhile, or *obtained is the driver's. Lock not held. */
-CUresult pressure_allocate(struct pool *pool, const struct request *request,
-                           struct pool_block **block, struct obtained *obtained);
+CUresult allocate_or_make_room(struct pool *pool, const struct request *request,
+                               struct pool_block **block, struct obtained *obtained);
 
 /* malloc.c: takes a fitting idle block for a request, now live; NULL if there is none. Lock
  * held. */
@@ -389,8 +409,9 @@ bool quiet_note_work(struct pool *pool);
 /* Lock not held. */
 bool quiet_is_noted_work_done(struct pool *pool);
 
-/* gate.c: every call of the pool that a stream capture prohibits, other than the driver's own
- * malloc and free, is made between gate_enter and gate_leave. False: a stream is being captured. */
+/* capture_gate.c: every call of the pool that a stream capture prohibits, other than the driver's
+ * own malloc and free, is made between gate_enter and gate_leave. False: a stream is being
+ * captured. */
 bool gate_enter(struct pool *pool);
 void gate_leave(struct pool *pool);
 /* Whoever is inside has left when gate_close returns, and nobody enters until as many gate_open. */
@@ -465,9 +486,9 @@ size_t memory_pool_trim(const struct driver *driver, CUmemoryPool handle, size_t
 bool memory_pools_give(struct pool *pool, CUdevice device, const char *call);
 void memory_pools_forget(struct pool *pool); /* lock held */
 
-/* Captures (captures.c). One that begins is not named yet. _stream_ends: whether a capture ends
- * with the stream, which pool_capture_ended is then called for. */
-void captures_began(struct pool *pool);
+/* Captures (captured_streams.c). One that begins is not named yet. _stream_ends: whether a capture
+ * ends with the stream, which pool_capture_ended is then called for. */
+void captures_count_unnamed(struct pool *pool);
 bool captures_stream_ends(struct pool *pool, CUstream stream);
 void captures_context_ends(struct pool *pool, CUcontext context);
 void captures_primary_ends(struct pool *pool, CUdevice ordinal);
@@ -498,11 +519,6 @@ struct pool_block *suballocation_adopt(struct pool *pool, const struct request *
 /* The block, in whatever state, that contains the address. */
 struct pool_block *suballocation_find(struct pool *pool, CUdeviceptr address);
 
-/* malloc.c: physical bytes that reuse may still add to live blocks beyond their requests. Lock
- * held. */
-uint64_t pool_waste_left(const struct pool *pool, const struct device *device);
-/* malloc.c: what may serve a request. Lock held. */
-struct fit pool_fit(struct pool *pool, const struct context *context, size_t bytes, size_t size);
 /* malloc.c: after a miss whose cache could not count it: the driver had no memory (pointer 0), or a
  * capture, a setting, the context's end barred the cache meanwhile. `unused` is given back. Lock
  * not held. */

@@ -1,45 +1,28 @@
 /* Allocations. A request of `bytes`, rounded to `size` by the policy, from a site in the current
  * context is served by the first of these that can:
  *
- *  1. The thread's cache: an idle block of this site and size, without the pool's lock (quick.h). A
- *     miss that nothing idle could serve asks the driver from there, too (cache_miss.c).
+ *  1. The thread's cache: an idle block of this site and size, without the pool's lock
+ * (cache_quick.h). A miss that nothing idle could serve asks the driver from there, too
+ * (cache_miss.c).
  *  2. The idle store, under the lock: what the policy takes for the site and size. A block must be
  *     at least as large as the request, at most reuse_ratio times larger, and exceed it by no more
- *     than the waste bound leaves (pool_fit, pool_waste_left).
+ *     than the waste bound leaves (waste_bound.h).
  *  3. Deferred blocks: one freed in the order of the request's stream, or one whose fence has
  *     passed. With POOLCUDA_FREE=defer the request may wait for a fence.
  *  4. The driver. Before that, idle memory beyond the bounds is released if this needs no wait
- *     (trim_before_growth). While the driver is out of memory, pressure.c releases idle blocks and
- *     asks again.
+ *     (trim_before_growth). While the driver is out of memory, out_of_memory.c releases idle blocks
+ * and asks again.
  *
  * A request goes past the pool, straight to the driver and without a record, while a stream is
  * captured, after a sticky error, and once the driver has shut down. */
+#include "pool/cache_quick.h"
 #include "pool/history.h"
 #include "pool/internal.h"
-#include "pool/quick.h"
+#include "pool/waste_bound.h"
 
 #include "planted.h"
 
 #include <string.h>
-
-static const uint64_t waste_slack = 32 << 20;
-
-uint64_t pool_waste_left(const struct pool *pool, const struct device *device) {
-    lock_check_held(LOCK_POOL);
-    if (PLANTED(oversize))
-        return UINT64_MAX;
-    uint64_t share = device->total / 100, peak = device->peak_in_use / 50 + waste_slack;
-    uint64_t allowed =
-        limit_in_bytes(&pool->config.max_waste, device->total, share < peak ? share : peak);
-    return allowed > device->over_size ? allowed - device->over_size : 0;
-}
-
-struct fit pool_fit(struct pool *pool, const struct context *context, size_t bytes, size_t size) {
-    lock_check_held(LOCK_POOL);
-    double ratio = PLANTED(oversize) ? 1e9 : pool->config.reuse_ratio;
-    return (struct fit){bytes, size, ratio, pool_waste_left(pool, context->device),
-                        pool->config.steal};
-}
 
 static void count_hit(struct device *device, struct site *site) {
     stats_grow(&site->stats->hits, 1);
@@ -69,7 +52,7 @@ struct pool_block *pool_take(struct pool *pool, struct context *context, struct 
     bool stolen = false;
     struct pool_block *block = cache_take(pool, context, site, size);
     if (!block) { /* takes what others have idle, or of other sizes */
-        struct fit fit = pool_fit(pool, context, bytes, size);
+        struct fit fit = waste_bound_fit(pool, context, bytes, size);
         cache_offer(pool, context, site, &fit);
         block = context->policy->take(&context->store, site, &fit, &stolen);
     }
@@ -83,7 +66,7 @@ static struct pool_block *take_in_stream(struct pool *pool, const struct request
     if (!request->stream || pool->config.zero) /* which would clear it in another stream */
         return NULL;
     struct context *context = request->context;
-    struct fit fit = pool_fit(pool, context, request->bytes, request->size);
+    struct fit fit = waste_bound_fit(pool, context, request->bytes, request->size);
     struct pool_block *block = fence_find_freed_in(context, request->stream, &fit);
     if (!block || (!fit.steal && block->site != request->site))
         return NULL;
@@ -111,7 +94,7 @@ static CUresult malloc_past_pool(struct pool *pool, struct context *context,
     struct obtained obtained;
     CUresult result;
     if (context) {
-        result = pressure_allocate(pool, &request, &block, &obtained);
+        result = allocate_or_make_room(pool, &request, &block, &obtained);
         if (result == CUDA_SUCCESS)
             *pointer = obtained.pointer;
         return result;
@@ -141,7 +124,7 @@ static void trim_before_growth(struct pool *pool, struct context *context, struc
     const struct policy *policy = context->policy;
     struct pool_block *misfit = policy->misfit ? policy->misfit(site) : NULL;
     uint64_t due = decay_due(pool, context->device);
-    if (!misfit && !due && !pressure_exceeds(pool, context->device, size))
+    if (!misfit && !due && !idle_bound_exceeds(pool, context->device, size))
         return;
     pool_unlock_between(pool);
     bool quiet = context_is_quiet(pool, context);
@@ -156,8 +139,8 @@ static void trim_before_growth(struct pool *pool, struct context *context, struc
         release_list_add(pool, &releases, misfit);
     }
     if (!context->ended) {
-        pressure_trim(pool, context->device, context, size, &releases);
-        pressure_decay(pool, context->device, context, due, &releases);
+        release_excess(pool, context->device, context, size, &releases);
+        release_decayed(pool, context->device, context, due, &releases);
     }
     release_list_free(pool, &releases);
 }
@@ -223,7 +206,7 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
     size_t growth = context->policy->take_unused ? 0 : request->size;
     trim_before_growth(pool, context, request->site, growth);
     pool_unlock_between(pool);
-    CUresult result = pressure_allocate(pool, request, &block, &obtained);
+    CUresult result = allocate_or_make_room(pool, request, &block, &obtained);
     if (result != CUDA_SUCCESS) {
         context_note_error(pool, context, result);
         pool_lock(pool); /* so that the thread's cache goes on */
@@ -236,15 +219,14 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
     if (request->pitch && !block && !context->ended)
         pitch_learn(pool, context->device->ordinal, request->pitch->width, request->pitch->element,
                     *request->pitch->pitch);
-    bool lacks =
-        !block && !obtained.stitched && pressure_may_lack_headroom(context->device, obtained.size);
+    bool lacks = !block && !obtained.stitched && headroom_may_lack(context->device, obtained.size);
     bool zero = pool->config.zero;
     pool_unlock(pool);
     *pointer = block ? block->pointer : obtained.pointer;
     if (zero && (block || is_used(&obtained)))
         clear(pool, context, *pointer, block ? block->requested : request->bytes);
     if (lacks)
-        pressure_keep_headroom(pool, context);
+        headroom_keep(pool, context);
     return CUDA_SUCCESS;
 }
 

@@ -198,7 +198,7 @@ bool pool_malloc_async(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
  * serve. True: *result is what the call returns. */
 bool pool_free_async(struct pool *pool, CUdeviceptr pointer, CUstream stream, CUresult *result);
 
-/* cuMemAlloc_v2 and cuMemFree_v2 where neither quick.h nor cache_miss has served the call. */
+/* cuMemAlloc_v2 and cuMemFree_v2 where neither cache_quick.h nor cache_miss has served the call. */
 CUresult pool_malloc_rest(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
                           const struct call_site *site);
 CUresult pool_free_rest(struct pool *pool, CUdeviceptr pointer);
@@ -348,7 +348,7 @@ void pool_capture_ended_somewhere(struct pool *pool);
 bool pool_is_capturing(struct pool *pool); /* now, as far as is known */
 /* To be called around calls of the driver that a capture forbids. False: make none, a capture is
  * under way. One that begins waits until all have left, but for those that wait for the device
- * (gate.c). */
+ * (capture_gate.c). */
 bool pool_gate_enter(struct pool *pool);
 void pool_gate_leave(struct pool *pool);
 bool pool_stream_is_captured(struct pool *pool,

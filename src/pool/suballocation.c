@@ -3,6 +3,7 @@
  * memory pool of the driver's by itself as well: cuMemFree does not wait for those. */
 #include "policy/region.h"
 #include "pool/internal.h"
+#include "pool/waste_bound.h"
 
 struct pool_block *suballocation_find(struct pool *pool, CUdeviceptr address) {
     lock_check_held(LOCK_POOL);
@@ -70,7 +71,7 @@ struct pool_block *suballocation_adopt(struct pool *pool, const struct request *
         return NULL;
     }
     block->region->reservation = obtained->reservation;
-    struct fit fit = pool_fit(pool, context, request->bytes, wanted < size ? wanted : size);
+    struct fit fit = waste_bound_fit(pool, context, request->bytes, wanted < size ? wanted : size);
     if (obtained->reservation)
         fit.surplus = 0;
     region_cut(&context->store, block, &fit);
@@ -160,9 +161,9 @@ CUresult suballocation_free_past_pool(struct pool *pool, struct pool_block *bloc
 
 CUresult pool_free_suballocation(struct pool *pool, CUdeviceptr pointer) {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    pressure_exchange_capture_mode(pool, &mode);
+    release_exchange_capture_mode(pool, &mode);
     CUresult result = pool_free(pool, pointer);
-    pressure_exchange_capture_mode(pool, &mode);
+    release_exchange_capture_mode(pool, &mode);
     return result;
 }
 

@@ -25,8 +25,8 @@ static void set_owed(struct pool *pool, struct context *context) {
 }
 
 /* What to do about the wait of a free of any block but the context's last. */
-static enum wait_choice kind_in(const struct pool *pool, const struct context *context,
-                                enum wait_reason *reason) {
+static enum wait_choice choice_in_context(const struct pool *pool, const struct context *context,
+                                          enum wait_reason *reason) {
     *reason = WAIT_REASON_no_fence;
     if (pool->config.free_mode == POOL_FREE_DEFER)
         return pool->streams_lost || !pool->driver->event_synchronize ? WAIT_NOW : WAIT_DEFERRED;
@@ -50,7 +50,7 @@ static enum wait_choice kind_in(const struct pool *pool, const struct context *c
 
 enum wait_choice wait_choice(const struct pool *pool, const struct pool_block *block,
                              enum wait_reason *reason) {
-    enum wait_choice kind = kind_in(pool, block->context, reason);
+    enum wait_choice kind = choice_in_context(pool, block->context, reason);
     enum pool_memory memory = block->context->kind.memory;
     /* its next owner touches it */
     bool touched_at_once = kind == WAIT_OWED && memory != POOL_DEVICE;
@@ -69,7 +69,7 @@ enum wait_choice wait_choice(const struct pool *pool, const struct pool_block *b
 bool wait_is_skipped(const struct pool *pool, const struct context *context) {
     lock_check_held(LOCK_POOL);
     enum wait_reason reason;
-    switch (kind_in(pool, context, &reason)) {
+    switch (choice_in_context(pool, context, &reason)) {
     case WAIT_DEFERRED:
         return true;
     case WAIT_OWED:
@@ -176,7 +176,7 @@ bool wait_try_pay(struct pool *pool, const char *call) {
 /* If several captures begin at once only the first pays: the wait of another would invalidate it.
  */
 void pool_capture_began(struct pool *pool, const char *call) {
-    captures_began(pool);
+    captures_count_unnamed(pool);
     if (!gate_close_begin(pool))
         return;
     if (wait_is_owed(pool))

@@ -1,6 +1,7 @@
 #include "clock.h"
 #include "planted.h"
 #include "pool/cache_parts.h"
+#include "pool/waste_bound.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -291,12 +292,12 @@ static void grant(struct pool *pool, struct cache *cache) {
     context->frees_quickly = may_free;
     if (may_free && !cache->defers && !context->sentinel)
         find_sentinel(pool, context);
-    cache->fit = pool_fit(pool, context, 0, 0);
+    cache->fit = waste_bound_fit(pool, context, 0, 0);
     cache->fit.surplus /= (uint64_t)pool->active_count; /* each may use its part */
     cache->nothing_idle = serves && !context->device->idle && !PLANTED(record_removed_late);
     cache->alone = serves && is_alone(pool, cache) && !PLANTED(record_removed_late);
     cache->may_miss = (cache->nothing_idle || cache->alone) && !cache->table.displaced;
-    cache->may_grow = cache->alone ? pressure_room_to_grow(context->device) : 0;
+    cache->may_grow = cache->alone ? idle_bound_room_to_grow(context->device) : 0;
     cache->stops++;
     cache->sentinel = cache->defers ? NULL : context->sentinel;
     cache->freeable =

@@ -1,4 +1,4 @@
-#include "interpose/steer.h"
+#include "interpose/answer_requests.h"
 
 #include "clock.h"
 #include "interpose/state.h"

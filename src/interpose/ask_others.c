@@ -1,8 +1,8 @@
-#include "interpose/ask.h"
+#include "interpose/ask_others.h"
 
 #include "clock.h"
+#include "interpose/answer_requests.h"
 #include "interpose/state.h"
-#include "interpose/steer.h"
 #include "observe/mailbox.h"
 #include "observe/share_folder.h"
 #include "raw_files.h"

@@ -60,7 +60,8 @@ bool pool_give_up(struct pool *pool, int device, size_t bytes, bool may_wait, si
         struct release_list releases = {.device = context->device};
         if (free_to_go && !context->ended) {
             releases.quiet = current && context->handle == current ? NULL : context;
-            pressure_collect_from(pool, context, bytes - *released, &releases);
+            release_collect(pool, &(struct release_scope){context->device, context, true},
+                            bytes - *released, &releases);
             *released += release_list_free(pool, &releases);
         }
         complete = complete && free_to_go;
@@ -79,8 +80,8 @@ size_t pool_release(struct pool *pool, CUdevice ordinal, size_t bytes) {
         struct release_list releases = {.device = device};
         if (!pool_driver_waits(pool))
             fence_drain(pool, device);
-        pressure_refresh(pool, device);
-        pressure_collect(pool, device, bytes, &releases);
+        release_refresh(pool, device);
+        release_collect(pool, &(struct release_scope){device, NULL, true}, bytes, &releases);
         released = release_list_free(pool, &releases);
     }
     pool_unlock(pool);

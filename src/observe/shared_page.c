@@ -1,4 +1,4 @@
-#include "observe/share.h"
+#include "observe/shared_page.h"
 
 #include "format.h"
 #include "observe/page.h"

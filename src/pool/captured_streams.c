@@ -83,7 +83,7 @@ void pool_capture_named(struct pool *pool, CUstream stream) {
     free(capture);
 }
 
-void captures_began(struct pool *pool) {
+void captures_count_unnamed(struct pool *pool) {
     lock_check_none();
     pool_lock(pool);
     pool->unnamed_captures++;

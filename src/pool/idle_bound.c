@@ -1,0 +1,78 @@
+/* The bound on idle memory. */
+#include "pool/internal.h"
+
+static const uint64_t idle_slack = 64 << 20;
+
+/* By the pool's own rule at most so much lies idle. Host memory is locked: no other process can
+ * have it, and the system cannot ask for it back. Managed memory may lie on the device, where the
+ * driver copies it to the host for whoever needs room: that costs time, and no call tells of it. */
+static uint64_t most_idle(const struct device *device) {
+    enum { HOST_SHARE = 16 };
+    switch (device->memory) {
+    case POOL_HOST:
+        return device->total / HOST_SHARE;
+    case POOL_MANAGED:
+        return idle_slack;
+    case POOL_DEVICE:
+        break;
+    }
+    return UINT64_MAX;
+}
+
+/* The pool's own rule: held memory stays under 1.2 x peak in use + 64 MiB. */
+static uint64_t most_held(const struct device *device, uint64_t in_use) {
+    uint64_t peak = in_use > device->peak_in_use ? in_use : device->peak_in_use;
+    return peak + peak / 5 + idle_slack;
+}
+
+uint64_t idle_bound_room_to_grow(const struct device *device) {
+    lock_check_held(LOCK_POOL);
+    uint64_t held = device->live + device->idle, most = most_held(device, device->in_use);
+    uint64_t room = most > held ? most - held : 0;
+    return !device->idle || room < device->until_asked ? room : device->until_asked;
+}
+
+static uint64_t allowed_idle(const struct pool *pool, const struct device *device, size_t growth) {
+    uint64_t live = device->live + growth, held = most_held(device, device->in_use + growth);
+    uint64_t automatic = held > live ? held - live : 0, most = most_idle(device);
+    return limit_in_bytes(&pool->config.max_idle, device->total,
+                          automatic < most ? automatic : most);
+}
+
+/* Bytes of idle suballocations that live ones keep from the driver. */
+static uint64_t stranded_idle(const struct pool *pool, const struct device *device) {
+    const struct context *context;
+    uint64_t bytes = 0;
+    LIST_FOREACH (context, &pool->contexts, link)
+        bytes += context->device == device ? context->store.stranded : 0;
+    return bytes;
+}
+
+/* Where the bound is the pool's own and what is stranded takes most of it, a little of the rest may
+ * stay all the same: giving all of it up would bring the bound no nearer, and cost every allocation
+ * a call of the driver's. */
+uint64_t idle_bound_excess(const struct pool *pool, const struct device *device, size_t growth) {
+    lock_check_held(LOCK_POOL);
+    uint64_t allowed = allowed_idle(pool, device, growth);
+    if (device->idle <= allowed)
+        return 0;
+    if (pool->config.max_idle.kind != LIMIT_AUTO)
+        return device->idle - allowed;
+    uint64_t stranded = stranded_idle(pool, device),
+             little = device->peak_in_use / 16 + idle_slack / 4;
+    uint64_t rest = device->idle - stranded, stays = allowed > stranded ? allowed - stranded : 0;
+    if (stranded && stays < little)
+        stays = little;
+    return rest > stays ? rest - stays : 0;
+}
+
+uint64_t idle_bound_room(const struct pool *pool, const struct device *device) {
+    lock_check_held(LOCK_POOL);
+    uint64_t allowed = allowed_idle(pool, device, 0);
+    return allowed > device->idle ? allowed - device->idle : 0;
+}
+
+bool idle_bound_exceeds(const struct pool *pool, const struct device *device, size_t growth) {
+    lock_check_held(LOCK_POOL);
+    return idle_bound_excess(pool, device, growth) > 0;
+}

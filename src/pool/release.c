@@ -1,0 +1,167 @@
+/* Idle memory on its way back to the driver: which block is the next, and how it is given back. */
+#include "observe/call_timer.h"
+#include "policy/region.h"
+#include "pool/internal.h"
+
+void release_list_add(struct pool *pool, struct release_list *releases, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
+    ledger_remove(pool, block);
+    if (block->context->policy->cuts)
+        region_detach(&block->context->store, block);
+    block->by_size.rbe_left = releases->first;
+    releases->first = block;
+    releases->bytes += block->size;
+    releases->count++;
+    releases->device->releasing++;
+}
+
+/* Sets *mode to what the thread's mode was. In relaxed mode a free neither fails nor invalidates a
+ * capture, whichever thread makes that one [cuda.h, cuThreadExchangeStreamCaptureMode]: the
+ * allocation for which idle memory is released may be one that captures do not prohibit. */
+void release_exchange_capture_mode(struct pool *pool, CUstreamCaptureMode *mode) {
+    if (pool->driver->thread_exchange_capture_mode)
+        pool->driver->thread_exchange_capture_mode(mode);
+}
+
+/* Whether a block that was to be released may have been waiting for a fence. */
+static bool may_have_waited(const struct pool *pool) {
+    return pool->config.free_mode == POOL_FREE_DEFER || pool->config.ordered;
+}
+
+/* Removes the records before the driver frees: another thread may be given an address at once. A
+ * block that the driver refuses to free (a capture forbids it, say) comes back as idle. */
+size_t release_list_free(struct pool *pool, struct release_list *releases) {
+    lock_check_held(LOCK_POOL);
+    size_t released = 0;
+    struct pool_block *block = releases->first, *next;
+    if (!block && !releases->unused)
+        return 0;
+    releases->device->releasing++; /* counts what is unused */
+    pool_unlock_between(pool);
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    release_exchange_capture_mode(pool, &mode);
+    if (releases->unused) {
+        released = pool->policy->release_unused(pool, releases->unused);
+        releases->unused = NULL;
+    }
+    const struct context *quiet = releases->quiet; /* its frees have nothing to wait for */
+    for (; block; block = block->by_size.rbe_left) {
+        const struct context *context = block->context;
+        bool by_policy = context->policy->surrender != NULL;
+        CUresult result = by_policy ? context->policy->surrender(pool, block)
+                          : quiet == context && !call_timer_rests(STATS_CALL_FREE)
+                              ? source_free_timed(pool, block)
+                              : source_free(pool, context->kind.memory, block->pointer);
+        block->taints = result != CUDA_SUCCESS; /* an idle block has no taints: a free flag */
+        context_note_error(pool, block->context, result);
+        if (result == CUDA_SUCCESS) {
+            quiet = context; /* this free has waited */
+            released += block->size;
+            stats_add(STATS_driver_frees, !by_policy);
+        }
+    }
+    release_exchange_capture_mode(pool, &mode);
+    pool_lock(pool);
+    for (block = releases->first; block; block = next) {
+        next = block->by_size.rbe_left;
+        bool refused = block->taints;
+        block->taints = 0;
+        if (block->context->policy->cuts)
+            suballocation_released(block, refused);
+        if (refused)
+            ledger_restore(pool, block, may_have_waited(pool) ? BLOCK_DEFERRED : BLOCK_IDLE);
+        else
+            ledger_recycle(pool, block);
+    }
+    pool_count_released(pool, releases->device, (int)releases->count + 1);
+    releases->first = NULL;
+    return released;
+}
+
+static struct pool_block *victim_of(struct pool *pool, struct context *context, bool deferred) {
+    cache_drain(pool, context);
+    struct pool_block *ready = context->policy->victim(&context->store);
+    return ready || !deferred || !policy_driver_waits(context->policy) ? ready
+                                                                       : fence_largest(context);
+}
+
+struct pool_block *release_next_victim(struct pool *pool, const struct release_scope *scope) {
+    lock_check_held(LOCK_POOL);
+    struct pool_block *found = NULL;
+    struct context *context;
+    LIST_FOREACH (context, &pool->contexts, link) {
+        if (context->device != scope->device || context->broken ||
+            (scope->only && context != scope->only))
+            continue;
+        struct pool_block *candidate = victim_of(pool, context, scope->deferred);
+        if (candidate && (!found || candidate->size > found->size))
+            found = candidate;
+    }
+    return found;
+}
+
+size_t release_collect_unused(struct pool *pool, const struct device *device, size_t bytes,
+                              struct release_list *releases) {
+    lock_check_held(LOCK_POOL);
+    size_t taken = 0;
+    struct context *context;
+    if (pool->policy->take_unused && device->memory == POOL_DEVICE)
+        LIST_FOREACH (context, &pool->contexts, link)
+            if (context->device == device && taken < bytes)
+                taken += pool->policy->take_unused(pool, context, bytes - taken, &releases->unused);
+    releases->bytes += taken;
+    return taken;
+}
+
+void release_refresh(struct pool *pool, const struct device *device) {
+    lock_check_held(LOCK_POOL);
+    struct context *context;
+    LIST_FOREACH (context, &pool->contexts, link) {
+        if (context->device != device || !context->policy->refresh)
+            continue;
+        pool_unlock(pool);
+        context->policy->refresh(pool, context);
+        pool_lock(pool);
+        if (context->ended) /* then it is in another list */
+            return;
+    }
+}
+
+void release_collect(struct pool *pool, const struct release_scope *scope, size_t bytes,
+                     struct release_list *releases) {
+    lock_check_held(LOCK_POOL);
+    struct pool_block *block;
+    size_t before = releases->bytes;
+    release_collect_unused(pool, scope->device, bytes, releases);
+    while (releases->bytes - before < bytes && (block = release_next_victim(pool, scope))) {
+        ledger_take_out(pool, block);
+        release_list_add(pool, releases, block);
+    }
+}
+
+void release_excess(struct pool *pool, struct device *device, struct context *quiet, size_t growth,
+                    struct release_list *releases) {
+    lock_check_held(LOCK_POOL);
+    uint64_t excess = idle_bound_excess(pool, device, growth);
+    if (!excess)
+        return;
+    size_t before = releases->count;
+    release_collect(pool, &(struct release_scope){device, quiet, quiet != NULL}, excess, releases);
+    stats_add(STATS_bound_released_blocks, releases->count - before);
+}
+
+void release_decayed(struct pool *pool, struct device *device, struct context *quiet, size_t bytes,
+                     struct release_list *releases) {
+    lock_check_held(LOCK_POOL);
+    const struct release_scope scope = {device, quiet, quiet != NULL};
+    struct pool_block *block;
+    size_t count = releases->count;
+    size_t unused = release_collect_unused(pool, device, bytes, releases);
+    bytes -= unused < bytes ? unused : bytes;
+    while (bytes > 0 && (block = release_next_victim(pool, &scope)) && block->size <= bytes) {
+        bytes -= block->size;
+        ledger_take_out(pool, block);
+        release_list_add(pool, releases, block);
+    }
+    stats_add(STATS_decayed_blocks, releases->count - count);
+}
