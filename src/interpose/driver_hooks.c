@@ -414,9 +414,9 @@ RESET_HOOK(cuDevicePrimaryCtxReset_v2)
         pool_pay(pool, #name);                                                                     \
         if (state_check())                                                                         \
             check_primary_ending(state_check(), device);                                           \
+        pool_primary_releasing(pool, device);                                                      \
         CUresult result = REAL(name)(device);                                                      \
-        if (result == CUDA_SUCCESS)                                                                \
-            pool_primary_released(pool, device);                                                   \
+        pool_primary_released(pool, device);                                                       \
         if (state_check())                                                                         \
             check_contexts_ended(state_check());                                                   \
         state_end_call();                                                                          \

@@ -83,6 +83,7 @@ enum entry_sync {
 enum entry_capture {
     CAPTURE__,
     CAPTURE_begins,
+    CAPTURE_begins_unseen,
     CAPTURE_ends,
     CAPTURE_asks,
     CAPTURE_edits,
@@ -154,6 +155,10 @@ unsigned entry_next_form(const char *base, unsigned number);
 
 static inline bool entry_has_stub(const struct entry *entry) {
     return entry->ours == OURS_jump || entry->ours == OURS_call;
+}
+
+static inline bool entry_begins_capture(const struct entry *entry) {
+    return entry->capture == CAPTURE_begins || entry->capture == CAPTURE_begins_unseen;
 }
 
 /* Whether a null stream is the calling thread's. */

@@ -54,8 +54,9 @@ struct stub_frame {
     unsigned char vectors[8][16];
     const uint64_t *stack;
     uint64_t number, attempts;
-    uint64_t opens; /* the gate, afterwards: a captured stream or a memory pool is destroyed, or if
+    uint32_t opens; /* the gate, afterwards: a captured stream or a memory pool is destroyed, or if
                      * a capture that begins fails to */
+    uint32_t begun; /* the driver has the function, and is asked */
 };
 
 HIDDEN void *stub_before(struct stub_frame *frame);
@@ -166,6 +167,10 @@ static void forget_things(struct pool *pool, const struct entry *entry) {
     case EFFECT_green_stream:
     case EFFECT_stream_ends:
         pool_streams_lost(pool);
+        pool_captured_streams_lost(pool);
+        break;
+    case EFFECT_context_ends:
+        pool_captured_streams_lost(pool);
         break;
     case EFFECT_memory_pool_ends:
         pool_memory_pools_lost(pool);
@@ -190,11 +195,11 @@ static void before(struct pool *pool, struct stub_frame *frame) {
     bool retried = frame->attempts > 0;
     if (entry_is_unknown(entry) && !retried)
         stats_add(STATS_unknown_calls, 1);
-    if (entry->capture == CAPTURE_begins && !retried) {
+    if (entry_begins_capture(entry) && !retried) {
         pool_capture_began(pool, name_of(frame)); /* which pays */
         frame->opens = true;
     }
-    if (entry->capture == CAPTURE_begins || entry->capture == CAPTURE_ends)
+    if (entry_begins_capture(entry) || entry->capture == CAPTURE_ends)
         return;
     if (state_check() && !retried)
         check_before(state_check(), name_of(frame), entry);
@@ -216,7 +221,7 @@ static void before(struct pool *pool, struct stub_frame *frame) {
 /* Whether nothing is to be done for this function from now on, but to pay. */
 static bool is_quick(const struct pool *pool, const struct entry *entry) {
     if (state_check() || entry_is_unknown(entry) || entry_escapes(entry) ||
-        entry->capture == CAPTURE_begins || entry->capture == CAPTURE_ends)
+        entry_begins_capture(entry) || entry->capture == CAPTURE_ends)
         return false;
     switch ((enum entry_effect)entry->effect) {
     case EFFECT__:
@@ -281,11 +286,12 @@ static bool changes_pooled(const struct entry *entry) {
 void *stub_before(struct stub_frame *frame) {
     const struct entry *entry = entry_of(frame->number);
     void *real = find_real(frame);
+    if (!frame->attempts)
+        frame->opens = false;
+    frame->begun = real != NULL;
     if (!real)
         return real_load() ? (void *)not_supported : (void *)not_initialized;
     struct pool *pool = state_begin_call();
-    if (!frame->attempts)
-        frame->opens = false;
     void *calling = pool ? stub_that_calls(frame, real) : NULL;
     if (calling) {
         state_end_call();
@@ -384,7 +390,7 @@ static void after_success(struct pool *pool, const struct stub_frame *frame) {
 static void after_failure(struct pool *pool, const struct stub_frame *frame) {
     const struct entry *entry = entry_of(frame->number);
     bool stays;
-    if (entry->capture == CAPTURE_begins && frame->opens)
+    if (entry_begins_capture(entry) && frame->opens)
         pool_capture_ended(pool);
     enum wait_reason reason = reason_of(entry, &stays);
     if (reason != WAIT_REASONS && !stays)
@@ -408,12 +414,12 @@ static enum pool_asks asks_for(const struct entry *entry) {
     return POOL_ASKS_NO_MEMORY;
 }
 
-/* Success and these errors end the capture [cuda.h, cuStreamEndCapture]; others leave it running,
- * or there was none. */
+/* Success and these errors end the capture [cuda.h, cuStreamEndCapture]. Others leave it running,
+ * or there was none; UNMATCHED says that it began in another stream, which is asked sooner or
+ * later. */
 static bool ends_capture(CUresult result) {
     return result == CUDA_SUCCESS || result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED ||
-           result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED ||
-           result == CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+           result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
 }
 
 static CUstream captured_stream(const struct stub_frame *frame, const struct entry *entry) {
@@ -422,7 +428,9 @@ static CUstream captured_stream(const struct stub_frame *frame, const struct ent
 
 static void name_capture(struct pool *pool, const struct stub_frame *frame,
                          const struct entry *entry) {
-    if (!entry_is_unknown(entry))
+    if (entry->capture == CAPTURE_begins_unseen)
+        pool_capture_unseen(pool, captured_stream(frame, entry));
+    else if (!entry_is_unknown(entry))
         pool_capture_named(pool, captured_stream(frame, entry));
 }
 
@@ -437,13 +445,15 @@ static void end_capture(struct pool *pool, const struct stub_frame *frame,
 /* Returns whether the call is to be made again. */
 bool stub_after(struct stub_frame *frame, CUresult result) {
     const struct entry *entry = entry_of(frame->number);
+    if (!frame->begun) /* the driver has no such function: nothing was announced */
+        return false;
     struct pool *pool = state_begin_call();
     if (!pool)
         return false;
     bool again =
         result == CUDA_ERROR_OUT_OF_MEMORY &&
         checked_make_room(pool, name_of(frame), (unsigned)frame->attempts++, asks_for(entry));
-    if (entry->capture == CAPTURE_begins && frame->opens && result == CUDA_SUCCESS)
+    if (entry_begins_capture(entry) && frame->opens && result == CUDA_SUCCESS)
         name_capture(pool, frame, entry);
     if (entry->capture == CAPTURE_ends && ends_capture(result))
         end_capture(pool, frame, entry);

@@ -40,10 +40,10 @@ static const struct entry *known_form(const char *name) {
     return newest;
 }
 
-/* cuStreamBeginCapture, cuStreamBeginRecaptureToGraph and what else there may come to be. */
-static bool begins_capture(const char *name) {
-    static const char begin[] = "cuStreamBegin";
-    return strncmp(name, begin, sizeof begin - 1) == 0 && strstr(name, "apture");
+/* Whether the name is one of cuStreamBeginCapture, cuStreamBeginRecaptureToGraph and what else
+ * there may come to be; with "cuStreamEnd", one of the ends. */
+static bool is_about_capture(const char *name, const char *begins_with) {
+    return strncmp(name, begins_with, strlen(begins_with)) == 0 && strstr(name, "apture");
 }
 
 struct entry unknown_entry(const char *name, bool per_thread) {
@@ -57,10 +57,12 @@ struct entry unknown_entry(const char *name, bool per_thread) {
         .host = HOST_may,
         .effect = known ? known->effect : EFFECT__,
     };
-    if (begins_capture(name))
+    if (is_about_capture(name, "cuStreamBegin"))
         entry.capture = CAPTURE_begins;
-    else if (known && (known->capture == CAPTURE_ends || known->capture == CAPTURE_asks))
-        entry.capture = known->capture;
+    else if (is_about_capture(name, "cuStreamEnd"))
+        entry.capture = CAPTURE_ends;
+    else if (known && known->capture == CAPTURE_asks)
+        entry.capture = CAPTURE_asks;
     if (entry.capture) {
         entry.work = WORK__;
         entry.host = HOST__;

@@ -60,8 +60,9 @@ struct policy {
      * waiting for. */
     bool keeps_nothing;
 
-    /* Makes what the policy itself keeps in a new store; false without host memory. And frees it:
-     * of any store, opened or not, whatever lies in it. NULL: nothing. Lock not needed. */
+    /* open makes what the policy itself keeps in a new store; false without host memory. close
+     * frees it, of any store, opened or not, whatever lies in it. NULL: nothing. Lock not needed.
+     */
     bool (*open)(struct idle_store *store);
     void (*close)(struct idle_store *store);
 

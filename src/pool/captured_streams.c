@@ -3,19 +3,28 @@
  * would be out of use from then on, so now and then the streams themselves are asked.
  *
  * A capture whose stream is not known here, or only to its own thread, is not named: only the call
- * that ends it says so. */
+ * that ends it says so.
+ *
+ * The gate must open once for each capture, and not before it is over. A thread that has ended one
+ * says so after the driver's call. Meanwhile the stream may have been asked, and another capture
+ * may have begun in it or elsewhere, so an end is only counted for the stream that it names, and
+ * there the ends of captures that are known to be over come first. */
 #include "pool/internal.h"
 
 enum { ASK_EVERY = 16 }; /* calls that went past the pool because of captures */
+/* A thread that does not come back from asking was cancelled. */
+static const uint64_t lost_ns = UINT64_C(5000000000);
 
-/* asked: without the lock, just now; the stream must not end meanwhile. over: the stream has said
- * that its capture has ended, and the gate is open again. The record stays for the thread that has
- * ended it: it tells so later, and that must not count for another capture. */
+/* A stream of which captures are or were named.
+ * going_on: one counts in the gate. late: ends that have still to be told, of captures that do not
+ * count any more. Invariant: one of the two. asked: without the lock, just now; the stream must not
+ * end meanwhile. ending: it may end with its context just now, so it must not be asked. */
 struct capture {
     CUstream stream;
     CUcontext context;
     CUdevice ordinal;
-    bool primary, asked, over;
+    bool primary, going_on, asked, ending;
+    unsigned late;
     LIST_ENTRY(capture) link;
 };
 
@@ -29,13 +38,16 @@ static struct capture *find(struct pool *pool, CUstream stream) {
     return NULL;
 }
 
-/* Lock held, which is given up in between. */
+/* Lock held on entry and return, not in between. */
 static void await_answers(struct pool *pool) {
     lock_check_held(LOCK_POOL);
+    uint64_t began = clock_ns(CLOCK_MONOTONIC);
     while (pool->captures_asked) {
         pool_unlock(pool);
         gate_pause();
         pool_lock(pool);
+        if (clock_ns(CLOCK_MONOTONIC) - began > lost_ns)
+            pool->captures_asked = false;
     }
 }
 
@@ -56,31 +68,59 @@ static bool look_at_stream(const struct driver *driver, struct capture *capture)
            owner == capture->context && driver->ctx_get_device(&capture->ordinal) == CUDA_SUCCESS;
 }
 
-/* A new capture has begun there. */
-static void forget_former(struct pool *pool, CUstream stream) {
+/* Forgets the stream. Returns whether a capture that counts went on in it. */
+static bool take_name(struct pool *pool, CUstream stream) {
     pool_lock(pool);
-    struct capture *former = find(pool, stream);
-    if (former && former->over)
-        forget(former);
+    await_answers(pool);
+    struct capture *capture = find(pool, stream);
+    bool going_on = capture && capture->going_on;
+    if (capture)
+        forget(capture);
     pool_unlock(pool);
+    return going_on;
+}
+
+/* The stream's capture is not named. A former one in it is over. */
+void pool_capture_unseen(struct pool *pool, CUstream stream) {
+    if (take_name(pool, stream))
+        gate_open(pool);
+}
+
+/* Names one capture in the stream of `fresh`. Returns whether a former one that counted is over by
+ * that. *fresh: NULL if the record is in use. Lock held. */
+static bool add_name(struct pool *pool, struct capture **fresh) {
+    lock_check_held(LOCK_POOL);
+    struct capture *capture = find(pool, (*fresh)->stream);
+    if (!pool->unnamed_captures)
+        return false;
+    pool->unnamed_captures--;
+    if (!capture) {
+        capture = *fresh;
+        *fresh = NULL;
+        capture->primary = !context_is_created(pool, capture->context);
+        LIST_INSERT_HEAD(&pool->named_captures, capture, link);
+    }
+    bool counted = capture->going_on;
+    capture->late += counted;
+    capture->going_on = true;
+    return counted;
 }
 
 void pool_capture_named(struct pool *pool, CUstream stream) {
-    forget_former(pool, stream);
     struct capture *capture = calloc(1, sizeof *capture);
-    if (!capture)
+    if (capture)
+        capture->stream = stream;
+    if (!capture || !look_at_stream(pool->driver, capture)) {
+        free(capture);
+        pool_capture_unseen(pool, stream);
         return;
-    capture->stream = stream;
-    bool known = look_at_stream(pool->driver, capture);
-    pool_lock(pool);
-    if (known && pool->unnamed_captures && !find(pool, stream)) {
-        pool->unnamed_captures--;
-        capture->primary = !context_is_created(pool, capture->context);
-        LIST_INSERT_HEAD(&pool->named_captures, capture, link);
-        capture = NULL;
     }
+    pool_lock(pool);
+    bool opens = add_name(pool, &capture);
     pool_unlock(pool);
     free(capture);
+    if (opens)
+        gate_open(pool);
 }
 
 void captures_count_unnamed(struct pool *pool) {
@@ -104,43 +144,65 @@ void pool_capture_ended(struct pool *pool) {
         gate_open(pool);
 }
 
-enum named { NAMED_NOT, NAMED_GOING_ON, NAMED_OVER };
-
-/* Forgets the stream's capture, and says what was known of it. */
-static enum named take_name(struct pool *pool, CUstream stream) {
-    pool_lock(pool);
-    await_answers(pool);
-    struct capture *capture = find(pool, stream);
-    enum named named = !capture ? NAMED_NOT : capture->over ? NAMED_OVER : NAMED_GOING_ON;
-    if (capture)
-        forget(capture);
-    pool_unlock(pool);
-    return named;
-}
-
 /* A stream that was drawn into another one's capture leaves it, which goes on. */
 bool captures_stream_ends(struct pool *pool, CUstream stream) {
     lock_check_none();
     bool captured = pool_stream_is_captured(pool, stream);
-    enum named named = take_name(pool, stream);
-    if (named == NAMED_GOING_ON && !captured)
+    bool going_on = take_name(pool, stream);
+    if (going_on && !captured)
         gate_open(pool);
     pool_lock(pool);
-    pool->unnamed_captures += named == NAMED_GOING_ON && captured;
-    bool counted = pool->unnamed_captures > 0;
+    pool->unnamed_captures += going_on && captured;
     pool_unlock(pool);
-    return captured && counted;
+    return going_on && captured;
+}
+
+/* An error is no answer. */
+static bool has_ended(const struct pool *pool, CUstream stream) {
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    return pool->driver->stream_is_capturing(stream, &status) == CUDA_SUCCESS &&
+           status == CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+/* What an end means for the gate that is told for this stream: one that is late, unless no capture
+ * goes on there any more. */
+enum end { END_LATE, END_COUNTS, END_UNNAMED };
+static enum end take_end(struct pool *pool, CUstream stream) {
+    pool_lock(pool);
+    await_answers(pool);
+    struct capture *capture = find(pool, stream);
+    enum end end = !capture ? END_UNNAMED : capture->late ? END_LATE : END_COUNTS;
+    if (capture && capture->late && capture->going_on) {
+        /* Of two captures one has told its end. If the other one is over as well, no later end need
+         * come. */
+        pool->captures_asked = true;
+        pool_unlock(pool);
+        bool over = has_ended(pool, stream);
+        pool_lock(pool);
+        pool->captures_asked = false;
+        capture->going_on = !over;
+        capture->late -= !over;
+        end = over ? END_COUNTS : END_LATE;
+    } else if (capture && capture->late) {
+        capture->late--;
+    } else if (capture) {
+        capture->going_on = false;
+    }
+    if (capture && !capture->going_on && !capture->late)
+        forget(capture);
+    pool_unlock(pool);
+    return end;
 }
 
 void pool_capture_ended_in(struct pool *pool, CUstream stream) {
-    switch (take_name(pool, stream)) {
-    case NAMED_GOING_ON:
+    switch (take_end(pool, stream)) {
+    case END_COUNTS:
         gate_open(pool);
         break;
-    case NAMED_NOT:
+    case END_UNNAMED:
         pool_capture_ended(pool);
         break;
-    case NAMED_OVER:
+    case END_LATE:
         break;
     }
 }
@@ -155,7 +217,7 @@ static void end_in_context(struct pool *pool, CUcontext context, CUdevice ordina
         struct capture *next = LIST_NEXT(capture, link);
         bool ends =
             context ? capture->context == context : capture->primary && capture->ordinal == ordinal;
-        ended += ends && !capture->over;
+        ended += ends && capture->going_on;
         if (ends)
             forget(capture);
         capture = next;
@@ -175,21 +237,46 @@ void captures_primary_ends(struct pool *pool, CUdevice ordinal) {
     end_in_context(pool, NULL, ordinal);
 }
 
+/* Whether the streams that end with the device's primary context may be asked. */
+static void let_primary_be_asked(struct pool *pool, CUdevice ordinal, bool let) {
+    struct capture *capture;
+    pool_lock(pool);
+    await_answers(pool);
+    LIST_FOREACH (capture, &pool->named_captures, link)
+        if (capture->primary && capture->ordinal == ordinal)
+            capture->ending = !let;
+    pool_unlock(pool);
+}
+
+void pool_primary_releasing(struct pool *pool, CUdevice ordinal) {
+    let_primary_be_asked(pool, ordinal, false);
+}
+
+void captures_primary_stays(struct pool *pool, CUdevice ordinal) {
+    lock_check_none();
+    let_primary_be_asked(pool, ordinal, true);
+}
+
+/* Streams may be gone, nobody knows which: from now on none is asked. */
+void pool_captured_streams_lost(struct pool *pool) {
+    struct capture *capture;
+    pool_lock(pool);
+    await_answers(pool);
+    while ((capture = LIST_FIRST(&pool->named_captures))) {
+        pool->unnamed_captures += capture->going_on;
+        forget(capture);
+    }
+    pool_unlock(pool);
+}
+
 /* One that has not been asked in this round. Lock held. */
 static struct capture *next_to_ask(struct pool *pool) {
     lock_check_held(LOCK_POOL);
     struct capture *capture;
     LIST_FOREACH (capture, &pool->named_captures, link)
-        if (!capture->asked && !capture->over)
+        if (!capture->asked && capture->going_on && !capture->ending)
             return capture;
     return NULL;
-}
-
-/* An error is no answer. */
-static bool has_ended(const struct pool *pool, CUstream stream) {
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
-    return pool->driver->stream_is_capturing(stream, &status) == CUDA_SUCCESS &&
-           status == CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 /* Asks all streams that are known to be captured. Returns how many captures have ended. Lock held
@@ -205,7 +292,8 @@ static int ask_all(struct pool *pool) {
         pool_unlock(pool);
         bool over = has_ended(pool, stream);
         pool_lock(pool);
-        capture->over = over;
+        capture->going_on = !over;
+        capture->late += over;
         ended += over;
     }
     LIST_FOREACH (capture, &pool->named_captures, link)

@@ -548,8 +548,10 @@ void pool_primary_released(struct pool *pool, CUdevice ordinal) {
     unsigned int flags;
     int active = 1;
     struct context *context;
-    if (pool->driver->primary_ctx_get_state(ordinal, &flags, &active) != CUDA_SUCCESS || active)
+    if (pool->driver->primary_ctx_get_state(ordinal, &flags, &active) != CUDA_SUCCESS || active) {
+        captures_primary_stays(pool, ordinal);
         return;
+    }
     captures_primary_ends(pool, ordinal);
     if (PLANTED(stale_context))
         return;

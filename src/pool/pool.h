@@ -297,8 +297,9 @@ void pool_context_ending(struct pool *pool, CUcontext context);
 void pool_primary_ending(struct pool *pool, CUdevice device); /* its primary context */
 /* To be called before a green context ends: its memory outlives it, as its primary context's. */
 void pool_green_ending(struct pool *pool, CUcontext context);
-/* To be called after a release of a primary context: only the driver can tell whether it was the
- * last. */
+/* Before and after a release of a primary context, whatever that returned: whether it was the last
+ * one only the driver can tell. */
+void pool_primary_releasing(struct pool *pool, CUdevice device);
 void pool_primary_released(struct pool *pool, CUdevice device);
 bool pool_knows_context(struct pool *pool, CUcontext context); /* and it has not ended */
 /* cuCtxCreate or the like has made a context, which is no device's primary one. */
@@ -343,7 +344,11 @@ void pool_capture_ended(struct pool *pool);
 /* Names the stream in which the capture has begun: it can be asked whether the capture goes on, if
  * no call ends it. pool_capture_ended_in then is its end; _somewhere: in an unknown stream. */
 void pool_capture_named(struct pool *pool, CUstream stream);
+/* One has begun there that the stream may not tell of when asked. */
+void pool_capture_unseen(struct pool *pool, CUstream stream);
 void pool_capture_ended_in(struct pool *pool, CUstream stream);
+/* Streams may have gone that nobody has named: no captured stream is asked any more. */
+void pool_captured_streams_lost(struct pool *pool);
 void pool_capture_ended_somewhere(struct pool *pool);
 bool pool_is_capturing(struct pool *pool); /* now, as far as is known */
 /* To be called around calls of the driver that a capture forbids. False: make none, a capture is

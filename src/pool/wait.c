@@ -176,12 +176,12 @@ bool wait_try_pay(struct pool *pool, const char *call) {
 /* If several captures begin at once only the first pays: the wait of another would invalidate it.
  */
 void pool_capture_began(struct pool *pool, const char *call) {
-    captures_count_unnamed(pool);
-    if (!gate_close_begin(pool))
-        return;
-    if (wait_is_owed(pool))
-        pay(pool, call);
-    gate_close_end(pool);
+    if (gate_close_begin(pool)) {
+        if (wait_is_owed(pool))
+            pay(pool, call);
+        gate_close_end(pool);
+    }
+    captures_count_unnamed(pool); /* not before: an end may be told that was never counted */
 }
 
 void wait_context_ended(struct pool *pool, const struct context *context) {

@@ -37,7 +37,8 @@ def test_mpirun_that_takes_ld_preload_away(doctor, truth):
 def test_libraries_are_looked_for_as_the_program_will(doctor, right, build, tmp_path):
     solver = build("lib/libmine.so", ALLOCATING_LIBRARY.replace("FUNCTION", "mine"), "-shared", "-fPIC", CUDART,
                    "-Wl,-soname,libmine.so")
-    program = build("program", "int mine(void);\nint main(void) { return mine(); }", solver)
+    program = build("program", "int mine(void);\nint main(void) { return mine(); }", solver,
+                    "-Wl,--allow-shlib-undefined")
     assert "library-not-found" in doctor(program).problems
     right(True, "env", f"LD_LIBRARY_PATH={tmp_path}/lib:{DRIVER}:{RUNTIME}", program)
     assert "library-not-found" in doctor("env", "LD_LIBRARY_PATH=/other", program).problems

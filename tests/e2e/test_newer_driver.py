@@ -25,14 +25,14 @@ def test_a_newer_form_is_not_taken_for_the_one_that_it_extends(both, route, what
     assert re.findall(r": (\d+)$", native.out, re.M) == ["0"] * len(native.out.splitlines())
 
 
-@pytest.mark.parametrize("how", ["v3", "quiet", "again"])
+@pytest.mark.parametrize("how", ["v3", "quiet", "both", "again"])
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_free_of_another_thread_does_not_lose_a_capture_however_it_began(both, route, how):
     native, _ = calls(both, route, how)
     assert "status 1\n" in native.out and f"a graph: 1, the same: {int(how == 'again')}\n" in native.out
 
 
-@pytest.mark.parametrize("how", ["v3", "quiet", "again"])
+@pytest.mark.parametrize("how", ["v3", "quiet", "both", "again"])
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_capture_that_ends_by_a_newer_form_has_ended(both, route, how):
     _, pooled = calls(both, route, how)

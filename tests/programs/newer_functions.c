@@ -6,9 +6,10 @@
  *   unknown    work submitted by an unknown function
  *   destroy    streams that a newer form destroys, with work in others
  *   prefetch   managed memory, by a newer form whose arguments come in another order
- *   v3, quiet, again
+ *   v3, quiet, both, again
  *              another thread allocates and frees while a stream is being captured; the capture
- *              began by a newer form, an unknown function, or cuStreamBeginRecaptureToGraph. Ends
+ *              began by a newer form, an unknown function ("both": it ends by one, too), or
+ *              cuStreamBeginRecaptureToGraph. Ends
  *              with 1000 allocations, which the pool serves again.
  *   forgotten, context, reset
  *              a capture ends by an unknown function, with its context, with the device's reset;
@@ -162,11 +163,14 @@ static void captures(const char *how) {
     TELL(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     CUdeviceptr pointer = take();
     give(take());
-    FIND(end, "cuStreamEndCapture_v2", "cuStreamEndCapture", NEWER);
+    if (strcmp(how, "both") == 0)
+        FIND(end, "cuStreamEndQuietCapture", "cuStreamEndQuietCapture", NEWER);
+    else
+        FIND(end, "cuStreamEndCapture_v2", "cuStreamEndCapture", NEWER);
     FIND(ask, "cuStreamIsCapturing_v2", "cuStreamIsCapturing", NEWER);
     if (strcmp(how, "v3") == 0)
         FIND(begin, "cuStreamBeginCapture_v3", "cuStreamBeginCapture", NEWER);
-    else if (strcmp(how, "quiet") == 0)
+    else if (strcmp(how, "quiet") == 0 || strcmp(how, "both") == 0)
         FIND(begin, "cuStreamBeginQuietCapture", "cuStreamBeginQuietCapture", NEWER);
     else
         FIND(begin_again, "cuStreamBeginRecaptureToGraph", "cuStreamBeginRecaptureToGraph", KNOWN);
@@ -249,7 +253,7 @@ int main(int argc, char **argv) {
         destroy();
     else if (strcmp(argv[2], "prefetch") == 0)
         prefetch();
-    else if (argv[2][0] == 'v' || argv[2][0] == 'q' || argv[2][0] == 'a')
+    else if (strchr("vqba", argv[2][0]))
         captures(argv[2]);
     else
         lost_captures(argv[2]);

@@ -3,6 +3,17 @@
 
 #define STREAM(number) ((CUstream)(uintptr_t)(0x1000 + (number)))
 
+static atomic_int owed;
+
+static int start_in_auto(void **state) {
+    (void)state;
+    struct pool_config config = pool_defaults;
+    config.free_mode = POOL_FREE_AUTO;
+    config.owed_flag = &owed;
+    start_with(&config, GIB);
+    return 0;
+}
+
 static void begin(CUstream stream) {
     pool_capture_began(pool, "cuStreamBeginCapture_v2");
     pool_capture_named(pool, stream);
@@ -98,6 +109,94 @@ static void a_stream_whose_captures_end_was_not_told_can_be_captured_again(void 
     assert_false(pool_stream_ends(pool, STREAM(1)));
 }
 
+static void a_new_capture_in_a_stream_proves_that_the_former_one_is_over(void **state) {
+    (void)state;
+    for (int round = 0; round < 3; round++) {
+        fake.captured = STREAM(1);
+        begin(STREAM(1));
+        begin(STREAM(1));
+        assert_true(pool_is_capturing(pool));
+        fake.captured = NULL;
+        pool_capture_ended_in(pool, STREAM(1));
+        assert_false(pool_is_capturing(pool));
+    }
+}
+
+static void a_late_end_is_not_that_of_a_new_capture_in_the_same_stream(void **state) {
+    (void)state;
+    fake.captured = STREAM(1);
+    begin(STREAM(1));
+    fake.captured = NULL;
+    use(16);
+    fake.captured = STREAM(1);
+    begin(STREAM(1));
+    pool_capture_ended_in(pool, STREAM(1));
+    assert_true(pool_is_capturing(pool));
+    pool_capture_ended_in(pool, STREAM(1));
+    assert_false(pool_is_capturing(pool));
+}
+
+static void end_what_never_began(void) {
+    fake.on_wait = NULL;
+    pool_capture_ended_in(pool, STREAM(9));
+}
+
+static void an_end_that_was_never_counted_is_not_that_of_a_capture_that_begins(void **state) {
+    (void)state;
+    CUdeviceptr kept = alloc(1000);
+    release(alloc(1000));
+    assert_int_equal(owed, 1);
+    fake.on_wait = end_what_never_began; /* while the beginning capture pays */
+    fake.captured = STREAM(1);
+    begin(STREAM(1));
+    assert_null(fake.on_wait);
+    pool_capture_ended_in(pool, STREAM(1));
+    assert_false(pool_is_capturing(pool));
+    release(kept);
+}
+
+static void streams_that_may_be_gone_are_not_asked(void **state) {
+    (void)state;
+    fake.captured = STREAM(1);
+    begin(STREAM(1));
+    begin(STREAM(2));
+    fake.captured = NULL;
+    pool_captured_streams_lost(pool);
+    use(100);
+    assert_true(pool_is_capturing(pool));
+    pool_capture_ended_in(pool, STREAM(1));
+    assert_true(pool_is_capturing(pool));
+    pool_capture_ended_in(pool, STREAM(2));
+    assert_false(pool_is_capturing(pool));
+}
+
+static void a_capture_that_its_stream_may_not_tell_of_is_never_asked_about(void **state) {
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        pool_capture_began(pool, "cuStreamBeginCaptureToCig");
+        pool_capture_unseen(pool, STREAM(1));
+        use(100);
+        assert_true(pool_is_capturing(pool));
+        pool_capture_ended_in(pool, STREAM(1));
+        assert_false(pool_is_capturing(pool));
+        fake.captured = STREAM(1);
+        begin(STREAM(1)); /* whose end is not told */
+    }
+}
+
+static void a_release_asks_no_stream_until_it_is_known_whether_it_was_the_last(void **state) {
+    (void)state;
+    fake.captured = STREAM(1);
+    begin(STREAM(1));
+    fake.captured = NULL;
+    pool_primary_releasing(pool, 0);
+    use(100);
+    assert_true(pool_is_capturing(pool));
+    pool_primary_released(pool, 0);
+    use(16);
+    assert_false(pool_is_capturing(pool));
+}
+
 static void a_capture_ends_with_its_stream_but_not_with_one_that_it_drew_in(void **state) {
     (void)state;
     fake.captured = STREAM(1);
@@ -146,6 +245,14 @@ int main(void) {
         TEST(an_end_in_an_unknown_stream_is_looked_for),
         TEST(an_end_told_after_its_stream_was_asked_is_not_another_captures),
         TEST(a_stream_whose_captures_end_was_not_told_can_be_captured_again),
+        TEST(a_new_capture_in_a_stream_proves_that_the_former_one_is_over),
+        TEST(a_late_end_is_not_that_of_a_new_capture_in_the_same_stream),
+        cmocka_unit_test_setup_teardown(
+            an_end_that_was_never_counted_is_not_that_of_a_capture_that_begins, start_in_auto,
+            stop),
+        TEST(streams_that_may_be_gone_are_not_asked),
+        TEST(a_capture_that_its_stream_may_not_tell_of_is_never_asked_about),
+        TEST(a_release_asks_no_stream_until_it_is_known_whether_it_was_the_last),
         TEST(a_capture_ends_with_its_stream_but_not_with_one_that_it_drew_in),
         TEST(a_capture_ends_with_its_context),
         TEST(a_devices_reset_ends_the_captures_of_its_own_context_alone),

@@ -34,6 +34,10 @@ NEW(cuStreamBeginQuietCapture, CUstreamCaptureMode mode, CUstream stream) {
     return cuStreamBeginCapture_v2(stream, mode);
 }
 
+NEW(cuStreamEndQuietCapture, CUgraph *graph, CUstream stream) {
+    return cuStreamEndCapture(stream, graph);
+}
+
 NEW(cuStreamEndCapture_v2, CUgraph *graph, CUstream stream) {
     return cuStreamEndCapture(stream, graph);
 }
@@ -87,6 +91,7 @@ void *newer_function(const char *base) {
         {"cuStreamBeginCapture", (void *)cuStreamBeginCapture_v3},
         {"cuStreamBeginQuietCapture", (void *)cuStreamBeginQuietCapture},
         {"cuStreamEndCapture", (void *)cuStreamEndCapture_v2},
+        {"cuStreamEndQuietCapture", (void *)cuStreamEndQuietCapture},
         {"cuStreamForget", (void *)cuStreamForget},
         {"cuStreamIsCapturing", (void *)cuStreamIsCapturing_v2},
         {"cuMemSparkle", (void *)cuMemSparkle},
