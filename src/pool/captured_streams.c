@@ -16,8 +16,8 @@ enum { ASK_EVERY = 16 }; /* calls that went past the pool because of captures */
 static const uint64_t lost_ns = UINT64_C(5000000000);
 
 /* A stream of which captures are or were named.
- * going_on: one counts in the gate. late: ends that have still to be told, of captures that do not
- * count any more. Invariant: one of the two. asked: without the lock, just now; the stream must not
+ * going_on: one counts in the gate. late: captures that count no more, and whose ends somebody may
+ * still report. Invariant: one of the two. asked: without the lock, just now; the stream must not
  * end meanwhile. ending: it may end with its context just now, so it must not be asked. */
 struct capture {
     CUstream stream;
@@ -144,7 +144,18 @@ void pool_capture_ended(struct pool *pool) {
         gate_open(pool);
 }
 
-/* A stream that was drawn into another one's capture leaves it, which goes on. */
+/* Whether a named capture goes on. Lock held. */
+static bool is_any_named(struct pool *pool) {
+    lock_check_held(LOCK_POOL);
+    const struct capture *capture;
+    LIST_FOREACH (capture, &pool->named_captures, link)
+        if (capture->going_on)
+            return true;
+    return false;
+}
+
+/* A stream that was drawn into another one's capture leaves it, which goes on. If it is captured
+ * and not named, it has been drawn in by a named one, where there is any. */
 bool captures_stream_ends(struct pool *pool, CUstream stream) {
     lock_check_none();
     bool captured = pool_stream_is_captured(pool, stream);
@@ -153,8 +164,9 @@ bool captures_stream_ends(struct pool *pool, CUstream stream) {
         gate_open(pool);
     pool_lock(pool);
     pool->unnamed_captures += going_on && captured;
+    bool ends = captured && pool->unnamed_captures && (going_on || !is_any_named(pool));
     pool_unlock(pool);
-    return going_on && captured;
+    return ends;
 }
 
 /* An error is no answer. */
@@ -164,8 +176,7 @@ static bool has_ended(const struct pool *pool, CUstream stream) {
            status == CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-/* What an end means for the gate that is told for this stream: one that is late, unless no capture
- * goes on there any more. */
+/* What the end that somebody reports for this stream means for the gate. */
 enum end { END_LATE, END_COUNTS, END_UNNAMED };
 static enum end take_end(struct pool *pool, CUstream stream) {
     pool_lock(pool);
@@ -173,8 +184,8 @@ static enum end take_end(struct pool *pool, CUstream stream) {
     struct capture *capture = find(pool, stream);
     enum end end = !capture ? END_UNNAMED : capture->late ? END_LATE : END_COUNTS;
     if (capture && capture->late && capture->going_on) {
-        /* Of two captures one has told its end. If the other one is over as well, no later end need
-         * come. */
+        /* One of two captures has ended. If the other one has as well, its end need not be
+         * reported. */
         pool->captures_asked = true;
         pool_unlock(pool);
         bool over = has_ended(pool, stream);
@@ -259,12 +270,14 @@ void captures_primary_stays(struct pool *pool, CUdevice ordinal) {
 
 /* Streams may be gone, nobody knows which: from now on none is asked. */
 void pool_captured_streams_lost(struct pool *pool) {
-    struct capture *capture;
     pool_lock(pool);
     await_answers(pool);
-    while ((capture = LIST_FIRST(&pool->named_captures))) {
+    struct capture *capture = LIST_FIRST(&pool->named_captures);
+    while (capture) {
+        struct capture *next = LIST_NEXT(capture, link);
         pool->unnamed_captures += capture->going_on;
         forget(capture);
+        capture = next;
     }
     pool_unlock(pool);
 }

@@ -181,7 +181,7 @@ void pool_capture_began(struct pool *pool, const char *call) {
             pay(pool, call);
         gate_close_end(pool);
     }
-    captures_count_unnamed(pool); /* not before: an end may be told that was never counted */
+    captures_count_unnamed(pool); /* not before: an end may be reported of one that never counted */
 }
 
 void wait_context_ended(struct pool *pool, const struct context *context) {
