@@ -155,7 +155,6 @@ static void read_cost(struct reading *reading, const json_t *entry, struct stats
     cost->calls = number(reading, entry, "calls");
     cost->ns = number(reading, entry, "ns");
     cost->least_ns = number(reading, entry, "least_ns");
-    cost->most_ns = number(reading, entry, "most_ns");
     cost->least_bytes = number(reading, entry, "least_bytes");
     cost->most_bytes = number(reading, entry, "most_bytes");
 }

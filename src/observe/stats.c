@@ -96,7 +96,6 @@ void stats_call(enum stats_call call, enum stats_memory memory, size_t bytes, ui
     atomic_fetch_add_explicit(&cost->calls, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&cost->ns, ns, memory_order_relaxed);
     change_if(&cost->least_ns, ns, is_less);
-    change_if(&cost->most_ns, ns, is_more);
     change_if(&cost->least_bytes, bytes, is_less);
     change_if(&cost->most_bytes, bytes, is_more);
 }
