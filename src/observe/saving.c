@@ -1,5 +1,5 @@
-/* What an avoided call would have taken is told as low as the run's own calls show: an avoided call
- * is taken to be as quick as the quickest timed one of its size class. No mean would do: blocks of
+/* What an avoided call would have taken is the least that the run's own calls show: it is taken to
+ * be as quick as the quickest timed one of its size class. No mean would do: blocks of
  * less than a page of the driver's share it, and a call that opens a page takes many times what the
  * others do. A run that begins opens the pages; the calls that it avoids later would mostly have
  * found one. So all classes below a page are one, and a single call, which may have opened a page
