@@ -229,7 +229,7 @@ static bool tell_no_file(const char *path) {
     int fault = folder ? fault_of(folder) : ENOMEM;
     if (fault) {
         char *name = printable_copy(folder ? folder : path);
-        fprintf(stderr, "poolcuda: no figures in a file: none of %zu bytes can be made in %s: %s\n",
+        fprintf(stderr, "poolcuda: no file of figures: one of %zu bytes cannot be made in %s: %s\n",
                 sizeof(struct stats_page), name, strerror(fault));
         free(name);
     }

@@ -247,7 +247,7 @@ def on_a_full_disk(folder, *words, here=None):
                      env=environment(TMPDIR=str(folder.parent)), capture_output=True, text=True, check=False)
 
 
-NO_ROOM = r"poolcuda: no figures in a file: none of \d+ bytes can be made in {}: {}\n"
+NO_ROOM = r"poolcuda: no file of figures: one of \d+ bytes cannot be made in {}: {}\n"
 
 
 @NEEDS_MOUNT
