@@ -156,7 +156,6 @@ static void read_cost(struct reading *reading, const json_t *entry, struct stats
     cost->ns = number(reading, entry, "ns");
     cost->least_ns = number(reading, entry, "least_ns");
     cost->least_bytes = number(reading, entry, "least_bytes");
-    cost->most_bytes = number(reading, entry, "most_bytes");
 }
 
 /* Reads the saving of several runs; of one run it follows from the rest. */

@@ -121,7 +121,6 @@ static void emit_costs(struct emitter *emitter, const struct stats_page *page) {
                 emitter_number(emitter, "ns", stats_read(&cost->ns));
                 emitter_number(emitter, "least_ns", stats_read(&cost->least_ns));
                 emitter_number(emitter, "least_bytes", stats_read(&cost->least_bytes));
-                emitter_number(emitter, "most_bytes", stats_read(&cost->most_bytes));
                 emitter_close(emitter, '}');
             }
     emitter_close(emitter, ']');

@@ -1,14 +1,14 @@
 /* What an avoided call would have taken is the least that the run's own calls show: it is taken to
- * be as quick as the quickest timed one of its size class. No mean would do: blocks of
- * less than a page of the driver's share it, and a call that opens a page takes many times what the
- * others do. A run that begins opens the pages; the calls that it avoids later would mostly have
- * found one. So all classes below a page are one, and a single call, which may have opened a page
- * or prepared something else, is no price.
+ * be as quick as the quickest timed one of its size class. No mean would do: blocks of less than a
+ * page of the driver's share it, and a call that opens a page takes many times what the others do.
+ * A run that begins opens the pages; the calls that it avoids later would mostly have found one. So
+ * all classes below a page are one, and a single call, which may have opened a page or prepared
+ * something else, is no price.
  *
- * A site's avoided calls are priced by calls about blocks that were no larger than the smallest
- * that the site's avoided calls were about; where too few of those were timed, they have no price.
- * A call that is known not to be avoided, but not whose it was, is taken to be of what costs most.
- */
+ * Beyond that it is taken for granted that a call about a larger block takes no less. So a site's
+ * avoided calls are priced by calls about blocks that were no larger than the smallest that the
+ * site's avoided calls were about; where too few of those were timed, they have no price. A call
+ * that is known not to be avoided, but not whose it was, is taken to be of what costs most. */
 #include "observe/saving.h"
 
 #include "policy/round.h"

@@ -30,10 +30,10 @@ def fixture_record(run, tmp_path):
     return recorder
 
 
-def cost(call, *ns, memory="device", size=BLOCK, most=0):
-    """Timed calls about blocks of `size` bytes; most: the largest of them."""
+def cost(call, *ns, memory="device", size=BLOCK):
+    """Timed calls about blocks, the smallest of which has `size` bytes."""
     return {"call": call, "memory": memory, "from_bytes": 1 << size.bit_length() - 1, "calls": len(ns), "ns": sum(ns),
-            "least_ns": min(ns), "least_bytes": size, "most_bytes": most or size}
+            "least_ns": min(ns), "least_bytes": size}
 
 
 def site(number, hits, frees, memory="device", least=BLOCK):
@@ -92,7 +92,7 @@ def test_time_saved_is_each_sites_avoided_calls_times_what_such_calls_took_in_th
     saved = page["time_saved"]["allocation"]
     assert sum(one["calls"] for one in page["timed_calls"]) == page["counters"]["driver_allocs"] == saved["timed"], "few: all are timed"
     assert all(0 < one["least_ns"] <= one["ns"] for one in page["timed_calls"])
-    assert all(one["from_bytes"] <= one["least_bytes"] <= one["most_bytes"] < 2 * one["from_bytes"] for one in page["timed_calls"])
+    assert all(one["from_bytes"] <= one["least_bytes"] < 2 * one["from_bytes"] for one in page["timed_calls"])
     hits = [(one["hits"], price(page["timed_calls"], "allocation", "device", one["least_bytes"])) for one in page["sites"] if one["hits"]]
     priced = [(count, each) for count, each in hits if each is not None]
     assert saved["avoided"] == sum(count for count, _ in hits) == page["counters"]["malloc_hits"]
@@ -106,7 +106,7 @@ def test_time_saved_is_each_sites_avoided_calls_times_what_such_calls_took_in_th
 def test_a_site_of_one_size_is_priced_at_the_least_that_a_call_of_that_size_took(record):
     page = record([PROGRAMS / "sizes", "Ax4x4194304", "ax50x4194304"])
     timed, = page["timed_calls"]
-    assert timed["calls"] == 5 and timed["least_bytes"] == timed["most_bytes"] == page["sites"][0]["least_bytes"] == BLOCK
+    assert timed["calls"] == 5 and timed["least_bytes"] == page["sites"][0]["least_bytes"] == BLOCK
     assert page["time_saved"]["allocation"]["priced"] == page["sites"][0]["hits"] == 49
     assert page["time_saved"]["allocation"]["device_ns"] == 49 * timed["least_ns"]
 
@@ -143,7 +143,7 @@ def test_a_site_of_very_different_sizes_is_not_priced_at_a_size_that_its_hits_di
 def test_a_site_is_not_priced_by_larger_blocks_of_the_same_size_class(record):
     page = record([PROGRAMS / "sizes", "Cx1x512", "Bx5x2096640", "ax100x1048576"], SIMCUDA_COST="1", SIMCUDA_ALLOC_NS="2000000")
     timed, = (one for one in page["timed_calls"] if one["from_bytes"] == 1 << 20)
-    assert (timed["calls"], timed["least_bytes"], timed["most_bytes"]) == (6, 1 << 20, 2096640)
+    assert (timed["calls"], timed["least_bytes"]) == (6, 1 << 20)
     assert page["time_saved"]["allocation"]["priced"] == 99
     assert 0 < page["time_saved"]["allocation"]["device_ns"] <= 99 * timed["least_ns"]
 
@@ -228,7 +228,7 @@ def test_a_price_is_never_that_of_a_larger_block(told):
 
 
 def test_a_size_class_costs_what_the_least_of_its_calls_took(told):
-    costs = [cost("allocation", 100, 4000, 7000, size=BLOCK, most=BLOCK + BLOCK // 2)]
+    costs = [cost("allocation", 100, 4000, 7000)]
     for least, each in ((BLOCK, 100), (BLOCK + BLOCK // 2, 100), (BLOCK - 512, 0)):
         _, saved = told(written(costs, least=least))
         assert saved["allocation"]["device_ns"] == 99 * each
@@ -287,7 +287,6 @@ def test_files_that_do_not_tell_the_least_sizes_are_read_and_promise_less(told, 
     old = written([cost("allocation", 1000, 1000), cost("free", 500, 500)])
     for entry in old[missing]:
         del entry["least_bytes"]
-        entry.pop("most_bytes", None)
     lines, saved = told(old)
     assert lines[0] == "  time saved: not measured" and saved["allocation"]["priced"] == saved["free"]["priced"] == 0
     for entry in old["sites"]: # the timed ones may have been as large as their class allows
@@ -365,7 +364,7 @@ def test_a_program_with_more_misses_than_are_timed_is_judged_by_the_timed_ones(r
 
 
 @pytest.mark.parametrize("field, value", [("calls", 2**63 - 1), ("ns", 2**63 - 1), ("least_ns", 2**63 - 1), ("calls", 0),
-                                          ("least_bytes", 2**63 - 1), ("most_bytes", 1), ("least_bytes", 0)])
+                                          ("least_bytes", 2**63 - 1), ("least_bytes", 0)])
 def test_absurd_figures_of_a_file_harm_nobody(told, field, value):
     one = written([cost("allocation", 1000), cost("free", 1000)], hits=2**40)
     for entry in one["timed_calls"]:
@@ -375,7 +374,7 @@ def test_absurd_figures_of_a_file_harm_nobody(told, field, value):
     assert lines[0].startswith("  time saved: ") and not re.search(r"-\d|nan|inf", "\n".join(lines))
 
 
-@pytest.mark.parametrize("entry", [{"call": "x"}, {"memory": "x"}, {"from_bytes": 0}, {"from_bytes": 2**62}, {"ns": -1}, {"least_bytes": -1}, {"most_bytes": "x"}])
+@pytest.mark.parametrize("entry", [{"call": "x"}, {"memory": "x"}, {"from_bytes": 0}, {"from_bytes": 2**62}, {"ns": -1}, {"least_bytes": -1}])
 def test_timed_calls_that_are_none_are_refused(tmp_path, entry):
     one = written([dict(cost("allocation", 1), **entry)])
     (tmp_path / "bad").write_text(json.dumps(one))
