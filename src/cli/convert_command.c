@@ -2,6 +2,7 @@
 #include "cli/commands.h"
 #include "cli/gzip.h"
 #include "cli/output.h"
+#include "cli/run_file.h"
 #include "cli/usage.h"
 #include "observe/emitter.h"
 #include "trace/trace.h"
@@ -100,7 +101,8 @@ int command_convert(int argc, char **argv) {
     char error[OUTPUT_ERROR];
     size_t size = 0;
     argp_parse(&convert_argp, argc, argv, 0, NULL, files);
-    if (output_is_input(files[1], files[0], error)) {
+    if (output_is_input(files[1], files[0], error) ||
+        (!output_is_standard(files[1]) && run_file_is_lost(files[1], error, sizeof error))) {
         say(error);
         return EXIT_USAGE;
     }

@@ -1,5 +1,7 @@
 #include "cli/plot.h"
 
+#include "cli/run_file.h"
+
 #include <limits.h>
 #include <stdio.h>
 
@@ -22,8 +24,9 @@ bool plot_takes_a_place(const char *base, const char *input, char error[OUTPUT_E
     struct paths paths = paths_of(base);
     bool taken = output_is_output(paths.of[1], paths.of[0], error);
     for (size_t i = 0; !taken && i < DRAWINGS; i++)
-        taken =
-            output_is_input(paths.of[i], input, error) || output_is_output(paths.of[i], "-", error);
+        taken = output_is_input(paths.of[i], input, error) ||
+                output_is_output(paths.of[i], "-", error) ||
+                run_file_is_lost(paths.of[i], error, OUTPUT_ERROR);
     return taken;
 }
 

@@ -21,7 +21,7 @@ struct plot_input {
 bool plot_write(const char *base, const struct plot_input *input, char error[OUTPUT_ERROR]);
 
 /* To be asked before the work: true after one line in `error` if a drawing would take the place of
- * the file `input`, of the other drawing or of what is printed, which is bad usage. */
+ * the file `input`, of the other drawing, of what is printed or of a report, which is bad usage. */
 bool plot_takes_a_place(const char *base, const char *input, char error[OUTPUT_ERROR]);
 
 /* To be asked before the work: false after one line in `error` if a drawing cannot be written. */

@@ -425,9 +425,14 @@ static bool outputs_possible(struct session *session) {
         fstat(STDOUT_FILENO, &session->printing) == 0 && S_ISREG(session->printing.st_mode);
     for (size_t i = 0; session->prints_to_file && i < session->path_count; i++)
         each_file(session, session->paths[i], refuse_printed_to);
-    for (int i = 0; i < VIEW_COUNT; i++)
-        if (session->views[i] && !view_check(session->views[i]))
+    for (int i = 0; i < VIEW_COUNT; i++) {
+        /* `--html a.json b.json` names a.json as the file to write, which few mean. */
+        if (session->views[i] && !output_is_standard(session->views[i]) &&
+            run_file_is_lost(session->views[i], error, sizeof error)) {
+            say(error);
             exit(EXIT_USAGE);
+        }
+    }
     for (int i = 0; i < VIEW_COUNT; i++) {
         if (session->views[i] && !output_check(session->views[i], error)) {
             say(error);

@@ -8,6 +8,8 @@
 #include "cli/printable.h"
 #include "cli/run_stats.h"
 #include "cli/usage.h"
+#include "observe/page.h"
+#include "raw_files.h"
 
 #include <argp.h>
 #include <ctype.h>
@@ -74,18 +76,26 @@ static bool is_set(const char *name) {
     return value && *value;
 }
 
-/* Permissions alone do not tell: root has them all, and a file system may refuse. */
-static bool takes_files(const char *folder) {
+/* 0, or the errno with which a file of figures cannot be made in the folder. Permissions alone do
+ * not tell: root has them all, a file system may refuse, and a full disk takes empty files. */
+static int fault_of(const char *folder) {
     char *path;
     if (asprintf(&path, "%s/.poolcuda.XXXXXX", folder) < 0)
-        return false;
-    int file = mkostemp(path, O_CLOEXEC);
+        return ENOMEM;
+    int fault = 0, file = mkostemp(path, O_CLOEXEC);
+    if (file < 0)
+        fault = errno;
+    else if (!raw_may_be_as_long(sizeof(struct stats_page)))
+        fault = EFBIG;
+    else if (fallocate(file, 0, 0, sizeof(struct stats_page)) != 0 && errno != EOPNOTSUPP &&
+             errno != ENOSYS)
+        fault = errno;
     if (file >= 0) {
         unlink(path);
         close(file);
     }
     free(path);
-    return file >= 0;
+    return fault;
 }
 
 /* The folder for the figures: the current one if it can be written, as an absolute path, since the
@@ -93,7 +103,7 @@ static bool takes_files(const char *folder) {
 static char *run_stats_folder(void) {
     const char *temporary = getenv("TMPDIR");
     char *here = getcwd(NULL, 0);
-    if (here && takes_files(here))
+    if (here && !fault_of(here))
         return here;
     free(here);
     return strdup(temporary && *temporary == '/' ? temporary : "/tmp");
@@ -211,13 +221,20 @@ static void tell_nothing_pooled(const struct options *options, char *const *app)
     free(self);
 }
 
-/* Whether files can be made in the folder; if not, the library has said that its file could not. */
-static bool folder_takes_files(const char *path) {
+/* Whether it was for the lack of a file that there are no figures in one. The program may have
+ * printed them, as the library says if it was reached. */
+static bool tell_no_file(const char *path) {
     const char *slash = strrchr(path, '/');
     char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-    bool takes = folder && takes_files(folder);
+    int fault = folder ? fault_of(folder) : ENOMEM;
+    if (fault) {
+        char *name = printable_copy(folder ? folder : path);
+        fprintf(stderr, "poolcuda: no file of figures: one of %zu bytes cannot be made in %s: %s\n",
+                sizeof(struct stats_page), name, strerror(fault));
+        free(name);
+    }
     free(folder);
-    return takes;
+    return fault;
 }
 
 /* Whether the program's figures went where no file is made: to a device, a pipe or a descriptor of
@@ -246,7 +263,7 @@ static void tell_end(const struct options *options, char *const *app, bool own_p
     if (reports.count)
         tell_files(&reports, "figures", "report", true);
     else if (!options->stats && (!reports.prefix || (!goes_elsewhere(reports.prefix) &&
-                                                     folder_takes_files(reports.prefix))))
+                                                     !tell_no_file(reports.prefix))))
         tell_nothing_pooled(options, app);
     if (traces.count)
         tell_files(&traces, "trace", "tune", false);

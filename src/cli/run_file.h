@@ -19,4 +19,8 @@ enum run_file_kind {
 enum run_file_kind run_file_read(const char *path, struct stats_page **page, char *error,
                                  size_t error_size);
 
+/* Whether a report would be lost if a command wrote its output to `path`, with a line in error: bad
+ * usage, to be asked before the work. */
+bool run_file_is_lost(const char *path, char *error, size_t error_size);
+
 #endif

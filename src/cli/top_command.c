@@ -2,6 +2,7 @@
 #include "cli/commands.h"
 #include "cli/live_rows.h"
 #include "cli/output.h"
+#include "cli/run_file.h"
 #include "cli/standard_output.h"
 #include "cli/top_screen.h"
 #include "cli/usage.h"
@@ -145,8 +146,13 @@ static bool write_again_and_again(const struct arguments *arguments) {
 
 int command_top(int argc, char **argv) {
     struct arguments arguments = {.key = LIVE_KEY_HELD};
-    char error[256];
+    char error[OUTPUT_ERROR];
     argp_parse(&top_argp, argc, argv, 0, NULL, &arguments);
+    if (arguments.prometheus && !output_is_standard(arguments.prometheus) &&
+        run_file_is_lost(arguments.prometheus, error, sizeof error)) {
+        fprintf(stderr, "poolcuda top: %s\n", error);
+        return EXIT_USAGE;
+    }
     if (arguments.prometheus)
         return write_again_and_again(&arguments) ? 0 : 1;
     if (arguments.json)

@@ -328,6 +328,8 @@ void recorder_open(const char *path_pattern, void (*say)(const char *line)) {
     format(line, sizeof line,
            "poolcuda: POOLCUDA_TRACE=\"%.80s\": cannot be written (%s), recording nothing",
            path_pattern, output_file_fault(errno).text);
+    if (recorder.file >= 0 && !recorder.stream) /* what it holds is no trace */
+        raw_unlinkat(AT_FDCWD, path);
     let_go();
     say(line);
 }

@@ -14,9 +14,8 @@ static const char *why_not_measured(enum stats_call call, uint64_t made, uint64_
         return "the frees made may have waited for the device";
     if (!timed)
         return "none of the calls made was timed";
-    return call == STATS_CALL_ALLOC && timed == 1
-               ? "one timed call is too few"
-               : "the timed calls were larger, or of other memory";
+    return timed == 1 ? "one timed call is too few"
+                      : "the timed calls were too few, larger, or of other memory";
 }
 
 static void print_calls(struct emitter *emitter, const struct stats_page *page,
@@ -37,8 +36,10 @@ static void print_calls(struct emitter *emitter, const struct stats_page *page,
     emitter_print(emitter, ", judging by %llu that %s made\n", (unsigned long long)timed,
                   timed == 1 ? "was" : "were");
     if (priced < avoided)
-        emitter_print(emitter, "      %llu of them %s not in it, since none like them was timed\n",
-                      (unsigned long long)(avoided - priced), avoided - priced == 1 ? "is" : "are");
+        emitter_print(
+            emitter,
+            "      %llu of them %s not in it, since nobody knows what they would have taken\n",
+            (unsigned long long)(avoided - priced), avoided - priced == 1 ? "is" : "are");
 }
 
 /* Prints how much of the time was for memory other than the device's. */
@@ -119,9 +120,7 @@ static void emit_costs(struct emitter *emitter, const struct stats_page *page) {
                 emitter_number(emitter, "calls", stats_read(&cost->calls));
                 emitter_number(emitter, "ns", stats_read(&cost->ns));
                 emitter_number(emitter, "least_ns", stats_read(&cost->least_ns));
-                emitter_number(emitter, "most_ns", stats_read(&cost->most_ns));
                 emitter_number(emitter, "least_bytes", stats_read(&cost->least_bytes));
-                emitter_number(emitter, "most_bytes", stats_read(&cost->most_bytes));
                 emitter_close(emitter, '}');
             }
     emitter_close(emitter, ']');

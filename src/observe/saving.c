@@ -1,9 +1,17 @@
-/* What an avoided call would have taken is never told too high. Of the driver's calls it is only
- * taken for granted that one about a larger block takes no less time. So a site's avoided calls
- * are priced by calls about blocks that were no larger than the smallest that the site's avoided
- * calls were about; where none of those was timed, they have no price. A call that is known not
- * to be avoided, but not whose it was, is taken to be of what costs most. */
+/* What an avoided call would have taken is the least that the run's own calls show: it is taken to
+ * be as quick as the quickest timed one of its size class. No mean would do: blocks of less than a
+ * page of the driver's share it, and a call that opens a page takes many times what the others do.
+ * A run that begins opens the pages; the calls that it avoids later would mostly have found one. So
+ * all classes below a page are one, and a single call, which may have opened a page or prepared
+ * something else, is no price.
+ *
+ * Beyond that it is taken for granted that a call about a larger block takes no less. So a site's
+ * avoided calls are priced by calls about blocks that were no larger than the smallest that the
+ * site's avoided calls were about; where too few of those were timed, they have no price. A call
+ * that is known not to be avoided, but not whose it was, is taken to be of what costs most. */
 #include "observe/saving.h"
+
+#include "policy/round.h"
 
 const char saving_calls[STATS_CALLS][12] = {"allocation", "free"};
 const char saving_ns_names[STATS_MEMORIES][12] = {"device_ns", "host_ns", "managed_ns"};
@@ -16,65 +24,55 @@ struct step {
 };
 struct stairs {
     int count;
-    struct step steps[2 * STATS_SIZES];
+    struct step steps[STATS_SIZES];
 };
 
 static uint64_t get(const struct stats_page *page, enum stats_counter counter) {
     return stats_read(&page->counters[counter]);
 }
 
-/* The size class of the dearest call of all. It may have prepared something for the others. */
-static int dearest_of(const struct stats_cost *costs) {
-    int dearest = 0;
-    for (int size = 1; size < STATS_SIZES; size++)
-        if (stats_read(&costs[size].most_ns) > stats_read(&costs[dearest].most_ns))
-            dearest = size;
-    return dearest;
+/* Timed calls that one price is taken from. */
+struct timed {
+    uint64_t calls, least_ns;
+};
+
+static struct timed both(struct timed one, struct timed other) {
+    return (struct timed){.calls = one.calls + other.calls,
+                          .least_ns = !one.calls || other.least_ns < one.least_ns ? other.least_ns
+                                                                                  : one.least_ns};
 }
 
-static void add_step(struct stairs *stairs, uint64_t from, double price) {
-    stairs->steps[stairs->count++] = (struct step){.from = (double)from, .price = price};
-}
-
-/* What allocations of one size class took: their mean, but for the dearest, is the price from the
- * largest of them on; below, the least that one of them took. */
-static void add_allocations(struct stairs *stairs, const struct stats_cost *cost, uint64_t least,
-                            uint64_t most) {
-    uint64_t calls = stats_read(&cost->calls), ns = stats_read(&cost->ns);
-    if (least < most)
-        add_step(stairs, least, (double)stats_read(&cost->least_ns));
-    if (calls > 1)
-        add_step(stairs, most,
-                 (double)stats_rest(ns, stats_read(&cost->most_ns)) / (double)(calls - 1));
-    else
-        add_step(stairs, most, (double)ns);
-}
-
-/* The price of a free is the least that one took: others may have waited for work of other threads.
- * A single allocation that was the dearest tells nothing. Where the sizes are not known, as in
- * figures from elsewhere, all were the largest of their class. */
-static void build(struct stairs *stairs, const struct stats_cost *costs, enum stats_call call) {
-    int dearest = dearest_of(costs);
+/* A single call of a size class from a page on is taken together with those of the next smaller
+ * one. Where the sizes are not known, as in figures from elsewhere, all were the largest of their
+ * class. */
+static void build(struct stairs *stairs, const struct stats_cost *costs) {
+    struct timed timed = {0};
+    uint64_t from = 0;
     stairs->count = 0;
     for (int size = 0; size < STATS_SIZES; size++) {
         const struct stats_cost *cost = &costs[size];
-        uint64_t calls = stats_read(&cost->calls), end = (2ull << size) - 1;
-        uint64_t least = stats_read(&cost->least_bytes), most = stats_read(&cost->most_bytes);
-        least = least ? least : end;
-        most = most > least ? most : least;
-        if (!calls || (call == STATS_CALL_ALLOC && calls == 1 && size == dearest))
+        const struct timed own = {stats_read(&cost->calls), stats_read(&cost->least_ns)};
+        uint64_t least = stats_read(&cost->least_bytes), end = (2ull << size) - 1;
+        bool shares_page = end < ROUND_PAGE;
+        if (1ull << size == ROUND_PAGE)
+            timed = (struct timed){0};
+        if (!own.calls)
             continue;
-        if (call == STATS_CALL_FREE)
-            add_step(stairs, least, (double)stats_read(&cost->least_ns));
-        else
-            add_allocations(stairs, cost, least, most);
+        if (!shares_page || !timed.calls)
+            from = least ? least : end;
+        if (shares_page)
+            stairs->count = 0;
+        timed = shares_page || own.calls == 1 ? both(timed, own) : own;
+        if (timed.calls > 1)
+            stairs->steps[stairs->count++] =
+                (struct step){.from = (double)from, .price = (double)timed.least_ns};
     }
     for (int i = stairs->count - 2; i >= 0; i--)
         if (stairs->steps[i].price > stairs->steps[i + 1].price)
             stairs->steps[i].price = stairs->steps[i + 1].price;
 }
 
-/* The step of blocks of that size; NULL: only larger ones were timed. */
+/* The step of blocks of that size; NULL: too few that were no larger were timed. */
 static struct step *step_of(struct stairs *stairs, double bytes) {
     struct step *found = NULL;
     for (int i = 0; i < stairs->count && stairs->steps[i].from <= bytes; i++)
@@ -145,7 +143,7 @@ static void price(const struct stats_page *page, enum stats_call call,
     struct stairs stairs[STATS_MEMORIES];
     double priced = 0;
     for (int m = 0; m < STATS_MEMORIES; m++) {
-        build(&stairs[m], page->costs[call][m], call);
+        build(&stairs[m], page->costs[call][m]);
         for (int size = 0; size < STATS_SIZES; size++)
             saving->of[call].timed += stats_read(&page->costs[call][m][size].calls);
     }

@@ -72,19 +72,11 @@ void stats_wait(enum wait_reason reason) {
         atomic_fetch_add_explicit(&page->waits[reason], 1, memory_order_relaxed);
 }
 
-static void change_if(_Atomic uint64_t *figure, uint64_t value,
-                      bool (*replaces)(uint64_t, uint64_t)) {
-    uint64_t now = stats_read(figure);
-    while (replaces(value, now) && !atomic_compare_exchange_weak(figure, &now, value))
+/* *least becomes the value if that is less; 0: there was none yet. */
+static void note_least(_Atomic uint64_t *least, uint64_t value) {
+    uint64_t now = stats_read(least);
+    while ((!now || value < now) && !atomic_compare_exchange_weak(least, &now, value))
         ;
-}
-
-static bool is_less(uint64_t value, uint64_t than) {
-    return value < than || !than;
-}
-
-static bool is_more(uint64_t value, uint64_t than) {
-    return value > than;
 }
 
 void stats_call(enum stats_call call, enum stats_memory memory, size_t bytes, uint64_t ns) {
@@ -95,10 +87,8 @@ void stats_call(enum stats_call call, enum stats_memory memory, size_t bytes, ui
     ns = ns ? ns : 1; /* a least of 0 says that there was no call */
     atomic_fetch_add_explicit(&cost->calls, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&cost->ns, ns, memory_order_relaxed);
-    change_if(&cost->least_ns, ns, is_less);
-    change_if(&cost->most_ns, ns, is_more);
-    change_if(&cost->least_bytes, bytes, is_less);
-    change_if(&cost->most_bytes, bytes, is_more);
+    note_least(&cost->least_ns, ns);
+    note_least(&cost->least_bytes, bytes);
 }
 
 void stats_payer(const char *call) {

@@ -83,10 +83,10 @@ struct stats_extent {
     _Atomic uint32_t site; /* index into the page's sites */
 };
 
-/* What the timed calls of one kind and size took, in nanoseconds; and the smallest and the largest
+/* What the timed calls of one kind and size took, in nanoseconds; and the smallest
  * block that they were about, in bytes. */
 struct stats_cost {
-    _Atomic uint64_t calls, ns, least_ns, most_ns, least_bytes, most_bytes;
+    _Atomic uint64_t calls, ns, least_ns, least_bytes;
 };
 enum { STATS_SIZES = 40 }; /* of blocks from 2^i bytes to twice that; the last: all from there on */
 

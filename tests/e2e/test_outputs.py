@@ -117,6 +117,21 @@ def test_a_disk_that_gets_full_in_the_middle_leaves_the_old_content_and_nothing_
     assert f"{out}: File too large" in said and "what was there is as it was" in said
 
 
+@EACH_WRITER
+@pytest.mark.parametrize("linked", [False, True], ids=["named", "by_a_link"])
+def test_a_report_is_never_overwritten(writer, linked, stats, tmp_path):
+    report, out = tmp_path / ("report.json" if linked else "out.svg"), tmp_path / "out.svg"
+    shutil.copy(stats, report)
+    if linked:
+        out.symlink_to(report)
+    before = report.read_bytes()
+    done = poolcuda(*words_of(writer, out, stats))
+    assert (done.returncode, done.stdout) == (2, "") and names(tmp_path) == sorted({report.name, out.name})
+    assert done.stderr == (f"poolcuda {writer.split()[0]}: {out}: a report itself, expected the name of another file; "
+                           "it was not overwritten\n")
+    assert report.read_bytes() == before
+
+
 @NEEDS_MOUNT
 @EACH_WRITER
 def test_so_does_a_disk_without_any_room(writer, stats, tmp_path):

@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import re
+import resource
 import shlex
 import stat
 import subprocess
@@ -14,7 +15,7 @@ import threading
 import guard
 import pytest
 from conftest import COMMAND, LIBRARY, PROGRAMS, SAMPLES
-from steered import Program, environment
+from steered import NEEDS_MOUNT, Program, environment
 from writers import names
 
 OPTIONS = ["POOLCUDA_STATS_FILE", "POOLCUDA_TRACE", "POOLCUDA_LOG", "POOLCUDA_CHECK_LOG"]
@@ -235,6 +236,51 @@ def told_of(done):
     assert following.get("report", []) == ([where["figures"]] if "figures" in where else [])
     assert following.get("tune", []) == ([where["trace"]] if "trace" in where else [])
     return where
+
+
+def on_a_full_disk(folder, *words, here=None):
+    """Runs the command with `folder` being a disk without room; what it prints ends with what is on that disk."""
+    folder.mkdir()
+    script = """mount -t tmpfs -o size=64k none "$0" && head -c 100k /dev/zero > "$0/full" 2> /dev/null
+                cd "$1" && shift && "$@"; code=$?; ls -A "$0"; exit $code"""
+    return guard.run(["unshare", "--mount", "sh", "-c", script, *map(str, (folder, here or folder.parent, COMMAND, *words))],
+                     env=environment(TMPDIR=str(folder.parent)), capture_output=True, text=True, check=False)
+
+
+NO_ROOM = r"poolcuda: no file of figures: one of \d+ bytes cannot be made in {}: {}\n"
+
+
+@NEEDS_MOUNT
+def test_run_says_that_a_full_disk_took_no_figures_and_not_that_there_were_none(tmp_path):
+    disk = tmp_path / "disk"
+    done = on_a_full_disk(disk, "run", f"--stats-file={disk}/st.json", "--", SAMPLES / "varying")
+    assert done.returncode == 0 and done.stdout.endswith("full\n") and "st.json" not in done.stdout
+    assert "cannot be made (error 28), printing to standard error at exit" in done.stderr and "held from the driver" in done.stderr
+    assert re.search(NO_ROOM.format(f"{disk}/", "No space left on device") + r"\Z", done.stderr)
+    assert "used no CUDA" not in done.stderr and "next:" not in done.stderr
+
+
+@NEEDS_MOUNT
+def test_run_puts_its_figures_elsewhere_where_the_current_folder_has_no_room(tmp_path):
+    done = on_a_full_disk(tmp_path / "disk", "run", "--", SAMPLES / "varying", here=tmp_path / "disk")
+    assert done.returncode == 0 and "cannot be made" not in done.stderr
+    file, = tmp_path.glob("poolcuda.varying.*.json")
+    assert f"poolcuda: figures in {file}\n" in done.stderr and json.loads(file.read_text())["format"] == "poolcuda report"
+
+
+def test_run_says_that_no_file_is_allowed_to_be_as_long_as_figures_are(tmp_path):
+    done = guard.run([COMMAND, "run", f"--stats-file={tmp_path}/st.json", "--", "true"], env=environment(), capture_output=True, text=True,
+                     check=False, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (50, 50)))
+    assert done.returncode == 0 and names(tmp_path) == []
+    assert re.fullmatch(NO_ROOM.format(f"{tmp_path}/", "File too large"), done.stderr)
+
+
+@NEEDS_MOUNT
+def test_a_trace_that_cannot_be_begun_leaves_no_file(tmp_path):
+    disk = tmp_path / "disk"
+    done = on_a_full_disk(disk, "run", f"--trace={disk}/trace", "--", SAMPLES / "varying")
+    assert done.returncode == 0 and "cannot be written (error 28), recording nothing" in done.stderr
+    assert done.stdout.endswith("full\n") and "\ntrace\n" not in done.stdout and "poolcuda: trace in" not in done.stderr
 
 
 @pytest.fixture(name="strangers")

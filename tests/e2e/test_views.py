@@ -255,14 +255,6 @@ def test_what_cannot_be_written_is_reported_in_one_line(deep, tmp_path):
     assert "--weight=width: expected one of bytes|allocations|peak|live" in done.stderr
 
 
-def test_a_report_is_never_overwritten_by_a_view(deep, evil):
-    before = deep.read_bytes()
-    done = report("--html", deep, evil, code=2)
-    assert done.stderr == (f"poolcuda report: {deep}: a report itself, expected the name of another file for the view, "
-                           "not written\n")
-    assert deep.read_bytes() == before
-
-
 def test_several_views_are_written_at_once(deep, tmp_path):
     done = report(f"--html={tmp_path}/a", f"--perfetto={tmp_path}/b", "--flamegraph=-", deep)
     assert (tmp_path / "a").stat().st_size > 20000 and json.loads((tmp_path / "b").read_text())

@@ -44,7 +44,7 @@ function drawGain() {
   const basis = (kind) => (!kind.avoided ? "none avoided" : kind.priced
     ? `at least ${span(kind.ns)}${kind.priced < kind.avoided ? ` for ${number(kind.priced)} of them` : ""}, judging by ${number(kind.timed)} that ${kind.timed === 1 ? "was" : "were"} made`
     : `time not measured: ${!kind.made ? "the run made none" : kind.name === "free" && !kind.timed ? "those made may have waited" : !kind.timed ? "none was timed"
-      : kind.name === "allocation" && kind.timed === 1 ? "the only one timed tells too little" : "those timed were larger, or of other memory"}`);
+      : kind.timed === 1 ? "the only one timed tells too little" : "those timed were too few, larger, or of other memory"}`);
   const made = c.free_waited + c.waits_paid + c.fences_waited;
   const spared = Math.max(0, c.waits_owed - c.waits_paid) + Math.max(0, c.free_deferred - c.async_frees);
   const cards = kinds.map((kind) => [`Driver ${kind.name}s avoided`, number(kind.avoided), basis(kind)]);

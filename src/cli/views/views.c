@@ -1,11 +1,9 @@
 #include "cli/views/views.h"
 
 #include "cli/output.h"
-#include "cli/run_file.h"
 #include "observe/emitter.h"
 
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 const char *const view_weight_names[VIEW_WEIGHT_COUNT] = {
@@ -31,23 +29,6 @@ static bool complain(const char *path, const char *what) {
     fprintf(stderr, "poolcuda report: %s: %s, not written\n",
             emitter_clean(clean, sizeof clean, path), what);
     return false;
-}
-
-/* `--html a.json b.json` names a.json as the file to write, which few mean. */
-static bool is_report(const char *path) {
-    struct stat status;
-    struct stats_page *page = NULL;
-    char error[512];
-    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode))
-        return false;
-    enum run_file_kind kind = run_file_read(path, &page, error, sizeof error);
-    stats_page_destroy(page);
-    return kind != RUN_FILE_OTHER && kind != RUN_FILE_UNOPENED;
-}
-
-bool view_check(const char *path) {
-    return output_is_standard(path) || !is_report(path) ||
-           complain(path, "a report itself, expected the name of another file for the view");
 }
 
 bool view_write(enum view_kind kind, const char *path, const struct view_input *input) {

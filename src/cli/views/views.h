@@ -51,10 +51,6 @@ enum view_kind {
 #include "cli/views/views.def"
 #undef VIEW
 
-/* To be asked before the work. Returns false after one line on standard error if the file at `path`
- * is a report itself. */
-bool view_check(const char *path);
-
 /* Writes one view to the file at `path`, "-" being standard output. Returns false after one line on
  * standard error if that cannot be done. */
 bool view_write(enum view_kind kind, const char *path, const struct view_input *input);
