@@ -76,20 +76,22 @@ static bool is_set(const char *name) {
     return value && *value;
 }
 
+/* 0, or the errno with which an empty file cannot become as large as one of figures. */
+static int fault_of_size(int file) {
+    if (!raw_may_be_as_long(sizeof(struct stats_page)))
+        return EFBIG;
+    bool made = fallocate(file, 0, 0, sizeof(struct stats_page)) == 0 || errno == EOPNOTSUPP ||
+                errno == ENOSYS;
+    return made ? 0 : errno;
+}
+
 /* 0, or the errno with which a file of figures cannot be made in the folder. Permissions alone do
  * not tell: root has them all, a file system may refuse, and a full disk takes empty files. */
 static int fault_of(const char *folder) {
     char *path;
     if (asprintf(&path, "%s/.poolcuda.XXXXXX", folder) < 0)
         return ENOMEM;
-    int fault = 0, file = mkostemp(path, O_CLOEXEC);
-    if (file < 0)
-        fault = errno;
-    else if (!raw_may_be_as_long(sizeof(struct stats_page)))
-        fault = EFBIG;
-    else if (fallocate(file, 0, 0, sizeof(struct stats_page)) != 0 && errno != EOPNOTSUPP &&
-             errno != ENOSYS)
-        fault = errno;
+    int file = mkostemp(path, O_CLOEXEC), fault = file < 0 ? errno : fault_of_size(file);
     if (file >= 0) {
         unlink(path);
         close(file);

@@ -11,7 +11,7 @@
  * that is known not to be avoided, but not whose it was, is taken to be of what costs most. */
 #include "observe/saving.h"
 
-#include "policy/round.h"
+#include "round.h"
 
 const char saving_calls[STATS_CALLS][12] = {"allocation", "free"};
 const char saving_ns_names[STATS_MEMORIES][12] = {"device_ns", "host_ns", "managed_ns"};

@@ -7,7 +7,7 @@
  * request takes at most half of what the device has left. What a block is to the program is not
  * what it is to the driver: see docs/policies.md. */
 #include "policy/region.h"
-#include "policy/round.h"
+#include "round.h"
 
 #include "pool/internal.h"
 

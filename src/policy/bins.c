@@ -6,7 +6,7 @@
  * 512 bytes, so the smallest requests share one; sites are only counted. */
 #include "lock.h"
 #include "policy/policy.h"
-#include "policy/round.h"
+#include "round.h"
 
 #include <stdlib.h>
 

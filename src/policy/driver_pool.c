@@ -8,8 +8,8 @@
  * a block is to the program is not quite what cuMemAlloc gives: see docs/policies.md. */
 #include "policy/driver_pool.h"
 
-#include "policy/round.h"
 #include "pool/internal.h"
+#include "round.h"
 
 #include <stdlib.h>
 

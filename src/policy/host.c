@@ -1,7 +1,7 @@
 /* Memory that the host uses as well, pinned or managed: whole blocks, best fit, as the policy
  * `site`, whatever POOLCUDA_POLICY says of device memory. */
-#include "policy/round.h"
 #include "policy/site.h"
+#include "round.h"
 
 #define KEPT_WHOLE                                                                                 \
     .take = site_take, .give = site_give, .remove = site_remove, .surplus = site_surplus,          \

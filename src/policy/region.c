@@ -1,8 +1,8 @@
 #include "policy/region.h"
 
 #include "lock.h"
-#include "policy/round.h"
 #include "pool/internal.h"
+#include "round.h"
 
 #include <stdlib.h>
 

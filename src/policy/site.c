@@ -6,7 +6,7 @@
 #include "policy/site.h"
 
 #include "lock.h"
-#include "policy/round.h"
+#include "round.h"
 
 /* Blocks up to this size serve every smaller request: what that wastes is not worth a call. */
 static const size_t any_below = 4096;

@@ -12,8 +12,8 @@
 #include "policy/vmm.h"
 
 #include "policy/region.h"
-#include "policy/round.h"
 #include "pool/internal.h"
+#include "round.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* The bins of threads' caches: where blocks are kept and found. */
-#include "policy/round.h"
 #include "pool/cache_quick.h"
+#include "round.h"
 
 #include <stdlib.h>
 

@@ -7,8 +7,8 @@
 #ifndef POOLCUDA_POOL_QUICK_H
 #define POOLCUDA_POOL_QUICK_H
 
-#include "policy/round.h"
 #include "pool/cache_parts.h"
+#include "round.h"
 
 enum quick {
     QUICK_DONE,

@@ -7,11 +7,11 @@
 #include "lock.h"
 #include "planted.h"
 #include "policy/policy.h"
-#include "policy/round.h"
 #include "pool/block.h"
 #include "pool/cache.h"
 #include "pool/pointer_map.h"
 #include "pool/pool.h"
+#include "round.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

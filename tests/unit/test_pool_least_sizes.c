@@ -1,8 +1,8 @@
 /* The least size that a site's avoided calls were about, from which the time saved is told: never
  * more than that of any hit or kept free, whichever way it went. */
 #include "policy/policy.h"
-#include "policy/round.h"
 #include "pool_test.h"
+#include "round.h"
 
 #include <pthread.h>
 

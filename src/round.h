@@ -1,6 +1,6 @@
 /* Rounding of requests to what memory the driver hands out anyway. */
-#ifndef POOLCUDA_POLICY_ROUND_H
-#define POOLCUDA_POLICY_ROUND_H
+#ifndef POOLCUDA_ROUND_H
+#define POOLCUDA_ROUND_H
 
 #include <stddef.h>
 #include <stdint.h>
