@@ -1,6 +1,7 @@
 #include "cli/doctor/launchers.h"
 
 #include "cli/doctor/script.h"
+#include "cli/doctor/shell_text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,8 +62,13 @@ static void add_setting(struct launch *launch, const char *name, size_t length, 
               : !(setting = strndup(name, length)))
         return;
     launch->settings[launch->setting_count++] = setting;
-    if (length == strlen("LD_PRELOAD") && strncmp(name, "LD_PRELOAD", length) == 0)
-        launch->unsets = !value || !strstr(value, "libpoolcuda");
+    if (length == strlen("LD_PRELOAD") && strncmp(name, "LD_PRELOAD", length) == 0) {
+        bool keeps = value && strstr(value, "libpoolcuda");
+        launch->unsure = !keeps && value && strchr(value, SHELL_UNKNOWN);
+        launch->unsets = !keeps && !launch->unsure;
+    } else if (memchr(name, SHELL_UNKNOWN, length)) {
+        launch->unsure = true;
+    }
 }
 
 static void add_assignment(struct launch *launch, const char *word) {

@@ -1,0 +1,79 @@
+"""poolcuda doctor on scripts that hand LD_PRELOAD on, take it away, or may do either: held against a run of each."""
+
+import os
+import shutil
+
+import pytest
+from conftest import COMMAND, DRIVER, RUNTIME
+from diagnoses import OPENER, build, doctor, script
+from test_doctor_kinds import MPI
+from verdicts import right, truth
+
+PATH = {"PATH": f"{COMMAND.parent}:{os.environ['PATH']}"}
+LIBRARIES = f"LD_LIBRARY_PATH={DRIVER}:{RUNTIME}"
+FIGURES = "POOLCUDA_STATS=$POOLCUDA_STATS POOLCUDA_STATS_FILE=$POOLCUDA_STATS_FILE SIMCUDA_COST=0"
+
+
+@pytest.fixture
+def job(tmp_path):
+    """job(text): a script that is started as ./job, with a program that uses CUDA beside it, ./app."""
+    def make(text):
+        if not (tmp_path / "app").exists():
+            shutil.copy(OPENER, tmp_path / "app")
+        script(tmp_path / "job", f"#!/bin/bash\n{text}\n")
+        return "./job"
+    return make
+
+
+@pytest.mark.parametrize("text", [
+    'env LD_PRELOAD="$LD_PRELOAD" ./app', 'env LD_PRELOAD="libm.so.6:$LD_PRELOAD" ./app', 'L="$LD_PRELOAD"; env LD_PRELOAD="$L" ./app',
+    f'env -i {LIBRARIES} {FIGURES} LD_PRELOAD="$LD_PRELOAD" ./app', 'L=$LD_PRELOAD; unset LD_PRELOAD; export LD_PRELOAD=$L; ./app',
+    'LD_PRELOAD="${LD_PRELOAD:-none}" ./app', 'export LD_PRELOAD="${LD_PRELOAD:+$LD_PRELOAD:}libm.so.6"; ./app',
+    "unset LD_PRELOAD; LD_PRELOAD=$(poolcuda preload) ./app", "unset LD_PRELOAD; export LD_PRELOAD=`poolcuda preload`; ./app",
+    "unset LD_PRELOAD; LD_PRELOAD=$(poolcuda preload); export LD_PRELOAD; ./app",
+    "f() { local LD_PRELOAD=; :; }; f; ./app", "f() { declare -x LD_PRELOAD=; :; }; f; ./app", "f() ( unset LD_PRELOAD; date ); f; ./app",
+    "unset -f LD_PRELOAD; ./app"])
+def test_a_script_that_hands_ld_preload_on_is_pooled(right, job, text):
+    right(True, job(text), env=PATH)
+
+
+@pytest.mark.skipif(not shutil.which("mpirun"), reason="no mpirun here: install openmpi-bin")
+def test_mpirun_that_is_handed_ld_preload_by_a_script(right, job):
+    right(True, job('mpirun -n 1 -x LD_PRELOAD="$LD_PRELOAD" ./app'), env=MPI)
+
+
+@pytest.mark.parametrize("text", [
+    "unset LD_PRELOAD; LD_PRELOAD=$(poolcuda preload); ./app", 'unset LD_PRELOAD; env LD_PRELOAD="$LD_PRELOAD" ./app',
+    "f() { declare -gx LD_PRELOAD=; }; f; ./app", "f() { unset LD_PRELOAD; }; f; ./app", "f() ( unset LD_PRELOAD; ./app ); f",
+    "f() { local LD_PRELOAD=; ./app; }; f"])
+def test_a_script_that_takes_ld_preload_away_is_not(doctor, truth, job, text):
+    said = doctor(job(text), env=PATH)
+    assert said.problems == {"preload-lost"}, said.findings
+    assert truth("./job", env=PATH) == (0, 0) and truth.done.returncode == 0
+
+
+# Names or values that cannot be read.
+
+@pytest.mark.parametrize("text", [
+    'for v in LD_PRELOAD FOO; do unset "$v"; done', 'eval "$(echo unset LD_PRELOAD)"', "export $(echo LD_PRELOAD=)", ". <(echo unset LD_PRELOAD)",
+    "unset ${!LD_P*}", "LD_PRELOAD=${LD_PRELOAD%/*}", "declare -n r=LD_PRELOAD; r=", 'for LD_PRELOAD in ""; do :; done',
+    "mapfile LD_PRELOAD </dev/null; LD_PRELOAD=(); unset LD_PRELOAD[0]", "read LD_PRELOAD </dev/null", 'v=$(echo LD_PRELOAD); printf -v "$v" ""',
+    'v=$(echo LD_PRELOAD); declare -x "$v="'])
+def test_what_a_script_does_to_names_that_cannot_be_read_is_not_known(doctor, truth, job, text):
+    said = doctor(job(f"{text}\n./app"), env=PATH)
+    assert said.code == 3 and "LD_PRELOAD" in said.text("cannot-know"), said.findings
+    assert truth("./job", env=PATH) == (0, 0) and truth.done.returncode == 0, truth.done.stderr
+
+
+@pytest.mark.parametrize("text", [
+    f"env -u LD_PRELOAD {LIBRARIES} bash -c \"LD_PRELOAD='$LD_PRELOAD' ./app\"", 'env LD_PRELOAD="$(echo $LD_PRELOAD)" ./app',
+    "env -u LD_PRELOAD poolcuda run -- ./app"])
+def test_a_launcher_that_may_hand_ld_preload_on_is_not_known(doctor, truth, job, text):
+    said = doctor(job(text), env=PATH)
+    assert said.code == 3 and "LD_PRELOAD" in said.text("cannot-know"), said.findings
+    assert truth("./job", env=PATH)[0] > 0
+
+
+def test_what_cannot_be_read_in_a_script_is_no_part_of_the_next_step(doctor, job):
+    said = doctor(job('env -u LD_PRELOAD A="$(date)" ./app'))
+    assert said.problems == {"preload-lost"} and "\\00" not in said.said["next"] and "\\00" not in said.text("preload-lost")
