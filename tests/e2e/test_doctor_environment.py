@@ -77,3 +77,44 @@ def test_a_launcher_that_may_hand_ld_preload_on_is_not_known(doctor, truth, job,
 def test_what_cannot_be_read_in_a_script_is_no_part_of_the_next_step(doctor, job):
     said = doctor(job('env -u LD_PRELOAD A="$(date)" ./app'))
     assert said.problems == {"preload-lost"} and "\\00" not in said.said["next"] and "\\00" not in said.text("preload-lost")
+
+
+# What is started, and what is not.
+
+@pytest.mark.parametrize("words", [["flock", "lock", "-c", "./app 3"], ["flock", "-n", "lock", "--command", "exec ./app"]], ids=" ".join)
+def test_flock_gives_a_text_to_a_shell(right, doctor, job, words):
+    job("")
+    right(True, *words)
+    assert doctor("flock", "lock", "-c", "unset LD_PRELOAD; ./app").problems == {"preload-lost"}
+
+
+def test_what_find_finds_and_starts_is_not_known(doctor, truth, job):
+    job("")
+    words = ["find", ".", "-maxdepth", "1", "-name", "app", "-exec", "{}", "3", ";"]
+    said = doctor(*words)
+    assert said.code == 3 and "find starts what it finds" in said.text("cannot-know")
+    assert truth(*words)[0] > 0
+
+
+def test_what_a_static_program_starts_by_itself_is_not_known(doctor, truth, build, job):
+    job("")
+    build("launcher", "int system(const char *);\nint main(void) { return system(\"./app\"); }", "-static")
+    build("silent", "int main(void) { return 0; }", "-static")
+    said = doctor("./launcher")
+    assert said.code == 3 and "static-starter" in said.ids("note"), said.findings
+    assert truth("./launcher")[0] > 0
+    assert doctor("./silent").problems == {"static"}
+
+
+@pytest.mark.parametrize("text", ["exit\n./app", "exit 0; ./app", "exec ls\n./app", "f() { exit; }; f; ./app", "f() { return; ./app; }; f",
+                                  "true; exec 2>log; exec date\n./app"])
+def test_what_stands_behind_the_end_of_a_script_is_not_started(doctor, truth, job, text):
+    said = doctor(job(text))
+    assert said.code == 3 and "no CUDA is seen" in said.text("cannot-know"), said.findings
+    assert truth("./job") == (0, 0)
+
+
+@pytest.mark.parametrize("text", ["(exit)\n./app", "exec 2>log\n./app", "[ -n \"$1\" ] && exit\n./app", "if [ -n \"$1\" ]; then exit; fi\n./app",
+                                  "f() { return; }; f; ./app", "exit | cat; ./app", "x=$(exit); ./app", "exec ./app; exit"])
+def test_what_stands_behind_another_end_is_started(right, job, text):
+    right(True, job(text))

@@ -247,6 +247,12 @@ static char *const *find_action(char *const *word) {
     return NULL;
 }
 
+/* Whether the next word is a text for a shell. */
+static bool takes_text(const struct launcher *launcher, const char *option) {
+    return strcmp(launcher->name, "flock") == 0 &&
+           (strcmp(option, "-c") == 0 || strcmp(option, "--command") == 0);
+}
+
 struct launch launcher_read(const struct launcher *launcher, char *const *arguments) {
     struct launch launch = {.command = NULL};
     size_t words = launcher->words;
@@ -254,6 +260,12 @@ struct launch launcher_read(const struct launcher *launcher, char *const *argume
     char *const *word = launcher->kind == LAUNCHER_FINDS ? find_action(arguments) : arguments;
     while (word && *word && launcher->kind != LAUNCHER_FINDS) {
         bool known = true;
+        if (takes_text(launcher, *word) && word[1]) {
+            launch.is_text = true;
+            launch.command = word + 1;
+            launch.length = 1;
+            return launch;
+        }
         if (strcmp(*word, "--") == 0) {
             word++;
             if (!words)

@@ -108,7 +108,7 @@ static void look_at_file(struct search *search, const struct python_module *modu
         python_files_wait(&search->files, module, title, certainty);
 }
 
-/* Those that wait, and what they import in their turn. */
+/* The files that wait, and in their turn those that they import. */
 static void look_at_waiting(struct search *search) {
     struct python_waiting next;
     while (python_files_take(&search->files, &next)) {

@@ -156,7 +156,7 @@ static void call_function(struct shell *shell, struct function *function,
     if (function->running)
         return;
     function->running = true;
-    struct shell_call *outer = shell->call, call = {.preload = false};
+    struct shell_call *outer = shell->call, call = {.scopes = shell->scopes};
     shell->call = &call;
     shell->parameters = command->words + first + 1;
     shell->parameters_known = !command->all_unknown;
@@ -184,8 +184,10 @@ static void read_file(struct shell *shell, const char *path, bool perhaps) {
     }
     char *found = strchr(path, '/') ? strdup(path) : script_find_program(path);
     char *text = script_read_bytes(found ? found : path, 1 << 20, &length);
+    shell->sourced++;
     if (text)
         read_text(shell, text, length, perhaps);
+    shell->sourced--;
     free(text);
     free(found);
 }
@@ -247,6 +249,14 @@ static size_t pass_prefixes(const struct shell_command *command, size_t first,
     return first;
 }
 
+/* Whether this ends the shell whatever becomes of it: exec with a program. */
+static bool is_replaced(const struct shell_command *command, size_t first) {
+    bool exec = false;
+    for (size_t i = command->assignments; i < first; i++)
+        exec = exec || strcmp(command->words[i], "exec") == 0;
+    return exec && !command->perhaps && !strchr(command->words[first], SHELL_UNKNOWN);
+}
+
 static void run(struct shell *shell, const struct shell_command *command, size_t first) {
     const char *name = command->words[first];
     char *const *words = command->words + first;
@@ -263,6 +273,10 @@ static void run(struct shell *shell, const struct shell_command *command, size_t
         }
     if (shell_change_variables(shell, command, first))
         return;
+    if (strcmp(name, "exit") == 0 && !command->perhaps)
+        shell->state.ended = true;
+    if (strcmp(name, "return") == 0 && !command->perhaps && shell->call && !shell->sourced)
+        shell->call->returned = shell->call->scopes == shell->scopes;
     if (strcmp(name, "cd") == 0 || strcmp(name, "pushd") == 0)
         go(shell, words[1] ? words[1] : getenv("HOME"));
     else if (strcmp(name, "popd") == 0)
@@ -283,7 +297,8 @@ static void take_command(void *context, const struct shell_command *command) {
     struct shell *shell = context;
     struct changes changes = {.count = 0};
     size_t variables = shell->state.variable_count;
-    if (shell->depth > DOCTOR_DEEPEST)
+    if (shell->depth > DOCTOR_DEEPEST || shell->state.ended ||
+        (shell->call && shell->call->returned))
         return;
     if (command->apart)
         shell_scope(shell, true);
@@ -309,6 +324,8 @@ static void take_command(void *context, const struct shell_command *command) {
                 shell->state.enabled = before.enabled;
                 shell->state.hidden = before.hidden;
             }
+            if (is_replaced(command, first))
+                shell->state.ended = true;
         }
         changes_undo(&changes);
     }

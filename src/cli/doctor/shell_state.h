@@ -22,8 +22,8 @@ struct shell_state {
     bool off;       /* POOLCUDA_DISABLE is set, if not yet for the programs */
     bool hidden;    /* LD_PRELOAD is not exported: programs do without, */
     enum state own; /* whatever the shell itself has in it */
-    bool ended;     /* behind exit, return or exec */
-    bool elsewhere; /* in a folder that cannot be told */
+    bool ended;     /* behind exit, or exec with a program */
+    bool elsewhere; /* in a folder that is not known */
     size_t variable_count;
 };
 
@@ -31,6 +31,8 @@ struct shell_state {
 struct shell_call {
     bool preload, enabled;
     struct shell_state before;
+    size_t scopes; /* that were open when it began */
+    bool returned;
 };
 
 struct shell {
@@ -50,6 +52,7 @@ struct shell {
         bool running;
     } functions[FUNCTIONS];
     size_t function_count;
+    unsigned sourced;            /* files that are being read by "." */
     struct shell_call *call;     /* the function that is being read; NULL: none */
     size_t pooled, lost, unseen; /* starts of what uses CUDA; of what cannot be told */
     unsigned depth;

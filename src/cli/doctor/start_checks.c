@@ -64,7 +64,7 @@ static void tell_lost(struct doctor *doctor, const struct launcher *launcher, co
                    : launcher->kind == LAUNCHER_STRIPS
                        ? "it gives other rights, and takes such variables away first"
                        : "its arguments take that variable away or set it anew");
-    if (!launch->command || launch->split || has_unknown(arguments)) {
+    if (!launch->command || launch->split || launch->is_text || has_unknown(arguments)) {
         findings_remedy(findings, "start the program behind it by poolcuda run");
         return;
     }
@@ -140,6 +140,10 @@ static void check_launched(struct doctor *doctor, const struct launcher *launche
         findings_add(&doctor->findings, "missing", SEVERITY_PROBLEM, "%s: there is no such folder",
                      launch->folder);
         findings_remedy(&doctor->findings, "give %s a folder that is there", name);
+    } else if (words && launch->is_text) {
+        check_shell_text(doctor, "the command behind -c", ".", words[0], NULL);
+    } else if (words && strstr(words[0], "{}")) {
+        doctor_doubt(doctor, "%s starts what it finds", name);
     } else if (words && launcher->kind == LAUNCHER_PYTHON) {
         check_python_launch(doctor, launch);
     } else if (words && check_first_line(doctor, launcher, words[0])) {
