@@ -1,6 +1,7 @@
 """poolcuda doctor on scripts that hand LD_PRELOAD on, take it away, or may do either: held against a run of each."""
 
 import os
+import re
 import shutil
 
 import pytest
@@ -118,3 +119,29 @@ def test_what_stands_behind_the_end_of_a_script_is_not_started(doctor, truth, jo
                                   "f() { return; }; f; ./app", "exit | cat; ./app", "x=$(exit); ./app", "exec ./app; exit"])
 def test_what_stands_behind_another_end_is_started(right, job, text):
     right(True, job(text))
+
+
+# Python programs that change the environment of what they start.
+
+@pytest.mark.parametrize("text", [
+    "for k in list(os.environ):\n    if k.startswith('LD_P'):\n        del os.environ[k]", "os.environ.update({'LD_P' + 'RELOAD': ''})",
+    "for k in list(os.environ):\n    if k[:4] == 'LD_P': os.environ.pop(k)", "more = {'LD_P' + 'RELOAD': ''}\nos.environ.update(**more)",
+    "os.environ.update(LD_PRELOAD='')", "os.environ['LD_' + 'PRELOAD'] = ''", "name = 'LD_P' + 'RELOAD'\nos.environ[name] = ''",
+    "kept = os.environ['LD_LIBRARY_PATH']\nos.environ.clear()\nos.environ['LD_LIBRARY_PATH'] = kept",
+    "mine = os.environ\nfor k in list(mine):\n    if k[:4] == 'LD_P': mine.pop(k)", "os.putenv('LD_' + 'PRELOAD', '')",
+    "from os import environ as e\nfor k in list(e):\n    if k[:4] == 'LD_P': e.pop(k)"])
+def test_a_python_program_that_changes_an_environment_it_puts_together_is_not_known(doctor, truth, job, tmp_path, text):
+    job("")
+    (tmp_path / "work.py").write_text(f"import os, subprocess\n{text}\nsubprocess.run(['./app'], check=True)\n")
+    said = doctor("/usr/bin/python3", "work.py")
+    assert said.code == 3 and re.search("environment|LD_PRELOAD", said.text("cannot-know")), said.findings
+    assert truth("/usr/bin/python3", "work.py") == (0, 0) and truth.done.returncode == 0, truth.done.stderr
+
+
+@pytest.mark.parametrize("text", [
+    "os.environ['A'] = str(1)", "del os.environ['HOME']", "os.environ.update({'A': '1', 'B': '2'}, C='3')", "x = os.environ.get('A' + 'B')",
+    "for k in os.environ: print(k, os.environ[k])", "x = dict(os.environ)", "os.environ.setdefault('OMP_NUM_THREADS', '1')", "os.putenv('A', '1')"])
+def test_a_python_program_that_changes_other_variables_is_pooled(right, job, tmp_path, text):
+    job("")
+    (tmp_path / "work.py").write_text(f"import os, subprocess\n{text}\nsubprocess.run(['./app'], check=True)\n")
+    right(True, "/usr/bin/python3", "work.py")
