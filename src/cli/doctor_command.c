@@ -42,6 +42,8 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     case KEY_WITH_LIBRARY:
         if (arguments->plugin_count == PLUGINS)
             argp_error(state, "expected at most %d libraries", PLUGINS);
+        if (!*argument)
+            argp_error(state, "\"\": expected the name of a library");
         arguments->plugins[arguments->plugin_count++] = argument;
         return 0;
     case ARGP_KEY_ARG: /* the program: everything behind it is its own */
@@ -140,6 +142,11 @@ static char *next_step(const struct doctor *doctor, const struct arguments *argu
     return length < 0 ? NULL : text;
 }
 
+/* Whether the next step is something to do, and no command to type. */
+static bool is_prose(const struct findings *findings) {
+    return findings_problem(findings) && !findings->next;
+}
+
 static void print_text(const struct findings *findings, const char *next) {
     const char *no_colour = getenv("NO_COLOR");
     bool colours = isatty(STDOUT_FILENO) && !(no_colour && *no_colour);
@@ -150,7 +157,8 @@ static void print_text(const struct findings *findings, const char *next) {
     static const char *const lines[] = {
         "pooling will work", "pooling will not work; see each problem's remedy",
         "whether pooling will work cannot be known beforehand; see each warning"};
-    printf("\n%s\nnext: %s\n", lines[verdict_of(findings)], next);
+    printf("\n%s\n%s: %s\n", lines[verdict_of(findings)],
+           is_prose(findings) ? "what to do" : "next", next);
 }
 
 static bool print_json(const struct findings *findings, const struct arguments *arguments,

@@ -10,7 +10,7 @@ from conftest import COMMAND, ROOT
 from diagnoses import OPENER, doctor, environment, text_of
 
 
-@pytest.mark.parametrize("arguments", [["--no-such-option"], ["--with-library"], [""]])
+@pytest.mark.parametrize("arguments", [["--no-such-option"], ["--with-library"], [""], ["--with-library=", "/bin/true"], ["-l", "", "/bin/true"]])
 def test_bad_usage_exits_with_2(arguments):
     done = subprocess.run([COMMAND, "doctor", *arguments], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "") and done.stderr

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 from conftest import COMMAND, DRIVER, PROGRAMS, RUNTIME
-from diagnoses import CUDART, MALLOC, build, doctor, environment, script, text_of
+from diagnoses import CUDART, MALLOC, OPENER, build, doctor, environment, script, text_of
 from test_nvidia_runtime import SOURCE as NVIDIA_SOURCE
 from test_nvidia_runtime import toolkit
 from verdicts import (
@@ -361,7 +361,19 @@ def test_after_a_problem_the_next_step_is_its_remedy(build, tmp_path):
     assert f"{COMMAND} run -- {asan}\n" in text_of(asan).splitlines(True)[-1]
     for arguments in (["/dev/null"], ["/bin/ls"], ["no-such-program"], [PROGRAMS / "libdeep_plugin.so"]):
         last = text_of(*arguments).splitlines()[-1]
-        assert last.startswith("next: ") and f"doctor -- {arguments[0]}" not in last
+        assert last.startswith("what to do: ") and f"doctor -- {arguments[0]}" not in last
+
+
+def test_a_next_step_that_is_a_command_is_quoted(tmp_path):
+    (tmp_path / "my folder").mkdir()
+    for name, text in (("an app", OPENER.read_bytes()), ("a script", b"#!/bin/sh\n" + bytes(f"'{OPENER}'\n", "utf-8"))):
+        path = tmp_path / "my folder" / name
+        path.write_bytes(text)
+        path.chmod(0o644)
+        last = text_of(path).splitlines()[-1]
+        assert last.startswith("next: chmod +x "), last
+        subprocess.run(["sh", "-c", last.removeprefix("next: ")], check=True)
+        assert os.access(path, os.X_OK) and path.stat().st_mode & 0o111
 
 
 # Programs that were thought of when all of this was done.

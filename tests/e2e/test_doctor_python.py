@@ -6,7 +6,8 @@ import shutil
 import subprocess
 
 import pytest
-from diagnoses import CUDART, OPENER, build, doctor, script
+from conftest import COMMAND
+from diagnoses import CUDART, OPENER, build, doctor, environment, script
 from verdicts import (
     ALLOCATES, ALLOCATING_LIBRARY, HARMLESS, pythons, right, shared_python, static_python, truth)
 
@@ -291,3 +292,33 @@ def test_options_that_leave_the_folder_out(right, doctor, truth, tmp_path):
     (tmp_path / "work.py").write_text("import solver\n")
     right(True, python, "work.py", env={"PYTHONPATH": "more"})
     assert doctor(python, "-E", "work.py", env={"PYTHONPATH": "more"}).code != 0
+
+
+# Many modules.
+
+def test_a_long_chain_of_imports_is_followed_to_its_end(tmp_path):
+    for i in range(3000):
+        (tmp_path / f"m{i}.py").write_text(f"import m{i + 1}\n")
+    (tmp_path / "m3000.py").write_text(ALLOCATES)
+    (tmp_path / "work.py").write_text("import m0\n")
+    limited = ["prlimit", f"--stack={1 << 20}", COMMAND]
+    done = subprocess.run([*limited, "doctor", "/usr/bin/python3", "work.py"], cwd=tmp_path, env=environment(), capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 0 and "libcuda.so.1 through ctypes" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="no strace here: install it")
+def test_folders_of_an_installed_package_are_listed_once_however_often_it_is_imported(tmp_path):
+    folder = tmp_path / "environment"
+    subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", folder], check=True)
+    package = next(folder.glob("lib/python3*/site-packages")) / "package"
+    for i in range(30):
+        (package / f"data/{i}/inner").mkdir(parents=True)
+        (package / f"part{i}.py").write_text("import package, package.other, json\n")
+    (package / "__init__.py").write_text("".join(f"from package import part{i}\n" for i in range(30)))
+    (tmp_path / "work.py").write_text("import package\n")
+    done = subprocess.run(["strace", "-f", "-o", "calls", "-e", "trace=openat", COMMAND, "doctor", folder / "bin/python3", "work.py"],
+                          cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode in (1, 3), done.stderr
+    opened = [line.split('"')[1] for line in (tmp_path / "calls").read_text().splitlines() if "O_DIRECTORY" in line and str(package) in line]
+    assert len(opened) > 30 and max(map(opened.count, opened)) <= 2, opened

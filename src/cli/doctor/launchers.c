@@ -1,6 +1,7 @@
 #include "cli/doctor/launchers.h"
 
 #include "cli/doctor/script.h"
+#include "cli/doctor/shell_text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,8 +62,13 @@ static void add_setting(struct launch *launch, const char *name, size_t length, 
               : !(setting = strndup(name, length)))
         return;
     launch->settings[launch->setting_count++] = setting;
-    if (length == strlen("LD_PRELOAD") && strncmp(name, "LD_PRELOAD", length) == 0)
-        launch->unsets = !value || !strstr(value, "libpoolcuda");
+    if (length == strlen("LD_PRELOAD") && strncmp(name, "LD_PRELOAD", length) == 0) {
+        bool keeps = value && strstr(value, "libpoolcuda");
+        launch->unsure = !keeps && value && strchr(value, SHELL_UNKNOWN);
+        launch->unsets = !keeps && !launch->unsure;
+    } else if (memchr(name, SHELL_UNKNOWN, length)) {
+        launch->unsure = true;
+    }
 }
 
 static void add_assignment(struct launch *launch, const char *word) {
@@ -241,6 +247,12 @@ static char *const *find_action(char *const *word) {
     return NULL;
 }
 
+/* Whether the next word is a text for a shell. */
+static bool takes_text(const struct launcher *launcher, const char *option) {
+    return strcmp(launcher->name, "flock") == 0 &&
+           (strcmp(option, "-c") == 0 || strcmp(option, "--command") == 0);
+}
+
 struct launch launcher_read(const struct launcher *launcher, char *const *arguments) {
     struct launch launch = {.command = NULL};
     size_t words = launcher->words;
@@ -248,6 +260,12 @@ struct launch launcher_read(const struct launcher *launcher, char *const *argume
     char *const *word = launcher->kind == LAUNCHER_FINDS ? find_action(arguments) : arguments;
     while (word && *word && launcher->kind != LAUNCHER_FINDS) {
         bool known = true;
+        if (takes_text(launcher, *word) && word[1]) {
+            launch.is_text = true;
+            launch.command = word + 1;
+            launch.length = 1;
+            return launch;
+        }
         if (strcmp(*word, "--") == 0) {
             word++;
             if (!words)

@@ -33,6 +33,8 @@ struct launch {
     char **split;       /* the words, if env -S has put them together; NULL: as they were given */
     const char *folder; /* where it is started; NULL: here */
     bool unsets;        /* env -i and the like: LD_PRELOAD is taken away or replaced */
+    bool unsure;        /* whether LD_PRELOAD is taken away or replaced cannot be read */
+    bool is_text;       /* command is one text for /bin/sh */
     bool splits;        /* env -S: of a text whose words cannot be told */
     bool is_module;     /* -m: the name of a Python module */
 };

@@ -127,8 +127,10 @@ static bool check_loadable(struct findings *findings, const struct subject *subj
     if (access(subject->path, X_OK) != 0) {
         findings_add(findings, "not-executable", SEVERITY_PROBLEM, "%s cannot be executed: %m",
                      name);
-        findings_remedy(findings, "chmod +x %s", name);
-        findings_next(findings, "chmod +x %s", name);
+        char *word = printable_word(name);
+        findings_remedy(findings, "chmod +x %s", word ? word : name);
+        findings_next(findings, "chmod +x %s", word ? word : name);
+        free(word);
         return false;
     }
     if (file->is_static) {
@@ -193,7 +195,7 @@ static struct seen_program *find_seen(struct doctor *doctor, const char *path,
 }
 
 /* valgrind, busybox: nothing gets into them, but what they start inherits LD_PRELOAD. False if this
- * is none, or starts nothing that can be seen. */
+ * is none: it names no program, and cannot start any. */
 static bool check_static_starter(struct doctor *doctor, const struct subject *subject,
                                  char *const *arguments) {
     size_t before = doctor->seen_count;
@@ -201,11 +203,15 @@ static bool check_static_starter(struct doctor *doctor, const struct subject *su
         routes_of(&subject->file, subject->path))
         return false;
     check_arguments(doctor, subject->name, arguments);
-    if (doctor->seen_count == before)
+    static const enum mark marks[] = {MARK_exec_inside, MARK_spawn_inside, MARK_shell_text};
+    bool starts = elf_file_has_any(&subject->file, marks, sizeof marks / sizeof marks[0]);
+    if (doctor->seen_count == before && !starts)
         return false;
     findings_add(&doctor->findings, "static-starter", SEVERITY_NOTE,
                  "%s is fully statically linked; what it starts is pooled, itself is not",
                  subject->name);
+    if (starts)
+        doctor_doubt(doctor, "%s can start other programs", subject->name);
     return true;
 }
 

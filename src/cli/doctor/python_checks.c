@@ -1,6 +1,7 @@
 /* What the doctor checks of a Python program: its script, and what that imports and opens. */
 #include "cli/doctor/checks.h"
 #include "cli/doctor/python_path.h"
+#include "cli/doctor/python_search.h"
 #include "cli/doctor/python_text.h"
 #include "cli/doctor/script.h"
 
@@ -12,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FILES_MAX = 6000, FOLDERS_DEEP = 6 };
+enum { FOLDERS_DEEP = 6 };
 
 static const struct known_module {
     const char *name;
@@ -23,19 +24,12 @@ static const struct known_module {
 #undef PYTHON_MODULE
 };
 
-/* How sure it is that a module is loaded. */
-enum certainty { PERHAPS, SURELY };
-
-/* One program's modules. Invariant: no file is looked at twice with the same certainty. */
+/* One program's modules. No file is looked at twice with the same certainty. */
 struct search {
     struct doctor *doctor;
     const char *name; /* of the script, for people */
     struct python_path path;
-    struct seen_file {
-        char *path;
-        enum certainty certainty;
-    } * seen;
-    size_t seen_count;
+    struct python_files files;
     char named[512], keeping[512]; /* modules that use CUDA, and those that keep memory */
     char absent[512];              /* those that are not found */
     char *loader;                  /* a package that loads modules under names that it is given */
@@ -67,24 +61,12 @@ static const struct known_module *find_known(const char *name) {
 
 /* False if it has been looked at as surely. */
 static bool note_file(struct search *search, const char *path, enum certainty certainty) {
-    for (size_t i = 0; i < search->seen_count; i++) {
-        if (strcmp(search->seen[i].path, path) != 0)
-            continue;
-        bool surer = search->seen[i].certainty < certainty;
-        search->seen[i].certainty = surer ? certainty : search->seen[i].certainty;
-        return surer;
-    }
-    if (search->seen_count == FILES_MAX) {
+    bool full = false;
+    bool is_new = python_files_note(&search->files, path, certainty, &full);
+    if (full)
         doctor_doubt(search->doctor, "%s imports more than %d files: not all were read",
-                     search->name, FILES_MAX);
-        return false;
-    }
-    if (!search->seen)
-        search->seen = calloc(FILES_MAX, sizeof *search->seen);
-    char *copy = search->seen ? strdup(path) : NULL;
-    if (copy)
-        search->seen[search->seen_count++] = (struct seen_file){copy, certainty};
-    return copy != NULL;
+                     search->name, PYTHON_FILES_MAX);
+    return is_new;
 }
 
 static bool is_own(const struct page *page) {
@@ -114,24 +96,34 @@ static void look_at_library(struct search *search, const struct page *page, cons
 
 static void look_at_file(struct search *search, const struct python_module *module,
                          const char *title, enum certainty certainty) {
-    char folder[PATH_MAX];
     struct stat facts;
-    struct page page = {title, folder, module->origin, certainty};
+    struct page page = {title, NULL, module->origin, certainty};
     if (stat(module->path, &facts) != 0 || S_ISDIR(facts.st_mode))
         return;
     if (module->is_code) {
         look_at_library(search, &page, module->path);
         return;
     }
-    if (!note_file(search, module->path, certainty))
-        return;
-    snprintf(folder, sizeof folder, "%s", module->path);
-    char *slash = strrchr(folder, '/');
-    if (slash)
-        *slash = '\0';
-    struct python_text text = python_text_read_file(module->path);
-    look_at_page(search, &page, &text);
-    python_text_free(&text);
+    if (note_file(search, module->path, certainty))
+        python_files_wait(&search->files, module, title, certainty);
+}
+
+/* The files that wait, and in their turn those that they import. */
+static void look_at_waiting(struct search *search) {
+    struct python_waiting next;
+    while (python_files_take(&search->files, &next)) {
+        char folder[PATH_MAX];
+        struct page page = {next.title, folder, next.origin, next.certainty};
+        snprintf(folder, sizeof folder, "%s", next.path);
+        char *slash = strrchr(folder, '/');
+        if (slash)
+            *slash = '\0';
+        struct python_text text = python_text_read_file(next.path);
+        look_at_page(search, &page, &text);
+        python_text_free(&text);
+        free(next.path);
+        free(next.title);
+    }
 }
 
 static bool ends_in(const char *path, const char *end) {
@@ -146,6 +138,8 @@ static void look_at_folder(struct search *search, const char *path, const char *
     snprintf(folder, sizeof folder, "%s", path);
     if (ends_in(folder, "/__init__.py"))
         *strrchr(folder, '/') = '\0';
+    if (!note_file(search, folder, SURELY))
+        return;
     char *const start[] = {folder, NULL};
     FTS *tree = fts_open(start, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
     FTSENT *entry;
@@ -415,11 +409,10 @@ static void search_text(struct doctor *doctor, const struct python_program *prog
     if (path)
         note_file(&search, path, SURELY);
     look_at_page(&search, &page, text);
+    look_at_waiting(&search);
     look_at_loaded(&search, folder, program->is_command);
     tell_modules(&search);
-    for (size_t i = 0; i < search.seen_count; i++)
-        free(search.seen[i].path);
-    free(search.seen);
+    python_files_free(&search.files);
     free(search.loader);
     python_path_free(&search.path);
 }

@@ -1,5 +1,6 @@
 #include "cli/doctor/python_path.h"
 
+#include "cli/doctor/python_folders.h"
 #include "cli/doctor/script.h"
 
 #include <ctype.h>
@@ -285,19 +286,15 @@ static struct python_module found_file(char *path, enum python_origin origin, bo
 static struct python_module find_part(const char *folder, enum python_origin origin,
                                       const char *name, size_t length) {
     char base[PATH_MAX], file[PATH_MAX + 32];
-    glob_t libraries;
     if ((size_t)snprintf(base, sizeof base, "%s/%.*s", folder, (int)length, name) >= sizeof base)
         return found_file(NULL, origin, false, false);
     snprintf(file, sizeof file, "%s/__init__.py", base);
     if (is_file(file))
         return found_file(strdup(file), origin, true, false);
-    /* An extension: name.so, name.abi3.so, name.cpython-311-x86_64-linux-gnu.so */
-    snprintf(file, sizeof file, "%s.*so", base);
-    if (!strpbrk(base, "*?[") && glob(file, 0, NULL, &libraries) == 0) {
-        char *copy = strdup(libraries.gl_pathv[0]);
-        globfree(&libraries);
-        return found_file(copy, origin, false, true);
-    }
+    const char *library = python_folder_library(folder, name, length);
+    char *extension;
+    if (library && asprintf(&extension, "%s/%s", folder, library) >= 0)
+        return found_file(extension, origin, false, true);
     snprintf(file, sizeof file, "%s.py", base);
     if (is_file(file))
         return found_file(strdup(file), origin, false, false);

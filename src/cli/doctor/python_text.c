@@ -137,6 +137,7 @@ static void read_from(struct reader *reader, struct python_text *text, bool alwa
     if (!is_name(&reader->now, "import"))
         return;
     add_import(text, name, level, always, false);
+    bool is_os = strcmp(name, "os") == 0;
     size_t length = strlen(name);
     step(reader);
     bool bracket = is_sign(&reader->now, '(');
@@ -151,6 +152,8 @@ static void read_from(struct reader *reader, struct python_text *text, bool alwa
         bool telling = is_reaching(name) && is_telling(&reader->now);
         step(reader);
         if (is_name(&reader->now, "as")) {
+            if (is_os && contains(inner, strlen(inner), "env"))
+                text->sets_environment = true;
             if (telling)
                 text->hides = text->hides ? text->hides : "import ... as";
             step(reader);
@@ -262,6 +265,55 @@ static void read_loader(struct reader *reader, struct python_text *text) {
     text->opens_others = true;
 }
 
+/* Whether all arguments of the call, whose name is the reader's next token but one, are constants:
+ * names stand there only before "=", and are none that the pool needs. */
+static bool has_constant_arguments(struct reader ahead) {
+    unsigned depth = ahead.next.depth;
+    for (step(&ahead), step(&ahead); ahead.now.kind != END; step(&ahead)) {
+        if (is_sign(&ahead.now, ')') && ahead.now.depth <= depth + 1)
+            return true;
+        bool keyword = ahead.now.kind == NAME && is_sign(&ahead.next, '=') &&
+                       !is_name(&ahead.now, "LD_PRELOAD") &&
+                       !is_name(&ahead.now, "POOLCUDA_DISABLE");
+        bool number = ahead.now.kind == NAME && *ahead.now.start >= '0' && *ahead.now.start <= '9';
+        bool operates = ahead.now.kind == SIGN && !strchr("(){}[],:=", ahead.now.sign);
+        if (operates || ahead.now.kind == MIXED_STRING ||
+            (ahead.now.kind == NAME && !keyword && !number))
+            return false;
+    }
+    return false;
+}
+
+/* Whether os.environ, which is now, or what os.putenv is given, is changed under names that are put
+ * together, or is handed on under another name. */
+static bool changes_environment(const struct reader *reader) {
+    static const char *const changing[] = {"update",      "pop",         "setdefault",
+                                           "__delitem__", "__setitem__", NULL};
+    struct reader ahead = *reader;
+    if (is_name(&reader->now, "putenv"))
+        return is_sign(&reader->next, '(') && !has_constant_arguments(ahead);
+    if (!is_name(&reader->now, "environ") && !is_name(&reader->now, "environb"))
+        return false;
+    if (is_sign(&reader->next, '.')) {
+        step(&ahead);
+        if (is_name(&ahead.next, "clear") || is_name(&ahead.next, "popitem"))
+            return true;
+        bool changes = is_one_of(&ahead.next, changing);
+        step(&ahead);
+        return changes && (!is_sign(&ahead.next, '(') || !has_constant_arguments(ahead));
+    }
+    if (is_sign(&reader->next, '[')) {
+        unsigned depth = reader->next.depth;
+        step(&ahead);
+        step(&ahead);
+        bool constant = ahead.now.kind == STRING && is_sign(&ahead.next, ']');
+        while (ahead.now.kind != END && !(is_sign(&ahead.now, ']') && ahead.now.depth <= depth + 1))
+            step(&ahead);
+        return !constant && (reader->deletes || is_sign(&ahead.next, '='));
+    }
+    return is_sign(&reader->next, '|') || (reader->next.first && reader->assigns);
+}
+
 /* What may hide what a program does: called with the name that is now. */
 static void look_for_hidden(struct reader *reader, struct python_text *text) {
     static const char *const reflecting[] = {"vars",     "globals", "locals",
@@ -287,6 +339,8 @@ static void look_for_hidden(struct reader *reader, struct python_text *text) {
         (!member || is_name(now, "import_module")))
         text->hides = text->hides ? text->hides : "exec";
     if ((is_name(now, "env") || is_name(now, "cwd")) && is_sign(&reader->next, '='))
+        text->sets_environment = true;
+    if (changes_environment(reader))
         text->sets_environment = true;
     if (is_name(now, "unsetenv") || is_name(now, "chdir") ||
         (is_name(now, "environ") && (is_sign(&reader->next, '='))))
@@ -404,6 +458,11 @@ static void look(struct reader *reader, struct python_text *text) {
     if (reader->skips)
         return;
     look_at_command(reader, text);
+    if (now->first) {
+        reader->deletes = is_name(now, "del");
+        reader->assigns = false;
+    }
+    reader->assigns = reader->assigns || (is_sign(now, '=') && !now->depth);
     if (now->kind == STRING || now->kind == MIXED_STRING) {
         text->names_preload =
             text->names_preload || contains(now->start, now->length, "LD_PRELOAD");

@@ -31,6 +31,8 @@ struct reader {
     bool command;     /* the call's first argument is being read, */
     bool in_list;     /* which is a list */
     char *words;      /* of that list, as a shell would be given them; NULL: none yet */
+    bool deletes;     /* the statement is "del ..." */
+    bool assigns;     /* behind its "=" */
     bool reflects;    /* functions are reached by names, of whichever module that is imported */
     size_t statement; /* the column of the last "if" */
     bool skips;       /* what only checkers of types read, */

@@ -151,8 +151,11 @@ void check_script(struct doctor *doctor, const char *name, const char *path,
     if (!can_start && !doctor->depth) {
         findings_add(&doctor->findings, "not-executable", SEVERITY_PROBLEM,
                      "%s cannot be executed: %m", name);
-        findings_remedy(&doctor->findings, "chmod +x %s, or give its interpreter before it", name);
-        findings_next(&doctor->findings, "chmod +x %s", name);
+        char *word = printable_word(name);
+        findings_remedy(&doctor->findings, "chmod +x %s, or give its interpreter before it",
+                        word ? word : name);
+        findings_next(&doctor->findings, "chmod +x %s", word ? word : name);
+        free(word);
     }
     doctor->depth++;
     if (has_first_line && !check_line_end(doctor, name, interpreter, argument))

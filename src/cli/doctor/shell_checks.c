@@ -1,142 +1,16 @@
 /* What the doctor checks of a shell's text: the commands that it gives, one by one, and what
  * becomes of LD_PRELOAD before them. */
-#include "cli/doctor/changes.h"
-#include "cli/doctor/checks.h"
 #include "cli/doctor/launchers.h"
 #include "cli/doctor/python_path.h"
 #include "cli/doctor/script.h"
-#include "cli/doctor/shell_text.h"
+#include "cli/doctor/shell_state.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { VARIABLES = 128, FUNCTIONS = 64, SCOPES = 32 };
-
-/* What becomes of something that the pool needs in the programs that are started. */
-enum state { KEPT, LOST_PERHAPS, LOST };
-
-/* What a subshell takes over, and does not give back. */
-struct shell_state {
-    enum state preload, enabled;
-    bool off;       /* POOLCUDA_DISABLE is set, if not yet for the programs */
-    bool elsewhere; /* in a folder that cannot be told */
-    size_t variable_count;
-};
-
-struct shell {
-    struct doctor *doctor;
-    const char *title;       /* for people */
-    const char *folder;      /* of the script */
-    char *const *parameters; /* $1 ..., NULL-terminated */
-    bool parameters_known;
-    struct shell_state state, outer[SCOPES];
-    struct changes changes, outer_changes[SCOPES];
-    size_t scopes;
-    struct variable {
-        char *name, *value; /* value is NULL if it cannot be told */
-    } variables[VARIABLES]; /* the last of a name counts */
-    struct function {
-        char *name, *body;
-        bool running;
-    } functions[FUNCTIONS];
-    size_t function_count;
-    size_t pooled, lost, unseen; /* starts of what uses CUDA; of what cannot be told */
-    unsigned depth;
-    char here[PATH_MAX]; /* $PWD */
-};
-
-static const char kept[] = "\2"; /* what LD_PRELOAD has */
-
 static void read_text(struct shell *shell, const char *text, size_t length, bool perhaps);
-
-static void set_variable(struct shell *shell, const char *name, const char *value) {
-    struct shell_state *state = &shell->state;
-    if (state->variable_count == VARIABLES)
-        return;
-    struct variable variable = {strdup(name),
-                                value && !strchr(value, SHELL_UNKNOWN) ? strdup(value) : NULL};
-    if (variable.name)
-        shell->variables[state->variable_count++] = variable;
-    else
-        free(variable.value);
-}
-
-static void forget_variables(struct shell *shell, size_t count) {
-    while (shell->state.variable_count > count) {
-        struct variable *last = &shell->variables[--shell->state.variable_count];
-        free(last->name);
-        free(last->value);
-    }
-}
-
-/* Variables that the shell itself sets, whatever the environment has. */
-static bool is_made_by_shell(const char *name) {
-    static const char *const names[] = {
-        "PWD",        "OLDPWD", "RANDOM",   "SECONDS",  "LINENO",   "UID",    "EUID",
-        "PPID",       "GROUPS", "HOSTNAME", "HOSTTYPE", "REPLY",    "OPTARG", "OPTIND",
-        "PIPESTATUS", "SHLVL",  "FUNCNAME", "DIRSTACK", "MACHTYPE", "OSTYPE"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(name, names[i]) == 0)
-            return true;
-    return strncmp(name, "BASH", 4) == 0 || strncmp(name, "EPOCH", 5) == 0;
-}
-
-static const char *value_of(void *context, const char *name, size_t which, bool *known) {
-    struct shell *shell = context;
-    *known = true;
-    if (strcmp(name, "LD_PRELOAD") == 0)
-        return kept;
-    if (strcmp(name, "@") == 0 || (*name >= '1' && *name <= '9')) {
-        size_t wanted = *name == '@' ? which : (size_t)(*name - '0');
-        *known = shell->parameters_known;
-        for (size_t i = 1; *known && shell->parameters && shell->parameters[i - 1]; i++)
-            if (i == wanted)
-                return shell->parameters[i - 1];
-        return NULL;
-    }
-    for (size_t i = shell->state.variable_count; i-- > 0;)
-        if (strcmp(shell->variables[i].name, name) == 0) {
-            *known = shell->variables[i].value != NULL;
-            return shell->variables[i].value;
-        }
-    if (strcmp(name, "/") == 0)
-        return shell->folder;
-    if (strcmp(name, "PWD") == 0 && !shell->state.elsewhere &&
-        getcwd(shell->here, sizeof shell->here))
-        return shell->here;
-    if (is_made_by_shell(name)) {
-        *known = false;
-        return NULL;
-    }
-    const char *value = getenv(name);
-    *known = value != NULL || strcmp(name, "0") != 0;
-    return value ? value : "";
-}
-
-static void scope(void *context, bool begins) {
-    struct shell *shell = context;
-    if (begins) {
-        if (shell->scopes < SCOPES) {
-            shell->outer[shell->scopes] = shell->state;
-            shell->outer_changes[shell->scopes] = shell->changes;
-            memset(&shell->changes, 0, sizeof shell->changes);
-        }
-        shell->scopes++;
-    } else if (shell->scopes-- <= SCOPES) {
-        size_t count = shell->outer[shell->scopes].variable_count;
-        forget_variables(shell, count);
-        shell->state = shell->outer[shell->scopes];
-        changes_undo(&shell->changes);
-        shell->changes = shell->outer_changes[shell->scopes];
-    }
-}
-
-static void loop_variable(void *context, const char *name) {
-    set_variable(context, name, NULL);
-}
 
 static void define_function(void *context, const char *name, const char *body, size_t length) {
     struct shell *shell = context;
@@ -148,93 +22,6 @@ static void define_function(void *context, const char *name, const char *body, s
     } else {
         free(function.name);
         free(function.body);
-    }
-}
-
-/* What a word that stands for LD_PRELOAD's value does to the pool. */
-static enum state preload_after(const char *value) {
-    if (strstr(value, kept) || strstr(value, "libpoolcuda"))
-        return KEPT;
-    return strchr(value, SHELL_UNKNOWN) ? LOST_PERHAPS : LOST;
-}
-
-static enum state weaken(enum state state, bool perhaps) {
-    return state == LOST && perhaps ? LOST_PERHAPS : state;
-}
-
-/* NAME=VALUE for this command alone (`now`), or from here on. `exports`: also of a name that the
- * environment does not have. */
-static void assign(struct shell *shell, const char *assignment, bool perhaps, bool exports,
-                   struct shell_state *state, struct changes *changes) {
-    char name[128];
-    size_t length = strcspn(assignment, "=");
-    const char *value = assignment + length + (assignment[length] == '=');
-    bool appends = length && assignment[length - 1] == '+';
-    snprintf(name, sizeof name, "%.*s", (int)(length - appends), assignment);
-    if (strcmp(name, "LD_PRELOAD") == 0) {
-        enum state after = appends ? KEPT : preload_after(value);
-        bool mixed = perhaps && after != state->preload;
-        state->preload = mixed ? LOST_PERHAPS : after;
-        return;
-    }
-    if (strcmp(name, "POOLCUDA_DISABLE") == 0) {
-        bool known = !strchr(value, SHELL_UNKNOWN);
-        bool off = !known || disables(value);
-        state->off = off;
-        if (exports || state->enabled != KEPT)
-            state->enabled = off ? weaken(LOST, perhaps || !known)
-                                 : (perhaps ? weaken(state->enabled, true) : KEPT);
-        return;
-    }
-    bool known = !strchr(value, SHELL_UNKNOWN) && !perhaps && !appends;
-    if (exports || getenv(name)) {
-        if (known)
-            changes_set(changes, name, value);
-    }
-    set_variable(shell, name, known ? value : NULL);
-}
-
-/* export, declare -x, readonly and their like. */
-static void declare(struct shell *shell, const struct shell_command *command, size_t first) {
-    bool exports = strcmp(command->words[first], "export") == 0, takes_away = false;
-    for (size_t i = first + 1; i < command->count; i++) {
-        const char *word = command->words[i];
-        if (*word == '-' || *word == '+') {
-            bool exporting = strcmp(command->words[first], "export") == 0;
-            exports = exports || (*word == '-' && strchr(word, 'x'));
-            takes_away = takes_away || (exporting && strchr(word, 'n')) ||
-                         (*word == '+' && strchr(word, 'x'));
-        } else if (takes_away && strcmp(word, "LD_PRELOAD") == 0) {
-            shell->state.preload = weaken(LOST, command->perhaps);
-        } else if (strchr(word, '=')) {
-            assign(shell, word, command->perhaps, exports, &shell->state, &shell->changes);
-        } else if (exports && strcmp(word, "POOLCUDA_DISABLE") == 0 && shell->state.off) {
-            shell->state.enabled = weaken(LOST, command->perhaps);
-        } else if (exports) {
-            bool known = false;
-            const char *value = value_of(shell, word, 0, &known);
-            if (known && value && strcmp(word, "LD_PRELOAD") != 0)
-                changes_set(&shell->changes, word, value);
-        }
-    }
-}
-
-static void unset(struct shell *shell, const struct shell_command *command, size_t first) {
-    for (size_t i = first + 1; i < command->count; i++) {
-        const char *word = command->words[i];
-        if (strcmp(word, "LD_PRELOAD") == 0) {
-            if (shell->state.preload != LOST)
-                shell->state.preload = weaken(LOST, command->perhaps);
-        } else if (strcmp(word, "POOLCUDA_DISABLE") == 0) {
-            shell->state.off = false;
-            shell->state.enabled = weaken(shell->state.enabled == KEPT ? KEPT : LOST, true);
-            if (!command->perhaps)
-                shell->state.enabled = KEPT;
-        } else if (*word != '-') {
-            set_variable(shell, word, command->perhaps ? NULL : "");
-            if (!command->perhaps)
-                changes_set(&shell->changes, word, NULL);
-        }
     }
 }
 
@@ -253,15 +40,6 @@ static bool takes_data(const char *name) {
         "history",  "bind",    "caller", "compgen",  "enable", "logout"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(name, names[i]) == 0)
-            return true;
-    return false;
-}
-
-/* Whether some word could do to LD_PRELOAD what is not understood here. */
-static bool names_preload(const struct shell_command *command, size_t first) {
-    for (size_t i = first; i < command->count; i++)
-        if (strstr(command->words[i], "LD_PRELOAD") ||
-            strstr(command->words[i], "POOLCUDA_DISABLE"))
             return true;
     return false;
 }
@@ -378,9 +156,21 @@ static void call_function(struct shell *shell, struct function *function,
     if (function->running)
         return;
     function->running = true;
+    struct shell_call *outer = shell->call, call = {.scopes = shell->scopes};
+    shell->call = &call;
     shell->parameters = command->words + first + 1;
     shell->parameters_known = !command->all_unknown;
     read_text(shell, function->body, strlen(function->body), command->perhaps);
+    shell->call = outer;
+    if (call.preload) {
+        shell->state.preload = call.before.preload;
+        shell->state.hidden = call.before.hidden;
+        shell->state.own = call.before.own;
+    }
+    if (call.enabled) {
+        shell->state.enabled = call.before.enabled;
+        shell->state.off = call.before.off;
+    }
     shell->parameters = parameters;
     shell->parameters_known = known;
     function->running = false;
@@ -388,10 +178,16 @@ static void call_function(struct shell *shell, struct function *function,
 
 static void read_file(struct shell *shell, const char *path, bool perhaps) {
     size_t length = 0;
+    if (strchr(path, SHELL_UNKNOWN) || (shell->state.elsewhere && *path != '/')) {
+        shell_lose_perhaps(shell);
+        return;
+    }
     char *found = strchr(path, '/') ? strdup(path) : script_find_program(path);
     char *text = script_read_bytes(found ? found : path, 1 << 20, &length);
+    shell->sourced++;
     if (text)
         read_text(shell, text, length, perhaps);
+    shell->sourced--;
     free(text);
     free(found);
 }
@@ -409,8 +205,7 @@ static void evaluate(struct shell *shell, const struct shell_command *command, s
         read_text(shell, text, length, command->perhaps);
     } else {
         shell->unseen++;
-        if (names_preload(command, first))
-            shell->state.preload = LOST_PERHAPS;
+        shell_lose_perhaps(shell);
     }
 }
 
@@ -454,10 +249,20 @@ static size_t pass_prefixes(const struct shell_command *command, size_t first,
     return first;
 }
 
+/* Whether this ends the shell whatever becomes of it: exec with a program. */
+static bool is_replaced(const struct shell_command *command, size_t first) {
+    bool exec = false;
+    for (size_t i = command->assignments; i < first; i++)
+        exec = exec || strcmp(command->words[i], "exec") == 0;
+    return exec && !command->perhaps && !strchr(command->words[first], SHELL_UNKNOWN);
+}
+
 static void run(struct shell *shell, const struct shell_command *command, size_t first) {
     const char *name = command->words[first];
     char *const *words = command->words + first;
     if (strchr(name, SHELL_UNKNOWN)) {
+        if (shell_names_preload(command, first))
+            shell_lose_perhaps(shell);
         start_unknown(shell, words);
         return;
     }
@@ -466,12 +271,13 @@ static void run(struct shell *shell, const struct shell_command *command, size_t
             call_function(shell, &shell->functions[i], command, first);
             return;
         }
-    if (strcmp(name, "export") == 0 || strcmp(name, "declare") == 0 ||
-        strcmp(name, "typeset") == 0 || strcmp(name, "local") == 0 || strcmp(name, "readonly") == 0)
-        declare(shell, command, first);
-    else if (strcmp(name, "unset") == 0)
-        unset(shell, command, first);
-    else if (strcmp(name, "cd") == 0 || strcmp(name, "pushd") == 0)
+    if (shell_change_variables(shell, command, first))
+        return;
+    if (strcmp(name, "exit") == 0 && !command->perhaps)
+        shell->state.ended = true;
+    if (strcmp(name, "return") == 0 && !command->perhaps && shell->call && !shell->sourced)
+        shell->call->returned = shell->call->scopes == shell->scopes;
+    if (strcmp(name, "cd") == 0 || strcmp(name, "pushd") == 0)
         go(shell, words[1] ? words[1] : getenv("HOME"));
     else if (strcmp(name, "popd") == 0)
         shell->state.elsewhere = true;
@@ -483,53 +289,53 @@ static void run(struct shell *shell, const struct shell_command *command, size_t
         read_text(shell, words[1], strlen(words[1]), true);
     else if (strcmp(name, "set") == 0 || strcmp(name, "shift") == 0)
         change_parameters(shell, command, first);
-    else if (!takes_data(name)) {
+    else if (!takes_data(name))
         start(shell, command, first);
-    } else if (names_preload(command, first + 1) &&
-               (strcmp(name, "read") == 0 ||
-                (strcmp(name, "printf") == 0 && words[1] && strcmp(words[1], "-v") == 0))) {
-        shell->state.preload = LOST_PERHAPS;
-    }
 }
 
 static void take_command(void *context, const struct shell_command *command) {
     struct shell *shell = context;
     struct changes changes = {.count = 0};
     size_t variables = shell->state.variable_count;
-    if (shell->depth > DOCTOR_DEEPEST)
+    if (shell->depth > DOCTOR_DEEPEST || shell->state.ended ||
+        (shell->call && shell->call->returned))
         return;
     if (command->apart)
-        scope(shell, true);
+        shell_scope(shell, true);
     if (command->assignments == command->count) {
         for (size_t i = 0; i < command->count; i++)
-            assign(shell, command->words[i], command->perhaps, false, &shell->state,
-                   &shell->changes);
+            shell_assign(shell, command->words[i], command->perhaps, false, &shell->state,
+                         &shell->changes);
     } else {
         struct shell_state state = shell->state;
         for (size_t i = 0; i < command->assignments; i++)
-            assign(shell, command->words[i], false, true, &state, &changes);
+            shell_assign(shell, command->words[i], false, true, &state, &changes);
         /* What was assigned for this command alone is not expanded in it. */
-        forget_variables(shell, variables);
+        shell_forget_variables(shell, variables);
         size_t first = pass_prefixes(command, command->assignments, &state);
         if (first < command->count) {
             struct shell_state before = shell->state;
             shell->state.preload = state.preload;
             shell->state.enabled = state.enabled;
+            shell->state.hidden = state.hidden;
             run(shell, command, first);
             if (command->assignments) {
                 shell->state.preload = before.preload;
                 shell->state.enabled = before.enabled;
+                shell->state.hidden = before.hidden;
             }
+            if (is_replaced(command, first))
+                shell->state.ended = true;
         }
         changes_undo(&changes);
     }
     if (command->apart)
-        scope(shell, false);
+        shell_scope(shell, false);
 }
 
 static void read_text(struct shell *shell, const char *text, size_t length, bool perhaps) {
-    const struct shell_reader reader = {shell,    take_command,    scope,
-                                        value_of, define_function, loop_variable};
+    const struct shell_reader reader = {shell,          take_command,    shell_scope,
+                                        shell_value_of, define_function, shell_loop_variable};
     if (shell->depth > DOCTOR_DEEPEST)
         return;
     shell->depth++;
@@ -569,7 +375,7 @@ void check_shell_text(struct doctor *doctor, const char *title, const char *fold
     changes_undo(&shell->changes);
     soften(shell, from);
     doctor_doubt(doctor, "%s starts programs that cannot all be told from its text", title);
-    forget_variables(shell, 0);
+    shell_forget_variables(shell, 0);
     for (size_t i = 0; i < shell->function_count; i++) {
         free(shell->functions[i].name);
         free(shell->functions[i].body);

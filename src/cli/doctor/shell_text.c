@@ -135,14 +135,17 @@ static void read_function(struct parser *parser, const char *name) {
     char opener = peek(parser, 0);
     if (opener != '{' && opener != '(')
         return;
-    const char *start = ++parser->at;
+    /* The brackets of a body in ( ) stay: what it changes does not outlast it. */
+    const char *start = parser->at + (opener == '{');
+    parser->at++;
     bool silent = parser->silent;
     parser->silent = true;
     shell_read_inside(parser, opener == '{' ? '}' : ')');
     parser->silent = silent;
     size_t length = (size_t)(parser->at - start);
     if (!silent && parser->reader->function)
-        parser->reader->function(parser->reader->context, name, start, length ? length - 1 : 0);
+        parser->reader->function(parser->reader->context, name, start,
+                                 length && opener == '{' ? length - 1 : length);
 }
 
 /* "for NAME in WORDS": to where its commands begin. */

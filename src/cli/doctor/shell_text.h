@@ -9,6 +9,9 @@
 /* Stands in a word's text for what cannot be told. */
 #define SHELL_UNKNOWN '\1'
 
+/* Asked for like a variable: what $(poolcuda preload) prints. */
+#define SHELL_PRELOAD_COMMAND "poolcuda preload"
+
 enum { SHELL_WORDS = 256 };
 
 /* One simple command. Invariant: no word is NULL, words[count] is. */

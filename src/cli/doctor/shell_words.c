@@ -140,9 +140,61 @@ static bool pass_script_folder(struct parser *parser) {
     return true;
 }
 
+/* Past "poolcuda preload" and `closer`, from where the command's text begins; false, having stayed,
+ * if that is another command. */
+static bool pass_preload_command(struct parser *parser, size_t ahead, char closer) {
+    static const char name[] = "poolcuda", verb[] = "preload";
+    const char *at = parser->at + ahead, *end = parser->end;
+    while (at < end && (*at == ' ' || *at == '\t'))
+        at++;
+    const char *start = at;
+    while (at < end && !strchr(" \t\n;|&<>()`", *at))
+        at++;
+    size_t length = at > start ? (size_t)(at - start) : 0, wanted = sizeof name - 1;
+    while (length && strchr("\"'", start[length - 1]))
+        length--;
+    if (length < wanted || memcmp(start + length - wanted, name, wanted) != 0 ||
+        (length > wanted && !strchr("/\"'", start[length - wanted - 1])))
+        return false;
+    while (at < end && (*at == ' ' || *at == '\t'))
+        at++;
+    if ((size_t)(end - at) < sizeof verb || memcmp(at, verb, sizeof verb - 1) != 0)
+        return false;
+    for (at += sizeof verb - 1; at < end && (*at == ' ' || *at == '\t'); at++)
+        ;
+    if (at == end || *at != closer)
+        return false;
+    parser->at = at + 1;
+    return true;
+}
+
+/* Whether ${LD_PRELOAD, from behind the name on, gives the whole value if there is one: with :- and
+ * its like, and with :+ where that names it again. */
+static bool gives_whole(const struct parser *parser) {
+    static const char name[] = "LD_PRELOAD";
+    const char *at = parser->at, *end = parser->end;
+    at += peek(parser, 0) == ':';
+    if (at < end && strchr("-=?", *at))
+        return true;
+    unsigned depth = 1;
+    for (bool adds = at < end && *at == '+'; adds && at < end && depth; at++) {
+        depth += *at == '{';
+        depth -= *at == '}';
+        const char *inner = at + (*at == '$') + (*at == '$' && end - at > 1 && at[1] == '{');
+        if (inner > at && (size_t)(end - inner) >= sizeof name &&
+            memcmp(inner, name, sizeof name - 1) == 0 && strchr("}:\" ", inner[sizeof name - 1]))
+            return true;
+    }
+    return false;
+}
+
 static void read_expansion(struct parser *parser, struct word *word, bool quoted) {
     char name[128];
     size_t length = 0;
+    if (peek(parser, 1) == '(' && pass_preload_command(parser, 2, ')')) {
+        add_value(parser, word, SHELL_PRELOAD_COMMAND, true);
+        return;
+    }
     if (pass_script_folder(parser)) {
         add_value(parser, word, "/", true);
         return;
@@ -192,11 +244,23 @@ static void read_expansion(struct parser *parser, struct word *word, bool quoted
         return;
     }
     /* ${NAME:-...} and its like name what they change; nothing else of them is told. */
+    bool whole = gives_whole(parser);
     parser->at = start;
     pass_braces(parser);
     shell_add(word, SHELL_UNKNOWN);
-    if (*name && strcmp(name, "LD_PRELOAD") == 0)
+    if (strcmp(name, "LD_PRELOAD") == 0 && whole)
         add_value(parser, word, name, true);
+}
+
+/* From the first backquote on. */
+static void read_backquotes(struct parser *parser, struct word *word) {
+    if (pass_preload_command(parser, 1, '`')) {
+        add_value(parser, word, SHELL_PRELOAD_COMMAND, true);
+        return;
+    }
+    parser->at++;
+    read_backquoted(parser);
+    shell_add(word, SHELL_UNKNOWN);
 }
 
 static void read_double(struct parser *parser, struct word *word) {
@@ -209,9 +273,7 @@ static void read_double(struct parser *parser, struct word *word) {
         } else if (c == '$') {
             read_expansion(parser, word, true);
         } else if (c == '`') {
-            parser->at++;
-            read_backquoted(parser);
-            shell_add(word, SHELL_UNKNOWN);
+            read_backquotes(parser, word);
         } else {
             shell_add(word, c);
             parser->at++;
@@ -257,9 +319,7 @@ void shell_read_word(struct parser *parser, struct word *word, bool splits) {
         } else if (c == '$') {
             read_expansion(parser, word, !splits);
         } else if (c == '`') {
-            parser->at++;
-            read_backquoted(parser);
-            shell_add(word, SHELL_UNKNOWN);
+            read_backquotes(parser, word);
         } else {
             size_t name = word->length - (word->length && word->text[word->length - 1] == '+');
             if (c == '=' && !word->quoted && !word->assigns && is_name(word->text, name))

@@ -5,6 +5,7 @@
 #include "cli/doctor/launchers.h"
 #include "cli/doctor/python_path.h"
 #include "cli/doctor/script.h"
+#include "cli/doctor/shell_text.h"
 #include "cli/installed.h"
 #include "cli/printable.h"
 
@@ -30,6 +31,21 @@ static char *rewrite(const char *launcher, char *const *arguments, char *const *
     return text;
 }
 
+/* Whether what is behind the launcher sets LD_PRELOAD again, as far as its words say. */
+static bool sets_again(const struct launch *launch) {
+    for (size_t i = 0; launch->command && i < launch->length; i++)
+        if (strstr(launch->command[i], "poolcuda"))
+            return true;
+    return false;
+}
+
+static bool has_unknown(char *const *words) {
+    for (; words && *words; words++)
+        if (strchr(*words, SHELL_UNKNOWN))
+            return true;
+    return false;
+}
+
 static void tell_lost(struct doctor *doctor, const struct launcher *launcher, const char *name,
                       const struct launch *launch, char *const *arguments) {
     struct findings *findings = &doctor->findings;
@@ -48,7 +64,7 @@ static void tell_lost(struct doctor *doctor, const struct launcher *launcher, co
                    : launcher->kind == LAUNCHER_STRIPS
                        ? "it gives other rights, and takes such variables away first"
                        : "its arguments take that variable away or set it anew");
-    if (!launch->command || launch->split) {
+    if (!launch->command || launch->split || launch->is_text || has_unknown(arguments)) {
         findings_remedy(findings, "start the program behind it by poolcuda run");
         return;
     }
@@ -124,6 +140,10 @@ static void check_launched(struct doctor *doctor, const struct launcher *launche
         findings_add(&doctor->findings, "missing", SEVERITY_PROBLEM, "%s: there is no such folder",
                      launch->folder);
         findings_remedy(&doctor->findings, "give %s a folder that is there", name);
+    } else if (words && launch->is_text) {
+        check_shell_text(doctor, "the command behind -c", ".", words[0], NULL);
+    } else if (words && strstr(words[0], "{}")) {
+        doctor_doubt(doctor, "%s starts what it finds", name);
     } else if (words && launcher->kind == LAUNCHER_PYTHON) {
         check_python_launch(doctor, launch);
     } else if (words && check_first_line(doctor, launcher, words[0])) {
@@ -156,8 +176,13 @@ bool check_launcher(struct doctor *doctor, const char *name, const char *path,
         launch_free(&launch);
         return true;
     }
-    if (launch.unsets || (launcher->kind != LAUNCHER_STARTS && launcher->kind != LAUNCHER_FINDS &&
-                          launcher->kind != LAUNCHER_PYTHON)) {
+    bool loses = launch.unsets && !sets_again(&launch);
+    if (launch.unsure || (launch.unsets && !loses))
+        doctor_caution(doctor,
+                       "whether %s starts %s with LD_PRELOAD cannot be read from its arguments",
+                       name, launch.command ? launch.command[0] : "its program");
+    if (loses || (launcher->kind != LAUNCHER_STARTS && launcher->kind != LAUNCHER_FINDS &&
+                  launcher->kind != LAUNCHER_PYTHON)) {
         tell_lost(doctor, launcher, name, &launch, arguments);
         if (launcher->kind == LAUNCHER_CONTAINER || launcher->kind == LAUNCHER_ELSEWHERE) {
             launch_free(&launch);
@@ -183,6 +208,10 @@ bool check_launcher(struct doctor *doctor, const char *name, const char *path,
         launch = launcher_read(launcher, rest);
         if (!launch.command)
             break;
+        if (launch.unsure)
+            doctor_caution(doctor,
+                           "whether %s starts %s with LD_PRELOAD cannot be read from its arguments",
+                           name, launch.command[0]);
         if (launch.unsets)
             tell_lost(doctor, launcher, name, &launch, arguments);
     }
