@@ -44,7 +44,7 @@ class Copy:
         self.tool, self.library = self.build / "src/cli/poolcuda", self.build / "src/interpose/libpoolcuda.so"
         for name in ("src", "include", "man", "completions", "docs", "scripts"):
             shutil.copytree(ROOT / name, folder / name)
-        for name in ("meson.build", "meson_options.txt", "README.md", "CHANGELOG.md", "LICENSE"):
+        for name in ("meson.build", "meson_options.txt", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE"):
             shutil.copy(ROOT / name, folder)
         for name, rows in ROWS.items():
             path = folder / name
