@@ -16,7 +16,7 @@ CUresult checked_free(struct pool *pool, CUdeviceptr pointer, const struct call_
 bool checked_make_room(struct pool *pool, const char *call, unsigned attempt, enum pool_asks asks);
 
 /* Whether the driver may make a handle of the pointer's memory: NOT_SUPPORTED for a block that is
- * checked, as it would stand for the zones as well, which the user is told; INVALID_VALUE for what
+ * checked, as it would stand for the zones as well, which the user learns; INVALID_VALUE for what
  * natively is no memory. */
 CUresult checked_handle(CUdeviceptr pointer);
 

@@ -1,5 +1,5 @@
 /* What the hooked driver functions do: hand over to the pool what is the pool's, forward the rest.
- * Those of host memory are in host_hooks.c, of managed memory in managed_hooks.c. */
+ * Hooks of host memory are in host_hooks.c, of managed memory in managed_hooks.c. */
 #include "interpose/driver_hooks.h"
 
 #include "interpose/answer_requests.h"
@@ -174,7 +174,7 @@ struct place {
     bool part; /* of an allocation of the driver's */
 };
 
-/* Of host memory cuMemGetAddressRange need not know [cuda.h names cuMemAlloc's alone]. */
+/* About host memory cuMemGetAddressRange need not know [cuda.h names cuMemAlloc's alone]. */
 static bool starts_at(CUdeviceptr pointer, CUdeviceptr *base) {
     return REAL(cuPointerGetAttribute) &&
            REAL(cuPointerGetAttribute)(base, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, pointer) ==

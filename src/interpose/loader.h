@@ -19,7 +19,7 @@ void *(*loader_resolve_dlsym(void))(void *handle, const char *name);
  * of our own object. Pseudo-handles mean: as seen from libpoolcuda. Leaves no dlerror behind. */
 void *loader_find(void *handle, const char *name);
 
-/* The same with a symbol version. */
+/* Looks for a symbol of one version. */
 void *loader_find_version(void *handle, const char *name, const char *version);
 
 /* A handle of the module at `path`, NULL for the executable, if it is loaded; never loads one. */

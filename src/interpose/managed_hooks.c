@@ -19,8 +19,8 @@ CUresult hook_cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes, unsigned int
     return result;
 }
 
-/* Of memory that was prefetched for former owners alone: it was to nowhere. Ids are not looked at
- * then [cuda.h]. */
+/* About memory that was prefetched for former owners alone: it was to nowhere. Ids are not looked
+ * at then [cuda.h]. */
 static void correct(CUmem_range_attribute attribute, void *data) {
     enum { LAST_PREFETCH_LOCATION_TYPE = 7, NOWHERE = 0 }; /* older headers have none */
     if (attribute == CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION)

@@ -226,7 +226,7 @@ static bool is_quick(const struct pool *pool, const struct entry *entry) {
     switch ((enum entry_effect)entry->effect) {
     case EFFECT__:
     case EFFECT_frees:
-        return pool || !entry_is_per_thread(entry); /* then the reason has been told */
+        return pool || !entry_is_per_thread(entry); /* then the reason is known */
     case EFFECT_managed:
     case EFFECT_imported:
     case EFFECT_exported:
@@ -267,7 +267,7 @@ static void *find_real(const struct stub_frame *frame) {
 
 static void *spare_stub(void *function, const char *name, const struct entry *entry);
 
-/* Of the functions whose stub only precedes them, those that write to memory, where the check wants
+/* Among functions whose stub only precedes them, those that write to memory, where the check wants
  * to know that they have: a stub that calls the function, else NULL. */
 static void *stub_that_calls(const struct stub_frame *frame, void *real) {
     const struct entry *entry = entry_of(frame->number);

@@ -16,7 +16,7 @@ extern atomic_int stub_owed __attribute__((visibility("hidden")));
 void *stubs_replace_symbol(const char *name, void *found);
 void *stubs_replace_base(const char *base, void *found, bool per_thread);
 
-/* In a forked child: what has been told to the pool so far is to be told again. */
+/* In a forked child: what the pool has been notified of so far it must hear again. */
 void stubs_forget_after_fork(void);
 
 #endif

@@ -78,7 +78,7 @@ def test_a_static_launcher_is_looked_through(doctor, build, tmp_path):
     starter = build("starter", "int main(void) { return 0; }", "-static")
     said = doctor(starter, "--option", OPENER)
     assert said.code == 3 and "static-starter" in said.ids("note")
-    assert "whether" in said.text("cannot-know") and f"starts {OPENER} cannot be told" in said.text("cannot-know")
+    assert "whether" in said.text("cannot-know") and f"starts {OPENER} cannot be known" in said.text("cannot-know")
     shutil.copy(starter, tmp_path / "valgrind")
     said = doctor("./valgrind", "--leak-check=full", OPENER)
     assert said.code == 0 and "starts" in said.text("launcher")
@@ -166,7 +166,7 @@ def test_programs_beside_a_script(right, doctor, tmp_path, folder):
     if "`" in folder:
         assert "cannot all be told" in doctor("tool/job").text("cannot-know")
         shutil.copy(OPENER, tmp_path / "app")
-        assert "in a folder that cannot be told" in doctor("tool/job").text("cannot-know")
+        assert "in a folder that cannot be known" in doctor("tool/job").text("cannot-know")
     else:
         right(True, "tool/job")
 
@@ -206,7 +206,7 @@ def test_whether_another_program_starts_its_arguments_cannot_be_known(doctor, tr
     for words, works in ((["./idle", "./app"], False), (["tar", "cf", "x.tar", "--use-comp=./app", "./app"], True),
             (["./starts", "./app"], True), (["make", "-n", "./app"], False)):
         said = doctor(*words)
-        assert said.code == 3 and "starts ./app cannot be told" in said.text("cannot-know"), words
+        assert said.code == 3 and "starts ./app cannot be known" in said.text("cannot-know"), words
         assert (truth(*words)[0] > 0) == works
 
 

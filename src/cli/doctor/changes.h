@@ -17,8 +17,8 @@ struct changes {
     int folder; /* a descriptor, plus one; 0: the folder was not changed */
 };
 
-/* Sets a variable, or takes it away (NULL). LD_PRELOAD is left as it is: what becomes of it is told
- * by other means. */
+/* Sets a variable, or takes it away (NULL). LD_PRELOAD is left as it is: what becomes of it is
+ * noted by other means. */
 void changes_set(struct changes *changes, const char *name, const char *value);
 
 /* False if there is no such folder. */

@@ -117,7 +117,7 @@ void check_plugin(struct doctor *doctor, const char *path);
  * (NULL: as any would): whether it uses CUDA, which is then told. */
 bool check_opened(struct doctor *doctor, const char *name, const char *opener);
 
-/* Whether the library at this path, or what it needs, uses CUDA. Nothing is told. */
+/* Whether the library at this path, or what it needs, uses CUDA. Nothing is reported. */
 bool library_uses_cuda(struct doctor *doctor, const char *path);
 
 /* The path of the library that ld.so would find by this name for `opener` (as above); NULL if none.
@@ -169,7 +169,7 @@ void check_script(struct doctor *doctor, const char *name, const char *path,
                   char *const *arguments);
 
 /* The first argument of `starter` that is a program or a script: whether it is started cannot be
- * told. */
+ * known. */
 void check_arguments(struct doctor *doctor, const char *starter, char *const *arguments);
 
 /* Whether the file can start other programs. */

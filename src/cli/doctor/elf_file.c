@@ -157,7 +157,7 @@ static void look_at_symbol(struct elf_file *file, const GElf_Sym *symbol, const 
         elf_marks_look(&file->marks, name, PLACE_INSIDE | (is_hidden(symbol) ? PLACE_HIDDEN : 0));
 }
 
-/* The dynamic symbols. Their number is told nowhere but in hash tables; linkers put their names
+/* The dynamic symbols. Their number stands nowhere but in hash tables; linkers put their names
  * right behind them. */
 static void read_imports(const struct image *image, const struct dynamic *dynamic,
                          const Elf_Data *strings, struct elf_file *file) {

@@ -40,7 +40,7 @@ __attribute__((format(printf, 4, 5))) void findings_add(struct findings *finding
                                                         enum severity severity, const char *what,
                                                         ...);
 
-/* Of the finding added last. */
+/* About the finding added last. */
 __attribute__((format(printf, 2, 3))) void findings_cause(struct findings *findings,
                                                           const char *text, ...);
 __attribute__((format(printf, 2, 3))) void findings_remedy(struct findings *findings,

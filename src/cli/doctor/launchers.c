@@ -77,7 +77,7 @@ static void add_assignment(struct launch *launch, const char *word) {
         add_setting(launch, word, (size_t)(sign - word), sign + 1);
 }
 
-/* The words of the text behind env's -S, with `rest` behind them; NULL if they cannot be told. */
+/* The words of the text behind env's -S, with `rest` behind them; NULL if they cannot be known. */
 static char **split_text(const char *text, char *const *rest) {
     size_t room = strlen(text) + 2, count = 0, behind = 0;
     while (rest && rest[behind])

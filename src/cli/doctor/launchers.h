@@ -35,7 +35,7 @@ struct launch {
     bool unsets;        /* env -i and the like: LD_PRELOAD is taken away or replaced */
     bool unsure;        /* whether LD_PRELOAD is taken away or replaced cannot be read */
     bool is_text;       /* command is one text for /bin/sh */
-    bool splits;        /* env -S: of a text whose words cannot be told */
+    bool splits;        /* env -S: of a text whose words cannot be known */
     bool is_module;     /* -m: the name of a Python module */
 };
 

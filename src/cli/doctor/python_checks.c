@@ -310,7 +310,7 @@ static void look_at_started(struct search *search, const struct page *page,
     if ((text->names_preload && (starts || forks)) || text->names_disable)
         doctor_caution(doctor,
                        "%s names %s: whether it takes the pool from what uses CUDA cannot be "
-                       "told",
+                       "known",
                        page->title, text->names_disable ? "POOLCUDA_DISABLE" : "LD_PRELOAD");
     if (!starts)
         return;
@@ -330,7 +330,7 @@ static void look_at_started(struct search *search, const struct page *page,
         script_free(&words);
     }
     if (doctor->cuda_seen)
-        doctor_caution(doctor, "whether %s starts what it names cannot be told from its text",
+        doctor_caution(doctor, "whether %s starts what it names cannot be known from its text",
                        page->title);
     doctor->cuda_seen = doctor->cuda_seen || before;
     doctor_doubt(doctor, "%s starts other programs", page->title);

@@ -8,7 +8,7 @@
 
 enum { PYTHON_FOLDERS = 64 };
 
-/* Where Python is told not to look: its options -P, -E, -s, and -I for all of them. */
+/* Where Python does not look, by its options -P, -E, -s, and -I for all of them. */
 enum python_without {
     PYTHON_WITHOUT_FOLDER = 1, /* the script's or the current one */
     PYTHON_WITHOUT_ENVIRONMENT = 2,

@@ -72,7 +72,7 @@ static const struct hidden {
 };
 
 /* Modules through which a program can open libraries, import others or start programs, and those of
- * the table whose functions are told by the module's name. */
+ * the table whose functions are known by the module's name. */
 static bool is_reaching(const char *module) {
     static const char *const names[] = {
         "ctypes",  "cffi", "importlib", "subprocess",      "os", "posix", "pty",
@@ -380,7 +380,7 @@ static bool starts_program(const struct reader *reader) {
               (reader->now.length >= 11 && strncmp(reader->now.start, "posix_spawn", 11) == 0))));
 }
 
-/* Of execve, posix_spawn and the like, whose environment is an argument. */
+/* About execve, posix_spawn and their kind, whose environment is an argument. */
 static bool takes_environment(const struct token *name) {
     return (name->length >= 11 && strncmp(name->start, "posix_spawn", 11) == 0) ||
            is_name(name, "fork_exec") ||

@@ -22,10 +22,10 @@ struct python_text {
     size_t started_count;
     const char *hides;     /* a name by which it does what it does not show; NULL: there is none */
     bool names_preload;    /* LD_PRELOAD is in some string */
-    bool names_disable;    /* POOLCUDA_DISABLE likewise */
+    bool names_disable;    /* POOLCUDA_DISABLE is in one */
     bool sets_environment; /* programs are started in another environment or folder */
     bool opens_others;     /* libraries whose names are put together as it runs */
-    bool imports_others;   /* modules or code, likewise */
+    bool imports_others;   /* modules or code whose names are put together as it runs */
     bool starts_others;    /* programs */
     bool names_cuda;       /* "cuda" or "gpu" is in some name or string */
     bool names_deepbind;   /* RTLD_DEEPBIND */
@@ -34,7 +34,7 @@ struct python_text {
 /* Reads `length` bytes, of which the first 4 MiB count. Free the answer with python_text_free. */
 struct python_text python_text_read(const char *text, size_t length);
 
-/* The same of a file; without a word if it is no regular file that can be read. */
+/* Reads a file; without a word if it is no regular file that can be read. */
 struct python_text python_text_read_file(const char *path);
 
 void python_text_free(struct python_text *text);

@@ -44,7 +44,8 @@ int routes_of(const struct elf_file *file, const char *path) {
     return routes;
 }
 
-/* Of a runtime with this path, as exactly as its name or what the name links to says. */
+/* The version of a runtime with this path, as exactly as its name or what the name links to says.
+ */
 static void tell_runtime_version(struct doctor *doctor, const char *path) {
     char real[PATH_MAX], version[32] = "";
     if (realpath(path, real))

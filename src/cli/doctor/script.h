@@ -16,7 +16,7 @@ struct script {
  * it with script_free. */
 struct script script_read(const char *path);
 
-/* The same of a text. */
+/* Looks at a text. */
 struct script script_read_text(const char *bytes, size_t length);
 
 /* The first `most` bytes of a regular file; NULL if it cannot be read. The caller frees them. */

@@ -78,7 +78,7 @@ static void tell_start(struct shell *shell, const char *name, const struct shell
         shell->pooled++;
     }
     if (state->elsewhere && *name != '/' && strchr(name, '/'))
-        doctor_caution(doctor, "%s starts %s in a folder that cannot be told from its text",
+        doctor_caution(doctor, "%s starts %s in a folder that cannot be known from its text",
                        shell->title, name);
 }
 
@@ -98,7 +98,7 @@ static bool is_worth_looking(const char *word, const char *path) {
     return worth;
 }
 
-/* What is behind a name that cannot be told: any of the arguments may be started. */
+/* What is behind a name that cannot be known: any of the arguments may be started. */
 static void start_unknown(struct shell *shell, char *const *words) {
     shell->unseen++;
     check_arguments(shell->doctor, shell->title, words);

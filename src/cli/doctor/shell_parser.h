@@ -24,7 +24,7 @@ struct parser {
     struct here {
         char *end;
         bool strips;
-        struct shell_command *command; /* whose input it is; NULL: it has been told */
+        struct shell_command *command; /* whose input it is; NULL: it has been reported */
     } here[HERE];
     size_t here_count;
     struct shell_command *now;

@@ -45,7 +45,7 @@ struct shell {
     struct changes changes, outer_changes[SCOPES];
     size_t scopes;
     struct variable {
-        char *name, *value; /* value is NULL if it cannot be told */
+        char *name, *value; /* value is NULL if it cannot be known */
     } variables[VARIABLES]; /* the last of a name counts */
     struct function {
         char *name, *body;
@@ -54,7 +54,7 @@ struct shell {
     size_t function_count;
     unsigned sourced;            /* files that are being read by "." */
     struct shell_call *call;     /* the function that is being read; NULL: none */
-    size_t pooled, lost, unseen; /* starts of what uses CUDA; of what cannot be told */
+    size_t pooled, lost, unseen; /* starts of what uses CUDA; of what cannot be known */
     unsigned depth;
     char here[PATH_MAX]; /* $PWD */
 };

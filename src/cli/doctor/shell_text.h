@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Stands in a word's text for what cannot be told. */
+/* Stands in a word's text for what cannot be known. */
 #define SHELL_UNKNOWN '\1'
 
 /* Asked for like a variable: what $(poolcuda preload) prints. */

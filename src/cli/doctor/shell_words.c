@@ -243,7 +243,7 @@ static void read_expansion(struct parser *parser, struct word *word, bool quoted
         add_value(parser, word, "/", true);
         return;
     }
-    /* ${NAME:-...} and its like name what they change; nothing else of them is told. */
+    /* ${NAME:-...} and its like name what they change; nothing else of them is kept. */
     bool whole = gives_whole(parser);
     parser->at = start;
     pass_braces(parser);

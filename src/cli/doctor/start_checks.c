@@ -103,7 +103,7 @@ static void check_python_launch(struct doctor *doctor, const struct launch *laun
     free(python);
 }
 
-/* Those that start programs by execve, not by execvp, give a script without #! to no shell. */
+/* Launchers that start programs by execve, not by execvp, give a script without #! to no shell. */
 static bool check_first_line(struct doctor *doctor, const struct launcher *launcher,
                              const char *program) {
     bool strict = launcher_starts_several(launcher) || strcmp(launcher->name, "strace") == 0;
@@ -194,7 +194,7 @@ bool check_launcher(struct doctor *doctor, const char *name, const char *path,
         if (strstr(launcher->name, "run") || strstr(launcher->name, "mpiexec")) {
             char document[PATH_MAX];
             installed_document("clusters.md", document);
-            findings_cause(findings, "on this machine; what starts on others is told in %s",
+            findings_cause(findings, "on this machine; what starts on others is described in %s",
                            document);
         }
     }
@@ -246,7 +246,7 @@ void check_arguments(struct doctor *doctor, const char *starter, char *const *ar
             check_script(doctor, *arguments, path, arguments + 1);
         free(path);
         if (doctor->cuda_seen)
-            doctor_caution(doctor, "whether %s starts %s cannot be told", starter, *arguments);
+            doctor_caution(doctor, "whether %s starts %s cannot be known", starter, *arguments);
         if (is_program || is_text)
             break;
     }

@@ -18,7 +18,7 @@ bool version_from_proc(const char *line, char *version, size_t size) {
         if (at != line && at[-1] != ' ')
             continue;
         size_t length = strspn(at, "0123456789.");
-        /* Of the words of that line only the version begins with digits and a dot. */
+        /* Among the words of that line only the version begins with digits and a dot. */
         if (strspn(at, digits) && at[strspn(at, digits)] == '.' && strchr(" \t\n", at[length]))
             return copy(at, length, version, size);
     }
