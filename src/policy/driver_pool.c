@@ -232,7 +232,7 @@ static void flush(struct pool *pool, struct context *context) {
         ledger_take_out(pool, block);
         release_list_add(pool, &releases, block);
     }
-    release_list_free(pool, &releases);
+    release_list_give_back(pool, &releases);
 }
 
 static void refresh(struct pool *pool, struct context *context) {

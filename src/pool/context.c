@@ -464,7 +464,7 @@ static void end_and_release(struct pool *pool, struct context *context) {
     if (over || context->broken) /* else pages are lost rather than taken from under a kernel */
         vmm_release(pool, vmm);
     pool_lock(pool);
-    release_list_free(pool, &releases);
+    release_list_give_back(pool, &releases);
     pool_unlock(pool);
     driver_pool_end(pool, async, false);
     if (visiting)

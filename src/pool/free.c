@@ -39,7 +39,7 @@ CUresult pool_release_removed(struct pool *pool, struct pool_block *block) {
     struct context *context = block->context;
     context->device->releasing++;
     pool_unlock_between(pool);
-    CUresult result = source_free(pool, context->kind.memory, block->pointer);
+    CUresult result = source_release(pool, context->kind.memory, block->pointer);
     context_note_error(pool, context, result);
     pool_lock(pool);
     if (context->policy->cuts)
@@ -100,13 +100,13 @@ static void keep(struct pool *pool, struct pool_block *block, enum wait_choice w
         release_list_add(pool, &releases, surplus);
     }
     if (policy->keeps_nothing) { /* the surplus is then idle in the driver's pool */
-        release_list_free(pool, &releases);
+        release_list_give_back(pool, &releases);
         releases = (struct release_list){.device = releases.device, .quiet = quiet};
     }
     stats_add(STATS_bound_released_blocks, releases.count);
     release_excess(pool, releases.device, NULL, 0, &releases);
     release_decayed(pool, releases.device, NULL, decay_due(pool, releases.device), &releases);
-    release_list_free(pool, &releases);
+    release_list_give_back(pool, &releases);
     pool_unlock(pool);
 }
 
@@ -141,7 +141,7 @@ static CUresult end_forgotten(struct pool *pool, struct pool_block *block) {
     bool has_new_owner = ledger_find(pool, pointer) != NULL;
     ledger_recycle(pool, block);
     pool_unlock(pool);
-    return has_new_owner ? CUDA_SUCCESS : source_free(pool, memory, pointer);
+    return has_new_owner ? CUDA_SUCCESS : source_release(pool, memory, pointer);
 }
 
 void pool_keep(struct pool *pool, struct pool_block *block) {
@@ -194,7 +194,7 @@ static bool is_freed_as(const struct pool_block *block, enum pool_memory memory)
 /* memory: POOL_HOST for cuMemFreeHost, POOL_DEVICE for cuMemFree. */
 static CUresult free_kind(struct pool *pool, enum pool_memory memory, CUdeviceptr pointer) {
     if (!pointer)
-        return source_free(pool, memory, pointer);
+        return source_release(pool, memory, pointer);
     /* Without a current context, or in one that is gone, the driver says what becomes of the free.
      */
     CUcontext current;
@@ -208,7 +208,7 @@ static CUresult free_kind(struct pool *pool, enum pool_memory memory, CUdevicept
     if (!block || !is_freed_as(block, memory)) {
         pool_unlock(pool);
         stats_add(STATS_free_unknown, 1);
-        return source_free(pool, memory, pointer);
+        return source_release(pool, memory, pointer);
     }
     if (block->state != BLOCK_LIVE) {
         pool_unlock(pool);

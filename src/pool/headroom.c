@@ -46,7 +46,7 @@ void headroom_keep(struct pool *pool, struct context *context) {
         release_collect(pool, &(struct release_scope){device, context, true}, wanted - available,
                         &releases);
         stats_add(STATS_headroom_released_blocks, releases.count);
-        release_list_free(pool, &releases);
+        release_list_give_back(pool, &releases);
     }
     pool_unlock(pool);
 }

@@ -163,8 +163,8 @@ static inline CUresult source_obtain(struct pool *pool, const struct pool_kind *
     return result;
 }
 /* Lock not held. */
-static inline CUresult source_free(const struct pool *pool, enum pool_memory memory,
-                                   CUdeviceptr pointer) {
+static inline CUresult source_release(const struct pool *pool, enum pool_memory memory,
+                                      CUdeviceptr pointer) {
     lock_check_none();
     return memory == POOL_HOST ? pool->driver->mem_free_host((void *)(uintptr_t)pointer)
                                : pool->driver->mem_free(pointer);
@@ -187,7 +187,7 @@ static inline void source_note_size(const struct context *context, const struct 
 }
 /* The driver's free of a block whose work is done, timed: it does not wait for the device. Lock
  * not held. */
-CUresult source_free_timed(const struct pool *pool, const struct pool_block *block);
+CUresult source_release_timed(const struct pool *pool, const struct pool_block *block);
 /* The driver function that allocates, for reports; and how idle memory of the kind is kept. */
 const char *source_call_name(const struct pool_kind *kind);
 const struct policy *kind_policy(const struct pool *pool, const struct pool_kind *kind);
@@ -300,8 +300,8 @@ void idle_store_destroy(const struct policy *policy, struct idle_store *store);
 
 /* release.c: giving memory back */
 
-/* Blocks taken out for release, linked through by_size.rbe_left; release_list_free gives them to
- * the driver and returns the bytes that it accepted. */
+/* Blocks taken out for release, linked through by_size.rbe_left; release_list_give_back gives them
+ * to the driver and returns the bytes that it accepted. */
 struct release_list {
     struct pool_block *first;
     struct page *unused; /* idle memory that was in no block */
@@ -313,7 +313,7 @@ struct release_list {
 void release_list_add(struct pool *pool, struct release_list *releases,
                       struct pool_block *idle_block);
 /* Lock held on entry and return, not in between. */
-size_t release_list_free(struct pool *pool, struct release_list *releases);
+size_t release_list_give_back(struct pool *pool, struct release_list *releases);
 
 /* The thread's mode for captures becomes *mode, which tells what it was. */
 void release_exchange_capture_mode(struct pool *pool, CUstreamCaptureMode *mode);

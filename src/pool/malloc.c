@@ -142,7 +142,7 @@ static void trim_before_growth(struct pool *pool, struct context *context, struc
         release_excess(pool, context->device, context, size, &releases);
         release_decayed(pool, context->device, context, due, &releases);
     }
-    release_list_free(pool, &releases);
+    release_list_give_back(pool, &releases);
 }
 
 /* Records what the driver has given as a live block. Lock held. */

@@ -75,7 +75,7 @@ static bool release_idle(struct pool *pool, struct device *device, size_t bytes,
         collect_deferred_regions(pool, device, &releases);
     size_t count = releases.count;
     *any = count > 0 || releases.unused;
-    if (!release_list_free(pool, &releases))
+    if (!release_list_give_back(pool, &releases))
         return false;
     stats_add(STATS_oom_released_blocks, count);
     return true;

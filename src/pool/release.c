@@ -30,7 +30,7 @@ static bool may_have_waited(const struct pool *pool) {
 
 /* Removes the records before the driver frees: another thread may be given an address at once. A
  * block that the driver refuses to free (a capture forbids it, say) comes back as idle. */
-size_t release_list_free(struct pool *pool, struct release_list *releases) {
+size_t release_list_give_back(struct pool *pool, struct release_list *releases) {
     lock_check_held(LOCK_POOL);
     size_t released = 0;
     struct pool_block *block = releases->first, *next;
@@ -50,8 +50,8 @@ size_t release_list_free(struct pool *pool, struct release_list *releases) {
         bool by_policy = context->policy->surrender != NULL;
         CUresult result = by_policy ? context->policy->surrender(pool, block)
                           : quiet == context && !call_timer_rests(STATS_CALL_FREE)
-                              ? source_free_timed(pool, block)
-                              : source_free(pool, context->kind.memory, block->pointer);
+                              ? source_release_timed(pool, block)
+                              : source_release(pool, context->kind.memory, block->pointer);
         block->taints = result != CUDA_SUCCESS; /* an idle block has no taints: a free flag */
         context_note_error(pool, block->context, result);
         if (result == CUDA_SUCCESS) {

@@ -62,7 +62,7 @@ bool pool_give_up(struct pool *pool, int device, size_t bytes, bool may_wait, si
             releases.quiet = current && context->handle == current ? NULL : context;
             release_collect(pool, &(struct release_scope){context->device, context, true},
                             bytes - *released, &releases);
-            *released += release_list_free(pool, &releases);
+            *released += release_list_give_back(pool, &releases);
         }
         complete = complete && free_to_go;
     }
@@ -82,7 +82,7 @@ size_t pool_release(struct pool *pool, CUdevice ordinal, size_t bytes) {
             fence_drain(pool, device);
         release_refresh(pool, device);
         release_collect(pool, &(struct release_scope){device, NULL, true}, bytes, &releases);
-        released = release_list_free(pool, &releases);
+        released = release_list_give_back(pool, &releases);
     }
     pool_unlock(pool);
     return released;

@@ -25,11 +25,11 @@ _Static_assert((int)POOL_DEVICE == (int)STATS_DEVICE && (int)POOL_HOST == (int)S
                    (int)POOL_MANAGED == (int)STATS_MANAGED,
                "the report's kinds of memory are the pool's");
 
-CUresult source_free_timed(const struct pool *pool, const struct pool_block *block) {
+CUresult source_release_timed(const struct pool *pool, const struct pool_block *block) {
     lock_check_none();
     enum pool_memory memory = block->context->kind.memory;
     uint64_t began = call_timer_start(STATS_CALL_FREE);
-    CUresult result = source_free(pool, memory, block->pointer);
+    CUresult result = source_release(pool, memory, block->pointer);
     if (result == CUDA_SUCCESS && source_is_timed(pool, memory))
         call_timer_stop(STATS_CALL_FREE, (enum stats_memory)memory, block->size, began);
     return result;
