@@ -53,11 +53,12 @@ struct stub_frame {
     uint64_t registers[8];
     unsigned char vectors[8][16];
     const uint64_t *stack;
-    uint64_t number, attempts;
-    uint32_t opens; /* the gate, afterwards: a captured stream or a memory pool is destroyed, or if
+    uint64_t number, attempts; /* NO_SUCH_FUNCTION: the driver has none */
+    uint64_t opens; /* the gate, afterwards: a captured stream or a memory pool is destroyed, or if
                      * a capture that begins fails to */
-    uint32_t begun; /* the driver has the function, and is asked */
 };
+
+#define NO_SUCH_FUNCTION UINT64_MAX
 
 HIDDEN void *stub_before(struct stub_frame *frame);
 HIDDEN bool stub_after(struct stub_frame *frame, CUresult result);
@@ -286,11 +287,12 @@ static bool changes_pooled(const struct entry *entry) {
 void *stub_before(struct stub_frame *frame) {
     const struct entry *entry = entry_of(frame->number);
     void *real = find_real(frame);
+    if (!real) {
+        frame->attempts = NO_SUCH_FUNCTION;
+        return real_load() ? (void *)not_supported : (void *)not_initialized;
+    }
     if (!frame->attempts)
         frame->opens = false;
-    frame->begun = real != NULL;
-    if (!real)
-        return real_load() ? (void *)not_supported : (void *)not_initialized;
     struct pool *pool = state_begin_call();
     void *calling = pool ? stub_that_calls(frame, real) : NULL;
     if (calling) {
@@ -445,7 +447,7 @@ static void end_capture(struct pool *pool, const struct stub_frame *frame,
 /* Returns whether the call is to be made again. */
 bool stub_after(struct stub_frame *frame, CUresult result) {
     const struct entry *entry = entry_of(frame->number);
-    if (!frame->begun) /* the driver has no such function: nothing was announced */
+    if (frame->attempts == NO_SUCH_FUNCTION) /* so nothing was announced */
         return false;
     struct pool *pool = state_begin_call();
     if (!pool)
