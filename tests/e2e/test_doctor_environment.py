@@ -80,6 +80,13 @@ def test_what_cannot_be_read_in_a_script_is_no_part_of_the_next_step(doctor, job
     assert said.problems == {"preload-lost"} and "\\00" not in said.said["next"] and "\\00" not in said.text("preload-lost")
 
 
+def test_a_folder_that_is_called_poolcuda_is_not_the_pool(doctor, tmp_path):
+    (tmp_path / "poolcuda").mkdir()
+    shutil.copy(OPENER, tmp_path / "poolcuda/app")
+    assert doctor("env", "-u", "LD_PRELOAD", tmp_path / "poolcuda/app").problems == {"preload-lost"}
+    assert doctor("env", "-u", "LD_PRELOAD", "poolcuda", "run", tmp_path / "poolcuda/app").code == 3
+
+
 # What is started, and what is not.
 
 @pytest.mark.parametrize("words", [["flock", "lock", "-c", "./app 3"], ["flock", "-n", "lock", "--command", "exec ./app"]], ids=" ".join)

@@ -31,10 +31,21 @@ static char *rewrite(const char *launcher, char *const *arguments, char *const *
     return text;
 }
 
+/* Whether the words name the variable, the library or this command: not a folder of that name. */
+static bool names_pool(const char *words) {
+    static const char command[] = "poolcuda";
+    if (strstr(words, "LD_PRELOAD") || strstr(words, "libpoolcuda"))
+        return true;
+    for (const char *at = words; (at = strstr(at, command)); at++)
+        if (!at[sizeof command - 1] || strchr(" \t\n'\"", at[sizeof command - 1]))
+            return true;
+    return false;
+}
+
 /* Whether what is behind the launcher sets LD_PRELOAD again, as far as its words say. */
 static bool sets_again(const struct launch *launch) {
     for (size_t i = 0; launch->command && i < launch->length; i++)
-        if (strstr(launch->command[i], "poolcuda"))
+        if (names_pool(launch->command[i]))
             return true;
     return false;
 }
