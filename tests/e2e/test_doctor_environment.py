@@ -84,7 +84,7 @@ def test_a_folder_that_is_called_poolcuda_is_not_the_pool(doctor, tmp_path):
     (tmp_path / "poolcuda").mkdir()
     shutil.copy(OPENER, tmp_path / "poolcuda/app")
     assert doctor("env", "-u", "LD_PRELOAD", tmp_path / "poolcuda/app").problems == {"preload-lost"}
-    assert doctor("env", "-u", "LD_PRELOAD", "poolcuda", "run", tmp_path / "poolcuda/app").code == 3
+    assert doctor("env", "-u", "LD_PRELOAD", "poolcuda", "run", tmp_path / "poolcuda/app", env=PATH).code == 3
 
 
 # What is started, and what is not.
