@@ -17,14 +17,15 @@ static const uint64_t lost_ns = UINT64_C(5000000000);
 
 /* A stream of which captures are or were named.
  * going_on: one counts in the gate. late: captures that count no more, and whose ends somebody may
- * still report. Invariant: one of the two. asked: without the lock, just now; the stream must not
- * end meanwhile. ending: it may end with its context just now, so it must not be asked. */
+ * still report. Invariant: one of the two. begun: captures so far, so that an answer about the one
+ * before is not taken for one about the last. asked: without the lock, just now; the stream must
+ * not end meanwhile. ending: it may end with its context just now, so it must not be asked. */
 struct capture {
     CUstream stream;
     CUcontext context;
     CUdevice ordinal;
     bool primary, going_on, asked, ending;
-    unsigned late;
+    unsigned late, begun;
     LIST_ENTRY(capture) link;
 };
 
@@ -103,6 +104,7 @@ static bool add_name(struct pool *pool, struct capture **fresh) {
     bool counted = capture->going_on;
     capture->late += counted;
     capture->going_on = true;
+    capture->begun++;
     return counted;
 }
 
@@ -169,11 +171,19 @@ bool captures_stream_ends(struct pool *pool, CUstream stream) {
     return ends;
 }
 
-/* An error is no answer. */
-static bool has_ended(const struct pool *pool, CUstream stream) {
+/* Asks the stream whether the capture that is known to go on there has ended. An error is no
+ * answer, nor is one about a stream in which another capture has begun meanwhile. Lock held on
+ * entry and return, not in between; captures_asked is set, so that the record stays. */
+static bool has_ended(struct pool *pool, const struct capture *capture) {
+    lock_check_held(LOCK_POOL);
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
-    return pool->driver->stream_is_capturing(stream, &status) == CUDA_SUCCESS &&
-           status == CU_STREAM_CAPTURE_STATUS_NONE;
+    CUstream stream = capture->stream;
+    unsigned begun = capture->begun;
+    pool_unlock(pool);
+    CUresult result = pool->driver->stream_is_capturing(stream, &status);
+    pool_lock(pool);
+    return result == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_NONE &&
+           capture->begun == begun;
 }
 
 /* What the end that somebody reports for this stream means for the gate. */
@@ -187,9 +197,7 @@ static enum end take_end(struct pool *pool, CUstream stream) {
         /* One of two captures has ended. If the other one has as well, its end need not be
          * reported. */
         pool->captures_asked = true;
-        pool_unlock(pool);
-        bool over = has_ended(pool, stream);
-        pool_lock(pool);
+        bool over = has_ended(pool, capture);
         pool->captures_asked = false;
         capture->going_on = !over;
         capture->late -= !over;
@@ -300,11 +308,8 @@ static int ask_all(struct pool *pool) {
     int ended = 0;
     pool->captures_asked = true;
     while ((capture = next_to_ask(pool))) {
-        CUstream stream = capture->stream;
         capture->asked = true;
-        pool_unlock(pool);
-        bool over = has_ended(pool, stream);
-        pool_lock(pool);
+        bool over = has_ended(pool, capture);
         capture->going_on = !over;
         capture->late += over;
         ended += over;

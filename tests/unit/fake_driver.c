@@ -322,6 +322,8 @@ static CUresult stream_is_capturing(CUstream stream, CUstreamCaptureStatus *stat
     lock_check_none();
     *status = stream && stream == fake.captured ? CU_STREAM_CAPTURE_STATUS_ACTIVE
                                                 : CU_STREAM_CAPTURE_STATUS_NONE;
+    if (fake.on_ask)
+        fake.on_ask();
     return CUDA_SUCCESS;
 }
 

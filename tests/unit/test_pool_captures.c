@@ -136,6 +136,28 @@ static void a_late_end_is_not_that_of_a_new_capture_in_the_same_stream(void **st
     assert_false(pool_is_capturing(pool));
 }
 
+static void begin_anew(void) {
+    fake.on_ask = NULL;
+    fake.captured = STREAM(1);
+    begin(STREAM(1));
+}
+
+static void an_answer_about_the_capture_before_is_not_one_about_the_last(void **state) {
+    (void)state;
+    fake.captured = STREAM(1);
+    begin(STREAM(1));
+    fake.captured = NULL;
+    fake.on_ask = begin_anew; /* once the answer is known, and before anybody has heard it */
+    use(16);
+    assert_null(fake.on_ask);
+    assert_true(pool_is_capturing(pool));
+    pool_capture_ended_in(pool, STREAM(1)); /* of the first */
+    assert_true(pool_is_capturing(pool));
+    fake.captured = NULL;
+    pool_capture_ended_in(pool, STREAM(1));
+    assert_false(pool_is_capturing(pool));
+}
+
 static void end_what_never_began(void) {
     fake.on_wait = NULL;
     pool_capture_ended_in(pool, STREAM(9));
@@ -247,6 +269,7 @@ int main(void) {
         TEST(a_stream_whose_captures_end_was_not_told_can_be_captured_again),
         TEST(a_new_capture_in_a_stream_proves_that_the_former_one_is_over),
         TEST(a_late_end_is_not_that_of_a_new_capture_in_the_same_stream),
+        TEST(an_answer_about_the_capture_before_is_not_one_about_the_last),
         cmocka_unit_test_setup_teardown(
             an_end_that_was_never_counted_is_not_that_of_a_capture_that_begins, start_in_auto,
             stop),
