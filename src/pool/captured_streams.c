@@ -59,14 +59,28 @@ static void forget(struct capture *capture) {
     free(capture);
 }
 
-/* Whether the stream can be asked by any thread, and it is known with what it ends. */
-static bool look_at_stream(const struct driver *driver, struct capture *capture) {
-    CUcontext owner;
-    return capture->stream && capture->stream != CU_STREAM_PER_THREAD &&
-           driver->stream_is_capturing && driver->stream_get_ctx &&
-           driver->ctx_get_current(&capture->context) == CUDA_SUCCESS &&
-           driver->stream_get_ctx(capture->stream, &owner) == CUDA_SUCCESS &&
-           owner == capture->context && driver->ctx_get_device(&capture->ordinal) == CUDA_SUCCESS;
+/* Whether the stream can be asked by any thread, and the context is known with which it ends: that
+ * is the stream's own, whichever is current. */
+static bool look_at_stream(struct pool *pool, struct capture *capture) {
+    const struct driver *driver = pool->driver;
+    CUcontext current;
+    if (!capture->stream || capture->stream == CU_STREAM_PER_THREAD ||
+        !driver->stream_is_capturing || !driver->stream_get_ctx ||
+        driver->stream_get_ctx(capture->stream, &capture->context) != CUDA_SUCCESS ||
+        driver->ctx_get_current(&current) != CUDA_SUCCESS)
+        return false;
+    if (capture->context == current)
+        return driver->ctx_get_device(&capture->ordinal) == CUDA_SUCCESS;
+    pool_lock(pool);
+    const struct context *context;
+    LIST_FOREACH (context, &pool->contexts, link)
+        if (context->handle == capture->context)
+            break;
+    if (context)
+        capture->ordinal = context->ordinal;
+    bool created = context_is_created(pool, capture->context);
+    pool_unlock(pool);
+    return context || created; /* only a primary one's device matters */
 }
 
 /* Forgets the stream. Returns whether a capture that counts went on in it. */
@@ -112,7 +126,7 @@ void pool_capture_named(struct pool *pool, CUstream stream) {
     struct capture *capture = calloc(1, sizeof *capture);
     if (capture)
         capture->stream = stream;
-    if (!capture || !look_at_stream(pool->driver, capture)) {
+    if (!capture || !look_at_stream(pool, capture)) {
         free(capture);
         pool_capture_unseen(pool, stream);
         return;
@@ -146,18 +160,9 @@ void pool_capture_ended(struct pool *pool) {
         gate_open(pool);
 }
 
-/* Whether a named capture goes on. Lock held. */
-static bool is_any_named(struct pool *pool) {
-    lock_check_held(LOCK_POOL);
-    const struct capture *capture;
-    LIST_FOREACH (capture, &pool->named_captures, link)
-        if (capture->going_on)
-            return true;
-    return false;
-}
-
-/* A stream that was drawn into another one's capture leaves it, which goes on. If it is captured
- * and not named, it has been drawn in by a named one, where there is any. */
+/* A stream that was drawn into another one's capture leaves it, which goes on. One that is captured
+ * and not named may have been drawn in as well: to take its end for that of a capture could open
+ * the gate while another one goes on. */
 bool captures_stream_ends(struct pool *pool, CUstream stream) {
     lock_check_none();
     bool captured = pool_stream_is_captured(pool, stream);
@@ -166,9 +171,8 @@ bool captures_stream_ends(struct pool *pool, CUstream stream) {
         gate_open(pool);
     pool_lock(pool);
     pool->unnamed_captures += going_on && captured;
-    bool ends = captured && pool->unnamed_captures && (going_on || !is_any_named(pool));
     pool_unlock(pool);
-    return ends;
+    return going_on && captured;
 }
 
 /* Asks the stream whether the capture that is known to go on there has ended. An error is no
@@ -300,9 +304,24 @@ static struct capture *next_to_ask(struct pool *pool) {
     return NULL;
 }
 
-/* Asks all streams that are known to be captured. Returns how many captures have ended. Lock held
- * on entry, not on return; no other thread is asking. */
-static int ask_all(struct pool *pool) {
+/* Whether an end was outstanding of a named capture that is over: it is the one reported now. */
+static bool take_any_late(struct pool *pool) {
+    struct capture *capture;
+    pool_lock(pool);
+    await_answers(pool);
+    LIST_FOREACH (capture, &pool->named_captures, link)
+        if (capture->late)
+            break;
+    bool found = capture != NULL;
+    if (found && --capture->late == 0 && !capture->going_on)
+        forget(capture);
+    pool_unlock(pool);
+    return found;
+}
+
+/* Asks all streams that are known to be captured. Lock held on entry, not on return; no other
+ * thread is asking. */
+static void ask_all(struct pool *pool) {
     lock_check_held(LOCK_POOL);
     struct capture *capture;
     int ended = 0;
@@ -320,13 +339,13 @@ static int ask_all(struct pool *pool) {
     pool_unlock(pool);
     for (int i = 0; i < ended; i++)
         gate_open(pool);
-    return ended;
 }
 
 void pool_capture_ended_somewhere(struct pool *pool) {
     pool_lock(pool);
     await_answers(pool);
-    if (!ask_all(pool))
+    ask_all(pool);
+    if (!take_any_late(pool))
         pool_capture_ended(pool);
 }
 

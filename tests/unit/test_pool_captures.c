@@ -219,6 +219,19 @@ static void a_release_asks_no_stream_until_it_is_known_whether_it_was_the_last(v
     assert_false(pool_is_capturing(pool));
 }
 
+static void an_end_in_an_unknown_stream_is_that_of_a_capture_found_over_before(void **state) {
+    (void)state;
+    fake.captured = STREAM(1);
+    begin(STREAM(1));
+    fake.captured = NULL;
+    use(16); /* another thread's calls: it is found over */
+    pool_capture_began(pool, "cuStreamBeginCapture_v3"); /* one that nobody can name */
+    pool_capture_ended_somewhere(pool);                  /* the first one's end */
+    assert_true(pool_is_capturing(pool));
+    pool_capture_ended_somewhere(pool);
+    assert_false(pool_is_capturing(pool));
+}
+
 static void a_capture_ends_with_its_stream_but_not_with_one_that_it_drew_in(void **state) {
     (void)state;
     fake.captured = STREAM(1);
@@ -229,6 +242,32 @@ static void a_capture_ends_with_its_stream_but_not_with_one_that_it_drew_in(void
     fake.captured = STREAM(1);
     assert_true(pool_stream_ends(pool, STREAM(1)));
     pool_capture_ended(pool);
+    assert_false(pool_is_capturing(pool));
+}
+
+/* A per-thread stream may have drawn the other one in; another thread captures as well. */
+static void a_captured_stream_that_has_no_name_ends_no_capture_when_it_is_destroyed(void **state) {
+    (void)state;
+    begin(CU_STREAM_PER_THREAD);
+    begin(CU_STREAM_PER_THREAD);
+    fake.captured = STREAM(2);
+    assert_false(pool_stream_ends(pool, STREAM(2)));
+    pool_capture_ended_in(pool, CU_STREAM_PER_THREAD);
+    assert_true(pool_is_capturing(pool));
+    pool_capture_ended_in(pool, CU_STREAM_PER_THREAD);
+    assert_false(pool_is_capturing(pool));
+}
+
+static void a_stream_is_known_by_its_own_context_whichever_is_current(void **state) {
+    (void)state;
+    release(alloc(1000)); /* so that the context is known */
+    CUcontext own = fake.current;
+    fake.stream_context = own;
+    fake.current = (CUcontext)(uintptr_t)0x7770;
+    fake.captured = STREAM(1);
+    begin(STREAM(1));
+    fake.current = own;
+    pool_context_ending(pool, own);
     assert_false(pool_is_capturing(pool));
 }
 
@@ -265,6 +304,7 @@ int main(void) {
         TEST(the_end_of_one_stream_is_not_that_of_another),
         TEST(a_stream_that_only_its_thread_can_name_is_never_asked),
         TEST(an_end_in_an_unknown_stream_is_looked_for),
+        TEST(an_end_in_an_unknown_stream_is_that_of_a_capture_found_over_before),
         TEST(an_end_told_after_its_stream_was_asked_is_not_another_captures),
         TEST(a_stream_whose_captures_end_was_not_told_can_be_captured_again),
         TEST(a_new_capture_in_a_stream_proves_that_the_former_one_is_over),
@@ -277,6 +317,8 @@ int main(void) {
         TEST(a_capture_that_its_stream_may_not_tell_of_is_never_asked_about),
         TEST(a_release_asks_no_stream_until_it_is_known_whether_it_was_the_last),
         TEST(a_capture_ends_with_its_stream_but_not_with_one_that_it_drew_in),
+        TEST(a_captured_stream_that_has_no_name_ends_no_capture_when_it_is_destroyed),
+        TEST(a_stream_is_known_by_its_own_context_whichever_is_current),
         TEST(a_capture_ends_with_its_context),
         TEST(a_devices_reset_ends_the_captures_of_its_own_context_alone),
     };

@@ -516,6 +516,7 @@ static void a_stream_destroyed_while_captured_is_told(void **state) {
     fake.captured = (CUstream)&fake.frees;
     assert_false(pool_stream_ends(pool, fake.captured));
     pool_capture_began(pool, "cuStreamBeginCapture");
+    pool_capture_named(pool, fake.captured);
     assert_true(pool_stream_ends(pool, fake.captured));
     assert_false(pool_stream_ends(pool, (CUstream)&fake.allocs));
     pool_capture_ended(pool);
