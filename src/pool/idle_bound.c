@@ -71,8 +71,3 @@ uint64_t idle_bound_room(const struct pool *pool, const struct device *device) {
     uint64_t allowed = allowed_idle(pool, device, 0);
     return allowed > device->idle ? allowed - device->idle : 0;
 }
-
-bool idle_bound_exceeds(const struct pool *pool, const struct device *device, size_t growth) {
-    lock_check_held(LOCK_POOL);
-    return idle_bound_excess(pool, device, growth) > 0;
-}

@@ -365,8 +365,6 @@ uint64_t pages_idle(struct pool *pool, const struct device *device);
 uint64_t idle_bound_room(const struct pool *pool, const struct device *device);
 /* Bytes of idle memory that are to be given up, once `growth` more are live. Lock held. */
 uint64_t idle_bound_excess(const struct pool *pool, const struct device *device, size_t growth);
-/* Lock held. */
-bool idle_bound_exceeds(const struct pool *pool, const struct device *device, size_t growth);
 /* Bytes that may be allocated beside what is idle before anything is to be given back, by the
  * pool's own bound, or the driver to be asked what is free. Lock held. */
 uint64_t idle_bound_room_to_grow(const struct device *device);

@@ -124,7 +124,7 @@ static void trim_before_growth(struct pool *pool, struct context *context, struc
     const struct policy *policy = context->policy;
     struct pool_block *misfit = policy->misfit ? policy->misfit(site) : NULL;
     uint64_t due = decay_due(pool, context->device);
-    if (!misfit && !due && !idle_bound_exceeds(pool, context->device, size))
+    if (!misfit && !due && !idle_bound_excess(pool, context->device, size))
         return;
     pool_unlock_between(pool);
     bool quiet = context_is_quiet(pool, context);
