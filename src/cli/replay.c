@@ -210,13 +210,7 @@ static void use_stream(struct player *player, uint32_t number) {
     CUstream *stream = &player->streams[number];
     if (!number || *stream)
         return;
-    if (player->pool)
-        pool_reason_begins(player->pool, WAIT_REASON_stream);
-    pay(player, "cuStreamCreate");
-    if (works(player))
-        check(player, player->calls.stream_create(stream, CU_STREAM_DEFAULT), "cuStreamCreate");
-    else
-        *stream = (CUstream)player; /* any but NULL: nobody asks for it */
+    check(player, player->calls.stream_create(stream, CU_STREAM_DEFAULT), "cuStreamCreate");
     if (player->pool)
         pool_stream_created(player->pool, *stream, false);
 }
@@ -286,8 +280,8 @@ static void submit(struct player *player, uint32_t stream, const char *call) {
     use_stream(player, stream);
     if (!player->last)
         return;
-    if (stream)
-        pay(player, call);
+    if (player->pool)
+        pool_submits(player->pool, stream ? player->streams[stream] : CU_STREAM_LEGACY, call);
     if (works(player))
         check(player, player->calls.memset(player->last, 0, 1, player->streams[stream]), call);
 }
@@ -300,9 +294,13 @@ static void wait_for_stream(struct player *player, uint32_t stream) {
 }
 
 static void wait_for_device(struct player *player) {
-    pay(player, "cuCtxSynchronize");
+    struct pool_context_wait wait = {.context = NULL};
+    if (player->pool)
+        wait = pool_context_wait_begins(player->pool);
     if (works(player))
         check(player, player->calls.device_wait(), "cuCtxSynchronize");
+    if (player->pool)
+        pool_context_wait_ended(player->pool, &wait);
 }
 
 static void play(struct player *player, const struct trace_event *event) {
@@ -320,7 +318,6 @@ static void play(struct player *player, const struct trace_event *event) {
         submit(player, event->stream, "cuLaunchKernel");
         break;
     case TRACE_COPY:
-        pay(player, "cuMemcpy");
         submit(player, event->stream, "cuMemcpyAsync");
         break;
     case TRACE_STREAM_WAIT:

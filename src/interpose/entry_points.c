@@ -65,8 +65,17 @@ bool entry_escapes(const struct entry *entry) {
     case WORK_unknown:
         return true;
     default:
-        return entry->stream == STREAM_each;
+        return entry->stream == STREAM_each ||
+               (entry->stream == STREAM_context && entry->sync == SYNC_waits);
     }
+}
+
+bool entry_submits(const struct entry *entry) {
+    return entry->work != WORK__ || entry->sync == SYNC_waits;
+}
+
+bool entry_pays(const struct entry *entry) {
+    return entry->shows == SHOWS_maybe || (entry->shows == SHOWS_yes && !entry_submits(entry));
 }
 
 bool entry_writes(const struct entry *entry) {

@@ -169,6 +169,15 @@ static inline bool entry_is_per_thread(const struct entry *entry) {
 /* Whether what it submits may reach the host without a further call, or run past the legacy
  * stream's order. */
 bool entry_escapes(const struct entry *entry);
+/* Whether it submits work to the device, of which waiting for an event is some. */
+bool entry_submits(const struct entry *entry);
+/* Whether a wait that is owed has to be paid before it. What tells something by the end of its own
+ * work, which the order of streams puts behind all that is owed, has not. */
+bool entry_pays(const struct entry *entry);
+/* Whether the host waits for all work of the current context. */
+static inline bool entry_waits_for_context(const struct entry *entry) {
+    return entry->sync == SYNC_context && !entry->stream;
+}
 /* Whether what it submits may write to device memory. */
 bool entry_writes(const struct entry *entry);
 /* Whether the host waits until work is done. */

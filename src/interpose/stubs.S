@@ -4,9 +4,9 @@
  * jumps to it, so that the driver finds the program's own frame; one that must see the result as well
  * calls it with a copy of the stack's arguments, so that it can call it again.
  *
- * The quick way is a table look-up: stub_quick[i] says that nothing is to be done for stub i unless
- * a wait is owed, and then stub_real[i] is known. */
-#define THUNK_SPARES 1024
+ * The quick way is a table look-up: stub_quick[i] has the bits of stub_word for which something is to
+ * be done for stub i. If it is not 0, stub_real[i] is known. */
+#define STUB_SPARES 1024
 #define COPIED_WORDS 16 /* of stack arguments: no driver function has as many */
 
 #if defined(__x86_64__)
@@ -52,7 +52,7 @@ stub_code:
 	.set	stub_number, stub_number + 1;
 #include "interpose/entry_points.def"
 /* For functions that the table does not know, or knows at another address. */
-	.rept	THUNK_SPARES
+	.rept	STUB_SPARES
 	STUB(stub_call)
 	.set	stub_number, stub_number + 1
 	.endr
@@ -64,7 +64,7 @@ stub_code:
 #define FRAME_STACK	192
 #define FRAME_NUMBER	200
 #define FRAME_ATTEMPTS	208
-#define FRAME_SIZE	224	/* with a word that stubs.c keeps */
+#define FRAME_SIZE	240	/* with three words that stubs.c keeps */
 
 	/* frame: the register that points to it */
 	.macro	save_arguments frame
@@ -110,9 +110,10 @@ stub_code:
 stub_jump:
 	.cfi_startproc
 	leaq	stub_quick(%rip), %r10
-	cmpb	$0, (%r10,%r11)
+	movzbl	(%r10,%r11), %r10d
+	testl	%r10d, %r10d
 	je	1f
-	cmpl	$0, stub_owed(%rip)
+	testl	%r10d, stub_word(%rip)
 	jne	1f
 	leaq	stub_real(%rip), %r10
 	jmp	*(%r10,%r11,8)
@@ -150,9 +151,10 @@ stub_call:
 	save_arguments %rbx
 1:	movq	FRAME_NUMBER(%rbx), %r11
 	leaq	stub_quick(%rip), %r10
-	cmpb	$0, (%r10,%r11)
+	movzbl	(%r10,%r11), %r10d
+	testl	%r10d, %r10d
 	je	3f
-	cmpl	$0, stub_owed(%rip)
+	testl	%r10d, stub_word(%rip)
 	jne	3f
 	leaq	stub_real(%rip), %r10
 	movq	(%r10,%r11,8), %r10
@@ -206,7 +208,7 @@ stub_call:
 #define FRAME_STACK	192
 #define FRAME_NUMBER	200
 #define FRAME_ATTEMPTS	208
-#define FRAME_SIZE	224
+#define FRAME_SIZE	240
 
 	/* frame: the register that points to it; caller: to the stack's arguments */
 	.macro	save_arguments frame, caller
@@ -240,9 +242,10 @@ stub_call:
 	add	x17, x17, x16
 	ldarb	w17, [x17]	/* what stub_real holds was stored before */
 	cbz	w17, \slow
-	adrp	x17, stub_owed
-	ldr	w17, [x17, #:lo12:stub_owed]
-	cbnz	w17, \slow
+	adrp	x15, stub_word
+	ldr	w15, [x15, #:lo12:stub_word]
+	tst	w17, w15
+	b.ne	\slow
 	adrp	x17, stub_real
 	add	x17, x17, #:lo12:stub_real
 	ldr	x17, [x17, x16, lsl #3]

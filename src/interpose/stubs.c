@@ -13,6 +13,7 @@
 #include "interpose/managed_calls.h"
 #include "interpose/state.h"
 #include "interpose/unknown.h"
+#include "order/order.h"
 #include "site_tag.h"
 
 #include <stdint.h>
@@ -35,10 +36,12 @@ static struct spare {
 } spares[SPARES];
 static atomic_int spares_used;
 
-/* Read by stubs.S. stub_real[i] is valid once stub_quick[i] is set. */
-atomic_int stub_owed;
+/* Read by stubs.S. stub_real[i] is valid once stub_quick[i] is not 0: then nothing is to be done for
+ * the function unless stub_word has one of its bits. */
+atomic_int stub_word;
 HIDDEN _Atomic(void *) stub_real[ENTRIES + SPARES];
 HIDDEN atomic_uchar stub_quick[ENTRIES + SPARES];
+enum { QUICK = 0x80 }; /* no bit of the word's */
 extern const char stub_code[] HIDDEN;
 
 /* RETURN_ADDRESS: where stub_call has it, in words from the arguments on the stack. */
@@ -56,6 +59,7 @@ struct stub_frame {
     uint64_t number, attempts; /* NO_SUCH_FUNCTION: the driver has none */
     uint64_t opens; /* the gate, afterwards: a captured stream or a memory pool is destroyed, or if
                      * a capture that begins fails to */
+    struct pool_context_wait waits; /* before a call that waits for all work of the context */
 };
 
 #define NO_SUCH_FUNCTION UINT64_MAX
@@ -92,19 +96,49 @@ static bool is_plain_launch(const CUlaunchConfig *config) {
     return true;
 }
 
-/* Whether the work goes to the legacy stream, where it comes after all that was freed before. */
-static bool is_legacy_work(const struct stub_frame *frame, const struct entry *entry) {
+/* The stream that the work goes to; NULL: not known, or several. */
+static CUstream stream_of(const struct stub_frame *frame, const struct entry *entry) {
     unsigned position = entry->stream & STREAM_POSITION;
+    const CUlaunchConfig *config;
     CUstream stream = NULL;
-    if ((entry->stream & STREAM_SORT) == STREAM_INSIDE) {
-        const CUlaunchConfig *config = (const CUlaunchConfig *)(uintptr_t)argument(frame, position);
-        if (!config || !is_plain_launch(config))
-            return false;
-        stream = config->hStream;
-    } else if ((entry->stream & STREAM_SORT) == STREAM_ARGUMENT) {
+    switch (entry->stream & STREAM_SORT) {
+    case STREAM_DEFAULT:
+        break;
+    case STREAM_ARGUMENT:
         stream = (CUstream)(uintptr_t)argument(frame, position);
+        break;
+    case STREAM_INSIDE:
+        config = (const CUlaunchConfig *)(uintptr_t)argument(frame, position);
+        if (!config) /* the driver says so */
+            return NULL;
+        stream = config->hStream;
+        break;
+    default:
+        return NULL;
     }
-    return stream == CU_STREAM_LEGACY || (!stream && !entry_is_per_thread(entry));
+    if (stream)
+        return stream;
+    return entry_is_per_thread(entry) ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+}
+
+/* Whether the order of streams may not hold what the call does. */
+static bool is_loose(const struct stub_frame *frame, const struct entry *entry) {
+    if ((entry->stream & STREAM_SORT) != STREAM_INSIDE || !entry_submits(entry))
+        return false;
+    unsigned position = entry->stream & STREAM_POSITION;
+    const CUlaunchConfig *config = (const CUlaunchConfig *)(uintptr_t)argument(frame, position);
+    return !config || !is_plain_launch(config);
+}
+
+/* Sees to the order of what the call submits, if it does, and to what is owed before the call. */
+static void order(struct pool *pool, const struct stub_frame *frame, const struct entry *entry) {
+    CUstream stream = entry_submits(entry) ? stream_of(frame, entry) : NULL;
+    if (stream)
+        pool_submits(pool, stream, name_of(frame));
+    else if (entry_submits(entry))
+        pool_submits_somewhere(pool, name_of(frame));
+    if ((entry_pays(entry) && !frame->waits.context) || is_loose(frame, entry))
+        pool_pay(pool, name_of(frame));
 }
 
 /* Because of some things no wait may be owed: which reason it is, and whether it stays for good or
@@ -114,8 +148,7 @@ static enum wait_reason reason_of(const struct entry *entry, bool *stays) {
     switch ((enum entry_effect)entry->effect) {
     case EFFECT_stream:
     case EFFECT_green_stream:
-        *stays = entry_is_unknown(entry);
-        return WAIT_REASON_stream;
+        return entry_is_unknown(entry) ? WAIT_REASON_stream : WAIT_REASONS;
     case EFFECT_pinned:
         *stays = entry_is_unknown(entry);
         return WAIT_REASON_pinned;
@@ -149,7 +182,7 @@ static void begin_reason(struct pool *pool, const struct entry *entry) {
         pool_reason_stays(pool, reason);
     else if (reason != WAIT_REASONS)
         pool_reason_begins(pool, reason);
-    if (entry_escapes(entry) || entry->effect == EFFECT_stream_ends)
+    if (entry_escapes(entry))
         pool_work_pending(pool);
 }
 
@@ -204,13 +237,11 @@ static void before(struct pool *pool, struct stub_frame *frame) {
         return;
     if (state_check() && !retried)
         check_before(state_check(), name_of(frame), entry);
-    if (entry_is_per_thread(entry))
-        pool_reason_stays(pool, WAIT_REASON_per_thread_stream);
     if (!retried)
         begin_reason(pool, entry);
-    if (entry->shows == SHOWS_legacy && atomic_load(&stub_owed) && is_legacy_work(frame, entry))
-        return;
-    pool_pay(pool, name_of(frame));
+    if (!retried && entry_waits_for_context(entry))
+        frame->waits = pool_context_wait_begins(pool);
+    order(pool, frame, entry);
     if (retried)
         return;
     if (entry_is_unknown(entry))
@@ -219,15 +250,22 @@ static void before(struct pool *pool, struct stub_frame *frame) {
         end_things(pool, frame, entry);
 }
 
-/* Whether nothing is to be done for this function from now on, but to pay. */
+/* What is to be done for this function from now on, unless the word has one of its bits: nothing. */
+static unsigned char quick_bits(const struct entry *entry) {
+    if (entry_submits(entry))
+        return QUICK | ORDER_OWED | ORDER_UNFENCED | ORDER_TRACKED;
+    return entry_pays(entry) ? QUICK | ORDER_OWED : QUICK;
+}
+
 static bool is_quick(const struct pool *pool, const struct entry *entry) {
     if (state_check() || entry_is_unknown(entry) || entry_escapes(entry) ||
-        entry_begins_capture(entry) || entry->capture == CAPTURE_ends)
+        entry_begins_capture(entry) || entry->capture == CAPTURE_ends ||
+        entry_waits_for_context(entry))
         return false;
     switch ((enum entry_effect)entry->effect) {
     case EFFECT__:
     case EFFECT_frees:
-        return pool || !entry_is_per_thread(entry); /* then the reason is known */
+        return pool || !entry_is_per_thread(entry); /* then the stream is known */
     case EFFECT_managed:
     case EFFECT_imported:
     case EFFECT_exported:
@@ -291,8 +329,10 @@ void *stub_before(struct stub_frame *frame) {
         frame->attempts = NO_SUCH_FUNCTION;
         return real_load() ? (void *)not_supported : (void *)not_initialized;
     }
-    if (!frame->attempts)
+    if (!frame->attempts) {
         frame->opens = false;
+        frame->waits.context = NULL;
+    }
     struct pool *pool = state_begin_call();
     void *calling = pool ? stub_that_calls(frame, real) : NULL;
     if (calling) {
@@ -306,7 +346,7 @@ void *stub_before(struct stub_frame *frame) {
         state_end_call();
     }
     if (!thread_marks.inside && is_quick(pool, entry))
-        atomic_store_explicit(&stub_quick[frame->number], 1, memory_order_release);
+        atomic_store_explicit(&stub_quick[frame->number], quick_bits(entry), memory_order_release);
     return real;
 }
 
@@ -361,8 +401,6 @@ static void after_success(struct pool *pool, const struct stub_frame *frame) {
         break;
     }
     case EFFECT_stream_ends:
-        pool_work_pending(pool);
-        pool_reason_ends(pool, WAIT_REASON_stream);
         if (frame->opens)
             pool_capture_ended(pool);
         break;
@@ -462,6 +500,8 @@ bool stub_after(struct stub_frame *frame, CUresult result) {
     if (result == CUDA_SUCCESS && state_check())
         check_after(state_check(), pool, frame);
     if (result == CUDA_SUCCESS) {
+        if (entry_waits_for_context(entry))
+            pool_context_wait_ended(pool, &frame->waits);
         after_success(pool, frame);
         if (frame->attempts)
             stats_add(STATS_oom_rescued, 1);

@@ -1,13 +1,13 @@
 /* The driver functions that have no hook of their own: what each means for the waits that frees
  * owe, and whether it can run out of memory. The table is entry_points.def. */
-#ifndef POOLCUDA_INTERPOSE_THUNKS_H
-#define POOLCUDA_INTERPOSE_THUNKS_H
+#ifndef POOLCUDA_INTERPOSE_STUBS_H
+#define POOLCUDA_INTERPOSE_STUBS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Nonzero while a free owes its wait: the pool sets it, the stubs look at it. */
-extern atomic_int stub_owed __attribute__((visibility("hidden")));
+/* What is owed (enum order_word): the pool sets it, the stubs look at it. */
+extern atomic_int stub_word __attribute__((visibility("hidden")));
 
 /* What to hand out instead of `found`, the driver's function that dlsym found as `name`, or that
  * cuGetProcAddress found as `base`, in its per-thread form or not: a stub, or `found` itself if

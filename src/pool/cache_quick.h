@@ -168,6 +168,7 @@ quick_free(struct pool *pool, CUdeviceptr pointer, bool whole) {
         block->next = cache->deferred;
         cache->deferred = block;
     } else {
+        order_owe_quickly(&pool->order);
         cache_push(bin, block);
     }
     quick_count_free(cache, bin, bytes);

@@ -150,6 +150,10 @@ static struct context *add_context(struct pool *pool, CUcontext handle,
     struct context *context = device ? calloc(1, sizeof *context) : NULL;
     if (!context)
         return NULL;
+    if (!order_context_begins(&pool->order, handle)) {
+        free(context);
+        return NULL;
+    }
     context->kind = *kind;
     context->policy = kind_policy(pool, kind);
     if (!idle_store_init(pool, context->policy, &context->store)) {
@@ -381,17 +385,20 @@ void context_note_error(struct pool *pool, struct context *context, CUresult res
     pool_unlock(pool);
 }
 
-void pool_note_error(struct pool *pool, CUresult error) {
-    CUcontext handle = NULL;
+void context_note_error_of(struct pool *pool, CUcontext handle, CUresult error) {
     if (!is_lost(pool, error)) {
         context_note_error(pool, NULL, error);
         return;
     }
-    if (pool->driver->ctx_get_current(&handle) != CUDA_SUCCESS)
-        return;
     pool_lock(pool);
     lose_context(pool, handle);
     pool_unlock(pool);
+}
+
+void pool_note_error(struct pool *pool, CUresult error) {
+    CUcontext handle = NULL;
+    pool->driver->ctx_get_current(&handle);
+    context_note_error_of(pool, handle, error);
 }
 
 /* Whether a block of a context that ends has to be given to the driver: what is idle, and what lies
@@ -433,7 +440,7 @@ static bool end_context(struct pool *pool, struct context *context, struct relea
     context->ended = true;
     LIST_REMOVE(context, link);
     LIST_INSERT_HEAD(&pool->ended, context, link);
-    wait_context_ended(pool, context);
+    order_context_ends(&pool->order, context->handle);
     fence_context_ended(pool, context);
     stats_add(STATS_contexts_ended, 1);
     return true;

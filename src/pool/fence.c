@@ -570,6 +570,8 @@ void fence_context_ended(struct pool *pool, struct context *context) {
 }
 
 void pool_stream_created(struct pool *pool, CUstream handle, bool non_blocking) {
+    if (!order_stream_begins(&pool->order, handle, non_blocking))
+        pool_streams_lost(pool);
     if (!non_blocking || pool->driver->ctx_record_event)
         return;
     struct free_stream *stream = calloc(1, sizeof *stream);
@@ -640,6 +642,8 @@ static void leave_event(struct pool *pool, CUstream handle) {
 
 bool pool_stream_ends(struct pool *pool, CUstream stream) {
     bool captured = captures_stream_ends(pool, stream);
+    if (order_stream_ends(&pool->order, stream))
+        pool_work_pending(pool);
     if (!pool->driver->ctx_record_event)
         leave_event(pool, stream);
     if (pool->config.ordered)

@@ -5,6 +5,7 @@
 #include "clock.h"
 #include "futex.h"
 #include "lock.h"
+#include "order/order.h"
 #include "planted.h"
 #include "policy/policy.h"
 #include "pool/block.h"
@@ -55,11 +56,11 @@ struct pool {
     struct site_record *site_records;
     struct pitch *pitches;
 
-    /* wait.c. owed_context: whose wait is owed, NULL if none is, and *owed_flag tells which.
-     * reasons: how many things there are just now because of which none may be owed; pending and
-     * pending_seen differ while work may run that one wait has to cover. */
-    atomic_int *owed_flag, own_owed_flag;
-    struct context *owed_context;
+    /* wait.c. order: what is owed; owed_number: by how many frees so far. reasons: how many things there are just now because of which
+     * none may be owed; pending and pending_seen differ while work may run that one wait has to
+     * cover. */
+    struct order order;
+    atomic_int own_order_word;
     uint64_t owed_number, pending, pending_seen;
     uint64_t reasons[WAIT_REASONS], reason_sum;
     atomic_bool lasting[WAIT_REASONS];
@@ -293,6 +294,7 @@ CUresult context_wait(struct pool *pool, struct context *owner);
 CUresult context_wait_inside(struct pool *pool, struct context *owner);
 /* Notes what an error of the driver means for later calls. */
 void context_note_error(struct pool *pool, struct context *context, CUresult result);
+void context_note_error_of(struct pool *pool, CUcontext handle, CUresult error);
 
 /* idle_store.c. idle_store_init: false without host memory. */
 bool idle_store_init(struct pool *pool, const struct policy *policy, struct idle_store *store);
@@ -432,15 +434,14 @@ enum wait_choice wait_choice(const struct pool *pool, const struct pool_block *b
 void wait_owe(struct pool *pool, struct context *context);
 /* Counts owed waits of frees that threads' caches have served. */
 void wait_owe_more(struct pool *pool, uint64_t frees);
-/* Whether frees of the context's blocks need do nothing about their wait just now, unless they are
- * its last: one is owed already, or fences are to come. */
+/* Whether caches may serve frees of the context's blocks, unless they are its last: they owe their
+ * wait by saying so in the order's word, or leave it to fences to come. */
 bool wait_is_skipped(const struct pool *pool, const struct context *context);
 /* Makes the wait. Lock held on entry and return, not in between. */
 CUresult wait_make(struct pool *pool, struct context *context, enum wait_reason reason);
 bool wait_is_owed(const struct pool *pool); /* lock not needed */
 /* Makes an owed wait before `call`. False: not now, a stream is being captured. Lock not held. */
 bool wait_try_pay(struct pool *pool, const char *call);
-void wait_context_ended(struct pool *pool, const struct context *context);
 void wait_forget(struct pool *pool); /* everything, in a forked child and at the end of a test */
 
 /* fence.c. All below: lock held. */

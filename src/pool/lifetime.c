@@ -16,7 +16,8 @@ struct pool *pool_create(const struct pool_config *config, const struct driver *
     pool->config = *config;
     pool->driver = driver;
     pool->policy = config->policy ? config->policy : &policy_site;
-    pool->owed_flag = config->owed_flag ? config->owed_flag : &pool->own_owed_flag;
+    order_init(&pool->order, driver,
+               config->order_word ? config->order_word : &pool->own_order_word);
     return pool;
 }
 

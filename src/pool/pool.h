@@ -82,7 +82,7 @@ struct pool_config {
     void (*say)(const char *line); /* a limitation that the user should know of; may be NULL */
     bool map;                      /* keep a map of each device's memory for the report */
     uint64_t host_memory;  /* bytes of memory that the machine has, of which a share may lie idle */
-    atomic_int *owed_flag; /* nonzero while a wait is owed: see pool_pay. NULL: the pool's own */
+    atomic_int *order_word; /* what is owed: bits of enum order_word. NULL: the pool's own */
     /* The clock in nanoseconds, by which idle memory decays and caches are merged. NULL:
      * CLOCK_MONOTONIC_COARSE. */
     uint64_t (*clock)(void);
@@ -305,10 +305,23 @@ bool pool_knows_context(struct pool *pool, CUcontext context); /* and it has not
 /* cuCtxCreate or the like has made a context, which is no device's primary one. */
 void pool_context_created(struct pool *pool, CUcontext context);
 
-/* Waits for the device if a free still owes its wait. To be called before every driver call that
- * could tell whether it was made; `call` is that call's name. Cheap when nothing is owed, and not
- * needed then: *config.owed_flag tells. */
+/* Makes the waits that frees still owe. To be called before every driver call that could tell
+ * whether they were made; `call` is that call's name. Cheap when nothing is owed, and not needed
+ * then: *config.order_word tells. */
 void pool_pay(struct pool *pool, const char *call);
+/* To be called before work is submitted: to `stream`, which is not NULL, of the current context if
+ * it is the legacy one. Not needed while *config.order_word is 0. _somewhere: nobody knows to which
+ * stream, or to several; a wait that is owed has to be paid as well. */
+void pool_submits(struct pool *pool, CUstream stream, const char *call);
+void pool_submits_somewhere(struct pool *pool, const char *call);
+/* Around the program's own wait for all work of the current context, in which what is owed there is
+ * paid if it succeeds. begins returns what ended wants to know. */
+struct pool_context_wait {
+    CUcontext context;
+    uint64_t owed_number;
+};
+struct pool_context_wait pool_context_wait_begins(struct pool *pool);
+void pool_context_wait_ended(struct pool *pool, const struct pool_context_wait *wait);
 
 /* Something that forbids owing a wait begins or ends: in between, frees wait at once. To be called
  * before the driver call that begins it (and pool_pay after), and after the one that ends it.
@@ -319,9 +332,8 @@ void pool_reason_stays(struct pool *pool, enum wait_reason reason);
 /* Work has been or is about to be submitted that only a wait can cover: the next free makes it. */
 void pool_work_pending(struct pool *pool);
 
-/* To be called when a stream has been created and before it is destroyed: fences must cover
- * non-blocking ones. pool_stream_ends returns whether the stream is being captured, which then ends
- * with it. */
+/* To be called when a stream has been created and before it is destroyed: fences must cover their
+ * work. pool_stream_ends returns whether the stream is being captured, which then ends with it. */
 void pool_stream_created(struct pool *pool, CUstream stream, bool non_blocking);
 bool pool_stream_ends(struct pool *pool, CUstream stream);
 /* Streams may have come or gone that nobody has named: from now on every free waits. */

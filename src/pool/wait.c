@@ -1,27 +1,17 @@
-/* What becomes of the wait that belongs to a free: made, owed and paid later, or replaced by a
- * fence.
+/* What becomes of the wait that belongs to a free: made at once, owed and paid later, or left to a
+ * fence behind which the block serves again.
  *
- * An owed wait changes nothing that a program can see as long as
- * - all work on the device is in the legacy stream, so that work on a block's new life comes after
- *   the work on its old one by itself,
- * - no memory tells the host, another process or another device about that work without a call,
- * - every call that could tell is preceded by the wait (pool_pay).
- * The first two are the reasons counted here; the third is the business of the hooks. */
+ * src/order says when an owed wait changes nothing that a program can see. The reasons counted here
+ * are what it cannot know of: memory that tells the host, another process or another device about
+ * work without a call. That every call that could tell is preceded by the payment is the business
+ * of the hooks. */
 #include "pool/internal.h"
 
 #include "clock.h"
 #include "planted.h"
 
 bool wait_is_owed(const struct pool *pool) {
-    return atomic_load_explicit(pool->owed_flag, memory_order_acquire);
-}
-
-/* Lock held. */
-static void set_owed(struct pool *pool, struct context *context) {
-    lock_check_held(LOCK_POOL);
-    pool->owed_context = context;
-    pool->owed_number++;
-    atomic_store(pool->owed_flag, context != NULL);
+    return atomic_load_explicit(pool->order.word, memory_order_acquire) & ORDER_OWED;
 }
 
 /* What to do about the wait of a free of any block but the context's last. */
@@ -40,6 +30,9 @@ static enum wait_choice choice_in_context(const struct pool *pool, const struct 
     }
     *reason = WAIT_REASON_contexts;
     if (context_are_several(pool))
+        return WAIT_NOW;
+    *reason = WAIT_REASON_threads;
+    if (!order_is_tracked(&pool->order))
         return WAIT_NOW;
     *reason = WAIT_REASON_pageable;
     if (context->device->pageable_access)
@@ -73,7 +66,7 @@ bool wait_is_skipped(const struct pool *pool, const struct context *context) {
     case WAIT_DEFERRED:
         return true;
     case WAIT_OWED:
-        return pool->owed_context == context;
+        return order_is_only(&pool->order, context->handle);
     case WAIT_NOW:
         break;
     }
@@ -82,22 +75,22 @@ bool wait_is_skipped(const struct pool *pool, const struct context *context) {
 
 void wait_owe(struct pool *pool, struct context *context) {
     lock_check_held(LOCK_POOL);
-    set_owed(pool, context);
-    stats_add(STATS_waits_owed, 1);
+    order_owe(&pool->order, context->handle);
+    wait_owe_more(pool, 1);
 }
 
 void wait_owe_more(struct pool *pool, uint64_t frees) {
     lock_check_held(LOCK_POOL);
-    pool->owed_number++;
+    pool->owed_number += frees;
     stats_add(STATS_waits_owed, frees);
 }
 
-/* Notes that all work submitted to `context` is done. Lock held. */
-static void note_done(struct pool *pool, uint64_t owed_number, uint64_t pending) {
+/* All work is done that was submitted to the context when so many frees had owed their waits.
+ * Lock held. */
+static void note_done(struct pool *pool, CUcontext context, uint64_t owed_number) {
     lock_check_held(LOCK_POOL);
-    if (pool->owed_context && pool->owed_number == owed_number)
-        set_owed(pool, NULL);
-    pool->pending_seen = pending;
+    if (pool->owed_number == owed_number)
+        order_is_done(&pool->order, context);
 }
 
 /* Counts a wait that began then. */
@@ -116,36 +109,66 @@ CUresult wait_make(struct pool *pool, struct context *context, enum wait_reason 
     count_time_since(began);
     context_note_error(pool, context, result);
     pool_lock(pool);
-    if (result == CUDA_SUCCESS)
-        note_done(pool, owed_number, pending);
+    if (result == CUDA_SUCCESS) {
+        note_done(pool, context->handle, owed_number);
+        pool->pending_seen = pending;
+    }
     return result;
 }
 
-/* Waits for the context of the owed wait. The gate is the caller's. */
+static void note_failure(void *pool, CUcontext handle, CUresult error) {
+    context_note_error_of(pool, handle, error);
+}
+
+/* Waits for what is owed. The gate is the caller's. */
 static void pay(struct pool *pool, const char *call) {
-    pool_lock(pool);
-    struct context *context = pool->owed_context;
-    uint64_t owed_number = pool->owed_number, pending = pool->pending;
-    if (!context) {
-        pool_unlock(pool);
-        return;
-    }
-    pool_unlock_between(pool);
     uint64_t began = clock_ns(CLOCK_MONOTONIC);
-    CUresult result = context_wait_inside(pool, context);
-    if (result !=
-        CUDA_SUCCESS) /* the call that follows must not be let through because of a passing error */
-        result = context_wait_inside(pool, context);
+    if (!order_pay(&pool->order, note_failure, pool))
+        return;
     count_time_since(began);
-    context_note_error(pool, context, result);
     pool_lock(pool);
-    if (pool->owed_number == owed_number) {
-        stats_add(STATS_waits_paid, 1);
-        stats_payer(call);
-        set_owed(pool, NULL); /* also after a failed wait: the call itself will return the error */
+    stats_add(STATS_waits_paid, 1);
+    stats_payer(call);
+    pool_unlock(pool);
+}
+
+void pool_submits(struct pool *pool, CUstream stream, const char *call) {
+    bool may_call = gate_enter(pool); /* else the capture that began has paid */
+    enum order_answer answer = order_submits(&pool->order, stream, may_call);
+    if (may_call)
+        gate_leave(pool);
+    if (answer == ORDER_SEVERAL) { /* no cache serves a free from now on */
+        pool_lock(pool);
+        pool_unlock(pool);
+    } else if (answer == ORDER_PAY) {
+        pool_pay(pool, call);
     }
-    if (result == CUDA_SUCCESS)
-        pool->pending_seen = pending;
+}
+
+void pool_submits_somewhere(struct pool *pool, const char *call) {
+    if (gate_enter(pool)) {
+        order_submits_somewhere(&pool->order);
+        gate_leave(pool);
+    }
+    pool_pay(pool, call);
+}
+
+/* With the lock all frees are counted, also those that caches have served. */
+struct pool_context_wait pool_context_wait_begins(struct pool *pool) {
+    struct pool_context_wait wait = {.context = NULL};
+    if (!wait_is_owed(pool) || context_current(pool, &wait.context) != CUDA_SUCCESS)
+        return wait;
+    pool_lock(pool);
+    wait.owed_number = pool->owed_number;
+    pool_unlock(pool);
+    return wait;
+}
+
+void pool_context_wait_ended(struct pool *pool, const struct pool_context_wait *wait) {
+    if (!wait->context)
+        return;
+    pool_lock(pool);
+    note_done(pool, wait->context, wait->owed_number);
     pool_unlock(pool);
 }
 
@@ -184,15 +207,9 @@ void pool_capture_began(struct pool *pool, const char *call) {
     captures_count_unnamed(pool); /* not before: an end may be reported of one that never counted */
 }
 
-void wait_context_ended(struct pool *pool, const struct context *context) {
-    lock_check_held(LOCK_POOL);
-    if (pool->owed_context == context)
-        set_owed(pool, NULL);
-}
-
 void wait_forget(struct pool *pool) {
     lock_check_held(LOCK_POOL);
-    set_owed(pool, NULL);
+    order_forget(&pool->order);
     pool->pending_seen = pool->pending;
     pool->reason_sum = 0;
     for (int i = 0; i < WAIT_REASONS; i++) {

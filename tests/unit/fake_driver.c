@@ -330,7 +330,7 @@ static CUresult stream_is_capturing(CUstream stream, CUstreamCaptureStatus *stat
 static CUresult event_create(CUevent *event, unsigned int flags) {
     lock_check_none();
     (void)flags;
-    *event = (CUevent)&fake;
+    *event = (CUevent)(uintptr_t)__atomic_add_fetch(&fake.events, 1, __ATOMIC_RELAXED);
     return CUDA_SUCCESS;
 }
 
@@ -342,7 +342,7 @@ static CUresult event_query(CUevent event) {
 
 static CUresult event_synchronize(CUevent event) {
     lock_check_none();
-    (void)event;
+    __atomic_store_n(&fake.waited_for, event, __ATOMIC_RELAXED);
     __atomic_add_fetch(&fake.event_waits, 1, __ATOMIC_RELAXED);
     if (fake.on_wait)
         fake.on_wait();
@@ -351,7 +351,7 @@ static CUresult event_synchronize(CUevent event) {
 
 static CUresult event_record(CUevent event, CUstream stream) {
     lock_check_none();
-    (void)event;
+    __atomic_store_n(&fake.recorded, event, __ATOMIC_RELAXED);
     __atomic_store_n(&fake.recorded_in, stream, __ATOMIC_RELAXED);
     __atomic_add_fetch(&fake.records, 1, __ATOMIC_RELAXED);
     if (fake.on_record)
@@ -363,6 +363,15 @@ static CUresult ctx_record_event(CUcontext context, CUevent event) {
     lock_check_none();
     (void)context;
     return event_record(event, NULL);
+}
+
+static CUresult stream_wait_event(CUstream stream, CUevent event, unsigned int flags) {
+    lock_check_none();
+    (void)flags;
+    __atomic_store_n(&fake.ordered, stream, __ATOMIC_RELAXED);
+    __atomic_store_n(&fake.ordered_after, event, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&fake.orders, 1, __ATOMIC_RELAXED);
+    return CUDA_SUCCESS;
 }
 
 static CUresult stream_get_ctx(CUstream stream, CUcontext *context) {
@@ -437,7 +446,6 @@ CANNOT(stream_create, CUstream *stream, unsigned int flags)
 CANNOT(stream_create_with_priority, CUstream *stream, unsigned int flags, int priority)
 CANNOT(stream_destroy, CUstream stream)
 CANNOT(stream_synchronize, CUstream stream)
-CANNOT(stream_wait_event, CUstream stream, CUevent event, unsigned int flags)
 CANNOT(mem_host_get_device_pointer, CUdeviceptr *pointer, void *memory, unsigned int flags)
 CANNOT(module_load_data, CUmodule *module, const void *image)
 CANNOT(module_get_function, CUfunction *function, CUmodule module, const char *name)

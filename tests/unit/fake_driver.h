@@ -31,8 +31,12 @@ struct fake_state {
     CUresult record_result;
     bool quiet; /* whether an event of the context has completed */
     bool primary_active, pageable_access;
-    int records, event_waits;
+    int events, records, event_waits, orders;
     CUstream recorded_in;                    /* the stream of the last event recorded */
+    CUevent recorded;                        /* that event; they are numbered from 1 */
+    CUevent ordered_after;                   /* the event that a stream waits for, the last time */
+    CUstream ordered;                        /* that stream */
+    CUevent waited_for;                      /* by the host, the last time */
     CUcontext stream_context;                /* of every stream; NULL: the current one */
     CUmemoryPool default_pool, current_pool; /* of every device; NULL: it has none */
     uint64_t unused; /* bytes beside the capacity that the default pool keeps */

@@ -8,7 +8,7 @@ import sys
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2] / "src"
 # The lock that is meant by "Lock held." in a folder, or in a file; elsewhere the comment names it: "LOCK_POOL held."
-LOCKS = {"pool": "LOCK_POOL", "policy": "LOCK_POOL", "check": "LOCK_CHECK", "observe/recorder": "LOCK_RECORDER",
+LOCKS = {"pool": "LOCK_POOL", "policy": "LOCK_POOL", "check": "LOCK_CHECK", "order": "LOCK_ORDER", "observe/recorder": "LOCK_RECORDER",
          "sim/driver": "sim"}
 NAMED = r"(?P<lock>\b[Ll]ock|\bLOCK_[A-Z]+)"
 SAYS = re.compile(rf"{NAMED} (?P<what>held|not held|not needed)\b|\b(?P<cache>[Cc]ache locked)\b")

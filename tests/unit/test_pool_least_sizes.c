@@ -25,7 +25,7 @@ static int start_with_page(void **state) {
     (void)state;
     struct pool_config config = pool_defaults;
     config.free_mode = POOL_FREE_AUTO;
-    config.owed_flag = &owed;
+    config.order_word = &owed;
     begin(&config);
     return 0;
 }
@@ -131,7 +131,7 @@ static void every_way_of_serving_and_freeing_notes_the_size(void **state) {
                 struct pool_config config = pool_defaults;
                 stop_with_page(state);
                 config.free_mode = (enum pool_free_mode)mode;
-                config.owed_flag = &owed;
+                config.order_word = &owed;
                 config.site_keep = kept ? 100 : 0; /* past threads' caches */
                 config.policy = bins ? &policy_bins : NULL;
                 begin(&config);

@@ -1,0 +1,46 @@
+/* What the files of src/order share. All below: lock held. */
+#ifndef POOLCUDA_ORDER_INTERNAL_H
+#define POOLCUDA_ORDER_INTERNAL_H
+
+#include "lock.h"
+#include "order/fence.h"
+#include "order/order.h"
+
+static inline struct order_context *order_find(const struct order *order, CUcontext handle) {
+    lock_check_held(LOCK_ORDER);
+    struct order_context *context;
+    LIST_FOREACH (context, &order->contexts, link)
+        if (context->handle == handle)
+            return context;
+    return NULL;
+}
+
+static inline bool order_has_streams(const struct order_context *context) {
+    lock_check_held(LOCK_ORDER);
+    return context->has_per_thread || !LIST_EMPTY(&context->streams);
+}
+
+static inline bool order_is_one(const struct order *order) {
+    lock_check_held(LOCK_ORDER);
+    const struct order_context *first = LIST_FIRST(&order->contexts);
+    return first && !LIST_NEXT(first, link);
+}
+
+/* Makes known whose frees have set the word's bits: those of the only context. */
+void order_take_notice(struct order *order);
+/* The word says what the contexts do. */
+void order_tell(struct order *order);
+/* The context's wait has been made, or is nobody's any more. */
+void order_clear(struct order_context *context);
+/* One user less: frees the record of a context that has ended with its last one. */
+void order_leave(struct order_context *context);
+/* Waits for a moment, as others that record a fence of the context are about to be done. Lock held
+ * on entry and return, not in between. */
+void order_await(struct order *order, struct order_context *context);
+/* Records fences of all contexts whose frees have none. Calls the driver. Lock held on entry and
+ * return, not in between. */
+void order_fence_all(struct order *order);
+/* The stream of that id, NULL if it is gone. */
+struct order_stream *order_find_id(struct order_context *context, uint64_t id);
+
+#endif

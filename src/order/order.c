@@ -1,0 +1,148 @@
+#include "order/order.h"
+
+#include "order/internal.h"
+
+#include <stdlib.h>
+
+void order_init(struct order *order, const struct driver *driver, atomic_int *word) {
+    order->driver = driver;
+    order->word = word;
+    order->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+void order_take_notice(struct order *order) {
+    lock_check_held(LOCK_ORDER);
+    struct order_context *only = LIST_FIRST(&order->contexts);
+    if (!(atomic_load(order->word) & ORDER_UNFENCED))
+        return;
+    atomic_fetch_and(order->word, ~ORDER_UNFENCED);
+    if (order_is_one(order))
+        only->owes = only->unfenced = true;
+}
+
+void order_tell(struct order *order) {
+    lock_check_held(LOCK_ORDER);
+    const struct order_context *context;
+    int word = atomic_load(order->word), bits = 0;
+    LIST_FOREACH (context, &order->contexts, link) {
+        bits |= (context->owes ? ORDER_OWED : 0) | (context->unfenced ? ORDER_UNFENCED : 0);
+        if (order_has_streams(context) && !order->several)
+            bits |= ORDER_TRACKED;
+    }
+    /* A free that has just set its bits keeps them. */
+    while (!atomic_compare_exchange_weak(
+        order->word, &word, word & ORDER_UNFENCED ? word | bits : bits)) {
+    }
+}
+
+void order_clear(struct order_context *context) {
+    lock_check_held(LOCK_ORDER);
+    context->owes = context->unfenced = false;
+    fence_drop(context->fence);
+    context->fence = NULL;
+}
+
+/* To be called when a context has come or gone. */
+static void note_only(struct order *order) {
+    atomic_store(&order->only, order_is_one(order) ? LIST_FIRST(&order->contexts)->handle : NULL);
+}
+
+/* The events have died with the context. Lock held. */
+static void destroy(struct order_context *context) {
+    lock_check_held(LOCK_ORDER);
+    struct order_event *event;
+    struct order_stream *stream;
+    while ((event = context->spare)) {
+        context->spare = event->next;
+        free(event);
+    }
+    while ((stream = LIST_FIRST(&context->streams))) {
+        LIST_REMOVE(stream, link);
+        free(stream);
+    }
+    free(context);
+}
+
+void order_leave(struct order_context *context) {
+    lock_check_held(LOCK_ORDER);
+    if (!--context->users && context->ended)
+        destroy(context);
+}
+
+/* Lock held. */
+static void end(struct order *order, struct order_context *context) {
+    lock_check_held(LOCK_ORDER);
+    order_clear(context);
+    LIST_REMOVE(context, link);
+    note_only(order);
+    context->ended = true;
+    context->users++;
+    order_leave(context);
+    order_tell(order);
+}
+
+void order_forget(struct order *order) {
+    struct order_context *context;
+    order->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; /* a thread of the parent's had it */
+    lock_take(&order->lock, LOCK_ORDER);
+    while ((context = LIST_FIRST(&order->contexts))) {
+        context->users = 0; /* threads of the parent's */
+        end(order, context);
+    }
+    order->sole = NULL;
+    atomic_store(&order->several, false);
+    atomic_store(&order->streams_used, false);
+    atomic_store(order->word, 0);
+    lock_drop(&order->lock, LOCK_ORDER);
+}
+
+bool order_context_begins(struct order *order, CUcontext handle) {
+    lock_take(&order->lock, LOCK_ORDER);
+    struct order_context *context = order_find(order, handle);
+    if (!context && (context = calloc(1, sizeof *context))) {
+        order_take_notice(order); /* while the only context is the only one */
+        context->handle = handle;
+        context->legacy = (struct order_stream){CU_STREAM_LEGACY, ++order->streams, .busy = true};
+        context->per_thread =
+            (struct order_stream){CU_STREAM_PER_THREAD, ++order->streams, .busy = true};
+        LIST_INIT(&context->streams);
+        LIST_INSERT_HEAD(&order->contexts, context, link);
+        note_only(order);
+        order_tell(order);
+    }
+    lock_drop(&order->lock, LOCK_ORDER);
+    return context != NULL;
+}
+
+void order_context_ends(struct order *order, CUcontext handle) {
+    lock_take(&order->lock, LOCK_ORDER);
+    order_take_notice(order);
+    struct order_context *context = order_find(order, handle);
+    if (context)
+        end(order, context);
+    lock_drop(&order->lock, LOCK_ORDER);
+}
+
+void order_owe(struct order *order, CUcontext handle) {
+    if (order_is_only(order, handle)) {
+        order_owe_quickly(order);
+        return;
+    }
+    lock_take(&order->lock, LOCK_ORDER);
+    struct order_context *context = order_find(order, handle);
+    if (context) {
+        context->owes = context->unfenced = true;
+        order_tell(order);
+    }
+    lock_drop(&order->lock, LOCK_ORDER);
+}
+
+void order_is_done(struct order *order, CUcontext handle) {
+    lock_take(&order->lock, LOCK_ORDER);
+    order_take_notice(order);
+    struct order_context *context = order_find(order, handle);
+    if (context)
+        order_clear(context);
+    order_tell(order);
+    lock_drop(&order->lock, LOCK_ORDER);
+}

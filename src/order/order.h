@@ -1,0 +1,141 @@
+/* Order: what work on the device comes before a free, and how the program's later calls are kept
+ * behind it without the host waiting at the free.
+ *
+ * The rules
+ *   A native free returns once all work is done that was submitted to the context before it. A free
+ *   that does not wait *owes* that wait. It stands for this and no more: neither for work that is
+ *   submitted later nor for other contexts.
+ *   1. The fence of a context is a set of events that together come after all that was submitted to
+ *      it before its last free. It is recorded at the latest before the next submission of any
+ *      thread (order_submits), so no later work is in it. Whoever submits meanwhile waits until the
+ *      events are recorded.
+ *   2. Before a call that could tell that the wait was not made, it is paid: the host waits for the
+ *      fences (order_pay), not for their contexts.
+ *   3. Work on the device is kept in order without the host: before the first submission to a
+ *      stream after a fence, the stream waits for the fence's events, but for those that it comes
+ *      after by itself. So each event of a fence lies behind every fence before it, and the last
+ *      one stands for all.
+ *   4. Which streams hold work is known as long as one thread submits it: each submission that goes
+ *      to a context with streams is noted before it is made. Where several threads submit
+ *      (order_is_tracked), a note could be taken back between its making and the driver's call:
+ *      then nobody may owe in contexts with streams.
+ *   5. What cannot be fenced is waited for at once, with the context, before anything else is
+ *      submitted: that is the same work.
+ *
+ * Work in the legacy stream comes after all earlier work in blocking streams, and theirs after its
+ * [cuda.h, "Stream synchronization behavior"]. No event is recorded in a legacy stream that holds
+ * no work of its own: it would be a barrier between the others.
+ *
+ * All functions are thread-safe. Those that call the driver say so; no lock is held meanwhile. */
+#ifndef POOLCUDA_ORDER_ORDER_H
+#define POOLCUDA_ORDER_ORDER_H
+
+#include "driver/driver.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <bsd/sys/queue.h>
+
+/* What the word says, which callers look at before they ask. */
+enum order_word {
+    ORDER_OWED = 1,    /* a wait is owed: some calls have to pay first */
+    ORDER_UNFENCED = 2, /* a free has no fence yet: a submission has to be preceded by one */
+    ORDER_TRACKED = 4,  /* submissions are to be noted */
+};
+
+struct order_fence;
+struct order_event;
+
+/* A stream of the program's. id: of no other, though the handle may have been another's. busy: it
+ * may hold work that no fence covers. behind: the number of the last fence that its work is ordered
+ * after. */
+struct order_stream {
+    CUstream handle;
+    uint64_t id, behind;
+    bool non_blocking, busy;
+    LIST_ENTRY(order_stream) link;
+};
+
+/* What is known of one context's work.
+ * Invariant: `unfenced` implies `owes`; fence, if not NULL, is the last one recorded, and has not
+ * been seen to pass. fences: how many were begun, of which `recording` are not yet recorded. users: threads that use it without the lock; it is freed by
+ * the last of them once it has ended. turn: of the last payment that looked at it. */
+struct order_context {
+    CUcontext handle;
+    bool owes, unfenced, ended;
+    uint64_t fences, turn;
+    struct order_fence *fence;
+    struct order_event *spare;
+    int users, recording;
+    struct order_stream legacy, per_thread; /* the latter: of order->sole, once it has been used */
+    bool has_per_thread;
+    LIST_HEAD(, order_stream) streams;
+    LIST_ENTRY(order_context) link;
+};
+
+struct order {
+    const struct driver *driver;
+    atomic_int *word; /* bits of enum order_word; frees may set the first two without the lock */
+    pthread_mutex_t lock;
+    LIST_HEAD(, order_context) contexts;
+    uint64_t turns, streams;
+    const void *sole;     /* the only thread that has submitted since streams are tracked */
+    atomic_bool several;  /* there have been others */
+    atomic_bool streams_used;
+    _Atomic(CUcontext) only; /* the context, if there is one alone */
+};
+
+void order_init(struct order *order, const struct driver *driver, atomic_int *word);
+/* Forgets everything and makes no CUDA call: in a forked child, and at the end of a pool. */
+void order_forget(struct order *order);
+
+/* A context, its beginning (again and again, as it is met) and its end. False without host memory.
+ */
+bool order_context_begins(struct order *order, CUcontext context);
+void order_context_ends(struct order *order, CUcontext context);
+
+/* A stream has been created, or the current context's per-thread one is about to be used. False: it
+ * cannot be tracked. Calls the driver. */
+bool order_stream_begins(struct order *order, CUstream stream, bool non_blocking);
+/* It is about to be destroyed. Returns whether it may hold work that no fence to come covers. */
+bool order_stream_ends(struct order *order, CUstream stream);
+
+/* Whether frees may owe their waits, as far as streams and threads decide. */
+static inline bool order_is_tracked(const struct order *order) {
+    return !atomic_load_explicit(&order->several, memory_order_relaxed) ||
+           !atomic_load_explicit(&order->streams_used, memory_order_relaxed);
+}
+/* Whether frees of the context may owe by setting ORDER_OWED and ORDER_UNFENCED in the word, no
+ * more: it is the only one. */
+static inline bool order_is_only(const struct order *order, CUcontext context) {
+    return atomic_load_explicit(&order->only, memory_order_relaxed) == context;
+}
+/* A free in the context owes its wait from now on. */
+void order_owe(struct order *order, CUcontext context);
+/* A free in the only context owes its wait from now on. In most cases the word says so already, and
+ * is not written to: other threads look at it. */
+static inline void order_owe_quickly(const struct order *order) {
+    int bits = ORDER_OWED | ORDER_UNFENCED;
+    if ((atomic_load_explicit(order->word, memory_order_relaxed) & bits) != bits)
+        atomic_store_explicit(order->word, bits, memory_order_release);
+}
+
+/* To be called before work is submitted to `stream`: of the current context, if it is the legacy
+ * one. Calls the driver, unless a capture forbids that (may_call): then the submission is noted and
+ * nothing else. ORDER_PAY: the order could not be made, so the wait has to be paid. ORDER_SEVERAL:
+ * this is the first submission of another thread. */
+enum order_answer { ORDER_DONE, ORDER_PAY, ORDER_SEVERAL };
+enum order_answer order_submits(struct order *order, CUstream stream, bool may_call);
+/* The same for work that is in no known stream, or in several. */
+void order_submits_somewhere(struct order *order);
+
+/* Waits for all fences. Calls the driver; `failed` is told of errors. Returns whether anything was
+ * owed. */
+bool order_pay(struct order *order, void (*failed)(void *data, CUcontext context, CUresult error),
+               void *data);
+/* The host has waited for all work that was submitted to the context before its last free. */
+void order_is_done(struct order *order, CUcontext context);
+
+#endif

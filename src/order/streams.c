@@ -1,0 +1,171 @@
+/* The streams of each context: that they exist, and which of them may hold work. */
+#include "order/internal.h"
+
+#include <stdlib.h>
+
+/* The context that a stream works in, as the driver says. Lock not held. */
+static CUcontext context_of(const struct order *order, CUstream stream) {
+    lock_check_none();
+    const struct driver *driver = order->driver;
+    CUcontext context = NULL;
+    if (stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD || !driver->stream_get_ctx ||
+        driver->stream_get_ctx(stream, &context) != CUDA_SUCCESS)
+        driver->ctx_get_current(&context);
+    return context;
+}
+
+/* Lock held. */
+static bool add_stream(struct order *order, struct order_context *context, CUstream handle,
+                       bool non_blocking) {
+    lock_check_held(LOCK_ORDER);
+    atomic_store(&order->streams_used, true);
+    if (!order_has_streams(context))
+        context->legacy.busy = true; /* nothing was noted so far */
+    if (handle == CU_STREAM_PER_THREAD) {
+        context->has_per_thread = true;
+        return true;
+    }
+    struct order_stream *stream = calloc(1, sizeof *stream);
+    if (!stream)
+        return false;
+    *stream = (struct order_stream){handle, ++order->streams, .non_blocking = non_blocking};
+    LIST_INSERT_HEAD(&context->streams, stream, link);
+    return true;
+}
+
+bool order_stream_begins(struct order *order, CUstream handle, bool non_blocking) {
+    CUcontext in = context_of(order, handle);
+    if (!in || !order_context_begins(order, in))
+        return false;
+    lock_take(&order->lock, LOCK_ORDER);
+    order_take_notice(order);
+    struct order_context *context = order_find(order, in);
+    bool added = context && add_stream(order, context, handle, non_blocking);
+    order_tell(order);
+    lock_drop(&order->lock, LOCK_ORDER);
+    return added;
+}
+
+struct order_stream *order_find_id(struct order_context *context, uint64_t id) {
+    lock_check_held(LOCK_ORDER);
+    struct order_stream *stream;
+    if (context->legacy.id == id)
+        return &context->legacy;
+    if (context->per_thread.id == id)
+        return &context->per_thread;
+    LIST_FOREACH (stream, &context->streams, link)
+        if (stream->id == id)
+            break;
+    return stream;
+}
+
+/* A created stream. Lock held. */
+static struct order_stream *find_created(const struct order *order, CUstream handle,
+                                         struct order_context **context) {
+    lock_check_held(LOCK_ORDER);
+    struct order_stream *stream;
+    LIST_FOREACH (*context, &order->contexts, link)
+        LIST_FOREACH (stream, &(*context)->streams, link)
+            if (stream->handle == handle)
+                return stream;
+    return NULL;
+}
+
+bool order_stream_ends(struct order *order, CUstream handle) {
+    lock_take(&order->lock, LOCK_ORDER);
+    struct order_context *context;
+    struct order_stream *stream;
+    while ((stream = find_created(order, handle, &context)) && context->recording)
+        order_await(order, context); /* an event may be on its way into the stream */
+    bool busy = !stream || stream->busy || order->several;
+    if (stream)
+        LIST_REMOVE(stream, link);
+    free(stream);
+    order_tell(order);
+    lock_drop(&order->lock, LOCK_ORDER);
+    return busy;
+}
+
+/* An address that only this thread has. */
+static const void *own_thread(void) {
+    static _Thread_local char here __attribute__((tls_model("initial-exec")));
+    return &here;
+}
+
+/* Which stream a submission goes to. NULL: none that is known. Lock held on entry and return, not in
+ * between. */
+static struct order_stream *find_stream(struct order *order, CUstream handle,
+                                        struct order_context **context) {
+    lock_check_held(LOCK_ORDER);
+    CUcontext current = NULL;
+    if (handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD)
+        return find_created(order, handle, context);
+    *context = LIST_FIRST(&order->contexts);
+    if (*context && !order_is_one(order)) {
+        lock_drop(&order->lock, LOCK_ORDER);
+        order->driver->ctx_get_current(&current);
+        lock_take(&order->lock, LOCK_ORDER);
+        *context = order_find(order, current);
+    }
+    if (!*context)
+        return NULL;
+    if (handle == CU_STREAM_LEGACY)
+        return &(*context)->legacy;
+    if (!(*context)->has_per_thread)
+        add_stream(order, *context, handle, false);
+    return &(*context)->per_thread;
+}
+
+/* Has the stream wait for its context's last fence, if it has not done so. False: it could not be
+ * made to. Lock held on entry and return, not in between: the stream may be gone. */
+static bool put_behind(struct order *order, struct order_context *context,
+                       const struct order_stream *stream) {
+    lock_check_held(LOCK_ORDER);
+    struct order_fence *fence = context->fence;
+    struct order_stream copy = *stream;
+    if (!fence || copy.behind >= fence->number)
+        return true;
+    fence->users++;
+    context->users++;
+    lock_drop(&order->lock, LOCK_ORDER);
+    bool ordered = fence_order(order, fence, &copy);
+    lock_take(&order->lock, LOCK_ORDER);
+    struct order_stream *now = order_find_id(context, copy.id);
+    if (ordered && now && now->behind < fence->number)
+        now->behind = fence->number;
+    fence_drop(fence);
+    order_leave(context);
+    return ordered;
+}
+
+enum order_answer order_submits(struct order *order, CUstream handle, bool may_call) {
+    lock_take(&order->lock, LOCK_ORDER);
+    order_take_notice(order);
+    if (may_call)
+        order_fence_all(order);
+    struct order_context *context;
+    struct order_stream *stream = find_stream(order, handle, &context);
+    bool first_of_other = false, ordered = false;
+    if (stream) {
+        const void *own = own_thread();
+        if (!order->sole && order_has_streams(context))
+            order->sole = own;
+        first_of_other = order->sole && order->sole != own && !order->several;
+        order->several = order->several || first_of_other;
+        stream->busy = true;
+        ordered = !may_call || put_behind(order, context, stream);
+    }
+    order_tell(order);
+    lock_drop(&order->lock, LOCK_ORDER);
+    if (first_of_other)
+        return ORDER_SEVERAL;
+    return ordered ? ORDER_DONE : ORDER_PAY;
+}
+
+void order_submits_somewhere(struct order *order) {
+    lock_take(&order->lock, LOCK_ORDER);
+    order_take_notice(order);
+    order_fence_all(order);
+    order_tell(order);
+    lock_drop(&order->lock, LOCK_ORDER);
+}
