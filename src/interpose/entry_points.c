@@ -82,6 +82,7 @@ bool entry_writes(const struct entry *entry) {
     switch ((enum entry_work)entry->work) {
     case WORK_kernel:
     case WORK_copy:
+    case WORK_copies:
     case WORK_device:
     case WORK_set:
     case WORK_graph:

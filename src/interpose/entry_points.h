@@ -52,6 +52,7 @@ enum entry_work {
     WORK__,
     WORK_kernel,
     WORK_copy,
+    WORK_copies,
     WORK_device,
     WORK_set,
     WORK_graph,

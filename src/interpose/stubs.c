@@ -130,6 +130,29 @@ static bool is_loose(const struct stub_frame *frame, const struct entry *entry) 
     return !config || !is_plain_launch(config);
 }
 
+/* Where the call may reach memory of another context. Copies and memsets between linear addresses
+ * have them in front, others in structs. */
+static void reach(struct pool *pool, const struct stub_frame *frame, const struct entry *entry,
+                  CUstream stream) {
+    const CUdeviceptr pointers[] = {argument(frame, 0), argument(frame, 1)};
+    switch ((enum entry_work)entry->work) {
+    case WORK_set:
+        pool_reaches(pool, stream, pointers, 1, true, name_of(frame));
+        break;
+    case WORK_copy:
+    case WORK_device:
+        pool_reaches(pool, stream, pointers, 2, true, name_of(frame));
+        break;
+    case WORK_copies:
+    case WORK_graph:
+    case WORK_unpack:
+        pool_reaches(pool, stream, NULL, 0, false, name_of(frame));
+        break;
+    default:
+        break;
+    }
+}
+
 /* Sees to the order of what the call submits, if it does, and to what is owed before the call. */
 static void order(struct pool *pool, const struct stub_frame *frame, const struct entry *entry) {
     CUstream stream = entry_submits(entry) ? stream_of(frame, entry) : NULL;
@@ -137,7 +160,11 @@ static void order(struct pool *pool, const struct stub_frame *frame, const struc
         pool_submits(pool, stream, name_of(frame));
     else if (entry_submits(entry))
         pool_submits_somewhere(pool, name_of(frame));
-    if ((entry_pays(entry) && !frame->waits.context) || is_loose(frame, entry))
+    if (entry_submits(entry))
+        reach(pool, frame, entry, stream ? stream : CU_STREAM_LEGACY);
+    if (entry->sync == SYNC_stream && entry->stream)
+        pool_waits_for_stream(pool, stream_of(frame, entry), name_of(frame));
+    else if ((entry_pays(entry) && !frame->waits.context) || is_loose(frame, entry))
         pool_pay(pool, name_of(frame));
 }
 
@@ -377,7 +404,8 @@ static CUfunction launched(const struct stub_frame *frame, const struct entry *e
 
 static void check_after(struct check *check, struct pool *pool, const struct stub_frame *frame) {
     const struct entry *entry = entry_of(frame->number);
-    if (entry->sync == SYNC_asks || entry_awaits(entry) || entry->work == WORK_copy)
+    if (entry->sync == SYNC_asks || entry_awaits(entry) || entry->work == WORK_copy ||
+        entry->work == WORK_copies)
         check_after_wait(check);
     if (!state_checks_launches() || !entry_writes(entry) || pool_is_capturing(pool))
         return;
@@ -415,7 +443,7 @@ static void after_success(struct pool *pool, const struct stub_frame *frame) {
         pool_context_created(pool, *(const CUcontext *)(uintptr_t)argument(frame, 0));
         break;
     case EFFECT_green_context:
-        pool_reason_stays(pool, WAIT_REASON_contexts);
+        pool_reason_stays(pool, WAIT_REASON_green);
         break;
     case EFFECT_global:
         look_at_global(pool, frame);

@@ -66,6 +66,13 @@ static bool is_in_order(const struct order_fence *fence, int part,
     return fence->parts[part].legacy && !stream->non_blocking;
 }
 
+bool fence_is_in(const struct order_fence *fence, const struct order_stream *stream) {
+    for (int i = 0; i < fence->count; i++)
+        if (!is_in_order(fence, i, stream))
+            return false;
+    return true;
+}
+
 bool fence_order(const struct order *order, const struct order_fence *fence,
                  const struct order_stream *stream) {
     lock_check_none();

@@ -128,6 +128,12 @@ static inline void order_owe_quickly(const struct order *order) {
  * this is the first submission of another thread. */
 enum order_answer { ORDER_DONE, ORDER_PAY, ORDER_SEVERAL };
 enum order_answer order_submits(struct order *order, CUstream stream, bool may_call);
+/* Whether the program's wait for that stream is one for all that is owed: nothing needs to be paid
+ * before it. */
+bool order_stream_covers(struct order *order, CUstream stream);
+/* Whether a context other than that of the stream owes a wait: what reaches its memory must not come
+ * before that is paid. */
+bool order_others_owe(struct order *order, CUstream stream);
 /* The same for work that is in no known stream, or in several. */
 void order_submits_somewhere(struct order *order);
 

@@ -116,6 +116,46 @@ static struct order_stream *find_stream(struct order *order, CUstream handle,
     return &(*context)->per_thread;
 }
 
+bool order_others_owe(struct order *order, CUstream handle) {
+    lock_take(&order->lock, LOCK_ORDER);
+    order_take_notice(order);
+    struct order_context *own, *context;
+    bool owe = false;
+    find_stream(order, handle, &own);
+    LIST_FOREACH (context, &order->contexts, link)
+        owe = owe || (context != own && context->owes);
+    order_tell(order);
+    lock_drop(&order->lock, LOCK_ORDER);
+    return owe;
+}
+
+static bool is_busy_beside(const struct order_context *context, const struct order_stream *stream) {
+    const struct order_stream *other;
+    bool busy = context->legacy.busy && stream != &context->legacy;
+    busy = busy || (context->has_per_thread && context->per_thread.busy &&
+                    stream != &context->per_thread);
+    LIST_FOREACH (other, &context->streams, link)
+        busy = busy || (other->busy && other != stream);
+    return busy;
+}
+
+bool order_stream_covers(struct order *order, CUstream handle) {
+    lock_take(&order->lock, LOCK_ORDER);
+    order_take_notice(order);
+    struct order_context *own, *context;
+    struct order_stream *stream = find_stream(order, handle, &own);
+    bool covers = stream && order_is_tracked(order);
+    LIST_FOREACH (context, &order->contexts, link)
+        covers = covers && (context == own || !context->owes);
+    if (covers && own->fence)
+        covers = stream->behind >= own->fence->number || fence_is_in(own->fence, stream);
+    if (covers && own->unfenced)
+        covers = !is_busy_beside(own, stream);
+    order_tell(order);
+    lock_drop(&order->lock, LOCK_ORDER);
+    return covers;
+}
+
 /* Has the stream wait for its context's last fence, if it has not done so. False: it could not be
  * made to. Lock held on entry and return, not in between: the stream may be gone. */
 static bool put_behind(struct order *order, struct order_context *context,

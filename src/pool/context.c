@@ -74,18 +74,6 @@ static void forget_created(struct pool *pool, CUcontext handle) {
     free(gone);
 }
 
-bool context_are_several(const struct pool *pool) {
-    const struct created_context *created;
-    const struct context *context;
-    int count = 0;
-    for (created = pool->created; created && count < 2; created = created->next)
-        count++;
-    for (context = LIST_FIRST(&pool->contexts); context && count < 2;
-         context = LIST_NEXT(context, link))
-        count += !context->created && context_is_first(pool, context);
-    return count > 1;
-}
-
 void context_forget_all_created(struct pool *pool) {
     while (pool->created)
         forget_created(pool, pool->created->handle);
@@ -290,17 +278,19 @@ static CUresult wait_for(struct pool *pool, CUcontext handle) {
     return result;
 }
 
-/* With several contexts in the process, work of another may use the block as well (peer access, one
- * address space), so all are waited for, the owner last: its error is the free's error. */
+/* Where work of other contexts may use the block as well, all are waited for, the owner last: its
+ * error is the free's error. */
 CUresult context_wait_inside(struct pool *pool, struct context *owner) {
     lock_check_none();
     enum { MAX_OTHERS = 64 };
     CUcontext others[MAX_OTHERS];
     int count = 0;
     pool_lock(pool);
+    bool only_owner = !wait_reaches_others(pool);
     struct context *context;
     LIST_FOREACH (context, &pool->contexts, link) {
-        if (context->handle == owner->handle || context->broken || !context_is_first(pool, context))
+        if (only_owner || context->handle == owner->handle || context->broken ||
+            !context_is_first(pool, context))
             continue;
         if (count < MAX_OTHERS)
             others[count] = context->handle;

@@ -62,6 +62,7 @@ struct pool {
     struct order order;
     atomic_int own_order_word;
     uint64_t owed_number, pending, pending_seen;
+    uint64_t crossings, crossings_seen; /* copies between contexts, and those that were waited for */
     uint64_t reasons[WAIT_REASONS], reason_sum;
     atomic_bool lasting[WAIT_REASONS];
 
@@ -278,8 +279,6 @@ bool context_is_known(const struct pool *pool, CUcontext handle); /* and alive. 
 struct device *context_find_device(struct pool *pool, CUdevice ordinal);
 void context_destroy_sites(struct context *context);
 void context_forget_all_created(struct pool *pool);
-/* Whether the process is known to have several contexts, some of which need not have allocated. */
-bool context_are_several(const struct pool *pool);
 struct site *context_site(struct pool *pool, struct context *context, const struct call_site *key);
 /* Makes `context` current for a while. Returns false, with nothing changed, if that fails twice. */
 struct context_push {
@@ -440,6 +439,8 @@ bool wait_is_skipped(const struct pool *pool, const struct context *context);
 /* Makes the wait. Lock held on entry and return, not in between. */
 CUresult wait_make(struct pool *pool, struct context *context, enum wait_reason reason);
 bool wait_is_owed(const struct pool *pool); /* lock not needed */
+/* Whether work of other contexts may use a context's memory, so that a free waits for them, too. */
+bool wait_reaches_others(const struct pool *pool);
 /* Makes an owed wait before `call`. False: not now, a stream is being captured. Lock not held. */
 bool wait_try_pay(struct pool *pool, const char *call);
 void wait_forget(struct pool *pool); /* everything, in a forked child and at the end of a test */

@@ -314,6 +314,13 @@ void pool_pay(struct pool *pool, const char *call);
  * stream, or to several; a wait that is owed has to be paid as well. */
 void pool_submits(struct pool *pool, CUstream stream, const char *call);
 void pool_submits_somewhere(struct pool *pool, const char *call);
+/* To be called before the program waits for a stream: pays unless that wait is one for all that is
+ * owed. */
+void pool_waits_for_stream(struct pool *pool, CUstream stream, const char *call);
+/* To be called before a copy or a memset is submitted to `stream` whose addresses may be another
+ * context's: `pointers` are those that are known, NULL for none; all_known: there are no others. */
+void pool_reaches(struct pool *pool, CUstream stream, const CUdeviceptr *pointers, size_t count,
+                  bool all_known, const char *call);
 /* Around the program's own wait for all work of the current context, in which what is owed there is
  * paid if it succeeds. begins returns what ended wants to know. */
 struct pool_context_wait {

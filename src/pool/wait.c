@@ -14,6 +14,12 @@ bool wait_is_owed(const struct pool *pool) {
     return atomic_load_explicit(pool->order.word, memory_order_acquire) & ORDER_OWED;
 }
 
+bool wait_reaches_others(const struct pool *pool) {
+    lock_check_held(LOCK_POOL);
+    return pool->reasons[WAIT_REASON_peer] || pool->reasons[WAIT_REASON_green] ||
+           pool->reasons[WAIT_REASON_contexts] || pool->crossings != pool->crossings_seen;
+}
+
 /* What to do about the wait of a free of any block but the context's last. */
 static enum wait_choice choice_in_context(const struct pool *pool, const struct context *context,
                                           enum wait_reason *reason) {
@@ -28,8 +34,8 @@ static enum wait_choice choice_in_context(const struct pool *pool, const struct 
         if (pool->reasons[i])
             return WAIT_NOW;
     }
-    *reason = WAIT_REASON_contexts;
-    if (context_are_several(pool))
+    *reason = WAIT_REASON_crossed;
+    if (pool->crossings != pool->crossings_seen)
         return WAIT_NOW;
     *reason = WAIT_REASON_threads;
     if (!order_is_tracked(&pool->order))
@@ -101,6 +107,8 @@ static void count_time_since(uint64_t began) {
 CUresult wait_make(struct pool *pool, struct context *context, enum wait_reason reason) {
     lock_check_held(LOCK_POOL);
     uint64_t owed_number = pool->owed_number, pending = pool->pending;
+    uint64_t crossings = pool->crossings;
+    bool all = wait_reaches_others(pool) || order_is_only(&pool->order, context->handle);
     pool_unlock_between(pool);
     stats_add(STATS_free_waited, 1);
     stats_wait(reason);
@@ -111,7 +119,10 @@ CUresult wait_make(struct pool *pool, struct context *context, enum wait_reason 
     pool_lock(pool);
     if (result == CUDA_SUCCESS) {
         note_done(pool, context->handle, owed_number);
-        pool->pending_seen = pending;
+        if (all) {
+            pool->pending_seen = pending;
+            pool->crossings_seen = crossings;
+        }
     }
     return result;
 }
@@ -151,6 +162,37 @@ void pool_submits_somewhere(struct pool *pool, const char *call) {
         gate_leave(pool);
     }
     pool_pay(pool, call);
+}
+
+void pool_waits_for_stream(struct pool *pool, CUstream stream, const char *call) {
+    if (wait_is_owed(pool) && !order_stream_covers(&pool->order, stream))
+        pool_pay(pool, call);
+}
+
+/* Whether the driver says that the pointer is the current context's, or none's. */
+static bool is_own(const struct pool *pool, CUdeviceptr pointer) {
+    CUcontext current = NULL, owner = NULL;
+    const struct driver *driver = pool->driver;
+    return driver->ctx_get_current(&current) == CUDA_SUCCESS && driver->pointer_get_attribute &&
+           (driver->pointer_get_attribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, pointer) !=
+                CUDA_SUCCESS ||
+            !owner || owner == current);
+}
+
+void pool_reaches(struct pool *pool, CUstream stream, const CUdeviceptr *pointers, size_t count,
+                  bool all_known, const char *call) {
+    if (atomic_load_explicit(&pool->order.only, memory_order_relaxed))
+        return;
+    bool crosses = !all_known;
+    for (size_t i = 0; i < count && !crosses; i++)
+        crosses = pointers[i] && !is_own(pool, pointers[i]);
+    if (!crosses)
+        return;
+    pool_lock(pool);
+    pool->crossings++;
+    pool_unlock(pool);
+    if (order_others_owe(&pool->order, stream))
+        pool_pay(pool, call);
 }
 
 /* With the lock all frees are counted, also those that caches have served. */
@@ -211,6 +253,7 @@ void wait_forget(struct pool *pool) {
     lock_check_held(LOCK_POOL);
     order_forget(&pool->order);
     pool->pending_seen = pool->pending;
+    pool->crossings_seen = pool->crossings;
     pool->reason_sum = 0;
     for (int i = 0; i < WAIT_REASONS; i++) {
         pool->reasons[i] = 0;

@@ -93,19 +93,39 @@ static void a_created_context_outlives_its_devices_primary_one(void **state) {
     assert_int_equal(alloc(1000), block);
 }
 
-static void with_several_contexts_a_free_waits_for_all(void **state) {
+static void a_free_waits_for_its_own_context_alone(void **state) {
+    (void)state;
+    CUdeviceptr one = alloc(1000);
+    fake.current = fake_context(0, 2);
+    alloc(1000);
+    fake.waits = 0;
+    release(one);
+    assert_int_equal(fake.waits, 1);
+}
+
+static void after_a_copy_between_contexts_a_free_waits_for_all(void **state) {
     (void)state;
     CUdeviceptr one = alloc(1000);
     fake.current = fake_context(0, 2);
     CUdeviceptr two = alloc(1000);
+    pool_reaches(pool, CU_STREAM_LEGACY, NULL, 0, false, "cuMemcpyPeer");
     fake.waits = 0;
     release(two);
     assert_int_equal(fake.waits, 2);
-    pool_context_ending(pool, fake_context(0, 2));
     fake.current = fake_context(0, 1);
-    fake.waits = 0;
     release(one);
-    assert_int_equal(fake.waits, 1);
+    assert_int_equal(fake.waits, 3);
+}
+
+static void where_contexts_reach_each_others_memory_a_free_waits_for_all(void **state) {
+    (void)state;
+    alloc(1000);
+    fake.current = fake_context(0, 2);
+    CUdeviceptr two = alloc(1000);
+    pool_reason_stays(pool, WAIT_REASON_peer);
+    fake.waits = 0;
+    release(two);
+    assert_int_equal(fake.waits, 2);
 }
 
 static void with_more_contexts_than_can_be_waited_for_a_block_is_really_freed(void **state) {
@@ -115,6 +135,7 @@ static void with_more_contexts_than_can_be_waited_for_a_block_is_really_freed(vo
         fake.current = fake_context(0, number);
         alloc_at(100000, 2); /* nothing that the block could have served */
     }
+    pool_reason_stays(pool, WAIT_REASON_peer);
     release(block);
     assert_int_equal(fake_size(block), 0);
 }
@@ -284,7 +305,9 @@ int main(void) {
         TEST(a_release_that_is_not_the_last_ends_nothing),
         TEST(after_the_last_release_all_memory_is_forgotten_and_none_freed),
         TEST(a_created_context_outlives_its_devices_primary_one),
-        TEST(with_several_contexts_a_free_waits_for_all),
+        TEST(a_free_waits_for_its_own_context_alone),
+        TEST(after_a_copy_between_contexts_a_free_waits_for_all),
+        TEST(where_contexts_reach_each_others_memory_a_free_waits_for_all),
         TEST(with_more_contexts_than_can_be_waited_for_a_block_is_really_freed),
         TEST(memory_of_one_context_does_not_serve_another),
         TEST(devices_are_kept_apart),

@@ -115,20 +115,38 @@ static void work_submitted_during_a_wait_needs_another(void **state) {
     assert_int_equal(waited(), 2);
 }
 
-static void several_contexts_make_frees_wait(void **state) {
+static void each_of_several_contexts_owes_its_own_waits(void **state) {
     (void)state;
     start_in(POOL_FREE_AUTO);
-    CUdeviceptr kept = alloc(9000), block = alloc(1000);
-    pool_context_created(pool, fake_context(0, 2)); /* known before it allocates */
+    alloc(9000);
+    CUdeviceptr block = alloc(1000);
+    fake.current = fake_context(1, 1);
+    alloc(9000);
+    CUdeviceptr other = alloc(1000);
+    release(other);
+    fake.current = fake_context(0, 1);
     release(block);
-    assert_int_equal(waited(), 1);
-    pool_context_ending(pool, fake_context(0, 2));
-    release(alloc(1000));
-    assert_int_equal(waited(), 1);
-    release(kept);
+    assert_int_equal(waited(), 0);
+    pool_pay(pool, "cuEventQuery");
+    assert_int_equal(fake.event_waits, 2);
+    assert_int_equal(owed, 0);
 }
 
-static void one_created_context_is_not_several(void **state) {
+static void a_copy_into_a_context_that_owes_a_wait_pays_if_it_is_made_in_another(void **state) {
+    (void)state;
+    start_in(POOL_FREE_AUTO);
+    alloc(9000);
+    CUdeviceptr block = alloc(1000);
+    release(block);
+    fake.current = fake_context(1, 1);
+    alloc(9000);
+    pool_submits(pool, CU_STREAM_LEGACY, "cuLaunchKernel");
+    assert_int_equal(fake.event_waits, 0);
+    pool_reaches(pool, CU_STREAM_LEGACY, NULL, 0, false, "cuMemcpyPeer");
+    assert_int_equal(fake.event_waits, 1);
+}
+
+static void a_created_context_owes_its_waits(void **state) {
     (void)state;
     start_in(POOL_FREE_AUTO);
     pool_context_created(pool, fake.current);
@@ -553,8 +571,9 @@ int main(void) {
         TEST(a_reason_that_stays_cannot_be_ended),
         TEST(work_that_only_a_wait_covers_makes_one_free_wait),
         TEST(work_submitted_during_a_wait_needs_another),
-        TEST(several_contexts_make_frees_wait),
-        TEST(one_created_context_is_not_several),
+        TEST(each_of_several_contexts_owes_its_own_waits),
+        TEST(a_copy_into_a_context_that_owes_a_wait_pays_if_it_is_made_in_another),
+        TEST(a_created_context_owes_its_waits),
         TEST(a_device_that_reaches_all_host_memory_makes_frees_wait),
         TEST(a_free_during_the_payment_owes_anew),
         TEST(what_is_owed_is_paid_before_a_capture_begins),
