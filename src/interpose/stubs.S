@@ -1,8 +1,9 @@
 /* The stubs that stand before the driver's functions: see stubs.c.
  *
- * A stub passes on every argument as it came. One that has only to precede the driver's function
- * jumps to it, so that the driver finds the program's own frame; one that must see the result as well
- * calls it with a copy of the stack's arguments, so that it can call it again.
+ * A stub passes on every argument as it came. One that must see the result calls the driver's function
+ * with a copy of the stack's arguments, so that it can call it again. One that has only to see whether
+ * the function failed calls it as it is, with nothing of the program's copied; that goes where all
+ * arguments are in registers. Where they are not, it jumps.
  *
  * The quick way is a table look-up: stub_quick[i] says that nothing is to be done for stub i unless
  * a wait is owed, and then stub_real[i] is known. */
@@ -39,6 +40,8 @@ symbol:								\
 #define STUB__(symbol)		.p2align 4; .skip 16
 #define STUB_hook(symbol)	STUB__(symbol)
 #define STUB_jump(symbol)	EXPORTED(symbol, stub_jump)
+#define STUB_look(symbol)	EXPORTED(symbol, stub_look)
+#define STUB_peek(symbol)	EXPORTED(symbol, stub_peek)
 #define STUB_call(symbol)	EXPORTED(symbol, stub_call)
 
 	.text
@@ -133,6 +136,53 @@ stub_jump:
 	jmp	*%r11
 	.cfi_endproc
 	.size	stub_jump, . - stub_jump
+
+	.type	stub_look, %function
+	.p2align 4
+stub_look:
+	.cfi_startproc
+	cmpl	$0, stub_owed(%rip)
+	jne	1f
+	/* stub_look, where a wait may be owed all the same */
+stub_peek:
+	leaq	stub_quick(%rip), %r10
+	cmpb	$0, (%r10,%r11)
+	je	1f
+	leaq	stub_real(%rip), %r10
+	movq	(%r10,%r11,8), %r10
+2:	subq	$8, %rsp
+	.cfi_adjust_cfa_offset 8
+	call	*%r10
+	testl	%eax, %eax
+	jne	3f
+	addq	$8, %rsp
+	.cfi_adjust_cfa_offset -8
+	ret
+	.cfi_adjust_cfa_offset 8
+3:	movl	%eax, %edi
+	movl	%eax, 4(%rsp)
+	call	stub_failed
+	movl	4(%rsp), %eax
+	addq	$8, %rsp
+	.cfi_adjust_cfa_offset -8
+	ret
+1:	pushq	%rbp
+	.cfi_def_cfa_offset 16
+	.cfi_offset %rbp, -16
+	movq	%rsp, %rbp
+	.cfi_def_cfa_register %rbp
+	subq	$FRAME_SIZE, %rsp
+	save_arguments %rsp
+	movq	%rsp, %rdi
+	call	stub_before
+	movq	%rax, %r10
+	load_arguments %rsp
+	leave
+	.cfi_def_cfa %rsp, 8
+	.cfi_restore %rbp
+	jmp	2b
+	.cfi_endproc
+	.size	stub_look, . - stub_look
 
 	.type	stub_call, %function
 	.p2align 4
@@ -233,16 +283,20 @@ stub_call:
 	ldp	q6, q7, [\frame, #FRAME_VECTORS+96]
 	.endm
 
-	/* To `slow` if something is to be done first; else x17 is the driver's function. */
+	/* To `slow` if a wait is owed. */
+	.macro	look_for_wait slow
+	adrp	x17, stub_owed
+	ldr	w17, [x17, #:lo12:stub_owed]
+	cbnz	w17, \slow
+	.endm
+
+	/* To `slow` if something else is to be done first; else x17 is the driver's function. */
 	.macro	load_real slow
 	adrp	x17, stub_quick
 	add	x17, x17, #:lo12:stub_quick
 	add	x17, x17, x16
 	ldarb	w17, [x17]	/* what stub_real holds was stored before */
 	cbz	w17, \slow
-	adrp	x17, stub_owed
-	ldr	w17, [x17, #:lo12:stub_owed]
-	cbnz	w17, \slow
 	adrp	x17, stub_real
 	add	x17, x17, #:lo12:stub_real
 	ldr	x17, [x17, x16, lsl #3]
@@ -252,6 +306,7 @@ stub_call:
 	.p2align 4
 stub_jump:
 	.cfi_startproc
+	look_for_wait 1f
 	load_real 1f
 	br	x17
 1:	stp	x29, x30, [sp, #-16]!
@@ -276,6 +331,48 @@ stub_jump:
 	.cfi_endproc
 	.size	stub_jump, . - stub_jump
 
+	.type	stub_look, %function
+	.p2align 4
+stub_look:
+	.cfi_startproc
+	look_for_wait 1f
+	/* stub_look, where a wait may be owed all the same */
+stub_peek:
+	load_real 1f
+	stp	x29, x30, [sp, #-32]!
+	.cfi_def_cfa_offset 32
+	.cfi_offset x29, -32
+	.cfi_offset x30, -24
+	mov	x29, sp
+2:	blr	x17
+	cbz	w0, 3f
+	str	w0, [x29, #16]
+	bl	stub_failed
+	ldr	w0, [x29, #16]
+3:	ldp	x29, x30, [sp], #32
+	.cfi_def_cfa_offset 0
+	.cfi_restore x29
+	.cfi_restore x30
+	ret
+1:	stp	x29, x30, [sp, #-32]!
+	.cfi_def_cfa_offset 32
+	.cfi_offset x29, -32
+	.cfi_offset x30, -24
+	mov	x29, sp
+	.cfi_def_cfa_register x29
+	add	x17, sp, #32
+	sub	sp, sp, #FRAME_SIZE
+	save_arguments sp, x17
+	mov	x0, sp
+	bl	stub_before
+	mov	x17, x0
+	load_arguments sp
+	mov	sp, x29
+	.cfi_def_cfa_register sp
+	b	2b
+	.cfi_endproc
+	.size	stub_look, . - stub_look
+
 	.type	stub_call, %function
 	.p2align 4
 stub_call:
@@ -293,6 +390,7 @@ stub_call:
 	add	x19, sp, #COPIED_WORDS * 8	/* the frame; below it the copied arguments */
 	save_arguments x19, x17
 1:	ldr	x16, [x19, #FRAME_NUMBER]
+	look_for_wait 3f
 	load_real 3f
 2:
 	.set	word, 0
