@@ -17,3 +17,16 @@ def test_so_may_that_of_a_library_that_is_preloaded_too(run, place):
     library = PROGRAMS / "libfork_handlers_library.so"
     result = run([PROGRAMS / "fork_handlers"], **{place: [library]})
     assert (result.code, result.out) == (0, "child 7\n" * 3 + "done\n"), result.err
+
+
+HOSTS = [("", "driver"), ("-driver", "driver"), ("-runtime", "driver"), ("-runtime", "runtime")]
+
+
+@pytest.mark.parametrize("options", [
+    {"POOLCUDA_FREE": "sync"}, {}, {"POOLCUDA_FREE": "defer"}, {"POOLCUDA_CHECK": "1"}, {"POOLCUDA_SITE_DEPTH": "4"},
+    {"POOLCUDA_TRACE": "/dev/null"}, {"POOLCUDA_POLICY": "vmm"}], ids=str)
+@pytest.mark.parametrize("host, plugin", HOSTS, ids=str)
+def test_a_constructor_may_wait_for_a_thread_that_allocates(both, host, plugin, options):
+    native, _ = both([PROGRAMS / f"constructor_thread_host{host}", PROGRAMS / f"libconstructor_thread_{plugin}.so"],
+                     env=options)
+    assert native.out == "constructed\ndone\n"
