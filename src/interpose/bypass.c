@@ -1,7 +1,6 @@
 #include "interpose/bypass.h"
 
 #include "interpose/image.h"
-#include "interpose/loader.h"
 #include "interpose/own_object.h"
 #include "interpose/real_entries.h"
 #include "modules.h"
@@ -13,9 +12,28 @@ static const char *const watched[] = {
     "dlsym", "cuGetProcAddress", "cuGetProcAddress_v2", "cuMemAlloc_v2", "cuMemFree_v2",
 };
 
+/* A function that the loader finds behind ours. */
+struct next {
+    const char *name;
+    bool past;
+    uintptr_t address;
+};
+
+static bool visit_for_next(const struct module *module, void *state) {
+    struct next *next = state;
+    if (next->past)
+        next->address = image_find_function(module, next->name, NULL);
+    next->past = next->past || own_object_contains(module->text_low);
+    return !next->address;
+}
+
 /* The functions that those names denote past us. */
 static uintptr_t past_us(const char *name) {
-    return (uintptr_t)(strcmp(name, "dlsym") == 0 ? (void *)loader_real_dlsym : real_find(name));
+    struct next next = {.name = name};
+    if (strcmp(name, "dlsym") != 0)
+        return (uintptr_t)real_find(name);
+    modules_each(visit_for_next, &next); /* in the order of the search */
+    return next.address;
 }
 
 struct targets {

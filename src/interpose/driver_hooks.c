@@ -160,8 +160,7 @@ CUresult hook_cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
     CUresult result = pool_mem_get_info(pool, free_bytes, total_bytes);
     if (state_check() && result == CUDA_SUCCESS && free_bytes)
         *free_bytes += check_quarantined(state_check());
-    state_end_call();
-    return result;
+    return state_end_call_with(pool, result);
 }
 
 /* What lies at a pointer, interior ones included: what the driver says, but for what it cannot
@@ -256,8 +255,7 @@ CUresult hook_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdevice
                               : REAL(name)(__VA_ARGS__);                                           \
         if (result == CUDA_SUCCESS)                                                                \
             pool_taint(pool, pointer, reason);                                                     \
-        state_end_call();                                                                          \
-        return result;                                                                             \
+        return state_end_call_with(pool, result);                                                  \
     } while (0)
 
 CUresult hook_cuIpcGetMemHandle(void *handle, CUdeviceptr pointer) {
@@ -356,8 +354,7 @@ CUresult hook_cuPointerSetAttribute(const void *value, CUpointer_attribute attri
         result = REAL(cuPointerSetAttribute)(value, attribute, pointer);
     if (result == CUDA_SUCCESS && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
         pool_taint(pool, pointer, POOL_TAINT_SYNC_MEMOPS);
-    state_end_call();
-    return result;
+    return state_end_call_with(pool, result);
 }
 
 /* Contexts that end: the pool lets go first, while their memory still exists. */

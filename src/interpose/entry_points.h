@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum entry_ours { OURS__, OURS_hook, OURS_jump, OURS_call };
+enum entry_ours { OURS__, OURS_hook, OURS_jump, OURS_look, OURS_peek, OURS_call };
 
 /* A word of the column `stream`: which sort it is, the argument's position, and whether a null
  * stream is the calling thread's. */
@@ -155,7 +155,7 @@ unsigned entry_find(const char *symbol);
 unsigned entry_next_form(const char *base, unsigned number);
 
 static inline bool entry_has_stub(const struct entry *entry) {
-    return entry->ours == OURS_jump || entry->ours == OURS_call;
+    return entry->ours != OURS__ && entry->ours != OURS_hook;
 }
 
 static inline bool entry_begins_capture(const struct entry *entry) {

@@ -10,8 +10,7 @@ static CUresult alloc_host(struct pool *pool, void **memory, size_t bytes, unsig
     CUresult result = pool_malloc_host(pool, memory, bytes, flags, site);
     if (result != CUDA_SUCCESS)
         pool_reason_ends(pool, WAIT_REASON_pinned);
-    state_end_call();
-    return result;
+    return state_end_call_with(pool, result);
 }
 
 CUresult hook_cuMemHostAlloc(void **memory, size_t bytes, unsigned int flags) {
@@ -43,8 +42,7 @@ CUresult hook_cuMemFreeHost(void *memory) {
     CUresult result = pool_free_host(pool, memory);
     if (memory && result == CUDA_SUCCESS)
         pool_reason_ends(pool, WAIT_REASON_pinned);
-    state_end_call();
-    return result;
+    return state_end_call_with(pool, result);
 }
 
 /* The driver's answer about host memory, but for what is idle. */
@@ -55,8 +53,8 @@ CUresult hook_cuMemFreeHost(void *memory) {
         if (!pool)                                                                                 \
             return REAL(name)(__VA_ARGS__);                                                        \
         bool idle = hook_is_idle(pool, (CUdeviceptr)(uintptr_t)(memory));                          \
-        state_end_call();                                                                          \
-        return idle ? CUDA_ERROR_INVALID_VALUE : REAL(name)(__VA_ARGS__);                          \
+        CUresult result = idle ? CUDA_ERROR_INVALID_VALUE : REAL(name)(__VA_ARGS__);               \
+        return state_end_call_with(pool, result);                                                  \
     } while (0)
 
 CUresult hook_cuMemHostGetDevicePointer_v2(CUdeviceptr *pointer, void *memory, unsigned int flags) {

@@ -9,13 +9,15 @@
 #define SLOT_TYPES(type) ((type) == R_AARCH64_JUMP_SLOT || (type) == R_AARCH64_GLOB_DAT)
 #endif
 
-/* Invariant: pointers are NULL where the module has no such table. Only imports are looked at, and
- * those come before the first hashed symbol; imports counts the table's head up to there. */
+/* Invariant: pointers are NULL where the module has no such table. Imports come before the first
+ * hashed symbol; imports counts the table's head up to there. */
 struct image {
     const ElfW(Sym) * symbols;
     const char *strings;
     const ElfW(Half) * versions;
     const ElfW(Verneed) * needed;
+    const ElfW(Verdef) * defined;
+    const uint32_t *gnu_hash, *hash;
     const ElfW(Rela) * tables[2];
     size_t table_bytes[2];
     size_t imports;
@@ -45,6 +47,9 @@ static struct image open_image(const struct module *module) {
         case DT_VERNEED:
             image.needed = pointer;
             break;
+        case DT_VERDEF:
+            image.defined = pointer;
+            break;
         case DT_JMPREL:
             image.tables[0] = pointer;
             break;
@@ -58,11 +63,13 @@ static struct image open_image(const struct module *module) {
             image.table_bytes[1] = entry->d_un.d_val;
             break;
         case DT_GNU_HASH:
-            image.imports = ((const uint32_t *)pointer)[1];
+            image.gnu_hash = pointer;
+            image.imports = image.gnu_hash[1];
             break;
         case DT_HASH:
+            image.hash = pointer;
             if (!image.imports)
-                image.imports = ((const uint32_t *)pointer)[1];
+                image.imports = image.hash[1];
             break;
         case DT_SONAME:
             soname = entry->d_un.d_val;
@@ -73,8 +80,10 @@ static struct image open_image(const struct module *module) {
     }
     if (image.strings && soname)
         image.soname = image.strings + soname;
-    if (!image.symbols || !image.strings)
+    if (!image.symbols || !image.strings) {
         image.imports = 0;
+        image.gnu_hash = image.hash = NULL;
+    }
     return image;
 }
 
@@ -120,6 +129,71 @@ uintptr_t image_import_slot(const struct module *module, const char *name) {
                 return *(const uintptr_t *)(module->base + entry->r_offset);
         }
     return 0;
+}
+
+/* The version under which a symbol is defined, "" without one. */
+static const char *defined_version(const struct image *image, size_t symbol) {
+    unsigned index = image->versions[symbol] & 0x7fff;
+    const ElfW(Verdef) *defined = image->defined;
+    while (defined && defined->vd_ndx != index)
+        defined =
+            defined->vd_next ? (const void *)((const char *)defined + defined->vd_next) : NULL;
+    if (!defined)
+        return "";
+    const ElfW(Verdaux) *name = (const void *)((const char *)defined + defined->vd_aux);
+    return image->strings + name->vda_name;
+}
+
+/* Whether the symbol is the function that somebody gets who asks for that name and version. */
+static bool is_function(const struct image *image, size_t symbol, const char *name,
+                        const char *version) {
+    enum { HIDDEN = 0x8000 }; /* given only to those who ask for the version */
+    const ElfW(Sym) *entry = &image->symbols[symbol];
+    unsigned type = ELF64_ST_TYPE(entry->st_info);
+    if (entry->st_shndx == SHN_UNDEF || !entry->st_value ||
+        ELF64_ST_BIND(entry->st_info) == STB_LOCAL || (type != STT_FUNC && type != STT_NOTYPE) ||
+        strcmp(image->strings + entry->st_name, name) != 0)
+        return false;
+    if (!image->versions)
+        return true;
+    return version ? strcmp(defined_version(image, symbol), version) == 0
+                   : !(image->versions[symbol] & HIDDEN);
+}
+
+static size_t find_by_gnu_hash(const struct image *image, const char *name, const char *version) {
+    uint32_t buckets = image->gnu_hash[0], first = image->gnu_hash[1], wanted = 5381;
+    const uint32_t *bucket =
+        image->gnu_hash + 4 + image->gnu_hash[2] * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
+    const uint32_t *chain = bucket + buckets;
+    for (const char *letter = name; *letter; letter++)
+        wanted = wanted * 33 + (unsigned char)*letter;
+    uint32_t symbol = buckets ? bucket[wanted % buckets] : 0;
+    if (symbol < first)
+        return 0;
+    for (;; symbol++) {
+        uint32_t hash = chain[symbol - first];
+        if ((hash | 1) == (wanted | 1) && is_function(image, symbol, name, version))
+            return symbol;
+        if (hash & 1) /* the last one of its bucket */
+            return 0;
+    }
+}
+
+static size_t find_in_table(const struct image *image, const char *name, const char *version) {
+    for (size_t i = 1; i < image->hash[1]; i++)
+        if (is_function(image, i, name, version))
+            return i;
+    return 0;
+}
+
+uintptr_t image_find_function(const struct module *module, const char *name, const char *version) {
+    struct image image = open_image(module);
+    size_t symbol = 0;
+    if (image.gnu_hash)
+        symbol = find_by_gnu_hash(&image, name, version);
+    else if (image.hash)
+        symbol = find_in_table(&image, name, version);
+    return symbol ? module->base + image.symbols[symbol].st_value : 0;
 }
 
 const char *image_soname(const struct module *module) {

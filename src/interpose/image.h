@@ -1,4 +1,6 @@
-/* Reads the dynamic section of a loaded module: what it imports and what it is called. */
+/* Reads the dynamic section of a loaded module: what it imports, what it defines and what it is
+ * called. The loader is not asked: its lock may be held by a thread that runs a library's
+ * constructor and waits for ours. */
 #ifndef POOLCUDA_INTERPOSE_IMAGE_H
 #define POOLCUDA_INTERPOSE_IMAGE_H
 
@@ -14,6 +16,11 @@ const char *image_import_version(const struct module *module, const char *name);
 /* The current value of the slot through which the module calls its import `name` (an address, or
  * a stub of the module's own before the first call), 0 if it does not call it by a slot. */
 uintptr_t image_import_slot(const struct module *module, const char *name);
+
+/* The address of the function that the module defines as `name`, in that version, or in the one
+ * that is the name's default if `version` is NULL. 0: none, or one that is chosen when it is looked
+ * up. */
+uintptr_t image_find_function(const struct module *module, const char *name, const char *version);
 
 /* Its DT_SONAME, "" without one. */
 const char *image_soname(const struct module *module);

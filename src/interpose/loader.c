@@ -1,6 +1,7 @@
 #include "interpose/loader.h"
 
 #include "interpose/own_object.h"
+#include "interpose/real_entries.h"
 
 #include <dlfcn.h>
 #include <stddef.h>
@@ -85,6 +86,7 @@ void loader_close(void *handle) {
 /* Before, because nothing learnt so far may be trusted while the module goes; after, because its
  * destructors may have run code of ours that learnt something about it meanwhile. */
 __attribute__((visibility("default"))) int dlclose(void *handle) {
+    real_hold();
     atomic_fetch_add_explicit(&loader_unloads, 1, memory_order_release);
     int result = loader_resolve_dlsym() && real_dlclose ? real_dlclose(handle) : -1;
     atomic_fetch_add_explicit(&loader_unloads, 1, memory_order_release);

@@ -14,6 +14,7 @@ void *lookup_dlsym(void *handle, const char *name) {
         return found;
     void *ours = hooks_replace_symbol(name, found);
     if (ours != found) {
+        real_hold();
         caller_note_lookup((uintptr_t)__builtin_return_address(0), name);
         stats_route(STATS_ROUTE_DLSYM);
     }

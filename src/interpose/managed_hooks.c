@@ -13,10 +13,7 @@ CUresult hook_cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes, unsigned int
     pool_reason_stays(pool, WAIT_REASON_managed);
     pool_pay(pool, "cuMemAllocManaged");
     CUresult result = pool_malloc_managed(pool, pointer, bytes, flags, &site);
-    if (result != CUDA_SUCCESS)
-        pool_note_error(pool, result);
-    state_end_call();
-    return result;
+    return state_end_call_with(pool, result);
 }
 
 /* About memory that was prefetched for former owners alone: it was to nowhere. Ids are not looked
@@ -45,8 +42,7 @@ static void correct(CUmem_range_attribute attribute, void *data) {
         bool old = state == POOL_POINTER_LIVE && pool_managed_prefetch_is_old(pool, base);         \
         for (size_t i = 0; old && result == CUDA_SUCCESS && i < (count); i++)                      \
             correct((attributes)[i], (data)[i]);                                                   \
-        state_end_call();                                                                          \
-        return result;                                                                             \
+        return state_end_call_with(pool, result);                                                  \
     } while (0)
 
 CUresult hook_cuMemRangeGetAttribute(void *data, size_t size, CUmem_range_attribute attribute,

@@ -26,6 +26,9 @@ extern void *real_entries[HOOKS];
  * never loads it. Cheap once it has succeeded. */
 bool real_load(void);
 
+/* To be called where the program itself calls the loader: from then on the driver stays loaded. */
+void real_hold(void);
+
 /* The real driver's entry of any name, NULL if absent or real_load has not succeeded. */
 void *real_find(const char *name);
 

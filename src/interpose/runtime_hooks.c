@@ -6,6 +6,7 @@
 #include "interpose/caller.h"
 #include "interpose/image.h"
 #include "interpose/loader.h"
+#include "interpose/own_object.h"
 #include "modules.h"
 #include "observe/stats.h"
 
@@ -47,11 +48,39 @@ struct binding {
 };
 static _Atomic(struct binding *) bindings;
 
+/* Definitions of one function outside of its caller's module and ours. */
+struct definitions {
+    const struct module *caller;
+    const char *name, *version; /* as image_find_function takes them */
+    uintptr_t found;            /* the last one */
+    int count;
+};
+
+static bool visit_definitions(const struct module *module, void *state) {
+    struct definitions *definitions = state;
+    if (own_object_contains(module->text_low) || module->base == definitions->caller->base)
+        return true;
+    uintptr_t found = image_find_function(module, definitions->name, definitions->version);
+    definitions->count += found != 0;
+    if (found)
+        definitions->found = found;
+    return true;
+}
+
+/* The function if there is but one, so that it does not matter in which order the loader searches;
+ * NULL otherwise. */
+static void *find_only(const struct module *caller, const char *name, const char *version) {
+    struct definitions definitions = {caller, name, version, 0, 0};
+    modules_each(visit_definitions, &definitions);
+    // NOLINTNEXTLINE(performance-no-int-to-ptr)
+    return definitions.count == 1 ? (void *)definitions.found : NULL;
+}
+
 /* What the loader would have bound the caller's import to without us. With two runtimes in the
  * process the symbol version tells them apart, or else the module's own dependencies do. Those are
  * also the only way to a runtime that was loaded RTLD_LOCAL. */
-static void *find_function(const struct module *caller, void *handle, const char *name) {
-    const char *version = image_import_version(caller, name);
+static void *ask_loader(const struct module *caller, void *handle, const char *name,
+                        const char *version) {
     void *found = NULL;
     if (version && *version) {
         found = loader_find_version(RTLD_NEXT, name, version);
@@ -74,8 +103,8 @@ static struct binding *find_binding(uintptr_t address) {
     return binding;
 }
 
-/* Looks the functions up without the lock: the loader's own may be held by a thread that runs a
- * module's constructor and waits for ours. */
+/* Looks the functions up without the lock, and without the loader where there is no choice: its own
+ * lock may be held by a thread that runs a module's constructor and waits for ours. */
 static struct binding *bind_caller(uintptr_t return_address) {
     static const char *const names[] = {
 #define RUNTIME_NAME(name, parameters, arguments) #name,
@@ -83,13 +112,20 @@ static struct binding *bind_caller(uintptr_t return_address) {
 #undef RUNTIME_NAME
     };
     struct module caller;
-    void *functions[RUNTIME_NAME_COUNT];
+    void *functions[RUNTIME_NAME_COUNT], *handle = NULL;
     uint64_t unloads = atomic_load(&loader_unloads);
     if (!modules_find(return_address, &caller))
         return NULL;
-    void *handle = caller.executable ? NULL : loader_open_loaded(caller.path);
-    for (int i = 0; i < RUNTIME_NAME_COUNT; i++)
-        functions[i] = find_function(&caller, handle, names[i]);
+    for (int i = 0; i < RUNTIME_NAME_COUNT; i++) {
+        const char *version = image_import_version(&caller, names[i]);
+        bool versioned = version && *version;
+        functions[i] = find_only(&caller, names[i], versioned ? version : NULL);
+        if (functions[i])
+            continue;
+        if (!handle && !caller.executable)
+            handle = loader_open_loaded(caller.path);
+        functions[i] = ask_loader(&caller, handle, names[i], version);
+    }
     loader_close(handle);
 
     lock_take(&loader_lock, LOCK_LOADER);

@@ -59,7 +59,12 @@ void state_say_once(const char *line) {
         say(line);
 }
 
-/* Our locks are held across fork, so that the child inherits whole records. */
+/* Our locks are held across fork, so that the child inherits whole records.
+ *
+ * The program has handlers of its own, and may wait in them for a thread that is just allocating:
+ * so ours is the last to prepare and the first to come afterwards. That is the one who registers
+ * first, which we do before any other constructor runs: the object is linked with -z initfirst.
+ * (With a glibc before 2.34 libpthread is linked so as well, and only one of the two counts.) */
 static void prepare_fork(void) {
     lock_take(&start_lock, LOCK_START);
     lock_take(&loader_lock, LOCK_LOADER);
@@ -121,8 +126,6 @@ static void start(void) {
     if (atomic_load(&phase) == PHASE_NEW) {
         options_parse(&options, environ, say);
         imply_disable();
-        if (!options.disable)
-            pthread_atfork(prepare_fork, parent_after_fork, child_after_fork);
     }
     if (atomic_load(&phase) == PHASE_NEW || atomic_load(&phase) == PHASE_FORKED) {
         if (!options.disable) {
@@ -243,9 +246,10 @@ bool state_get_config(struct pool_config *config) {
     return true;
 }
 
-/* glibc hands constructors what main gets. */
+/* glibc hands constructors what main gets. The C library's own has not run yet. */
 __attribute__((constructor)) static void begin(int argc, char **argv) {
     int saved = errno; /* which main finds as 0 */
+    pthread_atfork(prepare_fork, parent_after_fork, child_after_fork);
     command_line_take(argc, argv);
     errno = saved;
 }

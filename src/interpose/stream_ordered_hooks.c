@@ -33,9 +33,7 @@ static CUresult ask_until_there_is_room(struct pool *pool, const struct allocati
         attempt++;
         result = call_driver(call);
     }
-    if (result != CUDA_SUCCESS) {
-        pool_note_error(pool, result);
-    } else if (attempt) {
+    if (result == CUDA_SUCCESS && attempt) {
         stats_add(STATS_oom_rescued, 1);
         stats_add(STATS_async_rescued, 1);
     }
@@ -78,8 +76,7 @@ static CUresult allocate(const struct allocation *call, uintptr_t return_address
         if (wanted)
             record(pool, call, &site);
     }
-    state_end_call();
-    return result;
+    return state_end_call_with(pool, result);
 }
 
 /* The builtins speak of the hook they stand in, which entry.S has jumped to. */
@@ -171,10 +168,8 @@ static CUresult free_async(real_cuMemFreeAsync_function *real, CUdeviceptr point
     if (!pool)
         return real(pointer, stream);
     CUstream meant = stream ? stream : null_stream;
-    if (free_checked(pool, &pointer, meant, place, &result)) {
-        state_end_call();
-        return result;
-    }
+    if (free_checked(pool, &pointer, meant, place, &result))
+        return state_end_call_with(pool, result);
     pool_pay(pool, "cuMemFreeAsync");
     stats_add(STATS_async_frees, pointer != 0);
     /* In a capture it frees when the graph runs. */
@@ -182,8 +177,7 @@ static CUresult free_async(real_cuMemFreeAsync_function *real, CUdeviceptr point
     if (!pool_free_async(pool, pointer, meant, &result))
         result = free_by_driver(pool, real, pointer, stream, meant);
     record_freed(result, number, pointer);
-    state_end_call();
-    return result;
+    return state_end_call_with(pool, result);
 }
 
 #define THIS_PLACE                                                                                 \

@@ -1,8 +1,9 @@
 /* The stubs that stand before the driver's functions: see stubs.c.
  *
- * A stub passes on every argument as it came. One that has only to precede the driver's function
- * jumps to it, so that the driver finds the program's own frame; one that must see the result as well
- * calls it with a copy of the stack's arguments, so that it can call it again.
+ * A stub passes on every argument as it came. One that must see the result calls the driver's function
+ * with a copy of the stack's arguments, so that it can call it again. One that has only to see whether
+ * the function failed calls it as it is, with nothing of the program's copied; that goes where all
+ * arguments are in registers. Where they are not, it jumps.
  *
  * The quick way is a table look-up: stub_quick[i] has the bits of stub_word for which something is to
  * be done for stub i. If it is not 0, stub_real[i] is known. */
@@ -39,6 +40,8 @@ symbol:								\
 #define STUB__(symbol)		.p2align 4; .skip 16
 #define STUB_hook(symbol)	STUB__(symbol)
 #define STUB_jump(symbol)	EXPORTED(symbol, stub_jump)
+#define STUB_look(symbol)	EXPORTED(symbol, stub_look)
+#define STUB_peek(symbol)	EXPORTED(symbol, stub_look)
 #define STUB_call(symbol)	EXPORTED(symbol, stub_call)
 
 	.text
@@ -134,6 +137,52 @@ stub_jump:
 	jmp	*%r11
 	.cfi_endproc
 	.size	stub_jump, . - stub_jump
+
+	.type	stub_look, %function
+	.p2align 4
+stub_look:
+	.cfi_startproc
+	leaq	stub_quick(%rip), %r10
+	movzbl	(%r10,%r11), %r10d
+	testl	%r10d, %r10d
+	je	1f
+	testl	%r10d, stub_word(%rip)
+	jne	1f
+	leaq	stub_real(%rip), %r10
+	movq	(%r10,%r11,8), %r10
+2:	subq	$8, %rsp
+	.cfi_adjust_cfa_offset 8
+	call	*%r10
+	testl	%eax, %eax
+	jne	3f
+	addq	$8, %rsp
+	.cfi_adjust_cfa_offset -8
+	ret
+	.cfi_adjust_cfa_offset 8
+3:	movl	%eax, %edi
+	movl	%eax, 4(%rsp)
+	call	stub_failed
+	movl	4(%rsp), %eax
+	addq	$8, %rsp
+	.cfi_adjust_cfa_offset -8
+	ret
+1:	pushq	%rbp
+	.cfi_def_cfa_offset 16
+	.cfi_offset %rbp, -16
+	movq	%rsp, %rbp
+	.cfi_def_cfa_register %rbp
+	subq	$FRAME_SIZE, %rsp
+	save_arguments %rsp
+	movq	%rsp, %rdi
+	call	stub_before
+	movq	%rax, %r10
+	load_arguments %rsp
+	leave
+	.cfi_def_cfa %rsp, 8
+	.cfi_restore %rbp
+	jmp	2b
+	.cfi_endproc
+	.size	stub_look, . - stub_look
 
 	.type	stub_call, %function
 	.p2align 4
@@ -278,6 +327,45 @@ stub_jump:
 	br	x17
 	.cfi_endproc
 	.size	stub_jump, . - stub_jump
+
+	.type	stub_look, %function
+	.p2align 4
+stub_look:
+	.cfi_startproc
+	load_real 1f
+	stp	x29, x30, [sp, #-32]!
+	.cfi_def_cfa_offset 32
+	.cfi_offset x29, -32
+	.cfi_offset x30, -24
+	mov	x29, sp
+2:	blr	x17
+	cbz	w0, 3f
+	str	w0, [x29, #16]
+	bl	stub_failed
+	ldr	w0, [x29, #16]
+3:	ldp	x29, x30, [sp], #32
+	.cfi_def_cfa_offset 0
+	.cfi_restore x29
+	.cfi_restore x30
+	ret
+1:	stp	x29, x30, [sp, #-32]!
+	.cfi_def_cfa_offset 32
+	.cfi_offset x29, -32
+	.cfi_offset x30, -24
+	mov	x29, sp
+	.cfi_def_cfa_register x29
+	add	x17, sp, #32
+	sub	sp, sp, #FRAME_SIZE
+	save_arguments sp, x17
+	mov	x0, sp
+	bl	stub_before
+	mov	x17, x0
+	load_arguments sp
+	mov	sp, x29
+	.cfi_def_cfa_register sp
+	b	2b
+	.cfi_endproc
+	.size	stub_look, . - stub_look
 
 	.type	stub_call, %function
 	.p2align 4

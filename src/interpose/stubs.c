@@ -66,6 +66,7 @@ struct stub_frame {
 
 HIDDEN void *stub_before(struct stub_frame *frame);
 HIDDEN bool stub_after(struct stub_frame *frame, CUresult result);
+HIDDEN void stub_failed(CUresult result);
 
 static uint64_t argument(const struct stub_frame *frame, unsigned index) {
     return index < REGISTER_ARGUMENTS ? frame->registers[index]
@@ -254,6 +255,8 @@ static void end_things(struct pool *pool, struct stub_frame *frame, const struct
 static void before(struct pool *pool, struct stub_frame *frame) {
     const struct entry *entry = entry_of(frame->number);
     bool retried = frame->attempts > 0;
+    if (entry->ours == OURS_peek)
+        return;
     if (entry_is_unknown(entry) && !retried)
         stats_add(STATS_unknown_calls, 1);
     if (entry_begins_capture(entry) && !retried) {
@@ -337,7 +340,7 @@ static void *spare_stub(void *function, const char *name, const struct entry *en
  * to know that they have: a stub that calls the function, else NULL. */
 static void *stub_that_calls(const struct stub_frame *frame, void *real) {
     const struct entry *entry = entry_of(frame->number);
-    if (frame->number >= ENTRIES || !state_checks_launches() || entry->ours != OURS_jump ||
+    if (frame->number >= ENTRIES || !state_checks_launches() || entry->ours == OURS_call ||
         !entry_writes(entry))
         return NULL;
     return spare_stub(real, name_of(frame), entry);
@@ -541,6 +544,15 @@ bool stub_after(struct stub_frame *frame, CUresult result) {
         pool_memory_pool_ended(pool);
     state_end_call();
     return again;
+}
+
+/* A function of which no more is looked at has failed: it may tell that the context is lost. */
+void stub_failed(CUresult result) {
+    struct pool *pool = state_begin_call();
+    if (!pool)
+        return;
+    pool_note_error(pool, result);
+    state_end_call();
 }
 
 static void *stub(uint64_t number) {

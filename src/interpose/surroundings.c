@@ -2,12 +2,12 @@
 
 #include "interpose/bypass.h"
 #include "interpose/hooks.h"
+#include "interpose/image.h"
 #include "interpose/loader.h"
 #include "interpose/own_object.h"
 #include "interpose/tools.h"
 #include "modules.h"
 
-#include <dlfcn.h>
 #include <link.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -49,7 +49,7 @@ static int read_loads(struct dl_phdr_info *info, size_t size, void *state) {
     return 1;
 }
 
-/* Whether the driver or we come first. */
+/* Whether we come before the driver, and before whoever else defines dlsym. */
 struct order {
     uintptr_t driver;
     bool ours;
@@ -59,14 +59,11 @@ static bool visit_for_order(const struct module *module, void *state) {
     struct order *order = state;
     order->ours = own_object_contains(module->text_low);
     bool driver = order->driver >= module->text_low && order->driver < module->text_high;
-    return !order->ours && !driver;
+    return !order->ours && !driver && !image_find_function(module, "dlsym", NULL);
 }
 
 static bool is_hooked(void) {
-    void *(*lookup)(void *, const char *) = loader_resolve_dlsym();
     struct order order = {0};
-    if (!lookup || !own_object_contains((uintptr_t)lookup(RTLD_DEFAULT, "dlsym")))
-        return false;
     if (real_load()) /* one that is loaded later comes behind us */
         order.driver = (uintptr_t)REAL(cuMemAlloc_v2);
     modules_each(visit_for_order, &order); /* in the order of the search */

@@ -19,7 +19,7 @@ def rows(text=None):
 
 
 def stubs():
-    return {row.symbol for row in rows() if row.ours in ("jump", "call")}
+    return {row.symbol for row in rows() if row.ours in ("jump", "look", "peek", "call")}
 
 
 def without_comments(header):

@@ -20,6 +20,22 @@ int cuTexRefSetMipmapLevelClamp(void *reference, float least, float most) {
     return 0;
 }
 
+int cuStreamGetCaptureInfo_v3(void *stream, void *status, void *id, void *graph, void *dependencies,
+                              void *edges, void *count) {
+    echo = (struct echo){__builtin_return_address(0),
+                         {(uintptr_t)stream, (uintptr_t)status, (uintptr_t)id, (uintptr_t)graph,
+                          (uintptr_t)dependencies, (uintptr_t)edges, (uintptr_t)count},
+                         {0},
+                         echo.calls + 1};
+    return 0;
+}
+
+int cuStreamGetId(void *stream, void *id) {
+    echo = (struct echo){
+        __builtin_return_address(0), {(uintptr_t)stream, (uintptr_t)id}, {0}, echo.calls + 1};
+    return 400;
+}
+
 int cuEventQuery(void *event) {
     echo = (struct echo){__builtin_return_address(0), {(uintptr_t)event}, {0}, echo.calls + 1};
     return 600;

@@ -15,6 +15,9 @@ extern struct echo echo;
 int cuLaunchKernel(void *function, unsigned a, unsigned b, unsigned c, unsigned d, unsigned e,
                    unsigned f, unsigned shared, void *stream, void **parameters, void **extra);
 int cuTexRefSetMipmapLevelClamp(void *reference, float least, float most);
+int cuStreamGetCaptureInfo_v3(void *stream, void *status, void *id, void *graph, void *dependencies,
+                              void *edges, void *count);
+int cuStreamGetId(void *stream, void *id);
 int cuEventQuery(void *event);
 
 #endif

@@ -20,6 +20,12 @@ int main(void) {
             REQUIRE(echo.words[i] == 11 + i);
         REQUIRE(cuTexRefSetMipmapLevelClamp((void *)31, 1.5f, -2.25f) == 0);
         REQUIRE(echo.words[0] == 31 && echo.floats[0] == 1.5f && echo.floats[1] == -2.25f);
+        REQUIRE(cuStreamGetId((void *)51, (void *)52) == 400);
+        REQUIRE(echo.words[0] == 51 && echo.words[1] == 52);
+        REQUIRE(cuStreamGetCaptureInfo_v3((void *)61, (void *)62, (void *)63, (void *)64,
+                                          (void *)65, (void *)66, (void *)67) == 0);
+        for (uintptr_t i = 0; i < 7; i++)
+            REQUIRE(echo.words[i] == 61 + i);
         printf("jumped to %d\n", from_here());
         REQUIRE(cuEventQuery((void *)41) == 600);
         REQUIRE(echo.words[0] == 41);
