@@ -55,4 +55,12 @@ static inline void state_end_call(void) {
     thread_marks.inside = false;
 }
 
+/* Ends a call with its result, which may tell that the context is lost. Returns the result. */
+static inline CUresult state_end_call_with(struct pool *pool, CUresult result) {
+    if (result != CUDA_SUCCESS)
+        pool_note_error(pool, result);
+    state_end_call();
+    return result;
+}
+
 #endif

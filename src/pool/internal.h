@@ -7,6 +7,7 @@
 #include "lock.h"
 #include "planted.h"
 #include "policy/policy.h"
+#include "pool/address_index.h"
 #include "pool/block.h"
 #include "pool/cache.h"
 #include "pool/pointer_map.h"
@@ -47,6 +48,7 @@ struct pool {
 
     atomic_bool down; /* the driver has shut down: everything passes through */
     struct pointer_map map;
+    struct address_index index; /* of the map's blocks */
     struct pool_block *spare; /* unused records, linked through next */
     struct record_slab *slabs;
     size_t record_count; /* in all slabs */
@@ -517,6 +519,8 @@ struct pool_block *suballocation_adopt(struct pool *pool, const struct request *
                                        const struct obtained *obtained);
 /* The block, in whatever state, that contains the address. */
 struct pool_block *suballocation_find(struct pool *pool, CUdeviceptr address);
+/* Whether a policy has cut the block, and the driver does not know it as an allocation of its own. */
+bool suballocation_is_part(const struct pool_block *block);
 
 /* malloc.c: after a miss whose cache could not count it: the driver had no memory (pointer 0), or a
  * capture, a setting, the context's end barred the cache meanwhile. `unused` is given back. Lock

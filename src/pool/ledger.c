@@ -167,6 +167,7 @@ void ledger_recycle(struct pool *pool, struct pool_block *block) {
 void ledger_destroy_records(struct pool *pool) {
     lock_check_held(LOCK_POOL);
     pointer_map_destroy(&pool->map);
+    address_index_destroy(&pool->index);
     while (pool->slabs) {
         struct record_slab *next = pool->slabs->next;
         free(pool->slabs->memory);
@@ -223,6 +224,8 @@ static void subtract(struct pool *pool, struct pool_block *block) {
 void ledger_remove(struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
     pointer_map_remove(&pool->map, block);
+    if (__builtin_expect(pool->index.there, 0))
+        address_index_remove(&pool->index, block);
     subtract(pool, block);
 }
 
@@ -230,6 +233,8 @@ void ledger_remove(struct pool *pool, struct pool_block *block) {
  * existed. */
 __attribute__((noinline)) static void forget_stale(struct pool *pool, struct pool_block *stale) {
     bool waited_for = stale->state == BLOCK_WAITING;
+    if (pool->index.there)
+        address_index_remove(&pool->index, stale);
     if (stale->state == BLOCK_IDLE || stale->state == BLOCK_DEFERRED)
         ledger_take_out(pool, stale);
     subtract(pool, stale);
@@ -244,6 +249,8 @@ static inline bool insert(struct pool *pool, struct pool_block *block) {
         return false;
     if (__builtin_expect(stale != NULL, 0))
         forget_stale(pool, stale);
+    if (__builtin_expect(pool->index.there, 0))
+        address_index_add(&pool->index, block);
     return true;
 }
 

@@ -67,19 +67,29 @@ static bool context_is_valid(const struct pool *pool, const struct context *cont
            context->policy->is_valid(&context->store);
 }
 
+static bool is_in_index(const struct pool *pool, const struct pool_block *block) {
+    return address_index_find(&pool->index, block->pointer) == block &&
+           address_index_find(&pool->index, block->pointer + block->size - 1) == block;
+}
+
 static bool is_valid(struct pool *pool) {
     struct sums sums = {0};
     const struct pool_block *block;
     struct ledger_place place = {0};
-    size_t count = 0;
+    size_t count = 0, whole = 0;
     while ((block = ledger_next(pool, &place))) {
         if (!block_is_valid(block) || ledger_find(pool, block->pointer) != block)
             return false;
         if (block->context->kind.memory == POOL_DEVICE)
             add(&sums, block);
         count++;
+        if (block->context->policy->cuts || !pool->index.there)
+            continue;
+        if (!is_in_index(pool, block))
+            return false;
+        whole++;
     }
-    if (count != pool->map.count || !cache_is_valid(pool))
+    if (count != pool->map.count || whole != pool->index.count || !cache_is_valid(pool))
         return false;
     const struct device *device;
     LIST_FOREACH (device, &pool->devices, link)
