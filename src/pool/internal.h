@@ -49,7 +49,7 @@ struct pool {
     atomic_bool down; /* the driver has shut down: everything passes through */
     struct pointer_map map;
     struct address_index index; /* of the map's blocks */
-    struct pool_block *spare; /* unused records, linked through next */
+    struct pool_block *spare;   /* unused records, linked through next */
     struct record_slab *slabs;
     size_t record_count; /* in all slabs */
     LIST_HEAD(, context) contexts, ended;
@@ -519,7 +519,8 @@ struct pool_block *suballocation_adopt(struct pool *pool, const struct request *
                                        const struct obtained *obtained);
 /* The block, in whatever state, that contains the address. */
 struct pool_block *suballocation_find(struct pool *pool, CUdeviceptr address);
-/* Whether a policy has cut the block, and the driver does not know it as an allocation of its own. */
+/* Whether a policy has cut the block, and the driver does not know it as an allocation of its own.
+ */
 bool suballocation_is_part(const struct pool_block *block);
 
 /* malloc.c: after a miss whose cache could not count it: the driver had no memory (pointer 0), or a
