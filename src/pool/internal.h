@@ -7,7 +7,6 @@
 #include "lock.h"
 #include "planted.h"
 #include "policy/policy.h"
-#include "pool/address_index.h"
 #include "pool/block.h"
 #include "pool/cache.h"
 #include "pool/pointer_map.h"
@@ -48,8 +47,8 @@ struct pool {
 
     atomic_bool down; /* the driver has shut down: everything passes through */
     struct pointer_map map;
-    struct address_index index; /* of the map's blocks */
-    struct pool_block *spare;   /* unused records, linked through next */
+    bool indexed;             /* address_index.c: whether the index is there */
+    struct pool_block *spare; /* unused records, linked through next */
     struct record_slab *slabs;
     size_t record_count; /* in all slabs */
     LIST_HEAD(, context) contexts, ended;
@@ -222,6 +221,9 @@ static inline struct pool_block *ledger_find(const struct pool *pool, CUdevicept
 /* All blocks of the table, in no order: begin with a zeroed place; NULL: no more. What it returned
  * may be removed. */
 struct pool_block *ledger_next(const struct pool *pool, struct ledger_place *place);
+/* Has all blocks of the table, now and later, in the index by address. False without host memory.
+ */
+bool ledger_index(struct pool *pool);
 /* The record at the place, which moves on and begins anew behind the last. NULL: it is unused. */
 struct pool_block *ledger_look(const struct pool *pool, struct ledger_place *place);
 /* Puts live blocks that a cache has made, linked through `next`, into the table: they are in the

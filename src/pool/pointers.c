@@ -18,14 +18,6 @@ enum pool_pointer_state pool_pointer_state(struct pool *pool, CUdeviceptr base,
     return state;
 }
 
-static void make_index(struct pool *pool) {
-    struct pool_block *block;
-    struct ledger_place place = {0};
-    pool->index.there = true;
-    while (pool->index.there && (block = ledger_next(pool, &place)))
-        address_index_add(&pool->index, block);
-}
-
 /* As the index would, which there is no host memory for. */
 static struct pool_block *search(const struct pool *pool, CUdeviceptr pointer) {
     struct pool_block *block;
@@ -44,9 +36,7 @@ static struct pool_block *find_around(struct pool *pool, CUdeviceptr pointer) {
         block = suballocation_find(pool, pointer);
     if (block)
         return block;
-    if (!pool->index.there)
-        make_index(pool);
-    return pool->index.there ? address_index_find(&pool->index, pointer) : search(pool, pointer);
+    return ledger_index(pool) ? address_index_find(pool, pointer) : search(pool, pointer);
 }
 
 struct pool_place pool_find_place(struct pool *pool, CUdeviceptr pointer) {
