@@ -36,7 +36,7 @@ ended() {
         add 1 0 0
     else
         tail -n 40 "$LOGS/$1.log"
-        say "FAILED: $1 (whole log: $LOGS/$1.log)"
+        say "FAILED: $1 (status $2, whole log: $LOGS/$1.log)"
         add 0 1 0
         return 1
     fi
@@ -51,16 +51,29 @@ step() {
 }
 
 # behind NAME COMMAND...: a step that fills the time in which others leave a processor idle. join_behind waits for it.
+# Its status is kept in a file: bash forgets how a process ended once a later one of its own has the same number,
+# and a run of all tests goes through all 32,768 numbers many times.
 behind() {
-    behind_name=$1 behind_start=$SECONDS
+    behind_name=$1 behind_start=$SECONDS behind_status=$LOGS/$1.status
     shift
-    in_background nice "$@" >"$LOGS/$behind_name.log" 2>&1
+    rm -f "$behind_status"
+    # shellcheck disable=SC2016 # the inner shell's words
+    in_background sh -c 'nice "$@"; echo $? >"$0"' "$behind_status" "$@" >"$LOGS/$behind_name.log" 2>&1
     behind_process=$started
 }
 
 join_behind() {
-    wait "$behind_process"
-    ended "$behind_name" $? "$behind_start"
+    local group left=() status
+    wait "$behind_process" 2>/dev/null
+    for group in "${background[@]}"; do
+        [ "$group" = "$behind_process" ] || left+=("$group")
+    done
+    background=("${left[@]}")
+    if ! read -r status <"$behind_status"; then
+        say "$behind_name was killed before it ended"
+        status=137
+    fi 2>/dev/null
+    ended "$behind_name" "$status" "$behind_start"
 }
 
 # counted NAME RESULTS COMMAND...: many tests, counted from the file of results that they write. A run that broke

@@ -23,20 +23,3 @@ bool checked_make_room(struct pool *pool, const char *call, unsigned attempt, en
     bool made = state_check() && !attempt && check_make_room(state_check());
     return pool_make_room(pool, call, attempt, asks) || made;
 }
-
-CUresult checked_handle(CUdeviceptr pointer) {
-    CUdeviceptr base;
-    size_t bytes;
-    struct check *check = thread_marks.inside ? NULL : state_check();
-    switch (check ? check_find(check, pointer, &base, &bytes) : POOL_POINTER_UNKNOWN) {
-    case POOL_POINTER_UNKNOWN:
-        return CUDA_SUCCESS;
-    case POOL_POINTER_IDLE:
-        return CUDA_ERROR_INVALID_VALUE;
-    case POOL_POINTER_LIVE:
-        break;
-    }
-    state_say_once("poolcuda: with POOLCUDA_CHECK a block lies between zones that a handle would "
-                   "stand for, too: memory cannot be shared with other processes");
-    return CUDA_ERROR_NOT_SUPPORTED;
-}

@@ -15,9 +15,4 @@ CUresult checked_free(struct pool *pool, CUdeviceptr pointer, const struct call_
 /* As pool_make_room: what is freed, but kept by the check, natively would be there. */
 bool checked_make_room(struct pool *pool, const char *call, unsigned attempt, enum pool_asks asks);
 
-/* Whether the driver may make a handle of the pointer's memory: NOT_SUPPORTED for a block that is
- * checked, as it would stand for the zones as well, which the user learns; INVALID_VALUE for what
- * natively is no memory. */
-CUresult checked_handle(CUdeviceptr pointer);
-
 #endif

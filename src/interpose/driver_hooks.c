@@ -1,5 +1,6 @@
 /* What the hooked driver functions do: hand over to the pool what is the pool's, forward the rest.
- * Hooks of host memory are in host_hooks.c, of managed memory in managed_hooks.c. */
+ * Hooks of host memory are in host_hooks.c, of managed memory in managed_hooks.c, of questions
+ * about pointers in pointer_hooks.c. */
 #include "interpose/driver_hooks.h"
 
 #include "interpose/answer_requests.h"
@@ -93,6 +94,12 @@ CUresult hook_cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t wid
     return result;
 }
 
+/* What a free is answered that the pool has refused, as of what is free already: natively the
+ * driver does that, and in a callback or after a fault it has another answer. */
+static CUresult refused_or(CUresult result) {
+    return result == CUDA_ERROR_INVALID_VALUE ? REAL(cuMemFree_v2)(HOOK_NOWHERE) : result;
+}
+
 /* The whole way of a free. tried: quick_free, in vain. recorded: as that event, or UINT64_MAX. */
 __attribute__((noinline)) static CUresult free_rest(CUdeviceptr pointer, bool tried,
                                                     uint64_t recorded) {
@@ -104,7 +111,7 @@ __attribute__((noinline)) static CUresult free_rest(CUdeviceptr pointer, bool tr
         surroundings_look(pool);
     if (recorded == UINT64_MAX)
         recorded = record_free(pointer, NULL);
-    CUresult result = tried ? pool_free_rest(pool, pointer) : pool_free(pool, pointer);
+    CUresult result = refused_or(tried ? pool_free_rest(pool, pointer) : pool_free(pool, pointer));
     record_freed(result, recorded, pointer);
     steer_look(pool, pointer && result == CUDA_SUCCESS);
     state_end_call();
@@ -160,200 +167,6 @@ CUresult hook_cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
     CUresult result = pool_mem_get_info(pool, free_bytes, total_bytes);
     if (state_check() && result == CUDA_SUCCESS && free_bytes)
         *free_bytes += check_quarantined(state_check());
-    return state_end_call_with(pool, result);
-}
-
-/* What lies at a pointer, interior ones included: what the driver says, but for what it cannot
- * know. */
-struct place {
-    CUresult result; /* of cuMemGetAddressRange */
-    enum pool_pointer_state state;
-    CUdeviceptr base;
-    size_t bytes;
-    bool part; /* of an allocation of the driver's */
-};
-
-/* About host memory cuMemGetAddressRange need not know [cuda.h names cuMemAlloc's alone]. */
-static bool starts_at(CUdeviceptr pointer, CUdeviceptr *base) {
-    return REAL(cuPointerGetAttribute) &&
-           REAL(cuPointerGetAttribute)(base, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, pointer) ==
-               CUDA_SUCCESS;
-}
-
-/* Natively neither an idle block exists nor the part of a block beyond the program's request. */
-static struct place find_place(struct pool *pool, CUdeviceptr pointer) {
-    struct place place = {.state = POOL_POINTER_UNKNOWN};
-    size_t requested = 0;
-    struct pool_suballocation part;
-    bool is_part = pool_find_suballocation(pool, pointer, &part);
-    if (state_check())
-        place.state = check_find(state_check(), pointer, &place.base, &place.bytes);
-    if (place.state != POOL_POINTER_UNKNOWN) {
-        place.part = is_part && !part.whole;
-        return place;
-    }
-    if (is_part) {
-        bool beyond = pointer - part.base >= part.requested;
-        return (struct place){CUDA_SUCCESS, beyond ? POOL_POINTER_IDLE : part.state, part.base,
-                              part.requested, !part.whole};
-    }
-    place.result = REAL(cuMemGetAddressRange_v2)
-                       ? REAL(cuMemGetAddressRange_v2)(&place.base, &place.bytes, pointer)
-                       : CUDA_ERROR_NOT_FOUND;
-    if (place.result != CUDA_SUCCESS && !starts_at(pointer, &place.base))
-        return place;
-    place.state = pool_pointer_state(pool, place.base, &requested);
-    if (place.state == POOL_POINTER_LIVE)
-        place.bytes = requested;
-    if (place.state == POOL_POINTER_LIVE && pointer - place.base >= requested)
-        place.state = POOL_POINTER_IDLE;
-    return place;
-}
-
-bool hook_is_idle(struct pool *pool, CUdeviceptr pointer) {
-    return find_place(pool, pointer).state == POOL_POINTER_IDLE;
-}
-
-enum pool_pointer_state hook_find(struct pool *pool, CUdeviceptr pointer, CUdeviceptr *base,
-                                  size_t *bytes) {
-    struct place place = find_place(pool, pointer);
-    *base = place.base;
-    *bytes = place.bytes;
-    return place.state;
-}
-
-CUresult hook_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr pointer) {
-    REQUIRE_DRIVER(cuMemGetAddressRange_v2);
-    struct pool *pool = state_begin_call();
-    if (!pool)
-        return REAL(cuMemGetAddressRange_v2)(base, bytes, pointer);
-    struct place place = find_place(pool, pointer);
-    state_end_call();
-    if (place.result != CUDA_SUCCESS)
-        return place.result;
-    if (place.state == POOL_POINTER_IDLE)
-        return CUDA_ERROR_NOT_FOUND;
-    if (base)
-        *base = place.base;
-    if (bytes)
-        *bytes = place.bytes;
-    return CUDA_SUCCESS;
-}
-
-/* The driver's answer to a call that ties state to the allocation at `pointer`; the block is then
- * really freed one day. Others may look at it without a call of ours: no wait may be owed. */
-#define SHARE(name, pointer, reason, ...)                                                          \
-    do {                                                                                           \
-        REQUIRE_DRIVER(name);                                                                      \
-        struct pool *pool = state_begin_call();                                                    \
-        if (!pool)                                                                                 \
-            return REAL(name)(__VA_ARGS__);                                                        \
-        pool_reason_stays(pool, WAIT_REASON_exported);                                             \
-        pool_pay(pool, #name);                                                                     \
-        CUresult result = find_place(pool, pointer).state == POOL_POINTER_IDLE                     \
-                              ? CUDA_ERROR_INVALID_VALUE                                           \
-                              : REAL(name)(__VA_ARGS__);                                           \
-        if (result == CUDA_SUCCESS)                                                                \
-            pool_taint(pool, pointer, reason);                                                     \
-        return state_end_call_with(pool, result);                                                  \
-    } while (0)
-
-CUresult hook_cuIpcGetMemHandle(void *handle, CUdeviceptr pointer) {
-    CUresult allowed = checked_handle(pointer);
-    if (allowed != CUDA_SUCCESS)
-        return allowed;
-    struct pool *shared = thread_marks.inside ? NULL : state_pool();
-    if (shared && !pool_can_share(shared, pointer)) {
-        state_say_once("poolcuda: cuIpcGetMemHandle: with this POOLCUDA_POLICY a block is no "
-                       "allocation of its "
-                       "own and cannot be shared with a process; use POOLCUDA_POLICY=site");
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    SHARE(cuIpcGetMemHandle, pointer, POOL_TAINT_IPC, handle, pointer);
-}
-
-CUresult hook_cuMemGetHandleForAddressRange(void *handle, CUdeviceptr pointer, size_t bytes,
-                                            int type, unsigned long long flags) {
-    CUresult allowed = checked_handle(pointer);
-    if (allowed != CUDA_SUCCESS)
-        return allowed;
-    SHARE(cuMemGetHandleForAddressRange, pointer, POOL_TAINT_DMA_BUF, handle, pointer, bytes, type,
-          flags);
-}
-
-/* What the driver has told about a live block, as it would be without us. Some attributes tie
- * something outside our sight to the allocation by being read. */
-static void correct_attribute(struct pool *pool, CUpointer_attribute attribute, void *data,
-                              const struct place *place) {
-    if (place->state != POOL_POINTER_LIVE)
-        return;
-    switch (attribute) {
-    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-        *(CUdeviceptr *)data = place->base;
-        break;
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-        *(size_t *)data = place->bytes;
-        break;
-    case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
-        pool_reason_stays(pool, WAIT_REASON_exported);
-        pool_taint(pool, place->base, POOL_TAINT_P2P_TOKEN);
-        break;
-    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
-        if (place->part)
-            *(unsigned long long *)data = pool_suballocation_identity(pool, place->base);
-        else
-            pool_taint(pool, place->base, POOL_TAINT_BUFFER_ID);
-        break;
-    default:
-        break;
-    }
-}
-
-CUresult hook_cuPointerGetAttribute(void *data, CUpointer_attribute attribute,
-                                    CUdeviceptr pointer) {
-    REQUIRE_DRIVER(cuPointerGetAttribute);
-    struct pool *pool = state_begin_call();
-    if (!pool)
-        return REAL(cuPointerGetAttribute)(data, attribute, pointer);
-    struct place place = find_place(pool, pointer);
-    CUresult result = CUDA_ERROR_INVALID_VALUE;
-    if (place.state != POOL_POINTER_IDLE)
-        result = REAL(cuPointerGetAttribute)(data, attribute, pointer);
-    if (result == CUDA_SUCCESS)
-        correct_attribute(pool, attribute, data, &place);
-    state_end_call();
-    return result;
-}
-
-/* Unlike the single form, this one answers for no allocation as well, with null values [cuda.h]. */
-CUresult hook_cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes,
-                                     void **data, CUdeviceptr pointer) {
-    static const CUdeviceptr nothing = 8; /* an address that is never memory */
-    REQUIRE_DRIVER(cuPointerGetAttributes);
-    struct pool *pool = state_begin_call();
-    if (!pool)
-        return REAL(cuPointerGetAttributes)(count, attributes, data, pointer);
-    struct place place = find_place(pool, pointer);
-    CUresult result = REAL(cuPointerGetAttributes)(
-        count, attributes, data, place.state == POOL_POINTER_IDLE ? nothing : pointer);
-    for (unsigned int i = 0; result == CUDA_SUCCESS && i < count; i++)
-        correct_attribute(pool, attributes[i], data[i], &place);
-    state_end_call();
-    return result;
-}
-
-CUresult hook_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
-                                    CUdeviceptr pointer) {
-    REQUIRE_DRIVER(cuPointerSetAttribute);
-    struct pool *pool = state_begin_call();
-    if (!pool)
-        return REAL(cuPointerSetAttribute)(value, attribute, pointer);
-    pool_pay(pool, "cuPointerSetAttribute");
-    CUresult result = CUDA_ERROR_INVALID_VALUE;
-    if (find_place(pool, pointer).state != POOL_POINTER_IDLE)
-        result = REAL(cuPointerSetAttribute)(value, attribute, pointer);
-    if (result == CUDA_SUCCESS && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
-        pool_taint(pool, pointer, POOL_TAINT_SYNC_MEMOPS);
     return state_end_call_with(pool, result);
 }
 

@@ -27,10 +27,16 @@
                         (uintptr_t)__builtin_dwarf_cfa(), (unsigned)state_options()->site_depth);  \
     } while (0)
 
-/* Whether the pointer is into memory that natively does not exist: an idle block, or what lies
- * behind the program's own request. */
-bool hook_is_idle(struct pool *pool, CUdeviceptr pointer);
-/* The same question; for a live block also where it begins and the bytes that were requested. */
+/* An address that is never memory: what the driver says of it, it would natively say of any pointer
+ * into memory that does not exist. */
+enum { HOOK_NOWHERE = 8 };
+
+/* What the driver is to be asked about where the program asks about `pointer`: HOOK_NOWHERE for
+ * memory that natively does not exist, an idle block or what lies behind the program's own
+ * request. */
+CUdeviceptr hook_asked(struct pool *pool, CUdeviceptr pointer);
+/* What the program may know of the pointer; for a live block also where it begins and the bytes
+ * that were requested. */
 enum pool_pointer_state hook_find(struct pool *pool, CUdeviceptr pointer, CUdeviceptr *base,
                                   size_t *bytes);
 

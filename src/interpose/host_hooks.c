@@ -40,20 +40,26 @@ CUresult hook_cuMemFreeHost(void *memory) {
         return REAL(cuMemFreeHost)(memory);
     pool_pay(pool, "cuMemFreeHost");
     CUresult result = pool_free_host(pool, memory);
+    if (result == CUDA_ERROR_INVALID_VALUE) /* the pool may have said so, not the driver */
+        result = REAL(cuMemFreeHost)((void *)HOOK_NOWHERE);
     if (memory && result == CUDA_SUCCESS)
         pool_reason_ends(pool, WAIT_REASON_pinned);
     return state_end_call_with(pool, result);
 }
 
-/* The driver's answer about host memory, but for what is idle. */
+/* The driver's answer about host memory, which is INVALID_VALUE for what is idle. */
 #define ASK(name, memory, ...)                                                                     \
     do {                                                                                           \
         REQUIRE_DRIVER(name);                                                                      \
         struct pool *pool = state_begin_call();                                                    \
         if (!pool)                                                                                 \
             return REAL(name)(__VA_ARGS__);                                                        \
-        bool idle = hook_is_idle(pool, (CUdeviceptr)(uintptr_t)(memory));                          \
-        CUresult result = idle ? CUDA_ERROR_INVALID_VALUE : REAL(name)(__VA_ARGS__);               \
+        CUdeviceptr asked = hook_asked(pool, (CUdeviceptr)(uintptr_t)(memory));                    \
+        bool exists = asked != HOOK_NOWHERE;                                                       \
+        (memory) = (void *)(uintptr_t)asked;                                                       \
+        CUresult result = REAL(name)(__VA_ARGS__);                                                 \
+        if (result == CUDA_SUCCESS && !exists)                                                     \
+            result = CUDA_ERROR_INVALID_VALUE;                                                     \
         return state_end_call_with(pool, result);                                                  \
     } while (0)
 

@@ -40,7 +40,8 @@ static void find_ranges(struct ranges *ranges, const struct entry *entry,
     ranges->count = 1;
 }
 
-/* To the driver the whole of an allocation is the block, which may be larger. */
+/* To the driver the whole of an allocation is the block, which may be larger. What natively does
+ * not exist it is to refuse itself; in a list of ranges, which is the program's, it cannot. */
 bool managed_call_begins(struct pool *pool, const struct entry *entry, uint64_t *arguments) {
     struct ranges ranges;
     find_ranges(&ranges, entry, arguments);
@@ -48,8 +49,10 @@ bool managed_call_begins(struct pool *pool, const struct entry *entry, uint64_t 
         CUdeviceptr base;
         size_t requested;
         enum pool_pointer_state state = hook_find(pool, ranges.pointers[i], &base, &requested);
-        if (state == POOL_POINTER_IDLE)
+        if (state == POOL_POINTER_IDLE && ranges.pointers != &ranges.pointer)
             return false;
+        if (state == POOL_POINTER_IDLE)
+            arguments[entry->effect == EFFECT_attaches] = HOOK_NOWHERE;
         if (state == POOL_POINTER_LIVE && entry->effect == EFFECT_attaches &&
             arguments[2] == requested)
             arguments[2] = 0;

@@ -37,8 +37,11 @@ static void correct(CUmem_range_attribute attribute, void *data) {
             return REAL(name)(__VA_ARGS__);                                                        \
         pool_pay(pool, #name);                                                                     \
         enum pool_pointer_state state = hook_find(pool, pointer, &base, &requested);               \
-        CUresult result =                                                                          \
-            state == POOL_POINTER_IDLE ? CUDA_ERROR_INVALID_VALUE : REAL(name)(__VA_ARGS__);       \
+        if (state == POOL_POINTER_IDLE)                                                            \
+            (pointer) = HOOK_NOWHERE;                                                              \
+        CUresult result = REAL(name)(__VA_ARGS__);                                                 \
+        if (state == POOL_POINTER_IDLE && result == CUDA_SUCCESS)                                  \
+            result = CUDA_ERROR_INVALID_VALUE;                                                     \
         bool old = state == POOL_POINTER_LIVE && pool_managed_prefetch_is_old(pool, base);         \
         for (size_t i = 0; old && result == CUDA_SUCCESS && i < (count); i++)                      \
             correct((attributes)[i], (data)[i]);                                                   \

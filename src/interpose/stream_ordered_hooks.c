@@ -124,10 +124,9 @@ static CUresult free_whole(struct pool *pool, real_cuMemFreeAsync_function *real
 static CUresult free_by_driver(struct pool *pool, real_cuMemFreeAsync_function *real,
                                CUdeviceptr pointer, CUstream stream, CUstream meant) {
     size_t requested;
-    struct pool_suballocation part;
     if (pool_pointer_state(pool, pointer, &requested) == POOL_POINTER_IDLE)
-        return CUDA_ERROR_INVALID_VALUE; /* natively it is free already */
-    return pool_find_suballocation(pool, pointer, &part) && part.base == pointer
+        return real(HOOK_NOWHERE, stream); /* natively it is free already */
+    return pool_is_suballocation(pool, pointer)
                ? free_suballocation(pool, real, pointer, stream, meant)
                : free_whole(pool, real, pointer, stream);
 }
@@ -176,6 +175,8 @@ static CUresult free_async(real_cuMemFreeAsync_function *real, CUdeviceptr point
     uint64_t number = pool_is_capturing(pool) ? UINT64_MAX : record_free(pointer, meant);
     if (!pool_free_async(pool, pointer, meant, &result))
         result = free_by_driver(pool, real, pointer, stream, meant);
+    else if (result == CUDA_ERROR_INVALID_VALUE)
+        result = real(HOOK_NOWHERE, stream);
     record_freed(result, number, pointer);
     return state_end_call_with(pool, result);
 }

@@ -6,6 +6,7 @@
 #include "call_site.h"
 #include "driver/cuda_api.h"
 #include "observe/stats.h"
+#include "pool/address_index.h"
 #include "pool/pool.h"
 
 #include <bsd/sys/queue.h>
@@ -171,6 +172,7 @@ struct device {
     uint32_t samples;
     uint64_t interval, changes, noted, noted_held, mapped_held;
     struct stats_sums published; /* what caches themselves have published */
+    struct address_index index;  /* of its blocks, if the pool is indexed */
     _Atomic uint64_t
         renewed_ns; /* cache_life.c, without the lock: when a call last went the long way */
     LIST_ENTRY(device) link;

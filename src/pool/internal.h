@@ -48,6 +48,7 @@ struct pool {
 
     atomic_bool down; /* the driver has shut down: everything passes through */
     struct pointer_map map;
+    bool indexed;             /* address_index.c: whether the index is there */
     struct pool_block *spare; /* unused records, linked through next */
     struct record_slab *slabs;
     size_t record_count; /* in all slabs */
@@ -222,6 +223,9 @@ static inline struct pool_block *ledger_find(const struct pool *pool, CUdevicept
 /* All blocks of the table, in no order: begin with a zeroed place; NULL: no more. What it returned
  * may be removed. */
 struct pool_block *ledger_next(const struct pool *pool, struct ledger_place *place);
+/* Has all blocks of the table, now and later, in the index by address. False without host memory.
+ */
+bool ledger_index(struct pool *pool);
 /* The record at the place, which moves on and begins anew behind the last. NULL: it is unused. */
 struct pool_block *ledger_look(const struct pool *pool, struct ledger_place *place);
 /* Puts live blocks that a cache has made, linked through `next`, into the table: they are in the
@@ -519,6 +523,9 @@ struct pool_block *suballocation_adopt(struct pool *pool, const struct request *
                                        const struct obtained *obtained);
 /* The block, in whatever state, that contains the address. */
 struct pool_block *suballocation_find(struct pool *pool, CUdeviceptr address);
+/* Whether a policy has cut the block, and the driver does not know it as an allocation of its own.
+ */
+bool suballocation_is_part(const struct pool_block *block);
 
 /* malloc.c: after a miss whose cache could not count it: the driver had no memory (pointer 0), or a
  * capture, a setting, the context's end barred the cache meanwhile. `unused` is given back. Lock

@@ -202,6 +202,18 @@ struct pool_block *ledger_look(const struct pool *pool, struct ledger_place *pla
     return block->state == BLOCK_GONE ? NULL : block;
 }
 
+bool ledger_index(struct pool *pool) {
+    lock_check_held(LOCK_POOL);
+    struct pool_block *block;
+    struct ledger_place place = {0};
+    if (pool->indexed)
+        return true;
+    pool->indexed = true;
+    while (pool->indexed && (block = ledger_next(pool, &place)))
+        address_index_add(pool, block);
+    return pool->indexed;
+}
+
 /* A cache may take only what it can count and keep as the policy does. */
 void ledger_set_state(struct pool_block *block, enum block_state state) {
     lock_check_held(LOCK_POOL);
@@ -223,6 +235,8 @@ static void subtract(struct pool *pool, struct pool_block *block) {
 void ledger_remove(struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
     pointer_map_remove(&pool->map, block);
+    if (__builtin_expect(pool->indexed, 0))
+        address_index_remove(pool, block);
     subtract(pool, block);
 }
 
@@ -230,6 +244,8 @@ void ledger_remove(struct pool *pool, struct pool_block *block) {
  * existed. */
 __attribute__((noinline)) static void forget_stale(struct pool *pool, struct pool_block *stale) {
     bool waited_for = stale->state == BLOCK_WAITING;
+    if (pool->indexed)
+        address_index_remove(pool, stale);
     if (stale->state == BLOCK_IDLE || stale->state == BLOCK_DEFERRED)
         ledger_take_out(pool, stale);
     subtract(pool, stale);
@@ -244,6 +260,8 @@ static inline bool insert(struct pool *pool, struct pool_block *block) {
         return false;
     if (__builtin_expect(stale != NULL, 0))
         forget_stale(pool, stale);
+    if (__builtin_expect(pool->indexed, 0))
+        address_index_add(pool, block);
     return true;
 }
 

@@ -44,6 +44,7 @@ static void drop_everything(struct pool *pool) {
         free(context);
     }
     LIST_INIT(&pool->contexts);
+    address_index_destroy(pool);
     while ((device = LIST_FIRST(&pool->devices))) {
         LIST_REMOVE(device, link);
         free(device);

@@ -1,78 +1,95 @@
-/* What idle blocks are worth in free memory. The driver's unit is the 2 MiB page: blocks up to 1
- * MiB share pages, and a page comes free with its last block [assumed from pytorch#17120]. */
+/* What idle blocks are worth in free memory. The driver's unit is the 2 MiB page: a page that small
+ * blocks share comes free with its last block.
+ *
+ * The ledger has the sums over all blocks, and the index those over small ones and over large ones,
+ * live or not. So what is idle of one class tells what is idle of the other, and however many
+ * blocks there are, at most LOOKS of each class are looked at. Where that does not tell all, the
+ * answer is the least that it can be: what can be had may be more, never less. */
 #include "pool/internal.h"
 
-#include <stdlib.h>
+enum { LOOKS = 1024 };
 
-enum { PAGE = 2 << 20, SHARES_PAGES = 1 << 20 };
-
-/* A page with small blocks. */
-struct shared_page {
-    uint64_t number;
-    bool live; /* a live block lies in it */
-    UT_hash_handle by_number;
+/* Idle blocks of one class. worth: bytes that the driver would have back with them. */
+struct idle {
+    uint64_t blocks, bytes, worth;
 };
 
-/* Returns false without memory. */
-static bool note(struct shared_page **pages, uint64_t number, bool live) {
-    struct shared_page *page;
-    HASH_FIND(by_number, *pages, &number, sizeof number, page);
-    if (!page) {
-        page = calloc(1, sizeof *page);
-        if (!page)
-            return false;
-        page->number = number;
-        HASH_ADD(by_number, *pages, number, sizeof page->number, page);
-        if (!page->by_number.tbl) {
-            free(page);
-            return false;
-        }
-    }
-    page->live = page->live || live;
-    return true;
+static bool is_idle(const struct pool_block *block) {
+    return block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED;
 }
 
-static uint64_t shared_pages(struct pool *pool, const struct device *device) {
-    struct shared_page *pages = NULL, *page, *next;
-    bool complete = true;
-    uint64_t bytes = 0;
-    struct ledger_place place = {0};
-    struct pool_block *block;
-    while (complete && (block = ledger_next(pool, &place))) {
-        if (block->context->device != device || block->size > SHARES_PAGES)
-            continue;
-        bool live = block->state == BLOCK_LIVE || block->state == BLOCK_WAITING;
-        complete = note(&pages, block->pointer / PAGE, live) &&
-                   note(&pages, (block->pointer + block->size - 1) / PAGE, live);
+static uint64_t least(uint64_t one, uint64_t other) {
+    return one < other ? one : other;
+}
+
+static void add(struct idle *idle, const struct pool_block *block) {
+    if (is_idle(block)) {
+        idle->blocks++;
+        idle->bytes += block->size;
     }
-    HASH_ITER (by_number, pages, page, next) {
-        bytes += page->live ? 0 : PAGE;
-        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it cannot follow uthash
-        HASH_DELETE(by_number, pages, page);
-        free(page);
+}
+
+static struct idle look_at_large(const struct index_blocks *blocks) {
+    struct idle idle = {0};
+    struct index_entry *place = NULL;
+    const struct pool_block *block;
+    while ((block = address_index_next(blocks, &place))) {
+        add(&idle, block);
+        idle.worth += is_idle(block) ? round_up(block->size, ROUND_PAGE) : 0;
     }
-    return complete ? bytes : 0; /* what can be had may be more than that, never less */
+    return idle;
+}
+
+/* The blocks come by address, and so those of one page after each other. */
+static struct idle look_at_small(const struct index_blocks *blocks) {
+    struct idle idle = {0};
+    struct index_entry *place = NULL;
+    const struct pool_block *block;
+    uint64_t page = 0, idle_in_page = 0; /* idle: not, if any block of the page is live */
+    while ((block = address_index_next(blocks, &place))) {
+        uint64_t last = (block->pointer + block->size - 1) / ROUND_PAGE;
+        add(&idle, block);
+        for (uint64_t each = block->pointer / ROUND_PAGE; each <= last; each++) {
+            idle.worth += each != page ? idle_in_page : 0;
+            idle_in_page = is_idle(block) && (each != page || idle_in_page) ? ROUND_PAGE : 0;
+            page = each;
+        }
+    }
+    idle.worth += idle_in_page;
+    return idle;
+}
+
+/* large: of the large blocks, as far as is known of them. A live block keeps one page, or two. */
+static uint64_t least_worth_of_small(const struct device *device, const struct idle *large) {
+    const struct address_index *index = &device->index;
+    uint64_t idle = least(device->idle_blocks - large->blocks, index->small.count);
+    uint64_t live = index->small.count - idle, kept = live + least(live, index->crossing);
+    return (index->pages - least(index->pages, kept)) * ROUND_PAGE;
+}
+
+static uint64_t worth(const struct device *device, uint64_t idle_bytes) {
+    const struct address_index *index = &device->index;
+    struct idle small = {.bytes = least(index->small.bytes, idle_bytes)},
+                large = {.blocks = least(index->large.count, device->idle_blocks)};
+    bool looks_at_small = index->small.count <= LOOKS;
+    if (looks_at_small)
+        small = look_at_small(&index->small);
+    if (index->large.count <= LOOKS)
+        large = look_at_large(&index->large);
+    else
+        large.worth = idle_bytes - small.bytes;
+    return large.worth + (looks_at_small ? small.worth : least_worth_of_small(device, &large));
 }
 
 uint64_t pages_idle(struct pool *pool, const struct device *device) {
     lock_check_held(LOCK_POOL);
-    uint64_t bytes = 0;
-    bool shared = false;
+    uint64_t unused = 0;
     const struct context *context;
-    const struct pool_block *block;
-    struct ledger_place place = {0};
     if (!device->idle || pool->policy->cuts) /* suballocations can be had as they are */
         return device->idle;
     LIST_FOREACH (context, &pool->contexts, link)
-        bytes += context->device == device ? context->store.unused : 0;
-    while ((block = ledger_next(pool, &place))) {
-        if (block->context->device != device ||
-            (block->state != BLOCK_IDLE && block->state != BLOCK_DEFERRED))
-            continue;
-        if (block->size > SHARES_PAGES)
-            bytes += (block->size + PAGE - 1) / PAGE * PAGE;
-        else
-            shared = true;
-    }
-    return bytes + (shared ? shared_pages(pool, device) : 0);
+        unused += context->device == device ? context->store.unused : 0;
+    if (!ledger_index(pool))
+        return device->live_blocks ? unused : device->idle;
+    return unused + worth(device, device->idle - unused);
 }

@@ -18,23 +18,48 @@ enum pool_pointer_state pool_pointer_state(struct pool *pool, CUdeviceptr base,
     return state;
 }
 
-/* Finds the block that the address lies in: rare, so no index is kept for it. */
-static struct pool_block *find_inside(const struct pool *pool, CUdeviceptr pointer) {
+/* As the index would, which there is no host memory for. */
+static struct pool_block *search(const struct pool *pool, CUdeviceptr pointer) {
     struct pool_block *block;
     struct ledger_place place = {0};
     while ((block = ledger_next(pool, &place)))
-        if (pointer > block->pointer && pointer - block->pointer < block->size)
+        if (pointer >= block->pointer && pointer - block->pointer < block->size)
             break;
     return block;
 }
 
+/* The block that the address lies in, whatever its state. Lock held. */
+static struct pool_block *find_around(struct pool *pool, CUdeviceptr pointer) {
+    lock_check_held(LOCK_POOL);
+    struct pool_block *block = ledger_find(pool, pointer);
+    if (!block && pool->policy->cuts)
+        block = suballocation_find(pool, pointer);
+    if (block)
+        return block;
+    return ledger_index(pool) ? address_index_find(pool, pointer) : search(pool, pointer);
+}
+
+struct pool_place pool_find_place(struct pool *pool, CUdeviceptr pointer) {
+    struct pool_place place = {.state = POOL_POINTER_UNKNOWN};
+    pool_lock(pool);
+    const struct pool_block *block = find_around(pool, pointer);
+    if (block) {
+        bool live = block->state == BLOCK_LIVE;
+        place.base = block->pointer;
+        place.requested = live ? block->requested : 0;
+        place.state =
+            pointer - place.base < place.requested ? POOL_POINTER_LIVE : POOL_POINTER_IDLE;
+        place.part = live && suballocation_is_part(block);
+        place.context = block->context->handle;
+        place.alone = !place.part && !block->in_driver_pool;
+    }
+    pool_unlock(pool);
+    return place;
+}
+
 void pool_taint(struct pool *pool, CUdeviceptr pointer, enum pool_taint reason) {
     pool_lock(pool);
-    struct pool_block *block = pool->policy->cuts ? suballocation_find(pool, pointer) : NULL;
-    if (!block) /* a whole block, of whatever kind of memory */
-        block = ledger_find(pool, pointer);
-    if (!block)
-        block = find_inside(pool, pointer);
+    struct pool_block *block = find_around(pool, pointer);
     if (block && block->state == BLOCK_LIVE) {
         if (!block->taints)
             stats_add(STATS_tainted_blocks, 1);

@@ -206,24 +206,25 @@ CUresult pool_free_rest(struct pool *pool, CUdeviceptr pointer);
 /* cuMemGetInfo_v2: idle memory of the current device counts as free. */
 CUresult pool_mem_get_info(struct pool *pool, size_t *free_bytes, size_t *total_bytes);
 
-/* What the program may know of an allocation that starts at `base` (as the driver reported it). */
+/* What the program may know of an allocation that starts at `base`. */
 enum pool_pointer_state { POOL_POINTER_UNKNOWN, POOL_POINTER_LIVE, POOL_POINTER_IDLE };
 enum pool_pointer_state pool_pointer_state(struct pool *pool, CUdeviceptr base,
                                            size_t *requested_bytes);
 
-/* Where blocks are suballocations: the block that contains `pointer`. */
-struct pool_suballocation {
+/* What lies at a pointer, the inside of blocks included. Natively neither an idle block exists nor
+ * the part of a block beyond the program's request: both are IDLE. UNKNOWN: the pool has nothing
+ * there, and the driver knows best. Makes no CUDA call. */
+struct pool_place {
     enum pool_pointer_state state;
-    CUdeviceptr base;
-    size_t requested; /* bytes, 0 unless LIVE */
-    bool whole;       /* it is an allocation of the driver's all the same */
+    CUdeviceptr base; /* of the block */
+    size_t requested; /* bytes, 0 unless its block is live */
+    bool part;        /* the block is no allocation of the driver's by itself */
+    CUcontext context;
+    bool alone; /* a handle of it would stand for it alone, as of what cuMemAlloc gives */
 };
-/* False: the pool has none there, and the driver knows best. */
-bool pool_find_suballocation(struct pool *pool, CUdeviceptr pointer,
-                             struct pool_suballocation *part);
-/* Whether a handle of the block at `pointer` would stand for that block alone, as a handle of what
- * cuMemAlloc gives does. True for pointers that are not the pool's. */
-bool pool_can_share(struct pool *pool, CUdeviceptr pointer);
+struct pool_place pool_find_place(struct pool *pool, CUdeviceptr pointer);
+/* Whether a block of a policy that cuts regions begins there. */
+bool pool_is_suballocation(struct pool *pool, CUdeviceptr pointer);
 /* cuMemFreeAsync of the live suballocation at `pointer`: as cuMemFree, except that a capture does
  * not stop it. */
 CUresult pool_free_suballocation(struct pool *pool, CUdeviceptr pointer);

@@ -20,27 +20,19 @@ static bool is_allocation(const struct pool_block *block) {
     return !block->in_driver_pool && region_is_whole(block) && !block->region->reservation;
 }
 
-bool pool_find_suballocation(struct pool *pool, CUdeviceptr pointer,
-                             struct pool_suballocation *part) {
+bool suballocation_is_part(const struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
+    return block->context->policy->cuts && !is_allocation(block);
+}
+
+bool pool_is_suballocation(struct pool *pool, CUdeviceptr pointer) {
     if (!pool->policy->cuts)
         return false;
     pool_lock(pool);
-    struct pool_block *block = suballocation_find(pool, pointer);
-    if (block)
-        *part = (struct pool_suballocation){block->state == BLOCK_LIVE ? POOL_POINTER_LIVE
-                                                                       : POOL_POINTER_IDLE,
-                                            block->pointer, block->requested, is_allocation(block)};
+    const struct pool_block *block = suballocation_find(pool, pointer);
+    bool begins = block && block->pointer == pointer;
     pool_unlock(pool);
-    return block != NULL;
-}
-
-bool pool_can_share(struct pool *pool, CUdeviceptr pointer) {
-    pool_lock(pool);
-    const struct pool_block *block =
-        pool->policy->cuts ? suballocation_find(pool, pointer) : ledger_find(pool, pointer);
-    bool can = !block || (pool->policy->cuts ? is_allocation(block) : !block->in_driver_pool);
-    pool_unlock(pool);
-    return can;
+    return begins;
 }
 
 unsigned long long pool_suballocation_identity(struct pool *pool, CUdeviceptr base) {

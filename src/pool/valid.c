@@ -67,24 +67,66 @@ static bool context_is_valid(const struct pool *pool, const struct context *cont
            context->policy->is_valid(&context->store);
 }
 
+static bool is_in_index(const struct pool *pool, const struct pool_block *block) {
+    return address_index_find(pool, block->pointer) == block &&
+           address_index_find(pool, block->pointer + block->size - 1) == block;
+}
+
+/* Whether the index has the sums of what is in it, which it adds to *count. */
+static bool index_is_valid(const struct index_blocks *blocks, size_t *count) {
+    size_t seen = 0, bytes = 0;
+    const struct pool_block *block;
+    struct index_entry *place = NULL;
+    while ((block = address_index_next(blocks, &place))) {
+        seen++;
+        bytes += block->size;
+    }
+    *count += seen;
+    return seen == blocks->count && bytes == blocks->bytes;
+}
+
+static bool pages_are_valid(const struct address_index *index) {
+    size_t pages = 0, crossing = 0;
+    uint64_t last = UINT64_MAX;
+    const struct pool_block *block;
+    struct index_entry *place = NULL;
+    while ((block = address_index_next(&index->small, &place))) {
+        uint64_t first = block->pointer / ROUND_PAGE;
+        pages += first != last;
+        last = (block->pointer + block->size - 1) / ROUND_PAGE;
+        pages += last - first;
+        crossing += last != first;
+    }
+    return pages == index->pages && crossing == index->crossing;
+}
+
 static bool is_valid(struct pool *pool) {
     struct sums sums = {0};
     const struct pool_block *block;
     struct ledger_place place = {0};
-    size_t count = 0;
+    size_t count = 0, whole = 0;
     while ((block = ledger_next(pool, &place))) {
         if (!block_is_valid(block) || ledger_find(pool, block->pointer) != block)
             return false;
         if (block->context->kind.memory == POOL_DEVICE)
             add(&sums, block);
         count++;
+        if (block->context->policy->cuts || !pool->indexed)
+            continue;
+        if (!is_in_index(pool, block))
+            return false;
+        whole++;
     }
     if (count != pool->map.count || !cache_is_valid(pool))
         return false;
+    size_t indexed = 0;
     const struct device *device;
     LIST_FOREACH (device, &pool->devices, link)
-        if (!device_is_valid(pool, device))
+        if (!device_is_valid(pool, device) || !index_is_valid(&device->index.small, &indexed) ||
+            !index_is_valid(&device->index.large, &indexed) || !pages_are_valid(&device->index))
             return false;
+    if (indexed != whole)
+        return false;
     const struct context *context;
     LIST_FOREACH (context, &pool->contexts, link) {
         if (!context_is_valid(pool, context))

@@ -95,6 +95,29 @@ def test_a_failing_test_of_a_sanitizer_does_not_keep_the_next_ones_from_running(
         assert name in output
 
 
+@pytest.mark.parametrize("command, expected", [("true", "ok: beside"), ("false", "FAILED: beside (status 1")])
+def test_a_step_beside_the_others_keeps_its_result_when_a_later_process_gets_its_number(scripts, command, expected):
+    """bash forgets how a process ended when a later one of its own has the same number: as disown makes it forget."""
+    code, output = bash(f"behind beside {command}\nwhile kill -0 $behind_process 2>/dev/null; do sleep 0.1; done\n"
+                        "disown -a\njoin_behind\nfinish", scripts)
+    assert expected in output, output
+    assert code == (command == "false")
+
+
+def test_a_step_beside_the_others_that_is_killed_fails_and_the_report_says_so(scripts):
+    code, output = bash("behind beside sh -c 'kill -9 0'\njoin_behind\nfinish", scripts)
+    assert code == 1
+    assert "beside was killed before it ended" in output and "FAILED: beside" in output
+
+
+def test_a_group_of_processes_that_has_ended_is_not_signalled_at_the_end(scripts):
+    """Its number may be another's by then."""
+    code, output = bash("behind beside true\njoin_behind\n"
+                        "kill() { printf 'signalled %s\\n' \"$*\"; }\nend_background\nfinish", scripts)
+    assert code == 0
+    assert "signalled" not in output
+
+
 def test_the_time_of_each_step_is_reported(scripts):
     code, output = bash("step first true\nstep second true\nfinish", scripts)
     assert code == 0

@@ -207,6 +207,62 @@ static void a_live_block_tells_its_request_and_an_idle_one_does_not_exist(void *
     assert_int_equal(pool_pointer_state(pool, 0x77, &bytes), POOL_POINTER_UNKNOWN);
 }
 
+static void expect_place(CUdeviceptr pointer, enum pool_pointer_state state, CUdeviceptr base,
+                         size_t requested) {
+    struct pool_place place = pool_find_place(pool, pointer);
+    assert_int_equal(place.state, state);
+    assert_int_equal(place.base, base);
+    assert_int_equal(place.requested, requested);
+}
+
+static void
+an_address_inside_a_block_is_known_and_one_beyond_its_request_does_not_exist(void **state) {
+    (void)state;
+    CUdeviceptr block = alloc(1000), large = alloc(7 * MIB);
+    expect_place(block, POOL_POINTER_LIVE, block, 1000);
+    expect_place(block + 999, POOL_POINTER_LIVE, block, 1000);
+    expect_place(block + 1000, POOL_POINTER_IDLE, block, 1000);
+    expect_place(large + 7 * MIB - 1, POOL_POINTER_LIVE, large, 7 * MIB);
+    expect_place(large + 7 * MIB, POOL_POINTER_IDLE, large, 7 * MIB);
+    expect_place(large + 8 * MIB, POOL_POINTER_UNKNOWN, 0, 0);
+    expect_place(0x77, POOL_POINTER_UNKNOWN, 0, 0);
+    release(large);
+    expect_place(large + 5, POOL_POINTER_IDLE, large, 0);
+    assert_true(pool_is_valid(pool));
+}
+
+/* The index is there from the first question on, while blocks come and go by all ways. */
+static void
+addresses_inside_blocks_are_known_whatever_comes_and_goes_after_the_first_question(void **state) {
+    (void)state;
+    enum { BLOCKS = 200 };
+    CUdeviceptr blocks[BLOCKS] = {0};
+    size_t sizes[BLOCKS] = {0};
+    uint32_t random = 1;
+    expect_place(0x77, POOL_POINTER_UNKNOWN, 0, 0);
+    for (int i = 0; i < 4000; i++) {
+        random = random * 1664525 + 1013904223;
+        unsigned slot = (random >> 8) % BLOCKS;
+        if (blocks[slot])
+            release(blocks[slot]);
+        sizes[slot] = 1 + (random >> 4) % (random & 1 << 20 ? 5 * MIB : 5000);
+        blocks[slot] = random >> 31 || !blocks[slot] ? alloc(sizes[slot]) : 0;
+        if (i % 500 == 0)
+            pool_release(pool, 0, 50 * MIB);
+        if (i % 100 == 0)
+            assert_true(pool_is_valid(pool));
+    }
+    for (int slot = 0; slot < BLOCKS; slot++)
+        if (blocks[slot])
+            expect_place(blocks[slot] + sizes[slot] - 1, POOL_POINTER_LIVE, blocks[slot],
+                         sizes[slot]);
+    pool_primary_ending(pool, 0);
+    for (int slot = 0; slot < BLOCKS; slot++)
+        if (blocks[slot])
+            expect_place(blocks[slot] + sizes[slot] - 1, POOL_POINTER_UNKNOWN, 0, 0);
+    assert_true(pool_is_valid(pool));
+}
+
 static void a_block_freed_by_other_means_is_forgotten_or_comes_back(void **state) {
     (void)state;
     CUdeviceptr block = alloc(1000);
@@ -475,6 +531,8 @@ int main(void) {
         TEST(a_tainted_block_is_really_freed),
         TEST(idle_memory_counts_as_free),
         TEST(a_live_block_tells_its_request_and_an_idle_one_does_not_exist),
+        TEST(an_address_inside_a_block_is_known_and_one_beyond_its_request_does_not_exist),
+        TEST(addresses_inside_blocks_are_known_whatever_comes_and_goes_after_the_first_question),
         TEST(a_block_freed_by_other_means_is_forgotten_or_comes_back),
         TEST(held_memory_stays_under_its_bound_the_largest_block_going_first),
         TEST(a_miss_does_not_release_while_the_device_is_busy),

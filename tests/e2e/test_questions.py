@@ -1,0 +1,29 @@
+"""What a program asks about memory is answered by the driver, which alone knows whether it answers just now."""
+
+import pytest
+from conftest import PROGRAMS
+
+SETTINGS = {
+    "default": {}, "sync": {"POOLCUDA_FREE": "sync"}, "defer": {"POOLCUDA_FREE": "defer"},
+    "pyopencl": {"POOLCUDA_PRESET": "pyopencl"}, "bfc": {"POOLCUDA_PRESET": "bfc"},
+    "paddle": {"POOLCUDA_PRESET": "paddle"}, "vmm": {"POOLCUDA_PRESET": "vmm"},
+    "managed": {"POOLCUDA_MANAGED": "1"}, "check": {"POOLCUDA_CHECK": "1"},
+    "check-bfc": {"POOLCUDA_CHECK": "1", "POOLCUDA_PRESET": "bfc"}}
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("moment", ["any", "callback", "host_function", "unseen_fault", "seen_fault", "no_context"])
+def test_questions_about_memory_are_answered_as_natively_at(both, moment, settings):
+    native, _ = both([PROGRAMS / "questions", moment], env=SETTINGS[settings])
+    assert native.code == 0, native.out
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("moment", ["any", "callback"])
+def test_the_driver_is_asked_once_for_each_question(both, moment, settings):
+    """As often as natively; our own calls are those that a pool makes anyway, which ask nothing about pointers."""
+    native, pooled = both([PROGRAMS / "questions", moment], env=SETTINGS[settings])
+    asked = [name for name in native.figures if name.startswith("calls.cu") and any(
+        word in name for word in ("cuPointer", "AddressRange", "cuIpcGetMemHandle", "HostGetFlags", "MemRangeGet"))]
+    assert len(asked) >= 6
+    assert {name: pooled.figures[name] for name in asked} == {name: native.figures[name] for name in asked}
