@@ -10,8 +10,8 @@
  *   saxpy_f32(float *y, const float *x, u64 count, float a)     y[i] = a * x[i] + y[i], rounded
  * once sum_u32(const u32 *from, u64 count, u64 *sum)               *sum += from[0] + from[1] + ...
  *   spin_ns(u64 ns)                                             keeps its stream busy for that long
- *   wait_flag(const volatile u32 *flag)                         runs until *flag != 0: for flags in
- *                                                               mapped host memory
+ *   wait_flag(const volatile u32 *flag)                         runs until *flag != 0: the host or
+ *                                                               other work sets it
  *   fault()                                                     writes to address 0: the context is
  *                                                               lost, with ILLEGAL_ADDRESS (700) */
 #ifndef POOLCUDA_SAMPLES_KERNELS_H

@@ -100,6 +100,9 @@ SIM_EXPORT void simcuda_owner_end(CUdeviceptr address, uintptr_t site);
 /* How many hazards have been reported so far. */
 SIM_EXPORT uint64_t simcuda_hazards(void);
 
+/* How many threads of the host wait, in some call, for work that is not done. */
+SIM_EXPORT unsigned int simcuda_waits(void);
+
 /* Whom managed memory is attached to just now, which CUDA cannot be asked: one of
  * CUmemAttach_flags, 0 if the address is no managed memory. */
 SIM_EXPORT unsigned int simcuda_association(CUdeviceptr address);

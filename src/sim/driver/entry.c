@@ -4,6 +4,7 @@
 #include "lock.h"
 #include "report.h"
 #include "settings.h"
+#include "stuck.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,6 +17,7 @@ static __thread bool has_lock;
 static _Atomic enum phase phase = PHASE_NEW;
 static pthread_once_t registered = PTHREAD_ONCE_INIT;
 static __thread bool in_host_function;
+static __thread enum entry_point entered; /* last */
 
 void sim_lock(void) {
     pthread_mutex_lock(&mutex);
@@ -64,6 +66,7 @@ CUresult entry_initialize(void) {
     switch ((enum phase)atomic_load(&phase)) {
     case PHASE_NEW:
         phase = PHASE_READY;
+        stuck_watch();
         return CUDA_SUCCESS;
     case PHASE_READY:
         return CUDA_SUCCESS;
@@ -74,7 +77,12 @@ CUresult entry_initialize(void) {
     }
 }
 
+const char *entry_name(void) {
+    return report_name(entered);
+}
+
 CUresult entry_count(enum entry_point entry, uintptr_t caller) {
+    entered = entry;
     report_count_call(entry);
     return inject(entry, caller);
 }

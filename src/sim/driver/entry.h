@@ -27,6 +27,7 @@ CUresult entry_count(enum entry_point entry, uintptr_t caller);
  * may not call CUDA: cuLaunchHostFunc's documentation). */
 CUresult entry_begin(enum entry_point entry, uintptr_t caller);
 
+const char *entry_name(void);                /* the function that this thread called last */
 CUresult entry_initialize(void);             /* cuInit's work */
 bool entry_enter_host_function(bool inside); /* for this thread; returns the previous state */
 

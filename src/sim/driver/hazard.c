@@ -330,7 +330,7 @@ static void record(struct tenancy *tenancy, const struct access *access, const s
 /* Two accesses of different owners conflict when one of them writes and the later one is not
  * ordered after the earlier one. */
 static void check_former(struct block *block, struct tenancy *owner, const struct access *access,
-                         const struct op *op, const struct work *work) {
+                         const struct op *op, const struct vclock *clock) {
     CUdeviceptr begin = access->address, end = access->address + access->size;
     struct tenancy *former, *next;
 
@@ -342,7 +342,7 @@ static void check_former(struct block *block, struct tenancy *owner, const struc
             const struct touch *touch = &former->touches[i];
 
             if (touch->begin >= end || touch->end <= begin || (!touch->write && !access->write) ||
-                vclock_covers(&work->clock, touch->timeline, touch->count))
+                vclock_covers(clock, touch->timeline, touch->count))
                 continue;
             report("reused", former, touch->name, owner->begin_site, op->name, begin, end);
             former->reported_against = owner->generation;
@@ -351,7 +351,7 @@ static void check_former(struct block *block, struct tenancy *owner, const struc
         /* a write over all of it that came after all of it: later work that is ordered after this
          * write is ordered after the former owner too, other work conflicts with the write */
         if (access->write && begin <= former->begin && end >= former->end &&
-            settled(former, &work->clock)) {
+            settled(former, clock)) {
             DL_DELETE(block->past, former);
             tenancy_free(former);
         }
@@ -359,7 +359,7 @@ static void check_former(struct block *block, struct tenancy *owner, const struc
 }
 
 static void submitted_in(struct block *block, const struct access *access, const struct op *op,
-                         const struct work *work) {
+                         const struct work *work, const struct vclock *clock) {
     struct tenancy *tenancy;
 
     DL_FOREACH(block->current, tenancy) {
@@ -372,25 +372,26 @@ static void submitted_in(struct block *block, const struct access *access, const
             report("outlived", &captured, "what was captured", tenancy->begin_site, op->name,
                    access->address, access->address + access->size);
         }
-        check_former(block, tenancy, access, op, work);
+        check_former(block, tenancy, access, op, clock);
         record(tenancy, access, op, work);
     }
 }
 
-static void submitted(const struct access *access, const struct op *op, const struct work *work) {
+static void submitted(const struct access *access, const struct op *op, const struct work *work,
+                      const struct vclock *clock) {
     struct block *block = memory_containing(access->address); /* NULL: it will fail by itself */
 
     for (; block != NULL && block->address < access->address + access->size;
          block = memory_next(block))
-        submitted_in(block, access, op, work);
+        submitted_in(block, access, op, work, clock);
 }
 
-void hazard_submitted(const struct op *op, const struct work *work) {
+void hazard_submitted(const struct op *op, const struct work *work, const struct vclock *clock) {
     sim_check_held();
     for (size_t i = 0; i < op->access_count; i++)
-        submitted(&op->accesses[i], op, work);
+        submitted(&op->accesses[i], op, work, clock);
     for (size_t i = 0; i < op->child_count; i++)
-        hazard_submitted(op->children[i], work);
+        hazard_submitted(op->children[i], work, clock);
 }
 
 void hazard_note_owners(struct op *op) {

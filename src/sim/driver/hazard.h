@@ -10,8 +10,9 @@
 void hazard_block_begin(struct block *block, uintptr_t site);
 void hazard_block_end(struct block *block, const struct vclock *order, uintptr_t site);
 
-/* `op` was submitted as `work`: checks and records its accesses. */
-void hazard_submitted(const struct op *op, const struct work *work);
+/* `op` was submitted as `work`, which comes after what `clock` covers: checks and records its
+ * accesses. */
+void hazard_submitted(const struct op *op, const struct work *work, const struct vclock *clock);
 
 /* Notes in op's accesses whose memory they are, for operations that run later: graph nodes. */
 void hazard_note_owners(struct op *op);

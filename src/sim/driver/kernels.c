@@ -4,6 +4,7 @@
 #include "check/kernel.h"
 #include "cost.h"
 #include "memory.h"
+#include "stuck.h"
 
 #include <math.h>
 #include <string.h>
@@ -157,7 +158,14 @@ static CUresult spin_run(struct op *op) {
     return CUDA_SUCCESS;
 }
 
-/* wait_flag(const volatile u32 *flag): runs until *flag != 0; flag is mapped host memory */
+/* early_fill_u32(u32 *to, u64 count, u32 value, u64 ns): lets its dependents begin, is busy for
+ * that long, then to[i] = value */
+static CUresult early_fill_run(struct op *op) {
+    cost_wait_until(clock_ns() + kernel_parameter_u64(op, 3));
+    return fill_run(op);
+}
+
+/* wait_flag(const volatile u32 *flag): runs until *flag != 0, which the host sets, or other work */
 static void wait_flag_declare(struct op *op) {
     op_access(op, kernel_parameter_u64(op, 0), sizeof(uint32_t), false);
 }
@@ -166,10 +174,14 @@ static CUresult wait_flag_run(struct op *op) {
     const struct timespec pause = {.tv_nsec = 50000};
     uint32_t *flag = (uint32_t *)(void *)memory_reach(kernel_parameter_u64(op, 0), sizeof *flag);
 
+    struct poller poller;
+
     if (flag == NULL)
         return CUDA_ERROR_ILLEGAL_ADDRESS;
+    stuck_poll_begin(&poller, flag);
     while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) == 0)
         nanosleep(&pause, NULL);
+    stuck_poll_end(&poller);
     return CUDA_SUCCESS;
 }
 
@@ -180,15 +192,16 @@ static CUresult fault_run(struct op *op) {
 }
 
 static const struct builtin_kernel kernels[] = {
-    {"fill_u32", 3, {8, 8, 4}, fill_declare, fill_run},
-    {"add_u32", 4, {8, 8, 8, 8}, add_declare, add_run},
-    {"scale_f32", 3, {8, 8, 4}, scale_declare, scale_run},
-    {"saxpy_f32", 4, {8, 8, 8, 4}, saxpy_declare, saxpy_run},
-    {"sum_u32", 3, {8, 8, 8}, sum_declare, sum_run},
-    {"spin_ns", 1, {8}, nothing_declare, spin_run},
-    {"wait_flag", 1, {8}, wait_flag_declare, wait_flag_run},
-    {"fault", 0, {0}, nothing_declare, fault_run},
-    {CHECK_KERNEL_NAME, 3, {8, 4, 8}, check_kernel_declare, check_kernel_run},
+    {"fill_u32", 3, {8, 8, 4}, fill_declare, fill_run, false},
+    {"early_fill_u32", 4, {8, 8, 4, 8}, fill_declare, early_fill_run, true},
+    {"add_u32", 4, {8, 8, 8, 8}, add_declare, add_run, false},
+    {"scale_f32", 3, {8, 8, 4}, scale_declare, scale_run, false},
+    {"saxpy_f32", 4, {8, 8, 8, 4}, saxpy_declare, saxpy_run, false},
+    {"sum_u32", 3, {8, 8, 8}, sum_declare, sum_run, false},
+    {"spin_ns", 1, {8}, nothing_declare, spin_run, false},
+    {"wait_flag", 1, {8}, wait_flag_declare, wait_flag_run, false},
+    {"fault", 0, {0}, nothing_declare, fault_run, false},
+    {CHECK_KERNEL_NAME, 3, {8, 4, 8}, check_kernel_declare, check_kernel_run, false},
 };
 
 const struct builtin_kernel *kernel_find(const char *name, size_t length) {

@@ -1,5 +1,6 @@
 /* The kernels that the simulated device knows, by name. Their PTX for a real device, with the same
- * parameters and results, is in samples/kernels.h, that of check_kernel.c in src/check. */
+ * parameters and results, is in samples/kernels.h, that of check_kernel.c in src/check; what needs
+ * a newer device than those has it beside the test that launches it. */
 #ifndef POOLCUDA_SIM_KERNELS_H
 #define POOLCUDA_SIM_KERNELS_H
 
@@ -11,6 +12,7 @@ struct builtin_kernel {
     unsigned char parameter_sizes[4]; /* bytes: 4 or 8; aligned to themselves, in order */
     void (*declare)(struct op *op);   /* notes what op's parameters make it touch */
     CUresult (*run)(struct op *op);
+    bool is_overlapped; /* lets its dependents begin before it has done anything */
 };
 
 const struct builtin_kernel *kernel_find(const char *name, size_t length); /* NULL: unknown */

@@ -61,7 +61,7 @@ static CUresult resolve(CUfunction handle, struct CUctx_st *context, struct CUfu
 }
 
 static CUresult launch(CUfunction handle, const unsigned int grid[3], const unsigned int block[3],
-                       CUstream stream_of, void **parameters, void **extra,
+                       CUstream stream_of, bool programmatic, void **parameters, void **extra,
                        enum null_stream null_stream) {
     struct kernel_call call = {0};
     struct CUstream_st *stream;
@@ -87,6 +87,8 @@ static CUresult launch(CUfunction handle, const unsigned int grid[3], const unsi
         struct op *op = op_create(call.kernel->name, call.kernel->run);
 
         op->as.kernel = call;
+        op->programmatic = programmatic;
+        op->is_overlapped = call.kernel->is_overlapped;
         call.kernel->declare(op);
         result = stream_run(stream, op, false);
     }
@@ -100,16 +102,37 @@ EXPORT_FORMS(cuLaunchKernel, _ptsz,
               unsigned int shared_bytes, CUstream stream, void **parameters, void **extra),
              ((void)shared_bytes, launch(function, (const unsigned int[]){grid_x, grid_y, grid_z},
                                          (const unsigned int[]){block_x, block_y, block_z}, stream,
-                                         parameters, extra, null_stream)))
+                                         false, parameters, extra, null_stream)))
+
+/* Whether the launch may overlap with the kernel before it. NOT_SUPPORTED: it also records an event
+ * in its midst, which is not simulated. What changes nothing here is passed over. */
+static CUresult read_attributes(const CUlaunchConfig *config, bool *programmatic) {
+    *programmatic = false;
+    if (config->numAttrs != 0 && config->attrs == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned int i = 0; i < config->numAttrs; i++) {
+        const CUlaunchAttribute *attribute = &config->attrs[i];
+
+        if (attribute->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
+            return CUDA_ERROR_NOT_SUPPORTED;
+        if (attribute->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+            *programmatic = attribute->value.programmaticStreamSerializationAllowed != 0;
+    }
+    return CUDA_SUCCESS;
+}
 
 static CUresult launch_configured(const CUlaunchConfig *config, CUfunction function,
                                   void **parameters, void **extra, enum null_stream null_stream) {
-    if (config == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
+    bool programmatic;
+    CUresult result =
+        config == NULL ? CUDA_ERROR_INVALID_VALUE : read_attributes(config, &programmatic);
+
+    if (result != CUDA_SUCCESS)
+        return result;
     return launch(function,
                   (const unsigned int[]){config->gridDimX, config->gridDimY, config->gridDimZ},
                   (const unsigned int[]){config->blockDimX, config->blockDimY, config->blockDimZ},
-                  config->hStream, parameters, extra, null_stream);
+                  config->hStream, programmatic, parameters, extra, null_stream);
 }
 
 EXPORT_FORMS(cuLaunchKernelEx, _ptsz,

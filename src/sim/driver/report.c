@@ -29,6 +29,10 @@ static uint64_t hazards;
 static char *hazard_lines[HAZARDS_KEPT]; /* the first `hazards` of them are set */
 static _Atomic bool forked;
 
+const char *report_name(enum entry_point entry) {
+    return names[entry];
+}
+
 void report_count_call(enum entry_point entry) {
     atomic_fetch_add_explicit(&calls[entry], 1, memory_order_relaxed);
 }

@@ -6,6 +6,7 @@
 
 #include <stdint.h>
 
+const char *report_name(enum entry_point entry); /* as it is exported */
 void report_count_call(enum entry_point entry);
 uint64_t report_count_by_caller(void); /* counts what SIMCUDA_FAIL_CALL numbers; the total so far */
 void report_injected(enum entry_point entry);

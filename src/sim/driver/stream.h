@@ -22,7 +22,7 @@ struct work {
     struct op *op;       /* NULL once done */
     struct work **waits; /* what must be done before it starts, besides its predecessor */
     size_t wait_count;
-    struct vclock clock; /* what is ordered before its end, itself included */
+    struct vclock clock; /* what is ordered before whatever waits for it, itself included */
     uint64_t finished_ns;
     bool done;
 };
@@ -39,7 +39,11 @@ struct CUstream_st {
     uint32_t timeline;
     uint64_t submitted;
     struct vclock clock; /* of the last work submitted */
-    struct work *last;   /* the last work submitted, NULL when there was none */
+    /* The last work but event records is a kernel beside which a programmatic launch may run. It is
+     * then ordered after this, which comes before that kernel. */
+    bool may_overlap;
+    struct vclock overlap_clock;
+    struct work *last; /* the last work submitted, NULL when there was none */
     struct work *queue_head;
     struct work *queue_tail;
     bool running;

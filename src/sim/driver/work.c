@@ -7,6 +7,7 @@
 #include "lock.h"
 #include "managed.h"
 #include "stream.h"
+#include "stuck.h"
 
 #include <stdlib.h>
 #include <utlist.h>
@@ -111,6 +112,7 @@ void stream_drained(struct CUstream_st *stream) {
     timeline_give(stream->timeline, stream->submitted);
     work_drop(stream->last);
     vclock_clear(&stream->clock);
+    vclock_clear(&stream->overlap_clock);
     pthread_cond_destroy(&stream->wake);
     free(stream);
 }
@@ -236,7 +238,12 @@ void work_seen(struct work *work) {
 
 void work_wait(struct work *work) {
     sim_check_held();
+    struct host_wait wait;
+    bool waits = !work->done;
+
     work_keep(work);
+    if (waits)
+        stuck_wait_begin(&wait);
     while (!work->done) {
         struct CUstream_st *stream = work->stream;
 
@@ -250,6 +257,8 @@ void work_wait(struct work *work) {
         sim_wait(&host_wake);
         host_waiters--;
     }
+    if (waits)
+        stuck_wait_end(&wait);
     work_seen(work);
     work_drop(work);
 }
@@ -275,21 +284,64 @@ static void add_legacy_order(struct work *work, struct CUstream_st *stream) {
     }
 }
 
-/* [order:stream] cuda.h 18067: the clock of the work before it is joined, and the queue keeps
- * order. */
-static struct work *enqueue(struct CUstream_st *stream, struct op *op, struct work *work) {
-    bool was_idle = stream->queue_head == NULL;
+/* Notes what a programmatic launch behind `op`, which itself comes after `clock`, comes after.
+ * [order:programmatic-record] assumed: event records in between change nothing. */
+static void note_overlap(struct CUstream_st *stream, const struct op *op,
+                         const struct vclock *clock) {
+    if (!op->marker && !op->is_overlapped)
+        stream->may_overlap = false;
+    else if (!op->marker && !stream->may_overlap) {
+        vclock_clear(&stream->overlap_clock);
+        stream->may_overlap = true;
+    }
+    if (stream->may_overlap)
+        vclock_join(&stream->overlap_clock, clock);
+}
 
-    vclock_join(&work->clock, &host_clock);
+/* [order:stream] cuda.h 18067: what is ordered before the last work of the stream is ordered before
+ * whatever waits for this one. */
+static void take_number(struct CUstream_st *stream, struct work *work) {
     vclock_join(&work->clock, &stream->clock);
     vclock_raise(&work->clock, stream->timeline, ++stream->submitted);
     vclock_join(&stream->clock, &work->clock);
-    work->op = op_keep(op);
+}
+
+/* As order_in, where launches may overlap. [order:programmatic] cuda.h 2085: such a launch is not
+ * ordered after the kernels beside which it may run; whatever waits for it waits for them, too. */
+static void order_overlapping(struct CUstream_st *stream, struct op *op, struct work *work) {
+    struct vclock begin = {0}; /* what is ordered before it begins */
+
+    vclock_join(&begin, &work->clock);
+    if (op->programmatic && stream->may_overlap)
+        vclock_join(&begin, &stream->overlap_clock);
+    else if (!op->marker)
+        vclock_join(&begin, &stream->clock);
+    note_overlap(stream, op, &begin);
+    take_number(stream, work);
+    hazard_submitted(op, work, &begin);
+    vclock_clear(&begin);
+}
+
+/* Gives `work` its clock and its number, and has its accesses looked at. */
+static void order_in(struct CUstream_st *stream, struct op *op, struct work *work) {
     work->stream = stream;
+    vclock_join(&work->clock, &host_clock);
+    if (op->is_overlapped || stream->may_overlap) {
+        order_overlapping(stream, op, work);
+    } else {
+        take_number(stream, work);
+        hazard_submitted(op, work, &work->clock);
+    }
+}
+
+static struct work *enqueue(struct CUstream_st *stream, struct op *op, struct work *work) {
+    bool was_idle = stream->queue_head == NULL;
+
+    order_in(stream, op, work);
+    work->op = op_keep(op);
     work->references = 2; /* the queue's and the stream's, as its last */
     work_drop(stream->last);
     stream->last = work;
-    hazard_submitted(op, work);
     if (was_idle) {
         stream->queue_head = stream->queue_tail = work;
         DL_APPEND2(busy, stream, busy_prev, busy_next);

@@ -1,0 +1,227 @@
+/* A thread that looks at all others every few milliseconds, as the kernel shows them in /proc.
+ *
+ * A thread that is in a futex call without a time limit goes on only if another thread wakes it.
+ * All are looked at twice: one whose count of context switches has not changed has been there in
+ * between, so there was a moment at which all were. Kernels that poll a flag only read it: they do
+ * nothing for anybody while it is 0. Where /proc cannot be read nobody is ever found stuck. */
+#include "stuck.h"
+
+#include "cuda_symbols.h"
+#include "entry.h"
+#include "lock.h"
+#include "settings.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#include <utlist.h>
+
+enum { THREADS_MAX = 1024 };
+
+/* A thread that waits, and how often it had given up the processor by then. */
+struct waiting_thread {
+    pid_t thread;
+    unsigned long long switches;
+};
+
+/* The threads that poll at one moment. */
+struct polling {
+    pid_t threads[THREADS_MAX];
+    int count;
+    uint64_t changes;
+    bool released; /* a flag is no longer 0 */
+};
+
+static struct poller *pollers;
+static uint64_t poller_changes;
+static struct host_wait *host_waits;
+
+static pid_t this_thread(void) {
+    return (pid_t)syscall(SYS_gettid);
+}
+
+void stuck_poll_begin(struct poller *poller, const uint32_t *flag) {
+    sim_check_none();
+    sim_lock();
+    *poller = (struct poller){.flag = flag, .thread = this_thread()};
+    DL_APPEND(pollers, poller);
+    poller_changes++;
+    sim_unlock();
+}
+
+void stuck_poll_end(struct poller *poller) {
+    sim_check_none();
+    sim_lock();
+    DL_DELETE(pollers, poller);
+    poller_changes++;
+    sim_unlock();
+}
+
+void stuck_wait_begin(struct host_wait *wait) {
+    sim_check_held();
+    *wait = (struct host_wait){.call = entry_name()};
+    DL_APPEND(host_waits, wait);
+}
+
+void stuck_wait_end(struct host_wait *wait) {
+    sim_check_held();
+    DL_DELETE(host_waits, wait);
+}
+
+SIM_EXPORT unsigned int simcuda_waits(void) {
+    const struct host_wait *wait;
+    unsigned int count;
+
+    sim_lock();
+    DL_COUNT(host_waits, wait, count);
+    sim_unlock();
+    return count;
+}
+
+/* Says which calls wait. */
+static void tell(void) {
+    const struct host_wait *wait;
+
+    sim_lock();
+    fprintf(stderr, "simcuda: stuck: every thread waits, in the driver:");
+    DL_FOREACH(host_waits, wait)
+    fprintf(stderr, " %s", wait->call);
+    fprintf(stderr, "\n");
+    sim_unlock();
+}
+
+/* The threads that poll now. Lock held. */
+static struct polling polling_now(void) {
+    sim_check_held();
+    struct polling now = {.changes = poller_changes};
+    const struct poller *poller;
+
+    DL_FOREACH(pollers, poller) {
+        now.released |= __atomic_load_n(poller->flag, __ATOMIC_ACQUIRE) != 0;
+        if (now.count < THREADS_MAX)
+            now.threads[now.count++] = poller->thread;
+    }
+    return now;
+}
+
+static bool polls(const struct polling *polling, pid_t thread) {
+    for (int i = 0; i < polling->count; i++)
+        if (polling->threads[i] == thread)
+            return true;
+    return false;
+}
+
+static FILE *open_task(const char *thread, const char *name) {
+    char path[64];
+
+    snprintf(path, sizeof path, "/proc/self/task/%.16s/%s", thread, name);
+    return fopen(path, "re");
+}
+
+static bool waits_without_limit(const char *thread) {
+    FILE *file = open_task(thread, "syscall");
+    unsigned long long number, address, operation, value, limit;
+    bool found = file != NULL && fscanf(file, "%llu %llx %llx %llx %llx", &number, &address,
+                                        &operation, &value, &limit) == 5;
+
+    if (file != NULL)
+        fclose(file);
+    return found && number == SYS_futex && limit == 0;
+}
+
+static unsigned long long switches_of(const char *thread) {
+    FILE *file = open_task(thread, "status");
+    unsigned long long count = 0, both = 0;
+    char line[256];
+
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        if (sscanf(line, "voluntary_ctxt_switches: %llu", &count) == 1 ||
+            sscanf(line, "nonvoluntary_ctxt_switches: %llu", &count) == 1)
+            both += count;
+    if (file != NULL)
+        fclose(file);
+    return both;
+}
+
+/* Looks at all threads but this one and those that poll. Returns how many, -1 if one of them may do
+ * something. Lock not held: who waits for it would seem to wait for ever. */
+static int look(const struct polling *polling, struct waiting_thread *threads) {
+    sim_check_none();
+    DIR *folder = opendir("/proc/self/task");
+    const struct dirent *entry;
+    int count = 0;
+
+    while (folder != NULL && count >= 0 && (entry = readdir(folder)) != NULL) {
+        pid_t thread = (pid_t)strtol(entry->d_name, NULL, 10);
+
+        if (thread <= 0 || thread == this_thread() || polls(polling, thread))
+            continue;
+        if (count == THREADS_MAX || !waits_without_limit(entry->d_name))
+            count = -1;
+        else
+            threads[count++] = (struct waiting_thread){thread, switches_of(entry->d_name)};
+    }
+    if (folder == NULL)
+        return -1;
+    closedir(folder);
+    return count;
+}
+
+static bool same(const struct waiting_thread *one, const struct waiting_thread *other, int count) {
+    for (int i = 0; i < count; i++)
+        if (one[i].thread != other[i].thread || one[i].switches != other[i].switches)
+            return false;
+    return true;
+}
+
+static bool is_stuck(void) {
+    static struct waiting_thread before[THREADS_MAX], after[THREADS_MAX];
+    static struct polling polling, still;
+    bool host_waits_now;
+    int count;
+
+    sim_lock();
+    polling = polling_now();
+    host_waits_now = host_waits != NULL;
+    sim_unlock();
+    if (!host_waits_now || (count = look(&polling, before)) < 0 || look(&polling, after) != count ||
+        !same(before, after, count))
+        return false;
+    sim_lock();
+    still = polling_now();
+    sim_unlock();
+    return still.changes == polling.changes && !still.released;
+}
+
+static void *watch(void *argument) {
+    const struct timespec pause = {.tv_nsec = 10000000};
+
+    while (!is_stuck())
+        nanosleep(&pause, NULL);
+    tell();
+    abort();
+    return argument;
+}
+
+static void start(void) {
+    pthread_attr_t attributes;
+    pthread_t thread;
+
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    if (pthread_create(&thread, &attributes, watch, NULL) != 0)
+        abort(); /* a test would wait for ever */
+    pthread_attr_destroy(&attributes);
+}
+
+void stuck_watch(void) {
+    static pthread_once_t started = PTHREAD_ONCE_INIT;
+
+    if (settings()->stuck != 0)
+        pthread_once(&started, start);
+}

@@ -1,0 +1,140 @@
+"""A free's wait covers what the native free's covers, nothing less and nothing more.
+
+The programs of tests/programs/order come to an end natively, in each of their cases, and print what they have seen. Work
+in them runs until a flag is set that is only set behind the calls in question: a wait for too much is a wait for ever,
+which the simulated GPU knows as such (SIMCUDA_STUCK) and ends. A wait for too little shows in what is printed, or is a
+hazard.
+"""
+
+import pytest
+from conftest import PROGRAMS
+
+# What every case of a program prints, or each.
+SEEN = {
+    "flag_by_later_stream": "the kernel has ended\n",
+    "later_work": "the kernel ran on behind 10 calls of 10\n",
+    "two_devices": "both devices are done\n",
+    "malloc_behind_later_work": "the allocations did not wait\n",
+    "capture_beside": {
+        "free_within": "the capture ended with 0, nodes: 1\nthe graph wrote 7\n",
+        "captured_in_the_other": "the capture ended with 0, nodes: 1\nthe graph wrote 7\n",
+        "begun_beside_a_waiting_free": "the capture ended with 0, nodes: 1\nthe graph wrote 7\n",
+        "begun_beside_a_busy_context": "the capture ended with 0, nodes: 1\nthe graph wrote 7\n",
+        "begun_beside_a_later_kernel": "the capture ended with 0\n",
+        "beside_many_frees": "graphs that are whole: 100 of 100\n",
+    },
+    "streams_of_one_thread": {
+        **dict.fromkeys(["used_in_the_waiting_stream", "used_in_the_working_stream", "used_in_a_third_stream",
+                         "blocking_streams", "legacy_waits", "legacy_works", "per_thread_stream_works"],
+                        "beside the waiting stream: 7\n"),
+        "made_later": "in a new stream: 7\n",
+        "destroyed_stream": "behind a destroyed stream: 7\n",
+    },
+    "several_threads": {
+        **dict.fromkeys(["in_one_context", "beside_a_busy_context", "chain_of_contexts"], "wrong: 0\n"),
+        "work_of_another_thread": "own work: 7\n",
+        "beside_a_waiting_free": "beside the free: 7\n",
+    },
+    "programmatic": {
+        **dict.fromkeys(["in_legacy", "in_non_blocking", "attribute_of_zero"], "the next owner reads 7\n"),
+        "behind_later_work": "behind it: 600\n",
+    },
+    "events": {
+        **dict.fromkeys(["before_in_legacy", "before_in_non_blocking"], "recorded before: 0\nits stream: 0\n"),
+        **dict.fromkeys(["after_in_legacy", "after_in_non_blocking"], "recorded after: 600\nat the end: 0\n"),
+        **dict.fromkeys(["synchronized_before_later_work", "synchronized_in_legacy"], "synchronized: 0\n"),
+        "waited_for_on_the_device": "in the second stream: 7\n",
+        "recorded_again": "the first: 600\nthe second: 0\n",
+    },
+    "callbacks": {
+        **dict.fromkeys(["before_in_legacy", "before_in_non_blocking", "callback_before", "before_in_destroyed",
+                         "before_by_another_thread"], "called before: 7\n"),
+        **dict.fromkeys(["behind_in_legacy", "behind_in_non_blocking"], "behind it: 600\nthe stream: 600\n"),
+        **dict.fromkeys(["pinned_in_legacy", "pinned_in_non_blocking", "pinned_by_another_thread"],
+                        "the host reads 7\n"),
+        "pinned_of_another_context": "the host reads 0, then 7\n",
+    },
+}
+CASES = {
+    "flag_by_later_stream": ["by_memset", "by_kernel", "by_copy"],
+    "later_work": ["query_only", "event_record", "event_query", "event_create", "stream_wait_event", "pageable_copy",
+                   "pinned_copy", "device_copy", "asynchronous_memset", "module_get_function", "module_get_global",
+                   "allocation", "memory_info", "address_range", "function_of_the_host", "per_thread_work"],
+    "two_devices": ["by_kernel", "by_the_host", "launched_behind_the_free", "loop_of_temporaries"],
+    "malloc_behind_later_work": ["non_blocking", "non_blocking_user", "blocking", "legacy", "full_device"],
+}
+
+# What is wrong today: (program, case): (modes, what). A case of None: all but those named beside it.
+OWED = "an owed wait is paid by a synchronise of the context, which covers what came behind the free"
+EVERYBODY = "a free waits for all contexts of the process"
+LATE_FENCE = "the fence of a deferred free is recorded at the next malloc, behind later work, and the malloc waits for it"
+WRONG = {
+    **{("flag_by_later_stream", case): (["auto"], OWED) for case in CASES["flag_by_later_stream"]},
+    **{("later_work", case): (["auto"], OWED) for case in CASES["later_work"] if case != "pinned_copy"},
+    **{("two_devices", case): (["sync", "auto"], EVERYBODY) for case in ("by_kernel", "by_the_host")},
+    ("two_devices", "loop_of_temporaries"): (["sync", "auto", "defer"], EVERYBODY + ", and so does a malloc"),
+    **{("malloc_behind_later_work", case): (["defer"], LATE_FENCE) for case in CASES["malloc_behind_later_work"]},
+    ("capture_beside", "begun_beside_a_busy_context"):
+        (["sync", "auto"], "the second of the two synchronises of a free meets a capture that began during the first"),
+    ("capture_beside", "begun_beside_a_later_kernel"): (["auto"], OWED),
+    **{("streams_of_one_thread", case): (["defer"], LATE_FENCE) for case in SEEN["streams_of_one_thread"]},
+    ("several_threads", "beside_a_busy_context"): (["sync", "auto", "defer"], EVERYBODY + ", and so does a malloc"),
+    ("several_threads", "chain_of_contexts"): (["sync", "auto"], EVERYBODY),
+    ("several_threads", "work_of_another_thread"): (["defer"], LATE_FENCE),
+    ("programmatic", "behind_later_work"): (["auto"], OWED),
+    ("events", "after_in_legacy"): (["auto"], OWED),
+    ("events", "waited_for_on_the_device"): (["defer"], LATE_FENCE),
+    **{("callbacks", case): (["defer"], LATE_FENCE) for case in ("behind_in_legacy", "behind_in_non_blocking")},
+    ("callbacks", "pinned_of_another_context"): (["sync", "auto"], EVERYBODY),
+}
+
+# A deferred free waits for nothing: what it is over with, natively, is not over.
+ONLY_WHERE_FREES_WAIT = {
+    ("events", "before_in_legacy"), ("events", "before_in_non_blocking"), ("several_threads", "beside_a_waiting_free"),
+    *(("callbacks", case) for case in SEEN["callbacks"] if case.startswith(("before", "callback", "pinned_")))
+}
+ENVIRONMENT = {"SIMCUDA_STUCK": "1", "SIMCUDA_DEVICES": "2", "SIMCUDA_MEMORY": "4G"}
+
+
+def rows(mode):
+    """A parameter for each case that a mode has, with the mark of those that are wrong today."""
+    for program, seen in SEEN.items():
+        for case in CASES.get(program, seen):
+            if mode == "defer" and (program, case) in ONLY_WHERE_FREES_WAIT:
+                continue
+            modes, what = WRONG.get((program, case), ((), None))
+            marks = [pytest.mark.xfail(strict=True, reason=what)] if mode in modes else []
+            yield pytest.param(program, case, mode, id=f"{program}-{case}-{mode}", marks=marks)
+
+
+def seen_by(program, case):
+    return SEEN[program] if isinstance(SEEN[program], str) else SEEN[program][case]
+
+
+@pytest.mark.parametrize("program, case, mode", [row for mode in ("sync", "auto", "defer") for row in rows(mode)])
+def test_a_free_waits_for_what_came_before_it_and_for_nothing_else(run, program, case, mode):
+    done = run([PROGRAMS / "order" / program, case], env={**ENVIRONMENT, "POOLCUDA_FREE": mode})
+    assert (done.code, done.out) == (0, seen_by(program, case)), done.err
+    assert done.hazards == 0, done.err
+
+
+@pytest.mark.parametrize("program, case", [(program, case) for program, seen in SEEN.items()
+                                           for case in CASES.get(program, seen)])
+def test_natively_the_program_sees_that(run, program, case):
+    done = run([PROGRAMS / "order" / program, case], pooled=False, env=ENVIRONMENT)
+    assert (done.code, done.out) == (0, seen_by(program, case)), done.err
+    assert done.hazards == 0, done.err
+
+
+# On a clock that stands still: whoever lets time go by never comes to an end.
+@pytest.mark.parametrize("case, wrong", [("begun_beside_a_waiting_free", True), ("free_within", False)])
+@pytest.mark.parametrize("mode", ["sync", "auto"])
+def test_the_beginning_of_a_capture_lets_no_time_go_by(request, run, case, wrong, mode):
+    limit = []
+    if wrong:
+        limit = ["timeout", "5"]  # not without the mark: a slow machine is no fault
+        request.applymarker(pytest.mark.xfail(
+            strict=True, reason="cuStreamBeginCapture waits half a second for a thread that waits in its free"))
+    done = run([*limit, PROGRAMS / "order/capture_beside", case], env={**ENVIRONMENT, "POOLCUDA_FREE": mode},
+               before=[PROGRAMS / "libstanding_clock.so"], stats=False)
+    assert (done.code, done.out) == (0, seen_by("capture_beside", case)), done.err

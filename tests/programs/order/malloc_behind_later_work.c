@@ -1,0 +1,68 @@
+/* Free; work of another stream that runs until the host sets a flag; an allocation of the freed
+ * size, which natively returns at once; only then is the flag set. */
+#include "order.h"
+
+static struct place place;
+
+static void with_work_in(CUstream stream, bool used_there) {
+    CUdeviceptr freed, flag;
+    volatile uint32_t *host = host_flag(&flag);
+    freed = allocate(BYTES);
+    fill(&place, freed, 3, used_there ? stream : NULL);
+    release(freed);
+    wait_for_flag(&place, flag, stream);
+    for (int i = 0; i < 3; i++) /* the first may find a fence to record, the next one to poll */
+        (void)allocate(BYTES);
+    set_flag(host);
+    CHECK(cuCtxSynchronize());
+    printf("the allocations did not wait\n");
+}
+
+static void non_blocking(void) {
+    place = primary_place(0);
+    with_work_in(new_stream(CU_STREAM_NON_BLOCKING), false);
+}
+
+static void non_blocking_user(void) {
+    place = primary_place(0);
+    with_work_in(new_stream(CU_STREAM_NON_BLOCKING), true);
+}
+
+static void blocking(void) {
+    place = primary_place(0);
+    with_work_in(new_stream(CU_STREAM_DEFAULT), false);
+}
+
+static void legacy(void) {
+    place = primary_place(0);
+    with_work_in(NULL, true);
+}
+
+/* The device is full: only what was freed can serve. Natively the free has given it back. */
+static void full_device(void) {
+    CUstream stream;
+    CUdeviceptr flag, block;
+    volatile uint32_t *host;
+    size_t available, total, size;
+    place = primary_place(0);
+    host = host_flag(&flag);
+    stream = new_stream(CU_STREAM_NON_BLOCKING);
+    CHECK(cuMemGetInfo_v2(&available, &total));
+    size = available / 4 * 3;
+    block = allocate(size);
+    fill(&place, block, 3, stream);
+    release(block);
+    wait_for_flag(&place, flag, stream);
+    (void)allocate(size);
+    set_flag(host);
+    CHECK(cuCtxSynchronize());
+    printf("the allocations did not wait\n");
+}
+
+static const struct order_case cases[] = {
+    {"non_blocking", non_blocking}, {"non_blocking_user", non_blocking_user},
+    {"blocking", blocking},         {"legacy", legacy},
+    {"full_device", full_device},
+};
+
+ORDER_MAIN(cases)

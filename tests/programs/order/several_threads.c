@@ -1,0 +1,180 @@
+/* Several threads, each with a stream of its own, free and allocate in one context or in several:
+ * each free waits for the work of its own context that came before it, and for nothing else. */
+#include "order.h"
+
+enum { THREADS = 4, PAIRS = 60 };
+
+static struct place place, other;
+static CUdeviceptr flag;
+
+/* Allocates, works, checks and frees; returns how often a block was not what its owner wrote. */
+static long pairs_in(const struct place *where, uint32_t value, CUstream stream) {
+    long wrong = 0;
+    for (int i = 0; i < PAIRS; i++) {
+        uint32_t words[WORDS] = {0};
+        CUdeviceptr block;
+        block = allocate(BYTES);
+        fill(where, block, value + (uint32_t)i, stream);
+        CHECK(cuMemcpyDtoHAsync_v2(words, block, BYTES, stream));
+        CHECK(cuStreamSynchronize(stream));
+        wrong += words[0] != value + (uint32_t)i || words[WORDS - 1] != words[0];
+        keep_busy(where, 20000, stream); /* both still run at the free */
+        fill(where, block, ~value, stream);
+        release(block);
+    }
+    return wrong;
+}
+
+static void *work_in_own_stream(void *data) {
+    CHECK(cuCtxSetCurrent(place.context));
+    return (void *)pairs_in(&place, (uint32_t)(uintptr_t)data * 1000,
+                            new_stream(CU_STREAM_NON_BLOCKING));
+}
+
+static long wrong_of_threads(void *(*work)(void *)) {
+    pthread_t threads[THREADS];
+    long wrong = 0;
+    for (uintptr_t i = 0; i < THREADS; i++)
+        REQUIRE(pthread_create(&threads[i], NULL, work, (void *)(i + 1)) == 0);
+    for (int i = 0; i < THREADS; i++) {
+        void *own;
+        REQUIRE(pthread_join(threads[i], &own) == 0);
+        wrong += (long)own;
+    }
+    return wrong;
+}
+
+static void in_one_context(void) {
+    place = primary_place(0);
+    printf("wrong: %ld\n", wrong_of_threads(work_in_own_stream));
+}
+
+/* Another context of the same device is busy from the first to the last. */
+static void beside_a_busy_context(void) {
+    long wrong;
+    place = primary_place(0);
+    other = created_place();
+    flag = device_flag();
+    wait_for_flag(&other, flag, NULL);
+    CHECK(cuCtxSetCurrent(place.context));
+    wrong = wrong_of_threads(work_in_own_stream);
+    CHECK(cuCtxSetCurrent(other.context));
+    set_device_flag(flag);
+    CHECK(cuCtxSynchronize());
+    printf("wrong: %ld\n", wrong);
+}
+
+/* Each thread has a context of its own, and each is busy while the one before it frees. */
+static volatile uint32_t *own_flags[THREADS];
+static CUdeviceptr own_device_flags[THREADS];
+static pthread_barrier_t barrier;
+
+static void *free_in_own_context(void *data) {
+    uintptr_t number = (uintptr_t)data - 1;
+    struct place own = created_place();
+    CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+    CUdeviceptr block;
+    block = allocate(BYTES);
+    fill(&own, block, 1, stream);
+    pthread_barrier_wait(&barrier);
+    if (number != 0) /* all but the first are busy until the one before has freed */
+        wait_for_flag(&own, own_device_flags[number - 1], stream);
+    pthread_barrier_wait(&barrier);
+    release(block);
+    set_flag(own_flags[number]);
+    CHECK(cuCtxSynchronize());
+    return (void *)pairs_in(&own, (uint32_t)number * 1000, stream);
+}
+
+static void chain_of_contexts(void) {
+    place = primary_place(0);
+    for (int i = 0; i < THREADS; i++)
+        own_flags[i] = host_flag(&own_device_flags[i]);
+    REQUIRE(pthread_barrier_init(&barrier, NULL, THREADS) == 0);
+    printf("wrong: %ld\n", wrong_of_threads(free_in_own_context));
+}
+
+/* One thread frees, and another, which knows nothing of it, submits what runs until a flag is set.
+ * The first goes on to a call that tells of its own work only. */
+static void *submit_waiting_work(void *data) {
+    CHECK(cuCtxSetCurrent(place.context));
+    wait_for_flag(&place, flag, (CUstream)data);
+    return NULL;
+}
+
+static void work_of_another_thread(void) {
+    CUstream own, others;
+    CUdeviceptr freed, next;
+    CUevent event;
+    pthread_t thread;
+    uint32_t words[WORDS] = {0};
+    place = primary_place(0);
+    flag = device_flag();
+    own = new_stream(CU_STREAM_NON_BLOCKING);
+    others = new_stream(CU_STREAM_NON_BLOCKING);
+    CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    freed = allocate(BYTES);
+    fill(&place, freed, 3, own);
+    release(freed);
+    REQUIRE(pthread_create(&thread, NULL, submit_waiting_work, others) == 0);
+    REQUIRE(pthread_join(thread, NULL) == 0);
+    next = allocate(BYTES);
+    fill(&place, next, 7, own);
+    CHECK(cuEventRecord(event, own));
+    CHECK(cuEventSynchronize(event));
+    CHECK(cuMemcpyDtoHAsync_v2(words, next, BYTES, own));
+    CHECK(cuStreamSynchronize(own));
+    printf("own work: %u\n", words[WORDS - 1]);
+    set_device_flag(flag);
+    CHECK(cuCtxSynchronize());
+}
+
+/* The freeing thread waits in the free; others go on with what concerns them. */
+static volatile uint32_t *gate;
+static CUdeviceptr gate_device;
+static bool free_is_over;
+
+static void *free_behind_gate(void *data) {
+    CHECK(cuCtxSetCurrent(place.context));
+    release((CUdeviceptr)(uintptr_t)data);
+    __atomic_store_n(&free_is_over, true, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+static void beside_a_waiting_free(void) {
+    CUstream busy, own;
+    CUdeviceptr freed, block;
+    CUevent event;
+    pthread_t thread;
+    uint32_t words[WORDS] = {0};
+    place = primary_place(0);
+    gate = host_flag(&gate_device);
+    busy = new_stream(CU_STREAM_NON_BLOCKING);
+    own = new_stream(CU_STREAM_NON_BLOCKING);
+    freed = allocate(BYTES);
+    wait_for_flag(&place, gate_device, busy);
+    REQUIRE(pthread_create(&thread, NULL, free_behind_gate, (void *)(uintptr_t)freed) == 0);
+    while (waiting_threads() == 0 && !__atomic_load_n(&free_is_over, __ATOMIC_ACQUIRE))
+        sched_yield();
+    REQUIRE(!free_is_over); /* pinned memory shows what the kernel has done */
+    block = allocate(BYTES);
+    fill(&place, block, 7, own);
+    CHECK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    CHECK(cuEventRecord(event, own));
+    CHECK(cuEventSynchronize(event));
+    CHECK(cuMemcpyDtoHAsync_v2(words, block, BYTES, own));
+    CHECK(cuStreamSynchronize(own));
+    printf("beside the free: %u\n", words[WORDS - 1]);
+    set_flag(gate);
+    REQUIRE(pthread_join(thread, NULL) == 0);
+}
+
+static const struct order_case cases[] = {
+    {"in_one_context", in_one_context},
+    {"beside_a_busy_context", beside_a_busy_context},
+    {"chain_of_contexts", chain_of_contexts},
+    {"work_of_another_thread", work_of_another_thread},
+    {"beside_a_waiting_free", beside_a_waiting_free},
+};
+
+ORDER_MAIN(cases)
