@@ -283,7 +283,7 @@ static void before(struct pool *pool, struct stub_frame *frame) {
 /* What is to be done for this function from now on, unless the word has one of its bits: nothing. */
 static unsigned char quick_bits(const struct entry *entry) {
     if (entry_submits(entry))
-        return QUICK | ORDER_OWED | ORDER_UNFENCED | ORDER_TRACKED;
+        return QUICK | ORDER_OWED | ORDER_UNFENCED | ORDER_TRACKED | ORDER_DEFERRED;
     return entry_pays(entry) ? QUICK | ORDER_OWED : QUICK;
 }
 

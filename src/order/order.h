@@ -40,9 +40,10 @@
 
 /* What the word says, which callers look at before they ask. */
 enum order_word {
-    ORDER_OWED = 1,    /* a wait is owed: some calls have to pay first */
-    ORDER_UNFENCED = 2, /* a free has no fence yet: a submission has to be preceded by one */
+    ORDER_OWED = 1,     /* a wait is owed: some calls have to pay first */
+    ORDER_UNFENCED = 2, /* such a free has no fence yet: a submission has to be preceded by one */
     ORDER_TRACKED = 4,  /* submissions are to be noted */
+    ORDER_DEFERRED = 8, /* a free that owes no wait, but defers its block, has no fence yet */
 };
 
 struct order_fence;
@@ -114,10 +115,10 @@ static inline bool order_is_only(const struct order *order, CUcontext context) {
 }
 /* A free in the context owes its wait from now on. */
 void order_owe(struct order *order, CUcontext context);
-/* A free in the only context owes its wait from now on. In most cases the word says so already, and
- * is not written to: other threads look at it. */
-static inline void order_owe_quickly(const struct order *order) {
-    int bits = ORDER_OWED | ORDER_UNFENCED;
+/* A free in the only context owes its wait from now on (bits: ORDER_OWED and ORDER_UNFENCED), or a
+ * free has deferred its block (ORDER_DEFERRED). In most cases the word says so already, and is not
+ * written to: other threads look at it. */
+static inline void order_owe_quickly(const struct order *order, int bits) {
     if ((atomic_load_explicit(order->word, memory_order_relaxed) & bits) != bits)
         atomic_store_explicit(order->word, bits, memory_order_release);
 }
@@ -134,11 +135,11 @@ bool order_stream_covers(struct order *order, CUstream stream);
 /* Whether a context other than that of the stream owes a wait: what reaches its memory must not come
  * before that is paid. */
 bool order_others_owe(struct order *order, CUstream stream);
-/* The same for work that is in no known stream, or in several. */
+/* To be called before work is submitted that is in no known stream, or in several. */
 void order_submits_somewhere(struct order *order);
 
-/* Waits for all fences. Calls the driver; `failed` is told of errors. Returns whether anything was
- * owed. */
+/* Waits for all fences. Calls the driver, and `failed` with its errors. Returns whether anything
+ * was owed. */
 bool order_pay(struct order *order, void (*failed)(void *data, CUcontext context, CUresult error),
                void *data);
 /* The host has waited for all work that was submitted to the context before its last free. */

@@ -46,19 +46,6 @@ bool order_stream_begins(struct order *order, CUstream handle, bool non_blocking
     return added;
 }
 
-struct order_stream *order_find_id(struct order_context *context, uint64_t id) {
-    lock_check_held(LOCK_ORDER);
-    struct order_stream *stream;
-    if (context->legacy.id == id)
-        return &context->legacy;
-    if (context->per_thread.id == id)
-        return &context->per_thread;
-    LIST_FOREACH (stream, &context->streams, link)
-        if (stream->id == id)
-            break;
-    return stream;
-}
-
 /* A created stream. Lock held. */
 static struct order_stream *find_created(const struct order *order, CUstream handle,
                                          struct order_context **context) {

@@ -466,6 +466,9 @@ struct pool_block *fence_take(struct pool *pool, struct context *context, struct
  * NULL: none serves. */
 struct pool_block *fence_find_freed_in(struct context *context, CUstream stream,
                                        const struct fit *fit);
+/* Fences what has been freed so far, before something is submitted that its fences need not cover.
+ * Lock not held. */
+void fence_before_submission(struct pool *pool);
 /* Whether blocks may be waiting for a fence, or for one to be made. */
 static inline bool fence_may_defer(const struct context *context) {
     lock_check_held(LOCK_POOL);
