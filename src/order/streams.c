@@ -1,5 +1,6 @@
 /* The streams of each context: that they exist, and which of them may hold work. */
 #include "order/internal.h"
+#include "planted.h"
 
 #include <stdlib.h>
 
@@ -177,9 +178,10 @@ enum order_answer order_submits(struct order *order, CUstream handle, bool may_c
         const void *own = own_thread();
         if (!order->sole && order_has_streams(context))
             order->sole = own;
-        first_of_other = order->sole && order->sole != own && !order->several;
+        first_of_other = order->sole && order->sole != own && !order->several &&
+                         !PLANTED(other_thread_not_seen);
         order->several = order->several || first_of_other;
-        stream->busy = true;
+        stream->busy = !PLANTED(submission_not_noted);
         ordered = !may_call || put_behind(order, context, stream);
     }
     order_tell(order);
