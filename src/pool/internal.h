@@ -48,7 +48,6 @@ struct pool {
 
     atomic_bool down; /* the driver has shut down: everything passes through */
     struct pointer_map map;
-    bool indexed;             /* address_index.c: whether the index is there */
     struct pool_block *spare; /* unused records, linked through next */
     struct record_slab *slabs;
     size_t record_count; /* in all slabs */
@@ -72,6 +71,8 @@ struct pool {
     LIST_HEAD(, left_event) left_events;
     uint64_t left_number;
     bool streams_lost;
+
+    bool indexed; /* whether the index by address is there (address_index.h) */
 
     struct created_context *created;       /* context.c */
     LIST_HEAD(, memory_pool) memory_pools; /* memory_pools.c: those that the program has made */

@@ -35,6 +35,7 @@ FAULTS = [
     ("other_thread_not_seen", "threads", "auto", 100),
     ("oversize", "memory", "auto", 100),
     ("idle_not_free", "memory", "auto", 100),
+    ("answered_from_books", "streams", "auto", 100),
     ("taint_recycled", "shares", "auto", 100),
     ("host_memory_not_waited_for", "pinned", "auto", 100),
     ("flags_not_in_key", "pinned", "auto", 100),
