@@ -43,16 +43,20 @@ void order_tell(struct order *order) {
             bits |= ORDER_TRACKED;
     }
     /* A free that has just set its bits keeps them. */
-    while (!atomic_compare_exchange_weak(
-        order->word, &word, word & ORDER_UNFENCED ? word | bits : bits)) {
+    while (!atomic_compare_exchange_weak(order->word, &word,
+                                         word & ORDER_UNFENCED ? word | bits : bits)) {
     }
 }
 
 void order_clear(struct order_context *context) {
     lock_check_held(LOCK_ORDER);
     context->owes = context->unfenced = false;
-    fence_drop(context->fence);
-    context->fence = NULL;
+    if (context->fence == context->owed) {
+        fence_drop(context->fence);
+        context->fence = NULL;
+    }
+    fence_drop(context->owed);
+    context->owed = NULL;
 }
 
 /* To be called when a context has come or gone. */
@@ -86,6 +90,8 @@ void order_leave(struct order_context *context) {
 static void end(struct order *order, struct order_context *context) {
     lock_check_held(LOCK_ORDER);
     order_clear(context);
+    fence_drop(context->fence);
+    context->fence = NULL;
     LIST_REMOVE(context, link);
     note_only(order);
     context->ended = true;
@@ -147,6 +153,14 @@ void order_owe(struct order *order, CUcontext handle) {
         context->owes = context->unfenced = true;
         order_tell(order);
     }
+    lock_drop(&order->lock, LOCK_ORDER);
+}
+
+void order_keeps_behind(struct order *order, CUcontext handle) {
+    lock_take(&order->lock, LOCK_ORDER);
+    struct order_context *context = order_find(order, handle);
+    if (context && order_has_streams(context))
+        context->unordered = true;
     lock_drop(&order->lock, LOCK_ORDER);
 }
 

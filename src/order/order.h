@@ -32,11 +32,11 @@
 
 #include "driver/driver.h"
 
+#include <bsd/sys/queue.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <bsd/sys/queue.h>
 
 /* What the word says, which callers look at before they ask. */
 enum order_word {
@@ -60,14 +60,17 @@ struct order_stream {
 };
 
 /* What is known of one context's work.
- * Invariant: `unfenced` implies `owes`; fence, if not NULL, is the last one recorded, and has not
- * been seen to pass. fences: how many were begun, of which `recording` are not yet recorded. users: threads that use it without the lock; it is freed by
- * the last of them once it has ended. turn: of the last payment that looked at it. */
+ * Invariant: `unfenced` implies `owes`; fence, if not NULL, is the last one recorded; owed, if not
+ * NULL, the last one that was recorded for a free, and has not been seen to pass. unordered: the
+ * pool's own work in the legacy stream has no fence yet, behind which the program's is to be put.
+ * fences: how many were begun, of which `recording` are not yet recorded. users: threads that use
+ * it without the lock; it is freed by the last of them once it has ended. turn: of the last payment
+ * that looked at it. */
 struct order_context {
     CUcontext handle;
-    bool owes, unfenced, ended;
+    bool owes, unfenced, unordered, ended;
     uint64_t fences, turn;
-    struct order_fence *fence;
+    struct order_fence *fence, *owed;
     struct order_event *spare;
     int users, recording;
     struct order_stream legacy, per_thread; /* the latter: of order->sole, once it has been used */
@@ -82,8 +85,8 @@ struct order {
     pthread_mutex_t lock;
     LIST_HEAD(, order_context) contexts;
     uint64_t turns, streams;
-    const void *sole;     /* the only thread that has submitted since streams are tracked */
-    atomic_bool several;  /* there have been others */
+    const void *sole;    /* the only thread that has submitted since streams are tracked */
+    atomic_bool several; /* there have been others */
     atomic_bool streams_used;
     _Atomic(CUcontext) only; /* the context, if there is one alone */
 };
@@ -129,11 +132,14 @@ static inline void order_owe_quickly(const struct order *order, int bits) {
  * this is the first submission of another thread. */
 enum order_answer { ORDER_DONE, ORDER_PAY, ORDER_SEVERAL };
 enum order_answer order_submits(struct order *order, CUstream stream, bool may_call);
+/* The pool itself has submitted work to the legacy stream of the context: what the program submits
+ * next comes behind it, but nobody waits for it. Only while order_is_tracked. */
+void order_keeps_behind(struct order *order, CUcontext context);
 /* Whether the program's wait for that stream is one for all that is owed: nothing needs to be paid
  * before it. */
 bool order_stream_covers(struct order *order, CUstream stream);
-/* Whether a context other than that of the stream owes a wait: what reaches its memory must not come
- * before that is paid. */
+/* Whether a context other than that of the stream owes a wait: what reaches its memory must not
+ * come before that is paid. */
 bool order_others_owe(struct order *order, CUstream stream);
 /* To be called before work is submitted that is in no known stream, or in several. */
 void order_submits_somewhere(struct order *order);

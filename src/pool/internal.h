@@ -56,13 +56,14 @@ struct pool {
     struct site_record *site_records;
     struct pitch *pitches;
 
-    /* wait.c. order: what is owed; owed_number: by how many frees so far. reasons: how many things there are just now because of which
-     * none may be owed; pending and pending_seen differ while work may run that one wait has to
-     * cover. */
+    /* wait.c. order: what is owed; owed_number: by how many frees so far. reasons: how many things
+     * there are just now because of which none may be owed; pending and pending_seen differ while
+     * work may run that one wait has to cover. */
     struct order order;
     atomic_int own_order_word;
     uint64_t owed_number, pending, pending_seen;
-    uint64_t crossings, crossings_seen; /* copies between contexts, and those that were waited for */
+    uint64_t crossings,
+        crossings_seen; /* copies between contexts, and those that were waited for */
     uint64_t reasons[WAIT_REASONS], reason_sum;
     atomic_bool lasting[WAIT_REASONS];
 
@@ -444,6 +445,9 @@ bool wait_is_skipped(const struct pool *pool, const struct context *context);
 /* Makes the wait. Lock held on entry and return, not in between. */
 CUresult wait_make(struct pool *pool, struct context *context, enum wait_reason reason);
 bool wait_is_owed(const struct pool *pool); /* lock not needed */
+/* Before the pool itself submits work to the current context's legacy stream that may touch what
+ * was freed: puts it behind what is owed. Gate entered. Lock not held. */
+void wait_precedes_own_work(struct pool *pool);
 /* Whether work of other contexts may use a context's memory, so that a free waits for them, too. */
 bool wait_reaches_others(const struct pool *pool);
 /* Makes an owed wait before `call`. False: not now, a stream is being captured. Lock not held. */

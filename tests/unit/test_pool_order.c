@@ -134,7 +134,8 @@ static void only_streams_that_may_hold_work_are_fenced(void **state) {
     owe();
     submit(A);
     assert_int_equal(fake.records, 1);
-    assert_ptr_equal(fake.recorded_in, A); /* none in the legacy stream, where it would be a barrier */
+    assert_ptr_equal(fake.recorded_in,
+                     A); /* none in the legacy stream, where it would be a barrier */
 }
 
 static void another_stream_waits_for_the_fence_and_its_own_does_not(void **state) {
