@@ -184,7 +184,6 @@ static struct pool *create(void) {
         *options.log || options.stats || *options.stats_file ? shortage_tell : NULL;
     config.map = options.stats || *options.stats_file;
     config.host_memory = host_memory_size();
-    config.order_word = &stub_word;
     config.say = state_say_once;
     config.ask_others = ask_others;
     if (options.check && config.free_mode == POOL_FREE_AUTO)

@@ -5,7 +5,7 @@
  * the function failed calls it as it is, with nothing of the program's copied; that goes where all
  * arguments are in registers. Where they are not, it jumps.
  *
- * The quick way is a table look-up: stub_quick[i] has the bits of stub_word for which something is to
+ * The quick way is a table look-up: stub_quick[i] has the bits of order_word for which something is to
  * be done for stub i. If it is not 0, stub_real[i] is known. */
 #define STUB_SPARES 1024
 #define COPIED_WORDS 16 /* of stack arguments: no driver function has as many */
@@ -117,7 +117,7 @@ stub_jump:
 	movzbl	(%r10,%r11), %r10d
 	testl	%r10d, %r10d
 	je	1f
-	testl	%r10d, stub_word(%rip)
+	testl	%r10d, order_word(%rip)
 	jne	1f
 	leaq	stub_real(%rip), %r10
 	jmp	*(%r10,%r11,8)
@@ -147,7 +147,7 @@ stub_look:
 	movzbl	(%r10,%r11), %r10d
 	testl	%r10d, %r10d
 	je	1f
-	testl	%r10d, stub_word(%rip)
+	testl	%r10d, order_word(%rip)
 	jne	1f
 	leaq	stub_real(%rip), %r10
 	movq	(%r10,%r11,8), %r10
@@ -207,7 +207,7 @@ stub_call:
 	movzbl	(%r10,%r11), %r10d
 	testl	%r10d, %r10d
 	je	3f
-	testl	%r10d, stub_word(%rip)
+	testl	%r10d, order_word(%rip)
 	jne	3f
 	leaq	stub_real(%rip), %r10
 	movq	(%r10,%r11,8), %r10
@@ -296,8 +296,8 @@ stub_call:
 	add	x17, x17, x16
 	ldarb	w17, [x17]	/* what stub_real holds was stored before */
 	cbz	w17, \slow
-	adrp	x15, stub_word
-	ldr	w15, [x15, #:lo12:stub_word]
+	adrp	x15, order_word
+	ldr	w15, [x15, #:lo12:order_word]
 	tst	w17, w15
 	b.ne	\slow
 	adrp	x17, stub_real

@@ -37,8 +37,7 @@ static struct spare {
 static atomic_int spares_used;
 
 /* Read by stubs.S. stub_real[i] is valid once stub_quick[i] is not 0: then nothing is to be done
- * for the function unless stub_word has one of its bits. */
-atomic_int stub_word;
+ * for the function unless order_word has one of its bits. */
 HIDDEN _Atomic(void *) stub_real[ENTRIES + SPARES];
 HIDDEN atomic_uchar stub_quick[ENTRIES + SPARES];
 enum { QUICK = 0x80 }; /* no bit of the word's */

@@ -3,11 +3,7 @@
 #ifndef POOLCUDA_INTERPOSE_STUBS_H
 #define POOLCUDA_INTERPOSE_STUBS_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
-
-/* What is owed (enum order_word): the pool sets it, the stubs look at it. */
-extern atomic_int stub_word __attribute__((visibility("hidden")));
 
 /* What to hand out instead of `found`, the driver's function that dlsym found as `name`, or that
  * cuGetProcAddress found as `base`, in its per-thread form or not: a stub, or `found` itself if

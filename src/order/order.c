@@ -4,9 +4,10 @@
 
 #include <stdlib.h>
 
-void order_init(struct order *order, const struct driver *driver, atomic_int *word) {
+atomic_int order_word;
+
+void order_init(struct order *order, const struct driver *driver) {
     order->driver = driver;
-    order->word = word;
     order->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
@@ -26,9 +27,9 @@ struct order_stream *order_find_id(struct order_context *context, uint64_t id) {
 void order_take_notice(struct order *order) {
     lock_check_held(LOCK_ORDER);
     struct order_context *only = LIST_FIRST(&order->contexts);
-    if (!(atomic_load(order->word) & ORDER_UNFENCED))
+    if (!(atomic_load(&order_word) & ORDER_UNFENCED))
         return;
-    atomic_fetch_and(order->word, ~ORDER_UNFENCED);
+    atomic_fetch_and(&order_word, ~ORDER_UNFENCED);
     if (order_is_one(order))
         only->owes = only->unfenced = true;
 }
@@ -36,14 +37,14 @@ void order_take_notice(struct order *order) {
 void order_tell(struct order *order) {
     lock_check_held(LOCK_ORDER);
     const struct order_context *context;
-    int word = atomic_load(order->word), bits = word & ORDER_DEFERRED;
+    int word = atomic_load(&order_word), bits = word & ORDER_DEFERRED;
     LIST_FOREACH (context, &order->contexts, link) {
         bits |= (context->owes ? ORDER_OWED : 0) | (context->unfenced ? ORDER_UNFENCED : 0);
         if (order_has_streams(context) && !order->several)
             bits |= ORDER_TRACKED;
     }
     /* A free that has just set its bits keeps them. */
-    while (!atomic_compare_exchange_weak(order->word, &word,
+    while (!atomic_compare_exchange_weak(&order_word, &word,
                                          word & ORDER_UNFENCED ? word | bits : bits)) {
     }
 }
@@ -111,7 +112,7 @@ void order_forget(struct order *order) {
     order->sole = NULL;
     atomic_store(&order->several, false);
     atomic_store(&order->streams_used, false);
-    atomic_store(order->word, 0);
+    atomic_store(&order_word, 0);
     lock_drop(&order->lock, LOCK_ORDER);
 }
 
@@ -144,7 +145,7 @@ void order_context_ends(struct order *order, CUcontext handle) {
 
 void order_owe(struct order *order, CUcontext handle) {
     if (order_is_only(order, handle)) {
-        order_owe_quickly(order, ORDER_OWED | ORDER_UNFENCED);
+        order_owe_quickly(ORDER_OWED | ORDER_UNFENCED);
         return;
     }
     lock_take(&order->lock, LOCK_ORDER);

@@ -38,8 +38,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What the word says, which callers look at before they ask. */
-enum order_word {
+/* What the word says, which stubs of the driver's functions look at before they ask: bits. Frees set
+ * them without the lock. Pools that live at the same time share it, as tests' may, and so are asked
+ * more often. */
+extern atomic_int order_word __attribute__((visibility("hidden")));
+enum order_bit {
     ORDER_OWED = 1,     /* a wait is owed: some calls have to pay first */
     ORDER_UNFENCED = 2, /* such a free has no fence yet: a submission has to be preceded by one */
     ORDER_TRACKED = 4,  /* submissions are to be noted */
@@ -81,7 +84,6 @@ struct order_context {
 
 struct order {
     const struct driver *driver;
-    atomic_int *word; /* bits of enum order_word; frees may set the first two without the lock */
     pthread_mutex_t lock;
     LIST_HEAD(, order_context) contexts;
     uint64_t turns, streams;
@@ -91,7 +93,7 @@ struct order {
     _Atomic(CUcontext) only; /* the context, if there is one alone */
 };
 
-void order_init(struct order *order, const struct driver *driver, atomic_int *word);
+void order_init(struct order *order, const struct driver *driver);
 /* Forgets everything and makes no CUDA call: in a forked child, and at the end of a pool. */
 void order_forget(struct order *order);
 
@@ -119,11 +121,17 @@ static inline bool order_is_only(const struct order *order, CUcontext context) {
 /* A free in the context owes its wait from now on. */
 void order_owe(struct order *order, CUcontext context);
 /* A free in the only context owes its wait from now on (bits: ORDER_OWED and ORDER_UNFENCED), or a
- * free has deferred its block (ORDER_DEFERRED). In most cases the word says so already, and is not
- * written to: other threads look at it. */
-static inline void order_owe_quickly(const struct order *order, int bits) {
-    if ((atomic_load_explicit(order->word, memory_order_relaxed) & bits) != bits)
-        atomic_store_explicit(order->word, bits, memory_order_release);
+ * free has deferred its block (ORDER_DEFERRED). In most cases the word says just that already, and
+ * is not written to: other threads look at it. ORDER_TRACKED comes back with the next submission,
+ * before which these bits have to be looked at anyway. */
+static inline void order_owe_quickly(int bits) {
+#ifdef __SANITIZE_THREAD__
+    int word = atomic_load_explicit(&order_word, memory_order_relaxed);
+#else
+    int word = *(const int *)&order_word; /* as above, but the compiler may compare it in place */
+#endif
+    if (__builtin_expect(word != bits, 0))
+        atomic_store_explicit(&order_word, bits, memory_order_release);
 }
 
 /* To be called before work is submitted to `stream`: of the current context, if it is the legacy

@@ -262,7 +262,7 @@ static void collect_freed(struct pool *pool, struct context *context, size_t wan
         fence_drain(pool, device);
     flush(pool, context);
     pool_unlock(pool);
-    if (crowded && wait_is_owed(pool) && wait_try_pay(pool, "cuMemAlloc"))
+    if (crowded && wait_is_owed() && wait_try_pay(pool, "cuMemAlloc"))
         stats_add(STATS_throttled, 1);
 }
 
@@ -272,7 +272,7 @@ static CUresult obtain_from_pool(struct pool *pool, struct context *context,
     const struct driver *driver = pool->driver;
     CUresult result = driver->mem_alloc_from_pool_async(&obtained->pointer, obtained->size,
                                                         async->memory_pool, async->stream);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY && wait_is_owed(pool)) {
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && wait_is_owed()) {
         wait_try_pay(pool, "cuMemAlloc"); /* until then frees are pending */
         result = driver->mem_alloc_from_pool_async(&obtained->pointer, obtained->size,
                                                    async->memory_pool, async->stream);
@@ -330,7 +330,7 @@ static CUresult surrender(struct pool *pool, struct pool_block *block) {
     pool_lock(pool);
     const struct driver_pool *async = driver_pool_of(block->context);
     CUstream stream =
-        async && async->stream && !wait_is_owed(pool) ? async->stream : CU_STREAM_LEGACY;
+        async && async->stream && !wait_is_owed() ? async->stream : CU_STREAM_LEGACY;
     pool_unlock(pool);
     if (inside && stream == CU_STREAM_LEGACY)
         wait_precedes_own_work(pool);

@@ -167,10 +167,10 @@ quick_free(struct pool *pool, CUdeviceptr pointer, bool whole) {
         block->state = BLOCK_DEFERRED;
         block->next = cache->deferred;
         cache->deferred = block;
-        order_owe_quickly(&pool->order, ORDER_DEFERRED);
+        order_owe_quickly(ORDER_DEFERRED);
     } else {
-        order_owe_quickly(&pool->order, ORDER_OWED | ORDER_UNFENCED);
         cache_push(bin, block);
+        order_owe_quickly(ORDER_OWED | ORDER_UNFENCED);
     }
     quick_count_free(cache, bin, bytes);
     cache_unlock(cache);

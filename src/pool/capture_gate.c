@@ -165,6 +165,6 @@ bool pool_is_capturing(struct pool *pool) {
 
 void gate_await_open_or_paid(struct pool *pool) {
     uint64_t began = clock_ns(CLOCK_MONOTONIC);
-    while (wait_is_owed(pool) && atomic_load(&pool->captures) && !is_over(began, SPAN_NS))
+    while (wait_is_owed() && atomic_load(&pool->captures) && !is_over(began, SPAN_NS))
         gate_pause();
 }

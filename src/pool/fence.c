@@ -503,7 +503,7 @@ void fence_defer(struct pool *pool, struct pool_block *block, CUstream freed_in)
         LIST_REMOVE(block, in_list);
         ledger_end_deferral(pool, block);
     }
-    order_owe_quickly(&pool->order, ORDER_DEFERRED);
+    order_owe_quickly(ORDER_DEFERRED);
     stats_add(STATS_free_deferred, 1);
 }
 
@@ -513,7 +513,7 @@ void fence_before_submission(struct pool *pool) {
     if (PLANTED(fence_after_submission))
         return;
     pool_lock(pool);
-    atomic_fetch_and(pool->order.word, ~ORDER_DEFERRED);
+    atomic_fetch_and(&order_word, ~ORDER_DEFERRED);
     LIST_FOREACH (context, &pool->contexts, link)
         if (!context->broken && !LIST_EMPTY(&context->unfenced) &&
             (!fence_unfenced(pool, context) || context->ended))

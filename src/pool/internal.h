@@ -60,7 +60,6 @@ struct pool {
      * there are just now because of which none may be owed; pending and pending_seen differ while
      * work may run that one wait has to cover. */
     struct order order;
-    atomic_int own_order_word;
     uint64_t owed_number, pending, pending_seen;
     uint64_t crossings,
         crossings_seen; /* copies between contexts, and those that were waited for */
@@ -444,7 +443,7 @@ void wait_owe_more(struct pool *pool, uint64_t frees);
 bool wait_is_skipped(const struct pool *pool, const struct context *context);
 /* Makes the wait. Lock held on entry and return, not in between. */
 CUresult wait_make(struct pool *pool, struct context *context, enum wait_reason reason);
-bool wait_is_owed(const struct pool *pool); /* lock not needed */
+bool wait_is_owed(void); /* lock not needed */
 /* Before the pool itself submits work to the current context's legacy stream that may touch what
  * was freed: puts it behind what is owed. Gate entered. Lock not held. */
 void wait_precedes_own_work(struct pool *pool);

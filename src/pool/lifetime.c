@@ -16,8 +16,7 @@ struct pool *pool_create(const struct pool_config *config, const struct driver *
     pool->config = *config;
     pool->driver = driver;
     pool->policy = config->policy ? config->policy : &policy_site;
-    order_init(&pool->order, driver,
-               config->order_word ? config->order_word : &pool->own_order_word);
+    order_init(&pool->order, driver);
     return pool;
 }
 

@@ -111,7 +111,7 @@ bool memory_pools_give(struct pool *pool, CUdevice device, const char *call) {
     lock_check_none();
     if (device < 0 || atomic_load(&pool->captures))
         return false;
-    bool waited = wait_is_owed(pool) && wait_try_pay(pool, call);
+    bool waited = wait_is_owed() && wait_try_pay(pool, call);
     size_t released = trim_all(pool, device);
     stats_add(STATS_oom_trimmed_bytes, released);
     return waited || released > 0;

@@ -82,7 +82,6 @@ struct pool_config {
     void (*say)(const char *line); /* a limitation that the user should know of; may be NULL */
     bool map;                      /* keep a map of each device's memory for the report */
     uint64_t host_memory; /* bytes of memory that the machine has, of which a share may lie idle */
-    atomic_int *order_word; /* what is owed: bits of enum order_word. NULL: the pool's own */
     /* The clock in nanoseconds, by which idle memory decays and caches are merged. NULL:
      * CLOCK_MONOTONIC_COARSE. */
     uint64_t (*clock)(void);
@@ -308,10 +307,10 @@ void pool_context_created(struct pool *pool, CUcontext context);
 
 /* Makes the waits that frees still owe. To be called before every driver call that could tell
  * whether they were made; `call` is that call's name. Cheap when nothing is owed, and not needed
- * then: *config.order_word tells. */
+ * then: order_word (order/order.h) tells. */
 void pool_pay(struct pool *pool, const char *call);
 /* To be called before work is submitted: to `stream`, which is not NULL, of the current context if
- * it is the legacy one. Not needed while *config.order_word is 0. _somewhere: nobody knows to which
+ * it is the legacy one. Not needed while order_word (order/order.h) is 0. _somewhere: nobody knows to which
  * stream, or to several; a wait that is owed has to be paid as well. */
 void pool_submits(struct pool *pool, CUstream stream, const char *call);
 void pool_submits_somewhere(struct pool *pool, const char *call);

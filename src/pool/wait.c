@@ -10,8 +10,8 @@
 #include "clock.h"
 #include "planted.h"
 
-bool wait_is_owed(const struct pool *pool) {
-    return atomic_load_explicit(pool->order.word, memory_order_acquire) & ORDER_OWED;
+bool wait_is_owed(void) {
+    return atomic_load_explicit(&order_word, memory_order_acquire) & ORDER_OWED;
 }
 
 bool wait_reaches_others(const struct pool *pool) {
@@ -144,7 +144,7 @@ static void pay(struct pool *pool, const char *call) {
 }
 
 void pool_submits(struct pool *pool, CUstream stream, const char *call) {
-    if (atomic_load(pool->order.word) & ORDER_DEFERRED)
+    if (atomic_load(&order_word) & ORDER_DEFERRED)
         fence_before_submission(pool);
     if (pool->config.free_mode != POOL_FREE_AUTO)
         return;
@@ -162,7 +162,7 @@ void pool_submits(struct pool *pool, CUstream stream, const char *call) {
 
 void wait_precedes_own_work(struct pool *pool) {
     lock_check_none();
-    if (!atomic_load(pool->order.word))
+    if (!atomic_load(&order_word))
         return;
     enum order_answer answer = order_submits(&pool->order, CU_STREAM_LEGACY, true);
     if (answer == ORDER_PAY)
@@ -174,7 +174,7 @@ void wait_precedes_own_work(struct pool *pool) {
 }
 
 void pool_submits_somewhere(struct pool *pool, const char *call) {
-    if (atomic_load(pool->order.word) & ORDER_DEFERRED)
+    if (atomic_load(&order_word) & ORDER_DEFERRED)
         fence_before_submission(pool);
     if (gate_enter(pool)) {
         order_submits_somewhere(&pool->order);
@@ -184,7 +184,7 @@ void pool_submits_somewhere(struct pool *pool, const char *call) {
 }
 
 void pool_waits_for_stream(struct pool *pool, CUstream stream, const char *call) {
-    if (wait_is_owed(pool) && !order_stream_covers(&pool->order, stream))
+    if (wait_is_owed() && !order_stream_covers(&pool->order, stream))
         pool_pay(pool, call);
 }
 
@@ -217,7 +217,7 @@ void pool_reaches(struct pool *pool, CUstream stream, const CUdeviceptr *pointer
 /* With the lock all frees are counted, also those that caches have served. */
 struct pool_context_wait pool_context_wait_begins(struct pool *pool) {
     struct pool_context_wait wait = {.context = NULL};
-    if (!wait_is_owed(pool) || context_current(pool, &wait.context) != CUDA_SUCCESS)
+    if (!wait_is_owed() || context_current(pool, &wait.context) != CUDA_SUCCESS)
         return wait;
     pool_lock(pool);
     wait.owed_number = pool->owed_number;
@@ -236,7 +236,7 @@ void pool_context_wait_ended(struct pool *pool, const struct pool_context_wait *
 void pool_pay(struct pool *pool, const char *call) {
     if (PLANTED(query_after_owed_wait))
         return;
-    while (wait_is_owed(pool)) {
+    while (wait_is_owed()) {
         if (gate_enter(pool)) {
             pay(pool, call);
             gate_leave(pool);
@@ -248,7 +248,7 @@ void pool_pay(struct pool *pool, const char *call) {
 
 bool wait_try_pay(struct pool *pool, const char *call) {
     lock_check_none();
-    if (!wait_is_owed(pool))
+    if (!wait_is_owed())
         return true;
     if (!gate_enter(pool))
         return false;
@@ -261,7 +261,7 @@ bool wait_try_pay(struct pool *pool, const char *call) {
  */
 void pool_capture_began(struct pool *pool, const char *call) {
     if (gate_close_begin(pool)) {
-        if (wait_is_owed(pool))
+        if (wait_is_owed())
             pay(pool, call);
         gate_close_end(pool);
     }

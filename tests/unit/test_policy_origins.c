@@ -241,10 +241,10 @@ static void paddle_waits_for_pending_frees_once_they_crowd_the_device(void **sta
     assert_int_equal(stats_get(STATS_throttled), 0);
     assert_int_equal(cuMemsetD8Async(second, 1, 90 * MIB, NULL), CUDA_SUCCESS);
     release(second);
-    assert_true(wait_is_owed(pool));
+    assert_true(wait_is_owed());
     alloc(A, 120 * MIB); /* with the 90 that are held: more than 0.8 x 256 */
     assert_int_equal(stats_get(STATS_throttled), 1);
-    assert_false(wait_is_owed(pool));
+    assert_false(wait_is_owed());
 }
 
 /* --- vmm --- */

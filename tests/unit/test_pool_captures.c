@@ -164,7 +164,7 @@ static void an_end_that_was_never_counted_is_not_that_of_a_capture_that_begins(v
     (void)state;
     CUdeviceptr kept = alloc(1000);
     release(alloc(1000));
-    assert_true(wait_is_owed(pool));
+    assert_true(wait_is_owed());
     fake.on_wait = end_what_never_began; /* while the beginning capture pays */
     fake.captured = STREAM(1);
     begin(STREAM(1));

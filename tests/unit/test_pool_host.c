@@ -7,12 +7,10 @@
 enum { WRITE_COMBINED = CU_MEMHOSTALLOC_WRITECOMBINED, PORTABLE = CU_MEMHOSTALLOC_PORTABLE };
 
 static const uint64_t machine = 16 * GIB;
-static atomic_int owed;
 
 static void start_as(enum pool_free_mode mode, bool zero, bool host) {
     struct pool_config config = pool_defaults;
     config.free_mode = mode;
-    config.order_word = &owed;
     config.zero = zero;
     config.host = host;
     config.host_memory = machine;
@@ -116,7 +114,7 @@ static void a_free_waits_even_where_others_owe_it(void **state) {
     void *memory = alloc_host(MIB, 0), *other = alloc_host(MIB, 0);
     release(alloc(MIB));
     assert_int_equal(fake.waits, 0);
-    assert_true(wait_is_owed(pool));
+    assert_true(wait_is_owed());
     release_host(memory);
     assert_int_equal(fake.waits, 1);
     release_host(other);
@@ -129,7 +127,7 @@ static void both_kinds_of_a_context_are_one_context(void **state) {
     release_host(alloc_host(MIB, 0));
     assert_int_equal(fake.waits, 1);
     release(alloc(MIB));
-    assert_true(wait_is_owed(pool)); /* with several contexts it waits */
+    assert_true(wait_is_owed()); /* with several contexts it waits */
 }
 
 static void what_is_deferred_is_handed_out_once_a_fence_has_passed(void **state) {

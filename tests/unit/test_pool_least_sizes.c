@@ -8,8 +8,6 @@
 
 enum { SITES = 3, HELD = 40, STEPS = 4000 };
 
-static atomic_int owed;
-
 static void say(const char *line) {
     (void)line;
     fail();
@@ -25,7 +23,6 @@ static int start_with_page(void **state) {
     (void)state;
     struct pool_config config = pool_defaults;
     config.free_mode = POOL_FREE_AUTO;
-    config.order_word = &owed;
     begin(&config);
     return 0;
 }
@@ -131,7 +128,6 @@ static void every_way_of_serving_and_freeing_notes_the_size(void **state) {
                 struct pool_config config = pool_defaults;
                 stop_with_page(state);
                 config.free_mode = (enum pool_free_mode)mode;
-                config.order_word = &owed;
                 config.site_keep = kept ? 100 : 0; /* past threads' caches */
                 config.policy = bins ? &policy_bins : NULL;
                 begin(&config);

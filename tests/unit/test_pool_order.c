@@ -7,7 +7,6 @@
 #include <pthread.h>
 
 static struct order order;
-static atomic_int word;
 static struct driver driver;
 
 #define A      ((CUstream)0x1000)
@@ -19,8 +18,7 @@ static int begin(void **state) {
     fake_reset(GIB);
     driver = *fake_driver();
     memset(&order, 0, sizeof order);
-    atomic_store(&word, 0);
-    order_init(&order, &driver, &word);
+    order_init(&order, &driver);
     assert_true(order_context_begins(&order, fake.current));
     return 0;
 }
@@ -28,7 +26,7 @@ static int begin(void **state) {
 static int end(void **state) {
     (void)state;
     order_forget(&order);
-    assert_int_equal(word, 0);
+    assert_int_equal(order_word, 0);
     return 0;
 }
 
@@ -71,7 +69,7 @@ static void the_fence_comes_before_the_next_submission(void **state) {
     assert_true(pay());
     assert_ptr_equal(fake.waited_for, fence); /* not for what was submitted behind the free */
     assert_int_equal(fake.waits, 0);
-    assert_int_equal(word, 0);
+    assert_int_equal(order_word, 0);
     assert_false(pay());
 }
 
@@ -112,18 +110,18 @@ static void an_event_is_not_recorded_again_while_it_is_waited_for(void **state) 
     fake.on_wait = free_and_submit;
     pay();
     assert_ptr_not_equal(waited_for, NULL);
-    assert_true(word & ORDER_OWED); /* what was freed meanwhile */
+    assert_true(order_word & ORDER_OWED); /* what was freed meanwhile */
     assert_true(pay());
-    assert_int_equal(word, 0);
+    assert_int_equal(order_word, 0);
 }
 
 static void a_free_that_only_sets_the_word_owes(void **state) {
     (void)state;
-    order_owe_quickly(&order, ORDER_OWED | ORDER_UNFENCED);
+    order_owe_quickly(ORDER_OWED | ORDER_UNFENCED);
     submit(LEGACY);
     assert_int_equal(fake.records, 1);
-    assert_true(word & ORDER_OWED);
-    assert_false(word & ORDER_UNFENCED);
+    assert_true(order_word & ORDER_OWED);
+    assert_false(order_word & ORDER_UNFENCED);
     assert_true(pay());
 }
 
@@ -263,7 +261,7 @@ static void what_cannot_be_fenced_is_waited_for_before_the_submission(void **sta
     owe();
     submit(LEGACY);
     assert_int_equal(fake.waits, 1);
-    assert_int_equal(word, 0);
+    assert_int_equal(order_word, 0);
 }
 
 static void many_busy_streams_are_waited_for_where_no_context_can_be_fenced(void **state) {
@@ -278,7 +276,7 @@ static void many_busy_streams_are_waited_for_where_no_context_can_be_fenced(void
     submit(A);
     assert_int_equal(fake.records, 0);
     assert_int_equal(fake.waits, 1);
-    assert_false(word & ORDER_OWED);
+    assert_false(order_word & ORDER_OWED);
 }
 
 static void an_error_is_told_and_the_wait_is_owed_no_more(void **state) {
@@ -287,7 +285,7 @@ static void an_error_is_told_and_the_wait_is_owed_no_more(void **state) {
     fake.wait_result = CUDA_ERROR_ILLEGAL_ADDRESS;
     pay();
     assert_int_equal(failed_with, CUDA_ERROR_ILLEGAL_ADDRESS);
-    assert_int_equal(word, 0);
+    assert_int_equal(order_word, 0);
 }
 
 static void while_a_capture_is_under_way_submissions_are_noted_and_nothing_else(void **state) {
@@ -320,7 +318,7 @@ static void a_second_thread_with_streams_about_is_told_once(void **state) {
     assert_true(order_is_tracked(&order));
     assert_int_equal(submit_by_another_thread(), ORDER_SEVERAL);
     assert_false(order_is_tracked(&order));
-    assert_false(word & ORDER_TRACKED);
+    assert_false(order_word & ORDER_TRACKED);
     assert_int_equal(submit_by_another_thread(), ORDER_DONE);
 }
 
@@ -378,7 +376,7 @@ static void a_context_that_ends_owes_nothing(void **state) {
     (void)state;
     owe();
     order_context_ends(&order, fake.current);
-    assert_int_equal(word, 0);
+    assert_int_equal(order_word, 0);
     assert_false(pay());
 }
 
@@ -392,7 +390,7 @@ static void a_context_may_end_while_it_is_waited_for(void **state) {
     owe();
     fake.on_wait = end_the_context;
     pay();
-    assert_int_equal(word, 0);
+    assert_int_equal(order_word, 0);
 }
 
 static void a_wait_for_one_stream_covers_what_lies_in_it_alone(void **state) {

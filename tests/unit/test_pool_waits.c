@@ -4,13 +4,10 @@
 
 #include <pthread.h>
 
-static atomic_int owed;
-
 static void start_in(enum pool_free_mode mode) {
     struct pool_config config = pool_defaults;
     stop(NULL);
     config.free_mode = mode;
-    config.order_word = &owed;
     start_with(&config, 80 * GIB);
     fake.quiet = false; /* the device is busy, so that waiting and asking differ */
 }
@@ -25,7 +22,7 @@ static void in_sync_mode_every_free_waits(void **state) {
     alloc(9000);
     release(alloc(1000));
     assert_int_equal(fake.waits, 1);
-    assert_int_equal(owed, 0);
+    assert_int_equal(order_word, 0);
 }
 
 static void in_auto_mode_the_wait_is_owed_and_paid_once_for_all(void **state) {
@@ -36,13 +33,13 @@ static void in_auto_mode_the_wait_is_owed_and_paid_once_for_all(void **state) {
     release(one);
     release(two);
     assert_int_equal(fake.waits, 0);
-    assert_true(wait_is_owed(pool));
+    assert_true(wait_is_owed());
     assert_int_equal(alloc_at(1000, 1), one); /* in the legacy stream its new life comes second */
     pool_pay(pool, "cuEventQuery");
     assert_int_equal(fake.records, 1);
     assert_int_equal(fake.event_waits, 1);
     assert_int_equal(fake.waits, 0); /* which could last longer than what was freed */
-    assert_int_equal(owed, 0);
+    assert_int_equal(order_word, 0);
     pool_pay(pool, "cuEventQuery");
     assert_int_equal(fake.event_waits, 1);
     assert_int_equal(stats_get(STATS_waits_owed), 2);
@@ -54,10 +51,10 @@ static void the_free_of_the_last_block_waits(void **state) {
     start_in(POOL_FREE_AUTO);
     CUdeviceptr one = alloc(1000), two = alloc(2000);
     release(one);
-    assert_true(wait_is_owed(pool));
+    assert_true(wait_is_owed());
     release(two);
     assert_int_equal(fake.waits, 1);
-    assert_int_equal(owed, 0); /* that wait covered both */
+    assert_int_equal(order_word, 0); /* that wait covered both */
 }
 
 static void every_reason_makes_frees_wait_while_it_lasts(void **state) {
@@ -74,7 +71,7 @@ static void every_reason_makes_frees_wait_while_it_lasts(void **state) {
         pool_reason_ends(pool, (enum wait_reason)reason);
         release(alloc(1000));
         assert_int_equal(waited(), 2);
-        assert_true(wait_is_owed(pool));
+        assert_true(wait_is_owed());
     }
 }
 
@@ -129,7 +126,7 @@ static void each_of_several_contexts_owes_its_own_waits(void **state) {
     assert_int_equal(waited(), 0);
     pool_pay(pool, "cuEventQuery");
     assert_int_equal(fake.event_waits, 2);
-    assert_int_equal(owed, 0);
+    assert_int_equal(order_word, 0);
 }
 
 static void a_copy_into_a_context_that_owes_a_wait_pays_if_it_is_made_in_another(void **state) {
@@ -152,7 +149,7 @@ static void a_created_context_owes_its_waits(void **state) {
     pool_context_created(pool, fake.current);
     alloc(9000);
     release(alloc(1000));
-    assert_true(wait_is_owed(pool));
+    assert_true(wait_is_owed());
 }
 
 static void a_device_that_reaches_all_host_memory_makes_frees_wait(void **state) {
@@ -179,10 +176,10 @@ static void a_free_during_the_payment_owes_anew(void **state) {
     release(block);
     fake.on_wait = free_meanwhile;
     pool_pay(pool, "cuEventQuery");
-    assert_true(wait_is_owed(pool));
+    assert_true(wait_is_owed());
     pool_pay(pool, "cuEventQuery");
     assert_int_equal(fake.event_waits, 2);
-    assert_int_equal(owed, 0);
+    assert_int_equal(order_word, 0);
 }
 
 static void what_is_owed_is_paid_before_a_capture_begins(void **state) {
@@ -192,7 +189,7 @@ static void what_is_owed_is_paid_before_a_capture_begins(void **state) {
     release(alloc(1000));
     pool_capture_began(pool, "cuStreamBeginCapture");
     assert_int_equal(fake.event_waits, 1);
-    assert_int_equal(owed, 0);
+    assert_int_equal(order_word, 0);
     pool_capture_ended(pool);
 }
 
@@ -202,7 +199,7 @@ static void a_context_that_ends_owes_nothing(void **state) {
     alloc(9000);
     release(alloc(1000));
     pool_context_ending(pool, fake.current);
-    assert_int_equal(owed, 0);
+    assert_int_equal(order_word, 0);
 }
 
 /* Deferred frees. */
@@ -372,7 +369,6 @@ static void start_with_old_driver(void) {
     struct pool_config config = pool_defaults;
     stop(NULL);
     config.free_mode = POOL_FREE_DEFER;
-    config.order_word = &owed;
     start_with(&config, 80 * GIB);
     pool_destroy(pool);
     old_driver = *fake_driver();
@@ -465,7 +461,7 @@ static void capture_twice(void (*on_wait)(void)) {
     CUdeviceptr block = alloc(1000);
     alloc(1000);
     release(block);
-    assert_true(wait_is_owed(pool));
+    assert_true(wait_is_owed());
     fake.on_wait = on_wait;
     pool_capture_began(pool, "cuStreamBeginCapture");
 }
@@ -476,7 +472,7 @@ static void one_of_several_captures_that_begin_at_once_pays_what_is_owed(void **
     pthread_join(capturing_thread, NULL);
     assert_int_equal(fake.event_waits,
                      1); /* a second might come after the first capture has begun */
-    assert_false(wait_is_owed(pool));
+    assert_false(wait_is_owed());
     pool_capture_ended(pool);
     pool_capture_ended(pool);
 }
