@@ -3,6 +3,7 @@
 #include "world.h"
 
 #include "concurrent.h"
+#include "held_operations.h"
 #include "host_operations.h"
 #include "managed_operations.h"
 
@@ -146,6 +147,8 @@ static void settle_pending(struct world *world) {
 static void release(struct world *world, struct block *block) {
     int context = block->context;
     CUdeviceptr pointer = block->pointer;
+    if (context == world->hold.context)
+        world_let_go(world);
     if (block->ordered && context == world->current) /* such a free waits for nothing */
         settle(world);
     owner_ends(pointer);
@@ -752,6 +755,7 @@ static void do_end_context(struct world *world, const struct operation *operatio
         if (world->blocks[i].pointer && world->blocks[i].context == ending)
             owner_ends(world->blocks[i].pointer);
     host_context_ending(world, ending);
+    held_context_ending(world, ending);
     managed_context_ending(world, ending);
     tell(world, "context end", cuCtxDestroy_v2(context->handle));
     world->current = 0;
@@ -771,10 +775,9 @@ static void do_end_context(struct world *world, const struct operation *operatio
 static void do_threads(struct world *world, const struct operation *operation) {
     cuCtxSynchronize();
     world_settled(world, world->current);
-    struct concurrent concurrent = {world->contexts[world->current].handle,
-                                    world->contexts[world->current].fill,
-                                    operation->b,
-                                    {0}};
+    struct concurrent concurrent = {.context = world->contexts[world->current].handle,
+                                    .fill = world->contexts[world->current].fill,
+                                    .seed = operation->b};
     world->freed_count = 0;
     concurrent_run(&concurrent, 2 + (int)(operation->a % 3));
     for (int i = 0; i < CONCURRENT_MAX; i++)
@@ -784,10 +787,9 @@ static void do_threads(struct world *world, const struct operation *operation) {
 static void do_capture_beside(struct world *world, const struct operation *operation) {
     cuCtxSynchronize();
     world_settled(world, world->current);
-    struct concurrent concurrent = {world->contexts[world->current].handle,
-                                    world->contexts[world->current].fill,
-                                    operation->b,
-                                    {0}};
+    struct concurrent concurrent = {.context = world->contexts[world->current].handle,
+                                    .fill = world->contexts[world->current].fill,
+                                    .seed = operation->b};
     world->freed_count = 0;
     concurrent_capture(&concurrent, operation->a % 2 ? CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
                                                      : CU_STREAM_CAPTURE_MODE_RELAXED);
@@ -809,6 +811,7 @@ static void do_fault(struct world *world, const struct operation *operation) {
 }
 
 static void end(struct world *world) {
+    world_let_go(world);
     for (int i = 0; i < BLOCKS && !world->over; i++) {
         struct block *block = &world->blocks[i];
         if (!block->pointer)
@@ -821,6 +824,7 @@ static void end(struct world *world) {
     }
     if (!world->over) {
         host_end(world);
+        held_end(world);
         managed_end(world);
         tell(world, "synchronize", cuCtxSynchronize());
         do_information(world, NULL);
@@ -850,6 +854,7 @@ void program_run(const struct program *program, const bool *left_out, FILE *tran
         if (left_out[i])
             continue;
         fprintf(transcript, "# %d %s\n", i, operation_name(program->operations[i].kind));
+        held_before(world, program->operations[i].kind);
         functions[program->operations[i].kind](world, &program->operations[i]);
     }
     fprintf(transcript, "# end\n");

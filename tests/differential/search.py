@@ -9,6 +9,15 @@ is shrunk to the operations that matter and printed with the command that repeat
     search.py --programs 50000          longer
     search.py --seed 17 --programs 1 --mode auto --profile streams
     search.py --check 1                 with POOLCUDA_CHECK=1, which must have nothing to report
+    POOLCUDA_SEARCH=all search.py       with the profiles of MORE_PROFILES, too, in which the pool is known to differ:
+        held            kernels that run until the host sets a flag, in memory of its own or through a stream
+        held_elsewhere  the same in one of several contexts, on two devices, and by another thread
+        held_full       the same on a device that is nearly full
+        held_captures   the same with captures beside
+        inside          functions of the host's that call the driver
+        forks           forks while a thread allocates under a lock that the program's fork handlers take
+        plugins         a library whose constructor waits for a thread that allocates
+A program that would hang on a GPU is ended by the simulated one (SIMCUDA_STUCK), which is a difference like any other.
 """
 
 import argparse
@@ -23,7 +32,13 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROFILES = ("plain", "captures", "contexts", "streams", "events", "threads", "races", "memory", "shares",
-            "pinned", "managed", "ordered", "shapes", "faults")
+            "pinned", "managed", "ordered", "shapes", "programmatic", "churn", "faults")
+# In which the pool is known to differ: with --profile, or all of them with POOLCUDA_SEARCH=all.
+MORE_PROFILES = ("held", "held_elsewhere", "held_full", "held_captures", "inside", "forks", "plugins")
+if os.environ.get("POOLCUDA_SEARCH") == "all":
+    PROFILES += MORE_PROFILES
+# A preset under which it differs in a profile of the others, rarely: (of churn) hazards, and calls that fail.
+EXCEPT = {"paddle": {"churn"}}
 # What the pool's options are beside the mode for programs of a profile.
 OPTIONS = {"managed": {"POOLCUDA_MANAGED": "1"}}
 MODES = ("sync", "auto", "defer")
@@ -68,7 +83,7 @@ class Runner:
         careful = is_careful(self.check, first)
         environment = {k: v for k, v in os.environ.items()
                        if not k.startswith(("POOLCUDA_", "SIMCUDA_", "LD_"))}
-        environment.update(SIMCUDA_COST="0", SIMCUDA_DEVICES="2", SIMCUDA_MEMORY=str(MEMORY),
+        environment.update(SIMCUDA_COST="0", SIMCUDA_STUCK="1", SIMCUDA_DEVICES="2", SIMCUDA_MEMORY=str(MEMORY),
                            LD_LIBRARY_PATH=str(build(pooled) / "src/sim" / driver(mode, first)))
         if pooled:
             preload = [*os.environ.get("SANITIZER_RUNTIME", "").split(), str(self.library)]
@@ -179,9 +194,10 @@ def group(lines):
 
 def batches(options):
     """(profile, mode, first seed, count): every mode sees every seed, profiles take turns."""
+    profiles = [profile for profile in PROFILES if profile not in EXCEPT.get(options.preset, ())]
     for start in range(options.seed, options.seed + options.programs, BATCH):
         count = min(BATCH, options.seed + options.programs - start)
-        profile = options.profile or PROFILES[start // BATCH % len(PROFILES)]
+        profile = options.profile or profiles[start // BATCH % len(profiles)]
         for mode in options.modes:
             yield profile, mode, start, count
 
@@ -210,7 +226,7 @@ def main():
     parser.add_argument("--programs", type=int, default=2000, help="how many seeds")
     parser.add_argument("--seed", type=int, default=1, help="the first")
     parser.add_argument("--mode", choices=MODES, help="only this POOLCUDA_FREE")
-    parser.add_argument("--profile", choices=PROFILES, help="only this profile")
+    parser.add_argument("--profile", choices=(*PROFILES, *MORE_PROFILES), help="only this profile")
     parser.add_argument("--library", type=pathlib.Path, help="the pool to preload")
     parser.add_argument("--preset", default="default", help="of the pool's options")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="another option of the pool")
