@@ -39,6 +39,27 @@ void store_flag(uint32_t *flag) {
     __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
 }
 
+static unsigned long long ask_time(const char *name) {
+    uint64_t (*ask)(void);
+    *(void **)&ask = dlsym(RTLD_DEFAULT, name);
+    return ask ? ask() : 0;
+}
+
+unsigned long long host_time(void) {
+    return ask_time("simcuda_host_ns");
+}
+
+unsigned long long host_time_of_calls(void) {
+    return ask_time("simcuda_host_calls_ns");
+}
+
+void work_by_host(uint64_t ns) {
+    void (*work)(uint64_t);
+    *(void **)&work = dlsym(RTLD_DEFAULT, "simcuda_host_works");
+    if (work)
+        work(ns);
+}
+
 struct worker {
     struct concurrent *concurrent;
     int number;

@@ -60,6 +60,7 @@ static bool goes_on_beside(enum operation_kind kind) {
     case OP_early:
     case OP_overlap:
     case OP_ask_inside:
+    case OP_host_work:
         return true;
     default:
         return false;
@@ -296,6 +297,11 @@ void do_forks(struct world *world, const struct operation *operation) {
     fflush(world->transcript);
     concurrent_forks(&concurrent);
     tell_wrong(world, &concurrent);
+}
+
+void do_host_work(struct world *world, const struct operation *operation) {
+    (void)world;
+    work_by_host(operation->a % 500000);
 }
 
 /* The kernel needs a newer device than the others: it is in a module of its own. */

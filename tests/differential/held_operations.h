@@ -12,6 +12,7 @@ void do_work_beside(struct world *world, const struct operation *operation);
 void do_call_beside(struct world *world, const struct operation *operation);
 void do_capture_held(struct world *world, const struct operation *operation);
 void do_threads_held(struct world *world, const struct operation *operation);
+void do_host_work(struct world *world, const struct operation *operation);
 void do_early(struct world *world, const struct operation *operation);
 void do_overlap(struct world *world, const struct operation *operation);
 void do_ask_inside(struct world *world, const struct operation *operation);

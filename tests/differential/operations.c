@@ -829,6 +829,8 @@ static void end(struct world *world) {
         tell(world, "synchronize", cuCtxSynchronize());
         do_information(world, NULL);
     }
+    if (host_time()) /* which is virtual */
+        fprintf(world->transcript, "time %llu calls %llu\n", host_time(), host_time_of_calls());
     fprintf(world->transcript, "hazards %llu\n", hazards());
 }
 

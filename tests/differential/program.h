@@ -67,6 +67,7 @@
     X(call_beside, 0, "make a call that waits for nothing")                                        \
     X(capture_held, 0, "capture a graph while a stream is held")                                   \
     X(threads_held, 0, "let a thread work while another's stream is held")                         \
+    X(host_work, 0, "let the host work by itself")                                                 \
     X(early, 0, "fill a block with a kernel that lets the next one begin")                         \
     X(overlap, 0, "fill a block with a kernel that may begin before the last one ends")            \
     X(ask_inside, 0, "have the host call the driver in a function that a stream calls")            \

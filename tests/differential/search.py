@@ -16,6 +16,7 @@ is shrunk to the operations that matter and printed with the command that repeat
         held_captures   the same with captures beside
         inside          functions of the host's that call the driver
         forks           forks while a thread allocates under a lock that the program's fork handlers take
+        time            what a program of one thread takes in virtual time: at most 5% more than natively, calls apart
         plugins         a library whose constructor waits for a thread that allocates
 A program that would hang on a GPU is ended by the simulated one (SIMCUDA_STUCK), which is a difference like any other.
 """
@@ -34,12 +35,16 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROFILES = ("plain", "captures", "contexts", "streams", "events", "threads", "races", "memory", "shares",
             "pinned", "managed", "ordered", "shapes", "programmatic", "churn", "faults")
 # In which the pool is known to differ: with --profile, or all of them with POOLCUDA_SEARCH=all.
-MORE_PROFILES = ("held", "held_elsewhere", "held_full", "held_captures", "inside", "forks", "plugins")
+MORE_PROFILES = ("held", "held_elsewhere", "held_full", "held_captures", "inside", "forks", "plugins",
+                 "time")
 if os.environ.get("POOLCUDA_SEARCH") == "all":
     PROFILES += MORE_PROFILES
 # A preset under which it differs in a profile of the others, rarely: (of churn) hazards, and calls that fail.
 EXCEPT = {"paddle": {"churn"}}
 # What the pool's options are beside the mode for programs of a profile.
+# In virtual time, in which allocations and frees cost nothing: what a pool saves there would hide what it waits.
+TIMED = {"time": {"SIMCUDA_COST": "3", "SIMCUDA_ALLOC_NS": "0", "SIMCUDA_ALLOC_SMALL_NS": "0", "SIMCUDA_FREE_NS": "0",
+                  "SIMCUDA_FREE_SMALL_NS": "0", "SIMCUDA_PAGE_NS": "0"}}
 OPTIONS = {"managed": {"POOLCUDA_MANAGED": "1"}}
 MODES = ("sync", "auto", "defer")
 MEMORY = 1 << 30
@@ -49,6 +54,8 @@ BATCH = 25
 # free; such a preset is given programs that use little of the device.
 # "captures": memory that deferred frees hold cannot be had again during a capture, so that is when one may run out.
 DECLARED = {"pyopencl": {"memory"}, "bfc": {"memory"}, "vmm": {"memory"}, "paddle": {"memory", "captures"}}
+# What a program may take beside its native time, in virtual time, and beside what the pool's own calls take.
+SLOWER = 1.05
 # Pages that zones and the quarantine (1/64 of the device) keep while memory is checked.
 CHECKED = MEMORY // 64 + 32 * PAGE
 # What a program that does not ask natively could not tell either: waste is at most 1% of the device.
@@ -85,6 +92,7 @@ class Runner:
                        if not k.startswith(("POOLCUDA_", "SIMCUDA_", "LD_"))}
         environment.update(SIMCUDA_COST="0", SIMCUDA_STUCK="1", SIMCUDA_DEVICES="2", SIMCUDA_MEMORY=str(MEMORY),
                            LD_LIBRARY_PATH=str(build(pooled) / "src/sim" / driver(mode, first)))
+        environment.update(TIMED.get(profile, {}))
         if pooled:
             preload = [*os.environ.get("SANITIZER_RUNTIME", "").split(), str(self.library)]
             environment.update(LD_PRELOAD=" ".join(preload), POOLCUDA_FREE=mode, POOLCUDA_PRESET=self.preset,
@@ -93,8 +101,9 @@ class Runner:
             if self.plant:
                 environment["POOLCUDA_PLANT"] = self.plant
                 environment["PROGRAM_HANGS_AFTER"] = "60"  # seconds: a fault that makes it hang is found
-        # In mode defer a free does not wait, so only programs that do not count on it may be compared.
-        relies = mode != "defer" if relies is None else relies
+        # In mode defer a free does not wait, so only programs that do not count on it may be compared. Those that do ask
+        # right behind it, which takes the time that is to be seen.
+        relies = mode != "defer" and profile not in TIMED if relies is None else relies
         roomy = "memory" in self.declared
         bits = str(int(relies) + 2 * roomy + 4 * careful)
         programs = build(pooled) / "tests/differential/programs"
@@ -126,6 +135,10 @@ def same(native, pooled, declared, operation=None):
         return native.count(" ") == pooled.count(" ")
     if "captures" in declared and operation and "capture_beside" in operation:
         return re.sub(r"wrong \d+", "", native) == re.sub(r"wrong \d+", "", pooled)
+    times = [re.fullmatch(r"time (\d+) calls (\d+)", line) for line in (native, pooled)]
+    if all(times):
+        (time_natively, calls_natively), (time_pooled, calls_pooled) = (map(int, each.groups()) for each in times)
+        return time_pooled <= SLOWER * time_natively + max(0, calls_pooled - calls_natively)
     both = [re.fullmatch(r"free (\d+) small (\d+)", line) for line in (native, pooled)]
     if not all(both):
         return False

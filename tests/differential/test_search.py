@@ -106,6 +106,7 @@ WRONG = {
     "held_captures": "the beginning of a capture pays an owed wait by waiting for all of the context",
     "inside": "a free within a function that a stream calls is INVALID_VALUE where the block's own free waits for it",
     "forks": "the fork handlers hold locks of the pool's while the program's run",
+    "time": "owed waits cover later work, and a request for more than there is gives up what is idle, which waits",
     "plugins": "a free looks at the loaded modules through the loader's lock",
 }
 
