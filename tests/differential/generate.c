@@ -86,7 +86,7 @@ static const struct profile {
       {OP_work_beside, 10},
       {OP_threads, -1},
       {OP_capture_beside, -1}}},
-    {"churn", {{OP_churn, 40}, {OP_other_context, 10}}},
+    {"churn", {{OP_churn, 40}, {OP_reset, 15}, {OP_other_context, 10}}},
     {"forks", {{OP_forks, 20}}},
     {"plugins", {{OP_plugin, 20}, {OP_stream_new, 10}, {OP_release, 20}}},
 };

@@ -731,13 +731,9 @@ static void do_other_context(struct world *world, const struct operation *operat
     world->current = next;
 }
 
-/* Its blocks' addresses are no memory from then on: their frees are errors. */
-static void do_end_context(struct world *world, const struct operation *operation) {
-    int ending = 1 + (int)(operation->a % (CONTEXTS - 1));
-    struct context *context = &world->contexts[ending];
-    if (ending >= world->context_count || !context->handle)
-        return;
-    cuCtxSetCurrent(context->handle);
+/* Makes it the current one, in which nothing goes on and nothing is pinned any more. */
+static void prepare_end(struct world *world, int ending) {
+    cuCtxSetCurrent(world->contexts[ending].handle);
     world->current = ending;
     cuCtxSynchronize();
     world_settled(world, ending);
@@ -757,19 +753,44 @@ static void do_end_context(struct world *world, const struct operation *operatio
     host_context_ending(world, ending);
     held_context_ending(world, ending);
     managed_context_ending(world, ending);
-    tell(world, "context end", cuCtxDestroy_v2(context->handle));
-    world->current = 0;
-    tell(world, "set current", cuCtxSetCurrent(world->contexts[0].handle));
+}
+
+/* Its blocks' addresses are no memory from then on: their frees are errors. */
+static void forget_blocks_of(struct world *world, int ended) {
     for (int i = 0; i < BLOCKS; i++) {
         struct block *block = &world->blocks[i];
-        if (!block->pointer || block->context != ending)
+        if (!block->pointer || block->context != ended)
             continue;
         if (!world->careful)
             tell(world, "free of a destroyed context", cuMemFree_v2(block->pointer));
         forget(world, block);
     }
     world->freed_count = 0;
+}
+
+static void do_end_context(struct world *world, const struct operation *operation) {
+    int ending = 1 + (int)(operation->a % (CONTEXTS - 1));
+    struct context *context = &world->contexts[ending];
+    if (ending >= world->context_count || !context->handle)
+        return;
+    prepare_end(world, ending);
+    tell(world, "context end", cuCtxDestroy_v2(context->handle));
+    world->current = 0;
+    tell(world, "set current", cuCtxSetCurrent(world->contexts[0].handle));
+    forget_blocks_of(world, ending);
     *context = (struct context){0};
+}
+
+static void do_reset(struct world *world, const struct operation *operation) {
+    (void)operation;
+    prepare_end(world, 0);
+    tell(world, "reset", cuDevicePrimaryCtxReset_v2(0));
+    if (!world_renew_primary(world)) {
+        fprintf(world->transcript, "not renewed\n");
+        world->over = true;
+        return;
+    }
+    forget_blocks_of(world, 0);
 }
 
 static void do_threads(struct world *world, const struct operation *operation) {

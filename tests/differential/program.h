@@ -72,6 +72,7 @@
     X(overlap, 0, "fill a block with a kernel that may begin before the last one ends")            \
     X(ask_inside, 0, "have the host call the driver in a function that a stream calls")            \
     X(churn, 0, "create and destroy contexts with blocks in them")                                 \
+    X(reset, 0, "reset the primary context, with blocks in it, and use it again")                  \
     X(forks, 0, "fork while a thread allocates under a lock that fork handlers take")              \
     X(plugin, 0, "load a library whose constructor has a thread allocate and free")                \
     X(fault, 0, "lose the context")

@@ -15,8 +15,7 @@ static CUfunction find_kernel(CUmodule module, const char *name) {
     return function;
 }
 
-struct context *world_add_context(struct world *world, CUcontext handle, CUdevice device) {
-    struct context *context = &world->contexts[world->context_count++];
+static struct context *fill_in(struct context *context, CUcontext handle, CUdevice device) {
     *context = (struct context){.handle = handle, .device = device};
     cuCtxSetCurrent(handle);
     if (cuModuleLoadData(&context->module, sample_kernels_ptx) != CUDA_SUCCESS)
@@ -29,6 +28,19 @@ struct context *world_add_context(struct world *world, CUcontext handle, CUdevic
     context->streams[LEGACY] = (struct stream){NULL, true, false};
     context->streams[PER_THREAD_STREAM] = (struct stream){CU_STREAM_PER_THREAD, true, false};
     return context;
+}
+
+struct context *world_add_context(struct world *world, CUcontext handle, CUdevice device) {
+    return fill_in(&world->contexts[world->context_count++], handle, device);
+}
+
+bool world_renew_primary(struct world *world) {
+    CUcontext primary;
+    if (cuDevicePrimaryCtxRetain(&primary, 0) != CUDA_SUCCESS ||
+        !fill_in(&world->contexts[0], primary, 0))
+        return false;
+    world->contexts[0].primary = true;
+    return true;
 }
 
 bool world_start(struct world *world) {

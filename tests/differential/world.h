@@ -119,6 +119,8 @@ void tell(struct world *world, const char *name, CUresult result);
 
 bool world_start(struct world *world);
 struct context *world_add_context(struct world *world, CUcontext handle, CUdevice device);
+/* The primary context in its place, which has been reset; false if it cannot be used. */
+bool world_renew_primary(struct world *world);
 /* Everything that work submitted to the current context could still do is done. */
 void world_settled(struct world *world, int context);
 /* Ends the hold, if there is one: to be called before whatever natively waits for it. */
