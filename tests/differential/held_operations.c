@@ -403,15 +403,16 @@ void do_churn(struct world *world, const struct operation *operation) {
 }
 
 void do_plugin(struct world *world, const struct operation *operation) {
-    char path[4096];
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 32);
+    char program[4000], path[4096];
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     void *library;
     int (*wrong)(void);
     (void)operation;
     if (length < 0)
         return;
-    path[length] = '\0';
-    strcpy(strrchr(path, '/') + 1, "libplugin.so");
+    program[length] = '\0';
+    *strrchr(program, '/') = '\0';
+    snprintf(path, sizeof path, "%s/libplugin.so", program);
     library = dlopen(path, RTLD_NOW);
     fprintf(world->transcript, "plugin %d\n", library != NULL);
     world->freed_count = 0;

@@ -133,12 +133,33 @@ static void test_a_kernel_that_waits_ends_when_its_flag_is_set(void **state) {
     (void)state;
     begin();
     gate = gate_close(NULL);
-    assert_int_equal(cuStreamQuery(NULL), CUDA_ERROR_NOT_READY);
     simcuda_host_works(5 * MS);
+    assert_int_equal(cuStreamQuery(NULL), CUDA_ERROR_NOT_READY);
     gate_open(gate);
     assert_ok(cuCtxSynchronize());
     assert_true(elapsed() >= 5 * MS && elapsed() < 6 * MS);
     gate_remove(gate);
+}
+
+/* As part of a graph, too: a question does not wait for it. */
+static void test_a_graph_may_wait_for_the_host(void **state) {
+    CUstream stream = create_stream();
+    CUgraphExec executable;
+    CUgraph graph;
+    struct gate gate;
+
+    (void)state;
+    assert_ok(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    gate = gate_close(stream);
+    assert_ok(cuStreamEndCapture(stream, &graph));
+    assert_ok(cuGraphInstantiateWithFlags(&executable, graph, 0));
+    assert_ok(cuGraphLaunch(executable, stream));
+    assert_int_equal(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+    gate_remove(gate);
+    assert_ok(cuStreamQuery(stream));
+    assert_ok(cuGraphExecDestroy(executable));
+    assert_ok(cuGraphDestroy(graph));
+    assert_ok(cuStreamDestroy_v2(stream));
 }
 
 static void test_what_calls_take_is_told_apart_from_waits(void **state) {
@@ -162,6 +183,7 @@ int main(void) {
         cmocka_unit_test(test_an_event_is_as_late_as_its_work),
         cmocka_unit_test(test_a_free_waits),
         cmocka_unit_test(test_a_kernel_that_waits_ends_when_its_flag_is_set),
+        cmocka_unit_test(test_a_graph_may_wait_for_the_host),
         cmocka_unit_test(test_what_calls_take_is_told_apart_from_waits),
     };
 

@@ -127,11 +127,6 @@ uint64_t simcuda_host_calls_ns(void) {
     return host_calls_ns;
 }
 
-void simcuda_host_works(uint64_t ns) {
-    if (time_is_virtual())
-        time_host_reach(time_host() + ns);
-}
-
 void cost_spend_transfer(size_t bytes, double gbps) {
     cost_spend((uint64_t)((double)bytes / gbps));
 }

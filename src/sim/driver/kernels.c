@@ -182,10 +182,10 @@ static CUresult wait_flag_run(struct op *op) {
     if (__atomic_load_n(flag, __ATOMIC_ACQUIRE) != 0)
         return CUDA_SUCCESS;
     stuck_poll_begin(&poller, flag);
-    work_depends_on_host(op, true);
+    work_depends_on_host(true);
     while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) == 0)
         nanosleep(&pause, NULL);
-    work_depends_on_host(op, false);
+    work_depends_on_host(false);
     stuck_poll_end(&poller);
     time_work_until_now();
     return CUDA_SUCCESS;

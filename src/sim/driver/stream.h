@@ -112,9 +112,9 @@ void work_seen(struct work *work); /* the host knows that it is done */
 bool work_is_done(const struct work *work);
 void work_settle(void); /* Lock held on entry and return, not in between. */
 
-/* `op`, a kernel that runs, cannot end before the host does something, or can again. Lock not held.
- */
-void work_depends_on_host(struct op *op, bool depends);
+/* The work that this thread executes cannot end before the host does something, or can again. Lock
+ * not held. */
+void work_depends_on_host(bool depends);
 
 /* Runs `work` on this thread if it is ready, unknown to the host. Returns whether it was. */
 bool work_run_if_ready(struct work *work);

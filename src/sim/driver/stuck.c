@@ -1,9 +1,9 @@
 /* A thread that looks at all others every few milliseconds, as the kernel shows them in /proc.
  *
- * A thread that is in a futex call without a time limit goes on only if another thread wakes it.
- * All are looked at twice: one whose count of context switches has not changed has been there in
- * between, so there was a moment at which all were. Kernels that poll a flag only read it: they do
- * nothing for anybody while it is 0. Where /proc cannot be read nobody is ever found stuck. */
+ * A thread that sleeps in a futex call without a time limit goes on only if another thread wakes
+ * it. All are looked at twice: one whose count of context switches has not changed has been there
+ * in between, so there was a moment at which all were. Kernels that poll a flag only read it: they
+ * do nothing for anybody while it is 0. Where /proc cannot be read nobody is ever found stuck. */
 #include "stuck.h"
 
 #include "cuda_symbols.h"

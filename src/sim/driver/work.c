@@ -25,6 +25,7 @@ static uint32_t timelines;
 static struct CUstream_st *busy; /* every stream with queued work */
 static unsigned int host_waiters;
 static pthread_cond_t host_wake = PTHREAD_COND_INITIALIZER;
+static __thread struct op *executed; /* by this thread, last */
 
 uint32_t timeline_take(uint64_t *count) {
     sim_check_held();
@@ -236,6 +237,7 @@ static void run_head(struct CUstream_st *stream) {
     stream->running = true;
     if (!op->marker && (context_error(stream->context) == CUDA_SUCCESS || callback)) {
         sim_unlock();
+        executed = op;
         time_work_begin(&time);
         result = op->run(op);
         time_work_end();
@@ -260,9 +262,10 @@ void work_seen(struct work *work) {
         time_host_reach(work->finished_ns);
 }
 
-void work_depends_on_host(struct op *op, bool depends) {
+void work_depends_on_host(bool depends) {
+    sim_check_none();
     sim_lock();
-    op->depends_on_host = depends;
+    executed->depends_on_host = depends;
     if (host_waiters != 0)
         pthread_cond_broadcast(&host_wake);
     sim_unlock();
@@ -320,6 +323,15 @@ void work_wait(struct work *work) {
         stuck_wait_end(&wait);
     work_seen(work);
     work_drop(work);
+}
+
+/* What was submitted has begun by then. */
+void simcuda_host_works(uint64_t ns) {
+    sim_lock();
+    work_settle();
+    sim_unlock();
+    if (time_is_virtual())
+        time_host_reach(time_host() + ns);
 }
 
 /* [order:per-thread-is-blocking] cuda.h 443; [order:non-blocking-apart] cuda.h 14920 */
