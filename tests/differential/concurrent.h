@@ -13,7 +13,8 @@ enum { CONCURRENT_MAX = 4 };
 /* wrong: for each thread, how many calls failed or words differed from what it wrote. */
 struct concurrent {
     CUcontext context;
-    CUfunction fill;
+    CUfunction fill, wait_flag;
+    CUdevice device;
     uint32_t seed;
     int wrong[CONCURRENT_MAX];
 };
@@ -23,6 +24,24 @@ void concurrent_run(struct concurrent *concurrent, int threads);
 
 /* One thread captures and runs graphs while two others allocate, work and free. */
 void concurrent_capture(struct concurrent *concurrent, CUstreamCaptureMode mode);
+
+/* One thread's stream is held by a kernel that ends once the other thread, which works in a context
+ * of its own or in the same one, has done its part. */
+void concurrent_held(struct concurrent *concurrent, bool own_context);
+
+/* Forks while a thread allocates and frees under a lock that the process's fork handlers take. They
+ * are registered before CUDA is used, as a library's constructor would. */
+void concurrent_register_fork_handlers(void);
+void concurrent_forks(struct concurrent *concurrent);
+
+/* Virtual time of the simulated GPU's (docs/simulated-gpu.md): what the calling thread has taken,
+ * of it what its calls themselves did, 0 elsewhere; and work of the host's own. */
+unsigned long long host_time(void);
+unsigned long long host_time_of_calls(void);
+void work_by_host(uint64_t ns);
+
+/* Sets a flag that a kernel waits for. */
+void store_flag(uint32_t *flag);
 
 /* The simulated GPU's hazard detector learns who owns memory; a real device has none. */
 void owner_begins(CUdeviceptr pointer, size_t size);

@@ -22,7 +22,7 @@ static const struct profile {
     struct {
         enum operation_kind kind;
         int weight;
-    } more[9];
+    } more[12];
 } profiles[] = {
     {"plain", {{OP_alloc, 0}}},
     {"captures", {{OP_capture, 40}, {OP_fetch, 10}}},
@@ -55,6 +55,40 @@ static const struct profile {
       {OP_managed_release, 40},
       {OP_managed_wrong, 4}}},
     {"faults", {{OP_fault, 4}}},
+    {"held",
+     {{OP_hold, 60},
+      {OP_ask_held, 15},
+      {OP_call_beside, 40},
+      {OP_work_beside, 30},
+      {OP_stream_new, 10},
+      {OP_release, 30},
+      {OP_alloc, 30},
+      {OP_let_go, 5}}},
+    {"held_elsewhere",
+     {{OP_hold, 40},
+      {OP_other_context, 40},
+      {OP_work_beside, 30},
+      {OP_release, 40},
+      {OP_alloc, 40},
+      {OP_threads_held, 6}}},
+    {"held_full", {{OP_hold, 40}, {OP_alloc_large, 60}, {OP_release, 40}, {OP_information, 10}}},
+    {"held_captures", {{OP_hold, 40}, {OP_capture_held, 40}, {OP_release, 20}, {OP_alloc, 20}}},
+    {"programmatic",
+     {{OP_early, 40}, {OP_overlap, 60}, {OP_release, 40}, {OP_alloc, 40}, {OP_stream_new, 10}}},
+    {"inside", {{OP_ask_inside, 40}, {OP_synchronize, 20}, {OP_spin, 10}}},
+    {"time", /* one thread */
+     {{OP_host_work, 60},
+      {OP_spin, 40},
+      {OP_alloc, 20},
+      {OP_release, 30},
+      {OP_event, 20},
+      {OP_call_beside, 30},
+      {OP_work_beside, 10},
+      {OP_threads, -1},
+      {OP_capture_beside, -1}}},
+    {"churn", {{OP_churn, 40}, {OP_reset, 15}, {OP_other_context, 10}}},
+    {"forks", {{OP_forks, 20}}},
+    {"plugins", {{OP_plugin, 20}, {OP_stream_new, 10}, {OP_release, 20}}},
 };
 
 static uint32_t next_random(uint64_t *state) {

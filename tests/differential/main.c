@@ -4,6 +4,7 @@
  * to use little of the device's memory, plus 4 if they are to free nothing wrongly; FIRST and COUNT
  * are seeds; LEFT_OUT are numbers of operations not to run. Writes what the programs saw, each
  * headed by its seed and followed by how it ended. */
+#include "concurrent.h"
 #include "program.h"
 
 #include <stdlib.h>
@@ -17,6 +18,8 @@ static int run_one(const struct program *program, const bool *left_out) {
     if (child == 0) {
         const char *hang = getenv("PROGRAM_HANGS_AFTER");
         alarm(hang && atoi(hang) > 0 ? (unsigned)atoi(hang) : 600); /* if it hangs */
+        if (getenv("SIMCUDA_STUCK"))                                /* which ends it where it is */
+            setvbuf(stdout, NULL, _IOLBF, 0);
         program_run(program, left_out, stdout);
         exit(0);
     }
@@ -28,6 +31,7 @@ static int run_one(const struct program *program, const bool *left_out) {
 int main(int argc, char **argv) {
     static struct program program;
     static bool left_out[MAX_OPERATIONS];
+    concurrent_register_fork_handlers();
     if (argc < 5) {
         fprintf(stderr, "usage: programs PROFILE RELIES FIRST COUNT [LEFT_OUT...]\n");
         return 2;

@@ -3,6 +3,7 @@
 #include "world.h"
 
 #include "concurrent.h"
+#include "held_operations.h"
 #include "host_operations.h"
 #include "managed_operations.h"
 
@@ -146,6 +147,8 @@ static void settle_pending(struct world *world) {
 static void release(struct world *world, struct block *block) {
     int context = block->context;
     CUdeviceptr pointer = block->pointer;
+    if (context == world->hold.context)
+        world_let_go(world);
     if (block->ordered && context == world->current) /* such a free waits for nothing */
         settle(world);
     owner_ends(pointer);
@@ -740,13 +743,9 @@ static void do_other_context(struct world *world, const struct operation *operat
     world->current = next;
 }
 
-/* Its blocks' addresses are no memory from then on: their frees are errors. */
-static void do_end_context(struct world *world, const struct operation *operation) {
-    int ending = 1 + (int)(operation->a % (CONTEXTS - 1));
-    struct context *context = &world->contexts[ending];
-    if (ending >= world->context_count || !context->handle)
-        return;
-    cuCtxSetCurrent(context->handle);
+/* Makes it the current one, in which nothing goes on and nothing is pinned any more. */
+static void prepare_end(struct world *world, int ending) {
+    cuCtxSetCurrent(world->contexts[ending].handle);
     world->current = ending;
     cuCtxSynchronize();
     world_settled(world, ending);
@@ -764,29 +763,54 @@ static void do_end_context(struct world *world, const struct operation *operatio
         if (world->blocks[i].pointer && world->blocks[i].context == ending)
             owner_ends(world->blocks[i].pointer);
     host_context_ending(world, ending);
+    held_context_ending(world, ending);
     managed_context_ending(world, ending);
-    tell(world, "context end", cuCtxDestroy_v2(context->handle));
-    world->current = 0;
-    tell(world, "set current", cuCtxSetCurrent(world->contexts[0].handle));
+}
+
+/* Its blocks' addresses are no memory from then on: their frees are errors. */
+static void forget_blocks_of(struct world *world, int ended) {
     for (int i = 0; i < BLOCKS; i++) {
         struct block *block = &world->blocks[i];
-        if (!block->pointer || block->context != ending)
+        if (!block->pointer || block->context != ended)
             continue;
         if (!world->careful)
             tell(world, "free of a destroyed context", cuMemFree_v2(block->pointer));
         forget(world, block);
     }
     world->freed_count = 0;
+}
+
+static void do_end_context(struct world *world, const struct operation *operation) {
+    int ending = 1 + (int)(operation->a % (CONTEXTS - 1));
+    struct context *context = &world->contexts[ending];
+    if (ending >= world->context_count || !context->handle)
+        return;
+    prepare_end(world, ending);
+    tell(world, "context end", cuCtxDestroy_v2(context->handle));
+    world->current = 0;
+    tell(world, "set current", cuCtxSetCurrent(world->contexts[0].handle));
+    forget_blocks_of(world, ending);
     *context = (struct context){0};
+}
+
+static void do_reset(struct world *world, const struct operation *operation) {
+    (void)operation;
+    prepare_end(world, 0);
+    tell(world, "reset", cuDevicePrimaryCtxReset_v2(0));
+    if (!world_renew_primary(world)) {
+        fprintf(world->transcript, "not renewed\n");
+        world->over = true;
+        return;
+    }
+    forget_blocks_of(world, 0);
 }
 
 static void do_threads(struct world *world, const struct operation *operation) {
     cuCtxSynchronize();
     world_settled(world, world->current);
-    struct concurrent concurrent = {world->contexts[world->current].handle,
-                                    world->contexts[world->current].fill,
-                                    operation->b,
-                                    {0}};
+    struct concurrent concurrent = {.context = world->contexts[world->current].handle,
+                                    .fill = world->contexts[world->current].fill,
+                                    .seed = operation->b};
     world->freed_count = 0;
     concurrent_run(&concurrent, 2 + (int)(operation->a % 3));
     for (int i = 0; i < CONCURRENT_MAX; i++)
@@ -796,10 +820,9 @@ static void do_threads(struct world *world, const struct operation *operation) {
 static void do_capture_beside(struct world *world, const struct operation *operation) {
     cuCtxSynchronize();
     world_settled(world, world->current);
-    struct concurrent concurrent = {world->contexts[world->current].handle,
-                                    world->contexts[world->current].fill,
-                                    operation->b,
-                                    {0}};
+    struct concurrent concurrent = {.context = world->contexts[world->current].handle,
+                                    .fill = world->contexts[world->current].fill,
+                                    .seed = operation->b};
     world->freed_count = 0;
     concurrent_capture(&concurrent, operation->a % 2 ? CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
                                                      : CU_STREAM_CAPTURE_MODE_RELAXED);
@@ -821,6 +844,7 @@ static void do_fault(struct world *world, const struct operation *operation) {
 }
 
 static void end(struct world *world) {
+    world_let_go(world);
     for (int i = 0; i < BLOCKS && !world->over; i++) {
         struct block *block = &world->blocks[i];
         if (!block->pointer)
@@ -833,10 +857,13 @@ static void end(struct world *world) {
     }
     if (!world->over) {
         host_end(world);
+        held_end(world);
         managed_end(world);
         tell(world, "synchronize", cuCtxSynchronize());
         do_information(world, NULL);
     }
+    if (host_time()) /* which is virtual */
+        fprintf(world->transcript, "time %llu calls %llu\n", host_time(), host_time_of_calls());
     fprintf(world->transcript, "hazards %llu\n", hazards());
 }
 
@@ -862,6 +889,7 @@ void program_run(const struct program *program, const bool *left_out, FILE *tran
         if (left_out[i])
             continue;
         fprintf(transcript, "# %d %s\n", i, operation_name(program->operations[i].kind));
+        held_before(world, program->operations[i].kind);
         functions[program->operations[i].kind](world, &program->operations[i]);
     }
     fprintf(transcript, "# end\n");

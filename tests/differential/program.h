@@ -60,6 +60,21 @@
     X(alloc_volume, 0, "allocate a pitched block of three dimensions, write and read it")          \
     X(array_new, 0, "make an array, write and read it")                                            \
     X(array_end, 0, "destroy an array")                                                            \
+    X(hold, 0, "let a kernel run until the host sets a flag")                                      \
+    X(let_go, 0, "set that flag")                                                                  \
+    X(ask_held, 0, "ask whether the held stream is done, which it is not")                         \
+    X(work_beside, 0, "work and wait in a stream that is not held")                                \
+    X(call_beside, 0, "make a call that waits for nothing")                                        \
+    X(capture_held, 0, "capture a graph while a stream is held")                                   \
+    X(threads_held, 0, "let a thread work while another's stream is held")                         \
+    X(host_work, 0, "let the host work by itself")                                                 \
+    X(early, 0, "fill a block with a kernel that lets the next one begin")                         \
+    X(overlap, 0, "fill a block with a kernel that may begin before the last one ends")            \
+    X(ask_inside, 0, "have the host call the driver in a function that a stream calls")            \
+    X(churn, 0, "create and destroy contexts with blocks in them")                                 \
+    X(reset, 0, "reset the primary context, with blocks in it, and use it again")                  \
+    X(forks, 0, "fork while a thread allocates under a lock that fork handlers take")              \
+    X(plugin, 0, "load a library whose constructor has a thread allocate and free")                \
     X(fault, 0, "lose the context")
 
 enum operation_kind {

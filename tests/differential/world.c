@@ -15,8 +15,7 @@ static CUfunction find_kernel(CUmodule module, const char *name) {
     return function;
 }
 
-struct context *world_add_context(struct world *world, CUcontext handle, CUdevice device) {
-    struct context *context = &world->contexts[world->context_count++];
+static struct context *fill_in(struct context *context, CUcontext handle, CUdevice device) {
     *context = (struct context){.handle = handle, .device = device};
     cuCtxSetCurrent(handle);
     if (cuModuleLoadData(&context->module, sample_kernels_ptx) != CUDA_SUCCESS)
@@ -25,9 +24,23 @@ struct context *world_add_context(struct world *world, CUcontext handle, CUdevic
     context->add = find_kernel(context->module, "add_u32");
     context->spin = find_kernel(context->module, "spin_ns");
     context->fault = find_kernel(context->module, "fault");
+    context->wait_flag = find_kernel(context->module, "wait_flag");
     context->streams[LEGACY] = (struct stream){NULL, true, false};
     context->streams[PER_THREAD_STREAM] = (struct stream){CU_STREAM_PER_THREAD, true, false};
     return context;
+}
+
+struct context *world_add_context(struct world *world, CUcontext handle, CUdevice device) {
+    return fill_in(&world->contexts[world->context_count++], handle, device);
+}
+
+bool world_renew_primary(struct world *world) {
+    CUcontext primary;
+    if (cuDevicePrimaryCtxRetain(&primary, 0) != CUDA_SUCCESS ||
+        !fill_in(&world->contexts[0], primary, 0))
+        return false;
+    world->contexts[0].primary = true;
+    return true;
 }
 
 bool world_start(struct world *world) {
@@ -49,6 +62,13 @@ static void tell_pinned(struct world *world, int index) {
             pinned->host[WORDS - 1]);
 }
 
+static void tell_inside(struct world *world) {
+    static const char *const names[] = {"range", "attribute", "free", "alloc", "memory"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        fprintf(world->transcript, "inside: %s %d\n", names[i], (int)world->inside.results[i]);
+    world->inside.pending = false;
+}
+
 /* What the host sees now without asking the device, and what events and streams say. */
 void world_settled(struct world *world, int context) {
     for (int i = 0; i < BLOCKS; i++)
@@ -64,6 +84,8 @@ void world_settled(struct world *world, int context) {
     for (int i = 0; i < PINNED; i++)
         if (world->pinned[i].pending && world->pinned[i].context == context)
             tell_pinned(world, i);
+    if (world->inside.pending && context == world->inside.context)
+        tell_inside(world);
     if (world->calls_submitted && context == world->calls_context) {
         fprintf(world->transcript, "called %d allowed %d\n", atomic_load(&world->called),
                 atomic_load(&world->allowed));
@@ -89,6 +111,10 @@ static bool are_ordered(const struct context *context, int one, int other) {
 
 void world_order(struct world *world, struct block *block, int stream) {
     struct context *context = &world->contexts[block->context];
+    if (block->stream == LOST_STREAM ||
+        (block->stream >= 0 && !are_ordered(context, block->stream, stream) &&
+         world_is_held(world, block->context, block->stream)))
+        world_let_go(world);
     if (block->stream == LOST_STREAM)
         cuCtxSynchronize();
     else if (block->stream >= 0 && !are_ordered(context, block->stream, stream))

@@ -36,9 +36,10 @@ struct context {
     CUdevice device;
     bool primary;
     CUmodule module;
-    CUfunction fill, add, spin, fault;
+    CUfunction fill, add, spin, fault, wait_flag, early_fill;
     struct stream streams[STREAMS];
-    size_t pending; /* bytes freed in stream order, which the device need not have back yet */
+    size_t pending;   /* bytes freed in stream order, which the device need not have back yet */
+    CUdeviceptr flag; /* in device memory, for kernels that wait for it; 0: none yet */
 };
 
 /* A live block, or none (pointer 0). */
@@ -73,6 +74,22 @@ struct event {
     bool recorded;
 };
 
+/* A kernel that runs until a flag is set: in pinned memory, by the host, or in device memory, by a
+ * stream that is made for it. */
+struct hold {
+    bool active;
+    int context, stream;
+    uint32_t *pinned; /* NULL: the context's flag in device memory */
+};
+
+/* What a function of the host's was told when it called the driver. */
+struct inside {
+    bool pending;
+    int context;
+    CUdeviceptr block;
+    CUresult results[5];
+};
+
 struct world {
     FILE *transcript;
     bool relies, roomy, careful;
@@ -94,6 +111,8 @@ struct world {
     int calls_submitted, calls_context;
     unsigned long long identities[IDENTITIES]; /* of blocks that were freed */
     int identity_count;
+    struct hold hold;
+    struct inside inside;
     bool over; /* the context is lost: nothing more can be printed */
 };
 
@@ -102,8 +121,14 @@ void tell(struct world *world, const char *name, CUresult result);
 
 bool world_start(struct world *world);
 struct context *world_add_context(struct world *world, CUcontext handle, CUdevice device);
+/* The primary context in its place, which has been reset; false if it cannot be used. */
+bool world_renew_primary(struct world *world);
 /* Everything that work submitted to the current context could still do is done. */
 void world_settled(struct world *world, int context);
+/* Ends the hold, if there is one: to be called before whatever natively waits for it. */
+void world_let_go(struct world *world);
+/* Whether what is in that stream of a context may wait for the held one. */
+bool world_is_held(const struct world *world, int context, int stream);
 /* Makes the next use of `block` in `stream` come after its last one. */
 void world_order(struct world *world, struct block *block, int stream);
 /* The stream that `number` chooses among those of the current context. */

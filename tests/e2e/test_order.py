@@ -112,3 +112,18 @@ def test_the_beginning_of_a_capture_lets_no_time_go_by(request, run, case, wrong
     done = run([*limit, PROGRAMS / "order/capture_beside", case], env={**ENVIRONMENT, "POOLCUDA_FREE": mode},
                before=[PROGRAMS / "libstanding_clock.so"], stats=False)
     assert (done.code, done.out) == (0, seen_by("capture_beside", case)), done.err
+
+
+@pytest.mark.parametrize("case", ["event_record", "pageable_copy", "module_get_function", "stream_query"])
+@pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
+def test_the_host_works_beside_a_kernel_that_came_behind_a_free(request, run, case, mode):
+    """In virtual time: natively a second, in which the device and the host are busy at the same time."""
+    if mode == "auto":
+        request.applymarker(pytest.mark.xfail(strict=True, reason=OWED))
+    environment = {**ENVIRONMENT, "SIMCUDA_COST": "3", "POOLCUDA_FREE": mode}
+    native, pooled = (run([PROGRAMS / "order/time_beside", case], pooled=pooled, env=environment)
+                      for pooled in (False, True))
+    assert native.code == pooled.code == 0, pooled.out + pooled.err
+    milliseconds = [int(done.out.removesuffix(" ms\n")) for done in (native, pooled)]
+    assert 1000 <= milliseconds[0] < 1010
+    assert milliseconds[1] <= 1.05 * milliseconds[0]

@@ -103,6 +103,12 @@ SIM_EXPORT uint64_t simcuda_hazards(void);
 /* How many threads of the host wait, in some call, for work that is not done. */
 SIM_EXPORT unsigned int simcuda_waits(void);
 
+/* The calling thread's virtual time, what its calls themselves have taken of it, and time that the
+ * program says it spends. 0, 0 and nothing, unless SIMCUDA_COST=3. */
+SIM_EXPORT uint64_t simcuda_host_ns(void);
+SIM_EXPORT uint64_t simcuda_host_calls_ns(void);
+SIM_EXPORT void simcuda_host_works(uint64_t ns);
+
 /* Whom managed memory is attached to just now, which CUDA cannot be asked: one of
  * CUmemAttach_flags, 0 if the address is no managed memory. */
 SIM_EXPORT unsigned int simcuda_association(CUdeviceptr address);

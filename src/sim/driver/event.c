@@ -224,11 +224,12 @@ SIM_EXPORT CUresult cuEventQuery(CUevent event) {
     ENTER(cuEventQuery);
     cost_spend(settings()->event_ns);
     sim_lock();
+    work_settle();
     result = begin_inquiry(event);
     if (result == CUDA_SUCCESS && event->shared != NULL && !ipc_event_done(event))
         result = CUDA_ERROR_NOT_READY;
     if (result == CUDA_SUCCESS && event->work != NULL) {
-        if (event->work->done)
+        if (work_is_done(event->work))
             work_seen(event->work); /* [wait:query-is-wait] cuda.h 16050 */
         else
             result = CUDA_ERROR_NOT_READY;
@@ -263,13 +264,14 @@ static CUresult elapsed(float *milliseconds, CUevent start, CUevent end) {
     if (milliseconds == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
+    work_settle();
     result = begin_inquiry(start);
     if (result == CUDA_SUCCESS)
         result = begin_inquiry(end);
     if (result == CUDA_SUCCESS && (((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) != 0 ||
                                    start->work == NULL || end->work == NULL))
         result = CUDA_ERROR_INVALID_HANDLE;
-    if (result == CUDA_SUCCESS && (!start->work->done || !end->work->done))
+    if (result == CUDA_SUCCESS && (!work_is_done(start->work) || !work_is_done(end->work)))
         result = CUDA_ERROR_NOT_READY;
     if (result == CUDA_SUCCESS) {
         *milliseconds =

@@ -4,6 +4,7 @@
 #include "check/kernel.h"
 #include "cost.h"
 #include "memory.h"
+#include "stream.h"
 #include "stuck.h"
 
 #include <math.h>
@@ -154,14 +155,14 @@ static void nothing_declare(struct op *op) {
 
 /* spin_ns(u64 ns): keeps its stream busy for that long */
 static CUresult spin_run(struct op *op) {
-    cost_wait_until(clock_ns() + kernel_parameter_u64(op, 0));
+    cost_keep_busy(kernel_parameter_u64(op, 0));
     return CUDA_SUCCESS;
 }
 
 /* early_fill_u32(u32 *to, u64 count, u32 value, u64 ns): lets its dependents begin, is busy for
  * that long, then to[i] = value */
 static CUresult early_fill_run(struct op *op) {
-    cost_wait_until(clock_ns() + kernel_parameter_u64(op, 3));
+    cost_keep_busy(kernel_parameter_u64(op, 3));
     return fill_run(op);
 }
 
@@ -178,10 +179,15 @@ static CUresult wait_flag_run(struct op *op) {
 
     if (flag == NULL)
         return CUDA_ERROR_ILLEGAL_ADDRESS;
+    if (__atomic_load_n(flag, __ATOMIC_ACQUIRE) != 0)
+        return CUDA_SUCCESS;
     stuck_poll_begin(&poller, flag);
+    work_depends_on_host(true);
     while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) == 0)
         nanosleep(&pause, NULL);
+    work_depends_on_host(false);
     stuck_poll_end(&poller);
+    time_work_until_now();
     return CUDA_SUCCESS;
 }
 

@@ -72,6 +72,7 @@ struct op {
     void (*dispose)(struct op *op); /* what the payload owns; may be NULL */
     bool calls_host;      /* runs the program's code: only ever on a stream's own thread */
     bool marker;          /* does nothing */
+    bool depends_on_host; /* it runs, and ends only once the host has done something */
     bool programmatic;    /* may begin before the kernel in front of it ends, if that allows it */
     bool is_overlapped;   /* a kernel that allows it */
     struct op **children; /* of a graph: what `run` runs, in an order that it allows */

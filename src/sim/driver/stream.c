@@ -228,12 +228,14 @@ static CUresult query(CUstream handle, enum null_stream null_stream) {
 
     cost_spend(settings()->event_ns);
     sim_lock();
+    work_settle();
     result = begin_inquiry(handle, null_stream, &stream);
     if (result == CUDA_SUCCESS) {
-        if (stream->last != NULL && !stream->last->done)
+        if (stream->last != NULL && !work_is_done(stream->last))
             result = CUDA_ERROR_NOT_READY;
         DL_FOREACH(stream->context->streams, other)
-        if (stream->kind == STREAM_LEGACY && stream_is_blocking(other) && other->queue_head != NULL)
+        if (result == CUDA_SUCCESS && stream->kind == STREAM_LEGACY && stream_is_blocking(other) &&
+            other->last != NULL && !work_is_done(other->last))
             result = CUDA_ERROR_NOT_READY;
         if (result == CUDA_SUCCESS)
             result = stream_synchronize(stream); /* returns at once, and orders the host */

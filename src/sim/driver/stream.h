@@ -22,8 +22,8 @@ struct work {
     struct op *op;       /* NULL once done */
     struct work **waits; /* what must be done before it starts, besides its predecessor */
     size_t wait_count;
-    struct vclock clock; /* what is ordered before whatever waits for it, itself included */
-    uint64_t finished_ns;
+    struct vclock clock;  /* what is ordered before whatever waits for it, itself included */
+    uint64_t finished_ns; /* with virtual time, until it is done: before what it does not begin */
     bool done;
 };
 
@@ -38,7 +38,8 @@ struct CUstream_st {
     uint64_t id;
     uint32_t timeline;
     uint64_t submitted;
-    struct vclock clock; /* of the last work submitted */
+    uint64_t finished_ns; /* of the last work that is done, with virtual time */
+    struct vclock clock;  /* of the last work submitted */
     /* The last work but event records is a kernel beside which a programmatic launch may run. It is
      * then ordered after this, which comes before that kernel. */
     bool may_overlap;
@@ -104,6 +105,16 @@ void work_drop(struct work *work);
 /* Blocks the calling thread until `work` is done and orders the host after it; drops nothing. */
 void work_wait(struct work *work);
 void work_seen(struct work *work); /* the host knows that it is done */
+
+/* What a query of the host's says of `work`; with virtual time, what is so at the thread's time. To
+ * be called after work_settle, which lets the device do then whatever it can do without the host:
+ * so that virtual time depends on nothing real. */
+bool work_is_done(const struct work *work);
+void work_settle(void); /* Lock held on entry and return, not in between. */
+
+/* The work that this thread executes cannot end before the host does something, or can again. Lock
+ * not held. */
+void work_depends_on_host(bool depends);
 
 /* Runs `work` on this thread if it is ready, unknown to the host. Returns whether it was. */
 bool work_run_if_ready(struct work *work);

@@ -1,9 +1,9 @@
 /* A thread that looks at all others every few milliseconds, as the kernel shows them in /proc.
  *
- * A thread that is in a futex call without a time limit goes on only if another thread wakes it.
- * All are looked at twice: one whose count of context switches has not changed has been there in
- * between, so there was a moment at which all were. Kernels that poll a flag only read it: they do
- * nothing for anybody while it is 0. Where /proc cannot be read nobody is ever found stuck. */
+ * A thread that sleeps in a futex call without a time limit goes on only if another thread wakes
+ * it. All are looked at twice: one whose count of context switches has not changed has been there
+ * in between, so there was a moment at which all were. Kernels that poll a flag only read it: they
+ * do nothing for anybody while it is 0. Where /proc cannot be read nobody is ever found stuck. */
 #include "stuck.h"
 
 #include "cuda_symbols.h"
@@ -83,12 +83,12 @@ SIM_EXPORT unsigned int simcuda_waits(void) {
     return count;
 }
 
-/* Says which calls wait. */
+/* Says so, and which calls of the driver's do not return. */
 static void tell(void) {
     const struct host_wait *wait;
 
     sim_lock();
-    fprintf(stderr, "simcuda: stuck: every thread waits, in the driver:");
+    fprintf(stderr, "simcuda: stuck: every thread waits%s", host_waits != NULL ? ", in:" : "");
     DL_FOREACH(host_waits, wait)
     fprintf(stderr, " %s", wait->call);
     fprintf(stderr, "\n");
@@ -134,18 +134,21 @@ static bool waits_without_limit(const char *thread) {
     return found && number == SYS_futex && limit == 0;
 }
 
+/* How often it has given up the processor; 0 if it is not one that just sleeps: a thread whose
+ * memory is fetched within the call goes on by itself. */
 static unsigned long long switches_of(const char *thread) {
     FILE *file = open_task(thread, "status");
     unsigned long long count = 0, both = 0;
-    char line[256];
+    char line[256], state = '?';
 
     while (file != NULL && fgets(line, sizeof line, file) != NULL)
-        if (sscanf(line, "voluntary_ctxt_switches: %llu", &count) == 1 ||
-            sscanf(line, "nonvoluntary_ctxt_switches: %llu", &count) == 1)
+        if (sscanf(line, "State: %c", &state) != 1 &&
+            (sscanf(line, "voluntary_ctxt_switches: %llu", &count) == 1 ||
+             sscanf(line, "nonvoluntary_ctxt_switches: %llu", &count) == 1))
             both += count;
     if (file != NULL)
         fclose(file);
-    return both;
+    return state == 'S' ? both : 0;
 }
 
 /* Looks at all threads but this one and those that poll. Returns how many, -1 if one of them may do
@@ -154,6 +157,7 @@ static int look(const struct polling *polling, struct waiting_thread *threads) {
     sim_check_none();
     DIR *folder = opendir("/proc/self/task");
     const struct dirent *entry;
+    unsigned long long switches;
     int count = 0;
 
     while (folder != NULL && count >= 0 && (entry = readdir(folder)) != NULL) {
@@ -161,10 +165,11 @@ static int look(const struct polling *polling, struct waiting_thread *threads) {
 
         if (thread <= 0 || thread == this_thread() || polls(polling, thread))
             continue;
-        if (count == THREADS_MAX || !waits_without_limit(entry->d_name))
+        if (count == THREADS_MAX || !waits_without_limit(entry->d_name) ||
+            (switches = switches_of(entry->d_name)) == 0)
             count = -1;
         else
-            threads[count++] = (struct waiting_thread){thread, switches_of(entry->d_name)};
+            threads[count++] = (struct waiting_thread){thread, switches};
     }
     if (folder == NULL)
         return -1;
@@ -179,22 +184,25 @@ static bool same(const struct waiting_thread *one, const struct waiting_thread *
     return true;
 }
 
+static struct polling ask_polling(void) {
+    struct polling now;
+
+    sim_lock();
+    now = polling_now();
+    sim_unlock();
+    return now;
+}
+
 static bool is_stuck(void) {
     static struct waiting_thread before[THREADS_MAX], after[THREADS_MAX];
     static struct polling polling, still;
-    bool host_waits_now;
     int count;
 
-    sim_lock();
-    polling = polling_now();
-    host_waits_now = host_waits != NULL;
-    sim_unlock();
-    if (!host_waits_now || (count = look(&polling, before)) < 0 || look(&polling, after) != count ||
-        !same(before, after, count))
+    polling = ask_polling();
+    count = look(&polling, before);
+    if (count < 0 || look(&polling, after) != count || !same(before, after, count))
         return false;
-    sim_lock();
-    still = polling_now();
-    sim_unlock();
+    still = ask_polling();
     return still.changes == polling.changes && !still.released;
 }
 

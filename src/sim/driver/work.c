@@ -25,6 +25,7 @@ static uint32_t timelines;
 static struct CUstream_st *busy; /* every stream with queued work */
 static unsigned int host_waiters;
 static pthread_cond_t host_wake = PTHREAD_COND_INITIALIZER;
+static __thread struct op *executed; /* by this thread, last */
 
 uint32_t timeline_take(uint64_t *count) {
     sim_check_held();
@@ -67,10 +68,17 @@ void work_drop(struct work *work) {
     free(work);
 }
 
+static void not_before(struct work *work, uint64_t ns) {
+    if (work->finished_ns < ns)
+        work->finished_ns = ns;
+}
+
 static void add_wait(struct work *work, struct work *other) {
     vclock_join(&work->clock, &other->clock);
-    if (other->done)
+    if (other->done) {
+        not_before(work, other->finished_ns);
         return;
+    }
     work->waits = allocate_again(work->waits, (work->wait_count + 1) * sizeof(void *));
     work->waits[work->wait_count++] = work_keep(other);
 }
@@ -156,14 +164,26 @@ static void kick(struct CUstream_st *stream) {
         abort(); /* the queue would never move */
 }
 
+static void finish(struct CUstream_st *stream, struct work *work, const struct work_time *time) {
+    if (!time_is_virtual()) {
+        work->finished_ns = clock_ns();
+        return;
+    }
+    not_before(work, stream->finished_ns);
+    for (size_t i = 0; i < work->wait_count; i++)
+        not_before(work, work->waits[i]->finished_ns);
+    stream->finished_ns = work->finished_ns = time_work_finished(time, work->finished_ns);
+}
+
 /* Takes the head of a stream, which has run or needs not to, off its queue. */
-static void complete_head(struct CUstream_st *stream, CUresult result) {
+static void complete_head(struct CUstream_st *stream, CUresult result,
+                          const struct work_time *time) {
     struct work *work = stream->queue_head;
 
     if (result != CUDA_SUCCESS && context_error(stream->context) == CUDA_SUCCESS)
         context_root(stream->context)->sticky = result;
     work->done = true;
-    work->finished_ns = clock_ns();
+    finish(stream, work, time);
     for (size_t i = 0; i < work->wait_count; i++)
         work_drop(work->waits[i]);
     free(work->waits);
@@ -195,7 +215,7 @@ static void dispatch(void) {
                 continue;
             completed = stream->queue_head->op->marker;
             if (completed) {
-                complete_head(stream, CUDA_SUCCESS);
+                complete_head(stream, CUDA_SUCCESS, &(struct work_time){0});
                 break; /* the list has changed */
             }
             kick(stream);
@@ -212,14 +232,18 @@ static void run_head(struct CUstream_st *stream) {
     struct op *op = stream->queue_head->op;
     bool callback = op->calls_host && op->as.host.callback != NULL;
     CUresult result = CUDA_SUCCESS;
+    struct work_time time = {0};
 
     stream->running = true;
     if (!op->marker && (context_error(stream->context) == CUDA_SUCCESS || callback)) {
         sim_unlock();
+        executed = op;
+        time_work_begin(&time);
         result = op->run(op);
+        time_work_end();
         sim_lock();
     }
-    complete_head(stream, result);
+    complete_head(stream, result, &time);
     dispatch();
 }
 
@@ -234,6 +258,44 @@ bool work_run_if_ready(struct work *work) {
 void work_seen(struct work *work) {
     sim_check_held();
     vclock_join(&host_clock, &work->clock);
+    if (time_is_virtual())
+        time_host_reach(work->finished_ns);
+}
+
+void work_depends_on_host(bool depends) {
+    sim_check_none();
+    sim_lock();
+    executed->depends_on_host = depends;
+    if (host_waiters != 0)
+        pthread_cond_broadcast(&host_wake);
+    sim_unlock();
+}
+
+/* Whether some work goes on without the host. */
+static bool device_goes_on(void) {
+    const struct CUstream_st *stream;
+
+    DL_FOREACH2(busy, stream, busy_next) {
+        const struct op *op = stream->queue_head->op;
+
+        if (ready(stream) || (stream->running && !op->depends_on_host && !op->calls_host))
+            return true;
+    }
+    return false;
+}
+
+bool work_is_done(const struct work *work) {
+    sim_check_held();
+    return work->done && (!time_is_virtual() || work->finished_ns <= time_host());
+}
+
+void work_settle(void) {
+    sim_check_held();
+    while (time_is_virtual() && device_goes_on()) {
+        host_waiters++;
+        sim_wait(&host_wake);
+        host_waiters--;
+    }
 }
 
 void work_wait(struct work *work) {
@@ -261,6 +323,15 @@ void work_wait(struct work *work) {
         stuck_wait_end(&wait);
     work_seen(work);
     work_drop(work);
+}
+
+/* What was submitted has begun by then. */
+void simcuda_host_works(uint64_t ns) {
+    sim_lock();
+    work_settle();
+    sim_unlock();
+    if (time_is_virtual())
+        time_host_reach(time_host() + ns);
 }
 
 /* [order:per-thread-is-blocking] cuda.h 443; [order:non-blocking-apart] cuda.h 14920 */
@@ -326,6 +397,8 @@ static void order_overlapping(struct CUstream_st *stream, struct op *op, struct 
 static void order_in(struct CUstream_st *stream, struct op *op, struct work *work) {
     work->stream = stream;
     vclock_join(&work->clock, &host_clock);
+    if (time_is_virtual())
+        not_before(work, time_host());
     if (op->is_overlapped || stream->may_overlap) {
         order_overlapping(stream, op, work);
     } else {
@@ -346,7 +419,7 @@ static struct work *enqueue(struct CUstream_st *stream, struct op *op, struct wo
         stream->queue_head = stream->queue_tail = work;
         DL_APPEND2(busy, stream, busy_prev, busy_next);
         if (op->marker && ready(stream)) {
-            complete_head(stream, CUDA_SUCCESS);
+            complete_head(stream, CUDA_SUCCESS, &(struct work_time){0});
             dispatch();
         }
     } else {

@@ -62,12 +62,8 @@ static void after_in_non_blocking(void) {
 }
 
 /* Recorded in front of later work, in the same stream, and waited for by the host. */
-static void synchronized_before_later_work(void) {
-    CUdeviceptr freed;
-    CUstream stream;
-    start();
-    stream = new_stream(CU_STREAM_NON_BLOCKING);
-    freed = allocate(BYTES);
+static void synchronized_in(CUstream stream) {
+    CUdeviceptr freed = allocate(BYTES);
     fill(&place, freed, 3, stream);
     release(freed);
     fill(&place, place.kept, 7, stream);
@@ -78,19 +74,14 @@ static void synchronized_before_later_work(void) {
     finish();
 }
 
-/* The same in the legacy stream. */
-static void synchronized_in_legacy(void) {
-    CUdeviceptr freed;
+static void synchronized_before_later_work(void) {
     start();
-    freed = allocate(BYTES);
-    fill(&place, freed, 3, NULL);
-    release(freed);
-    fill(&place, place.kept, 7, NULL);
-    CHECK(cuEventRecord(event, NULL));
-    wait_for_flag(&place, flag, NULL);
-    CHECK(cuEventSynchronize(event));
-    printf("synchronized: %d\n", (int)cuEventQuery(event));
-    finish();
+    synchronized_in(new_stream(CU_STREAM_NON_BLOCKING));
+}
+
+static void synchronized_in_legacy(void) {
+    start();
+    synchronized_in(NULL);
 }
 
 /* A second stream waits, on the device, for an event of the first; the block goes from one to the

@@ -1,0 +1,191 @@
+/* Virtual time: what a program of one thread takes, to the nanosecond. The costs are the defaults
+ * of settings.def. */
+#include "test_sim.h"
+
+enum { LAUNCH = 3000, SYNC = 2000, EVENT = 700, MS = 1000000 };
+
+static uint64_t start;
+
+static uint64_t elapsed(void) {
+    return simcuda_host_ns() - start;
+}
+
+static void begin(void) {
+    assert_ok(cuCtxSynchronize());
+    start = simcuda_host_ns();
+}
+
+static void spin(uint64_t ns, CUstream stream) {
+    assert_ok(launch("spin_ns", stream, (void *[]){&ns}));
+}
+
+static CUstream create_stream(void) {
+    CUstream stream;
+
+    assert_ok(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    return stream;
+}
+
+static void test_a_wait_takes_the_host_to_the_end_of_the_work(void **state) {
+    (void)state;
+    begin();
+    spin(MS, NULL);
+    assert_int_equal(elapsed(), LAUNCH);
+    assert_ok(cuCtxSynchronize());
+    assert_int_equal(elapsed(), LAUNCH + MS);
+    assert_ok(cuCtxSynchronize());
+    assert_int_equal(elapsed(), LAUNCH + MS + SYNC);
+}
+
+static void test_work_of_the_host_runs_beside_the_device(void **state) {
+    (void)state;
+    begin();
+    spin(MS, NULL);
+    simcuda_host_works(2 * MS);
+    assert_ok(cuCtxSynchronize());
+    assert_int_equal(elapsed(), LAUNCH + 2 * MS + SYNC);
+}
+
+static void test_streams_run_beside_each_other(void **state) {
+    CUstream first = create_stream(), second = create_stream();
+    CUevent event;
+
+    (void)state;
+    assert_ok(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    begin();
+    spin(MS, first);
+    spin(MS, second);
+    assert_ok(cuCtxSynchronize());
+    assert_int_equal(elapsed(), 2 * LAUNCH + MS);
+
+    begin(); /* one behind the other */
+    spin(MS, first);
+    assert_ok(cuEventRecord(event, first));
+    assert_ok(cuStreamWaitEvent(second, event, 0));
+    spin(MS, second);
+    assert_ok(cuCtxSynchronize());
+    assert_int_equal(elapsed(), LAUNCH + 2 * MS);
+
+    begin(); /* in one stream */
+    spin(MS, first);
+    spin(MS, first);
+    assert_ok(cuStreamSynchronize(first));
+    assert_int_equal(elapsed(), LAUNCH + 2 * MS);
+    assert_ok(cuEventDestroy_v2(event));
+    assert_ok(cuStreamDestroy_v2(first));
+    assert_ok(cuStreamDestroy_v2(second));
+}
+
+static void test_a_query_says_what_is_so_at_the_threads_time(void **state) {
+    CUevent event;
+
+    (void)state;
+    assert_ok(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    begin();
+    spin(MS, NULL);
+    assert_ok(cuEventRecord(event, NULL));
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(cuStreamQuery(NULL), CUDA_ERROR_NOT_READY);
+        assert_int_equal(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+    }
+    assert_int_equal(elapsed(), LAUNCH + 21 * EVENT);
+    simcuda_host_works(MS);
+    assert_ok(cuStreamQuery(NULL));
+    assert_ok(cuEventQuery(event));
+    assert_int_equal(elapsed(), LAUNCH + MS + 23 * EVENT);
+    assert_ok(cuEventDestroy_v2(event));
+}
+
+static void test_an_event_is_as_late_as_its_work(void **state) {
+    CUevent first, second;
+    float milliseconds;
+
+    (void)state;
+    assert_ok(cuEventCreate(&first, 0));
+    assert_ok(cuEventCreate(&second, 0));
+    begin();
+    assert_ok(cuEventRecord(first, NULL));
+    spin(5 * MS, NULL);
+    assert_ok(cuEventRecord(second, NULL));
+    assert_int_equal(cuEventElapsedTime(&milliseconds, first, second), CUDA_ERROR_NOT_READY);
+    assert_ok(cuEventSynchronize(second));
+    assert_ok(cuEventElapsedTime(&milliseconds, first, second));
+    assert_true(milliseconds > 5.0F && milliseconds < 5.01F);
+    assert_ok(cuEventDestroy_v2(first));
+    assert_ok(cuEventDestroy_v2(second));
+}
+
+static void test_a_free_waits(void **state) {
+    CUdeviceptr pointer;
+
+    (void)state;
+    assert_ok(cuMemAlloc_v2(&pointer, 4096));
+    begin();
+    spin(MS, NULL);
+    assert_ok(cuMemFree_v2(pointer));
+    assert_true(elapsed() > LAUNCH + MS && elapsed() < LAUNCH + 2 * MS);
+}
+
+/* The host goes on for 5 ms before it sets the flag, and the kernel until then. */
+static void test_a_kernel_that_waits_ends_when_its_flag_is_set(void **state) {
+    struct gate gate;
+
+    (void)state;
+    begin();
+    gate = gate_close(NULL);
+    simcuda_host_works(5 * MS);
+    assert_int_equal(cuStreamQuery(NULL), CUDA_ERROR_NOT_READY);
+    gate_open(gate);
+    assert_ok(cuCtxSynchronize());
+    assert_true(elapsed() >= 5 * MS && elapsed() < 6 * MS);
+    gate_remove(gate);
+}
+
+/* As part of a graph, too: a question does not wait for it. */
+static void test_a_graph_may_wait_for_the_host(void **state) {
+    CUstream stream = create_stream();
+    CUgraphExec executable;
+    CUgraph graph;
+    struct gate gate;
+
+    (void)state;
+    assert_ok(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    gate = gate_close(stream);
+    assert_ok(cuStreamEndCapture(stream, &graph));
+    assert_ok(cuGraphInstantiateWithFlags(&executable, graph, 0));
+    assert_ok(cuGraphLaunch(executable, stream));
+    assert_int_equal(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+    gate_remove(gate);
+    assert_ok(cuStreamQuery(stream));
+    assert_ok(cuGraphExecDestroy(executable));
+    assert_ok(cuGraphDestroy(graph));
+    assert_ok(cuStreamDestroy_v2(stream));
+}
+
+static void test_what_calls_take_is_told_apart_from_waits(void **state) {
+    uint64_t before;
+
+    (void)state;
+    begin();
+    before = simcuda_host_calls_ns();
+    spin(MS, NULL);
+    simcuda_host_works(MS);
+    assert_ok(cuCtxSynchronize());
+    assert_int_equal(simcuda_host_calls_ns() - before, LAUNCH + SYNC);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_wait_takes_the_host_to_the_end_of_the_work),
+        cmocka_unit_test(test_work_of_the_host_runs_beside_the_device),
+        cmocka_unit_test(test_streams_run_beside_each_other),
+        cmocka_unit_test(test_a_query_says_what_is_so_at_the_threads_time),
+        cmocka_unit_test(test_an_event_is_as_late_as_its_work),
+        cmocka_unit_test(test_a_free_waits),
+        cmocka_unit_test(test_a_kernel_that_waits_ends_when_its_flag_is_set),
+        cmocka_unit_test(test_a_graph_may_wait_for_the_host),
+        cmocka_unit_test(test_what_calls_take_is_told_apart_from_waits),
+    };
+
+    return cmocka_run_group_tests(tests, set_up_context, tear_down_context);
+}
