@@ -429,7 +429,7 @@ static bool end_context(struct pool *pool, struct context *context, struct relea
     ledger_count_unused(pool, context, 0 - context->store.unused);
     context->ended = true;
     LIST_REMOVE(context, link);
-    LIST_INSERT_HEAD(&pool->ended, context, link);
+    ended_contexts_add(pool, context);
     order_context_ends(&pool->order, context->handle);
     fence_context_ended(pool, context);
     stats_add(STATS_contexts_ended, 1);
@@ -476,6 +476,7 @@ void pool_context_ending(struct pool *pool, CUcontext handle) {
         return;
     pool_lock(pool);
     struct context *context;
+    ended_contexts_free(pool);
     while ((context = find_context(pool, handle)))
         end_and_release(pool, context);
     forget_created(pool, handle);
@@ -536,6 +537,7 @@ void pool_primary_ending(struct pool *pool, CUdevice ordinal) {
     if (PLANTED(stale_context))
         return;
     pool_lock(pool);
+    ended_contexts_free(pool);
     while ((context = find_primary(pool, ordinal)))
         end_and_release(pool, context);
     pool_unlock(pool);
@@ -553,6 +555,7 @@ void pool_primary_released(struct pool *pool, CUdevice ordinal) {
     if (PLANTED(stale_context))
         return;
     pool_lock(pool);
+    ended_contexts_free(pool);
     while ((context = find_primary(pool, ordinal))) {
         if (!end_context(pool, context, NULL)) /* the driver has freed its memory */
             continue;

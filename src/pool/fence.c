@@ -650,3 +650,24 @@ bool pool_stream_ends(struct pool *pool, CUstream stream) {
         forget_order_of(pool, stream);
     return captured;
 }
+
+static bool is_event_of(const struct fence_event *event, const struct context *context) {
+    while (event && event->context != context)
+        event = event->next;
+    return event != NULL;
+}
+
+bool fence_refers_to(const struct pool *pool, const struct context *context) {
+    lock_check_held(LOCK_POOL);
+    const struct context *other;
+    const struct fence *fence;
+    const struct left_event *left;
+    LIST_FOREACH (left, &pool->left_events, link)
+        if (is_event_of(left->event, context))
+            return true;
+    LIST_FOREACH (other, &pool->contexts, link)
+        TAILQ_FOREACH (fence, &other->fences, link)
+            if (is_event_of(fence->events, context))
+                return true;
+    return false;
+}

@@ -52,18 +52,22 @@ struct pool {
     struct pool_block *spare; /* unused records, linked through next */
     struct record_slab *slabs;
     size_t record_count; /* in all slabs */
-    LIST_HEAD(, context) contexts, ended;
+    LIST_HEAD(, context) contexts;
+    /* ended_contexts.c. leaving_since: inside.h's. */
+    LIST_HEAD(, context) ended, leaving;
+    unsigned leaving_since;
     LIST_HEAD(, device) devices;
     struct site_record *site_records;
     struct pitch *pitches;
 
-    /* wait.c. order: what is owed; owed_number: by how many frees so far. reasons: how many things there are just now because of which
-     * none may be owed; pending and pending_seen differ while work may run that one wait has to
-     * cover. */
+    /* wait.c. order: what is owed; owed_number: by how many frees so far. reasons: how many things
+     * there are just now because of which none may be owed; pending and pending_seen differ while
+     * work may run that one wait has to cover. */
     struct order order;
     atomic_int own_order_word;
     uint64_t owed_number, pending, pending_seen;
-    uint64_t crossings, crossings_seen; /* copies between contexts, and those that were waited for */
+    uint64_t crossings,
+        crossings_seen; /* copies between contexts, and those that were waited for */
     uint64_t reasons[WAIT_REASONS], reason_sum;
     atomic_bool lasting[WAIT_REASONS];
 
@@ -477,6 +481,16 @@ struct pool_block *fence_largest(struct context *context); /* NULL: none is defe
 void fence_drain(struct pool *pool, const struct device *device);
 void fence_forget(struct context *context); /* as wait_forget */
 void fence_forget_streams(struct pool *pool);
+
+/* Whether an event of the context stands in some fence, or was left by one of its streams. */
+bool fence_refers_to(const struct pool *pool, const struct context *context);
+
+/* ended_contexts.c. All below: lock held. */
+
+void ended_contexts_add(struct pool *pool, struct context *context);
+/* Frees what nobody can look at any more. At the beginning of a call. */
+void ended_contexts_free(struct pool *pool);
+void ended_contexts_forget(struct pool *pool); /* nobody looks at any of them */
 
 /* memory_pools.c. All below: lock not held. */
 
