@@ -1,6 +1,6 @@
 /* Reads the dynamic section of a loaded module: what it imports, what it defines and what it is
- * called.
- * The loader is not asked: a thread may run a library's constructor in there, and wait for ours. */
+ * called. The loader is not asked: a thread may have its lock that runs a library's constructor and
+ * waits for ours. */
 #ifndef POOLCUDA_INTERPOSE_IMAGE_H
 #define POOLCUDA_INTERPOSE_IMAGE_H
 

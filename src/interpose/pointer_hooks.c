@@ -6,6 +6,7 @@
  * nor what lies beyond the program's own request. */
 #include "interpose/checked.h"
 #include "interpose/driver_hooks.h"
+#include "planted.h"
 
 struct place {
     enum pool_pointer_state state;
@@ -62,12 +63,15 @@ CUresult hook_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdevice
     if (!pool)
         return REAL(cuMemGetAddressRange_v2)(base, bytes, pointer);
     struct place place = find_place(pool, pointer);
-    CUresult result = REAL(cuMemGetAddressRange_v2)(&start, &size, asked(&place, pointer));
+    CUresult result = PLANTED(answered_from_books) && place.state == POOL_POINTER_LIVE
+                          ? CUDA_SUCCESS
+                          : REAL(cuMemGetAddressRange_v2)(&start, &size, asked(&place, pointer));
     result = answer(&place, result, CUDA_ERROR_NOT_FOUND);
+    bool ours = place.state == POOL_POINTER_LIVE;
     if (result == CUDA_SUCCESS && base)
-        *base = place.state == POOL_POINTER_LIVE ? place.base : start;
+        *base = ours ? place.base : start;
     if (result == CUDA_SUCCESS && bytes)
-        *bytes = place.state == POOL_POINTER_LIVE ? place.bytes : size;
+        *bytes = ours ? place.bytes : size;
     return state_end_call_with(pool, result);
 }
 
@@ -82,9 +86,9 @@ static const struct refusal between_zones = {
     "poolcuda: with POOLCUDA_CHECK a block lies between zones that a handle would stand for, too: "
     "memory cannot be shared with other processes"};
 static const struct refusal not_alone = {
-    CUDA_ERROR_INVALID_VALUE, "poolcuda: cuIpcGetMemHandle: with this POOLCUDA_POLICY a block is "
-                              "no allocation of its own and "
-                              "cannot be shared with a process; use POOLCUDA_POLICY=site"};
+    CUDA_ERROR_INVALID_VALUE,
+    "poolcuda: cuIpcGetMemHandle: with this POOLCUDA_POLICY a block is no allocation of its own "
+    "and cannot be shared with a process; use POOLCUDA_POLICY=site"};
 
 /* whole: the handle would stand for a whole allocation of the driver's. NULL: there can be one. */
 static const struct refusal *refuse_handle(const struct place *place, bool whole) {
@@ -145,7 +149,7 @@ static void correct_attribute(struct pool *pool, CUpointer_attribute attribute, 
         return;
     switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT: /* mapped memory has none */
-        if (place->part)
+        if (place->part && !*(CUcontext *)data)
             *(CUcontext *)data = place->context;
         break;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:

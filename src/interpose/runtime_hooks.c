@@ -104,7 +104,7 @@ static struct binding *find_binding(uintptr_t address) {
 }
 
 /* Looks the functions up without the lock, and without the loader where there is no choice: a
- * thread may run a module's constructor in there, and wait for ours. */
+ * thread may have its lock that runs a module's constructor and waits for ours. */
 static struct binding *bind_caller(uintptr_t return_address) {
     static const char *const names[] = {
 #define RUNTIME_NAME(name, parameters, arguments) #name,

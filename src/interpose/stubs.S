@@ -67,6 +67,7 @@ stub_code:
 #define FRAME_STACK	192
 #define FRAME_NUMBER	200
 #define FRAME_ATTEMPTS	208
+#define FRAME_TO_STUB	216
 #define FRAME_SIZE	240	/* with three words that stubs.c keeps */
 
 	/* frame: the register that points to it */
@@ -176,11 +177,14 @@ stub_look:
 	movq	%rsp, %rdi
 	call	stub_before
 	movq	%rax, %r10
+	movq	FRAME_TO_STUB(%rsp), %r11
 	load_arguments %rsp
 	leave
 	.cfi_def_cfa %rsp, 8
 	.cfi_restore %rbp
-	jmp	2b
+	testq	%r11, %r11
+	je	2b
+	jmp	*%r10		/* another stub, which finds the program's own frame */
 	.cfi_endproc
 	.size	stub_look, . - stub_look
 
@@ -257,6 +261,7 @@ stub_call:
 #define FRAME_STACK	192
 #define FRAME_NUMBER	200
 #define FRAME_ATTEMPTS	208
+#define FRAME_TO_STUB	216
 #define FRAME_SIZE	240
 
 	/* frame: the register that points to it; caller: to the stack's arguments */
@@ -360,10 +365,16 @@ stub_look:
 	mov	x0, sp
 	bl	stub_before
 	mov	x17, x0
+	ldr	x15, [sp, #FRAME_TO_STUB]
 	load_arguments sp
 	mov	sp, x29
 	.cfi_def_cfa_register sp
-	b	2b
+	cbz	x15, 2b
+	ldp	x29, x30, [sp], #32
+	.cfi_def_cfa_offset 0
+	.cfi_restore x29
+	.cfi_restore x30
+	br	x17		/* another stub, which finds the program's own frame */
 	.cfi_endproc
 	.size	stub_look, . - stub_look
 

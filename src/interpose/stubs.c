@@ -36,8 +36,8 @@ static struct spare {
 } spares[SPARES];
 static atomic_int spares_used;
 
-/* Read by stubs.S. stub_real[i] is valid once stub_quick[i] is not 0: then nothing is to be done for
- * the function unless stub_word has one of its bits. */
+/* Read by stubs.S. stub_real[i] is valid once stub_quick[i] is not 0: then nothing is to be done
+ * for the function unless stub_word has one of its bits. */
 atomic_int stub_word;
 HIDDEN _Atomic(void *) stub_real[ENTRIES + SPARES];
 HIDDEN atomic_uchar stub_quick[ENTRIES + SPARES];
@@ -57,8 +57,11 @@ struct stub_frame {
     unsigned char vectors[8][16];
     const uint64_t *stack;
     uint64_t number, attempts; /* NO_SUCH_FUNCTION: the driver has none */
-    uint64_t opens; /* the gate, afterwards: a captured stream or a memory pool is destroyed, or if
-                     * a capture that begins fails to */
+    union {
+        uint64_t opens; /* the gate, afterwards: a captured stream or a memory pool is destroyed, or
+                         * if a capture that begins fails to */
+        uint64_t to_stub; /* where nothing follows the call: what stub_before returned is a stub */
+    };
     struct pool_context_wait waits; /* before a call that waits for all work of the context */
 };
 
@@ -280,10 +283,11 @@ static void before(struct pool *pool, struct stub_frame *frame) {
         end_things(pool, frame, entry);
 }
 
-/* What is to be done for this function from now on, unless the word has one of its bits: nothing. */
+/* What is to be done for this function from now on, unless the word has one of its bits: nothing.
+ */
 static unsigned char quick_bits(const struct entry *entry) {
     if (entry_submits(entry))
-        return QUICK | ORDER_OWED | ORDER_UNFENCED | ORDER_TRACKED;
+        return QUICK | ORDER_OWED | ORDER_UNFENCED | ORDER_TRACKED | ORDER_DEFERRED;
     return entry_pays(entry) ? QUICK | ORDER_OWED : QUICK;
 }
 
@@ -366,6 +370,7 @@ void *stub_before(struct stub_frame *frame) {
     struct pool *pool = state_begin_call();
     void *calling = pool ? stub_that_calls(frame, real) : NULL;
     if (calling) {
+        frame->to_stub = true;
         state_end_call();
         return calling;
     }

@@ -10,6 +10,19 @@ void order_init(struct order *order, const struct driver *driver, atomic_int *wo
     order->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
+struct order_stream *order_find_id(struct order_context *context, uint64_t id) {
+    lock_check_held(LOCK_ORDER);
+    struct order_stream *stream;
+    if (context->legacy.id == id)
+        return &context->legacy;
+    if (context->per_thread.id == id)
+        return &context->per_thread;
+    LIST_FOREACH (stream, &context->streams, link)
+        if (stream->id == id)
+            break;
+    return stream;
+}
+
 void order_take_notice(struct order *order) {
     lock_check_held(LOCK_ORDER);
     struct order_context *only = LIST_FIRST(&order->contexts);
@@ -23,23 +36,27 @@ void order_take_notice(struct order *order) {
 void order_tell(struct order *order) {
     lock_check_held(LOCK_ORDER);
     const struct order_context *context;
-    int word = atomic_load(order->word), bits = 0;
+    int word = atomic_load(order->word), bits = word & ORDER_DEFERRED;
     LIST_FOREACH (context, &order->contexts, link) {
         bits |= (context->owes ? ORDER_OWED : 0) | (context->unfenced ? ORDER_UNFENCED : 0);
         if (order_has_streams(context) && !order->several)
             bits |= ORDER_TRACKED;
     }
     /* A free that has just set its bits keeps them. */
-    while (!atomic_compare_exchange_weak(
-        order->word, &word, word & ORDER_UNFENCED ? word | bits : bits)) {
+    while (!atomic_compare_exchange_weak(order->word, &word,
+                                         word & ORDER_UNFENCED ? word | bits : bits)) {
     }
 }
 
 void order_clear(struct order_context *context) {
     lock_check_held(LOCK_ORDER);
     context->owes = context->unfenced = false;
-    fence_drop(context->fence);
-    context->fence = NULL;
+    if (context->fence == context->owed) {
+        fence_drop(context->fence);
+        context->fence = NULL;
+    }
+    fence_drop(context->owed);
+    context->owed = NULL;
 }
 
 /* To be called when a context has come or gone. */
@@ -73,6 +90,8 @@ void order_leave(struct order_context *context) {
 static void end(struct order *order, struct order_context *context) {
     lock_check_held(LOCK_ORDER);
     order_clear(context);
+    fence_drop(context->fence);
+    context->fence = NULL;
     LIST_REMOVE(context, link);
     note_only(order);
     context->ended = true;
@@ -125,7 +144,7 @@ void order_context_ends(struct order *order, CUcontext handle) {
 
 void order_owe(struct order *order, CUcontext handle) {
     if (order_is_only(order, handle)) {
-        order_owe_quickly(order);
+        order_owe_quickly(order, ORDER_OWED | ORDER_UNFENCED);
         return;
     }
     lock_take(&order->lock, LOCK_ORDER);
@@ -134,6 +153,14 @@ void order_owe(struct order *order, CUcontext handle) {
         context->owes = context->unfenced = true;
         order_tell(order);
     }
+    lock_drop(&order->lock, LOCK_ORDER);
+}
+
+void order_keeps_behind(struct order *order, CUcontext handle) {
+    lock_take(&order->lock, LOCK_ORDER);
+    struct order_context *context = order_find(order, handle);
+    if (context && order_has_streams(context))
+        context->unordered = true;
     lock_drop(&order->lock, LOCK_ORDER);
 }
 

@@ -32,17 +32,18 @@
 
 #include "driver/driver.h"
 
+#include <bsd/sys/queue.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <bsd/sys/queue.h>
 
 /* What the word says, which callers look at before they ask. */
 enum order_word {
-    ORDER_OWED = 1,    /* a wait is owed: some calls have to pay first */
-    ORDER_UNFENCED = 2, /* a free has no fence yet: a submission has to be preceded by one */
+    ORDER_OWED = 1,     /* a wait is owed: some calls have to pay first */
+    ORDER_UNFENCED = 2, /* such a free has no fence yet: a submission has to be preceded by one */
     ORDER_TRACKED = 4,  /* submissions are to be noted */
+    ORDER_DEFERRED = 8, /* a free that owes no wait, but defers its block, has no fence yet */
 };
 
 struct order_fence;
@@ -59,14 +60,17 @@ struct order_stream {
 };
 
 /* What is known of one context's work.
- * Invariant: `unfenced` implies `owes`; fence, if not NULL, is the last one recorded, and has not
- * been seen to pass. fences: how many were begun, of which `recording` are not yet recorded. users: threads that use it without the lock; it is freed by
- * the last of them once it has ended. turn: of the last payment that looked at it. */
+ * Invariant: `unfenced` implies `owes`; fence, if not NULL, is the last one recorded; owed, if not
+ * NULL, the last one that was recorded for a free, and has not been seen to pass. unordered: the
+ * pool's own work in the legacy stream has no fence yet, behind which the program's is to be put.
+ * fences: how many were begun, of which `recording` are not yet recorded. users: threads that use
+ * it without the lock; it is freed by the last of them once it has ended. turn: of the last payment
+ * that looked at it. */
 struct order_context {
     CUcontext handle;
-    bool owes, unfenced, ended;
+    bool owes, unfenced, unordered, ended;
     uint64_t fences, turn;
-    struct order_fence *fence;
+    struct order_fence *fence, *owed;
     struct order_event *spare;
     int users, recording;
     struct order_stream legacy, per_thread; /* the latter: of order->sole, once it has been used */
@@ -81,8 +85,8 @@ struct order {
     pthread_mutex_t lock;
     LIST_HEAD(, order_context) contexts;
     uint64_t turns, streams;
-    const void *sole;     /* the only thread that has submitted since streams are tracked */
-    atomic_bool several;  /* there have been others */
+    const void *sole;    /* the only thread that has submitted since streams are tracked */
+    atomic_bool several; /* there have been others */
     atomic_bool streams_used;
     _Atomic(CUcontext) only; /* the context, if there is one alone */
 };
@@ -114,10 +118,10 @@ static inline bool order_is_only(const struct order *order, CUcontext context) {
 }
 /* A free in the context owes its wait from now on. */
 void order_owe(struct order *order, CUcontext context);
-/* A free in the only context owes its wait from now on. In most cases the word says so already, and
- * is not written to: other threads look at it. */
-static inline void order_owe_quickly(const struct order *order) {
-    int bits = ORDER_OWED | ORDER_UNFENCED;
+/* A free in the only context owes its wait from now on (bits: ORDER_OWED and ORDER_UNFENCED), or a
+ * free has deferred its block (ORDER_DEFERRED). In most cases the word says so already, and is not
+ * written to: other threads look at it. */
+static inline void order_owe_quickly(const struct order *order, int bits) {
     if ((atomic_load_explicit(order->word, memory_order_relaxed) & bits) != bits)
         atomic_store_explicit(order->word, bits, memory_order_release);
 }
@@ -128,17 +132,20 @@ static inline void order_owe_quickly(const struct order *order) {
  * this is the first submission of another thread. */
 enum order_answer { ORDER_DONE, ORDER_PAY, ORDER_SEVERAL };
 enum order_answer order_submits(struct order *order, CUstream stream, bool may_call);
+/* The pool itself has submitted work to the legacy stream of the context: what the program submits
+ * next comes behind it, but nobody waits for it. Only while order_is_tracked. */
+void order_keeps_behind(struct order *order, CUcontext context);
 /* Whether the program's wait for that stream is one for all that is owed: nothing needs to be paid
  * before it. */
 bool order_stream_covers(struct order *order, CUstream stream);
-/* Whether a context other than that of the stream owes a wait: what reaches its memory must not come
- * before that is paid. */
+/* Whether a context other than that of the stream owes a wait: what reaches its memory must not
+ * come before that is paid. */
 bool order_others_owe(struct order *order, CUstream stream);
-/* The same for work that is in no known stream, or in several. */
+/* To be called before work is submitted that is in no known stream, or in several. */
 void order_submits_somewhere(struct order *order);
 
-/* Waits for all fences. Calls the driver; `failed` is told of errors. Returns whether anything was
- * owed. */
+/* Waits for all fences. Calls the driver, and `failed` with its errors. Returns whether anything
+ * was owed. */
 bool order_pay(struct order *order, void (*failed)(void *data, CUcontext context, CUresult error),
                void *data);
 /* The host has waited for all work that was submitted to the context before its last free. */

@@ -36,7 +36,7 @@ static bool push(const struct driver *driver, CUcontext context, bool *pushed) {
 
 static void pop(const struct driver *driver, bool pushed) {
     CUcontext popped;
-    if (pushed)
+    if (pushed && driver->ctx_pop_current(&popped) != CUDA_SUCCESS)
         driver->ctx_pop_current(&popped);
 }
 
@@ -94,15 +94,27 @@ static struct order_fence *record_in(struct order *order, struct order_context *
     return NULL;
 }
 
+/* Its last fence is the one that the context owes a wait for. Lock held. */
+static void owe_last_fence(struct order_context *context) {
+    lock_check_held(LOCK_ORDER);
+    fence_drop(context->owed);
+    context->owed = context->fence;
+    if (context->owed)
+        context->owed->users++;
+    else
+        context->owes = false;
+}
+
 /* Records a fence for the frees of the context that have none; or waits at once, where none can be
  * recorded. Lock held on entry and return, not in between. */
 static void record(struct order *order, struct order_context *context) {
     lock_check_held(LOCK_ORDER);
     struct targets targets = find_targets(order, context);
-    context->unfenced = false;
+    bool owed = context->unfenced;
+    context->unfenced = context->unordered = false;
     if (!targets.count) { /* nothing has been submitted since the last fence */
-        if (!context->fence)
-            context->owes = false;
+        if (owed)
+            owe_last_fence(context);
         return;
     }
     uint64_t number = ++context->fences;
@@ -119,10 +131,11 @@ static void record(struct order *order, struct order_context *context) {
     stats_add(STATS_fences, fence != NULL);
     if (!fence && !context->unfenced) { /* the host has waited */
         order_clear(context);
-    } else if (fence && !context->ended &&
-               (!context->fence || context->fence->number < number)) {
+    } else if (fence && !context->ended && (!context->fence || context->fence->number < number)) {
         fence_drop(context->fence);
         context->fence = fence;
+        if (owed)
+            owe_last_fence(context);
         struct order_stream *stream = order_find_id(context, fence->parts[0].stream);
         if (fence->count == 1 && stream)
             stream->behind = number;
@@ -135,7 +148,7 @@ static void record(struct order *order, struct order_context *context) {
 static struct order_context *find_unfenced(const struct order *order) {
     struct order_context *context;
     LIST_FOREACH (context, &order->contexts, link)
-        if (context->unfenced)
+        if (context->unfenced || context->unordered)
             break;
     return context;
 }
@@ -168,7 +181,7 @@ static struct order_context *next_owing(const struct order *order, uint64_t turn
     lock_check_held(LOCK_ORDER);
     struct order_context *context;
     LIST_FOREACH (context, &order->contexts, link)
-        if (context->owes && context->fence && context->turn != turn)
+        if (context->owes && context->owed && context->turn != turn)
             break;
     return context;
 }
@@ -182,7 +195,7 @@ bool order_pay(struct order *order, void (*failed)(void *data, CUcontext context
     struct order_context *context;
     bool owed = false;
     while ((context = next_owing(order, turn))) {
-        struct order_fence *fence = context->fence;
+        struct order_fence *fence = context->owed;
         context->turn = turn;
         owed = true;
         context->users++;
@@ -196,7 +209,7 @@ bool order_pay(struct order *order, void (*failed)(void *data, CUcontext context
             failed(data, context->handle, result);
         lock_take(&order->lock, LOCK_ORDER);
         order_take_notice(order);
-        if (context->fence == fence && !context->unfenced)
+        if (context->owed == fence && !context->unfenced)
             order_clear(context); /* also after an error: the call itself will return it */
         fence_drop(fence);
         order_leave(context);

@@ -1,5 +1,6 @@
 /* The streams of each context: that they exist, and which of them may hold work. */
 #include "order/internal.h"
+#include "planted.h"
 
 #include <stdlib.h>
 
@@ -46,19 +47,6 @@ bool order_stream_begins(struct order *order, CUstream handle, bool non_blocking
     return added;
 }
 
-struct order_stream *order_find_id(struct order_context *context, uint64_t id) {
-    lock_check_held(LOCK_ORDER);
-    struct order_stream *stream;
-    if (context->legacy.id == id)
-        return &context->legacy;
-    if (context->per_thread.id == id)
-        return &context->per_thread;
-    LIST_FOREACH (stream, &context->streams, link)
-        if (stream->id == id)
-            break;
-    return stream;
-}
-
 /* A created stream. Lock held. */
 static struct order_stream *find_created(const struct order *order, CUstream handle,
                                          struct order_context **context) {
@@ -92,8 +80,8 @@ static const void *own_thread(void) {
     return &here;
 }
 
-/* Which stream a submission goes to. NULL: none that is known. Lock held on entry and return, not in
- * between. */
+/* Which stream a submission goes to. NULL: none that is known. Lock held on entry and return, not
+ * in between. */
 static struct order_stream *find_stream(struct order *order, CUstream handle,
                                         struct order_context **context) {
     lock_check_held(LOCK_ORDER);
@@ -132,8 +120,8 @@ bool order_others_owe(struct order *order, CUstream handle) {
 static bool is_busy_beside(const struct order_context *context, const struct order_stream *stream) {
     const struct order_stream *other;
     bool busy = context->legacy.busy && stream != &context->legacy;
-    busy = busy || (context->has_per_thread && context->per_thread.busy &&
-                    stream != &context->per_thread);
+    busy = busy ||
+           (context->has_per_thread && context->per_thread.busy && stream != &context->per_thread);
     LIST_FOREACH (other, &context->streams, link)
         busy = busy || (other->busy && other != stream);
     return busy;
@@ -147,8 +135,8 @@ bool order_stream_covers(struct order *order, CUstream handle) {
     bool covers = stream && order_is_tracked(order);
     LIST_FOREACH (context, &order->contexts, link)
         covers = covers && (context == own || !context->owes);
-    if (covers && own->fence)
-        covers = stream->behind >= own->fence->number || fence_is_in(own->fence, stream);
+    if (covers && own->owed)
+        covers = stream->behind >= own->owed->number || fence_is_in(own->owed, stream);
     if (covers && own->unfenced)
         covers = !is_busy_beside(own, stream);
     order_tell(order);
@@ -190,9 +178,10 @@ enum order_answer order_submits(struct order *order, CUstream handle, bool may_c
         const void *own = own_thread();
         if (!order->sole && order_has_streams(context))
             order->sole = own;
-        first_of_other = order->sole && order->sole != own && !order->several;
+        first_of_other =
+            order->sole && order->sole != own && !order->several && !PLANTED(other_thread_not_seen);
         order->several = order->several || first_of_other;
-        stream->busy = true;
+        stream->busy = !PLANTED(submission_not_noted);
         ordered = !may_call || put_behind(order, context, stream);
     }
     order_tell(order);

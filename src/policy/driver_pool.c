@@ -321,9 +321,9 @@ static CUresult give_back(const struct driver *driver, const struct pool_block *
                  : driver->mem_free(block->pointer);
 }
 
-/* Frees behind the work that may use the block: what is left of it, while a wait is owed, is in the
- * legacy stream. Else what is allocated in the store's own stream can have the memory at once. The
- * block's context may end meanwhile, but only after this: the block is being released. */
+/* Frees behind the work that may use the block: while a wait is owed, in the legacy stream, which
+ * is put behind it. Else what is allocated in the store's own stream can have the memory at once.
+ * The block's context may end meanwhile, but only after this: the block is being released. */
 static CUresult surrender(struct pool *pool, struct pool_block *block) {
     lock_check_none();
     bool inside = block->in_driver_pool && gate_enter(pool);
@@ -332,6 +332,8 @@ static CUresult surrender(struct pool *pool, struct pool_block *block) {
     CUstream stream =
         async && async->stream && !wait_is_owed(pool) ? async->stream : CU_STREAM_LEGACY;
     pool_unlock(pool);
+    if (inside && stream == CU_STREAM_LEGACY)
+        wait_precedes_own_work(pool);
     CUresult result = give_back(pool->driver, block, inside, stream);
     /* for a passing reason; at its context's end the memory would be lost */
     if (result != CUDA_SUCCESS)

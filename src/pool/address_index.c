@@ -66,6 +66,7 @@ void address_index_add(struct pool *pool, struct pool_block *block) {
     entry->block = block;
     RB_INSERT(index_tree, &class->tree, entry);
     count(class, entry, 1);
+    // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it cannot follow the tree
 }
 
 void address_index_remove(struct pool *pool, const struct pool_block *block) {

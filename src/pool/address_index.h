@@ -18,7 +18,8 @@ struct pool_block;
 
 RB_HEAD(index_tree, index_entry);
 
-/* Invariant: both trees have `count` blocks, which do not overlap, by address. */
+/* Blocks of one size class. Invariant: the tree has `count` blocks with so many `bytes` together,
+ * by address. */
 struct index_blocks {
     struct index_tree tree;
     size_t count, bytes;
@@ -36,8 +37,8 @@ struct address_index {
 
 /* All below: lock held. */
 
-/* To be called when a block has entered or before it leaves the map, while the index is there.
- * Without host memory it is no longer there. */
+/* To be called when a block enters or leaves the map, while the index is there. Without host memory
+ * it is no longer there. */
 void address_index_add(struct pool *pool, struct pool_block *block);
 void address_index_remove(struct pool *pool, const struct pool_block *block);
 void address_index_destroy(struct pool *pool); /* it is no longer there */

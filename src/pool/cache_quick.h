@@ -167,8 +167,9 @@ quick_free(struct pool *pool, CUdeviceptr pointer, bool whole) {
         block->state = BLOCK_DEFERRED;
         block->next = cache->deferred;
         cache->deferred = block;
+        order_owe_quickly(&pool->order, ORDER_DEFERRED);
     } else {
-        order_owe_quickly(&pool->order);
+        order_owe_quickly(&pool->order, ORDER_OWED | ORDER_UNFENCED);
         cache_push(bin, block);
     }
     quick_count_free(cache, bin, bytes);

@@ -265,7 +265,7 @@ bool context_push(struct pool *pool, CUcontext context, struct context_push *vis
 
 void context_pop(struct pool *pool, struct context_push *visit) {
     CUcontext popped;
-    if (visit->pushed)
+    if (visit->pushed && pool->driver->ctx_pop_current(&popped) != CUDA_SUCCESS)
         pool->driver->ctx_pop_current(&popped);
 }
 

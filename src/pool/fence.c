@@ -1,5 +1,5 @@
-/* Deferred frees: a block is kept unfenced until a malloc wants it; then one fence covers all that
- * were freed before, and they become idle once it has passed.
+/* Deferred frees: a block is kept unfenced until something is submitted or a malloc wants it; then
+ * one fence covers all that were freed before, and they become idle once it has passed.
  *
  * A fence is a set of events that together come after all work that may use its blocks. It is
  * recorded after its blocks were freed, never before: each context's unfenced blocks are taken as
@@ -131,15 +131,17 @@ static bool record_all(struct pool *pool, const struct target *targets, int coun
     return true;
 }
 
-/* All that may use the process's blocks; -1 if that is too much to fence. Lock held. */
-static int list_targets(struct pool *pool, struct target *targets) {
+/* All that may use blocks of the context; -1 if that is too much to fence. Lock held. */
+static int list_targets(struct pool *pool, const struct context *owner, struct target *targets) {
     lock_check_held(LOCK_POOL);
+    bool all = wait_reaches_others(pool);
     CUstream legacy =
         PLANTED(per_thread_stream_not_fenced) ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
     int count = 0;
     struct context *context;
     LIST_FOREACH (context, &pool->contexts, link) {
-        if (context->broken || !context_is_first(pool, context))
+        if (context->broken || !context_is_first(pool, context) ||
+            (!all && context->handle != owner->handle))
             continue;
         if (count == MAX_TARGETS)
             return -1;
@@ -149,6 +151,8 @@ static int list_targets(struct pool *pool, struct target *targets) {
         return count;
     struct free_stream *stream;
     LIST_FOREACH (stream, &pool->free_streams, link) {
+        if (!all && stream->context->handle != owner->handle)
+            continue;
         if (count == MAX_TARGETS)
             return -1;
         targets[count++] = (struct target){stream->context, stream->handle};
@@ -172,7 +176,7 @@ static struct fence *begin_fence(struct pool *pool, struct context *context, str
                                  int *count) {
     lock_check_held(LOCK_POOL);
     struct fence *fence = calloc(1, sizeof *fence);
-    *count = list_targets(pool, targets);
+    *count = list_targets(pool, context, targets);
     if (!fence || *count < 0) {
         free(fence);
         return NULL;
@@ -499,7 +503,22 @@ void fence_defer(struct pool *pool, struct pool_block *block, CUstream freed_in)
         LIST_REMOVE(block, in_list);
         ledger_end_deferral(pool, block);
     }
+    order_owe_quickly(&pool->order, ORDER_DEFERRED);
     stats_add(STATS_free_deferred, 1);
+}
+
+void fence_before_submission(struct pool *pool) {
+    lock_check_none();
+    struct context *context;
+    if (PLANTED(fence_after_submission))
+        return;
+    pool_lock(pool);
+    atomic_fetch_and(pool->order.word, ~ORDER_DEFERRED);
+    LIST_FOREACH (context, &pool->contexts, link)
+        if (!context->broken && !LIST_EMPTY(&context->unfenced) &&
+            (!fence_unfenced(pool, context) || context->ended))
+            break; /* the rest is fenced later, which covers more than is needed */
+    pool_unlock(pool);
 }
 
 struct pool_block *fence_largest(struct context *context) {
@@ -570,7 +589,8 @@ void fence_context_ended(struct pool *pool, struct context *context) {
 }
 
 void pool_stream_created(struct pool *pool, CUstream handle, bool non_blocking) {
-    if (!order_stream_begins(&pool->order, handle, non_blocking))
+    if (pool->config.free_mode == POOL_FREE_AUTO &&
+        !order_stream_begins(&pool->order, handle, non_blocking))
         pool_streams_lost(pool);
     if (!non_blocking || pool->driver->ctx_record_event)
         return;

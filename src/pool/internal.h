@@ -48,7 +48,6 @@ struct pool {
 
     atomic_bool down; /* the driver has shut down: everything passes through */
     struct pointer_map map;
-    bool indexed;             /* address_index.c: whether the index is there */
     struct pool_block *spare; /* unused records, linked through next */
     struct record_slab *slabs;
     size_t record_count; /* in all slabs */
@@ -76,6 +75,8 @@ struct pool {
     LIST_HEAD(, left_event) left_events;
     uint64_t left_number;
     bool streams_lost;
+
+    bool indexed; /* whether the index by address is there (address_index.h) */
 
     struct created_context *created;       /* context.c */
     LIST_HEAD(, memory_pool) memory_pools; /* memory_pools.c: those that the program has made */
@@ -447,6 +448,9 @@ bool wait_is_skipped(const struct pool *pool, const struct context *context);
 /* Makes the wait. Lock held on entry and return, not in between. */
 CUresult wait_make(struct pool *pool, struct context *context, enum wait_reason reason);
 bool wait_is_owed(const struct pool *pool); /* lock not needed */
+/* Before the pool itself submits work to the current context's legacy stream that may touch what
+ * was freed: puts it behind what is owed. Gate entered. Lock not held. */
+void wait_precedes_own_work(struct pool *pool);
 /* Whether work of other contexts may use a context's memory, so that a free waits for them, too. */
 bool wait_reaches_others(const struct pool *pool);
 /* Makes an owed wait before `call`. False: not now, a stream is being captured. Lock not held. */
@@ -470,6 +474,9 @@ struct pool_block *fence_take(struct pool *pool, struct context *context, struct
  * NULL: none serves. */
 struct pool_block *fence_find_freed_in(struct context *context, CUstream stream,
                                        const struct fit *fit);
+/* Fences what has been freed so far, before something is submitted that its fences need not cover.
+ * Lock not held. */
+void fence_before_submission(struct pool *pool);
 /* Whether blocks may be waiting for a fence, or for one to be made. */
 static inline bool fence_may_defer(const struct context *context) {
     lock_check_held(LOCK_POOL);

@@ -168,7 +168,8 @@ static void record(struct pool *pool, const struct request *request,
 }
 
 /* Clears memory, for programs that count on fresh memory being zero. The memset is in the legacy
- * stream: where there are others the context is waited for, so that none overtakes it. The
+ * stream, behind what the block's free owes, and the program's next work comes behind it; where
+ * nobody keeps the streams in order the context is waited for. The
  * processor writes to host memory, which no work uses any more, and to managed memory that is
  * attached to the host: the rest it may not touch on some machines while a kernel runs, but a
  * memset of that waits by itself. Memory that cannot be cleared (a capture has begun meanwhile) is
@@ -182,10 +183,12 @@ static void clear(struct pool *pool, struct context *context, CUdeviceptr pointe
     }
     if (!gate_enter(pool))
         return;
+    wait_precedes_own_work(pool);
     CUresult result = pool->driver->memset_d8(pointer, 0, bytes);
-    if (result == CUDA_SUCCESS &&
-        (pool->reasons[WAIT_REASON_stream] || pool->reasons[WAIT_REASON_per_thread_stream]))
+    if (result == CUDA_SUCCESS && (pool->streams_lost || pool->reasons[WAIT_REASON_stream] ||
+                                   !order_is_tracked(&pool->order)))
         result = pool->driver->ctx_synchronize();
+    order_keeps_behind(&pool->order, context->handle);
     context_note_error(pool, context, result);
     gate_leave(pool);
 }

@@ -144,6 +144,10 @@ static void pay(struct pool *pool, const char *call) {
 }
 
 void pool_submits(struct pool *pool, CUstream stream, const char *call) {
+    if (atomic_load(pool->order.word) & ORDER_DEFERRED)
+        fence_before_submission(pool);
+    if (pool->config.free_mode != POOL_FREE_AUTO)
+        return;
     bool may_call = gate_enter(pool); /* else the capture that began has paid */
     enum order_answer answer = order_submits(&pool->order, stream, may_call);
     if (may_call)
@@ -156,7 +160,22 @@ void pool_submits(struct pool *pool, CUstream stream, const char *call) {
     }
 }
 
+void wait_precedes_own_work(struct pool *pool) {
+    lock_check_none();
+    if (!atomic_load(pool->order.word))
+        return;
+    enum order_answer answer = order_submits(&pool->order, CU_STREAM_LEGACY, true);
+    if (answer == ORDER_PAY)
+        order_pay(&pool->order, note_failure, pool);
+    if (answer == ORDER_SEVERAL) {
+        pool_lock(pool);
+        pool_unlock(pool);
+    }
+}
+
 void pool_submits_somewhere(struct pool *pool, const char *call) {
+    if (atomic_load(pool->order.word) & ORDER_DEFERRED)
+        fence_before_submission(pool);
     if (gate_enter(pool)) {
         order_submits_somewhere(&pool->order);
         gate_leave(pool);

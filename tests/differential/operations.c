@@ -529,16 +529,28 @@ static void do_event(struct world *world, const struct operation *operation) {
     event->recorded = result == CUDA_SUCCESS;
 }
 
-static void count_call(void *data) {
-    atomic_fetch_add((atomic_int *)data, 1);
+/* A host function: CUDA refuses everything there, whatever becomes of the block meanwhile. */
+static void call_host(void *data) {
+    struct world *world = data;
+    CUdeviceptr pointer = atomic_load(&world->asked), base;
+    size_t size;
+    unsigned type;
+    int allowed = cuMemGetAddressRange_v2(&base, &size, pointer) != CUDA_ERROR_NOT_PERMITTED;
+    allowed += cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, pointer) !=
+               CUDA_ERROR_NOT_PERMITTED;
+    allowed += cuMemFree_v2(pointer) != CUDA_ERROR_NOT_PERMITTED;
+    atomic_fetch_add(&world->allowed, allowed);
+    atomic_fetch_add(&world->called, 1);
 }
 
 static void do_host_call(struct world *world, const struct operation *operation) {
     int stream = world_stream(world, operation->a);
     if (world->calls_submitted && world->calls_context != world->current)
         return;
+    const struct block *block = world_block(world, operation->b);
+    atomic_store(&world->asked, block ? block->pointer : world->freed_count ? world->freed[0] : 0);
     tell(world, "host call",
-         cuLaunchHostFunc(current(world)->streams[stream].handle, count_call, &world->called));
+         cuLaunchHostFunc(current(world)->streams[stream].handle, call_host, world));
     world->calls_submitted++;
     world->calls_context = world->current;
 }

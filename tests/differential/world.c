@@ -65,7 +65,8 @@ void world_settled(struct world *world, int context) {
         if (world->pinned[i].pending && world->pinned[i].context == context)
             tell_pinned(world, i);
     if (world->calls_submitted && context == world->calls_context) {
-        fprintf(world->transcript, "called %d\n", atomic_load(&world->called));
+        fprintf(world->transcript, "called %d allowed %d\n", atomic_load(&world->called),
+                atomic_load(&world->allowed));
         world->calls_submitted = 0;
     }
     if (context != world->current)

@@ -86,9 +86,11 @@ struct world {
     struct array arrays[ARRAYS];
     CUdeviceptr freed[FREED]; /* addresses of freed blocks, until something is allocated */
     int freed_count;
-    size_t total;      /* of each device */
-    size_t held[2];    /* by this program, in whole pages, by device */
-    atomic_int called; /* by host functions */
+    size_t total;              /* of each device */
+    size_t held[2];            /* by this program, in whole pages, by device */
+    atomic_int called;         /* by host functions */
+    atomic_int allowed;        /* there: calls that were not refused */
+    _Atomic CUdeviceptr asked; /* there: about this pointer */
     int calls_submitted, calls_context;
     unsigned long long identities[IDENTITIES]; /* of blocks that were freed */
     int identity_count;

@@ -64,30 +64,6 @@ CASES = {
     "malloc_behind_later_work": ["non_blocking", "non_blocking_user", "blocking", "legacy", "full_device"],
 }
 
-# What is wrong today: (program, case): (modes, what). A case of None: all but those named beside it.
-OWED = "an owed wait is paid by a synchronise of the context, which covers what came behind the free"
-EVERYBODY = "a free waits for all contexts of the process"
-LATE_FENCE = "the fence of a deferred free is recorded at the next malloc, behind later work, and the malloc waits for it"
-WRONG = {
-    **{("flag_by_later_stream", case): (["auto"], OWED) for case in CASES["flag_by_later_stream"]},
-    **{("later_work", case): (["auto"], OWED) for case in CASES["later_work"] if case != "pinned_copy"},
-    **{("two_devices", case): (["sync", "auto"], EVERYBODY) for case in ("by_kernel", "by_the_host")},
-    ("two_devices", "loop_of_temporaries"): (["sync", "auto", "defer"], EVERYBODY + ", and so does a malloc"),
-    **{("malloc_behind_later_work", case): (["defer"], LATE_FENCE) for case in CASES["malloc_behind_later_work"]},
-    ("capture_beside", "begun_beside_a_busy_context"):
-        (["sync", "auto"], "the second of the two synchronises of a free meets a capture that began during the first"),
-    ("capture_beside", "begun_beside_a_later_kernel"): (["auto"], OWED),
-    **{("streams_of_one_thread", case): (["defer"], LATE_FENCE) for case in SEEN["streams_of_one_thread"]},
-    ("several_threads", "beside_a_busy_context"): (["sync", "auto", "defer"], EVERYBODY + ", and so does a malloc"),
-    ("several_threads", "chain_of_contexts"): (["sync", "auto"], EVERYBODY),
-    ("several_threads", "work_of_another_thread"): (["defer"], LATE_FENCE),
-    ("programmatic", "behind_later_work"): (["auto"], OWED),
-    ("events", "after_in_legacy"): (["auto"], OWED),
-    ("events", "waited_for_on_the_device"): (["defer"], LATE_FENCE),
-    **{("callbacks", case): (["defer"], LATE_FENCE) for case in ("behind_in_legacy", "behind_in_non_blocking")},
-    ("callbacks", "pinned_of_another_context"): (["sync", "auto"], EVERYBODY),
-}
-
 # A deferred free waits for nothing: what it is over with, natively, is not over.
 ONLY_WHERE_FREES_WAIT = {
     ("events", "before_in_legacy"), ("events", "before_in_non_blocking"), ("several_threads", "beside_a_waiting_free"),
@@ -97,14 +73,12 @@ ENVIRONMENT = {"SIMCUDA_STUCK": "1", "SIMCUDA_DEVICES": "2", "SIMCUDA_MEMORY": "
 
 
 def rows(mode):
-    """A parameter for each case that a mode has, with the mark of those that are wrong today."""
+    """A parameter for each case that a mode has."""
     for program, seen in SEEN.items():
         for case in CASES.get(program, seen):
             if mode == "defer" and (program, case) in ONLY_WHERE_FREES_WAIT:
                 continue
-            modes, what = WRONG.get((program, case), ((), None))
-            marks = [pytest.mark.xfail(strict=True, reason=what)] if mode in modes else []
-            yield pytest.param(program, case, mode, id=f"{program}-{case}-{mode}", marks=marks)
+            yield pytest.param(program, case, mode, id=f"{program}-{case}-{mode}")
 
 
 def seen_by(program, case):

@@ -35,6 +35,13 @@ static void errors(void) {
     TELL(cudaGetLastError());
 }
 
+static void attributes_of(void *pointer) {
+    struct cudaPointerAttributes attributes = {.type = cudaMemoryTypeHost};
+    TELL(cudaPointerGetAttributes(&attributes, pointer));
+    TELL(cudaGetLastError());
+    printf("type %d device %d\n", (int)attributes.type, attributes.device);
+}
+
 static void information(void) {
     void *pointer;
     size_t before, after, total;
@@ -46,8 +53,10 @@ static void information(void) {
     printf("taken %zu\n", before - after);
     TELL(cuMemGetAddressRange_v2(&base, &range, (CUdeviceptr)pointer + 1000));
     printf("range from %zd, %zu bytes\n", (ssize_t)(base - (CUdeviceptr)pointer), range);
+    attributes_of((char *)pointer + 1000);
     CUdeviceptr freed = (CUdeviceptr)pointer;
     TELL(cudaFree(pointer));
+    attributes_of((char *)freed + 1000);
     TELL(cudaMemGetInfo(&after, &total));
     printf("taken %zu\n", before - after);
     TELL(cuMemGetAddressRange_v2(&base, &range, freed));

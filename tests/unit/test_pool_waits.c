@@ -326,9 +326,8 @@ static void a_context_that_ends_while_a_fence_is_recorded_keeps_nothing(void **s
     assert_int_equal(stats_get(STATS_idle_bytes), 0);
 }
 
-static void all_contexts_are_fenced(void **state) {
-    (void)state;
-    start_in(POOL_FREE_DEFER);
+/* Frees a block while another context has memory, and takes it again. */
+static void defer_beside_another_context(void) {
     CUdeviceptr block = alloc(1000);
     fake.current = fake_context(0, 2);
     alloc(1000);
@@ -336,7 +335,34 @@ static void all_contexts_are_fenced(void **state) {
     release(block);
     fake.quiet = true;
     assert_int_equal(alloc(1000), block);
+}
+
+static void a_deferred_free_is_fenced_in_its_own_context(void **state) {
+    (void)state;
+    start_in(POOL_FREE_DEFER);
+    defer_beside_another_context();
+    assert_int_equal(fake.records, 1);
+}
+
+static void all_contexts_are_fenced_where_they_reach_each_others_memory(void **state) {
+    (void)state;
+    start_in(POOL_FREE_DEFER);
+    pool_reason_stays(pool, WAIT_REASON_peer);
+    defer_beside_another_context();
     assert_int_equal(fake.records, 2);
+}
+
+static void a_deferred_free_is_fenced_before_the_next_submission(void **state) {
+    (void)state;
+    start_in(POOL_FREE_DEFER);
+    CUdeviceptr block = alloc(1000);
+    release(block);
+    pool_submits(pool, CU_STREAM_LEGACY, "cuLaunchKernel");
+    assert_int_equal(fake.records, 1);
+    pool_submits(pool, CU_STREAM_LEGACY, "cuLaunchKernel");
+    fake.quiet = true;
+    assert_int_equal(alloc(1000), block);
+    assert_int_equal(fake.records, 1);
 }
 
 /* Drivers before 12.5 have no cuCtxRecordEvent. */
@@ -448,7 +474,8 @@ static void one_of_several_captures_that_begin_at_once_pays_what_is_owed(void **
     (void)state;
     capture_twice(begin_another_capture);
     pthread_join(capturing_thread, NULL);
-    assert_int_equal(fake.event_waits, 1); /* a second might come after the first capture has begun */
+    assert_int_equal(fake.event_waits,
+                     1); /* a second might come after the first capture has begun */
     assert_false(wait_is_owed(pool));
     pool_capture_ended(pool);
     pool_capture_ended(pool);
@@ -588,7 +615,9 @@ int main(void) {
         TEST(a_deferred_block_is_released_when_memory_runs_out),
         TEST(a_second_free_of_a_deferred_block_is_refused),
         TEST(a_context_that_ends_while_a_fence_is_recorded_keeps_nothing),
-        TEST(all_contexts_are_fenced),
+        TEST(a_deferred_free_is_fenced_in_its_own_context),
+        TEST(all_contexts_are_fenced_where_they_reach_each_others_memory),
+        TEST(a_deferred_free_is_fenced_before_the_next_submission),
         TEST(without_context_events_the_legacy_stream_and_free_streams_are_fenced),
         TEST(a_destroyed_stream_leaves_its_last_work_in_every_later_fence),
         TEST(a_capture_does_not_begin_during_a_wait),

@@ -220,6 +220,7 @@ static void start(void) {
 }
 
 void stuck_watch(void) {
+    sim_check_none();
     static pthread_once_t started = PTHREAD_ONCE_INIT;
 
     if (settings()->stuck != 0)

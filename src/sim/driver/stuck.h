@@ -16,6 +16,7 @@ struct poller {
 
 /* Lock not held. The record is the caller's. */
 void stuck_poll_begin(struct poller *poller, const uint32_t *flag);
+/* Lock not held. */
 void stuck_poll_end(struct poller *poller);
 
 /* A wait of the host's for work that is not done, in a call of the driver's. */
@@ -26,6 +27,7 @@ struct host_wait {
 
 /* Lock held. The record is the caller's. */
 void stuck_wait_begin(struct host_wait *wait);
+/* Lock held. */
 void stuck_wait_end(struct host_wait *wait);
 
 /* Begins to look, if the settings want it. Lock not held. */

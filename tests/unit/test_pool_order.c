@@ -1,0 +1,443 @@
+/* What frees owe, on a driver that counts: which events a fence is made of, when they are recorded,
+ * who waits for them. */
+#include "pool_test.h"
+
+#include "order/order.h"
+
+#include <pthread.h>
+
+static struct order order;
+static atomic_int word;
+static struct driver driver;
+
+#define A      ((CUstream)0x1000)
+#define B      ((CUstream)0x2000)
+#define LEGACY CU_STREAM_LEGACY
+
+static int begin(void **state) {
+    (void)state;
+    fake_reset(GIB);
+    driver = *fake_driver();
+    memset(&order, 0, sizeof order);
+    atomic_store(&word, 0);
+    order_init(&order, &driver, &word);
+    assert_true(order_context_begins(&order, fake.current));
+    return 0;
+}
+
+static int end(void **state) {
+    (void)state;
+    order_forget(&order);
+    assert_int_equal(word, 0);
+    return 0;
+}
+
+static void submit(CUstream stream) {
+    assert_int_equal(order_submits(&order, stream, true), ORDER_DONE);
+}
+
+static void owe(void) {
+    order_owe(&order, fake.current);
+}
+
+static CUresult failed_with;
+static void note_failure(void *data, CUcontext context, CUresult error) {
+    (void)data;
+    (void)context;
+    failed_with = error;
+}
+
+static bool pay(void) {
+    return order_pay(&order, note_failure, NULL);
+}
+
+static void add_streams(bool non_blocking) {
+    assert_true(order_stream_begins(&order, A, non_blocking));
+    assert_true(order_stream_begins(&order, B, non_blocking));
+    owe(); /* what was there before counts as busy */
+    pay();
+    fake.records = fake.event_waits = fake.orders = 0;
+}
+
+static void the_fence_comes_before_the_next_submission(void **state) {
+    (void)state;
+    owe();
+    assert_int_equal(fake.records, 0); /* not yet: further frees are to share it */
+    submit(LEGACY);
+    assert_int_equal(fake.records, 1);
+    CUevent fence = fake.recorded;
+    submit(LEGACY);
+    assert_int_equal(fake.records, 1);
+    assert_true(pay());
+    assert_ptr_equal(fake.waited_for, fence); /* not for what was submitted behind the free */
+    assert_int_equal(fake.waits, 0);
+    assert_int_equal(word, 0);
+    assert_false(pay());
+}
+
+static void frees_without_a_submission_between_share_a_fence(void **state) {
+    (void)state;
+    owe();
+    owe();
+    submit(LEGACY);
+    assert_int_equal(fake.records, 1);
+}
+
+static void the_last_fence_stands_for_those_before(void **state) {
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        owe();
+        submit(LEGACY);
+    }
+    pay();
+    assert_int_equal(fake.event_waits, 1);
+    assert_ptr_equal(fake.waited_for, fake.recorded);
+    assert_true(fake.events <= 2); /* they are used again */
+}
+
+static CUevent waited_for;
+static void free_and_submit(void) {
+    fake.on_wait = NULL;
+    waited_for = fake.waited_for;
+    for (int i = 0; i < 3; i++) {
+        owe();
+        submit(LEGACY);
+        assert_ptr_not_equal(fake.recorded, waited_for);
+    }
+}
+
+static void an_event_is_not_recorded_again_while_it_is_waited_for(void **state) {
+    (void)state;
+    owe();
+    fake.on_wait = free_and_submit;
+    pay();
+    assert_ptr_not_equal(waited_for, NULL);
+    assert_true(word & ORDER_OWED); /* what was freed meanwhile */
+    assert_true(pay());
+    assert_int_equal(word, 0);
+}
+
+static void a_free_that_only_sets_the_word_owes(void **state) {
+    (void)state;
+    order_owe_quickly(&order, ORDER_OWED | ORDER_UNFENCED);
+    submit(LEGACY);
+    assert_int_equal(fake.records, 1);
+    assert_true(word & ORDER_OWED);
+    assert_false(word & ORDER_UNFENCED);
+    assert_true(pay());
+}
+
+static void only_streams_that_may_hold_work_are_fenced(void **state) {
+    (void)state;
+    add_streams(true);
+    submit(A);
+    owe();
+    submit(A);
+    assert_int_equal(fake.records, 1);
+    assert_ptr_equal(fake.recorded_in,
+                     A); /* none in the legacy stream, where it would be a barrier */
+}
+
+static void another_stream_waits_for_the_fence_and_its_own_does_not(void **state) {
+    (void)state;
+    add_streams(true);
+    submit(A);
+    owe();
+    submit(A);
+    assert_int_equal(fake.orders, 0);
+    submit(B);
+    assert_int_equal(fake.orders, 1);
+    assert_ptr_equal(fake.ordered, B);
+    assert_ptr_equal(fake.ordered_after, fake.recorded);
+    submit(B);
+    assert_int_equal(fake.orders, 1);
+    assert_int_equal(fake.event_waits, 0);
+}
+
+static void a_later_fence_lies_behind_an_earlier_one(void **state) {
+    (void)state;
+    add_streams(true);
+    submit(A);
+    owe();
+    submit(B); /* behind A's work now */
+    owe();
+    submit(A);
+    assert_int_equal(fake.records, 2);
+    assert_ptr_equal(fake.recorded_in, B);
+    assert_int_equal(fake.orders, 2);
+    pay();
+    assert_int_equal(fake.event_waits, 1);
+}
+
+static void a_paid_fence_orders_no_stream(void **state) {
+    (void)state;
+    add_streams(true);
+    submit(A);
+    owe();
+    pay();
+    submit(B);
+    assert_int_equal(fake.orders, 0);
+}
+
+static void the_legacy_stream_is_behind_blocking_ones_by_itself_and_they_behind_it(void **state) {
+    (void)state;
+    add_streams(false);
+    submit(A);
+    owe();
+    submit(LEGACY);
+    assert_int_equal(fake.orders, 0);
+    owe();
+    submit(B);
+    assert_int_equal(fake.orders, 0);
+    owe();
+    submit(A);
+    assert_int_equal(fake.orders, 1); /* two blocking streams are in no order */
+}
+
+static void the_legacy_stream_waits_for_non_blocking_ones_and_they_for_it(void **state) {
+    (void)state;
+    add_streams(true);
+    submit(A);
+    owe();
+    submit(LEGACY);
+    assert_ptr_equal(fake.ordered, LEGACY);
+    owe();
+    submit(B);
+    assert_ptr_equal(fake.ordered, B);
+    assert_int_equal(fake.orders, 2);
+}
+
+static void a_stream_with_the_handle_of_a_destroyed_one_is_another(void **state) {
+    (void)state;
+    add_streams(true);
+    submit(A);
+    owe();
+    submit(B);
+    fake.orders = 0;
+    order_stream_ends(&order, A);
+    order_stream_begins(&order, A, true);
+    submit(A);
+    assert_int_equal(fake.orders, 1);
+}
+
+static void a_stream_that_ends_tells_whether_a_fence_may_miss_its_work(void **state) {
+    (void)state;
+    add_streams(true);
+    submit(A);
+    assert_true(order_stream_ends(&order, A));
+    assert_false(order_stream_ends(&order, B));
+}
+
+static void per_thread_work_is_a_stream_of_its_own(void **state) {
+    (void)state;
+    add_streams(true);
+    submit(CU_STREAM_PER_THREAD);
+    owe();
+    submit(B);
+    assert_ptr_equal(fake.recorded_in, CU_STREAM_PER_THREAD);
+    assert_int_equal(fake.orders, 1);
+}
+
+static void work_in_an_unknown_stream_is_not_put_in_order(void **state) {
+    (void)state;
+    assert_int_equal(order_submits(&order, (CUstream)0x3000, true), ORDER_PAY);
+}
+
+static void many_busy_streams_are_fenced_with_their_context(void **state) {
+    (void)state;
+    add_streams(true);
+    for (uintptr_t i = 0; i < 20; i++) {
+        order_stream_begins(&order, (CUstream)(0x5000 + i), true);
+        submit((CUstream)(0x5000 + i));
+    }
+    owe();
+    submit(A);
+    assert_int_equal(fake.records, 1);
+    assert_null(fake.recorded_in);
+    assert_int_equal(fake.orders, 1);
+}
+
+static void what_cannot_be_fenced_is_waited_for_before_the_submission(void **state) {
+    (void)state;
+    fake.record_result = CUDA_ERROR_UNKNOWN;
+    owe();
+    submit(LEGACY);
+    assert_int_equal(fake.waits, 1);
+    assert_int_equal(word, 0);
+}
+
+static void many_busy_streams_are_waited_for_where_no_context_can_be_fenced(void **state) {
+    (void)state;
+    driver.ctx_record_event = NULL;
+    add_streams(true);
+    for (uintptr_t i = 0; i < 20; i++) {
+        order_stream_begins(&order, (CUstream)(0x5000 + i), true);
+        submit((CUstream)(0x5000 + i));
+    }
+    owe();
+    submit(A);
+    assert_int_equal(fake.records, 0);
+    assert_int_equal(fake.waits, 1);
+    assert_false(word & ORDER_OWED);
+}
+
+static void an_error_is_told_and_the_wait_is_owed_no_more(void **state) {
+    (void)state;
+    owe();
+    fake.wait_result = CUDA_ERROR_ILLEGAL_ADDRESS;
+    pay();
+    assert_int_equal(failed_with, CUDA_ERROR_ILLEGAL_ADDRESS);
+    assert_int_equal(word, 0);
+}
+
+static void while_a_capture_is_under_way_submissions_are_noted_and_nothing_else(void **state) {
+    (void)state;
+    add_streams(true);
+    assert_int_equal(order_submits(&order, A, false), ORDER_DONE);
+    assert_int_equal(fake.records + fake.orders, 0);
+    owe();
+    submit(B);
+    assert_ptr_equal(fake.recorded_in, A);
+}
+
+static void *submit_in_legacy(void *answer) {
+    *(enum order_answer *)answer = order_submits(&order, LEGACY, true);
+    return NULL;
+}
+
+static enum order_answer submit_by_another_thread(void) {
+    enum order_answer answer;
+    pthread_t thread;
+    pthread_create(&thread, NULL, submit_in_legacy, &answer);
+    pthread_join(thread, NULL);
+    return answer;
+}
+
+static void a_second_thread_with_streams_about_is_told_once(void **state) {
+    (void)state;
+    add_streams(true);
+    submit(A);
+    assert_true(order_is_tracked(&order));
+    assert_int_equal(submit_by_another_thread(), ORDER_SEVERAL);
+    assert_false(order_is_tracked(&order));
+    assert_false(word & ORDER_TRACKED);
+    assert_int_equal(submit_by_another_thread(), ORDER_DONE);
+}
+
+static void several_threads_in_the_legacy_stream_alone_may_owe(void **state) {
+    (void)state;
+    submit(LEGACY);
+    assert_int_equal(submit_by_another_thread(), ORDER_DONE);
+    assert_true(order_is_tracked(&order));
+}
+
+/* While one thread records a fence, another is about to submit. */
+static atomic_bool submitted;
+static pthread_t submitter;
+static void *submit_beside(void *unused) {
+    (void)unused;
+    order_submits(&order, LEGACY, true);
+    atomic_store(&submitted, true);
+    return NULL;
+}
+
+static void begin_to_submit(void) {
+    fake.on_record = NULL;
+    pthread_create(&submitter, NULL, submit_beside, NULL);
+    for (int i = 0; i < 40; i++) /* so that it goes on, if it does */
+        gate_pause();
+    assert_false(atomic_load(&submitted));
+}
+
+static void no_thread_submits_between_the_free_and_its_fence(void **state) {
+    (void)state;
+    owe();
+    fake.on_record = begin_to_submit;
+    submit(LEGACY);
+    pthread_join(submitter, NULL);
+    assert_true(atomic_load(&submitted));
+    assert_int_equal(fake.records, 1);
+}
+
+static void each_context_has_its_own_fence(void **state) {
+    (void)state;
+    CUcontext first = fake.current;
+    owe();
+    fake.current = fake_context(1, 1);
+    assert_true(order_context_begins(&order, fake.current));
+    owe();
+    fake.current = first;
+    submit(LEGACY);
+    assert_int_equal(fake.records, 2);
+    assert_ptr_equal(fake.current, first);
+    pay();
+    assert_int_equal(fake.event_waits, 2);
+}
+
+static void a_context_that_ends_owes_nothing(void **state) {
+    (void)state;
+    owe();
+    order_context_ends(&order, fake.current);
+    assert_int_equal(word, 0);
+    assert_false(pay());
+}
+
+static void end_the_context(void) {
+    fake.on_wait = NULL;
+    order_context_ends(&order, fake.current);
+}
+
+static void a_context_may_end_while_it_is_waited_for(void **state) {
+    (void)state;
+    owe();
+    fake.on_wait = end_the_context;
+    pay();
+    assert_int_equal(word, 0);
+}
+
+static void a_wait_for_one_stream_covers_what_lies_in_it_alone(void **state) {
+    (void)state;
+    add_streams(true);
+    submit(A);
+    owe();
+    assert_true(order_stream_covers(&order, A)); /* no other holds work */
+    submit(B);
+    assert_true(order_stream_covers(&order, B)); /* it has been put behind the fence */
+    assert_true(order_stream_covers(&order, A));
+    owe();
+    assert_false(order_stream_covers(&order, A));
+}
+
+#define ORDER(name) cmocka_unit_test_setup_teardown(name, begin, end)
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        ORDER(the_fence_comes_before_the_next_submission),
+        ORDER(frees_without_a_submission_between_share_a_fence),
+        ORDER(the_last_fence_stands_for_those_before),
+        ORDER(an_event_is_not_recorded_again_while_it_is_waited_for),
+        ORDER(a_free_that_only_sets_the_word_owes),
+        ORDER(only_streams_that_may_hold_work_are_fenced),
+        ORDER(another_stream_waits_for_the_fence_and_its_own_does_not),
+        ORDER(a_later_fence_lies_behind_an_earlier_one),
+        ORDER(a_paid_fence_orders_no_stream),
+        ORDER(the_legacy_stream_is_behind_blocking_ones_by_itself_and_they_behind_it),
+        ORDER(the_legacy_stream_waits_for_non_blocking_ones_and_they_for_it),
+        ORDER(a_stream_with_the_handle_of_a_destroyed_one_is_another),
+        ORDER(a_stream_that_ends_tells_whether_a_fence_may_miss_its_work),
+        ORDER(per_thread_work_is_a_stream_of_its_own),
+        ORDER(work_in_an_unknown_stream_is_not_put_in_order),
+        ORDER(many_busy_streams_are_fenced_with_their_context),
+        ORDER(what_cannot_be_fenced_is_waited_for_before_the_submission),
+        ORDER(many_busy_streams_are_waited_for_where_no_context_can_be_fenced),
+        ORDER(an_error_is_told_and_the_wait_is_owed_no_more),
+        ORDER(while_a_capture_is_under_way_submissions_are_noted_and_nothing_else),
+        ORDER(a_second_thread_with_streams_about_is_told_once),
+        ORDER(several_threads_in_the_legacy_stream_alone_may_owe),
+        ORDER(no_thread_submits_between_the_free_and_its_fence),
+        ORDER(each_context_has_its_own_fence),
+        ORDER(a_context_that_ends_owes_nothing),
+        ORDER(a_context_may_end_while_it_is_waited_for),
+        ORDER(a_wait_for_one_stream_covers_what_lies_in_it_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
