@@ -121,8 +121,11 @@ static void record(struct order *order, struct order_context *context) {
     context->users++;
     context->recording++;
     lock_drop(&order->lock, LOCK_ORDER);
-    bool pushed, there = push(order->driver, context->handle, &pushed);
+    bool pushed = false, visits = order_visit_begins(order, context->handle);
+    bool there = visits && push(order->driver, context->handle, &pushed);
     struct order_fence *fence = there ? record_in(order, context, &targets, number) : NULL;
+    if (visits)
+        order_visit_ends(order, context->handle);
     if (!fence && there)
         order->driver->ctx_synchronize();
     pop(order->driver, pushed);

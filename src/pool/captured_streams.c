@@ -273,6 +273,7 @@ static void let_primary_be_asked(struct pool *pool, CUdevice ordinal, bool let) 
 
 void pool_primary_releasing(struct pool *pool, CUdevice ordinal) {
     let_primary_be_asked(pool, ordinal, false);
+    visits_close_primary(pool, ordinal);
 }
 
 void captures_primary_stays(struct pool *pool, CUdevice ordinal) {

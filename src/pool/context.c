@@ -252,23 +252,6 @@ void context_destroy_sites(struct context *context) {
     }
 }
 
-bool context_push(struct pool *pool, CUcontext context, struct context_push *visit) {
-    CUcontext current = NULL;
-    visit->pushed = false;
-    if (pool->driver->ctx_get_current(&current) == CUDA_SUCCESS && current == context)
-        return true;
-    visit->pushed = pool->driver->ctx_push_current(context) == CUDA_SUCCESS;
-    if (!visit->pushed)
-        visit->pushed = pool->driver->ctx_push_current(context) == CUDA_SUCCESS;
-    return visit->pushed;
-}
-
-void context_pop(struct pool *pool, struct context_push *visit) {
-    CUcontext popped;
-    if (visit->pushed && pool->driver->ctx_pop_current(&popped) != CUDA_SUCCESS)
-        pool->driver->ctx_pop_current(&popped);
-}
-
 static CUresult wait_for(struct pool *pool, CUcontext handle) {
     struct context_push visit = {false};
     if (!PLANTED(wrong_context) && !context_push(pool, handle, &visit))
@@ -456,7 +439,7 @@ static void end_and_release(struct pool *pool, struct context *context) {
     struct vmm *vmm = vmm_detach(&context->store);
     struct driver_pool *async = driver_pool_detach(&context->store);
     pool_unlock(pool);
-    bool visiting = (releases.count || vmm) && context_push(pool, context->handle, &visit);
+    bool visiting = (releases.count || vmm) && context_push_ending(pool, context->handle, &visit);
     bool over = (vmm || async) && visiting && wait_at_end(pool);
     if (over || context->broken) /* else pages are lost rather than taken from under a kernel */
         vmm_release(pool, vmm);
@@ -472,6 +455,7 @@ static void end_and_release(struct pool *pool, struct context *context) {
 
 void pool_context_ending(struct pool *pool, CUcontext handle) {
     captures_context_ends(pool, handle);
+    order_context_closes(&pool->order, handle);
     if (PLANTED(stale_context))
         return;
     pool_lock(pool);
@@ -479,6 +463,7 @@ void pool_context_ending(struct pool *pool, CUcontext handle) {
     ended_contexts_free(pool);
     while ((context = find_context(pool, handle)))
         end_and_release(pool, context);
+    order_context_ends(&pool->order, handle);
     forget_created(pool, handle);
     pool_unlock(pool);
 }
@@ -534,6 +519,7 @@ static struct context *find_primary(struct pool *pool, CUdevice ordinal) {
 void pool_primary_ending(struct pool *pool, CUdevice ordinal) {
     struct context *context;
     captures_primary_ends(pool, ordinal);
+    visits_close_primary(pool, ordinal);
     if (PLANTED(stale_context))
         return;
     pool_lock(pool);
@@ -549,6 +535,7 @@ void pool_primary_released(struct pool *pool, CUdevice ordinal) {
     struct context *context;
     if (pool->driver->primary_ctx_get_state(ordinal, &flags, &active) != CUDA_SUCCESS || active) {
         captures_primary_stays(pool, ordinal);
+        visits_primary_stays(pool, ordinal);
         return;
     }
     captures_primary_ends(pool, ordinal);

@@ -116,11 +116,14 @@ static bool record_all(struct pool *pool, const struct target *targets, int coun
     lock_check_none();
     for (int i = 0; i < count; i++) {
         struct context_push visit;
-        if (!context_push(pool, targets[i].context->handle, &visit))
+        CUcontext handle = targets[i].context->handle;
+        if (!order_visit_begins(&pool->order, handle))
             return false;
-        struct fence_event *event = new_event(pool, targets[i].context);
+        bool there = context_push_ending(pool, handle, &visit);
+        struct fence_event *event = there ? new_event(pool, targets[i].context) : NULL;
         CUresult result = event ? record(pool, &targets[i], event->event) : CUDA_ERROR_UNKNOWN;
         context_pop(pool, &visit);
+        order_visit_ends(&pool->order, handle);
         if (event) {
             event->next = fence->events;
             fence->events = event;

@@ -295,6 +295,12 @@ struct context_push {
 };
 bool context_push(struct pool *pool, CUcontext context, struct context_push *visit);
 void context_pop(struct pool *pool, struct context_push *visit);
+/* context_push by the thread that ends the context. */
+bool context_push_ending(struct pool *pool, CUcontext context, struct context_push *visit);
+/* Before the driver may end the device's primary context: nobody uses it by its handle any more.
+ * _stays: it has not ended. Lock not held. */
+void visits_close_primary(struct pool *pool, CUdevice ordinal);
+void visits_primary_stays(struct pool *pool, CUdevice ordinal); /* Lock not held. */
 /* Waits for all work that the native free would wait for. NOT_SUPPORTED: for more contexts than it
  * can, or while a stream is being captured; the block must then really be freed. Lock not held. */
 CUresult context_wait(struct pool *pool, struct context *owner);
