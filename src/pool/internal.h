@@ -42,6 +42,7 @@ struct pool {
     /* captured_streams.c. captures_asked: a thread asks them without the lock; none must end
      * meanwhile. */
     LIST_HEAD(, capture) named_captures;
+    LIST_HEAD(, unasked_capture) unasked_captures;
     int unnamed_captures;
     bool captures_asked;
     atomic_uint passed_calls; /* without the lock */
