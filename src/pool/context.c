@@ -453,6 +453,13 @@ static void end_and_release(struct pool *pool, struct context *context) {
     context_destroy_sites(context);
 }
 
+/* Frees contexts that have ended before. Lock held. */
+static void free_ended(struct pool *pool) {
+    lock_check_held(LOCK_POOL);
+    if (!cache_is_asking(pool))
+        ended_contexts_free(pool, fence_refers_to);
+}
+
 void pool_context_ending(struct pool *pool, CUcontext handle) {
     captures_context_ends(pool, handle);
     order_context_closes(&pool->order, handle);
@@ -460,7 +467,7 @@ void pool_context_ending(struct pool *pool, CUcontext handle) {
         return;
     pool_lock(pool);
     struct context *context;
-    ended_contexts_free(pool);
+    free_ended(pool);
     while ((context = find_context(pool, handle)))
         end_and_release(pool, context);
     order_context_ends(&pool->order, handle);
@@ -523,7 +530,7 @@ void pool_primary_ending(struct pool *pool, CUdevice ordinal) {
     if (PLANTED(stale_context))
         return;
     pool_lock(pool);
-    ended_contexts_free(pool);
+    free_ended(pool);
     while ((context = find_primary(pool, ordinal)))
         end_and_release(pool, context);
     pool_unlock(pool);
@@ -542,7 +549,7 @@ void pool_primary_released(struct pool *pool, CUdevice ordinal) {
     if (PLANTED(stale_context))
         return;
     pool_lock(pool);
-    ended_contexts_free(pool);
+    free_ended(pool);
     while ((context = find_primary(pool, ordinal))) {
         if (!end_context(pool, context, NULL)) /* the driver has freed its memory */
             continue;

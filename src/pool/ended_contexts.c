@@ -34,24 +34,22 @@ void ended_contexts_add(struct pool *pool, struct context *context) {
 }
 
 /* Frees those that are leaving; ones whose events stand in others' fences wait for another turn. */
-static void free_leaving(struct pool *pool) {
+static void free_leaving(struct pool *pool, context_predicate *is_referred_to) {
     struct context *context;
     while ((context = LIST_FIRST(&pool->leaving))) {
         LIST_REMOVE(context, link);
-        if (fence_refers_to(pool, context))
+        if (is_referred_to(pool, context))
             LIST_INSERT_HEAD(&pool->ended, context, link);
         else
             free(context);
     }
 }
 
-void ended_contexts_free(struct pool *pool) {
+void ended_contexts_free(struct pool *pool, context_predicate *is_referred_to) {
     lock_check_held(LOCK_POOL);
     struct context *context;
-    if (cache_is_asking(pool)) /* those are not counted as inside */
-        return;
     if (!LIST_EMPTY(&pool->leaving) && inside_have_left(&pool->leaving_since))
-        free_leaving(pool);
+        free_leaving(pool, is_referred_to);
     if (!LIST_EMPTY(&pool->leaving) || LIST_EMPTY(&pool->ended))
         return;
     pool->leaving_since = INSIDE_ALL;

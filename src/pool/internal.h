@@ -502,8 +502,10 @@ bool fence_refers_to(const struct pool *pool, const struct context *context);
 /* ended_contexts.c. All below: lock held. */
 
 void ended_contexts_add(struct pool *pool, struct context *context);
-/* Frees what nobody can look at any more. At the beginning of a call. */
-void ended_contexts_free(struct pool *pool);
+/* Frees what nobody can look at any more, and what lives on does not refer to. At the beginning of
+ * a call, and not while cache_is_asking: those threads are not counted as inside. */
+typedef bool context_predicate(const struct pool *pool, const struct context *context);
+void ended_contexts_free(struct pool *pool, context_predicate *is_referred_to);
 void ended_contexts_forget(struct pool *pool); /* nobody looks at any of them */
 
 /* memory_pools.c. All below: lock not held. */
