@@ -20,11 +20,11 @@ PUBLIC size_t poolcuda_trim(int device, size_t bytes) {
     struct pool *pool = thread_marks.inside ? NULL : state_pool();
     if (!pool)
         return 0;
-    thread_marks.inside = true;
+    state_enter();
     if (state_check())
         check_make_room(state_check());
     size_t released = pool_release(pool, device, bytes);
-    thread_marks.inside = false;
+    state_end_call();
     return released;
 }
 

@@ -11,9 +11,9 @@
 
 /* After QUICK_MISS: whether the driver has served the call, or else nothing has happened. */
 static bool missed(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t site) {
-    thread_marks.inside = true;
+    thread_marks.inside = true; /* pool_enter would cost a miss more than what it does */
     bool served = cache_miss(pool, pointer, bytes, site);
-    state_end_call();
+    thread_marks.inside = false;
     return served;
 }
 
@@ -55,7 +55,7 @@ __attribute__((noinline)) static CUresult alloc_rest(struct pool *pool, CUdevice
                                                      size_t bytes, uintptr_t known,
                                                      enum quick quick) {
     const struct call_site site = {.frames = {known}, .depth = 1};
-    thread_marks.inside = true;
+    state_enter();
     CUresult result = quick == QUICK_TRY ? pool_malloc(pool, pointer, bytes, &site)
                                          : pool_malloc_rest(pool, pointer, bytes, &site);
     steer_look(pool, false);

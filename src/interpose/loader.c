@@ -1,7 +1,6 @@
 #include "interpose/loader.h"
 
 #include "interpose/own_object.h"
-#include "interpose/real_entries.h"
 
 #include <dlfcn.h>
 #include <stddef.h>
@@ -30,6 +29,7 @@ static char *(*real_dlerror)(void);
 
 pthread_mutex_t loader_lock = PTHREAD_MUTEX_INITIALIZER;
 _Atomic uint64_t loader_unloads;
+_Atomic(void (*)(void)) loader_before_unload;
 
 /* The definition behind ours in symbol order: libc's, or that of an interposer that comes next. */
 static void *next(const char *name) {
@@ -86,7 +86,9 @@ void loader_close(void *handle) {
 /* Before, because nothing learnt so far may be trusted while the module goes; after, because its
  * destructors may have run code of ours that learnt something about it meanwhile. */
 __attribute__((visibility("default"))) int dlclose(void *handle) {
-    real_hold();
+    void (*note)(void) = atomic_load(&loader_before_unload);
+    if (note)
+        note();
     atomic_fetch_add_explicit(&loader_unloads, 1, memory_order_release);
     int result = loader_resolve_dlsym() && real_dlclose ? real_dlclose(handle) : -1;
     atomic_fetch_add_explicit(&loader_unloads, 1, memory_order_release);

@@ -33,6 +33,9 @@ extern pthread_mutex_t loader_lock; /* LOCK_LOADER */
 /* Grows whenever a module may have been unloaded: addresses learnt before it grew may be stale. */
 extern _Atomic uint64_t loader_unloads __attribute__((visibility("hidden")));
 
+/* To be called before a module may be unloaded; NULL: nothing is. */
+extern _Atomic(void (*)(void)) loader_before_unload __attribute__((visibility("hidden")));
+
 /* Whether a module was opened with RTLD_DEEPBIND: its calls may go past us. Set by entry.S. */
 extern unsigned char loader_deep;
 

@@ -68,6 +68,7 @@ bool real_load(void) {
     driver = found;
     for (int i = 0; i < HOOKS; i++)
         __atomic_store_n(&real_entries[i], find(&found, symbols[i]), __ATOMIC_RELAXED);
+    atomic_store(&loader_before_unload, real_hold);
     atomic_store_explicit(&driver_known, true, memory_order_release);
     return true;
 }

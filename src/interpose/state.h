@@ -4,6 +4,7 @@
 
 #include "check/check.h"
 #include "options.h"
+#include "pool/inside.h"
 #include "pool/pool.h"
 #include "thread_marks.h"
 
@@ -43,15 +44,23 @@ extern _Atomic(struct pool *) state_quick __attribute__((visibility("hidden")));
 /* While a thread is inside one of our calls into the driver or the pool, whatever the driver calls
  * back goes straight to the driver. */
 
+/* The thread begins such a call; it is in none. */
+static inline void state_enter(void) {
+    thread_marks.inside = true;
+    pool_enter();
+}
+
 /* The pool if this call may use it, until state_end_call: NULL without one, and for calls that the
  * driver makes while serving one of ours. */
 static inline struct pool *state_begin_call(void) {
     struct pool *pool = thread_marks.inside ? NULL : state_pool();
-    thread_marks.inside = pool || thread_marks.inside;
+    if (pool)
+        state_enter();
     return pool;
 }
 
 static inline void state_end_call(void) {
+    pool_leave();
     thread_marks.inside = false;
 }
 

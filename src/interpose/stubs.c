@@ -498,7 +498,8 @@ static bool ends_capture(CUresult result) {
 }
 
 static CUstream captured_stream(const struct stub_frame *frame, const struct entry *entry) {
-    return (CUstream)(uintptr_t)argument(frame, entry->stream & STREAM_POSITION);
+    CUstream stream = (CUstream)(uintptr_t)argument(frame, entry->stream & STREAM_POSITION);
+    return !stream && entry_is_per_thread(entry) ? CU_STREAM_PER_THREAD : stream;
 }
 
 static void name_capture(struct pool *pool, const struct stub_frame *frame,

@@ -3,6 +3,9 @@
 #include "order/internal.h"
 
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 atomic_int order_word;
 
@@ -85,6 +88,16 @@ void order_leave(struct order_context *context) {
     lock_check_held(LOCK_ORDER);
     if (!--context->users && context->ended)
         destroy(context);
+}
+
+void order_await(struct order *order, struct order_context *context) {
+    lock_check_held(LOCK_ORDER);
+    static const struct timespec step = {.tv_nsec = 20000};
+    context->users++;
+    lock_drop(&order->lock, LOCK_ORDER);
+    syscall(SYS_nanosleep, &step, NULL); /* libc's function may end a cancelled thread */
+    lock_take(&order->lock, LOCK_ORDER);
+    order_leave(context);
 }
 
 /* Lock held. */

@@ -76,6 +76,8 @@ struct order_context {
     struct order_fence *fence, *owed;
     struct order_event *spare;
     int users, recording;
+    int visits;   /* visits.c */
+    bool closing; /* and no more of them begin */
     struct order_stream legacy, per_thread; /* the latter: of order->sole, once it has been used */
     bool has_per_thread;
     LIST_HEAD(, order_stream) streams;
@@ -107,6 +109,15 @@ void order_context_ends(struct order *order, CUcontext context);
 bool order_stream_begins(struct order *order, CUstream stream, bool non_blocking);
 /* It is about to be destroyed. Returns whether it may hold work that no fence to come covers. */
 bool order_stream_ends(struct order *order, CUstream stream);
+
+/* visits.c. A context is to be used by its handle between these two, and nothing that may wait is to
+ * be called there. False: it is ending, or not known. */
+bool order_visit_begins(struct order *order, CUcontext context);
+void order_visit_ends(struct order *order, CUcontext context);
+/* To be called before the driver ends the context, and before order_context_ends: waits for the
+ * visits, and lets none begin. _stays: the driver has not ended it. */
+void order_context_closes(struct order *order, CUcontext context);
+void order_context_stays(struct order *order, CUcontext context);
 
 /* Whether frees may owe their waits, as far as streams and threads decide. */
 static inline bool order_is_tracked(const struct order *order) {

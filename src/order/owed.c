@@ -5,23 +5,9 @@
 #include "observe/stats.h"
 #include "planted.h"
 
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-
 /* For how long another thread is waited for that is recording a fence: it has to enter the driver
  * and come back. */
 static const uint64_t RECORD_NS = UINT64_C(100000000);
-
-void order_await(struct order *order, struct order_context *context) {
-    lock_check_held(LOCK_ORDER);
-    static const struct timespec step = {.tv_nsec = 20000};
-    context->users++;
-    lock_drop(&order->lock, LOCK_ORDER);
-    syscall(SYS_nanosleep, &step, NULL); /* libc's function may end a cancelled thread */
-    lock_take(&order->lock, LOCK_ORDER);
-    order_leave(context);
-}
 
 /* Makes the context current. Lock not held. */
 static bool push(const struct driver *driver, CUcontext context, bool *pushed) {
@@ -121,8 +107,11 @@ static void record(struct order *order, struct order_context *context) {
     context->users++;
     context->recording++;
     lock_drop(&order->lock, LOCK_ORDER);
-    bool pushed, there = push(order->driver, context->handle, &pushed);
+    bool pushed = false, visits = order_visit_begins(order, context->handle);
+    bool there = visits && push(order->driver, context->handle, &pushed);
     struct order_fence *fence = there ? record_in(order, context, &targets, number) : NULL;
+    if (visits)
+        order_visit_ends(order, context->handle);
     if (!fence && there)
         order->driver->ctx_synchronize();
     pop(order->driver, pushed);

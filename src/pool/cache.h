@@ -52,6 +52,10 @@ void cache_offer(struct pool *pool, struct context *context, const struct site *
                  const struct fit *fit);
 /* Brings all blocks of the context that caches keep into its store. */
 void cache_drain(struct pool *pool, struct context *context);
+/* Takes back the unused records that the thread's cache has. NULL: none. */
+struct pool_block *cache_give_spares(const struct pool *pool);
+/* Whether a thread is in the midst of cache_miss, and so knows its context. */
+bool cache_is_asking(const struct pool *pool);
 /* Ends the caches of a context that ends. */
 void cache_close(struct pool *pool, struct context *context);
 /* The pool is at its end, or a forked child's: nobody looks at its blocks again, and the stats may

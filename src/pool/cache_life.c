@@ -381,6 +381,24 @@ static void give_back_spares(struct pool *pool, struct cache *cache) {
     }
 }
 
+bool cache_is_asking(const struct pool *pool) {
+    lock_check_held(LOCK_POOL);
+    for (int i = 0; i < pool->cache_count; i++)
+        if (pool->caches[i]->asking)
+            return true;
+    return false;
+}
+
+struct pool_block *cache_give_spares(const struct pool *pool) {
+    lock_check_held(LOCK_POOL);
+    struct cache *own = cache_mine.cache;
+    if (!own || own->pool != pool)
+        return NULL;
+    struct pool_block *spare = own->spare;
+    own->spare = NULL;
+    return spare;
+}
+
 void cache_close(struct pool *pool, struct context *context) {
     lock_check_held(LOCK_POOL);
     for (int i = 0; i < pool->cache_count; i++)
@@ -399,6 +417,7 @@ void cache_forget(struct pool *pool) {
         if (cache->context)
             close_cache(cache);
         cache->fresh = cache->spare = NULL;
+        cache->asking = 0;
         cache->pool = NULL;
         cache->parked = false;
         cache_unlock(cache);

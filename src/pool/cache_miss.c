@@ -75,6 +75,7 @@ bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t
     }
     struct site *own = known->site;
     cache->spare = block->next;
+    cache->asking++;
     if (known_to_miss)
         cache->may_grow -= size;
     cache_unlock(cache);
@@ -86,9 +87,13 @@ bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t
         if (open)
             cache_unlock(cache);
         pool_miss_late(pool, block, context, own, result == CUDA_SUCCESS ? address : 0, bytes);
+        pool_lock(pool);
+        cache->asking--;
+        pool_unlock(pool);
         *pointer = result == CUDA_SUCCESS ? address : *pointer;
         return result == CUDA_SUCCESS;
     }
+    cache->asking--;
     *pointer = block->pointer = address;
     block->size = size;
     block->asked = bytes;

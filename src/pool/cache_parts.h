@@ -53,6 +53,7 @@ struct cache {
     uint64_t renewed_ns;           /* when its budget last sent a call the long way */
     uint64_t rests_since;          /* while stopped, by the coarse clock; 0: not looked at yet */
     uint64_t counts_merged;        /* while stopped: the device's changes when bins' were */
+    unsigned asking;               /* threads that ask the driver in cache_miss */
     size_t bins_apart;             /* bins that count in stats of their own */
     unsigned bins_asked;           /* to be added since the table was last to grow */
     uint64_t swept;                /* calls served when bins at rest were last looked for */

@@ -2,14 +2,19 @@
  * without any of them: by a function that nobody knows, past the hooks, with its context. The pool
  * would be out of use from then on, so now and then the streams themselves are asked.
  *
- * A capture whose stream is not known here, or only to its own thread, is not named: only the call
- * that ends it says so.
+ * A capture whose stream is not known here, or only to its own thread, is not named: the call that
+ * ends it says so, or the end of its context, as far as that is known, or of the only thread that
+ * can name its stream.
  *
  * The gate must open once for each capture, and not before it is over. A thread that has ended one
  * says so after the driver's call. Meanwhile the stream may have been asked, and another capture
  * may have begun in it or elsewhere, so an end is only counted for the stream that it names, and
  * there the ends of captures that are known to be over come first. */
 #include "pool/internal.h"
+
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 enum { ASK_EVERY = 16 }; /* calls that went past the pool because of captures */
 /* A thread that does not come back from asking was cancelled. */
@@ -28,6 +33,48 @@ struct capture {
     unsigned late, begun;
     LIST_ENTRY(capture) link;
 };
+
+/* A capture whose stream cannot be asked. thread: the only one that can name the stream; 0: any
+ * can. Invariant: each of them is counted in unnamed_captures. */
+struct unasked_capture {
+    CUstream stream;
+    CUcontext context;
+    CUdevice ordinal;
+    bool primary;
+    pid_t thread;
+    LIST_ENTRY(unasked_capture) link;
+};
+
+static pid_t this_thread(void) {
+    return (pid_t)syscall(SYS_gettid);
+}
+
+/* Forgets one. Lock held. */
+static void forget_unasked(struct unasked_capture *capture) {
+    lock_check_held(LOCK_POOL);
+    LIST_REMOVE(capture, link);
+    free(capture);
+}
+
+/* It counts no more. Lock held. */
+static void end_unasked(struct pool *pool, struct unasked_capture *capture) {
+    lock_check_held(LOCK_POOL);
+    pool->unnamed_captures -= pool->unnamed_captures > 0;
+    forget_unasked(capture);
+}
+
+/* The one in this stream, as the calling thread means it in its current context. NULL: none is
+ * known. Lock held. */
+static struct unasked_capture *find_unasked(struct pool *pool, CUstream stream, CUcontext current) {
+    lock_check_held(LOCK_POOL);
+    struct unasked_capture *capture;
+    pid_t thread = stream == CU_STREAM_PER_THREAD ? this_thread() : 0;
+    LIST_FOREACH (capture, &pool->unasked_captures, link)
+        if (capture->stream == stream && capture->thread == thread &&
+            (!thread || capture->context == current))
+            break;
+    return capture;
+}
 
 /* Lock held. */
 static struct capture *find(struct pool *pool, CUstream stream) {
@@ -95,9 +142,44 @@ static bool take_name(struct pool *pool, CUstream stream) {
     return going_on;
 }
 
+/* With which context the capture ends: its stream's own, or, of the per-thread stream, the current
+ * one. */
+static bool find_context_of(struct pool *pool, struct unasked_capture *capture) {
+    const struct driver *driver = pool->driver;
+    CUcontext current;
+    if (driver->ctx_get_current(&current) != CUDA_SUCCESS)
+        return false;
+    capture->context = current;
+    if (capture->stream != CU_STREAM_PER_THREAD &&
+        (!driver->stream_get_ctx ||
+         driver->stream_get_ctx(capture->stream, &capture->context) != CUDA_SUCCESS))
+        return false;
+    return capture->context == current && driver->ctx_get_device(&capture->ordinal) == CUDA_SUCCESS;
+}
+
 /* The stream's capture is not named. A former one in it is over. */
 void pool_capture_unseen(struct pool *pool, CUstream stream) {
-    if (take_name(pool, stream))
+    struct unasked_capture *capture = stream ? calloc(1, sizeof *capture) : NULL;
+    if (capture) {
+        capture->stream = stream;
+        capture->thread = stream == CU_STREAM_PER_THREAD ? this_thread() : 0;
+    }
+    bool known = capture && find_context_of(pool, capture);
+    bool former = take_name(pool, stream);
+    pool_lock(pool);
+    struct unasked_capture *same = known ? find_unasked(pool, stream, capture->context) : NULL;
+    if (same) {
+        end_unasked(pool, same);
+        former = true;
+    }
+    if (known && pool->unnamed_captures) {
+        capture->primary = !context_is_created(pool, capture->context);
+        LIST_INSERT_HEAD(&pool->unasked_captures, capture, link);
+        capture = NULL;
+    }
+    pool_unlock(pool);
+    free(capture);
+    if (former)
         gate_open(pool);
 }
 
@@ -150,7 +232,14 @@ void captures_count_unnamed(struct pool *pool) {
 static bool end_unnamed(struct pool *pool) {
     pool_lock(pool);
     bool ended = pool->unnamed_captures > 0;
+    int unasked = 0;
     pool->unnamed_captures -= ended;
+    struct unasked_capture *capture = LIST_FIRST(&pool->unasked_captures), *next;
+    for (; capture; capture = next) {
+        next = LIST_NEXT(capture, link);
+        if (++unasked > pool->unnamed_captures) /* it was one of these, nobody knows which */
+            forget_unasked(capture);
+    }
     pool_unlock(pool);
     return ended;
 }
@@ -193,9 +282,14 @@ static bool has_ended(struct pool *pool, const struct capture *capture) {
 /* What the end that somebody reports for this stream means for the gate. */
 enum end { END_LATE, END_COUNTS, END_UNNAMED };
 static enum end take_end(struct pool *pool, CUstream stream) {
+    CUcontext current = NULL;
+    pool->driver->ctx_get_current(&current);
     pool_lock(pool);
     await_answers(pool);
     struct capture *capture = find(pool, stream);
+    struct unasked_capture *unasked = capture ? NULL : find_unasked(pool, stream, current);
+    if (unasked) /* pool_capture_ended counts it */
+        forget_unasked(unasked);
     enum end end = !capture ? END_UNNAMED : capture->late ? END_LATE : END_COUNTS;
     if (capture && capture->late && capture->going_on) {
         /* One of two captures has ended. If the other one has as well, its end need not be
@@ -245,6 +339,16 @@ static void end_in_context(struct pool *pool, CUcontext context, CUdevice ordina
             forget(capture);
         capture = next;
     }
+    struct unasked_capture *unasked = LIST_FIRST(&pool->unasked_captures);
+    while (unasked) {
+        struct unasked_capture *next = LIST_NEXT(unasked, link);
+        bool ends =
+            context ? unasked->context == context : unasked->primary && unasked->ordinal == ordinal;
+        ended += ends;
+        if (ends)
+            end_unasked(pool, unasked);
+        unasked = next;
+    }
     pool_unlock(pool);
     while (ended--)
         gate_open(pool);
@@ -273,6 +377,7 @@ static void let_primary_be_asked(struct pool *pool, CUdevice ordinal, bool let) 
 
 void pool_primary_releasing(struct pool *pool, CUdevice ordinal) {
     let_primary_be_asked(pool, ordinal, false);
+    visits_close_primary(pool, ordinal);
 }
 
 void captures_primary_stays(struct pool *pool, CUdevice ordinal) {
@@ -319,12 +424,31 @@ static bool take_any_late(struct pool *pool) {
     return found;
 }
 
+/* Ends the captures in per-thread streams of threads that are gone: nobody can end them any more,
+ * nor be disturbed in them. Returns how many there were. Lock held. */
+static int end_those_of_gone_threads(struct pool *pool) {
+    lock_check_held(LOCK_POOL);
+    int ended = 0, saved = errno;
+    struct unasked_capture *capture = LIST_FIRST(&pool->unasked_captures);
+    while (capture) {
+        struct unasked_capture *next = LIST_NEXT(capture, link);
+        if (capture->thread && syscall(SYS_tgkill, getpid(), capture->thread, 0) &&
+            errno == ESRCH) {
+            end_unasked(pool, capture);
+            ended++;
+        }
+        capture = next;
+    }
+    errno = saved;
+    return ended;
+}
+
 /* Asks all streams that are known to be captured. Lock held on entry, not on return; no other
  * thread is asking. */
 static void ask_all(struct pool *pool) {
     lock_check_held(LOCK_POOL);
     struct capture *capture;
-    int ended = 0;
+    int ended = end_those_of_gone_threads(pool);
     pool->captures_asked = true;
     while ((capture = next_to_ask(pool))) {
         capture->asked = true;
@@ -367,6 +491,9 @@ void captures_forget(struct pool *pool) {
         LIST_REMOVE(capture, link);
         free(capture);
     }
+    struct unasked_capture *unasked;
+    while ((unasked = LIST_FIRST(&pool->unasked_captures)))
+        forget_unasked(unasked);
     pool->unnamed_captures = 0;
     pool->captures_asked = false;
 }

@@ -252,23 +252,6 @@ void context_destroy_sites(struct context *context) {
     }
 }
 
-bool context_push(struct pool *pool, CUcontext context, struct context_push *visit) {
-    CUcontext current = NULL;
-    visit->pushed = false;
-    if (pool->driver->ctx_get_current(&current) == CUDA_SUCCESS && current == context)
-        return true;
-    visit->pushed = pool->driver->ctx_push_current(context) == CUDA_SUCCESS;
-    if (!visit->pushed)
-        visit->pushed = pool->driver->ctx_push_current(context) == CUDA_SUCCESS;
-    return visit->pushed;
-}
-
-void context_pop(struct pool *pool, struct context_push *visit) {
-    CUcontext popped;
-    if (visit->pushed && pool->driver->ctx_pop_current(&popped) != CUDA_SUCCESS)
-        pool->driver->ctx_pop_current(&popped);
-}
-
 static CUresult wait_for(struct pool *pool, CUcontext handle) {
     struct context_push visit = {false};
     if (!PLANTED(wrong_context) && !context_push(pool, handle, &visit))
@@ -429,7 +412,7 @@ static bool end_context(struct pool *pool, struct context *context, struct relea
     ledger_count_unused(pool, context, 0 - context->store.unused);
     context->ended = true;
     LIST_REMOVE(context, link);
-    LIST_INSERT_HEAD(&pool->ended, context, link);
+    ended_contexts_add(pool, context);
     order_context_ends(&pool->order, context->handle);
     fence_context_ended(pool, context);
     stats_add(STATS_contexts_ended, 1);
@@ -456,7 +439,7 @@ static void end_and_release(struct pool *pool, struct context *context) {
     struct vmm *vmm = vmm_detach(&context->store);
     struct driver_pool *async = driver_pool_detach(&context->store);
     pool_unlock(pool);
-    bool visiting = (releases.count || vmm) && context_push(pool, context->handle, &visit);
+    bool visiting = (releases.count || vmm) && context_push_ending(pool, context->handle, &visit);
     bool over = (vmm || async) && visiting && wait_at_end(pool);
     if (over || context->broken) /* else pages are lost rather than taken from under a kernel */
         vmm_release(pool, vmm);
@@ -470,14 +453,24 @@ static void end_and_release(struct pool *pool, struct context *context) {
     context_destroy_sites(context);
 }
 
+/* Frees contexts that have ended before. Lock held. */
+static void free_ended(struct pool *pool) {
+    lock_check_held(LOCK_POOL);
+    if (!cache_is_asking(pool))
+        ended_contexts_free(pool, fence_refers_to);
+}
+
 void pool_context_ending(struct pool *pool, CUcontext handle) {
     captures_context_ends(pool, handle);
+    order_context_closes(&pool->order, handle);
     if (PLANTED(stale_context))
         return;
     pool_lock(pool);
     struct context *context;
+    free_ended(pool);
     while ((context = find_context(pool, handle)))
         end_and_release(pool, context);
+    order_context_ends(&pool->order, handle);
     forget_created(pool, handle);
     pool_unlock(pool);
 }
@@ -533,9 +526,11 @@ static struct context *find_primary(struct pool *pool, CUdevice ordinal) {
 void pool_primary_ending(struct pool *pool, CUdevice ordinal) {
     struct context *context;
     captures_primary_ends(pool, ordinal);
+    visits_close_primary(pool, ordinal);
     if (PLANTED(stale_context))
         return;
     pool_lock(pool);
+    free_ended(pool);
     while ((context = find_primary(pool, ordinal)))
         end_and_release(pool, context);
     pool_unlock(pool);
@@ -547,12 +542,14 @@ void pool_primary_released(struct pool *pool, CUdevice ordinal) {
     struct context *context;
     if (pool->driver->primary_ctx_get_state(ordinal, &flags, &active) != CUDA_SUCCESS || active) {
         captures_primary_stays(pool, ordinal);
+        visits_primary_stays(pool, ordinal);
         return;
     }
     captures_primary_ends(pool, ordinal);
     if (PLANTED(stale_context))
         return;
     pool_lock(pool);
+    free_ended(pool);
     while ((context = find_primary(pool, ordinal))) {
         if (!end_context(pool, context, NULL)) /* the driver has freed its memory */
             continue;

@@ -116,11 +116,14 @@ static bool record_all(struct pool *pool, const struct target *targets, int coun
     lock_check_none();
     for (int i = 0; i < count; i++) {
         struct context_push visit;
-        if (!context_push(pool, targets[i].context->handle, &visit))
+        CUcontext handle = targets[i].context->handle;
+        if (!order_visit_begins(&pool->order, handle))
             return false;
-        struct fence_event *event = new_event(pool, targets[i].context);
+        bool there = context_push_ending(pool, handle, &visit);
+        struct fence_event *event = there ? new_event(pool, targets[i].context) : NULL;
         CUresult result = event ? record(pool, &targets[i], event->event) : CUDA_ERROR_UNKNOWN;
         context_pop(pool, &visit);
+        order_visit_ends(&pool->order, handle);
         if (event) {
             event->next = fence->events;
             fence->events = event;
@@ -669,4 +672,25 @@ bool pool_stream_ends(struct pool *pool, CUstream stream) {
     if (pool->config.ordered)
         forget_order_of(pool, stream);
     return captured;
+}
+
+static bool is_event_of(const struct fence_event *event, const struct context *context) {
+    while (event && event->context != context)
+        event = event->next;
+    return event != NULL;
+}
+
+bool fence_refers_to(const struct pool *pool, const struct context *context) {
+    lock_check_held(LOCK_POOL);
+    const struct context *other;
+    const struct fence *fence;
+    const struct left_event *left;
+    LIST_FOREACH (left, &pool->left_events, link)
+        if (is_event_of(left->event, context))
+            return true;
+    LIST_FOREACH (other, &pool->contexts, link)
+        TAILQ_FOREACH (fence, &other->fences, link)
+            if (is_event_of(fence->events, context))
+                return true;
+    return false;
 }

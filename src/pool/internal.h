@@ -42,6 +42,7 @@ struct pool {
     /* captured_streams.c. captures_asked: a thread asks them without the lock; none must end
      * meanwhile. */
     LIST_HEAD(, capture) named_captures;
+    LIST_HEAD(, unasked_capture) unasked_captures;
     int unnamed_captures;
     bool captures_asked;
     atomic_uint passed_calls; /* without the lock */
@@ -51,7 +52,10 @@ struct pool {
     struct pool_block *spare; /* unused records, linked through next */
     struct record_slab *slabs;
     size_t record_count; /* in all slabs */
-    LIST_HEAD(, context) contexts, ended;
+    LIST_HEAD(, context) contexts;
+    /* ended_contexts.c. leaving_since: inside.h's. */
+    LIST_HEAD(, context) ended, leaving;
+    unsigned leaving_since;
     LIST_HEAD(, device) devices;
     struct site_record *site_records;
     struct pitch *pitches;
@@ -291,6 +295,12 @@ struct context_push {
 };
 bool context_push(struct pool *pool, CUcontext context, struct context_push *visit);
 void context_pop(struct pool *pool, struct context_push *visit);
+/* context_push by the thread that ends the context. */
+bool context_push_ending(struct pool *pool, CUcontext context, struct context_push *visit);
+/* Before the driver may end the device's primary context: nobody uses it by its handle any more.
+ * _stays: it has not ended. Lock not held. */
+void visits_close_primary(struct pool *pool, CUdevice ordinal);
+void visits_primary_stays(struct pool *pool, CUdevice ordinal); /* Lock not held. */
 /* Waits for all work that the native free would wait for. NOT_SUPPORTED: for more contexts than it
  * can, or while a stream is being captured; the block must then really be freed. Lock not held. */
 CUresult context_wait(struct pool *pool, struct context *owner);
@@ -484,6 +494,18 @@ struct pool_block *fence_largest(struct context *context); /* NULL: none is defe
 void fence_drain(struct pool *pool, const struct device *device);
 void fence_forget(struct context *context); /* as wait_forget */
 void fence_forget_streams(struct pool *pool);
+
+/* Whether an event of the context stands in some fence, or was left by one of its streams. */
+bool fence_refers_to(const struct pool *pool, const struct context *context);
+
+/* ended_contexts.c. All below: lock held. */
+
+void ended_contexts_add(struct pool *pool, struct context *context);
+/* Frees what nobody can look at any more, and what lives on does not refer to. At the beginning of
+ * a call, and not while cache_is_asking: those threads are not counted as inside. */
+typedef bool context_predicate(const struct pool *pool, const struct context *context);
+void ended_contexts_free(struct pool *pool, context_predicate *is_referred_to);
+void ended_contexts_forget(struct pool *pool); /* nobody looks at any of them */
 
 /* memory_pools.c. All below: lock not held. */
 

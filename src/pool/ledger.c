@@ -126,7 +126,11 @@ static size_t slab_size(const struct pool *pool) {
     return count < SLAB_LEAST ? SLAB_LEAST : count > SLAB_MOST ? SLAB_MOST : count;
 }
 
+/* Records that the thread's cache has taken and not used come first: else a thread whose cache is
+ * granted little, and takes all that there are at each miss, has a slab made at each miss, too. */
 static bool has_spare(struct pool *pool) {
+    if (!pool->spare)
+        pool->spare = cache_give_spares(pool);
     struct record_slab *slab = pool->spare ? NULL : new_slab(slab_size(pool));
     if (slab) {
         slab->next = pool->slabs;

@@ -1,4 +1,5 @@
 /* The beginning and end of a pool, and what a fork of the process leaves of it. */
+#include "pool/inside.h"
 #include "pool/internal.h"
 
 #include <stdlib.h>
@@ -33,10 +34,7 @@ static void drop_everything(struct pool *pool) {
     fence_forget_streams(pool);
     LIST_FOREACH (context, &pool->contexts, link)
         fence_forget(context);
-    while ((context = LIST_FIRST(&pool->ended))) {
-        LIST_REMOVE(context, link);
-        free(context);
-    }
+    ended_contexts_forget(pool);
     for (context = LIST_FIRST(&pool->contexts); context; context = next_context) {
         next_context = LIST_NEXT(context, link);
         context_destroy_sites(context);
@@ -85,6 +83,7 @@ void pool_fork_parent(struct pool *pool) {
 }
 
 void pool_forget_after_fork(struct pool *pool) {
+    inside_forget();
     drop_everything(pool);
     atomic_store(&pool->captures, 0);
     atomic_store(&pool->begun, 0);

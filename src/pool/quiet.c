@@ -22,6 +22,8 @@ static CUevent quiet_event(struct pool *pool, struct context *context) {
     return event;
 }
 
+/* No visit: it is the calling thread's current context, whose end in the midst of this call would
+ * be the program's own race. */
 bool context_is_quiet(struct pool *pool, struct context *context) {
     const struct driver *driver = pool->driver;
     if (!can_ask(pool) || !gate_enter(pool))
@@ -33,8 +35,8 @@ bool context_is_quiet(struct pool *pool, struct context *context) {
     return quiet;
 }
 
-/* Lists all contexts whose work can be asked for. Records of contexts stay when they end. -1: too
- * many. */
+/* Lists all contexts whose work can be asked for. Records of contexts that end stay as long as this
+ * call. -1: too many. */
 static int list_contexts(struct pool *pool, struct context **contexts) {
     struct context *context;
     int count = 0;
@@ -52,11 +54,13 @@ static int list_contexts(struct pool *pool, struct context **contexts) {
 
 static bool note_work_of(struct pool *pool, struct context *context) {
     struct context_push visit;
-    if (!context_push(pool, context->handle, &visit))
+    if (!order_visit_begins(&pool->order, context->handle))
         return false;
-    CUevent event = quiet_event(pool, context);
+    bool there = context_push_ending(pool, context->handle, &visit);
+    CUevent event = there ? quiet_event(pool, context) : NULL;
     bool noted = event && pool->driver->ctx_record_event(context->handle, event) == CUDA_SUCCESS;
     context_pop(pool, &visit);
+    order_visit_ends(&pool->order, context->handle);
     return noted;
 }
 

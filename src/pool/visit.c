@@ -1,5 +1,63 @@
-/* Makes the device or the context current that a call names. */
+/* Makes the device or the context current that is meant, as long as it does not end: see
+ * src/order/visits.c. */
 #include "pool/internal.h"
+
+bool context_push_ending(struct pool *pool, CUcontext context, struct context_push *visit) {
+    CUcontext current = NULL;
+    visit->pushed = false;
+    if (pool->driver->ctx_get_current(&current) == CUDA_SUCCESS && current == context)
+        return true;
+    visit->pushed = pool->driver->ctx_push_current(context) == CUDA_SUCCESS;
+    if (!visit->pushed)
+        visit->pushed = pool->driver->ctx_push_current(context) == CUDA_SUCCESS;
+    return visit->pushed;
+}
+
+/* Only while the handle is given to the driver: what follows may wait. */
+bool context_push(struct pool *pool, CUcontext context, struct context_push *visit) {
+    visit->pushed = false;
+    if (!order_visit_begins(&pool->order, context))
+        return false;
+    bool pushed = context_push_ending(pool, context, visit);
+    order_visit_ends(&pool->order, context);
+    return pushed;
+}
+
+void context_pop(struct pool *pool, struct context_push *visit) {
+    CUcontext popped;
+    if (visit->pushed)
+        pool->driver->ctx_pop_current(&popped);
+}
+
+/* The contexts that end with the device's primary one, which are few. */
+enum { MOST_PRIMARY = 16 };
+static int list_primary(struct pool *pool, CUdevice ordinal, CUcontext *handles) {
+    const struct context *context;
+    int count = 0;
+    pool_lock(pool);
+    LIST_FOREACH (context, &pool->contexts, link)
+        if (context->ordinal == ordinal && !context->created && count < MOST_PRIMARY &&
+            context_is_first(pool, context))
+            handles[count++] = context->handle;
+    pool_unlock(pool);
+    return count;
+}
+
+void visits_close_primary(struct pool *pool, CUdevice ordinal) {
+    lock_check_none();
+    CUcontext handles[MOST_PRIMARY];
+    int count = list_primary(pool, ordinal, handles);
+    while (count--)
+        order_context_closes(&pool->order, handles[count]);
+}
+
+void visits_primary_stays(struct pool *pool, CUdevice ordinal) {
+    lock_check_none();
+    CUcontext handles[MOST_PRIMARY];
+    int count = list_primary(pool, ordinal, handles);
+    while (count--)
+        order_context_stays(&pool->order, handles[count]);
+}
 
 static bool is_current(struct pool *pool, CUdevice device) {
     CUdevice current;

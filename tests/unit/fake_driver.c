@@ -238,6 +238,8 @@ static int pushed_count;
 
 static CUresult ctx_push_current(CUcontext context) {
     lock_check_none();
+    if (fake.on_push)
+        fake.on_push(context);
     if (pushed_count == MAX_PUSHED)
         return CUDA_ERROR_OUT_OF_MEMORY;
     pushed[pushed_count++] = fake.current;

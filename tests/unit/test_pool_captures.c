@@ -1,5 +1,8 @@
 /* What the pool does about captures whose end no function tells: it asks their streams. */
+#include "pool/internal.h"
 #include "pool_test.h"
+
+#include <pthread.h>
 
 #define STREAM(number) ((CUstream)(uintptr_t)(0x1000 + (number)))
 
@@ -14,6 +17,11 @@ static int start_in_auto(void **state) {
 static void begin(CUstream stream) {
     pool_capture_began(pool, "cuStreamBeginCapture_v2");
     pool_capture_named(pool, stream);
+}
+
+static void *begin_in_own_stream(void *data) {
+    begin(CU_STREAM_PER_THREAD);
+    return data;
 }
 
 static void use(int times) {
@@ -52,6 +60,44 @@ static void a_stream_that_only_its_thread_can_name_is_never_asked(void **state) 
     use(100);
     assert_true(pool_is_capturing(pool));
     pool_capture_ended_in(pool, NULL);
+    assert_false(pool_is_capturing(pool));
+}
+
+static void a_capture_in_a_per_thread_stream_ends_with_its_context(void **state) {
+    (void)state;
+    begin(CU_STREAM_PER_THREAD);
+    pool_context_ending(pool, fake_context(1, 1)); /* another one */
+    assert_true(pool_is_capturing(pool));
+    pool_context_ending(pool, fake.current);
+    assert_false(pool_is_capturing(pool));
+    begin(CU_STREAM_PER_THREAD);
+    pool_primary_ending(pool, 1);
+    assert_true(pool_is_capturing(pool));
+    pool_primary_ending(pool, 0);
+    assert_false(pool_is_capturing(pool));
+}
+
+static void a_capture_in_a_per_thread_stream_ends_with_its_thread(void **state) {
+    (void)state;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, begin_in_own_stream, NULL), 0);
+    pthread_join(thread, NULL);
+    begin(CU_STREAM_PER_THREAD);          /* by this one, which goes on */
+    while (atomic_load(&pool->begun) > 1) /* the system takes its time with the other's end */
+        use(16);
+    use(100);
+    assert_true(pool_is_capturing(pool));
+    pool_capture_ended_in(pool, CU_STREAM_PER_THREAD);
+    assert_false(pool_is_capturing(pool));
+}
+
+static void a_capture_of_which_no_stream_tells_ends_with_its_context(void **state) {
+    (void)state;
+    pool_capture_began(pool, "cuStreamBeginCaptureToCig");
+    pool_capture_unseen(pool, STREAM(1));
+    use(100);
+    assert_true(pool_is_capturing(pool));
+    pool_context_ending(pool, fake.current);
     assert_false(pool_is_capturing(pool));
 }
 
@@ -245,8 +291,10 @@ static void a_capture_ends_with_its_stream_but_not_with_one_that_it_drew_in(void
 /* A per-thread stream may have drawn the other one in; another thread captures as well. */
 static void a_captured_stream_that_has_no_name_ends_no_capture_when_it_is_destroyed(void **state) {
     (void)state;
+    pthread_t thread;
     begin(CU_STREAM_PER_THREAD);
-    begin(CU_STREAM_PER_THREAD);
+    assert_int_equal(pthread_create(&thread, NULL, begin_in_own_stream, NULL), 0);
+    pthread_join(thread, NULL);
     fake.captured = STREAM(2);
     assert_false(pool_stream_ends(pool, STREAM(2)));
     pool_capture_ended_in(pool, CU_STREAM_PER_THREAD);
@@ -300,6 +348,9 @@ int main(void) {
         TEST(a_capture_that_has_ended_unheard_is_found_by_asking_its_stream),
         TEST(the_end_of_one_stream_is_not_that_of_another),
         TEST(a_stream_that_only_its_thread_can_name_is_never_asked),
+        TEST(a_capture_in_a_per_thread_stream_ends_with_its_context),
+        TEST(a_capture_in_a_per_thread_stream_ends_with_its_thread),
+        TEST(a_capture_of_which_no_stream_tells_ends_with_its_context),
         TEST(an_end_in_an_unknown_stream_is_looked_for),
         TEST(an_end_in_an_unknown_stream_is_that_of_a_capture_found_over_before),
         TEST(an_end_told_after_its_stream_was_asked_is_not_another_captures),

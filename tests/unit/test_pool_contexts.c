@@ -1,7 +1,9 @@
 /* Contexts and devices, forks, host memory that runs out, many steps and many threads. */
 #include "pool_test.h"
 
+#include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 
 static bool calloc_fails;
 void *__real_calloc(size_t count, size_t size);
@@ -60,6 +62,62 @@ static void a_free_under_way_while_its_context_ends_keeps_nothing(void **state) 
     release(block);
     assert_int_equal(stats_get(STATS_held_bytes), 0);
     assert_int_equal(fake_size(block), 0); /* the context lived on: the driver got the memory */
+}
+
+static CUcontext pushed_context;
+static pthread_t ender;
+static atomic_bool has_ended;
+static int pushes;
+
+static void *end_pushed_context(void *data) {
+    pool_context_ending(pool, pushed_context);
+    atomic_store(&has_ended, true);
+    return data;
+}
+
+/* Leaves the other thread the time in which it would end the context, could it. */
+static void end_while_pushing(CUcontext context) {
+    static const struct timespec moment = {.tv_nsec = 20000000};
+    fake.on_push = NULL;
+    pushed_context = context;
+    assert_int_equal(pthread_create(&ender, NULL, end_pushed_context, NULL), 0);
+    nanosleep(&moment, NULL);
+    assert_false(has_ended);
+}
+
+static void a_context_does_not_end_while_another_thread_makes_it_current(void **state) {
+    (void)state;
+    CUdeviceptr block = alloc(1000);
+    fake.current = fake_context(0, 2);
+    alloc(1000); /* that context is known, too */
+    has_ended = false;
+    fake.on_push = end_while_pushing;
+    release(block);
+    pthread_join(ender, NULL);
+    assert_true(has_ended);
+    assert_null(fake.on_push);
+}
+
+static void count_push(CUcontext context) {
+    assert_ptr_equal(context, fake_context(0, 1));
+    pushes++;
+}
+
+static void a_context_that_may_be_ending_is_not_made_current(void **state) {
+    (void)state;
+    CUdeviceptr blocks[] = {alloc(1000), alloc(2000)};
+    fake.current = fake_context(1, 1);
+    alloc(1000);
+    pushes = 0;
+    fake.on_push = count_push;
+    pool_primary_releasing(pool, 0);
+    release(blocks[0]); /* by the driver, which knows whether the context is there */
+    assert_int_equal(pushes, 0);
+    assert_int_equal(fake_size(blocks[0]), 0);
+    pool_primary_released(pool, 0); /* it was not the last release */
+    release(blocks[1]);
+    assert_true(pushes > 0);
+    assert_int_equal(fake_size(blocks[1]), 2048);
 }
 
 static void a_release_that_is_not_the_last_ends_nothing(void **state) {
@@ -302,6 +360,8 @@ int main(void) {
         TEST(the_same_handle_after_an_end_is_a_new_context),
         TEST(an_allocation_under_way_while_its_context_ends_is_not_recorded),
         TEST(a_free_under_way_while_its_context_ends_keeps_nothing),
+        TEST(a_context_does_not_end_while_another_thread_makes_it_current),
+        TEST(a_context_that_may_be_ending_is_not_made_current),
         TEST(a_release_that_is_not_the_last_ends_nothing),
         TEST(after_the_last_release_all_memory_is_forgotten_and_none_freed),
         TEST(a_created_context_outlives_its_devices_primary_one),

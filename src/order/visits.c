@@ -1,0 +1,54 @@
+/* Who uses a context by its handle: makes it current, or records in it. The program may end the
+ * context on another thread meanwhile, and after that a driver need not even look at the handle.
+ *
+ * So a context is used under a visit, and its end waits for the visits that it finds; later ones do
+ * not begin. Nothing that may wait for work is done in a visit: the end of a context need not wait
+ * for that work, which may itself wait for the thread that ends the context. Whoever waits has made
+ * the context current before, and lets it be ended then: calls in a context that is current and has
+ * been destroyed are defined, and say CONTEXT_IS_DESTROYED [cuda.h, cuCtxDestroy]. */
+#include "order/internal.h"
+
+#include "clock.h"
+
+/* A thread that does not come back from such a call was cancelled there. */
+static const uint64_t LOST_NS = UINT64_C(5000000000);
+
+bool order_visit_begins(struct order *order, CUcontext handle) {
+    lock_take(&order->lock, LOCK_ORDER);
+    struct order_context *context = order_find(order, handle);
+    bool begins = context && !context->closing;
+    if (begins)
+        context->visits++;
+    lock_drop(&order->lock, LOCK_ORDER);
+    return begins;
+}
+
+void order_visit_ends(struct order *order, CUcontext handle) {
+    lock_take(&order->lock, LOCK_ORDER);
+    struct order_context *context = order_find(order, handle);
+    if (context && context->visits) /* else it has been given up */
+        context->visits--;
+    lock_drop(&order->lock, LOCK_ORDER);
+}
+
+void order_context_closes(struct order *order, CUcontext handle) {
+    lock_take(&order->lock, LOCK_ORDER);
+    struct order_context *context = order_find(order, handle);
+    if (context) {
+        uint64_t began = clock_ns(CLOCK_MONOTONIC);
+        context->closing = true;
+        context->users++;
+        while (context->visits && clock_ns(CLOCK_MONOTONIC) - began < LOST_NS)
+            order_await(order, context);
+        order_leave(context);
+    }
+    lock_drop(&order->lock, LOCK_ORDER);
+}
+
+void order_context_stays(struct order *order, CUcontext handle) {
+    lock_take(&order->lock, LOCK_ORDER);
+    struct order_context *context = order_find(order, handle);
+    if (context)
+        context->closing = false;
+    lock_drop(&order->lock, LOCK_ORDER);
+}
