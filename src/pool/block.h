@@ -160,6 +160,7 @@ struct device {
     int pressure;  /* allocations that are out of memory just now: frees then go to the driver */
     int releasing; /* blocks on their way back to the driver in some thread */
     bool pageable_access; /* its kernels reach all of the host's memory (HMM, ATS) */
+    bool unified;         /* its memory is the host's, or the host uses it as its own */
     uint64_t until_asked; /* bytes to allocate before the driver is asked again what is free */
     /* decay.c: the least idle bytes since period_began (nanoseconds, 0: never yet); the changes
      * when the clock was last looked at. */
@@ -198,9 +199,12 @@ struct context {
     struct pool_block *sentinel; /* cache_life.c: one of its blocks; NULL: none is known */
     bool frees_quickly; /* cache_life.c: whether caches may serve frees, when last looked at */
     struct idle_store store;
-    struct site *sites;         /* uthash by key */
-    CUevent event;              /* to ask whether the context is idle; NULL until needed */
-    struct block_list unfenced; /* deferred blocks that no fence covers yet */
+    struct site *sites; /* uthash by key */
+    CUevent event;      /* to ask whether the context is idle; NULL until needed */
+    bool event_tried;   /* whether one was to be made */
+    bool event_pending; /* it was recorded and had not completed when last looked at */
+    bool resting; /* room.c: whether its work was done when last asked, or that cannot be asked */
+    struct block_list unfenced;           /* deferred blocks that no fence covers yet */
     TAILQ_HEAD(fence_list, fence) fences; /* oldest first; fence.c's */
     struct fence_event *spare_events;
     LIST_ENTRY(context) link;

@@ -43,8 +43,8 @@ void headroom_keep(struct pool *pool, struct context *context) {
     device->until_asked = available > kept ? (available - kept) / 2 : 0;
     if (release && !context->ended) {
         releases.quiet = context;
-        release_collect(pool, &(struct release_scope){device, context, true}, wanted - available,
-                        &releases);
+        release_collect(pool, &(struct release_scope){device, context, true, false},
+                        wanted - available, &releases);
         stats_add(STATS_headroom_released_blocks, releases.count);
         release_list_give_back(pool, &releases);
     }

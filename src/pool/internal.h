@@ -325,6 +325,7 @@ struct release_scope {
     struct device *device;
     struct context *only; /* NULL: every context of the device */
     bool deferred;        /* also blocks that work may still use: their free waits for it */
+    bool resting;         /* of contexts alone that are `resting` */
 };
 /* The block that goes first: the largest of what the contexts' policies would give up first, still
  * kept. NULL: there is none. Lock held. */
@@ -391,6 +392,48 @@ CUresult allocate_or_make_room(struct pool *pool, const struct request *request,
  * held. */
 struct pool_block *pool_take(struct pool *pool, struct context *context, struct site *site,
                              size_t bytes, size_t size);
+/* The same for a request that the driver has no memory for: however much larger the block is, and
+ * whoever has freed it. Lock held. */
+struct pool_block *pool_take_larger(struct pool *pool, const struct request *request);
+
+/* room.c: idle memory on its way back to the driver because a device is out of memory.
+ *
+ * The driver's free waits for the work of the block's context, and that may be a kernel which waits
+ * for what this very thread does next. So only contexts that rest give anything back. */
+enum room {
+    ROOM_NONE,   /* nothing is idle */
+    ROOM_BUSY,   /* there is something, of contexts whose work is not done */
+    ROOM_COMING, /* another thread is giving something back */
+    ROOM_MADE,
+};
+/* Gives back idle memory of the device. Lock held on entry and return, not in between. */
+enum room room_make(struct pool *pool, struct device *device, size_t bytes);
+/* Looks at the fences of the device's deferred blocks: what has passed is idle then. Lock held on
+ * entry and return, not in between. */
+void room_poll_fences(struct pool *pool, const struct device *device);
+
+/* patience.c: how long a call that found no memory has waited for the device. */
+struct patience {
+    uint64_t began; /* nanoseconds; 0: it has not waited */
+    unsigned step;
+    bool counted;
+};
+enum patience_for { PATIENCE_FOR_DEVICE, PATIENCE_FOR_THREAD };
+/* Waits a moment. False: it has waited for POOLCUDA_OOM_WAIT, or what a thread may take to give
+ * memory back. Lock held on entry and return, not in between. */
+bool patience_wait(struct pool *pool, struct patience *patience, enum patience_for what);
+void patience_end(const struct patience *patience); /* counts the time */
+
+/* reach.c: what a request could be served from at best. */
+
+/* Whether it fits into the device, or the host, at all. Lock not held. */
+bool reach_has_room(const struct request *request);
+/* Whether giving all idle memory up could make room for it beside what the driver has; surely: not
+ * only if the driver has more than it says. Lock not held. */
+bool reach_idle_helps(struct pool *pool, const struct request *request, bool surely);
+/* Whether it fits beside the program's own live memory, whatever other processes give up. Lock
+ * not held. */
+bool reach_others_may_help(struct pool *pool, const struct request *request);
 
 /* cuMemAlloc and a free for stream_ordered.c. stream: the order that holds among its calls; NULL:
  * none. malloc: gate entered. free: false: nothing has happened, the driver has to see to it. */
@@ -401,6 +444,16 @@ bool free_in_stream(struct pool *pool, CUdeviceptr pointer, CUstream stream, CUr
 /* quiet.c: whether all work of the current context is known to be complete; asks without waiting.
  */
 bool context_is_quiet(struct pool *pool, struct context *context);
+/* The same of any context, for whoever has nothing better to do than to wait: drivers without
+ * cuCtxRecordEvent are asked as well, as far as that can be done. UNKNOWN: they cannot be, or a
+ * stream is being captured, or the context is lost. Lock not held. */
+enum rest { REST_BUSY, REST_QUIET, REST_UNKNOWN };
+enum rest quiet_ask(struct pool *pool, struct context *context);
+/* Makes what asking takes: once memory is short it can be too late. Current context, lock not held.
+ */
+void quiet_prepare(struct pool *pool, struct context *context);
+/* Whether a wait is owed that is over as soon as it is made. Lock not held. */
+bool quiet_is_owed_wait_over(struct pool *pool);
 /* Notes what all contexts have under way, and asks later whether that is done. Gate closed, and no
  * capture begun. Lock not held. note: false: the driver cannot tell. */
 bool quiet_note_work(struct pool *pool);
@@ -482,6 +535,8 @@ size_t memory_pool_trim(const struct driver *driver, CUmemoryPool handle, size_t
  * a wait that is owed, and has the driver take what lies unused in the program's own memory pools.
  * Returns whether anything has changed. Not during a stream capture. */
 bool memory_pools_give(struct pool *pool, CUdevice device, const char *call);
+/* Whether it could give more once the wait has been made that is owed. */
+bool memory_pools_may_give(struct pool *pool, CUdevice device);
 void memory_pools_forget(struct pool *pool); /* lock held */
 
 /* Captures (captured_streams.c). One that begins is not named yet. _stream_ends: whether a capture

@@ -61,6 +61,20 @@ struct pool_block *pool_take(struct pool *pool, struct context *context, struct 
     return block;
 }
 
+struct pool_block *pool_take_larger(struct pool *pool, const struct request *request) {
+    lock_check_held(LOCK_POOL);
+    struct context *context = request->context;
+    const struct fit fit = {request->bytes, request->size, (double)UINT64_MAX, UINT64_MAX, true};
+    bool stolen = false;
+    cache_drain(pool, context);
+    struct pool_block *block = context->policy->take(&context->store, request->site, &fit, &stolen);
+    if (!block)
+        return NULL;
+    hand_out(pool, block, request->site, request->bytes, stolen);
+    stats_add(STATS_oom_larger, 1);
+    return block;
+}
+
 /* Takes a block that was freed in the order of the request's stream: it need not wait. */
 static struct pool_block *take_in_stream(struct pool *pool, const struct request *request) {
     if (!request->stream || pool->config.zero) /* which would clear it in another stream */
@@ -220,9 +234,12 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
         pitch_learn(pool, context->device->ordinal, request->pitch->width, request->pitch->element,
                     *request->pitch->pitch);
     bool lacks = !block && !obtained.stitched && headroom_may_lack(context->device, obtained.size);
-    bool zero = pool->config.zero;
+    bool zero = pool->config.zero, prepared = context->event_tried || context->ended;
+    context->event_tried = true;
     pool_unlock(pool);
     *pointer = block ? block->pointer : obtained.pointer;
+    if (!prepared)
+        quiet_prepare(pool, context);
     if (zero && (block || is_used(&obtained)))
         clear(pool, context, *pointer, block ? block->requested : request->bytes);
     if (lacks)

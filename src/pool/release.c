@@ -91,7 +91,7 @@ struct pool_block *release_next_victim(struct pool *pool, const struct release_s
     struct context *context;
     LIST_FOREACH (context, &pool->contexts, link) {
         if (context->device != scope->device || context->broken ||
-            (scope->only && context != scope->only))
+            (scope->only && context != scope->only) || (scope->resting && !context->resting))
             continue;
         struct pool_block *candidate = victim_of(pool, context, scope->deferred);
         if (candidate && (!found || candidate->size > found->size))
@@ -146,14 +146,15 @@ void release_excess(struct pool *pool, struct device *device, struct context *qu
     if (!excess)
         return;
     size_t before = releases->count;
-    release_collect(pool, &(struct release_scope){device, quiet, quiet != NULL}, excess, releases);
+    release_collect(pool, &(struct release_scope){device, quiet, quiet != NULL, false}, excess,
+                    releases);
     stats_add(STATS_bound_released_blocks, releases->count - before);
 }
 
 void release_decayed(struct pool *pool, struct device *device, struct context *quiet, size_t bytes,
                      struct release_list *releases) {
     lock_check_held(LOCK_POOL);
-    const struct release_scope scope = {device, quiet, quiet != NULL};
+    const struct release_scope scope = {device, quiet, quiet != NULL, false};
     struct pool_block *block;
     size_t count = releases->count;
     size_t unused = release_collect_unused(pool, device, bytes, releases);
