@@ -97,6 +97,8 @@ struct device_facts {
     size_t total;
     int pageable_access;
     CUuuid uuid;
+    struct device_place place;
+    CUevent event; /* for the context's record */
 };
 
 static bool ask_device(struct pool *pool, struct device_facts *facts) {
@@ -107,6 +109,8 @@ static bool ask_device(struct pool *pool, struct device_facts *facts) {
         pool->driver->device_get_uuid(&facts->uuid, facts->ordinal);
     pool->driver->device_get_attribute(&facts->pageable_access,
                                        CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, facts->ordinal);
+    available_learn(pool, facts->ordinal, &facts->place);
+    facts->event = quiet_prepare(pool);
     return pool->driver->device_total_mem(&facts->total, facts->ordinal) == CUDA_SUCCESS;
 }
 
@@ -122,6 +126,7 @@ static struct device *add_device(struct pool *pool, enum pool_memory memory,
     if (memory == POOL_DEVICE) {
         device->ordinal = facts->ordinal;
         device->total = facts->total;
+        device->place = facts->place;
         memcpy(device->uuid, facts->uuid.bytes, sizeof device->uuid);
         device->stats = stats_device(facts->ordinal, facts->total, device->uuid);
         LIST_INSERT_HEAD(&pool->devices, device, link);
@@ -159,6 +164,7 @@ static struct context *add_context(struct pool *pool, CUcontext handle,
     context->handle = handle;
     context->ordinal = facts->ordinal;
     context->device = device;
+    context->event = facts->event;
     context->created = context_is_created(pool, handle);
     fence_context_init(context);
     LIST_INSERT_HEAD(&pool->contexts, context, link);

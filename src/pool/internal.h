@@ -325,7 +325,6 @@ struct release_scope {
     struct device *device;
     struct context *only; /* NULL: every context of the device */
     bool deferred;        /* also blocks that work may still use: their free waits for it */
-    bool resting;         /* of contexts alone that are `resting` */
 };
 /* The block that goes first: the largest of what the contexts' policies would give up first, still
  * kept. NULL: there is none. Lock held. */
@@ -350,8 +349,23 @@ void release_decayed(struct pool *pool, struct device *device, struct context *q
 /* headroom.c: after `grown` bytes were allocated, whether the driver may lack memory for launches.
  * Lock held. */
 bool headroom_may_lack(struct device *device, uint64_t grown);
-/* Sees to it that the driver has memory for launches in the current context. Lock not held. */
-void headroom_keep(struct pool *pool, struct context *context);
+/* Sees to it that the driver has memory for launches in the current context, once `growth` bytes
+ * more are live. Lock not held. */
+void headroom_keep(struct pool *pool, struct context *context, size_t growth);
+
+/* available.c: what is left of the memory that a device uses: of its own, and of what each control
+ * group allows. of[0] is the device's. */
+enum { AVAILABLE_MOST = 4 };
+struct available {
+    int count;
+    struct available_of {
+        uint64_t bytes, total;
+    } of[AVAILABLE_MOST];
+};
+/* False: nobody says. Current context, gate entered, lock not held. */
+bool available_ask(struct pool *pool, struct device *device, struct available *left);
+/* Lock not held. */
+void available_learn(struct pool *pool, CUdevice ordinal, struct device_place *place);
 
 /* shortage_report.c: reports a call that failed although nothing idle was left to
  * config.on_shortage. Lock not held. bytes: 0 if not known. */
@@ -449,9 +463,9 @@ bool context_is_quiet(struct pool *pool, struct context *context);
  * stream is being captured, or the context is lost. Lock not held. */
 enum rest { REST_BUSY, REST_QUIET, REST_UNKNOWN };
 enum rest quiet_ask(struct pool *pool, struct context *context);
-/* Makes what asking takes: once memory is short it can be too late. Current context, lock not held.
- */
-void quiet_prepare(struct pool *pool, struct context *context);
+/* An event of the current context for its record, to ask with: once memory is short it can be too
+ * late to make one. NULL: not now. Lock not held. */
+CUevent quiet_prepare(struct pool *pool);
 /* Whether a wait is owed that is over as soon as it is made. Lock not held. */
 bool quiet_is_owed_wait_over(struct pool *pool);
 /* Notes what all contexts have under way, and asks later whether that is done. Gate closed, and no

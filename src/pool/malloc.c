@@ -16,6 +16,7 @@
  * A request goes past the pool, straight to the driver and without a record, while a stream is
  * captured, after a sticky error, and once the driver has shut down. */
 #include "pool/cache_quick.h"
+#include "pool/given_up.h"
 #include "pool/history.h"
 #include "pool/internal.h"
 #include "pool/waste_bound.h"
@@ -177,6 +178,7 @@ static void record(struct pool *pool, const struct request *request,
             block->in_driver_pool = obtained->in_driver_pool;
     }
     stats_grow(&request->site->stats->allocated_bytes, bytes);
+    given_up_miss(request->context->device, obtained->size);
     history_map(pool, request->context->device);
     cache_prepare_miss(pool, request->context, request->site);
 }
@@ -219,7 +221,11 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
     /* Idle pages that are mapped anew make live memory grow, but not what is held. */
     size_t growth = context->policy->take_unused ? 0 : request->size;
     trim_before_growth(pool, context, request->site, growth);
+    bool asks = context->device->place.unified && !context->ended &&
+                headroom_may_lack(context->device, request->size);
     pool_unlock_between(pool);
+    if (asks) /* such a machine has no error for what exceeds its memory: it ends programs */
+        headroom_keep(pool, context, request->size);
     CUresult result = allocate_or_make_room(pool, request, &block, &obtained);
     if (result != CUDA_SUCCESS) {
         context_note_error(pool, context, result);
@@ -234,16 +240,13 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
         pitch_learn(pool, context->device->ordinal, request->pitch->width, request->pitch->element,
                     *request->pitch->pitch);
     bool lacks = !block && !obtained.stitched && headroom_may_lack(context->device, obtained.size);
-    bool zero = pool->config.zero, prepared = context->event_tried || context->ended;
-    context->event_tried = true;
+    bool zero = pool->config.zero;
     pool_unlock(pool);
     *pointer = block ? block->pointer : obtained.pointer;
-    if (!prepared)
-        quiet_prepare(pool, context);
     if (zero && (block || is_used(&obtained)))
         clear(pool, context, *pointer, block ? block->requested : request->bytes);
     if (lacks)
-        headroom_keep(pool, context);
+        headroom_keep(pool, context, 0);
     return CUDA_SUCCESS;
 }
 

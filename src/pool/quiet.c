@@ -25,13 +25,15 @@ quiet_event(struct pool *pool, struct context *context, bool *pending) {
     return event;
 }
 
-void quiet_prepare(struct pool *pool, struct context *context) {
+CUevent quiet_prepare(struct pool *pool) {
     lock_check_none();
+    CUevent event = NULL;
     if (!pool->driver->event_create || !gate_enter(pool))
-        return;
-    bool pending;
-    quiet_event(pool, context, &pending);
+        return NULL;
+    if (pool->driver->event_create(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+        event = NULL;
     gate_leave(pool);
+    return event;
 }
 
 static CUresult note_all_work(const struct pool *pool, const struct context *context,
@@ -54,9 +56,9 @@ __attribute__((always_inline)) static inline CUresult ask(struct pool *pool,
         result = note_all_work(pool, context, event);
     if (result == CUDA_SUCCESS)
         result = pool->driver->event_query(event);
-    if (pending != (result == CUDA_ERROR_NOT_READY)) {
+    if (__builtin_expect(result != CUDA_SUCCESS || pending, 0)) {
         pool_lock(pool);
-        context->event_pending = !pending;
+        context->event_pending = result == CUDA_ERROR_NOT_READY;
         pool_unlock_between(pool);
     }
     return result;

@@ -47,7 +47,7 @@ bool reach_idle_helps(struct pool *pool, const struct request *request, bool sur
     pool_lock(pool);
     bool coming = device->releasing;
     pool_unlock(pool);
-    if (device->memory != POOL_DEVICE || device->unified || coming)
+    if (device->memory != POOL_DEVICE || device->place.unified || coming)
         return true; /* what is available, nobody says */
     if (gate_enter(pool)) {
         result = pool->driver->mem_get_info(&available, &total);

@@ -1,6 +1,7 @@
 /* Idle memory on its way back to the driver: which block is the next, and how it is given back. */
 #include "observe/call_timer.h"
 #include "policy/region.h"
+#include "pool/given_up.h"
 #include "pool/internal.h"
 
 void release_list_add(struct pool *pool, struct release_list *releases, struct pool_block *block) {
@@ -91,7 +92,7 @@ struct pool_block *release_next_victim(struct pool *pool, const struct release_s
     struct context *context;
     LIST_FOREACH (context, &pool->contexts, link) {
         if (context->device != scope->device || context->broken ||
-            (scope->only && context != scope->only) || (scope->resting && !context->resting))
+            (scope->only && context != scope->only))
             continue;
         struct pool_block *candidate = victim_of(pool, context, scope->deferred);
         if (candidate && (!found || candidate->size > found->size))
@@ -146,15 +147,16 @@ void release_excess(struct pool *pool, struct device *device, struct context *qu
     if (!excess)
         return;
     size_t before = releases->count;
-    release_collect(pool, &(struct release_scope){device, quiet, quiet != NULL, false}, excess,
-                    releases);
+    const struct pool_block *end = releases->first;
+    release_collect(pool, &(struct release_scope){device, quiet, quiet != NULL}, excess, releases);
     stats_add(STATS_bound_released_blocks, releases->count - before);
+    given_up_note(device, releases->first, end);
 }
 
 void release_decayed(struct pool *pool, struct device *device, struct context *quiet, size_t bytes,
                      struct release_list *releases) {
     lock_check_held(LOCK_POOL);
-    const struct release_scope scope = {device, quiet, quiet != NULL, false};
+    const struct release_scope scope = {device, quiet, quiet != NULL};
     struct pool_block *block;
     size_t count = releases->count;
     size_t unused = release_collect_unused(pool, device, bytes, releases);

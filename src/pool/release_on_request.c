@@ -60,7 +60,7 @@ bool pool_give_up(struct pool *pool, int device, size_t bytes, bool may_wait, si
         struct release_list releases = {.device = context->device};
         if (free_to_go && !context->ended) {
             releases.quiet = current && context->handle == current ? NULL : context;
-            release_collect(pool, &(struct release_scope){context->device, context, true, false},
+            release_collect(pool, &(struct release_scope){context->device, context, true},
                             bytes - *released, &releases);
             *released += release_list_give_back(pool, &releases);
         }
@@ -81,7 +81,7 @@ size_t pool_release(struct pool *pool, CUdevice ordinal, size_t bytes) {
         if (!pool_driver_waits(pool))
             fence_drain(pool, device);
         release_refresh(pool, device);
-        release_collect(pool, &(struct release_scope){device, NULL, true, false}, bytes, &releases);
+        release_collect(pool, &(struct release_scope){device, NULL, true}, bytes, &releases);
         released = release_list_give_back(pool, &releases);
     }
     pool_unlock(pool);

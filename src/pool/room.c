@@ -54,12 +54,31 @@ static void collect_deferred_regions(struct pool *pool, const struct device *dev
             release_list_add(pool, releases, block);
 }
 
+/* The largest of what the device's resting contexts would give up first. */
+static struct pool_block *next_victim(struct pool *pool, struct device *device) {
+    struct pool_block *found = NULL;
+    struct context *context;
+    LIST_FOREACH (context, &pool->contexts, link) {
+        if (!context->resting || context->device != device)
+            continue;
+        struct pool_block *block =
+            release_next_victim(pool, &(struct release_scope){device, context, true});
+        if (block && (!found || block->size > found->size))
+            found = block;
+    }
+    return found;
+}
+
 /* Returns whether the driver has taken any back. Lock held. */
 static bool give_back(struct pool *pool, struct device *device, size_t bytes, bool *any) {
     lock_check_held(LOCK_POOL);
     struct release_list releases = {.device = device};
-    const struct release_scope scope = {device, NULL, true, true};
-    release_collect(pool, &scope, bytes, &releases);
+    struct pool_block *block;
+    release_collect_unused(pool, device, bytes, &releases);
+    while (releases.bytes < bytes && (block = next_victim(pool, device))) {
+        ledger_take_out(pool, block);
+        release_list_add(pool, &releases, block);
+    }
     if (releases.bytes < bytes)
         collect_deferred_regions(pool, device, &releases);
     size_t count = releases.count;

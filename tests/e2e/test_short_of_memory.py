@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 from conftest import BUILD, PROGRAMS
-from steered import environment
+from steered import NEEDS_MOUNT, environment
 
 PROGRAM = PROGRAMS / "short_of_memory"
 OLD_DRIVER = BUILD / "src/sim/old_driver"
@@ -72,3 +72,44 @@ def test_a_request_that_nothing_could_serve_costs_no_idle_memory_and_no_wait(bot
     assert counted(pooled, "idle blocks released because of that") == 0
     assert of_idle(pooled) == 1
     assert pooled.err == ""
+
+
+# --- a device that is nearly full ---
+
+@pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
+@pytest.mark.parametrize("share", [90, 94, 96, 98])
+def test_a_loop_hits_on_a_device_that_the_program_has_nearly_filled(both, share, mode):
+    _, pooled = both([PROGRAM, "loop", share], env={**BIG, "POOLCUDA_FREE": mode})
+    assert of_idle(pooled) >= 296  # of 300, of three sizes
+
+
+@pytest.mark.parametrize("share", [90, 94, 96, 98])
+def test_a_loop_hits_on_a_device_that_another_process_has_nearly_filled(both, share, tmp_path):
+    settings = {**BIG, "SIMCUDA_SHARED": str(tmp_path / "gpu")}
+    with subprocess.Popen([PROGRAM, "hold", str(share)], env=environment(**settings), stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "held\n"
+        _, pooled = both([PROGRAM, "loop", 0], env=settings)
+        other.communicate("\n")
+    assert of_idle(pooled) >= 296
+
+
+def test_the_report_says_which_misses_a_bound_has_made(both):
+    _, free = both([PROGRAM, "loop", 0], env=BIG)
+    _, bounded = both([PROGRAM, "loop", 0], env={**BIG, "POOLCUDA_MAX_IDLE": "0"})
+    text = "allocations that these releases, not the program, made the driver's, at least"
+    assert counted(free, text) == 0
+    assert counted(bounded, text) >= 290
+
+
+@NEEDS_MOUNT
+@pytest.mark.parametrize("available, released", [("3G", 0), ("100M", 1)])
+def test_where_the_gpu_has_the_hosts_memory_what_the_system_can_free_counts(run, tmp_path, available, released):
+    """cuMemGetInfo says that 3.9 of 4 GiB are used, mostly for files; /proc/meminfo knows better."""
+    kib = {"3G": 3 << 20, "100M": 100 << 10}[available]
+    (tmp_path / "meminfo").write_text(f"MemTotal: 4194304 kB\nMemFree: 1 kB\nMemAvailable: {kib} kB\n")
+    script = f'mount --bind {tmp_path}/meminfo /proc/meminfo && exec "$@"'
+    pooled = run(["unshare", "--mount", "sh", "-c", script, "sh", PROGRAM, "phases"],
+                 env={**BIG, "SIMCUDA_INTEGRATED": "1", "SIMCUDA_PAGE_CACHE": "3900M", "POOLCUDA_MAX_IDLE": "100%"})
+    assert pooled.out == "phases\n", pooled.err
+    assert (counted(pooled, "idle blocks released to keep memory free for launches") > 0) == bool(released)

@@ -11,6 +11,7 @@
  *   too_much    more is asked for than is left beside what is live
  *   loop        the share of the device that the second argument says, in percent, is live; in a
  *               loop three temporaries of different sizes are allocated and freed, two at a time
+ *   phases      in each of three phases blocks of a size of its own are allocated and freed
  *   hold        that share is allocated past the pool; ends with its input
  *
  * Prints the results of the driver. */
@@ -159,6 +160,14 @@ static void loop(const char *argument) {
     printf("looped\n");
 }
 
+static void phases(const char *argument) {
+    (void)argument;
+    for (size_t size = 64 * MIB; size <= 1024 * MIB; size *= 4)
+        for (int i = 0; i < ROUNDS; i++)
+            CHECK(cuMemFree_v2(allocate(size)));
+    printf("phases\n");
+}
+
 static void hold(const char *argument) {
     CUmemGenericAllocationHandle handle;
     CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -175,7 +184,7 @@ static const struct {
     void (*run)(const char *argument);
 } cases[] = {
     {"larger", larger},         {"pieces", pieces},     {"object", object}, {"hold", hold},
-    {"impossible", impossible}, {"too_much", too_much}, {"loop", loop},
+    {"impossible", impossible}, {"too_much", too_much}, {"loop", loop},     {"phases", phases},
 };
 
 int main(int argc, char **argv) {

@@ -228,6 +228,7 @@ static CUresult mem_alloc_pitch(CUdeviceptr *pointer, size_t *pitch, size_t widt
 static CUresult mem_get_info(size_t *free_bytes, size_t *total_bytes) {
     lock_check_none();
     pthread_mutex_lock(&lock);
+    fake.infos++;
     *free_bytes = fake.capacity - fake.used_by[device_of(fake.current)];
     pthread_mutex_unlock(&lock);
     *total_bytes = fake.capacity;
