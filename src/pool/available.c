@@ -151,13 +151,11 @@ void available_learn(struct pool *pool, CUdevice ordinal, struct device_place *p
     place->limited = is_limited(pool, place->region);
 }
 
-bool available_ask(struct pool *pool, struct device *device, struct available *left) {
+bool available_ask(struct pool *pool, const struct device *device, uint64_t held,
+                   struct available *left) {
     lock_check_none();
     size_t bytes = 0, total = 0;
     left->count = 0;
-    pool_lock(pool);
-    uint64_t held = device->live + device->idle;
-    pool_unlock_between(pool);
     bool unified = device->place.unified && add_host(pool, held, device, left);
     if (!unified && pool->driver->mem_get_info(&bytes, &total) == CUDA_SUCCESS)
         add(left, bytes, device->total);

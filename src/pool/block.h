@@ -216,7 +216,8 @@ struct context {
     struct site *sites; /* uthash by key */
     CUevent event;      /* to ask whether the context is idle; NULL until needed */
     bool event_pending; /* it was recorded and had not completed when last looked at */
-    bool resting; /* room.c: whether its work was done when last asked, or that cannot be asked */
+    bool
+        resting; /* release.c: whether its work was done when last asked, or that cannot be asked */
     struct block_list unfenced;           /* deferred blocks that no fence covers yet */
     TAILQ_HEAD(fence_list, fence) fences; /* oldest first; fence.c's */
     struct fence_event *spare_events;

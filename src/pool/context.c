@@ -101,6 +101,18 @@ struct device_facts {
     CUevent event; /* for the context's record */
 };
 
+/* An event to ask with whether the context rests: once memory is short it can be too late to make
+ * one. NULL: not now. */
+static CUevent make_event(struct pool *pool) {
+    CUevent event = NULL;
+    if (!pool->driver->event_create || !gate_enter(pool))
+        return NULL;
+    if (pool->driver->event_create(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+        event = NULL;
+    gate_leave(pool);
+    return event;
+}
+
 static bool ask_device(struct pool *pool, struct device_facts *facts) {
     facts->total = 0;
     facts->pageable_access = 0;
@@ -110,7 +122,7 @@ static bool ask_device(struct pool *pool, struct device_facts *facts) {
     pool->driver->device_get_attribute(&facts->pageable_access,
                                        CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, facts->ordinal);
     available_learn(pool, facts->ordinal, &facts->place);
-    facts->event = quiet_prepare(pool);
+    facts->event = make_event(pool);
     return pool->driver->device_total_mem(&facts->total, facts->ordinal) == CUDA_SUCCESS;
 }
 

@@ -127,7 +127,10 @@ void headroom_keep(struct pool *pool, struct context *context, size_t growth) {
     uint64_t spare;
     if (!gate_enter(pool))
         return;
-    bool known = available_ask(pool, device, &left);
+    pool_lock(pool);
+    uint64_t held = device->live + device->idle;
+    pool_unlock_between(pool);
+    bool known = available_ask(pool, device, held, &left);
     gate_leave(pool);
     pool_lock(pool);
     uint64_t lack = known ? lack_of(pool, &left, growth, &spare) : 0;

@@ -362,8 +362,11 @@ struct available {
         uint64_t bytes, total;
     } of[AVAILABLE_MOST];
 };
-/* False: nobody says. Current context, gate entered, lock not held. */
-bool available_ask(struct pool *pool, struct device *device, struct available *left);
+/* held: what the pool holds of it. False: nobody says. Current context, gate entered, lock not
+ * held.
+ */
+bool available_ask(struct pool *pool, const struct device *device, uint64_t held,
+                   struct available *left);
 /* Lock not held. */
 void available_learn(struct pool *pool, CUdevice ordinal, struct device_place *place);
 
@@ -406,11 +409,11 @@ CUresult allocate_or_make_room(struct pool *pool, const struct request *request,
  * held. */
 struct pool_block *pool_take(struct pool *pool, struct context *context, struct site *site,
                              size_t bytes, size_t size);
-/* The same for a request that the driver has no memory for: however much larger the block is, and
- * whoever has freed it. Lock held. */
+/* Takes an idle block for a request that the driver has no memory for: however much larger the
+ * block is, and whoever has freed it. Lock held. */
 struct pool_block *pool_take_larger(struct pool *pool, const struct request *request);
 
-/* room.c: idle memory on its way back to the driver because a device is out of memory.
+/* release.c: idle memory on its way back to the driver because a device is out of memory.
  *
  * The driver's free waits for the work of the block's context, and that may be a kernel which waits
  * for what this very thread does next. So only contexts that rest give anything back. */
@@ -433,21 +436,11 @@ struct patience {
     bool counted;
 };
 enum patience_for { PATIENCE_FOR_DEVICE, PATIENCE_FOR_THREAD };
-/* Waits a moment. False: it has waited for POOLCUDA_OOM_WAIT, or what a thread may take to give
- * memory back. Lock held on entry and return, not in between. */
-bool patience_wait(struct pool *pool, struct patience *patience, enum patience_for what);
+/* Waits a moment. False: it has waited for `seconds`, POOLCUDA_OOM_WAIT, or what a thread may take
+ * to give memory back. Lock not held. */
+bool patience_wait(struct pool *pool, struct patience *patience, enum patience_for what,
+                   double seconds);
 void patience_end(const struct patience *patience); /* counts the time */
-
-/* reach.c: what a request could be served from at best. */
-
-/* Whether it fits into the device, or the host, at all. Lock not held. */
-bool reach_has_room(const struct request *request);
-/* Whether giving all idle memory up could make room for it beside what the driver has; surely: not
- * only if the driver has more than it says. Lock not held. */
-bool reach_idle_helps(struct pool *pool, const struct request *request, bool surely);
-/* Whether it fits beside the program's own live memory, whatever other processes give up. Lock
- * not held. */
-bool reach_others_may_help(struct pool *pool, const struct request *request);
 
 /* cuMemAlloc and a free for stream_ordered.c. stream: the order that holds among its calls; NULL:
  * none. malloc: gate entered. free: false: nothing has happened, the driver has to see to it. */
@@ -458,14 +451,11 @@ bool free_in_stream(struct pool *pool, CUdeviceptr pointer, CUstream stream, CUr
 /* quiet.c: whether all work of the current context is known to be complete; asks without waiting.
  */
 bool context_is_quiet(struct pool *pool, struct context *context);
-/* The same of any context, for whoever has nothing better to do than to wait: drivers without
- * cuCtxRecordEvent are asked as well, as far as that can be done. UNKNOWN: they cannot be, or a
- * stream is being captured, or the context is lost. Lock not held. */
+/* Whether a context rests, any one, for whoever has nothing better to do than to wait: drivers
+ * without cuCtxRecordEvent are asked as well, as far as that can be done. UNKNOWN: they cannot be,
+ * or a stream is being captured, or the context is lost. Lock not held. */
 enum rest { REST_BUSY, REST_QUIET, REST_UNKNOWN };
 enum rest quiet_ask(struct pool *pool, struct context *context);
-/* An event of the current context for its record, to ask with: once memory is short it can be too
- * late to make one. NULL: not now. Lock not held. */
-CUevent quiet_prepare(struct pool *pool);
 /* Whether a wait is owed that is over as soon as it is made. Lock not held. */
 bool quiet_is_owed_wait_over(struct pool *pool);
 /* Notes what all contexts have under way, and asks later whether that is done. Gate closed, and no

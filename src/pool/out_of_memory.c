@@ -1,8 +1,8 @@
 /* Asking the driver for memory, and what is done while it has none. In this order:
  *
- *  1. A request that can never be served fails: no idle memory is thrown away for it (reach.c).
+ *  1. A request that can never be served fails: no idle memory is thrown away for it.
  *  2. What other threads have freed meanwhile, or whose fence has passed, serves if it fits.
- *  3. Contexts that rest give idle memory back, enough for the request, then all (room.c).
+ *  3. Contexts that rest give idle memory back, enough for the request, then all (release.c).
  *  4. An idle block serves however much larger it is: of contexts that do not rest. Before 3 it
  * would be waste that the program's next request lacks, after 5 a wait for nothing.
  *  5. The program's memory pools and other processes give what they have unused.
@@ -57,6 +57,91 @@ static CUresult allocate_from_driver(struct pool *pool, const struct request *re
                                      struct obtained *obtained) {
     return call_timer_rests(STATS_CALL_ALLOC) ? ask_untimed(pool, request, size, obtained)
                                               : ask_timed(pool, request, size, obtained);
+}
+
+/* What a request could be served from at best: what can never be had costs no idle memory, and no
+ * wait. All of this may be said too high, never too low. */
+
+enum { PAGE = 2 << 20 };
+
+/* The least that the request takes. */
+static uint64_t least_of(const struct request *request) {
+    uint64_t bytes = request->bytes;
+    if (request->pitch && !bytes &&
+        __builtin_mul_overflow(request->pitch->width, request->pitch->height, &bytes))
+        bytes = UINT64_MAX;
+    return bytes;
+}
+
+/* Whether the request fits into the device, or the host, at all. Managed memory may be larger than
+ * any device. Lock not held. */
+static bool reach_has_room(const struct request *request) {
+    lock_check_none();
+    const struct device *device = request->context->device;
+    return device->memory == POOL_MANAGED || !device->total || least_of(request) <= device->total;
+}
+
+/* Idle memory of other kinds may lie in the same place: see make_room_for in out_of_memory.c. A
+ * block that shares its page with others may free all of it. */
+static uint64_t most_back(struct pool *pool, CUdevice ordinal) {
+    const struct device *device;
+    uint64_t bytes = 0;
+    pool_lock(pool);
+    LIST_FOREACH (device, &pool->devices, link)
+        if (device->ordinal == ordinal || device->memory != POOL_DEVICE)
+            bytes += device->idle + device->idle_blocks * PAGE;
+    pool_unlock(pool);
+    return bytes;
+}
+
+/* What the driver keeps for itself, and gives when it is asked for it, is not known. */
+static uint64_t slack(const struct device *device) {
+    static const uint64_t most = 64 << 20;
+    return device->total / 64 < most ? device->total / 64 : most;
+}
+
+/* Whether giving all idle memory up could make room for it beside what the driver has; surely: not
+ * only if the driver has more than it says. Lock not held. */
+static bool reach_idle_helps(struct pool *pool, const struct request *request, bool surely) {
+    lock_check_none();
+    const struct device *device = request->context->device;
+    size_t available = 0, total;
+    CUresult result = CUDA_ERROR_NOT_READY;
+    pool_lock(pool);
+    bool coming = device->releasing;
+    pool_unlock(pool);
+    if (device->memory != POOL_DEVICE || device->place.unified || coming)
+        return true; /* what is available, nobody says */
+    if (gate_enter(pool)) {
+        result = pool->driver->mem_get_info(&available, &total);
+        gate_leave(pool);
+    }
+    uint64_t more = surely ? 0 : slack(device);
+    return result != CUDA_SUCCESS ||
+           least_of(request) <= available + most_back(pool, device->ordinal) + more;
+}
+
+/* Whether it fits beside the program's own live memory, whatever other processes give up. Lock not
+ * held. */
+static bool reach_others_may_help(struct pool *pool, const struct request *request) {
+    lock_check_none();
+    const struct device *device = request->context->device;
+    if (device->memory != POOL_DEVICE) /* others are asked for no other kind */
+        return false;
+    pool_lock(pool);
+    bool fits = device->live < device->total && request->size <= device->total - device->live;
+    pool_unlock(pool);
+    return fits;
+}
+
+/* patience_wait with the lock held on entry and return, not in between. */
+static bool wait_a_moment(struct pool *pool, struct patience *patience, enum patience_for what) {
+    lock_check_held(LOCK_POOL);
+    double most = pool->config.oom_wait;
+    pool_unlock_between(pool);
+    bool more = patience_wait(pool, patience, what, most);
+    pool_lock(pool);
+    return more;
 }
 
 /* A request on its way from one source to the next. */
@@ -144,7 +229,7 @@ static CUresult try_round(struct search *search, bool *over) {
     if (search_again(search))
         return CUDA_SUCCESS;
     if (*over) {
-        *over = room != ROOM_COMING || !patience_wait(pool, &search->patience, PATIENCE_FOR_THREAD);
+        *over = room != ROOM_COMING || !wait_a_moment(pool, &search->patience, PATIENCE_FOR_THREAD);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     search->bytes = SIZE_MAX; /* enough for the request did not do: all of it next time */
@@ -231,7 +316,7 @@ static bool waited(struct search *search) {
         return false;
     pool_lock(pool);
     device->pressure++;
-    bool more = patience_wait(pool, &search->patience, PATIENCE_FOR_DEVICE);
+    bool more = wait_a_moment(pool, &search->patience, PATIENCE_FOR_DEVICE);
     device->pressure--;
     pool_unlock(pool);
     return more;
@@ -352,7 +437,7 @@ static bool make_room_with_patience(struct pool *pool, const struct foreign_call
            (room != ROOM_NONE ||
             (takes_of_others(call) && memory_pools_may_give(pool, call->ordinal)))) {
         pool_lock(pool);
-        more = patience_wait(pool, &patience,
+        more = wait_a_moment(pool, &patience,
                              room == ROOM_COMING ? PATIENCE_FOR_THREAD : PATIENCE_FOR_DEVICE);
         pool_unlock(pool);
         made = more && make_room_at_once(pool, call, false, &room);

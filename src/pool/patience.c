@@ -23,10 +23,10 @@ static void pause_for(unsigned ns) {
     syscall(SYS_nanosleep, &step, NULL);
 }
 
-bool patience_wait(struct pool *pool, struct patience *patience, enum patience_for what) {
-    lock_check_held(LOCK_POOL);
-    uint64_t now = clock_ns(CLOCK_MONOTONIC);
-    uint64_t most = (uint64_t)(pool->config.oom_wait * 1e9);
+bool patience_wait(struct pool *pool, struct patience *patience, enum patience_for what,
+                   double seconds) {
+    lock_check_none();
+    uint64_t now = clock_ns(CLOCK_MONOTONIC), most = (uint64_t)(seconds * 1e9);
     bool device = what == PATIENCE_FOR_DEVICE;
     if (!device && most < THREAD_NS)
         most = THREAD_NS;
@@ -37,12 +37,10 @@ bool patience_wait(struct pool *pool, struct patience *patience, enum patience_f
     stats_add(STATS_oom_waits, device && !patience->counted);
     patience->counted = patience->counted || device;
     bool over = now - patience->began >= most;
-    pool_unlock_between(pool);
     if (device && (over || now - patience->began >= SILENT_NS))
         say(pool);
     if (!over)
         pause_for(patience->step);
-    pool_lock(pool);
     patience->step = patience->step < LAST_STEP_NS / 2 ? 2 * patience->step : LAST_STEP_NS;
     return !over;
 }

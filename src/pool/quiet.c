@@ -25,17 +25,6 @@ quiet_event(struct pool *pool, struct context *context, bool *pending) {
     return event;
 }
 
-CUevent quiet_prepare(struct pool *pool) {
-    lock_check_none();
-    CUevent event = NULL;
-    if (!pool->driver->event_create || !gate_enter(pool))
-        return NULL;
-    if (pool->driver->event_create(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
-        event = NULL;
-    gate_leave(pool);
-    return event;
-}
-
 static CUresult note_all_work(const struct pool *pool, const struct context *context,
                               CUevent event) {
     return pool->driver->ctx_record_event ? pool->driver->ctx_record_event(context->handle, event)
