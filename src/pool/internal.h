@@ -429,19 +429,6 @@ enum room room_make(struct pool *pool, struct device *device, size_t bytes);
  * entry and return, not in between. */
 void room_poll_fences(struct pool *pool, const struct device *device);
 
-/* patience.c: how long a call that found no memory has waited for the device. */
-struct patience {
-    uint64_t began; /* nanoseconds; 0: it has not waited */
-    unsigned step;
-    bool counted;
-};
-enum patience_for { PATIENCE_FOR_DEVICE, PATIENCE_FOR_THREAD };
-/* Waits a moment. False: it has waited for `seconds`, POOLCUDA_OOM_WAIT, or what a thread may take
- * to give memory back. Lock not held. */
-bool patience_wait(struct pool *pool, struct patience *patience, enum patience_for what,
-                   double seconds);
-void patience_end(const struct patience *patience); /* counts the time */
-
 /* cuMemAlloc and a free for stream_ordered.c. stream: the order that holds among its calls; NULL:
  * none. malloc: gate entered. free: false: nothing has happened, the driver has to see to it. */
 CUresult malloc_in_stream(struct pool *pool, CUdeviceptr *pointer, size_t bytes,

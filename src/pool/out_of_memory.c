@@ -11,6 +11,7 @@
  * Then the error is the driver's. */
 #include "observe/call_timer.h"
 #include "pool/internal.h"
+#include "pool/patience.h"
 
 /* Whether the policy obtains the memory. It needs to know how much, so not while the pitch is
  * unknown. */

@@ -2,6 +2,7 @@
  */
 #include "pool_test.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -113,8 +114,9 @@ static int remove_system(void **state) {
 static void say_available(uint64_t bytes) {
     char text[128];
     snprintf(text, sizeof text,
-             "MemTotal: %llu kB\nMemFree: 1000 kB\nMemAvailable:   %llu kB\nBuffers: 1 kB\n",
-             (unsigned long long)(16 * GIB / KIB), (unsigned long long)(bytes / KIB));
+             "MemTotal: %" PRIu64 " kB\nMemFree: 1000 kB\nMemAvailable:   %" PRIu64
+             " kB\nBuffers: 1 kB\n",
+             (16 * GIB / KIB), (bytes / KIB));
     write_file("/proc/meminfo", text);
 }
 
@@ -172,9 +174,9 @@ static void idle_memory_keeps_within_what_a_control_group_around_allows(void **s
     CUdeviceptr idle = alloc_at(2 * GIB, 1);
     release(idle);
     char text[64];
-    snprintf(text, sizeof text, "%llu\n", (unsigned long long)(4 * GIB));
+    snprintf(text, sizeof text, "%" PRIu64 "\n", (4 * GIB));
     write_file("/sys/fs/cgroup/job/memory.high", text);
-    snprintf(text, sizeof text, "%llu\n", (unsigned long long)(3 * GIB));
+    snprintf(text, sizeof text, "%" PRIu64 "\n", (3 * GIB));
     write_file("/sys/fs/cgroup/job/memory.current", text);
     alloc_at(7 * GIB / 8, 2);
     assert_int_equal(fake_size(idle), 0);
@@ -186,14 +188,13 @@ static void a_limit_on_the_devices_own_memory_is_kept_as_well(void **state) {
     for (int mine = 1; mine >= 0; mine--) {
         char text[128];
         start_machine(false);
-        snprintf(text, sizeof text, "%s %llu\n", of_device[!mine], (unsigned long long)(4 * GIB));
+        snprintf(text, sizeof text, "%s %" PRIu64 "\n", of_device[!mine], (4 * GIB));
         write_file("/sys/fs/cgroup/job/dmem.max", text);
-        snprintf(text, sizeof text, "%s %llu\n", of_device[!mine], (unsigned long long)(3 * GIB));
+        snprintf(text, sizeof text, "%s %" PRIu64 "\n", of_device[!mine], (3 * GIB));
         write_file("/sys/fs/cgroup/job/dmem.current", text);
         CUdeviceptr idle = alloc_at(2 * GIB, 1);
         release(idle);
-        snprintf(text, sizeof text, "%s %llu\n", of_device[!mine],
-                 (unsigned long long)(4 * GIB - 64 * MIB));
+        snprintf(text, sizeof text, "%s %" PRIu64 "\n", of_device[!mine], (4 * GIB - 64 * MIB));
         write_file("/sys/fs/cgroup/job/dmem.current", text);
         alloc_at(7 * GIB / 8, 2);
         assert_int_equal(fake_size(idle) == 0, mine);

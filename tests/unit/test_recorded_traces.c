@@ -8,7 +8,6 @@
 #include "pool_options.h"
 #include "trace/trace.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,6 +136,8 @@ int main(int argc, char **argv) {
             trace = find_trace(argv[1], row.trace);
             memcpy(of, row.trace, sizeof of);
         }
+        if (!trace)
+            return 1;
         worse += !is_as_good(trace, &row);
         compared++;
     }
