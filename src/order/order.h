@@ -167,6 +167,8 @@ void order_submits_somewhere(struct order *order);
  * was owed. */
 bool order_pay(struct order *order, void (*failed)(void *data, CUcontext context, CUresult error),
                void *data);
+/* Whether a payment would wait for nothing. Calls the driver. */
+bool order_is_over(struct order *order);
 /* The host has waited for all work that was submitted to the context before its last free. */
 void order_is_done(struct order *order, CUcontext context);
 

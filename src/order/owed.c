@@ -207,3 +207,26 @@ bool order_pay(struct order *order, void (*failed)(void *data, CUcontext context
     lock_drop(&order->lock, LOCK_ORDER);
     return owed;
 }
+
+bool order_is_over(struct order *order) {
+    lock_take(&order->lock, LOCK_ORDER);
+    order_take_notice(order);
+    order_fence_all(order);
+    uint64_t turn = ++order->turns;
+    struct order_context *context;
+    bool over = true;
+    while (over && (context = next_owing(order, turn))) {
+        struct order_fence *fence = context->owed;
+        context->turn = turn;
+        context->users++;
+        fence->users++;
+        lock_drop(&order->lock, LOCK_ORDER);
+        over = fence_has_passed(order, fence);
+        lock_take(&order->lock, LOCK_ORDER);
+        fence_drop(fence);
+        order_leave(context);
+    }
+    order_tell(order);
+    lock_drop(&order->lock, LOCK_ORDER);
+    return over;
+}

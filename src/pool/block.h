@@ -145,6 +145,15 @@ struct cache_sums {
 #include "observe/counters.def"
 };
 
+enum { GIVEN_UP_BITS = 6, GIVEN_UP = 1 << GIVEN_UP_BITS };
+
+/* available.c: where a device's memory lies. */
+struct device_place {
+    bool unified;    /* in the host's, or the host uses it as its own */
+    bool limited;    /* by a control group, under the name `region` */
+    char region[32]; /* "drm/0000:01:00.0/" */
+};
+
 /* One device, by ordinal, or the ledger of a kind of memory that is no device's. Byte sums are over
  * all its contexts.
  * Invariant: live + idle = what the pool holds of it; in_use sums the requests of live, over_size
@@ -161,7 +170,13 @@ struct device {
     int pressure;  /* allocations that are out of memory just now: frees then go to the driver */
     int releasing; /* blocks on their way back to the driver in some thread */
     bool pageable_access; /* its kernels reach all of the host's memory (HMM, ATS) */
-    uint64_t until_asked; /* bytes to allocate before the driver is asked again what is free */
+    struct device_place place;
+    uint64_t until_asked; /* bytes to allocate before it is asked again what is free */
+    /* headroom.c: what was live and what others used, at most, when idle memory was last given up;
+     * crowded: it has been. */
+    uint64_t crowd_live, crowd_others;
+    bool crowded;
+    uint64_t given_up[GIVEN_UP]; /* given_up.h: by size */
     /* decay.c: the least idle bytes since period_began (nanoseconds, 0: never yet); the changes
      * when the clock was last looked at. */
     uint64_t least_idle, period_began, looked;
@@ -200,9 +215,12 @@ struct context {
     struct pool_block *sentinel; /* cache_life.c: one of its blocks; NULL: none is known */
     bool frees_quickly; /* cache_life.c: whether caches may serve frees, when last looked at */
     struct idle_store store;
-    struct site *sites;         /* uthash by key */
-    CUevent event;              /* to ask whether the context is idle; NULL until needed */
-    struct block_list unfenced; /* deferred blocks that no fence covers yet */
+    struct site *sites; /* uthash by key */
+    CUevent event;      /* to ask whether the context is idle; NULL until needed */
+    bool event_pending; /* it was recorded and had not completed when last looked at */
+    bool
+        resting; /* release.c: whether its work was done when last asked, or that cannot be asked */
+    struct block_list unfenced;           /* deferred blocks that no fence covers yet */
     TAILQ_HEAD(fence_list, fence) fences; /* oldest first; fence.c's */
     struct fence_event *spare_events;
     LIST_ENTRY(context) link;

@@ -167,7 +167,7 @@ quick_free(struct pool *pool, CUdeviceptr pointer, bool whole) {
         block->state = BLOCK_DEFERRED;
         block->next = cache->deferred;
         cache->deferred = block;
-        order_owe_quickly(ORDER_DEFERRED);
+        atomic_store_explicit(&order_word, ORDER_DEFERRED, memory_order_release);
     } else {
         cache_push(bin, block);
         order_owe_quickly(ORDER_OWED | ORDER_UNFENCED);

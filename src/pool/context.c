@@ -85,7 +85,21 @@ struct device_facts {
     size_t total;
     int pageable_access;
     CUuuid uuid;
+    struct device_place place;
+    CUevent event; /* for the context's record */
 };
+
+/* An event to ask with whether the context rests: once memory is short it can be too late to make
+ * one. NULL: not now. */
+static CUevent make_event(struct pool *pool) {
+    CUevent event = NULL;
+    if (!pool->driver->event_create || !gate_enter(pool))
+        return NULL;
+    if (pool->driver->event_create(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
+        event = NULL;
+    gate_leave(pool);
+    return event;
+}
 
 static bool ask_device(struct pool *pool, struct device_facts *facts) {
     facts->total = 0;
@@ -95,6 +109,8 @@ static bool ask_device(struct pool *pool, struct device_facts *facts) {
         pool->driver->device_get_uuid(&facts->uuid, facts->ordinal);
     pool->driver->device_get_attribute(&facts->pageable_access,
                                        CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, facts->ordinal);
+    available_learn(pool, facts->ordinal, &facts->place);
+    facts->event = make_event(pool);
     return pool->driver->device_total_mem(&facts->total, facts->ordinal) == CUDA_SUCCESS;
 }
 
@@ -110,6 +126,7 @@ static struct device *add_device(struct pool *pool, enum pool_memory memory,
     if (memory == POOL_DEVICE) {
         device->ordinal = facts->ordinal;
         device->total = facts->total;
+        device->place = facts->place;
         memcpy(device->uuid, facts->uuid.bytes, sizeof device->uuid);
         device->stats = stats_device(facts->ordinal, facts->total, device->uuid);
         LIST_INSERT_HEAD(&pool->devices, device, link);
@@ -151,6 +168,7 @@ static struct context *add_context(struct pool *pool, CUcontext handle,
     context->handle = handle;
     context->ordinal = facts->ordinal;
     context->device = device;
+    context->event = facts->event;
     context->created = context_is_created(pool, handle);
     fence_context_init(context);
     LIST_INSERT_HEAD(&pool->contexts, context, link);

@@ -365,8 +365,26 @@ void release_decayed(struct pool *pool, struct device *device, struct context *q
 /* headroom.c: after `grown` bytes were allocated, whether the driver may lack memory for launches.
  * Lock held. */
 bool headroom_may_lack(struct device *device, uint64_t grown);
-/* Sees to it that the driver has memory for launches in the current context. Lock not held. */
-void headroom_keep(struct pool *pool, struct context *context);
+/* Sees to it that the driver has memory for launches in the current context, once `growth` bytes
+ * more are live. Lock not held. */
+void headroom_keep(struct pool *pool, struct context *context, size_t growth);
+
+/* available.c: what is left of the memory that a device uses: of its own, and of what each control
+ * group allows. of[0] is the device's. */
+enum { AVAILABLE_MOST = 4 };
+struct available {
+    int count;
+    struct available_of {
+        uint64_t bytes, total;
+    } of[AVAILABLE_MOST];
+};
+/* held: what the pool holds of it. False: nobody says. Current context, gate entered, lock not
+ * held.
+ */
+bool available_ask(struct pool *pool, const struct device *device, uint64_t held,
+                   struct available *left);
+/* Lock not held. */
+void available_learn(struct pool *pool, CUdevice ordinal, struct device_place *place);
 
 /* shortage_report.c: reports a call that failed although nothing idle was left to
  * config.on_shortage. Lock not held. bytes: 0 if not known. */
@@ -407,6 +425,25 @@ CUresult allocate_or_make_room(struct pool *pool, const struct request *request,
  * held. */
 struct pool_block *pool_take(struct pool *pool, struct context *context, struct site *site,
                              size_t bytes, size_t size);
+/* Takes an idle block for a request that the driver has no memory for: however much larger the
+ * block is, and whoever has freed it. Lock held. */
+struct pool_block *pool_take_larger(struct pool *pool, const struct request *request);
+
+/* release.c: idle memory on its way back to the driver because a device is out of memory.
+ *
+ * The driver's free waits for the work of the block's context, and that may be a kernel which waits
+ * for what this very thread does next. So only contexts that rest give anything back. */
+enum room {
+    ROOM_NONE,   /* nothing is idle */
+    ROOM_BUSY,   /* there is something, of contexts whose work is not done */
+    ROOM_COMING, /* another thread is giving something back */
+    ROOM_MADE,
+};
+/* Gives back idle memory of the device. Lock held on entry and return, not in between. */
+enum room room_make(struct pool *pool, struct device *device, size_t bytes);
+/* Looks at the fences of the device's deferred blocks: what has passed is idle then. Lock held on
+ * entry and return, not in between. */
+void room_poll_fences(struct pool *pool, const struct device *device);
 
 /* cuMemAlloc and a free for stream_ordered.c. stream: the order that holds among its calls; NULL:
  * none. malloc: gate entered. free: false: nothing has happened, the driver has to see to it. */
@@ -417,6 +454,13 @@ bool free_in_stream(struct pool *pool, CUdeviceptr pointer, CUstream stream, CUr
 /* quiet.c: whether all work of the current context is known to be complete; asks without waiting.
  */
 bool context_is_quiet(struct pool *pool, struct context *context);
+/* Whether a context rests, any one, for whoever has nothing better to do than to wait: drivers
+ * without cuCtxRecordEvent are asked as well, as far as that can be done. UNKNOWN: they cannot be,
+ * or a stream is being captured, or the context is lost. Lock not held. */
+enum rest { REST_BUSY, REST_QUIET, REST_UNKNOWN };
+enum rest quiet_ask(struct pool *pool, struct context *context);
+/* Whether a wait is owed that is over as soon as it is made. Lock not held. */
+bool quiet_is_owed_wait_over(struct pool *pool);
 /* Notes what all contexts have under way, and asks later whether that is done. Gate closed, and no
  * capture begun. Lock not held. note: false: the driver cannot tell. */
 bool quiet_note_work(struct pool *pool);
@@ -517,6 +561,8 @@ size_t memory_pool_trim(const struct driver *driver, CUmemoryPool handle, size_t
  * a wait that is owed, and has the driver take what lies unused in the program's own memory pools.
  * Returns whether anything has changed. Not during a stream capture. */
 bool memory_pools_give(struct pool *pool, CUdevice device, const char *call);
+/* Whether it could give more once the wait has been made that is owed. */
+bool memory_pools_may_give(struct pool *pool, CUdevice device);
 void memory_pools_forget(struct pool *pool); /* lock held */
 
 /* Captures (captured_streams.c). One that begins is not named yet. _stream_ends: whether a capture

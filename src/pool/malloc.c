@@ -16,6 +16,7 @@
  * A request goes past the pool, straight to the driver and without a record, while a stream is
  * captured, after a sticky error, and once the driver has shut down. */
 #include "pool/cache_quick.h"
+#include "pool/given_up.h"
 #include "pool/history.h"
 #include "pool/internal.h"
 #include "pool/waste_bound.h"
@@ -58,6 +59,20 @@ struct pool_block *pool_take(struct pool *pool, struct context *context, struct 
     }
     if (block)
         hand_out(pool, block, site, bytes, stolen);
+    return block;
+}
+
+struct pool_block *pool_take_larger(struct pool *pool, const struct request *request) {
+    lock_check_held(LOCK_POOL);
+    struct context *context = request->context;
+    const struct fit fit = {request->bytes, request->size, (double)UINT64_MAX, UINT64_MAX, true};
+    bool stolen = false;
+    cache_drain(pool, context);
+    struct pool_block *block = context->policy->take(&context->store, request->site, &fit, &stolen);
+    if (!block)
+        return NULL;
+    hand_out(pool, block, request->site, request->bytes, stolen);
+    stats_add(STATS_oom_larger, 1);
     return block;
 }
 
@@ -163,6 +178,7 @@ static void record(struct pool *pool, const struct request *request,
             block->in_driver_pool = obtained->in_driver_pool;
     }
     stats_grow(&request->site->stats->allocated_bytes, bytes);
+    given_up_miss(request->context->device, obtained->size);
     history_map(pool, request->context->device);
     cache_prepare_miss(pool, request->context, request->site);
 }
@@ -208,7 +224,11 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
     /* Idle pages that are mapped anew make live memory grow, but not what is held. */
     size_t growth = context->policy->take_unused ? 0 : request->size;
     trim_before_growth(pool, context, request->site, growth);
+    bool asks = context->device->place.unified && !context->ended &&
+                headroom_may_lack(context->device, request->size);
     pool_unlock_between(pool);
+    if (asks) /* such a machine has no error for what exceeds its memory: it ends programs */
+        headroom_keep(pool, context, request->size);
     CUresult result = allocate_or_make_room(pool, request, &block, &obtained);
     if (result != CUDA_SUCCESS) {
         context_note_error(pool, context, result);
@@ -229,7 +249,7 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
     if (zero && (block || is_used(&obtained)))
         clear(pool, context, *pointer, block ? block->requested : request->bytes);
     if (lacks)
-        headroom_keep(pool, context);
+        headroom_keep(pool, context, 0);
     return CUDA_SUCCESS;
 }
 

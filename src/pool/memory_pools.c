@@ -3,9 +3,10 @@
  *
  * A memory pool keeps what was freed, up to its release threshold; more than that it gives back
  * when the host next waits for the device [cuda.h, cuMemPoolSetAttribute]. Natively a free waits,
- * so where its wait is still owed it is made first. What is then unused is given back to the driver
- * before an error is: a program could do so itself with cuMemPoolTrimTo, which waits for nothing
- * and takes nothing that is in use. Whether the driver's own cuMemAlloc does so is not documented.
+ * so where its wait is still owed, and is over by now, it is made first. What is then unused is
+ * given back to the driver before an error is: a program could do so itself with cuMemPoolTrimTo,
+ * which waits for nothing and takes nothing that is in use. Whether the driver's own cuMemAlloc
+ * does so is not documented.
  *
  * The devices' default pools are known, and those that the program has made. While one of these is
  * being destroyed the gate is closed, so that none is trimmed that exists no more. */
@@ -107,11 +108,29 @@ static size_t trim_all(struct pool *pool, CUdevice device) {
     return released;
 }
 
+bool memory_pools_may_give(struct pool *pool, CUdevice device) {
+    lock_check_none();
+    CUmemoryPool handles[MOST_POOLS];
+    bool any = false;
+    if (device < 0 || !wait_is_owed() || !pool->driver->mem_pool_get_attribute ||
+        !gate_enter(pool))
+        return false;
+    int count = list_pools(pool, device, handles);
+    for (int i = 0; i < count; i++) {
+        cuuint64_t held = 0;
+        pool->driver->mem_pool_get_attribute(handles[i], CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
+                                             &held);
+        any = any || held;
+    }
+    gate_leave(pool);
+    return any;
+}
+
 bool memory_pools_give(struct pool *pool, CUdevice device, const char *call) {
     lock_check_none();
     if (device < 0 || atomic_load(&pool->captures))
         return false;
-    bool waited = wait_is_owed() && wait_try_pay(pool, call);
+    bool waited = wait_is_owed() && quiet_is_owed_wait_over(pool) && wait_try_pay(pool, call);
     size_t released = trim_all(pool, device);
     stats_add(STATS_oom_trimmed_bytes, released);
     return waited || released > 0;

@@ -1,8 +1,17 @@
-/* Asking the driver for memory, and what is done while it has none: idle memory is released, a
- * round at a time, until the driver has enough or nothing is idle. */
+/* Asking the driver for memory, and what is done while it has none. In this order:
+ *
+ *  1. A request that can never be served fails: no idle memory is thrown away for it.
+ *  2. What other threads have freed meanwhile, or whose fence has passed, serves if it fits.
+ *  3. Contexts that rest give idle memory back, enough for the request, then all (release.c).
+ *  4. An idle block serves however much larger it is: of contexts that do not rest. Before 3 it
+ * would be waste that the program's next request lacks, after 5 a wait for nothing.
+ *  5. The program's memory pools and other processes give what they have unused.
+ *  6. The device is waited for, by looking again and again, for POOLCUDA_OOM_WAIT (patience.c).
+ *
+ * Then the error is the driver's. */
 #include "observe/call_timer.h"
-#include "policy/region.h"
 #include "pool/internal.h"
+#include "pool/patience.h"
 
 /* Whether the policy obtains the memory. It needs to know how much, so not while the pitch is
  * unknown. */
@@ -51,114 +60,203 @@ static CUresult allocate_from_driver(struct pool *pool, const struct request *re
                                               : ask_timed(pool, request, size, obtained);
 }
 
-/* Collects regions whose blocks are deferred: where no fence can be waited for, the driver's own
- * free waits. */
-static void collect_deferred_regions(struct pool *pool, const struct device *device,
-                                     struct release_list *releases) {
-    struct context *context;
-    struct pool_block *block;
-    LIST_FOREACH (context, &pool->contexts, link)
-        while (context->device == device && context->policy->cuts && !context->broken &&
-               (block = region_without_live(&context->store)))
-            release_list_add(pool, releases, block);
+/* What a request could be served from at best: what can never be had costs no idle memory, and no
+ * wait. All of this may be said too high, never too low. */
+
+enum { PAGE = 2 << 20 };
+
+/* The least that the request takes. */
+static uint64_t least_of(const struct request *request) {
+    uint64_t bytes = request->bytes;
+    if (request->pitch && !bytes &&
+        __builtin_mul_overflow(request->pitch->width, request->pitch->height, &bytes))
+        bytes = UINT64_MAX;
+    return bytes;
 }
 
-/* Releases idle blocks. Returns whether the driver has taken any back. Lock held. */
-static bool release_idle(struct pool *pool, struct device *device, size_t bytes, bool *any) {
-    lock_check_held(LOCK_POOL);
-    struct release_list releases = {.device = device};
-    if (!pool_driver_waits(pool))
-        fence_drain(pool, device);
-    release_refresh(pool, device);
-    release_collect(pool, &(struct release_scope){device, NULL, true}, bytes, &releases);
-    if (releases.bytes < bytes)
-        collect_deferred_regions(pool, device, &releases);
-    size_t count = releases.count;
-    *any = count > 0 || releases.unused;
-    if (!release_list_give_back(pool, &releases))
+/* Whether the request fits into the device, or the host, at all. Managed memory may be larger than
+ * any device. Lock not held. */
+static bool reach_has_room(const struct request *request) {
+    lock_check_none();
+    const struct device *device = request->context->device;
+    return device->memory == POOL_MANAGED || !device->total || least_of(request) <= device->total;
+}
+
+/* Idle memory of other kinds may lie in the same place: see make_room_for in out_of_memory.c. A
+ * block that shares its page with others may free all of it. */
+static uint64_t most_back(struct pool *pool, CUdevice ordinal) {
+    const struct device *device;
+    uint64_t bytes = 0;
+    pool_lock(pool);
+    LIST_FOREACH (device, &pool->devices, link)
+        if (device->ordinal == ordinal || device->memory != POOL_DEVICE)
+            bytes += device->idle + device->idle_blocks * PAGE;
+    pool_unlock(pool);
+    return bytes;
+}
+
+/* What the driver keeps for itself, and gives when it is asked for it, is not known. */
+static uint64_t slack(const struct device *device) {
+    static const uint64_t most = 64 << 20;
+    return device->total / 64 < most ? device->total / 64 : most;
+}
+
+/* Whether giving all idle memory up could make room for it beside what the driver has; surely: not
+ * only if the driver has more than it says. Lock not held. */
+static bool reach_idle_helps(struct pool *pool, const struct request *request, bool surely) {
+    lock_check_none();
+    const struct device *device = request->context->device;
+    size_t available = 0, total;
+    CUresult result = CUDA_ERROR_NOT_READY;
+    pool_lock(pool);
+    bool coming = device->releasing;
+    pool_unlock(pool);
+    if (device->memory != POOL_DEVICE || device->place.unified || coming)
+        return true; /* what is available, nobody says */
+    if (gate_enter(pool)) {
+        result = pool->driver->mem_get_info(&available, &total);
+        gate_leave(pool);
+    }
+    uint64_t more = surely ? 0 : slack(device);
+    return result != CUDA_SUCCESS ||
+           least_of(request) <= available + most_back(pool, device->ordinal) + more;
+}
+
+/* Whether it fits beside the program's own live memory, whatever other processes give up. Lock not
+ * held. */
+static bool reach_others_may_help(struct pool *pool, const struct request *request) {
+    lock_check_none();
+    const struct device *device = request->context->device;
+    if (device->memory != POOL_DEVICE) /* others are asked for no other kind */
         return false;
-    stats_add(STATS_oom_released_blocks, count);
-    return true;
+    pool_lock(pool);
+    bool fits = device->live < device->total && request->size <= device->total - device->live;
+    pool_unlock(pool);
+    return fits;
 }
 
-/* One round after a failure: releases idle blocks or waits for those that other threads release.
- * Returns whether anything may have changed since. Lock held. */
-static bool make_room(struct pool *pool, struct device *device, size_t bytes) {
+/* patience_wait with the lock held on entry and return, not in between. */
+static bool wait_a_moment(struct pool *pool, struct patience *patience, enum patience_for what) {
     lock_check_held(LOCK_POOL);
-    bool any;
-    if (release_idle(pool, device, bytes, &any))
-        return true;
-    if (any && release_idle(pool, device, bytes, &any)) /* refused for a passing reason */
-        return true;
-    if (!device->releasing)
-        return false;
-    while (device->releasing)
-        pool_await_releases(pool);
-    return true;
+    double most = pool->config.oom_wait;
+    pool_unlock_between(pool);
+    bool more = patience_wait(pool, patience, what, most);
+    pool_lock(pool);
+    return more;
 }
 
-/* Releases idle blocks of the request's memory, at last all else that may lie in the same place.
+/* A request on its way from one source to the next. */
+struct search {
+    struct pool *pool;
+    const struct request *request;
+    struct pool_block **block; /* what the pool itself had after all */
+    struct obtained *obtained; /* what the driver has given */
+    const char *call;
+    size_t bytes;   /* that are given back in the next round */
+    uint64_t freed; /* calls of the driver's free before it was asked last */
+    bool coming;    /* the last round found another thread giving something back */
+    bool all_busy;  /* the last round found idle memory in busy contexts alone */
+    struct patience patience;
+};
+
+/* Lock held. */
+static bool took(const struct search *search, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
+    *search->block = block;
+    if (block && search->request->pitch)
+        *search->request->pitch->pitch = search->request->pitch->known;
+    return block;
+}
+
+/* Whether the pool may be looked at for the request. Lock held. */
+static bool may_take(const struct request *request) {
+    lock_check_held(LOCK_POOL);
+    return request->site && request->size && !request->context->ended;
+}
+
+/* Looks again for what other threads have freed, or whose fence has passed. Lock held on entry and
+ * return, not in between. */
+static bool search_again(struct search *search) {
+    lock_check_held(LOCK_POOL);
+    const struct request *request = search->request;
+    room_poll_fences(search->pool, request->context->device);
+    return may_take(request) &&
+           took(search, pool_take(search->pool, request->context, request->site, request->bytes,
+                                  request->size));
+}
+
+static CUresult ask_driver(struct search *search, size_t size) {
+    search->freed = stats_get(STATS_driver_frees);
+    return allocate_from_driver(search->pool, search->request, size, search->obtained);
+}
+
+/* Gives back idle memory of the request's kind, at last all else that may lie in the same place.
  * There are devices that have no memory but the host's, and some from which managed memory does not
  * give way. Device memory is in nobody's way on the host. */
-static bool make_room_for(struct pool *pool, const struct request *request, size_t bytes) {
+static enum room make_room_for(struct pool *pool, const struct request *request, size_t bytes) {
     const struct context *context = request->context;
     const CUdevice others[] = {context->ordinal, ordinal_of_kind(POOL_MANAGED),
                                ordinal_of_kind(POOL_HOST)};
-    bool made = make_room(pool, context->device, bytes);
-    for (size_t i = context->kind.memory == POOL_HOST; !made && i < sizeof others / sizeof *others;
-         i++) {
+    enum room room = room_make(pool, context->device, bytes), other_room;
+    for (size_t i = context->kind.memory == POOL_HOST;
+         room != ROOM_MADE && i < sizeof others / sizeof *others; i++) {
         struct device *other = context_find_device(pool, others[i]);
-        made = other && other != context->device && make_room(pool, other, SIZE_MAX);
+        if (!other || other == context->device)
+            continue;
+        other_room = room_make(pool, other, SIZE_MAX);
+        room = other_room > room ? other_room : room;
     }
-    return made;
+    return room;
 }
 
 /* Asks for what was refused as rounded: rounding must not make the difference. Lock not held. */
-static CUresult allocate_exactly(struct pool *pool, const struct request *request,
-                                 struct obtained *obtained) {
+static CUresult allocate_exactly(struct search *search) {
     lock_check_none();
-    if (request->pitch || request->size == request->bytes)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    return allocate_from_driver(pool, request, request->bytes, obtained);
+    const struct request *request = search->request;
+    return request->pitch || request->size == request->bytes ? CUDA_ERROR_OUT_OF_MEMORY
+                                                             : ask_driver(search, request->bytes);
 }
 
-/* Asks again until a round begun after the failure has found nothing idle. Lock held on entry and
- * return. */
-static CUresult retry(struct pool *pool, const struct request *request, struct pool_block **block,
-                      struct obtained *obtained) {
+/* One round: gives idle memory back where that needs no wait, and asks again. *over: there was
+ * nothing to give back, and nothing is on its way. Lock held on entry and return. */
+static CUresult try_round(struct search *search, bool *over) {
     lock_check_held(LOCK_POOL);
-    size_t bytes = request->size ? request->size : SIZE_MAX;
-    while (make_room_for(pool, request, bytes)) {
-        bytes = SIZE_MAX; /* releasing enough for the request did not do: all of it next time */
-        if (request->site && request->size && !request->context->ended) {
-            *block =
-                pool_take(pool, request->context, request->site, request->bytes, request->size);
-            if (*block && request->pitch)
-                *request->pitch->pitch = request->pitch->known;
-            if (*block)
-                return CUDA_SUCCESS;
-        }
-        pool_unlock(pool);
-        CUresult result = allocate_from_driver(pool, request, request->size, obtained);
-        pool_lock(pool);
-        if (result != CUDA_ERROR_OUT_OF_MEMORY)
-            return result;
+    struct pool *pool = search->pool;
+    enum room room = make_room_for(pool, search->request, search->bytes);
+    bool came = search->coming && room != ROOM_COMING;
+    search->coming = room == ROOM_COMING;
+    *over = room != ROOM_MADE && !came && stats_get(STATS_driver_frees) == search->freed;
+    search->all_busy = *over && room != ROOM_NONE;
+    if (search_again(search))
+        return CUDA_SUCCESS;
+    if (*over) {
+        *over = room != ROOM_COMING || !wait_a_moment(pool, &search->patience, PATIENCE_FOR_THREAD);
+        return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    search->bytes = SIZE_MAX; /* enough for the request did not do: all of it next time */
     pool_unlock(pool);
-    CUresult result = allocate_exactly(pool, request, obtained);
+    CUresult result = ask_driver(search, search->request->size);
     pool_lock(pool);
     return result;
 }
 
-/* Whether the request fits into the device beside the program's own live memory, whatever others
- * give up. */
-static bool could_fit(struct pool *pool, const struct device *device, size_t bytes) {
-    if (device->memory != POOL_DEVICE) /* others are asked for no other kind */
-        return false;
+/* Asks again until a round begun after the failure has found nothing idle but what is kept from the
+ * driver by work under way; of that a block may serve however much larger it is. */
+static CUresult search_own(struct search *search) {
+    struct pool *pool = search->pool;
+    struct device *device = search->request->context->device;
+    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+    bool over = false;
     pool_lock(pool);
-    bool fits = device->live < device->total && bytes <= device->total - device->live;
+    device->pressure++;
+    while (!over && result == CUDA_ERROR_OUT_OF_MEMORY)
+        result = try_round(search, &over);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && may_take(search->request) &&
+        took(search, pool_take_larger(pool, search->request)))
+        result = CUDA_SUCCESS;
+    device->pressure--;
     pool_unlock(pool);
-    return fits;
+    return result == CUDA_ERROR_OUT_OF_MEMORY ? allocate_exactly(search) : result;
 }
 
 /* Asks other processes on the device for memory that they hold idle. Lock not held. */
@@ -169,27 +267,104 @@ static bool others_helped(struct pool *pool, const struct device *device, size_t
 }
 
 /* Asks twice, the second time for all that they have: what they gave need not lie in one piece. */
-static CUresult ask_others_and_retry(struct pool *pool, const struct request *request,
-                                     struct obtained *obtained) {
+static CUresult search_others(struct search *search) {
+    struct pool *pool = search->pool;
+    const struct request *request = search->request;
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
     size_t bytes = request->size ? request->size : SIZE_MAX;
-    if (!could_fit(pool, request->context->device, request->size))
+    if (!reach_others_may_help(pool, request))
         return result;
     for (int round = 0; round < 2 && result == CUDA_ERROR_OUT_OF_MEMORY &&
                         others_helped(pool, request->context->device, bytes);
          round++) {
-        result = allocate_from_driver(pool, request, request->size, obtained);
+        result = ask_driver(search, request->size);
         bytes = SIZE_MAX;
     }
     return result;
 }
 
-static CUresult trim_memory_pools_and_retry(struct pool *pool, const struct request *request,
-                                            struct obtained *obtained, const char *call) {
-    if (!memory_pools_give(pool, request->context->device->ordinal, call))
+static CUresult search_memory_pools(struct search *search) {
+    const struct request *request = search->request;
+    if (!memory_pools_give(search->pool, request->context->device->ordinal, search->call))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult result = allocate_from_driver(pool, request, request->size, obtained);
-    return result == CUDA_ERROR_OUT_OF_MEMORY ? allocate_exactly(pool, request, obtained) : result;
+    CUresult result = ask_driver(search, request->size);
+    return result == CUDA_ERROR_OUT_OF_MEMORY ? allocate_exactly(search) : result;
+}
+
+/* Everything that needs no wait for the device. What others give may make our own idle memory
+ * enough. */
+static CUresult search_at_once(struct search *search, bool ask_others) {
+    bool own = reach_idle_helps(search->pool, search->request, false);
+    CUresult result = own ? search_own(search) : CUDA_ERROR_OUT_OF_MEMORY;
+    if (result == CUDA_ERROR_OUT_OF_MEMORY)
+        result = search_memory_pools(search);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && ask_others)
+        result = search_others(search);
+    if (result != CUDA_ERROR_OUT_OF_MEMORY || own)
+        return result;
+    if (reach_idle_helps(search->pool, search->request, false))
+        return search_own(search);
+    stats_add(STATS_oom_hopeless, 1);
+    return result;
+}
+
+/* Whether waiting for the device may bring something, and has done so for a moment. */
+static bool waited(struct search *search) {
+    struct pool *pool = search->pool;
+    struct device *device = search->request->context->device;
+    if (!(search->all_busy && reach_idle_helps(pool, search->request, true)) &&
+        !memory_pools_may_give(pool, device->ordinal))
+        return false;
+    pool_lock(pool);
+    device->pressure++;
+    bool more = wait_a_moment(pool, &search->patience, PATIENCE_FOR_DEVICE);
+    device->pressure--;
+    pool_unlock(pool);
+    return more;
+}
+
+static CUresult search_everywhere(struct search *search) {
+    CUresult result = search_at_once(search, true);
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && waited(search))
+        result = search_at_once(search, false);
+    patience_end(&search->patience);
+    return result;
+}
+
+static void count_outcome(struct pool *pool, const struct search *search, CUresult result) {
+    struct device *device = search->request->context->device;
+    pool_lock(pool);
+    device->oom_events++;
+    device->oom_rescued += result == CUDA_SUCCESS;
+    pool_unlock(pool);
+    if (result == CUDA_SUCCESS)
+        stats_add(STATS_oom_rescued, 1);
+    else if (result == CUDA_ERROR_OUT_OF_MEMORY)
+        shortage_report(pool, device, search->call, search->request->bytes);
+}
+
+/* Kept out of the way of calls for which the driver has memory. */
+__attribute__((noinline)) static CUresult make_room_and_allocate(struct pool *pool,
+                                                                 const struct request *request,
+                                                                 struct pool_block **block,
+                                                                 struct obtained *obtained) {
+    struct search search = {
+        .pool = pool,
+        .request = request,
+        .block = block,
+        .obtained = obtained,
+        .call = request->pitch ? "cuMemAllocPitch" : source_call_name(&request->context->kind),
+        .bytes = request->size ? request->size : SIZE_MAX,
+        .freed = stats_get(STATS_driver_frees),
+    };
+    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+    stats_add(STATS_oom_events, 1);
+    if (reach_has_room(request))
+        result = search_everywhere(&search);
+    else
+        stats_add(STATS_oom_hopeless, 1);
+    count_outcome(pool, &search, result);
+    return result;
 }
 
 CUresult allocate_or_make_room(struct pool *pool, const struct request *request,
@@ -197,69 +372,98 @@ CUresult allocate_or_make_room(struct pool *pool, const struct request *request,
     lock_check_none();
     *block = NULL;
     CUresult result = allocate_from_driver(pool, request, request->size, obtained);
-    if (result != CUDA_ERROR_OUT_OF_MEMORY)
-        return result;
-    struct device *device = request->context->device;
-    stats_add(STATS_oom_events, 1);
-    pool_lock(pool);
-    device->pressure++;
-    device->oom_events++;
-    result = retry(pool, request, block, obtained);
-    device->pressure--;
-    device->oom_rescued += result == CUDA_SUCCESS;
-    pool_unlock(pool);
-    const char *call =
-        request->pitch ? "cuMemAllocPitch" : source_call_name(&request->context->kind);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY)
-        result = trim_memory_pools_and_retry(pool, request, obtained, call);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY)
-        result = ask_others_and_retry(pool, request, obtained);
-    if (result == CUDA_SUCCESS)
-        stats_add(STATS_oom_rescued, 1);
-    else if (result == CUDA_ERROR_OUT_OF_MEMORY)
-        shortage_report(pool, device, call, request->bytes);
-    return result;
+    return result == CUDA_ERROR_OUT_OF_MEMORY
+               ? make_room_and_allocate(pool, request, block, obtained)
+               : result;
 }
 
 /* Enough for most of what a call other than an allocation may need. */
 static const size_t first_room = 64 << 20;
 enum { MOST_ATTEMPTS = 4 }; /* beyond them only our own idle memory is asked for */
 
-/* Releases idle memory of `first` if there is any, else of whatever device has some: the call may
+/* Gives back idle memory of `first` if there is any, else of whatever device has some: the call may
  * be about another device than the current context's. Lock held. */
-static bool make_room_anywhere(struct pool *pool, struct device *first, size_t bytes) {
+static enum room make_room_anywhere(struct pool *pool, struct device *first, size_t bytes) {
     lock_check_held(LOCK_POOL);
     struct device *device;
-    bool made = first && make_room(pool, first, bytes);
-    if (!made)
-        LIST_FOREACH (device, &pool->devices, link)
-            made |= make_room(pool, device, bytes);
+    enum room room = first ? room_make(pool, first, bytes) : ROOM_NONE, other;
+    if (room == ROOM_MADE)
+        return room;
+    LIST_FOREACH (device, &pool->devices, link) {
+        other = device == first ? room : room_make(pool, device, bytes);
+        room = other > room ? other : room;
+    }
+    return room;
+}
+
+/* A call that is not the pool's own has found no memory. */
+struct foreign_call {
+    const char *name;
+    unsigned attempt;
+    enum pool_asks asks;
+    CUdevice ordinal;
+    struct device *device; /* NULL: the pool knows none */
+};
+
+/* Others give up device memory, which helps no call that asks for other memory. */
+static bool takes_of_others(const struct foreign_call *call) {
+    return call->attempt < MOST_ATTEMPTS && call->asks != POOL_ASKS_OTHER_MEMORY;
+}
+
+static enum room make_own_room(struct pool *pool, const struct foreign_call *call, size_t bytes) {
+    pool_lock(pool);
+    enum room room = make_room_anywhere(pool, call->device, bytes);
+    pool_unlock(pool);
+    return room;
+}
+
+/* Makes room that needs no wait for the device. *room: what became of our own idle memory. */
+static bool make_room_at_once(struct pool *pool, const struct foreign_call *call, bool ask_others,
+                              enum room *room) {
+    size_t bytes = call->attempt ? SIZE_MAX : first_room;
+    enum room before = *room;
+    *room = make_own_room(pool, call, bytes);
+    bool came = before == ROOM_COMING && *room == ROOM_NONE; /* from another thread */
+    if (came || *room == ROOM_MADE || !takes_of_others(call))
+        return came || *room == ROOM_MADE;
+    return memory_pools_give(pool, call->ordinal, call->name) ||
+           (ask_others && call->device && others_helped(pool, call->device, bytes));
+}
+
+static bool make_room_with_patience(struct pool *pool, const struct foreign_call *call) {
+    struct patience patience = {.began = 0};
+    enum room room = ROOM_NONE;
+    bool made = make_room_at_once(pool, call, true, &room), more = true;
+    while (!made && more &&
+           (room != ROOM_NONE ||
+            (takes_of_others(call) && memory_pools_may_give(pool, call->ordinal)))) {
+        pool_lock(pool);
+        more = wait_a_moment(pool, &patience,
+                             room == ROOM_COMING ? PATIENCE_FOR_THREAD : PATIENCE_FOR_DEVICE);
+        pool_unlock(pool);
+        made = more && make_room_at_once(pool, call, false, &room);
+    }
+    patience_end(&patience);
     return made;
 }
 
-bool pool_make_room(struct pool *pool, const char *call, unsigned attempt, enum pool_asks asks) {
-    CUdevice ordinal;
+bool pool_make_room(struct pool *pool, const char *name, unsigned attempt, enum pool_asks asks) {
+    struct foreign_call call = {.name = name, .attempt = attempt, .asks = asks};
     if (atomic_load(&pool->down) || (asks == POOL_ASKS_NO_MEMORY && atomic_load(&pool->captures)))
         return false;
-    if (pool->driver->ctx_get_device(&ordinal) != CUDA_SUCCESS)
-        ordinal = -1;
+    if (pool->driver->ctx_get_device(&call.ordinal) != CUDA_SUCCESS)
+        call.ordinal = -1;
     if (!attempt)
         stats_add(STATS_oom_events, 1);
     pool_lock(pool);
-    struct device *device = context_find_device(pool, ordinal);
-    if (device && !attempt)
-        device->oom_events++;
-    bool made = make_room_anywhere(pool, device, attempt ? SIZE_MAX : first_room);
-    if (!device)
-        device = LIST_FIRST(&pool->devices);
+    call.device = context_find_device(pool, call.ordinal);
+    if (call.device && !attempt)
+        call.device->oom_events++;
+    if (!call.device)
+        call.device = LIST_FIRST(&pool->devices);
     pool_unlock(pool);
-    /* Others give up device memory, which helps no call that asks for other memory. */
-    bool takes = attempt < MOST_ATTEMPTS && asks != POOL_ASKS_OTHER_MEMORY;
-    if (!made && takes)
-        made = memory_pools_give(pool, ordinal, call);
-    if (!made && device && takes)
-        made = others_helped(pool, device, attempt ? SIZE_MAX : first_room);
-    if (!made && device)
-        shortage_report(pool, device, call, 0);
+    bool made = make_room_with_patience(pool, &call);
+    if (!made && call.device)
+        shortage_report(pool, call.device, name, 0);
     return made;
 }

@@ -81,6 +81,7 @@ struct pool_config {
     void (*look_around)(struct pool *pool);
     void (*say)(const char *line); /* a limitation that the user should know of; may be NULL */
     bool map;                      /* keep a map of each device's memory for the report */
+    const char *system_files; /* the folder that /proc and /sys are looked for in; NULL: the root */
     uint64_t host_memory; /* bytes of memory that the machine has, of which a share may lie idle */
     /* The clock in nanoseconds, by which idle memory decays and caches are merged. NULL:
      * CLOCK_MONOTONIC_COARSE. */

@@ -8,11 +8,14 @@ static bool can_ask(const struct pool *pool) {
     return driver->event_create && driver->event_query && driver->ctx_record_event;
 }
 
-/* The context's event for that question. Gate entered or closed, lock not held. */
-static CUevent quiet_event(struct pool *pool, struct context *context) {
+/* The context's event for that question. *pending: it was recorded, and had not completed when it
+ * was last looked at. Gate entered or closed, lock not held. */
+__attribute__((always_inline)) static inline CUevent
+quiet_event(struct pool *pool, struct context *context, bool *pending) {
     lock_check_none();
     pool_lock(pool);
     CUevent event = context->event;
+    *pending = context->event_pending;
     pool_unlock_between(pool);
     if (!event && pool->driver->event_create(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS) {
         pool_lock(pool);
@@ -22,17 +25,80 @@ static CUevent quiet_event(struct pool *pool, struct context *context) {
     return event;
 }
 
+static CUresult note_all_work(const struct pool *pool, const struct context *context,
+                              CUevent event) {
+    return pool->driver->ctx_record_event ? pool->driver->ctx_record_event(context->handle, event)
+                                          : pool->driver->event_record(event, CU_STREAM_LEGACY);
+}
+
+/* Whether all work of the current context is done: NOT_READY if not. While an earlier record has
+ * not completed nothing more is recorded: whoever asks again and again behind a kernel that runs on
+ * would fill the device's queue. Gate entered. */
+__attribute__((always_inline)) static inline CUresult ask(struct pool *pool,
+                                                          struct context *context) {
+    bool pending;
+    CUevent event = quiet_event(pool, context, &pending);
+    if (!event)
+        return CUDA_ERROR_UNKNOWN;
+    CUresult result = pending ? pool->driver->event_query(event) : CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS)
+        result = note_all_work(pool, context, event);
+    if (result == CUDA_SUCCESS)
+        result = pool->driver->event_query(event);
+    if (__builtin_expect(result != CUDA_SUCCESS || pending, 0)) {
+        pool_lock(pool);
+        context->event_pending = result == CUDA_ERROR_NOT_READY;
+        pool_unlock_between(pool);
+    }
+    return result;
+}
+
 /* No visit: it is the calling thread's current context, whose end in the midst of this call would
  * be the program's own race. */
 bool context_is_quiet(struct pool *pool, struct context *context) {
-    const struct driver *driver = pool->driver;
     if (!can_ask(pool) || !gate_enter(pool))
         return false;
-    CUevent event = quiet_event(pool, context);
-    bool quiet = event && driver->ctx_record_event(context->handle, event) == CUDA_SUCCESS &&
-                 driver->event_query(event) == CUDA_SUCCESS;
+    CUresult result = ask(pool, context);
     gate_leave(pool);
-    return quiet;
+    return result == CUDA_SUCCESS;
+}
+
+/* Whether the driver can be asked. Older ones record an event in streams alone: the legacy one
+ * comes after all but those that do not wait for it, which only fence.c can name. */
+static bool can_ask_now(struct pool *pool) {
+    const struct driver *driver = pool->driver;
+    if (can_ask(pool))
+        return true;
+    pool_lock(pool);
+    bool covered = LIST_EMPTY(&pool->free_streams) && !pool->streams_lost;
+    pool_unlock_between(pool);
+    return covered && driver->event_create && driver->event_query && driver->event_record;
+}
+
+enum rest quiet_ask(struct pool *pool, struct context *context) {
+    struct context_push visit;
+    CUresult result = CUDA_ERROR_UNKNOWN;
+    if (!can_ask_now(pool) || !gate_enter(pool))
+        return REST_UNKNOWN;
+    if (context_push(pool, context->handle, &visit)) {
+        result = ask(pool, context);
+        context_pop(pool, &visit);
+    }
+    gate_leave(pool);
+    if (result != CUDA_ERROR_NOT_READY)
+        context_note_error(pool, context, result);
+    return result == CUDA_SUCCESS           ? REST_QUIET
+           : result == CUDA_ERROR_NOT_READY ? REST_BUSY
+                                            : REST_UNKNOWN;
+}
+
+bool quiet_is_owed_wait_over(struct pool *pool) {
+    lock_check_none();
+    if (!gate_enter(pool))
+        return false;
+    bool over = order_is_over(&pool->order);
+    gate_leave(pool);
+    return over;
 }
 
 /* Lists all contexts whose work can be asked for. Records of contexts that end stay as long as this
@@ -56,8 +122,8 @@ static bool note_work_of(struct pool *pool, struct context *context) {
     struct context_push visit;
     if (!order_visit_begins(&pool->order, context->handle))
         return false;
-    bool there = context_push_ending(pool, context->handle, &visit);
-    CUevent event = there ? quiet_event(pool, context) : NULL;
+    bool there = context_push_ending(pool, context->handle, &visit), pending;
+    CUevent event = there ? quiet_event(pool, context, &pending) : NULL;
     bool noted = event && pool->driver->ctx_record_event(context->handle, event) == CUDA_SUCCESS;
     context_pop(pool, &visit);
     order_visit_ends(&pool->order, context->handle);

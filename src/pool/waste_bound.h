@@ -12,7 +12,7 @@ static inline uint64_t waste_bound_left(const struct pool *pool, const struct de
     static const uint64_t slack = 32 << 20;
     if (PLANTED(oversize))
         return UINT64_MAX;
-    uint64_t share = device->total / 100, peak = device->peak_in_use / 50 + slack;
+    uint64_t share = device->total / 200 * 3, peak = device->peak_in_use / 50 + slack;
     uint64_t allowed =
         limit_in_bytes(&pool->config.max_waste, device->total, share < peak ? share : peak);
     return allowed > device->over_size ? allowed - device->over_size : 0;

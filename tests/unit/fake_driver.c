@@ -10,7 +10,8 @@ struct fake_state fake;
 
 struct allocation {
     uint64_t pointer, size;
-    int device; /* HOST, MANAGED: none */
+    uint64_t taken; /* of the device's memory */
+    int device;     /* HOST, MANAGED: none */
     struct allocation *next;
 };
 enum { BUCKETS = 1 << 16, HOST = -1, MANAGED = -2 };
@@ -58,6 +59,11 @@ uint64_t fake_size(CUdeviceptr pointer) {
     return size;
 }
 
+static uint64_t taken_by(uint64_t bytes) {
+    uint64_t unit = bytes > 1 << 20 ? 2 << 20 : 512;
+    return fake.pages ? (bytes + unit - 1) / unit * unit : bytes;
+}
+
 static CUresult mem_alloc(CUdeviceptr *pointer, size_t bytes) {
     lock_check_none();
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -69,18 +75,20 @@ static CUresult mem_alloc(CUdeviceptr *pointer, size_t bytes) {
         return CUDA_ERROR_INVALID_CONTEXT;
     pthread_mutex_lock(&lock);
     int device = device_of(fake.current);
-    if (bytes <= fake.capacity - fake.used_by[device]) {
+    uint64_t taken = taken_by(bytes);
+    if (taken <= fake.capacity - fake.used_by[device]) {
         struct allocation *fresh = malloc(sizeof *fresh); /* a test makes calloc fail */
         if (!fresh)
             abort();
         fresh->next = NULL;
         fresh->pointer = next_pointer;
         fresh->size = bytes;
+        fresh->taken = taken;
         fresh->device = device;
         next_pointer += (bytes + 511) / 512 * 512;
         *place(fresh->pointer) = fresh;
-        fake.used += bytes;
-        fake.used_by[device] += bytes;
+        fake.used += taken;
+        fake.used_by[device] += taken;
         fake.allocs++;
         *pointer = fresh->pointer;
         result = CUDA_SUCCESS;
@@ -120,8 +128,8 @@ static CUresult mem_free(CUdeviceptr pointer) {
         give_back(link);
     } else if (gone) {
         *link = gone->next;
-        fake.used -= gone->size;
-        fake.used_by[gone->device] -= gone->size;
+        fake.used -= gone->taken;
+        fake.used_by[gone->device] -= gone->taken;
         fake.frees++;
         free(gone);
     }
@@ -138,7 +146,7 @@ static CUresult visible_alloc(void **memory, size_t bytes, int device) {
     if (bytes <= fake.host_capacity - fake.host_used) {
         fresh = malloc(sizeof *fresh);
         *memory = malloc(bytes);
-        *fresh = (struct allocation){(uintptr_t)*memory, bytes, device, NULL};
+        *fresh = (struct allocation){(uintptr_t)*memory, bytes, 0, device, NULL};
         *place(fresh->pointer) = fresh;
         fake.host_used += bytes;
     }
@@ -220,6 +228,7 @@ static CUresult mem_alloc_pitch(CUdeviceptr *pointer, size_t *pitch, size_t widt
 static CUresult mem_get_info(size_t *free_bytes, size_t *total_bytes) {
     lock_check_none();
     pthread_mutex_lock(&lock);
+    fake.infos++;
     *free_bytes = fake.capacity - fake.used_by[device_of(fake.current)];
     pthread_mutex_unlock(&lock);
     *total_bytes = fake.capacity;
@@ -293,8 +302,19 @@ static CUresult device_get_uuid(CUuuid *uuid, CUdevice device) {
 static CUresult device_get_attribute(int *value, CUdevice_attribute attribute, CUdevice device) {
     lock_check_none();
     /* The last device has no concurrent access to managed memory. */
-    *value = attribute == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS ? fake.pageable_access
-                                                                     : device != FAKE_DEVICES - 1;
+    switch (attribute) {
+    case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
+        *value = fake.pageable_access;
+        break;
+    case CU_DEVICE_ATTRIBUTE_INTEGRATED:
+        *value = fake.integrated;
+        break;
+    case CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS:
+        *value = device != FAKE_DEVICES - 1;
+        break;
+    default:
+        *value = 0;
+    }
     return CUDA_SUCCESS;
 }
 

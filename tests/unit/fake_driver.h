@@ -13,6 +13,9 @@ struct fake_state {
     uint64_t capacity, used; /* of device 0; the others are as large */
     uint64_t total;          /* of a device, where others use part of it; 0: capacity */
     uint64_t used_by[FAKE_DEVICES];
+    bool pages; /* what is larger than 1 MiB takes whole pages of 2 MiB, the rest units of 512 B */
+    int infos;  /* how often it was asked what is free */
+    bool integrated; /* whether the devices have the host's memory */
     int allocs, frees, waits;
     uint64_t host_capacity, host_used;
     int host_allocs, host_frees;

@@ -164,7 +164,7 @@ static void idle_host_memory_goes_before_a_device_is_out_of_memory(void **state)
     alloc(GIB);
     release_host(alloc_host(MIB, 0));
     CUdeviceptr pointer;
-    assert_int_equal(try_alloc(&pointer, 80 * GIB, 1), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(try_alloc(&pointer, 79 * GIB + MIB, 1), CUDA_ERROR_OUT_OF_MEMORY);
     assert_int_equal(fake.host_used, 0);
 }
 

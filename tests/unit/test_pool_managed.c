@@ -344,7 +344,7 @@ static void idle_managed_memory_goes_before_a_device_is_out_of_memory(void **sta
     CUdeviceptr pointer;
     alloc(GIB);
     release(managed(MIB, GLOBAL));
-    assert_int_equal(try_alloc(&pointer, 80 * GIB, 1), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(try_alloc(&pointer, 79 * GIB + MIB, 1), CUDA_ERROR_OUT_OF_MEMORY);
     assert_int_equal(fake.managed_frees, 1);
 }
 

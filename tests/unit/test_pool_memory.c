@@ -431,7 +431,7 @@ static void pressure_frees(CUdeviceptr pointer) {
 static void while_memory_is_short_frees_go_to_the_driver(void **state) {
     (void)state;
     stop(NULL);
-    start_with(&pool_defaults, 20 * MIB);
+    start_with(&pool_defaults, 28 * MIB);
     given_back = alloc_at(8 * MIB, 2);
     release(alloc(10 * MIB));
     fake.on_free = pressure_frees;

@@ -160,6 +160,7 @@ static CUresult get_info(size_t *available, size_t *total) {
     result = context_current(&context);
     if (result == CUDA_SUCCESS) {
         *available = memory_available(context->device);
+        *available -= *available < settings()->page_cache ? *available : settings()->page_cache;
         *total = memory_capacity(context->device);
     }
     sim_unlock();
