@@ -52,7 +52,7 @@ bool managed_call_begins(struct pool *pool, const struct entry *entry, uint64_t 
         if (state == POOL_POINTER_IDLE && ranges.pointers != &ranges.pointer)
             return false;
         if (state == POOL_POINTER_IDLE)
-            arguments[entry->effect == EFFECT_attaches] = HOOK_NOWHERE;
+            arguments[entry->effect == EFFECT_attaches] = POOL_NOWHERE;
         if (state == POOL_POINTER_LIVE && entry->effect == EFFECT_attaches &&
             arguments[2] == requested)
             arguments[2] = 0;
