@@ -45,3 +45,10 @@ def test_such_a_program_ends_where_a_callback_is_answered_from_the_books(run):
     result = run([PROGRAMS / "put_off"], library=BUILD / "tests/planted/libpoolcuda.so",
                  env={"POOLCUDA_PLANT": "answered_from_books"})
     assert (result.code, "not so: (cuMemFree_v2(pointer)) == CUDA_SUCCESS" in result.out) == (1, True)
+
+
+def test_a_free_that_the_driver_refuses_is_one_call_of_it(both):
+    """Two of the program's frees are of blocks that the pool keeps; all others are the driver's, once each."""
+    native, pooled = both([PROGRAMS / "questions", "any"])
+    assert "free of a freed block: 1\nfree of nothing: 1\n" in native.out
+    assert pooled.figures["calls.cuMemFree_v2"] == native.figures["calls.cuMemFree_v2"] - 2
