@@ -294,6 +294,8 @@ static bool keep(struct check *check, struct check_block *block, bool filled,
 
 CUresult check_free(struct check *check, CUdeviceptr pointer, const struct call_site *at) {
     bool used = false, filled = false;
+    if (pointer && pool_permits_no_free(check->pool))
+        return CUDA_ERROR_NOT_PERMITTED;
     struct check_block *block = pointer ? take(check, pointer, &used) : NULL;
     if (!block)
         return free_unchecked(check, pointer, at);

@@ -94,12 +94,6 @@ CUresult hook_cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t wid
     return result;
 }
 
-/* What a free is answered that the pool has refused, as of what is free already: natively the
- * driver does that, and in a callback or after a fault it has another answer. */
-static CUresult refused_by_driver(CUresult result) {
-    return result == CUDA_ERROR_INVALID_VALUE ? REAL(cuMemFree_v2)(HOOK_NOWHERE) : result;
-}
-
 /* The whole way of a free. tried: quick_free, in vain. recorded: as that event, or UINT64_MAX. */
 __attribute__((noinline)) static CUresult free_rest(CUdeviceptr pointer, bool tried,
                                                     uint64_t recorded) {
@@ -111,8 +105,7 @@ __attribute__((noinline)) static CUresult free_rest(CUdeviceptr pointer, bool tr
         surroundings_look(pool);
     if (recorded == UINT64_MAX)
         recorded = record_free(pointer, NULL);
-    CUresult result =
-        refused_by_driver(tried ? pool_free_rest(pool, pointer) : pool_free(pool, pointer));
+    CUresult result = tried ? pool_free_rest(pool, pointer) : pool_free(pool, pointer);
     record_freed(result, recorded, pointer);
     steer_look(pool, pointer && result == CUDA_SUCCESS);
     state_end_call();

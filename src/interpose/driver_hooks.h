@@ -27,11 +27,7 @@
                         (uintptr_t)__builtin_dwarf_cfa(), (unsigned)state_options()->site_depth);  \
     } while (0)
 
-/* An address that is never memory: what the driver says of it, it would natively say of any pointer
- * into memory that does not exist. */
-enum { HOOK_NOWHERE = 8 };
-
-/* What the driver is to be asked about where the program asks about `pointer`: HOOK_NOWHERE for
+/* What the driver is to be asked about where the program asks about `pointer`: POOL_NOWHERE for
  * memory that natively does not exist, an idle block or what lies behind the program's own
  * request. */
 CUdeviceptr hook_asked(struct pool *pool, CUdeviceptr pointer);

@@ -40,8 +40,6 @@ CUresult hook_cuMemFreeHost(void *memory) {
         return REAL(cuMemFreeHost)(memory);
     pool_pay(pool, "cuMemFreeHost");
     CUresult result = pool_free_host(pool, memory);
-    if (result == CUDA_ERROR_INVALID_VALUE) /* the pool may have said so, not the driver */
-        result = REAL(cuMemFreeHost)((void *)HOOK_NOWHERE);
     if (memory && result == CUDA_SUCCESS)
         pool_reason_ends(pool, WAIT_REASON_pinned);
     return state_end_call_with(pool, result);
@@ -55,7 +53,7 @@ CUresult hook_cuMemFreeHost(void *memory) {
         if (!pool)                                                                                 \
             return REAL(name)(__VA_ARGS__);                                                        \
         CUdeviceptr asked = hook_asked(pool, (CUdeviceptr)(uintptr_t)(memory));                    \
-        bool exists = asked != HOOK_NOWHERE;                                                       \
+        bool exists = asked != POOL_NOWHERE;                                                       \
         (memory) = (void *)(uintptr_t)asked;                                                       \
         CUresult result = REAL(name)(__VA_ARGS__);                                                 \
         if (result == CUDA_SUCCESS && !exists)                                                     \

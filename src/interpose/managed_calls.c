@@ -41,23 +41,28 @@ static void find_ranges(struct ranges *ranges, const struct entry *entry,
 }
 
 /* To the driver the whole of an allocation is the block, which may be larger. What natively does
- * not exist it is to refuse itself; in a list of ranges, which is the program's, it cannot. */
-bool managed_call_begins(struct pool *pool, const struct entry *entry, uint64_t *arguments) {
+ * not exist it is to refuse itself: a list of ranges, which is the program's, with another one. */
+void managed_call_begins(struct pool *pool, const struct entry *entry, uint64_t *arguments) {
+    static const CUdeviceptr nowhere = POOL_NOWHERE;
+    static const size_t one_byte = 1;
     struct ranges ranges;
     find_ranges(&ranges, entry, arguments);
     for (size_t i = 0; i < ranges.count; i++) {
         CUdeviceptr base;
         size_t requested;
         enum pool_pointer_state state = hook_find(pool, ranges.pointers[i], &base, &requested);
-        if (state == POOL_POINTER_IDLE && ranges.pointers != &ranges.pointer)
-            return false;
+        if (state == POOL_POINTER_IDLE && ranges.pointers != &ranges.pointer) {
+            arguments[0] = (uint64_t)(uintptr_t)&nowhere;
+            arguments[1] = (uint64_t)(uintptr_t)&one_byte;
+            arguments[2] = 1;
+            return;
+        }
         if (state == POOL_POINTER_IDLE)
-            arguments[entry->effect == EFFECT_attaches] = HOOK_NOWHERE;
+            arguments[entry->effect == EFFECT_attaches] = POOL_NOWHERE;
         if (state == POOL_POINTER_LIVE && entry->effect == EFFECT_attaches &&
             arguments[2] == requested)
             arguments[2] = 0;
     }
-    return true;
 }
 
 /* One of enum pool_managed_mark, 0 if it cannot be undone. */

@@ -10,9 +10,9 @@
 /* Whether the function is one of those. */
 bool managed_call_is(const struct entry *entry);
 
-/* Before the call. False: it is about memory that natively does not exist, and must fail. May
- * correct an argument that speaks of a block's size. */
-bool managed_call_begins(struct pool *pool, const struct entry *entry, uint64_t *arguments);
+/* Before the call: corrects arguments that speak of a block's size, or of memory that natively does
+ * not exist. */
+void managed_call_begins(struct pool *pool, const struct entry *entry, uint64_t *arguments);
 
 /* After it has succeeded; one that fails has done nothing. */
 void managed_call_succeeded(struct pool *pool, const struct entry *entry,

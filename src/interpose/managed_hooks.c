@@ -38,7 +38,7 @@ static void correct(CUmem_range_attribute attribute, void *data) {
         pool_pay(pool, #name);                                                                     \
         enum pool_pointer_state state = hook_find(pool, pointer, &base, &requested);               \
         if (state == POOL_POINTER_IDLE)                                                            \
-            (pointer) = HOOK_NOWHERE;                                                              \
+            (pointer) = POOL_NOWHERE;                                                              \
         CUresult result = REAL(name)(__VA_ARGS__);                                                 \
         if (state == POOL_POINTER_IDLE && result == CUDA_SUCCESS)                                  \
             result = CUDA_ERROR_INVALID_VALUE;                                                     \

@@ -34,7 +34,7 @@ static struct place find_place(struct pool *pool, CUdeviceptr pointer) {
 
 /* What the driver is to be asked about. */
 static CUdeviceptr asked(const struct place *place, CUdeviceptr pointer) {
-    return place->state == POOL_POINTER_IDLE ? HOOK_NOWHERE : pointer;
+    return place->state == POOL_POINTER_IDLE ? POOL_NOWHERE : pointer;
 }
 
 /* The driver's answer, which is an error for what does not exist. */
@@ -99,7 +99,7 @@ static const struct refusal *refuse_handle(const struct place *place, bool whole
     return whole && !place->alone ? &not_alone : NULL;
 }
 
-/* What becomes of the driver's answer about HOOK_NOWHERE if that is the only reason to refuse. */
+/* What becomes of the driver's answer about POOL_NOWHERE if that is the only reason to refuse. */
 static CUresult tell_refusal(const struct refusal *refusal, CUresult result) {
     if (result != CUDA_SUCCESS && result != CUDA_ERROR_INVALID_VALUE)
         return result;
@@ -122,7 +122,7 @@ static CUresult tell_refusal(const struct refusal *refusal, CUresult result) {
             pool_reason_stays(pool, WAIT_REASON_exported);                                         \
             pool_pay(pool, #name);                                                                 \
         }                                                                                          \
-        pointer = refusal ? HOOK_NOWHERE : asked(&place, pointer);                                 \
+        pointer = refusal ? POOL_NOWHERE : asked(&place, pointer);                                 \
         CUresult result = answer(&place, REAL(name)(__VA_ARGS__), CUDA_ERROR_INVALID_VALUE);       \
         if (refusal)                                                                               \
             result = tell_refusal(refusal, result);                                                \

@@ -125,7 +125,7 @@ static CUresult free_by_driver(struct pool *pool, real_cuMemFreeAsync_function *
                                CUdeviceptr pointer, CUstream stream, CUstream meant) {
     size_t requested;
     if (pool_pointer_state(pool, pointer, &requested) == POOL_POINTER_IDLE)
-        return real(HOOK_NOWHERE, stream); /* natively it is free already */
+        return real(POOL_NOWHERE, stream); /* natively it is free already */
     return pool_is_suballocation(pool, pointer)
                ? free_suballocation(pool, real, pointer, stream, meant)
                : free_whole(pool, real, pointer, stream);
@@ -176,7 +176,7 @@ static CUresult free_async(real_cuMemFreeAsync_function *real, CUdeviceptr point
     if (!pool_free_async(pool, pointer, meant, &result))
         result = free_by_driver(pool, real, pointer, stream, meant);
     else if (result == CUDA_ERROR_INVALID_VALUE)
-        result = real(HOOK_NOWHERE, stream);
+        result = real(POOL_NOWHERE, stream);
     record_freed(result, number, pointer);
     return state_end_call_with(pool, result);
 }

@@ -323,10 +323,6 @@ static CUresult not_supported(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-static CUresult invalid_value(void) {
-    return CUDA_ERROR_INVALID_VALUE;
-}
-
 static void *find_real(const struct stub_frame *frame) {
     uint64_t number = frame->number;
     void *real = atomic_load_explicit(&stub_real[number], memory_order_acquire);
@@ -375,8 +371,8 @@ void *stub_before(struct stub_frame *frame) {
     }
     if (pool) {
         before(pool, frame);
-        if (changes_pooled(entry) && !managed_call_begins(pool, entry, frame->registers))
-            real = (void *)invalid_value;
+        if (changes_pooled(entry))
+            managed_call_begins(pool, entry, frame->registers);
         state_end_call();
     }
     if (!thread_marks.inside && is_quick(pool, entry))

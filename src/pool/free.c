@@ -11,8 +11,8 @@
  *  4. What the kept block makes too much is given up: the policy's surplus of the site, what
  *     exceeds the bounds, what decay says was not needed of late (keep).
  *
- * A pointer without a record is the driver's to free. A block that is not live was freed twice:
- * INVALID_VALUE, as natively. */
+ * A pointer without a record is the driver's to free. A block that is not live was freed twice: the
+ * driver is asked to free nothing, and answers INVALID_VALUE. */
 #include "pool/cache_quick.h"
 #include "pool/internal.h"
 
@@ -191,6 +191,20 @@ static bool is_freed_as(const struct pool_block *block, enum pool_memory memory)
     return (block->context->kind.memory == POOL_HOST) == (memory == POOL_HOST);
 }
 
+/* Whether the driver permits this thread no free, given its context. In a host function it has none
+ * that the driver tells of; natively a thread without one may free. */
+static bool permits_no_free(struct pool *pool, enum pool_memory memory, CUcontext current) {
+    return !current && !PLANTED(free_in_host_function) &&
+           source_release(pool, memory, POOL_NOWHERE) == CUDA_ERROR_NOT_PERMITTED;
+}
+
+bool pool_permits_no_free(struct pool *pool) {
+    CUcontext current;
+    if (context_current(pool, &current) != CUDA_SUCCESS)
+        current = NULL;
+    return permits_no_free(pool, POOL_DEVICE, current);
+}
+
 /* memory: POOL_HOST for cuMemFreeHost, POOL_DEVICE for cuMemFree. */
 static CUresult free_kind(struct pool *pool, enum pool_memory memory, CUdeviceptr pointer) {
     if (!pointer)
@@ -200,6 +214,8 @@ static CUresult free_kind(struct pool *pool, enum pool_memory memory, CUdevicept
     CUcontext current;
     if (context_current(pool, &current) != CUDA_SUCCESS)
         current = NULL;
+    if (permits_no_free(pool, memory, current))
+        return CUDA_ERROR_NOT_PERMITTED;
     stats_add(STATS_free_calls, 1);
     if (pool->config.look_around)
         pool->config.look_around(pool);
@@ -213,7 +229,7 @@ static CUresult free_kind(struct pool *pool, enum pool_memory memory, CUdevicept
     if (block->state != BLOCK_LIVE) {
         pool_unlock(pool);
         stats_add(STATS_free_double, 1);
-        return CUDA_ERROR_INVALID_VALUE;
+        return source_release(pool, memory, POOL_NOWHERE);
     }
     memory = block->context->kind.memory;
     if (memory == POOL_MANAGED)

@@ -72,6 +72,8 @@ void pool_taint(struct pool *pool, CUdeviceptr pointer, enum pool_taint reason) 
 }
 
 struct pool_block *pool_disown(struct pool *pool, CUdeviceptr pointer) {
+    if (pool_permits_no_free(pool))
+        return NULL;
     pool_lock(pool);
     struct pool_block *block = ledger_find(pool, pointer);
     if (block && block->state == BLOCK_LIVE)

@@ -178,8 +178,17 @@ void pool_managed_note(struct pool *pool, CUdeviceptr base, enum pool_managed_ma
  * owner's prefetch. */
 bool pool_managed_prefetch_is_old(struct pool *pool, CUdeviceptr base);
 
+/* An address that is never memory: what the driver says of it, it would natively say of any pointer
+ * into memory that does not exist. */
+enum { POOL_NOWHERE = 8 };
+
 /* cuMemFree_v2. Pointers that are not the pool's are forwarded to the driver. */
 CUresult pool_free(struct pool *pool, CUdeviceptr pointer);
+
+/* Whether the driver permits this thread no free, of whatever memory: it is in a host function.
+ * Such a free must leave all records alone, as another thread may rightly free the block at that
+ * time. Asks the driver, in most threads for their context alone. */
+bool pool_permits_no_free(struct pool *pool);
 
 /* cuMemFree_v2 of a live block in two steps, for callers that keep it from reuse in between. The
  * first makes the wait that a free makes at once, if it makes one, and leaves the block live.
@@ -236,7 +245,8 @@ unsigned long long pool_suballocation_identity(struct pool *pool, CUdeviceptr ba
 void pool_taint(struct pool *pool, CUdeviceptr pointer, enum pool_taint reason);
 
 /* Drops the record of the live block at `pointer`, whose memory something else will free
- * (cuMemFreeAsync). Returns an opaque token to undo it with pool_readopt, NULL if unknown. */
+ * (cuMemFreeAsync). Returns an opaque token to undo it with pool_readopt, NULL if unknown, or where
+ * this thread may free nothing. */
 struct pool_block *pool_disown(struct pool *pool, CUdeviceptr pointer);
 void pool_readopt(struct pool *pool, struct pool_block *block); /* the free failed: live again */
 void pool_disown_done(struct pool *pool, struct pool_block *block); /* it succeeded */

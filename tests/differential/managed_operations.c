@@ -200,13 +200,15 @@ void do_managed_wrong(struct world *world, const struct operation *operation) {
     tell(world, "managed alloc flags", cuMemAllocManaged(&pointer, 1000, CU_MEM_ATTACH_SINGLE));
     if (!block)
         return;
-    tell(world, "managed free inside", cuMemFree_v2(block->pointer + 64));
+    if (!world->careful)
+        tell(world, "managed free inside", cuMemFree_v2(block->pointer + 64));
     tell(world, "managed free as host", cuMemFreeHost((void *)(uintptr_t)block->pointer));
     pointer = block->pointer;
     release(world, block);
     if (block->pointer)
         return;
-    tell(world, "managed free again", cuMemFree_v2(pointer));
+    if (!world->careful)
+        tell(world, "managed free again", cuMemFree_v2(pointer));
     tell(world, "freed advise", cuMemAdvise(pointer, 1, CU_MEM_ADVISE_SET_READ_MOSTLY, 0));
     tell(world, "freed prefetch", cuMemPrefetchAsync(pointer, 1, 0, NULL));
     tell(world, "freed attach", cuStreamAttachMemAsync(NULL, pointer, 0, CU_MEM_ATTACH_HOST));

@@ -129,8 +129,14 @@ def test_random_programs_see_only_declared_differences_under(preset):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("check, programs", [("1", PROGRAMS // 32), ("sync", PROGRAMS // 64)])
-def test_random_programs_see_the_same_while_their_memory_is_checked(check, programs):
-    done = search("--programs", programs, "--check", check)
+def test_a_planted_fault_of_frees_of_checked_memory_is_found():
+    done = search("--plant", "free_in_host_function", "--check", "1", "--profile", "plain", "--mode", "sync",
+                  "--programs", PATIENCE * 100, "--first", "--show", 0)
+    assert done.returncode == 1, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("check, modes", [("1", ()), ("sync", ("--mode", "auto"))])
+def test_random_programs_see_the_same_while_their_memory_is_checked(check, modes):
+    done = search("--programs", PROGRAMS * 7 // 24, "--check", check, *modes)  # with 1,200: all profiles
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,7 +1,7 @@
 """What a program asks about memory is answered by the driver, which alone knows whether it answers just now."""
 
 import pytest
-from conftest import PROGRAMS
+from conftest import BUILD, PROGRAMS
 
 SETTINGS = {
     "default": {}, "sync": {"POOLCUDA_FREE": "sync"}, "defer": {"POOLCUDA_FREE": "defer"},
@@ -27,3 +27,28 @@ def test_the_driver_is_asked_once_for_each_question(both, moment, settings):
         word in name for word in ("cuPointer", "AddressRange", "cuIpcGetMemHandle", "HostGetFlags", "MemRangeGet"))]
     assert len(asked) >= 6
     assert {name: pooled.figures[name] for name in asked} == {name: native.figures[name] for name in asked}
+
+
+@pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
+@pytest.mark.parametrize("check", ["0", "1", "sync"])
+@pytest.mark.parametrize("policy", ["site", "tag", "bins", "bfc", "async", "vmm"])
+def test_what_a_callback_may_not_free_is_freed_later_as_by_the_runtime_of_openacc(both, policy, check, mode):
+    settings = {"POOLCUDA_POLICY": policy, "POOLCUDA_FREE": mode, "POOLCUDA_CHECK": check, "POOLCUDA_CHECK_EXIT": "99"}
+    native, pooled = both([PROGRAMS / "put_off"], env=settings)
+    assert native.out == "put off 200, released 200\n"
+    asked = "calls.cuMemGetAddressRange_v2"
+    assert pooled.figures[asked] == native.figures[asked] == 425
+
+
+def test_such_a_program_ends_where_a_callback_is_answered_from_the_books(run):
+    """A planted fault: so the test above can fail."""
+    result = run([PROGRAMS / "put_off"], library=BUILD / "tests/planted/libpoolcuda.so",
+                 env={"POOLCUDA_PLANT": "answered_from_books"})
+    assert (result.code, "not so: (cuMemFree_v2(pointer)) == CUDA_SUCCESS" in result.out) == (1, True)
+
+
+def test_a_free_that_the_driver_refuses_is_one_call_of_it(both):
+    """Two of the program's frees are of blocks that the pool keeps; all others are the driver's, once each."""
+    native, pooled = both([PROGRAMS / "questions", "any"])
+    assert "free of a freed block: 1\nfree of nothing: 1\n" in native.out
+    assert pooled.figures["calls.cuMemFree_v2"] == native.figures["calls.cuMemFree_v2"] - 2

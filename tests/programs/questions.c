@@ -104,6 +104,17 @@ static void ask_about_managed(const char *about, CUdeviceptr pointer) {
     ask_attribute(about, pointer + 100, CU_POINTER_ATTRIBUTE_RANGE_SIZE);
 }
 
+/* Lists of ranges, which are as good as their worst. */
+static void move_all(const char *about, CUdeviceptr pointer) {
+    CUdeviceptr pointers[] = {have.managed, pointer};
+    size_t sizes[] = {4096, 4096}, first = 0;
+    CUmemLocation host = {.type = CU_MEM_LOCATION_TYPE_HOST};
+    tell("prefetch with others", about,
+         cuMemPrefetchBatchAsync(pointers, sizes, 2, &host, &first, 1, 0, have.stream), 0);
+    tell("discard with others", about, cuMemDiscardBatchAsync(pointers, sizes, 2, 0, have.stream),
+         0);
+}
+
 static void ask(void) {
     size_t available = 0, total = 0;
     CUdeviceptr block = 0;
@@ -119,6 +130,7 @@ static void ask(void) {
     ask_about_host("freed pinned memory", have.freed_pinned);
     ask_about_managed("managed memory", have.managed);
     ask_about_managed("freed managed memory", have.freed_managed);
+    move_all("freed managed memory", have.freed_managed);
     share("a freed block", have.freed);
     share("nothing", NEVER);
     tell("free", "a freed block", cuMemFree_v2(have.freed), 0);

@@ -186,6 +186,26 @@ static void pointers_are_told_as_without_zones(void **state) {
     assert_int_equal(check_find(check, a, &base, &bytes), POOL_POINTER_IDLE);
 }
 
+static CUresult answered;
+
+static void free_in_host_function(void *data) {
+    const CUdeviceptr *pointer = data;
+    answered = release(*pointer);
+}
+
+static void a_host_function_may_free_nothing_and_ends_no_checking(void **state) {
+    (void)state;
+    CUdeviceptr before = alloc(1000), asked = alloc(1000);
+    assert_ok(release(before)); /* which leaves a launch whose result is to be read */
+    assert_ok(cuLaunchHostFunc(NULL, free_in_host_function, &asked));
+    assert_ok(cuCtxSynchronize());
+    assert_int_equal(answered, CUDA_ERROR_NOT_PERMITTED);
+    set(asked, 1003);
+    assert_ok(release(asked));
+    expect("Invalid write of size 3 bytes\n");
+    assert_int_equal(stats_get(STATS_check_unchecked_blocks), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
@@ -197,6 +217,7 @@ int main(void) {
         TEST(memory_in_quarantine_is_given_back_before_an_allocation_fails),
         TEST(during_a_capture_blocks_are_served_unchecked),
         TEST(pointers_are_told_as_without_zones),
+        TEST(a_host_function_may_free_nothing_and_ends_no_checking),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

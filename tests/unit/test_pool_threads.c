@@ -205,6 +205,67 @@ static void a_forked_child_leaves_its_parents_figures_alone(void **state) {
     worker_do(&other, NULL);
 }
 
+/* What every call answers in a host function, where the driver permits none. */
+static void enter_host_function(void) {
+    fake.current = NULL;
+    fake.current_result = fake.free_result = CUDA_ERROR_NOT_PERMITTED;
+}
+
+static void leave_host_function(void) {
+    fake.current = fake_context(0, 1);
+    fake.current_result = fake.free_result = CUDA_SUCCESS;
+}
+
+static CUdeviceptr shared_block;
+
+static void free_in_host_function(void) {
+    fake.on_wait = NULL;
+    enter_host_function();
+    assert_int_equal(pool_free(pool, shared_block), CUDA_ERROR_NOT_PERMITTED);
+    leave_host_function();
+}
+
+static void a_host_function_may_free_nothing_though_a_free_of_the_block_is_waiting(void **state) {
+    (void)state;
+    shared_block = alloc(KIB);
+    fake.on_wait = free_in_host_function;
+    release(shared_block);
+    assert_null(fake.on_wait);
+    assert_int_equal(stats_get(STATS_free_double), 0);
+}
+
+static void free_outside(CUdeviceptr pointer) {
+    (void)pointer;
+    fake.on_free = NULL;
+    leave_host_function();
+    release(shared_block);
+    enter_host_function();
+}
+
+static void a_block_freed_while_a_host_function_is_refused_its_free_is_free(void **state) {
+    (void)state;
+    struct pool_usage usage;
+    shared_block = alloc(KIB);
+    fake.on_free = free_outside;
+    enter_host_function();
+    assert_int_equal(try_free(shared_block), CUDA_ERROR_NOT_PERMITTED);
+    leave_host_function();
+    assert_null(fake.on_free);
+    pool_usage(pool, POOL_ALL_DEVICES, &usage);
+    assert_int_equal(usage.live_blocks, 0);
+    assert_int_equal(usage.idle_blocks, 1);
+}
+
+static void a_host_function_disowns_nothing(void **state) {
+    (void)state;
+    shared_block = alloc(KIB);
+    enter_host_function();
+    assert_null(pool_disown(pool, shared_block));
+    leave_host_function();
+    release(shared_block);
+    assert_int_equal(stats_get(STATS_free_unknown), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         OWING(peaks_hold_though_threads_free_what_others_have_allocated),
@@ -212,6 +273,9 @@ int main(void) {
         OWING(frees_go_the_long_way_now_and_then_whatever_the_calls_between),
         OWING(a_forked_child_leaves_its_parents_figures_alone),
         OWING(a_forked_child_counts_from_zero),
+        TEST(a_host_function_may_free_nothing_though_a_free_of_the_block_is_waiting),
+        TEST(a_host_function_disowns_nothing),
+        TEST(a_block_freed_while_a_host_function_is_refused_its_free_is_free),
     };
     stats_open(NULL, false, NULL); /* sites with records of their own */
     return cmocka_run_group_tests(tests, NULL, NULL);
