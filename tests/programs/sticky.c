@@ -91,7 +91,7 @@ int main(int argc, char **argv) {
         CUresult result = CUDA_SUCCESS;
         start();
         CHECK(cuLaunchKernel(fault, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
-        while (result == CUDA_SUCCESS) {
+        while (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY) {
             usleep(1000);
             result = calls[i].call();
         }
