@@ -148,6 +148,39 @@ static uint64_t trace_clock(void) {
     return now_ns;
 }
 
+/* What the pool asks of streams that are given no work. */
+static CUresult record_nothing(CUevent event, CUstream stream) {
+    (void)event;
+    (void)stream;
+    return CUDA_SUCCESS;
+}
+
+static CUresult record_nothing_in_context(CUcontext context, CUevent event) {
+    (void)context;
+    (void)event;
+    return CUDA_SUCCESS;
+}
+
+static CUresult wait_for_nothing(CUevent event) {
+    (void)event;
+    return CUDA_SUCCESS;
+}
+
+static CUresult order_nothing(CUstream stream, CUevent event, unsigned int flags) {
+    (void)stream;
+    (void)event;
+    (void)flags;
+    return CUDA_SUCCESS;
+}
+
+/* The simulated GPU would have done all work before anything else looks, or a replay's results
+ * would be those of a race between threads, as the pool asks what the device has done so far. So it
+ * is given none. Its streams would be empty, so events in them are nothing, and waiting takes no
+ * less time for that. The pool learns of the same calls. */
+static bool works(const struct player *player) {
+    return player->settings->gpu;
+}
+
 static void start(struct player *player) {
     const struct trace *trace = player->trace;
     player->blocks = calloc(trace->block_count, sizeof *player->blocks);
@@ -160,6 +193,13 @@ static void start(struct player *player) {
         return;
     struct pool_config config = player->settings->config;
     config.clock = trace_clock;
+    if (!works(player)) {
+        player->driver.event_record = record_nothing;
+        player->driver.ctx_record_event = record_nothing_in_context;
+        player->driver.event_synchronize = player->driver.event_query = wait_for_nothing;
+        player->driver.stream_wait_event = order_nothing;
+        player->driver.stream_get_ctx = NULL;
+    }
     player->pool = pool_create(&config, &player->driver);
     if (!player->pool)
         give_up(player, "out of memory");
@@ -197,20 +237,15 @@ static void use_device(struct player *player, int device) {
     player->device = device;
 }
 
-/* The simulated GPU would have done all work before anything else looks, or a replay's results
- * would be those of a race between threads, as the pool asks what the device has done so far. So it
- * is given none: its streams would be empty, and waiting for them would take no less time for that.
- * The pool learns of the same calls. */
-static bool works(const struct player *player) {
-    return player->settings->gpu;
-}
-
 /* A stream that is used for the first time is made now. */
 static void use_stream(struct player *player, uint32_t number) {
     CUstream *stream = &player->streams[number];
     if (!number || *stream)
         return;
-    check(player, player->calls.stream_create(stream, CU_STREAM_DEFAULT), "cuStreamCreate");
+    if (works(player))
+        check(player, player->calls.stream_create(stream, CU_STREAM_DEFAULT), "cuStreamCreate");
+    else
+        *stream = (CUstream)stream; /* no other's handle, which nobody but the pool looks at */
     if (player->pool)
         pool_stream_created(player->pool, *stream, false);
 }

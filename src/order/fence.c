@@ -5,9 +5,14 @@
 
 #include <stdlib.h>
 
-struct order_fence *fence_new(struct order_context *context, uint64_t number) {
+struct order_fence *fence_new(struct order *order, struct order_context *context, uint64_t number) {
     lock_check_none();
-    struct order_fence *fence = calloc(1, sizeof *fence);
+    lock_take(&order->lock, LOCK_ORDER);
+    struct order_fence *fence = context->spare_fence;
+    context->spare_fence = NULL;
+    lock_drop(&order->lock, LOCK_ORDER);
+    if (!fence)
+        fence = malloc(sizeof *fence);
     if (fence)
         *fence = (struct order_fence){.context = context, .number = number, .users = 1};
     return fence;
@@ -103,5 +108,8 @@ void fence_drop(struct order_fence *fence) {
         fence->parts[i].event->next = context->spare;
         context->spare = fence->parts[i].event;
     }
-    free(fence);
+    if (context->spare_fence)
+        free(fence);
+    else
+        context->spare_fence = fence;
 }

@@ -28,7 +28,7 @@ struct order_fence {
 };
 
 /* A fence without parts, with one user; NULL without host memory. Lock not held. */
-struct order_fence *fence_new(struct order_context *context, uint64_t number);
+struct order_fence *fence_new(struct order *order, struct order_context *context, uint64_t number);
 /* Adds a part: an event recorded in that stream, or with NULL in the whole context, which is
  * current. False: it could not be recorded. Calls the driver. Lock not held. */
 bool fence_add(struct order *order, struct order_fence *fence, const struct order_stream *stream);

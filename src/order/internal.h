@@ -40,7 +40,20 @@ void order_await(struct order *order, struct order_context *context);
 /* Records fences of all contexts whose frees have none. Calls the driver. Lock held on entry and
  * return, not in between. */
 void order_fence_all(struct order *order);
-/* The stream of that id, NULL if it is gone. */
-struct order_stream *order_find_id(struct order_context *context, uint64_t id);
+/* The stream of which this is an earlier copy; NULL: it is gone. */
+struct order_stream *order_find_again(struct order *order, const struct order_stream *copy);
+/* A created stream of that handle, NULL if there is none. */
+struct order_stream *order_find_created(struct order *order, CUstream handle);
+/* Notes that the stream may hold work that no fence covers, or no longer does. */
+static inline void order_set_busy(struct order_stream *stream, bool busy) {
+    lock_check_held(LOCK_ORDER);
+    if (busy && !stream->busy)
+        LIST_INSERT_HEAD(&stream->context->busy, stream, busy_link);
+    if (!busy && stream->busy)
+        LIST_REMOVE(stream, busy_link);
+    stream->busy = busy;
+}
+/* Forgets a created stream. */
+void order_forget_stream(struct order *order, struct order_stream *stream);
 
 #endif

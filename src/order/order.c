@@ -14,17 +14,30 @@ void order_init(struct order *order, const struct driver *driver) {
     order->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
-struct order_stream *order_find_id(struct order_context *context, uint64_t id) {
+struct order_stream *order_find_created(struct order *order, CUstream handle) {
     lock_check_held(LOCK_ORDER);
     struct order_stream *stream;
-    if (context->legacy.id == id)
-        return &context->legacy;
-    if (context->per_thread.id == id)
-        return &context->per_thread;
-    LIST_FOREACH (stream, &context->streams, link)
-        if (stream->id == id)
-            break;
+    // NOLINTNEXTLINE(bugprone-sizeof-expression): the key is the handle itself
+    HASH_FIND(by_handle, order->by_handle, &handle, sizeof handle, stream);
     return stream;
+}
+
+struct order_stream *order_find_again(struct order *order, const struct order_stream *copy) {
+    lock_check_held(LOCK_ORDER);
+    if (copy->handle == CU_STREAM_LEGACY)
+        return &copy->context->legacy;
+    if (copy->handle == CU_STREAM_PER_THREAD)
+        return &copy->context->per_thread;
+    struct order_stream *stream = order_find_created(order, copy->handle);
+    return stream && stream->id == copy->id ? stream : NULL;
+}
+
+void order_forget_stream(struct order *order, struct order_stream *stream) {
+    lock_check_held(LOCK_ORDER);
+    order_set_busy(stream, false);
+    LIST_REMOVE(stream, link);
+    HASH_DELETE(by_handle, order->by_handle, stream);
+    free(stream);
 }
 
 void order_take_notice(struct order *order) {
@@ -72,15 +85,11 @@ static void note_only(struct order *order) {
 static void destroy(struct order_context *context) {
     lock_check_held(LOCK_ORDER);
     struct order_event *event;
-    struct order_stream *stream;
     while ((event = context->spare)) {
         context->spare = event->next;
         free(event);
     }
-    while ((stream = LIST_FIRST(&context->streams))) {
-        LIST_REMOVE(stream, link);
-        free(stream);
-    }
+    free(context->spare_fence);
     free(context);
 }
 
@@ -106,6 +115,9 @@ static void end(struct order *order, struct order_context *context) {
     order_clear(context);
     fence_drop(context->fence);
     context->fence = NULL;
+    struct order_stream *stream;
+    while ((stream = LIST_FIRST(&context->streams)))
+        order_forget_stream(order, stream);
     LIST_REMOVE(context, link);
     note_only(order);
     context->ended = true;
@@ -135,10 +147,13 @@ bool order_context_begins(struct order *order, CUcontext handle) {
     if (!context && (context = calloc(1, sizeof *context))) {
         order_take_notice(order); /* while the only context is the only one */
         context->handle = handle;
-        context->legacy = (struct order_stream){CU_STREAM_LEGACY, ++order->streams, .busy = true};
-        context->per_thread =
-            (struct order_stream){CU_STREAM_PER_THREAD, ++order->streams, .busy = true};
         LIST_INIT(&context->streams);
+        LIST_INIT(&context->busy);
+        context->legacy = (struct order_stream){
+            .handle = CU_STREAM_LEGACY, .context = context, .id = ++order->streams};
+        context->per_thread = (struct order_stream){
+            .handle = CU_STREAM_PER_THREAD, .context = context, .id = ++order->streams};
+        order_set_busy(&context->legacy, true);
         LIST_INSERT_HEAD(&order->contexts, context, link);
         note_only(order);
         order_tell(order);

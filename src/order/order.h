@@ -26,11 +26,13 @@
  * [cuda.h, "Stream synchronization behavior"]. No event is recorded in a legacy stream that holds
  * no work of its own: it would be a barrier between the others.
  *
- * All functions are thread-safe. Those that call the driver say so; no lock is held meanwhile. */
+ * All functions are thread-safe. Functions that call the driver say so; no lock is held meanwhile.
+ */
 #ifndef POOLCUDA_ORDER_ORDER_H
 #define POOLCUDA_ORDER_ORDER_H
 
 #include "driver/driver.h"
+#include "hash_table.h"
 
 #include <bsd/sys/queue.h>
 #include <pthread.h>
@@ -38,9 +40,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What the word says, which stubs of the driver's functions look at before they ask: bits. Frees set
- * them without the lock. Pools that live at the same time share it, as tests' may, and so are asked
- * more often. */
+/* What the word says, which stubs of the driver's functions look at before they ask: bits. Frees
+ * set them without the lock. Pools that live at the same time share it, as tests' may, and so are
+ * asked more often. */
 extern atomic_int order_word __attribute__((visibility("hidden")));
 enum order_bit {
     ORDER_OWED = 1,     /* a wait is owed: some calls have to pay first */
@@ -53,12 +55,15 @@ struct order_fence;
 struct order_event;
 
 /* A stream of the program's. id: of no other, though the handle may have been another's. busy: it
- * may hold work that no fence covers. behind: the number of the last fence that its work is ordered
- * after. */
+ * may hold work that no fence covers, and is in its context's list of those. behind: the number of
+ * the last fence that its work is ordered after. */
 struct order_stream {
     CUstream handle;
+    struct order_context *context;
     uint64_t id, behind;
     bool non_blocking, busy;
+    LIST_ENTRY(order_stream) busy_link;
+    UT_hash_handle by_handle; /* of created streams alone */
     LIST_ENTRY(order_stream) link;
 };
 
@@ -73,14 +78,14 @@ struct order_context {
     CUcontext handle;
     bool owes, unfenced, unordered, ended;
     uint64_t fences, turn;
-    struct order_fence *fence, *owed;
+    struct order_fence *fence, *owed, *spare_fence;
     struct order_event *spare;
     int users, recording;
-    int visits;   /* visits.c */
-    bool closing; /* and no more of them begin */
+    int visits;                             /* visits.c */
+    bool closing;                           /* and no more of them begin */
     struct order_stream legacy, per_thread; /* the latter: of order->sole, once it has been used */
     bool has_per_thread;
-    LIST_HEAD(, order_stream) streams;
+    LIST_HEAD(, order_stream) streams, busy;
     LIST_ENTRY(order_context) link;
 };
 
@@ -88,6 +93,7 @@ struct order {
     const struct driver *driver;
     pthread_mutex_t lock;
     LIST_HEAD(, order_context) contexts;
+    struct order_stream *by_handle;
     uint64_t turns, streams;
     const void *sole;    /* the only thread that has submitted since streams are tracked */
     atomic_bool several; /* there have been others */
@@ -110,8 +116,8 @@ bool order_stream_begins(struct order *order, CUstream stream, bool non_blocking
 /* It is about to be destroyed. Returns whether it may hold work that no fence to come covers. */
 bool order_stream_ends(struct order *order, CUstream stream);
 
-/* visits.c. A context is to be used by its handle between these two, and nothing that may wait is to
- * be called there. False: it is ending, or not known. */
+/* visits.c. A context is to be used by its handle between these two, and nothing that may wait is
+ * to be called there. False: it is ending, or not known. */
 bool order_visit_begins(struct order *order, CUcontext context);
 void order_visit_ends(struct order *order, CUcontext context);
 /* To be called before the driver ends the context, and before order_context_ends: waits for the

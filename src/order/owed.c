@@ -33,30 +33,22 @@ struct targets {
     struct order_stream streams[FENCE_PARTS];
 };
 
-static void add_target(struct targets *targets, struct order_stream *stream) {
-    if (!stream->busy)
-        return;
-    if (targets->count < FENCE_PARTS)
-        targets->streams[targets->count] = *stream;
-    targets->count++;
-    stream->busy = false;
-}
-
 /* What may hold work that no fence covers. Lock held. */
 static struct targets find_targets(const struct order *order, struct order_context *context) {
     lock_check_held(LOCK_ORDER);
     struct targets targets = {.count = 0};
     struct order_stream *stream;
-    add_target(&targets, &context->legacy);
+    while ((stream = LIST_FIRST(&context->busy))) {
+        if (targets.count < FENCE_PARTS)
+            targets.streams[targets.count] = *stream;
+        targets.count++;
+        order_set_busy(stream, false);
+    }
     if (!order_has_streams(context)) {
-        context->legacy.busy = true; /* what goes there is not noted */
+        order_set_busy(&context->legacy, true); /* what goes there is not noted */
         return targets;
     }
     targets.unknown = order->several;
-    if (context->has_per_thread)
-        add_target(&targets, &context->per_thread);
-    LIST_FOREACH (stream, &context->streams, link)
-        add_target(&targets, stream);
     targets.whole = targets.count > FENCE_PARTS;
     targets.unknown = targets.unknown || (targets.whole && !order->driver->ctx_record_event);
     return targets;
@@ -66,7 +58,7 @@ static struct targets find_targets(const struct order *order, struct order_conte
 static struct order_fence *record_in(struct order *order, struct order_context *context,
                                      const struct targets *targets, uint64_t number) {
     lock_check_none();
-    struct order_fence *fence = targets->unknown ? NULL : fence_new(context, number);
+    struct order_fence *fence = targets->unknown ? NULL : fence_new(order, context, number);
     bool recorded = fence != NULL;
     if (recorded && targets->whole)
         recorded = fence_add(order, fence, NULL);
@@ -125,7 +117,7 @@ static void record(struct order *order, struct order_context *context) {
         context->fence = fence;
         if (owed)
             owe_last_fence(context);
-        struct order_stream *stream = order_find_id(context, fence->parts[0].stream);
+        struct order_stream *stream = order_find_again(order, &targets.streams[0]);
         if (fence->count == 1 && stream)
             stream->behind = number;
     } else {

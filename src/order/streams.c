@@ -21,15 +21,25 @@ static bool add_stream(struct order *order, struct order_context *context, CUstr
     lock_check_held(LOCK_ORDER);
     atomic_store(&order->streams_used, true);
     if (!order_has_streams(context))
-        context->legacy.busy = true; /* nothing was noted so far */
+        order_set_busy(&context->legacy, true); /* nothing was noted so far */
     if (handle == CU_STREAM_PER_THREAD) {
         context->has_per_thread = true;
+        order_set_busy(&context->per_thread, true);
         return true;
     }
+    struct order_stream *former = order_find_created(order, handle);
+    if (former) /* whose end nobody has told */
+        order_forget_stream(order, former);
     struct order_stream *stream = calloc(1, sizeof *stream);
     if (!stream)
         return false;
-    *stream = (struct order_stream){handle, ++order->streams, .non_blocking = non_blocking};
+    *stream = (struct order_stream){
+        .handle = handle, .context = context, .id = ++order->streams, .non_blocking = non_blocking};
+    HASH_ADD(by_handle, order->by_handle, handle, sizeof handle, stream);
+    if (!stream->by_handle.tbl) {
+        free(stream);
+        return false;
+    }
     LIST_INSERT_HEAD(&context->streams, stream, link);
     return true;
 }
@@ -47,28 +57,14 @@ bool order_stream_begins(struct order *order, CUstream handle, bool non_blocking
     return added;
 }
 
-/* A created stream. Lock held. */
-static struct order_stream *find_created(const struct order *order, CUstream handle,
-                                         struct order_context **context) {
-    lock_check_held(LOCK_ORDER);
-    struct order_stream *stream;
-    LIST_FOREACH (*context, &order->contexts, link)
-        LIST_FOREACH (stream, &(*context)->streams, link)
-            if (stream->handle == handle)
-                return stream;
-    return NULL;
-}
-
 bool order_stream_ends(struct order *order, CUstream handle) {
     lock_take(&order->lock, LOCK_ORDER);
-    struct order_context *context;
     struct order_stream *stream;
-    while ((stream = find_created(order, handle, &context)) && context->recording)
-        order_await(order, context); /* an event may be on its way into the stream */
+    while ((stream = order_find_created(order, handle)) && stream->context->recording)
+        order_await(order, stream->context); /* an event may be on its way into the stream */
     bool busy = !stream || stream->busy || order->several;
     if (stream)
-        LIST_REMOVE(stream, link);
-    free(stream);
+        order_forget_stream(order, stream);
     order_tell(order);
     lock_drop(&order->lock, LOCK_ORDER);
     return busy;
@@ -86,8 +82,11 @@ static struct order_stream *find_stream(struct order *order, CUstream handle,
                                         struct order_context **context) {
     lock_check_held(LOCK_ORDER);
     CUcontext current = NULL;
-    if (handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD)
-        return find_created(order, handle, context);
+    if (handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD) {
+        struct order_stream *stream = order_find_created(order, handle);
+        *context = stream ? stream->context : NULL;
+        return stream;
+    }
     *context = LIST_FIRST(&order->contexts);
     if (*context && !order_is_one(order)) {
         lock_drop(&order->lock, LOCK_ORDER);
@@ -118,13 +117,8 @@ bool order_others_owe(struct order *order, CUstream handle) {
 }
 
 static bool is_busy_beside(const struct order_context *context, const struct order_stream *stream) {
-    const struct order_stream *other;
-    bool busy = context->legacy.busy && stream != &context->legacy;
-    busy = busy ||
-           (context->has_per_thread && context->per_thread.busy && stream != &context->per_thread);
-    LIST_FOREACH (other, &context->streams, link)
-        busy = busy || (other->busy && other != stream);
-    return busy;
+    const struct order_stream *first = LIST_FIRST(&context->busy);
+    return first && (first != stream || LIST_NEXT(first, busy_link));
 }
 
 bool order_stream_covers(struct order *order, CUstream handle) {
@@ -158,7 +152,7 @@ static bool put_behind(struct order *order, struct order_context *context,
     lock_drop(&order->lock, LOCK_ORDER);
     bool ordered = fence_order(order, fence, &copy);
     lock_take(&order->lock, LOCK_ORDER);
-    struct order_stream *now = order_find_id(context, copy.id);
+    struct order_stream *now = order_find_again(order, &copy);
     if (ordered && now && now->behind < fence->number)
         now->behind = fence->number;
     fence_drop(fence);
@@ -181,7 +175,7 @@ enum order_answer order_submits(struct order *order, CUstream handle, bool may_c
         first_of_other =
             order->sole && order->sole != own && !order->several && !PLANTED(other_thread_not_seen);
         order->several = order->several || first_of_other;
-        stream->busy = !PLANTED(submission_not_noted);
+        order_set_busy(stream, !PLANTED(submission_not_noted));
         ordered = !may_call || put_behind(order, context, stream);
     }
     order_tell(order);

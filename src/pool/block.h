@@ -5,6 +5,7 @@
 
 #include "call_site.h"
 #include "driver/cuda_api.h"
+#include "hash_table.h"
 #include "observe/stats.h"
 #include "pool/address_index.h"
 #include "pool/pool.h"
@@ -14,26 +15,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-/* Without memory for a table uthash must give up the addition and nothing else. */
-#define HASH_NONFATAL_OOM 1
-#define HASH_FUNCTION(key, length, hash)                                                           \
-    do {                                                                                           \
-        (hash) = pool_hash(key, length);                                                           \
-    } while (0)
-
-/* Keys are one or more 64-bit words. */
-static inline unsigned pool_hash(const void *key, size_t length) {
-    uint64_t hash = 0;
-    for (size_t i = 0; i < length / sizeof(uint64_t); i++) {
-        uint64_t word;
-        __builtin_memcpy(&word, (const char *)key + i * sizeof word, sizeof word);
-        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-    }
-    return (unsigned)(hash >> 32);
-}
-#define uthash_malloc(size) calloc(1, size)
-#include <uthash.h>
 
 struct site;
 struct context;

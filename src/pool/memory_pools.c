@@ -112,8 +112,7 @@ bool memory_pools_may_give(struct pool *pool, CUdevice device) {
     lock_check_none();
     CUmemoryPool handles[MOST_POOLS];
     bool any = false;
-    if (device < 0 || !wait_is_owed() || !pool->driver->mem_pool_get_attribute ||
-        !gate_enter(pool))
+    if (device < 0 || !wait_is_owed() || !pool->driver->mem_pool_get_attribute || !gate_enter(pool))
         return false;
     int count = list_pools(pool, device, handles);
     for (int i = 0; i < count; i++) {

@@ -321,8 +321,8 @@ void pool_context_created(struct pool *pool, CUcontext context);
  * then: order_word (order/order.h) tells. */
 void pool_pay(struct pool *pool, const char *call);
 /* To be called before work is submitted: to `stream`, which is not NULL, of the current context if
- * it is the legacy one. Not needed while order_word (order/order.h) is 0. _somewhere: nobody knows to which
- * stream, or to several; a wait that is owed has to be paid as well. */
+ * it is the legacy one. Not needed while order_word (order/order.h) is 0. _somewhere: nobody knows
+ * to which stream, or to several; a wait that is owed has to be paid as well. */
 void pool_submits(struct pool *pool, CUstream stream, const char *call);
 void pool_submits_somewhere(struct pool *pool, const char *call);
 /* To be called before the program waits for a stream: pays unless that wait is one for all that is

@@ -25,8 +25,8 @@ bool context_push(struct pool *pool, CUcontext context, struct context_push *vis
 
 void context_pop(struct pool *pool, struct context_push *visit) {
     CUcontext popped;
-    if (visit->pushed)
-        pool->driver->ctx_pop_current(&popped);
+    if (visit->pushed && pool->driver->ctx_pop_current(&popped) != CUDA_SUCCESS)
+        pool->driver->ctx_pop_current(&popped); /* the program goes on in its own context */
 }
 
 /* The contexts that end with the device's primary one, which are few. */

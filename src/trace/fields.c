@@ -6,6 +6,13 @@ static bool is_blank(char letter) {
     return letter == ' ' || letter == '\t';
 }
 
+/* Most fields begin at once and are short: strspn and strcspn would take longer to begin. */
+static char *skip_blanks(char *text) {
+    while (is_blank(*text))
+        text++;
+    return text;
+}
+
 /* Takes the quotes of the field at *from away. Returns its end, NULL if it is not closed; *from is
  * then behind the quote. */
 static char *unquote(char **from) {
@@ -25,14 +32,15 @@ static char *unquote(char **from) {
 
 /* The field at *cursor, which moves to the next one or, after the last, becomes NULL. */
 static char *next_field(char **cursor) {
-    char *from = *cursor + strspn(*cursor, " \t"), *field = from, *end;
+    char *from = skip_blanks(*cursor), *field = from, *end;
     if (*from == '"') {
         end = unquote(&from);
         if (!end)
             return NULL;
-        from += strspn(from, " \t");
+        from = skip_blanks(from);
     } else {
-        from += strcspn(from, ",");
+        while (*from && *from != ',')
+            from++;
         for (end = from; end > field && is_blank(end[-1]);)
             end--;
     }
@@ -87,7 +95,9 @@ bool fields_hexadecimal(const char *text, uint64_t *number) {
 
 bool fields_time(const char *text, uint64_t unit, uint64_t *ns) {
     char whole[24];
-    size_t length = strcspn(text, ".");
+    size_t length = 0;
+    while (text[length] && text[length] != '.')
+        length++;
     if (length >= sizeof whole)
         return false;
     memcpy(whole, text, length);

@@ -116,10 +116,8 @@ def test_the_beginning_of_a_capture_lets_no_time_go_by(request, run, case, wrong
 
 @pytest.mark.parametrize("case", ["event_record", "pageable_copy", "module_get_function", "stream_query"])
 @pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
-def test_the_host_works_beside_a_kernel_that_came_behind_a_free(request, run, case, mode):
+def test_the_host_works_beside_a_kernel_that_came_behind_a_free(run, case, mode):
     """In virtual time: natively a second, in which the device and the host are busy at the same time."""
-    if mode == "auto":
-        request.applymarker(pytest.mark.xfail(strict=True, reason=OWED))
     environment = {**ENVIRONMENT, "SIMCUDA_COST": "3", "POOLCUDA_FREE": mode}
     native, pooled = (run([PROGRAMS / "order/time_beside", case], pooled=pooled, env=environment)
                       for pooled in (False, True))
