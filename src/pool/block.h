@@ -145,6 +145,10 @@ struct cache_sums {
 #include "observe/counters.def"
 };
 
+/* Whether the device's kernels reach plain host memory. HOST_BY_ADDRESS: what they are given the
+ * address of (HMM). HOST_ALWAYS: or it has the host's page tables (ATS), or nobody is to look. */
+enum host_access { HOST_NEVER, HOST_BY_ADDRESS, HOST_ALWAYS };
+
 /* One device, by ordinal, or the ledger of a kind of memory that is no device's. Byte sums are over
  * all its contexts.
  * Invariant: live + idle = what the pool holds of it; in_use sums the requests of live, over_size
@@ -160,7 +164,7 @@ struct device {
     uint64_t allocations, hits, frees, oom_events, oom_rescued;
     int pressure;  /* allocations that are out of memory just now: frees then go to the driver */
     int releasing; /* blocks on their way back to the driver in some thread */
-    bool pageable_access; /* its kernels reach all of the host's memory (HMM, ATS) */
+    enum host_access host_access;
     uint64_t until_asked; /* bytes to allocate before the driver is asked again what is free */
     /* decay.c: the least idle bytes since period_began (nanoseconds, 0: never yet); the changes
      * when the clock was last looked at. */

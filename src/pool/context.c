@@ -83,18 +83,16 @@ void context_forget_all_created(struct pool *pool) {
 struct device_facts {
     CUdevice ordinal;
     size_t total;
-    int pageable_access;
+    enum host_access host_access;
     CUuuid uuid;
 };
 
 static bool ask_device(struct pool *pool, struct device_facts *facts) {
     facts->total = 0;
-    facts->pageable_access = 0;
     memset(&facts->uuid, 0, sizeof facts->uuid);
     if (pool->driver->device_get_uuid)
         pool->driver->device_get_uuid(&facts->uuid, facts->ordinal);
-    pool->driver->device_get_attribute(&facts->pageable_access,
-                                       CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, facts->ordinal);
+    host_access_of(pool, facts->ordinal, &facts->host_access);
     return pool->driver->device_total_mem(&facts->total, facts->ordinal) == CUDA_SUCCESS;
 }
 
@@ -106,7 +104,7 @@ static struct device *add_device(struct pool *pool, enum pool_memory memory,
     if (!device)
         return NULL;
     device->memory = memory;
-    device->pageable_access = facts->pageable_access != 0;
+    device->host_access = facts->host_access;
     if (memory == POOL_DEVICE) {
         device->ordinal = facts->ordinal;
         device->total = facts->total;

@@ -66,6 +66,7 @@ struct pool {
         crossings_seen; /* copies between contexts, and those that were waited for */
     uint64_t reasons[WAIT_REASONS], reason_sum;
     atomic_bool lasting[WAIT_REASONS];
+    atomic_bool host_reached; /* kernels may have been given addresses of plain host memory */
 
     /* fence.c. streams_lost: some stream's work can be in no fence, so frees have to wait. */
     LIST_HEAD(, free_stream) free_streams;
@@ -283,6 +284,11 @@ extern const struct pool_kind kind_device;
 bool context_is_first(const struct pool *pool, const struct context *context);
 bool context_is_known(const struct pool *pool, CUcontext handle); /* and alive. Lock held */
 struct device *context_find_device(struct pool *pool, CUdevice ordinal);
+
+/* host_access.c: how the device reaches plain host memory. Calls the driver and returns its error,
+ * with which *access is the most that is possible. */
+CUresult host_access_of(const struct pool *pool, CUdevice ordinal, enum host_access *access);
+
 void context_destroy_sites(struct context *context);
 void context_forget_all_created(struct pool *pool);
 struct site *context_site(struct pool *pool, struct context *context, const struct call_site *key);

@@ -290,10 +290,15 @@ static CUresult device_get_uuid(CUuuid *uuid, CUdevice device) {
 
 static CUresult device_get_attribute(int *value, CUdevice_attribute attribute, CUdevice device) {
     lock_check_none();
-    /* The last device has no concurrent access to managed memory. */
-    *value = attribute == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS ? fake.pageable_access
-                                                                     : device != FAKE_DEVICES - 1;
-    return CUDA_SUCCESS;
+    if (device >= FAKE_DEVICES)
+        return CUDA_ERROR_INVALID_DEVICE;
+    if (attribute == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS)
+        *value = fake.pageable_access;
+    else if (attribute == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES)
+        *value = fake.host_page_tables;
+    else /* The last device has no concurrent access to managed memory. */
+        *value = device != FAKE_DEVICES - 1;
+    return fake.attribute_result;
 }
 
 static CUresult primary_ctx_get_state(CUdevice device, unsigned int *flags, int *active) {
