@@ -33,6 +33,7 @@ enum {
     EPOCH_SHIFT = ADDRESS_BITS - PAGE_BITS + 1,
 };
 static const uint64_t least_address = 1 << GRANULE_BITS;
+static const uint64_t most_address = (uint64_t)1 << ADDRESS_BITS;
 
 /* Each slot: the number of a page, or of a granule with PAGE_BITS shifted out as well and
  * GRANULE_MARK, and above it the epoch in which it was learnt. 0: nothing. */
@@ -61,7 +62,7 @@ uint64_t host_addresses_begin(void) {
 }
 
 static _Atomic uint64_t *slot_of(uint64_t number) {
-    return &slots[number * 0x9e3779b97f4a7c15 >> (64 - SLOT_BITS)];
+    return &slots[(number ^ number >> SLOT_BITS) % (1 << SLOT_BITS)];
 }
 
 static uint64_t granule_of(uint64_t word) {
@@ -79,17 +80,24 @@ static void remember(uint64_t number, uint64_t now) {
 static bool is_mapped(uint64_t word) {
     unsigned char resident;
     uint64_t page = word >> PAGE_BITS << PAGE_BITS;
-    return syscall(SYS_mincore, page, 1, &resident) == 0 || errno != ENOMEM;
+    int saved = errno;
+    bool mapped = syscall(SYS_mincore, page, 1, &resident) == 0 || errno != ENOMEM;
+    errno = saved;
+    return mapped;
 }
 
 static bool is_readable(uint64_t word) {
     enum { NO_REQUEST = -1, SIGNALS = 8 };
-    return syscall(SYS_rt_sigprocmask, NO_REQUEST, word & ~(uint64_t)7, NULL, SIGNALS) == 0 ||
-           errno != EFAULT;
+    int saved = errno;
+    bool readable =
+        syscall(SYS_rt_sigprocmask, NO_REQUEST, word & ~(uint64_t)7, NULL, SIGNALS) == 0 ||
+        errno != EFAULT;
+    errno = saved;
+    return readable;
 }
 
-/* The slow part, for an address of a page that nothing is remembered of. */
-static bool ask(uint64_t word, uint64_t now) {
+/* For an address of a page that nothing is remembered of. */
+__attribute__((noinline, cold)) static bool ask(uint64_t word, uint64_t now) {
     unsigned type;
     if (!is_mapped(word)) {
         remember(word >> PAGE_BITS, now);
@@ -112,31 +120,30 @@ static bool ask(uint64_t word, uint64_t now) {
     return false;
 }
 
-bool host_address_is(uint64_t word, uint64_t now) {
-    if (word < least_address || word >> ADDRESS_BITS || is_remembered(granule_of(word), now) ||
-        is_remembered(word >> PAGE_BITS, now))
+static inline bool judge(uint64_t word, uint64_t now) {
+    if (word - least_address >= most_address - least_address ||
+        is_remembered(granule_of(word), now) || is_remembered(word >> PAGE_BITS, now))
         return false;
-    int saved = errno;
-    bool found = ask(word, now);
-    errno = saved;
-    return found;
+    return ask(word, now);
+}
+
+bool host_address_is(uint64_t word, uint64_t now) {
+    return judge(word, now);
 }
 
 bool host_addresses_among(const void *at, size_t bytes, uint64_t now) {
     uint64_t word;
     for (size_t i = 0; i + sizeof word <= bytes; i += sizeof word) {
         memcpy(&word, (const char *)at + i, sizeof word);
-        if (host_address_is(word, now))
+        if (judge(word, now))
             return true;
     }
     return false;
 }
 
 bool host_addresses_in(uint64_t at, size_t bytes, uint64_t now) {
-    int saved = errno;
-    bool readable = at >= least_address && !(at >> ADDRESS_BITS);
+    bool readable = at >= least_address && at < most_address;
     for (uint64_t page = at; readable && page < at + bytes; page = (page | 0xfff) + 1)
         readable = is_readable(page);
-    errno = saved;
     return readable && host_addresses_among((const void *)(uintptr_t)at, bytes, now);
 }

@@ -302,21 +302,21 @@ static void captured(void) {
 
 /* What the driver says of such an address does not matter: a newer one may take it. */
 static void argument_of_a_memset(void) {
-    volatile uint32_t *memory = plain_memory();
+    static volatile uint32_t memory[WORDS];
     start();
     cuMemsetD32Async((CUdeviceptr)(uintptr_t)memory, VALUE, WORDS, NULL);
     see((const volatile uint32_t[WORDS]){[WORDS - 1] = VALUE});
 }
 
 static void argument_of_a_copy(void) {
-    volatile uint32_t *memory = plain_memory();
+    static volatile uint32_t memory[WORDS];
     start();
     cuMemcpyDtoDAsync_v2((CUdeviceptr)(uintptr_t)memory, place.kept, BYTES, NULL);
     see((const volatile uint32_t[WORDS]){[WORDS - 1] = VALUE});
 }
 
 static void argument_of_a_prefetch(void) {
-    volatile uint32_t *memory = plain_memory();
+    static volatile uint32_t memory[WORDS];
     start();
     CUresult (*prefetch)(CUdeviceptr, size_t, CUdevice, CUstream) = cuMemPrefetchAsync;
     prefetch((CUdeviceptr)(uintptr_t)memory, BYTES, 0, NULL);
