@@ -15,7 +15,7 @@
 #define CALLGRIND_STOP_INSTRUMENTATION
 #endif
 
-enum { WARM_UP = 100, ARGUMENTS = 32 };
+enum { WARM_UP = 100, ARGUMENTS = 32, WORDS = 512 };
 
 static void launch(struct null_driver_function *function, void **arguments, long times) {
     for (long i = 0; i < times; i++)
@@ -26,20 +26,18 @@ static void launch(struct null_driver_function *function, void **arguments, long
 
 int main(int argc, char **argv) {
     CUdeviceptr block;
+    static CUdeviceptr words[ARGUMENTS][WORDS];
     void *arguments[ARGUMENTS];
     if (argc != 4 || cuInit(0) != CUDA_SUCCESS || cuMemAlloc_v2(&block, 4096) != CUDA_SUCCESS)
         return 2;
     long times = strtol(argv[1], NULL, 10);
     struct null_driver_function function = {strtoul(argv[2], NULL, 10), strtoul(argv[3], NULL, 10)};
-    if (function.arguments > ARGUMENTS)
+    if (function.arguments > ARGUMENTS || function.bytes > sizeof words[0])
         return 2;
     for (size_t i = 0; i < function.arguments; i++) {
-        CUdeviceptr *words = calloc(1, function.bytes + sizeof *words);
-        if (!words)
-            return 1;
-        for (size_t word = 0; word < function.bytes / sizeof *words; word++)
-            words[word] = block;
-        arguments[i] = words;
+        for (size_t word = 0; word < WORDS; word++)
+            words[i][word] = block;
+        arguments[i] = words[i];
     }
     launch(&function, arguments, WARM_UP);
     CALLGRIND_START_INSTRUMENTATION;

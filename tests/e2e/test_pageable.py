@@ -7,7 +7,7 @@ work is natively done.
 import re
 
 import pytest
-from conftest import PROGRAMS
+from conftest import BUILD, PROGRAMS
 
 PROGRAM = PROGRAMS / "order/pageable"
 WAYS = ["parameter", "of_the_stack", "of_a_mapping", "of_a_later_mapping", "extra", "configured", "cooperative", "of_a_library",
@@ -35,6 +35,16 @@ def test_an_address_is_seen_and_the_free_waits(both, way):
     native, pooled = both([PROGRAM, way], env=HMM)
     assert native.out == "the host reads 7\n"
     assert waited(pooled) == 1
+
+
+PLANTED = BUILD / "tests/planted/libpoolcuda.so"
+
+
+@pytest.mark.skipif(not PLANTED.exists(), reason="a build with a sanitizer has no planted faults")
+@pytest.mark.parametrize("way", WAYS)
+def test_the_fault_that_does_not_see_it_is_found(run, way):
+    pooled = run([PROGRAM, way], env={**HMM, "POOLCUDA_PLANT": "host_address_unseen"}, library=PLANTED)
+    assert waited(pooled) == 0
 
 
 @pytest.mark.parametrize("way", NO_WAYS)
