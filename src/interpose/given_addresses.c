@@ -18,6 +18,7 @@ enum form {
     FORM_KERNELS,
     FORM_BYTES,
     FORM_KERNEL_NODE,
+    FORM_KERNEL_NODE_1,
     FORM_NODE,
     FORM_MEMSET_NODE,
     FORM_COPY_IN,
@@ -95,11 +96,17 @@ static bool is_in_launches(const struct look *look) {
     return false;
 }
 
-/* What the first version of the struct has, all have. */
-static bool is_in_kernel_node(const CUDA_KERNEL_NODE_PARAMS_v1 *node, CUkernel kernel,
-                              uint64_t now) {
-    CUfunction function = node->func ? node->func : (CUfunction)kernel;
-    return launch_gives_host_address(function, node->kernelParams, node->extra, now);
+/* kernel: in the function's place, where that is NULL. */
+static bool is_in_kernel_node_1(const CUDA_KERNEL_NODE_PARAMS_v1 *node, CUkernel kernel,
+                                uint64_t now) {
+    return node && launch_gives_host_address(node->func ? node->func : (CUfunction)kernel,
+                                             node->kernelParams, node->extra, now);
+}
+
+/* It begins as the first version does. */
+static bool is_in_kernel_node(const CUDA_KERNEL_NODE_PARAMS_v2 *node, uint64_t now) {
+    return node && is_in_kernel_node_1((const CUDA_KERNEL_NODE_PARAMS_v1 *)(const void *)node,
+                                       node->kern, now);
 }
 
 static bool is_of_side(CUmemorytype type, CUdeviceptr address, uint64_t now) {
@@ -152,8 +159,7 @@ static bool is_in_node(const struct node_parameters *node, uint64_t now) {
         return false;
     switch (node->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
-        return is_in_kernel_node((const CUDA_KERNEL_NODE_PARAMS_v1 *)(const void *)&node->kernel,
-                                 node->kernel.kern, now);
+        return is_in_kernel_node(&node->kernel, now);
     case CU_GRAPH_NODE_TYPE_MEMCPY:
         return is_in_copy_3d(&node->copying.copy, now);
     case CU_GRAPH_NODE_TYPE_MEMSET:
@@ -170,17 +176,7 @@ static bool is_in_texture(const CUDA_RESOURCE_DESC *texture, uint64_t now) {
            host_address_is(texture->res.linear.devPtr, now);
 }
 
-/* The second version's kernel, which the first has not. */
-static bool is_in_kernel_node_of(unsigned row, const CUDA_KERNEL_NODE_PARAMS_v2 *node,
-                                 uint64_t now) {
-    bool first = row == ENTRY_NUMBER_cuGraphAddKernelNode ||
-                 row == ENTRY_NUMBER_cuGraphKernelNodeSetParams ||
-                 row == ENTRY_NUMBER_cuGraphExecKernelNodeSetParams;
-    return node && is_in_kernel_node((const CUDA_KERNEL_NODE_PARAMS_v1 *)(const void *)node,
-                                     first ? NULL : node->kern, now);
-}
-
-static bool gives(unsigned row, const struct look *look) {
+static bool gives(const struct look *look) {
     uint64_t now = look->now;
     switch ((enum form)look->given->form) {
     case FORM_ADDRESS:
@@ -196,8 +192,10 @@ static bool gives(unsigned row, const struct look *look) {
     case FORM_BYTES:
         return pointer(look, 0) &&
                host_addresses_among(pointer(look, 0), (unsigned)word(look, 1), now);
+    case FORM_KERNEL_NODE_1:
+        return is_in_kernel_node_1(pointer(look, 0), NULL, now);
     case FORM_KERNEL_NODE:
-        return is_in_kernel_node_of(row, pointer(look, 0), now);
+        return is_in_kernel_node(pointer(look, 0), now);
     case FORM_NODE:
         return is_in_node(pointer(look, 0), now);
     case FORM_MEMSET_NODE:
@@ -252,7 +250,7 @@ void given_look(struct pool *pool, unsigned row, const struct call_arguments *ar
         return;
     }
     struct look look = {arguments, &given[row], host_addresses_begin()};
-    if (!gives(row, &look) || PLANTED(host_address_unseen))
+    if (!gives(&look) || PLANTED(host_address_unseen))
         return;
     pool_host_address_given(pool);
     atomic_store(&given_nobody_looks, true);

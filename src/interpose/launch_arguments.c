@@ -2,7 +2,9 @@
  *
  * A launch names its arguments' places and not how many there are, so no place may be looked at
  * that the driver does not confirm. It is asked by cuFuncGetParamInfo (12.4). Before that nobody
- * can say, and the first launch with arguments is taken to give a host address.
+ * can say, and the first launch with arguments is taken to give a host address. That it answers
+ * INVALID_VALUE behind the last argument, and refuses a CUkernel, is assumed, not yet seen on a
+ * GPU.
  *
  * What it has said is kept in a table that is read and written without a lock: a slot's version is
  * odd while it is written, and different afterwards. A reader that meets such a slot, and a writer,

@@ -129,6 +129,11 @@ FORM(KERNEL_NODE) {
     return make_kernel_node(call, &call->kernel, address, which);
 }
 
+FORM(KERNEL_NODE_1) {
+    call->kernel.kern = (CUkernel)16; /* is not there to be read */
+    return make_KERNEL_NODE(call, at, address, which);
+}
+
 FORM(NODE) {
     call->words[at[0]] = (uintptr_t)call->node;
     return make_node(call, address, which);
