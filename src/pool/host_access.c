@@ -1,23 +1,28 @@
 /* Devices whose kernels reach plain host memory, which the host reads without a call. */
 #include "pool/internal.h"
 
-/* What the driver says of one attribute; false: it does not know the device, or cannot say. */
+/* What the driver says of one attribute, `otherwise` with an error. That it does not know the
+ * attribute is an answer. */
 static bool ask(const struct pool *pool, CUdevice ordinal, CUdevice_attribute attribute,
-                CUresult *result) {
+                bool otherwise, CUresult *result) {
     int value = 0;
     *result = pool->driver->device_get_attribute(&value, attribute, ordinal);
-    return *result == CUDA_SUCCESS && value != 0;
+    if (*result != CUDA_ERROR_INVALID_VALUE)
+        return *result == CUDA_SUCCESS ? value != 0 : otherwise;
+    *result = CUDA_SUCCESS;
+    return otherwise;
 }
 
 CUresult host_access_of(const struct pool *pool, CUdevice ordinal, enum host_access *access) {
     CUresult result;
     *access = HOST_NEVER;
-    if (!ask(pool, ordinal, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, &result))
+    if (!ask(pool, ordinal, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, false, &result))
         return result;
-    bool own_tables = !ask(
-        pool, ordinal, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, &result);
-    bool looked_for = pool->config.pageable == POOL_PAGEABLE_LOOK;
-    *access = own_tables && looked_for && result == CUDA_SUCCESS ? HOST_BY_ADDRESS : HOST_ALWAYS;
+    bool by_tables =
+        ask(pool, ordinal, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, true,
+            &result);
+    *access =
+        by_tables || pool->config.pageable == POOL_PAGEABLE_WAIT ? HOST_ALWAYS : HOST_BY_ADDRESS;
     return result;
 }
 

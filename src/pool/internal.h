@@ -285,8 +285,8 @@ bool context_is_first(const struct pool *pool, const struct context *context);
 bool context_is_known(const struct pool *pool, CUcontext handle); /* and alive. Lock held */
 struct device *context_find_device(struct pool *pool, CUdevice ordinal);
 
-/* host_access.c: how the device reaches plain host memory. Calls the driver and returns its error,
- * with which *access is the most that is possible. */
+/* host_access.c: how the device reaches plain host memory. Calls the driver and returns its error;
+ * a device that it says nothing of is taken to reach none. */
 CUresult host_access_of(const struct pool *pool, CUdevice ordinal, enum host_access *access);
 
 void context_destroy_sites(struct context *context);

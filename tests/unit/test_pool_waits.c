@@ -229,6 +229,16 @@ static void a_driver_that_cannot_say_yet_is_asked_again(void **state) {
     assert_int_equal(pool_awaits_host_addresses(pool), POOL_AWAITS_THE_FIRST);
 }
 
+static void an_old_driver_that_does_not_know_of_it_answers_as_well(void **state) {
+    (void)state;
+    start_reaching(POOL_FREE_AUTO, POOL_PAGEABLE_LOOK, false);
+    fake.attribute_result = CUDA_ERROR_INVALID_VALUE;
+    assert_int_equal(pool_awaits_host_addresses(pool), POOL_AWAITS_NEVER);
+    alloc(9000);
+    release(alloc(1000));
+    assert_int_equal(waited(), 0);
+}
+
 static void a_forked_child_has_given_no_address(void **state) {
     (void)state;
     start_reaching(POOL_FREE_AUTO, POOL_PAGEABLE_LOOK, false);
@@ -681,6 +691,7 @@ int main(void) {
         TEST(an_address_is_no_matter_where_the_device_reaches_no_host_memory),
         TEST(no_address_is_looked_for_where_frees_owe_nothing),
         TEST(a_driver_that_cannot_say_yet_is_asked_again),
+        TEST(an_old_driver_that_does_not_know_of_it_answers_as_well),
         TEST(a_forked_child_has_given_no_address),
         TEST(a_free_during_the_payment_owes_anew),
         TEST(what_is_owed_is_paid_before_a_capture_begins),
