@@ -5,6 +5,7 @@
 
 #include "interpose/answer_requests.h"
 #include "interpose/checked.h"
+#include "interpose/given_addresses.h"
 #include "interpose/record.h"
 #include "interpose/surroundings.h"
 #include "pool/cache_quick.h"
@@ -171,6 +172,7 @@ static void context_ending(CUcontext context, const char *call) {
     if (!pool)
         return;
     pool_pay(pool, call);
+    given_forget();
     if (state_check())
         check_context_ending(state_check(), context);
     pool_context_ending(pool, context);
@@ -195,6 +197,7 @@ CONTEXT_HOOK(cuCtxDetach)
         struct pool *pool = state_begin_call();                                                    \
         if (pool) {                                                                                \
             pool_pay(pool, #name);                                                                 \
+            given_forget();                                                                        \
             if (state_check())                                                                     \
                 check_primary_ending(state_check(), device);                                       \
             pool_primary_ending(pool, device);                                                     \
@@ -216,6 +219,7 @@ RESET_HOOK(cuDevicePrimaryCtxReset_v2)
         if (!pool)                                                                                 \
             return REAL(name)(device);                                                             \
         pool_pay(pool, #name);                                                                     \
+        given_forget();                                                                            \
         if (state_check())                                                                         \
             check_primary_ending(state_check(), device);                                           \
         pool_primary_releasing(pool, device);                                                      \

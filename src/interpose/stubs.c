@@ -5,9 +5,11 @@
  * handle and flags, the stream that work goes to, the address of a module's variable. */
 #include "interpose/stubs.h"
 
+#include "interpose/call_arguments.h"
 #include "interpose/caller.h"
 #include "interpose/checked.h"
 #include "interpose/entry_points.h"
+#include "interpose/given_addresses.h"
 #include "interpose/hooks.h"
 #include "interpose/loader.h"
 #include "interpose/managed_calls.h"
@@ -33,6 +35,7 @@ static struct spare {
     void *function;
     const char *name;
     struct entry entry;
+    unsigned row; /* that the entry is of, if of any */
 } spares[SPARES];
 static atomic_int spares_used;
 
@@ -43,11 +46,11 @@ HIDDEN atomic_uchar stub_quick[ENTRIES + SPARES];
 enum { QUICK = 0x80 }; /* no bit of the word's */
 extern const char stub_code[] HIDDEN;
 
-/* RETURN_ADDRESS: where stub_call has it, in words from the arguments on the stack. */
+/* Where stub_call has the return address, in words from the arguments on the stack. */
 #if defined(__x86_64__)
-enum { REGISTER_ARGUMENTS = 6, RETURN_ADDRESS = -1 };
+enum { RETURN_ADDRESS = -1 };
 #else
-enum { REGISTER_ARGUMENTS = 8, RETURN_ADDRESS = -3 };
+enum { RETURN_ADDRESS = -3 };
 #endif
 
 /* As stubs.S lays it out. stack: the arguments beyond the registers'. */
@@ -71,8 +74,7 @@ HIDDEN bool stub_after(struct stub_frame *frame, CUresult result);
 HIDDEN void stub_failed(CUresult result);
 
 static uint64_t argument(const struct stub_frame *frame, unsigned index) {
-    return index < REGISTER_ARGUMENTS ? frame->registers[index]
-                                      : frame->stack[index - REGISTER_ARGUMENTS];
+    return call_argument(&(struct call_arguments){frame->registers, frame->stack}, index);
 }
 
 static const char *name_of(const struct stub_frame *frame) {
@@ -82,6 +84,10 @@ static const char *name_of(const struct stub_frame *frame) {
 
 static const struct entry *entry_of(uint64_t number) {
     return number < ENTRIES ? &entry_points[number] : &spares[number - ENTRIES].entry;
+}
+
+static unsigned row_of(uint64_t number) {
+    return number < ENTRIES ? (unsigned)number : spares[number - ENTRIES].row;
 }
 
 /* The attributes that change nothing but how the kernel itself runs. */
@@ -254,9 +260,24 @@ static void end_things(struct pool *pool, struct stub_frame *frame, const struct
     }
 }
 
+static bool is_quick(const struct pool *pool, const struct entry *entry);
+static unsigned char quick_bits(const struct entry *entry);
+
+/* Looks at what the call gives to the device. Returns whether nothing else is to be done. */
+static bool look(struct pool *pool, const struct stub_frame *frame, const struct entry *entry) {
+    unsigned row = row_of(frame->number);
+    if (!given_looks_at(row))
+        return false;
+    given_look(pool, row, &(struct call_arguments){frame->registers, frame->stack});
+    return !entry->effect && is_quick(pool, entry) &&
+           !(atomic_load(&order_word) & quick_bits(entry));
+}
+
 static void before(struct pool *pool, struct stub_frame *frame) {
     const struct entry *entry = entry_of(frame->number);
     bool retried = frame->attempts > 0;
+    if (!retried && look(pool, frame, entry))
+        return;
     if (entry->ours == OURS_peek)
         return;
     if (entry_is_unknown(entry) && !retried)
@@ -375,7 +396,7 @@ void *stub_before(struct stub_frame *frame) {
             managed_call_begins(pool, entry, frame->registers);
         state_end_call();
     }
-    if (!thread_marks.inside && is_quick(pool, entry))
+    if (!thread_marks.inside && is_quick(pool, entry) && !given_looks_at(row_of(frame->number)))
         atomic_store_explicit(&stub_quick[frame->number], quick_bits(entry), memory_order_release);
     return real;
 }
@@ -571,7 +592,9 @@ static void *spare_stub(void *function, const char *name, const struct entry *en
     char *copy = number == used && used < SPARES ? malloc(strlen(name) + 1) : NULL;
     if (copy) {
         memcpy(copy, name, strlen(name) + 1);
-        spares[used] = (struct spare){function, copy, *entry};
+        bool known = !entry_is_unknown(entry);
+        unsigned row = known ? (unsigned)(entry - entry_points) : GIVEN_UNKNOWN;
+        spares[used] = (struct spare){function, copy, *entry, row};
         atomic_store(&stub_real[ENTRIES + used], function);
         atomic_store(&spares_used, ++used);
     }
@@ -629,4 +652,5 @@ void *stubs_replace_base(const char *base, void *found, bool per_thread) {
 void stubs_forget_after_fork(void) {
     for (int i = 0; i < ENTRIES + SPARES; i++)
         atomic_store_explicit(&stub_quick[i], 0, memory_order_relaxed);
+    given_forget_after_fork();
 }

@@ -35,6 +35,7 @@ static bool add_stream(struct order *order, struct order_context *context, CUstr
         return false;
     *stream = (struct order_stream){
         .handle = handle, .context = context, .id = ++order->streams, .non_blocking = non_blocking};
+    // NOLINTNEXTLINE(bugprone-sizeof-expression): the key is the handle itself
     HASH_ADD(by_handle, order->by_handle, handle, sizeof handle, stream);
     if (!stream->by_handle.tbl) {
         free(stream);

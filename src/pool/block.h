@@ -134,6 +134,9 @@ struct device_place {
     bool limited;    /* by a control group, under the name `region` */
     char region[32]; /* "drm/0000:01:00.0/" */
 };
+/* Whether the device's kernels reach plain host memory. HOST_BY_ADDRESS: what they are given the
+ * address of (HMM). HOST_ALWAYS: or it has the host's page tables (ATS), or nobody is to look. */
+enum host_access { HOST_NEVER, HOST_BY_ADDRESS, HOST_ALWAYS };
 
 /* One device, by ordinal, or the ledger of a kind of memory that is no device's. Byte sums are over
  * all its contexts.
@@ -150,7 +153,7 @@ struct device {
     uint64_t allocations, hits, frees, oom_events, oom_rescued;
     int pressure;  /* allocations that are out of memory just now: frees then go to the driver */
     int releasing; /* blocks on their way back to the driver in some thread */
-    bool pageable_access; /* its kernels reach all of the host's memory (HMM, ATS) */
+    enum host_access host_access;
     struct device_place place;
     uint64_t until_asked; /* bytes to allocate before it is asked again what is free */
     /* headroom.c: what was live and what others used, at most, when idle memory was last given up;

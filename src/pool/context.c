@@ -83,7 +83,7 @@ void context_forget_all_created(struct pool *pool) {
 struct device_facts {
     CUdevice ordinal;
     size_t total;
-    int pageable_access;
+    enum host_access host_access;
     CUuuid uuid;
     struct device_place place;
     CUevent event; /* for the context's record */
@@ -103,12 +103,10 @@ static CUevent make_event(struct pool *pool) {
 
 static bool ask_device(struct pool *pool, struct device_facts *facts) {
     facts->total = 0;
-    facts->pageable_access = 0;
     memset(&facts->uuid, 0, sizeof facts->uuid);
     if (pool->driver->device_get_uuid)
         pool->driver->device_get_uuid(&facts->uuid, facts->ordinal);
-    pool->driver->device_get_attribute(&facts->pageable_access,
-                                       CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, facts->ordinal);
+    host_access_of(pool, facts->ordinal, &facts->host_access);
     available_learn(pool, facts->ordinal, &facts->place);
     facts->event = make_event(pool);
     return pool->driver->device_total_mem(&facts->total, facts->ordinal) == CUDA_SUCCESS;
@@ -122,7 +120,7 @@ static struct device *add_device(struct pool *pool, enum pool_memory memory,
     if (!device)
         return NULL;
     device->memory = memory;
-    device->pageable_access = facts->pageable_access != 0;
+    device->host_access = facts->host_access;
     if (memory == POOL_DEVICE) {
         device->ordinal = facts->ordinal;
         device->total = facts->total;

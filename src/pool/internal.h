@@ -47,15 +47,15 @@ struct pool {
     bool captures_asked;
     atomic_uint passed_calls; /* without the lock */
 
-    atomic_bool down; /* the driver has shut down: everything passes through */
+    atomic_bool down;       /* the driver has shut down: everything passes through */
+    bool indexed;           /* whether the index by address is there (address_index.h) */
+    unsigned leaving_since; /* ended_contexts.c: inside.h's */
     struct pointer_map map;
     struct pool_block *spare; /* unused records, linked through next */
     struct record_slab *slabs;
     size_t record_count; /* in all slabs */
     LIST_HEAD(, context) contexts;
-    /* ended_contexts.c. leaving_since: inside.h's. */
-    LIST_HEAD(, context) ended, leaving;
-    unsigned leaving_since;
+    LIST_HEAD(, context) ended, leaving; /* ended_contexts.c */
     LIST_HEAD(, device) devices;
     struct site_record *site_records;
     struct pitch *pitches;
@@ -69,14 +69,13 @@ struct pool {
         crossings_seen; /* copies between contexts, and those that were waited for */
     uint64_t reasons[WAIT_REASONS], reason_sum;
     atomic_bool lasting[WAIT_REASONS];
+    atomic_bool host_reached; /* kernels may have been given addresses of plain host memory */
 
     /* fence.c. streams_lost: some stream's work can be in no fence, so frees have to wait. */
     LIST_HEAD(, free_stream) free_streams;
     LIST_HEAD(, left_event) left_events;
     uint64_t left_number;
     bool streams_lost;
-
-    bool indexed; /* whether the index by address is there (address_index.h) */
 
     struct created_context *created;       /* context.c */
     LIST_HEAD(, memory_pool) memory_pools; /* memory_pools.c: those that the program has made */
@@ -286,6 +285,11 @@ extern const struct pool_kind kind_device;
 bool context_is_first(const struct pool *pool, const struct context *context);
 bool context_is_known(const struct pool *pool, CUcontext handle); /* and alive. Lock held */
 struct device *context_find_device(struct pool *pool, CUdevice ordinal);
+
+/* host_access.c: how the device reaches plain host memory. Calls the driver and returns its error;
+ * a device that it says nothing of is taken to reach none. */
+CUresult host_access_of(const struct pool *pool, CUdevice ordinal, enum host_access *access);
+
 void context_destroy_sites(struct context *context);
 void context_forget_all_created(struct pool *pool);
 struct site *context_site(struct pool *pool, struct context *context, const struct call_site *key);

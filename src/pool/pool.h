@@ -64,6 +64,10 @@
 /* What a free does about its wait: the words of POOLCUDA_FREE, in their order. */
 enum pool_free_mode { POOL_FREE_SYNC, POOL_FREE_AUTO, POOL_FREE_DEFER };
 
+/* What makes frees wait where kernels reach plain host memory: the words of POOLCUDA_PAGEABLE, in
+ * their order. */
+enum pool_pageable { POOL_PAGEABLE_WAIT, POOL_PAGEABLE_LOOK };
+
 struct policy;
 struct pool;
 
@@ -349,6 +353,18 @@ void pool_reason_ends(struct pool *pool, enum wait_reason reason);
 void pool_reason_stays(struct pool *pool, enum wait_reason reason);
 /* Work has been or is about to be submitted that only a wait can cover: the next free makes it. */
 void pool_work_pending(struct pool *pool);
+
+/* Plain host memory, which the process has without CUDA, is reached by the kernels of some devices
+ * (HMM). There frees may owe their waits as long as no address of it has been given to the device.
+ *
+ * pool_awaits_host_addresses: whether the pool is to hear of the first such address
+ * (pool_host_address_given); not any more once it has, never where there is no such device.
+ * NOT_YET: the driver does not answer so far. Calls the driver, but for nothing that a capture
+ * forbids. */
+enum pool_awaits { POOL_AWAITS_NOT_YET, POOL_AWAITS_NEVER, POOL_AWAITS_THE_FIRST };
+enum pool_awaits pool_awaits_host_addresses(struct pool *pool);
+/* An address of plain host memory may be about to be given to the device. */
+void pool_host_address_given(struct pool *pool);
 
 /* To be called when a stream has been created and before it is destroyed: fences must cover their
  * work. pool_stream_ends returns whether the stream is being captured, which then ends with it. */

@@ -41,7 +41,8 @@ static enum wait_choice choice_in_context(const struct pool *pool, const struct 
     if (!order_is_tracked(&pool->order))
         return WAIT_NOW;
     *reason = WAIT_REASON_pageable;
-    if (context->device->pageable_access)
+    enum host_access access = context->device->host_access;
+    if (access == HOST_ALWAYS || (access == HOST_BY_ADDRESS && pool->host_reached))
         return WAIT_NOW;
     *reason = WAIT_REASON_pending;
     return pool->pending_seen != pool->pending ? WAIT_NOW : WAIT_OWED;
@@ -274,6 +275,7 @@ void wait_forget(struct pool *pool) {
     pool->pending_seen = pool->pending;
     pool->crossings_seen = pool->crossings;
     pool->reason_sum = 0;
+    pool->host_reached = false;
     for (int i = 0; i < WAIT_REASONS; i++) {
         pool->reasons[i] = 0;
         pool->lasting[i] = false;
@@ -315,6 +317,13 @@ void pool_streams_lost(struct pool *pool) {
     pool->streams_lost = true;
     pool_unlock(pool);
     pool_reason_stays(pool, WAIT_REASON_stream);
+}
+
+/* With the lock, so that no cache serves a free any more that would owe. */
+void pool_host_address_given(struct pool *pool) {
+    pool_lock(pool);
+    pool->host_reached = true;
+    pool_unlock(pool);
 }
 
 void pool_work_pending(struct pool *pool) {

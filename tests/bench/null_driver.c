@@ -2,7 +2,8 @@
  * What a program costs on it is the program's own, and that of what stands between the two.
  *
  * One device of 1 TiB with one context, which is current in every thread. No memory is behind the
- * addresses, and none is given out twice. Functions that would need more are left out: callers that
+ * addresses, and none is given out twice. With NULL_DRIVER_PAGEABLE in the environment its kernels
+ * reach plain host memory, as it says. Functions that would need more are left out: callers that
  * look them up by name find nothing, as in an old driver. */
 #include "null_driver.h"
 
@@ -10,6 +11,7 @@
 
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define DECLARE(field, symbol, parameters, required)                                               \
@@ -91,10 +93,9 @@ CUresult null_device_total_mem(size_t *bytes, CUdevice device) {
 }
 
 CUresult null_device_get_attribute(int *value, CUdevice_attribute attribute, CUdevice device) {
-    (void)attribute;
-    (void)device;
-    *value = 0;
-    return CUDA_SUCCESS;
+    *value = attribute == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS &&
+             getenv("NULL_DRIVER_PAGEABLE") != NULL;
+    return device == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 CUresult null_device_get_uuid(CUuuid *uuid, CUdevice device) {
@@ -206,6 +207,36 @@ CUresult cuCtxSetCurrent(CUcontext context) {
 
 CUresult cuEventDestroy_v2(CUevent event) {
     (void)event;
+    return CUDA_SUCCESS;
+}
+
+/* --- launches --- */
+
+CUresult null_launch_kernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+                            unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                            unsigned int block_z, unsigned int shared_bytes, CUstream stream,
+                            void **arguments, void **extra) {
+    (void)function;
+    (void)grid_x;
+    (void)grid_y;
+    (void)grid_z;
+    (void)block_x;
+    (void)block_y;
+    (void)block_z;
+    (void)shared_bytes;
+    (void)stream;
+    (void)arguments;
+    (void)extra;
+    return CUDA_SUCCESS;
+}
+
+/* A function has the arguments that its handle says (null_driver_function). */
+CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset, size_t *size) {
+    const struct null_driver_function *of = (const struct null_driver_function *)function;
+    if (index >= of->arguments)
+        return CUDA_ERROR_INVALID_VALUE;
+    *offset = index * of->bytes;
+    *size = of->bytes;
     return CUDA_SUCCESS;
 }
 

@@ -301,10 +301,15 @@ static CUresult device_get_uuid(CUuuid *uuid, CUdevice device) {
 
 static CUresult device_get_attribute(int *value, CUdevice_attribute attribute, CUdevice device) {
     lock_check_none();
+    if (device >= FAKE_DEVICES)
+        return CUDA_ERROR_INVALID_DEVICE;
     /* The last device has no concurrent access to managed memory. */
     switch (attribute) {
     case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
         *value = fake.pageable_access;
+        break;
+    case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES:
+        *value = fake.host_page_tables;
         break;
     case CU_DEVICE_ATTRIBUTE_INTEGRATED:
         *value = fake.integrated;
@@ -315,7 +320,7 @@ static CUresult device_get_attribute(int *value, CUdevice_attribute attribute, C
     default:
         *value = 0;
     }
-    return CUDA_SUCCESS;
+    return fake.attribute_result;
 }
 
 static CUresult primary_ctx_get_state(CUdevice device, unsigned int *flags, int *active) {

@@ -31,9 +31,9 @@ struct fake_state {
     CUresult advise_result, attach_result;
     CUcontext current; /* device = handle value % 16, number = value / 16 */
     CUresult wait_result, free_result, current_result;
-    CUresult record_result;
+    CUresult record_result, attribute_result;
     bool quiet; /* whether an event of the context has completed */
-    bool primary_active, pageable_access;
+    bool primary_active, pageable_access, host_page_tables;
     int events, records, event_waits, orders;
     CUstream recorded_in;                    /* the stream of the last event recorded */
     CUevent recorded;                        /* that event; they are numbered from 1 */

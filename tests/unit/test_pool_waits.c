@@ -152,13 +152,96 @@ static void a_created_context_owes_its_waits(void **state) {
     assert_true(wait_is_owed());
 }
 
-static void a_device_that_reaches_all_host_memory_makes_frees_wait(void **state) {
-    (void)state;
-    start_in(POOL_FREE_AUTO);
+/* A pool on devices that reach plain host memory. */
+static void start_reaching(enum pool_free_mode mode, enum pool_pageable pageable,
+                           bool host_page_tables) {
+    struct pool_config config = pool_defaults;
+    stop(NULL);
+    config.free_mode = mode;
+    config.pageable = pageable;
+    start_with(&config, 80 * GIB);
+    fake.quiet = false;
     fake.pageable_access = true;
+    fake.host_page_tables = host_page_tables;
+}
+
+static void a_device_with_the_hosts_page_tables_makes_frees_wait(void **state) {
+    (void)state;
+    start_reaching(POOL_FREE_AUTO, POOL_PAGEABLE_LOOK, true);
     alloc(9000);
     release(alloc(1000));
     assert_int_equal(waited(), 1);
+    assert_int_equal(pool_awaits_host_addresses(pool), POOL_AWAITS_NEVER);
+}
+
+static void a_device_that_reaches_host_memory_makes_frees_wait_where_nobody_looks(void **state) {
+    (void)state;
+    start_reaching(POOL_FREE_AUTO, POOL_PAGEABLE_WAIT, false);
+    alloc(9000);
+    release(alloc(1000));
+    assert_int_equal(waited(), 1);
+    assert_int_equal(pool_awaits_host_addresses(pool), POOL_AWAITS_NEVER);
+}
+
+static void else_it_makes_them_wait_from_the_first_address_on(void **state) {
+    (void)state;
+    start_reaching(POOL_FREE_AUTO, POOL_PAGEABLE_LOOK, false);
+    assert_int_equal(pool_awaits_host_addresses(pool), POOL_AWAITS_THE_FIRST);
+    alloc(9000);
+    release(alloc(1000));
+    assert_int_equal(waited(), 0);
+    assert_true(wait_is_owed());
+    pool_host_address_given(pool);
+    assert_int_equal(pool_awaits_host_addresses(pool), POOL_AWAITS_NEVER);
+    release(alloc(1000));
+    release(alloc(1000)); /* which no thread's cache may take without a wait */
+    assert_int_equal(waited(), 2);
+}
+
+static void an_address_is_no_matter_where_the_device_reaches_no_host_memory(void **state) {
+    (void)state;
+    start_in(POOL_FREE_AUTO);
+    assert_int_equal(pool_awaits_host_addresses(pool), POOL_AWAITS_NEVER);
+    pool_host_address_given(pool);
+    alloc(9000);
+    release(alloc(1000));
+    assert_int_equal(waited(), 0);
+}
+
+static void no_address_is_looked_for_where_frees_owe_nothing(void **state) {
+    (void)state;
+    start_reaching(POOL_FREE_DEFER, POOL_PAGEABLE_LOOK, false);
+    assert_int_equal(pool_awaits_host_addresses(pool), POOL_AWAITS_NEVER);
+    start_reaching(POOL_FREE_SYNC, POOL_PAGEABLE_LOOK, false);
+    assert_int_equal(pool_awaits_host_addresses(pool), POOL_AWAITS_NEVER);
+}
+
+static void a_driver_that_cannot_say_yet_is_asked_again(void **state) {
+    (void)state;
+    start_reaching(POOL_FREE_AUTO, POOL_PAGEABLE_LOOK, false);
+    fake.attribute_result = CUDA_ERROR_NOT_INITIALIZED;
+    assert_int_equal(pool_awaits_host_addresses(pool), POOL_AWAITS_NOT_YET);
+    fake.attribute_result = CUDA_SUCCESS;
+    assert_int_equal(pool_awaits_host_addresses(pool), POOL_AWAITS_THE_FIRST);
+}
+
+static void an_old_driver_that_does_not_know_of_it_answers_as_well(void **state) {
+    (void)state;
+    start_reaching(POOL_FREE_AUTO, POOL_PAGEABLE_LOOK, false);
+    fake.attribute_result = CUDA_ERROR_INVALID_VALUE;
+    assert_int_equal(pool_awaits_host_addresses(pool), POOL_AWAITS_NEVER);
+    alloc(9000);
+    release(alloc(1000));
+    assert_int_equal(waited(), 0);
+}
+
+static void a_forked_child_has_given_no_address(void **state) {
+    (void)state;
+    start_reaching(POOL_FREE_AUTO, POOL_PAGEABLE_LOOK, false);
+    pool_host_address_given(pool);
+    pool_fork_prepare(pool);
+    pool_forget_after_fork(pool);
+    assert_int_equal(pool_awaits_host_addresses(pool), POOL_AWAITS_THE_FIRST);
 }
 
 static CUdeviceptr freed_meanwhile;
@@ -598,7 +681,14 @@ int main(void) {
         TEST(each_of_several_contexts_owes_its_own_waits),
         TEST(a_copy_into_a_context_that_owes_a_wait_pays_if_it_is_made_in_another),
         TEST(a_created_context_owes_its_waits),
-        TEST(a_device_that_reaches_all_host_memory_makes_frees_wait),
+        TEST(a_device_with_the_hosts_page_tables_makes_frees_wait),
+        TEST(a_device_that_reaches_host_memory_makes_frees_wait_where_nobody_looks),
+        TEST(else_it_makes_them_wait_from_the_first_address_on),
+        TEST(an_address_is_no_matter_where_the_device_reaches_no_host_memory),
+        TEST(no_address_is_looked_for_where_frees_owe_nothing),
+        TEST(a_driver_that_cannot_say_yet_is_asked_again),
+        TEST(an_old_driver_that_does_not_know_of_it_answers_as_well),
+        TEST(a_forked_child_has_given_no_address),
         TEST(a_free_during_the_payment_owes_anew),
         TEST(what_is_owed_is_paid_before_a_capture_begins),
         TEST(a_context_that_ends_owes_nothing),

@@ -95,6 +95,9 @@ static void test_pageable_access(void **state) {
     (void)state;
     assert_ok(cuDeviceGetAttribute(&can, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, 0));
     assert_int_equal(can, 1);
+    assert_ok(cuDeviceGetAttribute(
+        &can, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, 0));
+    assert_int_equal(can, 0);
     assert_ok(launch_fill(NULL, (CUdeviceptr)(uintptr_t)&value, 1, 5));
     assert_ok(cuCtxSynchronize());
     assert_int_equal(value, 5);

@@ -33,6 +33,8 @@ CUresult cuCtxRecordEvent(CUcontext ctx, CUevent event);
 CUresult cuCtxWaitEvent(CUcontext ctx, CUevent event);
 #endif
 #if CUDA_VERSION < 12040
+CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset, size_t *size);
+CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset, size_t *size);
 typedef struct CUgreenCtx_st *CUgreenCtx;
 #endif
 #if CUDA_VERSION < 12050

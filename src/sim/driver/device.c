@@ -119,6 +119,8 @@ SIM_EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribut
         *value = (int)settings()->pageable_access;
     if (attribute == CU_DEVICE_ATTRIBUTE_INTEGRATED)
         *value = (int)settings()->integrated;
+    if (attribute == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES)
+        *value = settings()->pageable_access != 0 && settings()->host_page_tables != 0;
     if (attribute == CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)
         *value = (int)settings()->memory_pools;
     if (attribute == CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID)

@@ -125,7 +125,8 @@ bool graph_precedes(const struct CUgraph_st *graph, const struct graph_node_set 
     return all;
 }
 
-static struct CUgraph_st *find_graph(CUgraph handle) {
+struct CUgraph_st *graph_find(CUgraph handle) {
+    sim_check_held();
     struct CUgraph_st *graph;
 
     LL_FOREACH(graphs, graph)
@@ -141,6 +142,35 @@ static struct CUgraphExec_st *find_executable(CUgraphExec handle) {
     if (executable == handle)
         return executable;
     return NULL;
+}
+
+struct CUgraphNode_st *graph_find_node(CUgraphNode handle) {
+    sim_check_held();
+    struct CUgraph_st *graph;
+
+    LL_FOREACH(graphs, graph)
+    for (size_t i = 0; i < graph->count; i++)
+        if (graph->nodes[i] == handle)
+            return handle;
+    return NULL;
+}
+
+bool graph_exec_replace(CUgraphExec handle, const struct CUgraphNode_st *node, struct op *op) {
+    sim_check_held();
+    struct CUgraphExec_st *executable = find_executable(handle);
+    struct op *made;
+
+    if (executable == NULL || node->index >= executable->op->child_count)
+        return false;
+    made = op_create(executable->op->name, executable->op->run); /* launches keep the other one */
+    made->calls_host = executable->op->calls_host;
+    made->children = allocate_zeroed(executable->op->child_count * sizeof(void *));
+    for (size_t i = 0; i < executable->op->child_count; i++)
+        made->children[made->child_count++] =
+            i == node->index ? op : op_keep(executable->op->children[i]);
+    op_drop(executable->op);
+    executable->op = made;
+    return true;
 }
 
 /* One after another, in the order of recording: [order:graph-nodes] assumed, as dependencies allow
@@ -171,7 +201,7 @@ SIM_EXPORT CUresult cuGraphDestroy(CUgraph graph) {
 
     ENTER(cuGraphDestroy);
     sim_lock();
-    if (find_graph(graph) == NULL)
+    if (graph_find(graph) == NULL)
         result = CUDA_ERROR_INVALID_VALUE;
     else
         graph_dispose(graph);
@@ -186,7 +216,7 @@ SIM_EXPORT CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *c
     if (count == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    if (find_graph(graph) == NULL) {
+    if (graph_find(graph) == NULL) {
         result = CUDA_ERROR_INVALID_VALUE;
     } else {
         for (size_t i = 0; nodes != NULL && i < *count; i++)
@@ -207,7 +237,7 @@ static CUresult instantiate(CUgraphExec *out, CUgraph graph, unsigned long long 
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     result = context_current(&context);
-    if (result == CUDA_SUCCESS && find_graph(graph) == NULL)
+    if (result == CUDA_SUCCESS && graph_find(graph) == NULL)
         result = CUDA_ERROR_INVALID_VALUE;
     if (result == CUDA_SUCCESS)
         result = object_memory_take(context->device);

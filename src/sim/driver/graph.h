@@ -38,6 +38,13 @@ struct CUgraph_st *graph_replace(struct CUgraph_st *graph, struct CUgraph_st *by
 struct CUgraphNode_st *graph_add(struct CUgraph_st *graph, struct op *op,
                                  const struct graph_node_set *after);
 
+struct CUgraph_st *graph_find(CUgraph handle); /* NULL: the program has none of this handle */
+/* The node of one of the program's graphs; NULL: none of this handle. */
+struct CUgraphNode_st *graph_find_node(CUgraphNode handle);
+/* From its next launch on the executable graph does `op`, which it takes, in the node's place.
+ * False: it has no such node. */
+bool graph_exec_replace(CUgraphExec handle, const struct CUgraphNode_st *node, struct op *op);
+
 /* Whether every node of `set` is, or comes before, one of `ends`. */
 bool graph_precedes(const struct CUgraph_st *graph, const struct graph_node_set *set,
                     const struct graph_node_set *ends);

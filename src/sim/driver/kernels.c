@@ -149,6 +149,32 @@ DEVICE_CODE static CUresult sum_run(struct op *op) {
     return CUDA_SUCCESS;
 }
 
+/* fill_behind_u32(const struct {u32 *to; u64 count;} *where, u32 value): to[i] = value */
+struct behind {
+    CUdeviceptr to;
+    uint64_t count;
+};
+
+/* What it finds there when it runs is not known before: only the struct is declared. */
+static void fill_behind_declare(struct op *op) {
+    op_access(op, kernel_parameter_u64(op, 0), sizeof(struct behind), false);
+}
+
+DEVICE_CODE static CUresult fill_behind_run(struct op *op) {
+    const struct behind *where =
+        (const struct behind *)(void *)memory_reach(kernel_parameter_u64(op, 0), sizeof *where);
+    uint32_t *to;
+
+    if (where == NULL || where->count > SIZE_MAX / 4)
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
+    to = (uint32_t *)(void *)memory_reach(where->to, where->count * 4);
+    if (to == NULL)
+        return where->count == 0 ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
+    for (uint64_t i = 0; i < where->count; i++)
+        to[i] = kernel_parameter_u32(op, 1);
+    return CUDA_SUCCESS;
+}
+
 static void nothing_declare(struct op *op) {
     (void)op;
 }
@@ -200,6 +226,7 @@ static CUresult fault_run(struct op *op) {
 static const struct builtin_kernel kernels[] = {
     {"fill_u32", 3, {8, 8, 4}, fill_declare, fill_run, false},
     {"early_fill_u32", 4, {8, 8, 4, 8}, fill_declare, early_fill_run, true},
+    {"fill_behind_u32", 2, {8, 4}, fill_behind_declare, fill_behind_run, false},
     {"add_u32", 4, {8, 8, 8, 8}, add_declare, add_run, false},
     {"scale_f32", 3, {8, 8, 4}, scale_declare, scale_run, false},
     {"saxpy_f32", 4, {8, 8, 8, 4}, saxpy_declare, saxpy_run, false},

@@ -1,6 +1,6 @@
 /* The kernels that the simulated device knows, by name. Their PTX for a real device, with the same
  * parameters and results, is in samples/kernels.h, that of check_kernel.c in src/check; what needs
- * a newer device than those has it beside the test that launches it. */
+ * a newer device than those, or is for one test, has it beside the test that launches it. */
 #ifndef POOLCUDA_SIM_KERNELS_H
 #define POOLCUDA_SIM_KERNELS_H
 

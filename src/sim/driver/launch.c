@@ -1,4 +1,5 @@
 /* Kernel launches. */
+#include "launch.h"
 #include "context.h"
 #include "cost.h"
 #include "kernels.h"
@@ -60,12 +61,42 @@ static CUresult resolve(CUfunction handle, struct CUctx_st *context, struct CUfu
                : CUDA_ERROR_INVALID_HANDLE; /* or of a module in another context */
 }
 
+static CUresult make_op(const struct CUfunc_st *function, void **parameters, void **extra,
+                        struct op **made) {
+    struct kernel_call call = {.kernel = function->kernel};
+    CUresult result = take_parameters(&call, parameters, extra);
+    struct op *op;
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    op = op_create(call.kernel->name, call.kernel->run);
+    op->as.kernel = call;
+    op->is_overlapped = call.kernel->is_overlapped;
+    call.kernel->declare(op);
+    *made = op;
+    return CUDA_SUCCESS;
+}
+
+CUresult launch_op(CUfunction handle, struct CUctx_st *context,
+                   const CUDA_KERNEL_NODE_PARAMS_v1 *node, struct op **made) {
+    sim_check_held();
+    struct CUfunc_st *function;
+    CUresult result;
+
+    if (!valid_shape((const unsigned int[]){node->gridDimX, node->gridDimY, node->gridDimZ},
+                     (const unsigned int[]){node->blockDimX, node->blockDimY, node->blockDimZ}))
+        return CUDA_ERROR_INVALID_VALUE;
+    result = resolve(handle, context, &function);
+    return result == CUDA_SUCCESS ? make_op(function, node->kernelParams, node->extra, made)
+                                  : result;
+}
+
 static CUresult launch(CUfunction handle, const unsigned int grid[3], const unsigned int block[3],
                        CUstream stream_of, bool programmatic, void **parameters, void **extra,
                        enum null_stream null_stream) {
-    struct kernel_call call = {0};
     struct CUstream_st *stream;
     struct CUfunc_st *function;
+    struct op *op = NULL;
     CUresult result;
 
     if (handle == NULL)
@@ -77,20 +108,15 @@ static CUresult launch(CUfunction handle, const unsigned int grid[3], const unsi
     result = stream_current(stream_of, null_stream, &stream);
     if (result == CUDA_SUCCESS)
         result = resolve(handle, context_root(stream->context), &function);
-    if (result == CUDA_SUCCESS) {
-        call.kernel = function->kernel;
-        result = take_parameters(&call, parameters, extra);
-    }
+    if (result == CUDA_SUCCESS)
+        result = make_op(function, parameters, extra, &op);
     if (result == CUDA_SUCCESS && stream->capture == NULL)
         result = object_memory_launch(context_root(stream->context));
     if (result == CUDA_SUCCESS) {
-        struct op *op = op_create(call.kernel->name, call.kernel->run);
-
-        op->as.kernel = call;
         op->programmatic = programmatic;
-        op->is_overlapped = call.kernel->is_overlapped;
-        call.kernel->declare(op);
         result = stream_run(stream, op, false);
+    } else if (op != NULL) {
+        op_drop(op);
     }
     sim_unlock();
     return result;
@@ -103,6 +129,14 @@ EXPORT_FORMS(cuLaunchKernel, _ptsz,
              ((void)shared_bytes, launch(function, (const unsigned int[]){grid_x, grid_y, grid_z},
                                          (const unsigned int[]){block_x, block_y, block_z}, stream,
                                          false, parameters, extra, null_stream)))
+
+EXPORT_FORMS(cuLaunchCooperativeKernel, _ptsz,
+             (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+              unsigned int block_x, unsigned int block_y, unsigned int block_z,
+              unsigned int shared_bytes, CUstream stream, void **parameters),
+             ((void)shared_bytes, launch(function, (const unsigned int[]){grid_x, grid_y, grid_z},
+                                         (const unsigned int[]){block_x, block_y, block_z}, stream,
+                                         false, parameters, NULL, null_stream)))
 
 /* Whether the launch may overlap with the kernel before it. NOT_SUPPORTED: it also records an event
  * in its midst, which is not simulated. What changes nothing here is passed over. */

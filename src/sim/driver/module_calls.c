@@ -1,5 +1,7 @@
 /* The entry points of modules and functions. */
 #include "capture.h"
+#include "kernels.h"
+#include "library.h"
 #include "lock.h"
 #include "module.h"
 
@@ -150,6 +152,47 @@ SIM_EXPORT CUresult cuFuncGetName(const char **name, CUfunction function) {
         *name = found->name;
     sim_unlock();
     return found != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+static CUresult parameter_info(const struct builtin_kernel *kernel, size_t index, size_t *offset,
+                               size_t *size) {
+    if (offset == NULL || index >= kernel->parameter_count)
+        return CUDA_ERROR_INVALID_VALUE;
+    *offset = kernel_parameter_offset(kernel, (unsigned)index);
+    if (size != NULL)
+        *size = kernel->parameter_sizes[index];
+    return CUDA_SUCCESS;
+}
+
+SIM_EXPORT CUresult cuFuncGetParamInfo(CUfunction handle, size_t index, size_t *offset,
+                                       size_t *size) {
+    const struct CUfunc_st *function;
+    CUresult result;
+
+    ENTER(cuFuncGetParamInfo);
+    sim_lock();
+    function = module_find_function(handle);
+    result = function == NULL ? CUDA_ERROR_INVALID_HANDLE
+                              : parameter_info(function->kernel, index, offset, size);
+    sim_unlock();
+    return result;
+}
+
+SIM_EXPORT CUresult cuKernelGetParamInfo(CUkernel handle, size_t index, size_t *offset,
+                                         size_t *size) {
+    struct CUfunc_st *function;
+    struct CUctx_st *context;
+    CUresult result;
+
+    ENTER(cuKernelGetParamInfo);
+    sim_lock();
+    result = context_current(&context);
+    if (result == CUDA_SUCCESS)
+        result = library_function((CUfunction)handle, context, &function);
+    if (result == CUDA_SUCCESS)
+        result = parameter_info(function->kernel, index, offset, size);
+    sim_unlock();
+    return result;
 }
 
 SIM_EXPORT CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute,

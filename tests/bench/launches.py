@@ -1,0 +1,70 @@
+"""launches.py BUILD: holds what a launch costs to its bars, in instructions of ours under callgrind, the driver's own left out.
+
+Where kernels reach plain host memory a launch's arguments are looked at (docs/semantics.md). On other machines nothing is added.
+"""
+
+import dataclasses
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import counting
+
+LAUNCHES = 5000
+
+
+@dataclasses.dataclass(frozen=True)
+class Bar:
+    text: str
+    most: float  # instructions
+    arguments: int
+    bytes: int
+    settings: dict
+
+
+# Of a launch as it is; where its arguments are looked at: of the look, of an argument, of each further word.
+PLAIN, LOOK, ARGUMENT, WORD = 90, 600, 75, 30
+HMM = {"NULL_DRIVER_PAGEABLE": "1"}
+WAIT = {**HMM, "POOLCUDA_PAGEABLE": "wait"}
+BARS = [
+    Bar("a launch where kernels reach no plain host memory", PLAIN, 4, 8, {}),
+    Bar("a launch where they do, and nobody is to look", PLAIN, 4, 8, WAIT),
+    Bar("a launch of 4 arguments where they do", LOOK + 4 * ARGUMENT, 4, 8, HMM),
+    Bar("a launch of 32 arguments", LOOK + 32 * ARGUMENT, 32, 8, HMM),
+    Bar("a launch of one argument of 4 KiB", LOOK + ARGUMENT + 512 * WORD, 1, 4096, HMM),
+]
+
+
+def instructions(build, bar):
+    """Per launch."""
+    environment = counting.clean_environment(build, counting.pool_library(build), **bar.settings)
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder) / "callgrind.out"
+        done = subprocess.run(["valgrind", "--tool=callgrind", "--instr-atstart=no", "--separate-callers=50",
+                               f"--callgrind-out-file={out}", counting.program(build, "launches"), str(LAUNCHES),
+                               str(bar.arguments), str(bar.bytes)],
+                              env=environment, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{bar.text}: ended with {done.returncode} under callgrind: {done.stderr.strip()}")
+        found = counting.read(out.read_text().splitlines())
+    ours = sum(cost for (kind, place, _), cost in found.items() if kind == "launch" and place.startswith("libpoolcuda"))
+    if ours < LAUNCHES:
+        raise RuntimeError(f"{bar.text}: callgrind saw no launch")
+    return ours / LAUNCHES
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit("launches.py: expected: BUILD")
+    build = pathlib.Path(sys.argv[1]).resolve()
+    missed = 0
+    for bar in BARS:
+        taken = instructions(build, bar)
+        missed += taken > bar.most
+        print(f"{'met' if taken <= bar.most else 'WORSE':<6} {bar.text}: at most {bar.most:,.0f}: {taken:,.0f} instructions")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
