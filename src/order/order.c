@@ -116,8 +116,8 @@ static void end(struct order *order, struct order_context *context) {
     fence_drop(context->fence);
     context->fence = NULL;
     struct order_stream *stream;
-    // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): one that is forgotten is in the list no more
     while ((stream = LIST_FIRST(&context->streams)))
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): one that is forgotten is in the list no more
         order_forget_stream(order, stream);
     LIST_REMOVE(context, link);
     note_only(order);

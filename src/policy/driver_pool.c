@@ -329,8 +329,7 @@ static CUresult surrender(struct pool *pool, struct pool_block *block) {
     bool inside = block->in_driver_pool && gate_enter(pool);
     pool_lock(pool);
     const struct driver_pool *async = driver_pool_of(block->context);
-    CUstream stream =
-        async && async->stream && !wait_is_owed() ? async->stream : CU_STREAM_LEGACY;
+    CUstream stream = async && async->stream && !wait_is_owed() ? async->stream : CU_STREAM_LEGACY;
     pool_unlock(pool);
     if (inside && stream == CU_STREAM_LEGACY)
         wait_precedes_own_work(pool);

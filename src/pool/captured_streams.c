@@ -492,8 +492,8 @@ void captures_forget(struct pool *pool) {
         free(capture);
     }
     struct unasked_capture *unasked;
-    // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): one that is forgotten is in the list no more
     while ((unasked = LIST_FIRST(&pool->unasked_captures)))
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): one that is forgotten is in the list no more
         forget_unasked(unasked);
     pool->unnamed_captures = 0;
     pool->captures_asked = false;
