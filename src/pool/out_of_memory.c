@@ -3,8 +3,9 @@
  *  1. A request that can never be served fails: no idle memory is thrown away for it.
  *  2. What other threads have freed meanwhile, or whose fence has passed, serves if it fits.
  *  3. Contexts that rest give idle memory back, enough for the request, then all (release.c).
- *  4. An idle block serves however much larger it is: of contexts that do not rest. Before 3 it
- * would be waste that the program's next request lacks, after 5 a wait for nothing.
+ *  4. An idle block serves however much larger it is: of contexts that do not rest, even after a
+ *     moment. At once it would be waste that the program's next request lacks, after 5 a wait for
+ *     nothing.
  *  5. The program's memory pools and other processes give what they have unused.
  *  6. The device is waited for, by looking again and again, for POOLCUDA_OOM_WAIT (patience.c).
  *
@@ -240,6 +241,22 @@ static CUresult try_round(struct search *search, bool *over) {
     return result;
 }
 
+/* Waits a moment for work that keeps idle memory from the driver: most is over soon. False: it has
+ * been waited for long enough to take a larger block instead. Lock held on entry and return, not in
+ * between. */
+static bool wait_briefly(struct search *search, struct patience *brief) {
+    lock_check_held(LOCK_POOL);
+    static const double most = 0.05; /* seconds */
+    struct pool *pool = search->pool;
+    double seconds = pool->config.oom_wait < most ? pool->config.oom_wait : most;
+    if (!search->all_busy || atomic_load(&pool->captures))
+        return false;
+    pool_unlock(pool);
+    bool more = patience_wait(pool, brief, PATIENCE_BRIEFLY, seconds);
+    pool_lock(pool);
+    return more;
+}
+
 /* Asks again until a round begun after the failure has found nothing idle but what is kept from the
  * driver by work under way; of that a block may serve however much larger it is. */
 static CUresult search_own(struct search *search) {
@@ -247,10 +264,12 @@ static CUresult search_own(struct search *search) {
     struct device *device = search->request->context->device;
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
     bool over = false;
+    struct patience brief = {.began = 0};
     pool_lock(pool);
     device->pressure++;
-    while (!over && result == CUDA_ERROR_OUT_OF_MEMORY)
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && (!over || wait_briefly(search, &brief)))
         result = try_round(search, &over);
+    patience_end(&brief);
     if (result == CUDA_ERROR_OUT_OF_MEMORY && may_take(search->request) &&
         took(search, pool_take_larger(pool, search->request)))
         result = CUDA_SUCCESS;

@@ -28,7 +28,7 @@ bool patience_wait(struct pool *pool, struct patience *patience, enum patience_f
                    double seconds) {
     lock_check_none();
     uint64_t now = clock_ns(CLOCK_MONOTONIC), most = (uint64_t)(seconds * 1e9);
-    bool device = what == PATIENCE_FOR_DEVICE;
+    bool device = what != PATIENCE_FOR_THREAD;
     if (!device && most < THREAD_NS)
         most = THREAD_NS;
     if (!most)
@@ -38,7 +38,7 @@ bool patience_wait(struct pool *pool, struct patience *patience, enum patience_f
     stats_add(STATS_oom_waits, device && !patience->counted);
     patience->counted = patience->counted || device;
     bool over = now - patience->began >= most;
-    if (device && (over || now - patience->began >= SILENT_NS))
+    if (what == PATIENCE_FOR_DEVICE && (over || now - patience->began >= SILENT_NS))
         say(pool);
     if (!over)
         pause_for(patience->step);

@@ -13,7 +13,8 @@ struct patience {
     unsigned step;
     bool counted;
 };
-enum patience_for { PATIENCE_FOR_DEVICE, PATIENCE_FOR_THREAD };
+/* BRIEFLY: for the device, and nobody has to be told. */
+enum patience_for { PATIENCE_FOR_DEVICE, PATIENCE_FOR_THREAD, PATIENCE_BRIEFLY };
 /* Waits a moment. False: it has waited for `seconds`, POOLCUDA_OOM_WAIT, or what a thread may take
  * to give memory back. Lock not held. */
 bool patience_wait(struct pool *pool, struct patience *patience, enum patience_for what,
