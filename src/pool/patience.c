@@ -28,8 +28,8 @@ bool patience_wait(struct pool *pool, struct patience *patience, enum patience_f
                    double seconds) {
     lock_check_none();
     uint64_t now = clock_ns(CLOCK_MONOTONIC), most = (uint64_t)(seconds * 1e9);
-    bool device = what != PATIENCE_FOR_THREAD;
-    if (!device && most < THREAD_NS)
+    bool device = what == PATIENCE_FOR_DEVICE;
+    if (what == PATIENCE_FOR_THREAD && most < THREAD_NS)
         most = THREAD_NS;
     if (!most)
         return false;
@@ -38,7 +38,7 @@ bool patience_wait(struct pool *pool, struct patience *patience, enum patience_f
     stats_add(STATS_oom_waits, device && !patience->counted);
     patience->counted = patience->counted || device;
     bool over = now - patience->began >= most;
-    if (what == PATIENCE_FOR_DEVICE && (over || now - patience->began >= SILENT_NS))
+    if (device && (over || now - patience->began >= SILENT_NS))
         say(pool);
     if (!over)
         pause_for(patience->step);

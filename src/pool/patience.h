@@ -13,7 +13,7 @@ struct patience {
     unsigned step;
     bool counted;
 };
-/* BRIEFLY: for the device, and nobody has to be told. */
+/* BRIEFLY: for the device, which is neither told nor counted. */
 enum patience_for { PATIENCE_FOR_DEVICE, PATIENCE_FOR_THREAD, PATIENCE_BRIEFLY };
 /* Waits a moment. False: it has waited for `seconds`, POOLCUDA_OOM_WAIT, or what a thread may take
  * to give memory back. Lock not held. */
