@@ -306,7 +306,9 @@ static void await_fill(struct check *check, struct check_context *context,
         if (looks >= QUICK_LOOKS)
             syscall(SYS_nanosleep, &step, NULL); /* libc's function may end a cancelled thread */
     }
+    check_lock(check);
     context->slow = result == CUDA_ERROR_NOT_READY;
+    check_unlock(check);
 }
 
 bool gpu_fill(struct check *check, struct check_context *context, struct check_launch *launch) {

