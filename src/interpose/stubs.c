@@ -139,27 +139,26 @@ static bool is_loose(const struct stub_frame *frame, const struct entry *entry) 
     return !config || !is_plain_launch(config);
 }
 
+/* How many of a call's first arguments point to memory that it reaches. */
+enum reached { REACHES_NONE, REACHES_FIRST, REACHES_FIRST_TWO, REACHES_UNKNOWN };
+static enum reached reached_by(const struct entry *entry) {
+    static const unsigned char reached[UINT8_MAX] = {
+        [WORK_set] = REACHES_FIRST,        [WORK_copy] = REACHES_FIRST_TWO,
+        [WORK_device] = REACHES_FIRST_TWO, [WORK_copies] = REACHES_UNKNOWN,
+        [WORK_graph] = REACHES_UNKNOWN,    [WORK_unpack] = REACHES_UNKNOWN,
+    };
+    return (enum reached)reached[entry->work];
+}
+
 /* Where the call may reach memory of another context. Copies and memsets between linear addresses
  * have them in front, others in structs. */
 static void reach(struct pool *pool, const struct stub_frame *frame, const struct entry *entry,
                   CUstream stream) {
     const CUdeviceptr pointers[] = {argument(frame, 0), argument(frame, 1)};
-    switch ((enum entry_work)entry->work) {
-    case WORK_set:
-        pool_reaches(pool, stream, pointers, 1, true, name_of(frame));
-        break;
-    case WORK_copy:
-    case WORK_device:
-        pool_reaches(pool, stream, pointers, 2, true, name_of(frame));
-        break;
-    case WORK_copies:
-    case WORK_graph:
-    case WORK_unpack:
-        pool_reaches(pool, stream, NULL, 0, false, name_of(frame));
-        break;
-    default:
-        break;
-    }
+    enum reached reached = reached_by(entry);
+    if (reached != REACHES_NONE)
+        pool_reaches(pool, stream, pointers, reached == REACHES_UNKNOWN ? 0 : (size_t)reached,
+                     reached != REACHES_UNKNOWN, name_of(frame));
 }
 
 /* Sees to the order of what the call submits, if it does, and to what is owed before the call. */
@@ -269,8 +268,8 @@ static bool look(struct pool *pool, const struct stub_frame *frame, const struct
     if (!given_looks_at(row))
         return false;
     given_look(pool, row, &(struct call_arguments){frame->registers, frame->stack});
-    return !entry->effect && is_quick(pool, entry) &&
-           !(atomic_load(&order_word) & quick_bits(entry));
+    int word = atomic_load(&order_word);
+    return !entry->effect && is_quick(pool, entry) && (!word || !(word & quick_bits(entry)));
 }
 
 static void before(struct pool *pool, struct stub_frame *frame) {
@@ -307,7 +306,8 @@ static void before(struct pool *pool, struct stub_frame *frame) {
  */
 static unsigned char quick_bits(const struct entry *entry) {
     if (entry_submits(entry))
-        return QUICK | ORDER_OWED | ORDER_UNFENCED | ORDER_TRACKED | ORDER_DEFERRED;
+        return QUICK | ORDER_OWED | ORDER_UNFENCED | ORDER_TRACKED | ORDER_DEFERRED |
+               (reached_by(entry) != REACHES_NONE ? ORDER_CONTEXTS : 0);
     return entry_pays(entry) ? QUICK | ORDER_OWED : QUICK;
 }
 

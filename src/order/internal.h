@@ -37,9 +37,9 @@ void order_leave(struct order_context *context);
 /* Waits for a moment, as others that record a fence of the context are about to be done. Lock held
  * on entry and return, not in between. */
 void order_await(struct order *order, struct order_context *context);
-/* Records fences of all contexts whose frees have none. Calls the driver. Lock held on entry and
- * return, not in between. */
-void order_fence_all(struct order *order);
+/* Records fences of all contexts whose frees have none. False: one could be neither recorded nor
+ * waited for at once. Calls the driver. Lock held on entry and return, not in between. */
+bool order_fence_all(struct order *order);
 /* The stream of which this is an earlier copy; NULL: it is gone. */
 struct order_stream *order_find_again(struct order *order, const struct order_stream *copy);
 /* A created stream of that handle, NULL if there is none. */

@@ -42,18 +42,21 @@ void order_forget_stream(struct order *order, struct order_stream *stream) {
 
 void order_take_notice(struct order *order) {
     lock_check_held(LOCK_ORDER);
-    struct order_context *only = LIST_FIRST(&order->contexts);
-    if (!(atomic_load(&order_word) & ORDER_UNFENCED))
+    struct order_context *context;
+    if (!(atomic_load(&order_word) & ORDER_FREED))
         return;
-    atomic_fetch_and(&order_word, ~ORDER_UNFENCED);
-    if (order_is_one(order))
-        only->owes = only->unfenced = true;
+    atomic_fetch_and(&order_word, ~ORDER_FREED);
+    /* Several: a second one has begun while a free of the first was setting its bits. */
+    LIST_FOREACH (context, &order->contexts, link)
+        context->owes = context->unfenced = true;
 }
 
 void order_tell(struct order *order) {
     lock_check_held(LOCK_ORDER);
     const struct order_context *context;
     int word = atomic_load(&order_word), bits = word & ORDER_DEFERRED;
+    if (!LIST_EMPTY(&order->contexts) && !order_is_one(order))
+        bits |= ORDER_CONTEXTS;
     LIST_FOREACH (context, &order->contexts, link) {
         bits |= (context->owes ? ORDER_OWED : 0) | (context->unfenced ? ORDER_UNFENCED : 0);
         if (order_has_streams(context) && !order->several)
@@ -61,7 +64,7 @@ void order_tell(struct order *order) {
     }
     /* A free that has just set its bits keeps them. */
     while (!atomic_compare_exchange_weak(&order_word, &word,
-                                         word & ORDER_UNFENCED ? word | bits : bits)) {
+                                         word & ORDER_FREED ? word | bits : bits)) {
     }
 }
 
@@ -142,12 +145,13 @@ void order_forget(struct order *order) {
     lock_drop(&order->lock, LOCK_ORDER);
 }
 
-bool order_context_begins(struct order *order, CUcontext handle) {
+bool order_context_begins(struct order *order, CUcontext handle, CUdevice device) {
     lock_take(&order->lock, LOCK_ORDER);
     struct order_context *context = order_find(order, handle);
     if (!context && (context = calloc(1, sizeof *context))) {
         order_take_notice(order); /* while the only context is the only one */
         context->handle = handle;
+        context->device = device;
         LIST_INIT(&context->streams);
         LIST_INIT(&context->busy);
         context->legacy = (struct order_stream){
@@ -172,9 +176,21 @@ void order_context_ends(struct order *order, CUcontext handle) {
     lock_drop(&order->lock, LOCK_ORDER);
 }
 
+void order_primary_ends(struct order *order, CUdevice device) {
+    lock_take(&order->lock, LOCK_ORDER);
+    order_take_notice(order);
+    struct order_context *context, *next;
+    for (context = LIST_FIRST(&order->contexts); context; context = next) {
+        next = LIST_NEXT(context, link);
+        if (context->device == device)
+            end(order, context);
+    }
+    lock_drop(&order->lock, LOCK_ORDER);
+}
+
 void order_owe(struct order *order, CUcontext handle) {
     if (order_is_only(order, handle)) {
-        order_owe_quickly(ORDER_OWED | ORDER_UNFENCED);
+        order_owe_quickly();
         return;
     }
     lock_take(&order->lock, LOCK_ORDER);

@@ -45,10 +45,12 @@
  * asked more often. */
 extern atomic_int order_word __attribute__((visibility("hidden")));
 enum order_bit {
-    ORDER_OWED = 1,     /* a wait is owed: some calls have to pay first */
-    ORDER_UNFENCED = 2, /* such a free has no fence yet: a submission has to be preceded by one */
-    ORDER_TRACKED = 4,  /* submissions are to be noted */
-    ORDER_DEFERRED = 8, /* a free that owes no wait, but defers its block, has no fence yet */
+    ORDER_OWED = 1,      /* a wait is owed: some calls have to pay first */
+    ORDER_UNFENCED = 2,  /* such a free has no fence yet: a submission has to be preceded by one */
+    ORDER_TRACKED = 4,   /* submissions are to be noted */
+    ORDER_DEFERRED = 8,  /* a free that owes no wait, but defers its block, has no fence yet */
+    ORDER_CONTEXTS = 16, /* there are several: copies may reach from one into another */
+    ORDER_FREED = 32,    /* frees have set the first two without the lock */
 };
 
 struct order_fence;
@@ -71,12 +73,14 @@ struct order_stream {
  * Invariant: `unfenced` implies `owes`; fence, if not NULL, is the last one recorded; owed, if not
  * NULL, the last one that was recorded for a free, and has not been seen to pass. unordered: the
  * pool's own work in the legacy stream has no fence yet, behind which the program's is to be put.
+ * scattered: there is work in streams that nobody has noted.
  * fences: how many were begun, of which `recording` are not yet recorded. users: threads that use
  * it without the lock; it is freed by the last of them once it has ended. turn: of the last payment
  * that looked at it. */
 struct order_context {
     CUcontext handle;
-    bool owes, unfenced, unordered, ended;
+    CUdevice device; /* see order_context_begins */
+    bool owes, unfenced, unordered, scattered, ended;
     uint64_t fences, turn;
     struct order_fence *fence, *owed, *spare_fence;
     struct order_event *spare;
@@ -102,13 +106,17 @@ struct order {
 };
 
 void order_init(struct order *order, const struct driver *driver);
+/* An address that only this thread has. */
+const void *order_this_thread(void);
 /* Forgets everything and makes no CUDA call: in a forked child, and at the end of a pool. */
 void order_forget(struct order *order);
 
-/* A context, its beginning (again and again, as it is met) and its end. False without host memory.
- */
-bool order_context_begins(struct order *order, CUcontext context);
+/* A context, its beginning (again and again, as it is met) and its end. device: whose primary one
+ * it is; ORDER_NO_DEVICE: one that the program has made. False without host memory. */
+enum { ORDER_NO_DEVICE = -1 };
+bool order_context_begins(struct order *order, CUcontext context, CUdevice device);
 void order_context_ends(struct order *order, CUcontext context);
+void order_primary_ends(struct order *order, CUdevice device);
 
 /* A stream has been created, or the current context's per-thread one is about to be used. False: it
  * cannot be tracked. Calls the driver. */
@@ -120,6 +128,14 @@ bool order_stream_ends(struct order *order, CUstream stream);
  * to be called there. False: it is ending, or not known. */
 bool order_visit_begins(struct order *order, CUcontext context);
 void order_visit_ends(struct order *order, CUcontext context);
+/* Makes a context current that is visited. False: it could not be. Calls the driver. Lock not held.
+ */
+bool order_make_current(const struct order *order, CUcontext context, bool *pushed);
+/* The former one is current again. Calls the driver. Lock not held. */
+void order_make_former_current(const struct order *order, bool pushed);
+/* Waits for all work of the context, as cuCtxSynchronize does. False: it could not be made current.
+ * Calls the driver. Lock not held. */
+bool order_synchronize(struct order *order, CUcontext context, CUresult *result);
 /* To be called before the driver ends the context, and before order_context_ends: waits for the
  * visits, and lets none begin. _stays: the driver has not ended it. */
 void order_context_closes(struct order *order, CUcontext context);
@@ -130,33 +146,36 @@ static inline bool order_is_tracked(const struct order *order) {
     return !atomic_load_explicit(&order->several, memory_order_relaxed) ||
            !atomic_load_explicit(&order->streams_used, memory_order_relaxed);
 }
-/* Whether frees of the context may owe by setting ORDER_OWED and ORDER_UNFENCED in the word, no
- * more: it is the only one. */
+/* Whether frees of the context may owe by setting bits of the word, no more: it is the only one. */
 static inline bool order_is_only(const struct order *order, CUcontext context) {
     return atomic_load_explicit(&order->only, memory_order_relaxed) == context;
 }
 /* A free in the context owes its wait from now on. */
 void order_owe(struct order *order, CUcontext context);
-/* A free in the only context owes its wait from now on (bits: ORDER_OWED and ORDER_UNFENCED), or a
- * free has deferred its block (ORDER_DEFERRED). In most cases the word says just that already, and
- * is not written to: other threads look at it. ORDER_TRACKED comes back with the next submission,
- * before which these bits have to be looked at anyway. */
-static inline void order_owe_quickly(int bits) {
+/* A free in the only context owes its wait from now on. In most cases the word says so already, and
+ * is not written to: other threads look at it. */
+static inline void order_owe_quickly(void) {
 #ifdef __SANITIZE_THREAD__
     int word = atomic_load_explicit(&order_word, memory_order_relaxed);
 #else
-    int word = *(const int *)&order_word; /* as above, but the compiler may compare it in place */
+    int word = *(const int *)&order_word; /* as above, but the compiler may test it in place */
 #endif
-    if (__builtin_expect(word != bits, 0))
-        atomic_store_explicit(&order_word, bits, memory_order_release);
+    if (__builtin_expect(!(word & ORDER_FREED), 0))
+        atomic_fetch_or_explicit(&order_word, ORDER_OWED | ORDER_UNFENCED | ORDER_FREED,
+                                 memory_order_release);
+}
+/* A free has deferred its block. */
+static inline void order_defers(void) {
+    if (!(atomic_load_explicit(&order_word, memory_order_relaxed) & ORDER_DEFERRED))
+        atomic_fetch_or_explicit(&order_word, ORDER_DEFERRED, memory_order_release);
 }
 
 /* To be called before work is submitted to `stream`: of the current context, if it is the legacy
  * one. Calls the driver, unless a capture forbids that (may_call): then the submission is noted and
- * nothing else. ORDER_PAY: the order could not be made, so the wait has to be paid. ORDER_SEVERAL:
- * this is the first submission of another thread. */
-enum order_answer { ORDER_DONE, ORDER_PAY, ORDER_SEVERAL };
-enum order_answer order_submits(struct order *order, CUstream stream, bool may_call);
+ * nothing else. Returns bits: ORDER_PAY: the order could not be made, so the wait has to be paid.
+ * ORDER_SEVERAL: this is the first submission of another thread. */
+enum { ORDER_DONE = 0, ORDER_PAY = 1, ORDER_SEVERAL = 2 };
+int order_submits(struct order *order, CUstream stream, bool may_call);
 /* The pool itself has submitted work to the legacy stream of the context: what the program submits
  * next comes behind it, but nobody waits for it. Only while order_is_tracked. */
 void order_keeps_behind(struct order *order, CUcontext context);
@@ -166,13 +185,22 @@ bool order_stream_covers(struct order *order, CUstream stream);
 /* Whether a context other than that of the stream owes a wait: what reaches its memory must not
  * come before that is paid. */
 bool order_others_owe(struct order *order, CUstream stream);
-/* To be called before work is submitted that is in no known stream, or in several. */
+/* To be called before work is submitted that is in no known stream, or in several: of any context.
+ */
 void order_submits_somewhere(struct order *order);
 
 /* Waits for all fences. Calls the driver, and `failed` with its errors. Returns whether anything
  * was owed. */
 bool order_pay(struct order *order, void (*failed)(void *data, CUcontext context, CUresult error),
                void *data);
+/* Waits for what has been submitted to a context so far, and for nothing else, in two steps:
+ * records a fence, and waits for it. whole: all of the context, as not all streams are known.
+ * False: no fence can be recorded. *fence: NULL if there is nothing to wait for. Both call the
+ * driver; the second ends the fence's use. */
+bool order_fence_now(struct order *order, CUcontext context, bool whole,
+                     struct order_fence **fence);
+CUresult order_fence_wait(struct order *order, struct order_fence *fence);
+
 /* Whether a payment would wait for nothing. Calls the driver. */
 bool order_is_over(struct order *order);
 /* The host has waited for all work that was submitted to the context before its last free. */

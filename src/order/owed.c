@@ -9,23 +9,6 @@
  * and come back. */
 static const uint64_t RECORD_NS = UINT64_C(100000000);
 
-/* Makes the context current. Lock not held. */
-static bool push(const struct driver *driver, CUcontext context, bool *pushed) {
-    lock_check_none();
-    CUcontext current = NULL;
-    *pushed = false;
-    if (driver->ctx_get_current(&current) == CUDA_SUCCESS && current == context)
-        return true;
-    *pushed = driver->ctx_push_current(context) == CUDA_SUCCESS;
-    return *pushed;
-}
-
-static void pop(const struct driver *driver, bool pushed) {
-    CUcontext popped;
-    if (pushed && driver->ctx_pop_current(&popped) != CUDA_SUCCESS)
-        driver->ctx_pop_current(&popped);
-}
-
 /* What a fence is to be recorded in. whole: the context. */
 struct targets {
     int count;
@@ -33,24 +16,29 @@ struct targets {
     struct order_stream streams[FENCE_PARTS];
 };
 
-/* What may hold work that no fence covers. Lock held. */
+/* What may hold work that no fence covers. It is covered from now on, unless another thread is the
+ * one that submits: a submission of its that was noted need not have reached the driver. Lock held.
+ */
 static struct targets find_targets(const struct order *order, struct order_context *context) {
     lock_check_held(LOCK_ORDER);
     struct targets targets = {.count = 0};
-    struct order_stream *stream;
-    while ((stream = LIST_FIRST(&context->busy))) {
+    struct order_stream *stream, *next;
+    bool covers = order->sole == order_this_thread();
+    for (stream = LIST_FIRST(&context->busy); stream; stream = next) {
+        next = LIST_NEXT(stream, busy_link);
         if (targets.count < FENCE_PARTS)
             targets.streams[targets.count] = *stream;
         targets.count++;
-        order_set_busy(stream, false);
+        order_set_busy(stream, !covers);
     }
-    if (!order_has_streams(context)) {
+    targets.count += context->scattered;
+    if (!order_has_streams(context) && !context->scattered) {
         order_set_busy(&context->legacy, true); /* what goes there is not noted */
         return targets;
     }
-    targets.unknown = order->several;
-    targets.whole = targets.count > FENCE_PARTS;
-    targets.unknown = targets.unknown || (targets.whole && !order->driver->ctx_record_event);
+    targets.whole = targets.count > FENCE_PARTS || context->scattered || order->several;
+    targets.unknown = targets.whole && !order->driver->ctx_record_event;
+    context->scattered = context->scattered && !covers;
     return targets;
 }
 
@@ -83,47 +71,96 @@ static void owe_last_fence(struct order_context *context) {
         context->owes = false;
 }
 
+/* All of the context may hold work that no fence covers. Lock held. */
+static void set_all_busy(struct order_context *context) {
+    lock_check_held(LOCK_ORDER);
+    struct order_stream *stream;
+    order_set_busy(&context->legacy, true);
+    order_set_busy(&context->per_thread, context->has_per_thread);
+    LIST_FOREACH (stream, &context->streams, link)
+        order_set_busy(stream, true);
+}
+
+/* Records the fence in its context. NULL: it could not be. Lock not held. */
+static struct order_fence *record_there(struct order *order, struct order_context *context,
+                                        const struct targets *targets, uint64_t number) {
+    lock_check_none();
+    bool pushed = false;
+    if (!order_visit_begins(order, context->handle))
+        return NULL;
+    struct order_fence *fence = NULL;
+    if (order_make_current(order, context->handle, &pushed))
+        fence = record_in(order, context, targets, number);
+    order_visit_ends(order, context->handle);
+    order_make_former_current(order, pushed);
+    stats_add(STATS_fences, fence != NULL);
+    return fence;
+}
+
+/* Whether the host has waited for all work of the context, or nobody has to: it ends. Lock not
+ * held. */
+static bool wait_instead(struct order *order, const struct order_context *context) {
+    lock_check_none();
+    CUresult result;
+    bool waited = order_synchronize(order, context->handle, &result);
+    if (waited && result != CUDA_SUCCESS) /* perhaps in passing */
+        order_synchronize(order, context->handle, &result);
+    return waited || context->closing;
+}
+
+/* The fence becomes the context's last one. Lock held. */
+static void publish(struct order *order, struct order_context *context, struct order_fence *fence,
+                    const struct order_stream *first, bool owed) {
+    lock_check_held(LOCK_ORDER);
+    fence_drop(context->fence);
+    context->fence = fence;
+    if (owed)
+        owe_last_fence(context);
+    struct order_stream *stream = fence->count == 1 ? order_find_again(order, first) : NULL;
+    if (stream && fence->parts[0].stream == stream->id)
+        stream->behind = fence->number;
+}
+
 /* Records a fence for the frees of the context that have none; or waits at once, where none can be
- * recorded. Lock held on entry and return, not in between. */
-static void record(struct order *order, struct order_context *context) {
+ * recorded. False: neither could be done, so they still have none. *mine, if not NULL, becomes the
+ * fence that covers the context's work, with one user more, or NULL where there is nothing to wait
+ * for; then nothing is waited for here. Lock held on entry and return, not in between. */
+static bool record(struct order *order, struct order_context *context, struct order_fence **mine) {
     lock_check_held(LOCK_ORDER);
     struct targets targets = find_targets(order, context);
-    bool owed = context->unfenced;
+    bool owed = context->unfenced, unordered = context->unordered, waited = false;
     context->unfenced = context->unordered = false;
     if (!targets.count) { /* nothing has been submitted since the last fence */
         if (owed)
             owe_last_fence(context);
-        return;
+        if (mine && context->fence)
+            (*mine = context->fence)->users++;
+        return true;
     }
     uint64_t number = ++context->fences;
     context->users++;
     context->recording++;
     lock_drop(&order->lock, LOCK_ORDER);
-    bool pushed = false, visits = order_visit_begins(order, context->handle);
-    bool there = visits && push(order->driver, context->handle, &pushed);
-    struct order_fence *fence = there ? record_in(order, context, &targets, number) : NULL;
-    if (visits)
-        order_visit_ends(order, context->handle);
-    if (!fence && there)
-        order->driver->ctx_synchronize();
-    pop(order->driver, pushed);
+    struct order_fence *fence = record_there(order, context, &targets, number);
+    if (!fence && !mine)
+        waited = wait_instead(order, context);
     lock_take(&order->lock, LOCK_ORDER);
     context->recording--;
-    stats_add(STATS_fences, fence != NULL);
-    if (!fence && !context->unfenced) { /* the host has waited */
-        order_clear(context);
-    } else if (fence && !context->ended && (!context->fence || context->fence->number < number)) {
-        fence_drop(context->fence);
-        context->fence = fence;
-        if (owed)
-            owe_last_fence(context);
-        struct order_stream *stream = order_find_again(order, &targets.streams[0]);
-        if (fence->count == 1 && stream)
-            stream->behind = number;
-    } else {
+    if (fence && mine)
+        (*mine = fence)->users++;
+    if (fence && !context->ended && (!context->fence || context->fence->number < number)) {
+        publish(order, context, fence, &targets.streams[0], owed);
+    } else if (fence) {
         fence_drop(fence);
+    } else if (!waited) {
+        context->unfenced = context->unfenced || owed;
+        context->unordered = context->unordered || unordered;
+        set_all_busy(context);
+    } else if (!context->unfenced) {
+        order_clear(context);
     }
     order_leave(context);
+    return fence || waited;
 }
 
 static struct order_context *find_unfenced(const struct order *order) {
@@ -142,11 +179,12 @@ static struct order_context *find_recording(const struct order *order) {
     return context;
 }
 
-void order_fence_all(struct order *order) {
+bool order_fence_all(struct order *order) {
     lock_check_held(LOCK_ORDER);
     struct order_context *context;
-    while (!PLANTED(fence_after_submission) && (context = find_unfenced(order)))
-        record(order, context);
+    bool recorded = true;
+    while (recorded && !PLANTED(fence_after_submission) && (context = find_unfenced(order)))
+        recorded = record(order, context, NULL);
     uint64_t began = 0;
     while ((context = find_recording(order))) {
         uint64_t now = clock_ns(CLOCK_MONOTONIC);
@@ -155,6 +193,50 @@ void order_fence_all(struct order *order) {
             break;
         order_await(order, context);
     }
+    return recorded;
+}
+
+/* A fence of all of the context that is nobody else's, for one who waits at once. Lock held on
+ * entry and return, not in between. */
+static struct order_fence *record_whole(struct order *order, struct order_context *context) {
+    lock_check_held(LOCK_ORDER);
+    const struct targets all = {.count = 1, .whole = true};
+    lock_drop(&order->lock, LOCK_ORDER);
+    struct order_fence *fence = record_there(order, context, &all, 0);
+    lock_take(&order->lock, LOCK_ORDER);
+    return fence;
+}
+
+bool order_fence_now(struct order *order, CUcontext handle, bool whole,
+                     struct order_fence **fence) {
+    lock_take(&order->lock, LOCK_ORDER);
+    order_take_notice(order);
+    struct order_context *context = order_find(order, handle);
+    bool recorded = false;
+    *fence = NULL;
+    if (context)
+        context->users++;
+    if (context && !whole) {
+        context->owes = context->unfenced = true;
+        recorded = record(order, context, fence);
+    } else if (context && order->driver->ctx_record_event) {
+        recorded = (*fence = record_whole(order, context)) != NULL;
+    }
+    if (context && !*fence)
+        order_leave(context);
+    order_tell(order);
+    lock_drop(&order->lock, LOCK_ORDER);
+    return recorded;
+}
+
+CUresult order_fence_wait(struct order *order, struct order_fence *fence) {
+    CUresult result = fence_wait(order, fence);
+    lock_take(&order->lock, LOCK_ORDER);
+    struct order_context *context = fence->context;
+    fence_drop(fence);
+    order_leave(context);
+    lock_drop(&order->lock, LOCK_ORDER);
+    return result;
 }
 
 /* The next context that owes a wait and was not looked at in this turn. Lock held. */

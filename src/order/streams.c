@@ -45,9 +45,18 @@ static bool add_stream(struct order *order, struct order_context *context, CUstr
     return true;
 }
 
+/* For a context that nobody has announced: the program has not made it, so it is a primary one. */
+static CUdevice device_of(const struct order *order, CUcontext context) {
+    CUcontext current = NULL;
+    CUdevice device;
+    bool known = order->driver->ctx_get_current(&current) == CUDA_SUCCESS && current == context &&
+                 order->driver->ctx_get_device(&device) == CUDA_SUCCESS;
+    return known ? device : ORDER_NO_DEVICE;
+}
+
 bool order_stream_begins(struct order *order, CUstream handle, bool non_blocking) {
     CUcontext in = context_of(order, handle);
-    if (!in || !order_context_begins(order, in))
+    if (!in || !order_context_begins(order, in, device_of(order, in)))
         return false;
     lock_take(&order->lock, LOCK_ORDER);
     order_take_notice(order);
@@ -71,8 +80,7 @@ bool order_stream_ends(struct order *order, CUstream handle) {
     return busy;
 }
 
-/* An address that only this thread has. */
-static const void *own_thread(void) {
+const void *order_this_thread(void) {
     static _Thread_local char here __attribute__((tls_model("initial-exec")));
     return &here;
 }
@@ -161,16 +169,15 @@ static bool put_behind(struct order *order, struct order_context *context,
     return ordered;
 }
 
-enum order_answer order_submits(struct order *order, CUstream handle, bool may_call) {
+int order_submits(struct order *order, CUstream handle, bool may_call) {
     lock_take(&order->lock, LOCK_ORDER);
     order_take_notice(order);
-    if (may_call)
-        order_fence_all(order);
+    bool fenced = !may_call || order_fence_all(order);
     struct order_context *context;
     struct order_stream *stream = find_stream(order, handle, &context);
     bool first_of_other = false, ordered = false;
     if (stream) {
-        const void *own = own_thread();
+        const void *own = order_this_thread();
         if (!order->sole && order_has_streams(context))
             order->sole = own;
         first_of_other =
@@ -181,15 +188,16 @@ enum order_answer order_submits(struct order *order, CUstream handle, bool may_c
     }
     order_tell(order);
     lock_drop(&order->lock, LOCK_ORDER);
-    if (first_of_other)
-        return ORDER_SEVERAL;
-    return ordered ? ORDER_DONE : ORDER_PAY;
+    return (fenced && ordered ? 0 : ORDER_PAY) | (first_of_other ? ORDER_SEVERAL : 0);
 }
 
 void order_submits_somewhere(struct order *order) {
     lock_take(&order->lock, LOCK_ORDER);
     order_take_notice(order);
     order_fence_all(order);
+    struct order_context *context;
+    LIST_FOREACH (context, &order->contexts, link)
+        context->scattered = true;
     order_tell(order);
     lock_drop(&order->lock, LOCK_ORDER);
 }

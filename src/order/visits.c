@@ -31,6 +31,41 @@ void order_visit_ends(struct order *order, CUcontext handle) {
     lock_drop(&order->lock, LOCK_ORDER);
 }
 
+/* A passing error of the driver's must not keep a wait from being made. */
+bool order_make_current(const struct order *order, CUcontext handle, bool *pushed) {
+    lock_check_none();
+    const struct driver *driver = order->driver;
+    CUcontext current = NULL;
+    *pushed = false;
+    if (driver->ctx_get_current(&current) == CUDA_SUCCESS && current == handle)
+        return true;
+    *pushed = driver->ctx_push_current(handle) == CUDA_SUCCESS;
+    if (!*pushed)
+        *pushed = driver->ctx_push_current(handle) == CUDA_SUCCESS;
+    return *pushed;
+}
+
+void order_make_former_current(const struct order *order, bool pushed) {
+    lock_check_none();
+    CUcontext popped;
+    if (pushed && order->driver->ctx_pop_current(&popped) != CUDA_SUCCESS)
+        order->driver->ctx_pop_current(&popped); /* the program goes on in its own context */
+}
+
+bool order_synchronize(struct order *order, CUcontext handle, CUresult *result) {
+    lock_check_none();
+    bool pushed = false;
+    *result = CUDA_ERROR_INVALID_CONTEXT;
+    if (!order_visit_begins(order, handle))
+        return false;
+    bool there = order_make_current(order, handle, &pushed);
+    order_visit_ends(order, handle);
+    if (there)
+        *result = order->driver->ctx_synchronize();
+    order_make_former_current(order, pushed);
+    return there;
+}
+
 void order_context_closes(struct order *order, CUcontext handle) {
     lock_take(&order->lock, LOCK_ORDER);
     struct order_context *context = order_find(order, handle);

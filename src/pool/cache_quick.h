@@ -167,10 +167,10 @@ quick_free(struct pool *pool, CUdeviceptr pointer, bool whole) {
         block->state = BLOCK_DEFERRED;
         block->next = cache->deferred;
         cache->deferred = block;
-        atomic_store_explicit(&order_word, ORDER_DEFERRED, memory_order_release);
+        order_defers();
     } else {
         cache_push(bin, block);
-        order_owe_quickly(ORDER_OWED | ORDER_UNFENCED);
+        order_owe_quickly();
     }
     quick_count_free(cache, bin, bytes);
     cache_unlock(cache);

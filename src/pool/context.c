@@ -54,6 +54,7 @@ bool context_is_created(const struct pool *pool, CUcontext handle) {
 }
 
 void pool_context_created(struct pool *pool, CUcontext handle) {
+    order_context_begins(&pool->order, handle, ORDER_NO_DEVICE);
     pool_lock(pool);
     struct created_context *created =
         context_is_created(pool, handle) ? NULL : calloc(1, sizeof *created);
@@ -153,7 +154,8 @@ static struct context *add_context(struct pool *pool, CUcontext handle,
     struct context *context = device ? calloc(1, sizeof *context) : NULL;
     if (!context)
         return NULL;
-    if (!order_context_begins(&pool->order, handle)) {
+    bool created = context_is_created(pool, handle);
+    if (!order_context_begins(&pool->order, handle, created ? ORDER_NO_DEVICE : facts->ordinal)) {
         free(context);
         return NULL;
     }
@@ -167,7 +169,7 @@ static struct context *add_context(struct pool *pool, CUcontext handle,
     context->ordinal = facts->ordinal;
     context->device = device;
     context->event = facts->event;
-    context->created = context_is_created(pool, handle);
+    context->created = created;
     fence_context_init(context);
     LIST_INSERT_HEAD(&pool->contexts, context, link);
     return context;
@@ -266,50 +268,6 @@ void context_destroy_sites(struct context *context) {
         HASH_DELETE(by_key, context->sites, site);
         free(site);
     }
-}
-
-static CUresult wait_for(struct pool *pool, CUcontext handle) {
-    struct context_push visit = {false};
-    if (!PLANTED(wrong_context) && !context_push(pool, handle, &visit))
-        return CUDA_ERROR_INVALID_CONTEXT;
-    CUresult result = pool->driver->ctx_synchronize();
-    context_pop(pool, &visit);
-    return result;
-}
-
-/* Where work of other contexts may use the block as well, all are waited for, the owner last: its
- * error is the free's error. */
-CUresult context_wait_inside(struct pool *pool, struct context *owner) {
-    lock_check_none();
-    enum { MAX_OTHERS = 64 };
-    CUcontext others[MAX_OTHERS];
-    int count = 0;
-    pool_lock(pool);
-    bool only_owner = !wait_reaches_others(pool);
-    struct context *context;
-    LIST_FOREACH (context, &pool->contexts, link) {
-        if (only_owner || context->handle == owner->handle || context->broken ||
-            !context_is_first(pool, context))
-            continue;
-        if (count < MAX_OTHERS)
-            others[count] = context->handle;
-        count++;
-    }
-    pool_unlock_between(pool);
-    if (count > MAX_OTHERS)
-        return CUDA_ERROR_NOT_SUPPORTED;
-    for (int i = 0; i < count; i++)
-        wait_for(pool, others[i]);
-    return wait_for(pool, owner->handle);
-}
-
-CUresult context_wait(struct pool *pool, struct context *owner) {
-    lock_check_none();
-    if (!gate_enter(pool))
-        return CUDA_ERROR_NOT_SUPPORTED;
-    CUresult result = context_wait_inside(pool, owner);
-    gate_leave(pool);
-    return result;
 }
 
 /* Whether cuda.h says that the context is unusable after this error. */
@@ -549,6 +507,7 @@ void pool_primary_ending(struct pool *pool, CUdevice ordinal) {
     free_ended(pool);
     while ((context = find_primary(pool, ordinal)))
         end_and_release(pool, context);
+    order_primary_ends(&pool->order, ordinal);
     pool_unlock(pool);
 }
 
@@ -577,5 +536,6 @@ void pool_primary_released(struct pool *pool, CUdevice ordinal) {
         driver_pool_end(pool, async, true);
         pool_lock(pool);
     }
+    order_primary_ends(&pool->order, ordinal);
     pool_unlock(pool);
 }

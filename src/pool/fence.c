@@ -506,7 +506,7 @@ void fence_defer(struct pool *pool, struct pool_block *block, CUstream freed_in)
         LIST_REMOVE(block, in_list);
         ledger_end_deferral(pool, block);
     }
-    order_owe_quickly(ORDER_DEFERRED);
+    order_defers();
     stats_add(STATS_free_deferred, 1);
 }
 
@@ -591,10 +591,18 @@ void fence_context_ended(struct pool *pool, struct context *context) {
     fence_forget(context);
 }
 
-void pool_stream_created(struct pool *pool, CUstream handle, bool non_blocking) {
-    if (pool->config.free_mode == POOL_FREE_AUTO &&
-        !order_stream_begins(&pool->order, handle, non_blocking))
+/* With the lock, so that no cache serves a free as though there were one context, if this is of
+ * another. */
+static void learn_of_stream(struct pool *pool, CUstream handle, bool non_blocking) {
+    if (!order_stream_begins(&pool->order, handle, non_blocking))
         pool_streams_lost(pool);
+    pool_lock(pool);
+    pool_unlock(pool);
+}
+
+void pool_stream_created(struct pool *pool, CUstream handle, bool non_blocking) {
+    if (pool->config.free_mode == POOL_FREE_AUTO)
+        learn_of_stream(pool, handle, non_blocking);
     if (!non_blocking || pool->driver->ctx_record_event)
         return;
     struct free_stream *stream = calloc(1, sizeof *stream);

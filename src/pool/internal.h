@@ -65,8 +65,9 @@ struct pool {
      * work may run that one wait has to cover. */
     struct order order;
     uint64_t owed_number, pending, pending_seen;
-    uint64_t crossings,
-        crossings_seen; /* copies between contexts, and those that were waited for */
+    /* The thread that has announced copies between contexts since it last waited for all; the pool
+     * itself: several have. */
+    const void *crossed_by;
     uint64_t reasons[WAIT_REASONS], reason_sum;
     atomic_bool lasting[WAIT_REASONS];
     atomic_bool host_reached; /* kernels may have been given addresses of plain host memory */
@@ -308,8 +309,6 @@ void visits_primary_stays(struct pool *pool, CUdevice ordinal); /* Lock not held
 /* Waits for all work that the native free would wait for. NOT_SUPPORTED: for more contexts than it
  * can, or while a stream is being captured; the block must then really be freed. Lock not held. */
 CUresult context_wait(struct pool *pool, struct context *owner);
-/* context_wait for callers that have entered the gate, or closed it. Lock not held. */
-CUresult context_wait_inside(struct pool *pool, struct context *owner);
 /* Notes what an error of the driver means for later calls. */
 void context_note_error(struct pool *pool, struct context *context, CUresult result);
 void context_note_error_of(struct pool *pool, CUcontext handle, CUresult error);

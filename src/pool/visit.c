@@ -3,14 +3,7 @@
 #include "pool/internal.h"
 
 bool context_push_ending(struct pool *pool, CUcontext context, struct context_push *visit) {
-    CUcontext current = NULL;
-    visit->pushed = false;
-    if (pool->driver->ctx_get_current(&current) == CUDA_SUCCESS && current == context)
-        return true;
-    visit->pushed = pool->driver->ctx_push_current(context) == CUDA_SUCCESS;
-    if (!visit->pushed)
-        visit->pushed = pool->driver->ctx_push_current(context) == CUDA_SUCCESS;
-    return visit->pushed;
+    return order_make_current(&pool->order, context, &visit->pushed);
 }
 
 /* Only while the handle is given to the driver: what follows may wait. */
@@ -24,9 +17,7 @@ bool context_push(struct pool *pool, CUcontext context, struct context_push *vis
 }
 
 void context_pop(struct pool *pool, struct context_push *visit) {
-    CUcontext popped;
-    if (visit->pushed && pool->driver->ctx_pop_current(&popped) != CUDA_SUCCESS)
-        pool->driver->ctx_pop_current(&popped); /* the program goes on in its own context */
+    order_make_former_current(&pool->order, visit->pushed);
 }
 
 /* The contexts that end with the device's primary one, which are few. */

@@ -17,7 +17,7 @@ bool wait_is_owed(void) {
 bool wait_reaches_others(const struct pool *pool) {
     lock_check_held(LOCK_POOL);
     return pool->reasons[WAIT_REASON_peer] || pool->reasons[WAIT_REASON_green] ||
-           pool->reasons[WAIT_REASON_contexts] || pool->crossings != pool->crossings_seen;
+           pool->reasons[WAIT_REASON_contexts] || pool->crossed_by;
 }
 
 /* What to do about the wait of a free of any block but the context's last. */
@@ -35,7 +35,7 @@ static enum wait_choice choice_in_context(const struct pool *pool, const struct 
             return WAIT_NOW;
     }
     *reason = WAIT_REASON_crossed;
-    if (pool->crossings != pool->crossings_seen)
+    if (pool->crossed_by)
         return WAIT_NOW;
     *reason = WAIT_REASON_threads;
     if (!order_is_tracked(&pool->order))
@@ -105,16 +105,101 @@ static void count_time_since(uint64_t began) {
     stats_add(STATS_wait_ns, clock_ns(CLOCK_MONOTONIC) - began);
 }
 
+static CUresult synchronize(struct pool *pool, CUcontext handle) {
+    CUresult result;
+    if (PLANTED(wrong_context))
+        return pool->driver->ctx_synchronize();
+    order_synchronize(&pool->order, handle, &result);
+    return result;
+}
+
+/* Waits for all contexts but the owner. NOT_SUPPORTED: there are too many. The gate is the
+ * caller's. Lock not held. */
+static CUresult wait_for_others(struct pool *pool, const struct context *owner) {
+    lock_check_none();
+    enum { MAX_OTHERS = 64 };
+    CUcontext others[MAX_OTHERS];
+    int count = 0;
+    pool_lock(pool);
+    struct context *context;
+    LIST_FOREACH (context, &pool->contexts, link) {
+        if (context->handle == owner->handle || context->broken || !context_is_first(pool, context))
+            continue;
+        if (count < MAX_OTHERS)
+            others[count] = context->handle;
+        count++;
+    }
+    pool_unlock_between(pool);
+    if (count > MAX_OTHERS)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    for (int i = 0; i < count; i++)
+        synchronize(pool, others[i]);
+    return CUDA_SUCCESS;
+}
+
+/* A capture may begin meanwhile on another thread, whose begin must not wait for this: in relaxed
+ * mode the wait for an event does it no harm [cuda.h, cuThreadExchangeStreamCaptureMode]. */
+static CUresult wait_for_fence(struct pool *pool, struct order_fence *fence) {
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    release_exchange_capture_mode(pool, &mode);
+    CUresult result = order_fence_wait(&pool->order, fence);
+    release_exchange_capture_mode(pool, &mode);
+    return result;
+}
+
+/* What a wait is made for. */
+enum covered { COVER_CONTEXT, COVER_EVENT_OF_CONTEXT, COVER_EVENTS_OF_STREAMS };
+
+/* Only the last block's free trusts what is known of streams: each other reason to wait is one not
+ * to. What is submitted in green contexts may be missed by events of their primary one. Lock held.
+ */
+static enum covered covered_by(const struct pool *pool, enum wait_reason reason) {
+    lock_check_held(LOCK_POOL);
+    if (!pool->driver->event_synchronize || !pool->driver->thread_exchange_capture_mode ||
+        pool->reasons[WAIT_REASON_green] || PLANTED(wrong_context))
+        return COVER_CONTEXT;
+    return reason == WAIT_REASON_last_block ? COVER_EVENTS_OF_STREAMS : COVER_EVENT_OF_CONTEXT;
+}
+
+/* Where work of other contexts may use the block as well, all are waited for: the result is the
+ * owner's. Lock not held. */
+static CUresult wait_for_contexts(struct pool *pool, struct context *owner, bool all,
+                                  enum covered covered) {
+    lock_check_none();
+    struct order_fence *fence = NULL;
+    if (!gate_enter(pool))
+        return CUDA_ERROR_NOT_SUPPORTED;
+    bool fenced =
+        covered != COVER_CONTEXT &&
+        order_fence_now(&pool->order, owner->handle, covered == COVER_EVENT_OF_CONTEXT, &fence);
+    CUresult result = all ? wait_for_others(pool, owner) : CUDA_SUCCESS;
+    if (!fenced && result == CUDA_SUCCESS)
+        result = synchronize(pool, owner->handle);
+    gate_leave(pool);
+    CUresult passed = fence ? wait_for_fence(pool, fence) : CUDA_SUCCESS;
+    return result == CUDA_SUCCESS ? passed : result;
+}
+
+CUresult context_wait(struct pool *pool, struct context *owner) {
+    lock_check_none();
+    pool_lock(pool);
+    bool all = wait_reaches_others(pool);
+    pool_unlock_between(pool);
+    return wait_for_contexts(pool, owner, all, COVER_CONTEXT);
+}
+
 CUresult wait_make(struct pool *pool, struct context *context, enum wait_reason reason) {
     lock_check_held(LOCK_POOL);
     uint64_t owed_number = pool->owed_number, pending = pool->pending;
-    uint64_t crossings = pool->crossings;
-    bool all = wait_reaches_others(pool) || order_is_only(&pool->order, context->handle);
+    bool others = wait_reaches_others(pool);
+    bool all = others || order_is_only(&pool->order, context->handle);
+    enum covered covered = covered_by(pool, reason);
     pool_unlock_between(pool);
     stats_add(STATS_free_waited, 1);
     stats_wait(reason);
     uint64_t began = clock_ns(CLOCK_MONOTONIC);
-    CUresult result = PLANTED(no_wait) ? CUDA_SUCCESS : context_wait(pool, context);
+    CUresult result =
+        PLANTED(no_wait) ? CUDA_SUCCESS : wait_for_contexts(pool, context, others, covered);
     count_time_since(began);
     context_note_error(pool, context, result);
     pool_lock(pool);
@@ -122,7 +207,9 @@ CUresult wait_make(struct pool *pool, struct context *context, enum wait_reason 
         note_done(pool, context->handle, owed_number);
         if (all) {
             pool->pending_seen = pending;
-            pool->crossings_seen = crossings;
+            /* Another thread's copy may have been announced alone. */
+            if (pool->crossed_by == order_this_thread())
+                pool->crossed_by = NULL;
         }
     }
     return result;
@@ -144,34 +231,36 @@ static void pay(struct pool *pool, const char *call) {
     pool_unlock(pool);
 }
 
+/* From now on caches serve only the frees that they may. */
+static void grant_anew(struct pool *pool) {
+    pool_lock(pool);
+    pool_unlock(pool);
+}
+
 void pool_submits(struct pool *pool, CUstream stream, const char *call) {
     if (atomic_load(&order_word) & ORDER_DEFERRED)
         fence_before_submission(pool);
     if (pool->config.free_mode != POOL_FREE_AUTO)
         return;
     bool may_call = gate_enter(pool); /* else the capture that began has paid */
-    enum order_answer answer = order_submits(&pool->order, stream, may_call);
+    int answer = order_submits(&pool->order, stream, may_call);
     if (may_call)
         gate_leave(pool);
-    if (answer == ORDER_SEVERAL) { /* no cache serves a free from now on */
-        pool_lock(pool);
-        pool_unlock(pool);
-    } else if (answer == ORDER_PAY) {
+    if (answer & ORDER_SEVERAL)
+        grant_anew(pool);
+    if (answer & ORDER_PAY)
         pool_pay(pool, call);
-    }
 }
 
 void wait_precedes_own_work(struct pool *pool) {
     lock_check_none();
     if (!atomic_load(&order_word))
         return;
-    enum order_answer answer = order_submits(&pool->order, CU_STREAM_LEGACY, true);
-    if (answer == ORDER_PAY)
+    int answer = order_submits(&pool->order, CU_STREAM_LEGACY, true);
+    if (answer & ORDER_PAY)
         order_pay(&pool->order, note_failure, pool);
-    if (answer == ORDER_SEVERAL) {
-        pool_lock(pool);
-        pool_unlock(pool);
-    }
+    if (answer & ORDER_SEVERAL)
+        grant_anew(pool);
 }
 
 void pool_submits_somewhere(struct pool *pool, const char *call) {
@@ -208,8 +297,9 @@ void pool_reaches(struct pool *pool, CUstream stream, const CUdeviceptr *pointer
         crosses = pointers[i] && !is_own(pool, pointers[i]);
     if (!crosses)
         return;
+    const void *own = order_this_thread();
     pool_lock(pool);
-    pool->crossings++;
+    pool->crossed_by = pool->crossed_by && pool->crossed_by != own ? pool : own;
     pool_unlock(pool);
     if (order_others_owe(&pool->order, stream))
         pool_pay(pool, call);
@@ -273,7 +363,7 @@ void wait_forget(struct pool *pool) {
     lock_check_held(LOCK_POOL);
     order_forget(&pool->order);
     pool->pending_seen = pool->pending;
-    pool->crossings_seen = pool->crossings;
+    pool->crossed_by = NULL;
     pool->reason_sum = 0;
     pool->host_reached = false;
     for (int i = 0; i < WAIT_REASONS; i++) {

@@ -249,7 +249,9 @@ static CUresult ctx_push_current(CUcontext context) {
     lock_check_none();
     if (fake.on_push)
         fake.on_push(context);
-    if (pushed_count == MAX_PUSHED)
+    bool fails = fake.push_failures > 0;
+    fake.push_failures -= fails;
+    if (fails || pushed_count == MAX_PUSHED)
         return CUDA_ERROR_OUT_OF_MEMORY;
     pushed[pushed_count++] = fake.current;
     fake.current = context;
@@ -379,6 +381,7 @@ static CUresult event_synchronize(CUevent event) {
 static CUresult event_record(CUevent event, CUstream stream) {
     lock_check_none();
     __atomic_store_n(&fake.recorded, event, __ATOMIC_RELAXED);
+    __atomic_store_n(&fake.fenced_context, fake.current, __ATOMIC_RELAXED);
     __atomic_store_n(&fake.recorded_in, stream, __ATOMIC_RELAXED);
     __atomic_add_fetch(&fake.records, 1, __ATOMIC_RELAXED);
     if (fake.on_record)
@@ -398,7 +401,7 @@ static CUresult stream_wait_event(CUstream stream, CUevent event, unsigned int f
     __atomic_store_n(&fake.ordered, stream, __ATOMIC_RELAXED);
     __atomic_store_n(&fake.ordered_after, event, __ATOMIC_RELAXED);
     __atomic_add_fetch(&fake.orders, 1, __ATOMIC_RELAXED);
-    return CUDA_SUCCESS;
+    return fake.order_result;
 }
 
 static CUresult stream_get_ctx(CUstream stream, CUcontext *context) {

@@ -31,7 +31,9 @@ struct fake_state {
     CUresult advise_result, attach_result;
     CUcontext current; /* device = handle value % 16, number = value / 16 */
     CUresult wait_result, free_result, current_result;
-    CUresult record_result, attribute_result;
+    CUresult record_result, order_result, attribute_result;
+    int push_failures;        /* how many pushes are yet to fail */
+    CUcontext fenced_context; /* that was current when the last event was recorded */
     bool quiet; /* whether an event of the context has completed */
     bool primary_active, pageable_access, host_page_tables;
     int events, records, event_waits, orders;

@@ -304,9 +304,9 @@ static void the_last_live_block_waits_whichever_it_is(void **state) {
         for (int i = 0; i < 6; i++)
             blocks[i] = quick_alloc((size_t)(i + 1) * MIB, 1);
         for (int i = 0; i < 6; i++) {
-            int waits = fake.waits;
+            int waits = fake.event_waits;
             quick_release(blocks[(start + i) % 6]);
-            assert_int_equal(fake.waits, waits + (i == 5));
+            assert_int_equal(fake.event_waits, waits + (i == 5));
         }
     }
 }
@@ -317,9 +317,9 @@ static void a_reason_to_wait_holds_from_when_it_begins(void **state) {
     CUdeviceptr one = quick_alloc(MIB, 1), two = quick_alloc(MIB, 1);
     quick_release(one);
     pool_reason_begins(pool, WAIT_REASON_stream);
-    int waits = fake.waits;
+    int waits = fake.event_waits;
     quick_release(two);
-    assert_int_equal(fake.waits, waits + 1);
+    assert_int_equal(fake.event_waits, waits + 1);
 }
 
 static void new_blocks_are_the_pools_as_soon_as_the_program_has_them(void **state) {

@@ -156,9 +156,10 @@ static void a_free_waits_for_its_own_context_alone(void **state) {
     CUdeviceptr one = alloc(1000);
     fake.current = fake_context(0, 2);
     alloc(1000);
-    fake.waits = 0;
     release(one);
-    assert_int_equal(fake.waits, 1);
+    assert_int_equal(fake.event_waits, 1);
+    assert_ptr_equal(fake.fenced_context, fake_context(0, 1));
+    assert_int_equal(fake.waits, 0);
 }
 
 static void after_a_copy_between_contexts_a_free_waits_for_all(void **state) {
@@ -167,12 +168,41 @@ static void after_a_copy_between_contexts_a_free_waits_for_all(void **state) {
     fake.current = fake_context(0, 2);
     CUdeviceptr two = alloc(1000);
     pool_reaches(pool, CU_STREAM_LEGACY, NULL, 0, false, "cuMemcpyPeer");
-    fake.waits = 0;
     release(two);
-    assert_int_equal(fake.waits, 2);
+    assert_int_equal(fake.event_waits + fake.waits, 2);
     fake.current = fake_context(0, 1);
     release(one);
-    assert_int_equal(fake.waits, 3);
+    assert_int_equal(fake.event_waits + fake.waits, 3);
+}
+
+static void *copy_between_contexts(void *unused) {
+    (void)unused;
+    pool_reaches(pool, CU_STREAM_LEGACY, NULL, 0, false, "cuMemcpyPeer");
+    return NULL;
+}
+
+/* What is announced may be yet to be submitted when another thread's wait ends. */
+static void a_copy_of_another_thread_between_contexts_is_over_once_that_one_waits(void **state) {
+    (void)state;
+    pthread_t thread;
+    alloc(1000);
+    fake.current = fake_context(0, 2);
+    alloc(1000);
+    pthread_create(&thread, NULL, copy_between_contexts, NULL);
+    pthread_join(thread, NULL);
+    release(alloc(1000));
+    assert_int_equal(fake.event_waits + fake.waits, 2);
+    release(alloc(1000));
+    assert_int_equal(fake.event_waits + fake.waits, 4);
+}
+
+static void a_context_that_only_exists_is_one_to_copy_from(void **state) {
+    (void)state;
+    assert_int_equal(order_word, 0);
+    alloc(1000);
+    pool_context_created(pool, fake_context(0, 2));
+    assert_int_equal(order_word, ORDER_CONTEXTS);
+    assert_false(order_is_only(&pool->order, fake.current));
 }
 
 static void where_contexts_reach_each_others_memory_a_free_waits_for_all(void **state) {
@@ -181,9 +211,8 @@ static void where_contexts_reach_each_others_memory_a_free_waits_for_all(void **
     fake.current = fake_context(0, 2);
     CUdeviceptr two = alloc(1000);
     pool_reason_stays(pool, WAIT_REASON_peer);
-    fake.waits = 0;
     release(two);
-    assert_int_equal(fake.waits, 2);
+    assert_int_equal(fake.event_waits + fake.waits, 2);
 }
 
 static void with_more_contexts_than_can_be_waited_for_a_block_is_really_freed(void **state) {
@@ -367,6 +396,8 @@ int main(void) {
         TEST(a_created_context_outlives_its_devices_primary_one),
         TEST(a_free_waits_for_its_own_context_alone),
         TEST(after_a_copy_between_contexts_a_free_waits_for_all),
+        TEST(a_copy_of_another_thread_between_contexts_is_over_once_that_one_waits),
+        TEST(a_context_that_only_exists_is_one_to_copy_from),
         TEST(where_contexts_reach_each_others_memory_a_free_waits_for_all),
         TEST(with_more_contexts_than_can_be_waited_for_a_block_is_really_freed),
         TEST(memory_of_one_context_does_not_serve_another),

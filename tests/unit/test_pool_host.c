@@ -113,19 +113,19 @@ static void a_free_waits_even_where_others_owe_it(void **state) {
     alloc(MIB);
     void *memory = alloc_host(MIB, 0), *other = alloc_host(MIB, 0);
     release(alloc(MIB));
-    assert_int_equal(fake.waits, 0);
+    assert_int_equal(fake.event_waits, 0);
     assert_true(wait_is_owed());
     release_host(memory);
-    assert_int_equal(fake.waits, 1);
+    assert_int_equal(fake.event_waits, 1);
     release_host(other);
-    assert_int_equal(fake.waits, 2);
+    assert_int_equal(fake.event_waits, 2);
 }
 
 static void both_kinds_of_a_context_are_one_context(void **state) {
     (void)state;
     alloc(MIB);
     release_host(alloc_host(MIB, 0));
-    assert_int_equal(fake.waits, 1);
+    assert_int_equal(fake.event_waits, 1);
     release(alloc(MIB));
     assert_true(wait_is_owed()); /* with several contexts it waits */
 }

@@ -19,7 +19,7 @@ static int begin(void **state) {
     driver = *fake_driver();
     memset(&order, 0, sizeof order);
     order_init(&order, &driver);
-    assert_true(order_context_begins(&order, fake.current));
+    assert_true(order_context_begins(&order, fake.current, ORDER_NO_DEVICE));
     return 0;
 }
 
@@ -52,7 +52,8 @@ static bool pay(void) {
 static void add_streams(bool non_blocking) {
     assert_true(order_stream_begins(&order, A, non_blocking));
     assert_true(order_stream_begins(&order, B, non_blocking));
-    owe(); /* what was there before counts as busy */
+    submit(LEGACY); /* this thread is the one that submits */
+    owe();          /* what was there before counts as busy */
     pay();
     fake.records = fake.event_waits = fake.orders = 0;
 }
@@ -117,7 +118,7 @@ static void an_event_is_not_recorded_again_while_it_is_waited_for(void **state) 
 
 static void a_free_that_only_sets_the_word_owes(void **state) {
     (void)state;
-    order_owe_quickly(ORDER_OWED | ORDER_UNFENCED);
+    order_owe_quickly();
     submit(LEGACY);
     assert_int_equal(fake.records, 1);
     assert_true(order_word & ORDER_OWED);
@@ -218,6 +219,18 @@ static void a_stream_with_the_handle_of_a_destroyed_one_is_another(void **state)
     assert_int_equal(fake.orders, 1);
 }
 
+static void streams_end_with_the_primary_context_that_they_are_in(void **state) {
+    (void)state;
+    CUcontext first = fake.current;
+    fake.current = fake_context(1, 1);
+    assert_true(order_stream_begins(&order, A, true)); /* in which nobody has allocated */
+    assert_false(order_is_only(&order, first));
+    order_primary_ends(&order, 1);
+    assert_true(order_is_only(&order, first));
+    assert_int_equal(order_word, 0);
+    fake.current = first;
+}
+
 static void a_stream_that_ends_tells_whether_a_fence_may_miss_its_work(void **state) {
     (void)state;
     add_streams(true);
@@ -298,13 +311,35 @@ static void while_a_capture_is_under_way_submissions_are_noted_and_nothing_else(
     assert_ptr_equal(fake.recorded_in, A);
 }
 
-static void *submit_in_legacy(void *answer) {
-    *(enum order_answer *)answer = order_submits(&order, LEGACY, true);
+static void *pay_beside(void *unused) {
+    (void)unused;
+    pay();
     return NULL;
 }
 
-static enum order_answer submit_by_another_thread(void) {
-    enum order_answer answer;
+static void a_submission_is_covered_by_the_fences_of_its_own_thread_alone(void **state) {
+    (void)state;
+    pthread_t thread;
+    add_streams(true);
+    submit(A); /* noted; the driver's call may be yet to come */
+    owe();
+    pthread_create(&thread, NULL, pay_beside, NULL);
+    pthread_join(thread, NULL);
+    assert_int_equal(fake.records, 1);
+    owe();
+    submit(B);
+    assert_int_equal(fake.records, 2);
+    assert_ptr_equal(fake.recorded_in, A);
+    assert_int_equal(fake.orders, 1);
+}
+
+static void *submit_in_legacy(void *answer) {
+    *(int *)answer = order_submits(&order, LEGACY, true);
+    return NULL;
+}
+
+static int submit_by_another_thread(void) {
+    int answer;
     pthread_t thread;
     pthread_create(&thread, NULL, submit_in_legacy, &answer);
     pthread_join(thread, NULL);
@@ -320,6 +355,15 @@ static void a_second_thread_with_streams_about_is_told_once(void **state) {
     assert_false(order_is_tracked(&order));
     assert_false(order_word & ORDER_TRACKED);
     assert_int_equal(submit_by_another_thread(), ORDER_DONE);
+}
+
+static void a_second_thread_whose_work_cannot_be_put_in_order_has_to_pay(void **state) {
+    (void)state;
+    add_streams(true);
+    submit(A);
+    owe();
+    fake.order_result = CUDA_ERROR_UNKNOWN;
+    assert_int_equal(submit_by_another_thread(), ORDER_SEVERAL | ORDER_PAY);
 }
 
 static void several_threads_in_the_legacy_stream_alone_may_owe(void **state) {
@@ -362,7 +406,7 @@ static void each_context_has_its_own_fence(void **state) {
     CUcontext first = fake.current;
     owe();
     fake.current = fake_context(1, 1);
-    assert_true(order_context_begins(&order, fake.current));
+    assert_true(order_context_begins(&order, fake.current, ORDER_NO_DEVICE));
     owe();
     fake.current = first;
     submit(LEGACY);
@@ -370,6 +414,89 @@ static void each_context_has_its_own_fence(void **state) {
     assert_ptr_equal(fake.current, first);
     pay();
     assert_int_equal(fake.event_waits, 2);
+}
+
+static void a_free_that_set_the_word_as_a_second_context_began_is_fenced_in_both(void **state) {
+    (void)state;
+    fake.current = fake_context(1, 1);
+    assert_true(order_context_begins(&order, fake.current, ORDER_NO_DEVICE));
+    order_owe_quickly();
+    submit(LEGACY);
+    assert_int_equal(fake.records, 2);
+    assert_true(pay());
+    assert_int_equal(fake.event_waits, 2);
+}
+
+static void while_there_are_several_contexts_the_word_says_so(void **state) {
+    (void)state;
+    CUcontext first = fake.current, second = fake_context(1, 1);
+    assert_int_equal(order_word, 0);
+    assert_true(order_context_begins(&order, second, ORDER_NO_DEVICE));
+    assert_int_equal(order_word, ORDER_CONTEXTS);
+    fake.current = second;
+    owe();
+    pay();
+    assert_int_equal(order_word, ORDER_CONTEXTS);
+    order_defers();
+    assert_int_equal(order_word, ORDER_CONTEXTS | ORDER_DEFERRED);
+    atomic_fetch_and(&order_word, ~ORDER_DEFERRED);
+    order_context_ends(&order, second);
+    assert_int_equal(order_word, 0);
+    fake.current = first;
+}
+
+static void where_a_context_can_be_neither_fenced_nor_waited_for_the_wait_stays_owed(void **state) {
+    (void)state;
+    CUcontext first = fake.current;
+    owe();
+    fake.current = fake_context(1, 1);
+    assert_true(order_context_begins(&order, fake.current, ORDER_NO_DEVICE));
+    fake.push_failures = 100;
+    assert_int_equal(order_submits(&order, LEGACY, true), ORDER_PAY);
+    assert_int_equal(fake.records + fake.waits, 0);
+    assert_true(order_word & ORDER_OWED);
+    fake.push_failures = 1; /* in passing */
+    pay();
+    assert_int_equal(fake.records, 1);
+    assert_ptr_equal(fake.fenced_context, first);
+    assert_int_equal(order_word, ORDER_CONTEXTS);
+}
+
+static void work_in_streams_that_nobody_knows_is_fenced_with_its_context(void **state) {
+    (void)state;
+    add_streams(true);
+    submit(A);
+    order_submits_somewhere(&order);
+    owe();
+    submit(A);
+    assert_int_equal(fake.records, 1);
+    assert_null(fake.recorded_in);
+}
+
+static void a_wait_for_now_ends_with_what_was_submitted_before(void **state) {
+    (void)state;
+    struct order_fence *fence;
+    submit(LEGACY);
+    assert_true(order_fence_now(&order, fake.current, false, &fence));
+    assert_int_equal(fake.records, 1);
+    submit(LEGACY);
+    assert_int_equal(order_fence_wait(&order, fence), CUDA_SUCCESS);
+    assert_int_equal(fake.event_waits, 1);
+    assert_int_equal(fake.waits, 0);
+    order_is_done(&order, fake.current);
+    assert_int_equal(order_word, 0);
+}
+
+static void a_wait_for_now_of_unknown_streams_is_for_the_context(void **state) {
+    (void)state;
+    struct order_fence *fence;
+    add_streams(true);
+    assert_true(order_fence_now(&order, fake.current, true, &fence));
+    assert_null(fake.recorded_in);
+    assert_int_equal(order_fence_wait(&order, fence), CUDA_SUCCESS);
+    driver.ctx_record_event = NULL;
+    assert_false(order_fence_now(&order, fake.current, true, &fence));
+    assert_null(fence);
 }
 
 static void a_context_that_ends_owes_nothing(void **state) {
@@ -421,6 +548,7 @@ int main(void) {
         ORDER(the_legacy_stream_is_behind_blocking_ones_by_itself_and_they_behind_it),
         ORDER(the_legacy_stream_waits_for_non_blocking_ones_and_they_for_it),
         ORDER(a_stream_with_the_handle_of_a_destroyed_one_is_another),
+        ORDER(streams_end_with_the_primary_context_that_they_are_in),
         ORDER(a_stream_that_ends_tells_whether_a_fence_may_miss_its_work),
         ORDER(per_thread_work_is_a_stream_of_its_own),
         ORDER(work_in_an_unknown_stream_is_not_put_in_order),
@@ -429,10 +557,18 @@ int main(void) {
         ORDER(many_busy_streams_are_waited_for_where_no_context_can_be_fenced),
         ORDER(an_error_is_told_and_the_wait_is_owed_no_more),
         ORDER(while_a_capture_is_under_way_submissions_are_noted_and_nothing_else),
+        ORDER(a_submission_is_covered_by_the_fences_of_its_own_thread_alone),
         ORDER(a_second_thread_with_streams_about_is_told_once),
+        ORDER(a_second_thread_whose_work_cannot_be_put_in_order_has_to_pay),
         ORDER(several_threads_in_the_legacy_stream_alone_may_owe),
         ORDER(no_thread_submits_between_the_free_and_its_fence),
         ORDER(each_context_has_its_own_fence),
+        ORDER(a_free_that_set_the_word_as_a_second_context_began_is_fenced_in_both),
+        ORDER(while_there_are_several_contexts_the_word_says_so),
+        ORDER(where_a_context_can_be_neither_fenced_nor_waited_for_the_wait_stays_owed),
+        ORDER(work_in_streams_that_nobody_knows_is_fenced_with_its_context),
+        ORDER(a_wait_for_now_ends_with_what_was_submitted_before),
+        ORDER(a_wait_for_now_of_unknown_streams_is_for_the_context),
         ORDER(a_context_that_ends_owes_nothing),
         ORDER(a_context_may_end_while_it_is_waited_for),
         ORDER(a_wait_for_one_stream_covers_what_lies_in_it_alone),

@@ -21,7 +21,7 @@ static void in_sync_mode_every_free_waits(void **state) {
     start_in(POOL_FREE_SYNC);
     alloc(9000);
     release(alloc(1000));
-    assert_int_equal(fake.waits, 1);
+    assert_int_equal(fake.event_waits, 1);
     assert_int_equal(order_word, 0);
 }
 
@@ -53,7 +53,8 @@ static void the_free_of_the_last_block_waits(void **state) {
     release(one);
     assert_true(wait_is_owed());
     release(two);
-    assert_int_equal(fake.waits, 1);
+    assert_int_equal(fake.event_waits, 1);
+    assert_int_equal(fake.waits, 0); /* the streams that hold work are known */
     assert_int_equal(order_word, 0); /* that wait covered both */
 }
 
@@ -126,7 +127,7 @@ static void each_of_several_contexts_owes_its_own_waits(void **state) {
     assert_int_equal(waited(), 0);
     pool_pay(pool, "cuEventQuery");
     assert_int_equal(fake.event_waits, 2);
-    assert_int_equal(order_word, 0);
+    assert_int_equal(order_word, ORDER_CONTEXTS);
 }
 
 static void a_copy_into_a_context_that_owes_a_wait_pays_if_it_is_made_in_another(void **state) {
@@ -517,15 +518,37 @@ static void capture_meanwhile(void) {
     assert_int_equal(began, 0);
 }
 
-static void a_capture_does_not_begin_during_a_wait(void **state) {
+static void a_capture_does_not_begin_during_a_wait_for_a_context(void **state) {
     (void)state;
     start_in(POOL_FREE_SYNC);
+    pool_reason_stays(pool, WAIT_REASON_green); /* whose work the primary context's events miss */
     atomic_store(&began, 0);
     CUdeviceptr block = alloc(1000);
     fake.on_wait = capture_meanwhile;
     assert_int_equal(pool_free(pool, block), CUDA_SUCCESS);
     pthread_join(capturing_thread, NULL);
     assert_int_equal(began, 1);
+    pool_capture_ended(pool);
+}
+
+static void capture_at_once(void) {
+    fake.on_wait = NULL;
+    assert_int_equal(fake.capture_mode, CU_STREAM_CAPTURE_MODE_RELAXED);
+    pthread_create(&capturing_thread, NULL, begin_capture, &began);
+    pthread_join(capturing_thread, NULL);
+}
+
+static void a_capture_begins_at_once_during_a_wait_for_an_event(void **state) {
+    (void)state;
+    start_in(POOL_FREE_SYNC);
+    atomic_store(&began, 0);
+    CUdeviceptr block = alloc(1000);
+    fake.capture_mode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+    fake.on_wait = capture_at_once;
+    assert_int_equal(pool_free(pool, block), CUDA_SUCCESS);
+    assert_int_equal(began, 1);
+    assert_int_equal(fake.records, 1); /* the gate has asked for nothing */
+    assert_int_equal(fake.capture_mode, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
     pool_capture_ended(pool);
 }
 
@@ -707,7 +730,8 @@ int main(void) {
         TEST(a_deferred_free_is_fenced_before_the_next_submission),
         TEST(without_context_events_the_legacy_stream_and_free_streams_are_fenced),
         TEST(a_destroyed_stream_leaves_its_last_work_in_every_later_fence),
-        TEST(a_capture_does_not_begin_during_a_wait),
+        TEST(a_capture_does_not_begin_during_a_wait_for_a_context),
+        TEST(a_capture_begins_at_once_during_a_wait_for_an_event),
         TEST(one_of_several_captures_that_begin_at_once_pays_what_is_owed),
         TEST(a_capture_is_not_held_up_by_the_wait_of_another_one_that_needs_its_thread),
         TEST(a_thread_that_ended_inside_does_not_hold_up_captures_for_ever),
