@@ -21,10 +21,12 @@ class Bar:
     arguments: int
     bytes: int
     settings: dict
+    alone: bool = False  # with the malloc before and the free behind, of the only block
 
 
 # Of a launch as it is; where its arguments are looked at: of the look, of an argument, of each further word.
 PLAIN, LOOK, ARGUMENT, WORD = 90, 600, 75, 30
+ALONE = 700  # of a malloc, a launch and a free of the only block, which waits
 HMM = {"NULL_DRIVER_PAGEABLE": "1"}
 WAIT = {**HMM, "POOLCUDA_PAGEABLE": "wait"}
 BARS = [
@@ -33,22 +35,24 @@ BARS = [
     Bar("a launch of 4 arguments where they do", LOOK + 4 * ARGUMENT, 4, 8, HMM),
     Bar("a launch of 32 arguments", LOOK + 32 * ARGUMENT, 32, 8, HMM),
     Bar("a launch of one argument of 4 KiB", LOOK + ARGUMENT + 512 * WORD, 1, 4096, HMM),
+    Bar("a malloc, a launch and a free that waits, of the only block", ALONE, 4, 8, {}, alone=True),
 ]
 
 
 def instructions(build, bar):
-    """Per launch."""
+    """Per launch, with the malloc and the free that go with it."""
     environment = counting.clean_environment(build, counting.pool_library(build), **bar.settings)
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "callgrind.out"
         done = subprocess.run(["valgrind", "--tool=callgrind", "--instr-atstart=no", "--separate-callers=50",
                                f"--callgrind-out-file={out}", counting.program(build, "launches"), str(LAUNCHES),
-                               str(bar.arguments), str(bar.bytes)],
+                               str(bar.arguments), str(bar.bytes), *(["alone"] if bar.alone else [])],
                               env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"{bar.text}: ended with {done.returncode} under callgrind: {done.stderr.strip()}")
         found = counting.read(out.read_text().splitlines())
-    ours = sum(cost for (kind, place, _), cost in found.items() if kind == "launch" and place.startswith("libpoolcuda"))
+    ours = sum(cost for (kind, place, _), cost in found.items() if (kind == "launch" or bar.alone) and "." in place and
+               (bar.alone or place.startswith("libpoolcuda")))
     if ours < LAUNCHES:
         raise RuntimeError(f"{bar.text}: callgrind saw no launch")
     return ours / LAUNCHES
