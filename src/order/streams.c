@@ -184,7 +184,9 @@ int order_submits(struct order *order, CUstream handle, bool may_call) {
             order->sole && order->sole != own && !order->several && !PLANTED(other_thread_not_seen);
         order->several = order->several || first_of_other;
         order_set_busy(stream, !PLANTED(submission_not_noted));
-        ordered = !may_call || put_behind(order, context, stream);
+        /* What is known of a per-thread stream is known of the sole thread's. */
+        bool known = handle != CU_STREAM_PER_THREAD || order->sole == own || !context->fence;
+        ordered = !may_call || (known && put_behind(order, context, stream));
     }
     order_tell(order);
     lock_drop(&order->lock, LOCK_ORDER);
