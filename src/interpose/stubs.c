@@ -1,22 +1,18 @@
-/* What is done before and after the driver's functions that have no hook of their own. The stubs of
- * stubs.S call in here unless there is nothing to do.
- *
- * Nothing here looks at the functions' signatures but for the few arguments that decide: a stream's
- * handle and flags, the stream that work goes to, the address of a module's variable. */
+/* The stubs that stand before the driver's functions that have no hook of their own: which function
+ * is behind which, and when nothing is to be done for it. The code of stubs.S calls in here unless
+ * that is so; what is to be done is the business of call_effects.c and call_order.c. */
 #include "interpose/stubs.h"
 
-#include "interpose/call_arguments.h"
-#include "interpose/caller.h"
-#include "interpose/checked.h"
+#include "interpose/call_effects.h"
+#include "interpose/call_order.h"
 #include "interpose/entry_points.h"
 #include "interpose/given_addresses.h"
 #include "interpose/hooks.h"
 #include "interpose/loader.h"
-#include "interpose/managed_calls.h"
 #include "interpose/state.h"
+#include "interpose/stub_frame.h"
 #include "interpose/unknown.h"
 #include "order/order.h"
-#include "site_tag.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -46,36 +42,11 @@ HIDDEN atomic_uchar stub_quick[ENTRIES + SPARES];
 enum { QUICK = 0x80 }; /* no bit of the word's */
 extern const char stub_code[] HIDDEN;
 
-/* Where stub_call has the return address, in words from the arguments on the stack. */
-#if defined(__x86_64__)
-enum { RETURN_ADDRESS = -1 };
-#else
-enum { RETURN_ADDRESS = -3 };
-#endif
-
-/* As stubs.S lays it out. stack: the arguments beyond the registers'. */
-struct stub_frame {
-    uint64_t registers[8];
-    unsigned char vectors[8][16];
-    const uint64_t *stack;
-    uint64_t number, attempts; /* NO_SUCH_FUNCTION: the driver has none */
-    union {
-        uint64_t opens; /* the gate, afterwards: a captured stream or a memory pool is destroyed, or
-                         * if a capture that begins fails to */
-        uint64_t to_stub; /* where nothing follows the call: what stub_before returned is a stub */
-    };
-    struct pool_context_wait waits; /* before a call that waits for all work of the context */
-};
-
-#define NO_SUCH_FUNCTION UINT64_MAX
+#define NO_SUCH_FUNCTION UINT64_MAX /* in place of attempts */
 
 HIDDEN void *stub_before(struct stub_frame *frame);
 HIDDEN bool stub_after(struct stub_frame *frame, CUresult result);
 HIDDEN void stub_failed(CUresult result);
-
-static uint64_t argument(const struct stub_frame *frame, unsigned index) {
-    return call_argument(&(struct call_arguments){frame->registers, frame->stack}, index);
-}
 
 static const char *name_of(const struct stub_frame *frame) {
     return frame->number < ENTRIES ? entry_name((unsigned)frame->number)
@@ -90,224 +61,12 @@ static unsigned row_of(uint64_t number) {
     return number < ENTRIES ? (unsigned)number : spares[number - ENTRIES].row;
 }
 
-/* The attributes that change nothing but how the kernel itself runs. */
-static bool is_plain_launch(const CUlaunchConfig *config) {
-    for (unsigned i = 0; i < config->numAttrs; i++)
-        switch (config->attrs[i].id) {
-        case CU_LAUNCH_ATTRIBUTE_IGNORE:
-        case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
-        case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-        case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-            break;
-        default:
-            return false;
-        }
-    return true;
-}
-
-/* The stream that the work goes to; NULL: not known, or several. */
-static CUstream stream_of(const struct stub_frame *frame, const struct entry *entry) {
-    unsigned position = entry->stream & STREAM_POSITION;
-    const CUlaunchConfig *config;
-    CUstream stream = NULL;
-    switch (entry->stream & STREAM_SORT) {
-    case STREAM_DEFAULT:
-        break;
-    case STREAM_ARGUMENT:
-        stream = (CUstream)(uintptr_t)argument(frame, position);
-        break;
-    case STREAM_INSIDE:
-        config = (const CUlaunchConfig *)(uintptr_t)argument(frame, position);
-        if (!config) /* the driver says so */
-            return NULL;
-        stream = config->hStream;
-        break;
-    default:
-        return NULL;
-    }
-    if (stream)
-        return stream;
-    return entry_is_per_thread(entry) ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
-}
-
-/* Whether the order of streams may not hold what the call does. */
-static bool is_loose(const struct stub_frame *frame, const struct entry *entry) {
-    if ((entry->stream & STREAM_SORT) != STREAM_INSIDE || !entry_submits(entry))
-        return false;
-    unsigned position = entry->stream & STREAM_POSITION;
-    const CUlaunchConfig *config = (const CUlaunchConfig *)(uintptr_t)argument(frame, position);
-    return !config || !is_plain_launch(config);
-}
-
-/* How many of a call's first arguments point to memory that it reaches. */
-enum reached { REACHES_NONE, REACHES_FIRST, REACHES_FIRST_TWO, REACHES_UNKNOWN };
-static enum reached reached_by(const struct entry *entry) {
-    static const unsigned char reached[UINT8_MAX] = {
-        [WORK_set] = REACHES_FIRST,        [WORK_copy] = REACHES_FIRST_TWO,
-        [WORK_device] = REACHES_FIRST_TWO, [WORK_copies] = REACHES_UNKNOWN,
-        [WORK_graph] = REACHES_UNKNOWN,    [WORK_unpack] = REACHES_UNKNOWN,
-    };
-    return (enum reached)reached[entry->work];
-}
-
-/* Where the call may reach memory of another context. Copies and memsets between linear addresses
- * have them in front, others in structs. */
-static void reach(struct pool *pool, const struct stub_frame *frame, const struct entry *entry,
-                  CUstream stream) {
-    const CUdeviceptr pointers[] = {argument(frame, 0), argument(frame, 1)};
-    enum reached reached = reached_by(entry);
-    if (reached != REACHES_NONE)
-        pool_reaches(pool, stream, pointers, reached == REACHES_UNKNOWN ? 0 : (size_t)reached,
-                     reached != REACHES_UNKNOWN, name_of(frame));
-}
-
-/* Sees to the order of what the call submits, if it does, and to what is owed before the call. */
-static void order(struct pool *pool, const struct stub_frame *frame, const struct entry *entry) {
-    CUstream stream = entry_submits(entry) ? stream_of(frame, entry) : NULL;
-    if (stream)
-        pool_submits(pool, stream, name_of(frame));
-    else if (entry_submits(entry))
-        pool_submits_somewhere(pool, name_of(frame));
-    if (entry_submits(entry))
-        reach(pool, frame, entry, stream ? stream : CU_STREAM_LEGACY);
-    if (entry->sync == SYNC_stream && entry->stream)
-        pool_waits_for_stream(pool, stream_of(frame, entry), name_of(frame));
-    else if ((entry_pays(entry) && !frame->waits.context) || is_loose(frame, entry))
-        pool_pay(pool, name_of(frame));
-}
-
-/* Because of some things no wait may be owed: which reason it is, and whether it stays for good or
- * is counted. What an unknown function makes or ends cannot be counted. */
-static enum wait_reason reason_of(const struct entry *entry, bool *stays) {
-    *stays = true;
-    switch ((enum entry_effect)entry->effect) {
-    case EFFECT_stream:
-    case EFFECT_green_stream:
-        return entry_is_unknown(entry) ? WAIT_REASON_stream : WAIT_REASONS;
-    case EFFECT_pinned:
-        *stays = entry_is_unknown(entry);
-        return WAIT_REASON_pinned;
-    case EFFECT_registered:
-        *stays = entry_is_unknown(entry);
-        return WAIT_REASON_registered;
-    case EFFECT_managed:
-    case EFFECT_memory_pool:
-        return WAIT_REASON_managed;
-    case EFFECT_imported:
-        return WAIT_REASON_imported;
-    case EFFECT_exported:
-        return WAIT_REASON_exported;
-    case EFFECT_peer:
-        return WAIT_REASON_peer;
-    case EFFECT_context:
-    case EFFECT_green_context:
-        return entry_is_unknown(entry) ? WAIT_REASON_contexts : WAIT_REASONS;
-    case EFFECT_global:
-        return entry_is_unknown(entry) ? WAIT_REASON_managed : WAIT_REASONS;
-    default:
-        return WAIT_REASONS;
-    }
-}
-
-/* From before the call on. */
-static void begin_reason(struct pool *pool, const struct entry *entry) {
-    bool stays;
-    enum wait_reason reason = reason_of(entry, &stays);
-    if (reason != WAIT_REASONS && stays)
-        pool_reason_stays(pool, reason);
-    else if (reason != WAIT_REASONS)
-        pool_reason_begins(pool, reason);
-    if (entry_escapes(entry))
-        pool_work_pending(pool);
-}
-
-/* The check comes first, as the call may find what has gone wrong so far. */
-static void check_before(struct check *check, const char *name, const struct entry *entry) {
-    if (entry_awaits(entry))
-        check_before_wait(check, name);
-    if (entry_writes(entry))
-        check_work(check);
-}
-
-/* It may have made or ended streams or memory pools, nobody knows which. */
-static void forget_things(struct pool *pool, const struct entry *entry) {
-    switch ((enum entry_effect)entry->effect) {
-    case EFFECT_stream:
-    case EFFECT_green_stream:
-    case EFFECT_stream_ends:
-        pool_streams_lost(pool);
-        pool_captured_streams_lost(pool);
-        break;
-    case EFFECT_context_ends:
-        pool_captured_streams_lost(pool);
-        break;
-    case EFFECT_memory_pool_ends:
-        pool_memory_pools_lost(pool);
-        break;
-    default:
-        break;
-    }
-}
-
-/* The end of things that the pool knows by their handle. */
-static void end_things(struct pool *pool, struct stub_frame *frame, const struct entry *entry) {
-    if (entry->effect == EFFECT_stream_ends) {
-        frame->opens = pool_stream_ends(pool, (CUstream)(uintptr_t)argument(frame, 0));
-    } else if (entry->effect == EFFECT_memory_pool_ends) {
-        pool_memory_pool_ends(pool, (CUmemoryPool)(uintptr_t)argument(frame, 0));
-        frame->opens = true;
-    }
-}
-
-static bool is_quick(const struct pool *pool, const struct entry *entry);
-static unsigned char quick_bits(const struct entry *entry);
-
-/* Looks at what the call gives to the device. Returns whether nothing else is to be done. */
-static bool look(struct pool *pool, const struct stub_frame *frame, const struct entry *entry) {
-    unsigned row = row_of(frame->number);
-    if (!given_looks_at(row))
-        return false;
-    given_look(pool, row, &(struct call_arguments){frame->registers, frame->stack});
-    int word = atomic_load(&order_word);
-    return !entry->effect && is_quick(pool, entry) && (!word || !(word & quick_bits(entry)));
-}
-
-static void before(struct pool *pool, struct stub_frame *frame) {
-    const struct entry *entry = entry_of(frame->number);
-    bool retried = frame->attempts > 0;
-    if (!retried && look(pool, frame, entry))
-        return;
-    if (entry->ours == OURS_peek)
-        return;
-    if (entry_is_unknown(entry) && !retried)
-        stats_add(STATS_unknown_calls, 1);
-    if (entry_begins_capture(entry) && !retried) {
-        pool_capture_began(pool, name_of(frame)); /* which pays */
-        frame->opens = true;
-    }
-    if (entry_begins_capture(entry) || entry->capture == CAPTURE_ends)
-        return;
-    if (state_check() && !retried)
-        check_before(state_check(), name_of(frame), entry);
-    if (!retried)
-        begin_reason(pool, entry);
-    if (!retried && entry_waits_for_context(entry))
-        frame->waits = pool_context_wait_begins(pool);
-    order(pool, frame, entry);
-    if (retried)
-        return;
-    if (entry_is_unknown(entry))
-        forget_things(pool, entry);
-    else
-        end_things(pool, frame, entry);
-}
-
 /* What is to be done for this function from now on, unless the word has one of its bits: nothing.
  */
 static unsigned char quick_bits(const struct entry *entry) {
     if (entry_submits(entry))
         return QUICK | ORDER_OWED | ORDER_UNFENCED | ORDER_TRACKED | ORDER_DEFERRED |
-               (reached_by(entry) != REACHES_NONE ? ORDER_CONTEXTS : 0);
+               (call_reaches(entry) != REACHES_NONE ? ORDER_CONTEXTS : 0);
     return entry_pays(entry) ? QUICK | ORDER_OWED : QUICK;
 }
 
@@ -334,6 +93,26 @@ static bool is_quick(const struct pool *pool, const struct entry *entry) {
     default:
         return false;
     }
+}
+
+/* Looks at what the call gives to the device. Returns whether nothing else is to be done. */
+static bool look(struct pool *pool, const struct stub_frame *frame, const struct entry *entry) {
+    unsigned row = row_of(frame->number);
+    if (!given_looks_at(row))
+        return false;
+    given_look(pool, row, &(struct call_arguments){frame->registers, frame->stack});
+    int word = atomic_load(&order_word);
+    return !entry->effect && is_quick(pool, entry) && (!word || !(word & quick_bits(entry)));
+}
+
+static void before(struct pool *pool, struct stub_frame *frame) {
+    const struct entry *entry = entry_of(frame->number);
+    bool retried = frame->attempts > 0;
+    if (!retried && look(pool, frame, entry))
+        return;
+    if (entry->ours == OURS_peek)
+        return;
+    call_begins(pool, frame, entry, name_of(frame));
 }
 
 static CUresult not_initialized(void) {
@@ -366,12 +145,6 @@ static void *stub_that_calls(const struct stub_frame *frame, void *real) {
     return spare_stub(real, name_of(frame), entry);
 }
 
-/* Whether it may change the state of managed memory that is pooled, and says so in its arguments.
- */
-static bool changes_pooled(const struct entry *entry) {
-    return !entry_is_unknown(entry) && managed_call_is(entry) && state_options()->managed;
-}
-
 void *stub_before(struct stub_frame *frame) {
     const struct entry *entry = entry_of(frame->number);
     void *real = find_real(frame);
@@ -392,147 +165,11 @@ void *stub_before(struct stub_frame *frame) {
     }
     if (pool) {
         before(pool, frame);
-        if (changes_pooled(entry))
-            managed_call_begins(pool, entry, frame->registers);
         state_end_call();
     }
-    if (!thread_marks.inside && is_quick(pool, entry) && !given_looks_at(row_of(frame->number)))
+    if (!given_looks_at(row_of(frame->number)) && !thread_marks.inside && is_quick(pool, entry))
         atomic_store_explicit(&stub_quick[frame->number], quick_bits(entry), memory_order_release);
     return real;
-}
-
-/* A module's variable may be managed memory, which the host sees without a call. */
-static void look_at_global(struct pool *pool, const struct stub_frame *frame) {
-    const CUdeviceptr *address = (const CUdeviceptr *)(uintptr_t)argument(frame, 0);
-    int managed = 0;
-    if (!address || !REAL(cuPointerGetAttribute) ||
-        REAL(cuPointerGetAttribute)(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, *address) !=
-            CUDA_SUCCESS ||
-        managed)
-        pool_reason_stays(pool, WAIT_REASON_managed);
-}
-
-static void find_site(struct call_site *site, const struct stub_frame *frame) {
-    if (!site_tag_find(site))
-        caller_find(site, frame->stack[RETURN_ADDRESS], (uintptr_t)frame->stack,
-                    (unsigned)state_options()->site_depth);
-}
-
-/* What a launch launches; NULL if it is none of one kernel. */
-static CUfunction launched(const struct stub_frame *frame, const struct entry *entry) {
-    if (entry->work != WORK_kernel || entry->stream == STREAM_each)
-        return NULL;
-    bool behind_config = (entry->stream & STREAM_SORT) == STREAM_INSIDE;
-    return (CUfunction)(uintptr_t)argument(frame, behind_config ? 1 : 0);
-}
-
-static void check_after(struct check *check, struct pool *pool, const struct stub_frame *frame) {
-    const struct entry *entry = entry_of(frame->number);
-    if (entry->sync == SYNC_asks || entry_awaits(entry) || entry->work == WORK_copy ||
-        entry->work == WORK_copies)
-        check_after_wait(check);
-    if (!state_checks_launches() || !entry_writes(entry) || pool_is_capturing(pool))
-        return;
-    struct call_site at;
-    find_site(&at, frame);
-    check_after_work(check, name_of(frame), launched(frame, entry), &at);
-}
-
-static void after_success(struct pool *pool, const struct stub_frame *frame) {
-    const struct entry *entry = entry_of(frame->number);
-    if (entry_escapes(entry))
-        pool_work_pending(pool); /* a wait may have ended between the announcement and the call */
-    if (entry_is_unknown(entry))
-        return;
-    switch ((enum entry_effect)entry->effect) {
-    case EFFECT_stream:
-    case EFFECT_green_stream: {
-        uint64_t flags = argument(frame, entry->effect == EFFECT_green_stream ? 2 : 1);
-        const CUstream *stream = (const CUstream *)(uintptr_t)argument(frame, 0);
-        pool_stream_created(pool, *stream, (flags & CU_STREAM_NON_BLOCKING) != 0);
-        break;
-    }
-    case EFFECT_stream_ends:
-        if (frame->opens)
-            pool_capture_ended(pool);
-        break;
-    case EFFECT_memory_pool:
-        pool_memory_pool_created(pool, *(const CUmemoryPool *)(uintptr_t)argument(frame, 0),
-                                 (const CUmemPoolProps *)(uintptr_t)argument(frame, 1));
-        break;
-    case EFFECT_unregistered:
-        pool_reason_ends(pool, WAIT_REASON_registered);
-        break;
-    case EFFECT_context:
-        pool_context_created(pool, *(const CUcontext *)(uintptr_t)argument(frame, 0));
-        break;
-    case EFFECT_green_context:
-        pool_reason_stays(pool, WAIT_REASON_green);
-        break;
-    case EFFECT_global:
-        look_at_global(pool, frame);
-        break;
-    default:
-        if (changes_pooled(entry))
-            managed_call_succeeded(pool, entry, frame->registers);
-        break;
-    }
-}
-
-static void after_failure(struct pool *pool, const struct stub_frame *frame) {
-    const struct entry *entry = entry_of(frame->number);
-    bool stays;
-    if (entry_begins_capture(entry) && frame->opens)
-        pool_capture_ended(pool);
-    enum wait_reason reason = reason_of(entry, &stays);
-    if (reason != WAIT_REASONS && !stays)
-        pool_reason_ends(pool, reason);
-}
-
-/* What a call asks for that has found no memory. */
-static enum pool_asks asks_for(const struct entry *entry) {
-    switch ((enum entry_memory)entry->memory) {
-    case MEMORY_host:
-    case MEMORY_address:
-        return POOL_ASKS_OTHER_MEMORY;
-    case MEMORY_device:
-    case MEMORY_managed:
-    case MEMORY_array:
-        return POOL_ASKS_DEVICE_MEMORY;
-    case MEMORY__:
-    case MEMORY_may:
-        break;
-    }
-    return POOL_ASKS_NO_MEMORY;
-}
-
-/* Success and these errors end the capture [cuda.h, cuStreamEndCapture]. Others leave it running,
- * or there was none; UNMATCHED says that it began in another stream, which is asked sooner or
- * later. */
-static bool ends_capture(CUresult result) {
-    return result == CUDA_SUCCESS || result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED ||
-           result == CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
-}
-
-static CUstream captured_stream(const struct stub_frame *frame, const struct entry *entry) {
-    CUstream stream = (CUstream)(uintptr_t)argument(frame, entry->stream & STREAM_POSITION);
-    return !stream && entry_is_per_thread(entry) ? CU_STREAM_PER_THREAD : stream;
-}
-
-static void name_capture(struct pool *pool, const struct stub_frame *frame,
-                         const struct entry *entry) {
-    if (entry->capture == CAPTURE_begins_unseen)
-        pool_capture_unseen(pool, captured_stream(frame, entry));
-    else if (!entry_is_unknown(entry))
-        pool_capture_named(pool, captured_stream(frame, entry));
-}
-
-static void end_capture(struct pool *pool, const struct stub_frame *frame,
-                        const struct entry *entry) {
-    if (entry_is_unknown(entry))
-        pool_capture_ended_somewhere(pool);
-    else
-        pool_capture_ended_in(pool, captured_stream(frame, entry));
 }
 
 /* Returns whether the call is to be made again. */
@@ -543,27 +180,7 @@ bool stub_after(struct stub_frame *frame, CUresult result) {
     struct pool *pool = state_begin_call();
     if (!pool)
         return false;
-    bool again =
-        result == CUDA_ERROR_OUT_OF_MEMORY &&
-        checked_make_room(pool, name_of(frame), (unsigned)frame->attempts++, asks_for(entry));
-    if (entry_begins_capture(entry) && frame->opens && result == CUDA_SUCCESS)
-        name_capture(pool, frame, entry);
-    if (entry->capture == CAPTURE_ends && ends_capture(result))
-        end_capture(pool, frame, entry);
-    if (result == CUDA_SUCCESS && state_check())
-        check_after(state_check(), pool, frame);
-    if (result == CUDA_SUCCESS) {
-        if (entry_waits_for_context(entry))
-            pool_context_wait_ended(pool, &frame->waits);
-        after_success(pool, frame);
-        if (frame->attempts)
-            stats_add(STATS_oom_rescued, 1);
-    } else if (!again) {
-        pool_note_error(pool, result);
-        after_failure(pool, frame);
-    }
-    if (entry->effect == EFFECT_memory_pool_ends && frame->opens && !again)
-        pool_memory_pool_ended(pool);
+    bool again = call_ended(pool, frame, entry, name_of(frame), result);
     state_end_call();
     return again;
 }
