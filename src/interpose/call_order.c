@@ -15,8 +15,7 @@ static bool is_plain_launch(const CUlaunchConfig *config) {
     return true;
 }
 
-/* The stream that the work goes to; NULL: not known, or several. */
-static CUstream stream_of(const struct stub_frame *frame, const struct entry *entry) {
+CUstream call_stream(const struct stub_frame *frame, const struct entry *entry) {
     unsigned position = entry->stream & STREAM_POSITION;
     const CUlaunchConfig *config;
     CUstream stream = NULL;
@@ -72,7 +71,7 @@ static void reach(struct pool *pool, const struct stub_frame *frame, const struc
 
 void call_order(struct pool *pool, const struct stub_frame *frame, const struct entry *entry,
                 const char *name) {
-    CUstream stream = entry_submits(entry) ? stream_of(frame, entry) : NULL;
+    CUstream stream = entry_submits(entry) ? call_stream(frame, entry) : NULL;
     if (stream)
         pool_submits(pool, stream, name);
     else if (entry_submits(entry))
@@ -80,7 +79,7 @@ void call_order(struct pool *pool, const struct stub_frame *frame, const struct 
     if (entry_submits(entry))
         reach(pool, frame, entry, name, stream ? stream : CU_STREAM_LEGACY);
     if (entry->sync == SYNC_stream && entry->stream)
-        pool_waits_for_stream(pool, stream_of(frame, entry), name);
+        pool_waits_for_stream(pool, call_stream(frame, entry), name);
     else if ((entry_pays(entry) && !frame->waits.context) || is_loose(frame, entry))
         pool_pay(pool, name);
 }

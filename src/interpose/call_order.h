@@ -10,6 +10,9 @@
 void call_order(struct pool *pool, const struct stub_frame *frame, const struct entry *entry,
                 const char *name);
 
+/* The stream that the call's work goes to; NULL: not known, or several. */
+CUstream call_stream(const struct stub_frame *frame, const struct entry *entry);
+
 /* How many of a call's first arguments point to memory that it reaches. */
 enum reached { REACHES_NONE, REACHES_FIRST, REACHES_FIRST_TWO, REACHES_UNKNOWN };
 enum reached call_reaches(const struct entry *entry);

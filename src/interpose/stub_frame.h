@@ -7,12 +7,13 @@
 
 #include <stdint.h>
 
-/* stack: the arguments beyond the registers'. number: of the stub. */
+/* stack: the arguments beyond the registers'. stub: where its code is, and its entry: their offsets
+ * are the same. attempts: that were made before. */
 struct stub_frame {
     uint64_t registers[8];
     unsigned char vectors[8][16];
     const uint64_t *stack;
-    uint64_t number, attempts; /* NO_SUCH_FUNCTION: the driver has none */
+    uint64_t stub, attempts; /* NO_SUCH_FUNCTION: the driver has none */
     union {
         uint64_t opens; /* the gate, afterwards: a captured stream or a memory pool is destroyed, or
                          * if a capture that begins fails to */

@@ -3,6 +3,7 @@
  * that is so; what is to be done is the business of call_effects.c and call_order.c. */
 #include "interpose/stubs.h"
 
+#include "interpose/call_arguments.h"
 #include "interpose/call_effects.h"
 #include "interpose/call_order.h"
 #include "interpose/entry_points.h"
@@ -12,8 +13,9 @@
 #include "interpose/state.h"
 #include "interpose/stub_frame.h"
 #include "interpose/unknown.h"
-#include "order/order.h"
+#include "order/noted.h"
 
+#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,11 +37,19 @@ static struct spare {
 } spares[SPARES];
 static atomic_int spares_used;
 
-/* Read by stubs.S. stub_real[i] is valid once stub_quick[i] is not 0: then nothing is to be done
- * for the function unless order_word has one of its bits. */
-HIDDEN _Atomic(void *) stub_real[ENTRIES + SPARES];
-HIDDEN atomic_uchar stub_quick[ENTRIES + SPARES];
-enum { QUICK = 0x80 }; /* no bit of the word's */
+/* Of each stub; read by stubs.S. `real` is valid once `look` is not 0: then nothing is to be done
+ * for the function unless order_word has one of the first bits. Where the word has ORDER_TRACKED
+ * alone of them, nothing is to be done either if the stream is noted (order/noted.h). How stub_call
+ * finds that: LOOK_STREAM: its place in words from the frame; LOOK_DEFAULT: which one a null stream
+ * is; LOOK_INSIDE: that place points to a CUlaunchConfig, which has it. */
+HIDDEN struct stub_entry {
+    _Atomic(void *) real;
+    atomic_uint look;
+} stub_entries[ENTRIES + SPARES];
+/* The first two are no bits of the word's. */
+enum { LOOK_INSIDE = 0x40, QUICK = 0x80, LOOK_STREAM = 8, LOOK_DEFAULT = 16 };
+_Static_assert(sizeof(struct stub_entry) == STUB_SIZE, "the offsets are the same");
+_Static_assert(offsetof(CUlaunchConfig, hStream) == 32, "as in stubs.S");
 extern const char stub_code[] HIDDEN;
 
 #define NO_SUCH_FUNCTION UINT64_MAX /* in place of attempts */
@@ -48,26 +58,54 @@ HIDDEN void *stub_before(struct stub_frame *frame);
 HIDDEN bool stub_after(struct stub_frame *frame, CUresult result);
 HIDDEN void stub_failed(CUresult result);
 
-static const char *name_of(const struct stub_frame *frame) {
-    return frame->number < ENTRIES ? entry_name((unsigned)frame->number)
-                                   : spares[frame->number - ENTRIES].name;
+static uint64_t number_of(const struct stub_frame *frame) {
+    return frame->stub / STUB_SIZE;
 }
 
-static const struct entry *entry_of(uint64_t number) {
+static const char *name_of(const struct stub_frame *frame) {
+    uint64_t number = number_of(frame);
+    return number < ENTRIES ? entry_name((unsigned)number) : spares[number - ENTRIES].name;
+}
+
+static const struct entry *entry_of(const struct stub_frame *frame) {
+    uint64_t number = number_of(frame);
     return number < ENTRIES ? &entry_points[number] : &spares[number - ENTRIES].entry;
 }
 
-static unsigned row_of(uint64_t number) {
+static unsigned row_of(const struct stub_frame *frame) {
+    uint64_t number = number_of(frame);
     return number < ENTRIES ? (unsigned)number : spares[number - ENTRIES].row;
 }
 
-/* What is to be done for this function from now on, unless the word has one of its bits: nothing.
- */
-static unsigned char quick_bits(const struct entry *entry) {
+/* The bits of the word for which something is to be done for this function. */
+static unsigned concerning_bits(const struct entry *entry) {
     if (entry_submits(entry))
-        return QUICK | ORDER_OWED | ORDER_UNFENCED | ORDER_TRACKED | ORDER_DEFERRED |
+        return ORDER_OWED | ORDER_UNFENCED | ORDER_TRACKED | ORDER_DEFERRED |
                (call_reaches(entry) != REACHES_NONE ? ORDER_CONTEXTS : 0);
-    return entry_pays(entry) ? QUICK | ORDER_OWED : QUICK;
+    return entry_pays(entry) ? ORDER_OWED : 0;
+}
+
+/* Where stub_call finds the stream, with LOOK_INSIDE shifted out. None: where it finds 0. */
+static unsigned stream_place(const struct entry *entry) {
+    enum { STACK = sizeof(struct stub_frame) / 8 + 4 }; /* as many words from the frame */
+    _Static_assert(sizeof(struct stub_frame) == 240, "FRAME_SIZE of stubs.S");
+    unsigned position = entry->stream & STREAM_POSITION,
+             nowhere = offsetof(struct stub_frame, attempts) / 8;
+    unsigned sort = entry->stream & STREAM_SORT;
+    if (sort != STREAM_ARGUMENT && sort != STREAM_INSIDE)
+        return nowhere;
+    return position < REGISTER_ARGUMENTS ? position : STACK + position - REGISTER_ARGUMENTS;
+}
+
+/* What is to be looked at from now on before calls of this function. Of those that submit to
+ * streams that nobody knows of none is noted: a struct that does not exist has no stream. */
+static unsigned look_of(const struct entry *entry) {
+    unsigned sort = entry->stream & STREAM_SORT;
+    uintptr_t null =
+        (uintptr_t)(entry_is_per_thread(entry) ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY);
+    unsigned inside = sort == STREAM_ARGUMENT || sort == STREAM_DEFAULT ? 0 : LOOK_INSIDE;
+    return QUICK | concerning_bits(entry) | stream_place(entry) << LOOK_STREAM |
+           (unsigned)null << LOOK_DEFAULT | inside;
 }
 
 static bool is_quick(const struct pool *pool, const struct entry *entry) {
@@ -95,18 +133,28 @@ static bool is_quick(const struct pool *pool, const struct entry *entry) {
     }
 }
 
+/* As stubs.S looks. */
+static bool needs_no_order(const struct stub_frame *frame, const struct entry *entry) {
+    int word = atomic_load(&order_word);
+    if (word == ORDER_TRACKED) {
+        CUstream stream = call_stream(frame, entry);
+        if (stream && noted_has(stream))
+            return true;
+    }
+    return !word || !((unsigned)word & concerning_bits(entry));
+}
+
 /* Looks at what the call gives to the device. Returns whether nothing else is to be done. */
 static bool look(struct pool *pool, const struct stub_frame *frame, const struct entry *entry) {
-    unsigned row = row_of(frame->number);
+    unsigned row = row_of(frame);
     if (!given_looks_at(row))
         return false;
     given_look(pool, row, &(struct call_arguments){frame->registers, frame->stack});
-    int word = atomic_load(&order_word);
-    return !entry->effect && is_quick(pool, entry) && (!word || !(word & quick_bits(entry)));
+    return !entry->effect && is_quick(pool, entry) && needs_no_order(frame, entry);
 }
 
 static void before(struct pool *pool, struct stub_frame *frame) {
-    const struct entry *entry = entry_of(frame->number);
+    const struct entry *entry = entry_of(frame);
     bool retried = frame->attempts > 0;
     if (!retried && look(pool, frame, entry))
         return;
@@ -124,12 +172,12 @@ static CUresult not_supported(void) {
 }
 
 static void *find_real(const struct stub_frame *frame) {
-    uint64_t number = frame->number;
-    void *real = atomic_load_explicit(&stub_real[number], memory_order_acquire);
+    struct stub_entry *entry = &stub_entries[number_of(frame)];
+    void *real = atomic_load_explicit(&entry->real, memory_order_acquire);
     if (real)
         return real;
     real = real_load() ? real_find(name_of(frame)) : NULL;
-    atomic_store_explicit(&stub_real[number], real, memory_order_release);
+    atomic_store_explicit(&entry->real, real, memory_order_release);
     return real;
 }
 
@@ -138,15 +186,15 @@ static void *spare_stub(void *function, const char *name, const struct entry *en
 /* Among functions whose stub only precedes them, those that write to memory, where the check wants
  * to know that they have: a stub that calls the function, else NULL. */
 static void *stub_that_calls(const struct stub_frame *frame, void *real) {
-    const struct entry *entry = entry_of(frame->number);
-    if (frame->number >= ENTRIES || !state_checks_launches() || entry->ours == OURS_call ||
+    const struct entry *entry = entry_of(frame);
+    if (number_of(frame) >= ENTRIES || !state_checks_launches() || entry->ours == OURS_call ||
         !entry_writes(entry))
         return NULL;
     return spare_stub(real, name_of(frame), entry);
 }
 
 void *stub_before(struct stub_frame *frame) {
-    const struct entry *entry = entry_of(frame->number);
+    const struct entry *entry = entry_of(frame);
     void *real = find_real(frame);
     if (!real) {
         frame->attempts = NO_SUCH_FUNCTION;
@@ -167,14 +215,15 @@ void *stub_before(struct stub_frame *frame) {
         before(pool, frame);
         state_end_call();
     }
-    if (!given_looks_at(row_of(frame->number)) && !thread_marks.inside && is_quick(pool, entry))
-        atomic_store_explicit(&stub_quick[frame->number], quick_bits(entry), memory_order_release);
+    if (!given_looks_at(row_of(frame)) && !thread_marks.inside && is_quick(pool, entry))
+        atomic_store_explicit(&stub_entries[number_of(frame)].look, look_of(entry),
+                              memory_order_release);
     return real;
 }
 
 /* Returns whether the call is to be made again. */
 bool stub_after(struct stub_frame *frame, CUresult result) {
-    const struct entry *entry = entry_of(frame->number);
+    const struct entry *entry = entry_of(frame);
     if (frame->attempts == NO_SUCH_FUNCTION) /* so nothing was announced */
         return false;
     struct pool *pool = state_begin_call();
@@ -212,7 +261,7 @@ static void *spare_stub(void *function, const char *name, const struct entry *en
         bool known = !entry_is_unknown(entry);
         unsigned row = known ? (unsigned)(entry - entry_points) : GIVEN_UNKNOWN;
         spares[used] = (struct spare){function, copy, *entry, row};
-        atomic_store(&stub_real[ENTRIES + used], function);
+        atomic_store(&stub_entries[ENTRIES + used].real, function);
         atomic_store(&spares_used, ++used);
     }
     lock_drop(&loader_lock, LOCK_LOADER);
@@ -225,9 +274,9 @@ static void *spare_stub(void *function, const char *name, const struct entry *en
 }
 
 static void *known_stub(unsigned number, void *found) {
-    void *real = atomic_load_explicit(&stub_real[number], memory_order_acquire);
+    void *real = atomic_load_explicit(&stub_entries[number].real, memory_order_acquire);
     if (!real)
-        atomic_store_explicit(&stub_real[number], found, memory_order_release);
+        atomic_store_explicit(&stub_entries[number].real, found, memory_order_release);
     return stub(number);
 }
 
@@ -268,6 +317,6 @@ void *stubs_replace_base(const char *base, void *found, bool per_thread) {
 
 void stubs_forget_after_fork(void) {
     for (int i = 0; i < ENTRIES + SPARES; i++)
-        atomic_store_explicit(&stub_quick[i], 0, memory_order_relaxed);
+        atomic_store_explicit(&stub_entries[i].look, 0, memory_order_relaxed);
     given_forget_after_fork();
 }

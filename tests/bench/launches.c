@@ -1,12 +1,15 @@
-/* launches LAUNCHES ARGUMENTS BYTES: launches a kernel so often, with so many arguments of so many
- * bytes each, in which each word is an address of device memory. Under callgrind the launches after
- * a warm-up are collected. Prints "operations" and their number. */
+/* launches TIMES ARGUMENTS BYTES [CALL STREAMS [null]]: launches a kernel so often, with so many
+ * arguments of so many bytes each, in which each word is an address of device memory; or makes
+ * another CALL that submits work: launch, launch_ex, copy, set, record. They go to so many streams
+ * of the program's own in turn, with `null` to the null stream, beside these. Under callgrind the
+ * calls after a warm-up are collected. Prints "operations" and their number. */
 #include "null_driver.h"
 
 #include "driver/cuda_api.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #ifdef HAVE_CALLGRIND
 #include <valgrind/callgrind.h>
@@ -15,33 +18,79 @@
 #define CALLGRIND_STOP_INSTRUMENTATION
 #endif
 
-enum { WARM_UP = 100, ARGUMENTS = 32, WORDS = 512 };
+enum { WARM_UP = 100, ARGUMENTS = 32, WORDS = 512, STREAMS = 16 };
 
-static void launch(struct null_driver_function *function, void **arguments, long times) {
+static struct null_driver_function function;
+static CUdeviceptr block, words[ARGUMENTS][WORDS];
+static void *arguments[ARGUMENTS];
+static CUevent event;
+
+static CUresult launch(CUstream stream) {
+    return cuLaunchKernel((CUfunction)&function, 1, 1, 1, 1, 1, 1, 0, stream, arguments, NULL);
+}
+
+static CUresult launch_ex(CUstream stream) {
+    const CUlaunchConfig config = {1, 1, 1, 1, 1, 1, 0, stream, NULL, 0};
+    return cuLaunchKernelEx(&config, (CUfunction)&function, arguments, NULL);
+}
+
+static CUresult copy(CUstream stream) {
+    return cuMemcpyHtoDAsync_v2(block, words, sizeof words[0], stream);
+}
+
+static CUresult set(CUstream stream) {
+    return cuMemsetD8Async(block, 0, 1, stream);
+}
+
+static CUresult record(CUstream stream) {
+    return cuEventRecord(event, stream);
+}
+
+static const struct call {
+    const char *name;
+    CUresult (*make)(CUstream stream);
+} calls[] = {
+    {"launch", launch}, {"launch_ex", launch_ex}, {"copy", copy}, {"set", set}, {"record", record}};
+
+static const struct call *find_call(const char *name) {
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        if (strcmp(calls[i].name, name) == 0)
+            return &calls[i];
+    exit(2);
+}
+
+static void make(const struct call *call, const CUstream *streams, long count, long times) {
     for (long i = 0; i < times; i++)
-        if (cuLaunchKernel((CUfunction)function, 1, 1, 1, 1, 1, 1, 0, NULL, arguments, NULL) !=
-            CUDA_SUCCESS)
+        if (call->make(streams[i % count]) != CUDA_SUCCESS)
             exit(1);
 }
 
 int main(int argc, char **argv) {
-    CUdeviceptr block;
-    static CUdeviceptr words[ARGUMENTS][WORDS];
-    void *arguments[ARGUMENTS];
-    if (argc != 4 || cuInit(0) != CUDA_SUCCESS || cuMemAlloc_v2(&block, 4096) != CUDA_SUCCESS)
+    CUstream streams[STREAMS] = {NULL};
+    if (argc < 4 || cuInit(0) != CUDA_SUCCESS || cuMemAlloc_v2(&block, 4096) != CUDA_SUCCESS ||
+        cuEventCreate(&event, CU_EVENT_DEFAULT) != CUDA_SUCCESS)
         return 2;
-    long times = strtol(argv[1], NULL, 10);
-    struct null_driver_function function = {strtoul(argv[2], NULL, 10), strtoul(argv[3], NULL, 10)};
-    if (function.arguments > ARGUMENTS || function.bytes > sizeof words[0])
+    long times = strtol(argv[1], NULL, 10), count = argc > 5 ? strtol(argv[5], NULL, 10) : 0;
+    function =
+        (struct null_driver_function){strtoul(argv[2], NULL, 10), strtoul(argv[3], NULL, 10)};
+    if (function.arguments > ARGUMENTS || function.bytes > sizeof words[0] || count >= STREAMS)
         return 2;
     for (size_t i = 0; i < function.arguments; i++) {
         for (size_t word = 0; word < WORDS; word++)
             words[i][word] = block;
         arguments[i] = words[i];
     }
-    launch(&function, arguments, WARM_UP);
+    for (long i = 0; i < count; i++)
+        if (cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS)
+            return 2;
+    if (argc > 6 || !count) {
+        streams[0] = NULL;
+        count = 1;
+    }
+    const struct call *call = find_call(argc > 4 ? argv[4] : "launch");
+    make(call, streams, count, WARM_UP);
     CALLGRIND_START_INSTRUMENTATION;
-    launch(&function, arguments, times);
+    make(call, streams, count, times);
     CALLGRIND_STOP_INSTRUMENTATION;
     printf("operations %ld\n", times);
     return 0;
