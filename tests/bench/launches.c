@@ -42,6 +42,34 @@ static CUresult set(CUstream stream) {
     return cuMemsetD8Async(block, 0, 1, stream);
 }
 
+static CUresult set_2d(CUstream stream) {
+    return cuMemsetD2D8Async(block, 512, 0, 1, 1, stream);
+}
+
+static CUresult set_default(CUstream stream) {
+    (void)stream;
+    return cuMemsetD8_v2(block, 0, 1);
+}
+
+static CUresult wait(CUstream stream) {
+    return cuStreamWaitEvent(stream, event, 0);
+}
+
+/* As compiled for per-thread default streams. */
+CUresult cuLaunchKernel_ptsz(CUfunction called, unsigned int grid_x, unsigned int grid_y,
+                             unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                             unsigned int block_z, unsigned int shared_bytes, CUstream stream,
+                             void **given, void **extra);
+CUresult cuMemsetD8Async_ptsz(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream);
+
+static CUresult launch_ptsz(CUstream stream) {
+    return cuLaunchKernel_ptsz((CUfunction)&function, 1, 1, 1, 1, 1, 1, 0, stream, arguments, NULL);
+}
+
+static CUresult set_ptsz(CUstream stream) {
+    return cuMemsetD8Async_ptsz(block, 0, 1, stream);
+}
+
 static CUresult record(CUstream stream) {
     return cuEventRecord(event, stream);
 }
@@ -49,8 +77,10 @@ static CUresult record(CUstream stream) {
 static const struct call {
     const char *name;
     CUresult (*make)(CUstream stream);
-} calls[] = {
-    {"launch", launch}, {"launch_ex", launch_ex}, {"copy", copy}, {"set", set}, {"record", record}};
+} calls[] = {{"launch", launch},    {"launch_ex", launch_ex}, {"copy", copy},
+             {"set", set},          {"set_2d", set_2d},       {"set_default", set_default},
+             {"wait", wait},        {"record", record},       {"launch_ptsz", launch_ptsz},
+             {"set_ptsz", set_ptsz}};
 
 static const struct call *find_call(const char *name) {
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)

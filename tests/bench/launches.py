@@ -31,7 +31,8 @@ PLAIN, LOOK, ARGUMENT, WORD = 77, 600, 75, 30
 HMM = {"NULL_DRIVER_PAGEABLE": "1"}
 WAIT = {**HMM, "POOLCUDA_PAGEABLE": "wait"}
 # Of other calls without streams, and what streams may add as long as nothing is owed.
-CALLS = {"launch": PLAIN, "launch_ex": PLAIN, "copy": PLAIN, "set": 17, "record": 17}
+CALLS = {"launch": PLAIN, "launch_ex": PLAIN, "copy": PLAIN, "launch_ptsz": PLAIN,
+         **dict.fromkeys(["set", "set_2d", "set_ptsz", "wait", "record"], 17)}
 STREAMS = 15
 BARS = [
     Bar("a launch where kernels reach no plain host memory", PLAIN),
@@ -44,7 +45,7 @@ BARS = [
     *(Bar(f"{call}, {streams} {'stream' if streams == 1 else 'streams'}, nothing owed", most + STREAMS, call=(call, streams))
       for call, most in CALLS.items() for streams in (1, 3, 8)),
     *(Bar(f"{call} in the null stream beside another, nothing owed", most + STREAMS, call=(call, 1, "null"))
-      for call, most in CALLS.items()),
+      for call, most in {**CALLS, "set_default": 17}.items()),
 ]
 
 

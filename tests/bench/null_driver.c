@@ -263,6 +263,31 @@ CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUst
     return CUDA_SUCCESS;
 }
 
+CUresult cuMemsetD2D8Async(CUdeviceptr to, size_t pitch, unsigned char value, size_t width,
+                           size_t height, CUstream stream) {
+    (void)to;
+    (void)pitch;
+    (void)value;
+    (void)width;
+    (void)height;
+    (void)stream;
+    return CUDA_SUCCESS;
+}
+
+/* --- where a null stream is the thread's own --- */
+
+CUresult cuLaunchKernel_ptsz(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+                             unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                             unsigned int block_z, unsigned int shared_bytes, CUstream stream,
+                             void **arguments, void **extra) {
+    return null_launch_kernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z,
+                              shared_bytes, stream, arguments, extra);
+}
+
+CUresult cuMemsetD8Async_ptsz(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream) {
+    return cuMemsetD8Async(to, value, bytes, stream);
+}
+
 /* A function has the arguments that its handle says (null_driver_function). */
 CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset, size_t *size) {
     const struct null_driver_function *of = (const struct null_driver_function *)function;
