@@ -156,6 +156,10 @@ static inline bool order_is_tracked(const struct order *order) {
     return !atomic_load_explicit(&order->several, memory_order_relaxed) ||
            !atomic_load_explicit(&order->streams_used, memory_order_relaxed);
 }
+/* Whether there are streams beside the legacy one. */
+static inline bool order_has_streams_about(const struct order *order) {
+    return atomic_load_explicit(&order->streams_used, memory_order_relaxed);
+}
 /* Whether frees of the context may owe by setting bits of the word, no more: it is the only one. */
 static inline bool order_is_only(const struct order *order, CUcontext context) {
     return atomic_load_explicit(&order->only, memory_order_relaxed) == context;

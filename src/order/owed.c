@@ -20,27 +20,28 @@ struct targets {
 /* What may hold work that no fence covers. It is covered from now on, unless another thread is the
  * one that submits: a submission of its that was noted need not have reached the driver. Lock held.
  */
-static struct targets find_targets(const struct order *order, struct order_context *context) {
+static void find_targets(const struct order *order, struct order_context *context,
+                         struct targets *targets) {
     lock_check_held(LOCK_ORDER);
-    struct targets targets = {.count = 0};
     struct order_stream *stream, *next;
     bool covers = order->sole == order_this_thread();
+    targets->count = 0; /* the rest is large, and mostly not used */
+    targets->whole = targets->unknown = false;
     for (stream = LIST_FIRST(&context->busy); stream; stream = next) {
         next = LIST_NEXT(stream, busy_link);
-        if (targets.count < FENCE_PARTS)
-            targets.streams[targets.count] = *stream;
-        targets.count++;
+        if (targets->count < FENCE_PARTS)
+            targets->streams[targets->count] = *stream;
+        targets->count++;
         order_set_busy(stream, !covers);
     }
-    targets.count += context->scattered;
+    targets->count += context->scattered;
     if (!order_has_streams(context) && !context->scattered) {
         order_set_busy(&context->legacy, true); /* what goes there is not noted */
-        return targets;
+        return;
     }
-    targets.whole = targets.count > FENCE_PARTS || context->scattered || order->several;
-    targets.unknown = targets.whole && !order->driver->ctx_record_event;
+    targets->whole = targets->count > FENCE_PARTS || context->scattered || order->several;
+    targets->unknown = targets->whole && !order->driver->ctx_record_event;
     context->scattered = context->scattered && !covers;
-    return targets;
 }
 
 /* Records the fence in the current context. NULL: it could not be done. Lock not held. */
@@ -128,7 +129,8 @@ static void publish(struct order *order, struct order_context *context, struct o
  * for; then nothing is waited for here. Lock held on entry and return, not in between. */
 static bool record(struct order *order, struct order_context *context, struct order_fence **mine) {
     lock_check_held(LOCK_ORDER);
-    struct targets targets = find_targets(order, context);
+    struct targets targets;
+    find_targets(order, context, &targets);
     bool owed = context->unfenced, unordered = context->unordered, waited = false;
     noted_empty();
     context->unfenced = context->unordered = false;

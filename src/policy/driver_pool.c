@@ -321,12 +321,21 @@ static CUresult give_back(const struct driver *driver, const struct pool_block *
                  : driver->mem_free(block->pointer);
 }
 
+/* Whether the legacy stream is that of the block's context, and not of another that is current. */
+static bool is_in_own_context(struct pool *pool, const struct pool_block *block) {
+    CUcontext current;
+    return context_current(pool, &current) == CUDA_SUCCESS && current == block->context->handle;
+}
+
 /* Frees behind the work that may use the block: while a wait is owed, in the legacy stream, which
- * is put behind it. Else what is allocated in the store's own stream can have the memory at once.
- * The block's context may end meanwhile, but only after this: the block is being released. */
+ * is put behind it; in another context the wait is paid instead. Else what is allocated in the
+ * store's own stream can have the memory at once. The block's context may end meanwhile, but only
+ * after this: the block is being released. */
 static CUresult surrender(struct pool *pool, struct pool_block *block) {
     lock_check_none();
     bool inside = block->in_driver_pool && gate_enter(pool);
+    if (inside && !is_in_own_context(pool, block))
+        wait_try_pay(pool, "cuMemFree");
     pool_lock(pool);
     const struct driver_pool *async = driver_pool_of(block->context);
     CUstream stream = async && async->stream && !wait_is_owed() ? async->stream : CU_STREAM_LEGACY;

@@ -27,6 +27,10 @@ enum {
  * quick_malloc has answered QUICK_MISS. Lock not held. */
 bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t site);
 
+/* Frees the last live block of its context, with a wait, if the thread's cache can keep it. False:
+ * nothing has happened. To be called only while order_word is 0. Lock not held. */
+bool cache_free_last(struct pool *pool, CUdeviceptr pointer, CUresult *result);
+
 /* All below: lock held. */
 
 /* To be called after a miss of the site: its next misses in this thread may be for cache_miss. */
@@ -54,7 +58,7 @@ void cache_offer(struct pool *pool, struct context *context, const struct site *
 void cache_drain(struct pool *pool, struct context *context);
 /* Takes back the unused records that the thread's cache has. NULL: none. */
 struct pool_block *cache_give_spares(const struct pool *pool);
-/* Whether a thread is in the midst of cache_miss, and so knows its context. */
+/* Whether a thread is in the midst of one of these two, and so knows its context. */
 bool cache_is_asking(const struct pool *pool);
 /* Ends the caches of a context that ends. */
 void cache_close(struct pool *pool, struct context *context);

@@ -34,6 +34,7 @@ enum {
     SPINS = 20,
     TRIES = 8,
     YIELDS = 100,
+    FEW_LIVE = 2,  /* the last of more is freed on the long way, and then one of these is left */
     MINE_BITS = 3, /* contexts between which a thread changes without a search */
     MINE = 1 << MINE_BITS,
 };
@@ -296,6 +297,8 @@ static void grant(struct pool *pool, struct cache *cache) {
     cache->fit.surplus /= (uint64_t)pool->active_count; /* each may use its part */
     cache->nothing_idle = serves && !context->device->idle && !PLANTED(record_removed_late);
     cache->alone = serves && is_alone(pool, cache) && !PLANTED(record_removed_late);
+    cache->awaits_last = context->live_blocks <= FEW_LIVE && cache->alone && may_free &&
+                         wait_can_be_for_legacy(pool, context);
     cache->may_miss = (cache->nothing_idle || cache->alone) && !cache->table.displaced;
     cache->may_grow = cache->alone ? idle_bound_room_to_grow(context->device) : 0;
     cache->stops++;
@@ -371,6 +374,8 @@ static void close_cache(struct cache *cache) {
     memset(cache->sites, 0, sizeof cache->sites);
     cache->sums = cache->merged = (struct cache_sums){0};
     cache->peak_in_use = cache->peak_live = cache->peak_taken = 0;
+    cache->last_event = NULL;
+    cache->waited = 0;
 }
 
 static void give_back_spares(struct pool *pool, struct cache *cache) {

@@ -29,7 +29,8 @@ static void merge_frees(struct pool *pool, struct cache *cache, uint64_t frees) 
     if (!frees)
         return;
     if (!cache->defers) {
-        wait_owe_more(pool, frees);
+        wait_owe_more(pool, frees - cache->waited);
+        cache->waited = 0;
         return;
     }
     for (block = cache->deferred; block; block = next) {

@@ -34,8 +34,9 @@ struct cache {
     bool defers, young; /* while stopped */
     bool nothing_idle;  /* while stopped: on the device, then */
     bool alone;         /* while stopped: in use, and in its context */
-    bool may_miss;      /* while stopped: `alone` or `nothing_idle`; all bins are in their pairs */
-    uintptr_t key;      /* while stopped */
+    bool awaits_last; /* while stopped: `alone`, and its context has no streams of the program's */
+    bool may_miss;    /* while stopped: `alone` or `nothing_idle`; all bins are in their pairs */
+    uintptr_t key;    /* while stopped */
     struct context *context;         /* while stopped */
     struct cache_sums sums;          /* since it was opened */
     uint64_t peak_in_use, peak_live; /* the largest of sums since they were merged */
@@ -53,7 +54,9 @@ struct cache {
     uint64_t renewed_ns;           /* when its budget last sent a call the long way */
     uint64_t rests_since;          /* while stopped, by the coarse clock; 0: not looked at yet */
     uint64_t counts_merged;        /* while stopped: the device's changes when bins' were */
-    unsigned asking;               /* threads that ask the driver in cache_miss */
+    unsigned asking;               /* threads that ask the driver, or wait in cache_free_last */
+    unsigned waited;               /* frees since it was stopped whose wait has been made */
+    CUevent last_event;            /* of the thread that waits; it dies with the context */
     size_t bins_apart;             /* bins that count in stats of their own */
     unsigned bins_asked;           /* to be added since the table was last to grow */
     uint64_t swept;                /* calls served when bins at rest were last looked for */

@@ -154,12 +154,9 @@ void pool_keep_deferred(struct pool *pool, struct pool_block *block) {
     keep(pool, block, WAIT_DEFERRED);
 }
 
-/* Lock held on entry, not on return. */
-static CUresult free_after_wait(struct pool *pool, struct pool_block *block,
-                                enum wait_reason reason) {
+/* A block whose free has waited, with that result. Lock held on entry, not on return. */
+static CUresult end_wait(struct pool *pool, struct pool_block *block, CUresult result) {
     lock_check_held(LOCK_POOL);
-    ledger_set_state(block, BLOCK_WAITING);
-    CUresult result = wait_make(pool, block->context, reason);
     bool fresh = result == CUDA_SUCCESS && managed_reset(pool, block);
     if (block->state == BLOCK_GONE)
         return end_forgotten(pool, block);
@@ -170,6 +167,14 @@ static CUresult free_after_wait(struct pool *pool, struct pool_block *block,
     }
     /* After a failed wait the driver says what its own free makes of this. */
     return free_past_pool(pool, block, block->context->handle);
+}
+
+/* Lock held on entry, not on return. */
+static CUresult free_after_wait(struct pool *pool, struct pool_block *block,
+                                enum wait_reason reason) {
+    lock_check_held(LOCK_POOL);
+    ledger_set_state(block, BLOCK_WAITING);
+    return end_wait(pool, block, wait_make(pool, block->context, reason));
 }
 
 CUresult pool_free(struct pool *pool, CUdeviceptr pointer) {
@@ -184,6 +189,14 @@ static void count_free(struct pool *pool, struct pool_block *block) {
     cache_merge_counts_of(pool, block, context->policy->round(block->requested));
     source_note_size(context, block->site, block->requested);
     context->device->frees++;
+}
+
+CUresult pool_free_waited_for(struct pool *pool, struct pool_block *block, CUresult result) {
+    lock_check_held(LOCK_POOL);
+    stats_add(STATS_free_calls, 1);
+    if (block->state != BLOCK_GONE)
+        count_free(pool, block);
+    return end_wait(pool, block, result);
 }
 
 /* Whether the call that frees `memory` takes the block: cuMemFree takes managed memory, too. */
@@ -254,6 +267,10 @@ static CUresult free_kind(struct pool *pool, enum pool_memory memory, CUdevicept
 }
 
 CUresult pool_free_rest(struct pool *pool, CUdeviceptr pointer) {
+    CUresult result;
+    /* Where something is owed that free's wait may be none for this context alone. */
+    if (!atomic_load(&order_word) && cache_free_last(pool, pointer, &result))
+        return result;
     return free_kind(pool, POOL_DEVICE, pointer);
 }
 

@@ -1,15 +1,14 @@
-/* launches TIMES ARGUMENTS BYTES [CALL STREAMS [null]]: launches a kernel so often, with so many
- * arguments of so many bytes each, in which each word is an address of device memory; or makes
- * another CALL that submits work: launch, launch_ex, copy, set, record. They go to so many streams
- * of the program's own in turn, with `null` to the null stream, beside these. Under callgrind the
- * calls after a warm-up are collected. Prints "operations" and their number. */
+/* launches LAUNCHES ARGUMENTS BYTES [alone]: launches a kernel so often, with so many arguments of
+ * so many bytes each, in which each word is an address of device memory. alone: it allocates that
+ * memory before each launch and frees it behind, and has no other. Under callgrind what comes after
+ * a warm-up is collected. Prints "operations" and the launches' number. */
 #include "null_driver.h"
 
 #include "driver/cuda_api.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #ifdef HAVE_CALLGRIND
 #include <valgrind/callgrind.h>
@@ -18,109 +17,47 @@
 #define CALLGRIND_STOP_INSTRUMENTATION
 #endif
 
-enum { WARM_UP = 100, ARGUMENTS = 32, WORDS = 512, STREAMS = 16 };
+/* A young program goes the long way more often: see cache_life.c. */
+enum { WARM_UP = 2000, ARGUMENTS = 32, WORDS = 512 };
 
-static struct null_driver_function function;
-static CUdeviceptr block, words[ARGUMENTS][WORDS];
-static void *arguments[ARGUMENTS];
-static CUevent event;
-
-static CUresult launch(CUstream stream) {
-    return cuLaunchKernel((CUfunction)&function, 1, 1, 1, 1, 1, 1, 0, stream, arguments, NULL);
+static void require(CUresult result) {
+    if (result != CUDA_SUCCESS)
+        exit(1);
 }
 
-static CUresult launch_ex(CUstream stream) {
-    const CUlaunchConfig config = {1, 1, 1, 1, 1, 1, 0, stream, NULL, 0};
-    return cuLaunchKernelEx(&config, (CUfunction)&function, arguments, NULL);
-}
-
-static CUresult copy(CUstream stream) {
-    return cuMemcpyHtoDAsync_v2(block, words, sizeof words[0], stream);
-}
-
-static CUresult set(CUstream stream) {
-    return cuMemsetD8Async(block, 0, 1, stream);
-}
-
-static CUresult set_2d(CUstream stream) {
-    return cuMemsetD2D8Async(block, 512, 0, 1, 1, stream);
-}
-
-static CUresult set_default(CUstream stream) {
-    (void)stream;
-    return cuMemsetD8_v2(block, 0, 1);
-}
-
-static CUresult wait(CUstream stream) {
-    return cuStreamWaitEvent(stream, event, 0);
-}
-
-/* As compiled for per-thread default streams. */
-CUresult cuLaunchKernel_ptsz(CUfunction called, unsigned int grid_x, unsigned int grid_y,
-                             unsigned int grid_z, unsigned int block_x, unsigned int block_y,
-                             unsigned int block_z, unsigned int shared_bytes, CUstream stream,
-                             void **given, void **extra);
-CUresult cuMemsetD8Async_ptsz(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream);
-
-static CUresult launch_ptsz(CUstream stream) {
-    return cuLaunchKernel_ptsz((CUfunction)&function, 1, 1, 1, 1, 1, 1, 0, stream, arguments, NULL);
-}
-
-static CUresult set_ptsz(CUstream stream) {
-    return cuMemsetD8Async_ptsz(block, 0, 1, stream);
-}
-
-static CUresult record(CUstream stream) {
-    return cuEventRecord(event, stream);
-}
-
-static const struct call {
-    const char *name;
-    CUresult (*make)(CUstream stream);
-} calls[] = {{"launch", launch},    {"launch_ex", launch_ex}, {"copy", copy},
-             {"set", set},          {"set_2d", set_2d},       {"set_default", set_default},
-             {"wait", wait},        {"record", record},       {"launch_ptsz", launch_ptsz},
-             {"set_ptsz", set_ptsz}};
-
-static const struct call *find_call(const char *name) {
-    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
-        if (strcmp(calls[i].name, name) == 0)
-            return &calls[i];
-    exit(2);
-}
-
-static void make(const struct call *call, const CUstream *streams, long count, long times) {
-    for (long i = 0; i < times; i++)
-        if (call->make(streams[i % count]) != CUDA_SUCCESS)
-            exit(1);
+static void launch(struct null_driver_function *function, void **arguments, bool alone,
+                   long times) {
+    CUdeviceptr block;
+    for (long i = 0; i < times; i++) {
+        if (alone)
+            require(cuMemAlloc_v2(&block, 4096));
+        require(cuLaunchKernel((CUfunction)function, 1, 1, 1, 1, 1, 1, 0, NULL, arguments, NULL));
+        if (alone)
+            require(cuMemFree_v2(block));
+    }
 }
 
 int main(int argc, char **argv) {
-    CUstream streams[STREAMS] = {NULL};
-    if (argc < 4 || cuInit(0) != CUDA_SUCCESS || cuMemAlloc_v2(&block, 4096) != CUDA_SUCCESS ||
-        cuEventCreate(&event, CU_EVENT_DEFAULT) != CUDA_SUCCESS)
+    CUdeviceptr block;
+    static CUdeviceptr words[ARGUMENTS][WORDS];
+    void *arguments[ARGUMENTS];
+    if (argc < 4 || cuInit(0) != CUDA_SUCCESS || cuMemAlloc_v2(&block, 4096) != CUDA_SUCCESS)
         return 2;
-    long times = strtol(argv[1], NULL, 10), count = argc > 5 ? strtol(argv[5], NULL, 10) : 0;
-    function =
-        (struct null_driver_function){strtoul(argv[2], NULL, 10), strtoul(argv[3], NULL, 10)};
-    if (function.arguments > ARGUMENTS || function.bytes > sizeof words[0] || count >= STREAMS)
+    bool alone = argc > 4;
+    if (alone)
+        require(cuMemFree_v2(block));
+    long times = strtol(argv[1], NULL, 10);
+    struct null_driver_function function = {strtoul(argv[2], NULL, 10), strtoul(argv[3], NULL, 10)};
+    if (function.arguments > ARGUMENTS || function.bytes > sizeof words[0])
         return 2;
     for (size_t i = 0; i < function.arguments; i++) {
         for (size_t word = 0; word < WORDS; word++)
             words[i][word] = block;
         arguments[i] = words[i];
     }
-    for (long i = 0; i < count; i++)
-        if (cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS)
-            return 2;
-    if (argc > 6 || !count) {
-        streams[0] = NULL;
-        count = 1;
-    }
-    const struct call *call = find_call(argc > 4 ? argv[4] : "launch");
-    make(call, streams, count, WARM_UP);
+    launch(&function, arguments, alone, WARM_UP);
     CALLGRIND_START_INSTRUMENTATION;
-    make(call, streams, count, times);
+    launch(&function, arguments, alone, times);
     CALLGRIND_STOP_INSTRUMENTATION;
     printf("operations %ld\n", times);
     return 0;

@@ -39,8 +39,6 @@ MORE_PROFILES = ("held", "held_elsewhere", "held_full", "held_captures", "inside
                  "time")
 if os.environ.get("POOLCUDA_SEARCH") == "all":
     PROFILES += MORE_PROFILES
-# A preset under which it differs in a profile of the others, rarely: (of churn) hazards, and calls that fail.
-EXCEPT = {"paddle": {"churn"}}
 # What the pool's options are beside the mode for programs of a profile.
 # In virtual time, in which allocations and frees cost nothing: what a pool saves there would hide what it waits.
 TIMED = {"time": {"SIMCUDA_COST": "3", "SIMCUDA_ALLOC_NS": "0", "SIMCUDA_ALLOC_SMALL_NS": "0", "SIMCUDA_FREE_NS": "0",
@@ -207,10 +205,10 @@ def group(lines):
 
 def batches(options):
     """(profile, mode, first seed, count): every mode sees every seed, profiles take turns."""
-    profiles = [profile for profile in PROFILES if profile not in EXCEPT.get(options.preset, ())]
+    profiles = list(PROFILES)
     for start in range(options.seed, options.seed + options.programs, BATCH):
         count = min(BATCH, options.seed + options.programs - start)
-        profile = options.profile or profiles[start // BATCH % len(profiles)]
+        profile = options.profile or PROFILES[start // BATCH % len(PROFILES)]
         for mode in options.modes:
             yield profile, mode, start, count
 

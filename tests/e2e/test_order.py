@@ -120,3 +120,12 @@ def test_the_host_works_beside_a_kernel_that_came_behind_a_free(run, case, mode)
     milliseconds = [int(done.out.removesuffix(" ms\n")) for done in (native, pooled)]
     assert 1000 <= milliseconds[0] < 1010
     assert milliseconds[1] <= 1.05 * milliseconds[0]
+
+
+@pytest.mark.parametrize("preset", ["default", "bfc", "paddle", "vmm"])
+@pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
+def test_memory_freed_in_another_context_is_not_touched_by_earlier_work(run, mode, preset):
+    done = run([PROGRAMS / "order/freed_in_another_context", "reused"],
+               env={**ENVIRONMENT, "POOLCUDA_FREE": mode, "POOLCUDA_PRESET": preset})
+    assert (done.code, done.out) == (0, "1 2 3 4 5 6 7 8 \n"), done.err
+    assert done.hazards == 0, done.err

@@ -311,6 +311,137 @@ static void the_last_live_block_waits_whichever_it_is(void **state) {
     }
 }
 
+/* No block lives but the one of the loop: there is none that lives on, so each free waits. */
+static CUdeviceptr grow_up_with_one_block(void) {
+    CUdeviceptr block = 0;
+    for (int i = 0; i < GROWN_UP / 2; i++)
+        quick_release(block = quick_alloc(MIB, 1));
+    return block;
+}
+
+static void the_only_block_is_freed_with_a_wait_and_without_the_long_way(void **state) {
+    (void)state;
+    CUdeviceptr block = grow_up_with_one_block();
+    uint64_t owed = stats_get(STATS_waits_owed), stops = cache_mine.cache->stops;
+    uint64_t frees = stats_get(STATS_free_calls);
+    int calls = fake.allocs + fake.frees + fake.events, waits = fake.event_waits;
+    for (int i = 0; i < 50; i++) {
+        assert_int_equal(quick_alloc(MIB, 1), block);
+        quick_release(block);
+        assert_int_equal(fake.event_waits, waits + i + 1);
+        assert_int_equal(order_word, 0);
+    }
+    assert_in_range(cache_mine.cache->stops - stops, 0, 2);
+    assert_int_equal(fake.allocs + fake.frees + fake.events, calls);
+    assert_int_equal(fake.waits, 0);
+    assert_int_equal(stats_get(STATS_free_calls), frees + 50);
+    assert_true(pool_is_valid(pool));
+    assert_int_equal(stats_get(STATS_waits_owed), owed);
+}
+
+static void after_the_only_block_frees_of_several_owe_but_for_the_last(void **state) {
+    (void)state;
+    CUdeviceptr block = grow_up_with_one_block();
+    for (int i = 0; i < 10; i++) {
+        int waits = fake.event_waits;
+        assert_int_equal(quick_alloc(MIB, 1), block);
+        CUdeviceptr other = quick_alloc(2 * MIB, 2);
+        quick_release(block);
+        assert_int_equal(fake.event_waits, waits);
+        assert_true(order_word & ORDER_OWED);
+        quick_release(other);
+        assert_int_equal(fake.event_waits, waits + 1);
+        assert_int_equal(order_word, 0);
+        assert_true(pool_is_valid(pool));
+    }
+}
+
+static CUdeviceptr waiting_block;
+static void *allocate_there(void *made) {
+    *(CUdeviceptr *)made = quick_alloc(MIB, 1);
+    return NULL;
+}
+
+static CUdeviceptr made_meanwhile;
+static void allocate_meanwhile(void) {
+    fake.on_wait = NULL;
+    elsewhere(allocate_there, &made_meanwhile);
+}
+
+static void nobody_has_the_only_block_while_its_free_waits(void **state) {
+    (void)state;
+    waiting_block = grow_up_with_one_block();
+    assert_int_equal(quick_alloc(MIB, 1), waiting_block);
+    fake.on_wait = allocate_meanwhile;
+    quick_release(waiting_block);
+    assert_int_not_equal(made_meanwhile, waiting_block);
+    assert_true(pool_is_valid(pool));
+    assert_int_equal(quick_alloc(MIB, 1), waiting_block);
+}
+
+static void *free_there_in_vain(void *unused) {
+    (void)unused;
+    assert_int_equal(pool_free(pool, waiting_block), CUDA_ERROR_INVALID_VALUE);
+    return NULL;
+}
+
+static void free_again_meanwhile(void) {
+    fake.on_wait = NULL;
+    elsewhere(free_there_in_vain, NULL);
+}
+
+static void the_only_block_cannot_be_freed_again_while_its_free_waits(void **state) {
+    (void)state;
+    waiting_block = grow_up_with_one_block();
+    assert_int_equal(quick_alloc(MIB, 1), waiting_block);
+    fake.on_wait = free_again_meanwhile;
+    quick_release(waiting_block);
+    assert_true(pool_is_valid(pool));
+    assert_int_equal(quick_alloc(MIB, 1), waiting_block);
+}
+
+static void end_the_primary_context(void) {
+    fake.on_wait = NULL;
+    pool_primary_ending(pool, 0);
+}
+
+static void the_context_may_end_while_the_free_of_its_only_block_waits(void **state) {
+    (void)state;
+    waiting_block = grow_up_with_one_block();
+    assert_int_equal(quick_alloc(MIB, 1), waiting_block);
+    fake.on_wait = end_the_primary_context;
+    pool_free(pool, waiting_block);
+    assert_true(pool_is_valid(pool));
+    assert_int_equal(stats_get(STATS_live_blocks), 0);
+    quick_release(quick_alloc(MIB, 1));
+    assert_true(pool_is_valid(pool));
+}
+
+static void an_only_block_whose_wait_failed_is_the_drivers(void **state) {
+    (void)state;
+    waiting_block = grow_up_with_one_block();
+    assert_int_equal(quick_alloc(MIB, 1), waiting_block);
+    int frees = fake.frees;
+    fake.wait_result = CUDA_ERROR_NOT_PERMITTED;
+    quick_release(waiting_block);
+    assert_int_equal(fake.frees, frees + 1);
+    fake.wait_result = CUDA_SUCCESS;
+    assert_true(pool_is_valid(pool));
+}
+
+static void with_streams_about_the_only_block_waits_for_them_all(void **state) {
+    (void)state;
+    CUdeviceptr block = grow_up_with_one_block();
+    CUstream stream = (CUstream)&fake.allocs;
+    assert_int_equal(quick_alloc(MIB, 1), block);
+    pool_stream_created(pool, stream, true);
+    pool_submits(pool, stream, "cuLaunchKernel");
+    int records = fake.records;
+    quick_release(block);
+    assert_int_equal(fake.records, records + 2); /* what came before the stream counts, too */
+    assert_true(pool_is_valid(pool));
+}
+
 static void a_reason_to_wait_holds_from_when_it_begins(void **state) {
     (void)state;
     grow_up();
@@ -490,6 +621,13 @@ int main(void) {
         TEST_IN_AUTO(a_capture_bars_the_caches),
         TEST_IN_AUTO(a_wait_that_was_paid_is_owed_again_by_the_next_free),
         TEST_IN_AUTO(the_last_live_block_waits_whichever_it_is),
+        TEST_IN_AUTO(the_only_block_is_freed_with_a_wait_and_without_the_long_way),
+        TEST_IN_AUTO(after_the_only_block_frees_of_several_owe_but_for_the_last),
+        TEST_IN_AUTO(nobody_has_the_only_block_while_its_free_waits),
+        TEST_IN_AUTO(the_only_block_cannot_be_freed_again_while_its_free_waits),
+        TEST_IN_AUTO(the_context_may_end_while_the_free_of_its_only_block_waits),
+        TEST_IN_AUTO(an_only_block_whose_wait_failed_is_the_drivers),
+        TEST_IN_AUTO(with_streams_about_the_only_block_waits_for_them_all),
         TEST_IN_AUTO(a_reason_to_wait_holds_from_when_it_begins),
         TEST_IN_AUTO(new_blocks_are_the_pools_as_soon_as_the_program_has_them),
         TEST_IN_AUTO(misses_are_quick_while_nothing_idle_fits),
