@@ -6,16 +6,13 @@
 #include "interpose/hooks.h"
 #include "interpose/host_memory.h"
 #include "interpose/loader.h"
-#include "interpose/stubs.h"
 #include "interpose/surroundings.h"
-#include "observe/command_line.h"
 #include "observe/output_file.h"
 #include "observe/recorder.h"
 #include "observe/shortage.h"
 #include "observe/stats.h"
 #include "pool_options.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -59,13 +56,7 @@ void state_say_once(const char *line) {
         say(line);
 }
 
-/* Our locks are held across fork, so that the child inherits whole records.
- *
- * The program has handlers of its own, and may wait in them for a thread that is just allocating:
- * so ours is the last to prepare and the first to come afterwards. That is the one who registers
- * first, which we do before any other constructor runs: the object is linked with -z initfirst.
- * (With a glibc before 2.34 libpthread is linked so as well, and only one of the two counts.) */
-static void prepare_fork(void) {
+void state_fork_prepare(void) {
     lock_take(&start_lock, LOCK_START);
     lock_take(&loader_lock, LOCK_LOADER);
     if (state_check())
@@ -76,7 +67,7 @@ static void prepare_fork(void) {
     recorder_fork_prepare();
 }
 
-static void parent_after_fork(void) {
+void state_fork_parent(void) {
     recorder_fork_parent();
     struct pool *current = atomic_load(&pool);
     if (current)
@@ -87,13 +78,11 @@ static void parent_after_fork(void) {
     lock_drop(&start_lock, LOCK_START);
 }
 
-/* The child starts anew: it reports nothing unless it uses CUDA itself, and then for itself. */
-static void child_after_fork(void) {
+bool state_forget_after_fork(void) {
     recorder_forget_after_fork();
     struct pool *inherited = atomic_load(&pool);
     if (inherited) {
         pool_forget_after_fork(inherited);
-        stubs_forget_after_fork();
         spare_pool = inherited;
         publish(NULL);
     }
@@ -106,6 +95,7 @@ static void child_after_fork(void) {
     }
     lock_drop(&loader_lock, LOCK_LOADER);
     lock_drop(&start_lock, LOCK_START);
+    return inherited != NULL;
 }
 
 /* Recycled memory is what a memory checker cannot judge: it has the program to itself. */
@@ -243,14 +233,6 @@ bool state_get_config(struct pool_config *config) {
     pool_config_copy(config, &changed, changed_settings);
     lock_drop(&start_lock, LOCK_START);
     return true;
-}
-
-/* glibc hands constructors what main gets. The C library's own has not run yet. */
-__attribute__((constructor)) static void begin(int argc, char **argv) {
-    int saved = errno; /* which main finds as 0 */
-    pthread_atfork(prepare_fork, parent_after_fork, child_after_fork);
-    command_line_take(argc, argv);
-    errno = saved;
 }
 
 /* Makes no CUDA call: the driver may already be gone. */

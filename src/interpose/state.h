@@ -72,4 +72,10 @@ static inline CUresult state_end_call_with(struct pool *pool, CUresult result) {
     return result;
 }
 
+/* Around a fork, after which the child starts anew: it reports nothing unless it uses CUDA itself,
+ * and then for itself. The last, in the child, returns whether there was a pool. */
+void state_fork_prepare(void);
+void state_fork_parent(void);
+bool state_forget_after_fork(void);
+
 #endif

@@ -23,7 +23,7 @@ static CUresult call_driver(const struct allocation *call) {
                : call->from_current(call->pointer, call->bytes, call->stream);
 }
 
-/* As the stubs do for all else that allocates: see stubs.c. */
+/* As the stubs do for all else that allocates: see call_effects.c. */
 static CUresult ask_until_there_is_room(struct pool *pool, const struct allocation *call) {
     pool_pay(pool, call->name);
     CUresult result = call_driver(call);

@@ -5,23 +5,40 @@
  * the function failed calls it as it is, with nothing of the program's copied; that goes where all
  * arguments are in registers. Where they are not, it jumps.
  *
- * The quick way is a table look-up: stub_quick[i] has the bits of order_word for which something is to
- * be done for stub i. If it is not 0, stub_real[i] is known. */
+ * The quick way is a table look-up: an entry's `look` has the bits of order_word for which something
+ * is to be done. If it is not 0, the entry's function is known. Of the bits ORDER_TRACKED alone is
+ * nothing to stop at where the call's stream is noted: see src/order/noted.h. The stream is in the
+ * same argument at each call of a stub. stub_call finds it by what the entry says; stub_look has one
+ * form for each argument, as too much would have to be saved else. */
+#include "order/noted.h"
+
 #define STUB_SPARES 1024
+#define STUB_SIZE 16	/* also of an entry: what names both is the offset */
 #define COPIED_WORDS 16 /* of stack arguments: no driver function has as many */
+
+/* struct stub_entry */
+#define ENTRY_REAL	0
+#define ENTRY_LOOK	8
+/* Bits of its `look`; the word's are in the first 6. */
+#define LOOK_INSIDE	6	/* the stream is in a struct, to which its place points */
+#define LOOK_STREAM	8	/* 8 bits, which x86 has a name for: the stream's place, in words from the frame */
+#define LOOK_DEFAULT	16	/* the handle that a null stream stands for */
+#define CONFIG_STREAM	32	/* its offset there */
+#define LEGACY		1
+#define PER_THREAD	2
 
 #if defined(__x86_64__)
 /* A stub takes 16 bytes, so that stubs.c can compute its address. r11 is free at every call. */
 #define STUB(kind)						\
 	.p2align 4;						\
 	endbr64;						\
-	movl	$stub_number, %r11d;				\
+	movl	$stub_number * STUB_SIZE, %r11d;		\
 	jmp	kind
 #elif defined(__aarch64__)
 #define STUB(kind)						\
 	.p2align 4;						\
 	hint	#34; /* bti c */				\
-	mov	w16, #stub_number;				\
+	mov	w16, #stub_number * STUB_SIZE;			\
 	b	kind
 #else
 #error "unsupported architecture"
@@ -37,12 +54,16 @@ symbol:								\
 
 /* What has no stub takes none of the exported names, but a place in the row of stubs: the number of
  * a row is its line in the table. */
-#define STUB__(symbol)		.p2align 4; .skip 16
-#define STUB_hook(symbol)	STUB__(symbol)
-#define STUB_jump(symbol)	EXPORTED(symbol, stub_jump)
-#define STUB_look(symbol)	EXPORTED(symbol, stub_look)
-#define STUB_peek(symbol)	EXPORTED(symbol, stub_look)
-#define STUB_call(symbol)	EXPORTED(symbol, stub_call)
+#define STUB__(symbol, stream)		.p2align 4; .skip STUB_SIZE
+#define STUB_hook(symbol, stream)	STUB__(symbol, stream)
+#define STUB_jump(symbol, stream)	EXPORTED(symbol, stub_jump)
+#define STUB_look(symbol, stream)	EXPORTED(symbol, stub_look_##stream)
+#define STUB_peek(symbol, stream)	EXPORTED(symbol, stub_look__)
+#define STUB_call(symbol, stream)	EXPORTED(symbol, stub_call)
+/* No work is submitted to these. */
+#define stub_look_L1		stub_look__
+#define stub_look_T1		stub_look__
+#define stub_look_context	stub_look__
 
 	.text
 	.set	stub_number, 0
@@ -50,8 +71,8 @@ symbol:								\
 	.hidden	stub_code
 	.p2align 4
 stub_code:
-#define ENTRY(symbol, since, ours, ...)				\
-	STUB_##ours(symbol);					\
+#define ENTRY(symbol, since, ours, stream, ...)			\
+	STUB_##ours(symbol, stream);				\
 	.set	stub_number, stub_number + 1;
 #include "interpose/entry_points.def"
 /* For functions that the table does not know, or knows at another address. */
@@ -65,7 +86,7 @@ stub_code:
 #define FRAME_REGISTERS	0	/* rdi, rsi, rdx, rcx, r8, r9, 2 words unused */
 #define FRAME_VECTORS	64	/* xmm0 to xmm7 */
 #define FRAME_STACK	192
-#define FRAME_NUMBER	200
+#define FRAME_STUB	200
 #define FRAME_ATTEMPTS	208
 #define FRAME_TO_STUB	216
 #define FRAME_SIZE	240	/* with three words that stubs.c keeps */
@@ -88,7 +109,7 @@ stub_code:
 	movups	%xmm7, FRAME_VECTORS+112(\frame)
 	leaq	16(%rbp), %r10
 	movq	%r10, FRAME_STACK(\frame)
-	movq	%r11, FRAME_NUMBER(\frame)
+	movq	%r11, FRAME_STUB(\frame)
 	movq	$0, FRAME_ATTEMPTS(\frame)
 	.endm
 
@@ -109,65 +130,49 @@ stub_code:
 	movups	FRAME_VECTORS+112(\frame), %xmm7
 	.endm
 
-	.type	stub_jump, %function
-	.p2align 4
-stub_jump:
-	.cfi_startproc
-	leaq	stub_quick(%rip), %r10
-	movzbl	(%r10,%r11), %r10d
+	/* To `asks` if there is something to do for the call, or if nobody knows; to `tracked` if the word
+	 * has a bit that may mean so. Else, at `quick`, r10 is the driver's function. */
+	.macro look_at_entry asks, tracked, quick
+	leaq	stub_entries(%rip), %rax
+	movl	ENTRY_LOOK(%rax,%r11), %r10d
 	testl	%r10d, %r10d
-	je	1f
+	je	\asks
 	testl	%r10d, order_word(%rip)
-	jne	1f
-	leaq	stub_real(%rip), %r10
-	jmp	*(%r10,%r11,8)
-1:	pushq	%rbp
-	.cfi_def_cfa_offset 16
-	.cfi_offset %rbp, -16
-	movq	%rsp, %rbp
-	.cfi_def_cfa_register %rbp
-	subq	$FRAME_SIZE, %rsp
-	save_arguments %rsp
-	movq	%rsp, %rdi
-	call	stub_before
-	movq	%rax, %r11
-	load_arguments %rsp
-	leave
-	.cfi_def_cfa %rsp, 8
-	.cfi_restore %rbp
-	jmp	*%r11
-	.cfi_endproc
-	.size	stub_jump, . - stub_jump
+	jne	\tracked
+\quick:	movq	ENTRY_REAL(%rax,%r11), %r10
+	.endm
 
-	.type	stub_look, %function
-	.p2align 4
-stub_look:
-	.cfi_startproc
-	leaq	stub_quick(%rip), %r10
-	movzbl	(%r10,%r11), %r10d
-	testl	%r10d, %r10d
-	je	1f
-	testl	%r10d, order_word(%rip)
-	jne	1f
-	leaq	stub_real(%rip), %r10
-	movq	(%r10,%r11,8), %r10
-2:	subq	$8, %rsp
-	.cfi_adjust_cfa_offset 8
-	call	*%r10
-	testl	%eax, %eax
-	jne	3f
-	addq	$8, %rsp
-	.cfi_adjust_cfa_offset -8
-	ret
-	.cfi_adjust_cfa_offset 8
-3:	movl	%eax, %edi
-	movl	%eax, 4(%rsp)
-	call	stub_failed
-	movl	4(%rsp), %eax
-	addq	$8, %rsp
-	.cfi_adjust_cfa_offset -8
-	ret
-1:	pushq	%rbp
+	/* Leaves r10d with those bits of the word that concern the function. To `asks` if these are not
+	 * ORDER_TRACKED alone. Nothing that is loaded later is loaded before. */
+	.macro look_at_word asks
+	andl	order_word(%rip), %r10d
+	cmpl	$NOTED_WORD, %r10d
+	jne	\asks
+	.endm
+
+	/* To `asks` if this thread has noted nothing. own: a register to use. */
+	.macro look_at_thread own, asks
+	movq	%fs:0, \own
+	cmpq	noted_by(%rip), \own
+	jne	\asks
+	.endm
+
+	/* To `found` if it has noted the stream. stream, low: the register that has its handle, and the
+	 * lower half of it; place, low_place, table: registers to use. */
+	.macro look_at_stream stream, low, place, low_place, table, found
+	imull	$NOTED_FACTOR, \low, \low_place
+	shrl	$32 - NOTED_BITS, \low_place
+	leaq	noted_streams(%rip), \table
+	cmpq	\stream, (\table,\place,8)
+	je	\found
+	cmpq	\stream, 8(\table,\place,8)
+	je	\found
+	.endm
+
+	/* Asks stub_before, with what came in registers as it was. r10 is where to go on then, r11 what
+	 * the frame says of it. */
+	.macro ask_before
+	pushq	%rbp
 	.cfi_def_cfa_offset 16
 	.cfi_offset %rbp, -16
 	movq	%rsp, %rbp
@@ -182,11 +187,115 @@ stub_look:
 	leave
 	.cfi_def_cfa %rsp, 8
 	.cfi_restore %rbp
-	testq	%r11, %r11
-	je	2b
-	jmp	*%r10		/* another stub, which finds the program's own frame */
+	.endm
+
+	/* Calls r10 and returns what it returns. */
+	.macro call_and_return
+	subq	$8, %rsp
+	.cfi_adjust_cfa_offset 8
+	call	*%r10
+	testl	%eax, %eax
+	jne	stub_look_failed
+	addq	$8, %rsp
+	.cfi_adjust_cfa_offset -8
+	ret
+	.endm
+
+	.type	stub_jump, %function
+	.p2align 4
+stub_jump:
+	.cfi_startproc
+	look_at_entry 1f, 1f, 2
+	jmp	*%r10
+1:	ask_before
+	jmp	*%r10
 	.cfi_endproc
-	.size	stub_look, . - stub_look
+	.size	stub_jump, . - stub_jump
+
+	.type	stub_look_asks, %function
+	.p2align 4
+stub_look_asks:
+	.cfi_startproc
+	ask_before
+	testq	%r11, %r11
+	je	1f
+	jmp	*%r10		/* another stub, which finds the program's own frame */
+1:	call_and_return
+	.cfi_endproc
+	.size	stub_look_asks, . - stub_look_asks
+
+	.type	stub_look_failed, %function
+stub_look_failed:
+	.cfi_startproc
+	.cfi_def_cfa_offset 16
+	movl	%eax, %edi
+	movl	%eax, 4(%rsp)
+	call	stub_failed
+	movl	4(%rsp), %eax
+	addq	$8, %rsp
+	.cfi_def_cfa_offset 8
+	ret
+	.cfi_endproc
+	.size	stub_look_failed, . - stub_look_failed
+
+	/* null: what a null stream stands for; stream, low: the register in which the stream is. Without
+	 * them the work goes to the default stream, or without `null` nothing is submitted. */
+	.macro look name, null, stream, low
+	.type	\name, %function
+	.p2align 4
+\name:
+	.cfi_startproc
+	.ifb \null
+	look_at_entry stub_look_asks, stub_look_asks, 1
+	call_and_return
+	.else
+	look_at_entry stub_look_asks, 2f, 1
+	call_and_return
+2:	look_at_word stub_look_asks
+	.ifnb \stream
+	testq	\stream, \stream
+	je	3f
+	look_at_thread %rax, stub_look_asks
+	look_at_stream \stream, \low, %rax, %eax, %r10, 4f
+	jmp	stub_look_asks
+	.endif
+3:	look_at_thread %rax, stub_look_asks
+	.set	null_place, 8 * (((\null * NOTED_FACTOR) & 0xffffffff) >> (32 - NOTED_BITS))
+	cmpq	$\null, noted_streams + null_place(%rip)
+	je	4f
+	cmpq	$\null, noted_streams + null_place + 8(%rip)
+	jne	stub_look_asks
+4:	leaq	stub_entries(%rip), %rax
+	movq	ENTRY_REAL(%rax,%r11), %r10
+	call_and_return
+	.endif
+	.cfi_endproc
+	.size	\name, . - \name
+	.endm
+
+	look	stub_look__
+	look	stub_look_L, LEGACY
+	look	stub_look_T, PER_THREAD
+	look	stub_look_L0, LEGACY, %rdi, %edi
+	look	stub_look_L3, LEGACY, %rcx, %ecx
+	look	stub_look_L4, LEGACY, %r8, %r8d
+	look	stub_look_L5, LEGACY, %r9, %r9d
+	look	stub_look_T0, PER_THREAD, %rdi, %edi
+	look	stub_look_T3, PER_THREAD, %rcx, %ecx
+	look	stub_look_T4, PER_THREAD, %r8, %r8d
+	look	stub_look_T5, PER_THREAD, %r9, %r9d
+
+	/* Calls r10 with the copied arguments. */
+	.macro call_with_copy
+	.set	word, 0
+	.rept	COPIED_WORDS / 2
+	movups	16 + word(%rbp), %xmm0
+	movups	%xmm0, word(%rsp)
+	.set	word, word + 16
+	.endr
+	load_arguments %rbx
+	call	*%r10
+	.endm
 
 	.type	stub_call, %function
 	.p2align 4
@@ -202,33 +311,11 @@ stub_call:
 	subq	$FRAME_SIZE + COPIED_WORDS * 8 + 8, %rsp
 	leaq	COPIED_WORDS * 8(%rsp), %rbx	/* the frame; below it the copied arguments */
 	save_arguments %rbx
-1:	movq	FRAME_NUMBER(%rbx), %r11
-	leaq	stub_quick(%rip), %r10
-	movzbl	(%r10,%r11), %r10d
-	testl	%r10d, %r10d
-	je	3f
-	testl	%r10d, order_word(%rip)
-	jne	3f
-	leaq	stub_real(%rip), %r10
-	movq	(%r10,%r11,8), %r10
-2:
-	.set	word, 0
-	.rept	COPIED_WORDS / 2
-	movups	16 + word(%rbp), %xmm0
-	movups	%xmm0, word(%rsp)
-	.set	word, word + 16
-	.endr
-	load_arguments %rbx
-	call	*%r10
-	movq	FRAME_NUMBER(%rbx), %r11
-	leaq	stub_quick(%rip), %r10
-	cmpb	$0, (%r10,%r11)
-	je	4f
-	cmpq	$0, FRAME_ATTEMPTS(%rbx)
-	jne	4f
+	look_at_entry 3f, 5f, 1
+	call_with_copy
 	testl	%eax, %eax
 	jne	4f
-	movq	-8(%rbp), %rbx
+2:	movq	-8(%rbp), %rbx
 	leave
 	.cfi_remember_state
 	.cfi_def_cfa %rsp, 8
@@ -239,27 +326,46 @@ stub_call:
 3:	movq	%rbx, %rdi
 	call	stub_before
 	movq	%rax, %r10
-	jmp	2b
+	call_with_copy
+	movq	FRAME_STUB(%rbx), %r11
+	leaq	stub_entries(%rip), %r10
+	cmpl	$0, ENTRY_LOOK(%r10,%r11)
+	je	4f
+	cmpq	$0, FRAME_ATTEMPTS(%rbx)
+	jne	4f
+	testl	%eax, %eax
+	je	2b
 4:	movq	%rbx, %rdi
 	movl	%eax, %esi
 	movl	%eax, FRAME_REGISTERS+48(%rbx)
 	call	stub_after
 	testb	%al, %al
-	jne	1b
+	jne	3b
 	movl	FRAME_REGISTERS+48(%rbx), %eax
-	movq	-8(%rbp), %rbx
-	leave
-	.cfi_def_cfa %rsp, 8
-	.cfi_restore %rbp
-	.cfi_restore %rbx
-	ret
+	jmp	2b
+5:	movl	%r10d, %edx
+	look_at_word 3b
+	testb	$1 << LOOK_INSIDE, %dl
+	movzbl	%dh, %ecx
+	movq	(%rbx,%rcx,8), %rcx
+	je	6f
+	testq	%rcx, %rcx
+	je	3b
+	movq	CONFIG_STREAM(%rcx), %rcx
+6:	testq	%rcx, %rcx
+	jne	7f
+	shrl	$LOOK_DEFAULT, %edx
+	movq	%rdx, %rcx
+7:	look_at_thread %rsi, 3b
+	look_at_stream %rcx, %ecx, %rdx, %edx, %rsi, 1b
+	jmp	3b
 	.cfi_endproc
 	.size	stub_call, . - stub_call
 #else
 #define FRAME_REGISTERS	0	/* x0 to x7 */
 #define FRAME_VECTORS	64	/* q0 to q7 */
 #define FRAME_STACK	192
-#define FRAME_NUMBER	200
+#define FRAME_STUB	200
 #define FRAME_ATTEMPTS	208
 #define FRAME_TO_STUB	216
 #define FRAME_SIZE	240
@@ -289,29 +395,62 @@ stub_call:
 	ldp	q6, q7, [\frame, #FRAME_VECTORS+96]
 	.endm
 
-	/* To `slow` if something is to be done first; else x17 is the driver's function. */
-	.macro	load_real slow
-	adrp	x17, stub_quick
-	add	x17, x17, #:lo12:stub_quick
-	add	x17, x17, x16
-	ldarb	w17, [x17]	/* what stub_real holds was stored before */
-	cbz	w17, \slow
+	/* To `asks` if there is something to do for the call, or if nobody knows; to `tracked` if the word
+	 * has a bit that may mean so. Else, at `quick`, x17 is the driver's function. */
+	.macro look_at_entry asks, tracked, quick
+	adrp	x14, stub_entries
+	add	x14, x14, #:lo12:stub_entries
+	add	x14, x14, x16
+	add	x17, x14, #ENTRY_LOOK
+	ldar	w17, [x17]	/* the function was stored before */
+	cbz	w17, \asks
 	adrp	x15, order_word
 	ldr	w15, [x15, #:lo12:order_word]
 	tst	w17, w15
-	b.ne	\slow
-	adrp	x17, stub_real
-	add	x17, x17, #:lo12:stub_real
-	ldr	x17, [x17, x16, lsl #3]
+	b.ne	\tracked
+\quick:	ldr	x17, [x14, #ENTRY_REAL]
 	.endm
 
-	.type	stub_jump, %function
-	.p2align 4
-stub_jump:
-	.cfi_startproc
-	load_real 1f
-	br	x17
-1:	stp	x29, x30, [sp, #-16]!
+	/* To `asks` if those bits of the word that concern the function are not ORDER_TRACKED alone. */
+	.macro look_at_word asks
+	adrp	x15, order_word
+	add	x15, x15, #:lo12:order_word
+	ldar	w15, [x15]	/* what follows is loaded afterwards */
+	and	w15, w15, w17
+	cmp	w15, #NOTED_WORD
+	b.ne	\asks
+	.endm
+
+	/* To `asks` if this thread has noted nothing. */
+	.macro look_at_thread asks
+	adrp	x9, noted_by
+	ldr	x9, [x9, #:lo12:noted_by]
+	mrs	x10, tpidr_el0
+	cmp	x9, x10
+	b.ne	\asks
+	.endm
+
+	/* To `found` if it has noted the stream. stream, low: the register that has its handle, and the
+	 * lower half of it. */
+	.macro look_at_stream stream, low, found
+	mov	w11, #NOTED_FACTOR & 0xffff
+	movk	w11, #NOTED_FACTOR >> 16, lsl #16
+	mul	w11, w11, \low
+	lsr	w11, w11, #32 - NOTED_BITS
+	adrp	x9, noted_streams
+	add	x9, x9, #:lo12:noted_streams
+	add	x9, x9, x11, lsl #3
+	ldp	x10, x12, [x9]
+	cmp	x10, \stream
+	b.eq	\found
+	cmp	x12, \stream
+	b.eq	\found
+	.endm
+
+	/* Asks stub_before, with what came in registers as it was. x17 is where to go on then, x15 what
+	 * the frame says of it. */
+	.macro ask_before
+	stp	x29, x30, [sp, #-16]!
 	.cfi_def_cfa_offset 16
 	.cfi_offset x29, -16
 	.cfi_offset x30, -8
@@ -323,60 +462,120 @@ stub_jump:
 	mov	x0, sp
 	bl	stub_before
 	mov	x17, x0
+	ldr	x15, [sp, #FRAME_TO_STUB]
 	load_arguments sp
 	mov	sp, x29
 	ldp	x29, x30, [sp], #16
 	.cfi_def_cfa sp, 0
 	.cfi_restore x29
 	.cfi_restore x30
-	br	x17
-	.cfi_endproc
-	.size	stub_jump, . - stub_jump
+	.endm
 
-	.type	stub_look, %function
-	.p2align 4
-stub_look:
-	.cfi_startproc
-	load_real 1f
+	/* Calls x17 and returns what it returns. */
+	.macro call_and_return
 	stp	x29, x30, [sp, #-32]!
 	.cfi_def_cfa_offset 32
 	.cfi_offset x29, -32
 	.cfi_offset x30, -24
 	mov	x29, sp
-2:	blr	x17
-	cbz	w0, 3f
-	str	w0, [x29, #16]
-	bl	stub_failed
-	ldr	w0, [x29, #16]
-3:	ldp	x29, x30, [sp], #32
-	.cfi_def_cfa_offset 0
-	.cfi_restore x29
-	.cfi_restore x30
-	ret
-1:	stp	x29, x30, [sp, #-32]!
-	.cfi_def_cfa_offset 32
-	.cfi_offset x29, -32
-	.cfi_offset x30, -24
-	mov	x29, sp
-	.cfi_def_cfa_register x29
-	add	x17, sp, #32
-	sub	sp, sp, #FRAME_SIZE
-	save_arguments sp, x17
-	mov	x0, sp
-	bl	stub_before
-	mov	x17, x0
-	ldr	x15, [sp, #FRAME_TO_STUB]
-	load_arguments sp
-	mov	sp, x29
-	.cfi_def_cfa_register sp
-	cbz	x15, 2b
+	blr	x17
+	cbnz	w0, stub_look_failed
 	ldp	x29, x30, [sp], #32
 	.cfi_def_cfa_offset 0
 	.cfi_restore x29
 	.cfi_restore x30
-	br	x17		/* another stub, which finds the program's own frame */
+	ret
+	.endm
+
+	.type	stub_jump, %function
+	.p2align 4
+stub_jump:
+	.cfi_startproc
+	look_at_entry 1f, 1f, 2
+	br	x17
+1:	ask_before
+	br	x17
 	.cfi_endproc
-	.size	stub_look, . - stub_look
+	.size	stub_jump, . - stub_jump
+
+	.type	stub_look_asks, %function
+	.p2align 4
+stub_look_asks:
+	.cfi_startproc
+	ask_before
+	cbz	x15, 1f
+	br	x17		/* another stub, which finds the program's own frame */
+1:	call_and_return
+	.cfi_endproc
+	.size	stub_look_asks, . - stub_look_asks
+
+	.type	stub_look_failed, %function
+stub_look_failed:
+	.cfi_startproc
+	.cfi_def_cfa_offset 32
+	.cfi_offset x29, -32
+	.cfi_offset x30, -24
+	str	w0, [x29, #16]
+	bl	stub_failed
+	ldr	w0, [x29, #16]
+	ldp	x29, x30, [sp], #32
+	.cfi_def_cfa_offset 0
+	.cfi_restore x29
+	.cfi_restore x30
+	ret
+	.cfi_endproc
+	.size	stub_look_failed, . - stub_look_failed
+
+	/* null: what a null stream stands for; stream, low: the register in which the stream is. Without
+	 * them the work goes to the default stream, or without `null` nothing is submitted. */
+	.macro look name, null, stream, low
+	.type	\name, %function
+	.p2align 4
+\name:
+	.cfi_startproc
+	.ifb \null
+	look_at_entry stub_look_asks, stub_look_asks, 1
+	call_and_return
+	.else
+	look_at_entry 3f, 2f, 1
+	call_and_return
+2:	look_at_word 3f
+	look_at_thread 3f
+	mov	x13, #\null
+	.ifnb \stream
+	cmp	\stream, #0
+	csel	x13, x13, \stream, eq
+	.endif
+	look_at_stream x13, w13, 1b
+3:	b	stub_look_asks
+	.endif
+	.cfi_endproc
+	.size	\name, . - \name
+	.endm
+
+	look	stub_look__
+	look	stub_look_L, LEGACY
+	look	stub_look_T, PER_THREAD
+	look	stub_look_L0, LEGACY, x0
+	look	stub_look_L3, LEGACY, x3
+	look	stub_look_L4, LEGACY, x4
+	look	stub_look_L5, LEGACY, x5
+	look	stub_look_T0, PER_THREAD, x0
+	look	stub_look_T3, PER_THREAD, x3
+	look	stub_look_T4, PER_THREAD, x4
+	look	stub_look_T5, PER_THREAD, x5
+
+	/* Calls x17 with the copied arguments. */
+	.macro call_with_copy
+	.set	word, 0
+	.rept	COPIED_WORDS / 2
+	ldr	q0, [x29, #32 + word]
+	str	q0, [sp, #word]
+	.set	word, word + 16
+	.endr
+	load_arguments x19
+	blr	x17
+	.endm
 
 	.type	stub_call, %function
 	.p2align 4
@@ -394,45 +593,51 @@ stub_call:
 	sub	sp, sp, #FRAME_SIZE + COPIED_WORDS * 8
 	add	x19, sp, #COPIED_WORDS * 8	/* the frame; below it the copied arguments */
 	save_arguments x19, x17
-1:	ldr	x16, [x19, #FRAME_NUMBER]
-	load_real 3f
-2:
-	.set	word, 0
-	.rept	COPIED_WORDS / 2
-	ldr	q0, [x29, #32 + word]
-	str	q0, [sp, #word]
-	.set	word, word + 16
-	.endr
-	load_arguments x19
-	blr	x17
-	ldr	x16, [x19, #FRAME_NUMBER]
-	adrp	x17, stub_quick
-	add	x17, x17, #:lo12:stub_quick
-	ldrb	w17, [x17, x16]
-	cbz	w17, 4f
-	ldr	x17, [x19, #FRAME_ATTEMPTS]
-	cbnz	x17, 4f
-	cbz	w0, 5f
-	b	4f
-3:	mov	x0, x19
-	bl	stub_before
-	mov	x17, x0
-	b	2b
-4:	mov	w1, w0
-	str	w0, [x29, #24]
-	mov	x0, x19
-	bl	stub_after
-	tst	w0, #0xff
-	b.ne	1b
-	ldr	w0, [x29, #24]
-5:	ldr	x19, [x29, #16]
+	look_at_entry 3f, 5f, 1
+	call_with_copy
+	cbnz	w0, 4f
+2:	ldr	x19, [x29, #16]
 	mov	sp, x29
 	ldp	x29, x30, [sp], #32
+	.cfi_remember_state
 	.cfi_def_cfa sp, 0
 	.cfi_restore x29
 	.cfi_restore x30
 	.cfi_restore x19
 	ret
+	.cfi_restore_state
+3:	mov	x0, x19
+	bl	stub_before
+	mov	x17, x0
+	call_with_copy
+	ldr	x16, [x19, #FRAME_STUB]
+	adrp	x17, stub_entries
+	add	x17, x17, #:lo12:stub_entries
+	add	x17, x17, x16
+	ldr	w17, [x17, #ENTRY_LOOK]
+	cbz	w17, 4f
+	ldr	x17, [x19, #FRAME_ATTEMPTS]
+	cbnz	x17, 4f
+	cbz	w0, 2b
+4:	mov	w1, w0
+	str	w0, [x29, #24]
+	mov	x0, x19
+	bl	stub_after
+	tst	w0, #0xff
+	b.ne	3b
+	ldr	w0, [x29, #24]
+	b	2b
+5:	look_at_word 3b
+	look_at_thread 3b
+	ubfx	x13, x17, #LOOK_STREAM, #8
+	ldr	x13, [x19, x13, lsl #3]
+	tbz	w17, #LOOK_INSIDE, 6f
+	cbz	x13, 3b
+	ldr	x13, [x13, #CONFIG_STREAM]
+6:	cbnz	x13, 7f
+	lsr	x13, x17, #LOOK_DEFAULT
+7:	look_at_stream x13, w13, 1b
+	b	3b
 	.cfi_endproc
 	.size	stub_call, . - stub_call
 #endif

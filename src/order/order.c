@@ -1,6 +1,7 @@
 #include "order/order.h"
 
 #include "order/internal.h"
+#include "order/noted.h"
 
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -34,6 +35,7 @@ struct order_stream *order_find_again(struct order *order, const struct order_st
 
 void order_forget_stream(struct order *order, struct order_stream *stream) {
     lock_check_held(LOCK_ORDER);
+    noted_empty();
     order_set_busy(stream, false);
     LIST_REMOVE(stream, link);
     HASH_DELETE(by_handle, order->by_handle, stream);
@@ -81,6 +83,7 @@ void order_clear(struct order_context *context) {
 
 /* To be called when a context has come or gone. */
 static void note_only(struct order *order) {
+    noted_empty();
     atomic_store(&order->only, order_is_one(order) ? LIST_FIRST(&order->contexts)->handle : NULL);
 }
 
@@ -205,8 +208,10 @@ void order_owe(struct order *order, CUcontext handle) {
 void order_keeps_behind(struct order *order, CUcontext handle) {
     lock_take(&order->lock, LOCK_ORDER);
     struct order_context *context = order_find(order, handle);
-    if (context && order_has_streams(context))
+    if (context && order_has_streams(context)) {
+        noted_empty();
         context->unordered = true;
+    }
     lock_drop(&order->lock, LOCK_ORDER);
 }
 

@@ -1,5 +1,6 @@
 /* What is owed: fences are recorded for it, and waited for. */
 #include "order/internal.h"
+#include "order/noted.h"
 
 #include "clock.h"
 #include "observe/stats.h"
@@ -132,6 +133,7 @@ static bool record(struct order *order, struct order_context *context, struct or
     struct targets targets;
     find_targets(order, context, &targets);
     bool owed = context->unfenced, unordered = context->unordered, waited = false;
+    noted_empty();
     context->unfenced = context->unordered = false;
     if (!targets.count) { /* nothing has been submitted since the last fence */
         if (owed)

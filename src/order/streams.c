@@ -1,5 +1,7 @@
 /* The streams of each context: that they exist, and which of them may hold work. */
 #include "order/internal.h"
+#include "order/noted.h"
+
 #include "planted.h"
 
 #include <stdlib.h>
@@ -78,11 +80,6 @@ bool order_stream_ends(struct order *order, CUstream handle) {
     order_tell(order);
     lock_drop(&order->lock, LOCK_ORDER);
     return busy;
-}
-
-const void *order_this_thread(void) {
-    static _Thread_local char here __attribute__((tls_model("initial-exec")));
-    return &here;
 }
 
 /* Which stream a submission goes to. NULL: none that is known. Lock held on entry and return, not
@@ -169,6 +166,31 @@ static bool put_behind(struct order *order, struct order_context *context,
     return ordered;
 }
 
+/* The stream, if it is a created one or that of the only context. Lock held. */
+static const struct order_stream *find_plain(struct order *order, CUstream handle) {
+    lock_check_held(LOCK_ORDER);
+    if (handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD)
+        return order_find_created(order, handle);
+    if (!order_is_one(order))
+        return NULL;
+    const struct order_context *context = LIST_FIRST(&order->contexts);
+    return handle == CU_STREAM_LEGACY ? &context->legacy : &context->per_thread;
+}
+
+/* Lets this thread's next submissions to the stream go the quick way, if nothing would be done for
+ * them here. Lock held. */
+static void let_pass(struct order *order, CUstream handle) {
+    lock_check_held(LOCK_ORDER);
+    if (order->several || order->sole != order_this_thread() ||
+        (atomic_load_explicit(&order_word, memory_order_relaxed) & ORDER_OWED))
+        return;
+    const struct order_stream *stream = find_plain(order, handle);
+    const struct order_context *context = stream ? stream->context : NULL;
+    if (stream && stream->busy && !context->unordered && !context->recording &&
+        (!context->fence || stream->behind >= context->fence->number))
+        noted_add(handle);
+}
+
 int order_submits(struct order *order, CUstream handle, bool may_call) {
     lock_take(&order->lock, LOCK_ORDER);
     order_take_notice(order);
@@ -183,12 +205,16 @@ int order_submits(struct order *order, CUstream handle, bool may_call) {
         first_of_other =
             order->sole && order->sole != own && !order->several && !PLANTED(other_thread_not_seen);
         order->several = order->several || first_of_other;
+        if (order->several)
+            noted_empty();
         order_set_busy(stream, !PLANTED(submission_not_noted));
         /* What is known of a per-thread stream is known of the sole thread's. */
         bool known = handle != CU_STREAM_PER_THREAD || order->sole == own || !context->fence;
         ordered = !may_call || (known && put_behind(order, context, stream));
     }
     order_tell(order);
+    if (may_call)
+        let_pass(order, handle);
     lock_drop(&order->lock, LOCK_ORDER);
     return (fenced && ordered ? 0 : ORDER_PAY) | (first_of_other ? ORDER_SEVERAL : 0);
 }

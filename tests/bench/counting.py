@@ -13,7 +13,9 @@ import subprocess
 import tempfile
 
 # Where the work of the allocator begins: what a program calls.
-ENTRIES = {"cuLaunchKernel": "launch", "cuMemAlloc_v2": "malloc", "reference_malloc": "malloc", "cuMemFree_v2": "free", "reference_free": "free"}
+SUBMISSIONS = ("cuLaunchKernel", "cuLaunchKernelEx", "cuMemcpyHtoDAsync_v2", "cuMemsetD8Async", "cuMemsetD2D8Async",
+               "cuMemsetD8_v2", "cuStreamWaitEvent", "cuEventRecord", "cuLaunchKernel_ptsz", "cuMemsetD8Async_ptsz")
+ENTRIES = {**dict.fromkeys(SUBMISSIONS, "submission"), "cuMemAlloc_v2": "malloc", "reference_malloc": "malloc", "cuMemFree_v2": "free", "reference_free": "free"}
 # Whose instructions never count, nor those of what they call: the driver, and a CUDA runtime below an allocator.
 EXCLUDED = re.compile(r"/(libcuda\.so|libcudart\.so)")
 CUDA_FUNCTION = re.compile(r"cu(da)?[A-Z]")

@@ -24,7 +24,8 @@ static const size_t pitch_alignment = 512;
 
 static struct null_driver_counts counts;
 static _Atomic CUdeviceptr next_address = (CUdeviceptr)1 << 44;
-static char the_context, an_event, a_stream;
+static char the_context, an_event, streams[64];
+static _Atomic unsigned streams_made; /* handles come again after so many */
 
 const struct null_driver_counts *null_driver_counted(void) {
     return &counts;
@@ -120,7 +121,7 @@ CUresult null_memset_d8(CUdeviceptr pointer, unsigned char value, size_t bytes) 
 
 CUresult null_stream_create(CUstream *stream, unsigned int flags) {
     (void)flags;
-    *stream = (CUstream)&a_stream;
+    *stream = (CUstream)&streams[streams_made++ % sizeof streams];
     return CUDA_SUCCESS;
 }
 
@@ -164,6 +165,13 @@ CUresult null_event_query(CUevent event) {
 
 CUresult null_event_synchronize(CUevent event) {
     (void)event;
+    return CUDA_SUCCESS;
+}
+
+CUresult null_stream_wait_event(CUstream stream, CUevent event, unsigned int flags) {
+    (void)stream;
+    (void)event;
+    (void)flags;
     return CUDA_SUCCESS;
 }
 
@@ -228,6 +236,56 @@ CUresult null_launch_kernel(CUfunction function, unsigned int grid_x, unsigned i
     (void)arguments;
     (void)extra;
     return CUDA_SUCCESS;
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **arguments,
+                          void **extra) {
+    (void)config;
+    (void)function;
+    (void)arguments;
+    (void)extra;
+    return CUDA_SUCCESS;
+}
+
+CUresult null_memcpy_htod_async(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) {
+    (void)to;
+    (void)from;
+    (void)bytes;
+    (void)stream;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream) {
+    (void)to;
+    (void)value;
+    (void)bytes;
+    (void)stream;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemsetD2D8Async(CUdeviceptr to, size_t pitch, unsigned char value, size_t width,
+                           size_t height, CUstream stream) {
+    (void)to;
+    (void)pitch;
+    (void)value;
+    (void)width;
+    (void)height;
+    (void)stream;
+    return CUDA_SUCCESS;
+}
+
+/* --- where a null stream is the thread's own --- */
+
+CUresult cuLaunchKernel_ptsz(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+                             unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                             unsigned int block_z, unsigned int shared_bytes, CUstream stream,
+                             void **arguments, void **extra) {
+    return null_launch_kernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z,
+                              shared_bytes, stream, arguments, extra);
+}
+
+CUresult cuMemsetD8Async_ptsz(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream) {
+    return cuMemsetD8Async(to, value, bytes, stream);
 }
 
 /* A function has the arguments that its handle says (null_driver_function). */

@@ -33,6 +33,7 @@ FAULTS = [
     ("stream_not_ordered", "streams", "auto", 100),
     ("submission_not_noted", "streams", "auto", 100),
     ("other_thread_not_seen", "threads", "auto", 100),
+    ("note_kept", "streams", "auto", 100),
     ("oversize", "memory", "auto", 100),
     ("idle_not_free", "memory", "auto", 100),
     ("answered_from_books", "streams", "auto", 100),
