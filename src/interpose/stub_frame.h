@@ -7,20 +7,23 @@
 
 #include <stdint.h>
 
+enum { FRAME_UNNOTED = 2 }; /* as in stubs.S, of to_stub: see submits_unnoted */
+
 /* stack: the arguments beyond the registers'. stub: where its code is, and its entry: their offsets
  * are the same. attempts: that were made before. */
 struct stub_frame {
-    uint64_t registers[8];
+    _Alignas(16) uint64_t registers[8];
     unsigned char vectors[8][16];
     const uint64_t *stack;
     uint64_t stub, attempts; /* NO_SUCH_FUNCTION: the driver has none */
     union {
         uint64_t opens; /* the gate, afterwards: a captured stream or a memory pool is destroyed, or
                          * if a capture that begins fails to */
-        uint64_t to_stub; /* where nothing follows the call: what stub_before returned is a stub */
+        uint64_t to_stub; /* 1: what stub_before returned is a stub; FRAME_UNNOTED */
     };
     struct pool_context_wait waits; /* before a call that waits for all work of the context */
 };
+_Static_assert(sizeof(struct stub_frame) == 256, "FRAME_SIZE of stubs.S");
 
 static inline uint64_t stub_argument(const struct stub_frame *frame, unsigned index) {
     return call_argument(&(struct call_arguments){frame->registers, frame->stack}, index);

@@ -19,6 +19,7 @@
 /* struct stub_entry */
 #define ENTRY_REAL	0
 #define ENTRY_LOOK	8
+#define FRAME_UNNOTED	2	/* as in stub_frame.h, of to_stub */
 /* Bits of its `look`; the word's are in the first 6. */
 #define LOOK_INSIDE	6	/* the stream is in a struct, to which its place points */
 #define LOOK_STREAM	8	/* 8 bits, which x86 has a name for: the stream's place, in words from the frame */
@@ -89,7 +90,7 @@ stub_code:
 #define FRAME_STUB	200
 #define FRAME_ATTEMPTS	208
 #define FRAME_TO_STUB	216
-#define FRAME_SIZE	240	/* with three words that stubs.c keeps */
+#define FRAME_SIZE	256	/* with what stubs.c keeps */
 
 	/* frame: the register that points to it */
 	.macro	save_arguments frame
@@ -201,6 +202,21 @@ stub_code:
 	ret
 	.endm
 
+	/* As call_and_return, for a submission that has been noted nowhere, as there were no streams. If
+	 * there are now, it is noted before the program knows that it has been made. */
+	.macro call_unnoted_and_return
+	subq	$8, %rsp
+	.cfi_adjust_cfa_offset 8
+	call	*%r10
+	testl	%eax, %eax
+	jne	stub_look_failed
+	testb	$NOTED_WORD, order_word(%rip)
+	jne	stub_look_unnoted
+	addq	$8, %rsp
+	.cfi_adjust_cfa_offset -8
+	ret
+	.endm
+
 	.type	stub_jump, %function
 	.p2align 4
 stub_jump:
@@ -219,8 +235,11 @@ stub_look_asks:
 	ask_before
 	testq	%r11, %r11
 	je	1f
+	cmpq	$FRAME_UNNOTED, %r11
+	je	2f
 	jmp	*%r10		/* another stub, which finds the program's own frame */
 1:	call_and_return
+2:	call_unnoted_and_return
 	.cfi_endproc
 	.size	stub_look_asks, . - stub_look_asks
 
@@ -238,6 +257,18 @@ stub_look_failed:
 	.cfi_endproc
 	.size	stub_look_failed, . - stub_look_failed
 
+	.type	stub_look_unnoted, %function
+stub_look_unnoted:
+	.cfi_startproc
+	.cfi_def_cfa_offset 16
+	call	stub_unnoted
+	xorl	%eax, %eax
+	addq	$8, %rsp
+	.cfi_def_cfa_offset 8
+	ret
+	.cfi_endproc
+	.size	stub_look_unnoted, . - stub_look_unnoted
+
 	/* null: what a null stream stands for; stream, low: the register in which the stream is. Without
 	 * them the work goes to the default stream, or without `null` nothing is submitted. */
 	.macro look name, null, stream, low
@@ -250,7 +281,7 @@ stub_look_failed:
 	call_and_return
 	.else
 	look_at_entry stub_look_asks, 2f, 1
-	call_and_return
+	call_unnoted_and_return
 2:	look_at_word stub_look_asks
 	.ifnb \stream
 	testq	\stream, \stream
@@ -315,6 +346,8 @@ stub_call:
 	call_with_copy
 	testl	%eax, %eax
 	jne	4f
+	testb	$NOTED_WORD, order_word(%rip)
+	jne	8f
 2:	movq	-8(%rbp), %rbx
 	leave
 	.cfi_remember_state
@@ -334,7 +367,12 @@ stub_call:
 	cmpq	$0, FRAME_ATTEMPTS(%rbx)
 	jne	4f
 	testl	%eax, %eax
+	jne	4f
+	cmpq	$FRAME_UNNOTED, FRAME_TO_STUB(%rbx)
+	jne	2b
+	testb	$NOTED_WORD, order_word(%rip)
 	je	2b
+	jmp	9f
 4:	movq	%rbx, %rdi
 	movl	%eax, %esi
 	movl	%eax, FRAME_REGISTERS+48(%rbx)
@@ -357,8 +395,20 @@ stub_call:
 	shrl	$LOOK_DEFAULT, %edx
 	movq	%rdx, %rcx
 7:	look_at_thread %rsi, 3b
-	look_at_stream %rcx, %ecx, %rdx, %edx, %rsi, 1b
+	look_at_stream %rcx, %ecx, %rdx, %edx, %rsi, 10f
 	jmp	3b
+8:	movq	FRAME_STUB(%rbx), %r11
+	leaq	stub_entries(%rip), %r10
+	testl	$NOTED_WORD, ENTRY_LOOK(%r10,%r11)
+	je	2b		/* it submits nothing */
+9:	call	stub_unnoted
+	xorl	%eax, %eax
+	jmp	2b
+10:	movq	ENTRY_REAL(%rax,%r11), %r10
+	call_with_copy
+	testl	%eax, %eax
+	je	2b
+	jmp	4b
 	.cfi_endproc
 	.size	stub_call, . - stub_call
 #else
@@ -368,7 +418,7 @@ stub_call:
 #define FRAME_STUB	200
 #define FRAME_ATTEMPTS	208
 #define FRAME_TO_STUB	216
-#define FRAME_SIZE	240
+#define FRAME_SIZE	256
 
 	/* frame: the register that points to it; caller: to the stack's arguments */
 	.macro	save_arguments frame, caller
@@ -487,6 +537,27 @@ stub_call:
 	ret
 	.endm
 
+	/* As call_and_return, for a submission that has been noted nowhere, as there were no streams. If
+	 * there are now, it is noted before the program knows that it has been made. */
+	.macro call_unnoted_and_return
+	stp	x29, x30, [sp, #-32]!
+	.cfi_def_cfa_offset 32
+	.cfi_offset x29, -32
+	.cfi_offset x30, -24
+	mov	x29, sp
+	blr	x17
+	cbnz	w0, stub_look_failed
+	adrp	x15, order_word
+	ldr	w15, [x15, #:lo12:order_word]
+	tst	w15, #NOTED_WORD
+	b.ne	stub_look_unnoted
+	ldp	x29, x30, [sp], #32
+	.cfi_def_cfa_offset 0
+	.cfi_restore x29
+	.cfi_restore x30
+	ret
+	.endm
+
 	.type	stub_jump, %function
 	.p2align 4
 stub_jump:
@@ -504,8 +575,11 @@ stub_look_asks:
 	.cfi_startproc
 	ask_before
 	cbz	x15, 1f
+	cmp	x15, #FRAME_UNNOTED
+	b.eq	2f
 	br	x17		/* another stub, which finds the program's own frame */
 1:	call_and_return
+2:	call_unnoted_and_return
 	.cfi_endproc
 	.size	stub_look_asks, . - stub_look_asks
 
@@ -526,6 +600,22 @@ stub_look_failed:
 	.cfi_endproc
 	.size	stub_look_failed, . - stub_look_failed
 
+	.type	stub_look_unnoted, %function
+stub_look_unnoted:
+	.cfi_startproc
+	.cfi_def_cfa_offset 32
+	.cfi_offset x29, -32
+	.cfi_offset x30, -24
+	bl	stub_unnoted
+	mov	w0, #0
+	ldp	x29, x30, [sp], #32
+	.cfi_def_cfa_offset 0
+	.cfi_restore x29
+	.cfi_restore x30
+	ret
+	.cfi_endproc
+	.size	stub_look_unnoted, . - stub_look_unnoted
+
 	/* null: what a null stream stands for; stream, low: the register in which the stream is. Without
 	 * them the work goes to the default stream, or without `null` nothing is submitted. */
 	.macro look name, null, stream, low
@@ -538,7 +628,7 @@ stub_look_failed:
 	call_and_return
 	.else
 	look_at_entry 3f, 2f, 1
-	call_and_return
+	call_unnoted_and_return
 2:	look_at_word 3f
 	look_at_thread 3f
 	mov	x13, #\null
@@ -546,8 +636,10 @@ stub_look_failed:
 	cmp	\stream, #0
 	csel	x13, x13, \stream, eq
 	.endif
-	look_at_stream x13, w13, 1b
+	look_at_stream x13, w13, 4f
 3:	b	stub_look_asks
+4:	ldr	x17, [x14, #ENTRY_REAL]
+	call_and_return
 	.endif
 	.cfi_endproc
 	.size	\name, . - \name
@@ -596,6 +688,10 @@ stub_call:
 	look_at_entry 3f, 5f, 1
 	call_with_copy
 	cbnz	w0, 4f
+	adrp	x15, order_word
+	ldr	w15, [x15, #:lo12:order_word]
+	tst	w15, #NOTED_WORD
+	b.ne	8f
 2:	ldr	x19, [x29, #16]
 	mov	sp, x29
 	ldp	x29, x30, [sp], #32
@@ -618,7 +714,15 @@ stub_call:
 	cbz	w17, 4f
 	ldr	x17, [x19, #FRAME_ATTEMPTS]
 	cbnz	x17, 4f
-	cbz	w0, 2b
+	cbnz	w0, 4f
+	ldr	x17, [x19, #FRAME_TO_STUB]
+	cmp	x17, #FRAME_UNNOTED
+	b.ne	2b
+	adrp	x15, order_word
+	ldr	w15, [x15, #:lo12:order_word]
+	tst	w15, #NOTED_WORD
+	b.eq	2b
+	b	9f
 4:	mov	w1, w0
 	str	w0, [x29, #24]
 	mov	x0, x19
@@ -636,8 +740,22 @@ stub_call:
 	ldr	x13, [x13, #CONFIG_STREAM]
 6:	cbnz	x13, 7f
 	lsr	x13, x17, #LOOK_DEFAULT
-7:	look_at_stream x13, w13, 1b
+7:	look_at_stream x13, w13, 10f
 	b	3b
+8:	ldr	x16, [x19, #FRAME_STUB]
+	adrp	x17, stub_entries
+	add	x17, x17, #:lo12:stub_entries
+	add	x17, x17, x16
+	ldr	w17, [x17, #ENTRY_LOOK]
+	tst	w17, #NOTED_WORD
+	b.eq	2b		/* it submits nothing */
+9:	bl	stub_unnoted
+	mov	w0, #0
+	b	2b
+10:	ldr	x17, [x14, #ENTRY_REAL]
+	call_with_copy
+	cbz	w0, 2b
+	b	4b
 	.cfi_endproc
 	.size	stub_call, . - stub_call
 #endif

@@ -37,7 +37,7 @@ static struct spare {
 } spares[SPARES];
 static atomic_int spares_used;
 
-/* Of each stub; read by stubs.S. `real` is valid once `look` is not 0: then nothing is to be done
+/* What stubs.S reads of each stub. `real` is valid once `look` is not 0: then nothing is to be done
  * for the function unless order_word has one of the first bits. Where the word has ORDER_TRACKED
  * alone of them, nothing is to be done either if the stream is noted (order/noted.h). How stub_call
  * finds that: LOOK_STREAM: its place in words from the frame; LOOK_DEFAULT: which one a null stream
@@ -57,6 +57,7 @@ extern const char stub_code[] HIDDEN;
 HIDDEN void *stub_before(struct stub_frame *frame);
 HIDDEN bool stub_after(struct stub_frame *frame, CUresult result);
 HIDDEN void stub_failed(CUresult result);
+HIDDEN void stub_unnoted(void);
 
 static uint64_t number_of(const struct stub_frame *frame) {
     return frame->stub / STUB_SIZE;
@@ -88,7 +89,6 @@ static unsigned concerning_bits(const struct entry *entry) {
 /* Where stub_call finds the stream, with LOOK_INSIDE shifted out. None: where it finds 0. */
 static unsigned stream_place(const struct entry *entry) {
     enum { STACK = sizeof(struct stub_frame) / 8 + 4 }; /* as many words from the frame */
-    _Static_assert(sizeof(struct stub_frame) == 240, "FRAME_SIZE of stubs.S");
     unsigned position = entry->stream & STREAM_POSITION,
              nowhere = offsetof(struct stub_frame, attempts) / 8;
     unsigned sort = entry->stream & STREAM_SORT;
@@ -193,6 +193,13 @@ static void *stub_that_calls(const struct stub_frame *frame, void *real) {
     return spare_stub(real, name_of(frame), entry);
 }
 
+/* Whether the call submits work, and submissions are not tracked: then it is noted afterwards if
+ * they are by then. */
+static inline bool submits_unnoted(const struct stub_frame *frame, const struct entry *entry) {
+    return !(atomic_load_explicit(&order_word, memory_order_relaxed) & ORDER_TRACKED) &&
+           !frame->attempts && entry_submits(entry);
+}
+
 void *stub_before(struct stub_frame *frame) {
     const struct entry *entry = entry_of(frame);
     void *real = find_real(frame);
@@ -205,6 +212,7 @@ void *stub_before(struct stub_frame *frame) {
         frame->waits.context = NULL;
     }
     struct pool *pool = state_begin_call();
+    bool unnoted = submits_unnoted(frame, entry);
     void *calling = pool ? stub_that_calls(frame, real) : NULL;
     if (calling) {
         frame->to_stub = true;
@@ -215,6 +223,8 @@ void *stub_before(struct stub_frame *frame) {
         before(pool, frame);
         state_end_call();
     }
+    if (unnoted)
+        frame->to_stub = FRAME_UNNOTED;
     if (!given_looks_at(row_of(frame)) && !thread_marks.inside && is_quick(pool, entry))
         atomic_store_explicit(&stub_entries[number_of(frame)].look, look_of(entry),
                               memory_order_release);
@@ -229,9 +239,20 @@ bool stub_after(struct stub_frame *frame, CUresult result) {
     struct pool *pool = state_begin_call();
     if (!pool)
         return false;
+    if (result == CUDA_SUCCESS && frame->to_stub == FRAME_UNNOTED &&
+        (atomic_load(&order_word) & ORDER_TRACKED))
+        pool_submitted_unnoted(pool);
     bool again = call_ended(pool, frame, entry, name_of(frame), result);
     state_end_call();
     return again;
+}
+
+void stub_unnoted(void) {
+    struct pool *pool = state_begin_call();
+    if (!pool)
+        return;
+    pool_submitted_unnoted(pool);
+    state_end_call();
 }
 
 /* A function of which no more is looked at has failed: it may tell that the context is lost. */

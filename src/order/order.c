@@ -39,6 +39,8 @@ void order_forget_stream(struct order *order, struct order_stream *stream) {
     order_set_busy(stream, false);
     LIST_REMOVE(stream, link);
     HASH_DELETE(by_handle, order->by_handle, stream);
+    if (!order_has_streams(stream->context)) /* what goes there is noted no more */
+        order_set_busy(&stream->context->legacy, true);
     free(stream);
 }
 
@@ -215,11 +217,19 @@ void order_keeps_behind(struct order *order, CUcontext handle) {
     lock_drop(&order->lock, LOCK_ORDER);
 }
 
-void order_is_done(struct order *order, CUcontext handle) {
+uint64_t order_fences(struct order *order, CUcontext handle) {
+    lock_take(&order->lock, LOCK_ORDER);
+    const struct order_context *context = order_find(order, handle);
+    uint64_t number = context && context->fence ? context->fence->number : 0;
+    lock_drop(&order->lock, LOCK_ORDER);
+    return number;
+}
+
+void order_is_done(struct order *order, CUcontext handle, uint64_t fences) {
     lock_take(&order->lock, LOCK_ORDER);
     order_take_notice(order);
     struct order_context *context = order_find(order, handle);
-    if (context)
+    if (context && (!context->fence || context->fence->number <= fences))
         order_clear(context);
     order_tell(order);
     lock_drop(&order->lock, LOCK_ORDER);

@@ -199,6 +199,10 @@ bool order_stream_covers(struct order *order, CUstream stream);
 /* Whether a context other than that of the stream owes a wait: what reaches its memory must not
  * come before that is paid. */
 bool order_others_owe(struct order *order, CUstream stream);
+/* To be called after work was submitted while ORDER_TRACKED was not set: it may be work that was on
+ * its way to the driver as a context had its first stream, and so is in a legacy stream. Before the
+ * call returns it is noted, so no free that comes behind it misses it. */
+void order_submitted_unnoted(struct order *order);
 /* To be called before work is submitted that is in no known stream, or in several: of any context.
  */
 void order_submits_somewhere(struct order *order);
@@ -208,16 +212,19 @@ void order_submits_somewhere(struct order *order);
 bool order_pay(struct order *order, void (*failed)(void *data, CUcontext context, CUresult error),
                void *data);
 /* Waits for what has been submitted to a context so far, and for nothing else, in two steps:
- * records a fence, and waits for it. whole: all of the context, as not all streams are known.
- * False: no fence can be recorded. *fence: NULL if there is nothing to wait for. Both call the
- * driver; the second ends the fence's use. */
+ * records a fence, and waits for it. whole: though the context has no streams that are known, there
+ * may be some. False: no fence can be recorded. Both call the driver; the second ends the fence's
+ * use. */
 bool order_fence_now(struct order *order, CUcontext context, bool whole,
                      struct order_fence **fence);
 CUresult order_fence_wait(struct order *order, struct order_fence *fence);
 
 /* Whether a payment would wait for nothing. Calls the driver. */
 bool order_is_over(struct order *order);
-/* The host has waited for all work that was submitted to the context before its last free. */
-void order_is_done(struct order *order, CUcontext context);
+/* The host has waited for all work that was submitted to the context before its last free that
+ * owes. fences: order_fences() before that wait began: later ones are not covered. */
+void order_is_done(struct order *order, CUcontext context, uint64_t fences);
+/* The number of the context's last fence; 0: it has none. */
+uint64_t order_fences(struct order *order, CUcontext context);
 
 #endif

@@ -39,8 +39,10 @@ static void find_targets(const struct order *order, struct order_context *contex
         order_set_busy(&context->legacy, true); /* what goes there is not noted */
         return;
     }
-    targets->whole = targets->count > FENCE_PARTS || context->scattered;
-    /* Of several threads nobody knows which streams have been put behind a fence. */
+    /* Another thread cannot name the sole one's own stream. */
+    bool unnamed = context->per_thread.busy && !covers;
+    targets->whole = targets->count > FENCE_PARTS || context->scattered || unnamed;
+    /* Nobody knows which streams several threads have put behind a fence. */
     targets->unknown = order->several || (targets->whole && !order->driver->ctx_record_event);
     context->scattered = context->scattered && !covers;
 }
@@ -125,10 +127,9 @@ static void publish(struct order *order, struct order_context *context, struct o
 }
 
 /* Records a fence for the frees of the context that have none; or waits at once, where none can be
- * recorded. False: neither could be done, so they still have none. *mine, if not NULL, becomes the
- * fence that covers the context's work, with one user more, or NULL where there is nothing to wait
- * for; then nothing is waited for here. Lock held on entry and return, not in between. */
-static bool record(struct order *order, struct order_context *context, struct order_fence **mine) {
+ * recorded. False: neither could be done, so they still have none. Lock held on entry and return,
+ * not in between. */
+static bool record(struct order *order, struct order_context *context) {
     lock_check_held(LOCK_ORDER);
     struct targets targets;
     find_targets(order, context, &targets);
@@ -138,8 +139,6 @@ static bool record(struct order *order, struct order_context *context, struct or
     if (!targets.count) { /* nothing has been submitted since the last fence */
         if (owed)
             owe_last_fence(context);
-        if (mine && context->fence)
-            (*mine = context->fence)->users++;
         return true;
     }
     uint64_t number = ++context->fences;
@@ -147,12 +146,10 @@ static bool record(struct order *order, struct order_context *context, struct or
     context->recording++;
     lock_drop(&order->lock, LOCK_ORDER);
     struct order_fence *fence = record_there(order, context, &targets, number);
-    if (!fence && !mine)
+    if (!fence)
         waited = wait_instead(order, context);
     lock_take(&order->lock, LOCK_ORDER);
     context->recording--;
-    if (fence && mine)
-        (*mine = fence)->users++;
     if (fence && !context->ended && (!context->fence || context->fence->number < number)) {
         publish(order, context, fence, &targets.streams[0], owed);
     } else if (fence) {
@@ -184,11 +181,12 @@ static struct order_context *find_recording(const struct order *order) {
     return context;
 }
 
-/* What others are recording is covered by no fence yet, and noted no more. Lock held on entry and
- * return, not in between. */
-static void await_recorders(struct order *order) {
+bool order_fence_all(struct order *order) {
     lock_check_held(LOCK_ORDER);
     struct order_context *context;
+    bool recorded = true;
+    while (recorded && !PLANTED(fence_after_submission) && (context = find_unfenced(order)))
+        recorded = record(order, context);
     uint64_t began = 0;
     while ((context = find_recording(order))) {
         uint64_t now = clock_ns(CLOCK_MONOTONIC);
@@ -197,50 +195,31 @@ static void await_recorders(struct order *order) {
             break;
         order_await(order, context);
     }
-}
-
-bool order_fence_all(struct order *order) {
-    lock_check_held(LOCK_ORDER);
-    struct order_context *context;
-    bool recorded = true;
-    while (recorded && !PLANTED(fence_after_submission) && (context = find_unfenced(order)))
-        recorded = record(order, context, NULL);
-    await_recorders(order);
     return recorded;
 }
 
-/* A fence of all of the context that is nobody else's, for one who waits at once. Lock held on
- * entry and return, not in between. */
-static struct order_fence *record_whole(struct order *order, struct order_context *context) {
-    lock_check_held(LOCK_ORDER);
-    const struct targets all = {.count = 1, .whole = true};
-    lock_drop(&order->lock, LOCK_ORDER);
-    struct order_fence *fence = record_there(order, context, &all, 0);
-    lock_take(&order->lock, LOCK_ORDER);
-    return fence;
-}
-
+/* The fence is nobody else's: a program may count on its submissions of other threads not to come
+ * behind what a free waits for. */
 bool order_fence_now(struct order *order, CUcontext handle, bool whole,
                      struct order_fence **fence) {
     lock_take(&order->lock, LOCK_ORDER);
-    order_take_notice(order);
     struct order_context *context = order_find(order, handle);
-    bool recorded = false;
+    struct targets targets = {.count = 1, .whole = true};
     *fence = NULL;
-    if (context)
-        context->users++;
-    if (context && !whole) {
-        await_recorders(order);
-        context->owes = context->unfenced = true;
-        recorded = record(order, context, fence);
-    } else if (context && order->driver->ctx_record_event) {
-        recorded = (*fence = record_whole(order, context)) != NULL;
+    if (context && !whole && !order_has_streams(context)) {
+        targets.whole = false;
+        targets.streams[0] = context->legacy;
     }
-    if (context && !*fence)
-        order_leave(context);
-    order_tell(order);
+    if (context && (!targets.whole || order->driver->ctx_record_event)) {
+        context->users++;
+        lock_drop(&order->lock, LOCK_ORDER);
+        *fence = record_there(order, context, &targets, 0);
+        lock_take(&order->lock, LOCK_ORDER);
+        if (!*fence)
+            order_leave(context);
+    }
     lock_drop(&order->lock, LOCK_ORDER);
-    return recorded;
+    return *fence;
 }
 
 CUresult order_fence_wait(struct order *order, struct order_fence *fence) {

@@ -122,6 +122,11 @@ bool order_others_owe(struct order *order, CUstream handle) {
     return owe;
 }
 
+/* What is known of a thread's own stream is known of the sole thread's. */
+static bool is_known(const struct order *order, CUstream handle) {
+    return handle != CU_STREAM_PER_THREAD || order->sole == order_this_thread();
+}
+
 static bool is_busy_beside(const struct order_context *context, const struct order_stream *stream) {
     const struct order_stream *first = LIST_FIRST(&context->busy);
     return first && (first != stream || LIST_NEXT(first, busy_link));
@@ -132,7 +137,7 @@ bool order_stream_covers(struct order *order, CUstream handle) {
     order_take_notice(order);
     struct order_context *own, *context;
     struct order_stream *stream = find_stream(order, handle, &own);
-    bool covers = stream && order_is_tracked(order);
+    bool covers = stream && order_is_tracked(order) && is_known(order, handle);
     LIST_FOREACH (context, &order->contexts, link)
         covers = covers && (context == own || !context->owes);
     if (covers && own->owed)
@@ -208,8 +213,7 @@ int order_submits(struct order *order, CUstream handle, bool may_call) {
         if (order->several)
             noted_empty();
         order_set_busy(stream, !PLANTED(submission_not_noted));
-        /* What is known of a per-thread stream is known of the sole thread's. */
-        bool known = handle != CU_STREAM_PER_THREAD || order->sole == own || !context->fence;
+        bool known = is_known(order, handle) || !context->fence;
         ordered = !may_call || (known && put_behind(order, context, stream));
     }
     order_tell(order);
@@ -217,6 +221,14 @@ int order_submits(struct order *order, CUstream handle, bool may_call) {
         let_pass(order, handle);
     lock_drop(&order->lock, LOCK_ORDER);
     return (fenced && ordered ? 0 : ORDER_PAY) | (first_of_other ? ORDER_SEVERAL : 0);
+}
+
+void order_submitted_unnoted(struct order *order) {
+    lock_take(&order->lock, LOCK_ORDER);
+    struct order_context *context;
+    LIST_FOREACH (context, &order->contexts, link)
+        order_set_busy(&context->legacy, true);
+    lock_drop(&order->lock, LOCK_ORDER);
 }
 
 void order_submits_somewhere(struct order *order) {

@@ -324,7 +324,8 @@ static CUresult give_back(const struct driver *driver, const struct pool_block *
 /* Whether the legacy stream is that of the block's context, and not of another that is current. */
 static bool is_in_own_context(struct pool *pool, const struct pool_block *block) {
     CUcontext current;
-    return context_current(pool, &current) == CUDA_SUCCESS && current == block->context->handle;
+    return pool->driver->ctx_get_current(&current) == CUDA_SUCCESS &&
+           current == block->context->handle;
 }
 
 /* Frees behind the work that may use the block: while a wait is owed, in the legacy stream, which

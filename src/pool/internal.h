@@ -432,8 +432,8 @@ enum wait_choice { WAIT_NOW, WAIT_OWED, WAIT_DEFERRED };
 /* What to do about the wait of a free of `block`; *reason is set for WAIT_NOW. */
 enum wait_choice wait_choice(const struct pool *pool, const struct pool_block *block,
                              enum wait_reason *reason);
-/* Where other frees of the context may owe: whether the wait of its last block's free is one for the
- * legacy stream's work. */
+/* Where other frees of the context may owe: whether the wait of its last block's free is one for
+ * the legacy stream's work. */
 bool wait_can_be_for_legacy(const struct pool *pool, const struct context *context);
 void wait_owe(struct pool *pool, struct context *context);
 /* Counts owed waits of frees that threads' caches have served. */
@@ -521,8 +521,8 @@ void pool_miss_late(struct pool *pool, struct pool_block *unused, struct context
 /* free.c: gives a live block whose record is out of the ledger to the driver. The record comes back
  * if that refuses. Lock held on entry, not on return. */
 CUresult pool_release_removed(struct pool *pool, struct pool_block *block);
-/* free.c: the rest of the free of a WAITING block whose wait has ended with that result. Lock held on
- * entry, not on return. */
+/* free.c: the rest of the free of a WAITING block whose wait has ended with that result. Lock held
+ * on entry, not on return. */
 CUresult pool_free_waited_for(struct pool *pool, struct pool_block *block, CUresult result);
 /* free.c: keeps a freed block whose wait has been made. Lock held on entry, not on return. */
 void pool_keep(struct pool *pool, struct pool_block *block);

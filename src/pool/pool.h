@@ -328,6 +328,8 @@ void pool_pay(struct pool *pool, const char *call);
  * it is the legacy one. Not needed while order_word (order/order.h) is 0. _somewhere: nobody knows
  * to which stream, or to several; a wait that is owed has to be paid as well. */
 void pool_submits(struct pool *pool, CUstream stream, const char *call);
+/* To be called after work was submitted without pool_submits, as there were no streams. */
+void pool_submitted_unnoted(struct pool *pool);
 void pool_submits_somewhere(struct pool *pool, const char *call);
 /* To be called before the program waits for a stream: pays unless that wait is one for all that is
  * owed. */
@@ -340,7 +342,7 @@ void pool_reaches(struct pool *pool, CUstream stream, const CUdeviceptr *pointer
  * paid if it succeeds. begins returns what ended wants to know. */
 struct pool_context_wait {
     CUcontext context;
-    uint64_t owed_number;
+    uint64_t owed_number, fences;
 };
 struct pool_context_wait pool_context_wait_begins(struct pool *pool);
 void pool_context_wait_ended(struct pool *pool, const struct pool_context_wait *wait);

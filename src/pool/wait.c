@@ -81,11 +81,10 @@ bool wait_is_skipped(const struct pool *pool, const struct context *context) {
 }
 
 /* What a wait is made for. */
-enum covered { COVER_CONTEXT, COVER_EVENT_OF_CONTEXT, COVER_EVENTS_OF_STREAMS };
+enum covered { COVER_CONTEXT, COVER_EVENT_OF_CONTEXT, COVER_EVENT_OF_LEGACY };
 
-/* Only the last block's free trusts what is known of streams: each other reason to wait is one not
- * to. Where there are streams, it does not either: what another thread was submitting as the first
- * one was made has not been noted. What is submitted in green contexts may be missed by events of
+/* Only the last block's free trusts what is known of streams, that there are none: each other
+ * reason to wait is one not to. What is submitted in green contexts may be missed by events of
  * their primary one. Lock held.
  */
 static enum covered covered_by(const struct pool *pool, enum wait_reason reason) {
@@ -93,14 +92,13 @@ static enum covered covered_by(const struct pool *pool, enum wait_reason reason)
     if (!pool->driver->event_synchronize || !pool->driver->thread_exchange_capture_mode ||
         pool->reasons[WAIT_REASON_green] || PLANTED(wrong_context))
         return COVER_CONTEXT;
-    bool known = reason == WAIT_REASON_last_block && !order_has_streams_about(&pool->order);
-    return known ? COVER_EVENTS_OF_STREAMS : COVER_EVENT_OF_CONTEXT;
+    return reason == WAIT_REASON_last_block ? COVER_EVENT_OF_LEGACY : COVER_EVENT_OF_CONTEXT;
 }
 
 bool wait_can_be_for_legacy(const struct pool *pool, const struct context *context) {
     lock_check_held(LOCK_POOL);
-    return context->kind.memory == POOL_DEVICE &&
-           covered_by(pool, WAIT_REASON_last_block) == COVER_EVENTS_OF_STREAMS &&
+    return !order_has_streams_about(&pool->order) && context->kind.memory == POOL_DEVICE &&
+           covered_by(pool, WAIT_REASON_last_block) == COVER_EVENT_OF_LEGACY &&
            pool->driver->event_create && pool->driver->event_record;
 }
 
@@ -116,12 +114,12 @@ void wait_owe_more(struct pool *pool, uint64_t frees) {
     stats_add(STATS_waits_owed, frees);
 }
 
-/* All work is done that was submitted to the context when so many frees had owed their waits.
- * Lock held. */
-static void note_done(struct pool *pool, CUcontext context, uint64_t owed_number) {
+/* All work is done that was submitted to the context when so many frees had owed their waits, and
+ * it had so many fences. Lock held. */
+static void note_done(struct pool *pool, CUcontext context, uint64_t owed_number, uint64_t fences) {
     lock_check_held(LOCK_POOL);
     if (pool->owed_number == owed_number)
-        order_is_done(&pool->order, context);
+        order_is_done(&pool->order, context, fences);
 }
 
 /* Counts a wait that began then. */
@@ -172,11 +170,12 @@ static CUresult wait_for_fence(struct pool *pool, struct order_fence *fence) {
 }
 
 /* Where work of other contexts may use the block as well, all are waited for: the result is the
- * owner's. Lock not held. */
+ * owner's. *fences: how many of the owner's the wait covers. Lock not held. */
 static CUresult wait_for_contexts(struct pool *pool, struct context *owner, bool all,
-                                  enum covered covered) {
+                                  enum covered covered, uint64_t *fences) {
     lock_check_none();
     struct order_fence *fence = NULL;
+    *fences = order_fences(&pool->order, owner->handle);
     if (!gate_enter(pool))
         return CUDA_ERROR_NOT_SUPPORTED;
     bool fenced =
@@ -195,12 +194,13 @@ CUresult context_wait(struct pool *pool, struct context *owner) {
     pool_lock(pool);
     bool all = wait_reaches_others(pool);
     pool_unlock_between(pool);
-    return wait_for_contexts(pool, owner, all, COVER_CONTEXT);
+    uint64_t fences;
+    return wait_for_contexts(pool, owner, all, COVER_CONTEXT, &fences);
 }
 
 CUresult wait_make(struct pool *pool, struct context *context, enum wait_reason reason) {
     lock_check_held(LOCK_POOL);
-    uint64_t owed_number = pool->owed_number, pending = pool->pending;
+    uint64_t owed_number = pool->owed_number, pending = pool->pending, fences = 0;
     bool others = wait_reaches_others(pool);
     bool all = others || order_is_only(&pool->order, context->handle);
     enum covered covered = covered_by(pool, reason);
@@ -208,13 +208,13 @@ CUresult wait_make(struct pool *pool, struct context *context, enum wait_reason 
     stats_add(STATS_free_waited, 1);
     stats_wait(reason);
     uint64_t began = clock_ns(CLOCK_MONOTONIC);
-    CUresult result =
-        PLANTED(no_wait) ? CUDA_SUCCESS : wait_for_contexts(pool, context, others, covered);
+    CUresult result = PLANTED(no_wait) ? CUDA_SUCCESS
+                                       : wait_for_contexts(pool, context, others, covered, &fences);
     count_time_since(began);
     context_note_error(pool, context, result);
     pool_lock(pool);
     if (result == CUDA_SUCCESS) {
-        note_done(pool, context->handle, owed_number);
+        note_done(pool, context->handle, owed_number, fences);
         if (all) {
             pool->pending_seen = pending;
             /* Another thread's copy may have been announced alone. */
@@ -273,6 +273,10 @@ void wait_precedes_own_work(struct pool *pool) {
         grant_anew(pool);
 }
 
+void pool_submitted_unnoted(struct pool *pool) {
+    order_submitted_unnoted(&pool->order);
+}
+
 void pool_submits_somewhere(struct pool *pool, const char *call) {
     if (atomic_load(&order_word) & ORDER_DEFERRED)
         fence_before_submission(pool);
@@ -323,6 +327,7 @@ struct pool_context_wait pool_context_wait_begins(struct pool *pool) {
     pool_lock(pool);
     wait.owed_number = pool->owed_number;
     pool_unlock(pool);
+    wait.fences = order_fences(&pool->order, wait.context);
     return wait;
 }
 
@@ -330,7 +335,7 @@ void pool_context_wait_ended(struct pool *pool, const struct pool_context_wait *
     if (!wait->context)
         return;
     pool_lock(pool);
-    note_done(pool, wait->context, wait->owed_number);
+    note_done(pool, wait->context, wait->owed_number, wait->fences);
     pool_unlock(pool);
 }
 

@@ -39,7 +39,7 @@ HMM = {"NULL_DRIVER_PAGEABLE": "1"}
 WAIT = {**HMM, "POOLCUDA_PAGEABLE": "wait"}
 # Of other calls without streams, and what streams may add as long as nothing is owed.
 CALLS = {**dict.fromkeys(["launch", "launch_ex", "copy", "launch_ptsz"], PLAIN),
-         **dict.fromkeys(["set", "set_2d", "set_ptsz", "wait", "record"], 17)}
+         **dict.fromkeys(["set", "set_2d", "set_ptsz", "wait", "record"], 19)}
 STREAMS = 15
 BARS = [
     Bar("a launch where kernels reach no plain host memory", PLAIN, 4, 8, {}),
@@ -52,7 +52,7 @@ BARS = [
     *(Bar(f"{call}, {streams} {'stream' if streams == 1 else 'streams'}, nothing owed", most + STREAMS, call=(call, streams))
       for call, most in CALLS.items() for streams in (1, 3, 8)),
     *(Bar(f"{call} in the null stream beside another, nothing owed", most + STREAMS, call=(call, 1, "null"))
-      for call, most in {**CALLS, "set_default": 17}.items()),
+      for call, most in {**CALLS, "set_default": 19}.items()),
     Bar("a launch of 4 arguments that are looked at, 3 streams", LOOK + 4 * ARGUMENT + STREAMS, call=("launch", 3), settings=HMM),
 ]
 

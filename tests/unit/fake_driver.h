@@ -34,7 +34,7 @@ struct fake_state {
     CUresult record_result, order_result, attribute_result;
     int push_failures;        /* how many pushes are yet to fail */
     CUcontext fenced_context; /* that was current when the last event was recorded */
-    bool quiet; /* whether an event of the context has completed */
+    bool quiet;               /* whether an event of the context has completed */
     bool primary_active, pageable_access, host_page_tables;
     int events, records, event_waits, orders;
     CUstream recorded_in;                    /* the stream of the last event recorded */

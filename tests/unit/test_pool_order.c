@@ -231,6 +231,18 @@ static void streams_end_with_the_primary_context_that_they_are_in(void **state) 
     fake.current = first;
 }
 
+static void behind_the_last_streams_end_work_in_the_legacy_stream_need_not_be_noted(void **state) {
+    (void)state;
+    add_streams(true);
+    order_stream_ends(&order, A);
+    order_stream_ends(&order, B);
+    assert_int_equal(order_word, 0);
+    owe();
+    pay();
+    assert_int_equal(fake.records, 1);
+    assert_ptr_equal(fake.recorded_in, LEGACY);
+}
+
 static void a_stream_that_ends_tells_whether_a_fence_may_miss_its_work(void **state) {
     (void)state;
     add_streams(true);
@@ -331,6 +343,47 @@ static void a_submission_is_covered_by_the_fences_of_its_own_thread_alone(void *
     assert_int_equal(fake.records, 2);
     assert_ptr_equal(fake.recorded_in, A);
     assert_int_equal(fake.orders, 1);
+}
+
+static void
+work_that_was_on_its_way_as_the_first_stream_was_made_is_noted_afterwards(void **state) {
+    (void)state;
+    add_streams(true); /* the fence that was recorded there came before that work */
+    submit(A);
+    order_submitted_unnoted(&order);
+    owe();
+    submit(A);
+    assert_int_equal(fake.records, 2);
+}
+
+static void another_thread_fences_the_sole_ones_own_stream_with_its_context(void **state) {
+    (void)state;
+    pthread_t thread;
+    add_streams(true);
+    submit(CU_STREAM_PER_THREAD);
+    owe();
+    pthread_create(&thread, NULL, pay_beside, NULL);
+    pthread_join(thread, NULL);
+    assert_int_equal(fake.records, 1);
+    assert_null(fake.recorded_in); /* by that handle it would have named its own */
+}
+
+static void *ask_whether_its_own_covers(void *covers) {
+    *(bool *)covers = order_stream_covers(&order, CU_STREAM_PER_THREAD);
+    return NULL;
+}
+
+static void a_wait_for_another_threads_own_stream_covers_nothing(void **state) {
+    (void)state;
+    pthread_t thread;
+    bool covers = true;
+    add_streams(true);
+    submit(CU_STREAM_PER_THREAD);
+    owe();
+    assert_true(order_stream_covers(&order, CU_STREAM_PER_THREAD));
+    pthread_create(&thread, NULL, ask_whether_its_own_covers, &covers);
+    pthread_join(thread, NULL);
+    assert_false(covers);
 }
 
 static void *submit_in_legacy(void *answer) {
@@ -503,8 +556,31 @@ static void a_wait_for_now_ends_with_what_was_submitted_before(void **state) {
     assert_int_equal(order_fence_wait(&order, fence), CUDA_SUCCESS);
     assert_int_equal(fake.event_waits, 1);
     assert_int_equal(fake.waits, 0);
-    order_is_done(&order, fake.current);
+    order_is_done(&order, fake.current, 1);
     assert_int_equal(order_word, 0);
+}
+
+static void what_was_fenced_meanwhile_is_not_done_with_a_wait_that_began_before(void **state) {
+    (void)state;
+    owe();
+    submit(LEGACY);
+    uint64_t fences = order_fences(&order, fake.current);
+    owe();
+    submit(LEGACY);
+    order_is_done(&order, fake.current, fences);
+    assert_true(pay());
+    assert_int_equal(order_word, 0);
+}
+
+static void nothing_is_put_behind_a_wait_for_now(void **state) {
+    (void)state;
+    struct order_fence *fence;
+    assert_true(order_fence_now(&order, fake.current, false, &fence));
+    add_streams(true); /* in the midst */
+    submit(A);
+    assert_int_equal(order_word, ORDER_TRACKED);
+    assert_int_equal(fake.orders + fake.event_waits, 0);
+    assert_int_equal(order_fence_wait(&order, fence), CUDA_SUCCESS);
 }
 
 static void a_wait_for_now_of_unknown_streams_is_for_the_context(void **state) {
@@ -569,6 +645,7 @@ int main(void) {
         ORDER(the_legacy_stream_waits_for_non_blocking_ones_and_they_for_it),
         ORDER(a_stream_with_the_handle_of_a_destroyed_one_is_another),
         ORDER(streams_end_with_the_primary_context_that_they_are_in),
+        ORDER(behind_the_last_streams_end_work_in_the_legacy_stream_need_not_be_noted),
         ORDER(a_stream_that_ends_tells_whether_a_fence_may_miss_its_work),
         ORDER(per_thread_work_is_a_stream_of_its_own),
         ORDER(work_in_an_unknown_stream_is_not_put_in_order),
@@ -578,6 +655,9 @@ int main(void) {
         ORDER(an_error_is_told_and_the_wait_is_owed_no_more),
         ORDER(while_a_capture_is_under_way_submissions_are_noted_and_nothing_else),
         ORDER(a_submission_is_covered_by_the_fences_of_its_own_thread_alone),
+        ORDER(work_that_was_on_its_way_as_the_first_stream_was_made_is_noted_afterwards),
+        ORDER(another_thread_fences_the_sole_ones_own_stream_with_its_context),
+        ORDER(a_wait_for_another_threads_own_stream_covers_nothing),
         ORDER(a_second_thread_with_streams_about_is_told_once),
         ORDER(a_second_thread_whose_work_cannot_be_put_in_order_has_to_pay),
         ORDER(a_second_threads_per_thread_stream_is_not_taken_for_ordered),
@@ -589,6 +669,8 @@ int main(void) {
         ORDER(where_a_context_can_be_neither_fenced_nor_waited_for_the_wait_stays_owed),
         ORDER(work_in_streams_that_nobody_knows_is_fenced_with_its_context),
         ORDER(a_wait_for_now_ends_with_what_was_submitted_before),
+        ORDER(what_was_fenced_meanwhile_is_not_done_with_a_wait_that_began_before),
+        ORDER(nothing_is_put_behind_a_wait_for_now),
         ORDER(a_wait_for_now_of_unknown_streams_is_for_the_context),
         ORDER(a_context_that_ends_owes_nothing),
         ORDER(a_context_may_end_while_it_is_waited_for),
