@@ -39,8 +39,9 @@ static void find_targets(const struct order *order, struct order_context *contex
         order_set_busy(&context->legacy, true); /* what goes there is not noted */
         return;
     }
-    targets->whole = targets->count > FENCE_PARTS || context->scattered || order->several;
-    targets->unknown = targets->whole && !order->driver->ctx_record_event;
+    targets->whole = targets->count > FENCE_PARTS || context->scattered;
+    /* Of several threads nobody knows which streams have been put behind a fence. */
+    targets->unknown = order->several || (targets->whole && !order->driver->ctx_record_event);
     context->scattered = context->scattered && !covers;
 }
 
@@ -183,12 +184,11 @@ static struct order_context *find_recording(const struct order *order) {
     return context;
 }
 
-bool order_fence_all(struct order *order) {
+/* What others are recording is covered by no fence yet, and noted no more. Lock held on entry and
+ * return, not in between. */
+static void await_recorders(struct order *order) {
     lock_check_held(LOCK_ORDER);
     struct order_context *context;
-    bool recorded = true;
-    while (recorded && !PLANTED(fence_after_submission) && (context = find_unfenced(order)))
-        recorded = record(order, context, NULL);
     uint64_t began = 0;
     while ((context = find_recording(order))) {
         uint64_t now = clock_ns(CLOCK_MONOTONIC);
@@ -197,6 +197,15 @@ bool order_fence_all(struct order *order) {
             break;
         order_await(order, context);
     }
+}
+
+bool order_fence_all(struct order *order) {
+    lock_check_held(LOCK_ORDER);
+    struct order_context *context;
+    bool recorded = true;
+    while (recorded && !PLANTED(fence_after_submission) && (context = find_unfenced(order)))
+        recorded = record(order, context, NULL);
+    await_recorders(order);
     return recorded;
 }
 
@@ -221,6 +230,7 @@ bool order_fence_now(struct order *order, CUcontext handle, bool whole,
     if (context)
         context->users++;
     if (context && !whole) {
+        await_recorders(order);
         context->owes = context->unfenced = true;
         recorded = record(order, context, fence);
     } else if (context && order->driver->ctx_record_event) {

@@ -208,7 +208,9 @@ int order_submits(struct order *order, CUstream handle, bool may_call) {
         if (order->several)
             noted_empty();
         order_set_busy(stream, !PLANTED(submission_not_noted));
-        ordered = !may_call || put_behind(order, context, stream);
+        /* What is known of a per-thread stream is known of the sole thread's. */
+        bool known = handle != CU_STREAM_PER_THREAD || order->sole == own || !context->fence;
+        ordered = !may_call || (known && put_behind(order, context, stream));
     }
     order_tell(order);
     if (may_call)

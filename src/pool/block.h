@@ -26,8 +26,8 @@ struct context;
  * IDLE: kept for reuse. GONE: its context ended, it is being freed for good, or the record is
  * unused: in no table.
  * Invariant: all but GONE blocks are in the pool's map; only IDLE ones are in their context's
- * store, or, if `cached`, in a thread's cache; only DEFERRED ones in a list of fence.c. asked <=
- * size, requested <= size. requested is 0 while neither live nor waiting.
+ * store, or, if `cached`, in a thread's cache; only DEFERRED ones in a list of fence_lists.c.
+ * asked <= size, requested <= size. requested is 0 while neither live nor waiting.
  *
  * The first cache line is all that a hit touches. */
 enum block_state { BLOCK_LIVE, BLOCK_WAITING, BLOCK_DEFERRED, BLOCK_IDLE, BLOCK_GONE };
@@ -61,7 +61,7 @@ struct pool_block {
     union {
         RB_ENTRY(pool_block) by_size;
         struct {
-            LIST_ENTRY(pool_block) in_list; /* of fence.c, or a policy's */
+            LIST_ENTRY(pool_block) in_list; /* of fence_lists.c, or a policy's */
             CUstream freed_in;              /* DEFERRED: the stream that may have it, or NULL */
         };
     };
@@ -205,7 +205,7 @@ struct context {
     bool
         resting; /* release.c: whether its work was done when last asked, or that cannot be asked */
     struct block_list unfenced;           /* deferred blocks that no fence covers yet */
-    TAILQ_HEAD(fence_list, fence) fences; /* oldest first; fence.c's */
+    TAILQ_HEAD(fence_list, fence) fences; /* oldest first; fence_lists.c's */
     struct fence_event *spare_events;
     LIST_ENTRY(context) link;
 };

@@ -249,6 +249,15 @@ void pool_capture_ended(struct pool *pool) {
         gate_open(pool);
 }
 
+bool pool_stream_is_captured(struct pool *pool, CUstream stream) {
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (!atomic_load(&pool->captures) || !pool->driver->stream_is_capturing)
+        return false;
+    CUresult result = pool->driver->stream_is_capturing(stream, &status);
+    return result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ||
+           (result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE);
+}
+
 /* A stream that was drawn into another one's capture leaves it, which goes on. One that is captured
  * and not named may have been drawn in as well: to take its end for that of a capture could open
  * the gate while another one goes on. */

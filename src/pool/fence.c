@@ -4,82 +4,14 @@
  * A fence is a set of events that together come after all work that may use its blocks. It is
  * recorded after its blocks were freed, never before: each context's unfenced blocks are taken as
  * they are when the recording begins. */
-#include "pool/internal.h"
+#include "pool/fence_parts.h"
 
 #include "clock.h"
 #include "planted.h"
 
 #include <stdlib.h>
 
-/* Events belong to a context and die with it; while it lives they are used again. */
-struct fence_event {
-    CUevent event;
-    struct context *context;
-    struct fence_event *next;
-};
-
-/* What a destroyed stream left behind: an event after its last work. Every fence up to the one
- * before which it has passed includes it. `users` and `gone` mean what they do in a fence. */
-struct left_event {
-    struct fence_event *event;
-    uint64_t number;
-    int users;
-    bool gone;
-    LIST_ENTRY(left_event) link;
-};
-
-/* Invariant: in its context's list until it has passed or its context has ended; freed by whoever
- * then finds `users` 0. Its events are not looked at before `recorded`. */
-struct fence {
-    struct block_list blocks;
-    struct fence_event *events;
-    uint64_t left_number; /* it includes the left events up to this number */
-    int users;            /* threads that use it without the lock */
-    bool recorded, gone;
-    TAILQ_ENTRY(fence) link;
-};
-
-/* A stream whose work the legacy stream does not wait for, for drivers without cuCtxRecordEvent. */
-struct free_stream {
-    CUstream handle;
-    struct context *context;
-    LIST_ENTRY(free_stream) link;
-};
-
 enum { MAX_TARGETS = 64 };
-
-/* What is to be recorded: `stream` in `context`, or all of the context. */
-struct target {
-    struct context *context;
-    CUstream stream;
-};
-
-void fence_context_init(struct context *context) {
-    lock_check_held(LOCK_POOL);
-    LIST_INIT(&context->unfenced);
-    TAILQ_INIT(&context->fences);
-}
-
-static void move_blocks(struct block_list *from, struct block_list *to) {
-    struct pool_block *block;
-    while ((block = LIST_FIRST(from))) {
-        LIST_REMOVE(block, in_list);
-        LIST_INSERT_HEAD(to, block, in_list);
-    }
-}
-
-static void recycle_events(struct fence_event *events) {
-    struct fence_event *next;
-    for (; events; events = next) {
-        next = events->next;
-        if (events->context->ended) {
-            free(events); /* the event died with its context */
-            continue;
-        }
-        events->next = events->context->spare_events;
-        events->context->spare_events = events;
-    }
-}
 
 /* An event of `context`, which is current. Lock not held. */
 static struct fence_event *new_event(struct pool *pool, struct context *context) {
@@ -102,17 +34,15 @@ static struct fence_event *new_event(struct pool *pool, struct context *context)
     return event;
 }
 
-static CUresult record(struct pool *pool, const struct target *target, CUevent event) {
+static CUresult record(struct pool *pool, const struct fence_target *target, CUevent event) {
     const struct driver *driver = pool->driver;
     if (driver->ctx_record_event)
         return driver->ctx_record_event(target->context->handle, event);
     return driver->event_record(event, target->stream);
 }
 
-/* Records one event for each target. False if one could not be: then the fence is worth nothing.
- * Lock not held, gate entered. */
-static bool record_all(struct pool *pool, const struct target *targets, int count,
-                       struct fence *fence) {
+bool fence_record(struct pool *pool, const struct fence_target *targets, int count,
+                  struct fence *fence) {
     lock_check_none();
     for (int i = 0; i < count; i++) {
         struct context_push visit;
@@ -135,7 +65,8 @@ static bool record_all(struct pool *pool, const struct target *targets, int coun
 }
 
 /* All that may use blocks of the context; -1 if that is too much to fence. Lock held. */
-static int list_targets(struct pool *pool, const struct context *owner, struct target *targets) {
+static int list_targets(struct pool *pool, const struct context *owner,
+                        struct fence_target *targets) {
     lock_check_held(LOCK_POOL);
     bool all = wait_reaches_others(pool);
     CUstream legacy =
@@ -148,7 +79,7 @@ static int list_targets(struct pool *pool, const struct context *owner, struct t
             continue;
         if (count == MAX_TARGETS)
             return -1;
-        targets[count++] = (struct target){context, legacy};
+        targets[count++] = (struct fence_target){context, legacy};
     }
     if (pool->driver->ctx_record_event)
         return count;
@@ -158,25 +89,16 @@ static int list_targets(struct pool *pool, const struct context *owner, struct t
             continue;
         if (count == MAX_TARGETS)
             return -1;
-        targets[count++] = (struct target){stream->context, stream->handle};
+        targets[count++] = (struct fence_target){stream->context, stream->handle};
     }
     return count;
-}
-
-static void drop_if_unused(struct context *context, struct fence *fence) {
-    if (fence->users)
-        return;
-    if (!fence->gone)
-        TAILQ_REMOVE(&context->fences, fence, link);
-    recycle_events(fence->events);
-    free(fence);
 }
 
 /* A fence that takes the context's unfenced blocks, and what is to be recorded for it. Both are
  * looked at inside the gate: a stream that ends then either is a target, and stays until the fence
  * is recorded, or has left its event. NULL: that cannot be done now. Lock held. */
-static struct fence *begin_fence(struct pool *pool, struct context *context, struct target *targets,
-                                 int *count) {
+static struct fence *begin(struct pool *pool, struct context *context, struct fence_target *targets,
+                           int *count) {
     lock_check_held(LOCK_POOL);
     struct fence *fence = calloc(1, sizeof *fence);
     *count = list_targets(pool, context, targets);
@@ -184,7 +106,7 @@ static struct fence *begin_fence(struct pool *pool, struct context *context, str
         free(fence);
         return NULL;
     }
-    move_blocks(&context->unfenced, &fence->blocks);
+    fence_move_blocks(&context->unfenced, &fence->blocks);
     fence->left_number = pool->left_number;
     fence->users = 1;
     TAILQ_INSERT_TAIL(&context->fences, fence, link);
@@ -195,29 +117,29 @@ static struct fence *begin_fence(struct pool *pool, struct context *context, str
  * return, but not in between. */
 static bool fence_unfenced(struct pool *pool, struct context *context) {
     lock_check_held(LOCK_POOL);
-    struct target targets[MAX_TARGETS];
+    struct fence_target targets[MAX_TARGETS];
     int count;
     if (LIST_EMPTY(&context->unfenced))
         return true;
     if (!gate_enter(pool))
         return false;
-    struct fence *fence = begin_fence(pool, context, targets, &count);
+    struct fence *fence = begin(pool, context, targets, &count);
     if (!fence) {
         gate_leave(pool);
         return false;
     }
     pool_unlock_between(pool);
-    bool recorded = record_all(pool, targets, count, fence);
+    bool recorded = fence_record(pool, targets, count, fence);
     gate_leave(pool);
     pool_lock(pool);
     fence->users--;
     fence->recorded = recorded;
     if (!recorded)
-        move_blocks(&fence->blocks, &context->unfenced);
+        fence_move_blocks(&fence->blocks, &context->unfenced);
     else
         stats_add(STATS_fences, 1);
     if (!recorded || fence->gone)
-        drop_if_unused(context, fence);
+        fence_drop_if_unused(context, fence);
     return recorded;
 }
 
@@ -235,13 +157,6 @@ static CUresult event_passes(struct pool *pool, const struct fence_event *event,
     if (result != CUDA_ERROR_NOT_READY)
         context_note_error(pool, event->context, result);
     return result;
-}
-
-static void drop_left_if_unused(struct left_event *left) {
-    if (left->users)
-        return;
-    recycle_events(left->event);
-    free(left);
 }
 
 /* Drops all left events up to `number`. Lock held on entry and return, not in between. */
@@ -264,7 +179,7 @@ static bool left_events_pass(struct pool *pool, uint64_t number, bool wait) {
             left->gone = true;
         }
         if (left->gone)
-            drop_left_if_unused(left);
+            fence_drop_left_if_unused(left);
         if (!passed)
             return false;
     }
@@ -294,9 +209,9 @@ static bool fence_passes(struct pool *pool, struct context *context, struct fenc
     }
     bool lost = result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY;
     if (lost && !fence->gone) /* its event says no more: another fence is needed */
-        move_blocks(&fence->blocks, &context->unfenced);
+        fence_move_blocks(&fence->blocks, &context->unfenced);
     if (passed || lost || fence->gone)
-        drop_if_unused(context, fence);
+        fence_drop_if_unused(context, fence);
     return passed;
 }
 
@@ -307,58 +222,6 @@ static void poll_fences(struct pool *pool, struct context *context) {
            // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): one that has passed is in the list no more
            fence->recorded && !fence->users && fence_passes(pool, context, fence, false)) {
     }
-}
-
-/* Whether the block, once it is idle, is likely to serve the request. */
-static bool would_fit(const struct pool *pool, const struct pool_block *block,
-                      const struct site *site, size_t size) {
-    const struct policy *policy = block->context->policy;
-    if (policy->keeps_nothing || block->size < size || (policy->own_site && block->site != site) ||
-        (policy->same_size && block->size != size))
-        return false;
-    return policy->cuts || (double)block->size <= pool->config.reuse_ratio * (double)size;
-}
-
-/* A recorded fence with a block that fits. */
-static struct fence *find_fence(struct pool *pool, struct context *context, const struct site *site,
-                                size_t size) {
-    struct fence *fence;
-    struct pool_block *block;
-    TAILQ_FOREACH (fence, &context->fences, link)
-        if (fence->recorded)
-            LIST_FOREACH (block, &fence->blocks, in_list)
-                if (would_fit(pool, block, site, size))
-                    return fence;
-    return NULL;
-}
-
-/* The oldest fence that blocks wait for; one that has passed may still be in the list, without any.
- */
-static struct fence *oldest_fence(struct context *context) {
-    struct fence *fence;
-    TAILQ_FOREACH (fence, &context->fences, link)
-        if (fence->recorded && !LIST_EMPTY(&fence->blocks))
-            return fence;
-    return NULL;
-}
-
-/* Suballocations merge only once they are idle: lest regions grow without end, what is deferred is
- * waited for when it is much. */
-static bool is_much_deferred(const struct context *context, size_t size) {
-    static const size_t little = 64 << 20;
-    const struct device *device = context->device;
-    uint64_t most = device->in_use / 4 > little ? device->in_use / 4 : little;
-    uint64_t deferred = device->idle - context->store.bytes - context->store.unused;
-    return deferred >= size && deferred > most;
-}
-
-/* The fence to wait for when nothing idle serves a request. */
-static struct fence *fence_worth_waiting(struct pool *pool, struct context *context,
-                                         const struct site *site, size_t size) {
-    struct fence *fence = find_fence(pool, context, site, size);
-    if (!fence && context->policy->cuts && is_much_deferred(context, size))
-        fence = oldest_fence(context);
-    return fence;
 }
 
 struct pool_block *fence_take(struct pool *pool, struct context *context, struct site *site,
@@ -379,89 +242,18 @@ struct pool_block *fence_take(struct pool *pool, struct context *context, struct
     return block;
 }
 
-/* How many deferred blocks are looked at for one of a stream: a stream has mostly freed among the
- * last what it wants next. */
-enum { MOST_LOOKED_AT = 64 };
-
-/* The smaller of `best` and the blocks of the list that serve. *left: how many are looked at. */
-static struct pool_block *find_freed_in(const struct policy *policy, const struct block_list *list,
-                                        CUstream stream, const struct fit *fit,
-                                        struct pool_block *best, int *left) {
-    struct pool_block *block;
-    LIST_FOREACH (block, list, in_list) {
-        if (--*left < 0)
-            break;
-        bool ordered = block->freed_in == stream || PLANTED(any_stream_has_it);
-        if (ordered && block->size >= fit->size && policy->serves(block, fit) &&
-            (!best || block->size < best->size))
-            best = block;
-    }
-    return best;
-}
-
-struct pool_block *fence_find_freed_in(struct context *context, CUstream stream,
-                                       const struct fit *fit) {
-    lock_check_held(LOCK_POOL);
-    int left = MOST_LOOKED_AT;
-    const struct fence *fence;
-    if (!context->policy->serves)
-        return NULL;
-    struct pool_block *best =
-        find_freed_in(context->policy, &context->unfenced, stream, fit, NULL, &left);
-    TAILQ_FOREACH_REVERSE (fence, &context->fences, fence_list, link)
-        best = find_freed_in(context->policy, &fence->blocks, stream, fit, best, &left);
-    return best;
-}
-
-static void forget_order(const struct block_list *list, CUstream stream) {
-    struct pool_block *block;
-    LIST_FOREACH (block, list, in_list)
-        if (block->freed_in == stream)
-            block->freed_in = NULL;
-}
-
-/* Forgets which blocks the stream has freed: its handle may soon be another stream's. */
-static void forget_order_of(struct pool *pool, CUstream stream) {
-    struct context *context;
-    const struct fence *fence;
-    pool_lock(pool);
-    LIST_FOREACH (context, &pool->contexts, link) {
-        forget_order(&context->unfenced, stream);
-        TAILQ_FOREACH (fence, &context->fences, link)
-            forget_order(&fence->blocks, stream);
-    }
-    pool_unlock(pool);
-}
-
-/* Whether blocks wait for a fence, or for one to be made. */
-static bool is_deferring(const struct context *context) {
-    const struct fence *fence;
-    bool waits = !LIST_EMPTY(&context->unfenced);
-    TAILQ_FOREACH (fence, &context->fences, link)
-        waits = waits || !LIST_EMPTY(&fence->blocks);
-    return waits;
-}
-
-static struct context *deferring(struct pool *pool, const struct device *device) {
-    struct context *context;
-    LIST_FOREACH (context, &pool->contexts, link)
-        if (context->device == device && !context->broken && is_deferring(context))
-            return context;
-    return NULL;
-}
-
 /* Where no fence can be recorded: waits for all work. Lock held on entry and return, not in
  * between; then blocks of a context that ends leave the list. */
 static bool wait_instead(struct pool *pool, struct context *context) {
     lock_check_held(LOCK_POOL);
     struct block_list waiting = {NULL};
     struct pool_block *block;
-    move_blocks(&context->unfenced, &waiting);
+    fence_move_blocks(&context->unfenced, &waiting);
     pool_unlock_between(pool);
     bool waited = context_wait(pool, context) == CUDA_SUCCESS;
     pool_lock(pool);
     if (!waited)
-        move_blocks(&waiting, &context->unfenced);
+        fence_move_blocks(&waiting, &context->unfenced);
     while ((block = LIST_FIRST(&waiting))) {
         LIST_REMOVE(block, in_list);
         ledger_end_deferral(pool, block);
@@ -473,11 +265,11 @@ void fence_drain(struct pool *pool, const struct device *device) {
     lock_check_held(LOCK_POOL);
     struct context *context;
     struct fence *fence;
-    while ((context = deferring(pool, device))) {
+    while ((context = fence_deferring(pool, device))) {
         bool fenced = fence_unfenced(pool, context);
         if (context->ended)
             return;
-        fence = oldest_fence(context);
+        fence = fence_oldest(context);
         if (fenced && fence && fence_passes(pool, context, fence, true))
             continue;
         if (fenced && !fence) { /* another thread is just recording it */
@@ -489,25 +281,6 @@ void fence_drain(struct pool *pool, const struct device *device) {
             return;
         }
     }
-}
-
-/* Where a freed block waits for a fence; a planted fault lets one do that was recorded before. */
-static struct block_list *list_for(struct context *context) {
-    if (PLANTED(fence_before_free) && !TAILQ_EMPTY(&context->fences))
-        return &TAILQ_LAST(&context->fences, fence_list)->blocks;
-    return &context->unfenced;
-}
-
-void fence_defer(struct pool *pool, struct pool_block *block, CUstream freed_in) {
-    lock_check_held(LOCK_POOL);
-    block->freed_in = freed_in;
-    LIST_INSERT_HEAD(list_for(block->context), block, in_list);
-    if (PLANTED(fence_after_publish)) {
-        LIST_REMOVE(block, in_list);
-        ledger_end_deferral(pool, block);
-    }
-    order_defers();
-    stats_add(STATS_free_deferred, 1);
 }
 
 void fence_before_submission(struct pool *pool) {
@@ -522,183 +295,4 @@ void fence_before_submission(struct pool *pool) {
             (!fence_unfenced(pool, context) || context->ended))
             break; /* the rest is fenced later, which covers more than is needed */
     pool_unlock(pool);
-}
-
-struct pool_block *fence_largest(struct context *context) {
-    lock_check_held(LOCK_POOL);
-    struct pool_block *block, *largest = NULL;
-    struct fence *fence;
-    LIST_FOREACH (block, &context->unfenced, in_list)
-        if (!largest || block->size > largest->size)
-            largest = block;
-    TAILQ_FOREACH (fence, &context->fences, link)
-        LIST_FOREACH (block, &fence->blocks, in_list)
-            if (!largest || block->size > largest->size)
-                largest = block;
-    return largest;
-}
-
-/* Called when the blocks have been taken out of the lists, or will never be looked at again. */
-void fence_forget(struct context *context) {
-    lock_check_held(LOCK_POOL);
-    struct fence *fence;
-    struct fence_event *event;
-    while ((fence = TAILQ_FIRST(&context->fences))) {
-        TAILQ_REMOVE(&context->fences, fence, link);
-        fence->gone = true;
-        drop_if_unused(context, fence);
-    }
-    while ((event = context->spare_events)) {
-        context->spare_events = event->next;
-        free(event);
-    }
-}
-
-static void forget_streams_of(struct pool *pool, const struct context *only) {
-    struct left_event *left, *next_left;
-    struct free_stream *stream, *next;
-    for (left = LIST_FIRST(&pool->left_events); left; left = next_left) {
-        next_left = LIST_NEXT(left, link);
-        if (!only || left->event->context == only) {
-            LIST_REMOVE(left, link);
-            left->gone = true;
-            drop_left_if_unused(left);
-        }
-    }
-    for (stream = LIST_FIRST(&pool->free_streams); stream; stream = next) {
-        next = LIST_NEXT(stream, link);
-        if (!only || stream->context == only) {
-            LIST_REMOVE(stream, link);
-            free(stream);
-        }
-    }
-}
-
-void fence_forget_streams(struct pool *pool) {
-    lock_check_held(LOCK_POOL);
-    forget_streams_of(pool, NULL);
-    pool->streams_lost = false;
-}
-
-void fence_streams_ended(struct pool *pool, struct context *context) {
-    lock_check_held(LOCK_POOL);
-    forget_streams_of(pool, context);
-}
-
-void fence_context_ended(struct pool *pool, struct context *context) {
-    lock_check_held(LOCK_POOL);
-    forget_streams_of(pool, context);
-    fence_forget(context);
-}
-
-/* With the lock, so that no cache serves a free as though there were one context, if this is of
- * another. */
-static void learn_of_stream(struct pool *pool, CUstream handle, bool non_blocking) {
-    if (!order_stream_begins(&pool->order, handle, non_blocking))
-        pool_streams_lost(pool);
-    pool_lock(pool);
-    pool_unlock(pool);
-}
-
-void pool_stream_created(struct pool *pool, CUstream handle, bool non_blocking) {
-    if (pool->config.free_mode == POOL_FREE_AUTO)
-        learn_of_stream(pool, handle, non_blocking);
-    if (!non_blocking || pool->driver->ctx_record_event)
-        return;
-    struct free_stream *stream = calloc(1, sizeof *stream);
-    struct context *context = stream ? context_lock_current(pool, &kind_device) : NULL;
-    if (!context) {
-        free(stream);
-        pool->streams_lost = true;
-        return;
-    }
-    *stream = (struct free_stream){.handle = handle, .context = context};
-    LIST_INSERT_HEAD(&pool->free_streams, stream, link);
-    pool_unlock(pool);
-}
-
-static struct free_stream *find_stream(struct pool *pool, CUstream handle) {
-    struct free_stream *stream;
-    LIST_FOREACH (stream, &pool->free_streams, link)
-        if (stream->handle == handle)
-            return stream;
-    return NULL;
-}
-
-bool pool_stream_is_captured(struct pool *pool, CUstream stream) {
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    if (!atomic_load(&pool->captures) || !pool->driver->stream_is_capturing)
-        return false;
-    CUresult result = pool->driver->stream_is_capturing(stream, &status);
-    return result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ||
-           (result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE);
-}
-
-/* Leaves an event after the last work of a stream that is about to be destroyed: every fence to
- * come must include it. While the gate is closed no fence is made, so that to all of them this is
- * one step. */
-static void leave_event(struct pool *pool, CUstream handle) {
-    pool_lock(pool);
-    const struct free_stream *known = find_stream(pool, handle);
-    struct target target = {known ? known->context : NULL, handle};
-    pool_unlock(pool);
-    if (!known)
-        return;
-    struct left_event *left = calloc(1, sizeof *left);
-    struct fence last = {.events = NULL};
-    bool capturing = atomic_load(&pool->captures) > 0;
-    gate_close(pool);
-    bool recorded = left && !capturing && record_all(pool, &target, 1, &last);
-    if (PLANTED(slow_stream_end))
-        gate_pause();
-    pool_lock(pool);
-    struct free_stream *stream = find_stream(pool, handle);
-    if (stream)
-        LIST_REMOVE(stream, link);
-    free(stream);
-    if (recorded && !target.context->ended && !PLANTED(destroyed_stream_not_fenced)) {
-        left->event = last.events;
-        left->number = ++pool->left_number;
-        LIST_INSERT_HEAD(&pool->left_events, left, link);
-    } else {
-        pool->streams_lost = pool->streams_lost || !recorded;
-        recycle_events(last.events);
-        free(left);
-    }
-    pool_unlock(pool);
-    if (PLANTED(slow_stream_end))
-        gate_pause();
-    gate_open(pool);
-}
-
-bool pool_stream_ends(struct pool *pool, CUstream stream) {
-    bool captured = captures_stream_ends(pool, stream);
-    if (order_stream_ends(&pool->order, stream))
-        pool_work_pending(pool);
-    if (!pool->driver->ctx_record_event)
-        leave_event(pool, stream);
-    if (pool->config.ordered)
-        forget_order_of(pool, stream);
-    return captured;
-}
-
-static bool is_event_of(const struct fence_event *event, const struct context *context) {
-    while (event && event->context != context)
-        event = event->next;
-    return event != NULL;
-}
-
-bool fence_refers_to(const struct pool *pool, const struct context *context) {
-    lock_check_held(LOCK_POOL);
-    const struct context *other;
-    const struct fence *fence;
-    const struct left_event *left;
-    LIST_FOREACH (left, &pool->left_events, link)
-        if (is_event_of(left->event, context))
-            return true;
-    LIST_FOREACH (other, &pool->contexts, link)
-        TAILQ_FOREACH (fence, &other->fences, link)
-            if (is_event_of(fence->events, context))
-                return true;
-    return false;
 }

@@ -10,8 +10,10 @@
 #include "policy/policy.h"
 #include "pool/block.h"
 #include "pool/cache.h"
+#include "pool/fence.h"
 #include "pool/pointer_map.h"
 #include "pool/pool.h"
+#include "pool/release.h"
 #include "round.h"
 
 #include <pthread.h>
@@ -72,7 +74,8 @@ struct pool {
     atomic_bool lasting[WAIT_REASONS];
     atomic_bool host_reached; /* kernels may have been given addresses of plain host memory */
 
-    /* fence.c. streams_lost: some stream's work can be in no fence, so frees have to wait. */
+    /* fence_streams.c. streams_lost: some stream's work can be in no fence, so frees have to wait.
+     */
     LIST_HEAD(, free_stream) free_streams;
     LIST_HEAD(, left_event) left_events;
     uint64_t left_number;
@@ -255,7 +258,8 @@ void ledger_recycle(struct pool *pool, struct pool_block *block);
  * that cannot be done. */
 void ledger_restore(struct pool *pool, struct pool_block *block, enum block_state state);
 /* A live block is freed: no longer live, and idle (ledger_make_idle) or to be put into a list of
- * fence.c's (ledger_make_deferred), from which ledger_end_deferral brings it to the idle ones. */
+ * fence_lists.c's (ledger_make_deferred), from which ledger_end_deferral brings it to the idle
+ * ones. */
 void ledger_make_idle(struct pool *pool, struct pool_block *block);
 void ledger_make_deferred(struct pool *pool, struct pool_block *block);
 void ledger_end_deferral(struct pool *pool, struct pool_block *block);
@@ -317,54 +321,6 @@ void context_note_error_of(struct pool *pool, CUcontext handle, CUresult error);
 bool idle_store_init(struct pool *pool, const struct policy *policy, struct idle_store *store);
 void idle_store_destroy(const struct policy *policy, struct idle_store *store);
 
-/* release.c: giving memory back */
-
-/* Blocks taken out for release, linked through by_size.rbe_left; release_list_give_back gives them
- * to the driver and returns the bytes that it accepted. */
-struct release_list {
-    struct pool_block *first;
-    struct page *unused; /* idle memory that was in no block */
-    struct device *device;
-    const struct context *quiet; /* whose work is known to be done; NULL: none's */
-    size_t bytes, count;
-};
-/* Lock held. */
-void release_list_add(struct pool *pool, struct release_list *releases,
-                      struct pool_block *idle_block);
-/* Lock held on entry and return, not in between. */
-size_t release_list_give_back(struct pool *pool, struct release_list *releases);
-
-/* The thread's mode for captures becomes *mode, which tells what it was. */
-void release_exchange_capture_mode(struct pool *pool, CUstreamCaptureMode *mode);
-
-/* policy->refresh for all contexts of the device. Lock held on entry and return, not in between. */
-void release_refresh(struct pool *pool, const struct device *device);
-/* Says whose idle blocks are given up. */
-struct release_scope {
-    struct device *device;
-    struct context *only; /* NULL: every context of the device */
-    bool deferred;        /* also blocks that work may still use: their free waits for it */
-};
-/* The block that goes first: the largest of what the contexts' policies would give up first, still
- * kept. NULL: there is none. Lock held. */
-struct pool_block *release_next_victim(struct pool *pool, const struct release_scope *scope);
-/* Takes out idle memory, blocks one victim after the other, until `bytes` or nothing is left. Lock
- * held. */
-void release_collect(struct pool *pool, const struct release_scope *scope, size_t bytes,
-                     struct release_list *releases);
-/* Takes out up to `bytes` of idle memory that is in no block. Returns how much that was. Lock held.
- */
-size_t release_collect_unused(struct pool *pool, const struct device *device, size_t bytes,
-                              struct release_list *releases);
-
-/* Takes out what exceeds the bound on idle memory; `growth` bytes are about to be
- * added to live memory. `quiet`: from this context alone, which has no work left, so that its
- * deferred blocks may go as well; NULL: from all of the device. Lock held. */
-void release_excess(struct pool *pool, struct device *device, struct context *quiet, size_t growth,
-                    struct release_list *releases);
-/* Takes out `bytes` at most, of memory that was not needed of late. Lock held. */
-void release_decayed(struct pool *pool, struct device *device, struct context *quiet, size_t bytes,
-                     struct release_list *releases);
 /* headroom.c: after `grown` bytes were allocated, whether the driver may lack memory for launches.
  * Lock held. */
 bool headroom_may_lack(struct device *device, uint64_t grown);
@@ -432,22 +388,6 @@ struct pool_block *pool_take(struct pool *pool, struct context *context, struct 
  * block is, and whoever has freed it. Lock held. */
 struct pool_block *pool_take_larger(struct pool *pool, const struct request *request);
 
-/* release.c: idle memory on its way back to the driver because a device is out of memory.
- *
- * The driver's free waits for the work of the block's context, and that may be a kernel which waits
- * for what this very thread does next. So only contexts that rest give anything back. */
-enum room {
-    ROOM_NONE,   /* nothing is idle */
-    ROOM_BUSY,   /* there is something, of contexts whose work is not done */
-    ROOM_COMING, /* another thread is giving something back */
-    ROOM_MADE,
-};
-/* Gives back idle memory of the device. Lock held on entry and return, not in between. */
-enum room room_make(struct pool *pool, struct device *device, size_t bytes);
-/* Looks at the fences of the device's deferred blocks: what has passed is idle then. Lock held on
- * entry and return, not in between. */
-void room_poll_fences(struct pool *pool, const struct device *device);
-
 /* cuMemAlloc and a free for stream_ordered.c. stream: the order that holds among its calls; NULL:
  * none. malloc: gate entered. free: false: nothing has happened, the driver has to see to it. */
 CUresult malloc_in_stream(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
@@ -512,41 +452,6 @@ bool wait_reaches_others(const struct pool *pool);
 /* Makes an owed wait before `call`. False: not now, a stream is being captured. Lock not held. */
 bool wait_try_pay(struct pool *pool, const char *call);
 void wait_forget(struct pool *pool); /* everything, in a forked child and at the end of a test */
-
-/* fence.c. All below: lock held. */
-
-void fence_context_init(struct context *context);
-void fence_context_ended(struct pool *pool, struct context *context);
-void fence_streams_ended(struct pool *pool, struct context *context); /* its streams alone */
-/* Keeps a deferred block until a fence has passed. Until then freed_in may have it: the stream in
- * whose order it was freed, in its own context; NULL: none. */
-void fence_defer(struct pool *pool, struct pool_block *block, CUstream freed_in);
-/* Fences what has been freed and serves the request from blocks whose fence has passed, with
- * may_wait waiting if nothing else fits. Lock held on entry and return, not in between: the context
- * may have ended. */
-struct pool_block *fence_take(struct pool *pool, struct context *context, struct site *site,
-                              size_t bytes, size_t size, bool may_wait);
-/* The best of the deferred blocks that were freed last in the order of `stream`, still deferred;
- * NULL: none serves. */
-struct pool_block *fence_find_freed_in(struct context *context, CUstream stream,
-                                       const struct fit *fit);
-/* Fences what has been freed so far, before something is submitted that its fences need not cover.
- * Lock not held. */
-void fence_before_submission(struct pool *pool);
-/* Whether blocks may be waiting for a fence, or for one to be made. */
-static inline bool fence_may_defer(const struct context *context) {
-    lock_check_held(LOCK_POOL);
-    return !LIST_EMPTY(&context->unfenced) || !TAILQ_EMPTY(&context->fences);
-}
-struct pool_block *fence_largest(struct context *context); /* NULL: none is deferred */
-/* Waits until nothing of the device is deferred, or as far as that can be done. Lock held on entry
- * and return, not in between. */
-void fence_drain(struct pool *pool, const struct device *device);
-void fence_forget(struct context *context); /* as wait_forget */
-void fence_forget_streams(struct pool *pool);
-
-/* Whether an event of the context stands in some fence, or was left by one of its streams. */
-bool fence_refers_to(const struct pool *pool, const struct context *context);
 
 /* ended_contexts.c. All below: lock held. */
 

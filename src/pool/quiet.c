@@ -64,7 +64,7 @@ bool context_is_quiet(struct pool *pool, struct context *context) {
 }
 
 /* Whether the driver can be asked. Older ones record an event in streams alone: the legacy one
- * comes after all but those that do not wait for it, which only fence.c can name. */
+ * comes after all but those that do not wait for it, which only fence_streams.c can name. */
 static bool can_ask_now(struct pool *pool) {
     const struct driver *driver = pool->driver;
     if (can_ask(pool))

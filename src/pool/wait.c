@@ -84,19 +84,22 @@ bool wait_is_skipped(const struct pool *pool, const struct context *context) {
 enum covered { COVER_CONTEXT, COVER_EVENT_OF_CONTEXT, COVER_EVENTS_OF_STREAMS };
 
 /* Only the last block's free trusts what is known of streams: each other reason to wait is one not
- * to. What is submitted in green contexts may be missed by events of their primary one. Lock held.
+ * to. Where there are streams, it does not either: what another thread was submitting as the first
+ * one was made has not been noted. What is submitted in green contexts may be missed by events of
+ * their primary one. Lock held.
  */
 static enum covered covered_by(const struct pool *pool, enum wait_reason reason) {
     lock_check_held(LOCK_POOL);
     if (!pool->driver->event_synchronize || !pool->driver->thread_exchange_capture_mode ||
         pool->reasons[WAIT_REASON_green] || PLANTED(wrong_context))
         return COVER_CONTEXT;
-    return reason == WAIT_REASON_last_block ? COVER_EVENTS_OF_STREAMS : COVER_EVENT_OF_CONTEXT;
+    bool known = reason == WAIT_REASON_last_block && !order_has_streams_about(&pool->order);
+    return known ? COVER_EVENTS_OF_STREAMS : COVER_EVENT_OF_CONTEXT;
 }
 
 bool wait_can_be_for_legacy(const struct pool *pool, const struct context *context) {
     lock_check_held(LOCK_POOL);
-    return !order_has_streams_about(&pool->order) && context->kind.memory == POOL_DEVICE &&
+    return context->kind.memory == POOL_DEVICE &&
            covered_by(pool, WAIT_REASON_last_block) == COVER_EVENTS_OF_STREAMS &&
            pool->driver->event_create && pool->driver->event_record;
 }

@@ -205,7 +205,6 @@ def group(lines):
 
 def batches(options):
     """(profile, mode, first seed, count): every mode sees every seed, profiles take turns."""
-    profiles = list(PROFILES)
     for start in range(options.seed, options.seed + options.programs, BATCH):
         count = min(BATCH, options.seed + options.programs - start)
         profile = options.profile or PROFILES[start // BATCH % len(PROFILES)]

@@ -23,6 +23,11 @@ BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build")).resolve()
 LIBRARY = pathlib.Path(os.environ.get("LIBRARY_UNDER_TEST", BUILD / "src/interpose/libpoolcuda.so")).resolve()
 DRIVER = BUILD / "src/sim/driver"
 RUNTIME = BUILD / "src/sim/runtime"
+# The simulated driver of CUDA 12.4, which has neither cuCtxRecordEvent nor cuCtxWaitEvent: the environment of programs.
+OLD_DRIVER = {"SIMCUDA_DRIVER_VERSION": "12040", "LD_LIBRARY_PATH": f"{BUILD / 'src/sim/old_driver'}:{RUNTIME}"}
+# A module whose pytestmark this is runs each of its tests on both.
+ON_BOTH_DRIVERS = pytest.mark.parametrize("simulated_driver", [pytest.param({}, id="driver_13_0"),
+                                                               pytest.param(OLD_DRIVER, id="driver_12_4")], indirect=True)
 PROGRAMS = BUILD / "tests/programs"
 SAMPLES = BUILD / "samples"
 SANITIZER = os.environ.get("SANITIZER_RUNTIME", "").split()
@@ -76,8 +81,14 @@ class Result:
         return rows
 
 
+@pytest.fixture(name="simulated_driver")
+def driver_of_module(request):
+    """What ON_BOTH_DRIVERS chooses."""
+    return getattr(request, "param", {})
+
+
 @pytest.fixture
-def run(tmp_path):
+def run(tmp_path, simulated_driver):
     """run(command, pooled=True, env={}, preload=[...], stats=True): a Result."""
     count = 0
 
@@ -97,7 +108,7 @@ def run(tmp_path):
         if pooled and stats:
             environment["POOLCUDA_STATS_FILE"] = str(stats_file)
             environment["POOLCUDA_STATS"] = "1"
-        environment.update(env or {})
+        environment.update({**simulated_driver, **(env or {})})
         command = [str(part) for part in (command if isinstance(command, (list, tuple)) else [command])]
         done = guard.run(command, env=environment, capture_output=True, text=True, check=False)
         return Result(done, report, stats_file)

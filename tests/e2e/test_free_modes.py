@@ -3,7 +3,9 @@
 import re
 
 import pytest
-from conftest import DRIVER, PROGRAMS, RUNTIME, SAMPLES
+from conftest import ON_BOTH_DRIVERS, PROGRAMS, SAMPLES
+
+pytestmark = ON_BOTH_DRIVERS
 
 # What each case sees right after its free, and what made the free wait itself in mode auto (None: the wait was
 # owed, and paid before the call that asked).
@@ -55,13 +57,10 @@ def test_the_samples_compute_the_same_in_every_mode(both, sample, mode):
     both(SAMPLES / sample, env={"POOLCUDA_FREE": mode})
 
 
-@pytest.mark.parametrize("driver", ["driver", "old_driver"])
-def test_deferred_frees_wait_for_nothing(both, driver):
-    """With and without cuCtxRecordEvent, which drivers before 12.5 do not have."""
-    _, pooled = both(SAMPLES / "stencil", env={"POOLCUDA_FREE": "defer", "SIMCUDA_DRIVER_VERSION":
-                                               "12040" if driver == "old_driver" else "13000"},
-                     libraries=[DRIVER.parent / driver, RUNTIME])
+def test_deferred_frees_wait_for_nothing(both, simulated_driver):
+    _, pooled = both(SAMPLES / "stencil", env={"POOLCUDA_FREE": "defer"})
     assert re.search(r"frees: \d+, of which \d+ kept, 0 waited", pooled.stats)
+    assert ("calls.cuCtxRecordEvent" in pooled.figures) == (not simulated_driver)
     assert "cuMemFree_v2" not in str(pooled.figures) or pooled.figures.get("calls.cuMemFree_v2", 0) < 100
 
 

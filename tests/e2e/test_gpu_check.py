@@ -143,3 +143,55 @@ def test_random_programs_are_compared(arguments):
                   "POOLCUDA_FREE": "sync"}
         unlike = subprocess.run(command, env={**environment, **faulty}, capture_output=True, text=True, check=False)
         assert unlike.returncode == 1 and "simulated '" in unlike.stdout
+
+
+# --- what order assumes of a GPU, asked of the simulated one ---
+
+PROBES = BUILD / "tests/gpu/order_probes"
+LOST = "900 LOST (901, 0 nodes)"
+
+
+@pytest.fixture(name="answers")
+def asked_of_the_simulated_gpu(gpu_check, monkeypatch):
+    """answers(NAME=VALUE...): {question: answer}, as gpu-check asks them."""
+    def ask(**settings):
+        for name, value in {"LD_LIBRARY_PATH": str(DRIVER), "SIMCUDA_COST": "0", **settings}.items():
+            monkeypatch.setenv(name, value)
+        lines = gpu_check.take_measurements((PROBES, None), gpu_check.Clock(guard.LIMIT))
+        assert lines and not [line for line in lines if "not answered" in line]
+        return dict(line.split(": ", 2)[1:] for line in lines)
+    return ask
+
+
+def test_the_probes_of_order_get_the_answers_that_the_simulated_gpu_gives(answers):
+    seen = answers(SIMCUDA_PAGEABLE_ACCESS="1")
+    captures = {question: answer for question, answer in seen.items() if question.endswith(" capture")}
+    assert len(captures) == 39
+    harmless = ["cuStreamGetCtx of the captured stream", "cuStreamIsCapturing of the captured stream", "cuCtxGetCurrent",
+                "cuEventRecord in another stream"]
+    assert not [question for question, answer in captures.items() if question.startswith(tuple(harmless)) and "LOST" in answer]
+    alone = {"global": LOST, "thread-local": "0 kept", "relaxed": "0 kept"}
+    for mode, answer in alone.items():
+        for call in ("cuEventQuery of an event that was reached", "cuEventSynchronize with an event that was reached"):
+            assert f"another thread: {answer}," in seen[f"{call} during a {mode} capture"]
+            assert "another thread relaxed: 0 kept, non-blocking stream 0 kept" in seen[f"{call} during a {mode} capture"]
+        assert seen[f"cuEventRecord in the legacy stream during a {mode} capture"].count(
+            ": 906 LOST (901, 0 nodes), non-blocking stream 0 kept") == 4
+    assert "cuCtxGetCurrent CUDA_ERROR_NOT_PERMITTED (800), no context" in seen["in a host function"]
+    assert seen["cuFuncGetParamInfo of a function without arguments"].startswith("argument 0: CUDA_ERROR_INVALID_VALUE (1)")
+    assert seen["cuKernelGetParamInfo of a kernel"].startswith(
+        "argument 0: CUDA_SUCCESS (0), 8 bytes at 0; argument 1: CUDA_SUCCESS (0), 4 bytes at 8; argument 2: CUDA_ERROR_INVALID_VALUE")
+    for question in ("a kernel is given an address of plain host memory",
+                     "a kernel finds an address of plain host memory on the device"):
+        assert seen[question].startswith("the host reads 0 before a free (CUDA_SUCCESS (0)), 7 after it")
+    waits = [answer for question, answer in seen.items() if "while a kernel runs in" in question]
+    assert waits == ["of 4 KiB 3 of 3 waited, of 8 MiB 3 of 3"] * 8
+    for block in ("a block beside another one", "the context's last block"):
+        assert seen[f"cuMemFree of {block} behind a kernel that faults"].startswith("CUDA_ERROR_ILLEGAL_ADDRESS (700); ")
+        assert seen[f"cuMemFree of {block} behind a kernel that prints"].startswith("not asked: ")
+
+
+def test_a_probe_says_what_a_driver_does_not_have(answers):
+    seen = answers(SIMCUDA_DRIVER_VERSION="12030", LD_LIBRARY_PATH=str(DRIVER.parent / "old_driver"))
+    assert seen["a kernel is given an address of plain host memory"] == "not asked: PAGEABLE_MEMORY_ACCESS is 0"
+    assert "another thread: 801 kept" in seen["cuCtxRecordEvent during a global capture"]

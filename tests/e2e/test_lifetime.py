@@ -3,7 +3,9 @@
 import re
 
 import pytest
-from conftest import PROGRAMS
+from conftest import ON_BOTH_DRIVERS, PROGRAMS
+
+pytestmark = ON_BOTH_DRIVERS
 
 CASES = ["thread_without_context", "floating", "green", "released", "after_the_end", "exit_of_a_thread",
          "runtime_closed", "executed", "lost"]

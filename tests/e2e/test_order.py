@@ -7,7 +7,9 @@ hazard.
 """
 
 import pytest
-from conftest import PROGRAMS
+from conftest import ON_BOTH_DRIVERS, PROGRAMS
+
+pytestmark = ON_BOTH_DRIVERS
 
 # What every case of a program prints, or each.
 SEEN = {

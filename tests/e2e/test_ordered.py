@@ -5,9 +5,9 @@ import json
 import re
 
 import pytest
-from conftest import BUILD, PROGRAMS, RUNTIME
+from conftest import ON_BOTH_DRIVERS, OLD_DRIVER, PROGRAMS
 
-OLD_DRIVER = BUILD / "src/sim/old_driver"
+pytestmark = ON_BOTH_DRIVERS
 PROGRAM = PROGRAMS / "ordered"
 ROUNDS = 100
 SMALL_DEVICE = {"SIMCUDA_MEMORY": "256M"}
@@ -62,9 +62,12 @@ def test_what_lies_unused_in_a_memory_pool_of_the_program_is_no_reason_to_fail(r
     assert pooled.hazards == 0
 
 
-def test_what_lies_unused_in_a_memory_pool_is_no_reason_for_another_call_to_fail(run):
+def test_what_lies_unused_in_a_memory_pool_is_no_reason_for_another_call_to_fail(run, simulated_driver):
     settings = as_json(SIMCUDA_CALL_MEMORY="28M")
     assert run([PROGRAM, "unused_when_a_stream_is_made"], pooled=False, env=settings).out == "stream 2\n"
+    if simulated_driver:  # the pool knows the context since it has a stream that fences name: its own event takes as much
+        settings = {**settings, "SIMCUDA_MEMORY": "284M"}
+        assert run([PROGRAM, "unused_when_a_stream_is_made"], pooled=False, env=settings).out == "stream 0\n"
     assert run([PROGRAM, "unused_when_a_stream_is_made"], env=settings).out == "stream 0\n"
 
 
@@ -174,7 +177,7 @@ def test_so_it_is_with_every_preset(both, case, preset):
 
 
 def test_an_old_driver_fences_each_stream(both):
-    _, pooled = both([PROGRAM, "two_streams"], env=served(), libraries=(OLD_DRIVER, RUNTIME))
+    _, pooled = both([PROGRAM, "two_streams"], env={**served(), **OLD_DRIVER})
     assert counters(pooled)["fences"] > 0
 
 

@@ -4,16 +4,14 @@ import re
 import subprocess
 
 import pytest
-from conftest import BUILD, PROGRAMS
+from conftest import ON_BOTH_DRIVERS, PROGRAMS
 from steered import NEEDS_MOUNT, environment
 
 PROGRAM = PROGRAMS / "short_of_memory"
-OLD_DRIVER = BUILD / "src/sim/old_driver"
 SAYS = "poolcuda: the device is out of memory, and busy, so that idle memory cannot be given back: the call waits for " \
        "it, but no longer than POOLCUDA_OOM_WAIT says\n"
 BIG = {"SIMCUDA_MEMORY": "4G"}
 OBJECTS = {"SIMCUDA_MEMORY": "256M", "SIMCUDA_CALL_MEMORY": "16M"}
-OLD = {"SIMCUDA_DRIVER_VERSION": "12040", "LD_LIBRARY_PATH": f"{OLD_DRIVER}:{BUILD / 'src/sim/runtime'}"}
 
 
 def counted(result, text):
@@ -27,10 +25,10 @@ def of_idle(result):
 
 # --- out of memory while a kernel waits for the host ---
 
-@pytest.mark.parametrize("driver", [{}, OLD], ids=["new", "old"])
+@ON_BOTH_DRIVERS
 @pytest.mark.parametrize("mode", ["sync", "auto"])
-def test_a_larger_idle_block_serves_at_once_while_a_kernel_waits_for_the_host(both, mode, driver):
-    _, pooled = both([PROGRAM, "larger"], env={**BIG, **driver, "POOLCUDA_FREE": mode})
+def test_a_larger_idle_block_serves_at_once_while_a_kernel_waits_for_the_host(both, mode):
+    _, pooled = both([PROGRAM, "larger"], env={**BIG, "POOLCUDA_FREE": mode})
     assert pooled.out == "larger: 0\n"
     assert pooled.err == ""
     assert counted(pooled, "allocations served by larger idle blocks than the bounds allow") == 1
@@ -55,11 +53,10 @@ def test_without_a_wait_the_error_comes_at_once_and_without_a_word(run, mode):
     assert counted(result, "calls that waited for a busy device, see POOLCUDA_OOM_WAIT") == 0
 
 
-@pytest.mark.parametrize("driver", [{}, OLD], ids=["new", "old"])
+@ON_BOTH_DRIVERS
 @pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
-def test_once_the_device_has_done_its_work_a_waiting_allocation_is_served(both, mode, driver):
-    _, pooled = both([PROGRAM, "pieces", "50"], env={**BIG, **driver, "POOLCUDA_FREE": mode,
-                                                     "POOLCUDA_OOM_WAIT": "86400"})
+def test_once_the_device_has_done_its_work_a_waiting_allocation_is_served(both, mode):
+    _, pooled = both([PROGRAM, "pieces", "50"], env={**BIG, "POOLCUDA_FREE": mode, "POOLCUDA_OOM_WAIT": "86400"})
     assert pooled.out == "pieces: 0\nafterwards: 0\n"
     assert counted(pooled, "allocations that then succeeded") == 1
 

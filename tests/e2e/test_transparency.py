@@ -1,7 +1,7 @@
 """What a program sees under the pool is what it sees without it."""
 
 import pytest
-from conftest import PROGRAMS
+from conftest import ON_BOTH_DRIVERS, PROGRAMS
 
 
 def test_lookups_keep_their_meaning(both):
@@ -10,12 +10,14 @@ def test_lookups_keep_their_meaning(both):
     assert "RTLD_NEXT reaches the second library: 2" in pooled.out
 
 
+@ON_BOTH_DRIVERS
 @pytest.mark.parametrize("form", ["", "-static"])
 def test_errors_information_captures_and_ended_contexts_are_answered_as_natively(both, form):
     native, _ = both(PROGRAMS / f"answers{form}", env={"SIMCUDA_MEMORY": "4G"})
     assert native.code == 0
 
 
+@ON_BOTH_DRIVERS
 @pytest.mark.parametrize("preset", ["default", "pyopencl", "bfc", "paddle", "vmm"])
 @pytest.mark.parametrize("free", ["sync", "auto", "defer"])
 @pytest.mark.parametrize("mode", ["global", "relaxed"])

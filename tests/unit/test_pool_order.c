@@ -338,6 +338,11 @@ static void *submit_in_legacy(void *answer) {
     return NULL;
 }
 
+static void *submit_per_thread(void *answer) {
+    *(int *)answer = order_submits(&order, CU_STREAM_PER_THREAD, true);
+    return NULL;
+}
+
 static int submit_by_another_thread(void) {
     int answer;
     pthread_t thread;
@@ -364,6 +369,21 @@ static void a_second_thread_whose_work_cannot_be_put_in_order_has_to_pay(void **
     owe();
     fake.order_result = CUDA_ERROR_UNKNOWN;
     assert_int_equal(submit_by_another_thread(), ORDER_SEVERAL | ORDER_PAY);
+}
+
+/* What is known of the per-thread stream is known of another thread's. */
+static void a_second_threads_per_thread_stream_is_not_taken_for_ordered(void **state) {
+    (void)state;
+    pthread_t thread;
+    int answer;
+    add_streams(true);
+    submit(A);
+    submit(CU_STREAM_PER_THREAD);
+    owe();
+    submit(CU_STREAM_PER_THREAD); /* behind the fence from now on */
+    pthread_create(&thread, NULL, submit_per_thread, &answer);
+    pthread_join(thread, NULL);
+    assert_int_equal(answer, ORDER_SEVERAL | ORDER_PAY);
 }
 
 static void several_threads_in_the_legacy_stream_alone_may_owe(void **state) {
@@ -560,6 +580,7 @@ int main(void) {
         ORDER(a_submission_is_covered_by_the_fences_of_its_own_thread_alone),
         ORDER(a_second_thread_with_streams_about_is_told_once),
         ORDER(a_second_thread_whose_work_cannot_be_put_in_order_has_to_pay),
+        ORDER(a_second_threads_per_thread_stream_is_not_taken_for_ordered),
         ORDER(several_threads_in_the_legacy_stream_alone_may_owe),
         ORDER(no_thread_submits_between_the_free_and_its_fence),
         ORDER(each_context_has_its_own_fence),

@@ -1,4 +1,5 @@
-// Questions 5 and 9: which calls are legal during a stream capture, and which end it.
+// Questions 5 and 9: which calls are legal during a stream capture, and which end it. Of events and
+// streams ../order asks.
 #include "measure.h"
 
 #include <thread>
@@ -7,15 +8,11 @@ enum { COUNT = 1024, SPIN_MS = 15 };
 
 // What the calls act on. Everything is made anew for each trial, before the capture begins.
 struct subjects {
-    CUcontext context;
     CUstream capturing, other;
-    CUevent finished; // recorded in `other` and reached
     CUdeviceptr small, large, target;
     CUdeviceptr made; // by the call; 0 if it made nothing
     void *pinned;
 };
-
-static ctx_record_event_function *record_context;
 
 static const struct {
     const char *name;
@@ -40,12 +37,6 @@ static const struct {
          size_t free_bytes, total;
          return cuMemGetInfo(&free_bytes, &total);
      }},
-    {"cuEventQuery", [](subjects &s) { return cuEventQuery(s.finished); }},
-    {"cuEventRecord in the legacy stream",
-     [](subjects &s) { return cuEventRecord(s.finished, CU_STREAM_LEGACY); }},
-    {"cuEventRecord in another stream",
-     [](subjects &s) { return cuEventRecord(s.finished, s.other); }},
-    {"cuEventSynchronize", [](subjects &s) { return cuEventSynchronize(s.finished); }},
     {"cuEventCreate",
      [](subjects &) {
          CUevent event;
@@ -57,16 +48,6 @@ static const struct {
     {"cuStreamSynchronize of another stream",
      [](subjects &s) { return cuStreamSynchronize(s.other); }},
     {"cuCtxSynchronize", [](subjects &) { return cuCtxSynchronize(); }},
-    {"cuCtxRecordEvent",
-     [](subjects &s) {
-         return record_context == nullptr ? CUDA_ERROR_NOT_SUPPORTED
-                                          : record_context(s.context, s.finished);
-     }},
-    {"cuCtxGetCurrent",
-     [](subjects &) {
-         CUcontext context;
-         return cuCtxGetCurrent(&context);
-     }},
     {"cuCtxGetDevice",
      [](subjects &) {
          CUdevice device;
@@ -91,16 +72,13 @@ enum caller { SAME_THREAD, SAME_RELAXED, OTHER_THREAD, OTHER_RELAXED, CALLERS };
 static const char *const caller_names[CALLERS] = {"this thread", "this thread relaxed",
                                                   "another thread", "another thread relaxed"};
 
-static subjects prepare(CUcontext context, CUstream capturing, CUstream other) {
+static subjects prepare(CUstream capturing, CUstream other) {
     subjects made = {};
-    made.context = context;
     made.capturing = capturing;
     made.other = other;
-    made.finished = new_event();
     DRIVER_OK(cuMemAlloc(&made.small, 4096));
     DRIVER_OK(cuMemAlloc(&made.large, 8 << 20));
     DRIVER_OK(cuMemAlloc(&made.target, COUNT * 4));
-    DRIVER_OK(cuEventRecord(made.finished, other));
     DRIVER_OK(cuCtxSynchronize());
     return made;
 }
@@ -114,7 +92,6 @@ static void clean_up(subjects &used) {
     if (used.pinned != nullptr) {
         DRIVER_OK(cuMemFreeHost(used.pinned));
     }
-    cuEventDestroy(used.finished);
 }
 
 static CUresult run_relaxed(CUresult (*run)(subjects &), subjects &used, bool relaxed) {
@@ -132,7 +109,7 @@ static CUresult run_relaxed(CUresult (*run)(subjects &), subjects &used, bool re
 // "0 kept" or "900 LOST": the call's code and what became of the capture.
 static std::string trial(CUresult (*run)(subjects &), CUstreamCaptureMode mode, caller who,
                          CUcontext context, CUstream capturing, CUstream other) {
-    subjects used = prepare(context, capturing, other);
+    subjects used = prepare(capturing, other);
     DRIVER_OK(cuStreamBeginCapture(capturing, mode));
     fill<<<1, 32, 0, capturing>>>((uint32_t *)used.target, COUNT, 1);
     CUresult code = CUDA_SUCCESS;
@@ -167,7 +144,6 @@ static const struct {
 
 void measure_capture_calls() {
     CUcontext context = start_device();
-    record_context = (ctx_record_event_function *)driver_symbol("cuCtxRecordEvent");
     CUstream blocking, non_blocking, other;
     DRIVER_OK(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
     DRIVER_OK(cuStreamCreate(&non_blocking, CU_STREAM_NON_BLOCKING));
@@ -194,14 +170,14 @@ void measure_capture_calls() {
 }
 
 void measure_capture_free() {
-    CUcontext context = start_device();
+    start_device();
     CUstream capturing, busy;
     DRIVER_OK(cuStreamCreate(&capturing, CU_STREAM_NON_BLOCKING));
     DRIVER_OK(cuStreamCreate(&busy, CU_STREAM_NON_BLOCKING));
     int number = 1;
     for (const auto &mode : modes) {
         for (bool while_busy : {false, true}) {
-            subjects used = prepare(context, capturing, busy);
+            subjects used = prepare(capturing, busy);
             CUevent spun = new_event();
             if (while_busy) {
                 queue_spin(busy, SPIN_MS, spun);

@@ -1,36 +1,10 @@
 /* Ways in which an address of plain host memory gets to a kernel, where kernels reach such memory.
  * Each case frees a block right behind that work: natively the host then reads what it has written.
  */
+#include "fill_behind.h"
 #include "order.h"
 
 #include <sys/mman.h>
-
-static const char fill_behind_ptx[] = ".version 6.0\n"
-                                      ".target sm_50\n"
-                                      ".address_size 64\n"
-                                      ".visible .entry fill_behind_u32(\n"
-                                      "    .param .u64 where,\n"
-                                      "    .param .u32 value\n"
-                                      ")\n"
-                                      "{\n"
-                                      "    .reg .pred %p;\n"
-                                      "    .reg .b32 %v;\n"
-                                      "    .reg .b64 %w, %a, %c, %i;\n"
-                                      "    ld.param.u64 %w, [where];\n"
-                                      "    ld.param.u32 %v, [value];\n"
-                                      "    ld.u64 %a, [%w];\n"
-                                      "    ld.u64 %c, [%w+8];\n"
-                                      "    mov.u64 %i, 0;\n"
-                                      "LOOP:\n"
-                                      "    setp.ge.u64 %p, %i, %c;\n"
-                                      "    @%p bra DONE;\n"
-                                      "    st.u32 [%a], %v;\n"
-                                      "    add.u64 %a, %a, 4;\n"
-                                      "    add.u64 %i, %i, 1;\n"
-                                      "    bra LOOP;\n"
-                                      "DONE:\n"
-                                      "    ret;\n"
-                                      "}\n";
 
 /* LAUNCHES: after so many what was learnt of addresses is forgotten. */
 enum { VALUE = 7, BUSY_NS = 20000000, PLAIN_FREES = 10, LAUNCHES = 600 };

@@ -1,0 +1,46 @@
+/* Deferred blocks and the fences that they wait for: fence.c, fence_lists.c. */
+#ifndef POOLCUDA_POOL_FENCE_H
+#define POOLCUDA_POOL_FENCE_H
+
+#include "lock.h"
+#include "pool/block.h"
+#include "pool/pool.h"
+
+struct fit;
+
+/* All below: lock held. */
+
+void fence_context_init(struct context *context);
+void fence_context_ended(struct pool *pool, struct context *context);
+void fence_streams_ended(struct pool *pool, struct context *context); /* its streams alone */
+/* Keeps a deferred block until a fence has passed. Until then freed_in may have it: the stream in
+ * whose order it was freed, in its own context; NULL: none. */
+void fence_defer(struct pool *pool, struct pool_block *block, CUstream freed_in);
+/* Fences what has been freed and serves the request from blocks whose fence has passed, with
+ * may_wait waiting if nothing else fits. Lock held on entry and return, not in between: the context
+ * may have ended. */
+struct pool_block *fence_take(struct pool *pool, struct context *context, struct site *site,
+                              size_t bytes, size_t size, bool may_wait);
+/* The best of the deferred blocks that were freed last in the order of `stream`, still deferred;
+ * NULL: none serves. */
+struct pool_block *fence_find_freed_in(struct context *context, CUstream stream,
+                                       const struct fit *fit);
+/* Fences what has been freed so far, before something is submitted that its fences need not cover.
+ * Lock not held. */
+void fence_before_submission(struct pool *pool);
+/* Whether blocks may be waiting for a fence, or for one to be made. */
+static inline bool fence_may_defer(const struct context *context) {
+    lock_check_held(LOCK_POOL);
+    return !LIST_EMPTY(&context->unfenced) || !TAILQ_EMPTY(&context->fences);
+}
+struct pool_block *fence_largest(struct context *context); /* NULL: none is deferred */
+/* Waits until nothing of the device is deferred, or as far as that can be done. Lock held on entry
+ * and return, not in between. */
+void fence_drain(struct pool *pool, const struct device *device);
+void fence_forget(struct context *context); /* as wait_forget */
+void fence_forget_streams(struct pool *pool);
+
+/* Whether an event of the context stands in some fence, or was left by one of its streams. */
+bool fence_refers_to(const struct pool *pool, const struct context *context);
+
+#endif

@@ -1,0 +1,92 @@
+/* Streams whose work a fence has to name: the program makes and ends them. Where the driver can
+ * record what a whole context has under way (cuCtxRecordEvent), none needs to be named. */
+#include "pool/fence_parts.h"
+
+#include "planted.h"
+
+#include <stdlib.h>
+
+/* With the lock, so that no cache serves a free as though there were one context, if this is of
+ * another. */
+static void learn_of_stream(struct pool *pool, CUstream handle, bool non_blocking) {
+    if (!order_stream_begins(&pool->order, handle, non_blocking))
+        pool_streams_lost(pool);
+    pool_lock(pool);
+    pool_unlock(pool);
+}
+
+void pool_stream_created(struct pool *pool, CUstream handle, bool non_blocking) {
+    if (pool->config.free_mode == POOL_FREE_AUTO)
+        learn_of_stream(pool, handle, non_blocking);
+    if (!non_blocking || pool->driver->ctx_record_event)
+        return;
+    struct free_stream *stream = calloc(1, sizeof *stream);
+    struct context *context = stream ? context_lock_current(pool, &kind_device) : NULL;
+    if (!context) {
+        free(stream);
+        pool->streams_lost = true;
+        return;
+    }
+    *stream = (struct free_stream){.handle = handle, .context = context};
+    LIST_INSERT_HEAD(&pool->free_streams, stream, link);
+    pool_unlock(pool);
+}
+
+static struct free_stream *find_stream(struct pool *pool, CUstream handle) {
+    struct free_stream *stream;
+    LIST_FOREACH (stream, &pool->free_streams, link)
+        if (stream->handle == handle)
+            return stream;
+    return NULL;
+}
+
+/* Leaves an event after the last work of a stream that is about to be destroyed: every fence to
+ * come must include it. While the gate is closed no fence is made, so that to all of them this is
+ * one step. */
+static void leave_event(struct pool *pool, CUstream handle) {
+    pool_lock(pool);
+    const struct free_stream *known = find_stream(pool, handle);
+    struct fence_target target = {known ? known->context : NULL, handle};
+    pool_unlock(pool);
+    if (!known)
+        return;
+    struct left_event *left = calloc(1, sizeof *left);
+    struct fence last = {.events = NULL};
+    bool capturing = atomic_load(&pool->captures) > 0;
+    gate_close(pool);
+    bool recorded = left && !capturing && fence_record(pool, &target, 1, &last);
+    if (PLANTED(slow_stream_end))
+        gate_pause();
+    pool_lock(pool);
+    struct free_stream *stream = find_stream(pool, handle);
+    if (stream)
+        LIST_REMOVE(stream, link);
+    free(stream);
+    if (recorded && !target.context->ended && !PLANTED(destroyed_stream_not_fenced)) {
+        left->event = last.events;
+        left->number = ++pool->left_number;
+        LIST_INSERT_HEAD(&pool->left_events, left, link);
+    } else {
+        pool->streams_lost = pool->streams_lost || !recorded;
+        fence_recycle_events(last.events);
+        free(left);
+    }
+    pool_unlock(pool);
+    if (PLANTED(slow_stream_end))
+        gate_pause();
+    gate_open(pool);
+}
+
+bool pool_stream_ends(struct pool *pool, CUstream stream) {
+    bool captured = captures_stream_ends(pool, stream);
+    if (order_stream_ends(&pool->order, stream))
+        pool_work_pending(pool);
+    if (!pool->driver->ctx_record_event)
+        leave_event(pool, stream);
+    if (pool->config.ordered) {
+        pool_lock(pool);
+        fence_forget_order(pool, stream);
+        pool_unlock(pool);
+    }
+    return captured;
+}

@@ -1,0 +1,71 @@
+/* Giving idle memory back to the driver: what goes first, and how much (release.c). */
+#ifndef POOLCUDA_POOL_RELEASE_H
+#define POOLCUDA_POOL_RELEASE_H
+
+#include "lock.h"
+#include "pool/block.h"
+#include "pool/pool.h"
+
+/* Blocks taken out for release, linked through by_size.rbe_left; release_list_give_back gives them
+ * to the driver and returns the bytes that it accepted. */
+struct release_list {
+    struct pool_block *first;
+    struct page *unused; /* idle memory that was in no block */
+    struct device *device;
+    const struct context *quiet; /* whose work is known to be done; NULL: none's */
+    size_t bytes, count;
+};
+/* Lock held. */
+void release_list_add(struct pool *pool, struct release_list *releases,
+                      struct pool_block *idle_block);
+/* Lock held on entry and return, not in between. */
+size_t release_list_give_back(struct pool *pool, struct release_list *releases);
+
+/* The thread's mode for captures becomes *mode, which tells what it was. */
+void release_exchange_capture_mode(struct pool *pool, CUstreamCaptureMode *mode);
+
+/* policy->refresh for all contexts of the device. Lock held on entry and return, not in between. */
+void release_refresh(struct pool *pool, const struct device *device);
+/* Says whose idle blocks are given up. */
+struct release_scope {
+    struct device *device;
+    struct context *only; /* NULL: every context of the device */
+    bool deferred;        /* also blocks that work may still use: their free waits for it */
+};
+/* The block that goes first: the largest of what the contexts' policies would give up first, still
+ * kept. NULL: there is none. Lock held. */
+struct pool_block *release_next_victim(struct pool *pool, const struct release_scope *scope);
+/* Takes out idle memory, blocks one victim after the other, until `bytes` or nothing is left. Lock
+ * held. */
+void release_collect(struct pool *pool, const struct release_scope *scope, size_t bytes,
+                     struct release_list *releases);
+/* Takes out up to `bytes` of idle memory that is in no block. Returns how much that was. Lock held.
+ */
+size_t release_collect_unused(struct pool *pool, const struct device *device, size_t bytes,
+                              struct release_list *releases);
+
+/* Takes out what exceeds the bound on idle memory; `growth` bytes are about to be
+ * added to live memory. `quiet`: from this context alone, which has no work left, so that its
+ * deferred blocks may go as well; NULL: from all of the device. Lock held. */
+void release_excess(struct pool *pool, struct device *device, struct context *quiet, size_t growth,
+                    struct release_list *releases);
+/* Takes out `bytes` at most, of memory that was not needed of late. Lock held. */
+void release_decayed(struct pool *pool, struct device *device, struct context *quiet, size_t bytes,
+                     struct release_list *releases);
+/* Idle memory on its way back to the driver because a device is out of memory.
+ *
+ * The driver's free waits for the work of the block's context, and that may be a kernel which waits
+ * for what this very thread does next. So only contexts that rest give anything back. */
+enum room {
+    ROOM_NONE,   /* nothing is idle */
+    ROOM_BUSY,   /* there is something, of contexts whose work is not done */
+    ROOM_COMING, /* another thread is giving something back */
+    ROOM_MADE,
+};
+/* Gives back idle memory of the device. Lock held on entry and return, not in between. */
+enum room room_make(struct pool *pool, struct device *device, size_t bytes);
+/* Looks at the fences of the device's deferred blocks: what has passed is idle then. Lock held on
+ * entry and return, not in between. */
+void room_poll_fences(struct pool *pool, const struct device *device);
+
+#endif
