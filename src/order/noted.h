@@ -57,8 +57,9 @@ static inline bool noted_has(CUstream stream) {
            (noted_streams[place] == stream || noted_streams[place + 1] == stream);
 }
 
-/* Both: lock held. The first is called by the only thread that submits. */
+/* By the only thread that submits. Lock held. */
 void noted_add(CUstream stream);
+/* Lock held. */
 void noted_empty(void);
 #endif
 
