@@ -292,7 +292,12 @@ void fence_before_submission(struct pool *pool) {
     atomic_fetch_and(&order_word, ~ORDER_DEFERRED);
     LIST_FOREACH (context, &pool->contexts, link)
         if (!context->broken && !LIST_EMPTY(&context->unfenced) &&
-            (!fence_unfenced(pool, context) || context->ended))
-            break; /* the rest is fenced later, which covers more than is needed */
+            (!fence_unfenced(pool, context) || context->ended)) {
+            /* The rest is fenced later, which covers more than is needed: no more than has to be,
+             * where only a capture is in the way. */
+            if (atomic_load(&pool->captures))
+                atomic_fetch_or(&order_word, ORDER_DEFERRED);
+            break;
+        }
     pool_unlock(pool);
 }

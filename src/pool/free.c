@@ -79,7 +79,8 @@ static void keep(struct pool *pool, struct pool_block *block, enum wait_choice w
     lock_check_held(LOCK_POOL);
     const struct policy *policy = block->context->policy;
     const struct context *quiet = wait == WAIT_NOW ? block->context : NULL;
-    struct release_list releases = {.device = block->context->device, .quiet = quiet};
+    const struct context *own = block->context;
+    struct release_list releases = {.device = own->device, .quiet = quiet, .waits_for = own};
     struct idle_store *store = &block->context->store;
     struct site *site = block->site;
     struct pool_block *surplus;
@@ -101,7 +102,7 @@ static void keep(struct pool *pool, struct pool_block *block, enum wait_choice w
     }
     if (policy->keeps_nothing) { /* the surplus is then idle in the driver's pool */
         release_list_give_back(pool, &releases);
-        releases = (struct release_list){.device = releases.device, .quiet = quiet};
+        releases = (struct release_list){.device = own->device, .quiet = quiet, .waits_for = own};
     }
     stats_add(STATS_bound_released_blocks, releases.count);
     release_excess(pool, releases.device, NULL, 0, &releases);

@@ -29,8 +29,19 @@ static bool may_have_waited(const struct pool *pool) {
     return pool->config.free_mode == POOL_FREE_DEFER || pool->config.ordered;
 }
 
+/* Whether the driver's free of the block may wait for nothing but what may be waited for. Lock not
+ * held. */
+static bool may_be_freed(struct pool *pool, const struct release_list *releases,
+                         const struct context *quiet, struct context *owner) {
+    lock_check_none();
+    const struct context *waits_for = releases->waits_for;
+    return !waits_for || owner->handle == waits_for->handle || owner == quiet ||
+           !policy_driver_waits(owner->policy) || quiet_ask(pool, owner) == REST_QUIET;
+}
+
 /* Removes the records before the driver frees: another thread may be given an address at once. A
- * block that the driver refuses to free (a capture forbids it, say) comes back as idle. */
+ * block that the driver refuses to free (a capture forbids it, say), or that may not be freed now,
+ * comes back as idle. */
 size_t release_list_give_back(struct pool *pool, struct release_list *releases) {
     lock_check_held(LOCK_POOL);
     size_t released = 0;
@@ -47,7 +58,11 @@ size_t release_list_give_back(struct pool *pool, struct release_list *releases) 
     }
     const struct context *quiet = releases->quiet; /* its frees have nothing to wait for */
     for (; block; block = block->by_size.rbe_left) {
-        const struct context *context = block->context;
+        struct context *context = block->context;
+        if (!may_be_freed(pool, releases, quiet, context)) {
+            block->taints = true;
+            continue;
+        }
         bool by_policy = context->policy->surrender != NULL;
         CUresult result = by_policy ? context->policy->surrender(pool, block)
                           : quiet == context && !call_timer_rests(STATS_CALL_FREE)

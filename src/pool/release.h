@@ -13,6 +13,9 @@ struct release_list {
     struct page *unused; /* idle memory that was in no block */
     struct device *device;
     const struct context *quiet; /* whose work is known to be done; NULL: none's */
+    /* Whose work may be waited for; what is others' goes back only where they are quiet. NULL:
+     * everybody's. */
+    const struct context *waits_for;
     size_t bytes, count;
 };
 /* Lock held. */

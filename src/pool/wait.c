@@ -366,6 +366,8 @@ bool wait_try_pay(struct pool *pool, const char *call) {
 /* If several captures begin at once only the first pays: the wait of another would invalidate it.
  */
 void pool_capture_began(struct pool *pool, const char *call) {
+    if (atomic_load(&order_word) & ORDER_DEFERRED) /* what is submitted beside it is later work */
+        fence_before_submission(pool);
     if (gate_close_begin(pool)) {
         if (wait_is_owed())
             pay(pool, call);

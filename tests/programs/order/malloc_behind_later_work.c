@@ -59,10 +59,50 @@ static void full_device(void) {
     printf("the allocations did not wait\n");
 }
 
+/* A capture lies between the free and the later work, or goes on while that is submitted. */
+static void with_capture(bool beside) {
+    CUstream stream, captured;
+    CUdeviceptr freed, flag;
+    CUgraph graph;
+    volatile uint32_t *host;
+    place = primary_place(0);
+    host = host_flag(&flag);
+    stream = new_stream(CU_STREAM_NON_BLOCKING);
+    captured = new_stream(CU_STREAM_NON_BLOCKING);
+    freed = allocate(BYTES);
+    fill(&place, freed, 3, stream);
+    release(freed);
+    CHECK(cuStreamBeginCapture_v2(captured, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    fill(&place, place.kept, 7, captured);
+    if (beside)
+        wait_for_flag(&place, flag, stream);
+    CHECK(cuStreamEndCapture(captured, &graph));
+    CHECK(cuGraphDestroy(graph));
+    if (!beside)
+        wait_for_flag(&place, flag, stream);
+    for (int i = 0; i < 3; i++)
+        (void)allocate(BYTES);
+    set_flag(host);
+    CHECK(cuCtxSynchronize());
+    printf("the allocations did not wait\n");
+}
+
+static void behind_a_capture(void) {
+    with_capture(false);
+}
+
+static void beside_a_capture(void) {
+    with_capture(true);
+}
+
 static const struct order_case cases[] = {
-    {"non_blocking", non_blocking}, {"non_blocking_user", non_blocking_user},
-    {"blocking", blocking},         {"legacy", legacy},
+    {"non_blocking", non_blocking},
+    {"non_blocking_user", non_blocking_user},
+    {"blocking", blocking},
+    {"legacy", legacy},
     {"full_device", full_device},
+    {"behind_a_capture", behind_a_capture},
+    {"beside_a_capture", beside_a_capture},
 };
 
 ORDER_MAIN(cases)
