@@ -18,12 +18,24 @@ static bool is_one_live(const struct cache *cache) {
            1;
 }
 
+/* Whether the wait is one for the legacy stream's work: where other frees may owe theirs it is
+ * known that nothing else could be waited for, but for streams. Cache locked. */
+static bool awaits_legacy(const struct pool *pool, const struct cache *cache) {
+    cache_check_locked(cache);
+    const struct driver *driver = pool->driver;
+    return cache->alone && cache->context->frees_quickly &&
+           cache->context->kind.memory == POOL_DEVICE && !order_has_streams_about(&pool->order) &&
+           driver->event_create && driver->event_record && driver->event_synchronize &&
+           driver->thread_exchange_capture_mode;
+}
+
 /* The last live block, if that is freed here: it waits from now on. NULL: not here. Cache locked.
  */
 static struct pool_block *begin(const struct pool *pool, struct cache *cache, CUdeviceptr pointer,
                                 struct cache_bin **bin) {
     cache_check_locked(cache);
-    struct pool_block *block = cache->awaits_last ? pointer_map_find(&pool->map, pointer) : NULL;
+    struct pool_block *block =
+        awaits_legacy(pool, cache) ? pointer_map_find(&pool->map, pointer) : NULL;
     if (!block || block->context != cache->context || !is_one_live(cache) ||
         !(*bin = quick_bin(cache, block, true)) || !quick_claim(block))
         return NULL;

@@ -34,7 +34,6 @@ enum {
     SPINS = 20,
     TRIES = 8,
     YIELDS = 100,
-    FEW_LIVE = 2,  /* the last of more is freed on the long way, and then one of these is left */
     MINE_BITS = 3, /* contexts between which a thread changes without a search */
     MINE = 1 << MINE_BITS,
 };
@@ -297,8 +296,6 @@ static void grant(struct pool *pool, struct cache *cache) {
     cache->fit.surplus /= (uint64_t)pool->active_count; /* each may use its part */
     cache->nothing_idle = serves && !context->device->idle && !PLANTED(record_removed_late);
     cache->alone = serves && is_alone(pool, cache) && !PLANTED(record_removed_late);
-    cache->awaits_last = context->live_blocks <= FEW_LIVE && cache->alone && may_free &&
-                         wait_can_be_for_legacy(pool, context);
     cache->may_miss = (cache->nothing_idle || cache->alone) && !cache->table.displaced;
     cache->may_grow = cache->alone ? idle_bound_room_to_grow(context->device) : 0;
     cache->stops++;

@@ -34,9 +34,8 @@ struct cache {
     bool defers, young; /* while stopped */
     bool nothing_idle;  /* while stopped: on the device, then */
     bool alone;         /* while stopped: in use, and in its context */
-    bool awaits_last; /* while stopped: `alone`, and its context has no streams of the program's */
-    bool may_miss;    /* while stopped: `alone` or `nothing_idle`; all bins are in their pairs */
-    uintptr_t key;    /* while stopped */
+    bool may_miss;      /* while stopped: `alone` or `nothing_idle`; all bins are in their pairs */
+    uintptr_t key;      /* while stopped */
     struct context *context;         /* while stopped */
     struct cache_sums sums;          /* since it was opened */
     uint64_t peak_in_use, peak_live; /* the largest of sums since they were merged */

@@ -432,9 +432,6 @@ enum wait_choice { WAIT_NOW, WAIT_OWED, WAIT_DEFERRED };
 /* What to do about the wait of a free of `block`; *reason is set for WAIT_NOW. */
 enum wait_choice wait_choice(const struct pool *pool, const struct pool_block *block,
                              enum wait_reason *reason);
-/* Where other frees of the context may owe: whether the wait of its last block's free is one for
- * the legacy stream's work. */
-bool wait_can_be_for_legacy(const struct pool *pool, const struct context *context);
 void wait_owe(struct pool *pool, struct context *context);
 /* Counts owed waits of frees that threads' caches have served. */
 void wait_owe_more(struct pool *pool, uint64_t frees);

@@ -59,7 +59,7 @@ size_t release_list_give_back(struct pool *pool, struct release_list *releases) 
     const struct context *quiet = releases->quiet; /* its frees have nothing to wait for */
     for (; block; block = block->by_size.rbe_left) {
         struct context *context = block->context;
-        if (!may_be_freed(pool, releases, quiet, context)) {
+        if (context != releases->waits_for && !may_be_freed(pool, releases, quiet, context)) {
             block->taints = true;
             continue;
         }

@@ -95,13 +95,6 @@ static enum covered covered_by(const struct pool *pool, enum wait_reason reason)
     return reason == WAIT_REASON_last_block ? COVER_EVENT_OF_LEGACY : COVER_EVENT_OF_CONTEXT;
 }
 
-bool wait_can_be_for_legacy(const struct pool *pool, const struct context *context) {
-    lock_check_held(LOCK_POOL);
-    return !order_has_streams_about(&pool->order) && context->kind.memory == POOL_DEVICE &&
-           covered_by(pool, WAIT_REASON_last_block) == COVER_EVENT_OF_LEGACY &&
-           pool->driver->event_create && pool->driver->event_record;
-}
-
 void wait_owe(struct pool *pool, struct context *context) {
     lock_check_held(LOCK_POOL);
     order_owe(&pool->order, context->handle);
