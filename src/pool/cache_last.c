@@ -113,6 +113,8 @@ bool cache_free_last(struct pool *pool, CUdeviceptr pointer, CUresult *result) {
         context_note_error(pool, block->context, *result);
     pool_lock(pool);
     cache->asking--;
+    if (cache->context == block->context && !cache->last_event) /* else it died with the context */
+        cache->last_event = event;
     *result = pool_free_waited_for(pool, block, *result);
     return true;
 }

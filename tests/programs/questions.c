@@ -6,6 +6,7 @@
 
 #include "../../samples/kernels.h"
 
+#include <dlfcn.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -109,10 +110,15 @@ static void move_all(const char *about, CUdeviceptr pointer) {
     CUdeviceptr pointers[] = {have.managed, pointer};
     size_t sizes[] = {4096, 4096}, first = 0;
     CUmemLocation host = {.type = CU_MEM_LOCATION_TYPE_HOST};
+    CUresult (*prefetch)(CUdeviceptr *, size_t *, size_t, CUmemLocation *, size_t *, size_t,
+                         unsigned long long, CUstream);
+    CUresult (*discard)(CUdeviceptr *, size_t *, size_t, unsigned long long, CUstream);
+    *(void **)&prefetch = dlsym(RTLD_DEFAULT, "cuMemPrefetchBatchAsync"); /* not in CUDA 12's */
+    *(void **)&discard = dlsym(RTLD_DEFAULT, "cuMemDiscardBatchAsync");
+    REQUIRE(prefetch && discard);
     tell("prefetch with others", about,
-         cuMemPrefetchBatchAsync(pointers, sizes, 2, &host, &first, 1, 0, have.stream), 0);
-    tell("discard with others", about, cuMemDiscardBatchAsync(pointers, sizes, 2, 0, have.stream),
-         0);
+         prefetch(pointers, sizes, 2, &host, &first, 1, 0, have.stream), 0);
+    tell("discard with others", about, discard(pointers, sizes, 2, 0, have.stream), 0);
 }
 
 static void ask(void) {
