@@ -276,8 +276,8 @@ static void grant(struct pool *pool, struct cache *cache) {
     bool serves = pool->policy->take_same && !context->broken && !config->zero &&
                   !config->site_keep && config->max_idle.kind == LIMIT_AUTO &&
                   !atomic_load(&pool->captures) && !atomic_load(&pool->down);
-    cache->young = context->device->changes < YOUNG_CHANGES;
     uint64_t changes = context->device->changes;
+    cache->young = changes < YOUNG_CHANGES;
     if (cache->young || changes - cache->counts_merged >= YOUNG_CHANGES) {
         cache->counts_merged = changes;
         merge_all_counts(cache);

@@ -133,7 +133,6 @@ static CUresult malloc_past_pool(struct pool *pool, struct context *context,
 static void trim_before_growth(struct pool *pool, struct context *context, struct site *site,
                                size_t size) {
     lock_check_held(LOCK_POOL);
-    struct release_list releases = {.device = context->device};
     if (context->ended) /* while a fence was waited for: the site is gone */
         return;
     const struct policy *policy = context->policy;
@@ -148,7 +147,7 @@ static void trim_before_growth(struct pool *pool, struct context *context, struc
         stats_add(STATS_bound_postponed, 1);
         return;
     }
-    releases.quiet = context;
+    struct release_list releases = {.device = context->device, .quiet = context};
     while (!context->ended && policy->misfit && (misfit = policy->misfit(site))) {
         ledger_take_out(pool, misfit);
         release_list_add(pool, &releases, misfit);

@@ -171,6 +171,8 @@ void release_excess(struct pool *pool, struct device *device, struct context *qu
 void release_decayed(struct pool *pool, struct device *device, struct context *quiet, size_t bytes,
                      struct release_list *releases) {
     lock_check_held(LOCK_POOL);
+    if (!bytes)
+        return;
     const struct release_scope scope = {device, quiet, quiet != NULL};
     struct pool_block *block;
     size_t count = releases->count;

@@ -20,32 +20,33 @@ bool wait_reaches_others(const struct pool *pool) {
            pool->reasons[WAIT_REASON_contexts] || pool->crossed_by;
 }
 
+static enum wait_choice now_because(enum wait_reason *reason, enum wait_reason why) {
+    *reason = why;
+    return WAIT_NOW;
+}
+
 /* What to do about the wait of a free of any block but the context's last. */
 static enum wait_choice choice_in_context(const struct pool *pool, const struct context *context,
                                           enum wait_reason *reason) {
-    *reason = WAIT_REASON_no_fence;
     if (pool->config.free_mode == POOL_FREE_DEFER)
-        return pool->streams_lost || !pool->driver->event_synchronize ? WAIT_NOW : WAIT_DEFERRED;
-    *reason = WAIT_REASON_sync_mode;
+        return pool->streams_lost || !pool->driver->event_synchronize
+                   ? now_because(reason, WAIT_REASON_no_fence)
+                   : WAIT_DEFERRED;
     if (pool->config.free_mode == POOL_FREE_SYNC)
-        return WAIT_NOW;
-    for (int i = 0; pool->reason_sum && i < WAIT_REASONS; i++) {
-        *reason = (enum wait_reason)i;
+        return now_because(reason, WAIT_REASON_sync_mode);
+    for (int i = 0; pool->reason_sum && i < WAIT_REASONS; i++)
         if (pool->reasons[i])
-            return WAIT_NOW;
-    }
-    *reason = WAIT_REASON_crossed;
+            return now_because(reason, (enum wait_reason)i);
     if (pool->crossed_by)
-        return WAIT_NOW;
-    *reason = WAIT_REASON_threads;
+        return now_because(reason, WAIT_REASON_crossed);
     if (!order_is_tracked(&pool->order))
-        return WAIT_NOW;
-    *reason = WAIT_REASON_pageable;
+        return now_because(reason, WAIT_REASON_threads);
     enum host_access access = context->device->host_access;
     if (access == HOST_ALWAYS || (access == HOST_BY_ADDRESS && pool->host_reached))
-        return WAIT_NOW;
-    *reason = WAIT_REASON_pending;
-    return pool->pending_seen != pool->pending ? WAIT_NOW : WAIT_OWED;
+        return now_because(reason, WAIT_REASON_pageable);
+    if (pool->pending_seen != pool->pending)
+        return now_because(reason, WAIT_REASON_pending);
+    return WAIT_OWED;
 }
 
 enum wait_choice wait_choice(const struct pool *pool, const struct pool_block *block,
@@ -54,16 +55,14 @@ enum wait_choice wait_choice(const struct pool *pool, const struct pool_block *b
     enum pool_memory memory = block->context->kind.memory;
     /* its next owner touches it */
     bool touched_at_once = kind == WAIT_OWED && memory != POOL_DEVICE;
-    if (touched_at_once || (kind == WAIT_DEFERRED && managed_is_marked(block))) {
-        *reason = memory == POOL_HOST ? WAIT_REASON_pinned : WAIT_REASON_managed;
-        return WAIT_NOW;
-    }
+    if (touched_at_once || (kind == WAIT_DEFERRED && managed_is_marked(block)))
+        return now_because(reason, memory == POOL_HOST ? WAIT_REASON_pinned : WAIT_REASON_managed);
     if (kind != WAIT_OWED)
         return kind;
     /* The last block's free waits, so that late errors and the device's printf come out where they
      * did. */
-    *reason = WAIT_REASON_last_block;
-    return block->context->live_blocks > 1 ? WAIT_OWED : WAIT_NOW;
+    return block->context->live_blocks > 1 ? WAIT_OWED
+                                           : now_because(reason, WAIT_REASON_last_block);
 }
 
 bool wait_is_skipped(const struct pool *pool, const struct context *context) {
@@ -85,8 +84,7 @@ enum covered { COVER_CONTEXT, COVER_EVENT_OF_CONTEXT, COVER_EVENT_OF_LEGACY };
 
 /* Only the last block's free trusts what is known of streams, that there are none: each other
  * reason to wait is one not to. What is submitted in green contexts may be missed by events of
- * their primary one. Lock held.
- */
+ * their primary one. Lock held. */
 static enum covered covered_by(const struct pool *pool, enum wait_reason reason) {
     lock_check_held(LOCK_POOL);
     if (!pool->driver->event_synchronize || !pool->driver->thread_exchange_capture_mode ||
