@@ -52,9 +52,7 @@ static void drop_passed(struct order *order, struct order_context *context) {
     bool passed = true;
     while (passed && (fence = context->crossings)) {
         fence->users++;
-        lock_drop(&order->lock, LOCK_ORDER);
-        passed = fence_has_passed(order, fence);
-        lock_take(&order->lock, LOCK_ORDER);
+        passed = order_visit_fence(order, fence) != CUDA_ERROR_NOT_READY;
         if (passed)
             drop_if_there(order, fence);
         fence_drop(fence);
@@ -112,10 +110,8 @@ bool order_wait_for_crossings(struct order *order) {
             count++;
         }
     for (int i = 0; i < count && i < MANY; i++) {
-        lock_drop(&order->lock, LOCK_ORDER);
-        fence_wait(order, fences[i]); /* an error is the other context's own */
-        lock_take(&order->lock, LOCK_ORDER);
         context = fences[i]->context;
+        order_visit_until(order, fences[i]); /* an error is the other context's own */
         drop_if_there(order, fences[i]);
         fence_drop(fences[i]);
         order_leave(context);

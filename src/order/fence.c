@@ -61,12 +61,12 @@ CUresult fence_wait(const struct order *order, const struct order_fence *fence) 
     return result;
 }
 
-bool fence_has_passed(const struct order *order, const struct order_fence *fence) {
+CUresult fence_query(const struct order *order, const struct order_fence *fence) {
     lock_check_none();
     CUresult result = CUDA_SUCCESS;
     for (int i = 0; i < fence->count && result == CUDA_SUCCESS; i++)
         result = order->driver->event_query(fence->parts[i].event->event);
-    return result != CUDA_ERROR_NOT_READY;
+    return result;
 }
 
 /* Whether the stream's work comes after the part's by itself. */

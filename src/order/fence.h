@@ -37,8 +37,8 @@ struct order_fence *fence_new(struct order *order, struct order_context *context
 bool fence_add(struct order *order, struct order_fence *fence, const struct order_stream *stream);
 /* Waits for all parts. Calls the driver. Lock not held. */
 CUresult fence_wait(const struct order *order, const struct order_fence *fence);
-/* Whether all parts have passed. Calls the driver. Lock not held. */
-bool fence_has_passed(const struct order *order, const struct order_fence *fence);
+/* NOT_READY as long as a part has not passed. Calls the driver. Lock not held. */
+CUresult fence_query(const struct order *order, const struct order_fence *fence);
 /* Whether the stream's work comes after all parts by itself. */
 bool fence_is_in(const struct order_fence *fence, const struct order_stream *stream);
 /* Has the stream wait for the parts that its work does not come after by itself. Calls the driver.

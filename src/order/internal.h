@@ -55,6 +55,11 @@ static inline void order_set_busy(struct order_stream *stream, bool busy) {
 }
 /* The context that a stream works in, as the driver says. Lock not held. */
 CUcontext order_context_of(const struct order *order, CUstream stream);
+/* As fence_query and fence_wait: of a fence of any context, whose end another thread need not wait
+ * with. Success if it ends. The fence and the context's record have another user. Both call the
+ * driver. Lock held on entry and return, not in between. */
+CUresult order_visit_fence(struct order *order, const struct order_fence *fence);
+CUresult order_visit_until(struct order *order, const struct order_fence *fence);
 /* Which stream a submission goes to. NULL: none that is known. Lock held on entry and return, not
  * in between. */
 struct order_stream *order_find_stream(struct order *order, CUstream handle,

@@ -263,14 +263,15 @@ bool order_pay(struct order *order, void (*failed)(void *data, CUcontext context
         owed = true;
         context->users++;
         fence->users++;
-        lock_drop(&order->lock, LOCK_ORDER);
-        CUresult result = fence_wait(order, fence);
+        CUresult result = order_visit_until(order, fence);
         /* The call that follows must not be let through because of a passing error. */
         if (result != CUDA_SUCCESS)
-            result = fence_wait(order, fence);
-        if (result != CUDA_SUCCESS)
+            result = order_visit_until(order, fence);
+        if (result != CUDA_SUCCESS) {
+            lock_drop(&order->lock, LOCK_ORDER);
             failed(data, context->handle, result);
-        lock_take(&order->lock, LOCK_ORDER);
+            lock_take(&order->lock, LOCK_ORDER);
+        }
         order_take_notice(order);
         if (context->owed == fence && !context->unfenced)
             order_clear(context); /* also after an error: the call itself will return it */
@@ -294,9 +295,7 @@ bool order_is_over(struct order *order) {
         context->turn = turn;
         context->users++;
         fence->users++;
-        lock_drop(&order->lock, LOCK_ORDER);
-        over = fence_has_passed(order, fence);
-        lock_take(&order->lock, LOCK_ORDER);
+        over = order_visit_fence(order, fence) != CUDA_ERROR_NOT_READY;
         fence_drop(fence);
         order_leave(context);
     }

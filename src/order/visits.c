@@ -13,12 +13,18 @@
 /* A thread that does not come back from such a call was cancelled there. */
 static const uint64_t LOST_NS = UINT64_C(5000000000);
 
+/* Lock held. */
+static bool begins_in(struct order_context *context) {
+    lock_check_held(LOCK_ORDER);
+    bool begins = !context->closing && !context->ended;
+    context->visits += begins;
+    return begins;
+}
+
 bool order_visit_begins(struct order *order, CUcontext handle) {
     lock_take(&order->lock, LOCK_ORDER);
     struct order_context *context = order_find(order, handle);
-    bool begins = context && !context->closing;
-    if (begins)
-        context->visits++;
+    bool begins = context && begins_in(context);
     lock_drop(&order->lock, LOCK_ORDER);
     return begins;
 }
@@ -64,6 +70,36 @@ bool order_synchronize(struct order *order, CUcontext handle, CUresult *result) 
         *result = order->driver->ctx_synchronize();
     order_make_former_current(order, pushed);
     return there;
+}
+
+CUresult order_visit_fence(struct order *order, const struct order_fence *fence) {
+    lock_check_held(LOCK_ORDER);
+    struct order_context *context = fence->context;
+    if (!begins_in(context))
+        return CUDA_SUCCESS;
+    lock_drop(&order->lock, LOCK_ORDER);
+    CUresult result = fence_query(order, fence);
+    lock_take(&order->lock, LOCK_ORDER);
+    if (context->visits) /* else it has been given up */
+        context->visits--;
+    return result;
+}
+
+/* Events end with their context. The current one is in use by the program's own call. */
+CUresult order_visit_until(struct order *order, const struct order_fence *fence) {
+    lock_check_held(LOCK_ORDER);
+    CUcontext current = NULL;
+    CUresult result = CUDA_ERROR_NOT_READY;
+    bool one = order_is_one(order);
+    lock_drop(&order->lock, LOCK_ORDER);
+    if (one || (order->driver->ctx_get_current(&current) == CUDA_SUCCESS &&
+                current == fence->context->handle))
+        result = fence_wait(order, fence);
+    lock_take(&order->lock, LOCK_ORDER);
+    while (result == CUDA_ERROR_NOT_READY &&
+           (result = order_visit_fence(order, fence)) == CUDA_ERROR_NOT_READY)
+        order_await(order, fence->context);
+    return result;
 }
 
 void order_context_closes(struct order *order, CUcontext handle) {

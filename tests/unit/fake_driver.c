@@ -366,7 +366,8 @@ static CUresult event_create(CUevent *event, unsigned int flags) {
 static CUresult event_query(CUevent event) {
     lock_check_none();
     (void)event;
-    return fake.quiet ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    __atomic_add_fetch(&fake.event_queries, 1, __ATOMIC_RELAXED);
+    return __atomic_load_n(&fake.quiet, __ATOMIC_RELAXED) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 static CUresult event_synchronize(CUevent event) {

@@ -169,19 +169,40 @@ static void *copy_between_contexts(void *unused) {
     return NULL;
 }
 
-static void after_a_copy_between_contexts_a_free_waits_for_it_and_no_other_work(void **state) {
+/* The copy is done once it has been asked about for a while. */
+static void *end_copy(void *unused) {
+    while (__atomic_load_n(&fake.event_queries, __ATOMIC_RELAXED) < 3)
+        gate_pause();
+    __atomic_store_n(&fake.quiet, true, __ATOMIC_RELAXED);
+    return unused;
+}
+
+/* The context's own wait is one for a fence, and each free makes it. */
+static void assert_waits_for_copy(CUdeviceptr block) {
+    pthread_t thread;
+    int waits = fake.event_waits;
+    fake.quiet = false;
+    fake.event_queries = 0;
+    pthread_create(&thread, NULL, end_copy, NULL);
+    release(block);
+    assert_true(fake.quiet);
+    pthread_join(thread, NULL);
+    assert_int_equal(fake.event_waits, waits + 1);
+    assert_int_equal(fake.waits, 0);
+}
+
+static void a_free_waits_for_a_copy_between_contexts_once(void **state) {
     (void)state;
     CUdeviceptr one = alloc(1000);
     fake.current = fake_context(0, 2);
     CUdeviceptr two = alloc(1000);
     copy_between_contexts(NULL);
     assert_ptr_equal(fake.fenced_context, fake_context(0, 2));
-    release(two);
-    assert_int_equal(fake.event_waits, 2);
+    assert_waits_for_copy(two);
     fake.current = fake_context(0, 1);
+    fake.event_queries = 0;
     release(one);
-    assert_int_equal(fake.event_waits, 3);
-    assert_int_equal(fake.waits, 0);
+    assert_int_equal(fake.event_queries, 0);
 }
 
 static void a_free_of_the_other_context_waits_for_a_copy_between_them(void **state) {
@@ -191,23 +212,33 @@ static void a_free_of_the_other_context_waits_for_a_copy_between_them(void **sta
     alloc(1000);
     copy_between_contexts(NULL);
     fake.current = fake_context(0, 1);
-    release(one);
-    assert_int_equal(fake.event_waits, 2);
-    assert_int_equal(fake.waits, 0);
+    assert_waits_for_copy(one);
 }
 
-static void a_copy_of_another_thread_between_contexts_is_waited_for_once(void **state) {
+static void a_free_waits_for_another_threads_copy_between_contexts(void **state) {
     (void)state;
     pthread_t thread;
-    alloc(1000);
+    CUdeviceptr block = alloc(1000);
     fake.current = fake_context(0, 2);
     alloc(1000);
     pthread_create(&thread, NULL, copy_between_contexts, NULL);
     pthread_join(thread, NULL);
-    release(alloc(1000));
-    assert_int_equal(fake.event_waits + fake.waits, 2);
-    release(alloc(1000));
-    assert_int_equal(fake.event_waits + fake.waits, 3);
+    assert_waits_for_copy(block);
+}
+
+/* Its event ends with it. */
+static void a_copy_in_a_context_that_ends_is_waited_for_no_more(void **state) {
+    (void)state;
+    CUdeviceptr block = alloc(1000);
+    fake.current = fake_context(0, 2);
+    pool_context_created(pool, fake.current);
+    copy_between_contexts(NULL);
+    fake.quiet = false;
+    fake.event_queries = 0;
+    pool_context_ending(pool, fake.current);
+    fake.current = fake_context(0, 1);
+    release(block);
+    assert_int_equal(fake.event_queries, 0);
 }
 
 static void a_context_that_only_exists_is_one_to_copy_from(void **state) {
@@ -409,9 +440,10 @@ int main(void) {
         TEST(after_the_last_release_all_memory_is_forgotten_and_none_freed),
         TEST(a_created_context_outlives_its_devices_primary_one),
         TEST(a_free_waits_for_its_own_context_alone),
-        TEST(after_a_copy_between_contexts_a_free_waits_for_it_and_no_other_work),
+        TEST(a_free_waits_for_a_copy_between_contexts_once),
         TEST(a_free_of_the_other_context_waits_for_a_copy_between_them),
-        TEST(a_copy_of_another_thread_between_contexts_is_waited_for_once),
+        TEST(a_free_waits_for_another_threads_copy_between_contexts),
+        TEST(a_copy_in_a_context_that_ends_is_waited_for_no_more),
         TEST(a_context_that_only_exists_is_one_to_copy_from),
         TEST(where_contexts_reach_each_others_memory_a_free_waits_for_all),
         TEST(with_more_contexts_than_can_be_waited_for_a_block_is_really_freed),
