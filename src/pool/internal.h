@@ -80,6 +80,8 @@ struct pool {
     LIST_HEAD(, left_event) left_events;
     uint64_t left_number;
     bool streams_lost;
+    uint64_t blocking_streams;   /* that the program has made, where that is looked at */
+    atomic_bool per_thread_used; /* without the lock */
 
     struct created_context *created;       /* context.c */
     LIST_HEAD(, memory_pool) memory_pools; /* memory_pools.c: those that the program has made */

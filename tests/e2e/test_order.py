@@ -108,12 +108,13 @@ def test_natively_the_program_sees_that(run, program, case):
     assert done.hazards == 0, done.err
 
 
-# On a clock that stands still: whoever lets time go by never comes to an end. Without cuCtxRecordEvent a free may have to
-# wait for its whole context, and a capture waits for half a second beside that one (docs/semantics.md).
-@pytest.mark.parametrize("case", ["begun_beside_a_waiting_free", "free_within"])
+# On a clock that stands still: whoever lets time go by never comes to an end. Without cuCtxRecordEvent a free has to wait
+# for its whole context beside several blocking streams, and a capture for half a second beside that (docs/semantics.md).
+@pytest.mark.parametrize("case", ["begun_beside_a_waiting_free", "free_within", "ended_in_a_global_one",
+                                  "ended_in_a_global_one_of_a_blocking_stream", "last_one_ended_in_a_global_one"])
 @pytest.mark.parametrize("mode", ["sync", "auto"])
 def test_the_beginning_of_a_capture_lets_no_time_go_by(run, simulated_driver, case, mode):
-    waits = simulated_driver and case == "begun_beside_a_waiting_free"
+    waits = simulated_driver and case == "ended_in_a_global_one_of_a_blocking_stream"
     done = run([PROGRAMS / "order/capture_beside", case], env={**ENVIRONMENT, "POOLCUDA_FREE": mode},
                before=[] if waits else [PROGRAMS / "libstanding_clock.so"], stats=False)
     assert (done.code, done.out) == (0, seen_by("capture_beside", case)), done.err
