@@ -11,6 +11,8 @@
 
 #include <stdlib.h>
 
+enum { MAX_TARGETS = 64 };
+
 /* An event of `context`, which is current. Lock not held. */
 static struct fence_event *new_event(struct pool *pool, struct context *context) {
     lock_check_none();
@@ -62,8 +64,10 @@ bool fence_record(struct pool *pool, const struct fence_target *targets, int cou
     return true;
 }
 
-int fence_list_targets(struct pool *pool, const struct context *only,
-                       struct fence_target *targets) {
+/* What has to be recorded after all that may use blocks of `only`; NULL: of any context. -1: that
+ * is too much. Lock held. */
+static int list_targets(struct pool *pool, const struct context *only,
+                        struct fence_target *targets) {
     lock_check_held(LOCK_POOL);
     CUstream legacy =
         PLANTED(per_thread_stream_not_fenced) ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
@@ -73,7 +77,7 @@ int fence_list_targets(struct pool *pool, const struct context *only,
         if (context->broken || !context_is_first(pool, context) ||
             (only && context->handle != only->handle))
             continue;
-        if (count == FENCE_TARGETS)
+        if (count == MAX_TARGETS)
             return -1;
         targets[count++] = (struct fence_target){context, legacy};
     }
@@ -83,7 +87,7 @@ int fence_list_targets(struct pool *pool, const struct context *only,
     LIST_FOREACH (stream, &pool->free_streams, link) {
         if (only && stream->context->handle != only->handle)
             continue;
-        if (count == FENCE_TARGETS)
+        if (count == MAX_TARGETS)
             return -1;
         targets[count++] = (struct fence_target){stream->context, stream->handle};
     }
@@ -98,7 +102,7 @@ static struct fence *begin(struct pool *pool, struct context *context, struct fe
     lock_check_held(LOCK_POOL);
     struct fence *fence = calloc(1, sizeof *fence);
     const struct context *only = wait_reaches_others(pool) ? NULL : context;
-    *count = fence_list_targets(pool, only, targets);
+    *count = list_targets(pool, only, targets);
     if (!fence || *count < 0) {
         free(fence);
         return NULL;
@@ -115,7 +119,7 @@ static struct fence *begin(struct pool *pool, struct context *context, struct fe
  * return, but not in between. */
 static bool fence_unfenced(struct pool *pool, struct context *context) {
     lock_check_held(LOCK_POOL);
-    struct fence_target targets[FENCE_TARGETS];
+    struct fence_target targets[MAX_TARGETS];
     int count;
     if (LIST_EMPTY(&context->unfenced))
         return true;
@@ -141,8 +145,9 @@ static bool fence_unfenced(struct pool *pool, struct context *context) {
     return recorded;
 }
 
-CUresult fence_event_passes(struct pool *pool, const struct fence_event *event,
-                            enum fence_look how) {
+/* Lock not held. */
+static CUresult event_passes(struct pool *pool, const struct fence_event *event,
+                             enum fence_look how) {
     lock_check_none();
     bool gated = how != FENCE_WAITS_BESIDE_CAPTURES;
     if (gated && !gate_enter(pool))
@@ -171,7 +176,7 @@ bool fence_left_events_pass(struct pool *pool, const struct fence *fence, enum f
             return true;
         left->users++;
         pool_unlock_between(pool);
-        bool passed = fence_event_passes(pool, left->event, how) == CUDA_SUCCESS;
+        bool passed = event_passes(pool, left->event, how) == CUDA_SUCCESS;
         pool_lock(pool);
         left->users--;
         if (passed && !left->gone) {
@@ -197,7 +202,7 @@ static bool fence_passes(struct pool *pool, struct context *context, struct fenc
     pool_unlock_between(pool);
     for (struct fence_event *event = fence->events; event && passed && result == CUDA_SUCCESS;
          event = event->next)
-        result = fence_event_passes(pool, event, how);
+        result = event_passes(pool, event, how);
     pool_lock(pool);
     fence->users--;
     passed = passed && result == CUDA_SUCCESS && !fence->gone;
@@ -301,4 +306,64 @@ void fence_before_submission(struct pool *pool) {
             break;
         }
     pool_unlock(pool);
+}
+
+/* Fences of waits that are made at once, for drivers without cuCtxRecordEvent: an event behind the
+ * work of each stream. The host waits for these rather than for the context, so that a capture may
+ * begin meanwhile on another thread.
+ *
+ * An event in the legacy stream comes after all work of blocking streams, created ones and those of
+ * threads' own, and their later work comes after it. Natively a free puts nothing behind anything.
+ * So that event must change nothing: there may be one blocking stream at most. */
+
+/* Whether the streams' work is covered by events that keep no later work back. Lock held. */
+static bool can_fence(const struct pool *pool) {
+    lock_check_held(LOCK_POOL);
+    const struct driver *driver = pool->driver;
+    return !driver->ctx_record_event && driver->event_create && driver->event_record &&
+           driver->event_synchronize && driver->thread_exchange_capture_mode &&
+           !pool->streams_lost && !pool->lasting[WAIT_REASON_stream] &&
+           pool->blocking_streams <= 1 && !atomic_load(&pool->per_thread_used);
+}
+
+static void destroy_now(struct pool *pool, struct fence *fence) {
+    pool_lock(pool);
+    fence_recycle_events(fence->events);
+    pool_unlock_between(pool);
+    free(fence);
+}
+
+struct fence *fence_now(struct pool *pool, const struct context *owner) {
+    lock_check_none();
+    struct fence_target targets[MAX_TARGETS];
+    struct fence *fence = pool->driver->ctx_record_event ? NULL : calloc(1, sizeof *fence);
+    if (!fence)
+        return NULL;
+    fence->only = owner;
+    pool_lock(pool);
+    int count = can_fence(pool) ? list_targets(pool, owner, targets) : -1;
+    fence->left_number = pool->left_number;
+    pool_unlock_between(pool);
+    if (count > 0 && fence_record(pool, targets, count, fence)) {
+        stats_add(STATS_fences, 1);
+        return fence;
+    }
+    destroy_now(pool, fence);
+    return NULL;
+}
+
+CUresult fence_now_wait(struct pool *pool, struct fence *fence) {
+    lock_check_none();
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    CUresult result = CUDA_SUCCESS;
+    release_exchange_capture_mode(pool, &mode);
+    pool_lock(pool);
+    bool passed = fence_left_events_pass(pool, fence, FENCE_WAITS_BESIDE_CAPTURES);
+    pool_unlock_between(pool);
+    for (struct fence_event *event = fence->events; event && result == CUDA_SUCCESS;
+         event = event->next)
+        result = event_passes(pool, event, FENCE_WAITS_BESIDE_CAPTURES);
+    release_exchange_capture_mode(pool, &mode);
+    destroy_now(pool, fence);
+    return result == CUDA_SUCCESS && !passed ? CUDA_ERROR_NOT_SUPPORTED : result;
 }

@@ -49,15 +49,9 @@ struct fence_target {
     CUstream stream;
 };
 
-/* What has to be recorded after all that may use blocks of `only`; NULL: of any context. -1: that
- * is too much. Lock held. */
-enum { FENCE_TARGETS = 64 };
-int fence_list_targets(struct pool *pool, const struct context *only, struct fence_target *targets);
 /* How an event is looked at. beside_captures: waits without the gate, so that captures may begin.
  */
 enum fence_look { FENCE_ASKS, FENCE_WAITS, FENCE_WAITS_BESIDE_CAPTURES };
-CUresult fence_event_passes(struct pool *pool, const struct fence_event *event,
-                            enum fence_look how); /* Lock not held. */
 /* Drops the events that streams have left up to the fence. Lock held on entry and return, not in
  * between. */
 bool fence_left_events_pass(struct pool *pool, const struct fence *fence, enum fence_look how);
