@@ -40,6 +40,8 @@ SEEN = {
         **dict.fromkeys(["in_one_context", "beside_a_busy_context", "chain_of_contexts"], "wrong: 0\n"),
         "work_of_another_thread": "own work: 7\n",
         "beside_a_waiting_free": "beside the free: 7\n",
+        "streams_end_beside_a_waiting_free": "streams that ended: 10\n",
+        "own_streams_beside_a_waiting_free": "the free is over\n",
     },
     "programmatic": {
         **dict.fromkeys(["in_legacy", "in_non_blocking", "attribute_of_zero"], "the next owner reads 7\n"),
@@ -75,6 +77,7 @@ CASES = {
 # A deferred free waits for nothing: what it is over with, natively, is not over.
 ONLY_WHERE_FREES_WAIT = {
     ("events", "before_in_legacy"), ("events", "before_in_non_blocking"), ("several_threads", "beside_a_waiting_free"),
+    ("several_threads", "streams_end_beside_a_waiting_free"), ("several_threads", "own_streams_beside_a_waiting_free"),
     *(("callbacks", case) for case in SEEN["callbacks"] if case.startswith(("before", "callback", "pinned_")))
 }
 ENVIRONMENT = {"SIMCUDA_STUCK": "1", "SIMCUDA_DEVICES": "2", "SIMCUDA_MEMORY": "4G"}
@@ -118,6 +121,14 @@ def test_the_beginning_of_a_capture_lets_no_time_go_by(run, simulated_driver, ca
     done = run([PROGRAMS / "order/capture_beside", case], env={**ENVIRONMENT, "POOLCUDA_FREE": mode},
                before=[] if waits else [PROGRAMS / "libstanding_clock.so"], stats=False)
     assert (done.code, done.out) == (0, seen_by("capture_beside", case)), done.err
+
+
+@pytest.mark.parametrize("mode", ["sync", "auto"])
+def test_the_end_of_a_stream_lets_no_time_go_by(run, mode):
+    case = "streams_end_beside_a_waiting_free"
+    done = run([PROGRAMS / "order/several_threads", case], env={**ENVIRONMENT, "POOLCUDA_FREE": mode},
+               before=[PROGRAMS / "libstanding_clock.so"], stats=False)
+    assert (done.code, done.out) == (0, seen_by("several_threads", case)), done.err
 
 
 @pytest.mark.parametrize("case", ["event_record", "pageable_copy", "module_get_function", "stream_query"])
