@@ -111,7 +111,8 @@ static unsigned look_of(const struct entry *entry) {
 static bool is_quick(const struct pool *pool, const struct entry *entry) {
     if (state_check() || entry_is_unknown(entry) || entry_escapes(entry) ||
         entry_begins_capture(entry) || entry->capture == CAPTURE_ends ||
-        entry_waits_for_context(entry))
+        entry_waits_for_context(entry) ||
+        (entry->sync == SYNC_stream && (!pool || pool_looks_for_per_thread(pool))))
         return false;
     switch ((enum entry_effect)entry->effect) {
     case EFFECT__:
@@ -153,8 +154,18 @@ static bool look(struct pool *pool, const struct stub_frame *frame, const struct
     return !entry->effect && is_quick(pool, entry) && needs_no_order(frame, entry);
 }
 
+/* Who uses a thread's own stream calls a form that takes it for the null stream, or waits for it by
+ * its handle: calls that are not quick as long as that is looked for. */
+static void look_for_per_thread(struct pool *pool, const struct stub_frame *frame,
+                                const struct entry *entry) {
+    if (!entry_is_unknown(entry) && pool_looks_for_per_thread(pool) &&
+        (entry_is_per_thread(entry) || call_stream(frame, entry) == CU_STREAM_PER_THREAD))
+        pool_per_thread_used(pool);
+}
+
 static void before(struct pool *pool, struct stub_frame *frame) {
     const struct entry *entry = entry_of(frame);
+    look_for_per_thread(pool, frame, entry);
     bool retried = frame->attempts > 0;
     if (!retried && look(pool, frame, entry))
         return;

@@ -64,18 +64,18 @@ bool fence_record(struct pool *pool, const struct fence_target *targets, int cou
     return true;
 }
 
-/* All that may use blocks of the context; -1 if that is too much to fence. Lock held. */
-static int list_targets(struct pool *pool, const struct context *owner,
+/* What has to be recorded after all that may use blocks of `only`; NULL: of any context. -1: that
+ * is too much. Lock held. */
+static int list_targets(struct pool *pool, const struct context *only,
                         struct fence_target *targets) {
     lock_check_held(LOCK_POOL);
-    bool all = wait_reaches_others(pool);
     CUstream legacy =
         PLANTED(per_thread_stream_not_fenced) ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
     int count = 0;
     struct context *context;
     LIST_FOREACH (context, &pool->contexts, link) {
         if (context->broken || !context_is_first(pool, context) ||
-            (!all && context->handle != owner->handle))
+            (only && context->handle != only->handle))
             continue;
         if (count == MAX_TARGETS)
             return -1;
@@ -85,7 +85,7 @@ static int list_targets(struct pool *pool, const struct context *owner,
         return count;
     struct free_stream *stream;
     LIST_FOREACH (stream, &pool->free_streams, link) {
-        if (!all && stream->context->handle != owner->handle)
+        if (only && stream->context->handle != only->handle)
             continue;
         if (count == MAX_TARGETS)
             return -1;
@@ -101,12 +101,14 @@ static struct fence *begin(struct pool *pool, struct context *context, struct fe
                            int *count) {
     lock_check_held(LOCK_POOL);
     struct fence *fence = calloc(1, sizeof *fence);
-    *count = list_targets(pool, context, targets);
+    const struct context *only = wait_reaches_others(pool) ? NULL : context;
+    *count = list_targets(pool, only, targets);
     if (!fence || *count < 0) {
         free(fence);
         return NULL;
     }
     fence_move_blocks(&context->unfenced, &fence->blocks);
+    fence->only = only;
     fence->left_number = pool->left_number;
     fence->users = 1;
     TAILQ_INSERT_TAIL(&context->fences, fence, link);
@@ -143,35 +145,38 @@ static bool fence_unfenced(struct pool *pool, struct context *context) {
     return recorded;
 }
 
-/* Asks or waits whether an event has completed. Lock not held. */
-static CUresult event_passes(struct pool *pool, const struct fence_event *event, bool wait) {
+/* Lock not held. */
+static CUresult event_passes(struct pool *pool, const struct fence_event *event,
+                             enum fence_look how) {
     lock_check_none();
-    if (!gate_enter(pool))
+    bool gated = how != FENCE_WAITS_BESIDE_CAPTURES;
+    if (gated && !gate_enter(pool))
         return CUDA_ERROR_NOT_READY;
-    uint64_t began = wait ? clock_ns(CLOCK_MONOTONIC) : 0;
-    CUresult result = wait ? pool->driver->event_synchronize(event->event)
-                           : pool->driver->event_query(event->event);
-    if (wait)
+    uint64_t began = how == FENCE_WAITS ? clock_ns(CLOCK_MONOTONIC) : 0;
+    CUresult result = how == FENCE_ASKS ? pool->driver->event_query(event->event)
+                                        : pool->driver->event_synchronize(event->event);
+    if (how == FENCE_WAITS)
         stats_add(STATS_wait_ns, clock_ns(CLOCK_MONOTONIC) - began);
-    gate_leave(pool);
+    if (gated)
+        gate_leave(pool);
     if (result != CUDA_ERROR_NOT_READY)
         context_note_error(pool, event->context, result);
     return result;
 }
 
-/* Drops all left events up to `number`. Lock held on entry and return, not in between. */
-static bool left_events_pass(struct pool *pool, uint64_t number, bool wait) {
+bool fence_left_events_pass(struct pool *pool, const struct fence *fence, enum fence_look how) {
     lock_check_held(LOCK_POOL);
     struct left_event *left;
     for (;;) {
         LIST_FOREACH (left, &pool->left_events, link)
-            if (left->number <= number)
+            if (left->number <= fence->left_number &&
+                (!fence->only || left->event->context->handle == fence->only->handle))
                 break;
         if (!left)
             return true;
         left->users++;
         pool_unlock_between(pool);
-        bool passed = event_passes(pool, left->event, wait) == CUDA_SUCCESS;
+        bool passed = event_passes(pool, left->event, how) == CUDA_SUCCESS;
         pool_lock(pool);
         left->users--;
         if (passed && !left->gone) {
@@ -191,12 +196,13 @@ static bool fence_passes(struct pool *pool, struct context *context, struct fenc
                          bool wait) {
     lock_check_held(LOCK_POOL);
     CUresult result = CUDA_SUCCESS;
+    enum fence_look how = wait ? FENCE_WAITS : FENCE_ASKS;
     fence->users++;
-    bool passed = left_events_pass(pool, fence->left_number, wait);
+    bool passed = fence_left_events_pass(pool, fence, how);
     pool_unlock_between(pool);
     for (struct fence_event *event = fence->events; event && passed && result == CUDA_SUCCESS;
          event = event->next)
-        result = event_passes(pool, event, wait);
+        result = event_passes(pool, event, how);
     pool_lock(pool);
     fence->users--;
     passed = passed && result == CUDA_SUCCESS && !fence->gone;
@@ -300,4 +306,61 @@ void fence_before_submission(struct pool *pool) {
             break;
         }
     pool_unlock(pool);
+}
+
+/* Fences of waits that are made at once, for drivers without cuCtxRecordEvent: an event behind the
+ * work of each stream. The host waits for these rather than for the context, so that a capture may
+ * begin meanwhile on another thread.
+ *
+ * An event in the legacy stream comes after all work of blocking streams, created ones and those of
+ * threads' own, and their later work comes after it. Natively a free puts nothing behind anything.
+ * So that event must change nothing: there may be one blocking stream at most. */
+
+/* Whether the streams' work is covered by events that keep no later work back. Lock held. */
+static bool can_fence(const struct pool *pool) {
+    lock_check_held(LOCK_POOL);
+    const struct driver *driver = pool->driver;
+    return !driver->ctx_record_event && driver->event_create && driver->event_record &&
+           driver->event_synchronize && driver->thread_exchange_capture_mode &&
+           !pool->streams_lost && !pool->lasting[WAIT_REASON_stream] &&
+           pool->blocking_streams <= 1 && !atomic_load(&pool->per_thread_used);
+}
+
+static void destroy_now(struct pool *pool, struct fence *fence) {
+    pool_lock(pool);
+    fence_recycle_events(fence->events);
+    pool_unlock_between(pool);
+    free(fence);
+}
+
+struct fence *fence_now(struct pool *pool, const struct context *owner) {
+    lock_check_none();
+    struct fence_target targets[MAX_TARGETS];
+    struct fence *fence = pool->driver->ctx_record_event ? NULL : calloc(1, sizeof *fence);
+    if (!fence)
+        return NULL;
+    fence->only = owner;
+    pool_lock(pool);
+    int count = can_fence(pool) ? list_targets(pool, owner, targets) : -1;
+    fence->left_number = pool->left_number;
+    pool_unlock_between(pool);
+    if (count > 0 && fence_record(pool, targets, count, fence)) {
+        stats_add(STATS_fences, 1);
+        return fence;
+    }
+    destroy_now(pool, fence);
+    return NULL;
+}
+
+CUresult fence_now_wait(struct pool *pool, struct fence *fence) {
+    lock_check_none();
+    CUresult result = CUDA_SUCCESS;
+    pool_lock(pool);
+    bool passed = fence_left_events_pass(pool, fence, FENCE_WAITS_BESIDE_CAPTURES);
+    pool_unlock_between(pool);
+    for (struct fence_event *event = fence->events; event && result == CUDA_SUCCESS;
+         event = event->next)
+        result = event_passes(pool, event, FENCE_WAITS_BESIDE_CAPTURES);
+    destroy_now(pool, fence);
+    return result == CUDA_SUCCESS && !passed ? CUDA_ERROR_NOT_SUPPORTED : result;
 }

@@ -40,6 +40,13 @@ void fence_drain(struct pool *pool, const struct device *device);
 void fence_forget(struct context *context); /* as wait_forget */
 void fence_forget_streams(struct pool *pool);
 
+/* For a wait that is made at once, of which nobody else knows: a fence of what has been submitted
+ * to the context so far, where the driver has no cuCtxRecordEvent. NULL: only the whole context
+ * could be waited for. Gate entered. Lock not held. */
+struct fence *fence_now(struct pool *pool, const struct context *owner);
+/* Waits for it and destroys it. A capture may begin meanwhile. Lock not held. */
+CUresult fence_now_wait(struct pool *pool, struct fence *fence);
+
 /* Whether an event of the context stands in some fence, or was left by one of its streams. */
 bool fence_refers_to(const struct pool *pool, const struct context *context);
 

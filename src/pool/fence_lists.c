@@ -247,6 +247,8 @@ void fence_forget_streams(struct pool *pool) {
     lock_check_held(LOCK_POOL);
     forget_streams_of(pool, NULL);
     pool->streams_lost = false;
+    pool->blocking_streams = 0;
+    atomic_store(&pool->per_thread_used, false);
 }
 
 void fence_streams_ended(struct pool *pool, struct context *context) {

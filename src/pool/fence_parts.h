@@ -23,10 +23,12 @@ struct left_event {
     LIST_ENTRY(left_event) link;
 };
 
-/* Invariant: in its context's list until it has passed or its context has ended; freed by whoever
- * then finds `users` 0. Its events are not looked at before `recorded`. */
+/* Invariant: in its context's list until it has passed or its context has ended, but for those of
+ * fence_now; freed by whoever then finds `users` 0. Its events are not looked at before `recorded`.
+ * only: the context whose work it comes after; NULL: all of them. */
 struct fence {
     struct block_list blocks;
+    const struct context *only;
     struct fence_event *events;
     uint64_t left_number; /* it includes the left events up to this number */
     int users;            /* threads that use it without the lock */
@@ -46,6 +48,13 @@ struct fence_target {
     struct context *context;
     CUstream stream;
 };
+
+/* How an event is looked at. beside_captures: waits without the gate, so that captures may begin.
+ */
+enum fence_look { FENCE_ASKS, FENCE_WAITS, FENCE_WAITS_BESIDE_CAPTURES };
+/* Drops the events that streams have left up to the fence. Lock held on entry and return, not in
+ * between. */
+bool fence_left_events_pass(struct pool *pool, const struct fence *fence, enum fence_look how);
 
 /* fence.c. Records one event for each target. False if one could not be: then the fence is worth
  * nothing. Lock not held, gate entered. */

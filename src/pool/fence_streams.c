@@ -18,18 +18,33 @@ static void learn_of_stream(struct pool *pool, CUstream handle, bool non_blockin
 void pool_stream_created(struct pool *pool, CUstream handle, bool non_blocking) {
     if (pool->config.free_mode == POOL_FREE_AUTO)
         learn_of_stream(pool, handle, non_blocking);
-    if (!non_blocking || pool->driver->ctx_record_event)
+    if (pool->driver->ctx_record_event)
         return;
+    if (!non_blocking) {
+        pool_lock(pool);
+        pool->blocking_streams++;
+        pool_unlock(pool);
+        return;
+    }
     struct free_stream *stream = calloc(1, sizeof *stream);
     struct context *context = stream ? context_lock_current(pool, &kind_device) : NULL;
     if (!context) {
         free(stream);
-        pool->streams_lost = true;
+        pool_streams_lost(pool);
         return;
     }
     *stream = (struct free_stream){.handle = handle, .context = context};
     LIST_INSERT_HEAD(&pool->free_streams, stream, link);
     pool_unlock(pool);
+}
+
+bool pool_looks_for_per_thread(const struct pool *pool) {
+    return !pool->driver->ctx_record_event &&
+           !atomic_load_explicit(&pool->per_thread_used, memory_order_relaxed);
+}
+
+void pool_per_thread_used(struct pool *pool) {
+    atomic_store_explicit(&pool->per_thread_used, true, memory_order_relaxed);
 }
 
 static struct free_stream *find_stream(struct pool *pool, CUstream handle) {
@@ -45,6 +60,7 @@ static struct free_stream *find_stream(struct pool *pool, CUstream handle) {
  * one step. */
 static void leave_event(struct pool *pool, CUstream handle) {
     pool_lock(pool);
+    fence_left_events_pass(pool, &(struct fence){.left_number = pool->left_number}, FENCE_ASKS);
     const struct free_stream *known = find_stream(pool, handle);
     struct fence_target target = {known ? known->context : NULL, handle};
     pool_unlock(pool);
@@ -52,9 +68,11 @@ static void leave_event(struct pool *pool, CUstream handle) {
         return;
     struct left_event *left = calloc(1, sizeof *left);
     struct fence last = {.events = NULL};
-    bool capturing = atomic_load(&pool->captures) > 0;
+    /* In a stream that is captured the event would be part of the capture. */
+    bool captured = atomic_load(&pool->captures) &&
+                    (!pool->driver->stream_is_capturing || pool_stream_is_captured(pool, handle));
     gate_close(pool);
-    bool recorded = left && !capturing && fence_record(pool, &target, 1, &last);
+    bool recorded = left && !captured && fence_record(pool, &target, 1, &last);
     if (PLANTED(slow_stream_end))
         gate_pause();
     pool_lock(pool);

@@ -116,15 +116,20 @@ static bool is_suballocation(const struct pool_block *block) {
     return block->context->policy->cuts || block->in_driver_pool;
 }
 
-/* Whether a live block must really be freed now. Lock held. */
-static bool must_be_released(struct pool *pool, const struct pool_block *block, CUcontext current) {
+/* Whether a live block must really be freed now, captures aside. Lock held. */
+static bool must_be_given_up(struct pool *pool, const struct pool_block *block, CUcontext current) {
     lock_check_held(LOCK_POOL);
     if (is_suballocation(block))
         return suballocation_passes(pool, block, current);
     bool tainted = block->taints && !PLANTED(taint_recycled);
     return tainted || block->context->broken || block->context->device->pressure ||
-           atomic_load(&pool->captures) || atomic_load(&pool->down) ||
-           !context_is_known(pool, current);
+           atomic_load(&pool->down) || !context_is_known(pool, current);
+}
+
+/* Whether a live block must really be freed now. Lock held. */
+static bool must_be_released(struct pool *pool, const struct pool_block *block, CUcontext current) {
+    lock_check_held(LOCK_POOL);
+    return atomic_load(&pool->captures) || must_be_given_up(pool, block, current);
 }
 
 /* Lock held on entry, not on return. */
@@ -155,19 +160,37 @@ void pool_keep_deferred(struct pool *pool, struct pool_block *block) {
     keep(pool, block, WAIT_DEFERRED);
 }
 
+/* What a free that has begun to wait is, if it cannot be the pool's own. A capture that forbids it
+ * has begun meanwhile: natively the free was in the driver by then, which neither fails for that
+ * nor spoils the capture. Lock held on entry, not on return. */
+static CUresult free_past_pool_late(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    pool_unlock_between(pool);
+    release_exchange_capture_mode(pool, &mode);
+    pool_lock(pool);
+    CUresult result;
+    if (block->state == BLOCK_GONE) {
+        result = end_forgotten(pool, block);
+    } else {
+        ledger_set_state(block, BLOCK_LIVE);
+        result = free_past_pool(pool, block, block->context->handle);
+    }
+    release_exchange_capture_mode(pool, &mode);
+    return result;
+}
+
 /* A block whose free has waited, with that result. Lock held on entry, not on return. */
 static CUresult end_wait(struct pool *pool, struct pool_block *block, CUresult result) {
     lock_check_held(LOCK_POOL);
     bool fresh = result == CUDA_SUCCESS && managed_reset(pool, block);
-    if (block->state == BLOCK_GONE)
-        return end_forgotten(pool, block);
-    ledger_set_state(block, BLOCK_LIVE);
-    if (fresh && !must_be_released(pool, block, block->context->handle)) {
-        keep(pool, block, WAIT_NOW);
-        return CUDA_SUCCESS;
-    }
+    bool gone = block->state == BLOCK_GONE;
     /* After a failed wait the driver says what its own free makes of this. */
-    return free_past_pool(pool, block, block->context->handle);
+    if (gone || !fresh || must_be_given_up(pool, block, block->context->handle))
+        return free_past_pool_late(pool, block);
+    ledger_set_state(block, BLOCK_LIVE);
+    keep(pool, block, WAIT_NOW);
+    return CUDA_SUCCESS;
 }
 
 /* Lock held on entry, not on return. */
@@ -310,8 +333,8 @@ bool free_in_stream(struct pool *pool, CUdeviceptr pointer, CUstream stream, CUr
 /* Whether the block may stay live while its free waits. Lock held. */
 static bool can_wait_alone(struct pool *pool, const struct pool_block *block, CUcontext current) {
     lock_check_held(LOCK_POOL);
-    return block && block->state == BLOCK_LIVE && !suballocation_passes(pool, block, current) &&
-           context_is_known(pool, current);
+    return block && block->state == BLOCK_LIVE && !atomic_load(&pool->captures) &&
+           !suballocation_passes(pool, block, current) && context_is_known(pool, current);
 }
 
 CUresult pool_free_wait(struct pool *pool, CUdeviceptr pointer) {

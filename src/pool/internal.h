@@ -76,7 +76,9 @@ struct pool {
     LIST_HEAD(, free_stream) free_streams;
     LIST_HEAD(, left_event) left_events;
     uint64_t left_number;
+    uint64_t blocking_streams; /* that the program has made, where that is looked at */
     bool streams_lost;
+    atomic_bool per_thread_used; /* without the lock */
 
     struct created_context *created;       /* context.c */
     LIST_HEAD(, memory_pool) memory_pools; /* memory_pools.c: those that the program has made */

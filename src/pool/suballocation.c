@@ -132,8 +132,7 @@ static CUresult free_as_driver(struct pool *pool, struct pool_block *block) {
 
 bool suballocation_passes(struct pool *pool, const struct pool_block *block, CUcontext current) {
     lock_check_held(LOCK_POOL);
-    return !current || block->context->broken || atomic_load(&pool->down) ||
-           atomic_load(&pool->captures);
+    return !current || block->context->broken || atomic_load(&pool->down);
 }
 
 CUresult suballocation_free_past_pool(struct pool *pool, struct pool_block *block,

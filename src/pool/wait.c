@@ -5,6 +5,7 @@
  * are what it cannot know of: memory that tells the host, another process or another device about
  * work without a call. That every call that could tell is preceded by the payment is the business
  * of the hooks. */
+#include "pool/fence.h"
 #include "pool/internal.h"
 
 #include "clock.h"
@@ -79,7 +80,7 @@ bool wait_is_skipped(const struct pool *pool, const struct context *context) {
     return false;
 }
 
-/* What a wait is made for. */
+/* What a wait is made for: events, where they can be recorded, else the context. */
 enum covered { COVER_CONTEXT, COVER_EVENT_OF_CONTEXT, COVER_EVENT_OF_LEGACY };
 
 /* Only the last block's free trusts what is known of streams, that there are none: each other
@@ -152,10 +153,13 @@ static CUresult wait_for_others(struct pool *pool, const struct context *owner) 
 
 /* A capture may begin meanwhile on another thread, whose begin must not wait for this: in relaxed
  * mode the wait for an event does it no harm [cuda.h, cuThreadExchangeStreamCaptureMode]. */
-static CUresult wait_for_events(struct pool *pool, struct order_fence *fence) {
+static CUresult wait_for_events(struct pool *pool, struct order_fence *fence,
+                                struct fence *streams) {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     release_exchange_capture_mode(pool, &mode);
-    CUresult result = fence ? order_fence_wait(&pool->order, fence) : CUDA_SUCCESS;
+    CUresult result = fence     ? order_fence_wait(&pool->order, fence)
+                      : streams ? fence_now_wait(pool, streams)
+                                : CUDA_SUCCESS;
     bool all = order_wait_for_crossings(&pool->order);
     release_exchange_capture_mode(pool, &mode);
     return result == CUDA_SUCCESS && !all ? CUDA_ERROR_NOT_SUPPORTED : result;
@@ -167,18 +171,21 @@ static CUresult wait_for_contexts(struct pool *pool, struct context *owner, bool
                                   enum covered covered, uint64_t *fences) {
     lock_check_none();
     struct order_fence *fence = NULL;
+    struct fence *streams = NULL;
     *fences = order_fences(&pool->order, owner->handle);
     if (!gate_enter(pool))
         return CUDA_ERROR_NOT_SUPPORTED;
     bool fenced =
         covered != COVER_CONTEXT &&
         order_fence_now(&pool->order, owner->handle, covered == COVER_EVENT_OF_CONTEXT, &fence);
+    if (!fenced && covered != COVER_CONTEXT)
+        streams = fence_now(pool, owner);
     CUresult result = all ? wait_for_others(pool, owner) : CUDA_SUCCESS;
-    if (!fenced && result == CUDA_SUCCESS)
+    if (!fenced && !streams && result == CUDA_SUCCESS)
         result = synchronize(pool, owner->handle);
     gate_leave(pool);
-    CUresult passed =
-        fence || order_has_crossings(&pool->order) ? wait_for_events(pool, fence) : CUDA_SUCCESS;
+    bool events = fence || streams || order_has_crossings(&pool->order);
+    CUresult passed = events ? wait_for_events(pool, fence, streams) : CUDA_SUCCESS;
     return result == CUDA_SUCCESS ? passed : result;
 }
 

@@ -66,9 +66,11 @@ def build(pooled=True):
     return pathlib.Path(folder if pooled else os.environ.get("NATIVE_BUILD_DIR", folder)).resolve()
 
 
-def driver(mode, first):
-    """Deferred frees fence in another way on a driver without cuCtxRecordEvent: every second batch runs on one."""
-    return "old_driver" if mode == "defer" and first // BATCH % 2 else "driver"
+def driver(first):
+    """Fences are made in another way on a driver without cuCtxRecordEvent: every second batch of each profile runs on
+    one."""
+    batch = (first - 1) // BATCH  # the first seed of a batch is one more than a multiple
+    return "old_driver" if (batch + batch // len(PROFILES)) % 2 else "driver"
 
 
 def is_careful(check, first):
@@ -89,7 +91,7 @@ class Runner:
         environment = {k: v for k, v in os.environ.items()
                        if not k.startswith(("POOLCUDA_", "SIMCUDA_", "LD_"))}
         environment.update(SIMCUDA_COST="0", SIMCUDA_STUCK="1", SIMCUDA_DEVICES="2", SIMCUDA_MEMORY=str(MEMORY),
-                           LD_LIBRARY_PATH=str(build(pooled) / "src/sim" / driver(mode, first)))
+                           LD_LIBRARY_PATH=str(build(pooled) / "src/sim" / driver(first)))
         environment.update(TIMED.get(profile, {}))
         if pooled:
             preload = [*os.environ.get("SANITIZER_RUNTIME", "").split(), str(self.library)]

@@ -25,6 +25,9 @@ SEEN = {
         "begun_beside_a_waiting_free": "the capture ended with 0, nodes: 1\nthe graph wrote 7\n",
         "begun_beside_a_busy_context": "the capture ended with 0, nodes: 1\nthe graph wrote 7\n",
         "begun_beside_a_later_kernel": "the capture ended with 0\n",
+        **dict.fromkeys(["ended_in_a_global_one", "ended_in_a_global_one_of_a_blocking_stream",
+                         "last_one_ended_in_a_global_one"],
+                        "the capture ended with 0, nodes: 1\nthe graph wrote 7\n"),
         "beside_many_frees": "graphs that are whole: 100 of 100\n",
     },
     "streams_of_one_thread": {
@@ -38,6 +41,8 @@ SEEN = {
         **dict.fromkeys(["in_one_context", "beside_a_busy_context", "chain_of_contexts"], "wrong: 0\n"),
         "work_of_another_thread": "own work: 7\n",
         "beside_a_waiting_free": "beside the free: 7\n",
+        "streams_end_beside_a_waiting_free": "streams that ended: 10\n",
+        "own_streams_beside_a_waiting_free": "the free is over\n",
     },
     "programmatic": {
         **dict.fromkeys(["in_legacy", "in_non_blocking", "attribute_of_zero"], "the next owner reads 7\n"),
@@ -75,6 +80,7 @@ CASES = {
 # A deferred free waits for nothing: what it is over with, natively, is not over.
 ONLY_WHERE_FREES_WAIT = {
     ("events", "before_in_legacy"), ("events", "before_in_non_blocking"), ("several_threads", "beside_a_waiting_free"),
+    ("several_threads", "streams_end_beside_a_waiting_free"), ("several_threads", "own_streams_beside_a_waiting_free"),
     *(("callbacks", case) for case in SEEN["callbacks"] if case.startswith(("before", "callback", "pinned_")))
 }
 ENVIRONMENT = {"SIMCUDA_STUCK": "1", "SIMCUDA_DEVICES": "2", "SIMCUDA_MEMORY": "4G"}
@@ -108,15 +114,24 @@ def test_natively_the_program_sees_that(run, program, case):
     assert done.hazards == 0, done.err
 
 
-# On a clock that stands still: whoever lets time go by never comes to an end. Without cuCtxRecordEvent a free may have to
-# wait for its whole context, and a capture waits for half a second beside that one (docs/semantics.md).
-@pytest.mark.parametrize("case", ["begun_beside_a_waiting_free", "free_within"])
+# On a clock that stands still: whoever lets time go by never comes to an end. Without cuCtxRecordEvent a free has to wait
+# for its whole context beside several blocking streams, and a capture for half a second beside that (docs/semantics.md).
+@pytest.mark.parametrize("case", ["begun_beside_a_waiting_free", "free_within", "ended_in_a_global_one",
+                                  "ended_in_a_global_one_of_a_blocking_stream", "last_one_ended_in_a_global_one"])
 @pytest.mark.parametrize("mode", ["sync", "auto"])
 def test_the_beginning_of_a_capture_lets_no_time_go_by(run, simulated_driver, case, mode):
-    waits = simulated_driver and case == "begun_beside_a_waiting_free"
+    waits = simulated_driver and case == "ended_in_a_global_one_of_a_blocking_stream"
     done = run([PROGRAMS / "order/capture_beside", case], env={**ENVIRONMENT, "POOLCUDA_FREE": mode},
                before=[] if waits else [PROGRAMS / "libstanding_clock.so"], stats=False)
     assert (done.code, done.out) == (0, seen_by("capture_beside", case)), done.err
+
+
+@pytest.mark.parametrize("mode", ["sync", "auto"])
+def test_the_end_of_a_stream_lets_no_time_go_by(run, mode):
+    case = "streams_end_beside_a_waiting_free"
+    done = run([PROGRAMS / "order/several_threads", case], env={**ENVIRONMENT, "POOLCUDA_FREE": mode},
+               before=[PROGRAMS / "libstanding_clock.so"], stats=False)
+    assert (done.code, done.out) == (0, seen_by("several_threads", case)), done.err
 
 
 @pytest.mark.parametrize("case", ["event_record", "pageable_copy", "module_get_function", "stream_query"])

@@ -485,8 +485,10 @@ static void each_context_has_its_own_fence(void **state) {
     submit(LEGACY);
     assert_int_equal(fake.records, 2);
     assert_ptr_equal(fake.current, first);
+    fake.quiet = true;
     pay();
-    assert_int_equal(fake.event_waits, 2);
+    assert_int_equal(fake.event_waits, 1);
+    assert_int_equal(fake.event_queries, 1); /* of a context that may end meanwhile */
 }
 
 static void a_free_that_set_the_word_as_a_second_context_began_is_fenced_in_both(void **state) {
@@ -496,8 +498,9 @@ static void a_free_that_set_the_word_as_a_second_context_began_is_fenced_in_both
     order_owe_quickly();
     submit(LEGACY);
     assert_int_equal(fake.records, 2);
+    fake.quiet = true;
     assert_true(pay());
-    assert_int_equal(fake.event_waits, 2);
+    assert_int_equal(fake.event_waits + fake.event_queries, 2);
 }
 
 static void while_there_are_several_contexts_the_word_says_so(void **state) {

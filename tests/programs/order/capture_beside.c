@@ -132,6 +132,55 @@ static void begun_beside_a_later_kernel(void) {
     CHECK(cuCtxSynchronize());
 }
 
+static void *work_there(void *stream) {
+    CHECK(cuCtxSetCurrent(place.context));
+    fill(&place, freed, 3, stream);
+    return NULL;
+}
+
+/* The free waits for a kernel, at once as two threads have submitted work. A capture begins that
+ * forbids frees in all threads; then the kernel ends, and with it the free, before the end of the
+ * capture. */
+static void capture_globally_beside(unsigned flags) {
+    CUdeviceptr flag;
+    pthread_t thread;
+    CHECK(cuMemAllocAsync(&flag, BYTES, NULL));
+    CHECK(cuMemsetD32Async(flag, 0, 1, NULL));
+    CHECK(cuCtxSynchronize());
+    CUstream stream = new_stream(flags), setter = new_stream(CU_STREAM_NON_BLOCKING);
+    REQUIRE(pthread_create(&thread, NULL, work_there, setter) == 0);
+    REQUIRE(pthread_join(thread, NULL) == 0);
+    wait_for_flag(&place, flag, new_stream(flags));
+    REQUIRE(pthread_create(&thread, NULL, free_it, NULL) == 0);
+    while (waiting_threads() == 0 && !__atomic_load_n(&free_is_over, __ATOMIC_ACQUIRE))
+        sched_yield();
+    CHECK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    CHECK(cuMemsetD32Async(flag, 1, 1, setter));
+    REQUIRE(pthread_join(thread, NULL) == 0);
+    fill(&place, place.kept, 7, stream);
+    end_and_run(stream);
+}
+
+static void ended_in_a_global_one(void) {
+    place = primary_place(0);
+    freed = allocate(BYTES);
+    capture_globally_beside(CU_STREAM_NON_BLOCKING);
+}
+
+static void ended_in_a_global_one_of_a_blocking_stream(void) {
+    place = primary_place(0);
+    freed = allocate(BYTES);
+    capture_globally_beside(CU_STREAM_DEFAULT);
+}
+
+static void last_one_ended_in_a_global_one(void) {
+    place = primary_place(0);
+    release(place.kept);
+    freed = allocate(BYTES);
+    CHECK(cuMemAllocAsync(&place.kept, BYTES, NULL));
+    capture_globally_beside(CU_STREAM_NON_BLOCKING);
+}
+
 /* Captures one after another in one thread while another allocates, works and frees. */
 static bool over;
 
@@ -175,6 +224,9 @@ static const struct order_case cases[] = {
     {"begun_beside_a_waiting_free", begun_beside_a_waiting_free},
     {"begun_beside_a_busy_context", begun_beside_a_busy_context},
     {"begun_beside_a_later_kernel", begun_beside_a_later_kernel},
+    {"ended_in_a_global_one", ended_in_a_global_one},
+    {"ended_in_a_global_one_of_a_blocking_stream", ended_in_a_global_one_of_a_blocking_stream},
+    {"last_one_ended_in_a_global_one", last_one_ended_in_a_global_one},
     {"beside_many_frees", beside_many_frees},
 };
 

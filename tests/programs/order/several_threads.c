@@ -169,12 +169,69 @@ static void beside_a_waiting_free(void) {
     REQUIRE(pthread_join(thread, NULL) == 0);
 }
 
+/* Streams come and go, with work of their own, while a free waits. */
+static void streams_end_beside_a_waiting_free(void) {
+    pthread_t thread;
+    CUdeviceptr freed;
+    int ended = 0;
+    place = primary_place(0);
+    gate = host_flag(&gate_device);
+    freed = allocate(BYTES);
+    wait_for_flag(&place, gate_device, new_stream(CU_STREAM_NON_BLOCKING));
+    REQUIRE(pthread_create(&thread, NULL, free_behind_gate, (void *)(uintptr_t)freed) == 0);
+    while (waiting_threads() == 0 && !__atomic_load_n(&free_is_over, __ATOMIC_ACQUIRE))
+        sched_yield();
+    for (int i = 0; i < 10; i++) {
+        CUstream stream = new_stream(CU_STREAM_NON_BLOCKING);
+        fill(&place, place.kept, 7, stream);
+        ended += cuStreamDestroy_v2(stream) == CUDA_SUCCESS;
+    }
+    set_flag(gate);
+    REQUIRE(pthread_join(thread, NULL) == 0);
+    printf("streams that ended: %d\n", ended);
+}
+
+/* A thread frees behind a kernel in its own stream; the kernel ends with what this thread does in
+ * its own one. Pinned memory has the free wait at once. */
+static CUdeviceptr device_gate;
+static bool kernel_waits;
+
+static void *free_behind_own_kernel(void *freed) {
+    CHECK(cuCtxSetCurrent(place.context));
+    fill(&place, place.kept, 1, CU_STREAM_PER_THREAD);
+    CHECK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+    wait_for_flag(&place, device_gate, CU_STREAM_PER_THREAD);
+    __atomic_store_n(&kernel_waits, true, __ATOMIC_RELEASE);
+    release((CUdeviceptr)(uintptr_t)freed);
+    __atomic_store_n(&free_is_over, true, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+static void own_streams_beside_a_waiting_free(void) {
+    pthread_t thread;
+    CUdeviceptr freed;
+    place = primary_place(0);
+    gate = host_flag(&gate_device);
+    device_gate = device_flag();
+    freed = allocate(BYTES);
+    REQUIRE(pthread_create(&thread, NULL, free_behind_own_kernel, (void *)(uintptr_t)freed) == 0);
+    while (!__atomic_load_n(&kernel_waits, __ATOMIC_ACQUIRE))
+        sched_yield();
+    while (waiting_threads() == 0 && !__atomic_load_n(&free_is_over, __ATOMIC_ACQUIRE))
+        sched_yield();
+    CHECK(cuMemsetD32Async(device_gate, 1, 1, CU_STREAM_PER_THREAD));
+    REQUIRE(pthread_join(thread, NULL) == 0);
+    printf("the free is over\n");
+}
+
 static const struct order_case cases[] = {
     {"in_one_context", in_one_context},
     {"beside_a_busy_context", beside_a_busy_context},
     {"chain_of_contexts", chain_of_contexts},
     {"work_of_another_thread", work_of_another_thread},
     {"beside_a_waiting_free", beside_a_waiting_free},
+    {"streams_end_beside_a_waiting_free", streams_end_beside_a_waiting_free},
+    {"own_streams_beside_a_waiting_free", own_streams_beside_a_waiting_free},
 };
 
 ORDER_MAIN(cases)
