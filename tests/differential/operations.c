@@ -79,10 +79,21 @@ static void adopt(struct world *world, struct block *block, CUdeviceptr pointer,
     owner_begins(pointer, size);
 }
 
+/* A pool cannot give idle memory back while the device is busy. The reader of the transcript is to
+ * know whether that is why it has no memory, or takes a larger block. available: before the call,
+ * whatever a pool says. */
+static void tell_alloc(struct world *world, const char *name, CUresult result, size_t available,
+                       size_t size) {
+    tell(world, name, result);
+    if (world->hold.active && available < world_footprint(size))
+        fprintf(world->transcript, "note: held, and the device has less\n");
+}
+
 static void alloc_bytes(struct world *world, struct block *block, size_t size, uint32_t site) {
     CUdeviceptr pointer = 0;
+    size_t available = device_available();
     CUresult result = alloc_at(site, &pointer, size);
-    tell(world, "alloc", result);
+    tell_alloc(world, "alloc", result, available, size);
     if (result == CUDA_SUCCESS)
         adopt(world, block, pointer, size);
 }
@@ -107,8 +118,9 @@ static void do_alloc_pitch(struct world *world, const struct operation *operatio
     CUdeviceptr pointer = 0;
     if (!block || 4 * width * height > room(world))
         return;
+    size_t available = device_available();
     CUresult result = cuMemAllocPitch_v2(&pointer, &pitch, width, height, 4);
-    tell(world, "alloc pitch", result);
+    tell_alloc(world, "alloc pitch", result, available, 4 * width * height);
     fprintf(world->transcript, "pitch %zu\n", pitch);
     if (result == CUDA_SUCCESS)
         adopt(world, block, pointer, pitch * height);
@@ -494,7 +506,7 @@ static void do_stream_new(struct world *world, const struct operation *operation
     unsigned flags = stream->non_blocking ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT;
     CUresult result = operation->c % 2 ? cuStreamCreate(&stream->handle, flags)
                                        : cuStreamCreateWithPriority(&stream->handle, flags, 0);
-    tell(world, "stream", result);
+    tell(world, stream->non_blocking ? "non-blocking stream" : "stream", result);
     stream->exists = result == CUDA_SUCCESS;
 }
 
@@ -867,7 +879,7 @@ static void end(struct world *world) {
     fprintf(world->transcript, "hazards %llu\n", hazards());
 }
 
-void program_run(const struct program *program, const bool *left_out, FILE *transcript) {
+void program_run(const struct program *program, FILE *transcript) {
     static void (*const functions[])(struct world *, const struct operation *) = {
 #define FUNCTION(name, weight, text) do_##name,
         OPERATIONS(FUNCTION)
@@ -886,9 +898,11 @@ void program_run(const struct program *program, const bool *left_out, FILE *tran
         return;
     }
     for (int i = 0; i < program->count && !world->over; i++) {
-        if (left_out[i])
+        if (program->left_out[i])
             continue;
         fprintf(transcript, "# %d %s\n", i, operation_name(program->operations[i].kind));
+        if (program->let_go[i])
+            world_let_go(world);
         held_before(world, program->operations[i].kind);
         functions[program->operations[i].kind](world, &program->operations[i]);
     }

@@ -94,6 +94,8 @@ enum { MAX_OPERATIONS = 400 };
 struct program {
     struct operation operations[MAX_OPERATIONS];
     int count;
+    bool left_out[MAX_OPERATIONS];
+    bool let_go[MAX_OPERATIONS]; /* what is held is let go before it */
     /* Whether it counts on a free having waited for all work of its context, as it natively does.
      */
     bool relies;
@@ -104,8 +106,8 @@ struct program {
 /* The program that `seed` stands for. profile: a name of generate.c. Returns false if unknown. */
 bool program_generate(struct program *program, uint64_t seed, const char *profile);
 
-/* Runs it, leaving out the operations that `left_out` says, and writes what it saw. */
-void program_run(const struct program *program, const bool *left_out, FILE *transcript);
+/* Runs it and writes what it saw. */
+void program_run(const struct program *program, FILE *transcript);
 
 const char *operation_name(enum operation_kind kind);
 
