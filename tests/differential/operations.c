@@ -655,6 +655,7 @@ static void do_share(struct world *world, const struct operation *operation) {
         on = 0;
         cuPointerGetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, block->pointer);
         fprintf(world->transcript, "synchronous %u\n", on);
+        block->synchronous = on;
     }
 }
 

@@ -50,6 +50,7 @@ struct block {
     int stream;                  /* whose work used it last and may still run; -1: none */
     bool written;                /* all of its first WORDS words */
     bool ordered;                /* allocated in the order of a stream */
+    bool synchronous;            /* copies and memsets of it end before their calls return */
     unsigned long long identity; /* as the driver told, 0 if it was not asked */
 };
 
