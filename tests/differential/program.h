@@ -17,6 +17,7 @@
     X(release_twice, 1, "free a block twice")                                                      \
     X(release_wrong, 1, "free what is no block")                                                   \
     X(release_async, 1, "free a block in stream order")                                            \
+    X(temporaries, 0, "fill the device nearly, and let temporary blocks come and go there")        \
     X(alloc_wrong, 1, "ask for nothing, or for too much")                                          \
     X(fill, 14, "fill a block with a kernel")                                                      \
     X(add, 5, "add two blocks with a kernel")                                                      \
@@ -101,6 +102,7 @@ struct program {
     bool relies;
     bool roomy;   /* it uses an eighth of each device at most */
     bool careful; /* it frees nothing twice and nothing that is no block */
+    bool crowds;  /* it may use nearly all of a device */
 };
 
 /* The program that `seed` stands for. profile: a name of generate.c. Returns false if unknown. */

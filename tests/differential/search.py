@@ -9,15 +9,18 @@ is shrunk to the operations that matter and printed with the command that repeat
     search.py --programs 50000          longer
     search.py --seed 17 --programs 1 --mode auto --profile streams
     search.py --check 1                 with POOLCUDA_CHECK=1, which must have nothing to report
-    POOLCUDA_SEARCH=all search.py       with the profiles of MORE_PROFILES, too, in which the pool is known to differ:
-        held            kernels that run until the host sets a flag, in memory of its own or through a stream
-        held_elsewhere  the same in one of several contexts, on two devices, and by another thread
-        held_full       the same on a device that is nearly full
-        held_captures   the same with captures beside
-        inside          functions of the host's that call the driver
-        forks           forks while a thread allocates under a lock that the program's fork handlers take
-        time            what a program of one thread takes in virtual time: at most 5% more than natively, calls apart
-        plugins         a library whose constructor waits for a thread that allocates
+    POOLCUDA_SEARCH=all search.py       with the profiles of MORE_PROFILES, too, in which the pool is known to differ
+
+Some of the profiles:
+    inside          functions of the host's that call the driver
+    forks           forks while a thread allocates under a lock that the program's fork handlers take
+    time            what a program of one thread takes in virtual time: at most 5% more than natively, calls apart
+    plugins         a library whose constructor waits for a thread that allocates
+    crowded         loops of temporary blocks on a device of which 90% to 98% are in use
+    held            kernels that run until the host sets a flag, in memory of its own or through a stream
+    held_full       the same on a device that fills
+    held_elsewhere  the same in one of several contexts, on two devices, and by another thread
+    held_captures   the same with captures beside
 A program that would hang on a GPU is ended by the simulated one (SIMCUDA_STUCK), which is a difference like any other.
 """
 
@@ -33,12 +36,14 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROFILES = ("plain", "captures", "contexts", "streams", "events", "threads", "races", "memory", "shares",
-            "pinned", "managed", "ordered", "shapes", "programmatic", "churn", "faults")
+            "pinned", "managed", "ordered", "shapes", "programmatic", "churn", "faults", "inside", "forks", "time",
+            "plugins", "crowded", "held", "held_full")
 # In which the pool is known to differ: with --profile, or all of them with POOLCUDA_SEARCH=all.
-MORE_PROFILES = ("held", "held_elsewhere", "held_full", "held_captures", "inside", "forks", "plugins",
-                 "time")
+MORE_PROFILES = ("held_elsewhere", "held_captures")
 if os.environ.get("POOLCUDA_SEARCH") == "all":
     PROFILES += MORE_PROFILES
+# Not while memory is checked, which takes time and waits for the device (docs/check.md).
+UNCHECKED = ("time", "held", "held_full", "held_elsewhere", "held_captures")
 # What the pool's options are beside the mode for programs of a profile.
 # In virtual time, in which allocations and frees cost nothing: what a pool saves there would hide what it waits.
 TIMED = {"time": {"SIMCUDA_COST": "3", "SIMCUDA_ALLOC_NS": "0", "SIMCUDA_ALLOC_SMALL_NS": "0", "SIMCUDA_FREE_NS": "0",
@@ -105,7 +110,8 @@ class Runner:
         # right behind it, which takes the time that is to be seen.
         relies = mode != "defer" and profile not in TIMED if relies is None else relies
         roomy = "memory" in self.declared
-        bits = str(int(relies) + 2 * roomy + 4 * careful)
+        crowds = not roomy and "check" not in self.declared
+        bits = str(int(relies) + 2 * roomy + 4 * careful + 8 * crowds)
         programs = build(pooled) / "tests/differential/programs"
         command = [programs, profile, bits, str(first), str(count), *map(str, left_out),
                    *(f"let-go:{operation.split()[0]}" for operation in let_go)]
@@ -168,9 +174,11 @@ def unserved_while_held(mode, seed, found, pooled, let_go):
     first = next((i for i, (at, _) in enumerate(pooled) if at == operation), len(pooled))
     seen, before = [line for at, line in pooled if at == operation], [line for _, line in pooled[:first]]
     if re.fullmatch(r"alloc.* 0", one) and other == "ended 6":
-        # Such a driver cannot be asked whether it is busy, so that its free is called all the same.
+        # Such a driver cannot be asked whether it is busy, so that its free is called all the same: while there are
+        # non-blocking streams, and for good once one has ended beside a capture.
         held = [line for line in before if line in ("hold 0", "let go")][-1:] == ["hold 0"]
-        hangs = held and driver(mode, seed) == "old_driver" and "non-blocking stream 0" in before
+        streams = "non-blocking stream 0" in before or any("capture_beside" in at for at, _ in pooled[:first])
+        hangs = held and streams and driver(mode, seed) == "old_driver"
         return operation if hangs and operation not in let_go else None
     if not re.fullmatch(r"alloc.* 0", one) and not re.fullmatch(r"free \d+ small \d+", one):
         return None
@@ -179,7 +187,8 @@ def unserved_while_held(mode, seed, found, pooled, let_go):
 
 
 def differs(runner, profile, mode, seed, left_out=(), tries=1):
-    """Where it does, as difference() says: with what is held let go before allocations that cannot be served else."""
+    """Where it does, as difference() says, and how the pooled run saw it. What is held is let go before allocations that
+    cannot be served else."""
     let_go = []
     while tries:
         native = runner.run(profile, mode, seed, 1, left_out, let_go)[seed]
@@ -187,12 +196,12 @@ def differs(runner, profile, mode, seed, left_out=(), tries=1):
         found = difference(native, pooled, runner.declared)
         unserved = found and unserved_while_held(mode, seed, found, pooled, let_go)
         if found and not unserved:
-            return found
+            return found, pooled
         if found:
             let_go.append(unserved)
         else:
             tries -= 1
-    return None
+    return None, pooled
 
 
 def shrink(runner, profile, mode, seed):
@@ -204,7 +213,7 @@ def shrink(runner, profile, mode, seed):
     while size:
         for start in range(0, len(kept), size):
             piece = [op for op in kept[start:start + size] if op not in out]
-            if piece and differs(runner, profile, mode, seed, out + piece, tries=2):
+            if piece and differs(runner, profile, mode, seed, out + piece, tries=2)[0]:
                 out += piece
         kept = [op for op in kept if op not in out]
         size //= 2
@@ -213,8 +222,8 @@ def shrink(runner, profile, mode, seed):
 
 def tell(runner, profile, mode, seed, found):
     out = shrink(runner, profile, mode, seed)
-    remaining = runner.run(profile, mode, seed, 1, out, pooled=True)[seed]
-    found = differs(runner, profile, mode, seed, out, tries=5) or found
+    again, remaining = differs(runner, profile, mode, seed, out, tries=5)
+    found = again or found
     print(f"\nseed {seed}, profile {profile}, mode {mode}: at {found[0]}: natively {found[1]!r}, pooled {found[2]!r}")
     print("  what remains of it, as the pooled run saw it:")
     for operation, lines in group(remaining):
@@ -234,9 +243,10 @@ def group(lines):
 
 def batches(options):
     """(profile, mode, first seed, count): every mode sees every seed, profiles take turns."""
+    profiles = [profile for profile in PROFILES if options.check == "0" or profile not in UNCHECKED]
     for start in range(options.seed, options.seed + options.programs, BATCH):
         count = min(BATCH, options.seed + options.programs - start)
-        profile = options.profile or PROFILES[start // BATCH % len(PROFILES)]
+        profile = options.profile or profiles[start // BATCH % len(profiles)]
         for mode in options.modes:
             yield profile, mode, start, count
 
@@ -250,7 +260,7 @@ def search(options, runner):
         differences = {seed: difference(native[seed], pooled[seed], runner.declared) for seed in native}
         for seed, found in differences.items():
             if found and unserved_while_held(mode, seed, found, pooled[seed], ()):
-                differences[seed] = differs(runner, profile, mode, seed)
+                differences[seed] = differs(runner, profile, mode, seed)[0]
         return batch, differences.items()
 
     executor = concurrent.futures.ThreadPoolExecutor(os.cpu_count() + 1)
