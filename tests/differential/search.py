@@ -180,7 +180,7 @@ def unserved_while_held(mode, seed, found, pooled, let_go):
         streams = "non-blocking stream 0" in before or any("capture_beside" in at for at, _ in pooled[:first])
         hangs = held and streams and driver(mode, seed) == "old_driver"
         return operation if hangs and operation not in let_go else None
-    if not re.fullmatch(r"alloc.* 0", one) and not re.fullmatch(r"free \d+ small \d+", one):
+    if not re.fullmatch(r"alloc.* 0|free \d+ small \d+|thread \d wrong 0", one):
         return None
     return next((at for at, line in pooled[:first + len(seen)]
                  if line == "note: held, and the device has less" and at not in let_go), None)
