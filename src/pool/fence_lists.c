@@ -247,6 +247,7 @@ void fence_forget_streams(struct pool *pool) {
     lock_check_held(LOCK_POOL);
     forget_streams_of(pool, NULL);
     pool->streams_lost = false;
+    pool->fences_recording = 0; /* by threads that a forked child does not have */
 }
 
 void fence_streams_ended(struct pool *pool, struct context *context) {

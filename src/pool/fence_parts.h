@@ -29,6 +29,7 @@ struct fence {
     struct block_list blocks;
     struct fence_event *events;
     uint64_t left_number; /* it includes the left events up to this number */
+    uint64_t number;      /* in the order in which fences were begun */
     int users;            /* threads that use it without the lock */
     bool recorded, gone;
     TAILQ_ENTRY(fence) link;

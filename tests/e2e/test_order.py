@@ -7,9 +7,10 @@ hazard.
 """
 
 import pytest
-from conftest import ON_BOTH_DRIVERS, PROGRAMS
+from conftest import BUILD, ON_BOTH_DRIVERS, PROGRAMS
 
 pytestmark = ON_BOTH_DRIVERS
+PLANTED = BUILD / "tests/planted/libpoolcuda.so"
 
 # What every case of a program prints, or each.
 SEEN = {
@@ -66,7 +67,7 @@ CASES = {
     "two_devices": ["by_kernel", "by_the_host", "launched_behind_the_free", "loop_of_temporaries"],
     "free_beside_idle_memory": ["of_two_contexts"],
     "malloc_behind_later_work": ["non_blocking", "non_blocking_user", "blocking", "legacy", "full_device",
-                                 "behind_a_capture", "beside_a_capture"],
+                                 "behind_a_capture", "beside_a_capture", "of_another_thread"],
 }
 
 # A deferred free waits for nothing: what it is over with, natively, is not over.
@@ -102,6 +103,17 @@ def test_a_free_waits_for_what_came_before_it_and_for_nothing_else(run, program,
 def test_natively_the_program_sees_that(run, program, case):
     done = run([PROGRAMS / "order" / program, case], pooled=False, env=ENVIRONMENT)
     assert (done.code, done.out) == (0, seen_by(program, case)), done.err
+    assert done.hazards == 0, done.err
+
+
+@pytest.mark.skipif(not PLANTED.exists(), reason="the library with pauses is not in a build with a sanitizer: run it in "
+                    "one without")
+@pytest.mark.parametrize("pause", ["slow_gate", "slow_between"])
+@pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
+def test_no_thread_submits_work_while_another_is_about_to_record_the_fence_of_an_earlier_free(run, mode, pause):
+    done = run([PROGRAMS / "order/malloc_behind_later_work", "of_another_thread"], library=PLANTED,
+               env={**ENVIRONMENT, "POOLCUDA_FREE": mode, "POOLCUDA_PLANT": pause})
+    assert (done.code, done.out) == (0, "the allocations did not wait\n"), done.err
     assert done.hazards == 0, done.err
 
 
