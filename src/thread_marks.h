@@ -16,6 +16,9 @@ struct thread_marks {
         uint32_t any;
     };
     uintptr_t caller; /* caller.h: what a runtime hook has noted; 0: nothing */
+    /* call_order.h: the stream of the call that it makes, if that may reach other contexts' memory;
+     * of one that has failed it may be left, and is taken for the next one's */
+    void *crossing;
 };
 
 extern _Thread_local struct thread_marks thread_marks

@@ -64,9 +64,19 @@ static void reach(struct pool *pool, const struct stub_frame *frame, const struc
                   const char *name, CUstream stream) {
     const CUdeviceptr pointers[] = {stub_argument(frame, 0), stub_argument(frame, 1)};
     enum reached reached = call_reaches(entry);
-    if (reached != REACHES_NONE)
+    if (reached == REACHES_NONE)
+        return;
+    bool crosses =
         pool_reaches(pool, stream, pointers, reached == REACHES_UNKNOWN ? 0 : (size_t)reached,
                      reached != REACHES_UNKNOWN, name);
+    thread_marks.crossing = crosses ? stream : NULL;
+}
+
+void call_crossed(struct pool *pool) {
+    CUstream stream = thread_marks.crossing;
+    thread_marks.crossing = NULL;
+    if (stream)
+        pool_crossed(pool, stream);
 }
 
 void call_order(struct pool *pool, const struct stub_frame *frame, const struct entry *entry,

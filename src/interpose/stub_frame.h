@@ -7,7 +7,9 @@
 
 #include <stdint.h>
 
-enum { FRAME_UNNOTED = 2 }; /* as in stubs.S, of to_stub: see submits_unnoted */
+/* As in stubs.S, of to_stub: what the call has submitted has to be made known behind it if the word
+ * has one of TELLS_WORD's bits then. */
+enum { FRAME_TELLS = 2 };
 
 /* stack: the arguments beyond the registers'. stub: where its code is, and its entry: their offsets
  * are the same. attempts: that were made before. */
@@ -19,7 +21,7 @@ struct stub_frame {
     union {
         uint64_t opens; /* the gate, afterwards: a captured stream or a memory pool is destroyed, or
                          * if a capture that begins fails to */
-        uint64_t to_stub; /* 1: what stub_before returned is a stub; FRAME_UNNOTED */
+        uint64_t to_stub; /* 1: what stub_before returned is a stub; FRAME_TELLS */
     };
     struct pool_context_wait waits; /* before a call that waits for all work of the context */
 };

@@ -19,7 +19,7 @@
 /* struct stub_entry */
 #define ENTRY_REAL	0
 #define ENTRY_LOOK	8
-#define FRAME_UNNOTED	2	/* as in stub_frame.h, of to_stub */
+#define FRAME_TELLS	2	/* as in stub_frame.h, of to_stub */
 /* Bits of its `look`; the word's are in the first 6. */
 #define LOOK_INSIDE	6	/* the stream is in a struct, to which its place points */
 #define LOOK_STREAM	8	/* 8 bits, which x86 has a name for: the stream's place, in words from the frame */
@@ -202,16 +202,16 @@ stub_code:
 	ret
 	.endm
 
-	/* As call_and_return, for a submission that has been noted nowhere, as there were no streams. If
-	 * there are now, it is noted before the program knows that it has been made. */
-	.macro call_unnoted_and_return
+	/* As call_and_return, for a submission that may have to be made known before the program knows that
+	 * it has been made: stub_tells looks. */
+	.macro call_tell_and_return
 	subq	$8, %rsp
 	.cfi_adjust_cfa_offset 8
 	call	*%r10
 	testl	%eax, %eax
 	jne	stub_look_failed
-	testb	$NOTED_WORD, order_word(%rip)
-	jne	stub_look_unnoted
+	testb	$TELLS_WORD, order_word(%rip)
+	jne	stub_look_tells
 	addq	$8, %rsp
 	.cfi_adjust_cfa_offset -8
 	ret
@@ -235,11 +235,11 @@ stub_look_asks:
 	ask_before
 	testq	%r11, %r11
 	je	1f
-	cmpq	$FRAME_UNNOTED, %r11
+	cmpq	$FRAME_TELLS, %r11
 	je	2f
 	jmp	*%r10		/* another stub, which finds the program's own frame */
 1:	call_and_return
-2:	call_unnoted_and_return
+2:	call_tell_and_return
 	.cfi_endproc
 	.size	stub_look_asks, . - stub_look_asks
 
@@ -257,17 +257,17 @@ stub_look_failed:
 	.cfi_endproc
 	.size	stub_look_failed, . - stub_look_failed
 
-	.type	stub_look_unnoted, %function
-stub_look_unnoted:
+	.type	stub_look_tells, %function
+stub_look_tells:
 	.cfi_startproc
 	.cfi_def_cfa_offset 16
-	call	stub_unnoted
+	call	stub_tells
 	xorl	%eax, %eax
 	addq	$8, %rsp
 	.cfi_def_cfa_offset 8
 	ret
 	.cfi_endproc
-	.size	stub_look_unnoted, . - stub_look_unnoted
+	.size	stub_look_tells, . - stub_look_tells
 
 	/* null: what a null stream stands for; stream, low: the register in which the stream is. Without
 	 * them the work goes to the default stream, or without `null` nothing is submitted. */
@@ -281,7 +281,7 @@ stub_look_unnoted:
 	call_and_return
 	.else
 	look_at_entry stub_look_asks, 2f, 1
-	call_unnoted_and_return
+	call_tell_and_return
 2:	look_at_word stub_look_asks
 	.ifnb \stream
 	testq	\stream, \stream
@@ -368,9 +368,9 @@ stub_call:
 	jne	4f
 	testl	%eax, %eax
 	jne	4f
-	cmpq	$FRAME_UNNOTED, FRAME_TO_STUB(%rbx)
+	cmpq	$FRAME_TELLS, FRAME_TO_STUB(%rbx)
 	jne	2b
-	testb	$NOTED_WORD, order_word(%rip)
+	testb	$TELLS_WORD, order_word(%rip)
 	je	2b
 	jmp	9f
 4:	movq	%rbx, %rdi
@@ -401,7 +401,7 @@ stub_call:
 	leaq	stub_entries(%rip), %r10
 	testl	$NOTED_WORD, ENTRY_LOOK(%r10,%r11)
 	je	2b		/* it submits nothing */
-9:	call	stub_unnoted
+9:	call	stub_tells
 	xorl	%eax, %eax
 	jmp	2b
 10:	movq	ENTRY_REAL(%rax,%r11), %r10
@@ -537,9 +537,9 @@ stub_call:
 	ret
 	.endm
 
-	/* As call_and_return, for a submission that has been noted nowhere, as there were no streams. If
-	 * there are now, it is noted before the program knows that it has been made. */
-	.macro call_unnoted_and_return
+	/* As call_and_return, for a submission that may have to be made known before the program knows that
+	 * it has been made: stub_tells looks. */
+	.macro call_tell_and_return
 	stp	x29, x30, [sp, #-32]!
 	.cfi_def_cfa_offset 32
 	.cfi_offset x29, -32
@@ -549,8 +549,9 @@ stub_call:
 	cbnz	w0, stub_look_failed
 	adrp	x15, order_word
 	ldr	w15, [x15, #:lo12:order_word]
-	tst	w15, #NOTED_WORD
-	b.ne	stub_look_unnoted
+	mov	w17, #TELLS_WORD
+	tst	w15, w17
+	b.ne	stub_look_tells
 	ldp	x29, x30, [sp], #32
 	.cfi_def_cfa_offset 0
 	.cfi_restore x29
@@ -575,11 +576,11 @@ stub_look_asks:
 	.cfi_startproc
 	ask_before
 	cbz	x15, 1f
-	cmp	x15, #FRAME_UNNOTED
+	cmp	x15, #FRAME_TELLS
 	b.eq	2f
 	br	x17		/* another stub, which finds the program's own frame */
 1:	call_and_return
-2:	call_unnoted_and_return
+2:	call_tell_and_return
 	.cfi_endproc
 	.size	stub_look_asks, . - stub_look_asks
 
@@ -600,13 +601,13 @@ stub_look_failed:
 	.cfi_endproc
 	.size	stub_look_failed, . - stub_look_failed
 
-	.type	stub_look_unnoted, %function
-stub_look_unnoted:
+	.type	stub_look_tells, %function
+stub_look_tells:
 	.cfi_startproc
 	.cfi_def_cfa_offset 32
 	.cfi_offset x29, -32
 	.cfi_offset x30, -24
-	bl	stub_unnoted
+	bl	stub_tells
 	mov	w0, #0
 	ldp	x29, x30, [sp], #32
 	.cfi_def_cfa_offset 0
@@ -614,7 +615,7 @@ stub_look_unnoted:
 	.cfi_restore x30
 	ret
 	.cfi_endproc
-	.size	stub_look_unnoted, . - stub_look_unnoted
+	.size	stub_look_tells, . - stub_look_tells
 
 	/* null: what a null stream stands for; stream, low: the register in which the stream is. Without
 	 * them the work goes to the default stream, or without `null` nothing is submitted. */
@@ -628,7 +629,7 @@ stub_look_unnoted:
 	call_and_return
 	.else
 	look_at_entry 3f, 2f, 1
-	call_unnoted_and_return
+	call_tell_and_return
 2:	look_at_word 3f
 	look_at_thread 3f
 	mov	x13, #\null
@@ -716,11 +717,12 @@ stub_call:
 	cbnz	x17, 4f
 	cbnz	w0, 4f
 	ldr	x17, [x19, #FRAME_TO_STUB]
-	cmp	x17, #FRAME_UNNOTED
+	cmp	x17, #FRAME_TELLS
 	b.ne	2b
 	adrp	x15, order_word
 	ldr	w15, [x15, #:lo12:order_word]
-	tst	w15, #NOTED_WORD
+	mov	w17, #TELLS_WORD
+	tst	w15, w17
 	b.eq	2b
 	b	9f
 4:	mov	w1, w0
@@ -749,7 +751,7 @@ stub_call:
 	ldr	w17, [x17, #ENTRY_LOOK]
 	tst	w17, #NOTED_WORD
 	b.eq	2b		/* it submits nothing */
-9:	bl	stub_unnoted
+9:	bl	stub_tells
 	mov	w0, #0
 	b	2b
 10:	ldr	x17, [x14, #ENTRY_REAL]

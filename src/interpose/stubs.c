@@ -57,7 +57,7 @@ extern const char stub_code[] HIDDEN;
 HIDDEN void *stub_before(struct stub_frame *frame);
 HIDDEN bool stub_after(struct stub_frame *frame, CUresult result);
 HIDDEN void stub_failed(CUresult result);
-HIDDEN void stub_unnoted(void);
+HIDDEN void stub_tells(void);
 
 static uint64_t number_of(const struct stub_frame *frame) {
     return frame->stub / STUB_SIZE;
@@ -223,12 +223,19 @@ void *stub_before(struct stub_frame *frame) {
         before(pool, frame);
         state_end_call();
     }
-    if (unnoted)
-        frame->to_stub = FRAME_UNNOTED;
+    if (unnoted || call_crosses(entry))
+        frame->to_stub = FRAME_TELLS;
     if (!given_looks_at(row_of(frame)) && !thread_marks.inside && is_quick(pool, entry))
         atomic_store_explicit(&stub_entries[number_of(frame)].look, look_of(entry),
                               memory_order_release);
     return real;
+}
+
+/* A call has submitted work of which only now is known that the driver has it. */
+static void tell(struct pool *pool) {
+    if (atomic_load(&order_word) & ORDER_TRACKED)
+        pool_submitted_unnoted(pool);
+    call_crossed(pool);
 }
 
 /* Returns whether the call is to be made again. */
@@ -239,19 +246,18 @@ bool stub_after(struct stub_frame *frame, CUresult result) {
     struct pool *pool = state_begin_call();
     if (!pool)
         return false;
-    if (result == CUDA_SUCCESS && frame->to_stub == FRAME_UNNOTED &&
-        (atomic_load(&order_word) & ORDER_TRACKED))
-        pool_submitted_unnoted(pool);
+    if (result == CUDA_SUCCESS && frame->to_stub == FRAME_TELLS)
+        tell(pool);
     bool again = call_ended(pool, frame, entry, name_of(frame), result);
     state_end_call();
     return again;
 }
 
-void stub_unnoted(void) {
+void stub_tells(void) {
     struct pool *pool = state_begin_call();
     if (!pool)
         return;
-    pool_submitted_unnoted(pool);
+    tell(pool);
     state_end_call();
 }
 

@@ -13,13 +13,16 @@ struct order_event {
     struct order_event *next;
 };
 
-/* parts: each an event behind the work of the stream with that id; 0: behind all of the context's.
+/* next: in the list of its context's crossings (crossings.c), whose `number` is the stream's id,
+ * if that is known.
+ * parts: each an event behind the work of the stream with that id; 0: behind all of the context's.
  * Invariant: not changed once it is published; its events are not recorded again before `users` is
  * 0. */
 struct order_fence {
     struct order_context *context;
     uint64_t number; /* among the context's */
     int users, count;
+    struct order_fence *next;
     struct {
         uint64_t stream;
         bool legacy, blocking; /* which other streams' work comes after it by itself */

@@ -53,6 +53,17 @@ static inline void order_set_busy(struct order_stream *stream, bool busy) {
         LIST_REMOVE(stream, busy_link);
     stream->busy = busy;
 }
+/* The context that a stream works in, as the driver says. Lock not held. */
+CUcontext order_context_of(const struct order *order, CUstream stream);
+/* Which stream a submission goes to. NULL: none that is known. Lock held on entry and return, not
+ * in between. */
+struct order_stream *order_find_stream(struct order *order, CUstream handle,
+                                       struct order_context **context);
+/* A fence of what has been submitted to this stream, with one user; NULL: it could not be recorded.
+ * Calls the driver. Lock not held. */
+struct order_fence *order_record_in_stream(struct order *order, struct order_context *context,
+                                           const struct order_stream *stream);
+void order_forget_crossings(struct order *order, struct order_context *context);
 /* Forgets a created stream. */
 void order_forget_stream(struct order *order, struct order_stream *stream);
 

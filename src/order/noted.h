@@ -37,13 +37,15 @@
  * one. */
 #define NOTED_BITS   6
 #define NOTED_FACTOR 0x9e3779b1
-#define NOTED_WORD   4 /* ORDER_TRACKED */
+#define NOTED_WORD   4  /* ORDER_TRACKED */
+#define TELLS_WORD   20 /* that and ORDER_CONTEXTS */
 
 #ifndef __ASSEMBLER__
 #include "driver/cuda_api.h"
 #include "order/order.h"
 
 _Static_assert(NOTED_WORD == ORDER_TRACKED, "the bit of the word");
+_Static_assert(TELLS_WORD == (ORDER_TRACKED | ORDER_CONTEXTS), "the bits of the word");
 
 /* NULL: the table is empty, whatever stands there. */
 extern _Atomic(const void *) noted_by __attribute__((visibility("hidden")));

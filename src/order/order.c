@@ -121,6 +121,7 @@ void order_await(struct order *order, struct order_context *context) {
 static void end(struct order *order, struct order_context *context) {
     lock_check_held(LOCK_ORDER);
     order_clear(context);
+    order_forget_crossings(order, context);
     fence_drop(context->fence);
     context->fence = NULL;
     struct order_stream *stream;

@@ -74,6 +74,7 @@ struct order_stream {
  * NULL, the last one that was recorded for a free, and has not been seen to pass. unordered: the
  * pool's own work in the legacy stream has no fence yet, behind which the program's is to be put.
  * scattered: there is work in streams that nobody has noted.
+ * crossings: see crossings.c.
  * fences: how many were begun, of which `recording` are not yet recorded. users: threads that use
  * it without the lock; it is freed by the last of them once it has ended. turn: of the last payment
  * that looked at it. */
@@ -82,7 +83,7 @@ struct order_context {
     CUdevice device; /* see order_context_begins */
     bool owes, unfenced, unordered, scattered, ended;
     uint64_t fences, turn;
-    struct order_fence *fence, *owed, *spare_fence;
+    struct order_fence *fence, *owed, *spare_fence, *crossings;
     struct order_event *spare;
     int users, recording;
     int visits;                             /* visits.c */
@@ -102,6 +103,7 @@ struct order {
     const void *sole;    /* the only thread that has submitted since streams are tracked */
     atomic_bool several; /* there have been others */
     atomic_bool streams_used;
+    atomic_int crossings;    /* fences in the contexts' lists of those */
     _Atomic(CUcontext) only; /* the context, if there is one alone */
 };
 
@@ -218,6 +220,17 @@ bool order_pay(struct order *order, void (*failed)(void *data, CUcontext context
 bool order_fence_now(struct order *order, CUcontext context, bool whole,
                      struct order_fence **fence);
 CUresult order_fence_wait(struct order *order, struct order_fence *fence);
+
+/* crossings.c. To be called after work was submitted to `stream`, of the current context if it is
+ * the legacy one, that may use memory of other contexts. False: nothing can be recorded that stands
+ * for it. Calls the driver. */
+bool order_crossed(struct order *order, CUstream stream);
+static inline bool order_has_crossings(const struct order *order) {
+    return atomic_load_explicit(&order->crossings, memory_order_relaxed) != 0;
+}
+/* Waits for what has crossed so far, and for nothing else. False: there was too much of it. Calls
+ * the driver. */
+bool order_wait_for_crossings(struct order *order);
 
 /* Whether a payment would wait for nothing. Calls the driver. */
 bool order_is_over(struct order *order);

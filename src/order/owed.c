@@ -102,6 +102,13 @@ static struct order_fence *record_there(struct order *order, struct order_contex
     return fence;
 }
 
+struct order_fence *order_record_in_stream(struct order *order, struct order_context *context,
+                                           const struct order_stream *stream) {
+    lock_check_none();
+    struct targets targets = {.count = 1, .streams = {*stream}};
+    return record_there(order, context, &targets, 0);
+}
+
 /* Whether the host has waited for all work of the context, or nobody has to: it ends. Lock not
  * held. */
 static bool wait_instead(struct order *order, const struct order_context *context) {

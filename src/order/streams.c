@@ -6,8 +6,7 @@
 
 #include <stdlib.h>
 
-/* The context that a stream works in, as the driver says. Lock not held. */
-static CUcontext context_of(const struct order *order, CUstream stream) {
+CUcontext order_context_of(const struct order *order, CUstream stream) {
     lock_check_none();
     const struct driver *driver = order->driver;
     CUcontext context = NULL;
@@ -57,7 +56,7 @@ static CUdevice device_of(const struct order *order, CUcontext context) {
 }
 
 bool order_stream_begins(struct order *order, CUstream handle, bool non_blocking) {
-    CUcontext in = context_of(order, handle);
+    CUcontext in = order_context_of(order, handle);
     if (!in || !order_context_begins(order, in, device_of(order, in)))
         return false;
     lock_take(&order->lock, LOCK_ORDER);
@@ -82,10 +81,8 @@ bool order_stream_ends(struct order *order, CUstream handle) {
     return busy;
 }
 
-/* Which stream a submission goes to. NULL: none that is known. Lock held on entry and return, not
- * in between. */
-static struct order_stream *find_stream(struct order *order, CUstream handle,
-                                        struct order_context **context) {
+struct order_stream *order_find_stream(struct order *order, CUstream handle,
+                                       struct order_context **context) {
     lock_check_held(LOCK_ORDER);
     CUcontext current = NULL;
     if (handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD) {
@@ -114,7 +111,7 @@ bool order_others_owe(struct order *order, CUstream handle) {
     order_take_notice(order);
     struct order_context *own, *context;
     bool owe = false;
-    find_stream(order, handle, &own);
+    order_find_stream(order, handle, &own);
     LIST_FOREACH (context, &order->contexts, link)
         owe = owe || (context != own && context->owes);
     order_tell(order);
@@ -136,7 +133,7 @@ bool order_stream_covers(struct order *order, CUstream handle) {
     lock_take(&order->lock, LOCK_ORDER);
     order_take_notice(order);
     struct order_context *own, *context;
-    struct order_stream *stream = find_stream(order, handle, &own);
+    struct order_stream *stream = order_find_stream(order, handle, &own);
     bool covers = stream && order_is_tracked(order) && is_known(order, handle);
     LIST_FOREACH (context, &order->contexts, link)
         covers = covers && (context == own || !context->owes);
@@ -201,7 +198,7 @@ int order_submits(struct order *order, CUstream handle, bool may_call) {
     order_take_notice(order);
     bool fenced = !may_call || order_fence_all(order);
     struct order_context *context;
-    struct order_stream *stream = find_stream(order, handle, &context);
+    struct order_stream *stream = order_find_stream(order, handle, &context);
     bool first_of_other = false, ordered = false;
     if (stream) {
         const void *own = order_this_thread();

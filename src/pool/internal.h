@@ -67,9 +67,6 @@ struct pool {
      * work may run that one wait has to cover. */
     struct order order;
     uint64_t owed_number, pending, pending_seen;
-    /* The thread that has announced copies between contexts since it last waited for all; the pool
-     * itself: several have. */
-    const void *crossed_by;
     uint64_t reasons[WAIT_REASONS], reason_sum;
     atomic_bool lasting[WAIT_REASONS];
     atomic_bool host_reached; /* kernels may have been given addresses of plain host memory */

@@ -335,9 +335,11 @@ void pool_submits_somewhere(struct pool *pool, const char *call);
  * owed. */
 void pool_waits_for_stream(struct pool *pool, CUstream stream, const char *call);
 /* To be called before a copy or a memset is submitted to `stream` whose addresses may be another
- * context's: `pointers` are those that are known, NULL for none; all_known: there are no others. */
-void pool_reaches(struct pool *pool, CUstream stream, const CUdeviceptr *pointers, size_t count,
+ * context's: `pointers` are those that are known, NULL for none; all_known: there are no others.
+ * Returns whether they may; then _crossed is to be called once it has been submitted. */
+bool pool_reaches(struct pool *pool, CUstream stream, const CUdeviceptr *pointers, size_t count,
                   bool all_known, const char *call);
+void pool_crossed(struct pool *pool, CUstream stream);
 /* Around the program's own wait for all work of the current context, in which what is owed there is
  * paid if it succeeds. begins returns what ended wants to know. */
 struct pool_context_wait {

@@ -17,7 +17,7 @@ bool wait_is_owed(void) {
 bool wait_reaches_others(const struct pool *pool) {
     lock_check_held(LOCK_POOL);
     return pool->reasons[WAIT_REASON_peer] || pool->reasons[WAIT_REASON_green] ||
-           pool->reasons[WAIT_REASON_contexts] || pool->crossed_by;
+           pool->reasons[WAIT_REASON_contexts];
 }
 
 static enum wait_choice now_because(enum wait_reason *reason, enum wait_reason why) {
@@ -37,7 +37,7 @@ static enum wait_choice choice_in_context(const struct pool *pool, const struct 
     for (int i = 0; pool->reason_sum && i < WAIT_REASONS; i++)
         if (pool->reasons[i])
             return now_because(reason, (enum wait_reason)i);
-    if (pool->crossed_by)
+    if (order_has_crossings(&pool->order))
         return now_because(reason, WAIT_REASON_crossed);
     if (!order_is_tracked(&pool->order))
         return now_because(reason, WAIT_REASON_threads);
@@ -152,12 +152,13 @@ static CUresult wait_for_others(struct pool *pool, const struct context *owner) 
 
 /* A capture may begin meanwhile on another thread, whose begin must not wait for this: in relaxed
  * mode the wait for an event does it no harm [cuda.h, cuThreadExchangeStreamCaptureMode]. */
-static CUresult wait_for_fence(struct pool *pool, struct order_fence *fence) {
+static CUresult wait_for_events(struct pool *pool, struct order_fence *fence) {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     release_exchange_capture_mode(pool, &mode);
-    CUresult result = order_fence_wait(&pool->order, fence);
+    CUresult result = fence ? order_fence_wait(&pool->order, fence) : CUDA_SUCCESS;
+    bool all = order_wait_for_crossings(&pool->order);
     release_exchange_capture_mode(pool, &mode);
-    return result;
+    return result == CUDA_SUCCESS && !all ? CUDA_ERROR_NOT_SUPPORTED : result;
 }
 
 /* Where work of other contexts may use the block as well, all are waited for: the result is the
@@ -176,7 +177,8 @@ static CUresult wait_for_contexts(struct pool *pool, struct context *owner, bool
     if (!fenced && result == CUDA_SUCCESS)
         result = synchronize(pool, owner->handle);
     gate_leave(pool);
-    CUresult passed = fence ? wait_for_fence(pool, fence) : CUDA_SUCCESS;
+    CUresult passed =
+        fence || order_has_crossings(&pool->order) ? wait_for_events(pool, fence) : CUDA_SUCCESS;
     return result == CUDA_SUCCESS ? passed : result;
 }
 
@@ -206,12 +208,8 @@ CUresult wait_make(struct pool *pool, struct context *context, enum wait_reason 
     pool_lock(pool);
     if (result == CUDA_SUCCESS) {
         note_done(pool, context->handle, owed_number, fences);
-        if (all) {
+        if (all)
             pool->pending_seen = pending;
-            /* Another thread's copy may have been announced alone. */
-            if (pool->crossed_by == order_this_thread())
-                pool->crossed_by = NULL;
-        }
     }
     return result;
 }
@@ -293,21 +291,29 @@ static bool is_own(const struct pool *pool, CUdeviceptr pointer) {
             !owner || owner == current);
 }
 
-void pool_reaches(struct pool *pool, CUstream stream, const CUdeviceptr *pointers, size_t count,
+bool pool_reaches(struct pool *pool, CUstream stream, const CUdeviceptr *pointers, size_t count,
                   bool all_known, const char *call) {
     if (atomic_load_explicit(&pool->order.only, memory_order_relaxed))
-        return;
+        return false;
     bool crosses = !all_known;
     for (size_t i = 0; i < count && !crosses; i++)
         crosses = pointers[i] && !is_own(pool, pointers[i]);
-    if (!crosses)
-        return;
-    const void *own = order_this_thread();
-    pool_lock(pool);
-    pool->crossed_by = pool->crossed_by && pool->crossed_by != own ? pool : own;
-    pool_unlock(pool);
-    if (order_others_owe(&pool->order, stream))
+    if (crosses && order_others_owe(&pool->order, stream))
         pool_pay(pool, call);
+    return crosses;
+}
+
+void pool_crossed(struct pool *pool, CUstream stream) {
+    if (pool_stream_is_captured(pool, stream)) /* so nothing has been submitted */
+        return;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    release_exchange_capture_mode(pool, &mode);
+    bool recorded = order_crossed(&pool->order, stream);
+    release_exchange_capture_mode(pool, &mode);
+    if (!recorded)
+        pool_reason_stays(pool, WAIT_REASON_contexts);
+    else
+        grant_anew(pool);
 }
 
 /* With the lock all frees are counted, also those that caches have served. */
@@ -371,7 +377,6 @@ void wait_forget(struct pool *pool) {
     lock_check_held(LOCK_POOL);
     order_forget(&pool->order);
     pool->pending_seen = pool->pending;
-    pool->crossed_by = NULL;
     pool->reason_sum = 0;
     pool->host_reached = false;
     for (int i = 0; i < WAIT_REASONS; i++) {

@@ -19,6 +19,7 @@ SEEN = {
     "two_devices": "both devices are done\n",
     "malloc_behind_later_work": "the allocations did not wait\n",
     "free_beside_idle_memory": "the frees did not wait\n",
+    "crossings": "the free did not wait\n",
     "capture_beside": {
         "free_within": "the capture ended with 0, nodes: 1\nthe graph wrote 7\n",
         "captured_in_the_other": "the capture ended with 0, nodes: 1\nthe graph wrote 7\n",
@@ -66,6 +67,8 @@ CASES = {
                    "allocation", "memory_info", "address_range", "function_of_the_host", "per_thread_work"],
     "two_devices": ["by_kernel", "by_the_host", "launched_behind_the_free", "loop_of_temporaries"],
     "free_beside_idle_memory": ["of_two_contexts"],
+    "crossings": ["copy_that_is_done", "copy_in_the_same_stream", "copy_in_another_stream", "copies_of_two_threads",
+                  "graph_that_is_done", "graph_in_the_same_stream", "streams_that_come_and_go", "context_that_is_gone"],
     "malloc_behind_later_work": ["non_blocking", "non_blocking_user", "blocking", "legacy", "full_device",
                                  "behind_a_capture", "beside_a_capture", "of_another_thread"],
 }

@@ -162,27 +162,41 @@ static void a_free_waits_for_its_own_context_alone(void **state) {
     assert_int_equal(fake.waits, 0);
 }
 
-static void after_a_copy_between_contexts_a_free_waits_for_all(void **state) {
+static void *copy_between_contexts(void *unused) {
+    (void)unused;
+    assert_true(pool_reaches(pool, CU_STREAM_LEGACY, NULL, 0, false, "cuMemcpyPeer"));
+    pool_crossed(pool, CU_STREAM_LEGACY);
+    return NULL;
+}
+
+static void after_a_copy_between_contexts_a_free_waits_for_it_and_no_other_work(void **state) {
     (void)state;
     CUdeviceptr one = alloc(1000);
     fake.current = fake_context(0, 2);
     CUdeviceptr two = alloc(1000);
-    pool_reaches(pool, CU_STREAM_LEGACY, NULL, 0, false, "cuMemcpyPeer");
+    copy_between_contexts(NULL);
+    assert_ptr_equal(fake.fenced_context, fake_context(0, 2));
     release(two);
-    assert_int_equal(fake.event_waits + fake.waits, 2);
+    assert_int_equal(fake.event_waits, 2);
     fake.current = fake_context(0, 1);
     release(one);
-    assert_int_equal(fake.event_waits + fake.waits, 3);
+    assert_int_equal(fake.event_waits, 3);
+    assert_int_equal(fake.waits, 0);
 }
 
-static void *copy_between_contexts(void *unused) {
-    (void)unused;
-    pool_reaches(pool, CU_STREAM_LEGACY, NULL, 0, false, "cuMemcpyPeer");
-    return NULL;
+static void a_free_of_the_other_context_waits_for_a_copy_between_them(void **state) {
+    (void)state;
+    CUdeviceptr one = alloc(1000);
+    fake.current = fake_context(0, 2);
+    alloc(1000);
+    copy_between_contexts(NULL);
+    fake.current = fake_context(0, 1);
+    release(one);
+    assert_int_equal(fake.event_waits, 2);
+    assert_int_equal(fake.waits, 0);
 }
 
-/* What is announced may be yet to be submitted when another thread's wait ends. */
-static void a_copy_of_another_thread_between_contexts_is_over_once_that_one_waits(void **state) {
+static void a_copy_of_another_thread_between_contexts_is_waited_for_once(void **state) {
     (void)state;
     pthread_t thread;
     alloc(1000);
@@ -193,7 +207,7 @@ static void a_copy_of_another_thread_between_contexts_is_over_once_that_one_wait
     release(alloc(1000));
     assert_int_equal(fake.event_waits + fake.waits, 2);
     release(alloc(1000));
-    assert_int_equal(fake.event_waits + fake.waits, 4);
+    assert_int_equal(fake.event_waits + fake.waits, 3);
 }
 
 static void a_context_that_only_exists_is_one_to_copy_from(void **state) {
@@ -395,8 +409,9 @@ int main(void) {
         TEST(after_the_last_release_all_memory_is_forgotten_and_none_freed),
         TEST(a_created_context_outlives_its_devices_primary_one),
         TEST(a_free_waits_for_its_own_context_alone),
-        TEST(after_a_copy_between_contexts_a_free_waits_for_all),
-        TEST(a_copy_of_another_thread_between_contexts_is_over_once_that_one_waits),
+        TEST(after_a_copy_between_contexts_a_free_waits_for_it_and_no_other_work),
+        TEST(a_free_of_the_other_context_waits_for_a_copy_between_them),
+        TEST(a_copy_of_another_thread_between_contexts_is_waited_for_once),
         TEST(a_context_that_only_exists_is_one_to_copy_from),
         TEST(where_contexts_reach_each_others_memory_a_free_waits_for_all),
         TEST(with_more_contexts_than_can_be_waited_for_a_block_is_really_freed),
