@@ -9,7 +9,6 @@ is shrunk to the operations that matter and printed with the command that repeat
     search.py --programs 50000          longer
     search.py --seed 17 --programs 1 --mode auto --profile streams
     search.py --check 1                 with POOLCUDA_CHECK=1, which must have nothing to report
-    POOLCUDA_SEARCH=all search.py       with the profiles of MORE_PROFILES, too, in which the pool is known to differ
 
 Some of the profiles:
     inside          functions of the host's that call the driver
@@ -37,17 +36,13 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROFILES = ("plain", "captures", "contexts", "streams", "events", "threads", "races", "memory", "shares",
             "pinned", "managed", "ordered", "shapes", "programmatic", "churn", "faults", "inside", "forks", "time",
-            "plugins", "crowded", "held", "held_full")
-# In which the pool is known to differ: with --profile, or all of them with POOLCUDA_SEARCH=all.
-MORE_PROFILES = ("held_elsewhere", "held_captures")
-if os.environ.get("POOLCUDA_SEARCH") == "all":
-    PROFILES += MORE_PROFILES
+            "plugins", "crowded", "held", "held_full", "held_elsewhere", "held_captures")
 # Not while memory is checked, which takes time and waits for the device (docs/check.md).
 UNCHECKED = ("time", "held", "held_full", "held_elsewhere", "held_captures")
-# What the pool's options are beside the mode for programs of a profile.
 # In virtual time, in which allocations and frees cost nothing: what a pool saves there would hide what it waits.
 TIMED = {"time": {"SIMCUDA_COST": "3", "SIMCUDA_ALLOC_NS": "0", "SIMCUDA_ALLOC_SMALL_NS": "0", "SIMCUDA_FREE_NS": "0",
                   "SIMCUDA_FREE_SMALL_NS": "0", "SIMCUDA_PAGE_NS": "0"}}
+# What the pool's options are beside the mode for programs of a profile.
 HELD = {"POOLCUDA_OOM_WAIT": "0.2"}  # seconds: what is held stays so, however long it is waited for
 OPTIONS = {"managed": {"POOLCUDA_MANAGED": "1"}, "held": HELD, "held_elsewhere": HELD, "held_full": HELD,
            "held_captures": HELD}
@@ -279,7 +274,7 @@ def main():
     parser.add_argument("--programs", type=int, default=2000, help="how many seeds")
     parser.add_argument("--seed", type=int, default=1, help="the first")
     parser.add_argument("--mode", choices=MODES, help="only this POOLCUDA_FREE")
-    parser.add_argument("--profile", choices=(*PROFILES, *MORE_PROFILES), help="only this profile")
+    parser.add_argument("--profile", choices=PROFILES, help="only this profile")
     parser.add_argument("--library", type=pathlib.Path, help="the pool to preload")
     parser.add_argument("--preset", default="default", help="of the pool's options")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="another option of the pool")
