@@ -324,7 +324,9 @@ static void await_recording(struct pool *pool) {
     }
 }
 
+/* Lock held. */
 static bool is_any_unfenced(const struct pool *pool) {
+    lock_check_held(LOCK_POOL);
     const struct context *context;
     LIST_FOREACH (context, &pool->contexts, link)
         if (!context->broken && !LIST_EMPTY(&context->unfenced))

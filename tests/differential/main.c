@@ -57,6 +57,7 @@ int main(int argc, char **argv) {
         program.roomy = atoi(argv[2]) & 2;
         program.careful = atoi(argv[2]) & 4;
         program.crowds = atoi(argv[2]) & 8;
+        program.spreads = atoi(argv[2]) & 16;
         printf("== %llu operations %d\n", (unsigned long long)seed, program.count);
         printf("ended %d\n", run_one(&program));
     }

@@ -528,6 +528,7 @@ static void do_share(struct world *world, const struct operation *operation) {
         cuPointerGetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, block->pointer);
         fprintf(world->transcript, "synchronous %u\n", on);
         block->synchronous = on;
+        world->synchronous = world->spreads;
     }
 }
 
@@ -770,6 +771,7 @@ void program_run(const struct program *program, FILE *transcript) {
     world->roomy = program->roomy;
     world->careful = program->careful;
     world->crowds = program->crowds;
+    world->spreads = program->spreads;
     if (!world_start(world)) {
         fprintf(transcript, "no device\n");
         free(world);

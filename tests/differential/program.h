@@ -103,6 +103,7 @@ struct program {
     bool roomy;   /* it uses an eighth of each device at most */
     bool careful; /* it frees nothing twice and nothing that is no block */
     bool crowds;  /* it may use nearly all of a device */
+    bool spreads; /* what it sets for a block may hold for others as well */
 };
 
 /* The program that `seed` stands for. profile: a name of generate.c. Returns false if unknown. */

@@ -52,8 +52,10 @@ PAGE = 2 << 20
 BATCH = 25
 # What a preset does not promise (docs/policies.md). memory: that all of the device can be had, and what is reported
 # free; such a preset is given programs that use little of the device.
+# attributes: SYNC_MEMOPS, once set for a block, holds for others in the same region.
 # "captures": memory that deferred frees hold cannot be had again during a capture, so that is when one may run out.
-DECLARED = {"pyopencl": {"memory"}, "bfc": {"memory"}, "vmm": {"memory"}, "paddle": {"memory", "captures"}}
+DECLARED = {"pyopencl": {"memory"}, "bfc": {"memory", "attributes"}, "vmm": {"memory", "attributes"},
+            "paddle": {"memory", "captures"}}
 # What a program may take beside its native time, in virtual time, and beside what the pool's own calls take.
 SLOWER = 1.05
 # Pages that zones and the quarantine (1/64 of the device) keep while memory is checked.
@@ -106,7 +108,8 @@ class Runner:
         relies = mode != "defer" and profile not in TIMED if relies is None else relies
         roomy = "memory" in self.declared
         crowds = not roomy and "check" not in self.declared
-        bits = str(int(relies) + 2 * roomy + 4 * careful + 8 * crowds)
+        spreads = "attributes" in self.declared
+        bits = str(int(relies) + 2 * roomy + 4 * careful + 8 * crowds + 16 * spreads)
         programs = build(pooled) / "tests/differential/programs"
         command = [programs, profile, bits, str(first), str(count), *map(str, left_out),
                    *(f"let-go:{operation.split()[0]}" for operation in let_go)]
@@ -163,8 +166,8 @@ def difference(native, pooled, declared):
 
 def unserved_while_held(mode, seed, found, pooled, let_go):
     """The allocation behind a difference that is declared in docs/semantics.md ("Out of memory", "What remains
-    different"): a kernel was waiting for the host, the device had less than was asked for, and idle memory cannot be given
-    back then. The call fails, or a larger block serves, which memory is missing later. None: it is not."""
+    different"): a kernel was waiting for the host, the device had less than was asked for, and idle memory cannot be
+    given back then. The call fails, or a larger block serves, which memory is missing later. None: it is not."""
     operation, one, other = found
     first = next((i for i, (at, _) in enumerate(pooled) if at == operation), len(pooled))
     seen, before = [line for at, line in pooled if at == operation], [line for _, line in pooled[:first]]
@@ -182,8 +185,8 @@ def unserved_while_held(mode, seed, found, pooled, let_go):
 
 
 def differs(runner, profile, mode, seed, left_out=(), tries=1):
-    """Where it does, as difference() says, and how the pooled run saw it. What is held is let go before allocations that
-    cannot be served else."""
+    """Where it does, as difference() says, and how the pooled run saw it. What is held is let go before allocations
+    that cannot be served else."""
     let_go = []
     while tries:
         native = runner.run(profile, mode, seed, 1, left_out, let_go)[seed]

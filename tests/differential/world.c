@@ -114,7 +114,8 @@ static bool are_ordered(const struct context *context, int one, int other) {
 void world_order(struct world *world, struct block *block, int stream) {
     struct context *context = &world->contexts[block->context];
     if (block->stream == LOST_STREAM ||
-        (block->synchronous && world_is_held(world, block->context, stream)) ||
+        ((block->synchronous || world->synchronous) &&
+         world_is_held(world, block->context, stream)) ||
         (block->stream >= 0 && !are_ordered(context, block->stream, stream) &&
          world_is_held(world, block->context, block->stream)))
         world_let_go(world);

@@ -93,7 +93,7 @@ struct inside {
 
 struct world {
     FILE *transcript;
-    bool relies, roomy, careful, crowds;
+    bool relies, roomy, careful, crowds, spreads;
     struct context contexts[CONTEXTS];
     int context_count, current;
     struct block blocks[BLOCKS];
@@ -114,7 +114,8 @@ struct world {
     int identity_count;
     struct hold hold;
     struct inside inside;
-    bool over; /* the context is lost: nothing more can be printed */
+    bool synchronous; /* copies and memsets of any block may be so */
+    bool over;        /* the context is lost: nothing more can be printed */
 };
 
 /* The first words of all results: one line each, `name` and the code. */
