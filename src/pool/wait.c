@@ -241,7 +241,9 @@ void pool_submits(struct pool *pool, CUstream stream, const char *call) {
         fence_before_submission(pool);
     if (pool->config.free_mode != POOL_FREE_AUTO)
         return;
-    bool may_call = gate_enter(pool); /* else the capture that began has paid */
+    bool may_call;
+    while (!(may_call = gate_enter(pool)) && wait_is_owed())
+        gate_await_open_or_paid(pool); /* the capture that begins pays first */
     int answer = order_submits(&pool->order, stream, may_call);
     if (may_call)
         gate_leave(pool);

@@ -343,6 +343,42 @@ static void a_devices_reset_ends_the_captures_of_its_own_context_alone(void **st
     assert_false(pool_is_capturing(pool));
 }
 
+static void *capture_begins(void *unused) {
+    begin(STREAM(1));
+    return unused;
+}
+
+/* Returns how many fences had been waited for when the submission could go on. */
+static void *submits(void *payments) {
+    pool_submits(pool, STREAM(2), "cuLaunchKernel");
+    *(int *)payments = fake.event_waits;
+    return NULL;
+}
+
+/* The capture is about to begin, and has not paid: it waits until this thread leaves the gate. */
+static void a_submission_beside_a_capture_that_begins_goes_on_once_that_has_paid(void **state) {
+    (void)state;
+    pthread_t capturing, submitting;
+    int payments = 0;
+    pool_stream_created(pool, STREAM(2), true);
+    alloc(9000);
+    CUdeviceptr block = alloc(1000);
+    pool_submits(pool, CU_STREAM_LEGACY, "cuLaunchKernel");
+    release(block);
+    assert_int_equal(fake.event_waits, 0);
+    assert_true(gate_enter(pool));
+    assert_int_equal(pthread_create(&capturing, NULL, capture_begins, NULL), 0);
+    while (!pool_is_capturing(pool))
+        gate_pause();
+    assert_int_equal(pthread_create(&submitting, NULL, submits, &payments), 0);
+    for (int i = 0; i < 1000; i++)
+        gate_pause();
+    gate_leave(pool);
+    pthread_join(submitting, NULL);
+    pthread_join(capturing, NULL);
+    assert_int_equal(payments, 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(a_capture_that_has_ended_unheard_is_found_by_asking_its_stream),
@@ -369,6 +405,9 @@ int main(void) {
         TEST(a_stream_is_known_by_its_own_context_whichever_is_current),
         TEST(a_capture_ends_with_its_context),
         TEST(a_devices_reset_ends_the_captures_of_its_own_context_alone),
+        cmocka_unit_test_setup_teardown(
+            a_submission_beside_a_capture_that_begins_goes_on_once_that_has_paid, start_in_auto,
+            stop),
     };
     return cmocka_run_group_tests_name("pool_captures", tests, NULL, NULL);
 }
