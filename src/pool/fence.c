@@ -335,8 +335,8 @@ static bool is_any_unfenced(const struct pool *pool) {
 }
 
 /* The bit stays as long as a fence is being recorded: other threads' submissions come here, too,
- * and wait for that. And while only a capture is in the way: then no more is fenced later than has
- * to be. */
+ * and wait for that. It also stays while only a capture is in the way: then no more is fenced later
+ * than has to be. */
 void fence_before_submission(struct pool *pool) {
     lock_check_none();
     if (PLANTED(fence_after_submission))
