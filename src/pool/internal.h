@@ -71,13 +71,13 @@ struct pool {
     atomic_bool lasting[WAIT_REASONS];
     atomic_bool host_reached; /* kernels may have been given addresses of plain host memory */
 
-    uint64_t fences;      /* fence.c: how many were begun */
-    int fences_recording; /* of them, that are not yet recorded */
     /* fence_streams.c. streams_lost: some stream's work can be in no fence, so frees have to wait.
      */
     LIST_HEAD(, free_stream) free_streams;
     LIST_HEAD(, left_event) left_events;
     uint64_t left_number;
+    uint64_t fences;      /* fence.c: how many were begun */
+    int fences_recording; /* of them, that are not yet recorded */
     bool streams_lost;
 
     struct created_context *created;       /* context.c */
