@@ -111,6 +111,8 @@ static struct fence *begin(struct pool *pool, struct context *context, struct fe
     fence->only = only;
     fence->left_number = pool->left_number;
     fence->users = 1;
+    fence->number = ++pool->fences;
+    pool->fences_recording++;
     TAILQ_INSERT_TAIL(&context->fences, fence, link);
     return fence;
 }
@@ -134,6 +136,7 @@ static bool fence_unfenced(struct pool *pool, struct context *context) {
     bool recorded = fence_record(pool, targets, count, fence);
     gate_leave(pool);
     pool_lock(pool);
+    pool->fences_recording--;
     fence->users--;
     fence->recorded = recorded;
     if (!recorded)
@@ -289,22 +292,67 @@ void fence_drain(struct pool *pool, const struct device *device) {
     }
 }
 
+/* Fences what has been freed in any context. False: not all of it, which is fenced later and then
+ * with more than is needed. Lock held on entry and return, not in between. */
+static bool fence_all_unfenced(struct pool *pool) {
+    lock_check_held(LOCK_POOL);
+    struct context *context;
+    LIST_FOREACH (context, &pool->contexts, link)
+        if (!context->broken && !LIST_EMPTY(&context->unfenced) &&
+            (!fence_unfenced(pool, context) || context->ended))
+            return false;
+    return true;
+}
+
+/* Whether one of the fences up to that number is being recorded. Lock held. */
+static bool is_recording(const struct pool *pool, uint64_t number) {
+    lock_check_held(LOCK_POOL);
+    const struct context *context;
+    const struct fence *fence;
+    if (!pool->fences_recording)
+        return false;
+    LIST_FOREACH (context, &pool->contexts, link)
+        TAILQ_FOREACH (fence, &context->fences, link)
+            if (!fence->recorded && fence->number <= number)
+                return true;
+    return false;
+}
+
+/* Until other threads have recorded the fences that they have begun so far. Lock held on entry and
+ * return, not in between. */
+static void await_recording(struct pool *pool) {
+    lock_check_held(LOCK_POOL);
+    uint64_t number = pool->fences;
+    while (is_recording(pool, number)) {
+        pool_unlock_between(pool);
+        gate_pause();
+        pool_lock(pool);
+    }
+}
+
+/* Lock held. */
+static bool is_any_unfenced(const struct pool *pool) {
+    lock_check_held(LOCK_POOL);
+    const struct context *context;
+    LIST_FOREACH (context, &pool->contexts, link)
+        if (!context->broken && !LIST_EMPTY(&context->unfenced))
+            return true;
+    return false;
+}
+
+/* The bit stays as long as a fence is being recorded: other threads' submissions come here, too,
+ * and wait for that. It also stays while only a capture is in the way: then no more is fenced later
+ * than has to be. */
 void fence_before_submission(struct pool *pool) {
     lock_check_none();
-    struct context *context;
     if (PLANTED(fence_after_submission))
         return;
     pool_lock(pool);
-    atomic_fetch_and(&order_word, ~ORDER_DEFERRED);
-    LIST_FOREACH (context, &pool->contexts, link)
-        if (!context->broken && !LIST_EMPTY(&context->unfenced) &&
-            (!fence_unfenced(pool, context) || context->ended)) {
-            /* The rest is fenced later, which covers more than is needed: no more than has to be,
-             * where only a capture is in the way. */
-            if (atomic_load(&pool->captures))
-                atomic_fetch_or(&order_word, ORDER_DEFERRED);
-            break;
-        }
+    bool all = fence_all_unfenced(pool);
+    await_recording(pool);
+    if (pool->fences_recording == 0 &&
+        (all ? !is_any_unfenced(pool) : !atomic_load(&pool->captures)))
+        atomic_fetch_and(&order_word, ~ORDER_DEFERRED);
     pool_unlock(pool);
 }
 

@@ -249,6 +249,7 @@ void fence_forget_streams(struct pool *pool) {
     pool->streams_lost = false;
     pool->blocking_streams = 0;
     atomic_store(&pool->per_thread_used, false);
+    pool->fences_recording = 0; /* by threads that a forked child does not have */
 }
 
 void fence_streams_ended(struct pool *pool, struct context *context) {

@@ -31,6 +31,7 @@ struct fence {
     const struct context *only;
     struct fence_event *events;
     uint64_t left_number; /* it includes the left events up to this number */
+    uint64_t number;      /* in the order in which fences were begun */
     int users;            /* threads that use it without the lock */
     bool recorded, gone;
     TAILQ_ENTRY(fence) link;

@@ -35,6 +35,12 @@ unsigned long long hazards(void) {
     return count ? count() : 0;
 }
 
+size_t device_available(void) {
+    size_t (*ask)(void);
+    *(void **)&ask = dlsym(RTLD_DEFAULT, "simcuda_available");
+    return ask ? ask() : SIZE_MAX;
+}
+
 void store_flag(uint32_t *flag) {
     __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
 }

@@ -48,6 +48,10 @@ void owner_begins(CUdeviceptr pointer, size_t size);
 void owner_ends(CUdeviceptr pointer);
 unsigned long long hazards(void);
 
+/* What the simulated GPU has left of the current context's device, whatever a pool says: all that
+ * there is where that cannot be asked. */
+size_t device_available(void);
+
 /* Whom managed memory is attached to: one of CUmemAttach_flags, 0 where that cannot be asked. */
 unsigned association(CUdeviceptr pointer);
 

@@ -32,6 +32,12 @@ static const struct profile {
     {"threads", {{OP_threads, 40}}},
     {"races", {{OP_capture_beside, 40}}},
     {"memory", {{OP_alloc_large, 40}, {OP_information, 40}}},
+    {"crowded",
+     {{OP_temporaries, 40},
+      {OP_information, 20},
+      {OP_spin, 20},
+      {OP_release, 10},
+      {OP_stream_new, 10}}},
     {"shares", {{OP_share, 40}}},
     {"pinned",
      {{OP_host_alloc, 40}, {OP_host_fill, 20}, {OP_host_copy, 20}, {OP_host_release, 30}}},
@@ -76,8 +82,11 @@ static const struct profile {
     {"programmatic",
      {{OP_early, 40}, {OP_overlap, 60}, {OP_release, 40}, {OP_alloc, 40}, {OP_stream_new, 10}}},
     {"inside", {{OP_ask_inside, 40}, {OP_synchronize, 20}, {OP_spin, 10}}},
-    {"time", /* one thread */
+    /* One thread, and a device that does not fill: a pool without memory looks again and again at a
+     * busy one, and only in real time, in which the device does nothing there. */
+    {"time",
      {{OP_host_work, 60},
+      {OP_alloc_large, -2},
       {OP_spin, 40},
       {OP_alloc, 20},
       {OP_release, 30},

@@ -283,6 +283,8 @@ static void tell_wrong(struct world *world, const struct concurrent *concurrent)
 }
 
 void do_threads_held(struct world *world, const struct operation *operation) {
+    if (world_is_crowded(world))
+        return;
     struct concurrent concurrent = concurrent_of(world, operation);
     cuCtxSynchronize();
     world_settled(world, world->current);

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static int run_one(const struct program *program, const bool *left_out) {
+static int run_one(const struct program *program) {
     fflush(stdout);
     pid_t child = fork(); /* CUDA has not been used here, so the child may */
     if (child == 0) {
@@ -20,7 +20,7 @@ static int run_one(const struct program *program, const bool *left_out) {
         alarm(hang && atoi(hang) > 0 ? (unsigned)atoi(hang) : 600); /* if it hangs */
         if (getenv("SIMCUDA_STUCK"))                                /* which ends it where it is */
             setvbuf(stdout, NULL, _IOLBF, 0);
-        program_run(program, left_out, stdout);
+        program_run(program, stdout);
         exit(0);
     }
     int status = -1;
@@ -28,17 +28,25 @@ static int run_one(const struct program *program, const bool *left_out) {
     return status;
 }
 
+/* An operation that is left out, or before which what is held is let go. */
+static void note_operation(struct program *program, const char *argument) {
+    static const char prefix[] = "let-go:";
+    bool let_go = strncmp(argument, prefix, sizeof prefix - 1) == 0;
+    int operation = atoi(argument + (let_go ? sizeof prefix - 1 : 0));
+    if (operation >= 0 && operation < MAX_OPERATIONS)
+        (let_go ? program->let_go : program->left_out)[operation] = true;
+}
+
 int main(int argc, char **argv) {
     static struct program program;
-    static bool left_out[MAX_OPERATIONS];
     concurrent_register_fork_handlers();
     if (argc < 5) {
-        fprintf(stderr, "usage: programs PROFILE RELIES FIRST COUNT [LEFT_OUT...]\n");
+        fprintf(stderr,
+                "usage: programs PROFILE RELIES FIRST COUNT [LEFT_OUT|let-go:OPERATION...]\n");
         return 2;
     }
     for (int i = 5; i < argc; i++)
-        if (atoi(argv[i]) >= 0 && atoi(argv[i]) < MAX_OPERATIONS)
-            left_out[atoi(argv[i])] = true;
+        note_operation(&program, argv[i]);
     uint64_t first = strtoull(argv[3], NULL, 10), count = strtoull(argv[4], NULL, 10);
     for (uint64_t seed = first; seed < first + count; seed++) {
         if (!program_generate(&program, seed, argv[1])) {
@@ -48,8 +56,10 @@ int main(int argc, char **argv) {
         program.relies = atoi(argv[2]) & 1;
         program.roomy = atoi(argv[2]) & 2;
         program.careful = atoi(argv[2]) & 4;
+        program.crowds = atoi(argv[2]) & 8;
+        program.spreads = atoi(argv[2]) & 16;
         printf("== %llu operations %d\n", (unsigned long long)seed, program.count);
-        printf("ended %d\n", run_one(&program, left_out));
+        printf("ended %d\n", run_one(&program));
     }
     return 0;
 }

@@ -6,112 +6,13 @@
 #include "held_operations.h"
 #include "host_operations.h"
 #include "managed_operations.h"
+#include "memory_operations.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static struct context *current(struct world *world) {
     return &world->contexts[world->current];
-}
-
-static size_t size_from(uint32_t number) {
-    switch (number % 8) {
-    case 0:
-    case 1:
-        return 1 + number / 8 % 2000;
-    case 2:
-    case 3:
-        return 4096 + number / 8 % (1 << 20);
-    case 4:
-        return (size_t)64 << (number / 8 % 15); /* sizes that come again */
-    case 5:
-    case 6:
-        return (1 << 20) + number / 8 % (16 << 20);
-    default:
-        return (16 << 20) + number / 8 % (64 << 20);
-    }
-}
-
-/* Some of the device is left alone: what may be lost to pages and rounding under a pool; most of it
- * where a pool may lose as much. */
-static size_t room(const struct world *world) {
-    CUdevice device = world->contexts[world->current].device;
-    size_t held = world->held[device];
-    for (int i = 0; i < world->context_count; i++)
-        held += world->contexts[i].device == device ? world->contexts[i].pending : 0;
-    size_t reserve = world->total / 25 + ((size_t)64 << 20);
-    size_t most = world->roomy ? world->total / 8 : world->total - reserve;
-    return most > held ? most - held : 0;
-}
-
-static struct block *empty_slot(struct world *world, uint32_t number) {
-    for (int i = 0; i < BLOCKS; i++) {
-        struct block *block = &world->blocks[(number + (uint32_t)i) % BLOCKS];
-        if (!block->pointer)
-            return block;
-    }
-    return NULL;
-}
-
-/* Four sites: a pool that goes by return addresses must see as many. */
-#define SITE(name)                                                                                 \
-    static __attribute__((noinline)) CUresult name(CUdeviceptr *pointer, size_t size) {            \
-        CUresult result = cuMemAlloc_v2(pointer, size);                                            \
-        __asm__ volatile("");                                                                      \
-        return result;                                                                             \
-    }
-SITE(alloc_at_first)
-SITE(alloc_at_second)
-SITE(alloc_at_third)
-SITE(alloc_at_fourth)
-
-static CUresult alloc_at(uint32_t site, CUdeviceptr *pointer, size_t size) {
-    static CUresult (*const sites[])(CUdeviceptr *, size_t) = {alloc_at_first, alloc_at_second,
-                                                               alloc_at_third, alloc_at_fourth};
-    return sites[site % 4](pointer, size);
-}
-
-static void adopt(struct world *world, struct block *block, CUdeviceptr pointer, size_t size) {
-    *block =
-        (struct block){.pointer = pointer, .size = size, .context = world->current, .stream = -1};
-    world->held[current(world)->device] += world_footprint(size);
-    world->freed_count = 0;
-    owner_begins(pointer, size);
-}
-
-static void alloc_bytes(struct world *world, struct block *block, size_t size, uint32_t site) {
-    CUdeviceptr pointer = 0;
-    CUresult result = alloc_at(site, &pointer, size);
-    tell(world, "alloc", result);
-    if (result == CUDA_SUCCESS)
-        adopt(world, block, pointer, size);
-}
-
-static void do_alloc(struct world *world, const struct operation *operation) {
-    struct block *block = empty_slot(world, operation->a);
-    size_t size = size_from(operation->b);
-    if (block && world_footprint(size) <= room(world))
-        alloc_bytes(world, block, size, operation->c);
-}
-
-static void do_alloc_large(struct world *world, const struct operation *operation) {
-    struct block *block = empty_slot(world, operation->a);
-    size_t size = room(world) / 8 * (4 + operation->b % 5);
-    if (block && size > 64 << 20)
-        alloc_bytes(world, block, size, operation->c);
-}
-
-static void do_alloc_pitch(struct world *world, const struct operation *operation) {
-    struct block *block = empty_slot(world, operation->a);
-    size_t width = 4 * (64 + operation->b % 2000), height = 1 + operation->c % 500, pitch = 0;
-    CUdeviceptr pointer = 0;
-    if (!block || 4 * width * height > room(world))
-        return;
-    CUresult result = cuMemAllocPitch_v2(&pointer, &pitch, width, height, 4);
-    tell(world, "alloc pitch", result);
-    fprintf(world->transcript, "pitch %zu\n", pitch);
-    if (result == CUDA_SUCCESS)
-        adopt(world, block, pointer, pitch * height);
 }
 
 /* The block is gone, and natively all work of its context has been waited for. */
@@ -129,19 +30,6 @@ static void forget(struct world *world, struct block *block) {
 static void settle(struct world *world) {
     cuCtxSynchronize();
     world_settled(world, world->current);
-}
-
-/* Whatever was freed in stream order, in any context, the device has back. */
-static void settle_pending(struct world *world) {
-    CUcontext popped;
-    for (int i = 0; i < world->context_count; i++) {
-        if (!world->contexts[i].pending)
-            continue;
-        cuCtxPushCurrent_v2(world->contexts[i].handle);
-        cuCtxSynchronize();
-        cuCtxPopCurrent_v2(&popped);
-        world_settled(world, i);
-    }
 }
 
 static void release(struct world *world, struct block *block) {
@@ -227,22 +115,22 @@ static bool holds_words(const struct block *block) {
 
 /* Sizes that come again, so that what was freed in one order is what is asked for in another. */
 static size_t ordered_size(uint32_t number) {
-    return number % 4 ? (size_t)(256 << 10) << (number / 4 % 3) : size_from(number / 4);
+    return number % 4 ? (size_t)(256 << 10) << (number / 4 % 3) : world_size_from(number / 4);
 }
 
 static void do_alloc_ordered(struct world *world, const struct operation *operation) {
-    struct block *block = empty_slot(world, operation->a);
+    struct block *block = world_empty_slot(world, operation->a);
     size_t size = ordered_size(operation->b);
     int stream = world_stream(world, operation->c);
     CUstream handle = current(world)->streams[stream].handle;
     CUdeviceptr pointer = 0;
-    if (!block || world_footprint(size) > room(world))
+    if (!block || world_footprint(size) > world_room(world))
         return;
     CUresult result = cuMemAllocAsync(&pointer, size, handle);
     tell(world, "alloc ordered", result);
     if (result != CUDA_SUCCESS)
         return;
-    adopt(world, block, pointer, size);
+    world_adopt(world, block, pointer, size);
     block->ordered = true;
     block->stream = stream; /* where alone it may be used at once */
     if (!holds_words(block))
@@ -290,12 +178,12 @@ static void do_release_ordered(struct world *world, const struct operation *oper
 
 static void do_alloc_volume(struct world *world, const struct operation *operation) {
     static const unsigned elements[] = {4, 8, 16};
-    struct block *block = empty_slot(world, operation->a);
+    struct block *block = world_empty_slot(world, operation->a);
     size_t width = 100 * (1 + operation->b % 7); /* pitches that are known sooner or later */
     size_t rows = (1 + operation->b / 8 % 40) * (1 + operation->c % 9), pitch = 0;
     unsigned char row[700] = {0};
     CUdeviceptr pointer = 0;
-    if (!block || world_footprint(4 * width * rows) > room(world))
+    if (!block || world_footprint(4 * width * rows) > world_room(world))
         return;
     CUresult result =
         cuMemAllocPitch_v2(&pointer, &pitch, width, rows, elements[operation->c / 16 % 3]);
@@ -303,7 +191,7 @@ static void do_alloc_volume(struct world *world, const struct operation *operati
     fprintf(world->transcript, "pitch %zu\n", pitch);
     if (result != CUDA_SUCCESS)
         return;
-    adopt(world, block, pointer, pitch * rows);
+    world_adopt(world, block, pointer, pitch * rows);
     tell(world, "fill rows",
          cuMemsetD2D8_v2(pointer, pitch, (unsigned char)operation->a, width, rows));
     tell(world, "read row", cuMemcpyDtoH_v2(row, pointer + (rows - 1) * pitch, width));
@@ -340,7 +228,7 @@ static void do_array_new(struct world *world, const struct operation *operation)
     CUDA_ARRAY3D_DESCRIPTOR shape = {width, height, volume ? 4 : 0, CU_AD_FORMAT_FLOAT, 1, 0};
     /* All levels together take less than two of the first, each in pages of its own. */
     size_t bytes = world_footprint(4 * width * height * (volume ? 4 : 1)) * (mipmapped ? 4 : 1);
-    if (array->handle || bytes > room(world))
+    if (array->handle || bytes > world_room(world))
         return;
     CUresult result;
     if (mipmapped)
@@ -494,7 +382,7 @@ static void do_stream_new(struct world *world, const struct operation *operation
     unsigned flags = stream->non_blocking ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT;
     CUresult result = operation->c % 2 ? cuStreamCreate(&stream->handle, flags)
                                        : cuStreamCreateWithPriority(&stream->handle, flags, 0);
-    tell(world, "stream", result);
+    tell(world, stream->non_blocking ? "non-blocking stream" : "stream", result);
     stream->exists = result == CUDA_SUCCESS;
 }
 
@@ -573,17 +461,13 @@ static void do_synchronize(struct world *world, const struct operation *operatio
         free_pinned_of(world, world->current);
 }
 
-/* `small`: live blocks that share pages, each of which may keep a page that it alone uses. */
 static void do_information(struct world *world, const struct operation *operation) {
     size_t available = 0, total = 0;
-    int small = 0;
     (void)operation;
-    settle_pending(world);
-    for (int i = 0; i < BLOCKS; i++)
-        small += world->blocks[i].pointer && world->blocks[i].size <= 1 << 20;
+    world_settle_pending(world);
     CUresult result = cuMemGetInfo_v2(&available, &total);
     fprintf(world->transcript, "memory %d total %zu\n", (int)result, total);
-    fprintf(world->transcript, "free %zu small %d\n", available, small);
+    fprintf(world->transcript, "free %zu small %d\n", available, world_small_blocks(world));
 }
 
 static void do_range(struct world *world, const struct operation *operation) {
@@ -643,6 +527,8 @@ static void do_share(struct world *world, const struct operation *operation) {
         on = 0;
         cuPointerGetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, block->pointer);
         fprintf(world->transcript, "synchronous %u\n", on);
+        block->synchronous = on;
+        world->synchronous = world->spreads;
     }
 }
 
@@ -806,6 +692,8 @@ static void do_reset(struct world *world, const struct operation *operation) {
 }
 
 static void do_threads(struct world *world, const struct operation *operation) {
+    if (world_is_crowded(world))
+        return;
     cuCtxSynchronize();
     world_settled(world, world->current);
     struct concurrent concurrent = {.context = world->contexts[world->current].handle,
@@ -818,6 +706,8 @@ static void do_threads(struct world *world, const struct operation *operation) {
 }
 
 static void do_capture_beside(struct world *world, const struct operation *operation) {
+    if (world_is_crowded(world))
+        return;
     cuCtxSynchronize();
     world_settled(world, world->current);
     struct concurrent concurrent = {.context = world->contexts[world->current].handle,
@@ -867,7 +757,7 @@ static void end(struct world *world) {
     fprintf(world->transcript, "hazards %llu\n", hazards());
 }
 
-void program_run(const struct program *program, const bool *left_out, FILE *transcript) {
+void program_run(const struct program *program, FILE *transcript) {
     static void (*const functions[])(struct world *, const struct operation *) = {
 #define FUNCTION(name, weight, text) do_##name,
         OPERATIONS(FUNCTION)
@@ -880,15 +770,19 @@ void program_run(const struct program *program, const bool *left_out, FILE *tran
     world->relies = program->relies;
     world->roomy = program->roomy;
     world->careful = program->careful;
+    world->crowds = program->crowds;
+    world->spreads = program->spreads;
     if (!world_start(world)) {
         fprintf(transcript, "no device\n");
         free(world);
         return;
     }
     for (int i = 0; i < program->count && !world->over; i++) {
-        if (left_out[i])
+        if (program->left_out[i])
             continue;
         fprintf(transcript, "# %d %s\n", i, operation_name(program->operations[i].kind));
+        if (program->let_go[i])
+            world_let_go(world);
         held_before(world, program->operations[i].kind);
         functions[program->operations[i].kind](world, &program->operations[i]);
     }

@@ -17,6 +17,7 @@
     X(release_twice, 1, "free a block twice")                                                      \
     X(release_wrong, 1, "free what is no block")                                                   \
     X(release_async, 1, "free a block in stream order")                                            \
+    X(temporaries, 0, "fill the device nearly, and let temporary blocks come and go there")        \
     X(alloc_wrong, 1, "ask for nothing, or for too much")                                          \
     X(fill, 14, "fill a block with a kernel")                                                      \
     X(add, 5, "add two blocks with a kernel")                                                      \
@@ -94,18 +95,22 @@ enum { MAX_OPERATIONS = 400 };
 struct program {
     struct operation operations[MAX_OPERATIONS];
     int count;
+    bool left_out[MAX_OPERATIONS];
+    bool let_go[MAX_OPERATIONS]; /* what is held is let go before it */
     /* Whether it counts on a free having waited for all work of its context, as it natively does.
      */
     bool relies;
     bool roomy;   /* it uses an eighth of each device at most */
     bool careful; /* it frees nothing twice and nothing that is no block */
+    bool crowds;  /* it may use nearly all of a device */
+    bool spreads; /* what it sets for a block may hold for others as well */
 };
 
 /* The program that `seed` stands for. profile: a name of generate.c. Returns false if unknown. */
 bool program_generate(struct program *program, uint64_t seed, const char *profile);
 
-/* Runs it, leaving out the operations that `left_out` says, and writes what it saw. */
-void program_run(const struct program *program, const bool *left_out, FILE *transcript);
+/* Runs it and writes what it saw. */
+void program_run(const struct program *program, FILE *transcript);
 
 const char *operation_name(enum operation_kind kind);
 

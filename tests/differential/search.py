@@ -9,15 +9,17 @@ is shrunk to the operations that matter and printed with the command that repeat
     search.py --programs 50000          longer
     search.py --seed 17 --programs 1 --mode auto --profile streams
     search.py --check 1                 with POOLCUDA_CHECK=1, which must have nothing to report
-    POOLCUDA_SEARCH=all search.py       with the profiles of MORE_PROFILES, too, in which the pool is known to differ:
-        held            kernels that run until the host sets a flag, in memory of its own or through a stream
-        held_elsewhere  the same in one of several contexts, on two devices, and by another thread
-        held_full       the same on a device that is nearly full
-        held_captures   the same with captures beside
-        inside          functions of the host's that call the driver
-        forks           forks while a thread allocates under a lock that the program's fork handlers take
-        time            what a program of one thread takes in virtual time: at most 5% more than natively, calls apart
-        plugins         a library whose constructor waits for a thread that allocates
+
+Some of the profiles:
+    inside          functions of the host's that call the driver
+    forks           forks while a thread allocates under a lock that the program's fork handlers take
+    time            what a program of one thread takes in virtual time: at most 5% more than natively, calls apart
+    plugins         a library whose constructor waits for a thread that allocates
+    crowded         loops of temporary blocks on a device of which 90% to 98% are in use
+    held            kernels that run until the host sets a flag, in memory of its own or through a stream
+    held_full       the same on a device that fills
+    held_elsewhere  the same in one of several contexts, on two devices, and by another thread
+    held_captures   the same with captures beside
 A program that would hang on a GPU is ended by the simulated one (SIMCUDA_STUCK), which is a difference like any other.
 """
 
@@ -33,25 +35,27 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROFILES = ("plain", "captures", "contexts", "streams", "events", "threads", "races", "memory", "shares",
-            "pinned", "managed", "ordered", "shapes", "programmatic", "churn", "faults")
-# In which the pool is known to differ: with --profile, or all of them with POOLCUDA_SEARCH=all.
-MORE_PROFILES = ("held", "held_elsewhere", "held_full", "held_captures", "inside", "forks", "plugins",
-                 "time")
-if os.environ.get("POOLCUDA_SEARCH") == "all":
-    PROFILES += MORE_PROFILES
-# What the pool's options are beside the mode for programs of a profile.
+            "pinned", "managed", "ordered", "shapes", "programmatic", "churn", "faults", "inside", "forks", "time",
+            "plugins", "crowded", "held", "held_full", "held_elsewhere", "held_captures")
+# Not while memory is checked, which takes time and waits for the device (docs/check.md).
+UNCHECKED = ("time", "held", "held_full", "held_elsewhere", "held_captures")
 # In virtual time, in which allocations and frees cost nothing: what a pool saves there would hide what it waits.
 TIMED = {"time": {"SIMCUDA_COST": "3", "SIMCUDA_ALLOC_NS": "0", "SIMCUDA_ALLOC_SMALL_NS": "0", "SIMCUDA_FREE_NS": "0",
                   "SIMCUDA_FREE_SMALL_NS": "0", "SIMCUDA_PAGE_NS": "0"}}
-OPTIONS = {"managed": {"POOLCUDA_MANAGED": "1"}}
+# What the pool's options are beside the mode for programs of a profile.
+HELD = {"POOLCUDA_OOM_WAIT": "0.2"}  # seconds: what is held stays so, however long it is waited for
+OPTIONS = {"managed": {"POOLCUDA_MANAGED": "1"}, "held": HELD, "held_elsewhere": HELD, "held_full": HELD,
+           "held_captures": HELD}
 MODES = ("sync", "auto", "defer")
 MEMORY = 1 << 30
 PAGE = 2 << 20
 BATCH = 25
 # What a preset does not promise (docs/policies.md). memory: that all of the device can be had, and what is reported
 # free; such a preset is given programs that use little of the device.
+# attributes: SYNC_MEMOPS, once set for a block, holds for others in the same region.
 # "captures": memory that deferred frees hold cannot be had again during a capture, so that is when one may run out.
-DECLARED = {"pyopencl": {"memory"}, "bfc": {"memory"}, "vmm": {"memory"}, "paddle": {"memory", "captures"}}
+DECLARED = {"pyopencl": {"memory"}, "bfc": {"memory", "attributes"}, "vmm": {"memory", "attributes"},
+            "paddle": {"memory", "captures"}}
 # What a program may take beside its native time, in virtual time, and beside what the pool's own calls take.
 SLOWER = 1.05
 # Pages that zones and the quarantine (1/64 of the device) keep while memory is checked.
@@ -70,12 +74,12 @@ def driver(first):
     """Fences are made in another way on a driver without cuCtxRecordEvent: every second batch of each profile runs on
     one."""
     batch = (first - 1) // BATCH  # the first seed of a batch is one more than a multiple
-    return "old_driver" if (batch + batch // len(PROFILES)) % 2 else "driver"
+    return "old_driver" if (batch % len(PROFILES) + batch // len(PROFILES)) % 2 else "driver"
 
 
 def is_careful(check, first):
     """With a check every second round of the profiles frees nothing wrongly, so that there is nothing to report."""
-    return check != "0" and first // (BATCH * len(PROFILES)) % 2 == 0
+    return check != "0" and (first - 1) // (BATCH * len(PROFILES)) % 2 == 0
 
 
 class Runner:
@@ -86,7 +90,7 @@ class Runner:
         self.settings = dict(setting.split("=", 1) for setting in settings)
         self.declared = DECLARED.get(preset, set()) | ({"check", "captures"} if check != "0" else set())
 
-    def run(self, profile, mode, first, count, left_out=(), pooled=False, relies=None):
+    def run(self, profile, mode, first, count, left_out=(), let_go=(), pooled=False, relies=None):
         careful = is_careful(self.check, first)
         environment = {k: v for k, v in os.environ.items()
                        if not k.startswith(("POOLCUDA_", "SIMCUDA_", "LD_"))}
@@ -105,9 +109,12 @@ class Runner:
         # right behind it, which takes the time that is to be seen.
         relies = mode != "defer" and profile not in TIMED if relies is None else relies
         roomy = "memory" in self.declared
-        bits = str(int(relies) + 2 * roomy + 4 * careful)
+        crowds = not roomy and "check" not in self.declared
+        spreads = "attributes" in self.declared
+        bits = str(int(relies) + 2 * roomy + 4 * careful + 8 * crowds + 16 * spreads)
         programs = build(pooled) / "tests/differential/programs"
-        command = [programs, profile, bits, str(first), str(count), *map(str, left_out)]
+        command = [programs, profile, bits, str(first), str(count), *map(str, left_out),
+                   *(f"let-go:{operation.split()[0]}" for operation in let_go)]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, errors="replace",
                               check=False)
         if done.returncode:
@@ -148,6 +155,7 @@ def same(native, pooled, declared, operation=None):
 
 def difference(native, pooled, declared):
     """The first place where a program saw something else: (operation, native line, pooled line)."""
+    native, pooled = ([(at, line) for at, line in lines if not line.startswith("note: ")] for lines in (native, pooled))
     for (operation, one), (_, other) in zip(native, pooled):
         if not same(one, other, declared, operation):
             return operation, one, other
@@ -158,14 +166,42 @@ def difference(native, pooled, declared):
     return None
 
 
+def unserved_while_held(mode, seed, found, pooled, let_go):
+    """The allocation behind a difference that is declared in docs/semantics.md ("Out of memory", "What remains
+    different"): a kernel was waiting for the host, the device had less than was asked for, and idle memory cannot be
+    given back then. The call fails, or a larger block serves, which memory is missing later. None: it is not."""
+    operation, one, other = found
+    first = next((i for i, (at, _) in enumerate(pooled) if at == operation), len(pooled))
+    seen, before = [line for at, line in pooled if at == operation], [line for _, line in pooled[:first]]
+    if re.fullmatch(r"alloc.* 0", one) and other == "ended 6":
+        # Such a driver cannot be asked whether it is busy, so that its free is called all the same: while there are
+        # non-blocking streams, and for good once one has ended beside a capture.
+        held = [line for line in before if line in ("hold 0", "let go")][-1:] == ["hold 0"]
+        streams = "non-blocking stream 0" in before or any("capture_beside" in at for at, _ in pooled[:first])
+        hangs = held and streams and driver(seed) == "old_driver"
+        return operation if hangs and operation not in let_go else None
+    if not re.fullmatch(r"alloc.* 0|free \d+ small \d+|thread \d wrong 0", one):
+        return None
+    return next((at for at, line in pooled[:first + len(seen)]
+                 if line == "note: held, and the device has less" and at not in let_go), None)
+
+
 def differs(runner, profile, mode, seed, left_out=(), tries=1):
-    for _ in range(tries):
-        native = runner.run(profile, mode, seed, 1, left_out)[seed]
-        pooled = runner.run(profile, mode, seed, 1, left_out, pooled=True)[seed]
+    """Where it does, as difference() says, and how the pooled run saw it. What is held is let go before allocations
+    that cannot be served else."""
+    let_go = []
+    while tries:
+        native = runner.run(profile, mode, seed, 1, left_out, let_go)[seed]
+        pooled = runner.run(profile, mode, seed, 1, left_out, let_go, pooled=True)[seed]
         found = difference(native, pooled, runner.declared)
+        unserved = found and unserved_while_held(mode, seed, found, pooled, let_go)
+        if found and not unserved:
+            return found, pooled
         if found:
-            return found
-    return None
+            let_go.append(unserved)
+        else:
+            tries -= 1
+    return None, pooled
 
 
 def shrink(runner, profile, mode, seed):
@@ -177,7 +213,7 @@ def shrink(runner, profile, mode, seed):
     while size:
         for start in range(0, len(kept), size):
             piece = [op for op in kept[start:start + size] if op not in out]
-            if piece and differs(runner, profile, mode, seed, out + piece, tries=2):
+            if piece and differs(runner, profile, mode, seed, out + piece, tries=2)[0]:
                 out += piece
         kept = [op for op in kept if op not in out]
         size //= 2
@@ -186,8 +222,8 @@ def shrink(runner, profile, mode, seed):
 
 def tell(runner, profile, mode, seed, found):
     out = shrink(runner, profile, mode, seed)
-    remaining = runner.run(profile, mode, seed, 1, out, pooled=True)[seed]
-    found = differs(runner, profile, mode, seed, out, tries=5) or found
+    again, remaining = differs(runner, profile, mode, seed, out, tries=5)
+    found = again or found
     print(f"\nseed {seed}, profile {profile}, mode {mode}: at {found[0]}: natively {found[1]!r}, pooled {found[2]!r}")
     print("  what remains of it, as the pooled run saw it:")
     for operation, lines in group(remaining):
@@ -207,9 +243,10 @@ def group(lines):
 
 def batches(options):
     """(profile, mode, first seed, count): every mode sees every seed, profiles take turns."""
+    profiles = [profile for profile in PROFILES if options.check == "0" or profile not in UNCHECKED]
     for start in range(options.seed, options.seed + options.programs, BATCH):
         count = min(BATCH, options.seed + options.programs - start)
-        profile = options.profile or PROFILES[start // BATCH % len(PROFILES)]
+        profile = options.profile or profiles[start // BATCH % len(profiles)]
         for mode in options.modes:
             yield profile, mode, start, count
 
@@ -220,7 +257,11 @@ def search(options, runner):
         profile, mode, first, count = batch
         native = runner.run(profile, mode, first, count)
         pooled = runner.run(profile, mode, first, count, pooled=True)
-        return batch, [(seed, difference(native[seed], pooled[seed], runner.declared)) for seed in native]
+        differences = {seed: difference(native[seed], pooled[seed], runner.declared) for seed in native}
+        for seed, found in differences.items():
+            if found and unserved_while_held(mode, seed, found, pooled[seed], ()):
+                differences[seed] = differs(runner, profile, mode, seed)[0]
+        return batch, differences.items()
 
     executor = concurrent.futures.ThreadPoolExecutor(os.cpu_count() + 1)
     try:
@@ -238,7 +279,7 @@ def main():
     parser.add_argument("--programs", type=int, default=2000, help="how many seeds")
     parser.add_argument("--seed", type=int, default=1, help="the first")
     parser.add_argument("--mode", choices=MODES, help="only this POOLCUDA_FREE")
-    parser.add_argument("--profile", choices=(*PROFILES, *MORE_PROFILES), help="only this profile")
+    parser.add_argument("--profile", choices=PROFILES, help="only this profile")
     parser.add_argument("--library", type=pathlib.Path, help="the pool to preload")
     parser.add_argument("--preset", default="default", help="of the pool's options")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="another option of the pool")

@@ -22,6 +22,7 @@ FAULTS = [
     ("no_wait", "plain", "sync", 100),
     ("fence_after_publish", "streams", "defer", 100),
     ("fence_before_free", "streams", "defer", 100),
+    ("fence_after_submission", "held", "defer", 100),
     ("wrong_context", "contexts", "sync", 400),
     ("destroyed_stream_not_fenced", "streams", "defer", 200),
     ("per_thread_stream_not_fenced", "threads", "defer", 100),
@@ -103,13 +104,6 @@ def test_programs_see_the_same_where_the_pool_serves_stream_ordered_calls():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-# Profiles that take too long to be among the others: programs of fork handlers and host functions, and the modelled time.
-@pytest.mark.parametrize("profile", ["inside", "forks", "time"])
-def test_programs_of_a_profile_see_the_same_and_take_no_longer(profile):
-    done = search("--programs", 50, "--profile", profile, "--show", 0)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 @pytest.mark.parametrize("preset", PRESETS)
 def test_random_programs_see_only_declared_differences_under(preset):
     done = search("--programs", PROGRAMS // 8, "--preset", preset)
@@ -125,6 +119,6 @@ def test_a_planted_fault_of_frees_of_checked_memory_is_found():
 
 @pytest.mark.parametrize("check, modes", [("1", ()), ("sync", ("--mode", "auto"))])
 def test_random_programs_see_the_same_while_their_memory_is_checked(check, modes):
-    done = search("--programs", PROGRAMS * 7 // 24, "--check", check, *modes)  # with 1,200: all profiles
+    done = search("--programs", PROGRAMS * 5 // 12, "--check", check, *modes)  # with 1,200: all profiles
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,6 +1,8 @@
 /* Contexts, streams and blocks of a random program, and the order it has established among them. */
 #include "world.h"
 
+#include "concurrent.h"
+
 #include "../../samples/kernels.h"
 
 enum { PAGE = 2 << 20 };
@@ -112,6 +114,8 @@ static bool are_ordered(const struct context *context, int one, int other) {
 void world_order(struct world *world, struct block *block, int stream) {
     struct context *context = &world->contexts[block->context];
     if (block->stream == LOST_STREAM ||
+        ((block->synchronous || world->synchronous) &&
+         world_is_held(world, block->context, stream)) ||
         (block->stream >= 0 && !are_ordered(context, block->stream, stream) &&
          world_is_held(world, block->context, block->stream)))
         world_let_go(world);
@@ -139,4 +143,82 @@ struct block *world_block(struct world *world, uint32_t number) {
 
 size_t world_footprint(size_t size) {
     return (size + PAGE - 1) / PAGE * PAGE;
+}
+
+size_t world_held(const struct world *world) {
+    CUdevice device = world->contexts[world->current].device;
+    size_t held = world->held[device];
+    for (int i = 0; i < world->context_count; i++)
+        held += world->contexts[i].device == device ? world->contexts[i].pending : 0;
+    return held;
+}
+
+/* Some of the device is left alone: what may be lost to pages and rounding under a pool; most of it
+ * where a pool may lose as much. */
+static size_t most_of(const struct world *world) {
+    size_t reserve = world->total / 25 + ((size_t)64 << 20);
+    return world->roomy ? world->total / 8 : world->total - reserve;
+}
+
+size_t world_room(const struct world *world) {
+    size_t most = most_of(world), held = world_held(world);
+    return most > held ? most - held : 0;
+}
+
+bool world_is_crowded(const struct world *world) {
+    return world_held(world) > most_of(world);
+}
+
+int world_small_blocks(const struct world *world) {
+    int small = 0;
+    for (int i = 0; i < BLOCKS; i++)
+        small += world->blocks[i].pointer && world->blocks[i].size <= 1 << 20;
+    return small;
+}
+
+size_t world_size_from(uint32_t number) {
+    switch (number % 8) {
+    case 0:
+    case 1:
+        return 1 + number / 8 % 2000;
+    case 2:
+    case 3:
+        return 4096 + number / 8 % (1 << 20);
+    case 4:
+        return (size_t)64 << (number / 8 % 15); /* sizes that come again */
+    case 5:
+    case 6:
+        return (1 << 20) + number / 8 % (16 << 20);
+    default:
+        return (16 << 20) + number / 8 % (64 << 20);
+    }
+}
+
+struct block *world_empty_slot(struct world *world, uint32_t number) {
+    for (int i = 0; i < BLOCKS; i++) {
+        struct block *block = &world->blocks[(number + (uint32_t)i) % BLOCKS];
+        if (!block->pointer)
+            return block;
+    }
+    return NULL;
+}
+
+void world_adopt(struct world *world, struct block *block, CUdeviceptr pointer, size_t size) {
+    *block =
+        (struct block){.pointer = pointer, .size = size, .context = world->current, .stream = -1};
+    world->held[world->contexts[world->current].device] += world_footprint(size);
+    world->freed_count = 0;
+    owner_begins(pointer, size);
+}
+
+void world_settle_pending(struct world *world) {
+    CUcontext popped;
+    for (int i = 0; i < world->context_count; i++) {
+        if (!world->contexts[i].pending)
+            continue;
+        cuCtxPushCurrent_v2(world->contexts[i].handle);
+        cuCtxSynchronize();
+        cuCtxPopCurrent_v2(&popped);
+        world_settled(world, i);
+    }
 }

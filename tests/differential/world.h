@@ -50,6 +50,7 @@ struct block {
     int stream;                  /* whose work used it last and may still run; -1: none */
     bool written;                /* all of its first WORDS words */
     bool ordered;                /* allocated in the order of a stream */
+    bool synchronous;            /* copies and memsets of it end before their calls return */
     unsigned long long identity; /* as the driver told, 0 if it was not asked */
 };
 
@@ -92,7 +93,7 @@ struct inside {
 
 struct world {
     FILE *transcript;
-    bool relies, roomy, careful;
+    bool relies, roomy, careful, crowds, spreads;
     struct context contexts[CONTEXTS];
     int context_count, current;
     struct block blocks[BLOCKS];
@@ -113,7 +114,8 @@ struct world {
     int identity_count;
     struct hold hold;
     struct inside inside;
-    bool over; /* the context is lost: nothing more can be printed */
+    bool synchronous; /* copies and memsets of any block may be so */
+    bool over;        /* the context is lost: nothing more can be printed */
 };
 
 /* The first words of all results: one line each, `name` and the code. */
@@ -125,6 +127,8 @@ struct context *world_add_context(struct world *world, CUcontext handle, CUdevic
 bool world_renew_primary(struct world *world);
 /* Everything that work submitted to the current context could still do is done. */
 void world_settled(struct world *world, int context);
+/* Whatever was freed in stream order, in any context, the device has back. */
+void world_settle_pending(struct world *world);
 /* Ends the hold, if there is one: to be called before whatever natively waits for it. */
 void world_let_go(struct world *world);
 /* Whether what is in that stream of a context may wait for the held one. */
@@ -137,5 +141,16 @@ int world_stream(struct world *world, uint32_t number);
 struct block *world_block(struct world *world, uint32_t number);
 /* What a block of that size takes from the device. */
 size_t world_footprint(size_t size);
+/* What the program has of the current context's device, what else it may take of it (a pool loses
+ * some to pages and rounding), and whether it has more than that: see do_temporaries. */
+size_t world_held(const struct world *world);
+size_t world_room(const struct world *world);
+bool world_is_crowded(const struct world *world);
+/* Live blocks that share pages, each of which may keep a page that it alone uses. */
+int world_small_blocks(const struct world *world);
+size_t world_size_from(uint32_t number);
+/* A place for a block, NULL if there is none; and the block that is in it from now on. */
+struct block *world_empty_slot(struct world *world, uint32_t number);
+void world_adopt(struct world *world, struct block *block, CUdeviceptr pointer, size_t size);
 
 #endif

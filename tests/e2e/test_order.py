@@ -7,9 +7,10 @@ hazard.
 """
 
 import pytest
-from conftest import ON_BOTH_DRIVERS, PROGRAMS
+from conftest import BUILD, ON_BOTH_DRIVERS, PROGRAMS
 
 pytestmark = ON_BOTH_DRIVERS
+PLANTED = BUILD / "tests/planted/libpoolcuda.so"
 
 # What every case of a program prints, or each.
 SEEN = {
@@ -74,7 +75,7 @@ CASES = {
     "crossings": ["copy_that_is_done", "copy_in_the_same_stream", "copy_in_another_stream", "copies_of_two_threads",
                   "graph_that_is_done", "graph_in_the_same_stream", "streams_that_come_and_go", "context_that_is_gone"],
     "malloc_behind_later_work": ["non_blocking", "non_blocking_user", "blocking", "legacy", "full_device",
-                                 "behind_a_capture", "beside_a_capture"],
+                                 "behind_a_capture", "beside_a_capture", "of_another_thread"],
 }
 
 # A deferred free waits for nothing: what it is over with, natively, is not over.
@@ -111,6 +112,17 @@ def test_a_free_waits_for_what_came_before_it_and_for_nothing_else(run, program,
 def test_natively_the_program_sees_that(run, program, case):
     done = run([PROGRAMS / "order" / program, case], pooled=False, env=ENVIRONMENT)
     assert (done.code, done.out) == (0, seen_by(program, case)), done.err
+    assert done.hazards == 0, done.err
+
+
+@pytest.mark.skipif(not PLANTED.exists(), reason="the library with pauses is not in a build with a sanitizer: run it in "
+                    "one without")
+@pytest.mark.parametrize("pause", ["slow_gate", "slow_between"])
+@pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
+def test_no_thread_submits_work_while_another_is_about_to_record_the_fence_of_an_earlier_free(run, mode, pause):
+    done = run([PROGRAMS / "order/malloc_behind_later_work", "of_another_thread"], library=PLANTED,
+               env={**ENVIRONMENT, "POOLCUDA_FREE": mode, "POOLCUDA_PLANT": pause})
+    assert (done.code, done.out) == (0, "the allocations did not wait\n"), done.err
     assert done.hazards == 0, done.err
 
 

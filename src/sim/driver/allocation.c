@@ -174,6 +174,12 @@ SIM_EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
     return get_info(available, total);
 }
 
+SIM_EXPORT size_t simcuda_available(void) {
+    size_t available = 0, total;
+
+    return get_info(&available, &total) == CUDA_SUCCESS ? available : 0;
+}
+
 SIM_EXPORT CUresult cuMemGetInfo(unsigned int *available, unsigned int *total) {
     size_t free_bytes, total_bytes;
     CUresult result;

@@ -105,6 +105,9 @@ SIM_EXPORT uint64_t simcuda_hazards(void);
 /* How many threads of the host wait, in some call, for work that is not done. */
 SIM_EXPORT unsigned int simcuda_waits(void);
 
+/* What cuMemGetInfo says is free, as no hook can change it. */
+SIM_EXPORT size_t simcuda_available(void);
+
 /* The calling thread's virtual time, what its calls themselves have taken of it, and time that the
  * program says it spends. 0, 0 and nothing, unless SIMCUDA_COST=3. */
 SIM_EXPORT uint64_t simcuda_host_ns(void);

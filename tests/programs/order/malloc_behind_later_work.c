@@ -95,6 +95,54 @@ static void beside_a_capture(void) {
     with_capture(true);
 }
 
+/* A thread that submits later work just as the first one does, whose own fences the free. */
+struct beside {
+    pthread_barrier_t together;
+    CUdeviceptr flag;
+    CUstream stream;
+    int rounds;
+};
+
+static void *submit_beside(void *data) {
+    struct beside *beside = data;
+    CHECK(cuCtxSetCurrent(place.context));
+    for (int i = 0; i < beside->rounds; i++) {
+        pthread_barrier_wait(&beside->together);
+        wait_for_flag(&place, beside->flag, beside->stream);
+        pthread_barrier_wait(&beside->together);
+        CHECK(cuStreamSynchronize(beside->stream));
+        pthread_barrier_wait(&beside->together);
+    }
+    return NULL;
+}
+
+static void of_another_thread(void) {
+    struct beside beside = {.rounds = 100};
+    volatile uint32_t *host;
+    pthread_t thread;
+    place = primary_place(0);
+    host = host_flag(&beside.flag);
+    beside.stream = new_stream(CU_STREAM_NON_BLOCKING);
+    pthread_barrier_init(&beside.together, NULL, 2);
+    pthread_create(&thread, NULL, submit_beside, &beside);
+    for (int i = 0; i < beside.rounds; i++) {
+        CUdeviceptr block = allocate(BYTES);
+        fill(&place, block, 3, NULL);
+        release(block);
+        pthread_barrier_wait(&beside.together);
+        fill(&place, place.kept, 3, NULL);
+        pthread_barrier_wait(&beside.together);
+        block = allocate(BYTES);
+        set_flag(host);
+        pthread_barrier_wait(&beside.together);
+        *host = 0;
+        release(block);
+    }
+    pthread_join(thread, NULL);
+    CHECK(cuCtxSynchronize());
+    printf("the allocations did not wait\n");
+}
+
 static const struct order_case cases[] = {
     {"non_blocking", non_blocking},
     {"non_blocking_user", non_blocking_user},
@@ -103,6 +151,7 @@ static const struct order_case cases[] = {
     {"full_device", full_device},
     {"behind_a_capture", behind_a_capture},
     {"beside_a_capture", beside_a_capture},
+    {"of_another_thread", of_another_thread},
 };
 
 ORDER_MAIN(cases)
