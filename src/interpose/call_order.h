@@ -21,7 +21,8 @@ enum reached call_reaches(const struct entry *entry);
 static inline bool call_crosses(const struct entry *entry) {
     return thread_marks.crossing && call_reaches(entry) != REACHES_NONE;
 }
-/* To be called once such a call has succeeded, and for others: makes known what it has submitted. */
+/* To be called once such a call has succeeded, and for others: makes known what it has submitted.
+ */
 void call_crossed(struct pool *pool);
 
 #endif

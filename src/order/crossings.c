@@ -7,15 +7,6 @@
 /* So many fences of a context are kept without a look at which have passed. */
 enum { KEPT = 8 };
 
-/* Lock held. */
-static void drop(struct order *order, struct order_fence **place) {
-    lock_check_held(LOCK_ORDER);
-    struct order_fence *fence = *place;
-    *place = fence->next;
-    atomic_fetch_sub(&order->crossings, 1);
-    fence_drop(fence);
-}
-
 /* Another thread may have dropped it. Lock held. */
 static void drop_if_there(struct order *order, const struct order_fence *fence) {
     lock_check_held(LOCK_ORDER);
@@ -23,7 +14,7 @@ static void drop_if_there(struct order *order, const struct order_fence *fence) 
     while (*place && *place != fence)
         place = &(*place)->next;
     if (*place)
-        drop(order, place);
+        order_drop_crossing(order, place);
 }
 
 /* Adds the fence, in place of the one in that stream; 0: of no stream. Returns how many there are.
@@ -34,7 +25,7 @@ static int put(struct order *order, struct order_fence *fence, uint64_t stream) 
     int count = 1;
     while (*place)
         if (stream && (*place)->number == stream) {
-            drop(order, place);
+            order_drop_crossing(order, place);
         } else {
             place = &(*place)->next;
             count++;
@@ -118,10 +109,4 @@ bool order_wait_for_crossings(struct order *order) {
     }
     lock_drop(&order->lock, LOCK_ORDER);
     return count <= MANY;
-}
-
-void order_forget_crossings(struct order *order, struct order_context *context) {
-    lock_check_held(LOCK_ORDER);
-    while (context->crossings)
-        drop(order, &context->crossings);
 }

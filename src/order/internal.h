@@ -68,7 +68,8 @@ struct order_stream *order_find_stream(struct order *order, CUstream handle,
  * Calls the driver. Lock not held. */
 struct order_fence *order_record_in_stream(struct order *order, struct order_context *context,
                                            const struct order_stream *stream);
-void order_forget_crossings(struct order *order, struct order_context *context);
+/* Drops a fence of the list at that place in it. */
+void order_drop_crossing(struct order *order, struct order_fence **place);
 /* Forgets a created stream. */
 void order_forget_stream(struct order *order, struct order_stream *stream);
 

@@ -83,6 +83,14 @@ void order_clear(struct order_context *context) {
     context->owed = NULL;
 }
 
+void order_drop_crossing(struct order *order, struct order_fence **place) {
+    lock_check_held(LOCK_ORDER);
+    struct order_fence *fence = *place;
+    *place = fence->next;
+    atomic_fetch_sub(&order->crossings, 1);
+    fence_drop(fence);
+}
+
 /* To be called when a context has come or gone. */
 static void note_only(struct order *order) {
     noted_empty();
@@ -121,7 +129,8 @@ void order_await(struct order *order, struct order_context *context) {
 static void end(struct order *order, struct order_context *context) {
     lock_check_held(LOCK_ORDER);
     order_clear(context);
-    order_forget_crossings(order, context);
+    while (context->crossings)
+        order_drop_crossing(order, &context->crossings);
     fence_drop(context->fence);
     context->fence = NULL;
     struct order_stream *stream;

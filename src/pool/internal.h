@@ -77,8 +77,8 @@ struct pool {
     LIST_HEAD(, left_event) left_events;
     uint64_t left_number;
     uint64_t blocking_streams; /* that the program has made, where that is looked at */
-    uint64_t fences;      /* fence.c: how many were begun */
-    int fences_recording; /* of them, that are not yet recorded */
+    uint64_t fences;           /* fence.c: how many were begun */
+    int fences_recording;      /* of them, that are not yet recorded */
     bool streams_lost;
     atomic_bool per_thread_used; /* without the lock */
 
