@@ -111,13 +111,12 @@ static unsigned look_of(const struct entry *entry) {
 static bool is_quick(const struct pool *pool, const struct entry *entry) {
     if (state_check() || entry_is_unknown(entry) || entry_escapes(entry) ||
         entry_begins_capture(entry) || entry->capture == CAPTURE_ends ||
-        entry_waits_for_context(entry) ||
-        (entry->sync == SYNC_stream && (!pool || pool_looks_for_per_thread(pool))))
+        entry_waits_for_context(entry))
         return false;
     switch ((enum entry_effect)entry->effect) {
     case EFFECT__:
     case EFFECT_frees:
-        return pool || !entry_is_per_thread(entry); /* then the stream is known */
+        return !entry_is_per_thread(entry) || (pool && !pool_looks_for_per_thread());
     case EFFECT_managed:
     case EFFECT_imported:
     case EFFECT_exported:
@@ -155,23 +154,30 @@ static bool look(struct pool *pool, const struct stub_frame *frame, const struct
 }
 
 /* Who uses a thread's own stream calls a form that takes it for the null stream, or waits for it by
- * its handle: calls that are not quick as long as that is looked for. */
+ * its handle: neither is quick as long as that is looked for. */
 static void look_for_per_thread(struct pool *pool, const struct stub_frame *frame,
                                 const struct entry *entry) {
-    if (!entry_is_unknown(entry) && pool_looks_for_per_thread(pool) &&
+    if (!entry_is_unknown(entry) &&
         (entry_is_per_thread(entry) || call_stream(frame, entry) == CU_STREAM_PER_THREAD))
         pool_per_thread_used(pool);
 }
 
-static void before(struct pool *pool, struct stub_frame *frame) {
+static bool may_show_per_thread(const struct pool *pool, const struct entry *entry) {
+    return entry->sync == SYNC_stream && (!pool || pool_looks_for_per_thread());
+}
+
+/* Returns whether the call may reach other contexts' memory. */
+static bool before(struct pool *pool, struct stub_frame *frame) {
     const struct entry *entry = entry_of(frame);
-    look_for_per_thread(pool, frame, entry);
     bool retried = frame->attempts > 0;
     if (!retried && look(pool, frame, entry))
-        return;
+        return false;
     if (entry->ours == OURS_peek)
-        return;
+        return false;
+    if (pool_looks_for_per_thread())
+        look_for_per_thread(pool, frame, entry);
     call_begins(pool, frame, entry, name_of(frame));
+    return call_crosses(entry);
 }
 
 static CUresult not_initialized(void) {
@@ -223,7 +229,7 @@ void *stub_before(struct stub_frame *frame) {
         frame->waits.context = NULL;
     }
     struct pool *pool = state_begin_call();
-    bool unnoted = submits_unnoted(frame, entry);
+    bool tells = submits_unnoted(frame, entry);
     void *calling = pool ? stub_that_calls(frame, real) : NULL;
     if (calling) {
         frame->to_stub = true;
@@ -231,12 +237,13 @@ void *stub_before(struct stub_frame *frame) {
         return calling;
     }
     if (pool) {
-        before(pool, frame);
+        tells = before(pool, frame) || tells;
         state_end_call();
     }
-    if (unnoted || call_crosses(entry))
+    if (tells)
         frame->to_stub = FRAME_TELLS;
-    if (!given_looks_at(row_of(frame)) && !thread_marks.inside && is_quick(pool, entry))
+    if (!given_looks_at(row_of(frame)) && !thread_marks.inside && is_quick(pool, entry) &&
+        !may_show_per_thread(pool, entry))
         atomic_store_explicit(&stub_entries[number_of(frame)].look, look_of(entry),
                               memory_order_release);
     return real;

@@ -39,6 +39,8 @@ struct pool_block *fence_largest(struct context *context); /* NULL: none is defe
 void fence_drain(struct pool *pool, const struct device *device);
 void fence_forget(struct context *context); /* as wait_forget */
 void fence_forget_streams(struct pool *pool);
+/* From now on it is looked for whether the program uses streams of threads' own, if that matters. */
+void fence_want_per_thread(struct pool *pool);
 
 /* For a wait that is made at once, of which nobody else knows: a fence of what has been submitted
  * to the context so far, where the driver has no cuCtxRecordEvent. NULL: only the whole context

@@ -248,7 +248,7 @@ void fence_forget_streams(struct pool *pool) {
     forget_streams_of(pool, NULL);
     pool->streams_lost = false;
     pool->blocking_streams = 0;
-    atomic_store(&pool->per_thread_used, false);
+    fence_want_per_thread(pool);
     pool->fences_recording = 0; /* by threads that a forked child does not have */
 }
 

@@ -38,13 +38,16 @@ void pool_stream_created(struct pool *pool, CUstream handle, bool non_blocking) 
     pool_unlock(pool);
 }
 
-bool pool_looks_for_per_thread(const struct pool *pool) {
-    return !pool->driver->ctx_record_event &&
-           !atomic_load_explicit(&pool->per_thread_used, memory_order_relaxed);
+atomic_bool pool_per_thread_wanted;
+
+void fence_want_per_thread(struct pool *pool) {
+    atomic_store(&pool->per_thread_used, false);
+    atomic_store(&pool_per_thread_wanted, !pool->driver->ctx_record_event);
 }
 
 void pool_per_thread_used(struct pool *pool) {
-    atomic_store_explicit(&pool->per_thread_used, true, memory_order_relaxed);
+    atomic_store(&pool->per_thread_used, true);
+    atomic_store(&pool_per_thread_wanted, false);
 }
 
 static struct free_stream *find_stream(struct pool *pool, CUstream handle) {

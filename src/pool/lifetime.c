@@ -18,6 +18,7 @@ struct pool *pool_create(const struct pool_config *config, const struct driver *
     pool->driver = driver;
     pool->policy = config->policy ? config->policy : &policy_site;
     order_init(&pool->order, driver);
+    fence_want_per_thread(pool);
     return pool;
 }
 

@@ -375,7 +375,10 @@ void pool_host_address_given(struct pool *pool);
 void pool_stream_created(struct pool *pool, CUstream stream, bool non_blocking);
 bool pool_stream_ends(struct pool *pool, CUstream stream);
 /* Whether it is of interest that the program uses streams of threads' own; that it does. */
-bool pool_looks_for_per_thread(const struct pool *pool);
+extern atomic_bool pool_per_thread_wanted __attribute__((visibility("hidden")));
+static inline bool pool_looks_for_per_thread(void) {
+    return atomic_load_explicit(&pool_per_thread_wanted, memory_order_relaxed);
+}
 void pool_per_thread_used(struct pool *pool);
 /* Streams may have come or gone that nobody has named: from now on every free waits. */
 void pool_streams_lost(struct pool *pool);

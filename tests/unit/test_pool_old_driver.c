@@ -89,9 +89,9 @@ static void beside_streams_of_threads_own_a_free_waits_for_its_context(void **st
     (void)state;
     start_in(POOL_FREE_SYNC);
     alloc(9000);
-    assert_true(pool_looks_for_per_thread(pool));
+    assert_true(pool_looks_for_per_thread());
     pool_per_thread_used(pool);
-    assert_false(pool_looks_for_per_thread(pool));
+    assert_false(pool_looks_for_per_thread());
     free_one();
     assert_int_equal(fake.records, 0);
     assert_int_equal(fake.waits, 1);
