@@ -223,12 +223,17 @@ static bool has_grown(struct pool *pool, struct context *context, size_t bytes) 
 
 /* --- allocation and free --- */
 
-/* Gives blocks whose fence has passed to the driver's pool. Lock held on entry and return. */
+/* Gives blocks whose fence has passed to the driver's pool. Others, as pitched ones are, stay until
+ * the program frees something: the driver's free of those waits for later work, too. Lock held on
+ * entry and return. */
 static void flush(struct pool *pool, struct context *context) {
     lock_check_held(LOCK_POOL);
     struct release_list releases = {.device = context->device};
-    struct pool_block *block;
-    while (!context->ended && (block = victim(&context->store))) {
+    struct pool_block *block, *next;
+    for (block = context->ended ? NULL : victim(&context->store); block; block = next) {
+        next = LIST_NEXT(block, in_list);
+        if (!block->in_driver_pool)
+            continue;
         ledger_take_out(pool, block);
         release_list_add(pool, &releases, block);
     }
@@ -298,8 +303,10 @@ static CUresult obtain(struct pool *pool, const struct request *request, size_t 
     struct context *context = request->context;
     struct driver_pool async;
     CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+    /* The driver's pool would wait for the device before it refuses this. */
+    bool could_fit = !context->device->total || least <= context->device->total;
     collect_freed(pool, context, least);
-    if (!begin(pool, context, &async))
+    if (!could_fit || !begin(pool, context, &async))
         return source_obtain(pool, &kind_device, least, obtained);
     *obtained = (struct obtained){.size = least};
     bool inside = gate_enter(pool); /* else in a capture: as natively */

@@ -75,7 +75,8 @@ CASES = {
     "crossings": ["copy_that_is_done", "copy_in_the_same_stream", "copy_in_another_stream", "copies_of_two_threads",
                   "graph_that_is_done", "graph_in_the_same_stream", "streams_that_come_and_go", "context_that_is_gone"],
     "malloc_behind_later_work": ["non_blocking", "non_blocking_user", "blocking", "legacy", "full_device",
-                                 "behind_a_capture", "beside_a_capture", "of_another_thread"],
+                                 "behind_a_capture", "beside_a_capture", "of_another_thread",
+                                 "more_than_there_is", "pitched"],
 }
 
 # A deferred free waits for nothing: what it is over with, natively, is not over.
@@ -157,6 +158,16 @@ def test_the_host_works_beside_a_kernel_that_came_behind_a_free(run, case, mode)
     milliseconds = [int(done.out.removesuffix(" ms\n")) for done in (native, pooled)]
     assert 1000 <= milliseconds[0] < 1010
     assert milliseconds[1] <= 1.05 * milliseconds[0]
+
+
+@pytest.mark.parametrize("preset", ["bfc", "paddle", "vmm"])
+@pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
+@pytest.mark.parametrize("case", ["non_blocking", "blocking", "legacy", "more_than_there_is", "pitched"])
+def test_an_allocation_waits_for_no_later_work_under_any_preset(run, case, mode, preset):
+    done = run([PROGRAMS / "order/malloc_behind_later_work", case],
+               env={**ENVIRONMENT, "POOLCUDA_FREE": mode, "POOLCUDA_PRESET": preset})
+    assert (done.code, done.out) == (0, seen_by("malloc_behind_later_work", case)), done.err
+    assert done.hazards == 0, done.err
 
 
 @pytest.mark.parametrize("preset", ["default", "bfc", "paddle", "vmm"])

@@ -143,6 +143,38 @@ static void of_another_thread(void) {
     printf("the allocations did not wait\n");
 }
 
+/* No device has as much, and none needs to be waited for to say so. */
+static void more_than_there_is(void) {
+    CUdeviceptr flag, block;
+    volatile uint32_t *host;
+    place = primary_place(0);
+    host = host_flag(&flag);
+    wait_for_flag(&place, flag, NULL);
+    REQUIRE(cuMemAlloc_v2(&block, (size_t)1 << 45) == CUDA_ERROR_OUT_OF_MEMORY);
+    set_flag(host);
+    CHECK(cuCtxSynchronize());
+    printf("the allocations did not wait\n");
+}
+
+/* What was freed is pitched memory, which comes in another way than the rest. */
+static void pitched(void) {
+    CUdeviceptr flag, block;
+    size_t pitch;
+    volatile uint32_t *host;
+    place = primary_place(0);
+    host = host_flag(&flag);
+    CHECK(cuMemAllocPitch_v2(&block, &pitch, BYTES, 16, 4));
+    fill(&place, block, 3, NULL);
+    CHECK(cuMemFree_v2(block));
+    CHECK(cuCtxSynchronize());
+    wait_for_flag(&place, flag, NULL);
+    (void)allocate(BYTES);
+    (void)allocate(BYTES);
+    set_flag(host);
+    CHECK(cuCtxSynchronize());
+    printf("the allocations did not wait\n");
+}
+
 static const struct order_case cases[] = {
     {"non_blocking", non_blocking},
     {"non_blocking_user", non_blocking_user},
@@ -152,6 +184,8 @@ static const struct order_case cases[] = {
     {"behind_a_capture", behind_a_capture},
     {"beside_a_capture", beside_a_capture},
     {"of_another_thread", of_another_thread},
+    {"more_than_there_is", more_than_there_is},
+    {"pitched", pitched},
 };
 
 ORDER_MAIN(cases)
