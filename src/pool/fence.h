@@ -39,7 +39,8 @@ struct pool_block *fence_largest(struct context *context); /* NULL: none is defe
 void fence_drain(struct pool *pool, const struct device *device);
 void fence_forget(struct context *context); /* as wait_forget */
 void fence_forget_streams(struct pool *pool);
-/* From now on it is looked for whether the program uses streams of threads' own, if that matters. */
+/* From now on it is looked for whether the program uses streams of threads' own, if that matters.
+ * Lock not needed. */
 void fence_want_per_thread(struct pool *pool);
 
 /* For a wait that is made at once, of which nobody else knows: a fence of what has been submitted

@@ -243,6 +243,18 @@ static void forget_streams_of(struct pool *pool, const struct context *only) {
     }
 }
 
+atomic_bool pool_per_thread_wanted;
+
+void fence_want_per_thread(struct pool *pool) {
+    atomic_store(&pool->per_thread_used, false);
+    atomic_store(&pool_per_thread_wanted, !pool->driver->ctx_record_event);
+}
+
+void pool_per_thread_used(struct pool *pool) {
+    atomic_store(&pool->per_thread_used, true);
+    atomic_store(&pool_per_thread_wanted, false);
+}
+
 void fence_forget_streams(struct pool *pool) {
     lock_check_held(LOCK_POOL);
     forget_streams_of(pool, NULL);

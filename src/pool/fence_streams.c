@@ -38,18 +38,6 @@ void pool_stream_created(struct pool *pool, CUstream handle, bool non_blocking) 
     pool_unlock(pool);
 }
 
-atomic_bool pool_per_thread_wanted;
-
-void fence_want_per_thread(struct pool *pool) {
-    atomic_store(&pool->per_thread_used, false);
-    atomic_store(&pool_per_thread_wanted, !pool->driver->ctx_record_event);
-}
-
-void pool_per_thread_used(struct pool *pool) {
-    atomic_store(&pool->per_thread_used, true);
-    atomic_store(&pool_per_thread_wanted, false);
-}
-
 static struct free_stream *find_stream(struct pool *pool, CUstream handle) {
     struct free_stream *stream;
     LIST_FOREACH (stream, &pool->free_streams, link)
