@@ -54,7 +54,7 @@ static void drop_passed(struct order *order, struct order_context *context) {
  * stands for the one in it. Lock not held. */
 static struct order_stream find(struct order *order, CUstream handle) {
     lock_check_none();
-    CUcontext in = order_context_of(order, handle);
+    CUcontext in = order_meet_context_of(order, handle);
     lock_take(&order->lock, LOCK_ORDER);
     struct order_context *context;
     const struct order_stream *found = order_find_stream(order, handle, &context);

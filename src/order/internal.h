@@ -53,8 +53,9 @@ static inline void order_set_busy(struct order_stream *stream, bool busy) {
         LIST_REMOVE(stream, busy_link);
     stream->busy = busy;
 }
-/* The context that a stream works in, as the driver says. Lock not held. */
-CUcontext order_context_of(const struct order *order, CUstream stream);
+/* The context that a stream works in, as the driver says, which is known from now on; NULL without
+ * host memory. Lock not held. */
+CUcontext order_meet_context_of(struct order *order, CUstream stream);
 /* As fence_query and fence_wait: of a fence of any context, whose end another thread need not wait
  * with. Success if it ends. The fence and the context's record have another user. Both call the
  * driver. Lock held on entry and return, not in between. */

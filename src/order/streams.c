@@ -6,7 +6,8 @@
 
 #include <stdlib.h>
 
-CUcontext order_context_of(const struct order *order, CUstream stream) {
+/* The context that a stream works in, as the driver says. Lock not held. */
+static CUcontext context_of(const struct order *order, CUstream stream) {
     lock_check_none();
     const struct driver *driver = order->driver;
     CUcontext context = NULL;
@@ -55,9 +56,15 @@ static CUdevice device_of(const struct order *order, CUcontext context) {
     return known ? device : ORDER_NO_DEVICE;
 }
 
+CUcontext order_meet_context_of(struct order *order, CUstream stream) {
+    lock_check_none();
+    CUcontext in = context_of(order, stream);
+    return in && order_context_begins(order, in, device_of(order, in)) ? in : NULL;
+}
+
 bool order_stream_begins(struct order *order, CUstream handle, bool non_blocking) {
-    CUcontext in = order_context_of(order, handle);
-    if (!in || !order_context_begins(order, in, device_of(order, in)))
+    CUcontext in = order_meet_context_of(order, handle);
+    if (!in)
         return false;
     lock_take(&order->lock, LOCK_ORDER);
     order_take_notice(order);

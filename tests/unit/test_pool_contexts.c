@@ -228,6 +228,18 @@ static void a_free_waits_for_another_threads_copy_between_contexts(void **state)
     assert_waits_for_copy(block);
 }
 
+/* It has neither memory nor streams. */
+static void a_copy_in_a_context_that_was_not_met_before_is_waited_for_as_any(void **state) {
+    (void)state;
+    CUdeviceptr block = alloc(1000);
+    fake.current = fake_context(0, 2);
+    alloc(1000);
+    fake.current = fake_context(0, 3);
+    copy_between_contexts(NULL);
+    fake.current = fake_context(0, 1);
+    assert_waits_for_copy(block);
+}
+
 /* Its event ends with it. */
 static void a_copy_in_a_context_that_ends_is_waited_for_no_more(void **state) {
     (void)state;
@@ -445,6 +457,7 @@ int main(void) {
         TEST(a_free_waits_for_a_copy_between_contexts_once),
         TEST(a_free_of_the_other_context_waits_for_a_copy_between_them),
         TEST(a_free_waits_for_another_threads_copy_between_contexts),
+        TEST(a_copy_in_a_context_that_was_not_met_before_is_waited_for_as_any),
         TEST(a_copy_in_a_context_that_ends_is_waited_for_no_more),
         TEST(a_context_that_only_exists_is_one_to_copy_from),
         TEST(where_contexts_reach_each_others_memory_a_free_waits_for_all),
