@@ -185,7 +185,7 @@ static void assert_waits_for_copy(CUdeviceptr block) {
     fake.event_queries = 0;
     pthread_create(&thread, NULL, end_copy, NULL);
     release(block);
-    assert_true(fake.quiet);
+    assert_true(__atomic_load_n(&fake.quiet, __ATOMIC_RELAXED));
     pthread_join(thread, NULL);
     assert_int_equal(fake.event_waits, waits + 1);
     assert_int_equal(fake.waits, 0);
