@@ -53,6 +53,10 @@ enum order_bit {
     ORDER_FREED = 32,    /* frees have set the first two without the lock */
 };
 
+/* For how long another thread is waited for that is recording a fence: it has to enter the driver
+ * and come back. */
+#define ORDER_RECORD_NS UINT64_C(100000000)
+
 struct order_fence;
 struct order_event;
 

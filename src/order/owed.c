@@ -6,10 +6,6 @@
 #include "observe/stats.h"
 #include "planted.h"
 
-/* For how long another thread is waited for that is recording a fence: it has to enter the driver
- * and come back. */
-static const uint64_t RECORD_NS = UINT64_C(100000000);
-
 /* What a fence is to be recorded in. whole: the context. */
 struct targets {
     int count;
@@ -198,7 +194,7 @@ bool order_fence_all(struct order *order) {
     while ((context = find_recording(order))) {
         uint64_t now = clock_ns(CLOCK_MONOTONIC);
         began = began ? began : now;
-        if (now - began > RECORD_NS)
+        if (now - began > ORDER_RECORD_NS)
             break;
         order_await(order, context);
     }

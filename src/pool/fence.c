@@ -136,7 +136,8 @@ static bool fence_unfenced(struct pool *pool, struct context *context) {
     bool recorded = fence_record(pool, targets, count, fence);
     gate_leave(pool);
     pool_lock(pool);
-    pool->fences_recording--;
+    if (pool->fences_recording) /* else it was given up */
+        pool->fences_recording--;
     fence->users--;
     fence->recorded = recorded;
     if (!recorded)
@@ -318,12 +319,19 @@ static bool is_recording(const struct pool *pool, uint64_t number) {
     return false;
 }
 
-/* Until other threads have recorded the fences that they have begun so far. Lock held on entry and
+/* Until other threads have recorded the fences that they have begun so far. One that takes too long
+ * may have been cancelled in the driver: it is not waited for any more. Lock held on entry and
  * return, not in between. */
 static void await_recording(struct pool *pool) {
     lock_check_held(LOCK_POOL);
-    uint64_t number = pool->fences;
+    uint64_t number = pool->fences, began = 0;
     while (is_recording(pool, number)) {
+        uint64_t now = clock_ns(CLOCK_MONOTONIC);
+        began = began ? began : now;
+        if (now - began > ORDER_RECORD_NS) {
+            pool->fences_recording = 0;
+            return;
+        }
         pool_unlock_between(pool);
         gate_pause();
         pool_lock(pool);

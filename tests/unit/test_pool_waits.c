@@ -573,6 +573,35 @@ static void a_thread_that_ended_inside_does_not_hold_up_captures_for_ever(void *
     assert_int_equal(pool->gate_lost, 0);
 }
 
+static void *submit(void *unused) {
+    pool_submits(pool, CU_STREAM_LEGACY, "cuLaunchKernel");
+    return unused;
+}
+
+/* The thread that records a fence comes back no sooner than another one has submitted something. */
+static void submit_meanwhile(void) {
+    pthread_t thread;
+    fake.on_record = NULL;
+    pthread_create(&thread, NULL, submit, NULL);
+    pthread_join(thread, NULL);
+}
+
+static void
+a_submission_does_not_wait_for_ever_for_another_thread_that_records_a_fence(void **state) {
+    (void)state;
+    start_in(POOL_FREE_DEFER);
+    alloc(9000);
+    release(alloc(1000));
+    fake.on_record = submit_meanwhile;
+    submit(NULL);
+    assert_null(fake.on_record);
+    assert_int_equal(order_word & ORDER_DEFERRED, 0);
+    release(alloc(1000));
+    submit(NULL);
+    assert_int_equal(order_word & ORDER_DEFERRED, 0);
+    assert_true(pool_is_valid(pool));
+}
+
 static void the_end_of_a_capture_that_was_not_counted_opens_no_gate(void **state) {
     (void)state;
     start_in(POOL_FREE_AUTO);
@@ -687,6 +716,7 @@ int main(void) {
         TEST(one_of_several_captures_that_begin_at_once_pays_what_is_owed),
         TEST(a_capture_is_not_held_up_by_the_wait_of_another_one_that_needs_its_thread),
         TEST(a_thread_that_ended_inside_does_not_hold_up_captures_for_ever),
+        TEST(a_submission_does_not_wait_for_ever_for_another_thread_that_records_a_fence),
         TEST(the_end_of_a_capture_that_was_not_counted_opens_no_gate),
         TEST(a_wait_that_needs_the_capturing_thread_does_not_lock_up),
         TEST(during_a_capture_the_pool_makes_no_call_of_its_own),
