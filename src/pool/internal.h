@@ -385,9 +385,10 @@ CUresult allocate_or_make_room(struct pool *pool, const struct request *request,
  * held. */
 struct pool_block *pool_take(struct pool *pool, struct context *context, struct site *site,
                              size_t bytes, size_t size);
-/* Takes an idle block for a request that the driver has no memory for: however much larger the
- * block is, and whoever has freed it. Lock held. */
-struct pool_block *pool_take_larger(struct pool *pool, const struct request *request);
+/* Takes an idle block for a request that the driver has no memory for, whoever has freed it: one
+ * that is a few times larger or, if that is within the bound on waste, larger by any ratio; with
+ * `wastes` one of any size. Lock held. */
+struct pool_block *pool_take_larger(struct pool *pool, const struct request *request, bool wastes);
 
 /* cuMemAlloc and a free for stream_ordered.c. stream: the order that holds among its calls; NULL:
  * none. malloc: gate entered. free: false: nothing has happened, the driver has to see to it. */

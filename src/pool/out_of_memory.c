@@ -3,9 +3,9 @@
  *  1. A request that can never be served fails: no idle memory is thrown away for it.
  *  2. What other threads have freed meanwhile, or whose fence has passed, serves if it fits.
  *  3. Contexts that rest give idle memory back, enough for the request, then all (release.c).
- *  4. An idle block serves however much larger it is: of contexts that do not rest, even after a
- *     moment. At once it would be waste that the program's next request lacks, after 5 a wait for
- *     nothing.
+ *  4. An idle block serves that is larger than the ratio allows: of contexts that do not rest,
+ *     after a moment, and if it is much larger, after a longer one. At once it would be waste that
+ *     the program's next request lacks, after 5 a wait for nothing.
  *  5. The program's memory pools and other processes give what they have unused.
  *  6. The device is waited for, by looking again and again, for POOLCUDA_OOM_WAIT (patience.c).
  *
@@ -241,12 +241,10 @@ static CUresult try_round(struct search *search, bool *over) {
     return result;
 }
 
-/* Waits a moment for work that keeps idle memory from the driver: most is over soon. False: it has
- * been waited for long enough to take a larger block instead. Lock held on entry and return, not in
- * between. */
-static bool wait_briefly(struct search *search, struct patience *brief) {
+/* Waits a moment for work that keeps idle memory from the driver. False: it has been waited for
+ * `most` seconds. Lock held on entry and return, not in between. */
+static bool wait_briefly(struct search *search, struct patience *brief, double most) {
     lock_check_held(LOCK_POOL);
-    static const double most = 0.05; /* seconds */
     struct pool *pool = search->pool;
     double seconds = pool->config.oom_wait < most ? pool->config.oom_wait : most;
     if (!search->all_busy || atomic_load(&pool->captures))
@@ -258,8 +256,11 @@ static bool wait_briefly(struct search *search, struct patience *brief) {
 }
 
 /* Asks again until a round begun after the failure has found nothing idle but what is kept from the
- * driver by work under way; of that a block may serve however much larger it is. */
+ * driver by work under way. Most work is over soon. So of what it keeps, a block that is a little
+ * too large serves after a moment, and one that would be missing to the next request after a longer
+ * one. */
 static CUresult search_own(struct search *search) {
+    static const double moments[] = {[false] = 0.05, [true] = 0.5}; /* seconds, by what is wasted */
     struct pool *pool = search->pool;
     struct device *device = search->request->context->device;
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -267,12 +268,15 @@ static CUresult search_own(struct search *search) {
     struct patience brief = {.began = 0};
     pool_lock(pool);
     device->pressure++;
-    while (result == CUDA_ERROR_OUT_OF_MEMORY && (!over || wait_briefly(search, &brief)))
-        result = try_round(search, &over);
+    for (int wastes = false; wastes <= true && result == CUDA_ERROR_OUT_OF_MEMORY; wastes++) {
+        while (result == CUDA_ERROR_OUT_OF_MEMORY &&
+               (!over || wait_briefly(search, &brief, moments[wastes])))
+            result = try_round(search, &over);
+        if (result == CUDA_ERROR_OUT_OF_MEMORY && may_take(search->request) &&
+            took(search, pool_take_larger(pool, search->request, wastes)))
+            result = CUDA_SUCCESS;
+    }
     patience_end(&brief);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY && may_take(search->request) &&
-        took(search, pool_take_larger(pool, search->request)))
-        result = CUDA_SUCCESS;
     device->pressure--;
     pool_unlock(pool);
     return result == CUDA_ERROR_OUT_OF_MEMORY ? allocate_exactly(search) : result;

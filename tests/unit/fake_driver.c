@@ -367,7 +367,10 @@ static CUresult event_query(CUevent event) {
     lock_check_none();
     (void)event;
     __atomic_add_fetch(&fake.event_queries, 1, __ATOMIC_RELAXED);
-    return __atomic_load_n(&fake.quiet, __ATOMIC_RELAXED) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    bool quiet = __atomic_load_n(&fake.quiet, __ATOMIC_RELAXED);
+    if (fake.on_query)
+        fake.on_query();
+    return quiet ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 static CUresult event_synchronize(CUevent event) {

@@ -53,6 +53,7 @@ struct fake_state {
     void (*on_record)(void);
     void (*on_push)(CUcontext context); /* in the midst of it */
     void (*on_ask)(void);               /* after a stream's answer whether it is captured */
+    void (*on_query)(void);             /* in the midst of an event's */
     void (*on_wait)(void);              /* called in the midst of a wait, an allocation, a free */
     void (*on_alloc)(void);
     void (*on_free)(CUdeviceptr pointer);

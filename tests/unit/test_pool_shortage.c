@@ -2,10 +2,13 @@
  */
 #include "pool_test.h"
 
+#include "clock.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static const struct limit all = {.kind = LIMIT_PERCENT, .percent = 100};
@@ -237,6 +240,54 @@ static void a_busy_device_is_asked_without_filling_its_queue(void **state) {
     alloc_at(60 * MIB, 3);
 }
 
+/* For how long a device works on that is busy when it is asked; what else goes on, on a slow
+ * machine, must not take as long again and again. */
+static const uint64_t WORK_NS = 150 * 1000 * 1000, SLOW_NS = 450 * 1000 * 1000;
+
+static void end_of_work(void) {
+    if (fake.event_queries == 1)
+        return; /* the device is waited for from here on */
+    struct timespec work = {.tv_nsec = (long)WORK_NS};
+    nanosleep(&work, NULL);
+    fake.quiet = true; /* from the next question on */
+    fake.on_query = NULL;
+}
+
+/* What the block of a request of 4 MiB was, while work is under way on a device of which all but an
+ * idle block of that many bytes is live: 0: the idle block is the driver's again. */
+static uint64_t bytes_served_beside_work(uint64_t idle_bytes) {
+    uint64_t began, bytes;
+    do {
+        stop(NULL);
+        struct pool_config config = pool_defaults;
+        config.max_idle = all;
+        config.oom_wait = 30;
+        start_with(&config, GIB);
+        alloc_at(GIB - idle_bytes - 2 * MIB, 1);
+        CUdeviceptr idle = alloc_at(idle_bytes, 2);
+        release(idle);
+        fake.quiet = false;
+        fake.event_queries = 0;
+        fake.on_query = end_of_work;
+        began = clock_ns(CLOCK_MONOTONIC);
+        CUdeviceptr served = alloc_at(4 * MIB, 3);
+        bytes = served == idle ? fake_size(idle) : 0;
+        assert_int_equal(fake_size(idle), bytes);
+    } while (clock_ns(CLOCK_MONOTONIC) - began > SLOW_NS);
+    return bytes;
+}
+
+static void a_busy_device_does_not_have_a_block_wasted_that_it_can_soon_take_back(void **state) {
+    (void)state;
+    assert_int_equal(bytes_served_beside_work(900 * MIB), 0);
+}
+
+static void a_busy_device_is_not_waited_for_where_little_is_wasted(void **state) {
+    (void)state;
+    assert_int_equal(bytes_served_beside_work(16 * MIB), 16 * MIB);
+    assert_int_equal(stats_get(STATS_oom_larger), 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(what_cannot_restore_the_headroom_stays_idle),
@@ -249,6 +300,8 @@ int main(void) {
         TEST(a_limit_on_the_devices_own_memory_is_kept_as_well),
         TEST(without_these_files_the_driver_says_what_is_available),
         TEST(a_busy_device_is_asked_without_filling_its_queue),
+        TEST(a_busy_device_does_not_have_a_block_wasted_that_it_can_soon_take_back),
+        TEST(a_busy_device_is_not_waited_for_where_little_is_wasted),
     };
     return cmocka_run_group_tests(tests, make_system, remove_system);
 }
