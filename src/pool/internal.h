@@ -385,9 +385,9 @@ CUresult allocate_or_make_room(struct pool *pool, const struct request *request,
  * held. */
 struct pool_block *pool_take(struct pool *pool, struct context *context, struct site *site,
                              size_t bytes, size_t size);
-/* Takes an idle block for a request that the driver has no memory for, whoever has freed it: one
- * that is a few times larger or, if that is within the bound on waste, larger by any ratio; with
- * `wastes` one of any size. Lock held. */
+/* Takes an idle block for a request that the driver has no memory for, whoever has freed it, by
+ * whatever ratio it is larger: within the bound on waste or, with `wastes`, of any size. Lock held.
+ */
 struct pool_block *pool_take_larger(struct pool *pool, const struct request *request, bool wastes);
 
 /* cuMemAlloc and a free for stream_ordered.c. stream: the order that holds among its calls; NULL:

@@ -64,18 +64,12 @@ struct pool_block *pool_take(struct pool *pool, struct context *context, struct 
 
 struct pool_block *pool_take_larger(struct pool *pool, const struct request *request, bool wastes) {
     lock_check_held(LOCK_POOL);
-    static const double a_few = 4, any = (double)UINT64_MAX;
     struct context *context = request->context;
-    struct idle_store *store = &context->store;
-    struct fit fit = {request->bytes, request->size, a_few, UINT64_MAX, true};
+    const struct fit fit = {request->bytes, request->size, (double)UINT64_MAX,
+                            wastes ? UINT64_MAX : waste_bound_left(pool, context->device), true};
     bool stolen = false;
     cache_drain(pool, context);
-    struct pool_block *block = context->policy->take(store, request->site, &fit, &stolen);
-    if (!block) {
-        fit.ratio = any;
-        fit.surplus = wastes ? UINT64_MAX : waste_bound_left(pool, context->device);
-        block = context->policy->take(store, request->site, &fit, &stolen);
-    }
+    struct pool_block *block = context->policy->take(&context->store, request->site, &fit, &stolen);
     if (!block)
         return NULL;
     hand_out(pool, block, request->site, request->bytes, stolen);

@@ -256,9 +256,8 @@ static bool wait_briefly(struct search *search, struct patience *brief, double m
 }
 
 /* Asks again until a round begun after the failure has found nothing idle but what is kept from the
- * driver by work under way. Most work is over soon. So of what it keeps, a block that is a little
- * too large serves after a moment, and one that would be missing to the next request after a longer
- * one. */
+ * driver by work under way. Most work is over soon. So of what it keeps, a block that wastes little
+ * serves after a moment, and one that would be missing to the next request after a longer one. */
 static CUresult search_own(struct search *search) {
     static const double moments[] = {[false] = 0.05, [true] = 0.5}; /* seconds, by what is wasted */
     struct pool *pool = search->pool;

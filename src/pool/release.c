@@ -259,8 +259,10 @@ static bool give_back(struct pool *pool, struct device *device, size_t bytes, bo
     lock_check_held(LOCK_POOL);
     struct release_list releases = {.device = device};
     struct pool_block *block;
-    release_collect_unused(pool, device, bytes, &releases);
-    while (releases.bytes < bytes && (block = next_victim(pool, device))) {
+    size_t unused = release_collect_unused(pool, device, bytes, &releases);
+    /* A memory pool of the driver's cannot give back a page that a live block does not fill. */
+    size_t doubtful = pool->policy->keeps_nothing ? unused : 0;
+    while (releases.bytes - doubtful < bytes && (block = next_victim(pool, device))) {
         ledger_take_out(pool, block);
         release_list_add(pool, &releases, block);
     }

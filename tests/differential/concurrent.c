@@ -156,13 +156,15 @@ static void *capture(void *data) {
     CUstream stream;
     *wrong += cuCtxSetCurrent(worker->concurrent->context) != CUDA_SUCCESS;
     *wrong += cuMemAlloc_v2(&pointer, WORDS * 4) != CUDA_SUCCESS;
-    owner_begins(pointer, WORDS * 4);
-    *wrong += cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS;
-    for (int i = 0; i < ROUNDS * 4; i++)
-        *wrong += capture_once(worker, pointer, stream);
-    *wrong += cuStreamDestroy_v2(stream) != CUDA_SUCCESS;
-    owner_ends(pointer);
-    *wrong += cuMemFree_v2(pointer) != CUDA_SUCCESS;
+    if (pointer) {
+        owner_begins(pointer, WORDS * 4);
+        *wrong += cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS;
+        for (int i = 0; i < ROUNDS * 4; i++)
+            *wrong += capture_once(worker, pointer, stream);
+        *wrong += cuStreamDestroy_v2(stream) != CUDA_SUCCESS;
+        owner_ends(pointer);
+        *wrong += cuMemFree_v2(pointer) != CUDA_SUCCESS;
+    }
     atomic_store(worker->done, true);
     return NULL;
 }

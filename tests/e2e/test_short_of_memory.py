@@ -61,6 +61,13 @@ def test_once_the_device_has_done_its_work_a_waiting_allocation_is_served(both, 
     assert counted(pooled, "allocations that then succeeded") == 1
 
 
+@pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
+@pytest.mark.parametrize("preset", ["default", "paddle", "vmm", "bfc"])
+def test_what_another_context_has_freed_is_had_although_there_are_pages_that_are_not_full(both, preset, mode):
+    _, pooled = both([PROGRAM, "elsewhere"], env={"SIMCUDA_MEMORY": "256M", "POOLCUDA_FREE": mode, "POOLCUDA_PRESET": preset})
+    assert pooled.out == "elsewhere: 0\n"
+
+
 @pytest.mark.parametrize("mode", ["sync", "auto"])
 @pytest.mark.parametrize("case", ["impossible", "too_much"])
 def test_a_request_that_nothing_could_serve_costs_no_idle_memory_and_no_wait(both, case, mode):

@@ -12,7 +12,9 @@
  *   loop        the share of the device that the second argument says, in percent, is live; in a
  *               loop three temporaries of different sizes are allocated and freed, two at a time
  *   phases      in each of three phases blocks of a size of its own are allocated and freed
- *   hold        that share is allocated past the pool; ends with its input
+ *   elsewhere   one context's memory fills the device and is freed, and another one allocates,
+ * which has a block that does not fill its pages hold        that share is allocated past the pool;
+ * ends with its input
  *
  * Prints the results of the driver. */
 #include "driver/cuda_api.h"
@@ -168,6 +170,26 @@ static void phases(const char *argument) {
     printf("phases\n");
 }
 
+static void elsewhere(const char *argument) {
+    (void)argument;
+    CUresult (*create)(CUcontext *, unsigned int, CUdevice) = cuCtxCreate_v2;
+    const size_t odd = 2 * MIB + 512; /* of two pages of 2 MiB */
+    CUdeviceptr blocks[1024];
+    CUcontext first, other;
+    int count = 0;
+    CHECK(cuCtxGetCurrent(&first));
+    CHECK(create(&other, 0, 0));
+    CUdeviceptr kept = allocate(odd);
+    CHECK(cuCtxSetCurrent(first));
+    while (count < 1024 && cuMemAlloc_v2(&blocks[count], odd) == CUDA_SUCCESS)
+        count++;
+    while (count > 0)
+        CHECK(cuMemFree_v2(blocks[--count]));
+    CHECK(cuCtxSetCurrent(other));
+    printf("elsewhere: %d\n", try_allocate(MIB));
+    CHECK(cuMemFree_v2(kept));
+}
+
 static void hold(const char *argument) {
     CUmemGenericAllocationHandle handle;
     CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -183,8 +205,9 @@ static const struct {
     const char *name;
     void (*run)(const char *argument);
 } cases[] = {
-    {"larger", larger},         {"pieces", pieces},     {"object", object}, {"hold", hold},
-    {"impossible", impossible}, {"too_much", too_much}, {"loop", loop},     {"phases", phases},
+    {"larger", larger}, {"pieces", pieces},         {"object", object},
+    {"hold", hold},     {"impossible", impossible}, {"too_much", too_much},
+    {"loop", loop},     {"phases", phases},         {"elsewhere", elsewhere},
 };
 
 int main(int argc, char **argv) {
