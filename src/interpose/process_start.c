@@ -9,6 +9,7 @@
 #include "interpose/state.h"
 #include "interpose/stubs.h"
 #include "observe/command_line.h"
+#include "observe/output_file.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -23,5 +24,6 @@ __attribute__((constructor)) static void begin(int argc, char **argv) {
     int saved = errno; /* which main finds as 0 */
     pthread_atfork(state_fork_prepare, state_fork_parent, child_after_fork);
     command_line_take(argc, argv);
+    output_file_know_standard_error();
     errno = saved;
 }

@@ -48,13 +48,11 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* LOCK_RECORDER */
 /* Invariant: the file holds whole records up to `length`, and its own position is there; buffer[0,
  * used) comes next and holds buffered_events events. `failed`: nothing but the end will be written
  * any more. event_count counts what has been given a number, lost or not. A stream (a pipe, a
- * device) is another thing: it has no position, is known by device and inode, and after a failure
- * gets nothing more, since a part of a record cannot be taken back. */
+ * device) is another thing: it has no position, and after a failure gets nothing more, since a part of a record cannot be taken back. */
 static struct {
     int file;
     bool stream, failed;
-    dev_t device;
-    ino_t inode;
+    struct known_file known;
     size_t used;
     uint64_t length, buffered_events, event_count, lost;
     uint64_t last_start, last_events; /* where the last buffer in the file begins, and its events */
@@ -69,11 +67,8 @@ atomic_bool recorder_on;
 /* Whether the descriptor is still ours, at the position where we left it: the program may have
  * closed it, with all that it does not know, and opened a file of its own. */
 static bool is_ours(void) {
-    struct stat status;
-    if (recorder.file >= 0 && recorder.stream)
-        return raw_fstat(recorder.file, &status) == 0 && status.st_dev == recorder.device &&
-               status.st_ino == recorder.inode;
-    return recorder.file >= 0 && lseek(recorder.file, 0, SEEK_CUR) == (off_t)recorder.length;
+    return recorder.file >= 0 && output_file_is(&recorder.known) &&
+           (recorder.stream || lseek(recorder.file, 0, SEEK_CUR) == (off_t)recorder.length);
 }
 
 /* Whether a write of that size stays within the limit for files: one beyond it would be answered by
@@ -307,12 +302,8 @@ void recorder_open(const char *path_pattern, void (*say)(const char *line)) {
     char path[OUTPUT_PATH_SIZE];
     if (!path_pattern || !*path_pattern)
         return;
-    struct stat status = {.st_ino = 0};
     recorder.file = output_file_create(path_pattern, path, &recorder.stream);
-    if (recorder.file >= 0 && raw_fstat(recorder.file, &status) == 0) {
-        recorder.device = status.st_dev;
-        recorder.inode = status.st_ino;
-    }
+    recorder.known = output_file_know(recorder.file);
     void *described = recorder.file < 0
                           ? MAP_FAILED
                           : mmap(NULL, sizeof *recorder.described, PROT_READ | PROT_WRITE,
