@@ -345,6 +345,18 @@ void options_parse(struct options *options, char *const *environment,
     }
 }
 
+bool options_names_file(const char *entry) {
+    const char *equals = strchr(entry, '=');
+    size_t row = equals ? find_row(entry, (size_t)(equals - entry)) : option_count;
+    return row < option_count && targets[row].kind == KIND_PATH;
+}
+
+void options_forget_files(struct options *options) {
+    for (size_t i = 0; i < option_count; i++)
+        if (targets[i].kind == KIND_PATH)
+            *(const char **)((char *)options + targets[i].offset) = "";
+}
+
 bool options_set_live(struct options *options, const char *setting, size_t *row, char *error,
                       size_t error_size) {
     const char *equals = strchr(setting, '=');

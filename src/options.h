@@ -45,6 +45,11 @@ extern const size_t preset_count;
 void options_parse(struct options *options, char *const *environment,
                    void (*say)(const char *line));
 
+/* Whether an entry of an environment sets an option that names a file. */
+bool options_names_file(const char *entry);
+/* Sets all of these to none. */
+void options_forget_files(struct options *options);
+
 /* Sets one option that may change in a running program; *row is its place in the table. `setting`
  * is NAME=VALUE, not empty. False, with *options unchanged and one line in `error`: there is no
  * such option, or the value is bad. */

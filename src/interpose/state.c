@@ -6,6 +6,7 @@
 #include "interpose/hooks.h"
 #include "interpose/host_memory.h"
 #include "interpose/loader.h"
+#include "interpose/rights.h"
 #include "interpose/surroundings.h"
 #include "observe/output_file.h"
 #include "observe/recorder.h"
@@ -111,10 +112,19 @@ static void imply_disable(void) {
     options.disable = true;
 }
 
+/* What the program may open belongs to the one whose rights it has. */
+static void imply_no_files(void) {
+    if (!rights_are_lent())
+        return;
+    options_forget_files(&options);
+    options.share = false;
+}
+
 static void start(void) {
     lock_take(&start_lock, LOCK_START);
     if (atomic_load(&phase) == PHASE_NEW) {
         options_parse(&options, environ, say);
+        imply_no_files();
         imply_disable();
     }
     if (atomic_load(&phase) == PHASE_NEW || atomic_load(&phase) == PHASE_FORKED) {

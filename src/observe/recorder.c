@@ -48,7 +48,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* LOCK_RECORDER */
 /* Invariant: the file holds whole records up to `length`, and its own position is there; buffer[0,
  * used) comes next and holds buffered_events events. `failed`: nothing but the end will be written
  * any more. event_count counts what has been given a number, lost or not. A stream (a pipe, a
- * device) is another thing: it has no position, and after a failure gets nothing more, since a part of a record cannot be taken back. */
+ * device) is another thing: it has no position, and after a failure gets nothing more, since a part
+ * of a record cannot be taken back. */
 static struct {
     int file;
     bool stream, failed;

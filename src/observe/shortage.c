@@ -15,8 +15,7 @@ enum { TEXT_SIZE = 1536, FIRST_REPORTS = 5 };
 static struct known_file log_file = {.file = -1};
 
 void shortage_open_log(const char *pattern, void (*say)(const char *line)) {
-    log_file =
-        output_file_know(*pattern ? output_file_append(pattern, "POOLCUDA_LOG", say) : -1);
+    log_file = output_file_know(*pattern ? output_file_append(pattern, "POOLCUDA_LOG", say) : -1);
 }
 
 static void add_site(struct text *text, const struct call_site *site) {

@@ -42,8 +42,8 @@ static struct {
     uint32_t devices; /* a bit for each */
     bool shards[STATS_SHARDS];
     bool trace;
-    size_t command_line; /* of its bytes */
-    pid_t process;       /* whose page it is: a child of a bare clone() is none of fork's */
+    size_t command_line;    /* of its bytes */
+    pid_t process;          /* whose page it is: a child of a bare clone() is none of fork's */
     struct known_file file; /* page_file */
 } used;
 _Static_assert(PAGE_DEVICES <= 32, "a bit for each device");

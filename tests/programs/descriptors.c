@@ -6,7 +6,8 @@
  *   handled  says so when it gets a SIGPIPE
  *   pending  blocks SIGPIPE and has one pending, which is not to go away
  *
- * Else it leaves SIGPIPE as it is by default. In between and afterwards it does what is reported: it runs out of memory and leaks a block. */
+ * Else it leaves SIGPIPE as it is by default. In between and afterwards it does what is reported:
+ * it runs out of memory and leaks a block. */
 #include "program.h"
 
 #include <cuda_runtime_api.h>
