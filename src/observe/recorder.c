@@ -60,6 +60,8 @@ static struct {
     uint64_t start_ns, written_ns;    /* CLOCK_MONOTONIC */
     struct described *described;
     uint32_t site_count, module_count;
+    const char *awaited; /* the name of a file that the first event makes; NULL: none */
+    void (*say)(const char *line);
 } recorder = {.file = -1};
 static _Alignas(8) unsigned char buffer[BUFFER_SIZE];
 
@@ -224,10 +226,14 @@ static uint32_t site_number(const struct call_site *site) {
     return recorder.site_count;
 }
 
+static void open_file(void);
+
 /* Takes the time under the lock, so that events come in its order. Without a file the recording has
  * ended while this thread was on its way. */
 static uint64_t add_event(struct record_event *event, const struct call_site *site) {
     lock_take(&lock, LOCK_RECORDER);
+    if (recorder.awaited)
+        open_file();
     uint64_t number = recorder.event_count;
     if (recorder.file >= 0)
         stats_set(STATS_trace_events, ++recorder.event_count);
@@ -299,10 +305,14 @@ static void let_go(void) {
     recorder.file = -1;
 }
 
-void recorder_open(const char *path_pattern, void (*say)(const char *line)) {
+/* Lock held. */
+static void open_file(void) {
+    lock_check_held(LOCK_RECORDER);
     char path[OUTPUT_PATH_SIZE];
-    if (!path_pattern || !*path_pattern)
-        return;
+    int saved = errno;
+    const char *path_pattern = recorder.awaited;
+    void (*say)(const char *line) = recorder.say;
+    recorder.awaited = NULL;
     recorder.file = output_file_create(path_pattern, path, &recorder.stream);
     recorder.known = output_file_know(recorder.file);
     void *described = recorder.file < 0
@@ -313,7 +323,7 @@ void recorder_open(const char *path_pattern, void (*say)(const char *line)) {
     recorder.start_ns = clock_ns(CLOCK_MONOTONIC);
     if (recorder.described && write_header()) {
         stats_trace(path);
-        atomic_store(&recorder_on, true);
+        errno = saved;
         return;
     }
     char line[256];
@@ -324,6 +334,16 @@ void recorder_open(const char *path_pattern, void (*say)(const char *line)) {
         raw_unlinkat(AT_FDCWD, path);
     let_go();
     say(line);
+    errno = saved;
+}
+
+void recorder_open(const char *path_pattern, void (*say)(const char *line)) {
+    if (!path_pattern || !*path_pattern)
+        return;
+    stats_trace_room();
+    recorder.awaited = path_pattern;
+    recorder.say = say;
+    atomic_store(&recorder_on, true);
 }
 
 static bool write_end(void) {

@@ -41,7 +41,7 @@ static struct {
     uint64_t start_ns;
     uint32_t devices; /* a bit for each */
     bool shards[STATS_SHARDS];
-    bool trace;
+    bool trace_room, trace;
     size_t command_line;    /* of its bytes */
     pid_t process;          /* whose page it is: a child of a bare clone() is none of fork's */
     struct known_file file; /* page_file */
@@ -396,12 +396,16 @@ uint64_t stats_now(void) {
     return now;
 }
 
+void stats_trace_room(void) {
+    used.trace_room = page && has_room(page->trace, sizeof page->trace);
+}
+
 void stats_trace(const char *path) {
     char folder[PAGE_TRACE];
     bool absolute = *path == '/';
     if (!page || strlen(path) >= sizeof page->trace ||
         (!absolute && (raw_getcwd(folder, sizeof folder) <= 0 || *folder != '/')) ||
-        !has_room(page->trace, sizeof page->trace))
+        !used.trace_room)
         return;
     used.trace = (size_t)format(page->trace, sizeof page->trace, "%s%s%s", absolute ? "" : folder,
                                 absolute ? "" : "/", path) < sizeof page->trace;
