@@ -16,10 +16,10 @@ enum kind { KIND_BOOL, KIND_UINT, KIND_RATIO, KIND_LIMIT, KIND_PATH, KIND_WORD }
 
 #define MAY_CHANGE(when) (false OPTION_IF_LIVE_##when(|| true))
 #define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
-    {name,    FOR_PEOPLE(#type), fallback,       FOR_PEOPLE(help),                                 \
-     minimum, maximum,           FOR_PEOPLE(""), MAY_CHANGE(when)},
+    {name,    fallback, FOR_PEOPLE(#type), FOR_PEOPLE(help),                                       \
+     minimum, maximum,  FOR_PEOPLE(""),    MAY_CHANGE(when)},
 #define OPTION_WORDS(field, name, words, fallback, when, help)                                     \
-    {name, FOR_PEOPLE("WORD"), fallback, FOR_PEOPLE(help), 0, 0, words, MAY_CHANGE(when)},
+    {name, fallback, FOR_PEOPLE("WORD"), FOR_PEOPLE(help), 0, 0, words, MAY_CHANGE(when)},
 const struct option_info option_table[] = {
 #include "options.def"
 };

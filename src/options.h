@@ -24,7 +24,8 @@ enum option_index {
 /* One row of the table, for --help, the man page and the docs. type and help are NULL in the
  * preloaded object. */
 struct option_info {
-    const char *name, *type, *fallback, *help;
+    char name[32], fallback[16]; /* pointers would cost every program at its start */
+    const char *type, *help;
     double minimum, maximum; /* bound UINT and RATIO; both zero elsewhere */
     const char *words;       /* of WORD, separated by |; "" elsewhere */
     bool live;               /* may change while the program runs */
