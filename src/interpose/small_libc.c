@@ -7,6 +7,8 @@
  * memcmp on its own account too. */
 #include <fcntl.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -37,6 +39,44 @@ HIDDEN int memcmp(const void *one, const void *other, size_t size) {
         if (a[i] != b[i])
             return a[i] - b[i];
     return 0;
+}
+
+HIDDEN void *memmove(void *to, const void *from, size_t size) {
+    if ((uintptr_t)to <= (uintptr_t)from)
+        return memcpy(to, from, size);
+    while (size--)
+        ((char *)to)[size] = ((const char *)from)[size];
+    return to;
+}
+
+static void swap(char *one, char *other, size_t size) {
+    for (size_t i = 0; i < size; i++) {
+        char kept = one[i];
+        one[i] = other[i];
+        other[i] = kept;
+    }
+}
+
+/* Lets the element at `at` sink into the heap below it, whose greatest is on top. */
+static void sink(char *array, size_t at, size_t count, size_t size,
+                 int (*compare)(const void *, const void *)) {
+    for (size_t child; (child = 2 * at + 1) < count; at = child) {
+        if (child + 1 < count && compare(array + child * size, array + (child + 1) * size) < 0)
+            child++;
+        if (compare(array + at * size, array + child * size) >= 0)
+            return;
+        swap(array + at * size, array + child * size, size);
+    }
+}
+
+HIDDEN void qsort(void *array, size_t count, size_t size,
+                  int (*compare)(const void *, const void *)) {
+    for (size_t at = count / 2; at-- > 0;)
+        sink(array, at, count, size, compare);
+    for (size_t end = count; end-- > 1;) {
+        swap(array, (char *)array + end * size, size);
+        sink(array, 0, end, size, compare);
+    }
 }
 
 HIDDEN size_t strlen(const char *text) {

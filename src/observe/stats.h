@@ -259,6 +259,8 @@ void stats_option(const char *setting);
 
 /* Notes the file that allocations are recorded in, for the report. */
 void stats_trace(const char *path);
+/* Makes room for it: to be called before, and while no other thread counts. */
+void stats_trace_room(void);
 
 /* Notes another tool that is in this process, for the report. */
 void stats_tool(const char *name);
