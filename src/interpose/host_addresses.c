@@ -80,19 +80,15 @@ static void remember(uint64_t number, uint64_t now) {
 static bool is_mapped(uint64_t word) {
     unsigned char resident;
     uint64_t page = word >> PAGE_BITS << PAGE_BITS;
-    int saved = errno;
     bool mapped = syscall(SYS_mincore, page, 1, &resident) == 0 || errno != ENOMEM;
-    errno = saved;
     return mapped;
 }
 
 static bool is_readable(uint64_t word) {
     enum { NO_REQUEST = -1, SIGNALS = 8 };
-    int saved = errno;
     bool readable =
         syscall(SYS_rt_sigprocmask, NO_REQUEST, word & ~(uint64_t)7, NULL, SIGNALS) == 0 ||
         errno != EFAULT;
-    errno = saved;
     return readable;
 }
 

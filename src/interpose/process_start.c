@@ -10,7 +10,6 @@
 #include "interpose/stubs.h"
 #include "observe/command_line.h"
 
-#include <errno.h>
 #include <pthread.h>
 
 static void child_after_fork(void) {
@@ -20,8 +19,6 @@ static void child_after_fork(void) {
 
 /* glibc hands constructors what main gets. The C library's own has not run yet. */
 __attribute__((constructor)) static void begin(int argc, char **argv) {
-    int saved = errno; /* which main finds as 0 */
     pthread_atfork(state_fork_prepare, state_fork_parent, child_after_fork);
     command_line_take(argc, argv);
-    errno = saved;
 }
