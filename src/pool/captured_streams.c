@@ -46,7 +46,9 @@ struct unasked_capture {
 };
 
 static pid_t this_thread(void) {
-    return (pid_t)syscall(SYS_gettid);
+    static __thread char mark;
+    pid_t thread = (pid_t)syscall(SYS_gettid);
+    return thread > 0 ? thread : -(pid_t)((uintptr_t)&mark >> 4 & INT32_MAX); /* may not be asked */
 }
 
 /* Forgets one. Lock held. */
