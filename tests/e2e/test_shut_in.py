@@ -2,6 +2,7 @@
 without the pool. shut_in.c."""
 
 import json
+import os
 import subprocess
 
 import pytest
@@ -23,6 +24,15 @@ def test_a_filter_meets_no_call_that_the_driver_would_not_make(both, form, when,
     options = {name: str(tmp_path / value) if value in ("stats", "trace", "log") else value
                for name, value in options.items()}
     native, pooled = both([PROGRAMS / f"shut_in{form}", when], env={**DRIVER, **options}, stats=False)
+    assert native.out.endswith("done\n")
+    assert pooled.err == ""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a filter can be set in this way by root alone")
+@FORMS
+@pytest.mark.parametrize("options", [{}, {"POOLCUDA_FREE": "sync"}, {"POOLCUDA_SHARE": "0"}, {"POOLCUDA_POLICY": "vmm"}], ids=str)
+def test_a_filter_that_refuses_calls_changes_nothing_and_is_not_complained_of(both, form, options):
+    native, pooled = both([PROGRAMS / f"shut_in{form}", "refused"], env={**DRIVER, **options}, stats=False)
     assert native.out.endswith("done\n")
     assert pooled.err == ""
 

@@ -3,9 +3,12 @@
  *
  *   after   once it has used CUDA
  *   before  before it has, but for having loaded the driver
+ *   refused as a program for which somebody else has set a filter, which refuses those calls: only
+ *           root can set one without prctl
  * Then it makes all calls. */
 #include "all_calls.h"
 
+#include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -13,6 +16,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 static const int driver_makes[] = {
     SYS_futex,           SYS_fallocate, SYS_mmap,           SYS_munmap,     SYS_mprotect,
@@ -20,7 +24,7 @@ static const int driver_makes[] = {
     SYS_set_robust_list, SYS_rseq,      SYS_exit,           SYS_exit_group, SYS_write,
     SYS_memfd_create,    SYS_ftruncate, SYS_rt_sigaction,   SYS_getrandom,  SYS_getpid};
 
-static void shut_in(void) {
+static void shut_in(unsigned otherwise) {
     enum { CALLS = sizeof driver_makes / sizeof driver_makes[0] };
     struct sock_filter filter[2 * CALLS + 2] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
@@ -30,8 +34,12 @@ static void shut_in(void) {
                                                         (unsigned)driver_makes[i], 0, 1);
         filter[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     }
-    filter[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+    filter[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, otherwise);
     const struct sock_fprog program = {length, filter};
+    if (otherwise != SECCOMP_RET_KILL_PROCESS) {
+        REQUIRE(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0);
+        return;
+    }
     REQUIRE(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
     REQUIRE(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
 }
@@ -52,9 +60,10 @@ int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "after") == 0) {
         calls_make_first(&guest);
         REQUIRE(cudaMalloc(&pointer, 3000) == cudaSuccess && cudaFree(pointer) == cudaSuccess);
-        shut_in();
+        shut_in(SECCOMP_RET_KILL_PROCESS);
     } else {
-        shut_in();
+        shut_in(argc > 1 && strcmp(argv[1], "refused") == 0 ? SECCOMP_RET_ERRNO | EPERM
+                                                            : SECCOMP_RET_KILL_PROCESS);
         calls_make_first(&guest);
     }
     calls_make_all(&guest);
