@@ -149,6 +149,26 @@ bool state_enabled(void) {
     return now == PHASE_READY;
 }
 
+static void say_nothing(const char *line) {
+    (void)line;
+}
+
+bool state_shut_in(void) {
+    lock_take(&start_lock, LOCK_START);
+    bool ready = atomic_load(&phase) == PHASE_READY, own = !ready || getpid() == owner;
+    if (!ready) {
+        if (atomic_load(&phase) == PHASE_NEW)
+            options_parse(&options, environ, say_nothing);
+        options.disable = true;
+        atomic_store(&phase, PHASE_INERT);
+    } else if (own) {
+        stats_leave_folder();
+        recorder_finish();
+    }
+    lock_drop(&start_lock, LOCK_START);
+    return own;
+}
+
 const struct options *state_options(void) {
     return &options;
 }

@@ -103,7 +103,6 @@ static void note_lost(uint64_t events) {
 /* Lock held. */
 static void write_buffer(void) {
     lock_check_held(LOCK_RECORDER);
-    int saved = errno;
     uint64_t start = recorder.length;
     if (recorder.used && (recorder.failed || !append(buffer, recorder.used))) {
         recorder.failed = true;
@@ -114,7 +113,6 @@ static void write_buffer(void) {
     }
     recorder.used = 0;
     recorder.buffered_events = 0;
-    errno = saved;
 }
 
 /* Makes room for a record, whose bytes are zero or the remains of others. Lock held. */

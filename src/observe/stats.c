@@ -544,6 +544,13 @@ static bool report_to_file(const struct stats_page *copy, enum stats_form form) 
     return ftruncate(page_file, end) == 0;
 }
 
+void stats_leave_folder(void) {
+    if (!page)
+        return;
+    share_reserve(0, sizeof *page); /* as long as there is a name to find the file by */
+    share_close();
+}
+
 void stats_finish(enum stats_form form) {
     if (!page || getpid() != used.process)
         return;

@@ -280,6 +280,10 @@ enum stats_form { STATS_NONE, STATS_TEXT, STATS_JSON };
  * error: in the form that is asked for, or as text in the place of a file that could not be had. */
 void stats_finish(enum stats_form form);
 
+/* Takes the shared page out of the folder where others find it, and makes room in it for all that
+ * is to be counted: from here on counting needs no file. */
+void stats_leave_folder(void);
+
 /* In a forked child: lets go of the parent's page and file. Counting starts from zero, and nothing
  * is reported unless stats_open is called again. */
 void stats_forget_after_fork(void);
