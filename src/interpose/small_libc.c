@@ -153,18 +153,22 @@ HIDDEN int *__errno_location(void) {
     return &own_errno;
 }
 
+/* A sleep is a wait for what does not change. */
+__attribute__((noinline, cold)) static long without_call(long number, long first) {
+    static const int nobody_changes;
+    if (number == SYS_nanosleep)
+        return syscall(SYS_futex, &nobody_changes, FUTEX_WAIT_PRIVATE, 0, first, NULL, 0);
+    own_errno = ENOSYS;
+    return -1;
+}
+
 /* syscall(), whose arguments lie where these do. A caller gives as many as its call takes; the rest
  * is what happens to be in the registers, as in libc. */
 HIDDEN long any_syscall(long number, long a, long b, long c, long d, long e,
                         long f) __asm__("syscall");
 HIDDEN long any_syscall(long number, long a, long b, long c, long d, long e, long f) {
-    static const int nobody_changes;
-    if (few_calls && number == SYS_nanosleep)
-        return syscall(SYS_futex, &nobody_changes, FUTEX_WAIT_PRIVATE, 0, a, NULL, 0);
-    if (few_calls && !is_allocators(number)) {
-        own_errno = ENOSYS;
-        return -1;
-    }
+    if (__builtin_expect(few_calls, 0) && !is_allocators(number))
+        return without_call(number, a);
 #if defined(__x86_64__)
     register long fourth __asm__("r10") = d;
     register long fifth __asm__("r8") = e;
