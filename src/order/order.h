@@ -18,9 +18,9 @@
  *   4. Which streams hold work is known as long as one thread submits it: each submission that goes
  *      to a context with streams is noted before it is made. Where several threads submit
  *      (order_is_tracked), a note could be taken back between its making and the driver's call:
- *      then nobody may owe in contexts with streams. Nor may a thread that frees and is not the
- *      one that submits (order_may_owe). Threads are told apart by numbers: addresses are given to
- *      later ones again.
+ *      then nobody may owe in contexts with streams. A thread that frees and is not the one that
+ *      submits may not owe either (order_may_owe). Threads are told apart by numbers: addresses are
+ *      given to later ones again.
  *   5. What cannot be fenced is waited for at once, with the context, before anything else is
  *      submitted: that is the same work.
  *
@@ -35,6 +35,7 @@
 
 #include "driver/driver.h"
 #include "hash_table.h"
+#include "planted.h"
 #include "thread_marks.h"
 
 #include <bsd/sys/queue.h>
@@ -160,7 +161,8 @@ static inline bool order_is_tracked(const struct order *order) {
 }
 /* Whether the thread of that number is the only one that submits. */
 static inline bool order_is_sole(const struct order *order, uint32_t number) {
-    return number && atomic_load_explicit(&order->sole, memory_order_relaxed) == number;
+    return number && (atomic_load_explicit(&order->sole, memory_order_relaxed) == number ||
+                      PLANTED(other_thread_not_seen));
 }
 /* Whether that thread's frees may owe their waits, as far as streams and threads decide. Where one
  * thread frees and another one submits, natively the one waits and the other does not: the
