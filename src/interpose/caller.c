@@ -180,8 +180,11 @@ static struct rule *add_rule(uintptr_t return_address) {
     return NULL;
 }
 
-/* The application's return address as the rule says, 0 if the word found there cannot be one. */
+/* The application's return address as the rule says, 0 if the word found there cannot be one, or if
+ * the stack may not reach so far. */
 static uintptr_t read_learnt(const struct caller_rule *rule, uintptr_t frame) {
+    if (!stack_walk_reaches(frame, frame + rule->offset))
+        return 0;
     uintptr_t address = *(const uintptr_t *)(frame + rule->offset - sizeof(uintptr_t));
     return address >= rule->text_low + 8 && address < rule->text_high && follows_call(address)
                ? address

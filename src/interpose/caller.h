@@ -4,6 +4,7 @@
 
 #include "call_site.h"
 #include "interpose/loader.h"
+#include "interpose/own_stack.h"
 #include "thread_marks.h"
 
 #include <stdatomic.h>
@@ -67,7 +68,8 @@ static inline uintptr_t caller_quick(uintptr_t return_address, uintptr_t frame) 
     if (__builtin_expect(atomic_load_explicit(&rule->direct, memory_order_relaxed) == unloads, 1))
         return return_address;
     if (atomic_load_explicit(&rule->unloads, memory_order_relaxed) != unloads ||
-        atomic_load_explicit(&rule->kind, memory_order_acquire) != CALLER_LEARNT)
+        atomic_load_explicit(&rule->kind, memory_order_acquire) != CALLER_LEARNT ||
+        !own_stack_reaches(frame, frame + rule->offset))
         return 0;
     uintptr_t address = *(const uintptr_t *)(frame + rule->offset - sizeof(uintptr_t));
     return address >= rule->text_low + 8 && address < rule->text_high &&

@@ -8,6 +8,7 @@
 #include "pool/fence.h"
 #include "pool/internal.h"
 
+#include "by_pointer.h"
 #include "clock.h"
 #include "planted.h"
 
@@ -221,7 +222,7 @@ CUresult wait_make(struct pool *pool, struct context *context, enum wait_reason 
     return result;
 }
 
-static void note_failure(void *pool, CUcontext handle, CUresult error) {
+BY_POINTER static void note_failure(void *pool, CUcontext handle, CUresult error) {
     context_note_error_of(pool, handle, error);
 }
 
