@@ -25,9 +25,14 @@ extern uintptr_t own_stack_main __attribute__((visibility("hidden"))); /* its en
 /* To be called with the address of the arguments that the program was started with. */
 void own_stack_note_main(const void *arguments);
 
+/* Whether it is the same page. */
+static inline bool own_stack_is_near(uintptr_t frame, uintptr_t end) {
+    return ((frame - 1) ^ (end - 1)) < OWN_STACK_PAGE;
+}
+
 /* Whether all from `frame`, below which is a frame of ours, to `end` can be read. */
 static inline bool own_stack_reaches(uintptr_t frame, uintptr_t end) {
-    return ((frame - 1) ^ (end - 1)) < OWN_STACK_PAGE ||
+    return own_stack_is_near(frame, end) ||
            (end <= own_stack_main && own_stack_main - frame < OWN_STACK_MAIN) ||
            (frame >= own_stack.low && end <= own_stack.high);
 }
