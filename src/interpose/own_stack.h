@@ -30,11 +30,15 @@ static inline bool own_stack_is_near(uintptr_t frame, uintptr_t end) {
     return ((frame - 1) ^ (end - 1)) < OWN_STACK_PAGE;
 }
 
+/* Whether all of it is of a stack that is known. */
+static inline bool own_stack_is_known(uintptr_t frame, uintptr_t end) {
+    return (end <= own_stack_main && own_stack_main - frame < OWN_STACK_MAIN) ||
+           (frame >= own_stack.low && end <= own_stack.high);
+}
+
 /* Whether all from `frame`, below which is a frame of ours, to `end` can be read. */
 static inline bool own_stack_reaches(uintptr_t frame, uintptr_t end) {
-    return own_stack_is_near(frame, end) ||
-           (end <= own_stack_main && own_stack_main - frame < OWN_STACK_MAIN) ||
-           (frame >= own_stack.low && end <= own_stack.high);
+    return own_stack_is_near(frame, end) || own_stack_is_known(frame, end);
 }
 
 #endif

@@ -26,7 +26,7 @@ static bool is_readable(uintptr_t address) {
  * speak of the stack before: so nothing is unwound that begins on the last page of a stack. */
 static bool may_unwind(uintptr_t stack) {
     uintptr_t next = (stack - 1) / OWN_STACK_PAGE * OWN_STACK_PAGE + OWN_STACK_PAGE;
-    return own_stack_reaches(stack, next + OWN_STACK_PAGE) || is_readable(next);
+    return own_stack_is_known(stack, stack) || is_readable(next);
 }
 
 struct walk {
