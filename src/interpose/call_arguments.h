@@ -1,5 +1,5 @@
-/* The arguments of a call that a stub stands before: all are words, as the driver's functions take
- * no structs by value and floats where nobody looks. */
+/* The arguments of a call that a stub stands before: those that anybody looks at are words. Floats,
+ * and structs by value (the handles of IPC and EGL's frames), are where nobody looks. */
 #ifndef POOLCUDA_INTERPOSE_CALL_ARGUMENTS_H
 #define POOLCUDA_INTERPOSE_CALL_ARGUMENTS_H
 

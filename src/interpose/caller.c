@@ -180,8 +180,9 @@ static struct rule *add_rule(uintptr_t return_address) {
     return NULL;
 }
 
-/* The application's return address as the rule says, 0 if the word found there cannot be one. */
-static uintptr_t read_learnt(const struct caller_rule *rule, uintptr_t frame) {
+uintptr_t caller_read_far(const struct caller_rule *rule, uintptr_t frame) {
+    if (!stack_walk_reaches(frame, frame + rule->offset))
+        return 0;
     uintptr_t address = *(const uintptr_t *)(frame + rule->offset - sizeof(uintptr_t));
     return address >= rule->text_low + 8 && address < rule->text_high && follows_call(address)
                ? address
@@ -338,7 +339,7 @@ void caller_find(struct call_site *site, uintptr_t return_address, uintptr_t fra
                               atomic_load_explicit(&rule->learnt.unloads, memory_order_relaxed),
                               memory_order_relaxed);
     } else if (kind == CALLER_LEARNT) {
-        site->frames[0] = read_learnt(&rule->learnt, frame);
+        site->frames[0] = caller_read_far(&rule->learnt, frame);
     }
     if (!site->frames[0])
         find_by_unwinding(site, return_address, frame, depth, noted);

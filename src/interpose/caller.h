@@ -4,6 +4,7 @@
 
 #include "call_site.h"
 #include "interpose/loader.h"
+#include "interpose/own_stack.h"
 #include "thread_marks.h"
 
 #include <stdatomic.h>
@@ -49,6 +50,10 @@ static inline bool caller_follows_named_call(uintptr_t address) {
 #endif
 }
 
+/* The application's return address as a LEARNT rule says, 0 if the word found there cannot be one,
+ * or if the stack may not reach so far. */
+uintptr_t caller_read_far(const struct caller_rule *rule, uintptr_t frame) __attribute__((cold));
+
 /* site_id() of the site that caller_find would find, where that is known without looking; else 0,
  * and nothing has happened. */
 static inline uintptr_t caller_quick(uintptr_t return_address, uintptr_t frame) {
@@ -69,6 +74,8 @@ static inline uintptr_t caller_quick(uintptr_t return_address, uintptr_t frame) 
     if (atomic_load_explicit(&rule->unloads, memory_order_relaxed) != unloads ||
         atomic_load_explicit(&rule->kind, memory_order_acquire) != CALLER_LEARNT)
         return 0;
+    if (__builtin_expect(!own_stack_is_near(frame, frame + rule->offset), 0))
+        return caller_read_far(rule, frame);
     uintptr_t address = *(const uintptr_t *)(frame + rule->offset - sizeof(uintptr_t));
     return address >= rule->text_low + 8 && address < rule->text_high &&
                    caller_follows_named_call(address)

@@ -1,12 +1,10 @@
 /* The assembly entries: exported names, and dlsym, which must not change its caller. */
+#include "interpose/assembly.h"
+
 #if defined(__x86_64__)
-#define ENTER		endbr64
 #define JUMP		jmp
-#elif defined(__aarch64__)
-#define ENTER		hint #34 /* bti c */
-#define JUMP		b
 #else
-#error "unsupported architecture"
+#define JUMP		b
 #endif
 
 /* Every exported driver name jumps to its hook, so that the hook finds the caller's return address
@@ -25,7 +23,9 @@ hook_entry_##name:						\
 	.size	name, . - name;
 
 	.text
+	.cfi_startproc
 #include "interpose/hooks.def"
+	.cfi_endproc
 
 /* Jumps to the loader's function that `variable` points to, looking it up first if that has not
  * been done; returns NULL if there is none. The two arguments stay as they are. */
@@ -144,4 +144,4 @@ dlopen:
 	.cfi_endproc
 	.size	dlopen, . - dlopen
 
-	.section .note.GNU-stack, "", %progbits
+	protected

@@ -6,6 +6,7 @@
  * so ours is the last to prepare and the first to come afterwards. That is the one who registers
  * first, which we do before any other constructor runs: the object is linked with -z initfirst.
  * (With a glibc before 2.34 libpthread is linked so as well, and only one of the two counts.) */
+#include "interpose/own_stack.h"
 #include "interpose/rights.h"
 #include "interpose/state.h"
 #include "interpose/stubs.h"
@@ -27,5 +28,6 @@ __attribute__((constructor)) static void begin(int argc, char **argv) {
     command_line_take(argc, argv);
     rights_take(argc, argv);
     output_file_know_standard_error();
+    own_stack_note_main(argv);
     errno = saved;
 }

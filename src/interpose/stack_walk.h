@@ -2,6 +2,7 @@
 #ifndef POOLCUDA_INTERPOSE_STACK_WALK_H
 #define POOLCUDA_INTERPOSE_STACK_WALK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { STACK_MAX_FRAMES = 32 };
@@ -17,5 +18,8 @@ struct stack_chain {
 /* Unwinds from the frame that `return_address` returns to: address[0] is return_address itself.
  * count is 0 if the stack cannot be unwound that far. */
 void stack_walk(struct stack_chain *chain, uintptr_t return_address);
+
+/* As own_stack_reaches; unwinds if that does not know yet. */
+bool stack_walk_reaches(uintptr_t frame, uintptr_t end);
 
 #endif

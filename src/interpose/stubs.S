@@ -1,7 +1,8 @@
 /* The stubs that stand before the driver's functions: see stubs.c.
  *
  * A stub passes on every argument as it came. One that must see the result calls the driver's function
- * with a copy of the stack's arguments, so that it can call it again. One that has only to see whether
+ * with a copy of the stack's arguments, so that it can call it again. It copies what the function takes
+ * (stack_arguments.def), as the stack may end right behind that. One that has only to see whether
  * the function failed calls it as it is, with nothing of the program's copied; that goes where all
  * arguments are in registers. Where they are not, it jumps.
  *
@@ -10,15 +11,19 @@
  * nothing to stop at where the call's stream is noted: see src/order/noted.h. The stream is in the
  * same argument at each call of a stub. stub_call finds it by what the entry says; stub_look has one
  * form for each argument, as too much would have to be saved else. */
+#include "interpose/assembly.h"
 #include "order/noted.h"
 
 #define STUB_SPARES 1024
 #define STUB_SIZE 16	/* also of an entry: what names both is the offset */
-#define COPIED_WORDS 16 /* of stack arguments: no driver function has as many */
+#define COPIED_WORDS 16 /* of stack arguments at most: no driver function takes as many */
+#define PAGE	     4096 /* or a multiple of it */
 
 /* struct stub_entry */
 #define ENTRY_REAL	0
 #define ENTRY_LOOK	8
+#define ENTRY_WORDS	12	/* its lowest byte: of stack arguments to copy */
+#define WORDS_UNKNOWN	0x100
 #define FRAME_TELLS	2	/* as in stub_frame.h, of to_stub */
 /* Bits of its `look`; the word's are in the first 6. */
 #define LOOK_INSIDE	6	/* the stream is in a struct, to which its place points */
@@ -29,20 +34,40 @@
 #define PER_THREAD	2
 
 #if defined(__x86_64__)
+#define STACK(symbol, words, _)	.set .Lstack_##symbol, words;
+#define JUMP jmp
+#else
+#define STACK(symbol, _, words)	.set .Lstack_##symbol, words;
+#define JUMP b
+#endif
+#include "interpose/stack_arguments.def"
+
+/* To the form of stub_call that copies as many words as the function takes. */
+	.macro	jump_to_call symbol
+	.ifndef	.Lstack_\symbol
+	JUMP	stub_call_0
+	.else
+	.irp	words, 0, 1, 2, 3, 4, 5, 8
+	.if	.Lstack_\symbol == \words
+	JUMP	stub_call_\words
+	.endif
+	.endr
+	.endif
+	.endm
+
+#if defined(__x86_64__)
 /* A stub takes 16 bytes, so that stubs.c can compute its address. r11 is free at every call. */
 #define STUB(kind)						\
 	.p2align 4;						\
-	endbr64;						\
+	ENTER;							\
 	movl	$stub_number * STUB_SIZE, %r11d;		\
-	jmp	kind
-#elif defined(__aarch64__)
+	kind
+#else
 #define STUB(kind)						\
 	.p2align 4;						\
-	hint	#34; /* bti c */				\
+	ENTER;							\
 	mov	w16, #stub_number * STUB_SIZE;			\
-	b	kind
-#else
-#error "unsupported architecture"
+	kind
 #endif
 
 #define EXPORTED(symbol, kind)					\
@@ -57,10 +82,10 @@ symbol:								\
  * a row is its line in the table. */
 #define STUB__(symbol, stream)		.p2align 4; .skip STUB_SIZE
 #define STUB_hook(symbol, stream)	STUB__(symbol, stream)
-#define STUB_jump(symbol, stream)	EXPORTED(symbol, stub_jump)
-#define STUB_look(symbol, stream)	EXPORTED(symbol, stub_look_##stream)
-#define STUB_peek(symbol, stream)	EXPORTED(symbol, stub_look__)
-#define STUB_call(symbol, stream)	EXPORTED(symbol, stub_call)
+#define STUB_jump(symbol, stream)	EXPORTED(symbol, JUMP stub_jump)
+#define STUB_look(symbol, stream)	EXPORTED(symbol, JUMP stub_look_##stream)
+#define STUB_peek(symbol, stream)	EXPORTED(symbol, JUMP stub_look__)
+#define STUB_call(symbol, stream)	EXPORTED(symbol, jump_to_call symbol)
 /* No work is submitted to these. */
 #define stub_look_L1		stub_look__
 #define stub_look_T1		stub_look__
@@ -71,16 +96,20 @@ symbol:								\
 	.globl	stub_code
 	.hidden	stub_code
 	.p2align 4
+	.hidden	stub_call_any
+	.globl	stub_call_any
 stub_code:
+	.cfi_startproc	/* of all stubs: none changes the stack before it jumps */
 #define ENTRY(symbol, since, ours, stream, ...)			\
 	STUB_##ours(symbol, stream);				\
 	.set	stub_number, stub_number + 1;
 #include "interpose/entry_points.def"
 /* For functions that the table does not know, or knows at another address. */
 	.rept	STUB_SPARES
-	STUB(stub_call)
+	STUB(JUMP stub_spare)
 	.set	stub_number, stub_number + 1
 	.endr
+	.cfi_endproc
 
 #if defined(__x86_64__)
 /* struct stub_frame, from its beginning. */
@@ -171,9 +200,9 @@ stub_code:
 	je	\found
 	.endm
 
-	/* Asks stub_before, with what came in registers as it was. r10 is where to go on then, r11 what
-	 * the frame says of it. */
-	.macro ask_before
+	/* Asks `whom`, with what came in registers as it was. r10 is where to go on then, r11 what the
+	 * frame has at `tells`. */
+	.macro ask whom, tells
 	pushq	%rbp
 	.cfi_def_cfa_offset 16
 	.cfi_offset %rbp, -16
@@ -182,9 +211,9 @@ stub_code:
 	subq	$FRAME_SIZE, %rsp
 	save_arguments %rsp
 	movq	%rsp, %rdi
-	call	stub_before
+	call	\whom
 	movq	%rax, %r10
-	movq	FRAME_TO_STUB(%rsp), %r11
+	movq	\tells(%rsp), %r11
 	load_arguments %rsp
 	leave
 	.cfi_def_cfa %rsp, 8
@@ -224,7 +253,7 @@ stub_jump:
 	.cfi_startproc
 	look_at_entry 1f, 1f, 2
 	jmp	*%r10
-1:	ask_before
+1:	ask	stub_before, FRAME_TO_STUB
 	jmp	*%r10
 	.cfi_endproc
 	.size	stub_jump, . - stub_jump
@@ -233,7 +262,7 @@ stub_jump:
 	.p2align 4
 stub_look_asks:
 	.cfi_startproc
-	ask_before
+	ask	stub_before, FRAME_TO_STUB
 	testq	%r11, %r11
 	je	1f
 	cmpq	$FRAME_TELLS, %r11
@@ -317,22 +346,42 @@ stub_look_tells:
 	look	stub_look_T4, PER_THREAD, %r8, %r8d
 	look	stub_look_T5, PER_THREAD, %r9, %r9d
 
-	/* Calls r10 with the copied arguments. */
-	.macro call_with_copy
+	/* Calls r10 with a copy of so many words of stack arguments; any: of as many as its entry says. */
+	.macro call_with_copy words
+	.ifc	\words, any
+	movq	FRAME_STUB(%rbx), %rcx
+	leaq	stub_entries(%rip), %rax
+	movzbl	ENTRY_WORDS(%rax,%rcx), %ecx
+	jmp	12f
+11:	movq	16(%rbp,%rcx,8), %rax
+	movq	%rax, (%rsp,%rcx,8)
+12:	subl	$1, %ecx
+	jns	11b
+	.else
 	.set	word, 0
-	.rept	COPIED_WORDS / 2
+	.rept	\words / 2
 	movups	16 + word(%rbp), %xmm0
 	movups	%xmm0, word(%rsp)
 	.set	word, word + 16
 	.endr
+	.if	\words & 1
+	movq	16 + word(%rbp), %xmm0
+	movq	%xmm0, word(%rsp)
+	.endif
+	.endif
 	load_arguments %rbx
 	call	*%r10
 	.endm
 
-	.type	stub_call, %function
+	/* room: for how many words, an even number */
+	.macro	stub_that_calls words, room
+	.type	stub_call_\words, %function
 	.p2align 4
-stub_call:
+stub_call_\words:
 	.cfi_startproc
+	.ifc	\words, any
+	ENTER
+	.endif
 	pushq	%rbp
 	.cfi_def_cfa_offset 16
 	.cfi_offset %rbp, -16
@@ -340,11 +389,11 @@ stub_call:
 	.cfi_def_cfa_register %rbp
 	pushq	%rbx
 	.cfi_offset %rbx, -24
-	subq	$FRAME_SIZE + COPIED_WORDS * 8 + 8, %rsp
-	leaq	COPIED_WORDS * 8(%rsp), %rbx	/* the frame; below it the copied arguments */
+	subq	$FRAME_SIZE + \room * 8 + 8, %rsp
+	leaq	\room * 8(%rsp), %rbx	/* the frame; below it the copied arguments */
 	save_arguments %rbx
 	look_at_entry 3f, 5f, 1
-	call_with_copy
+	call_with_copy \words
 	testl	%eax, %eax
 	jne	4f
 	testb	$NOTED_WORD, order_word(%rip)
@@ -360,7 +409,7 @@ stub_call:
 3:	movq	%rbx, %rdi
 	call	stub_before
 	movq	%rax, %r10
-	call_with_copy
+	call_with_copy \words
 	movq	FRAME_STUB(%rbx), %r11
 	leaq	stub_entries(%rip), %r10
 	cmpl	$0, ENTRY_LOOK(%r10,%r11)
@@ -405,12 +454,39 @@ stub_call:
 	xorl	%eax, %eax
 	jmp	2b
 10:	movq	ENTRY_REAL(%rax,%r11), %r10
-	call_with_copy
+	call_with_copy \words
 	testl	%eax, %eax
 	je	2b
 	jmp	4b
 	.cfi_endproc
-	.size	stub_call, . - stub_call
+	.size	stub_call_\words, . - stub_call_\words
+	.endm
+
+	stub_that_calls	0, 0
+	stub_that_calls	1, 2
+	stub_that_calls	2, 2
+	stub_that_calls	3, 4
+	stub_that_calls	4, 4
+	stub_that_calls	5, 6
+	stub_that_calls	8, 8
+	stub_that_calls	any, COPIED_WORDS
+
+	/* An unknown function gets a copy of as many words as any takes, if they are there. */
+	.type	stub_spare, %function
+	.p2align 4
+stub_spare:
+	.cfi_startproc
+	leaq	stub_entries(%rip), %rax
+	testl	$WORDS_UNKNOWN, ENTRY_WORDS(%rax,%r11)
+	je	stub_call_any
+	leaq	7 + COPIED_WORDS * 8(%rsp), %rax	/* the last byte */
+	xorq	%rsp, %rax
+	testq	$-PAGE, %rax
+	je	stub_call_any
+	ask	stub_before_unseen, FRAME_STUB
+	jmp	*%r10
+	.cfi_endproc
+	.size	stub_spare, . - stub_spare
 #else
 #define FRAME_REGISTERS	0	/* x0 to x7 */
 #define FRAME_VECTORS	64	/* q0 to q7 */
@@ -501,9 +577,9 @@ stub_call:
 	b.eq	\found
 	.endm
 
-	/* Asks stub_before, with what came in registers as it was. x17 is where to go on then, x15 what
-	 * the frame says of it. */
-	.macro ask_before
+	/* Asks `whom`, with what came in registers as it was. x17 is where to go on then, `told` what the
+	 * frame has at `tells`. */
+	.macro ask whom, told, tells
 	stp	x29, x30, [sp, #-16]!
 	.cfi_def_cfa_offset 16
 	.cfi_offset x29, -16
@@ -514,9 +590,9 @@ stub_call:
 	sub	sp, sp, #FRAME_SIZE
 	save_arguments sp, x17
 	mov	x0, sp
-	bl	stub_before
+	bl	\whom
 	mov	x17, x0
-	ldr	x15, [sp, #FRAME_TO_STUB]
+	ldr	\told, [sp, #\tells]
 	load_arguments sp
 	mov	sp, x29
 	ldp	x29, x30, [sp], #16
@@ -569,7 +645,7 @@ stub_jump:
 	.cfi_startproc
 	look_at_entry 1f, 1f, 2
 	br	x17
-1:	ask_before
+1:	ask	stub_before, x15, FRAME_TO_STUB
 	br	x17
 	.cfi_endproc
 	.size	stub_jump, . - stub_jump
@@ -578,7 +654,7 @@ stub_jump:
 	.p2align 4
 stub_look_asks:
 	.cfi_startproc
-	ask_before
+	ask	stub_before, x15, FRAME_TO_STUB
 	cbz	x15, 1f
 	cmp	x15, #FRAME_TELLS
 	b.eq	2f
@@ -662,22 +738,45 @@ stub_look_tells:
 	look	stub_look_T4, PER_THREAD, x4
 	look	stub_look_T5, PER_THREAD, x5
 
-	/* Calls x17 with the copied arguments. */
-	.macro call_with_copy
+	/* Calls x17 with a copy of so many words of stack arguments; any: of as many as its entry says. */
+	.macro call_with_copy words
+	.ifc	\words, any
+	ldr	x9, [x19, #FRAME_STUB]
+	adrp	x10, stub_entries
+	add	x10, x10, #:lo12:stub_entries
+	add	x10, x10, x9
+	ldrb	w9, [x10, #ENTRY_WORDS]
+	add	x10, x29, #32
+	b	12f
+11:	ldr	x11, [x10, x9, lsl #3]
+	str	x11, [sp, x9, lsl #3]
+12:	subs	w9, w9, #1
+	b.pl	11b
+	.else
 	.set	word, 0
-	.rept	COPIED_WORDS / 2
+	.rept	\words / 2
 	ldr	q0, [x29, #32 + word]
 	str	q0, [sp, #word]
 	.set	word, word + 16
 	.endr
+	.if	\words & 1
+	ldr	x9, [x29, #32 + word]
+	str	x9, [sp, #word]
+	.endif
+	.endif
 	load_arguments x19
 	blr	x17
 	.endm
 
-	.type	stub_call, %function
+	/* room: for how many words, an even number */
+	.macro	stub_that_calls words, room
+	.type	stub_call_\words, %function
 	.p2align 4
-stub_call:
+stub_call_\words:
 	.cfi_startproc
+	.ifc	\words, any
+	ENTER
+	.endif
 	stp	x29, x30, [sp, #-32]!
 	.cfi_def_cfa_offset 32
 	.cfi_offset x29, -32
@@ -687,11 +786,11 @@ stub_call:
 	str	x19, [x29, #16]
 	.cfi_offset x19, -16
 	add	x17, sp, #32
-	sub	sp, sp, #FRAME_SIZE + COPIED_WORDS * 8
-	add	x19, sp, #COPIED_WORDS * 8	/* the frame; below it the copied arguments */
+	sub	sp, sp, #FRAME_SIZE + \room * 8
+	add	x19, sp, #\room * 8	/* the frame; below it the copied arguments */
 	save_arguments x19, x17
 	look_at_entry 3f, 5f, 1
-	call_with_copy
+	call_with_copy \words
 	cbnz	w0, 4f
 	adrp	x15, order_word
 	ldr	w15, [x15, #:lo12:order_word]
@@ -710,7 +809,7 @@ stub_call:
 3:	mov	x0, x19
 	bl	stub_before
 	mov	x17, x0
-	call_with_copy
+	call_with_copy \words
 	ldr	x16, [x19, #FRAME_STUB]
 	adrp	x17, stub_entries
 	add	x17, x17, #:lo12:stub_entries
@@ -759,11 +858,39 @@ stub_call:
 	mov	w0, #0
 	b	2b
 10:	ldr	x17, [x14, #ENTRY_REAL]
-	call_with_copy
+	call_with_copy \words
 	cbz	w0, 2b
 	b	4b
 	.cfi_endproc
-	.size	stub_call, . - stub_call
+	.size	stub_call_\words, . - stub_call_\words
+	.endm
+
+	stub_that_calls	0, 0
+	stub_that_calls	1, 2
+	stub_that_calls	2, 2
+	stub_that_calls	3, 4
+	stub_that_calls	any, COPIED_WORDS
+
+	/* An unknown function gets a copy of as many words as any takes, if they are there. */
+	.type	stub_spare, %function
+	.p2align 4
+stub_spare:
+	.cfi_startproc
+	adrp	x14, stub_entries
+	add	x14, x14, #:lo12:stub_entries
+	add	x14, x14, x16
+	ldr	w14, [x14, #ENTRY_WORDS]
+	tbz	w14, #8, stub_call_any
+	mov	x14, sp
+	sub	x14, x14, #1		/* what is below is ours */
+	add	x15, x14, #COPIED_WORDS * 8	/* the last byte */
+	eor	x14, x14, x15
+	lsr	x14, x14, #12
+	cbz	x14, stub_call_any
+	ask	stub_before_unseen, x16, FRAME_STUB
+	br	x17
+	.cfi_endproc
+	.size	stub_spare, . - stub_spare
 #endif
 
-	.section .note.GNU-stack, "", %progbits
+	protected

@@ -10,6 +10,7 @@
 #include "interpose/given_addresses.h"
 #include "interpose/hooks.h"
 #include "interpose/loader.h"
+#include "interpose/stack_walk.h"
 #include "interpose/state.h"
 #include "interpose/stub_frame.h"
 #include "interpose/unknown.h"
@@ -45,16 +46,32 @@ static atomic_int spares_used;
 HIDDEN struct stub_entry {
     _Atomic(void *) real;
     atomic_uint look;
+    uint32_t words; /* of a spare one: stack arguments to copy; WORDS_UNKNOWN: so many if they are
+                       there */
 } stub_entries[ENTRIES + SPARES];
 /* The first two are no bits of the word's. */
 enum { LOOK_INSIDE = 0x40, QUICK = 0x80, LOOK_STREAM = 8, LOOK_DEFAULT = 16 };
+enum { COPIED_WORDS = 16, WORDS_UNKNOWN = 0x100 };
 _Static_assert(sizeof(struct stub_entry) == STUB_SIZE, "the offsets are the same");
+_Static_assert(offsetof(struct stub_entry, words) == 12, "as in stubs.S");
 _Static_assert(offsetof(CUlaunchConfig, hStream) == 32, "as in stubs.S");
-extern const char stub_code[] HIDDEN;
+extern const char stub_code[] HIDDEN, stub_call_any[] HIDDEN;
+
+/* How many words of arguments each function takes from the stack. */
+static const uint8_t stack_words[ENTRIES] = {
+#if defined(__x86_64__)
+#define STACK(symbol, words, _) [ENTRY_NUMBER_##symbol] = words,
+#else
+#define STACK(symbol, _, words) [ENTRY_NUMBER_##symbol] = words,
+#endif
+#include "interpose/stack_arguments.def"
+#undef STACK
+};
 
 #define NO_SUCH_FUNCTION UINT64_MAX /* in place of attempts */
 
 HIDDEN void *stub_before(struct stub_frame *frame);
+HIDDEN void *stub_before_unseen(struct stub_frame *frame);
 HIDDEN bool stub_after(struct stub_frame *frame, CUresult result);
 HIDDEN void stub_failed(CUresult result);
 HIDDEN void stub_tells(void);
@@ -249,6 +266,22 @@ void *stub_before(struct stub_frame *frame) {
     return real;
 }
 
+/* For an unknown function whose frame is so near to the end of its page that the stack may end
+ * before all words that would be copied. Returns where to go on: where that is not known, to the
+ * function itself, whose result is then not seen; so no wait may be owed any more. */
+void *stub_before_unseen(struct stub_frame *frame) {
+    uintptr_t stack = (uintptr_t)frame->stack;
+    if (stack_walk_reaches(stack, stack + COPIED_WORDS * sizeof *frame->stack))
+        return (void *)(uintptr_t)stub_call_any;
+    void *real = stub_before(frame);
+    struct pool *pool = state_begin_call();
+    if (pool) {
+        pool_reason_stays(pool, WAIT_REASON_bypass);
+        state_end_call();
+    }
+    return real;
+}
+
 /* A call has submitted work of which only now is known that the driver has it. */
 static void tell(struct pool *pool) {
     if (atomic_load(&order_word) & ORDER_TRACKED)
@@ -306,6 +339,8 @@ static void *spare_stub(void *function, const char *name, const struct entry *en
         bool known = !entry_is_unknown(entry);
         unsigned row = known ? (unsigned)(entry - entry_points) : GIVEN_UNKNOWN;
         spares[used] = (struct spare){function, copy, *entry, row};
+        stub_entries[ENTRIES + used].words =
+            known ? stack_words[row] : WORDS_UNKNOWN | COPIED_WORDS;
         atomic_store(&stub_entries[ENTRIES + used].real, function);
         atomic_store(&spares_used, ++used);
     }

@@ -20,6 +20,13 @@
 extern void *__dso_handle HIDDEN;
 void *__dso_handle = &__dso_handle;
 
+/* The C library's static part has this function, too, but does not say of itself that it keeps to
+ * what assembly.h is about. */
+int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *dso);
+HIDDEN int pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void)) {
+    return __register_atfork(prepare, parent, child, __dso_handle);
+}
+
 /* Runs `routine` once. Threads that come meanwhile wait for it, as POSIX demands. */
 HIDDEN int pthread_once(pthread_once_t *control, void (*routine)(void)) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -1,6 +1,7 @@
 /* The process's own stats page: made, filled, and at the end turned into a report. */
 #include "observe/stats.h"
 
+#include "by_pointer.h"
 #include "clock.h"
 #include "format.h"
 #include "lock.h"
@@ -441,7 +442,7 @@ void stats_shortage(const char *text) {
     atomic_flag_clear(&writing);
 }
 
-void stats_bypass(const char *module, const char *name) {
+BY_POINTER void stats_bypass(const char *module, const char *name) {
     if (!page || used.bypasses == PAGE_BYPASSES)
         return;
     uint32_t index = used.bypasses;
@@ -464,7 +465,7 @@ static void write_rest(struct destination *to) {
     to->used = 0;
 }
 
-static void put(const char *text, size_t length, void *state) {
+BY_POINTER static void put(const char *text, size_t length, void *state) {
     struct destination *to = state;
     while (length) {
         size_t room = sizeof to->text - to->used, part = length < room ? length : room;

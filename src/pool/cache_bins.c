@@ -1,5 +1,7 @@
 /* The bins of threads' caches: where blocks are kept and found. */
 #include "pool/cache_quick.h"
+
+#include "by_pointer.h"
 #include "round.h"
 
 #include <stdlib.h>
@@ -215,7 +217,7 @@ static bool end_bin(struct cache_bin *bin, struct cache *cache) {
     return false;
 }
 
-static bool ends(struct cache_bin *bin, void *cache) {
+BY_POINTER static bool ends(struct cache_bin *bin, void *cache) {
     return end_bin(bin, cache);
 }
 
@@ -237,7 +239,7 @@ static void empty(struct cache_bin *bin, struct cache *cache) {
         cache->pool->policy->give(&cache->context->store, cache_pop(bin));
 }
 
-static bool stays_when_drained(struct cache_bin *bin, void *data) {
+BY_POINTER static bool stays_when_drained(struct cache_bin *bin, void *data) {
     struct cache *cache = data;
     cache_merge_counts(bin);
     empty(bin, cache);
@@ -249,11 +251,11 @@ void cache_drain_one(struct cache *cache) {
     cache_table_filter(&cache->table, stays_when_drained, cache);
 }
 
-static bool has_block_or_is_used(struct cache_bin *bin, void *cache) {
+BY_POINTER static bool has_block_or_is_used(struct cache_bin *bin, void *cache) {
     return bin->head || stays_when_drained(bin, cache);
 }
 
-static bool is_used(struct cache_bin *bin, void *cache) {
+BY_POINTER static bool is_used(struct cache_bin *bin, void *cache) {
     return !is_at_rest(bin) || stays_when_drained(bin, cache);
 }
 

@@ -2,6 +2,7 @@
  * calls the driver or lets go of the lock. */
 #include "pool/fence_parts.h"
 
+#include "by_pointer.h"
 #include "planted.h"
 
 #include <stdlib.h>
@@ -281,7 +282,7 @@ static bool is_event_of(const struct fence_event *event, const struct context *c
     return event != NULL;
 }
 
-bool fence_refers_to(const struct pool *pool, const struct context *context) {
+BY_POINTER bool fence_refers_to(const struct pool *pool, const struct context *context) {
     lock_check_held(LOCK_POOL);
     const struct context *other;
     const struct fence *fence;

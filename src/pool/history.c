@@ -1,5 +1,6 @@
 #include "pool/history.h"
 
+#include "by_pointer.h"
 #include "pool/internal.h"
 
 #include <stdlib.h>
@@ -154,7 +155,7 @@ static void offer(struct largest *heap, const struct pool_block *block) {
     heap->blocks[at] = block;
 }
 
-static int by_address(const void *one, const void *other) {
+BY_POINTER static int by_address(const void *one, const void *other) {
     const struct pool_block *a = *(const struct pool_block *const *)one;
     const struct pool_block *b = *(const struct pool_block *const *)other;
     return (a->pointer > b->pointer) - (a->pointer < b->pointer);

@@ -346,15 +346,16 @@ CUresult pool_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
                                                : pool_malloc_rest(pool, pointer, bytes, key);
 }
 
-/* bytes: neither none nor too many to be rounded. stream is malloc_in_stream's. */
+/* size: bytes as the kind's policy rounds them, not 0. stream is malloc_in_stream's. */
 static CUresult malloc_kind(struct pool *pool, const struct pool_kind *kind, CUdeviceptr *pointer,
-                            size_t bytes, const struct call_site *key, CUstream stream) {
+                            size_t bytes, size_t size, const struct call_site *key,
+                            CUstream stream) {
     struct context *context;
     struct site *site = open_request(pool, kind, key, &context);
     count_by_kind(kind->memory, STATS_host_calls, STATS_managed_calls);
     if (!site)
         return malloc_past_pool(pool, context, kind, pointer, bytes, NULL);
-    struct request request = {context, site, bytes, context->policy->round(bytes), NULL, stream};
+    struct request request = {context, site, bytes, size, NULL, stream};
     struct pool_block *block = serve(pool, &request);
     if (!block)
         return malloc_from_driver(pool, &request, pointer);
@@ -366,7 +367,7 @@ static CUresult malloc_in_order(struct pool *pool, CUdeviceptr *pointer, size_t 
                                 const struct call_site *key, CUstream stream) {
     size_t size = bytes ? pool->policy->round(bytes) : 0;
     if (pointer && size)
-        return malloc_kind(pool, &kind_device, pointer, bytes, key, stream);
+        return malloc_kind(pool, &kind_device, pointer, bytes, size, key, stream);
     stats_add(STATS_malloc_calls, 1);
     return pool->driver->mem_alloc(pointer, bytes);
 }
@@ -389,11 +390,12 @@ CUresult pool_malloc_host(struct pool *pool, void **pointer, size_t bytes, unsig
     const struct pool_kind kind = {POOL_HOST, PLANTED(flags_not_in_key) ? 0 : flags};
     CUdeviceptr address = 0;
     CUresult result;
-    if (!pointer || !kind_policy(pool, &kind)->round(bytes))
+    size_t size = kind_policy(pool, &kind)->round(bytes);
+    if (!pointer || !size)
         result = flags & POOL_HOST_PLAIN ? pool->driver->mem_alloc_host(pointer, bytes)
                                          : pool->driver->mem_host_alloc(pointer, bytes, flags);
     else if (pool->config.host && !(flags & ~known))
-        result = malloc_kind(pool, &kind, &address, bytes, key, NULL);
+        result = malloc_kind(pool, &kind, &address, bytes, size, key, NULL);
     else
         result = malloc_past_pool(pool, NULL, &kind, &address, bytes, NULL);
     if (result == CUDA_SUCCESS && address)
@@ -405,10 +407,11 @@ CUresult pool_malloc_managed(struct pool *pool, CUdeviceptr *pointer, size_t byt
                              unsigned int flags, const struct call_site *key) {
     const struct pool_kind kind = {POOL_MANAGED, flags};
     bool known = flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST;
-    if (!pointer || !kind_policy(pool, &kind)->round(bytes))
+    size_t size = kind_policy(pool, &kind)->round(bytes);
+    if (!pointer || !size)
         return pool->driver->mem_alloc_managed(pointer, bytes, flags);
     if (pool->config.managed && known)
-        return malloc_kind(pool, &kind, pointer, bytes, key, NULL);
+        return malloc_kind(pool, &kind, pointer, bytes, size, key, NULL);
     return malloc_past_pool(pool, NULL, &kind, pointer, bytes, NULL);
 }
 

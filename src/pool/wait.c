@@ -9,6 +9,7 @@
 #include "pool/fence.h"
 #include "pool/internal.h"
 
+#include "by_pointer.h"
 #include "clock.h"
 #include "planted.h"
 #include "thread_marks.h"
@@ -226,7 +227,7 @@ CUresult wait_make(struct pool *pool, struct context *context, enum wait_reason 
     return result;
 }
 
-static void note_failure(void *pool, CUcontext handle, CUresult error) {
+BY_POINTER static void note_failure(void *pool, CUcontext handle, CUresult error) {
     context_note_error_of(pool, handle, error);
 }
 

@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCE, LIST, PAGE = ROOT / "src", ROOT / "src/rooms.txt", ROOT / "docs/architecture.md"
 BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build")).resolve()
 # Folders of objects, by the folder that their names start from.
-LIBRARY = {"interpose": ["libpoolcuda.so.p", "libloader.a.p"]}
+LIBRARY = {"interpose": ["libpoolcuda.so.p", "libnamed.a.p", "libloader.a.p"]}
 COMMAND = {"cli": ["poolcuda.p"]}
 # In place of a libc of their time or of a toolchain's start files: for whoever needs these, not a part of the room.
 LIBC = {"interpose/small_libc.c", "interpose/toolchain_needs.c"}

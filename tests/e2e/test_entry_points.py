@@ -2,6 +2,8 @@
 but the table asks what a function is called."""
 
 import functools
+import importlib.machinery
+import importlib.util
 import os
 import re
 import subprocess
@@ -13,6 +15,10 @@ from driver_table import TABLE, rows, split, stubs, types, unclassified
 
 sys.path.insert(0, str(ROOT / "scripts"))
 from fetch_driver_headers import PACKAGES  # pylint: disable=wrong-import-position  # noqa: E402
+
+LOADER = importlib.machinery.SourceFileLoader("write_stack_arguments", str(ROOT / "scripts/write-stack-arguments"))
+stack_arguments = importlib.util.module_from_spec(importlib.util.spec_from_loader(LOADER.name, LOADER))
+LOADER.exec_module(stack_arguments)
 
 HEADERS = ("cuda.h", "cudaGL.h", "cudaEGL.h", "cudaVDPAU.h", "cudaProfiler.h")
 DEFAULT_STREAM_ONLY = {"_", "L", "T", "each", "context", "Lin0", "Lin2", "Tin0", "Tin2"}
@@ -70,6 +76,17 @@ def test_the_table_has_every_type_of_the_headers_with_its_version_and_its_stream
             assert row.stream == f"{default}{where[0]}", row.symbol
         else:
             assert row.stream in DEFAULT_STREAM_ONLY, row.symbol
+
+
+def test_the_stack_arguments_of_every_function_are_those_of_the_headers(headers, request):
+    assert headers
+    measured = stack_arguments.measured(ROOT / "build/driver-headers" / request.node.callspec.params["headers"])
+    assert len(measured) > 400
+    table = {name: (int(x86_64), int(aarch64))
+             for name, x86_64, aarch64 in re.findall(r"^STACK\((\w+), (\d+), (\d+)\)$", stack_arguments.TABLE.read_text(), re.M)}
+    ours = {row.symbol: row.ours for row in rows()}
+    assert {name: words for name, words in measured.items() if words != table.get(name, (0, 0)) and name in ours} == {}
+    assert [name for name in table if ours[name] in ("look", "peek")] == []  # nothing on the stack is passed on
 
 
 @pytest.mark.parametrize("name", HEADERS)

@@ -1,6 +1,7 @@
 """The preloaded object: what it needs, what it exports, what it costs programs without CUDA."""
 
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -32,6 +33,68 @@ def test_it_is_hardened():
     assert "RWE" not in stack and " RW " in stack
 
 
+on_x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="only x86-64 has CET")
+
+
+@on_x86
+def test_it_keeps_indirect_branch_tracking_and_shadow_stacks_of_its_process():
+    assert re.search(r"x86 feature: (.*)", read("-n"))[1] == "IBT, SHSTK"
+
+
+def functions():
+    """{name: (address, bytes)} of all functions, exported or not."""
+    rows = re.findall(r"^ *\d+: ([0-9a-f]+) +(\d+|0x[0-9a-f]+) FUNC +\S+ +\S+ +\d+ (\S+)$", read("-s"), re.M)
+    return {name: (int(address, 16), int(size, 0)) for address, size, name in rows}
+
+
+def code():
+    """The section of code: where it is, and its bytes."""
+    row = re.search(r"\.text +PROGBITS +([0-9a-f]+) ([0-9a-f]+) ([0-9a-f]+)", read("-S"))
+    address, offset, size = (int(number, 16) for number in row.groups())
+    with open(LIBRARY, "rb") as file:
+        file.seek(offset)
+        return address, file.read(size)
+
+
+def exported():
+    names = subprocess.run(["nm", "-D", "--defined-only", LIBRARY], capture_output=True, text=True, check=True).stdout
+    return {line.split()[-1] for line in names.splitlines()}
+
+
+def entries():
+    """{name: address} of whatever the program may call through a pointer: what is exported, and the 1,024 stubs for
+    functions that the table does not have."""
+    known = functions()
+    found = {name: known[name][0] for name in exported()}
+    after = max(found[name] for name in stubs()) + 16
+    return {**found, **{f"spare {number}": after + 16 * number for number in range(1024)}}
+
+
+@on_x86
+def test_every_entry_begins_as_the_target_of_an_indirect_branch():
+    start, text = code()
+    assert len(entries()) > 1500
+    assert [name for name, at in entries().items() if text[at - start:at - start + 4] != b"\xf3\x0f\x1e\xfa"] == []
+
+
+@on_x86
+def test_every_function_of_which_there_is_a_pointer_begins_so_too():
+    """In data, or taken in code: most files' functions are called by name alone and begin otherwise."""
+    begin = {address: name for name, (address, _) in functions().items()}
+    listing = subprocess.run(["objdump", "-d", "--no-show-raw-insn", LIBRARY], capture_output=True, text=True, check=True).stdout
+    taken = {int(address, 16) for address in re.findall(r"R_X86_64_RELATIVE\s+([0-9a-f]+)", read("-r"))}
+    taken |= {int(address, 16) for address in re.findall(r"\slea .*# ([0-9a-f]+) <", listing)}
+    marked = {int(address, 16) for address in re.findall(r"^ *([0-9a-f]+):\s+endbr64", listing, re.M)}
+    assert len(taken & set(begin)) > 100
+    assert [begin[address] for address in taken & set(begin) if address not in marked] == []
+
+
+def test_every_entry_has_a_row_in_the_unwind_table():
+    rows = [(int(low, 16), int(high, 16)) for low, high in re.findall(r"FDE cie=\S+ pc=([0-9a-f]+)\.\.([0-9a-f]+)", read("--debug-dump=frames"))]
+    assert rows
+    assert [name for name, at in entries().items() if not any(low <= at < high for low, high in rows)] == []
+
+
 def test_it_asks_for_no_symbol_newer_than_glibc_2_17():
     imports = [line.split() for line in subprocess.run(["nm", "-D", "--undefined-only", LIBRARY], capture_output=True,
                                                        text=True, check=True).stdout.splitlines()]
@@ -51,11 +114,8 @@ def test_it_asks_for_no_symbol_newer_than_glibc_2_17():
 def test_it_exports_its_hooks_its_stubs_and_its_own_names_only():
     table = (ROOT / "src/interpose/hooks.def").read_text()
     hooked = set(re.findall(r"^HOOK\((\w+),", table, re.M))
-    exported = {line.split()[-1] for line in subprocess.run(
-        ["nm", "-D", "--defined-only", LIBRARY], capture_output=True, text=True,
-        check=True).stdout.splitlines()}
     assert len(stubs()) > 300
-    assert exported == hooked | stubs() | PUBLIC
+    assert exported() == hooked | stubs() | PUBLIC
 
 
 def test_the_versions_in_the_table_of_hooks_are_cudas():
