@@ -53,6 +53,12 @@ HIDDEN int memcmp(const void *one, const void *other, size_t size) {
 HIDDEN void *memmove(void *to, const void *from, size_t size) {
     if ((uintptr_t)to <= (uintptr_t)from)
         return memcpy(to, from, size);
+    /* A table's words, by the thousand: a word at a time. Each is read before anything of it is
+     * written, as what is written lies above what is still to be read. */
+    for (uint64_t word; size >= sizeof word; size -= sizeof word) {
+        __builtin_memcpy(&word, (const char *)from + size - sizeof word, sizeof word);
+        __builtin_memcpy((char *)to + size - sizeof word, &word, sizeof word);
+    }
     while (size--)
         ((char *)to)[size] = ((const char *)from)[size];
     return to;

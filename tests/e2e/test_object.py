@@ -75,11 +75,18 @@ def test_the_versions_in_the_table_of_hooks_are_cudas():
 
 @pytest.fixture(scope="module")
 def empty(tmp_path_factory):
+    """A library with nothing in it."""
     folder = tmp_path_factory.mktemp("empty")
     (folder / "empty.c").write_text("int empty;\n")
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", folder / "libempty.so", folder / "empty.c"],
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", folder / "libpoolcuda.so", folder / "empty.c"],
                    check=True)
-    return folder / "libempty.so"
+    return folder / "libpoolcuda.so"
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory):
+    """The library under a path as long as the empty one's: the loader reads paths byte by byte, for each name it compares."""
+    return shutil.copy(LIBRARY, tmp_path_factory.mktemp("owned"))
 
 
 INNOCENT = [["/bin/true"], ["bash", "-c", ":"], ["/usr/bin/python3", "-c", "pass"],
@@ -115,21 +122,21 @@ def instructions(command, preload, folder):
 
 @pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed: package valgrind")
 @pytest.mark.parametrize("command", ORDINARY, ids=lambda c: os.path.basename(c[0]))
-def test_a_program_without_cuda_pays_less_than_20000_instructions(command, empty, tmp_path):
+def test_a_program_without_cuda_pays_less_than_20000_instructions(command, ours, empty, tmp_path):
     """They grow with the libraries of the program: each of our few imports is looked for in all of them before libc."""
     if not shutil.which(command[0]):
         pytest.skip(f"{command[0]} is not installed")
-    assert instructions(command, LIBRARY, tmp_path) - instructions(command, empty, tmp_path) < 20000
+    assert instructions(command, ours, tmp_path) - instructions(command, empty, tmp_path) < 20000
 
 
 @pytest.mark.skipif(not shutil.which("valgrind") or not shutil.which("openssl"), reason="packages valgrind, openssl")
-def test_each_symbol_that_a_program_looks_up_itself_costs_at_most_2_instructions_more(empty, tmp_path):
+def test_each_symbol_that_a_program_looks_up_itself_costs_at_most_2_instructions_more(ours, empty, tmp_path):
     """Our table of exported names is asked first: that is all there is to be seen of us in a large program."""
     command = ["openssl", "version"]
     said = subprocess.run(command, env=dict(environment(empty), LD_DEBUG="statistics"), capture_output=True, text=True, check=True).stderr
     lookups = int(re.search(r"number of relocations: (\d+)", said)[1])
     assert lookups > 500
-    assert instructions(command, LIBRARY, tmp_path) - instructions(command, empty, tmp_path) < 20000 + 2 * lookups
+    assert instructions(command, ours, tmp_path) - instructions(command, empty, tmp_path) < 20000 + 2 * lookups
 
 
 @pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed: package strace")
