@@ -201,8 +201,8 @@ struct known_file output_file_know(int file) {
 
 bool output_file_is(const struct known_file *known) {
     struct stat now;
-    if (raw_fstat(known->file, &now) != 0) /* the kernel is not asked in a program that is shut in */
-        return errno == ENOSYS && known->inode;
+    if (raw_fstat(known->file, &now) != 0)
+        return errno == ENOSYS && known->inode; /* it is not asked in a program that is shut in */
     return known->inode && now.st_ino == known->inode && now.st_dev == known->device;
 }
 
