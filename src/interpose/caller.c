@@ -4,6 +4,7 @@
 #include "interpose/image.h"
 #include "interpose/loader.h"
 #include "interpose/own_object.h"
+#include "interpose/python_line.h"
 #include "interpose/runtime_symbols.h"
 #include "interpose/site_words.h"
 #include "interpose/stack_walk.h"
@@ -230,11 +231,42 @@ static void learn_place(struct rule *rule, const struct stack_chain *chain, int 
     atomic_store_explicit(&rule->learnt.kind, CALLER_LEARNT, memory_order_release);
 }
 
+/* Where above the hook's frame the interpreter has put down with which instruction it goes on, as
+ * it does when it calls: the nearest word that says so. */
+static uint32_t find_instruction(const struct stack_chain *chain, uintptr_t frame,
+                                 const struct python_line *line, uintptr_t *found) {
+    uintptr_t end = chain->stack[chain->count - 1];
+    end = end > frame && end - frame > NEAR ? frame + NEAR : end;
+    for (uintptr_t word = frame; word < end; word += sizeof(uintptr_t)) {
+        *found = *(const uintptr_t *)word;
+        if (*found >= line->next_low && *found <= line->next_high)
+            return (uint32_t)(word + sizeof(uintptr_t) - frame);
+    }
+    return 0;
+}
+
+/* Where chain->address[index] is an interpreter's: the line of Python is the site. Returns its only
+ * frame, 0 if it is not known. LOCK_LOADER held. */
+static uintptr_t learn_line(struct rule *rule, const struct stack_chain *chain, int index,
+                            uintptr_t frame) {
+    lock_check_held(LOCK_LOADER);
+    struct module module;
+    struct python_line line;
+    uintptr_t word, name = 0;
+    if (!modules_find(chain->address[index], &module) || !python_line_find(&module, &line))
+        return 0;
+    uint32_t place = find_instruction(chain, frame, &line, &word);
+    if (place && (name = site_tag_frame(line.text)) &&
+        site_words_learn(rule->learnt.words, place, word, name))
+        return name;
+    return 0;
+}
+
 /* chain->address[index] is the site, and so it will be when its place holds it again. Where sites
  * cannot be told apart so, the return address is the site as if it were no go-between's: unwinding
  * at each call would cost more than the sites are worth. LOCK_LOADER held. */
-static void learn_beyond(struct rule *rule, const struct stack_chain *chain, int index,
-                         uintptr_t frame) {
+static uintptr_t learn_beyond(struct rule *rule, const struct stack_chain *chain, int index,
+                              uintptr_t frame) {
     lock_check_held(LOCK_LOADER);
     if (!rule->learnt.words)
         rule->learnt.words = calloc(1, sizeof *rule->learnt.words);
@@ -244,11 +276,13 @@ static void learn_beyond(struct rule *rule, const struct stack_chain *chain, int
     if (rule->learnt.words && rule->words_unloads != unloads)
         site_words_forget(rule->learnt.words);
     rule->words_unloads = unloads;
-    if (rule->learnt.words && place &&
-        site_words_learn(rule->learnt.words, place, address, address))
+    uintptr_t line = rule->learnt.words ? learn_line(rule, chain, index, frame) : 0;
+    if (line || (rule->learnt.words && place &&
+                 site_words_learn(rule->learnt.words, place, address, address)))
         atomic_store_explicit(&rule->learnt.kind, CALLER_BEYOND, memory_order_release);
     else if (++rule->vain >= VAIN_WALKS)
         atomic_store_explicit(&rule->learnt.kind, CALLER_DIRECT, memory_order_release);
+    return line;
 }
 
 static int frames_in_common(const struct stack_chain *one, const struct stack_chain *other) {
@@ -321,24 +355,26 @@ static int skip_go_betweens(const struct stack_chain *chain, int index) {
     return beyond < chain->count ? beyond : index;
 }
 
-/* What the chain teaches: the runtime's frames end before `index`, go-betweens before `beyond`. */
-static void learn(struct rule *rule, const struct stack_chain *chain, int index, int beyond,
-                  uintptr_t frame) {
+/* What the chain teaches: the runtime's frames end before `index`, go-betweens before `beyond`.
+ * Returns the site's frame where that is none of the chain's, else 0. */
+static uintptr_t learn(struct rule *rule, const struct stack_chain *chain, int index, int beyond,
+                       uintptr_t frame) {
     lock_check_held(LOCK_LOADER);
     int kind = atomic_load(&rule->learnt.kind);
     if (beyond && kind != CALLER_DIRECT &&
         (kind == CALLER_BEYOND || go_between_shares_module(chain->address[index])))
-        learn_beyond(rule, chain, beyond, frame);
-    else if (kind == CALLER_LEARNING && index)
+        return learn_beyond(rule, chain, beyond, frame);
+    if (kind == CALLER_LEARNING && index)
         learn_place(rule, chain, index, frame);
     else if (kind == CALLER_LEARNING)
         atomic_store_explicit(&rule->learnt.kind, CALLER_DIRECT, memory_order_release);
+    return 0;
 }
 
 /* The index in `chain` of the site's first frame, behind the runtime of `resolver`, if any, and
- * go-betweens. */
-static int find_and_learn(const struct resolver *resolver, const struct stack_chain *chain,
-                          uintptr_t frame, unsigned depth) {
+ * go-betweens; the line of Python there becomes *line if that is the site. */
+static int find_and_learn(uintptr_t *line, const struct resolver *resolver,
+                          const struct stack_chain *chain, uintptr_t frame, unsigned depth) {
     lock_take(&loader_lock, LOCK_LOADER);
     int index = 0, beyond = 0;
     struct rule *rule = find_rule(chain->address[0]);
@@ -351,7 +387,7 @@ static int find_and_learn(const struct resolver *resolver, const struct stack_ch
         beyond = skip_go_betweens(chain, index);
         rule->calls++;
         if (learnt && depth == 1)
-            learn(rule, chain, index, beyond, frame);
+            *line = learn(rule, chain, index, beyond, frame);
     }
     lock_drop(&loader_lock, LOCK_LOADER);
     if (resolver && index && !resolver->shared_runtime)
@@ -376,6 +412,7 @@ static void find_by_unwinding(struct call_site *site, uintptr_t return_address, 
                               unsigned depth, uintptr_t noted) {
     struct stack_chain chain;
     int index = 0;
+    uintptr_t line = 0;
     site->frames[0] = noted ? noted : return_address;
     site->depth = 1;
     struct resolver *resolver = noted ? NULL : find_resolver(return_address);
@@ -388,9 +425,11 @@ static void find_by_unwinding(struct call_site *site, uintptr_t return_address, 
         while (index < chain.count - 1 && chain.address[index] != noted)
             index++;
     else
-        index = find_and_learn(resolver, &chain, frame, depth);
+        index = find_and_learn(&line, resolver, &chain, frame, depth);
     if (!noted || chain.address[index] == noted)
         take_frames(site, &chain, index, depth);
+    if (line)
+        site->frames[0] = line;
 }
 
 uintptr_t caller_beyond(uintptr_t return_address, uintptr_t frame) {

@@ -231,6 +231,18 @@ void image_functions_each(const struct module *module,
     }
 }
 
+uintptr_t image_find_object(const struct module *module, const char *name) {
+    struct image image = open_image(module);
+    size_t count = symbol_count(&image);
+    for (size_t i = image.gnu_hash ? image.imports : 1; i < count; i++) {
+        const ElfW(Sym) *symbol = &image.symbols[i];
+        if (ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT && symbol->st_shndx != SHN_UNDEF &&
+            strcmp(image.strings + symbol->st_name, name) == 0)
+            return module->base + symbol->st_value;
+    }
+    return 0;
+}
+
 const char *image_soname(const struct module *module) {
     return open_image(module).soname;
 }
