@@ -27,9 +27,10 @@ static bool alloc_recorded(CUdeviceptr *pointer, size_t bytes, uintptr_t known) 
 /* The whole way of a call. */
 __attribute__((noinline)) static CUresult alloc(CUdeviceptr *pointer, size_t bytes,
                                                 uintptr_t return_address, uintptr_t frame) {
+    if (!thread_marks.any && beyond_hit(pointer, bytes, return_address, frame))
+        return CUDA_SUCCESS;
     uintptr_t known = thread_marks.any ? 0 : caller_quick(return_address, frame);
-    if (alloc_recorded(pointer, bytes, known) ||
-        (!known && !thread_marks.any && beyond_hit(pointer, bytes, return_address, frame)))
+    if (alloc_recorded(pointer, bytes, known))
         return CUDA_SUCCESS;
     REQUIRE_DRIVER(cuMemAlloc_v2);
     struct pool *pool = state_begin_call();
