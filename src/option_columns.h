@@ -13,6 +13,7 @@
 #define OPTION_TYPE_RATIO double
 #define OPTION_TYPE_LIMIT struct limit
 #define OPTION_TYPE_WORD  int          /* the word's place in the row */
+#define OPTION_TYPE_NAMES const char * /* as PATH */
 #define OPTION_TYPE_PATH  const char * /* points into the environment; "" when unset */
 
 /* OPTION_IF_x_##when(text): the text in rows of that kind, nothing in the others. API has arguments

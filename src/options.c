@@ -12,7 +12,7 @@
 #define FOR_PEOPLE(text) text
 #endif
 
-enum kind { KIND_BOOL, KIND_UINT, KIND_RATIO, KIND_LIMIT, KIND_PATH, KIND_WORD };
+enum kind { KIND_BOOL, KIND_UINT, KIND_RATIO, KIND_LIMIT, KIND_NAMES, KIND_PATH, KIND_WORD };
 
 #define MAY_CHANGE(when) (false OPTION_IF_LIVE_##when(|| true))
 #define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
@@ -154,6 +154,7 @@ static bool read_value(size_t row, const char *text, struct options *options) {
         *(struct limit *)target = limit;
         return true;
     }
+    case KIND_NAMES:
     case KIND_PATH:
         if (strlen(text) >= OPTION_PATH_MAX)
             return false;
@@ -189,6 +190,9 @@ static void expectation(size_t row, char *words, size_t size) {
         break;
     case KIND_LIMIT:
         format(words, size, "auto, a size such as 64M or a share such as 5%%");
+        break;
+    case KIND_NAMES:
+        format(words, size, "names in less than %d bytes", OPTION_PATH_MAX);
         break;
     case KIND_PATH:
         format(words, size, "a path of less than %d bytes", OPTION_PATH_MAX);

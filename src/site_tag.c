@@ -98,6 +98,12 @@ void site_tag_describe(struct call_site *site, uint16_t number) {
     *site = (struct call_site){.frames = {(uintptr_t)texts[number - 1]}, .depth = 1};
 }
 
+uintptr_t site_tag_frame(const char *name) {
+    char text[SITE_TAG_SIZE];
+    uint16_t number = clean(text, name) ? intern(text) : 0;
+    return number ? (uintptr_t)texts[number - 1] : 0;
+}
+
 const char *site_tag_name(const struct call_site *site) {
     uintptr_t offset = site->frames[0] - (uintptr_t)texts;
     return site->depth == 1 && offset < sizeof texts ? texts[offset / SITE_TAG_SIZE] : NULL;

@@ -22,6 +22,9 @@ void site_tag_pop(void); /* does nothing without a push */
 /* Makes *site the site of tag `number`. */
 void site_tag_describe(struct call_site *site, uint16_t number);
 
+/* The only frame of the site of that name, which nobody has to push; 0: the table is full. */
+uintptr_t site_tag_frame(const char *name);
+
 /* Whether the thread's allocations have a tag now, which *site then is. */
 static inline bool site_tag_find(struct call_site *site) {
     uint16_t number = thread_marks.tag;

@@ -18,8 +18,9 @@ static bool bad;
 /* Options that concern the preloaded library alone. */
 static bool is_for_library(const char *name) {
     static const char *const only[] = {
-        "POOLCUDA_CHECK_LOG",  "POOLCUDA_DISABLE",    "POOLCUDA_LOG",   "POOLCUDA_STATS",
-        "POOLCUDA_STATS_FILE", "POOLCUDA_SITE_DEPTH", "POOLCUDA_TRACE", "POOLCUDA_SHARE"};
+        "POOLCUDA_CHECK_LOG", "POOLCUDA_DISABLE",    "POOLCUDA_LOG",
+        "POOLCUDA_STATS",     "POOLCUDA_STATS_FILE", "POOLCUDA_SITE_DEPTH",
+        "POOLCUDA_TRACE",     "POOLCUDA_SHARE",      "POOLCUDA_SITE_SKIP"};
     for (size_t i = 0; i < sizeof only / sizeof only[0]; i++)
         if (strcmp(name, only[i]) == 0)
             return true;
@@ -32,6 +33,8 @@ static const char *placeholder(const struct option_info *info) {
         return "0|1";
     if (strcmp(info->type, "PATH") == 0)
         return "FILE";
+    if (strcmp(info->type, "NAMES") == 0)
+        return "NAME,...";
     return *info->words ? info->words : "VALUE";
 }
 

@@ -9,6 +9,8 @@ void option_values(const struct option_info *info, void (*put)(const char *text)
         put("0 or 1");
     } else if (strcmp(info->type, "PATH") == 0) {
         put("a path");
+    } else if (strcmp(info->type, "NAMES") == 0) {
+        put("names, separated by commas");
     } else if (strcmp(info->type, "LIMIT") == 0) {
         put("auto, a size (64M) or a share (5%)");
     } else if (strcmp(info->type, "WORD") == 0) {

@@ -1,8 +1,12 @@
 #include "interpose/caller.h"
 
+#include "interpose/go_between.h"
 #include "interpose/image.h"
 #include "interpose/loader.h"
+#include "interpose/own_object.h"
+#include "interpose/python_line.h"
 #include "interpose/runtime_symbols.h"
+#include "interpose/site_words.h"
 #include "interpose/stack_walk.h"
 #include "lock.h"
 #include "modules.h"
@@ -32,7 +36,7 @@ struct resolver {
     _Atomic uint64_t unloads;       /* loader_unloads when last known to be still loaded */
 };
 
-enum { RESOLVERS_MAX = 32, LEARNING_CALLS = 64, NO_ENTRY_CALLS = 8, NEAR = 4096 };
+enum { RESOLVERS_MAX = 32, LEARNING_CALLS = 64, NO_ENTRY_CALLS = 8, VAIN_WALKS = 256, NEAR = 4096 };
 
 static struct resolver *resolvers[RESOLVERS_MAX];
 static _Atomic int resolver_count;
@@ -42,7 +46,10 @@ struct rule {
     struct caller_rule learnt;
     struct module module; /* of the return address */
     int calls;            /* seen while learning */
-    int common;           /* frames common to all chains that differed, 0: none differed yet */
+    _Atomic uint64_t
+        words_unloads; /* loader_unloads of when the first of learnt.words was learnt */
+    int vain;          /* walks beyond go-betweens that taught nothing */
+    int common;        /* frames common to all chains that differed, 0: none differed yet */
     struct stack_chain first;
 };
 _Atomic(struct caller_rule *) caller_rules[CALLER_RULES];
@@ -189,15 +196,13 @@ uintptr_t caller_read_far(const struct caller_rule *rule, uintptr_t frame) {
                : 0;
 }
 
-/* Remembers where above the hook's frame the word with chain->address[index] lies, if that is sure:
+/* How far above the hook's frame the word with chain->address[index] ends, 0 if that is not sure:
  * on x86-64 just below the stack pointer that its frame continues with, elsewhere at the only place
  * below it that holds this value. */
-static void learn_place(struct rule *rule, const struct stack_chain *chain, int index,
-                        uintptr_t frame) {
+static uint32_t find_place(const struct stack_chain *chain, int index, uintptr_t frame) {
     uintptr_t address = chain->address[index], end = chain->stack[index], place = 0;
-    struct module module;
-    if (end <= frame || end - frame > NEAR || !modules_find(address, &module))
-        return;
+    if (end <= frame || end - frame > NEAR)
+        return 0;
 #if defined(__x86_64__)
     if (*(const uintptr_t *)(end - sizeof(uintptr_t)) == address)
         place = end;
@@ -206,16 +211,79 @@ static void learn_place(struct rule *rule, const struct stack_chain *chain, int 
         if (*(const uintptr_t *)word != address)
             continue;
         if (place)
-            return;
+            return 0;
         place = word + sizeof(uintptr_t);
     }
 #endif
-    if (!place)
+    return place ? (uint32_t)(place - frame) : 0;
+}
+
+/* The application's return address is chain->address[index], and so are those that will be found at
+ * its place in the same module. */
+static void learn_place(struct rule *rule, const struct stack_chain *chain, int index,
+                        uintptr_t frame) {
+    struct module module;
+    uint32_t place = find_place(chain, index, frame);
+    if (!place || !modules_find(chain->address[index], &module))
         return;
-    rule->learnt.offset = (uint32_t)(place - frame);
+    rule->learnt.offset = place;
     rule->learnt.text_low = module.text_low;
     rule->learnt.text_high = module.text_high;
     atomic_store_explicit(&rule->learnt.kind, CALLER_LEARNT, memory_order_release);
+}
+
+/* Where above the hook's frame the interpreter has put down with which instruction it goes on, as
+ * it does when it calls: the nearest word that says so. */
+static uint32_t find_instruction(const struct stack_chain *chain, uintptr_t frame,
+                                 const struct python_line *line, uintptr_t *found) {
+    uintptr_t end = chain->stack[chain->count - 1];
+    end = end > frame && end - frame > NEAR ? frame + NEAR : end;
+    for (uintptr_t word = frame; word < end; word += sizeof(uintptr_t)) {
+        *found = *(const uintptr_t *)word;
+        if (*found >= line->next_low && *found <= line->next_high)
+            return (uint32_t)(word + sizeof(uintptr_t) - frame);
+    }
+    return 0;
+}
+
+/* Where chain->address[index] is an interpreter's: the line of Python is the site. Returns its only
+ * frame, 0 if it is not known. LOCK_LOADER held. */
+static uintptr_t learn_line(struct rule *rule, const struct stack_chain *chain, int index,
+                            uintptr_t frame) {
+    lock_check_held(LOCK_LOADER);
+    struct module module;
+    struct python_line line;
+    uintptr_t word, name = 0;
+    if (!modules_find(chain->address[index], &module) || !python_line_find(&module, &line))
+        return 0;
+    uint32_t place = find_instruction(chain, frame, &line, &word);
+    if (place && (name = site_tag_frame(line.text)) &&
+        site_words_learn(rule->learnt.words, place, word, name))
+        return name;
+    return 0;
+}
+
+/* chain->address[index] is the site, and so it will be when its place holds it again. Where sites
+ * cannot be told apart so, the return address is the site as if it were no go-between's: unwinding
+ * at each call would cost more than the sites are worth. LOCK_LOADER held. */
+static uintptr_t learn_beyond(struct rule *rule, const struct stack_chain *chain, int index,
+                              uintptr_t frame) {
+    lock_check_held(LOCK_LOADER);
+    if (!rule->learnt.words)
+        rule->learnt.words = calloc(1, sizeof *rule->learnt.words);
+    uint32_t place = find_place(chain, index, frame);
+    uintptr_t address = chain->address[index];
+    uint64_t unloads = atomic_load_explicit(&rule->learnt.unloads, memory_order_relaxed);
+    if (rule->learnt.words && rule->words_unloads != unloads)
+        site_words_forget(rule->learnt.words);
+    rule->words_unloads = unloads;
+    uintptr_t line = rule->learnt.words ? learn_line(rule, chain, index, frame) : 0;
+    if (line || (rule->learnt.words && place &&
+                 site_words_learn(rule->learnt.words, place, address, address)))
+        atomic_store_explicit(&rule->learnt.kind, CALLER_BEYOND, memory_order_release);
+    else if (++rule->vain >= VAIN_WALKS)
+        atomic_store_explicit(&rule->learnt.kind, CALLER_DIRECT, memory_order_release);
+    return line;
 }
 
 static int frames_in_common(const struct stack_chain *one, const struct stack_chain *other) {
@@ -244,7 +312,8 @@ static int first_frame(struct rule *rule, const struct resolver *resolver,
     lock_check_held(LOCK_LOADER);
     int index = 0;
     if (resolver->shared_runtime) {
-        while (index < chain->count - 1 && in_text(&resolver->module, chain->address[index]))
+        while (index < chain->count - 1 && (in_text(&resolver->module, chain->address[index]) ||
+                                            own_object_contains(chain->address[index])))
             index++;
         *learnt = true;
     } else if (resolver->entries.count) {
@@ -263,15 +332,81 @@ static int first_frame(struct rule *rule, const struct resolver *resolver,
     return index;
 }
 
-/* A call from a module that holds no runtime is the application's own. */
-static void add_direct_rule(uintptr_t return_address) {
+/* A call from a module that holds no runtime is the application's own, or a go-between's. Returns
+ * whether it is the application's. */
+static bool add_direct_rule(uintptr_t return_address) {
     lock_take(&loader_lock, LOCK_LOADER);
-    struct rule *rule = add_rule(return_address);
+    bool direct = !go_between_contains(return_address);
+    struct rule *rule = direct ? add_rule(return_address) : NULL;
     if (rule) {
         atomic_store_explicit(&rule->learnt.kind, CALLER_DIRECT, memory_order_release);
         if (image_import_version(&rule->module, "cuMemAlloc_v2"))
             stats_route(STATS_ROUTE_DRIVER_LINKED);
     }
+    lock_drop(&loader_lock, LOCK_LOADER);
+    return direct;
+}
+
+/* The first frame from `index` on that is no go-between's; `index` if there is none.
+ * LOCK_LOADER held. */
+static int skip_go_betweens(const struct stack_chain *chain, int index) {
+    lock_check_held(LOCK_LOADER);
+    int beyond = index;
+    while (beyond < chain->count && go_between_contains(chain->address[beyond]))
+        beyond++;
+    return beyond < chain->count ? beyond : index;
+}
+
+/* What the chain teaches: the runtime's frames end before `index`, go-betweens before `beyond`.
+ * Returns the site's frame where that is none of the chain's, else 0. LOCK_LOADER held. */
+static uintptr_t learn(struct rule *rule, const struct stack_chain *chain, int index, int beyond,
+                       uintptr_t frame) {
+    lock_check_held(LOCK_LOADER);
+    int kind = atomic_load(&rule->learnt.kind);
+    if (beyond && kind != CALLER_DIRECT &&
+        (kind == CALLER_BEYOND || go_between_shares_module(chain->address[index])))
+        return learn_beyond(rule, chain, beyond, frame);
+    if (kind == CALLER_LEARNING && index)
+        learn_place(rule, chain, index, frame);
+    else if (kind == CALLER_LEARNING)
+        atomic_store_explicit(&rule->learnt.kind, CALLER_DIRECT, memory_order_release);
+    return 0;
+}
+
+/* The index in `chain` of the site's first frame, behind the runtime of `resolver`, if any, and
+ * go-betweens; the line of Python there becomes *line if that is the site. */
+static int find_and_learn(uintptr_t *line, const struct resolver *resolver,
+                          const struct stack_chain *chain, uintptr_t frame, unsigned depth) {
+    lock_take(&loader_lock, LOCK_LOADER);
+    int index = 0, beyond = 0;
+    struct rule *rule = find_rule(chain->address[0]);
+    if (!rule)
+        rule = add_rule(chain->address[0]);
+    if (rule) {
+        bool learnt = true;
+        if (resolver)
+            index = first_frame(rule, resolver, chain, &learnt);
+        beyond = skip_go_betweens(chain, index);
+        rule->calls++;
+        if (learnt && depth == 1)
+            *line = learn(rule, chain, index, beyond, frame);
+    }
+    lock_drop(&loader_lock, LOCK_LOADER);
+    if (resolver && index && !resolver->shared_runtime)
+        stats_route(STATS_ROUTE_RUNTIME_STATIC);
+    return beyond;
+}
+
+/* Fills the site's frames from chain->address[index] on, go-betweens left out. */
+static void take_frames(struct call_site *site, const struct stack_chain *chain, int index,
+                        unsigned depth) {
+    site->frames[0] = chain->address[index];
+    if (depth == 1)
+        return;
+    lock_take(&loader_lock, LOCK_LOADER);
+    for (int i = index + 1; i < chain->count && site->depth < depth; i++)
+        if (!go_between_contains(chain->address[i]))
+            site->frames[site->depth++] = chain->address[i];
     lock_drop(&loader_lock, LOCK_LOADER);
 }
 
@@ -279,45 +414,35 @@ static void find_by_unwinding(struct call_site *site, uintptr_t return_address, 
                               unsigned depth, uintptr_t noted) {
     struct stack_chain chain;
     int index = 0;
+    uintptr_t line = 0;
     site->frames[0] = noted ? noted : return_address;
     site->depth = 1;
     struct resolver *resolver = noted ? NULL : find_resolver(return_address);
-    if (depth == 1 && !resolver) {
-        add_direct_rule(return_address);
+    if (depth == 1 && !resolver && add_direct_rule(return_address))
         return;
-    }
     stack_walk(&chain, return_address);
     if (chain.count == 0)
         return;
-    if (noted) {
+    if (noted)
         while (index < chain.count - 1 && chain.address[index] != noted)
             index++;
-    } else if (resolver) {
-        lock_take(&loader_lock, LOCK_LOADER);
-        struct rule *rule = find_rule(return_address);
-        if (!rule)
-            rule = add_rule(return_address);
-        if (rule) {
-            bool learnt = false;
-            index = first_frame(rule, resolver, &chain, &learnt);
-            rule->calls++;
-            if (learnt && depth == 1 && atomic_load(&rule->learnt.kind) == CALLER_LEARNING) {
-                if (index)
-                    learn_place(rule, &chain, index, frame);
-                else
-                    atomic_store_explicit(&rule->learnt.kind, CALLER_DIRECT, memory_order_release);
-            }
-        }
-        lock_drop(&loader_lock, LOCK_LOADER);
-        if (index && !resolver->shared_runtime)
-            stats_route(STATS_ROUTE_RUNTIME_STATIC);
-    }
-    if (noted && chain.address[index] != noted)
-        return;
-    for (unsigned i = 0; i < depth && index + (int)i < chain.count; i++) {
-        site->frames[i] = chain.address[index + (int)i];
-        site->depth = i + 1;
-    }
+    else
+        index = find_and_learn(&line, resolver, &chain, frame, depth);
+    if (!noted || chain.address[index] == noted)
+        take_frames(site, &chain, index, depth);
+    if (line)
+        site->frames[0] = line;
+}
+
+uintptr_t caller_beyond(uintptr_t return_address, uintptr_t frame) {
+    const struct caller_rule *rule =
+        atomic_load_explicit(&caller_rules[caller_slot(return_address)], memory_order_acquire);
+    if (!rule || rule->return_address != return_address || thread_marks.caller ||
+        atomic_load_explicit(&rule->unloads, memory_order_relaxed) !=
+            atomic_load_explicit(&loader_unloads, memory_order_acquire) ||
+        atomic_load_explicit(&rule->kind, memory_order_acquire) != CALLER_BEYOND)
+        return 0;
+    return site_words_read(rule->words, frame);
 }
 
 void caller_find(struct call_site *site, uintptr_t return_address, uintptr_t frame,
@@ -340,6 +465,8 @@ void caller_find(struct call_site *site, uintptr_t return_address, uintptr_t fra
                               memory_order_relaxed);
     } else if (kind == CALLER_LEARNT) {
         site->frames[0] = caller_read_far(&rule->learnt, frame);
+    } else if (kind == CALLER_BEYOND && rule->words_unloads == rule->learnt.unloads) {
+        site->frames[0] = site_words_read(rule->learnt.words, frame);
     }
     if (!site->frames[0])
         find_by_unwinding(site, return_address, frame, depth, noted);

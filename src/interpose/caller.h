@@ -17,19 +17,22 @@
  * return address itself. */
 void caller_find(struct call_site *site, uintptr_t return_address, uintptr_t frame, unsigned depth);
 
+struct site_words;
+
 /* What has been learnt of one return address of our hooks, as far as every call needs it.
  * LEARNING: nothing yet, as always while sites have several frames. DIRECT: it is itself the
  * application's. LEARNT: the application's lies `offset` bytes above the hook's frame, in the text
- * of one module. */
+ * of one module. BEYOND: behind go-betweens, where `words` tell sites apart. */
 struct caller_rule {
     uintptr_t return_address;
     _Atomic int kind;
     uint32_t offset;
     uintptr_t text_low, text_high;
     _Atomic uint64_t unloads; /* loader_unloads when last known to hold */
+    struct site_words *words; /* of BEYOND; never freed */
     _Atomic uint64_t direct; /* the same of a DIRECT one, as caller_find saw it; UINT64_MAX: none */
 };
-enum { CALLER_LEARNING, CALLER_DIRECT, CALLER_LEARNT };
+enum { CALLER_LEARNING, CALLER_DIRECT, CALLER_LEARNT, CALLER_BEYOND };
 enum { CALLER_RULES = 256 };
 /* By caller_slot, and next to it. */
 extern _Atomic(struct caller_rule *) caller_rules[CALLER_RULES]
@@ -82,6 +85,10 @@ static inline uintptr_t caller_quick(uintptr_t return_address, uintptr_t frame) 
                ? address
                : 0;
 }
+
+/* What caller_quick says, where it knows nothing: for calls by way of go-betweens. */
+uintptr_t caller_beyond(uintptr_t return_address, uintptr_t frame)
+    __attribute__((visibility("hidden")));
 
 /* A runtime hook passes the application's return address down to the driver hook below it on the
  * same thread. Returns the note it replaces, to be put back afterwards. */

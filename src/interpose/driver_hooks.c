@@ -4,23 +4,16 @@
 #include "interpose/driver_hooks.h"
 
 #include "interpose/answer_requests.h"
+#include "interpose/beyond.h"
 #include "interpose/checked.h"
 #include "interpose/given_addresses.h"
 #include "interpose/record.h"
 #include "interpose/surroundings.h"
 #include "pool/cache_quick.h"
 
-/* After QUICK_MISS: whether the driver has served the call, or else nothing has happened. */
-static bool missed(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t site) {
-    thread_marks.inside = true; /* pool_enter would cost a miss more than what it does */
-    bool served = cache_miss(pool, pointer, bytes, site);
-    thread_marks.inside = false;
-    return served;
-}
-
 /* As the hook does, while calls are recorded. */
 static bool alloc_recorded(CUdeviceptr *pointer, size_t bytes, uintptr_t known) {
-    struct pool *pool = recorder_active() && known && !state_checks() ? state_pool() : NULL;
+    struct pool *pool = recorder_active() && !state_checks() ? state_pool() : NULL;
     if (!pool)
         return false;
     enum quick quick = quick_malloc(pool, pointer, bytes, known, false);
@@ -35,7 +28,8 @@ static bool alloc_recorded(CUdeviceptr *pointer, size_t bytes, uintptr_t known) 
 __attribute__((noinline)) static CUresult alloc(CUdeviceptr *pointer, size_t bytes,
                                                 uintptr_t return_address, uintptr_t frame) {
     uintptr_t known = thread_marks.any ? 0 : caller_quick(return_address, frame);
-    if (alloc_recorded(pointer, bytes, known))
+    if (known ? alloc_recorded(pointer, bytes, known)
+              : !thread_marks.any && beyond_hit(pointer, bytes, return_address, frame))
         return CUDA_SUCCESS;
     REQUIRE_DRIVER(cuMemAlloc_v2);
     struct pool *pool = state_begin_call();

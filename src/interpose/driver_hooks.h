@@ -9,6 +9,7 @@
 #include "interpose/caller.h"
 #include "interpose/hooks.h"
 #include "interpose/state.h"
+#include "pool/cache_quick.h"
 #include "site_tag.h"
 
 #define REQUIRE_DRIVER(name)                                                                       \
@@ -35,5 +36,13 @@ CUdeviceptr hook_asked(struct pool *pool, CUdeviceptr pointer);
  * that were requested. */
 enum pool_pointer_state hook_find(struct pool *pool, CUdeviceptr pointer, CUdeviceptr *base,
                                   size_t *bytes);
+
+/* After QUICK_MISS: whether the driver has served the call, or else nothing has happened. */
+static inline bool missed(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t site) {
+    thread_marks.inside = true; /* pool_enter would cost a miss more than what it does */
+    bool served = cache_miss(pool, pointer, bytes, site);
+    thread_marks.inside = false;
+    return served;
+}
 
 #endif

@@ -196,6 +196,53 @@ uintptr_t image_find_function(const struct module *module, const char *name, con
     return symbol ? module->base + image.symbols[symbol].st_value : 0;
 }
 
+/* How many symbols the table has: the chains of the hash table cover all that are exported. */
+static size_t symbol_count(const struct image *image) {
+    if (image->hash)
+        return image->hash[1];
+    if (!image->gnu_hash)
+        return 0;
+    uint32_t buckets = image->gnu_hash[0], first = image->gnu_hash[1], last = 0;
+    const uint32_t *bucket =
+        image->gnu_hash + 4 + image->gnu_hash[2] * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
+    const uint32_t *chain = bucket + buckets;
+    for (uint32_t i = 0; i < buckets; i++)
+        if (bucket[i] > last)
+            last = bucket[i];
+    if (last < first)
+        return 0;
+    while (!(chain[last - first] & 1))
+        last++;
+    return last + 1;
+}
+
+void image_functions_each(const struct module *module,
+                          void (*visit)(const char *name, uintptr_t low, uintptr_t high,
+                                        void *state),
+                          void *state) {
+    struct image image = open_image(module);
+    size_t count = symbol_count(&image);
+    for (size_t i = image.gnu_hash ? image.imports : 1; i < count; i++) {
+        const ElfW(Sym) *symbol = &image.symbols[i];
+        if (ELF64_ST_TYPE(symbol->st_info) == STT_FUNC && symbol->st_size &&
+            symbol->st_shndx != SHN_UNDEF)
+            visit(image.strings + symbol->st_name, module->base + symbol->st_value,
+                  module->base + symbol->st_value + symbol->st_size, state);
+    }
+}
+
+uintptr_t image_find_object(const struct module *module, const char *name) {
+    struct image image = open_image(module);
+    size_t count = symbol_count(&image);
+    for (size_t i = image.gnu_hash ? image.imports : 1; i < count; i++) {
+        const ElfW(Sym) *symbol = &image.symbols[i];
+        if (ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT && symbol->st_shndx != SHN_UNDEF &&
+            strcmp(image.strings + symbol->st_name, name) == 0)
+            return module->base + symbol->st_value;
+    }
+    return 0;
+}
+
 const char *image_soname(const struct module *module) {
     return open_image(module).soname;
 }

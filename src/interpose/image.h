@@ -22,6 +22,16 @@ uintptr_t image_import_slot(const struct module *module, const char *name);
  * up. */
 uintptr_t image_find_function(const struct module *module, const char *name, const char *version);
 
+/* The address of the data that the module exports as `name`, 0 if there is none. */
+uintptr_t image_find_object(const struct module *module, const char *name);
+
+/* Calls visit for each function that the module exports: the name is its symbol's, and low to high
+ * its code. */
+void image_functions_each(const struct module *module,
+                          void (*visit)(const char *name, uintptr_t low, uintptr_t high,
+                                        void *state),
+                          void *state);
+
 /* Its DT_SONAME, "" without one. */
 const char *image_soname(const struct module *module);
 

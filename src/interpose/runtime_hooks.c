@@ -4,9 +4,11 @@
 #include "interpose/runtime_hooks.h"
 
 #include "interpose/caller.h"
+#include "interpose/go_between.h"
 #include "interpose/image.h"
 #include "interpose/loader.h"
 #include "interpose/own_object.h"
+#include "interpose/state.h"
 #include "modules.h"
 #include "observe/stats.h"
 
@@ -44,6 +46,9 @@ struct binding {
     _Atomic uintptr_t text_low, text_high;
     _Atomic uint64_t unloads;
     _Atomic(void *) function[RUNTIME_NAME_COUNT];
+    /* All bits if the callers' return addresses are sites; 0 where go-betweens are among them: what
+     * is beyond those is looked for from the driver's hook, as behind a static runtime. */
+    _Atomic uintptr_t noted;
     struct binding *next;
 };
 static _Atomic(struct binding *) bindings;
@@ -128,6 +133,7 @@ static struct binding *bind_caller(uintptr_t return_address) {
     }
     loader_close(handle);
 
+    state_enabled(); /* reads POOLCUDA_SITE_SKIP */
     lock_take(&loader_lock, LOCK_LOADER);
     struct binding *binding = find_binding(return_address);
     bool added = !binding;
@@ -138,6 +144,7 @@ static struct binding *bind_caller(uintptr_t return_address) {
             binding->function[i] = functions[i];
         binding->text_low = caller.text_low;
         binding->text_high = caller.text_high;
+        binding->noted = go_between_shares_module(return_address) ? 0 : UINTPTR_MAX;
         binding->unloads = unloads;
     }
     if (binding && added) {
@@ -148,11 +155,15 @@ static struct binding *bind_caller(uintptr_t return_address) {
     return binding;
 }
 
-static void *forward_to(enum runtime_name name, uintptr_t return_address) {
-    struct binding *binding = find_binding(return_address);
+/* *caller, a return address, becomes what is to be noted of it. */
+static void *forward_to(enum runtime_name name, uintptr_t *caller) {
+    struct binding *binding = find_binding(*caller);
     if (!binding || !binding->function[name] || binding->unloads != loader_unloads)
-        binding = bind_caller(return_address);
-    return binding ? binding->function[name] : NULL;
+        binding = bind_caller(*caller);
+    if (!binding)
+        return NULL;
+    *caller &= atomic_load_explicit(&binding->noted, memory_order_relaxed);
+    return binding->function[name];
 }
 
 /* A call, not a jump: the note is taken back on return, so it cannot be mistaken for that of a
@@ -162,7 +173,7 @@ static void *forward_to(enum runtime_name name, uintptr_t return_address) {
     runtime_error name parameters {                                                                \
         uintptr_t caller = (uintptr_t)__builtin_return_address(0);                                 \
         runtime_error(*real) parameters;                                                           \
-        *(void **)&real = forward_to(RUNTIME_##name, caller);                                      \
+        *(void **)&real = forward_to(RUNTIME_##name, &caller);                                     \
         if (!real)                                                                                 \
             return NO_RUNTIME;                                                                     \
         stats_route(STATS_ROUTE_RUNTIME_SHARED);                                                   \
@@ -176,7 +187,7 @@ RUNTIME_NAMES(RUNTIME_HOOK)
 void *runtime_malloc(size_t bytes, uintptr_t caller) {
     void *pointer = NULL;
     runtime_error (*real)(void **, size_t);
-    *(void **)&real = forward_to(RUNTIME_cudaMalloc, caller);
+    *(void **)&real = forward_to(RUNTIME_cudaMalloc, &caller);
     if (!real) /* one that comes before us in the order of the search */
         *(void **)&real = loader_find(RTLD_DEFAULT, "cudaMalloc");
     if (!real)

@@ -34,35 +34,33 @@ static const void *part(const struct file *file, uint64_t offset, uint64_t size)
     return offset <= file->size && size <= file->size - offset ? file->bytes + offset : NULL;
 }
 
-static bool is_entry(const char *strings, size_t size, size_t offset) {
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        size_t length = strlen(names[i]) + 1;
-        if (offset < size && size - offset >= length &&
-            memcmp(strings + offset, names[i], length) == 0)
+static bool is_entry(const char *name) {
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(name, names[i]) == 0)
             return true;
-    }
     return false;
 }
 
+struct visitor {
+    void (*visit)(const char *name, uintptr_t low, uintptr_t high, void *state);
+    void *state;
+};
+
 static void read_symbols(const struct file *file, const ElfW(Shdr) * sections, unsigned count,
-                         const ElfW(Shdr) * table, uintptr_t base,
-                         struct runtime_entries *entries) {
+                         const ElfW(Shdr) * table, uintptr_t base, const struct visitor *visitor) {
     if (table->sh_link >= count)
         return;
     const ElfW(Shdr) *names_section = &sections[table->sh_link];
     const ElfW(Sym) *symbols = part(file, table->sh_offset, table->sh_size);
     const char *strings = part(file, names_section->sh_offset, names_section->sh_size);
-    if (!symbols || !strings)
+    if (!symbols || !strings || !names_section->sh_size || strings[names_section->sh_size - 1])
         return;
     for (size_t i = 0; i < table->sh_size / sizeof *symbols; i++) {
         const ElfW(Sym) *symbol = &symbols[i];
-        if (ELF64_ST_TYPE(symbol->st_info) != STT_FUNC || !symbol->st_size ||
-            symbol->st_shndx == SHN_UNDEF || entries->count == RUNTIME_ENTRIES_MAX ||
-            !is_entry(strings, names_section->sh_size, symbol->st_name))
-            continue;
-        entries->range[entries->count].low = base + symbol->st_value;
-        entries->range[entries->count].high = base + symbol->st_value + symbol->st_size;
-        entries->count++;
+        if (ELF64_ST_TYPE(symbol->st_info) == STT_FUNC && symbol->st_size &&
+            symbol->st_shndx != SHN_UNDEF && symbol->st_name < names_section->sh_size)
+            visitor->visit(strings + symbol->st_name, base + symbol->st_value,
+                           base + symbol->st_value + symbol->st_size, visitor->state);
     }
 }
 
@@ -77,7 +75,7 @@ static bool is_loaded_file(const struct module *module, const ElfW(Ehdr) * heade
 }
 
 static void read_file(const struct module *module, const struct file *file,
-                      struct runtime_entries *entries) {
+                      const struct visitor *visitor) {
     const ElfW(Ehdr) *header = part(file, 0, sizeof *header);
     if (!header || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
         header->e_shentsize != sizeof(ElfW(Shdr)) || header->e_phentsize != sizeof(ElfW(Phdr)))
@@ -89,11 +87,13 @@ static void read_file(const struct module *module, const struct file *file,
         return;
     for (unsigned i = 0; i < header->e_shnum; i++)
         if (sections[i].sh_type == SHT_SYMTAB)
-            read_symbols(file, sections, header->e_shnum, &sections[i], module->base, entries);
+            read_symbols(file, sections, header->e_shnum, &sections[i], module->base, visitor);
 }
 
-void runtime_symbols_read(const struct module *module, struct runtime_entries *entries) {
-    entries->count = 0;
+void runtime_symbols_each(const struct module *module,
+                          void (*visit)(const char *name, uintptr_t low, uintptr_t high,
+                                        void *state),
+                          void *state) {
     int descriptor = raw_openat(AT_FDCWD, module->path, O_RDONLY | O_CLOEXEC, 0);
     if (descriptor < 0)
         return;
@@ -104,8 +104,22 @@ void runtime_symbols_read(const struct module *module, struct runtime_entries *e
     if (bytes == MAP_FAILED)
         return;
     struct file file = {bytes, (size_t)size};
-    read_file(module, &file, entries);
+    read_file(module, &file, &(struct visitor){visit, state});
     munmap(bytes, (size_t)size);
+}
+
+static void add_entry(const char *name, uintptr_t low, uintptr_t high, void *state) {
+    struct runtime_entries *entries = state;
+    if (entries->count == RUNTIME_ENTRIES_MAX || !is_entry(name))
+        return;
+    entries->range[entries->count].low = low;
+    entries->range[entries->count].high = high;
+    entries->count++;
+}
+
+void runtime_symbols_read(const struct module *module, struct runtime_entries *entries) {
+    entries->count = 0;
+    runtime_symbols_each(module, add_entry, entries);
 }
 
 bool runtime_symbols_contain(const struct runtime_entries *entries, uintptr_t address) {

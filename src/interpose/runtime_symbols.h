@@ -24,4 +24,12 @@ void runtime_symbols_read(const struct module *module, struct runtime_entries *e
 
 bool runtime_symbols_contain(const struct runtime_entries *entries, uintptr_t address);
 
+/* Calls visit for each function in the symbol table of the module's file: the name is its symbol's,
+ * and low to high its loaded code. None if there is no table, or the file is not the one that was
+ * loaded. */
+void runtime_symbols_each(const struct module *module,
+                          void (*visit)(const char *name, uintptr_t low, uintptr_t high,
+                                        void *state),
+                          void *state);
+
 #endif

@@ -11,6 +11,8 @@
  * locks would never be dropped. */
 #include "interpose/small_libc.h"
 
+#include "by_pointer.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -143,7 +145,7 @@ static __thread int own_errno;
 static bool few_calls;
 static pid_t process; /* known where few calls are made */
 
-void small_libc_make_few_calls(void) {
+BY_POINTER void small_libc_make_few_calls(void) {
     if (few_calls)
         return;
     process = getpid();

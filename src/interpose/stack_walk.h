@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { STACK_MAX_FRAMES = 32 };
+enum { STACK_MAX_FRAMES = 48 };
 
 /* A chain of return addresses, innermost first. The word that holds address[i] lies below stack[i],
  * the stack pointer that its frame continues with. */

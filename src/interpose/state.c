@@ -3,6 +3,7 @@
 #include "format.h"
 #include "interpose/ask_others.h"
 #include "interpose/bypass.h"
+#include "interpose/go_between.h"
 #include "interpose/hooks.h"
 #include "interpose/host_memory.h"
 #include "interpose/loader.h"
@@ -126,6 +127,7 @@ static void start(void) {
     if (atomic_load(&phase) == PHASE_NEW) {
         options_parse(&options, environ, say);
         imply_no_files();
+        go_between_name(options.site_skip);
         imply_disable();
     }
     if (atomic_load(&phase) == PHASE_NEW || atomic_load(&phase) == PHASE_FORKED) {

@@ -63,7 +63,7 @@ def test_each_option_without_its_value_and_each_with_a_superfluous_one(command):
             assert f"--{name}" in refused(command, f"--{name}=superfluous")
 
 
-ANY_VALUE = {"FILE", "BASE", "DIR", "PATH"}  # these may be called anything
+ANY_VALUE = {"FILE", "BASE", "DIR", "PATH", "NAME,..."}  # these may be called anything
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -14,8 +14,9 @@
 #define REQUIRE_RATIO                         REQUIRE_BETWEEN
 #define REQUIRE_LIMIT(value, minimum, maximum)                                                     \
     REQUIRE(value.kind != LIMIT_PERCENT || value.percent <= 100)
-#define REQUIRE_WORD(value, minimum, maximum) REQUIRE(value >= 0)
-#define REQUIRE_PATH(value, minimum, maximum) REQUIRE(value)
+#define REQUIRE_WORD(value, minimum, maximum)  REQUIRE(value >= 0)
+#define REQUIRE_NAMES(value, minimum, maximum) REQUIRE(value)
+#define REQUIRE_PATH(value, minimum, maximum)  REQUIRE(value)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
