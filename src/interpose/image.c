@@ -221,6 +221,8 @@ void image_functions_each(const struct module *module,
                                         void *state),
                           void *state) {
     struct image image = open_image(module);
+    if (!image.symbols || !image.strings)
+        return;
     size_t count = symbol_count(&image);
     for (size_t i = image.gnu_hash ? image.imports : 1; i < count; i++) {
         const ElfW(Sym) *symbol = &image.symbols[i];
@@ -233,6 +235,8 @@ void image_functions_each(const struct module *module,
 
 uintptr_t image_find_object(const struct module *module, const char *name) {
     struct image image = open_image(module);
+    if (!image.symbols || !image.strings)
+        return 0;
     size_t count = symbol_count(&image);
     for (size_t i = image.gnu_hash ? image.imports : 1; i < count; i++) {
         const ElfW(Sym) *symbol = &image.symbols[i];

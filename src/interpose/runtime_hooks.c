@@ -133,7 +133,8 @@ static struct binding *bind_caller(uintptr_t return_address) {
     }
     loader_close(handle);
 
-    state_enabled(); /* reads POOLCUDA_SITE_SKIP */
+    if (functions[RUNTIME_cudaMalloc])
+        state_enabled(); /* reads POOLCUDA_SITE_SKIP. Where there is no CUDA, nothing is started */
     lock_take(&loader_lock, LOCK_LOADER);
     struct binding *binding = find_binding(return_address);
     bool added = !binding;

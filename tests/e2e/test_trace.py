@@ -16,7 +16,7 @@ from test_sites import functions_of
 
 HEADER, HEAD, EVENT = struct.Struct("<16sIIIIQQI12x"), struct.Struct("<BBHI"), struct.Struct("<QQQQ")
 TOO_LONG = (1 << 32) - 1
-ALLOC, FREE, FREE_FAILED, MODULE, SITE, END = 1, 2, 3, 32, 33, 35
+ALLOC, FREE, FREE_FAILED, MODULE, SITE, SITE_NAME, END = 1, 2, 3, 32, 33, 34, 35
 BUFFER_EVENTS = 8192 // (HEAD.size + EVENT.size)  # what may wait to be written
 
 Event = collections.namedtuple("Event", "kind device site time pointer value stream")
@@ -53,6 +53,10 @@ class Recording:
                 assert all(module <= len(self.modules) and not fill for _, module, fill in frames)
                 self.sites.append(frames)
                 at += 16 * small
+            elif kind == SITE_NAME:
+                assert small == 0 and number
+                self.sites.append(data[at:at + number].decode())
+                at += (number + 7) // 8 * 8
             else:
                 assert kind == END and (small, number) == (0, 0)
                 self.lost, = struct.unpack_from("<Q", data, at)

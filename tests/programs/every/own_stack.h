@@ -23,7 +23,8 @@ static inline char *own_stack_make(size_t size) {
 static inline int own_stack_call(void *function, char *end, uintptr_t first, const uint64_t *words,
                                  unsigned count) {
     char *stack = end - (size_t)(count + count % 2) * sizeof *words;
-    memcpy(stack, words, count * sizeof *words);
+    for (unsigned i = 0; i < count; i++)
+        memcpy(stack + i * sizeof *words, &words[i], sizeof *words);
 #if defined(__x86_64__)
     int result;
     __asm__ volatile("movq %%rsp, %%rbx; movq %[stack], %%rsp; call *%[function]; movq %%rbx, %%rsp"
