@@ -271,6 +271,48 @@ static void collect_freed(struct pool *pool, struct context *context, size_t wan
         stats_add(STATS_throttled, 1);
 }
 
+/* What the device has free and the driver's pool unused. False: the driver does not say. Gate
+ * entered, begun. */
+static bool ask_available(const struct driver *driver, const struct driver_pool *async,
+                          uint64_t *bytes) {
+    size_t left, total;
+    cuuint64_t reserved, used;
+    if (driver->mem_get_info(&left, &total) != CUDA_SUCCESS ||
+        driver->mem_pool_get_attribute(async->memory_pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
+                                       &reserved) != CUDA_SUCCESS ||
+        driver->mem_pool_get_attribute(async->memory_pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT,
+                                       &used) != CUDA_SUCCESS)
+        return false;
+    *bytes = left + (reserved > used ? reserved - used : 0);
+    return true;
+}
+
+/* Whether the driver's pool would wait for work that is under way: it does that when memory is
+ * short, and cuMemAlloc does not. What can be had is asked seldom: after each answer half of it may
+ * be allocated first, as others may allocate, too. Begun. */
+static bool would_wait(struct pool *pool, struct context *context, const struct driver_pool *async,
+                       size_t wanted) {
+    lock_check_none();
+    static const uint64_t page = 2 << 20;
+    uint64_t available;
+    pool_lock(pool);
+    struct driver_pool *own = driver_pool_of(context);
+    bool sure = own && own->until_asked >= wanted;
+    if (sure)
+        own->until_asked -= wanted;
+    pool_unlock(pool);
+    if (sure)
+        return false;
+    if (!ask_available(pool->driver, async, &available) || available < wanted + page)
+        return quiet_ask(pool, context) != REST_QUIET;
+    pool_lock(pool);
+    own = driver_pool_of(context);
+    if (own)
+        own->until_asked = (available - wanted) / 2;
+    pool_unlock(pool);
+    return false;
+}
+
 /* Gate entered, begun. */
 static CUresult obtain_from_pool(struct pool *pool, struct context *context,
                                  const struct driver_pool *async, struct obtained *obtained) {
@@ -303,7 +345,6 @@ static CUresult obtain(struct pool *pool, const struct request *request, size_t 
     struct context *context = request->context;
     struct driver_pool async;
     CUresult result = CUDA_ERROR_NOT_SUPPORTED;
-    /* The driver's pool would wait for the device before it refuses this. */
     bool could_fit = !context->device->total || least <= context->device->total;
     collect_freed(pool, context, least);
     if (!could_fit || !begin(pool, context, &async))
@@ -312,6 +353,8 @@ static CUresult obtain(struct pool *pool, const struct request *request, size_t 
     bool inside = gate_enter(pool); /* else in a capture: as natively */
     if (inside)
         result = complete(pool, context, &async);
+    if (result == CUDA_SUCCESS && would_wait(pool, context, &async, least))
+        result = CUDA_ERROR_NOT_SUPPORTED;
     if (result == CUDA_SUCCESS)
         result = obtain_from_pool(pool, context, &async, obtained);
     else if (result == CUDA_ERROR_NOT_SUPPORTED)

@@ -71,12 +71,12 @@ CASES = {
                    "pinned_copy", "device_copy", "asynchronous_memset", "module_get_function", "module_get_global",
                    "allocation", "memory_info", "address_range", "function_of_the_host", "per_thread_work"],
     "two_devices": ["by_kernel", "by_the_host", "launched_behind_the_free", "loop_of_temporaries"],
-    "free_beside_idle_memory": ["of_two_contexts"],
+    "free_beside_idle_memory": ["of_two_contexts", "beside_later_work"],
     "crossings": ["copy_that_is_done", "copy_in_the_same_stream", "copy_in_another_stream", "copies_of_two_threads",
                   "graph_that_is_done", "graph_in_the_same_stream", "streams_that_come_and_go", "context_that_is_gone"],
     "malloc_behind_later_work": ["non_blocking", "non_blocking_user", "blocking", "legacy", "full_device",
                                  "behind_a_capture", "beside_a_capture", "of_another_thread",
-                                 "more_than_there_is", "pitched"],
+                                 "more_than_there_is", "more_than_is_left", "pitched"],
 }
 
 # A deferred free waits for nothing: what it is over with, natively, is not over.
@@ -162,11 +162,21 @@ def test_the_host_works_beside_a_kernel_that_came_behind_a_free(run, case, mode)
 
 @pytest.mark.parametrize("preset", ["bfc", "paddle", "vmm"])
 @pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
-@pytest.mark.parametrize("case", ["non_blocking", "blocking", "legacy", "more_than_there_is", "pitched"])
+@pytest.mark.parametrize("case", ["non_blocking", "blocking", "legacy", "more_than_there_is", "more_than_is_left",
+                                  "pitched"])
 def test_an_allocation_waits_for_no_later_work_under_any_preset(run, case, mode, preset):
     done = run([PROGRAMS / "order/malloc_behind_later_work", case],
                env={**ENVIRONMENT, "POOLCUDA_FREE": mode, "POOLCUDA_PRESET": preset})
     assert (done.code, done.out) == (0, seen_by("malloc_behind_later_work", case)), done.err
+    assert done.hazards == 0, done.err
+
+
+@pytest.mark.parametrize("preset", ["default", "futhark", "pyopencl", "bfc", "paddle", "vmm"])
+@pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
+def test_a_free_that_keeps_the_bounds_waits_for_no_later_work(run, mode, preset):
+    done = run([PROGRAMS / "order/free_beside_idle_memory", "beside_later_work"],
+               env={**ENVIRONMENT, "POOLCUDA_FREE": mode, "POOLCUDA_PRESET": preset})
+    assert (done.code, done.out) == (0, "the frees did not wait\n"), done.err
     assert done.hazards == 0, done.err
 
 

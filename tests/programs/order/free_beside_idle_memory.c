@@ -1,8 +1,13 @@
-/* A context leaves much memory idle and is busy with work that came after its frees; another
- * context of the same device frees, which natively waits for that one's own work. */
+/* More memory is idle than may lie so for long, and a free gives it back to the driver. That must
+ * wait for nothing that the free itself need not wait for. */
 #include "order.h"
 
+#include <stdatomic.h>
+
 enum { MUCH = 200 << 20, BLOCKS = 4 };
+
+/* A context leaves much memory idle and is busy with work that came after its frees; another
+ * context of the same device frees, which natively waits for that one's own work. */
 
 static void of_two_contexts(void) {
     struct place busy = primary_place(0), other = created_place();
@@ -29,6 +34,59 @@ static void of_two_contexts(void) {
     printf("the frees did not wait\n");
 }
 
-static const struct order_case cases[] = {{"of_two_contexts", of_two_contexts}};
+struct later {
+    struct place place;
+    CUdeviceptr flag;
+    CUstream stream;
+    atomic_bool begun, launched;
+};
+
+static void await_launch(void *data) {
+    struct later *later = data;
+    atomic_store(&later->begun, true);
+    while (!atomic_load(&later->launched))
+        sched_yield();
+}
+
+static void *launch_later_work(void *data) {
+    struct later *later = data;
+    CHECK(cuCtxSetCurrent(later->place.context));
+    while (!atomic_load(&later->begun))
+        sched_yield();
+    wait_for_flag(&later->place, later->flag, later->stream);
+    atomic_store(&later->launched, true);
+    return NULL;
+}
+
+/* The free waits for a function of the host, during which another thread launches a kernel that
+ * waits for what comes after the free. Blocks grow, so that none of them is used again. */
+static void beside_later_work(void) {
+    static struct later later;
+    CUstream before;
+    CUdeviceptr block;
+    pthread_t thread;
+    later.place = primary_place(0);
+    later.flag = device_flag();
+    later.stream = new_stream(CU_STREAM_NON_BLOCKING);
+    before = new_stream(CU_STREAM_NON_BLOCKING);
+    for (int i = 1; i <= 6; i++) {
+        block = allocate((size_t)i * (MUCH / 2));
+        if (i < 6)
+            release(block);
+    }
+    CHECK(cuLaunchHostFunc(before, await_launch, &later));
+    pthread_create(&thread, NULL, launch_later_work, &later);
+    release(block);
+    set_device_flag(later.flag);
+    pthread_join(thread, NULL);
+    CHECK(cuCtxSynchronize());
+    release(allocate(BYTES)); /* from now on the bounds are kept again */
+    printf("the frees did not wait\n");
+}
+
+static const struct order_case cases[] = {
+    {"of_two_contexts", of_two_contexts},
+    {"beside_later_work", beside_later_work},
+};
 
 ORDER_MAIN(cases)

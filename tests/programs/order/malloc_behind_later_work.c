@@ -156,6 +156,23 @@ static void more_than_there_is(void) {
     printf("the allocations did not wait\n");
 }
 
+/* The device would have as much, but for the program's own live memory. */
+static void more_than_is_left(void) {
+    CUdeviceptr flag, block;
+    size_t left, total;
+    volatile uint32_t *host;
+    place = primary_place(0);
+    host = host_flag(&flag);
+    CHECK(cuMemGetInfo_v2(&left, &total));
+    (void)allocate(total / 10 * 9);
+    wait_for_flag(&place, flag, NULL);
+    REQUIRE(cuMemAlloc_v2(&block, total / 4) == CUDA_ERROR_OUT_OF_MEMORY);
+    (void)allocate(BYTES); /* what is there can be had */
+    set_flag(host);
+    CHECK(cuCtxSynchronize());
+    printf("the allocations did not wait\n");
+}
+
 /* What was freed is pitched memory, which comes in another way than the rest. */
 static void pitched(void) {
     CUdeviceptr flag, block;
@@ -185,6 +202,7 @@ static const struct order_case cases[] = {
     {"beside_a_capture", beside_a_capture},
     {"of_another_thread", of_another_thread},
     {"more_than_there_is", more_than_there_is},
+    {"more_than_is_left", more_than_is_left},
     {"pitched", pitched},
 };
 
