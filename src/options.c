@@ -16,10 +16,10 @@ enum kind { KIND_BOOL, KIND_UINT, KIND_RATIO, KIND_LIMIT, KIND_PATH, KIND_WORD }
 
 #define MAY_CHANGE(when) (false OPTION_IF_LIVE_##when(|| true))
 #define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
-    {name,    FOR_PEOPLE(#type), fallback,       FOR_PEOPLE(help),                                 \
-     minimum, maximum,           FOR_PEOPLE(""), MAY_CHANGE(when)},
+    {name,    fallback, FOR_PEOPLE(#type), FOR_PEOPLE(help),                                       \
+     minimum, maximum,  FOR_PEOPLE(""),    MAY_CHANGE(when)},
 #define OPTION_WORDS(field, name, words, fallback, when, help)                                     \
-    {name, FOR_PEOPLE("WORD"), fallback, FOR_PEOPLE(help), 0, 0, words, MAY_CHANGE(when)},
+    {name, fallback, FOR_PEOPLE("WORD"), FOR_PEOPLE(help), 0, 0, words, MAY_CHANGE(when)},
 const struct option_info option_table[] = {
 #include "options.def"
 };
@@ -343,6 +343,18 @@ void options_parse(struct options *options, char *const *environment,
                 tell_bad_value(row, equals + 1, say);
         }
     }
+}
+
+bool options_names_file(const char *entry) {
+    const char *equals = strchr(entry, '=');
+    size_t row = equals ? find_row(entry, (size_t)(equals - entry)) : option_count;
+    return row < option_count && targets[row].kind == KIND_PATH;
+}
+
+void options_forget_files(struct options *options) {
+    for (size_t i = 0; i < option_count; i++)
+        if (targets[i].kind == KIND_PATH)
+            *(const char **)((char *)options + targets[i].offset) = "";
 }
 
 bool options_set_live(struct options *options, const char *setting, size_t *row, char *error,

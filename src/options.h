@@ -24,7 +24,8 @@ enum option_index {
 /* One row of the table, for --help, the man page and the docs. type and help are NULL in the
  * preloaded object. */
 struct option_info {
-    const char *name, *type, *fallback, *help;
+    char name[32], fallback[16]; /* pointers would cost every program at its start */
+    const char *type, *help;
     double minimum, maximum; /* bound UINT and RATIO; both zero elsewhere */
     const char *words;       /* of WORD, separated by |; "" elsewhere */
     bool live;               /* may change while the program runs */
@@ -44,6 +45,11 @@ extern const size_t preset_count;
  * through say() in one line (without newline) and then ignored. Allocates nothing; cannot fail. */
 void options_parse(struct options *options, char *const *environment,
                    void (*say)(const char *line));
+
+/* Whether an entry of an environment sets an option that names a file. */
+bool options_names_file(const char *entry);
+/* Sets all of these to none. */
+void options_forget_files(struct options *options);
 
 /* Sets one option that may change in a running program; *row is its place in the table. `setting`
  * is NAME=VALUE, not empty. False, with *options unchanged and one line in `error`: there is no

@@ -64,12 +64,24 @@ static inline int raw_stat(const char *name, struct stat *status) {
     return (int)syscall(SYS_newfstatat, AT_FDCWD, name, status, 0);
 }
 
+/* Describes the entry itself, if it is a link. */
+static inline int raw_lstatat(int folder, const char *name, struct stat *status) {
+    return (int)syscall(SYS_newfstatat, folder, name, status, AT_SYMLINK_NOFOLLOW);
+}
+
 static inline int raw_fstat(int file, struct stat *status) {
     return (int)syscall(SYS_fstat, file, status);
 }
 
 static inline int raw_unlinkat(int folder, const char *name) {
     return (int)syscall(SYS_unlinkat, folder, name, 0);
+}
+
+/* Removes an entry, whatever it is; of folders only an empty one. */
+static inline int raw_remove(int folder, const char *name) {
+    int result = raw_unlinkat(folder, name);
+    return result != 0 && errno == EISDIR ? (int)syscall(SYS_unlinkat, folder, name, AT_REMOVEDIR)
+                                          : result;
 }
 
 static inline int raw_linkat(int folder, const char *from, const char *to) {

@@ -3,6 +3,7 @@
 #ifndef POOLCUDA_THREAD_MARKS_H
 #define POOLCUDA_THREAD_MARKS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -15,6 +16,7 @@ struct thread_marks {
         };
         uint32_t any;
     };
+    uint32_t number;  /* thread_number(); 0: not asked for yet */
     uintptr_t caller; /* caller.h: what a runtime hook has noted; 0: nothing */
     /* call_order.h: the stream of the call that it makes, if that may reach other contexts' memory;
      * of one that has failed it may be left, and is taken for the next one's */
@@ -23,5 +25,17 @@ struct thread_marks {
 
 extern _Thread_local struct thread_marks thread_marks
     __attribute__((visibility("hidden"), tls_model("initial-exec")));
+
+/* This thread's number, from 1: of no other thread, nor of one that has ended, though that may have
+ * had the same addresses. */
+uint32_t thread_number_given(void);
+static inline uint32_t thread_number(void) {
+    return thread_marks.number ? thread_marks.number : thread_number_given();
+}
+/* How many numbers have been given. */
+extern _Atomic uint32_t thread_numbers_given __attribute__((visibility("hidden")));
+static inline uint32_t thread_numbers(void) {
+    return atomic_load_explicit(&thread_numbers_given, memory_order_relaxed);
+}
 
 #endif

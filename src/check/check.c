@@ -14,7 +14,7 @@ struct check *check_create(const struct check_config *config, struct pool *pool,
     check->pool = pool;
     check->driver = driver;
     check->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-    atomic_store(&check->log, REPORT_NO_LOG);
+    check->log.file = REPORT_NO_LOG;
     return check;
 }
 

@@ -5,6 +5,7 @@
 #include "check/check.h"
 #include "check/kernel.h"
 #include "lock.h"
+#include "observe/output_file.h"
 
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>
@@ -128,9 +129,9 @@ struct check {
     pthread_mutex_t lock;
     struct check_tree blocks;
     LIST_HEAD(, check_context) contexts;
-    atomic_int resting;   /* another number whenever some context's users have reached 0 */
-    atomic_int log;       /* a file's descriptor, or REPORT_NO_LOG */
-    uint64_t quarantined; /* of all contexts */
+    atomic_int resting;    /* another number whenever some context's users have reached 0 */
+    struct known_file log; /* its file may be REPORT_NO_LOG; under the lock */
+    uint64_t quarantined;  /* of all contexts */
     uint64_t errors, leaked, leaked_bytes; /* reported */
 };
 

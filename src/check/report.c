@@ -22,18 +22,24 @@ enum { REPORT_SIZE = 6144 };
     struct text name = {name##_buffer, sizeof name##_buffer, 0}
 
 /* Opens the log with the first report, so that a program without errors leaves none. */
-static int log_file(struct check *check) {
-    int file = atomic_load(&check->log), none = REPORT_NO_LOG;
-    if (file != REPORT_NO_LOG)
-        return file;
-    file = STDERR_FILENO;
+static struct known_file log_file(struct check *check) {
+    check_lock(check);
+    struct known_file log = check->log;
+    check_unlock(check);
+    if (log.file != REPORT_NO_LOG)
+        return log;
+    int file = STDERR_FILENO;
     if (*check->config.check_log)
         file = output_file_append(check->config.check_log, "POOLCUDA_CHECK_LOG", check->config.say);
-    if (atomic_compare_exchange_strong(&check->log, &none, file))
-        return file;
-    if (file != STDERR_FILENO) /* another thread was faster */
+    check_lock(check);
+    bool first = check->log.file == REPORT_NO_LOG;
+    if (first)
+        check->log = output_file_know(file);
+    log = check->log;
+    check_unlock(check);
+    if (!first && file != STDERR_FILENO) /* another thread was faster */
         close(file);
-    return none;
+    return log;
 }
 
 /* A number as people read it: 1,024. */
@@ -130,7 +136,10 @@ static void add_moment(struct text *text, const struct check_block *block,
 }
 
 static void put(struct check *check, const struct text *text) {
-    if (text->length && !output_file_write(log_file(check), text->start, text->length))
+    if (!text->length)
+        return;
+    struct known_file log = log_file(check);
+    if (!output_file_is(&log) || !output_file_write(log.file, text->start, text->length))
         stats_add(STATS_check_lost, 1);
 }
 

@@ -137,6 +137,7 @@ bool ask_processes(const char *command, const char *who, const struct mailbox_re
         fprintf(stderr, "%s: %s\n", command, error);
         return false;
     }
+    live_tell_damaged(&list, command);
     struct asked *asked = calloc(list.count + 1, sizeof *asked);
     struct mailbox_reply *replies = calloc(list.count + 1, sizeof *replies);
     if (!asked || !replies) {

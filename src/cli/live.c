@@ -64,6 +64,13 @@ static bool add(struct live_list *list, const struct live_process *process) {
     return true;
 }
 
+static void note_damaged(struct live_list *list, int folder, const char *name) {
+    if (!share_is_damaged(folder, name))
+        return;
+    list->damaged++;
+    snprintf(list->damaged_name, sizeof list->damaged_name, "%s", name);
+}
+
 /* Returns false without memory. */
 static bool visit(struct live_list *list, int folder, const char *name) {
     static struct live_process process; /* some kilobytes */
@@ -71,13 +78,18 @@ static bool visit(struct live_list *list, int folder, const char *name) {
     int file = share_open_page(folder, name, false);
     if (file < 0) {
         share_clear(folder, name);
+        note_damaged(list, folder, name);
         return true;
     }
     snprintf(process.name, sizeof process.name, "%s", name);
-    if (!live_read(file, &process) || share_is_stale(&process.head))
+    if (!live_read(file, &process)) {
         share_clear(folder, name);
-    else if (!process.head.finished && share_is_named(name, &process.head))
+        note_damaged(list, folder, name);
+    } else if (share_is_stale(&process.head)) {
+        share_clear(folder, name);
+    } else if (!process.head.finished && share_is_named(name, &process.head)) {
         done = add(list, &process);
+    }
     close(file);
     return done;
 }
@@ -93,7 +105,7 @@ bool live_list(struct live_list *list, char *error, size_t error_size) {
     char path[SHARE_FOLDER];
     struct share_walk walk = {.folder = share_folder_open(false)};
     bool complete = true;
-    *list = (struct live_list){NULL, 0};
+    *list = (struct live_list){NULL, 0, 0, ""};
     if (walk.folder < 0 && errno == ENOENT)
         return true; /* no program has pooled yet */
     if (walk.folder < 0) {
@@ -115,9 +127,20 @@ bool live_list(struct live_list *list, char *error, size_t error_size) {
     return true;
 }
 
+void live_tell_damaged(const struct live_list *list, const char *command) {
+    char path[SHARE_FOLDER];
+    if (!list->damaged)
+        return;
+    share_folder_path(path);
+    fprintf(stderr,
+            "%s: %s/%s: damaged, or of another version of poolcuda: not shown%s, and removed once "
+            "its process has ended\n",
+            command, path, list->damaged_name, list->damaged > 1 ? ", nor are others like it" : "");
+}
+
 void live_free(struct live_list *list) {
     free(list->processes);
-    *list = (struct live_list){NULL, 0};
+    *list = (struct live_list){NULL, 0, 0, ""};
 }
 
 const struct live_process *live_find(const struct live_list *list, const char *name) {

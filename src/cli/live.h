@@ -30,6 +30,8 @@ struct live_process {
 struct live_list {
     struct live_process *processes; /* by process id */
     size_t count;
+    size_t damaged; /* entries that are no pages of this version, and are not shown */
+    char damaged_name[SHARE_NAME]; /* one of them */
 };
 
 /* Copies what the open file of a page says; returns whether it is a page. */
@@ -39,6 +41,9 @@ bool live_read(int file, struct live_process *process);
  * `error`, if there is a folder that cannot be used, or no memory. Free with live_free. */
 bool live_list(struct live_list *list, char *error, size_t error_size);
 void live_free(struct live_list *list);
+
+/* Says in one line that not all could be read, if so. */
+void live_tell_damaged(const struct live_list *list, const char *command);
 
 /* The process that has this name in the folder; NULL: none. */
 const struct live_process *live_find(const struct live_list *list, const char *name);

@@ -86,6 +86,7 @@ static bool take(const struct arguments *arguments,
         fprintf(stderr, "poolcuda top: %s\n", error);
         return false;
     }
+    live_tell_damaged(&list, "poolcuda top");
     struct live_row *rows = calloc(list.count + 1, sizeof *rows);
     if (rows) {
         live_rows(&list, &nothing, arguments->key, rows);

@@ -80,20 +80,15 @@ static void remember(uint64_t number, uint64_t now) {
 static bool is_mapped(uint64_t word) {
     unsigned char resident;
     uint64_t page = word >> PAGE_BITS << PAGE_BITS;
-    int saved = errno;
-    bool mapped = syscall(SYS_mincore, page, 1, &resident) == 0 || errno != ENOMEM;
-    errno = saved;
-    return mapped;
+    return syscall(SYS_mincore, page, 1, &resident) == 0 || errno != ENOMEM;
 }
 
-static bool is_readable(uint64_t word) {
+/* unknown: what it is taken for where the kernel cannot be asked. */
+static bool is_readable(uint64_t word, bool unknown) {
     enum { NO_REQUEST = -1, SIGNALS = 8 };
-    int saved = errno;
-    bool readable =
-        syscall(SYS_rt_sigprocmask, NO_REQUEST, word & ~(uint64_t)7, NULL, SIGNALS) == 0 ||
-        errno != EFAULT;
-    errno = saved;
-    return readable;
+    errno = 0;
+    syscall(SYS_rt_sigprocmask, NO_REQUEST, word & ~(uint64_t)7, NULL, SIGNALS);
+    return errno == EFAULT ? false : errno == EINVAL || unknown;
 }
 
 /* For an address of a page that nothing is remembered of. */
@@ -114,7 +109,7 @@ __attribute__((noinline, cold)) static bool ask(uint64_t word, uint64_t now) {
             remember(granule_of(word), now);
         return false; /* other memory's pages are soon somebody else's: they are asked for anew */
     }
-    if (is_readable(word))
+    if (is_readable(word, true))
         return true;
     remember(word >> PAGE_BITS, now);
     return false;
@@ -144,6 +139,6 @@ bool host_addresses_among(const void *at, size_t bytes, uint64_t now) {
 bool host_addresses_in(uint64_t at, size_t bytes, uint64_t now) {
     bool readable = at >= least_address && at < most_address;
     for (uint64_t page = at; readable && page < at + bytes; page = (page | 0xfff) + 1)
-        readable = is_readable(page);
+        readable = is_readable(page, false);
     return readable && host_addresses_among((const void *)(uintptr_t)at, bytes, now);
 }

@@ -1,13 +1,18 @@
 #include "interpose/loader.h"
 
+#include "interpose/image.h"
 #include "interpose/own_object.h"
+#include "modules.h"
 
 #include <dlfcn.h>
 #include <stddef.h>
+#include <string.h>
 
 /* glibc 2.34 moved these functions from libdl into libc under a new version. The old version exists
- * in every glibc; before 2.34 it is found only in a process that has libdl, hence weak: a process
- * without it cannot load CUDA either. dlvsym is the only one imported; it finds the others. */
+ * in every glibc; before 2.34 it is found only in a process that starts with libdl, hence weak.
+ * dlvsym is the only one imported; it finds the others. A process that gets libdl later, with the
+ * modules of the name service for one, has them from libdl's own table: RTLD_NEXT does not see what
+ * was opened for others. */
 #if defined(__x86_64__)
 #define BASE_VERSION "GLIBC_2.2.5"
 #elif defined(__aarch64__)
@@ -19,33 +24,60 @@
 __asm__(".symver dlvsym, dlvsym@" BASE_VERSION);
 
 typedef void *dlsym_function(void *handle, const char *name);
+typedef void *dlvsym_function(void *handle, const char *name, const char *version);
 
 dlsym_function *loader_real_dlsym;
+static dlvsym_function *real_dlvsym;
 void *(*loader_real_dlopen)(const char *path, int flags);
 unsigned char loader_deep;
 uint64_t loader_opens;
 static int (*real_dlclose)(void *handle);
 static char *(*real_dlerror)(void);
+static const char libdl_name[] = "libdl.so.2";
 
 pthread_mutex_t loader_lock = PTHREAD_MUTEX_INITIALIZER;
 _Atomic uint64_t loader_unloads;
 _Atomic(void (*)(void)) loader_before_unload;
 
-/* The definition behind ours in symbol order: libc's, or that of an interposer that comes next. */
-static void *next(const char *name) {
+static bool visit_libdl(const struct module *module, void *state) {
+    if (strcmp(image_soname(module), libdl_name) != 0)
+        return true;
+    *(struct module *)state = *module;
+    return false;
+}
+
+/* The definition behind ours in symbol order: libc's, or that of an interposer that comes next.
+ * libdl: NULL, or where to look without dlvsym. */
+static void *next(const char *name, const struct module *libdl) {
+    if (libdl)
+        return (void *)image_find_function(libdl, name, /* the default version */
+                                           NULL);       // NOLINT(performance-no-int-to-ptr)
     void *found = dlvsym(RTLD_NEXT, name, "GLIBC_2.34");
     return found ? found : dlvsym(RTLD_NEXT, name, BASE_VERSION);
 }
 
 dlsym_function *loader_resolve_dlsym(void) {
     dlsym_function *real = __atomic_load_n(&loader_real_dlsym, __ATOMIC_ACQUIRE);
-    if (real || !dlvsym)
+    struct module libdl;
+    libdl.text_high = 0;
+    if (real)
         return real;
+    if (!dlvsym)
+        modules_each(visit_libdl, &libdl);
+    if (!dlvsym && !libdl.text_high)
+        return NULL;
+    const struct module *where = dlvsym ? NULL : &libdl;
     /* Several threads may get here at once: they all store the same pointers. */
-    __atomic_store_n((void **)&loader_real_dlopen, next("dlopen"), __ATOMIC_RELAXED);
-    __atomic_store_n((void **)&real_dlclose, next("dlclose"), __ATOMIC_RELAXED);
-    __atomic_store_n((void **)&real_dlerror, next("dlerror"), __ATOMIC_RELAXED);
-    *(void **)&real = next("dlsym");
+    void *(*open)(const char *, int) = NULL;
+    *(void **)&open = next("dlopen", where);
+    if (where && open) /* it stays: our pointers are into it */
+        open(libdl_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    __atomic_store_n(&loader_real_dlopen, open, __ATOMIC_RELAXED);
+    __atomic_store_n((void **)&real_dlclose, next("dlclose", where), __ATOMIC_RELAXED);
+    __atomic_store_n((void **)&real_dlerror, next("dlerror", where), __ATOMIC_RELAXED);
+    __atomic_store_n((void **)&real_dlvsym, where ? next("dlvsym", where) : (void *)dlvsym,
+                     __ATOMIC_RELAXED);
+    *(void **)&real = next("dlsym", where);
     __atomic_store_n(&loader_real_dlsym, real, __ATOMIC_RELEASE);
     return real;
 }
@@ -67,7 +99,7 @@ void *loader_find(void *handle, const char *name) {
 }
 
 void *loader_find_version(void *handle, const char *name, const char *version) {
-    return loader_resolve_dlsym() ? not_ours(dlvsym(handle, name, version)) : NULL;
+    return loader_resolve_dlsym() ? not_ours(real_dlvsym(handle, name, version)) : NULL;
 }
 
 void *loader_open_loaded(const char *path) {

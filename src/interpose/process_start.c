@@ -6,9 +6,11 @@
  * so ours is the last to prepare and the first to come afterwards. That is the one who registers
  * first, which we do before any other constructor runs: the object is linked with -z initfirst.
  * (With a glibc before 2.34 libpthread is linked so as well, and only one of the two counts.) */
+#include "interpose/rights.h"
 #include "interpose/state.h"
 #include "interpose/stubs.h"
 #include "observe/command_line.h"
+#include "observe/output_file.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -23,5 +25,7 @@ __attribute__((constructor)) static void begin(int argc, char **argv) {
     int saved = errno; /* which main finds as 0 */
     pthread_atfork(state_fork_prepare, state_fork_parent, child_after_fork);
     command_line_take(argc, argv);
+    rights_take(argc, argv);
+    output_file_know_standard_error();
     errno = saved;
 }

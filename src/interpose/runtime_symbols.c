@@ -1,7 +1,8 @@
 #include "interpose/runtime_symbols.h"
 
+#include "raw_files.h"
+
 #include <elf.h>
-#include <fcntl.h>
 #include <link.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -93,7 +94,7 @@ static void read_file(const struct module *module, const struct file *file,
 
 void runtime_symbols_read(const struct module *module, struct runtime_entries *entries) {
     entries->count = 0;
-    int descriptor = open(module->path, O_RDONLY | O_CLOEXEC);
+    int descriptor = raw_openat(AT_FDCWD, module->path, O_RDONLY | O_CLOEXEC, 0);
     if (descriptor < 0)
         return;
     off_t size = lseek(descriptor, 0, SEEK_END);

@@ -6,6 +6,7 @@
 #include "interpose/hooks.h"
 #include "interpose/host_memory.h"
 #include "interpose/loader.h"
+#include "interpose/rights.h"
 #include "interpose/surroundings.h"
 #include "observe/output_file.h"
 #include "observe/recorder.h"
@@ -13,6 +14,7 @@
 #include "observe/stats.h"
 #include "pool_options.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -111,10 +113,19 @@ static void imply_disable(void) {
     options.disable = true;
 }
 
+/* What the program may open belongs to the one whose rights it has. */
+static void imply_no_files(void) {
+    if (!rights_are_lent())
+        return;
+    options_forget_files(&options);
+    options.share = false;
+}
+
 static void start(void) {
     lock_take(&start_lock, LOCK_START);
     if (atomic_load(&phase) == PHASE_NEW) {
         options_parse(&options, environ, say);
+        imply_no_files();
         imply_disable();
     }
     if (atomic_load(&phase) == PHASE_NEW || atomic_load(&phase) == PHASE_FORKED) {
@@ -136,6 +147,26 @@ bool state_enabled(void) {
         now = atomic_load_explicit(&phase, memory_order_acquire);
     }
     return now == PHASE_READY;
+}
+
+static void say_nothing(const char *line) {
+    (void)line;
+}
+
+bool state_shut_in(void) {
+    lock_take(&start_lock, LOCK_START);
+    bool ready = atomic_load(&phase) == PHASE_READY, own = !ready || getpid() == owner;
+    if (!ready) {
+        if (atomic_load(&phase) == PHASE_NEW)
+            options_parse(&options, environ, say_nothing);
+        options.disable = true;
+        atomic_store(&phase, PHASE_INERT);
+    } else if (own) {
+        stats_leave_folder();
+        recorder_finish();
+    }
+    lock_drop(&start_lock, LOCK_START);
+    return own;
 }
 
 const struct options *state_options(void) {
@@ -235,6 +266,14 @@ bool state_get_config(struct pool_config *config) {
     return true;
 }
 
+/* Looked up, since what is imported costs every program at its start. */
+static void flush_streams(void) {
+    int (*flush)(FILE *);
+    *(void **)&flush = loader_find(RTLD_DEFAULT, "fflush");
+    if (flush)
+        flush(NULL);
+}
+
 /* Makes no CUDA call: the driver may already be gone. */
 __attribute__((destructor)) static void finish(void) {
     if (atomic_load(&phase) != PHASE_READY || getpid() != owner)
@@ -250,7 +289,7 @@ __attribute__((destructor)) static void finish(void) {
     uint64_t errors = state_check() ? check_finish(state_check()) : 0;
     stats_finish((enum stats_form)options.stats);
     if (errors && options.check_exit) { /* as the user has asked: here the process ends */
-        fflush(NULL);
+        flush_streams();
         syscall(SYS_exit_group, (int)options.check_exit);
     }
 }

@@ -14,6 +14,11 @@
  * its first call, which is the first lookup of a CUDA name. */
 bool state_enabled(void);
 
+/* To be called before the process may be forbidden any system call: ends what needs them, a
+ * recording for one. Where CUDA has not been used, the library is disabled. False: a child that
+ * shares this memory has called, which is not concerned. */
+bool state_shut_in(void);
+
 /* The pool, created on first use. NULL when disabled, without libcuda, or without memory: the
  * caller then goes to the driver. */
 struct pool *state_pool(void);

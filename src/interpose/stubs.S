@@ -151,10 +151,11 @@ stub_code:
 	jne	\asks
 	.endm
 
-	/* To `asks` if this thread has noted nothing. own: a register to use. */
-	.macro look_at_thread own, asks
-	movq	%fs:0, \own
-	cmpq	noted_by(%rip), \own
+	/* To `asks` if this thread has noted nothing. r10 is used. */
+	.macro look_at_thread asks
+	movq	thread_marks@gottpoff(%rip), %r10
+	movl	%fs:NOTED_NUMBER(%r10), %r10d
+	cmpl	noted_by(%rip), %r10d
 	jne	\asks
 	.endm
 
@@ -286,11 +287,11 @@ stub_look_tells:
 	.ifnb \stream
 	testq	\stream, \stream
 	je	3f
-	look_at_thread %rax, stub_look_asks
+	look_at_thread stub_look_asks
 	look_at_stream \stream, \low, %rax, %eax, %r10, 4f
 	jmp	stub_look_asks
 	.endif
-3:	look_at_thread %rax, stub_look_asks
+3:	look_at_thread stub_look_asks
 	.set	null_place, 8 * (((\null * NOTED_FACTOR) & 0xffffffff) >> (32 - NOTED_BITS))
 	cmpq	$\null, noted_streams + null_place(%rip)
 	je	4f
@@ -390,11 +391,10 @@ stub_call:
 	testq	%rcx, %rcx
 	je	3b
 	movq	CONFIG_STREAM(%rcx), %rcx
-6:	testq	%rcx, %rcx
-	jne	7f
-	shrl	$LOOK_DEFAULT, %edx
-	movq	%rdx, %rcx
-7:	look_at_thread %rsi, 3b
+6:	shrl	$LOOK_DEFAULT, %edx
+	testq	%rcx, %rcx
+	cmoveq	%rdx, %rcx
+	look_at_thread 3b
 	look_at_stream %rcx, %ecx, %rdx, %edx, %rsi, 10f
 	jmp	3b
 8:	movq	FRAME_STUB(%rbx), %r11
@@ -473,10 +473,14 @@ stub_call:
 
 	/* To `asks` if this thread has noted nothing. */
 	.macro look_at_thread asks
+	adrp	x10, :gottprel:thread_marks
+	ldr	x10, [x10, #:gottprel_lo12:thread_marks]
+	mrs	x9, tpidr_el0
+	add	x9, x9, x10
+	ldr	w10, [x9, #NOTED_NUMBER]
 	adrp	x9, noted_by
-	ldr	x9, [x9, #:lo12:noted_by]
-	mrs	x10, tpidr_el0
-	cmp	x9, x10
+	ldr	w9, [x9, #:lo12:noted_by]
+	cmp	w9, w10
 	b.ne	\asks
 	.endm
 

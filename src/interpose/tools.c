@@ -3,7 +3,7 @@
 #include <string.h>
 
 static const struct tool {
-    const char *name, *part;
+    char name[32], part[32]; /* no pointers, which would cost every program at its start */
     bool checks_memory;
 } tools[] = {
 #define TOOL(name, part, checks_memory) {name, part, checks_memory},
@@ -11,7 +11,7 @@ static const struct tool {
 #undef TOOL
 };
 
-static const char *const direct_libraries[] = {
+static const char direct_libraries[][24] = {
     "libibverbs.so", "librdmacm.so", "libcufile.so",        "libnvcuvid.so",
     "libmlx5.so",    "libgdrapi.so", "libnvidia-encode.so", "libnvshmem",
 };

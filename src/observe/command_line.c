@@ -1,9 +1,8 @@
 #include "observe/command_line.h"
 
+#include "observe/auxiliary.h"
 #include "raw_files.h"
 
-#include <elf.h>
-#include <link.h>
 #include <string.h>
 
 static struct command_line own;
@@ -58,16 +57,9 @@ static void add_executable(struct command_line *line) {
     line->size = (uint32_t)(used + strlen(line->text + used) + 1);
 }
 
-/* The path that execve was given, which the kernel keeps behind the environment. */
+/* The path that execve was given. */
 static const char *executed_path(int argc, char *const *argv) {
-    char *const *at = argv + argc + 1;
-    while (*at)
-        at++;
-    const ElfW(auxv_t) *entry = (const void *)(at + 1);
-    for (; entry->a_type != AT_NULL; entry++)
-        if (entry->a_type == AT_EXECFN)
-            return (const char *)entry->a_un.a_val;
-    return NULL;
+    return (const char *)auxiliary_value(argc, argv, AT_EXECFN);
 }
 
 /* A script's interpreter is started with the script's path behind its own and its options. */

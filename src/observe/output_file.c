@@ -189,10 +189,39 @@ static int own_descriptor(const char *path) {
     return -1;
 }
 
+struct known_file output_file_know(int file) {
+    struct stat status;
+    struct known_file known = {.file = file};
+    if (file >= 0 && raw_fstat(file, &status) == 0) {
+        known.device = status.st_dev;
+        known.inode = status.st_ino;
+    }
+    return known;
+}
+
+bool output_file_is(const struct known_file *known) {
+    struct known_file now = output_file_know(known->file);
+    return now.inode && now.inode == known->inode && now.device == known->device;
+}
+
+static struct known_file standard_error = {.file = -1}; /* -1: not known */
+
+void output_file_know_standard_error(void) {
+    standard_error = output_file_know(STDERR_FILENO);
+}
+
+static bool is_programs_own(int file) {
+    return file == STDERR_FILENO && standard_error.file >= 0 && !output_file_is(&standard_error);
+}
+
 /* Opens what is there, without waiting for a reader. Our own descriptors are copied, since opening
  * a file once more would write over what the program has written. */
 static int open_as_it_is(const char *path, int flags) {
     int own = own_descriptor(path);
+    if (is_programs_own(own)) {
+        errno = EBADF;
+        return -1;
+    }
     if (own >= 0)
         return raw_copy(own);
     return raw_above_standard(
@@ -296,6 +325,10 @@ bool output_file_write(int file, const void *bytes, size_t size) {
     const uint64_t answers = bit_of(SIGPIPE) | bit_of(SIGXFSZ);
     const struct timespec now = {0, 0};
     uint64_t before = 0, pending = 0;
+    if (is_programs_own(file)) {
+        errno = EBADF;
+        return false;
+    }
     syscall(SYS_rt_sigprocmask, SIG_BLOCK, &answers, &before, sizeof answers);
     if (before & answers)
         syscall(SYS_rt_sigpending, &pending, sizeof pending);

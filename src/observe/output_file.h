@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 enum { OUTPUT_PATH_SIZE = 4200 };
 
@@ -27,6 +28,20 @@ int output_file_create(const char *pattern, char *path, bool *stream);
 /* Opens a file, or what else there is, to append to; "stderr" is standard error. If it cannot be
  * opened, says so in one line, with the option's name, and uses standard error, too. */
 int output_file_append(const char *pattern, const char *option, void (*say)(const char *line));
+
+/* A descriptor that is used later, and which file it was: programs close what they do not know, and
+ * open files of their own, which get the number. */
+struct known_file {
+    int file;
+    dev_t device;
+    ino_t inode; /* 0: it was not open */
+};
+struct known_file output_file_know(int file);
+bool output_file_is(const struct known_file *known);
+
+/* Remembers what standard error is: to be called before the program runs. From then on nothing is
+ * written there once the program has put another file in its place. */
+void output_file_know_standard_error(void);
 
 /* Writes all, to whatever it is. A pipe's reader that has gone is no signal to the program, and one
  * that takes nothing delays it by a second at most, and only once. Returns false, and errno, if

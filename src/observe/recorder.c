@@ -48,19 +48,20 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* LOCK_RECORDER */
 /* Invariant: the file holds whole records up to `length`, and its own position is there; buffer[0,
  * used) comes next and holds buffered_events events. `failed`: nothing but the end will be written
  * any more. event_count counts what has been given a number, lost or not. A stream (a pipe, a
- * device) is another thing: it has no position, is known by device and inode, and after a failure
- * gets nothing more, since a part of a record cannot be taken back. */
+ * device) is another thing: it has no position, and after a failure gets nothing more, since a part
+ * of a record cannot be taken back. */
 static struct {
     int file;
     bool stream, failed;
-    dev_t device;
-    ino_t inode;
+    struct known_file known;
     size_t used;
     uint64_t length, buffered_events, event_count, lost;
     uint64_t last_start, last_events; /* where the last buffer in the file begins, and its events */
     uint64_t start_ns, written_ns;    /* CLOCK_MONOTONIC */
     struct described *described;
     uint32_t site_count, module_count;
+    const char *awaited; /* the name of a file that the first event makes; NULL: none */
+    void (*say)(const char *line);
 } recorder = {.file = -1};
 static _Alignas(8) unsigned char buffer[BUFFER_SIZE];
 
@@ -69,11 +70,8 @@ atomic_bool recorder_on;
 /* Whether the descriptor is still ours, at the position where we left it: the program may have
  * closed it, with all that it does not know, and opened a file of its own. */
 static bool is_ours(void) {
-    struct stat status;
-    if (recorder.file >= 0 && recorder.stream)
-        return raw_fstat(recorder.file, &status) == 0 && status.st_dev == recorder.device &&
-               status.st_ino == recorder.inode;
-    return recorder.file >= 0 && lseek(recorder.file, 0, SEEK_CUR) == (off_t)recorder.length;
+    return recorder.file >= 0 && output_file_is(&recorder.known) &&
+           (recorder.stream || lseek(recorder.file, 0, SEEK_CUR) == (off_t)recorder.length);
 }
 
 /* Whether a write of that size stays within the limit for files: one beyond it would be answered by
@@ -105,7 +103,6 @@ static void note_lost(uint64_t events) {
 /* Lock held. */
 static void write_buffer(void) {
     lock_check_held(LOCK_RECORDER);
-    int saved = errno;
     uint64_t start = recorder.length;
     if (recorder.used && (recorder.failed || !append(buffer, recorder.used))) {
         recorder.failed = true;
@@ -116,7 +113,6 @@ static void write_buffer(void) {
     }
     recorder.used = 0;
     recorder.buffered_events = 0;
-    errno = saved;
 }
 
 /* Makes room for a record, whose bytes are zero or the remains of others. Lock held. */
@@ -228,10 +224,14 @@ static uint32_t site_number(const struct call_site *site) {
     return recorder.site_count;
 }
 
+static void open_file(void);
+
 /* Takes the time under the lock, so that events come in its order. Without a file the recording has
  * ended while this thread was on its way. */
 static uint64_t add_event(struct record_event *event, const struct call_site *site) {
     lock_take(&lock, LOCK_RECORDER);
+    if (recorder.awaited)
+        open_file();
     uint64_t number = recorder.event_count;
     if (recorder.file >= 0)
         stats_set(STATS_trace_events, ++recorder.event_count);
@@ -303,16 +303,16 @@ static void let_go(void) {
     recorder.file = -1;
 }
 
-void recorder_open(const char *path_pattern, void (*say)(const char *line)) {
+/* Lock held. */
+static void open_file(void) {
+    lock_check_held(LOCK_RECORDER);
     char path[OUTPUT_PATH_SIZE];
-    if (!path_pattern || !*path_pattern)
-        return;
-    struct stat status = {.st_ino = 0};
+    int saved = errno;
+    const char *path_pattern = recorder.awaited;
+    void (*say)(const char *line) = recorder.say;
+    recorder.awaited = NULL;
     recorder.file = output_file_create(path_pattern, path, &recorder.stream);
-    if (recorder.file >= 0 && raw_fstat(recorder.file, &status) == 0) {
-        recorder.device = status.st_dev;
-        recorder.inode = status.st_ino;
-    }
+    recorder.known = output_file_know(recorder.file);
     void *described = recorder.file < 0
                           ? MAP_FAILED
                           : mmap(NULL, sizeof *recorder.described, PROT_READ | PROT_WRITE,
@@ -321,7 +321,7 @@ void recorder_open(const char *path_pattern, void (*say)(const char *line)) {
     recorder.start_ns = clock_ns(CLOCK_MONOTONIC);
     if (recorder.described && write_header()) {
         stats_trace(path);
-        atomic_store(&recorder_on, true);
+        errno = saved;
         return;
     }
     char line[256];
@@ -332,6 +332,16 @@ void recorder_open(const char *path_pattern, void (*say)(const char *line)) {
         raw_unlinkat(AT_FDCWD, path);
     let_go();
     say(line);
+    errno = saved;
+}
+
+void recorder_open(const char *path_pattern, void (*say)(const char *line)) {
+    if (!path_pattern || !*path_pattern)
+        return;
+    stats_trace_room();
+    recorder.awaited = path_pattern;
+    recorder.say = say;
+    atomic_store(&recorder_on, true);
 }
 
 static bool write_end(void) {

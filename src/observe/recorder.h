@@ -25,10 +25,11 @@ static inline bool recorder_active(void) {
     return atomic_load_explicit(&recorder_on, memory_order_relaxed);
 }
 
-/* Starts recording. path_pattern NULL or "": nothing is recorded. Else a new file, %p replaced by
- * the process id and %% by %; one that exists is not overwritten: .1, .2, ... is appended. If none
- * can be made, says so in one line and records nothing. To be called before other threads record.
- */
+/* Starts recording. path_pattern NULL or "": nothing is recorded. Else the first event makes a
+ * file, so that a program which only asks about the GPU, and starts others, takes no name from
+ * these: a new file, %p replaced by the process id and %% by %; one that exists is not overwritten:
+ * .1, .2, ... is appended. If none can be made, says so in one line and records nothing. To be
+ * called before other threads record, path_pattern and say stay. */
 void recorder_open(const char *path_pattern, void (*say)(const char *line));
 
 /* Records an allocation that has succeeded, before the program learns the pointer. bytes: as

@@ -127,7 +127,7 @@ static void emit_equation(struct emitter *emitter, const struct stats_page *page
 /* Writes what made frees wait: what POOLCUDA_FREE=defer would save. */
 static void emit_waits(struct emitter *emitter, const struct stats_page *page) {
     static const struct {
-        const char *key, *text;
+        char key[24], text[112];
     } reasons[WAIT_REASONS] = {
 #define WAIT_REASON(name, text) {#name, text},
 #include "observe/wait_reasons.def"
@@ -201,11 +201,13 @@ static void emit_calls(struct emitter *emitter, const struct stats_page *page) {
     emit_waits(emitter, page);
 }
 
+enum { EVENT_TEXT_SIZE = 88 };
+
 /* Leaves out everything that is zero in an uneventful run. */
 static void emit_events(struct emitter *emitter, const struct stats_page *page) {
     static const struct {
         enum stats_counter counter;
-        const char *text;
+        char text[EVENT_TEXT_SIZE]; /* no pointer, which would cost every program at its start */
     } events[] = {
         {STATS_oom_events, "the driver was out of memory: %llu times\n"},
         {STATS_oom_released_blocks, "  idle blocks released because of that: %llu\n"},
@@ -271,7 +273,7 @@ static void emit_events(struct emitter *emitter, const struct stats_page *page) 
 
 static void emit_interception(struct emitter *emitter, const struct stats_page *page) {
     static const struct {
-        const char *key, *text;
+        char key[24], text[48];
     } routes[STATS_ROUTES] = {
 #define ROUTE(name, key, text) {key, text},
 #include "observe/routes.def"
@@ -406,7 +408,9 @@ static int by_peak(const void *one, const void *other) {
     const struct stats_site *a = *(const struct stats_site *const *)one;
     const struct stats_site *b = *(const struct stats_site *const *)other;
     uint64_t peak_a = stats_read(&a->peak_live_bytes), peak_b = stats_read(&b->peak_live_bytes);
-    return (peak_a < peak_b) - (peak_a > peak_b);
+    if (peak_a != peak_b)
+        return peak_a < peak_b ? 1 : -1;
+    return (a > b) - (a < b); /* in the order in which they were met */
 }
 
 /* Writes a frame as people read it: the function and its line, or module + offset. Returns the

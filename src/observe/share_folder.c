@@ -181,28 +181,58 @@ bool share_is_stale(const struct stats_head *head) {
     return !runs(head);
 }
 
-/* Whether a link leads to a report, or to nothing, of a process that is no more, or is what one
- * that was killed while it made its page has left. */
-static bool is_left_over(int folder, const char *name) {
-    char target[2];
-    if (!is_proc_ours())
-        return false;
+/* Whether an entry's name is of this pid namespace, and no process has the number. */
+static bool is_nobodys(const char *name) {
     const char *process = *name == '.' ? name + 1 : name, *dash = strchr(process, '-');
-    if (*name == '.')
-        return dash && number(dash + 1) == share_namespace() && !share_born(number(process));
-    return raw_readlinkat(folder, name, target, sizeof target) > 0 && !share_born(number(process));
+    if (!is_proc_ours() || (dash ? number(dash + 1) != share_namespace() : *name == '.'))
+        return false;
+    return !share_born(number(process));
+}
+
+/* Whether it may be the page of a living process of another version, in another pid namespace. */
+static bool is_of_another_version(int file) {
+    char banner[sizeof PAGE_MAGIC - 1];
+    uint32_t version;
+    return file >= 0 && raw_pread(file, banner, sizeof banner, 0) == (ssize_t)sizeof banner &&
+           memcmp(banner, PAGE_MAGIC, sizeof banner) == 0 &&
+           raw_pread(file, &version, sizeof version, offsetof(struct stats_head, version)) ==
+               (ssize_t)sizeof version &&
+           version != PAGE_VERSION;
+}
+
+/* Removes the entry if it still is that one. */
+static void remove_that(int folder, const char *name, const struct stat *that) {
+    struct stat now;
+    if (raw_lstatat(folder, name, &now) == 0 && now.st_ino == that->st_ino &&
+        now.st_dev == that->st_dev)
+        raw_remove(folder, name);
 }
 
 void share_clear(int folder, const char *name) {
     struct stats_head head;
+    struct stat entry;
+    if (raw_lstatat(folder, name, &entry) != 0)
+        return;
     int file = *name == '.' ? -1 : share_open_page(folder, name, false);
     bool is_page = file >= 0 && share_read_head(file, &head);
     if (is_page && share_is_stale(&head))
         share_remove_stale(folder, name, file);
-    else if (!is_page && is_left_over(folder, name))
-        raw_unlinkat(folder, name);
+    else if (!is_page && is_nobodys(name) &&
+             (S_ISLNK(entry.st_mode) || !is_of_another_version(file)))
+        remove_that(folder, name, &entry);
     if (file >= 0)
         close(file);
+}
+
+bool share_is_damaged(int folder, const char *name) {
+    struct stats_head head;
+    struct stat entry;
+    int file = share_open_page(folder, name, false);
+    bool readable = file >= 0 && share_read_head(file, &head);
+    if (file >= 0)
+        close(file);
+    /* behind a link there may be the report of a process that is just coming to its end */
+    return !readable && raw_lstatat(folder, name, &entry) == 0 && !S_ISLNK(entry.st_mode);
 }
 
 void share_remove_stale(int folder, const char *name, int file) {

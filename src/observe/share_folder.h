@@ -57,8 +57,13 @@ bool share_is_stale(const struct stats_head *head);
 /* Removes the entry if it still is that page. */
 void share_remove_stale(int folder, const char *name, int file);
 
+/* Whether something that is no page of this version has the name. */
+bool share_is_damaged(int folder, const char *name);
+
 /* Removes an entry if no process is behind it: a stale page, a link that leads to no page any more,
- * what was killed while it was made. */
+ * what was killed while it was made, and whatever else is no page: cut off, damaged, a pipe, an
+ * empty folder. What another user could have put there is not looked at: such a folder is never
+ * opened. */
 void share_clear(int folder, const char *name);
 
 #endif

@@ -91,7 +91,7 @@ struct stats_page *share_open(void) {
     own.process = getpid();
     format(own.name, sizeof own.name, ".%llu-%llu", (unsigned long long)getpid(),
            (unsigned long long)share_namespace());
-    raw_unlinkat(folder, own.name); /* of a process that was killed at this very place */
+    raw_remove(folder, own.name); /* of a process that was killed at this very place */
     int file =
         raw_openat(folder, own.name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     struct stats_page *page = file < 0 ? NULL : map_file(file);
@@ -122,7 +122,7 @@ static void free_name(int folder, const struct stats_page *page, char name[SHARE
     if (is_anothers(folder, name, page->namespace_id))
         format(name, SHARE_NAME, "%llu-%llu", (unsigned long long)page->process,
                (unsigned long long)page->namespace_id);
-    raw_unlinkat(folder, name);
+    raw_remove(folder, name);
 }
 
 /* Clears some pages away, as each new process does: processes that are killed or end by _exit leave

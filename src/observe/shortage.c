@@ -12,10 +12,10 @@
 
 enum { TEXT_SIZE = 1536, FIRST_REPORTS = 5 };
 
-static int log_file = -1;
+static struct known_file log_file = {.file = -1};
 
 void shortage_open_log(const char *pattern, void (*say)(const char *line)) {
-    log_file = *pattern ? output_file_append(pattern, "POOLCUDA_LOG", say) : -1;
+    log_file = output_file_know(*pattern ? output_file_append(pattern, "POOLCUDA_LOG", say) : -1);
 }
 
 static void add_site(struct text *text, const struct call_site *site) {
@@ -75,6 +75,7 @@ void shortage_tell(const struct shortage *shortage) {
     shortage_text(shortage, text, sizeof text);
     stats_shortage(text);
     bool rare = number <= FIRST_REPORTS || (number & (number - 1)) == 0;
-    if (log_file >= 0 && rare && !output_file_write(log_file, text, strlen(text)))
+    if (log_file.file >= 0 && rare &&
+        !(output_file_is(&log_file) && output_file_write(log_file.file, text, strlen(text))))
         stats_add(STATS_log_lost, 1);
 }

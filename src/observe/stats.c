@@ -41,11 +41,10 @@ static struct {
     uint64_t start_ns;
     uint32_t devices; /* a bit for each */
     bool shards[STATS_SHARDS];
-    bool trace;
-    size_t command_line; /* of its bytes */
-    pid_t process;       /* whose page it is: a child of a bare clone() is none of fork's */
-    dev_t device;        /* of page_file */
-    ino_t inode;
+    bool trace_room, trace;
+    size_t command_line;    /* of its bytes */
+    pid_t process;          /* whose page it is: a child of a bare clone() is none of fork's */
+    struct known_file file; /* page_file */
 } used;
 _Static_assert(PAGE_DEVICES <= 32, "a bit for each device");
 
@@ -197,19 +196,14 @@ static struct stats_page *open_shared(void) {
 
 /* Remembers which file it is. */
 static bool note_file(void) {
-    struct stat status;
-    bool known = raw_fstat(page_file, &status) == 0;
-    used.device = status.st_dev;
-    used.inode = status.st_ino;
-    return known;
+    used.file = output_file_know(page_file);
+    return used.file.inode != 0;
 }
 
 /* Whether the descriptor is still the file's: programs close what they do not know, and open files
  * of their own. */
 static bool is_own_file(void) {
-    struct stat status;
-    return page_file >= 0 && raw_fstat(page_file, &status) == 0 && status.st_dev == used.device &&
-           status.st_ino == used.inode;
+    return page_file >= 0 && output_file_is(&used.file);
 }
 
 /* Gives the file its length, and room where the file system can promise it: to touch a mapping for
@@ -402,12 +396,16 @@ uint64_t stats_now(void) {
     return now;
 }
 
+void stats_trace_room(void) {
+    used.trace_room = page && has_room(page->trace, sizeof page->trace);
+}
+
 void stats_trace(const char *path) {
     char folder[PAGE_TRACE];
     bool absolute = *path == '/';
     if (!page || strlen(path) >= sizeof page->trace ||
         (!absolute && (raw_getcwd(folder, sizeof folder) <= 0 || *folder != '/')) ||
-        !has_room(page->trace, sizeof page->trace))
+        !used.trace_room)
         return;
     used.trace = (size_t)format(page->trace, sizeof page->trace, "%s%s%s", absolute ? "" : folder,
                                 absolute ? "" : "/", path) < sizeof page->trace;
@@ -544,6 +542,13 @@ static bool report_to_file(const struct stats_page *copy, enum stats_form form) 
     report(copy, form, page_file);
     off_t end = lseek(page_file, 0, SEEK_CUR);
     return ftruncate(page_file, end) == 0;
+}
+
+void stats_leave_folder(void) {
+    if (!page)
+        return;
+    share_reserve(0, sizeof *page); /* as long as there is a name to find the file by */
+    share_close();
 }
 
 void stats_finish(enum stats_form form) {

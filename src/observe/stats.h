@@ -259,6 +259,8 @@ void stats_option(const char *setting);
 
 /* Notes the file that allocations are recorded in, for the report. */
 void stats_trace(const char *path);
+/* Makes room for it: to be called before, and while no other thread counts. */
+void stats_trace_room(void);
 
 /* Notes another tool that is in this process, for the report. */
 void stats_tool(const char *name);
@@ -277,6 +279,10 @@ enum stats_form { STATS_NONE, STATS_TEXT, STATS_JSON };
  * unless text is asked for), or to what it opened that is no file. Without one it goes to standard
  * error: in the form that is asked for, or as text in the place of a file that could not be had. */
 void stats_finish(enum stats_form form);
+
+/* Takes the shared page out of the folder where others find it, and makes room in it for all that
+ * is to be counted: from here on counting needs no file. */
+void stats_leave_folder(void);
 
 /* In a forked child: lets go of the parent's page and file. Counting starts from zero, and nothing
  * is reported unless stats_open is called again. */

@@ -39,23 +39,30 @@
 #define NOTED_FACTOR 0x9e3779b1
 #define NOTED_WORD   4  /* ORDER_TRACKED */
 #define TELLS_WORD   20 /* that and ORDER_CONTEXTS */
+#define NOTED_NUMBER 4  /* of struct thread_marks: which thread it is */
 
 #ifndef __ASSEMBLER__
 #include "driver/cuda_api.h"
 #include "order/order.h"
+#include "thread_marks.h"
+
+#include <stddef.h>
 
 _Static_assert(NOTED_WORD == ORDER_TRACKED, "the bit of the word");
 _Static_assert(TELLS_WORD == (ORDER_TRACKED | ORDER_CONTEXTS), "the bits of the word");
 
-/* NULL: the table is empty, whatever stands there. */
-extern _Atomic(const void *) noted_by __attribute__((visibility("hidden")));
+_Static_assert(offsetof(struct thread_marks, number) == NOTED_NUMBER, "where the stubs look");
+
+/* The thread's number. NONE, which no thread has: the table is empty, whatever stands there. */
+#define NOTED_BY_NONE UINT32_MAX
+extern _Atomic uint32_t noted_by __attribute__((visibility("hidden")));
 extern CUstream noted_streams[(1 << NOTED_BITS) + 1] __attribute__((visibility("hidden")));
 
 /* Whether this thread's next submission to the stream, CU_STREAM_LEGACY or CU_STREAM_PER_THREAD if
  * it is a default one, may go the quick way, if the word says no more than ORDER_TRACKED. */
 static inline bool noted_has(CUstream stream) {
     unsigned place = (unsigned)(uintptr_t)stream * NOTED_FACTOR >> (32 - NOTED_BITS);
-    return atomic_load_explicit(&noted_by, memory_order_relaxed) == order_this_thread() &&
+    return atomic_load_explicit(&noted_by, memory_order_relaxed) == thread_marks.number &&
            (noted_streams[place] == stream || noted_streams[place + 1] == stream);
 }
 

@@ -153,7 +153,7 @@ void order_forget(struct order *order) {
         context->users = 0; /* threads of the parent's */
         end(order, context);
     }
-    order->sole = NULL;
+    order->sole = 0;
     atomic_store(&order->several, false);
     atomic_store(&order->streams_used, false);
     atomic_store(&order_word, 0);

@@ -18,7 +18,9 @@
  *   4. Which streams hold work is known as long as one thread submits it: each submission that goes
  *      to a context with streams is noted before it is made. Where several threads submit
  *      (order_is_tracked), a note could be taken back between its making and the driver's call:
- *      then nobody may owe in contexts with streams.
+ *      then nobody may owe in contexts with streams. A thread that frees and is not the one that
+ *      submits may not owe either (order_may_owe). Threads are told apart by numbers: addresses are
+ *      given to later ones again.
  *   5. What cannot be fenced is waited for at once, with the context, before anything else is
  *      submitted: that is the same work.
  *
@@ -33,6 +35,8 @@
 
 #include "driver/driver.h"
 #include "hash_table.h"
+#include "planted.h"
+#include "thread_marks.h"
 
 #include <bsd/sys/queue.h>
 #include <pthread.h>
@@ -104,7 +108,8 @@ struct order {
     LIST_HEAD(, order_context) contexts;
     struct order_stream *by_handle;
     uint64_t turns, streams;
-    const void *sole;    /* the only thread that has submitted since streams are tracked */
+    atomic_uint sole;    /* the number of the only thread that has submitted since streams are
+                            tracked; 0: none has */
     atomic_bool several; /* there have been others */
     atomic_bool streams_used;
     atomic_int crossings;    /* fences in the contexts' lists of those */
@@ -112,18 +117,6 @@ struct order {
 };
 
 void order_init(struct order *order, const struct driver *driver);
-/* An address that only this thread has: stubs.S knows it, too. */
-static inline const void *order_this_thread(void) {
-    const void *own;
-#if defined(__x86_64__)
-    __asm__("movq %%fs:0, %0" : "=r"(own));
-#elif defined(__aarch64__)
-    __asm__("mrs %0, tpidr_el0" : "=r"(own));
-#else
-#error "unsupported architecture"
-#endif
-    return own;
-}
 /* Forgets everything and makes no CUDA call: in a forked child, and at the end of a pool. */
 void order_forget(struct order *order);
 
@@ -157,14 +150,28 @@ bool order_synchronize(struct order *order, CUcontext context, CUresult *result)
 void order_context_closes(struct order *order, CUcontext context);
 void order_context_stays(struct order *order, CUcontext context);
 
-/* Whether frees may owe their waits, as far as streams and threads decide. */
-static inline bool order_is_tracked(const struct order *order) {
-    return !atomic_load_explicit(&order->several, memory_order_relaxed) ||
-           !atomic_load_explicit(&order->streams_used, memory_order_relaxed);
-}
 /* Whether there are streams beside the legacy one. */
 static inline bool order_has_streams_about(const struct order *order) {
     return atomic_load_explicit(&order->streams_used, memory_order_relaxed);
+}
+/* Whether it is known which streams hold work. */
+static inline bool order_is_tracked(const struct order *order) {
+    return !atomic_load_explicit(&order->several, memory_order_relaxed) ||
+           !order_has_streams_about(order);
+}
+/* Whether the thread of that number is the only one that submits. */
+static inline bool order_is_sole(const struct order *order, uint32_t number) {
+    return number && (atomic_load_explicit(&order->sole, memory_order_relaxed) == number ||
+                      PLANTED(other_thread_not_seen));
+}
+/* Whether that thread's frees may owe their waits, as far as streams and threads decide. Where one
+ * thread frees and another one submits, natively the one waits and the other does not: the
+ * submissions must not come behind what the free waits for. */
+static inline bool order_may_owe(const struct order *order, uint32_t number) {
+    bool nobody = !atomic_load_explicit(&order->sole, memory_order_relaxed);
+    return !order_has_streams_about(order) ||
+           (order_is_tracked(order) &&
+            (nobody ? thread_numbers() <= 1 : order_is_sole(order, number)));
 }
 /* Whether frees of the context may owe by setting bits of the word, no more: it is the only one. */
 static inline bool order_is_only(const struct order *order, CUcontext context) {
@@ -193,8 +200,9 @@ static inline void order_defers(void) {
 /* To be called before work is submitted to `stream`: of the current context, if it is the legacy
  * one. Calls the driver, unless a capture forbids that (may_call): then the submission is noted and
  * nothing else. Returns bits: ORDER_PAY: the order could not be made, so the wait has to be paid.
- * ORDER_SEVERAL: this is the first submission of another thread. */
-enum { ORDER_DONE = 0, ORDER_PAY = 1, ORDER_SEVERAL = 2 };
+ * ORDER_SEVERAL: this is the first submission of another thread. ORDER_SOLE: it is the first of
+ * all, and there are other threads, which may have owed so far. */
+enum { ORDER_DONE = 0, ORDER_PAY = 1, ORDER_SEVERAL = 2, ORDER_SOLE = 4 };
 int order_submits(struct order *order, CUstream stream, bool may_call);
 /* The pool itself has submitted work to the legacy stream of the context: what the program submits
  * next comes behind it, but nobody waits for it. Only while order_is_tracked. */

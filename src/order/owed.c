@@ -5,6 +5,7 @@
 #include "clock.h"
 #include "observe/stats.h"
 #include "planted.h"
+#include "thread_marks.h"
 
 /* What a fence is to be recorded in. whole: the context. */
 struct targets {
@@ -20,7 +21,7 @@ static void find_targets(const struct order *order, struct order_context *contex
                          struct targets *targets) {
     lock_check_held(LOCK_ORDER);
     struct order_stream *stream, *next;
-    bool covers = order->sole == order_this_thread();
+    bool covers = order_is_sole(order, thread_marks.number);
     targets->count = 0; /* the rest is large, and mostly not used */
     targets->whole = targets->unknown = false;
     for (stream = LIST_FIRST(&context->busy); stream; stream = next) {

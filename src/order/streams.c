@@ -3,6 +3,7 @@
 #include "order/noted.h"
 
 #include "planted.h"
+#include "thread_marks.h"
 
 #include <stdlib.h>
 
@@ -128,7 +129,7 @@ bool order_others_owe(struct order *order, CUstream handle) {
 
 /* What is known of a thread's own stream is known of the sole thread's. */
 static bool is_known(const struct order *order, CUstream handle) {
-    return handle != CU_STREAM_PER_THREAD || order->sole == order_this_thread();
+    return handle != CU_STREAM_PER_THREAD || order_is_sole(order, thread_marks.number);
 }
 
 static bool is_busy_beside(const struct order_context *context, const struct order_stream *stream) {
@@ -190,7 +191,7 @@ static const struct order_stream *find_plain(struct order *order, CUstream handl
  * them here. Lock held. */
 static void let_pass(struct order *order, CUstream handle) {
     lock_check_held(LOCK_ORDER);
-    if (order->several || order->sole != order_this_thread() ||
+    if (order->several || !order_is_sole(order, thread_marks.number) ||
         (atomic_load_explicit(&order_word, memory_order_relaxed) & ORDER_OWED))
         return;
     const struct order_stream *stream = find_plain(order, handle);
@@ -200,20 +201,30 @@ static void let_pass(struct order *order, CUstream handle) {
         noted_add(handle);
 }
 
+/* This thread is about to submit to the context. Lock held. */
+static int note_thread(struct order *order, const struct order_context *context) {
+    lock_check_held(LOCK_ORDER);
+    uint32_t own = thread_number(), sole = order->sole;
+    if (!sole) {
+        order->sole = order_has_streams(context) ? own : 0;
+        return order->sole && thread_numbers() > 1 ? ORDER_SOLE : ORDER_DONE;
+    }
+    if (sole == own || order->several || PLANTED(other_thread_not_seen))
+        return ORDER_DONE;
+    order->several = true;
+    return ORDER_SEVERAL;
+}
+
 int order_submits(struct order *order, CUstream handle, bool may_call) {
     lock_take(&order->lock, LOCK_ORDER);
     order_take_notice(order);
     bool fenced = !may_call || order_fence_all(order);
     struct order_context *context;
     struct order_stream *stream = order_find_stream(order, handle, &context);
-    bool first_of_other = false, ordered = false;
+    bool ordered = false;
+    int answer = ORDER_DONE;
     if (stream) {
-        const void *own = order_this_thread();
-        if (!order->sole && order_has_streams(context))
-            order->sole = own;
-        first_of_other =
-            order->sole && order->sole != own && !order->several && !PLANTED(other_thread_not_seen);
-        order->several = order->several || first_of_other;
+        answer = note_thread(order, context);
         if (order->several)
             noted_empty();
         order_set_busy(stream, !PLANTED(submission_not_noted));
@@ -224,7 +235,7 @@ int order_submits(struct order *order, CUstream handle, bool may_call) {
     if (may_call)
         let_pass(order, handle);
     lock_drop(&order->lock, LOCK_ORDER);
-    return (fenced && ordered ? 0 : ORDER_PAY) | (first_of_other ? ORDER_SEVERAL : 0);
+    return answer | (fenced && ordered ? ORDER_DONE : ORDER_PAY);
 }
 
 void order_submitted_unnoted(struct order *order) {

@@ -2,6 +2,7 @@
 #include "planted.h"
 #include "pool/cache_parts.h"
 #include "pool/waste_bound.h"
+#include "thread_marks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,8 +41,6 @@ enum {
 
 _Thread_local struct cache_mine cache_mine;
 static _Thread_local struct cache_mine others[MINE] __attribute__((tls_model("initial-exec")));
-static _Thread_local unsigned own_number __attribute__((tls_model("initial-exec"))); /* from 1 */
-static atomic_uint threads;
 
 static atomic_flag spares_lock = ATOMIC_FLAG_INIT;
 static struct cache *spares;
@@ -205,16 +204,15 @@ struct cache *cache_own(struct pool *pool, struct context *context) {
     struct cache *cache = place->cache;
     if (cache && place->key == key && cache->pool == pool && cache->context == context)
         return cache;
-    if (!own_number)
-        own_number = 1 + atomic_fetch_add(&threads, 1) % CACHE_THREADS;
-    cache = find_cache(pool, context, own_number);
+    unsigned thread = 1 + (thread_number() - 1) % CACHE_THREADS;
+    cache = find_cache(pool, context, thread);
     if (!cache && (cache = take_unused_cache(pool))) {
         struct stats_shard *shard = stats_shard_begin(context->device->stats);
         if (!shard)
             return NULL;
         cache->shard = shard;
         cache->context = context;
-        cache->thread = own_number;
+        cache->thread = thread;
     }
     if (cache)
         *place = cache_mine = (struct cache_mine){key, cache};
@@ -288,7 +286,8 @@ static void grant(struct pool *pool, struct cache *cache) {
     else if (cache->budget <= 0) /* else others would put its turn off for ever */
         cache->budget = BUDGET;
     cache->defers = config->free_mode == POOL_FREE_DEFER;
-    bool may_free = serves && !context->device->pressure && wait_is_skipped(pool, context);
+    bool may_free =
+        serves && !context->device->pressure && wait_is_skipped(pool, context, cache->thread);
     context->frees_quickly = may_free;
     if (may_free && !cache->defers && !context->sentinel)
         find_sentinel(pool, context);

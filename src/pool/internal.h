@@ -437,9 +437,9 @@ enum wait_choice wait_choice(const struct pool *pool, const struct pool_block *b
 void wait_owe(struct pool *pool, struct context *context);
 /* Counts owed waits of frees that threads' caches have served. */
 void wait_owe_more(struct pool *pool, uint64_t frees);
-/* Whether caches may serve frees of the context's blocks, unless they are its last: they owe their
- * wait by saying so in the order's word, or leave it to fences to come. */
-bool wait_is_skipped(const struct pool *pool, const struct context *context);
+/* Whether a cache of that `thread` may serve frees of the context's blocks, unless they are its
+ * last: they owe their wait by saying so in the order's word, or leave it to fences to come. */
+bool wait_is_skipped(const struct pool *pool, const struct context *context, uint32_t thread);
 /* Makes the wait. Lock held on entry and return, not in between. */
 CUresult wait_make(struct pool *pool, struct context *context, enum wait_reason reason);
 bool wait_is_owed(void); /* lock not needed */

@@ -5,11 +5,13 @@
  * are what it cannot know of: memory that tells the host, another process or another device about
  * work without a call. That every call that could tell is preceded by the payment is the business
  * of the hooks. */
+#include "pool/cache_parts.h"
 #include "pool/fence.h"
 #include "pool/internal.h"
 
 #include "clock.h"
 #include "planted.h"
+#include "thread_marks.h"
 
 bool wait_is_owed(void) {
     return atomic_load_explicit(&order_word, memory_order_acquire) & ORDER_OWED;
@@ -26,9 +28,10 @@ static enum wait_choice now_because(enum wait_reason *reason, enum wait_reason w
     return WAIT_NOW;
 }
 
-/* What to do about the wait of a free of any block but the context's last. */
+/* What to do about the wait of a free of any block but the context's last. thread: the number of
+ * the one that frees. */
 static enum wait_choice choice_in_context(const struct pool *pool, const struct context *context,
-                                          enum wait_reason *reason) {
+                                          uint32_t thread, enum wait_reason *reason) {
     if (pool->config.free_mode == POOL_FREE_DEFER)
         return pool->streams_lost || !pool->driver->event_synchronize
                    ? now_because(reason, WAIT_REASON_no_fence)
@@ -40,7 +43,7 @@ static enum wait_choice choice_in_context(const struct pool *pool, const struct 
             return now_because(reason, (enum wait_reason)i);
     if (order_has_crossings(&pool->order))
         return now_because(reason, WAIT_REASON_crossed);
-    if (!order_is_tracked(&pool->order))
+    if (!order_may_owe(&pool->order, thread))
         return now_because(reason, WAIT_REASON_threads);
     enum host_access access = context->device->host_access;
     if (access == HOST_ALWAYS || (access == HOST_BY_ADDRESS && pool->host_reached))
@@ -52,7 +55,7 @@ static enum wait_choice choice_in_context(const struct pool *pool, const struct 
 
 enum wait_choice wait_choice(const struct pool *pool, const struct pool_block *block,
                              enum wait_reason *reason) {
-    enum wait_choice kind = choice_in_context(pool, block->context, reason);
+    enum wait_choice kind = choice_in_context(pool, block->context, thread_marks.number, reason);
     enum pool_memory memory = block->context->kind.memory;
     /* its next owner touches it */
     bool touched_at_once = kind == WAIT_OWED && memory != POOL_DEVICE;
@@ -66,10 +69,12 @@ enum wait_choice wait_choice(const struct pool *pool, const struct pool_block *b
                                            : now_because(reason, WAIT_REASON_last_block);
 }
 
-bool wait_is_skipped(const struct pool *pool, const struct context *context) {
+bool wait_is_skipped(const struct pool *pool, const struct context *context, uint32_t thread) {
     lock_check_held(LOCK_POOL);
     enum wait_reason reason;
-    switch (choice_in_context(pool, context, &reason)) {
+    if (order_has_streams_about(&pool->order) && thread_numbers() > CACHE_THREADS)
+        thread = 0; /* the cache may be several threads' */
+    switch (choice_in_context(pool, context, thread, &reason)) {
     case WAIT_DEFERRED:
         return true;
     case WAIT_OWED:
@@ -254,7 +259,7 @@ void pool_submits(struct pool *pool, CUstream stream, const char *call) {
     int answer = order_submits(&pool->order, stream, may_call);
     if (may_call)
         gate_leave(pool);
-    if (answer & ORDER_SEVERAL)
+    if (answer & (ORDER_SEVERAL | ORDER_SOLE))
         grant_anew(pool);
     if (answer & ORDER_PAY)
         pool_pay(pool, call);
@@ -267,7 +272,7 @@ void wait_precedes_own_work(struct pool *pool) {
     int answer = order_submits(&pool->order, CU_STREAM_LEGACY, true);
     if (answer & ORDER_PAY)
         order_pay(&pool->order, note_failure, pool);
-    if (answer & ORDER_SEVERAL)
+    if (answer & (ORDER_SEVERAL | ORDER_SOLE))
         grant_anew(pool);
 }
 

@@ -44,6 +44,8 @@ SEEN = {
         "beside_a_waiting_free": "beside the free: 7\n",
         "streams_end_beside_a_waiting_free": "streams that ended: 10\n",
         "own_streams_beside_a_waiting_free": "the free is over\n",
+        "in_place_of_a_thread_that_has_ended": "the second thread's: 7\n",
+        "beside_a_thread_that_only_frees": "the free is over\n",
     },
     "programmatic": {
         **dict.fromkeys(["in_legacy", "in_non_blocking", "attribute_of_zero"], "the next owner reads 7\n"),

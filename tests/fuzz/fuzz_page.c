@@ -30,7 +30,7 @@ static void check_harmless(const char *text) {
 static void show(int file) {
     static struct live_process process;
     static const struct live_list nothing;
-    struct live_list list = {&process, 1};
+    struct live_list list = {.processes = &process, .count = 1};
     struct live_row row;
     char line[LIVE_LINE], *text = NULL;
     size_t size;

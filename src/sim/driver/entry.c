@@ -14,19 +14,25 @@ enum phase { PHASE_NEW, PHASE_READY, PHASE_FORKED, PHASE_OVER };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static __thread bool has_lock;
+static __thread int cancel_state; /* the thread's, while it has the lock, and cannot be cancelled */
 static _Atomic enum phase phase = PHASE_NEW;
 static pthread_once_t registered = PTHREAD_ONCE_INIT;
 static __thread bool in_host_function;
 static __thread enum entry_point entered; /* last */
 
 void sim_lock(void) {
+    int state;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
     pthread_mutex_lock(&mutex);
+    cancel_state = state;
     has_lock = true;
 }
 
 void sim_unlock(void) {
+    int state = cancel_state;
     has_lock = false;
     pthread_mutex_unlock(&mutex);
+    pthread_setcancelstate(state, NULL);
 }
 
 void sim_wait(pthread_cond_t *condition) {

@@ -224,6 +224,75 @@ static void own_streams_beside_a_waiting_free(void) {
     printf("the free is over\n");
 }
 
+/* A thread works in its own stream, frees and ends. The next one may have its address, and has
+ * another own stream; it works in the same memory. */
+static void *end_behind_own_work(void *data) {
+    (void)data;
+    CHECK(cuCtxSetCurrent(place.context));
+    CUdeviceptr block = allocate(BYTES), other_block;
+    for (int i = 0; i < 3; i++) { /* until no other stream has work that has not been waited for */
+        other_block = allocate(2 * BYTES);
+        fill(&place, other_block, 1, CU_STREAM_PER_THREAD);
+        release(other_block);
+        fill(&place, place.kept, 1, CU_STREAM_PER_THREAD);
+        CHECK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+    }
+    keep_busy(&place, 100000000, CU_STREAM_PER_THREAD);
+    fill(&place, block, 1, CU_STREAM_PER_THREAD);
+    release(block);
+    return NULL;
+}
+
+static void *begin_in_its_place(void *data) {
+    uint32_t *words = data;
+    CHECK(cuCtxSetCurrent(place.context));
+    CUdeviceptr block = allocate(BYTES);
+    fill(&place, block, 7, CU_STREAM_PER_THREAD);
+    CHECK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+    CHECK(cuCtxSynchronize());
+    CHECK(cuMemcpyDtoH_v2(words, block, BYTES));
+    release(block);
+    return NULL;
+}
+
+static void in_place_of_a_thread_that_has_ended(void) {
+    uint32_t words[WORDS] = {0};
+    pthread_t thread;
+    place = primary_place(0);
+    REQUIRE(pthread_create(&thread, NULL, end_behind_own_work, NULL) == 0);
+    REQUIRE(pthread_join(thread, NULL) == 0);
+    REQUIRE(pthread_create(&thread, NULL, begin_in_its_place, words) == 0);
+    REQUIRE(pthread_join(thread, NULL) == 0);
+    printf("the second thread's: %u\n", words[WORDS - 1]);
+}
+
+/* A thread frees what another one works with, as one that collects garbage does, and submits
+ * nothing itself: natively it waits, and the other one does not. */
+static void *free_only(void *freed) {
+    CHECK(cuCtxSetCurrent(place.context));
+    release((CUdeviceptr)(uintptr_t)freed);
+    __atomic_store_n(&free_is_over, true, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+static void beside_a_thread_that_only_frees(void) {
+    pthread_t thread;
+    CUdeviceptr freed;
+    place = primary_place(0);
+    CUstream first = new_stream(CU_STREAM_NON_BLOCKING),
+             second = new_stream(CU_STREAM_NON_BLOCKING);
+    device_gate = device_flag();
+    freed = allocate(BYTES);
+    wait_for_flag(&place, device_gate, first);
+    REQUIRE(pthread_create(&thread, NULL, free_only, (void *)(uintptr_t)freed) == 0);
+    while (waiting_threads() == 0 && !__atomic_load_n(&free_is_over, __ATOMIC_ACQUIRE))
+        sched_yield();
+    CHECK(cuMemsetD32Async(device_gate, 1, 1, second));
+    REQUIRE(pthread_join(thread, NULL) == 0);
+    CHECK(cuCtxSynchronize());
+    printf("the free is over\n");
+}
+
 static const struct order_case cases[] = {
     {"in_one_context", in_one_context},
     {"beside_a_busy_context", beside_a_busy_context},
@@ -232,6 +301,8 @@ static const struct order_case cases[] = {
     {"beside_a_waiting_free", beside_a_waiting_free},
     {"streams_end_beside_a_waiting_free", streams_end_beside_a_waiting_free},
     {"own_streams_beside_a_waiting_free", own_streams_beside_a_waiting_free},
+    {"in_place_of_a_thread_that_has_ended", in_place_of_a_thread_that_has_ended},
+    {"beside_a_thread_that_only_frees", beside_a_thread_that_only_frees},
 };
 
 ORDER_MAIN(cases)
