@@ -287,26 +287,32 @@ static bool ask_available(const struct driver *driver, const struct driver_pool 
     return true;
 }
 
+/* Whether `wanted` bytes can be had surely: the driver's pool has them unused, and when it was last
+ * asked what can be had that was twice as much as was allocated since. Lock not held. */
+static bool is_sure(struct pool *pool, const struct context *context, size_t wanted) {
+    lock_check_none();
+    pool_lock(pool);
+    struct driver_pool *async = driver_pool_of(context);
+    bool sure = async && async->until_asked >= wanted && context->store.unused >= wanted;
+    if (sure)
+        async->until_asked -= wanted;
+    pool_unlock(pool);
+    return sure;
+}
+
 /* Whether the driver's pool would wait for work that is under way: it does that when memory is
- * short, and cuMemAlloc does not. What can be had is asked seldom: after each answer half of it may
- * be allocated first, as others may allocate, too. Begun. */
+ * short, and cuMemAlloc does not. Begun, lock not held. */
 static bool would_wait(struct pool *pool, struct context *context, const struct driver_pool *async,
                        size_t wanted) {
     lock_check_none();
-    static const uint64_t page = 2 << 20;
+    static const uint64_t growth = 32 << 20; /* what it may take more than it needs */
     uint64_t available;
-    pool_lock(pool);
-    struct driver_pool *own = driver_pool_of(context);
-    bool sure = own && own->until_asked >= wanted;
-    if (sure)
-        own->until_asked -= wanted;
-    pool_unlock(pool);
-    if (sure)
+    if (is_sure(pool, context, wanted))
         return false;
-    if (!ask_available(pool->driver, async, &available) || available < wanted + page)
+    if (!ask_available(pool->driver, async, &available) || available < wanted + growth)
         return quiet_ask(pool, context) != REST_QUIET;
     pool_lock(pool);
-    own = driver_pool_of(context);
+    struct driver_pool *own = driver_pool_of(context);
     if (own)
         own->until_asked = (available - wanted) / 2;
     pool_unlock(pool);

@@ -408,6 +408,7 @@ struct fence *fence_now(struct pool *pool, const struct context *owner) {
     return NULL;
 }
 
+/* Looks at it, or waits for it, and destroys it. Lock not held. */
 static CUresult end_now(struct pool *pool, struct fence *fence, enum fence_look how) {
     lock_check_none();
     CUresult result = CUDA_SUCCESS;

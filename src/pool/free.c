@@ -72,10 +72,10 @@ static void defer(struct pool *pool, struct pool_block *block, CUstream freed_in
     fence_defer(pool, block, freed_in);
 }
 
-/* Keeps a block and gives up what is then too much. A wait that was made is over: the driver's
- * free would now wait for later work, so what is too much goes only where there is none. wait: WAIT_DEFERRED: work may still use it, and
- * only a fence will tell; else the wait of its free has been made, or is owed. Lock held on entry,
- * not on return. */
+/* Keeps a block and gives up what is then too much. wait: WAIT_DEFERRED: work may still use it, and
+ * only a fence will tell. WAIT_NOW: the wait of its free has been made; a free of the driver's
+ * would wait for later work, so what is too much goes only where there is none. WAIT_OWED: the wait
+ * is owed. Lock held on entry, not on return. */
 static void keep(struct pool *pool, struct pool_block *block, enum wait_choice wait) {
     lock_check_held(LOCK_POOL);
     const struct policy *policy = block->context->policy;
@@ -137,8 +137,8 @@ static bool is_under_pressure(const struct pool_block *block) {
     return block->context->device->pressure && !is_suballocation(block);
 }
 
-/* The same of a block whose free has waited: the driver's would wait for later work as well. Lock
- * held on entry and return, not in between. */
+/* Whether that thread may have the block although its free has waited: the driver's free would wait
+ * once more, for later work. Lock held on entry and return, not in between. */
 static bool may_relieve(struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
     struct context *context = block->context;

@@ -60,7 +60,6 @@ static bool may_be_freed(struct giving *giving, struct context *owner) {
     return false;
 }
 
-
 /* Removes the records before the driver frees: another thread may be given an address at once. A
  * block that the driver refuses to free (a capture forbids it, say), or that may not be freed now,
  * comes back as idle. */

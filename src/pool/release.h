@@ -24,7 +24,7 @@ struct release_list {
     struct device *device;
     enum release_waits waits;
     const struct context *own;   /* see RELEASE_WAITS_ONCE */
-    const struct context *quiet; /* has just been seen to have no work: the first free need not ask */
+    const struct context *quiet; /* has just been seen to have no work: one free need not ask */
     size_t bytes, count;
 };
 /* Lock held. */

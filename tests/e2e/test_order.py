@@ -78,7 +78,7 @@ CASES = {
                   "graph_that_is_done", "graph_in_the_same_stream", "streams_that_come_and_go", "context_that_is_gone"],
     "malloc_behind_later_work": ["non_blocking", "non_blocking_user", "blocking", "legacy", "full_device",
                                  "behind_a_capture", "beside_a_capture", "of_another_thread",
-                                 "more_than_there_is", "more_than_is_left", "pitched"],
+                                 "more_than_there_is", "more_than_is_left", "more_than_mappings_leave", "pitched"],
 }
 
 # A deferred free waits for nothing: what it is over with, natively, is not over.
@@ -165,7 +165,7 @@ def test_the_host_works_beside_a_kernel_that_came_behind_a_free(run, case, mode)
 @pytest.mark.parametrize("preset", ["bfc", "paddle", "vmm"])
 @pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
 @pytest.mark.parametrize("case", ["non_blocking", "blocking", "legacy", "more_than_there_is", "more_than_is_left",
-                                  "pitched"])
+                                  "more_than_mappings_leave", "pitched"])
 def test_an_allocation_waits_for_no_later_work_under_any_preset(run, case, mode, preset):
     done = run([PROGRAMS / "order/malloc_behind_later_work", case],
                env={**ENVIRONMENT, "POOLCUDA_FREE": mode, "POOLCUDA_PRESET": preset})

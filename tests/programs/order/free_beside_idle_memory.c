@@ -8,7 +8,6 @@ enum { MUCH = 200 << 20, BLOCKS = 4 };
 
 /* A context leaves much memory idle and is busy with work that came after its frees; another
  * context of the same device frees, which natively waits for that one's own work. */
-
 static void of_two_contexts(void) {
     struct place busy = primary_place(0), other = created_place();
     CUdeviceptr flag, blocks[BLOCKS];
@@ -38,11 +37,14 @@ struct later {
     struct place place;
     CUdeviceptr flag;
     CUstream stream;
-    atomic_bool begun, launched;
+    atomic_bool begun, launched, freed;
 };
 
+/* As long as the free has not begun to wait, what is launched would be earlier work. */
 static void await_launch(void *data) {
     struct later *later = data;
+    while (waiting_threads() == 0 && !atomic_load(&later->freed))
+        sched_yield();
     atomic_store(&later->begun, true);
     while (!atomic_load(&later->launched))
         sched_yield();
@@ -69,14 +71,13 @@ static void beside_later_work(void) {
     later.flag = device_flag();
     later.stream = new_stream(CU_STREAM_NON_BLOCKING);
     before = new_stream(CU_STREAM_NON_BLOCKING);
-    for (int i = 1; i <= 6; i++) {
-        block = allocate((size_t)i * (MUCH / 2));
-        if (i < 6)
-            release(block);
-    }
-    CHECK(cuLaunchHostFunc(before, await_launch, &later));
+    for (int i = 1; i < 6; i++)
+        release(allocate((size_t)i * (MUCH / 2)));
+    CHECK(cuLaunchHostFunc(before, await_launch, &later)); /* so the next takes nothing back */
+    block = allocate((size_t)6 * (MUCH / 2));
     pthread_create(&thread, NULL, launch_later_work, &later);
     release(block);
+    atomic_store(&later.freed, true);
     set_device_flag(later.flag);
     pthread_join(thread, NULL);
     CHECK(cuCtxSynchronize());
