@@ -72,40 +72,35 @@ static void defer(struct pool *pool, struct pool_block *block, CUstream freed_in
     fence_defer(pool, block, freed_in);
 }
 
-/* Keeps a block and gives up what is then too much. wait: WAIT_DEFERRED: work may still use it, and
- * only a fence will tell. WAIT_NOW: the wait of its free has been made; a free of the driver's
- * would wait for later work, so what is too much goes only where there is none. WAIT_OWED: the wait
- * is owed. Lock held on entry, not on return. */
-static void keep(struct pool *pool, struct pool_block *block, enum wait_choice wait) {
+/* Whether what is too much may go, if anything is, behind a wait that has been made: the driver's
+ * free would wait once more, for later work. *quiet: the context, if it has just been seen to have
+ * none. Lock held on entry and return, not in between. */
+static bool may_give_up(struct pool *pool, struct context *context, struct site *site,
+                        const struct context **quiet) {
     lock_check_held(LOCK_POOL);
-    const struct policy *policy = block->context->policy;
-    const struct context *own = block->context;
-    const struct release_list none = {
-        .device = own->device,
-        .waits = wait == WAIT_NOW ? RELEASE_IF_QUIET : RELEASE_WAITS_ONCE,
-        .own = own,
-    };
-    struct release_list releases = none;
-    struct idle_store *store = &block->context->store;
-    struct site *site = block->site;
+    const struct policy *policy = context->policy;
+    if (policy->keeps_nothing || (!policy->surplus(&context->store, site, pool->config.site_keep) &&
+                                  !idle_bound_excess(pool, context->device, 0)))
+        return true;
+    pool_unlock_between(pool);
+    bool rests = quiet_ask(pool, context) == REST_QUIET;
+    pool_lock(pool);
+    *quiet = rests ? context : NULL;
+    stats_add(STATS_bound_postponed, !rests);
+    return rests && !context->ended;
+}
+
+/* Gives up what is too much, as far as `waits` lets it. Lock held on entry, not on return. */
+static void give_up(struct pool *pool, struct context *own, struct site *site,
+                    struct release_list releases) {
+    lock_check_held(LOCK_POOL);
+    const struct release_list none = releases;
     struct pool_block *surplus;
-    if (wait == WAIT_DEFERRED) {
-        defer(pool, block, NULL);
-    } else {
-        if (policy->cuts)
-            suballocation_note_taint(block);
-        ledger_make_idle(pool, block); /* the policy may have merged it: it is gone */
-    }
-    stats_add(STATS_free_kept, 1);
-    if (atomic_load(&pool->captures)) { /* what is too much goes at a later free */
-        pool_unlock(pool);
-        return;
-    }
-    while ((surplus = policy->surplus(store, site, pool->config.site_keep))) {
+    while ((surplus = own->policy->surplus(&own->store, site, pool->config.site_keep))) {
         ledger_take_out(pool, surplus);
         release_list_add(pool, &releases, surplus);
     }
-    if (policy->keeps_nothing) { /* the surplus is then idle in the driver's pool */
+    if (own->policy->keeps_nothing) { /* the surplus is then idle in the driver's pool */
         release_list_give_back(pool, &releases);
         releases = none;
     }
@@ -114,6 +109,31 @@ static void keep(struct pool *pool, struct pool_block *block, enum wait_choice w
     release_decayed(pool, releases.device, NULL, decay_due(pool, releases.device), &releases);
     release_list_give_back(pool, &releases);
     pool_unlock(pool);
+}
+
+/* Keeps a block and gives up what is then too much. wait: WAIT_DEFERRED: work may still use it, and
+ * only a fence will tell; WAIT_NOW: the wait of its free has been made; WAIT_OWED: it is owed. Lock
+ * held on entry, not on return. */
+static void keep(struct pool *pool, struct pool_block *block, enum wait_choice wait) {
+    lock_check_held(LOCK_POOL);
+    struct context *own = block->context;
+    struct site *site = block->site;
+    struct release_list releases = {.device = own->device, .own = own};
+    releases.waits = wait == WAIT_NOW ? RELEASE_IF_QUIET : RELEASE_WAITS_ONCE;
+    if (wait == WAIT_DEFERRED) {
+        defer(pool, block, NULL);
+    } else {
+        if (own->policy->cuts)
+            suballocation_note_taint(block);
+        ledger_make_idle(pool, block); /* the policy may have merged it: it is gone */
+    }
+    stats_add(STATS_free_kept, 1);
+    /* During a capture what is too much goes at a later free. */
+    if (atomic_load(&pool->captures) ||
+        (wait == WAIT_NOW && !may_give_up(pool, own, site, &releases.quiet)))
+        pool_unlock(pool);
+    else
+        give_up(pool, own, site, releases);
 }
 
 /* Whether cuMemFree would do less for the block than for what cuMemAlloc gives. */

@@ -37,13 +37,21 @@ struct giving {
     const struct context *own, *quiet, *busy;
 };
 
-/* Whether the driver's free of the context's memory waits for nothing but what may be waited for.
- * Each is asked for anew: meanwhile other threads may have submitted what waits for this one. Lock
- * not held. */
-static bool may_be_freed(struct giving *giving, struct context *owner) {
+/* Whether the block goes by a call that waits for its context: it is neither in a memory pool of the
+ * driver's nor mapped. */
+static bool is_freed_natively(const struct pool_block *block) {
+    bool mapped = block->context->policy->cuts && block->region && block->region->reservation;
+    return !block->in_driver_pool && !mapped;
+}
+
+/* Whether giving the block back waits for nothing but what may be waited for. Its context is asked
+ * anew for each: meanwhile other threads may have submitted what waits for this one. Lock not held.
+ */
+static bool may_be_freed(struct giving *giving, const struct pool_block *block) {
     lock_check_none();
+    struct context *owner = block->context;
     enum rest rest = REST_UNKNOWN;
-    if (giving->waits == RELEASE_MAY_WAIT || !policy_driver_waits(owner->policy))
+    if (giving->waits == RELEASE_MAY_WAIT || !is_freed_natively(block))
         return true;
     if (giving->waits == RELEASE_WAITS_ONCE && owner->handle == giving->own->handle) {
         giving->waits = RELEASE_IF_QUIET;
@@ -80,7 +88,7 @@ size_t release_list_give_back(struct pool *pool, struct release_list *releases) 
     struct giving giving = {pool, releases->waits, releases->own, releases->quiet, NULL};
     for (; block; block = block->by_size.rbe_left) {
         struct context *context = block->context;
-        if (giving.quiet != context && !may_be_freed(&giving, context)) {
+        if (giving.quiet != context && !may_be_freed(&giving, block)) {
             block->taints = true;
             continue;
         }
