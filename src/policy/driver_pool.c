@@ -8,6 +8,7 @@
  * a block is to the program is not quite what cuMemAlloc gives: see docs/policies.md. */
 #include "policy/driver_pool.h"
 
+#include "planted.h"
 #include "pool/internal.h"
 #include "round.h"
 
@@ -307,7 +308,7 @@ static bool would_wait(struct pool *pool, struct context *context, const struct 
     lock_check_none();
     static const uint64_t growth = 32 << 20; /* what it may take more than it needs */
     uint64_t available;
-    if (is_sure(pool, context, wanted))
+    if (PLANTED(asked_for_too_much) || is_sure(pool, context, wanted))
         return false;
     if (!ask_available(pool->driver, async, &available) || available < wanted + growth)
         return quiet_ask(pool, context) != REST_QUIET;

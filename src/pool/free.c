@@ -72,15 +72,16 @@ static void defer(struct pool *pool, struct pool_block *block, CUstream freed_in
     fence_defer(pool, block, freed_in);
 }
 
-/* Whether what is too much may go, if anything is, behind a wait that has been made: the driver's
- * free would wait once more, for later work. *quiet: the context, if it has just been seen to have
- * none. Lock held on entry and return, not in between. */
+/* Whether what is too much may go, if anything is, at a free that owes no wait: the driver's would
+ * wait, and behind a wait that has been made for later work alone. *quiet: the context, if it has
+ * just been seen to have none. Lock held on entry and return, not in between. */
 static bool may_give_up(struct pool *pool, struct context *context, struct site *site,
                         const struct context **quiet) {
     lock_check_held(LOCK_POOL);
     const struct policy *policy = context->policy;
-    if (policy->keeps_nothing || (!policy->surplus(&context->store, site, pool->config.site_keep) &&
-                                  !idle_bound_excess(pool, context->device, 0)))
+    if (policy->keeps_nothing || PLANTED(freed_while_busy) ||
+        (!policy->surplus(&context->store, site, pool->config.site_keep) &&
+         !idle_bound_excess(pool, context->device, 0)))
         return true;
     pool_unlock_between(pool);
     bool rests = quiet_ask(pool, context) == REST_QUIET;
@@ -119,7 +120,7 @@ static void keep(struct pool *pool, struct pool_block *block, enum wait_choice w
     struct context *own = block->context;
     struct site *site = block->site;
     struct release_list releases = {.device = own->device, .own = own};
-    releases.waits = wait == WAIT_NOW ? RELEASE_IF_QUIET : RELEASE_WAITS_ONCE;
+    releases.waits = wait == WAIT_OWED ? RELEASE_WAITS_ONCE : RELEASE_IF_QUIET;
     if (wait == WAIT_DEFERRED) {
         defer(pool, block, NULL);
     } else {
@@ -130,7 +131,7 @@ static void keep(struct pool *pool, struct pool_block *block, enum wait_choice w
     stats_add(STATS_free_kept, 1);
     /* During a capture what is too much goes at a later free. */
     if (atomic_load(&pool->captures) ||
-        (wait == WAIT_NOW && !may_give_up(pool, own, site, &releases.quiet)))
+        (wait != WAIT_OWED && !may_give_up(pool, own, site, &releases.quiet)))
         pool_unlock(pool);
     else
         give_up(pool, own, site, releases);

@@ -4,6 +4,8 @@
 #include "pool/given_up.h"
 #include "pool/internal.h"
 
+#include "planted.h"
+
 void release_list_add(struct pool *pool, struct release_list *releases, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
     ledger_remove(pool, block);
@@ -37,8 +39,8 @@ struct giving {
     const struct context *own, *quiet, *busy;
 };
 
-/* Whether the block goes by a call that waits for its context: it is neither in a memory pool of the
- * driver's nor mapped. */
+/* Whether the block goes by a call that waits for its context: it is neither in a memory pool of
+ * the driver's nor mapped. */
 static bool is_freed_natively(const struct pool_block *block) {
     bool mapped = block->context->policy->cuts && block->region && block->region->reservation;
     return !block->in_driver_pool && !mapped;
@@ -51,7 +53,7 @@ static bool may_be_freed(struct giving *giving, const struct pool_block *block) 
     lock_check_none();
     struct context *owner = block->context;
     enum rest rest = REST_UNKNOWN;
-    if (giving->waits == RELEASE_MAY_WAIT || !is_freed_natively(block))
+    if (giving->waits == RELEASE_MAY_WAIT || !is_freed_natively(block) || PLANTED(freed_while_busy))
         return true;
     if (giving->waits == RELEASE_WAITS_ONCE && owner->handle == giving->own->handle) {
         giving->waits = RELEASE_IF_QUIET;

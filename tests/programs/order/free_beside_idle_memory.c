@@ -60,9 +60,20 @@ static void *launch_later_work(void *data) {
     return NULL;
 }
 
+static CUdeviceptr plain(void) {
+    return allocate((size_t)6 * (MUCH / 2));
+}
+
+static CUdeviceptr in_rows(void) {
+    CUdeviceptr block;
+    size_t pitch;
+    CHECK(cuMemAllocPitch_v2(&block, &pitch, BYTES, 16, 4));
+    return block;
+}
+
 /* The free waits for a function of the host, during which another thread launches a kernel that
  * waits for what comes after the free. Blocks grow, so that none of them is used again. */
-static void beside_later_work(void) {
+static void free_before_later_work(CUdeviceptr (*last)(void)) {
     static struct later later;
     CUstream before;
     CUdeviceptr block;
@@ -73,21 +84,29 @@ static void beside_later_work(void) {
     before = new_stream(CU_STREAM_NON_BLOCKING);
     for (int i = 1; i < 6; i++)
         release(allocate((size_t)i * (MUCH / 2)));
-    CHECK(cuLaunchHostFunc(before, await_launch, &later)); /* so the next takes nothing back */
-    block = allocate((size_t)6 * (MUCH / 2));
+    CHECK(cuLaunchHostFunc(before, await_launch, &later));
+    block = last(); /* gives nothing back: the context is busy */
     pthread_create(&thread, NULL, launch_later_work, &later);
-    release(block);
+    CHECK(cuMemFree_v2(block));
     atomic_store(&later.freed, true);
     set_device_flag(later.flag);
     pthread_join(thread, NULL);
     CHECK(cuCtxSynchronize());
-    release(allocate(BYTES)); /* from now on the bounds are kept again */
     printf("the frees did not wait\n");
+}
+
+static void beside_later_work(void) {
+    free_before_later_work(plain);
+}
+
+static void of_pitched_memory_beside_later_work(void) {
+    free_before_later_work(in_rows);
 }
 
 static const struct order_case cases[] = {
     {"of_two_contexts", of_two_contexts},
     {"beside_later_work", beside_later_work},
+    {"of_pitched_memory_beside_later_work", of_pitched_memory_beside_later_work},
 };
 
 ORDER_MAIN(cases)
