@@ -311,7 +311,7 @@ static bool would_wait(struct pool *pool, struct context *context, const struct 
     if (PLANTED(asked_for_too_much) || is_sure(pool, context, wanted))
         return false;
     if (!ask_available(pool->driver, async, &available) || available < wanted + growth)
-        return quiet_ask(pool, context) != REST_QUIET;
+        return wait_would_last(pool, context);
     pool_lock(pool);
     struct driver_pool *own = driver_pool_of(context);
     if (own)
