@@ -8,6 +8,7 @@
  * a block is to the program is not quite what cuMemAlloc gives: see docs/policies.md. */
 #include "policy/driver_pool.h"
 
+#include "planted.h"
 #include "pool/internal.h"
 #include "round.h"
 
@@ -271,6 +272,54 @@ static void collect_freed(struct pool *pool, struct context *context, size_t wan
         stats_add(STATS_throttled, 1);
 }
 
+/* What the device has free and the driver's pool unused. False: the driver does not say. Gate
+ * entered, begun. */
+static bool ask_available(const struct driver *driver, const struct driver_pool *async,
+                          uint64_t *bytes) {
+    size_t left, total;
+    cuuint64_t reserved, used;
+    if (driver->mem_get_info(&left, &total) != CUDA_SUCCESS ||
+        driver->mem_pool_get_attribute(async->memory_pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
+                                       &reserved) != CUDA_SUCCESS ||
+        driver->mem_pool_get_attribute(async->memory_pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT,
+                                       &used) != CUDA_SUCCESS)
+        return false;
+    *bytes = left + (reserved > used ? reserved - used : 0);
+    return true;
+}
+
+/* Whether `wanted` bytes can be had surely: the driver's pool has them unused, and when it was last
+ * asked what can be had that was twice as much as was allocated since. Lock not held. */
+static bool is_sure(struct pool *pool, const struct context *context, size_t wanted) {
+    lock_check_none();
+    pool_lock(pool);
+    struct driver_pool *async = driver_pool_of(context);
+    bool sure = async && async->until_asked >= wanted && context->store.unused >= wanted;
+    if (sure)
+        async->until_asked -= wanted;
+    pool_unlock(pool);
+    return sure;
+}
+
+/* Whether the driver's pool would wait for work that is under way: it does that when memory is
+ * short, and cuMemAlloc does not. Begun, lock not held. */
+static bool would_wait(struct pool *pool, struct context *context, const struct driver_pool *async,
+                       size_t wanted) {
+    lock_check_none();
+    static const uint64_t growth = 32 << 20; /* what it may take more than it needs */
+    uint64_t available;
+    if (PLANTED(asked_for_too_much) || is_sure(pool, context, wanted))
+        return false;
+    if (!ask_available(pool->driver, async, &available) || available < wanted + growth)
+        return wait_would_last(pool, context);
+    pool_lock(pool);
+    struct driver_pool *own = driver_pool_of(context);
+    if (own)
+        own->until_asked = (available - wanted) / 2;
+    pool_unlock(pool);
+    return false;
+}
+
 /* Gate entered, begun. */
 static CUresult obtain_from_pool(struct pool *pool, struct context *context,
                                  const struct driver_pool *async, struct obtained *obtained) {
@@ -303,7 +352,6 @@ static CUresult obtain(struct pool *pool, const struct request *request, size_t 
     struct context *context = request->context;
     struct driver_pool async;
     CUresult result = CUDA_ERROR_NOT_SUPPORTED;
-    /* The driver's pool would wait for the device before it refuses this. */
     bool could_fit = !context->device->total || least <= context->device->total;
     collect_freed(pool, context, least);
     if (!could_fit || !begin(pool, context, &async))
@@ -312,6 +360,8 @@ static CUresult obtain(struct pool *pool, const struct request *request, size_t 
     bool inside = gate_enter(pool); /* else in a capture: as natively */
     if (inside)
         result = complete(pool, context, &async);
+    if (result == CUDA_SUCCESS && would_wait(pool, context, &async, least))
+        result = CUDA_ERROR_NOT_SUPPORTED;
     if (result == CUDA_SUCCESS)
         result = obtain_from_pool(pool, context, &async, obtained);
     else if (result == CUDA_ERROR_NOT_SUPPORTED)

@@ -13,6 +13,7 @@ struct driver_pool {
     bool cannot;
     uint64_t reserved;       /* bytes that memory_pool held when it was last asked */
     uint64_t given;          /* bytes allocated from it and not yet given back */
+    uint64_t until_asked;    /* bytes that may be allocated before it is asked what can be had */
     struct block_list freed; /* idle blocks on their way to memory_pool */
 };
 

@@ -408,15 +408,28 @@ struct fence *fence_now(struct pool *pool, const struct context *owner) {
     return NULL;
 }
 
-CUresult fence_now_wait(struct pool *pool, struct fence *fence) {
+/* Looks at it, or waits for it, and destroys it. Lock not held. */
+static CUresult end_now(struct pool *pool, struct fence *fence, enum fence_look how) {
     lock_check_none();
     CUresult result = CUDA_SUCCESS;
     pool_lock(pool);
-    bool passed = fence_left_events_pass(pool, fence, FENCE_WAITS_BESIDE_CAPTURES);
+    bool passed = fence_left_events_pass(pool, fence, how);
     pool_unlock_between(pool);
     for (struct fence_event *event = fence->events; event && result == CUDA_SUCCESS;
          event = event->next)
-        result = event_passes(pool, event, FENCE_WAITS_BESIDE_CAPTURES);
+        result = event_passes(pool, event, how);
     destroy_now(pool, fence);
-    return result == CUDA_SUCCESS && !passed ? CUDA_ERROR_NOT_SUPPORTED : result;
+    if (result == CUDA_SUCCESS && !passed)
+        return how == FENCE_ASKS ? CUDA_ERROR_NOT_READY : CUDA_ERROR_NOT_SUPPORTED;
+    return result;
+}
+
+CUresult fence_now_query(struct pool *pool, struct fence *fence) {
+    lock_check_none();
+    return end_now(pool, fence, FENCE_ASKS);
+}
+
+CUresult fence_now_wait(struct pool *pool, struct fence *fence) {
+    lock_check_none();
+    return end_now(pool, fence, FENCE_WAITS_BESIDE_CAPTURES);
 }

@@ -47,6 +47,8 @@ void fence_want_per_thread(struct pool *pool);
  * to the context so far, where the driver has no cuCtxRecordEvent. NULL: only the whole context
  * could be waited for. Gate entered. Lock not held. */
 struct fence *fence_now(struct pool *pool, const struct context *owner);
+/* Whether it has passed; destroys it. Gate entered. Lock not held. */
+CUresult fence_now_query(struct pool *pool, struct fence *fence);
 /* Waits for it and destroys it. A capture may begin meanwhile. Lock not held. */
 CUresult fence_now_wait(struct pool *pool, struct fence *fence);
 

@@ -72,37 +72,38 @@ static void defer(struct pool *pool, struct pool_block *block, CUstream freed_in
     fence_defer(pool, block, freed_in);
 }
 
-/* Keeps a block and gives up what is then too much. wait: WAIT_DEFERRED: work may still use it, and
- * only a fence will tell; else the wait of its free has been made, or is owed. Lock held on entry,
- * not on return. */
-static void keep(struct pool *pool, struct pool_block *block, enum wait_choice wait) {
+/* Whether what is too much may go, if anything is, at a free that owes no wait: the driver's would
+ * wait, and behind a wait that has been made for later work alone. *quiet: the context, if it has
+ * just been seen to have none. Lock held on entry and return, not in between. */
+static bool may_give_up(struct pool *pool, struct context *context, struct site *site,
+                        const struct context **quiet) {
     lock_check_held(LOCK_POOL);
-    const struct policy *policy = block->context->policy;
-    const struct context *quiet = wait == WAIT_NOW ? block->context : NULL;
-    const struct context *own = block->context;
-    struct release_list releases = {.device = own->device, .quiet = quiet, .waits_for = own};
-    struct idle_store *store = &block->context->store;
-    struct site *site = block->site;
+    const struct policy *policy = context->policy;
+    if (policy->keeps_nothing || PLANTED(freed_while_busy) ||
+        (!policy->surplus(&context->store, site, pool->config.site_keep) &&
+         !idle_bound_excess(pool, context->device, 0)))
+        return true;
+    pool_unlock_between(pool);
+    bool rests = quiet_ask(pool, context) == REST_QUIET;
+    pool_lock(pool);
+    *quiet = rests ? context : NULL;
+    stats_add(STATS_bound_postponed, !rests);
+    return rests && !context->ended;
+}
+
+/* Gives up what is too much, as far as `waits` lets it. Lock held on entry, not on return. */
+static void give_up(struct pool *pool, struct context *own, struct site *site,
+                    struct release_list releases) {
+    lock_check_held(LOCK_POOL);
+    const struct release_list none = releases;
     struct pool_block *surplus;
-    if (wait == WAIT_DEFERRED) {
-        defer(pool, block, NULL);
-    } else {
-        if (policy->cuts)
-            suballocation_note_taint(block);
-        ledger_make_idle(pool, block); /* the policy may have merged it: it is gone */
-    }
-    stats_add(STATS_free_kept, 1);
-    if (atomic_load(&pool->captures)) { /* what is too much goes at a later free */
-        pool_unlock(pool);
-        return;
-    }
-    while ((surplus = policy->surplus(store, site, pool->config.site_keep))) {
+    while ((surplus = own->policy->surplus(&own->store, site, pool->config.site_keep))) {
         ledger_take_out(pool, surplus);
         release_list_add(pool, &releases, surplus);
     }
-    if (policy->keeps_nothing) { /* the surplus is then idle in the driver's pool */
+    if (own->policy->keeps_nothing) { /* the surplus is then idle in the driver's pool */
         release_list_give_back(pool, &releases);
-        releases = (struct release_list){.device = own->device, .quiet = quiet, .waits_for = own};
+        releases = none;
     }
     stats_add(STATS_bound_released_blocks, releases.count);
     release_excess(pool, releases.device, NULL, 0, &releases);
@@ -111,25 +112,70 @@ static void keep(struct pool *pool, struct pool_block *block, enum wait_choice w
     pool_unlock(pool);
 }
 
+/* Keeps a block and gives up what is then too much. wait: WAIT_DEFERRED: work may still use it, and
+ * only a fence will tell; WAIT_NOW: the wait of its free has been made; WAIT_OWED: it is owed. Lock
+ * held on entry, not on return. */
+static void keep(struct pool *pool, struct pool_block *block, enum wait_choice wait) {
+    lock_check_held(LOCK_POOL);
+    struct context *own = block->context;
+    struct site *site = block->site;
+    struct release_list releases = {.device = own->device, .own = own};
+    releases.waits = wait == WAIT_OWED ? RELEASE_WAITS_ONCE : RELEASE_IF_QUIET;
+    if (wait == WAIT_DEFERRED) {
+        defer(pool, block, NULL);
+    } else {
+        if (own->policy->cuts)
+            suballocation_note_taint(block);
+        ledger_make_idle(pool, block); /* the policy may have merged it: it is gone */
+    }
+    stats_add(STATS_free_kept, 1);
+    /* During a capture what is too much goes at a later free. */
+    if (atomic_load(&pool->captures) ||
+        (wait != WAIT_OWED && !may_give_up(pool, own, site, &releases.quiet)))
+        pool_unlock(pool);
+    else
+        give_up(pool, own, site, releases);
+}
+
 /* Whether cuMemFree would do less for the block than for what cuMemAlloc gives. */
 static bool is_suballocation(const struct pool_block *block) {
     return block->context->policy->cuts || block->in_driver_pool;
 }
 
-/* Whether a live block must really be freed now, captures aside. Lock held. */
+/* Whether a live block must really be freed, captures and pressure aside. Lock held. */
 static bool must_be_given_up(struct pool *pool, const struct pool_block *block, CUcontext current) {
     lock_check_held(LOCK_POOL);
     if (is_suballocation(block))
         return suballocation_passes(pool, block, current);
     bool tainted = block->taints && !PLANTED(taint_recycled);
-    return tainted || block->context->broken || block->context->device->pressure ||
-           atomic_load(&pool->down) || !context_is_known(pool, current);
+    return tainted || block->context->broken || atomic_load(&pool->down) ||
+           !context_is_known(pool, current);
+}
+
+/* Whether another thread looks for memory that the driver could have of this block. Lock held. */
+static bool is_under_pressure(const struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
+    return block->context->device->pressure && !is_suballocation(block);
+}
+
+/* Whether that thread may have the block although its free has waited: the driver's free would wait
+ * once more, for later work. Lock held on entry and return, not in between. */
+static bool may_relieve(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
+    struct context *context = block->context;
+    if (!is_under_pressure(block))
+        return false;
+    pool_unlock_between(pool);
+    bool quiet = quiet_ask(pool, context) == REST_QUIET;
+    pool_lock(pool);
+    return quiet;
 }
 
 /* Whether a live block must really be freed now. Lock held. */
 static bool must_be_released(struct pool *pool, const struct pool_block *block, CUcontext current) {
     lock_check_held(LOCK_POOL);
-    return atomic_load(&pool->captures) || must_be_given_up(pool, block, current);
+    return atomic_load(&pool->captures) || is_under_pressure(block) ||
+           must_be_given_up(pool, block, current);
 }
 
 /* Lock held on entry, not on return. */
@@ -184,9 +230,10 @@ static CUresult free_past_pool_late(struct pool *pool, struct pool_block *block)
 static CUresult end_wait(struct pool *pool, struct pool_block *block, CUresult result) {
     lock_check_held(LOCK_POOL);
     bool fresh = result == CUDA_SUCCESS && managed_reset(pool, block);
+    bool relieves = fresh && block->state != BLOCK_GONE && may_relieve(pool, block);
     bool gone = block->state == BLOCK_GONE;
     /* After a failed wait the driver says what its own free makes of this. */
-    if (gone || !fresh || must_be_given_up(pool, block, block->context->handle))
+    if (gone || !fresh || relieves || must_be_given_up(pool, block, block->context->handle))
         return free_past_pool_late(pool, block);
     ledger_set_state(block, BLOCK_LIVE);
     keep(pool, block, WAIT_NOW);
@@ -373,6 +420,7 @@ CUresult pool_free_waited(struct pool *pool, CUdeviceptr pointer) {
     count_free(pool, block);
     if (must_be_released(pool, block, block->context->handle))
         return free_past_pool(pool, block, block->context->handle);
-    keep(pool, block, wait_choice(pool, block, &reason));
+    bool deferred = wait_choice(pool, block, &reason) == WAIT_DEFERRED;
+    keep(pool, block, deferred ? WAIT_DEFERRED : WAIT_NOW);
     return CUDA_SUCCESS;
 }

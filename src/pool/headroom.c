@@ -113,7 +113,7 @@ static bool is_worth_it(struct pool *pool, struct context *context, const struct
 
 static void give_up(struct pool *pool, struct context *context, uint64_t bytes) {
     struct device *device = context->device;
-    struct release_list releases = {.device = device, .quiet = context};
+    struct release_list releases = {.device = device, .waits = RELEASE_IF_QUIET, .quiet = context};
     release_collect(pool, &(struct release_scope){device, context, true}, bytes, &releases);
     given_up_note(device, releases.first, NULL);
     stats_add(STATS_headroom_released_blocks, releases.count);

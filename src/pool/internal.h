@@ -448,6 +448,8 @@ bool wait_is_owed(void); /* lock not needed */
 void wait_precedes_own_work(struct pool *pool);
 /* Whether work of other contexts may use a context's memory, so that a free waits for them, too. */
 bool wait_reaches_others(const struct pool *pool);
+/* Whether a wait for the context's work would take time, as far as is known. Lock not held. */
+bool wait_would_last(struct pool *pool, struct context *context);
 /* Makes an owed wait before `call`. False: not now, a stream is being captured. Lock not held. */
 bool wait_try_pay(struct pool *pool, const char *call);
 void wait_forget(struct pool *pool); /* everything, in a forked child and at the end of a test */

@@ -148,7 +148,8 @@ static void trim_before_growth(struct pool *pool, struct context *context, struc
         stats_add(STATS_bound_postponed, 1);
         return;
     }
-    struct release_list releases = {.device = context->device, .quiet = context};
+    struct release_list releases = {
+        .device = context->device, .waits = RELEASE_IF_QUIET, .quiet = context};
     while (!context->ended && policy->misfit && (misfit = policy->misfit(site))) {
         ledger_take_out(pool, misfit);
         release_list_add(pool, &releases, misfit);

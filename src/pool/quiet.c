@@ -75,13 +75,20 @@ static bool can_ask_now(struct pool *pool) {
     return covered && driver->event_create && driver->event_query && driver->event_record;
 }
 
+/* As ask, of older drivers beside streams that the legacy one does not wait for. Gate entered. */
+static CUresult ask_streams(struct pool *pool, const struct context *context) {
+    struct fence *fence = fence_now(pool, context);
+    return fence ? fence_now_query(pool, fence) : CUDA_ERROR_UNKNOWN;
+}
+
 enum rest quiet_ask(struct pool *pool, struct context *context) {
     struct context_push visit;
     CUresult result = CUDA_ERROR_UNKNOWN;
-    if (!can_ask_now(pool) || !gate_enter(pool))
+    bool all = can_ask_now(pool);
+    if (!gate_enter(pool))
         return REST_UNKNOWN;
     if (context_push(pool, context->handle, &visit)) {
-        result = ask(pool, context);
+        result = all ? ask(pool, context) : ask_streams(pool, context);
         context_pop(pool, &visit);
     }
     gate_leave(pool);

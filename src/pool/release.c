@@ -4,6 +4,8 @@
 #include "pool/given_up.h"
 #include "pool/internal.h"
 
+#include "planted.h"
+
 void release_list_add(struct pool *pool, struct release_list *releases, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
     ledger_remove(pool, block);
@@ -29,14 +31,43 @@ static bool may_have_waited(const struct pool *pool) {
     return pool->config.free_mode == POOL_FREE_DEFER || pool->config.ordered;
 }
 
-/* Whether the driver's free of the block may wait for nothing but what may be waited for. Lock not
- * held. */
-static bool may_be_freed(struct pool *pool, const struct release_list *releases,
-                         const struct context *quiet, struct context *owner) {
+/* What is known while a list is given back. quiet: has no work, by what was seen since the last
+ * free. busy: has some, so it is not asked again. */
+struct giving {
+    struct pool *pool;
+    enum release_waits waits;
+    const struct context *own, *quiet, *busy;
+};
+
+/* Whether the block goes by a call that waits for its context: it is neither in a memory pool of
+ * the driver's nor mapped. */
+static bool is_freed_natively(const struct pool_block *block) {
+    bool mapped = block->context->policy->cuts && block->region && block->region->reservation;
+    return !block->in_driver_pool && !mapped;
+}
+
+/* Whether giving the block back waits for nothing but what may be waited for. Its context is asked
+ * anew for each: meanwhile other threads may have submitted what waits for this one. Lock not held.
+ */
+static bool may_be_freed(struct giving *giving, const struct pool_block *block) {
     lock_check_none();
-    const struct context *waits_for = releases->waits_for;
-    return !waits_for || owner->handle == waits_for->handle || owner == quiet ||
-           !policy_driver_waits(owner->policy) || quiet_ask(pool, owner) == REST_QUIET;
+    struct context *owner = block->context;
+    enum rest rest = REST_UNKNOWN;
+    if (giving->waits == RELEASE_MAY_WAIT || !is_freed_natively(block) || PLANTED(freed_while_busy))
+        return true;
+    if (giving->waits == RELEASE_WAITS_ONCE && owner->handle == giving->own->handle) {
+        giving->waits = RELEASE_IF_QUIET;
+        return true;
+    }
+    if (giving->busy != owner)
+        rest = quiet_ask(giving->pool, owner);
+    giving->quiet = rest == REST_QUIET ? owner : NULL;
+    if (rest == REST_QUIET)
+        return true;
+    if (giving->waits == RELEASE_UNLESS_BUSY && rest == REST_UNKNOWN && giving->busy != owner)
+        return true;
+    giving->busy = owner;
+    return false;
 }
 
 /* Removes the records before the driver frees: another thread may be given an address at once. A
@@ -56,22 +87,22 @@ size_t release_list_give_back(struct pool *pool, struct release_list *releases) 
         released = pool->policy->release_unused(pool, releases->unused);
         releases->unused = NULL;
     }
-    const struct context *quiet = releases->quiet; /* its frees have nothing to wait for */
+    struct giving giving = {pool, releases->waits, releases->own, releases->quiet, NULL};
     for (; block; block = block->by_size.rbe_left) {
         struct context *context = block->context;
-        if (context != releases->waits_for && !may_be_freed(pool, releases, quiet, context)) {
+        if (giving.quiet != context && !may_be_freed(&giving, block)) {
             block->taints = true;
             continue;
         }
         bool by_policy = context->policy->surrender != NULL;
         CUresult result = by_policy ? context->policy->surrender(pool, block)
-                          : quiet == context && !call_timer_rests(STATS_CALL_FREE)
+                          : giving.quiet == context && !call_timer_rests(STATS_CALL_FREE)
                               ? source_release_timed(pool, block)
                               : source_release(pool, context->kind.memory, block->pointer);
         block->taints = result != CUDA_SUCCESS; /* an idle block has no taints: a free flag */
         context_note_error(pool, block->context, result);
         if (result == CUDA_SUCCESS) {
-            quiet = context; /* this free has waited */
+            giving.quiet = giving.waits == RELEASE_MAY_WAIT ? context : NULL; /* has waited */
             released += block->size;
             stats_add(STATS_driver_frees, !by_policy);
         }
@@ -257,7 +288,7 @@ static struct pool_block *next_victim(struct pool *pool, struct device *device) 
 /* Returns whether the driver has taken any back. Lock held. */
 static bool give_back(struct pool *pool, struct device *device, size_t bytes, bool *any) {
     lock_check_held(LOCK_POOL);
-    struct release_list releases = {.device = device};
+    struct release_list releases = {.device = device, .waits = RELEASE_UNLESS_BUSY};
     struct pool_block *block;
     size_t unused = release_collect_unused(pool, device, bytes, &releases);
     /* A memory pool of the driver's cannot give back a page that a live block does not fill. */

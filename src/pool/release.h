@@ -6,16 +6,25 @@
 #include "pool/block.h"
 #include "pool/pool.h"
 
+/* What the driver's free of a block may wait for. Natively the program's own free waits once, for
+ * what came before it; all that the pool frees beyond that must not wait for what came later: it
+ * may be a kernel that waits for what this very thread does next. */
+enum release_waits {
+    RELEASE_MAY_WAIT,    /* for everything: the program has asked for that, or its context ends */
+    RELEASE_WAITS_ONCE,  /* one free, for the work of `own`; all others have to find it done */
+    RELEASE_IF_QUIET,    /* only what waits for nothing goes; what cannot be asked stays */
+    RELEASE_UNLESS_BUSY, /* what cannot be asked goes as well: to fail for that would be worse */
+};
+
 /* Blocks taken out for release, linked through by_size.rbe_left; release_list_give_back gives them
- * to the driver and returns the bytes that it accepted. */
+ * to the driver, as far as `waits` lets it, and returns the bytes that it accepted. */
 struct release_list {
     struct pool_block *first;
     struct page *unused; /* idle memory that was in no block */
     struct device *device;
-    const struct context *quiet; /* whose work is known to be done; NULL: none's */
-    /* Whose work may be waited for; what is others' goes back only where they are quiet. NULL:
-     * everybody's. */
-    const struct context *waits_for;
+    enum release_waits waits;
+    const struct context *own;   /* see RELEASE_WAITS_ONCE */
+    const struct context *quiet; /* has just been seen to have no work: one free need not ask */
     size_t bytes, count;
 };
 /* Lock held. */

@@ -57,9 +57,14 @@ bool pool_give_up(struct pool *pool, int device, size_t bytes, bool may_wait, si
         pool_unlock(pool);
         bool free_to_go = (current && context->handle == current) || is_quiet(pool, context);
         pool_lock(pool);
-        struct release_list releases = {.device = context->device};
+        bool waits = current && context->handle == current;
+        struct release_list releases = {
+            .device = context->device,
+            .waits = waits ? RELEASE_WAITS_ONCE : RELEASE_IF_QUIET,
+            .own = context,
+            .quiet = waits ? NULL : context,
+        };
         if (free_to_go && !context->ended) {
-            releases.quiet = current && context->handle == current ? NULL : context;
             release_collect(pool, &(struct release_scope){context->device, context, true},
                             bytes - *released, &releases);
             *released += release_list_give_back(pool, &releases);

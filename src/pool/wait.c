@@ -364,6 +364,11 @@ void pool_pay(struct pool *pool, const char *call) {
     }
 }
 
+bool wait_would_last(struct pool *pool, struct context *context) {
+    lock_check_none();
+    return quiet_ask(pool, context) != REST_QUIET;
+}
+
 bool wait_try_pay(struct pool *pool, const char *call) {
     lock_check_none();
     if (!wait_is_owed())

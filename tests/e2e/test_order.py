@@ -73,12 +73,12 @@ CASES = {
                    "pinned_copy", "device_copy", "asynchronous_memset", "module_get_function", "module_get_global",
                    "allocation", "memory_info", "address_range", "function_of_the_host", "per_thread_work"],
     "two_devices": ["by_kernel", "by_the_host", "launched_behind_the_free", "loop_of_temporaries"],
-    "free_beside_idle_memory": ["of_two_contexts"],
+    "free_beside_idle_memory": ["of_two_contexts", "beside_later_work", "of_pitched_memory_beside_later_work"],
     "crossings": ["copy_that_is_done", "copy_in_the_same_stream", "copy_in_another_stream", "copies_of_two_threads",
                   "graph_that_is_done", "graph_in_the_same_stream", "streams_that_come_and_go", "context_that_is_gone"],
     "malloc_behind_later_work": ["non_blocking", "non_blocking_user", "blocking", "legacy", "full_device",
                                  "behind_a_capture", "beside_a_capture", "of_another_thread",
-                                 "more_than_there_is", "pitched"],
+                                 "more_than_there_is", "more_than_is_left", "more_than_mappings_leave", "pitched"],
 }
 
 # A deferred free waits for nothing: what it is over with, natively, is not over.
@@ -164,12 +164,36 @@ def test_the_host_works_beside_a_kernel_that_came_behind_a_free(run, case, mode)
 
 @pytest.mark.parametrize("preset", ["bfc", "paddle", "vmm"])
 @pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
-@pytest.mark.parametrize("case", ["non_blocking", "blocking", "legacy", "more_than_there_is", "pitched"])
+@pytest.mark.parametrize("case", ["non_blocking", "blocking", "legacy", "more_than_there_is", "more_than_is_left",
+                                  "more_than_mappings_leave", "pitched"])
 def test_an_allocation_waits_for_no_later_work_under_any_preset(run, case, mode, preset):
     done = run([PROGRAMS / "order/malloc_behind_later_work", case],
                env={**ENVIRONMENT, "POOLCUDA_FREE": mode, "POOLCUDA_PRESET": preset})
     assert (done.code, done.out) == (0, seen_by("malloc_behind_later_work", case)), done.err
     assert done.hazards == 0, done.err
+
+
+@pytest.mark.parametrize("policy", ["site", "tag", "bins", "bfc", "async", "vmm"])
+@pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
+@pytest.mark.parametrize("case", ["beside_later_work", "of_pitched_memory_beside_later_work"])
+def test_a_free_that_keeps_the_bounds_waits_for_no_later_work(run, case, mode, policy):
+    done = run([PROGRAMS / "order/free_beside_idle_memory", case],
+               env={**ENVIRONMENT, "POOLCUDA_FREE": mode, "POOLCUDA_POLICY": policy, "POOLCUDA_MAX_IDLE": "100M"})
+    assert (done.code, done.out) == (0, "the frees did not wait\n"), done.err
+    assert done.hazards == 0, done.err
+
+
+@pytest.mark.skipif(not PLANTED.exists(), reason="a build with a sanitizer has no planted faults")
+@pytest.mark.parametrize("fault, policy, program, case", [
+    ("freed_while_busy", "site", "free_beside_idle_memory", "beside_later_work"),
+    ("freed_while_busy", "bfc", "free_beside_idle_memory", "beside_later_work"),
+    ("asked_for_too_much", "async", "malloc_behind_later_work", "more_than_is_left"),
+])
+def test_a_planted_wait_for_later_work_is_found(run, fault, policy, program, case):
+    """So that the tests above can fail."""
+    done = run([PROGRAMS / "order" / program, case], library=PLANTED,
+               env={**ENVIRONMENT, "POOLCUDA_POLICY": policy, "POOLCUDA_MAX_IDLE": "100M", "POOLCUDA_PLANT": fault})
+    assert "simcuda: stuck: every thread waits" in done.err
 
 
 @pytest.mark.parametrize("preset", ["default", "bfc", "paddle", "vmm"])

@@ -390,7 +390,8 @@ static void a_long_random_run_keeps_every_invariant(void **state) {
         CUresult result = try_alloc(&live[slot], bytes, what % 9);
         if (result != CUDA_SUCCESS) {
             assert_int_equal(result, CUDA_ERROR_OUT_OF_MEMORY);
-            assert_int_equal(stats_get(STATS_idle_bytes), 0);
+            if (fake.quiet) /* a busy context gives nothing back */
+                assert_int_equal(stats_get(STATS_idle_bytes), 0);
             live[slot] = 0;
             continue;
         }

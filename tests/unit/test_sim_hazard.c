@@ -289,6 +289,48 @@ static void test_graph_of_a_former_owner(void **state) {
     assert_ok(cuStreamDestroy_v2(stream));
 }
 
+/* Two mappings side by side, which one owner has as one range. */
+static void test_graph_over_two_mappings_of_one_owner(void **state) {
+    enum { PAGE = 2 << 20, WORDS = 2 * PAGE / 4 };
+    const CUmemAllocationProp on_device = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                           .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    const CUmemAccessDesc read_write = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
+                                        .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUstream stream = create_stream(CU_STREAM_NON_BLOCKING);
+    uint64_t before = simcuda_hazards();
+    CUmemGenericAllocationHandle handle;
+    CUdeviceptr address;
+    CUgraphExec executable;
+    CUgraph graph;
+
+    (void)state;
+    assert_ok(cuMemAddressReserve(&address, 2 * PAGE, 0, 0, 0));
+    for (int i = 0; i < 2; i++) {
+        assert_ok(cuMemCreate(&handle, PAGE, &on_device, 0));
+        assert_ok(cuMemMap(address + i * PAGE, PAGE, 0, handle, 0));
+        assert_ok(cuMemRelease(handle));
+    }
+    assert_ok(cuMemSetAccess(address, 2 * PAGE, &read_write, 1));
+    simcuda_owner_begin(address, 2 * PAGE, 0x1000);
+    assert_ok(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    assert_ok(launch_fill(stream, address, WORDS, 1));
+    assert_ok(cuStreamEndCapture(stream, &graph));
+    assert_ok(cuGraphInstantiateWithFlags(&executable, graph, 0));
+    assert_ok(cuGraphLaunch(executable, stream));
+    assert_int_equal(simcuda_hazards() - before, 0);
+    assert_ok(cuStreamSynchronize(stream));
+    simcuda_owner_end(address, 0x1001);
+    simcuda_owner_begin(address, 2 * PAGE, 0x2000);
+    assert_ok(cuGraphLaunch(executable, stream));
+    assert_true(simcuda_hazards() - before > 0); /* another owner's is told as before */
+    assert_ok(cuStreamSynchronize(stream));
+    assert_ok(cuGraphExecDestroy(executable));
+    assert_ok(cuGraphDestroy(graph));
+    assert_ok(cuMemUnmap(address, 2 * PAGE));
+    assert_ok(cuMemAddressFree(address, 2 * PAGE));
+    assert_ok(cuStreamDestroy_v2(stream));
+}
+
 /* The driver's own recycling of addresses is always safe. */
 /* The host is ordered after nothing but what it has waited for. */
 static void test_host_memory_is_touched_at_once(void **state) {
@@ -344,6 +386,7 @@ int main(void) {
         cmocka_unit_test(test_parts_of_a_block),
         cmocka_unit_test(test_release_under_foreign_work),
         cmocka_unit_test(test_graph_of_a_former_owner),
+        cmocka_unit_test(test_graph_over_two_mappings_of_one_owner),
         cmocka_unit_test(test_host_memory_is_touched_at_once),
         cmocka_unit_test(test_driver_reuse_is_no_hazard),
     };

@@ -2,6 +2,9 @@
  * of settings.def. */
 #include "test_sim.h"
 
+#include <sched.h>
+#include <stdatomic.h>
+
 enum { LAUNCH = 3000, SYNC = 2000, EVENT = 700, MS = 1000000 };
 
 static uint64_t start;
@@ -174,6 +177,25 @@ static void test_what_calls_take_is_told_apart_from_waits(void **state) {
     assert_int_equal(simcuda_host_calls_ns() - before, LAUNCH + SYNC);
 }
 
+static void await_host(void *data) {
+    while (!atomic_load((atomic_bool *)data))
+        sched_yield();
+}
+
+/* Though what the host works for is no device time: the function waits for the host. */
+static void test_work_of_the_host_runs_beside_a_host_function(void **state) {
+    (void)state;
+    begin();
+    for (int i = 0; i < 100; i++) {
+        atomic_bool worked = false;
+
+        assert_ok(cuLaunchHostFunc(NULL, await_host, &worked));
+        simcuda_host_works(MS);
+        atomic_store(&worked, true);
+        assert_ok(cuCtxSynchronize());
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_wait_takes_the_host_to_the_end_of_the_work),
@@ -185,6 +207,7 @@ int main(void) {
         cmocka_unit_test(test_a_kernel_that_waits_ends_when_its_flag_is_set),
         cmocka_unit_test(test_a_graph_may_wait_for_the_host),
         cmocka_unit_test(test_what_calls_take_is_told_apart_from_waits),
+        cmocka_unit_test(test_work_of_the_host_runs_beside_a_host_function),
     };
 
     return cmocka_run_group_tests(tests, set_up_context, tear_down_context);

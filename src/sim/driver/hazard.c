@@ -233,9 +233,11 @@ static void check_host(const struct block *block, CUdeviceptr begin, CUdeviceptr
     }
 }
 
-/* Mappings side by side are used as one: an owner's range may go on in the next block. */
+/* Mappings side by side are used as one: an owner's range may go on in the next block, where it is
+ * of the same generation. */
 SIM_EXPORT void simcuda_owner_begin(CUdeviceptr address, size_t size, uintptr_t site) {
     CUdeviceptr at = address, last = address + size, end;
+    uint64_t generation = 0;
     struct block *block;
 
     sim_lock();
@@ -244,6 +246,9 @@ SIM_EXPORT void simcuda_owner_begin(CUdeviceptr address, size_t size, uintptr_t 
         if (is_visible(block))
             check_host(block, at, end, site);
         block->current->prev->owner = address;
+        if (generation == 0)
+            generation = block->current->prev->generation;
+        block->current->prev->generation = generation;
         at = end;
     }
     sim_unlock();

@@ -236,6 +236,8 @@ static void run_head(struct CUstream_st *stream) {
 
     stream->running = true;
     if (!op->marker && (context_error(stream->context) == CUDA_SUCCESS || callback)) {
+        if (op->calls_host && host_waiters != 0)
+            pthread_cond_broadcast(&host_wake); /* work_settle waits for it no more */
         sim_unlock();
         executed = op;
         time_work_begin(&time);

@@ -156,6 +156,45 @@ static void more_than_there_is(void) {
     printf("the allocations did not wait\n");
 }
 
+/* The device would have as much, but for the program's own live memory. */
+static void more_than_is_left(void) {
+    CUdeviceptr flag, block;
+    size_t left, total;
+    volatile uint32_t *host;
+    place = primary_place(0);
+    host = host_flag(&flag);
+    CHECK(cuMemGetInfo_v2(&left, &total));
+    (void)allocate(total / 10 * 9);
+    wait_for_flag(&place, flag, NULL);
+    REQUIRE(cuMemAlloc_v2(&block, total / 4) == CUDA_ERROR_OUT_OF_MEMORY);
+    (void)allocate(BYTES); /* what is there can be had */
+    set_flag(host);
+    CHECK(cuCtxSynchronize());
+    printf("the allocations did not wait\n");
+}
+
+enum { PAGE = 2 << 20 };
+
+/* What the pool knew to be there has gone past it: it is the program's own physical memory. */
+static void more_than_mappings_leave(void) {
+    const CUmemAllocationProp on_device = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                           .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    CUmemGenericAllocationHandle physical;
+    CUdeviceptr flag, block;
+    size_t left, total;
+    volatile uint32_t *host;
+    place = primary_place(0);
+    host = host_flag(&flag);
+    CHECK(cuMemGetInfo_v2(&left, &total));
+    CHECK(cuMemCreate(&physical, total / 10 * 9 / PAGE * PAGE, &on_device, 0));
+    wait_for_flag(&place, flag, NULL);
+    REQUIRE(cuMemAlloc_v2(&block, total / 4) == CUDA_ERROR_OUT_OF_MEMORY);
+    set_flag(host);
+    CHECK(cuCtxSynchronize());
+    CHECK(cuMemRelease(physical));
+    printf("the allocations did not wait\n");
+}
+
 /* What was freed is pitched memory, which comes in another way than the rest. */
 static void pitched(void) {
     CUdeviceptr flag, block;
@@ -185,6 +224,8 @@ static const struct order_case cases[] = {
     {"beside_a_capture", beside_a_capture},
     {"of_another_thread", of_another_thread},
     {"more_than_there_is", more_than_there_is},
+    {"more_than_is_left", more_than_is_left},
+    {"more_than_mappings_leave", more_than_mappings_leave},
     {"pitched", pitched},
 };
 
