@@ -159,6 +159,18 @@ CUresult hook_cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
     return state_end_call_with(pool, result);
 }
 
+/* A thread that may use a context counts, though it may never allocate (order/order.h). */
+
+#define CURRENT_HOOK(name)                                                                         \
+    CUresult hook_##name(CUcontext context) {                                                      \
+        REQUIRE_DRIVER(name);                                                                      \
+        thread_number();                                                                           \
+        return REAL(name)(context);                                                                \
+    }
+CURRENT_HOOK(cuCtxSetCurrent)
+CURRENT_HOOK(cuCtxPushCurrent)
+CURRENT_HOOK(cuCtxPushCurrent_v2)
+
 /* Contexts that end: the pool lets go first, while their memory still exists. */
 
 static void context_ending(CUcontext context, const char *call) {

@@ -20,7 +20,9 @@
  *      (order_is_tracked), a note could be taken back between its making and the driver's call:
  *      then nobody may owe in contexts with streams. A thread that frees and is not the one that
  *      submits may not owe either (order_may_owe). Threads are told apart by numbers: addresses are
- *      given to later ones again.
+ *      given to later ones again. Where there are several contexts nobody may owe once there are
+ *      several threads: natively a free holds up none that works in another context. There a thread
+ *      counts from the moment that it makes a context current.
  *   5. What cannot be fenced is waited for at once, with the context, before anything else is
  *      submitted: that is the same work.
  *
@@ -169,6 +171,8 @@ static inline bool order_is_sole(const struct order *order, uint32_t number) {
  * submissions must not come behind what the free waits for. */
 static inline bool order_may_owe(const struct order *order, uint32_t number) {
     bool nobody = !atomic_load_explicit(&order->sole, memory_order_relaxed);
+    if (!atomic_load_explicit(&order->only, memory_order_relaxed))
+        return thread_numbers() <= 1;
     return !order_has_streams_about(order) ||
            (order_is_tracked(order) &&
             (nobody ? thread_numbers() <= 1 : order_is_sole(order, number)));

@@ -5,6 +5,7 @@
 #include "planted.h"
 #include "policy/driver_pool.h"
 #include "policy/vmm.h"
+#include "thread_marks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +55,7 @@ bool context_is_created(const struct pool *pool, CUcontext handle) {
 }
 
 void pool_context_created(struct pool *pool, CUcontext handle) {
+    thread_number(); /* it is current: see order_may_owe */
     order_context_begins(&pool->order, handle, ORDER_NO_DEVICE);
     pool_lock(pool);
     struct created_context *created =

@@ -56,7 +56,7 @@ static enum wait_choice choice_in_context(const struct pool *pool, const struct 
 
 enum wait_choice wait_choice(const struct pool *pool, const struct pool_block *block,
                              enum wait_reason *reason) {
-    enum wait_choice kind = choice_in_context(pool, block->context, thread_marks.number, reason);
+    enum wait_choice kind = choice_in_context(pool, block->context, thread_number(), reason);
     enum pool_memory memory = block->context->kind.memory;
     /* its next owner touches it */
     bool touched_at_once = kind == WAIT_OWED && memory != POOL_DEVICE;

@@ -20,6 +20,7 @@ SEEN = {
     "malloc_behind_later_work": "the allocations did not wait\n",
     "free_beside_idle_memory": "the frees did not wait\n",
     "crossings": "the free did not wait\n",
+    "several_contexts": "the free is over\n",
     "capture_beside": {
         "free_within": "the capture ended with 0, nodes: 1\nthe graph wrote 7\n",
         "captured_in_the_other": "the capture ended with 0, nodes: 1\nthe graph wrote 7\n",
@@ -76,6 +77,8 @@ CASES = {
     "free_beside_idle_memory": ["of_two_contexts", "beside_later_work", "of_pitched_memory_beside_later_work"],
     "crossings": ["copy_that_is_done", "copy_in_the_same_stream", "copy_in_another_stream", "copies_of_two_threads",
                   "graph_that_is_done", "graph_in_the_same_stream", "streams_that_come_and_go", "context_that_is_gone"],
+    "several_contexts": ["synchronizes_in_its_own", "copies_in_its_own", "frees_in_its_own", "contexts_of_one_device",
+                         "thread_that_never_allocates", "thread_that_pushes_its_context"],
     "malloc_behind_later_work": ["non_blocking", "non_blocking_user", "blocking", "legacy", "full_device",
                                  "behind_a_capture", "beside_a_capture", "of_another_thread",
                                  "more_than_there_is", "more_than_is_left", "more_than_mappings_leave", "pitched"],
