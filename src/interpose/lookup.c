@@ -7,10 +7,17 @@
 #include "interpose/state.h"
 #include "observe/stats.h"
 
+/* Whether a lookup found the driver's own function. A program without CUDA looks up names that
+ * begin with "cu", too (curl_version, cuserid): it must not start the library, which reads the
+ * options, makes files and complains. */
+static bool is_drivers(const char *name, const void *found) {
+    return found && real_load() && real_find(name) == found;
+}
+
 void *lookup_dlsym(void *handle, const char *name) {
     void *(*real)(void *, const char *) = loader_resolve_dlsym();
     void *found = real ? real(handle, name) : NULL;
-    if (!found || !state_enabled())
+    if (!is_drivers(name, found) || !state_enabled())
         return found;
     void *ours = hooks_replace_symbol(name, found);
     if (ours != found) {

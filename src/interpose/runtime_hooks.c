@@ -53,18 +53,26 @@ struct binding {
 };
 static _Atomic(struct binding *) bindings;
 
-/* Definitions of one function outside of its caller's module and ours. */
+/* Definitions of one function outside of our module. Those of its caller's module count unless that
+ * comes before us: then it is an interposer, which wants the next one and not itself. */
 struct definitions {
     const struct module *caller;
     const char *name, *version; /* as image_find_function takes them */
     uintptr_t found;            /* the last one */
     int count;
+    bool past_us, caller_before_us;
 };
 
 static bool visit_definitions(const struct module *module, void *state) {
     struct definitions *definitions = state;
-    if (own_object_contains(module->text_low) || module->base == definitions->caller->base)
+    if (own_object_contains(module->text_low)) {
+        definitions->past_us = true;
         return true;
+    }
+    if (module->base == definitions->caller->base && !definitions->past_us) {
+        definitions->caller_before_us = true;
+        return true;
+    }
     uintptr_t found = image_find_function(module, definitions->name, definitions->version);
     definitions->count += found != 0;
     if (found)
@@ -74,9 +82,11 @@ static bool visit_definitions(const struct module *module, void *state) {
 
 /* The function if there is but one, so that it does not matter in which order the loader searches;
  * NULL otherwise. */
-static void *find_only(const struct module *caller, const char *name, const char *version) {
-    struct definitions definitions = {caller, name, version, 0, 0};
-    modules_each(visit_definitions, &definitions);
+static void *find_only(const struct module *caller, const char *name, const char *version,
+                       bool *caller_before_us) {
+    struct definitions definitions = {.caller = caller, .name = name, .version = version};
+    modules_each(visit_definitions, &definitions); /* in the order of the search */
+    *caller_before_us = definitions.caller_before_us;
     // NOLINTNEXTLINE(performance-no-int-to-ptr)
     return definitions.count == 1 ? (void *)definitions.found : NULL;
 }
@@ -84,8 +94,8 @@ static void *find_only(const struct module *caller, const char *name, const char
 /* What the loader would have bound the caller's import to without us. With two runtimes in the
  * process the symbol version tells them apart, or else the module's own dependencies do. Those are
  * also the only way to a runtime that was loaded RTLD_LOCAL. */
-static void *ask_loader(const struct module *caller, void *handle, const char *name,
-                        const char *version) {
+static void *ask_loader(const struct module *caller, bool caller_before_us, void *handle,
+                        const char *name, const char *version) {
     void *found = NULL;
     if (version && *version) {
         found = loader_find_version(RTLD_NEXT, name, version);
@@ -96,9 +106,10 @@ static void *ask_loader(const struct module *caller, void *handle, const char *n
         found = loader_find(RTLD_NEXT, name);
     if (!found && handle)
         found = loader_find(handle, name);
-    /* A module that itself exports the name is an interposer: it wants the next one, not itself. */
     uintptr_t address = (uintptr_t)found;
-    return address >= caller->text_low && address < caller->text_high ? NULL : found;
+    if (caller_before_us && address >= caller->text_low && address < caller->text_high)
+        return NULL;
+    return found;
 }
 
 static struct binding *find_binding(uintptr_t address) {
@@ -124,12 +135,13 @@ static struct binding *bind_caller(uintptr_t return_address) {
     for (int i = 0; i < RUNTIME_NAME_COUNT; i++) {
         const char *version = image_import_version(&caller, names[i]);
         bool versioned = version && *version;
-        functions[i] = find_only(&caller, names[i], versioned ? version : NULL);
+        bool before_us = false;
+        functions[i] = find_only(&caller, names[i], versioned ? version : NULL, &before_us);
         if (functions[i])
             continue;
         if (!handle && !caller.executable)
             handle = loader_open_loaded(caller.path);
-        functions[i] = ask_loader(&caller, handle, names[i], version);
+        functions[i] = ask_loader(&caller, before_us, handle, names[i], version);
     }
     loader_close(handle);
 

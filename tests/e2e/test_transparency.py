@@ -32,6 +32,23 @@ def test_without_a_driver_its_functions_say_not_initialized_and_load_nothing(run
     assert result.stats == ""
 
 
+LOOKS_UP_A_NAME_IN_CU = """
+import ctypes
+libc = ctypes.CDLL("libc.so.6")
+print(ctypes.cast(libc.cuserid, ctypes.c_void_p).value is not None)
+"""
+
+
+@pytest.mark.parametrize("disabled", [{}, {"POOLCUDA_DISABLE": "1"}], ids=["enabled", "disabled"])
+def test_looking_up_a_name_in_cu_does_not_wake_the_library_without_a_driver(run, tmp_path, disabled):
+    trace = tmp_path / "trace"
+    result = run(["/usr/bin/python3", "-c", LOOKS_UP_A_NAME_IN_CU], stats=False,
+                 env={"POOLCUDA_REUSE_RATO": "3", "POOLCUDA_TRACE": str(trace), **disabled})
+    assert result.code == 0 and result.out == "True\n"
+    assert result.err == ""
+    assert not trace.exists()
+
+
 def test_two_devices_keep_their_memory_apart(both):
     _, pooled = both(PROGRAMS / "devices", env={"SIMCUDA_DEVICES": "2"})
     assert pooled.out == "device 1\n"
@@ -69,6 +86,18 @@ def test_each_call_goes_to_its_callers_own_runtime(both, arguments):
     native, pooled = both([PROGRAMS / "two_runtimes", *arguments], libraries=[PROGRAMS])
     assert native.code == 0
     assert "program 1\n" in pooled.out
+
+
+def test_a_runtime_that_calls_its_own_exported_function_reaches_it(both):
+    native, _ = both(PROGRAMS / "whole_runtime_user", libraries=[PROGRAMS])
+    assert native.out == "error 0 pitch 512 bytes 1536\n"
+
+
+@pytest.mark.parametrize("disabled", ["0", "1"])
+def test_a_runtime_that_comes_after_the_pool_in_the_preload_reaches_itself(run, disabled):
+    result = run(PROGRAMS / "whole_runtime_user", after=[PROGRAMS / "libwhole_runtime.so"],
+                 libraries=[PROGRAMS], env={"POOLCUDA_DISABLE": disabled})
+    assert result.out == "error 0 pitch 512 bytes 1536\n"
 
 
 def test_a_bad_option_is_reported_in_one_line_and_the_program_goes_on(both, run):
