@@ -53,8 +53,8 @@ struct binding {
 };
 static _Atomic(struct binding *) bindings;
 
-/* Definitions of one function outside of our module. Those of its caller's module count unless that
- * comes before us: then it is an interposer, which wants the next one and not itself. */
+/* Definitions of one function outside of our module. A definition in the caller's own module counts
+ * unless this module comes before ours: then it is an interposer, which wants the next one. */
 struct definitions {
     const struct module *caller;
     const char *name, *version; /* as image_find_function takes them */
