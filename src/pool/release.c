@@ -113,6 +113,8 @@ size_t release_list_give_back(struct pool *pool, struct release_list *releases) 
         next = block->by_size.rbe_left;
         bool refused = block->taints;
         block->taints = 0;
+        if (refused && block->context == giving.busy)
+            block->context->resting = false; /* room_make saw it rest, or could not see it */
         if (block->context->policy->cuts)
             suballocation_released(block, refused);
         if (refused)
