@@ -233,9 +233,11 @@ static void learn_place(struct rule *rule, const struct stack_chain *chain, int 
 }
 
 /* Where above the hook's frame the interpreter has put down with which instruction it goes on, as
- * it does when it calls: the nearest word that says so. */
-static uint32_t find_instruction(const struct stack_chain *chain, uintptr_t frame,
-                                 const struct python_line *line, uintptr_t *found) {
+ * it does when it calls: the nearest word that says so. It may lie in what
+ * AddressSanitizer guards around a frame's variables. */
+__attribute__((no_sanitize("address"))) static uint32_t
+find_instruction(const struct stack_chain *chain, uintptr_t frame, const struct python_line *line,
+                 uintptr_t *found) {
     uintptr_t end = chain->stack[chain->count - 1];
     end = end > frame && end - frame > NEAR ? frame + NEAR : end;
     for (uintptr_t word = frame; word < end; word += sizeof(uintptr_t)) {
