@@ -84,7 +84,7 @@ static void *free_in_the_first(void *data) {
 
 /* The second context is device 1's, or another one of device 0. */
 static void start(bool of_one_device) {
-    second = of_one_device ? (struct place){NULL} : primary_place(1);
+    second = of_one_device ? (struct place){0} : primary_place(1);
     first = primary_place(0);
     flag = device_flag();
     freed = allocate(BYTES);
