@@ -1,6 +1,7 @@
 #include "modules.h"
 
 #include <link.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -12,14 +13,34 @@ static void copy_path(char *to, size_t size, const char *from) {
     to[length] = '\0';
 }
 
+/* The program's path as it was first read, for when it cannot be read any more: a program may
+ * forbid itself the system call. */
+static struct {
+    atomic_int state;
+    char path[MODULE_PATH_MAX];
+} program;
+enum { UNKNOWN, BEING_WRITTEN, KNOWN };
+
+static void name_program(char path[MODULE_PATH_MAX]) {
+    ssize_t length = readlink("/proc/self/exe", path, MODULE_PATH_MAX - 1);
+    path[length > 0 ? length : 0] = '\0';
+    int unknown = UNKNOWN;
+    if (length <= 0) {
+        if (atomic_load_explicit(&program.state, memory_order_acquire) == KNOWN)
+            copy_path(path, MODULE_PATH_MAX, program.path);
+    } else if (atomic_compare_exchange_strong(&program.state, &unknown, BEING_WRITTEN)) {
+        copy_path(program.path, sizeof program.path, path);
+        atomic_store_explicit(&program.state, KNOWN, memory_order_release);
+    }
+}
+
 /* Writes the module's name. The loader names the program "". */
 static void name_module(struct module *module, const struct dl_phdr_info *info) {
     copy_path(module->path, sizeof module->path, info->dlpi_name ? info->dlpi_name : "");
     if (module->path[0])
         return;
     module->executable = true;
-    ssize_t length = readlink("/proc/self/exe", module->path, sizeof module->path - 1);
-    module->path[length > 0 ? length : 0] = '\0';
+    name_program(module->path);
 }
 
 /* Fills *module, its path aside, if `address` (any, if 0) is in an executable segment of it. */
@@ -34,8 +55,11 @@ static bool describe_segments(const struct dl_phdr_info *info, uintptr_t address
             module->dynamic = (const void *)low;
         else if (header->p_type == PT_GNU_EH_FRAME)
             module->eh_frame_header = (const void *)low;
-        else if (header->p_type == PT_LOAD && (header->p_flags & PF_X) && !found &&
-                 (!address || (address >= low && address - low < header->p_memsz))) {
+        else if (header->p_type == PT_TLS && info->dlpi_tls_data) {
+            module->thread_data = info->dlpi_tls_data;
+            module->thread_bytes = header->p_memsz;
+        } else if (header->p_type == PT_LOAD && (header->p_flags & PF_X) && !found &&
+                   (!address || (address >= low && address - low < header->p_memsz))) {
             module->text_low = low;
             module->text_high = low + header->p_memsz;
             found = true;

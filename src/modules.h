@@ -15,8 +15,10 @@ struct module {
     uintptr_t text_low, text_high;
     const void *dynamic;         /* its dynamic section, NULL without one */
     const void *eh_frame_header; /* its unwind index, NULL without one */
-    bool executable;             /* the program itself, not a shared object */
-    char path[MODULE_PATH_MAX];  /* as loaded; the executable's real path; cut to size */
+    const void *thread_data; /* the calling thread's copy of its thread-local variables, if any */
+    size_t thread_bytes;
+    bool executable;            /* the program itself, not a shared object */
+    char path[MODULE_PATH_MAX]; /* as loaded; the executable's real path; cut to size */
 };
 
 /* Finds the module with `address` in an executable segment. Returns false if there is none. */

@@ -12,7 +12,7 @@ enum state { GONE, LOCKED_OUT, POSTED, ANSWERED };
 
 struct asked {
     const struct live_process *process;
-    int file;
+    struct share_page page;
     enum state state;
     struct mailbox_request request;
 };
@@ -41,15 +41,15 @@ static void post(int folder, struct asked *asked, const struct mailbox_request *
     asked->state = GONE;
     asked->request = *request;
     asked->request.until_ns = until_ns;
-    asked->file = share_open_page(folder, asked->process->name, true);
-    if (asked->file < 0)
+    if (!share_open_page(folder, asked->process->name, true, &asked->page))
         return;
-    if (!mailbox_lock(asked->file))
+    /* It may have come to its end meanwhile. */
+    if (!mailbox_lock(asked->page.file)) {
         asked->state = LOCKED_OUT;
-    /* It may have come to its end meanwhile, and its file be a report. */
-    else if (share_read_head(asked->file, &head) && !head.finished &&
-             mailbox_post(asked->file, &asked->request))
+    } else if (share_read_head(&asked->page, &head) && asked->page.live && !head.finished) {
+        mailbox_post(&asked->page.live->mailbox, &asked->request);
         asked->state = POSTED;
+    }
 }
 
 static void missed(const char *command, const struct asked *asked, double timeout) {
@@ -74,7 +74,7 @@ static void wait_for_answers(struct asked *asked, size_t count, uint64_t until_n
         bool waits = false;
         for (size_t i = 0; i < count; i++) {
             if (asked[i].state == POSTED &&
-                mailbox_look(asked[i].file, asked[i].request.serial, &replies[i]))
+                mailbox_look(&asked[i].page.live->mailbox, asked[i].request.serial, &replies[i]))
                 asked[i].state = ANSWERED;
             waits = waits || asked[i].state == POSTED;
         }
@@ -102,14 +102,13 @@ static bool ask(const char *command, struct asked *asked, size_t count,
             good = tell(asked[i].process->name, request, &replies[i]) && good;
         } else {
             if (asked[i].state == POSTED)
-                mailbox_withdraw(asked[i].file);
+                mailbox_withdraw(&asked[i].page.live->mailbox);
             missed(command, &asked[i], timeout);
             good = false;
         }
-        if (asked[i].file >= 0) {
-            mailbox_unlock(asked[i].file);
-            close(asked[i].file);
-        }
+        if (asked[i].page.file >= 0)
+            mailbox_unlock(asked[i].page.file);
+        share_close_page(&asked[i].page);
     }
     return good;
 }

@@ -2,46 +2,39 @@
 
 #include "clock.h"
 #include "observe/shards.h"
-#include "raw_files.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 uint64_t live_now(void) {
     return clock_ns(CLOCK_MONOTONIC);
 }
 
-/* Reads a device up to its history, which nobody needs who looks at the present. */
-static void read_device(int file, int ordinal, struct live_process *process) {
-    struct {
-        uint64_t capacity;
-        uint8_t uuid[STATS_UUID];
-        uint64_t in_use, idle, waste, peak_live, peak_held, allocations, hits;
-    } read;
-    _Static_assert(sizeof read == offsetof(struct stats_device, interval_ns),
-                   "how a device begins");
-    off_t place = (off_t)(offsetof(struct stats_page, devices) +
-                          (size_t)ordinal * sizeof(struct stats_device));
-    if (raw_pread(file, &read, sizeof read, place) != (ssize_t)sizeof read || !read.capacity)
+static void read_device(const struct stats_page *page, int ordinal, struct live_process *process) {
+    const struct stats_device *read = &page->devices[ordinal];
+    uint64_t capacity = stats_read(&read->capacity);
+    if (!capacity)
         return;
     struct live_device *device = &process->devices[process->device_count++];
     struct stats_sums sum = shards_sum(process->head.shards, ordinal);
-    *device = (struct live_device){.ordinal = ordinal,
-                                   .capacity = read.capacity,
-                                   .in_use = read.in_use + stats_sums_in_use_bytes(&sum),
-                                   .idle = read.idle + stats_sums_idle_bytes(&sum),
-                                   .waste = read.waste + stats_sums_waste_bytes(&sum),
-                                   .peak_held = read.peak_held,
-                                   .allocations = read.allocations + stats_sums_malloc_calls(&sum),
-                                   .hits = read.hits + stats_sums_malloc_hits(&sum)};
-    memcpy(device->uuid, read.uuid, sizeof device->uuid);
+    *device = (struct live_device){
+        .ordinal = ordinal,
+        .capacity = capacity,
+        .in_use = stats_read(&read->in_use) + stats_sums_in_use_bytes(&sum),
+        .idle = stats_read(&read->idle) + stats_sums_idle_bytes(&sum),
+        .waste = stats_read(&read->waste) + stats_sums_waste_bytes(&sum),
+        .peak_held = stats_read(&read->peak_held),
+        .allocations = stats_read(&read->allocations) + stats_sums_malloc_calls(&sum),
+        .hits = stats_read(&read->hits) + stats_sums_malloc_hits(&sum)};
+    memcpy(device->uuid, read->uuid, sizeof device->uuid);
 }
 
-bool live_read(int file, struct live_process *process) {
+bool live_read(const struct stats_page *page, struct live_process *process) {
     struct stats_head *head = &process->head;
-    if (!share_read_head(file, head))
+    if (!share_copy_head(page, head))
         return false;
     head->command[sizeof head->command - 1] = '\0';
     head->host[sizeof head->host - 1] = '\0';
@@ -49,7 +42,8 @@ bool live_read(int file, struct live_process *process) {
     process->read_ns = live_now();
     process->device_count = 0;
     for (int ordinal = 0; ordinal < PAGE_DEVICES; ordinal++)
-        read_device(file, ordinal, process);
+        if (head->devices_used >> ordinal & 1)
+            read_device(page, ordinal, process);
     shards_fold_counters(head->counters, head->shards);
     return true;
 }
@@ -74,23 +68,20 @@ static void note_damaged(struct live_list *list, int folder, const char *name) {
 /* Returns false without memory. */
 static bool visit(struct live_list *list, int folder, const char *name) {
     static struct live_process process; /* some kilobytes */
+    struct stats_head head;
+    struct share_page page;
     bool done = true;
-    int file = share_open_page(folder, name, false);
-    if (file < 0) {
+    if (!share_open_page(folder, name, false, &page) || !share_read_head(&page, &head)) {
         share_clear(folder, name);
         note_damaged(list, folder, name);
-        return true;
-    }
-    snprintf(process.name, sizeof process.name, "%s", name);
-    if (!live_read(file, &process)) {
+    } else if (share_is_stale(&head)) {
         share_clear(folder, name);
-        note_damaged(list, folder, name);
-    } else if (share_is_stale(&process.head)) {
-        share_clear(folder, name);
-    } else if (!process.head.finished && share_is_named(name, &process.head)) {
+    } else if (page.live && live_read(page.live, &process) && !process.head.finished &&
+               share_is_named(name, &process.head)) {
+        snprintf(process.name, sizeof process.name, "%s", name);
         done = add(list, &process);
     }
-    close(file);
+    share_close_page(&page);
     return done;
 }
 

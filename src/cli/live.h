@@ -34,11 +34,12 @@ struct live_list {
     char damaged_name[SHARE_NAME]; /* one of them */
 };
 
-/* Copies what the open file of a page says; returns whether it is a page. */
-bool live_read(int file, struct live_process *process);
+/* Copies what a page says; returns whether it is one. */
+bool live_read(const struct stats_page *page, struct live_process *process);
 
-/* Reads all processes, and removes the pages of those that are gone. False, with one line in
- * `error`, if there is a folder that cannot be used, or no memory. Free with live_free. */
+/* Reads all processes, and clears away those that are gone; those whose memory cannot be shared
+ * with them are left out (share_read_head). False, with one line in `error`, if there is a folder
+ * that cannot be used, or no memory. Free with live_free. */
 bool live_list(struct live_list *list, char *error, size_t error_size);
 void live_free(struct live_list *list);
 

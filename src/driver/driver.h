@@ -43,6 +43,8 @@
     X(primary_ctx_get_state, "cuDevicePrimaryCtxGetState",                                         \
       (CUdevice device, unsigned int *flags, int *active), true)                                   \
     X(memset_d8, "cuMemsetD8_v2", (CUdeviceptr pointer, unsigned char value, size_t bytes), true)  \
+    X(memset_d8_async, "cuMemsetD8Async",                                                          \
+      (CUdeviceptr pointer, unsigned char value, size_t bytes, CUstream stream), false)            \
     X(mem_create, "cuMemCreate",                                                                   \
       (CUmemGenericAllocationHandle * handle, size_t bytes, const CUmemAllocationProp *properties, \
        unsigned long long flags),                                                                  \

@@ -24,9 +24,9 @@ struct silent {
 static struct silent silent[MOST_SILENT];
 static atomic_flag silent_in_use = ATOMIC_FLAG_INIT;
 
-/* Invariant: file is open while the process is asked, and locked once `posted`. */
+/* Invariant: the page's file is open while the process is asked, and locked once `posted`. */
 struct asked {
-    int file;
+    struct share_page page;
     bool posted;
     uint64_t process, born, life;
     struct mailbox_request request;
@@ -56,23 +56,13 @@ static void note_silent(const struct asked *asked) {
 }
 
 /* Idle bytes on the device, and its ordinal there. */
-static uint64_t idle_on(int file, const uint8_t uuid[STATS_UUID], int *ordinal) {
-    struct {
-        uint64_t capacity;
-        uint8_t uuid[STATS_UUID];
-        uint64_t in_use, idle;
-    } device;
-    _Static_assert(sizeof device == offsetof(struct stats_device, waste), "how a device begins");
-    for (int i = 0; i < PAGE_DEVICES; i++) {
-        off_t place =
-            (off_t)(offsetof(struct stats_page, devices) + (size_t)i * sizeof(struct stats_device));
-        if (raw_pread(file, &device, sizeof device, place) != (ssize_t)sizeof device)
-            return 0;
-        if (device.capacity && memcmp(device.uuid, uuid, STATS_UUID) == 0) {
+static uint64_t idle_on(const struct stats_page *page, const uint8_t uuid[STATS_UUID],
+                        int *ordinal) {
+    for (int i = 0; i < PAGE_DEVICES; i++)
+        if (page->devices_used >> i & 1 && memcmp(page->devices[i].uuid, uuid, STATS_UUID) == 0) {
             *ordinal = i;
-            return device.idle;
+            return stats_read(&page->devices[i].idle);
         }
-    }
     return 0;
 }
 
@@ -80,10 +70,12 @@ static uint64_t idle_on(int file, const uint8_t uuid[STATS_UUID], int *ordinal) 
 static bool consider(int folder, const char *name, const uint8_t uuid[STATS_UUID], size_t bytes,
                      struct asked *asked) {
     struct stats_head head;
-    asked->file = share_open_page(folder, name, true);
-    if (asked->file < 0)
-        return false;
-    if (share_read_head(asked->file, &head) && !head.finished && share_is_named(name, &head) &&
+    bool found =
+        share_open_page(folder, name, true, &asked->page) && share_read_head(&asked->page, &head);
+    bool stale = found && share_is_stale(&head);
+    if (stale)
+        share_clear(folder, name);
+    if (found && !stale && asked->page.live && !head.finished && share_is_named(name, &head) &&
         (head.process != (uint64_t)getpid() || head.namespace_id != share_namespace())) {
         asked->posted = false;
         asked->process = head.process;
@@ -91,13 +83,11 @@ static bool consider(int folder, const char *name, const uint8_t uuid[STATS_UUID
         asked->life = life_of(&head);
         asked->request =
             (struct mailbox_request){.kind = MAILBOX_GIVE_UP, .bytes = bytes, .text = ""};
-        uint64_t idle = idle_on(asked->file, uuid, &asked->request.device);
-        if (share_is_stale(&head))
-            share_remove_stale(folder, name, asked->file);
-        else if (idle && !was_silent(asked->process, asked->born, asked->life))
+        if (idle_on(asked->page.live, uuid, &asked->request.device) &&
+            !was_silent(asked->process, asked->born, asked->life))
             return true;
     }
-    close(asked->file);
+    share_close_page(&asked->page);
     return false;
 }
 
@@ -118,7 +108,7 @@ static size_t find(const uint8_t uuid[STATS_UUID], size_t bytes, struct asked *a
 static bool pursue(struct asked *asked, size_t *released) {
     struct mailbox_reply reply;
     if (asked->posted) {
-        if (!mailbox_look(asked->file, asked->request.serial, &reply))
+        if (!mailbox_look(&asked->page.live->mailbox, asked->request.serial, &reply))
             return false;
         stats_add(STATS_others_answered, 1);
         stats_add(STATS_others_released_bytes, reply.released);
@@ -126,21 +116,20 @@ static bool pursue(struct asked *asked, size_t *released) {
         return true;
     }
     struct stats_head head;
-    if (!mailbox_lock(asked->file))
+    if (!mailbox_lock(asked->page.file))
         return false;
-    /* It may have ended meanwhile, and its file be a report. */
-    if (!share_read_head(asked->file, &head) || head.finished)
+    /* It may have ended meanwhile. */
+    if (!share_read_head(&asked->page, &head) || head.finished)
         return true;
-    asked->posted = mailbox_post(asked->file, &asked->request);
-    if (asked->posted)
-        stats_add(STATS_others_asked, 1);
+    mailbox_post(&asked->page.live->mailbox, &asked->request);
+    asked->posted = true;
+    stats_add(STATS_others_asked, 1);
     return false;
 }
 
 static void let_go(struct asked *asked) {
-    mailbox_unlock(asked->file);
-    close(asked->file);
-    asked->file = -1;
+    mailbox_unlock(asked->page.file);
+    share_close_page(&asked->page);
 }
 
 size_t ask_others(const uint8_t uuid[STATS_UUID], size_t bytes) {
@@ -148,8 +137,7 @@ size_t ask_others(const uint8_t uuid[STATS_UUID], size_t bytes) {
     struct asked asked[MOST_ASKED];
     size_t released = 0, waiting;
     struct pool *pool = state_pool();
-    if (!state_options()->share || !pool || memcmp(uuid, unknown, STATS_UUID) == 0 ||
-        !raw_may_be_as_long(sizeof(struct stats_page)))
+    if (!state_options()->share || !pool || memcmp(uuid, unknown, STATS_UUID) == 0)
         return 0;
     size_t count = waiting = find(uuid, bytes, asked);
     const uint64_t end = clock_ns(CLOCK_MONOTONIC) + PATIENCE_NS;
@@ -157,7 +145,7 @@ size_t ask_others(const uint8_t uuid[STATS_UUID], size_t bytes) {
         asked[i].request.until_ns = end;
     while (waiting && released < bytes) {
         for (size_t i = 0; i < count; i++)
-            if (asked[i].file >= 0 && pursue(&asked[i], &released)) {
+            if (asked[i].page.file >= 0 && pursue(&asked[i], &released)) {
                 let_go(&asked[i]);
                 waiting--;
             }
@@ -169,10 +157,10 @@ size_t ask_others(const uint8_t uuid[STATS_UUID], size_t bytes) {
     }
     bool patient = released < bytes; /* else nobody had the time */
     for (size_t i = 0; i < count; i++) {
-        if (asked[i].file < 0)
+        if (asked[i].page.file < 0)
             continue;
         if (asked[i].posted)
-            mailbox_withdraw(asked[i].file);
+            mailbox_withdraw(&asked[i].page.live->mailbox);
         if (asked[i].posted && patient)
             note_silent(&asked[i]);
         let_go(&asked[i]);

@@ -31,7 +31,7 @@ static bool visit_for_next(const struct module *module, void *state) {
 static uintptr_t past_us(const char *name) {
     struct next next = {.name = name};
     if (strcmp(name, "dlsym") != 0)
-        return (uintptr_t)real_find(name);
+        return (uintptr_t)real_find_own(name);
     modules_each(visit_for_next, &next); /* in the order of the search */
     return next.address;
 }

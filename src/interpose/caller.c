@@ -248,43 +248,64 @@ find_instruction(const struct stack_chain *chain, uintptr_t frame, const struct 
     return 0;
 }
 
-/* Where chain->address[index] is an interpreter's: the line of Python is the site. Returns its only
- * frame, 0 if it is not known. LOCK_LOADER held. */
-static uintptr_t learn_line(struct rule *rule, const struct stack_chain *chain, int index,
-                            uintptr_t frame) {
+/* Where chain->address[index] is an interpreter's: the line of Python is the site, whose only frame
+ * becomes *name if it could be learnt. LOCK_LOADER held. */
+static enum python_line_found learn_line(struct rule *rule, const struct stack_chain *chain,
+                                         int index, uintptr_t frame, uintptr_t *name) {
     lock_check_held(LOCK_LOADER);
     struct module module;
     struct python_line line;
-    uintptr_t word, name = 0;
-    if (!modules_find(chain->address[index], &module) || !python_line_find(&module, &line))
-        return 0;
-    uint32_t place = find_instruction(chain, frame, &line, &word);
-    if (place && (name = site_tag_frame(line.text)) &&
-        site_words_learn(rule->learnt.words, place, word, name))
-        return name;
-    return 0;
+    uintptr_t word;
+    enum python_line_found found = modules_find(chain->address[index], &module)
+                                       ? python_line_find(&module, &line)
+                                       : PYTHON_LINE_NOT_KNOWN;
+    uint32_t place = found == PYTHON_LINE_FOUND ? find_instruction(chain, frame, &line, &word) : 0;
+    uintptr_t made = place ? site_tag_frame(line.text) : 0;
+    if (made && site_words_learn(rule->learnt.words, place, word, made))
+        *name = made;
+    return found;
 }
 
-/* chain->address[index] is the site, and so it will be when its place holds it again. Where sites
- * cannot be told apart so, the return address is the site as if it were no go-between's: unwinding
- * at each call would cost more than the sites are worth. LOCK_LOADER held. */
+static bool learn_word(struct rule *rule, uint32_t place, uintptr_t address) {
+    return place && site_words_learn(rule->learnt.words, place, address, address);
+}
+
+/* Unwinding at each call would cost more than the sites are worth. What is known stays. Else the
+ * site is the interpreter's frame `address`, if that is one, or the return address as if it were no
+ * go-between's. LOCK_LOADER held. */
+static void give_up(struct rule *rule, uint32_t place, uintptr_t address, bool is_interpreter) {
+    lock_check_held(LOCK_LOADER);
+    struct site_words *words = rule->learnt.words;
+    bool learnt = words && is_interpreter && learn_word(rule, place, address);
+    if (!learnt && words && words->count)
+        site_words_end(words, is_interpreter ? address : rule->learnt.return_address);
+    atomic_store_explicit(&rule->learnt.kind, words && words->count ? CALLER_BEYOND : CALLER_DIRECT,
+                          memory_order_release);
+}
+
+/* chain->address[index] is the site, and so it will be when its place holds it again; or a line of
+ * Python is, which is then returned. An interpreter's frame says nothing of the line: if it were
+ * learnt, no further line would be. LOCK_LOADER held. */
 static uintptr_t learn_beyond(struct rule *rule, const struct stack_chain *chain, int index,
                               uintptr_t frame) {
     lock_check_held(LOCK_LOADER);
     if (!rule->learnt.words)
         rule->learnt.words = calloc(1, sizeof *rule->learnt.words);
     uint32_t place = find_place(chain, index, frame);
-    uintptr_t address = chain->address[index];
+    uintptr_t address = chain->address[index], line = 0;
     uint64_t unloads = atomic_load_explicit(&rule->learnt.unloads, memory_order_relaxed);
-    if (rule->learnt.words && rule->words_unloads != unloads)
+    if (rule->learnt.words && rule->words_unloads != unloads) {
         site_words_forget(rule->learnt.words);
+        rule->vain = 0;
+    }
     rule->words_unloads = unloads;
-    uintptr_t line = rule->learnt.words ? learn_line(rule, chain, index, frame) : 0;
-    if (line || (rule->learnt.words && place &&
-                 site_words_learn(rule->learnt.words, place, address, address)))
+    enum python_line_found found =
+        rule->learnt.words ? learn_line(rule, chain, index, frame, &line) : PYTHON_LINE_NOT_KNOWN;
+    bool is_interpreter = found != PYTHON_LINE_NOT_KNOWN;
+    if (line || (rule->learnt.words && !is_interpreter && learn_word(rule, place, address)))
         atomic_store_explicit(&rule->learnt.kind, CALLER_BEYOND, memory_order_release);
     else if (++rule->vain >= VAIN_WALKS)
-        atomic_store_explicit(&rule->learnt.kind, CALLER_DIRECT, memory_order_release);
+        give_up(rule, place, address, is_interpreter);
     return line;
 }
 

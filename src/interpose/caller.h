@@ -5,6 +5,7 @@
 #include "call_site.h"
 #include "interpose/loader.h"
 #include "interpose/own_stack.h"
+#include "interpose/site_words.h"
 #include "thread_marks.h"
 
 #include <stdatomic.h>
@@ -16,8 +17,6 @@
  * depth: frames wanted, 1 to CALL_SITE_MAX_DEPTH. Never fails: a site that cannot be found is the
  * return address itself. */
 void caller_find(struct call_site *site, uintptr_t return_address, uintptr_t frame, unsigned depth);
-
-struct site_words;
 
 /* What has been learnt of one return address of our hooks, as far as every call needs it.
  * LEARNING: nothing yet, as always while sites have several frames. DIRECT: it is itself the
@@ -59,7 +58,8 @@ uintptr_t caller_read_far(const struct caller_rule *rule, uintptr_t frame) __att
 
 /* site_id() of the site that caller_find would find, where that is known without looking; else 0,
  * and nothing has happened. */
-static inline uintptr_t caller_quick(uintptr_t return_address, uintptr_t frame) {
+__attribute__((always_inline)) static inline uintptr_t caller_quick(uintptr_t return_address,
+                                                                    uintptr_t frame) {
     uintptr_t noted = thread_marks.caller;
     if (noted) {
         if (!atomic_load_explicit(&caller_single, memory_order_relaxed))
@@ -74,9 +74,11 @@ static inline uintptr_t caller_quick(uintptr_t return_address, uintptr_t frame) 
     uint64_t unloads = atomic_load_explicit(&loader_unloads, memory_order_acquire);
     if (__builtin_expect(atomic_load_explicit(&rule->direct, memory_order_relaxed) == unloads, 1))
         return return_address;
-    if (atomic_load_explicit(&rule->unloads, memory_order_relaxed) != unloads ||
-        atomic_load_explicit(&rule->kind, memory_order_acquire) != CALLER_LEARNT)
+    if (atomic_load_explicit(&rule->unloads, memory_order_relaxed) != unloads)
         return 0;
+    int kind = atomic_load_explicit(&rule->kind, memory_order_acquire);
+    if (kind != CALLER_LEARNT)
+        return kind == CALLER_BEYOND ? site_words_quick(rule->words, frame) : 0;
     if (__builtin_expect(!own_stack_is_near(frame, frame + rule->offset), 0))
         return caller_read_far(rule, frame);
     uintptr_t address = *(const uintptr_t *)(frame + rule->offset - sizeof(uintptr_t));
@@ -86,7 +88,8 @@ static inline uintptr_t caller_quick(uintptr_t return_address, uintptr_t frame) 
                : 0;
 }
 
-/* What caller_quick says, where it knows nothing: for calls by way of go-betweens. */
+/* What caller_quick says, where it knows nothing, of calls by way of go-betweens: it looks for
+ * words only where they are mostly found. */
 uintptr_t caller_beyond(uintptr_t return_address, uintptr_t frame)
     __attribute__((visibility("hidden")));
 

@@ -58,14 +58,17 @@ __attribute__((noinline)) static CUresult alloc_rest(struct pool *pool, CUdevice
     return result;
 }
 
-/* The requests of other processes are left to frees and to what is not served here. */
+/* The requests of other processes are left to frees and to what is not served here. The frame's
+ * address is named anew where it is wanted, as a variable would cost each hit an instruction. */
 CUresult hook_cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes) {
     struct pool *pool = atomic_load_explicit(&state_quick, memory_order_acquire);
     uintptr_t return_address = (uintptr_t)__builtin_return_address(0);
-    uintptr_t frame = (uintptr_t)__builtin_dwarf_cfa(), site = 0;
-    if (__builtin_expect(!pool || thread_marks.any || !(site = caller_quick(return_address, frame)),
-                         0))
-        return alloc(pointer, bytes, return_address, frame);
+    uintptr_t site = 0;
+    if (__builtin_expect(
+            !pool || thread_marks.any ||
+                !(site = caller_quick(return_address, (uintptr_t)__builtin_dwarf_cfa())),
+            0))
+        return alloc(pointer, bytes, return_address, (uintptr_t)__builtin_dwarf_cfa());
     enum quick quick = quick_malloc(pool, pointer, bytes, site, false);
     if (__builtin_expect(quick == QUICK_DONE, 1))
         return CUDA_SUCCESS;
@@ -173,10 +176,12 @@ CURRENT_HOOK(cuCtxPushCurrent_v2)
 
 /* Contexts that end: the pool lets go first, while their memory still exists. */
 
-static void context_ending(CUcontext context, const char *call) {
+/* Returns the pool, for pool_end_is_over. */
+static struct pool *context_ending(CUcontext context, const char *call) {
     struct pool *pool = state_begin_call();
     if (!pool)
-        return;
+        return NULL;
+    pool_end_begins(pool);
     pool_pay(pool, call);
     given_forget();
     if (state_check())
@@ -185,13 +190,17 @@ static void context_ending(CUcontext context, const char *call) {
     if (state_check())
         check_contexts_ended(state_check());
     state_end_call();
+    return pool;
 }
 
 #define CONTEXT_HOOK(name)                                                                         \
     CUresult hook_##name(CUcontext context) {                                                      \
         REQUIRE_DRIVER(name);                                                                      \
-        context_ending(context, #name);                                                            \
-        return REAL(name)(context);                                                                \
+        struct pool *pool = context_ending(context, #name);                                        \
+        CUresult result = REAL(name)(context);                                                     \
+        if (pool)                                                                                  \
+            pool_end_is_over(pool);                                                                \
+        return result;                                                                             \
     }
 CONTEXT_HOOK(cuCtxDestroy)
 CONTEXT_HOOK(cuCtxDestroy_v2)
@@ -202,6 +211,7 @@ CONTEXT_HOOK(cuCtxDetach)
         REQUIRE_DRIVER(name);                                                                      \
         struct pool *pool = state_begin_call();                                                    \
         if (pool) {                                                                                \
+            pool_end_begins(pool);                                                                 \
             pool_pay(pool, #name);                                                                 \
             given_forget();                                                                        \
             if (state_check())                                                                     \
@@ -211,7 +221,10 @@ CONTEXT_HOOK(cuCtxDetach)
                 check_contexts_ended(state_check());                                               \
             state_end_call();                                                                      \
         }                                                                                          \
-        return REAL(name)(device);                                                                 \
+        CUresult result = REAL(name)(device);                                                      \
+        if (pool)                                                                                  \
+            pool_end_is_over(pool);                                                                \
+        return result;                                                                             \
     }
 RESET_HOOK(cuDevicePrimaryCtxReset)
 RESET_HOOK(cuDevicePrimaryCtxReset_v2)
@@ -224,6 +237,7 @@ RESET_HOOK(cuDevicePrimaryCtxReset_v2)
         struct pool *pool = state_begin_call();                                                    \
         if (!pool)                                                                                 \
             return REAL(name)(device);                                                             \
+        pool_end_begins(pool);                                                                     \
         pool_pay(pool, #name);                                                                     \
         given_forget();                                                                            \
         if (state_check())                                                                         \
@@ -231,6 +245,7 @@ RESET_HOOK(cuDevicePrimaryCtxReset_v2)
         pool_primary_releasing(pool, device);                                                      \
         CUresult result = REAL(name)(device);                                                      \
         pool_primary_released(pool, device);                                                       \
+        pool_end_is_over(pool);                                                                    \
         if (state_check())                                                                         \
             check_contexts_ended(state_check());                                                   \
         state_end_call();                                                                          \

@@ -1,8 +1,10 @@
 /* What the hooks of the driver's functions share.
  *
- * Every hook may be the first call into this library, may be called without libcuda (then there is
- * no driver to ask: NOT_INITIALIZED, as a program that linked one would see before cuInit), and
- * may be re-entered by the driver itself (then it only forwards). */
+ * Every hook may be the first call into this library, may be called without libcuda (then whoever
+ * stands in for it is called, or there is no driver to ask: NOT_INITIALIZED, as a program that
+ * linked one would see before cuInit), and may be re-entered by the driver itself (then it only
+ * forwards).
+ */
 #ifndef POOLCUDA_INTERPOSE_DRIVER_HOOKS_H
 #define POOLCUDA_INTERPOSE_DRIVER_HOOKS_H
 
@@ -14,7 +16,7 @@
 
 #define REQUIRE_DRIVER(name)                                                                       \
     do {                                                                                           \
-        if (!real_load() || !REAL(name))                                                           \
+        if ((!real_load() && !real_stand_in(0)) || !REAL(name))                                    \
             return CUDA_ERROR_NOT_INITIALIZED;                                                     \
     } while (0)
 

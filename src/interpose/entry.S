@@ -27,6 +27,42 @@ hook_entry_##name:						\
 #include "interpose/hooks.def"
 	.cfi_endproc
 
+/* Calls a function of ours with the arguments of the one that has been entered, which stay as they
+ * are. */
+#if defined(__x86_64__)
+	.macro	call_aside function
+	push	%rdi
+	.cfi_adjust_cfa_offset 8
+	push	%rsi
+	.cfi_adjust_cfa_offset 8
+	sub	$8, %rsp
+	.cfi_adjust_cfa_offset 8
+	call	\function
+	add	$8, %rsp
+	.cfi_adjust_cfa_offset -8
+	pop	%rsi
+	.cfi_adjust_cfa_offset -8
+	pop	%rdi
+	.cfi_adjust_cfa_offset -8
+	.endm
+#else
+	/* the result is in x16 */
+	.macro	call_aside function
+	stp	x29, x30, [sp, #-32]!
+	.cfi_adjust_cfa_offset 32
+	.cfi_rel_offset x29, 0
+	.cfi_rel_offset x30, 8
+	stp	x0, x1, [sp, #16]
+	bl	\function
+	mov	x16, x0
+	ldp	x0, x1, [sp, #16]
+	ldp	x29, x30, [sp], #32
+	.cfi_adjust_cfa_offset -32
+	.cfi_restore x29
+	.cfi_restore x30
+	.endm
+#endif
+
 /* Jumps to the loader's function that `variable` points to, looking it up first if that has not
  * been done; returns NULL if there is none. The two arguments stay as they are. */
 #if defined(__x86_64__)
@@ -34,19 +70,7 @@ hook_entry_##name:						\
 	mov	\variable(%rip), %rax
 	test	%rax, %rax
 	jne	8f
-	push	%rdi
-	.cfi_adjust_cfa_offset 8
-	push	%rsi
-	.cfi_adjust_cfa_offset 8
-	sub	$8, %rsp
-	.cfi_adjust_cfa_offset 8
-	call	loader_resolve_dlsym
-	add	$8, %rsp
-	.cfi_adjust_cfa_offset -8
-	pop	%rsi
-	.cfi_adjust_cfa_offset -8
-	pop	%rdi
-	.cfi_adjust_cfa_offset -8
+	call_aside loader_resolve_dlsym
 	mov	\variable(%rip), %rax
 	test	%rax, %rax
 	jne	8f
@@ -58,17 +82,7 @@ hook_entry_##name:						\
 	adrp	x16, \variable
 	ldr	x16, [x16, #:lo12:\variable]
 	cbnz	x16, 8f
-	stp	x29, x30, [sp, #-32]!
-	.cfi_adjust_cfa_offset 32
-	.cfi_rel_offset x29, 0
-	.cfi_rel_offset x30, 8
-	stp	x0, x1, [sp, #16]
-	bl	loader_resolve_dlsym
-	ldp	x0, x1, [sp, #16]
-	ldp	x29, x30, [sp], #32
-	.cfi_adjust_cfa_offset -32
-	.cfi_restore x29
-	.cfi_restore x30
+	call_aside loader_resolve_dlsym
 	adrp	x16, \variable
 	ldr	x16, [x16, #:lo12:\variable]
 	cbnz	x16, 8f
@@ -81,7 +95,8 @@ hook_entry_##name:						\
 /* void *dlsym(void *handle, const char *name)
  *
  * glibc gives RTLD_NEXT, RTLD_DEFAULT and some error texts their meaning by the caller's return
- * address: whatever is not a "cu..." name looked up through a real handle is jumped to, untouched. */
+ * address: whatever is not a "cu..." name looked up through a real handle is jumped to, untouched;
+ * but before that, absent.c is asked about such a name. */
 	.globl	dlsym
 	.type	dlsym, %function
 	.p2align 4
@@ -89,26 +104,38 @@ dlsym:
 	.cfi_startproc
 	ENTER
 #if defined(__x86_64__)
-	lea	1(%rdi), %rax		/* RTLD_NEXT is -1, RTLD_DEFAULT is 0 */
-	cmp	$1, %rax
-	jbe	1f
 	test	%rsi, %rsi
 	je	1f
 	cmpb	$'c', (%rsi)
 	jne	1f
 	cmpb	$'u', 1(%rsi)
-	je	lookup_dlsym
+	jne	1f
+	lea	1(%rdi), %rax		/* RTLD_NEXT is -1, RTLD_DEFAULT is 0 */
+	cmp	$1, %rax
+	ja	lookup_dlsym
+	mov	(%rsp), %rdx
+	call_aside absent_from_scope
+	test	%al, %al
+	je	1f
+	xor	%eax, %eax
+	ret
 #else
-	cmn	x0, #1			/* RTLD_NEXT is -1, RTLD_DEFAULT is 0 */
-	b.eq	1f
-	cbz	x0, 1f
 	cbz	x1, 1f
 	ldrb	w16, [x1]
 	cmp	w16, #'c'
 	b.ne	1f
 	ldrb	w16, [x1, #1]
 	cmp	w16, #'u'
-	b.eq	lookup_dlsym
+	b.ne	1f
+	cbz	x0, 2f
+	cmn	x0, #1			/* RTLD_NEXT is -1, RTLD_DEFAULT is 0 */
+	b.ne	lookup_dlsym
+2:	mov	x2, x30
+	call_aside absent_from_scope
+	and	w16, w16, #0xff
+	cbz	w16, 1f
+	mov	x0, #0
+	ret
 #endif
 1:	jump_to_real loader_real_dlsym
 	.cfi_endproc
@@ -140,7 +167,8 @@ dlopen:
 	mov	w17, #1
 	strb	w17, [x16, #:lo12:loader_deep]
 #endif
-1:	jump_to_real loader_real_dlopen
+1:	call_aside variables_before_open
+	jump_to_real loader_real_dlopen
 	.cfi_endproc
 	.size	dlopen, . - dlopen
 

@@ -26,8 +26,11 @@ enum form {
     FORM_CONTENTS,
     FORM_COPY_2D,
     FORM_COPY_3D,
+    FORM_COPY_NODE,
     FORM_PACKED,
     FORM_TEXTURE,
+    FORM_OPERATIONS,
+    FORM_BATCH_NODE,
     FORM_UNREAD,
     FORM_FORGET,
 };
@@ -55,6 +58,7 @@ struct look {
     const struct call_arguments *arguments;
     const struct given *given;
     uint64_t now;
+    struct pool *pool;
 };
 
 static uint64_t word(const struct look *look, unsigned which) {
@@ -66,9 +70,22 @@ static const void *pointer(const struct look *look, unsigned which) {
     return (const void *)(uintptr_t)word(look, which); // NOLINT(performance-no-int-to-ptr)
 }
 
+/* Whether the call may be put into a graph: one that waits is not. */
+static bool is_captured(const struct look *look) {
+    return entry_points[look->given - given].sync != SYNC_copy && pool_is_capturing(look->pool);
+}
+
+/* A graph copies what is there when it is launched, which may be an address by then. To look at
+ * each launch will not do: another thread may be unmapping the memory of a graph that is not
+ * launched. */
+static bool gives_later(uint64_t from, uint64_t bytes) {
+    return bytes && bytes <= CONTENT_BYTES && host_can_change(from);
+}
+
 /* What is copied to the device. It need not be readable: memory of another device, or an error. */
-static bool is_in_content(uint64_t from, uint64_t bytes, uint64_t now) {
-    return bytes <= CONTENT_BYTES && host_addresses_in(from, bytes, now);
+static bool is_in_content(const struct look *look, uint64_t from, uint64_t bytes) {
+    return bytes <= CONTENT_BYTES && (host_addresses_in(from, bytes, look->now) ||
+                                      (is_captured(look) && gives_later(from, bytes)));
 }
 
 static bool is_in_contents(const struct look *look) {
@@ -76,7 +93,7 @@ static bool is_in_contents(const struct look *look) {
     const size_t *sizes = pointer(look, 1);
     uint64_t count = from && sizes ? word(look, 2) : 0;
     for (uint64_t i = 0; i < count; i++)
-        if (is_in_content(from[i], sizes[i], look->now))
+        if (is_in_content(look, from[i], sizes[i]))
             return true;
     return false;
 }
@@ -128,6 +145,48 @@ static bool is_in_copy_3d(const CUDA_MEMCPY3D *copy, uint64_t now) {
 _Static_assert(offsetof(CUDA_MEMCPY3D, dstDevice) == offsetof(CUDA_MEMCPY3D_PEER, dstDevice),
                "copies between contexts have the same layout");
 
+static bool is_in_copy_node(const CUDA_MEMCPY3D *copy, uint64_t now) {
+    if (!copy || is_in_copy_3d(copy, now))
+        return copy != NULL;
+    bool to_device =
+        copy->dstMemoryType == CU_MEMORYTYPE_DEVICE || copy->dstMemoryType == CU_MEMORYTYPE_UNIFIED;
+    bool is_line = copy->Height <= 1 && copy->Depth <= 1;
+    uint64_t from = copy->srcMemoryType == CU_MEMORYTYPE_HOST      ? (uintptr_t)copy->srcHost
+                    : copy->srcMemoryType == CU_MEMORYTYPE_UNIFIED ? copy->srcDevice
+                                                                   : 0;
+    return to_device && is_line && from &&
+           gives_later(from + copy->srcXInBytes, copy->WidthInBytes);
+}
+
+/* Values that a stream waits for or writes: a written one of 64 bits may be an address as well.
+ * Barriers and flushes have none. */
+static bool is_in_operations(const CUstreamBatchMemOpParams *operations, unsigned count,
+                             uint64_t now) {
+    for (unsigned i = 0; operations && i < count; i++)
+        switch (operations[i].operation) {
+        case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+            if (host_address_is(operations[i].writeValue.value64, now))
+                return true;
+            /* fall through */
+        case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+        case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+        case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+            if (host_address_is(operations[i].writeValue.address, now))
+                return true;
+            break;
+        default:
+            break;
+        }
+    return false;
+}
+_Static_assert(offsetof(CUstreamBatchMemOpParams, writeValue.address) ==
+                   offsetof(CUstreamBatchMemOpParams, waitValue.address),
+               "the same place of both");
+
+static bool is_in_batch(const CUDA_BATCH_MEM_OP_NODE_PARAMS *batch, uint64_t now) {
+    return batch && is_in_operations(batch->paramArray, batch->count, now);
+}
+
 /* CUgraphNodeParams, which is newer than the oldest headers: what is read of it. */
 struct node_parameters {
     CUgraphNodeType type;
@@ -140,6 +199,7 @@ struct node_parameters {
             CUDA_MEMCPY3D copy;
         } copying;
         CUdeviceptr set;
+        CUDA_BATCH_MEM_OP_NODE_PARAMS batch;
     };
 };
 enum { DECOMPRESSION_BYTES = 64 }; /* CUmemDecompressParams is as new */
@@ -149,7 +209,10 @@ _Static_assert(offsetof(CUgraphNodeParams, kernel) == offsetof(struct node_param
                        offsetof(struct node_parameters, kernel.kern) &&
                    offsetof(CUgraphNodeParams, memcpy.copyParams) ==
                        offsetof(struct node_parameters, copying.copy) &&
-                   offsetof(CUgraphNodeParams, memset.dst) == offsetof(struct node_parameters, set),
+                   offsetof(CUgraphNodeParams, memset.dst) ==
+                       offsetof(struct node_parameters, set) &&
+                   offsetof(CUgraphNodeParams, memOp.paramArray) ==
+                       offsetof(struct node_parameters, batch.paramArray),
                "the same layout");
 _Static_assert(sizeof(CUmemDecompressParams) == DECOMPRESSION_BYTES, "the same size");
 #endif
@@ -161,9 +224,11 @@ static bool is_in_node(const struct node_parameters *node, uint64_t now) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
         return is_in_kernel_node(&node->kernel, now);
     case CU_GRAPH_NODE_TYPE_MEMCPY:
-        return is_in_copy_3d(&node->copying.copy, now);
+        return is_in_copy_node(&node->copying.copy, now);
     case CU_GRAPH_NODE_TYPE_MEMSET:
         return host_address_is(node->set, now);
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+        return is_in_batch(&node->batch, now);
     default:
         return false;
     }
@@ -203,19 +268,25 @@ static bool gives(const struct look *look) {
                host_address_is(((const CUDA_MEMSET_NODE_PARAMS *)pointer(look, 0))->dst, now);
     case FORM_COPY_IN:
         return host_address_is(word(look, 0), now) ||
-               is_in_content(word(look, 1), word(look, 2), now);
+               is_in_content(look, word(look, 1), word(look, 2));
     case FORM_CONTENT:
-        return is_in_content(word(look, 0), word(look, 1), now);
+        return is_in_content(look, word(look, 0), word(look, 1));
     case FORM_CONTENTS:
         return is_in_contents(look);
     case FORM_COPY_2D:
         return is_in_copy_2d(pointer(look, 0), now);
     case FORM_COPY_3D:
         return is_in_copy_3d(pointer(look, 0), now);
+    case FORM_COPY_NODE:
+        return is_in_copy_node(pointer(look, 0), now);
     case FORM_PACKED:
         return is_in_array(look, DECOMPRESSION_BYTES);
     case FORM_TEXTURE:
         return is_in_texture(pointer(look, 0), now);
+    case FORM_OPERATIONS:
+        return is_in_operations(pointer(look, 0), (unsigned)word(look, 1), now);
+    case FORM_BATCH_NODE:
+        return is_in_batch(pointer(look, 0), now);
     case FORM_UNREAD:
         return true;
     case FORM__:
@@ -249,7 +320,7 @@ void given_look(struct pool *pool, unsigned row, const struct call_arguments *ar
         given_forget();
         return;
     }
-    struct look look = {arguments, &given[row], host_addresses_begin()};
+    struct look look = {arguments, &given[row], host_addresses_begin(), pool};
     if (!gives(&look) || PLANTED(host_address_unseen))
         return;
     pool_host_address_given(pool);

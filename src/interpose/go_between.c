@@ -236,10 +236,26 @@ static const struct seen *find(uintptr_t address) {
     return seen;
 }
 
+/* Whether the call that returns to this address, which is in that module, is the one by which
+ * libffi calls others. It is known by the instructions behind it, which have been the same for
+ * years, as many programs have libffi inside, without a name: interpreters that are handed out for
+ * any system, for one. */
+static bool is_libffi(const struct seen *seen, uintptr_t address) {
+#if defined(__x86_64__)
+    static const unsigned char behind[] = {0x48, 0x8d, 0x65, 0x18, 0x48, 0x8b, 0x4d, 0x00,
+                                           0x48, 0x8b, 0x7d, 0x08, 0x48, 0x8b, 0x6d, 0x10};
+    return seen->module.text_high - address >= sizeof behind &&
+           memcmp((const void *)address, behind, sizeof behind) == 0;
+#else
+    (void)seen, (void)address;
+    return false;
+#endif
+}
+
 bool go_between_contains(uintptr_t address) {
     lock_check_held(LOCK_LOADER);
     const struct seen *seen = find(address);
-    if (!seen || seen->whole)
+    if (!seen || seen->whole || is_libffi(seen, address))
         return seen != NULL;
     size_t low = 0, high = seen->count;
     while (low < high) { /* the first range that ends at the address or behind it */
@@ -255,5 +271,5 @@ bool go_between_contains(uintptr_t address) {
 bool go_between_shares_module(uintptr_t address) {
     lock_check_held(LOCK_LOADER);
     const struct seen *seen = find(address);
-    return seen && (seen->whole || seen->count);
+    return seen && (seen->whole || seen->count || is_libffi(seen, address));
 }

@@ -34,10 +34,14 @@ static void *replacement(int row) {
     return (void *)(uintptr_t)hook_table[row].entry;
 }
 
+static bool is_real(int row, const void *found) {
+    return found && (found == real_entries[row] || found == real_own[row]);
+}
+
 void *hooks_replace_symbol(const char *name, void *found) {
     for (int i = 0; i < HOOKS; i++)
         if (strcmp(name, hook_table[i].symbol) == 0)
-            return real_load() && found == real_entries[i] ? replacement(i) : found;
+            return real_load() && is_real(i, found) ? replacement(i) : found;
     return stubs_replace_symbol(name, found);
 }
 
@@ -60,7 +64,7 @@ void *hooks_replace_base(const char *base, void *found, bool per_thread) {
     if (!real_load())
         return found;
     for (int i = 0; i < HOOKS; i++)
-        if (found == real_entries[i])
+        if (is_real(i, found))
             return replacement(i);
     if (!atomic_load_explicit(&listed_ready, memory_order_acquire))
         list_entries();

@@ -126,6 +126,19 @@ bool host_address_is(uint64_t word, uint64_t now) {
     return judge(word, now);
 }
 
+bool host_can_change(uint64_t at) {
+    unsigned type, managed = 0;
+    if (at < least_address || at >= most_address || !is_readable(at, false))
+        return false;
+    return !REAL(cuPointerGetAttribute) ||
+           REAL(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at) !=
+               CUDA_SUCCESS ||
+           type != CU_MEMORYTYPE_DEVICE ||
+           (REAL(cuPointerGetAttribute)(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, at) ==
+                CUDA_SUCCESS &&
+            managed);
+}
+
 bool host_addresses_among(const void *at, size_t bytes, uint64_t now) {
     uint64_t word;
     for (size_t i = 0; i + sizeof word <= bytes; i += sizeof word) {

@@ -27,6 +27,9 @@ bool host_addresses_among(const void *at, size_t bytes, uint64_t now);
 /* As host_addresses_among, of memory that may not be readable: then none is. */
 bool host_addresses_in(uint64_t at, size_t bytes, uint64_t now);
 
+/* Whether there is memory that the host uses as well, plain, pinned or managed. Asks the driver. */
+bool host_can_change(uint64_t at);
+
 /* What was learnt may be true no more: memory is given back. */
 void host_addresses_forget(void);
 

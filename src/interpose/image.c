@@ -9,28 +9,13 @@
 #define SLOT_TYPES(type) ((type) == R_AARCH64_JUMP_SLOT || (type) == R_AARCH64_GLOB_DAT)
 #endif
 
-/* Invariant: pointers are NULL where the module has no such table. Imports come before the first
- * hashed symbol; imports counts the table's head up to there. */
-struct image {
-    const ElfW(Sym) * symbols;
-    const char *strings;
-    const ElfW(Half) * versions;
-    const ElfW(Verneed) * needed;
-    const ElfW(Verdef) * defined;
-    const uint32_t *gnu_hash, *hash;
-    const ElfW(Rela) * tables[2];
-    size_t table_bytes[2];
-    size_t imports;
-    const char *soname;
-};
-
 /* The loader has relocated these pointers in place, except where the section is read-only. */
 static const void *at(const struct module *module, ElfW(Addr) value) {
     return (const void *)(value < module->base ? module->base + value : value);
 }
 
-static struct image open_image(const struct module *module) {
-    struct image image = {.soname = ""};
+void image_open(const struct module *module, struct image *opened) {
+    struct image image = {.base = module->base, .soname = ""};
     ElfW(Addr) soname = 0;
     for (const ElfW(Dyn) *entry = module->dynamic; entry && entry->d_tag != DT_NULL; entry++) {
         const void *pointer = at(module, entry->d_un.d_ptr);
@@ -84,6 +69,12 @@ static struct image open_image(const struct module *module) {
         image.imports = 0;
         image.gnu_hash = image.hash = NULL;
     }
+    *opened = image;
+}
+
+static struct image open_image(const struct module *module) {
+    struct image image;
+    image_open(module, &image);
     return image;
 }
 
@@ -131,6 +122,27 @@ uintptr_t image_import_slot(const struct module *module, const char *name) {
     return 0;
 }
 
+static size_t slots_of(const struct image *image, int table) {
+    return image->tables[table] ? image->table_bytes[table] / sizeof(ElfW(Rela)) : 0;
+}
+
+size_t image_slots(const struct image *image) {
+    return slots_of(image, 0) + slots_of(image, 1);
+}
+
+uintptr_t *image_slot(const struct image *image, size_t number, uintptr_t *own) {
+    size_t first = slots_of(image, 0);
+    const ElfW(Rela) *entry =
+        number < first ? &image->tables[0][number] : &image->tables[1][number - first];
+    const ElfW(Sym) *symbol = &image->symbols[ELF64_R_SYM(entry->r_info)];
+    *own = 0;
+    if (!SLOT_TYPES(ELF64_R_TYPE(entry->r_info)))
+        return NULL;
+    if (ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT && symbol->st_shndx != SHN_UNDEF)
+        *own = image->base + symbol->st_value;
+    return (uintptr_t *)(image->base + entry->r_offset); // NOLINT(performance-no-int-to-ptr)
+}
+
 /* The version under which a symbol is defined, "" without one. */
 static const char *defined_version(const struct image *image, size_t symbol) {
     unsigned index = image->versions[symbol] & 0x7fff;
@@ -160,13 +172,34 @@ static bool is_function(const struct image *image, size_t symbol, const char *na
                    : !(image->versions[symbol] & HIDDEN);
 }
 
-static size_t find_by_gnu_hash(const struct image *image, const char *name, const char *version) {
-    uint32_t buckets = image->gnu_hash[0], first = image->gnu_hash[1], wanted = 5381;
+uint32_t image_hash(const char *name) {
+    uint32_t hash = 5381;
+    for (const char *letter = name; *letter; letter++)
+        hash = hash * 33 + (unsigned char)*letter;
+    return hash;
+}
+
+/* What most modules answer with about most names: they have a filter before their table. */
+static bool has_surely_not(const struct image *image, uint32_t wanted) {
+    enum { BITS = 8 * sizeof(ElfW(Addr)) };
+    const ElfW(Addr) *filter = (const void *)(image->gnu_hash + 4);
+    uint32_t words = image->gnu_hash[2], shift = image->gnu_hash[3];
+    ElfW(Addr) word = words ? filter[wanted / BITS & (words - 1)] : ~(ElfW(Addr))0;
+    return !(word >> wanted % BITS & word >> (wanted >> shift) % BITS & 1);
+}
+
+bool image_surely_lacks(const struct image *image, const char *name) {
+    return image->gnu_hash ? has_surely_not(image, image_hash(name)) : !image->hash;
+}
+
+static size_t find_by_gnu_hash(const struct image *image, const char *name, uint32_t wanted,
+                               const char *version) {
+    uint32_t buckets = image->gnu_hash[0], first = image->gnu_hash[1];
     const uint32_t *bucket =
         image->gnu_hash + 4 + image->gnu_hash[2] * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
     const uint32_t *chain = bucket + buckets;
-    for (const char *letter = name; *letter; letter++)
-        wanted = wanted * 33 + (unsigned char)*letter;
+    if (has_surely_not(image, wanted))
+        return 0;
     uint32_t symbol = buckets ? bucket[wanted % buckets] : 0;
     if (symbol < first)
         return 0;
@@ -186,14 +219,19 @@ static size_t find_in_table(const struct image *image, const char *name, const c
     return 0;
 }
 
+uintptr_t image_find(const struct image *image, const char *name, uint32_t hash,
+                     const char *version) {
+    size_t symbol = 0;
+    if (image->gnu_hash)
+        symbol = find_by_gnu_hash(image, name, hash, version);
+    else if (image->hash)
+        symbol = find_in_table(image, name, version);
+    return symbol ? image->base + image->symbols[symbol].st_value : 0;
+}
+
 uintptr_t image_find_function(const struct module *module, const char *name, const char *version) {
     struct image image = open_image(module);
-    size_t symbol = 0;
-    if (image.gnu_hash)
-        symbol = find_by_gnu_hash(&image, name, version);
-    else if (image.hash)
-        symbol = find_in_table(&image, name, version);
-    return symbol ? module->base + image.symbols[symbol].st_value : 0;
+    return image_find(&image, name, image_hash(name), version);
 }
 
 /* How many symbols the table has: the chains of the hash table cover all that are exported. */

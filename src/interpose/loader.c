@@ -27,12 +27,13 @@ typedef void *dlsym_function(void *handle, const char *name);
 typedef void *dlvsym_function(void *handle, const char *name, const char *version);
 
 dlsym_function *loader_real_dlsym;
+static dlsym_function *libc_dlsym;
 static dlvsym_function *real_dlvsym;
 void *(*loader_real_dlopen)(const char *path, int flags);
 unsigned char loader_deep;
 uint64_t loader_opens;
 static int (*real_dlclose)(void *handle);
-static char *(*real_dlerror)(void);
+static loader_dlerror_function *real_dlerror;
 static const char libdl_name[] = "libdl.so.2";
 
 pthread_mutex_t loader_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -46,14 +47,21 @@ static bool visit_libdl(const struct module *module, void *state) {
     return false;
 }
 
-/* The definition behind ours in symbol order: libc's, or that of an interposer that comes next.
- * libdl: NULL, or where to look without dlvsym. */
+/* The definition behind ours in symbol order: libc's, or that of an interposer that comes next,
+ * which seldom has a version. libdl: NULL, or where to look without dlvsym. */
 static void *next(const char *name, const struct module *libdl) {
     if (libdl)
         return (void *)image_find_function(libdl, name, /* the default version */
                                            NULL);       // NOLINT(performance-no-int-to-ptr)
-    void *found = dlvsym(RTLD_NEXT, name, "GLIBC_2.34");
-    return found ? found : dlvsym(RTLD_NEXT, name, BASE_VERSION);
+    return libc_dlsym(RTLD_NEXT, name);
+}
+
+/* The C library's own, which no interposer has under that version. */
+static void *find_libc_dlsym(const struct module *libdl) {
+    if (libdl)
+        return next("dlsym", libdl);
+    void *found = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
+    return found ? found : dlvsym(RTLD_NEXT, "dlsym", BASE_VERSION);
 }
 
 dlsym_function *loader_resolve_dlsym(void) {
@@ -68,6 +76,9 @@ dlsym_function *loader_resolve_dlsym(void) {
         return NULL;
     const struct module *where = dlvsym ? NULL : &libdl;
     /* Several threads may get here at once: they all store the same pointers. */
+    __atomic_store_n((void **)&libc_dlsym, find_libc_dlsym(where), __ATOMIC_RELAXED);
+    if (!libc_dlsym)
+        return NULL;
     void *(*open)(const char *, int) = NULL;
     *(void **)&open = next("dlopen", where);
     if (where && open) /* it stays: our pointers are into it */
@@ -94,8 +105,25 @@ static void *not_ours(void *address) {
 }
 
 void *loader_find(void *handle, const char *name) {
+    return loader_resolve_dlsym() ? not_ours(libc_dlsym(handle, name)) : NULL;
+}
+
+void *loader_ask_next(void *handle, const char *name) {
     dlsym_function *real = loader_resolve_dlsym();
     return real ? not_ours(real(handle, name)) : NULL;
+}
+
+void *loader_find_first(const char *name) {
+    dlsym_function *real = loader_resolve_dlsym();
+    void *found = real ? real(RTLD_DEFAULT, name) : NULL;
+    forget_error();
+    return found;
+}
+
+void loader_fail(const char *name) {
+    dlsym_function *real = loader_resolve_dlsym();
+    if (real)
+        real(RTLD_NEXT, name);
 }
 
 void *loader_find_version(void *handle, const char *name, const char *version) {
@@ -125,4 +153,28 @@ __attribute__((visibility("default"))) int dlclose(void *handle) {
     int result = loader_resolve_dlsym() && real_dlclose ? real_dlclose(handle) : -1;
     atomic_fetch_add_explicit(&loader_unloads, 1, memory_order_release);
     return result;
+}
+
+struct next_definition {
+    const char *name;
+    bool past_us;
+    uintptr_t address;
+};
+
+static bool visit_for_definition(const struct module *module, void *state) {
+    struct next_definition *next = state;
+    if (next->past_us)
+        next->address = image_find_function(module, next->name, NULL);
+    next->past_us = next->past_us || own_object_contains(module->text_low);
+    return !next->address;
+}
+
+loader_dlerror_function *loader_find_dlerror(void) {
+    struct next_definition next = {.name = "dlerror"};
+    loader_dlerror_function *found = __atomic_load_n(&real_dlerror, __ATOMIC_RELAXED);
+    if (found)
+        return found;
+    modules_each(visit_for_definition, &next);
+    *(void **)&found = (void *)next.address; // NOLINT(performance-no-int-to-ptr)
+    return found;
 }

@@ -15,9 +15,24 @@ extern void *(*loader_real_dlsym)(void *handle, const char *name);
  * by the assembly entry of dlsym on its first use. */
 void *(*loader_resolve_dlsym(void))(void *handle, const char *name);
 
-/* The address of `name` as the real dlsym finds it through `handle`, NULL if absent. Never a symbol
- * of our own object. Pseudo-handles mean: as seen from libpoolcuda. Leaves no dlerror behind. */
+/* The address of `name` as the C library's dlsym finds it through `handle`, NULL if absent. Never a
+ * symbol of our own object. Pseudo-handles mean: as seen from libpoolcuda. Leaves no dlerror
+ * behind. */
 void *loader_find(void *handle, const char *name);
+
+/* As the dlsym answers that comes next behind ours: another tool hands out its own functions. */
+void *loader_ask_next(void *handle, const char *name);
+
+/* The first definition of `name` in the program's global scope, our own too. */
+void *loader_find_first(const char *name);
+
+/* Looks up what is nowhere, so that its error is the one that dlerror tells of. */
+void loader_fail(const char *name);
+
+/* The real dlerror; NULL in a process without a dynamic loader library. The loader is not asked
+ * where it is: that would make it forget the error. */
+typedef char *loader_dlerror_function(void);
+loader_dlerror_function *loader_find_dlerror(void);
 
 /* Looks for a symbol of one version. */
 void *loader_find_version(void *handle, const char *name, const char *version);

@@ -6,10 +6,12 @@
  * so ours is the last to prepare and the first to come afterwards. That is the one who registers
  * first, which we do before any other constructor runs: the object is linked with -z initfirst.
  * (With a glibc before 2.34 libpthread is linked so as well, and only one of the two counts.) */
+#include "interpose/absent.h"
 #include "interpose/own_stack.h"
 #include "interpose/rights.h"
 #include "interpose/state.h"
 #include "interpose/stubs.h"
+#include "interpose/symbol_order.h"
 #include "observe/command_line.h"
 #include "observe/output_file.h"
 
@@ -29,5 +31,7 @@ __attribute__((constructor)) static void begin(int argc, char **argv) {
     rights_take(argc, argv);
     output_file_know_standard_error();
     own_stack_note_main(argv);
+    symbol_order_begin();
+    absent_take(argv);
     errno = saved;
 }

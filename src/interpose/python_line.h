@@ -5,7 +5,6 @@
 #include "modules.h"
 #include "site_tag.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 struct python_line {
@@ -14,10 +13,14 @@ struct python_line {
         next_high; /* where the interpreter goes on: a word between these, both included */
 };
 
+/* NOT_KNOWN: the module is no interpreter whose structures are known. NONE: of this call it is not
+ * known, perhaps of others. */
+enum python_line_found { PYTHON_LINE_NOT_KNOWN, PYTHON_LINE_NONE, PYTHON_LINE_FOUND };
+
 /* The line that this thread is executing, if `interpreter` is one of CPython whose structures are
- * known. Takes no lock of the interpreter's, calls none of its functions, and reads its memory by
- * process_vm_readv, so that what is not as expected faults nothing; where that system call is
- * refused there are no lines. LOCK_LOADER held. */
-bool python_line_find(const struct module *interpreter, struct python_line *line);
+ * known. Takes no lock of the interpreter's and calls none of its functions. What is read is this
+ * thread's own, and what that refers to, so that nobody frees it meanwhile; it is read by
+ * safe_read, so that what is not as expected faults nothing. LOCK_LOADER held. */
+enum python_line_found python_line_find(const struct module *interpreter, struct python_line *line);
 
 #endif

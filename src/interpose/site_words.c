@@ -3,23 +3,17 @@
 #include "interpose/stack_walk.h"
 #include "lock.h"
 
-#include <stddef.h>
-
-static size_t first_slot(uintptr_t word, uint32_t place) {
-    return (word + place) * (uintptr_t)0x9e3779b97f4a7c15u >> 48;
-}
-
 uintptr_t site_words_read(const struct site_words *words, uintptr_t frame) {
     for (int i = 0; i < SITE_PLACES; i++) {
         uint32_t place = atomic_load_explicit(&words->place[i], memory_order_relaxed);
         if (!place)
-            return 0;
+            break;
         if (!stack_walk_reaches(frame, frame + place))
             continue;
         uintptr_t wanted = *(const uintptr_t *)(frame + place - sizeof(uintptr_t)), word;
         if (!wanted)
             continue;
-        for (size_t at = first_slot(wanted, place);; at++) { /* some slots stay empty */
+        for (size_t at = site_words_slot(wanted, place);; at++) { /* some slots stay empty */
             word = atomic_load_explicit(&words->slots[at % SITE_WORDS].word, memory_order_acquire);
             if (!word)
                 break;
@@ -29,7 +23,7 @@ uintptr_t site_words_read(const struct site_words *words, uintptr_t frame) {
                                             memory_order_relaxed);
         }
     }
-    return 0;
+    return atomic_load_explicit(&words->otherwise, memory_order_relaxed);
 }
 
 static bool add_place(struct site_words *words, uint32_t place) {
@@ -45,7 +39,7 @@ static bool add_place(struct site_words *words, uint32_t place) {
 
 bool site_words_learn(struct site_words *words, uint32_t place, uintptr_t word, uintptr_t site) {
     lock_check_held(LOCK_LOADER);
-    size_t at = first_slot(word, place);
+    size_t at = site_words_slot(word, place);
     uintptr_t known;
     for (; (known = atomic_load(&words->slots[at % SITE_WORDS].word)); at++)
         if (known == word && atomic_load(&words->slots[at % SITE_WORDS].place) == place) {
@@ -61,8 +55,14 @@ bool site_words_learn(struct site_words *words, uint32_t place, uintptr_t word, 
     return true;
 }
 
+void site_words_end(struct site_words *words, uintptr_t site) {
+    lock_check_held(LOCK_LOADER);
+    atomic_store_explicit(&words->otherwise, site, memory_order_relaxed);
+}
+
 void site_words_forget(struct site_words *words) {
     lock_check_held(LOCK_LOADER);
+    site_words_end(words, 0);
     for (size_t i = 0; i < SITE_WORDS; i++)
         atomic_store_explicit(&words->slots[i].word, 0, memory_order_relaxed);
     words->count = 0;

@@ -1,32 +1,20 @@
 #include "interpose/stack_walk.h"
 
 #include "interpose/own_stack.h"
+#include "interpose/safe_read.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 #include <unwind.h>
 
 enum { LARGE_FRAME = 64 << 10, NEAR_THREAD = 64 << 10 };
-
-/* The kernel reads the word before it finds that there is no such operation. */
-static bool is_readable(uintptr_t address) {
-    int saved = errno;
-    errno = 0;
-    bool readable =
-        syscall(SYS_rt_sigprocmask, -1, address, NULL, sizeof(uint64_t)) == -1 && errno == EINVAL;
-    errno = saved;
-    return readable;
-}
 
 /* Whether a program's frame that begins at `stack` may be unwound. The unwinder believes the tables
  * and reads where they say that the frame ends. Where a program has changed stacks by hand they
  * speak of the stack before: so nothing is unwound that begins on the last page of a stack. */
 static bool may_unwind(uintptr_t stack) {
     uintptr_t next = (stack - 1) / OWN_STACK_PAGE * OWN_STACK_PAGE + OWN_STACK_PAGE;
-    return own_stack_is_known(stack, stack) || is_readable(next);
+    return own_stack_is_known(stack, stack) || safe_read_can(next);
 }
 
 struct walk {

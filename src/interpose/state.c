@@ -156,6 +156,7 @@ static void say_nothing(const char *line) {
 }
 
 bool state_shut_in(void) {
+    static bool is_shut_in; /* prctl is called several times for it */
     lock_take(&start_lock, LOCK_START);
     bool ready = atomic_load(&phase) == PHASE_READY, own = !ready || getpid() == owner;
     if (!ready) {
@@ -163,9 +164,11 @@ bool state_shut_in(void) {
             options_parse(&options, environ, say_nothing);
         options.disable = true;
         atomic_store(&phase, PHASE_INERT);
-    } else if (own) {
-        stats_leave_folder();
+    } else if (own && !is_shut_in) {
+        is_shut_in = true;
+        stats_shut_in((enum stats_form)options.stats);
         recorder_finish();
+        output_file_shut_in();
     }
     lock_drop(&start_lock, LOCK_START);
     return own;
@@ -213,7 +216,8 @@ static struct pool *create(void) {
         config.free_mode = POOL_FREE_SYNC;
     if (config.free_mode == POOL_FREE_AUTO)
         config.look_around = surroundings_look;
-    if (!driver_fill(&entries, real_find))
+    real_ask_others();
+    if (!driver_fill(&entries, real_find_had))
         return NULL;
     lock_take(&start_lock, LOCK_START);
     struct pool *created = atomic_load(&pool);

@@ -11,8 +11,8 @@
  * has one of TELLS_WORD's bits then. */
 enum { FRAME_TELLS = 2 };
 
-/* stack: the arguments beyond the registers'. stub: where its code is, and its entry: their offsets
- * are the same. attempts: that were made before. */
+/* stack: the arguments beyond the registers', behind the word where the call returns to. stub:
+ * where its code is, and its entry: their offsets are the same. attempts: that were made before. */
 struct stub_frame {
     _Alignas(16) uint64_t registers[8];
     unsigned char vectors[8][16];

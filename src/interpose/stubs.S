@@ -783,7 +783,7 @@ stub_call_\words:
 	.cfi_offset x30, -24
 	mov	x29, sp
 	.cfi_def_cfa_register x29
-	str	x19, [x29, #16]
+	stp	x19, x30, [x29, #16]	/* where the call returns to is the word before the stack's arguments */
 	.cfi_offset x19, -16
 	add	x17, sp, #32
 	sub	sp, sp, #FRAME_SIZE + \room * 8

@@ -68,7 +68,8 @@ static const uint8_t stack_words[ENTRIES] = {
 #undef STACK
 };
 
-#define NO_SUCH_FUNCTION UINT64_MAX /* in place of attempts */
+#define NO_SUCH_FUNCTION                                                                           \
+    UINT64_MAX /* in place of attempts: the driver has none, or none is known */
 
 HIDDEN void *stub_before(struct stub_frame *frame);
 HIDDEN void *stub_before_unseen(struct stub_frame *frame);
@@ -205,14 +206,23 @@ static CUresult not_supported(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-static void *find_real(const struct stub_frame *frame) {
-    struct stub_entry *entry = &stub_entries[number_of(frame)];
-    void *real = atomic_load_explicit(&entry->real, memory_order_acquire);
-    if (real)
-        return real;
-    real = real_load() ? real_find(name_of(frame)) : NULL;
-    atomic_store_explicit(&entry->real, real, memory_order_release);
-    return real;
+/* The first call of a function, or one while there is no driver: then *real is whoever stands in
+ * for it, or what there is to say, and nothing is to be done for the call. Returns whether there
+ * is. */
+__attribute__((noinline)) static bool find_real(struct stub_frame *frame, void **real) {
+    bool known = real_load();
+    *real = known || real_stand_in((uintptr_t)frame->stack[-1]) /* where the call returns to */
+                ? real_find(name_of(frame))
+                : NULL;
+    if (known && *real) {
+        atomic_store_explicit(&stub_entries[number_of(frame)].real, *real, memory_order_release);
+        return true;
+    }
+    if (!*real)
+        *real = known ? (void *)not_supported : (void *)not_initialized;
+    frame->attempts = NO_SUCH_FUNCTION;
+    frame->to_stub = false;
+    return false;
 }
 
 static void *spare_stub(void *function, const char *name, const struct entry *entry);
@@ -236,11 +246,9 @@ static inline bool submits_unnoted(const struct stub_frame *frame, const struct 
 
 void *stub_before(struct stub_frame *frame) {
     const struct entry *entry = entry_of(frame);
-    void *real = find_real(frame);
-    if (!real) {
-        frame->attempts = NO_SUCH_FUNCTION;
-        return real_load() ? (void *)not_supported : (void *)not_initialized;
-    }
+    void *real = atomic_load_explicit(&stub_entries[number_of(frame)].real, memory_order_acquire);
+    if (!real && !find_real(frame, &real))
+        return real;
     if (!frame->attempts) {
         frame->opens = false;
         frame->waits.context = NULL;
@@ -353,10 +361,11 @@ static void *spare_stub(void *function, const char *name, const struct entry *en
     return NULL;
 }
 
-static void *known_stub(unsigned number, void *found) {
+static void *known_stub(unsigned number) {
     void *real = atomic_load_explicit(&stub_entries[number].real, memory_order_acquire);
     if (!real)
-        atomic_store_explicit(&stub_entries[number].real, found, memory_order_release);
+        atomic_store_explicit(&stub_entries[number].real, real_find(entry_name(number)),
+                              memory_order_release);
     return stub(number);
 }
 
@@ -367,12 +376,12 @@ static void *replace_unknown(const char *name, void *found, bool per_thread) {
 }
 
 void *stubs_replace_symbol(const char *name, void *found) {
-    if (!real_load() || real_find(name) != found)
+    if (!real_load() || !real_is(name, found))
         return found;
     unsigned number = entry_find(name);
     if (number == ENTRIES)
         return replace_unknown(name, found, unknown_is_per_thread(name));
-    return entry_has_stub(&entry_points[number]) ? known_stub(number, found) : found;
+    return entry_has_stub(&entry_points[number]) ? known_stub(number) : found;
 }
 
 /* A form that the table has is at the address of its symbol, or at the one that the driver answers
@@ -381,8 +390,8 @@ void *stubs_replace_base(const char *base, void *found, bool per_thread) {
     if (!real_load())
         return found;
     for (unsigned i = entry_next_form(base, 0); i < ENTRIES; i = entry_next_form(base, i + 1))
-        if (real_find(entry_name(i)) == found)
-            return entry_has_stub(&entry_points[i]) ? known_stub(i, found) : found;
+        if (real_is(entry_name(i), found))
+            return entry_has_stub(&entry_points[i]) ? known_stub(i) : found;
     for (unsigned i = entry_next_form(base, 0); i < ENTRIES; i = entry_next_form(base, i + 1)) {
         const struct entry *entry = &entry_points[i];
         if (real_ask(base, entry->since, entry_is_per_thread(entry)) != found)

@@ -1,5 +1,6 @@
 #include "interpose/surroundings.h"
 
+#include "format.h"
 #include "interpose/bypass.h"
 #include "interpose/hooks.h"
 #include "interpose/image.h"
@@ -29,11 +30,24 @@ const char *surroundings_memory_checker(char *const *environment) {
     return tools_memory_checker(&found);
 }
 
+/* Who stands between the pool and the driver. */
+static void note_between(void) {
+    for (int i = 0; i < HOOKS; i++) {
+        char module[128], line[sizeof module + 40];
+        if (!real_own[i] || real_entries[i] == real_own[i])
+            continue;
+        modules_name((uintptr_t)real_entries[i], module, sizeof module);
+        format(line, sizeof line, "%s (the pool calls the driver through it)", module);
+        stats_tool(line);
+    }
+}
+
 void surroundings_note_tools(char *const *environment) {
     struct tools_found found = find_tools(environment);
     for (size_t i = 0; i < TOOLS; i++)
         if (found.found[i])
             stats_tool(tools_name(i));
+    note_between();
 }
 
 static bool visit_for_libraries(const struct module *module, void *state) {
@@ -65,7 +79,7 @@ static bool visit_for_order(const struct module *module, void *state) {
 static bool is_hooked(void) {
     struct order order = {0};
     if (real_load()) /* one that is loaded later comes behind us */
-        order.driver = (uintptr_t)REAL(cuMemAlloc_v2);
+        order.driver = (uintptr_t)real_own[HOOK_cuMemAlloc_v2];
     modules_each(visit_for_order, &order); /* in the order of the search */
     return order.ours;
 }

@@ -4,7 +4,6 @@
 
 #include <string.h>
 #include <sys/file.h>
-#include <time.h>
 
 static _Atomic uint32_t none;
 _Atomic uint32_t *mailbox_posted = &none;
@@ -62,63 +61,38 @@ void mailbox_postpone(void) {
     atomic_flag_clear(&busy);
 }
 
-void mailbox_finish(int file) {
-    enum { STEP_NS = 1000 * 1000, STEPS = 20 };
+void mailbox_finish(void) {
     struct mailbox_request request;
     if (mailbox_take(&request))
         mailbox_answer(&request, 0, "the program is coming to its end");
-    for (int step = 0; step < STEPS && !mailbox_lock(file); step++)
-        nanosleep(&(struct timespec){.tv_nsec = STEP_NS}, NULL);
 }
-
-#define PLACE(field) (off_t)(offsetof(struct stats_page, mailbox.field))
 
 bool mailbox_lock(int file) {
     return raw_flock(file, LOCK_EX | LOCK_NB) == 0;
 }
 
-static bool put(int file, const void *from, size_t size, off_t offset) {
-    return raw_pwrite(file, from, size, offset) == (ssize_t)size;
+void mailbox_post(struct stats_mailbox *asked, struct mailbox_request *request) {
+    request->serial = atomic_load(&asked->posted) + 1;
+    atomic_store(&asked->kind, (uint32_t)MAILBOX_NOTHING);
+    atomic_store(&asked->device, (int32_t)request->device);
+    atomic_store(&asked->bytes, request->bytes);
+    memcpy(asked->text, request->text, sizeof asked->text);
+    atomic_store(&asked->until_ns, request->until_ns);
+    atomic_store(&asked->kind, (uint32_t)request->kind);
+    atomic_store(&asked->posted, request->serial);
 }
 
-static bool get(int file, void *to, size_t size, off_t offset) {
-    return raw_pread(file, to, size, offset) == (ssize_t)size;
-}
-
-bool mailbox_post(int file, struct mailbox_request *request) {
-    const uint32_t nothing = MAILBOX_NOTHING, kind = request->kind;
-    const int32_t device = request->device;
-    uint32_t posted;
-    if (!get(file, &posted, sizeof posted, PLACE(posted)))
+bool mailbox_look(struct stats_mailbox *asked, uint32_t serial, struct mailbox_reply *reply) {
+    if (atomic_load(&asked->answered) != serial)
         return false;
-    request->serial = posted + 1;
-    return put(file, &nothing, sizeof nothing, PLACE(kind)) &&
-           put(file, &device, sizeof device, PLACE(device)) &&
-           put(file, &request->bytes, sizeof request->bytes, PLACE(bytes)) &&
-           put(file, request->text, sizeof request->text, PLACE(text)) &&
-           put(file, &request->until_ns, sizeof request->until_ns, PLACE(until_ns)) &&
-           put(file, &kind, sizeof kind, PLACE(kind)) &&
-           put(file, &request->serial, sizeof request->serial, PLACE(posted));
-}
-
-bool mailbox_look(int file, uint32_t serial, struct mailbox_reply *reply) {
-    uint32_t answered;
-    if (!get(file, &answered, sizeof answered, PLACE(answered)) || answered != serial)
-        return false;
-    reply->text[0] = '\0';
-    reply->released = 0;
-    get(file, &reply->released, sizeof reply->released, PLACE(released));
-    get(file, reply->text, sizeof reply->text, PLACE(answer));
+    reply->released = atomic_load(&asked->released);
+    memcpy(reply->text, asked->answer, sizeof reply->text);
     reply->text[sizeof reply->text - 1] = '\0';
     return true;
 }
 
-void mailbox_withdraw(int file) {
-    const uint32_t nothing = MAILBOX_NOTHING;
-    char banner[sizeof PAGE_MAGIC - 1];
-    /* The file may have become the report of a process that has ended. */
-    if (get(file, banner, sizeof banner, 0) && memcmp(banner, PAGE_MAGIC, sizeof banner) == 0)
-        put(file, &nothing, sizeof nothing, PLACE(kind));
+void mailbox_withdraw(struct stats_mailbox *asked) {
+    atomic_store(&asked->kind, (uint32_t)MAILBOX_NOTHING);
 }
 
 void mailbox_unlock(int file) {

@@ -1,7 +1,7 @@
 /* Requests to a process: another of the same user writes one into its stats page, and the process
  * answers at its next allocation or free.
  *
- * The asker holds the exclusive flock of the page's file from mailbox_post until the answer or
+ * The asker holds the exclusive flock of the page's entry from mailbox_post until the answer or
  * mailbox_withdraw. It writes the arguments, then the kind, then `posted`; the process reads them
  * the other way round. A request that was withdrawn is of the kind NOTHING, so that a process which
  * comes to it late does nothing. */
@@ -48,27 +48,26 @@ bool mailbox_take(struct mailbox_request *request);
 /* text: what the user reads, "" for nothing; shortened if need be. */
 void mailbox_answer(const struct mailbox_request *request, uint64_t released, const char *text);
 void mailbox_postpone(void); /* the request waits on */
-/* To be called when the process ends, and `file`, the page's, will be something else: answers who
- * asks just now, and sees to it that nobody writes to the file, as far as that takes no time. */
-void mailbox_finish(int file);
+/* To be called when the process ends: answers who asks just now. */
+void mailbox_finish(void);
 
-/* Functions of the asker, through the page's file. */
+/* Functions of the asker. */
 
-/* Locks the mailbox. False: somebody else is asking just now. */
+/* Locks the mailbox, by the file of the page's entry. False: somebody else is asking just now. */
 bool mailbox_lock(int file);
 /* To be called before the file is closed: a child that another thread has forked meanwhile holds it
  * open. */
 void mailbox_unlock(int file);
-/* Posts a request, whose serial number is set. False: the file cannot be written. */
-bool mailbox_post(int file, struct mailbox_request *request);
+/* Posts a request, whose serial number is set. */
+void mailbox_post(struct stats_mailbox *asked, struct mailbox_request *request);
 
 struct mailbox_reply {
     uint64_t released;
     char text[PAGE_REQUEST]; /* ends */
 };
 /* Whether the request is answered. */
-bool mailbox_look(int file, uint32_t serial, struct mailbox_reply *reply);
+bool mailbox_look(struct stats_mailbox *asked, uint32_t serial, struct mailbox_reply *reply);
 /* To be called when nobody waits for the answer any more. */
-void mailbox_withdraw(int file);
+void mailbox_withdraw(struct stats_mailbox *asked);
 
 #endif

@@ -317,6 +317,37 @@ static bool write_all(int file, const char *bytes, size_t size) {
     return true;
 }
 
+enum { WATCHED = 64 };
+static bool shut_in;
+static uint64_t safe; /* once shut in: descriptors to which a write is no signal */
+
+static bool is_ignored(int signal) {
+    const size_t of_set = sizeof(uint64_t);
+    void *action[8] = {0}; /* the kernel's begins with the handler */
+    return syscall(SYS_rt_sigaction, signal, NULL, action, of_set) == 0 &&
+           action[0] == (void *)SIG_IGN; // NOLINT(performance-no-int-to-ptr)
+}
+
+bool output_file_may_write_later(int file) {
+    struct stat status;
+    if (raw_fstat(file, &status) != 0)
+        return false;
+    if (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode))
+        return is_ignored(SIGPIPE);
+    return !S_ISREG(status.st_mode) || raw_may_be_as_long(RLIM_INFINITY) || is_ignored(SIGXFSZ);
+}
+
+void output_file_shut_in(void) {
+    for (int file = 0; file < WATCHED; file++)
+        if (output_file_may_write_later(file))
+            safe |= (uint64_t)1 << file;
+    shut_in = true;
+}
+
+static bool is_signal(int file) {
+    return shut_in && (file < 0 || file >= WATCHED || !(safe >> file & 1));
+}
+
 static uint64_t bit_of(int signal) {
     return (uint64_t)1 << (signal - 1);
 }
@@ -327,8 +358,8 @@ bool output_file_write(int file, const void *bytes, size_t size) {
     const uint64_t answers = bit_of(SIGPIPE) | bit_of(SIGXFSZ);
     const struct timespec now = {0, 0};
     uint64_t before = 0, pending = 0;
-    if (is_programs_own(file)) {
-        errno = EBADF;
+    if (is_programs_own(file) || is_signal(file)) {
+        errno = is_signal(file) ? EPIPE : EBADF;
         return false;
     }
     syscall(SYS_rt_sigprocmask, SIG_BLOCK, &answers, &before, sizeof answers);

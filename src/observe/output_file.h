@@ -48,6 +48,13 @@ void output_file_know_standard_error(void);
  * something is lost. */
 bool output_file_write(int file, const void *bytes, size_t size);
 
+/* In a program that shuts itself in by seccomp no signal can be held off any more. To be called
+ * before that: from then on only what is no pipe, and no file that has a limit, is written to, or
+ * where the program ignores the signal. */
+void output_file_shut_in(void);
+/* Whether that holds of the file. */
+bool output_file_may_write_later(int file);
+
 /* What makes a file unusable, by errno. */
 struct output_file_fault {
     char text[48];

@@ -1,6 +1,7 @@
 /* Reads a stats page from a file. */
 #include "observe/page.h"
 
+#include "observe/segment.h"
 #include "observe/shards.h"
 
 #include <fcntl.h>
@@ -30,6 +31,24 @@ struct stats_page *stats_page_new(void) {
     return page;
 }
 
+/* Reads the page itself, which is younger than what the file has, if it is still there. */
+static void read_live(struct stats_page *page) {
+    struct page_part parts[PAGE_PARTS];
+    const struct stats_head *head = (const struct stats_head *)page;
+    if (page->finished || !page->segment)
+        return;
+    struct stats_page *live = segment_join((int)page->segment - 1, sizeof *live, false);
+    if (!live)
+        return;
+    if (stats_page_is_of((const struct stats_head *)live, head)) {
+        size_t count = stats_page_parts(live, parts);
+        for (size_t i = 0; i < count; i++)
+            memcpy((char *)page + parts[i].offset, (const char *)live + parts[i].offset,
+                   parts[i].size);
+    }
+    segment_leave(live, sizeof *live);
+}
+
 struct stats_page *stats_page_read(const char *path, char *error, size_t error_size) {
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0) {
@@ -52,6 +71,10 @@ struct stats_page *stats_page_read(const char *path, char *error, size_t error_s
     const char *wrong = stats_page_fault(page);
     if (!wrong && done < sizeof *page)
         wrong = "cut off";
+    if (!wrong) {
+        read_live(page);
+        wrong = stats_page_fault(page);
+    }
     if (!wrong) {
         shards_fold(page);
         return page;

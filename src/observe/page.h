@@ -1,4 +1,5 @@
-/* The layout of the stats page: in memory, and as the file that a killed program leaves.
+/* The layout of the stats page: in memory, and in the file of POOLCUDA_STATS_FILE until the report
+ * takes its place.
  *
  * All integers are in the machine's own byte order; a page is read on the machine that wrote it. A
  * reader must check everything: page.c does. */
@@ -11,7 +12,7 @@
 enum {
     /* Grows with every change of this layout, but not with another row of counters.def, routes.def
      * or wait_reasons.def: how many there are is said in the page. */
-    PAGE_VERSION = 11,
+    PAGE_VERSION = 12,
     PAGE_MODULES = 256,
     PAGE_MODULE_NAME = 227,
     PAGE_BUILD_ID = 28,
@@ -24,6 +25,7 @@ enum {
     PAGE_SHORTAGE = 1536,
     PAGE_TOOLS = 128,
     PAGE_TRACE = 4096,
+    PAGE_FILE = 4096,
     PAGE_COMMAND = 256,
     PAGE_HOST = 64,
     PAGE_OPTIONS = 1024,
@@ -66,6 +68,8 @@ struct stats_mailbox {
     uint64_t start_wall_ns; /* when this page was made: the time of day, since 1970 */             \
     uint64_t start_ns;      /* the same moment by CLOCK_MONOTONIC */                               \
     uint64_t executable[2]; /* its file's device and inode; 0, 0: not known */                     \
+    uint32_t segment;       /* 1 + the number of the memory that the page lies in; 0: private */   \
+    uint32_t devices_used;  /* a bit for each: of others nothing need be read */                   \
     struct stats_mailbox mailbox;                                                                  \
     char command[PAGE_COMMAND]; /* the executable's path */                                        \
     char host[PAGE_HOST];                                                                          \
@@ -111,9 +115,21 @@ struct stats_page {
     char tags[PAGE_TAGS][PAGE_TAG];
     struct stats_device devices[PAGE_DEVICES]; /* by ordinal; the last: all from there on */
     char trace[PAGE_TRACE]; /* the file of POOLCUDA_TRACE, absolute; "" without one */
+    char file[PAGE_FILE];   /* the file of POOLCUDA_STATS_FILE, absolute; "" without one */
     struct command_line command_line;
     _Alignas(128) struct stats_site sites[PAGE_SITES];
 };
+
+/* A part of a page that is used, the rest being zeros: to read them would make memory of them. */
+struct page_part {
+    size_t offset, size;
+};
+enum { PAGE_PARTS = 7 + PAGE_DEVICES };
+/* Finds the parts, which lie inside even of a damaged page; returns how many. */
+size_t stats_page_parts(const struct stats_page *page, struct page_part parts[PAGE_PARTS]);
+
+/* Whether two heads are of the same run of a program. */
+bool stats_page_is_of(const struct stats_head *head, const struct stats_head *other);
 
 /* What is wrong with a page, in a few words; NULL: nothing, and a report of it stays inside. */
 const char *stats_page_fault(const struct stats_page *page);

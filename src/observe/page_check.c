@@ -1,4 +1,4 @@
-/* Checks a stats page that others may have written. */
+/* Looks at a stats page that others may have written. */
 #include "observe/page.h"
 
 #include <string.h>
@@ -13,7 +13,8 @@ static bool ends(const char *text, size_t size) {
 static bool texts_end(const struct stats_page *page) {
     if (!ends(page->command, sizeof page->command) || !ends(page->host, sizeof page->host) ||
         !ends(page->options, sizeof page->options) || !ends(page->tools, sizeof page->tools) ||
-        !ends(page->trace, sizeof page->trace) || !ends(page->shortage, sizeof page->shortage) ||
+        !ends(page->trace, sizeof page->trace) || !ends(page->file, sizeof page->file) ||
+        !ends(page->shortage, sizeof page->shortage) ||
         !command_line_is_sound(&page->command_line) || !ends(page->mailbox.text, PAGE_REQUEST) ||
         !ends(page->mailbox.answer, PAGE_REQUEST))
         return false;
@@ -62,6 +63,37 @@ const char *stats_page_fault(const struct stats_page *page) {
             page->devices[i].extent_count > STATS_EXTENTS)
             return "damaged";
     return NULL;
+}
+
+static uint32_t at_most(uint32_t count, uint32_t most) {
+    return count < most ? count : most;
+}
+
+size_t stats_page_parts(const struct stats_page *page, struct page_part parts[PAGE_PARTS]) {
+    size_t count = 0;
+#define PART(place, bytes)                                                                         \
+    parts[count++] = (struct page_part){offsetof(struct stats_page, place), bytes}
+    PART(banner, offsetof(struct stats_page, modules));
+    PART(modules, at_most(page->module_count, PAGE_MODULES) * sizeof page->modules[0]);
+    PART(tags, at_most(page->tag_count, PAGE_TAGS) * sizeof page->tags[0]);
+    for (size_t i = 0; i < PAGE_DEVICES; i++)
+        if (page->devices_used >> i & 1)
+            PART(devices[i], sizeof page->devices[i]);
+    if (page->trace[0])
+        PART(trace, sizeof page->trace);
+    if (page->file[0])
+        PART(file, sizeof page->file);
+    if (page->command_line.size)
+        PART(command_line, sizeof page->command_line);
+    PART(sites, at_most(page->site_count, PAGE_SITES) * sizeof page->sites[0]);
+#undef PART
+    return count;
+}
+
+bool stats_page_is_of(const struct stats_head *head, const struct stats_head *other) {
+    return head->version == other->version && head->process == other->process &&
+           head->namespace_id == other->namespace_id && head->start_ns == other->start_ns &&
+           head->start_wall_ns == other->start_wall_ns;
 }
 
 _Static_assert(offsetof(struct stats_head, counters) == offsetof(struct stats_page, counters),

@@ -338,7 +338,6 @@ static void open_file(void) {
 void recorder_open(const char *path_pattern, void (*say)(const char *line)) {
     if (!path_pattern || !*path_pattern)
         return;
-    stats_trace_room();
     recorder.awaited = path_pattern;
     recorder.say = say;
     atomic_store(&recorder_on, true);

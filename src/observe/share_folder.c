@@ -2,6 +2,8 @@
 
 #include "format.h"
 #include "observe/page.h"
+#include "observe/page_file.h"
+#include "observe/segment.h"
 #include "raw_files.h"
 
 #include <errno.h>
@@ -76,34 +78,67 @@ bool share_walk_next(struct share_walk *walk) {
     }
 }
 
-int share_open_page(int folder, const char *name, bool writable) {
-    const int flags =
-        (writable ? O_RDWR : O_RDONLY) | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
-    char target[4096];
+bool share_open_page(int folder, const char *name, bool writable, struct share_page *page) {
     struct stat status;
-    int file = raw_openat(folder, name, flags, 0);
-    if (file < 0 && errno == ELOOP) {
-        ssize_t length = raw_readlinkat(folder, name, target, sizeof target - 1);
-        target[length > 0 ? length : 0] = '\0';
-        if (*target == '/')
-            file = raw_openat(AT_FDCWD, target, flags, 0);
-    }
-    if (file < 0)
-        return -1;
-    if (raw_fstat(file, &status) == 0 && S_ISREG(status.st_mode) &&
+    *page = (struct share_page){.writable = writable};
+    page->file = raw_above_standard(
+        raw_openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0));
+    if (page->file < 0)
+        return false;
+    if (raw_fstat(page->file, &status) == 0 && S_ISREG(status.st_mode) &&
         status.st_uid == (uid_t)syscall(SYS_geteuid))
-        return writable ? raw_above_standard(file) : file;
-    close(file);
-    errno = EPERM;
-    return -1;
+        return true;
+    share_close_page(page);
+    return false;
 }
 
-bool share_read_head(int file, struct stats_head *head) {
-    return raw_pread(file, head, sizeof *head, 0) == (ssize_t)sizeof *head &&
-           strncmp(head->banner, PAGE_MAGIC, sizeof PAGE_MAGIC - 1) == 0 &&
+void share_close_page(struct share_page *page) {
+    if (page->live)
+        segment_leave(page->live, sizeof *page->live);
+    if (page->file >= 0)
+        close(page->file);
+    page->live = NULL;
+    page->file = -1;
+}
+
+/* Finds the page itself. The number may be another's by now. */
+static void join(struct share_page *page, const struct stats_head *head) {
+    if (page->live || !head->segment)
+        return;
+    page->live = segment_join((int)head->segment - 1, sizeof *page->live, page->writable);
+    if (page->live && !stats_page_is_of((const struct stats_head *)page->live, head)) {
+        segment_leave(page->live, sizeof *page->live);
+        page->live = NULL;
+    }
+}
+
+static bool is_head(const struct stats_head *head) {
+    return strncmp(head->banner, PAGE_MAGIC, sizeof PAGE_MAGIC - 1) == 0 &&
            head->version == PAGE_VERSION && head->size == sizeof(struct stats_page) &&
            head->counter_count == STATS_COUNTERS && head->route_count == STATS_ROUTES &&
            head->wait_reason_count == WAIT_REASONS;
+}
+
+/* Word by word: our memcpy goes by bytes, and a head is large. */
+bool share_copy_head(const struct stats_page *page, struct stats_head *head) {
+    const _Atomic uint64_t *from = (const void *)page;
+    uint64_t *to = (void *)head;
+    _Static_assert(sizeof *head % sizeof *to == 0, "whole words");
+    for (size_t i = 0; i < sizeof *head / sizeof *to; i++)
+        to[i] = stats_read(&from[i]);
+    return is_head(head);
+}
+
+/* Reads the head as the entry has it. */
+static bool read_entry(const struct share_page *page, struct stats_head *head) {
+    return raw_pread(page->file, head, sizeof *head, 0) == (ssize_t)sizeof *head && is_head(head);
+}
+
+bool share_read_head(struct share_page *page, struct stats_head *head) {
+    if (!read_entry(page, head))
+        return false;
+    join(page, head);
+    return !page->live || share_copy_head(page->live, head);
 }
 
 bool share_is_named(const char *name, const struct stats_head *head) {
@@ -190,12 +225,13 @@ static bool is_nobodys(const char *name) {
 }
 
 /* Whether it may be the page of a living process of another version, in another pid namespace. */
-static bool is_of_another_version(int file) {
+static bool is_of_another_version(const struct share_page *page) {
     char banner[sizeof PAGE_MAGIC - 1];
     uint32_t version;
-    return file >= 0 && raw_pread(file, banner, sizeof banner, 0) == (ssize_t)sizeof banner &&
+    return page->file >= 0 &&
+           raw_pread(page->file, banner, sizeof banner, 0) == (ssize_t)sizeof banner &&
            memcmp(banner, PAGE_MAGIC, sizeof banner) == 0 &&
-           raw_pread(file, &version, sizeof version, offsetof(struct stats_head, version)) ==
+           raw_pread(page->file, &version, sizeof version, offsetof(struct stats_head, version)) ==
                (ssize_t)sizeof version &&
            version != PAGE_VERSION;
 }
@@ -210,38 +246,29 @@ static void remove_that(int folder, const char *name, const struct stat *that) {
 
 void share_clear(int folder, const char *name) {
     struct stats_head head;
+    struct share_page page;
     struct stat entry;
     if (raw_lstatat(folder, name, &entry) != 0)
         return;
-    int file = *name == '.' ? -1 : share_open_page(folder, name, false);
-    bool is_page = file >= 0 && share_read_head(file, &head);
-    if (is_page && share_is_stale(&head))
-        share_remove_stale(folder, name, file);
-    else if (!is_page && is_nobodys(name) &&
-             (S_ISLNK(entry.st_mode) || !is_of_another_version(file)))
+    share_open_page(folder, name, false, &page);
+    bool is_page = *name != '.' && page.file >= 0 && read_entry(&page, &head);
+    bool stale = is_page && share_is_stale(&head);
+    if (stale)
+        join(&page, &head);
+    if (stale && page.live) {
+        page_file_save(page.live);
+        segment_let_end((int)head.segment - 1);
+    }
+    if (stale || (!is_page && is_nobodys(name) && !is_of_another_version(&page)))
         remove_that(folder, name, &entry);
-    if (file >= 0)
-        close(file);
+    share_close_page(&page);
 }
 
 bool share_is_damaged(int folder, const char *name) {
     struct stats_head head;
+    struct share_page page;
     struct stat entry;
-    int file = share_open_page(folder, name, false);
-    bool readable = file >= 0 && share_read_head(file, &head);
-    if (file >= 0)
-        close(file);
-    /* behind a link there may be the report of a process that is just coming to its end */
-    return !readable && raw_lstatat(folder, name, &entry) == 0 && !S_ISLNK(entry.st_mode);
-}
-
-void share_remove_stale(int folder, const char *name, int file) {
-    struct stat stale, now;
-    int again = share_open_page(folder, name, false);
-    if (again < 0)
-        return;
-    if (raw_fstat(file, &stale) == 0 && raw_fstat(again, &now) == 0 && stale.st_ino == now.st_ino &&
-        stale.st_dev == now.st_dev)
-        raw_unlinkat(folder, name);
-    close(again);
+    bool readable = share_open_page(folder, name, false, &page) && share_read_head(&page, &head);
+    share_close_page(&page);
+    return !readable && raw_lstatat(folder, name, &entry) == 0;
 }

@@ -1,10 +1,10 @@
 /* The folder in which the processes of one user find each other: /dev/shm/poolcuda-UID.
  *
- * It holds the stats page of each process that pools, as a file named PID, or a symbolic link of
- * that name to the file of POOLCUDA_STATS_FILE. Where another pid namespace that shares /dev/shm
- * has taken the name, it is PID-NAMESPACE. Nothing in it is trusted: another user may have made the
- * folder first, and other programs of this user may write what they like. Only file operations; no
- * lock, no heap. */
+ * It has an *entry* for each process that pools: a file named PID, with the head of the process's
+ * stats page as it was when it was made. The page itself is the memory whose number stands there
+ * (segment.h). Where another pid namespace that shares /dev/shm has taken the name, it is
+ * PID-NAMESPACE. Nothing in it is trusted: another user may have made the folder first, and other
+ * programs of this user may write what they like. No lock, no heap. */
 #ifndef POOLCUDA_OBSERVE_SHARE_FOLDER_H
 #define POOLCUDA_OBSERVE_SHARE_FOLDER_H
 
@@ -15,6 +15,7 @@
 enum { SHARE_NAME = 48, SHARE_FOLDER = 64 };
 
 struct stats_head;
+struct stats_page;
 
 /* Writes the folder's path, which is made of the effective user id. */
 void share_folder_path(char path[SHARE_FOLDER]);
@@ -35,12 +36,25 @@ struct share_walk {
 /* Returns false at the end; else walk->name is the next one. */
 bool share_walk_next(struct share_walk *walk);
 
-/* Opens the page behind an entry, whose links are followed once. -1: it is no regular file of this
- * user. writable: to post a request. */
-int share_open_page(int folder, const char *name, bool writable);
+/* An entry, opened; live: its page, once share_read_head has found it. */
+struct share_page {
+    int file;
+    bool writable;
+    struct stats_page *live;
+};
 
-/* Reads a page's head. Returns whether it is a page of this version; texts may lack their end. */
-bool share_read_head(int file, struct stats_head *head);
+/* Opens an entry. False: it is no regular file of this user. writable: to post a request. To be
+ * closed in either case. */
+bool share_open_page(int folder, const char *name, bool writable, struct share_page *page);
+void share_close_page(struct share_page *page);
+
+/* Reads a page's head, as it is now; or, without a page to be found, as its entry has it: its
+ * process has ended, or is in a container with other memory to share (IPC namespace). False: the
+ * entry is none of this version. Texts may lack their end. */
+bool share_read_head(struct share_page *page, struct stats_head *head);
+
+/* Copies the head of a page. False: it is none of this version. */
+bool share_copy_head(const struct stats_page *page, struct stats_head *head);
 
 /* Whether an entry of this name is the page's own: no other process answers for it. */
 bool share_is_named(const char *name, const struct stats_head *head);
@@ -54,16 +68,13 @@ uint64_t share_born(uint64_t process);
  * process in another pid namespace counts as alive, since nothing is known of it. */
 bool share_is_stale(const struct stats_head *head);
 
-/* Removes the entry if it still is that page. */
-void share_remove_stale(int folder, const char *name, int file);
-
 /* Whether something that is no page of this version has the name. */
 bool share_is_damaged(int folder, const char *name);
 
-/* Removes an entry if no process is behind it: a stale page, a link that leads to no page any more,
- * what was killed while it was made, and whatever else is no page: cut off, damaged, a pipe, an
- * empty folder. What another user could have put there is not looked at: such a folder is never
- * opened. */
+/* Removes an entry if no process is behind it: that of a stale page, what was killed while it was
+ * made, and whatever else is none: cut off, damaged, a link, a pipe, an empty folder. A page that
+ * has outlived its process ends, its last figures in the file of POOLCUDA_STATS_FILE. What another
+ * user could have put there is not looked at: such a folder is never opened. */
 void share_clear(int folder, const char *name);
 
 #endif

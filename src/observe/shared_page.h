@@ -1,38 +1,26 @@
-/* This process's own stats page, where its user's tools find it: a file in share_folder.h's folder.
- *
- * A full /dev/shm must not end the program: of the file's mapping only what share_reserve has
- * reserved may be touched, to write or to read. No file stays open. Everything that fails means
- * only that the page is not shared, or that a table of it is full. */
+/* This process's own stats page, where its user's tools find it: memory that others can join
+ * (segment.h), whose number stands in a file of share_folder.h's folder, as long as the process
+ * lasts. Nobody maps the file, and none stays open: whatever becomes of it, the page is there.
+ * Everything that fails means only that the page is not shared. */
 #ifndef POOLCUDA_OBSERVE_SHARE_H
 #define POOLCUDA_OBSERVE_SHARE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 struct stats_page;
 
-/* Makes and maps the file, zeroed, with the part up to the tables reserved. Nobody finds it before
- * share_publish. NULL: not possible. */
-struct stats_page *share_open(void);
+/* Makes the page, zeroed but for its segment. Nobody finds it before share_publish. lasting: it
+ * outlives a process that is killed, until somebody clears it away (share_clear). NULL: not
+ * possible. */
+struct stats_page *share_open(bool lasting);
 
-/* Gives the page its name, once its head is complete. False: it has none. */
-bool share_publish(const struct stats_page *page);
+/* Gives the page its name, once its head is complete. Without one it is as private as any. */
+void share_publish(const struct stats_page *page);
 
-/* Names the file of POOLCUDA_STATS_FILE, which the page is a mapping of, in the folder. */
-void share_link(const struct stats_page *page, const char *path);
-
-/* Reserves part of the page, which share_open has made or not; true at once where it is no shared
- * one, or done already. Not for several threads at once. */
-bool share_reserve(size_t offset, size_t length);
-
-/* Copies what is reserved of the page to `copy`, which is zeroed. False: the page is no shared one.
- */
-bool share_copy(struct stats_page *copy, const struct stats_page *page);
-
-/* At the end of the process: takes the name away. The mapping stays. */
+/* At the end of the process: takes the name away. The memory stays, for this process. */
 void share_close(void);
 
-/* In a forked child: the file is the parent's. */
+/* In a forked child: the page is the parent's. */
 void share_forget(void);
 
 #endif

@@ -9,6 +9,7 @@
 #include "observe/mailbox.h"
 #include "observe/output_file.h"
 #include "observe/page.h"
+#include "observe/page_file.h"
 #include "observe/shards.h"
 #include "observe/share_folder.h"
 #include "observe/shared_page.h"
@@ -28,9 +29,7 @@ static struct stats_site early_site;
 static struct stats_device early_device;
 
 static struct stats_page *page;
-static int page_file = -1;    /* where the report goes; the page is mapped from it, unless */
-static bool page_to_stream;   /* it is no file, but written to at the end */
-static bool page_file_missed; /* one was asked for and could not be had: text on standard error */
+static _Atomic uint64_t write_at = UINT64_MAX; /* stats_now: when the file gets the page again */
 static void (*tell)(const char *line);
 
 /* How much of the page's tables is used, and what else is needed of it: the page itself is for
@@ -42,10 +41,9 @@ static struct {
     uint64_t start_ns;
     uint32_t devices; /* a bit for each */
     bool shards[STATS_SHARDS];
-    bool trace_room, trace;
-    size_t command_line;    /* of its bytes */
-    pid_t process;          /* whose page it is: a child of a bare clone() is none of fork's */
-    struct known_file file; /* page_file */
+    bool trace;
+    size_t command_line; /* of its bytes */
+    pid_t process;       /* whose page it is: a child of a bare clone() is none of fork's */
 } used;
 _Static_assert(PAGE_DEVICES <= 32, "a bit for each device");
 
@@ -108,9 +106,10 @@ void stats_payer(const char *call) {
     atomic_fetch_add_explicit(&page->payers[i].count, 1, memory_order_relaxed);
 }
 
-static void *map(int file) {
-    return mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE,
-                file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, file, 0);
+static void *private_memory(void) {
+    void *memory =
+        mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
 }
 
 /* What the environment says of the pool, for the reader of the report. */
@@ -162,125 +161,32 @@ static void start_page(struct stats_page *fresh) {
     mailbox_open(&fresh->mailbox);
 }
 
-/* Starts anew with private memory: the shared page could not be given its name. */
-static void start_anew(void *shared) {
-    void *memory = mmap(shared, sizeof *page, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-    if (memory != MAP_FAILED) {
-        start_page(memory);
-        return;
-    }
-    mailbox_close();
-    munmap(shared, sizeof *page);
-    page = NULL;
-    stats_counters = early;
-    shards = early_shards;
-}
-
-/* Reserves what every page has of its tables. */
-static bool reserve_first_rows(void) {
-    return share_reserve(offsetof(struct stats_page, modules), sizeof page->modules[0]) &&
-           share_reserve(offsetof(struct stats_page, sites), sizeof page->sites[0]);
-}
-
-/* Opens a shared page. The first row of its tables is needed before the file has its name. */
-static struct stats_page *open_shared(void) {
-    struct stats_page *shared = share_open();
-    if (shared && !reserve_first_rows()) {
-        share_close();
-        share_forget();
-        munmap(shared, sizeof *shared);
-        return NULL;
-    }
-    return shared;
-}
-
-/* Remembers which file it is. */
-static bool note_file(void) {
-    used.file = output_file_know(page_file);
-    return used.file.inode != 0;
-}
-
-/* Whether the descriptor is still the file's: programs close what they do not know, and open files
- * of their own. */
-static bool is_own_file(void) {
-    return page_file >= 0 && output_file_is(&used.file);
-}
-
-/* Gives the file its length, and room where the file system can promise it: to touch a mapping for
- * which the disk has none ends the program. */
-static bool reserve_file(void) {
-    errno = EFBIG;
-    return raw_may_be_as_long(sizeof *page) &&
-           (raw_fallocate(page_file, 0, sizeof *page) == 0 || errno == EOPNOTSUPP ||
-            errno == ENOSYS) &&
-           ftruncate(page_file, sizeof *page) == 0;
-}
-
-/* Whether an entry of a table may be touched: in a shared page it takes room that there need not
- * be. */
-static bool has_room(const void *entry, size_t size) {
-    return share_reserve((size_t)((const char *)entry - (const char *)page), size);
-}
-
 static void note_command_line(void) {
     const struct command_line *own = command_line_own();
     size_t size = offsetof(struct command_line, text) + command_line_used(own);
-    if (!page || !has_room(&page->command_line, size))
-        return;
     memcpy(&page->command_line, own, size);
     used.command_line = size;
 }
 
-/* Returns the mapped page, MAP_FAILED without a file of our own. */
-static void *open_file(const char *path_pattern, char *path) {
-    void *memory = MAP_FAILED;
-    page_file = output_file_create(path_pattern, path, &page_to_stream);
-    bool good = page_file >= 0 && note_file();
-    if (good && !page_to_stream) {
-        if (reserve_file())
-            memory = map(page_file);
-        good = memory != MAP_FAILED;
-    }
-    if (good)
-        return memory;
-    char line[256];
-    format(line, sizeof line,
-           "poolcuda: POOLCUDA_STATS_FILE=\"%.80s\": cannot be made (%s), printing to standard "
-           "error at exit",
-           path_pattern, output_file_fault(errno).text);
-    tell(line);
-    page_file_missed = true;
-    if (page_file >= 0) {
-        close(page_file);
-        if (!page_to_stream)
-            raw_unlinkat(AT_FDCWD, path);
-    }
-    page_file = -1;
-    return MAP_FAILED;
-}
-
 void stats_open(const char *path_pattern, bool share, void (*say)(const char *line)) {
-    char path[OUTPUT_PATH_SIZE];
-    bool named = path_pattern && *path_pattern;
     tell = say;
-    page_to_stream = page_file_missed = false;
-    void *memory = named ? open_file(path_pattern, path) : MAP_FAILED;
-    struct stats_page *shared = share && memory == MAP_FAILED ? open_shared() : NULL;
-    if (shared)
-        memory = shared;
-    if (memory == MAP_FAILED)
-        memory = map(-1);
-    if (memory == MAP_FAILED)
+    enum page_file file = page_file_open(path_pattern, say);
+    struct stats_page *fresh = share ? share_open(file == PAGE_FILE_REGULAR) : NULL;
+    bool shared = fresh;
+    if (!shared)
+        fresh = private_memory();
+    if (!fresh)
         return;
-    start_page(memory);
-    if (shared && !share_publish(page)) {
-        share_forget();
-        start_anew(memory);
-    } else if (share && page_file >= 0 && !page_to_stream) {
-        share_link(page, path);
-    }
+    start_page(fresh);
     note_command_line();
+    if (file == PAGE_FILE_REGULAR) {
+        memcpy(page->file, page_file_path(), strlen(page_file_path()) + 1);
+        write_at = 0;
+    }
+    if (shared)
+        share_publish(page);
+    if (file == PAGE_FILE_REGULAR)
+        page_file_write(page);
 }
 
 /* The module that contains an address, *offset into it; 0: the unknown one. */
@@ -295,7 +201,7 @@ static uint32_t module_index(uintptr_t address, uint64_t *offset) {
         if (strcmp(page->modules[i].path, name) == 0)
             return i;
     struct stats_module *entry = &page->modules[used.modules];
-    if (used.modules == PAGE_MODULES || !has_room(entry, sizeof *entry)) {
+    if (used.modules == PAGE_MODULES) {
         *offset = address;
         return 0;
     }
@@ -308,7 +214,7 @@ static uint32_t module_index(uintptr_t address, uint64_t *offset) {
 
 /* The tag's number in the page, from 1; 0: no room is left. */
 static uint32_t tag_index(const char *name) {
-    if (used.tags == PAGE_TAGS || !has_room(page->tags[used.tags], PAGE_TAG))
+    if (used.tags == PAGE_TAGS)
         return 0;
     copy_text(page->tags[used.tags], PAGE_TAG, name);
     page->tag_count = ++used.tags;
@@ -322,7 +228,7 @@ struct stats_site *stats_site_new(const struct call_site *site) {
     const char *name = site_tag_name(site);
     uint32_t tag = name ? tag_index(name) : 0;
     struct stats_site *slot = &page->sites[used.sites];
-    if (used.sites == PAGE_SITES || (name && !tag) || !has_room(slot, sizeof *slot))
+    if (used.sites == PAGE_SITES || (name && !tag))
         return &page->sites[0];
     page->site_count = ++used.sites;
     slot->tag = tag;
@@ -346,9 +252,8 @@ struct stats_device *stats_device(int ordinal, uint64_t capacity, const uint8_t 
         return &early_device;
     int last = PAGE_DEVICES - 1;
     struct stats_device *device = &page->devices[ordinal < 0 || ordinal > last ? last : ordinal];
-    if (!has_room(device, sizeof *device))
-        return &early_device;
     used.devices |= 1u << (device - page->devices);
+    page->devices_used = used.devices;
     memcpy(device->uuid, uuid, sizeof device->uuid);
     device->capacity = capacity;
     return device;
@@ -390,23 +295,31 @@ uint32_t stats_site_index(const struct stats_site *site) {
                : 0;
 }
 
-uint64_t stats_now(void) {
-    uint64_t now = page ? clock_ns(CLOCK_MONOTONIC) - used.start_ns : 0;
-    if (page)
-        atomic_store_explicit(&page->last_ns, now, memory_order_relaxed);
-    return now;
+/* Gives the file the page, at first often, as most programs that are killed early have just begun,
+ * then ten times a second at most. */
+__attribute__((noinline, cold)) static void write_page(uint64_t now) {
+    enum { FIRST_NS = 1000 * 1000, MOST_NS = 100 * 1000 * 1000, PART = 16 };
+    uint64_t pause = FIRST_NS + now / PART;
+    atomic_store_explicit(&write_at, now + (pause < MOST_NS ? pause : MOST_NS),
+                          memory_order_relaxed);
+    page_file_write(page);
 }
 
-void stats_trace_room(void) {
-    used.trace_room = page && has_room(page->trace, sizeof page->trace);
+uint64_t stats_now(void) {
+    if (!page)
+        return 0;
+    uint64_t now = clock_ns(CLOCK_MONOTONIC) - used.start_ns;
+    atomic_store_explicit(&page->last_ns, now, memory_order_relaxed);
+    if (__builtin_expect(now >= atomic_load_explicit(&write_at, memory_order_relaxed), 0))
+        write_page(now);
+    return now;
 }
 
 void stats_trace(const char *path) {
     char folder[PAGE_TRACE];
     bool absolute = *path == '/';
     if (!page || strlen(path) >= sizeof page->trace ||
-        (!absolute && (raw_getcwd(folder, sizeof folder) <= 0 || *folder != '/')) ||
-        !used.trace_room)
+        (!absolute && (raw_getcwd(folder, sizeof folder) <= 0 || *folder != '/')))
         return;
     used.trace = (size_t)format(page->trace, sizeof page->trace, "%s%s%s", absolute ? "" : folder,
                                 absolute ? "" : "/", path) < sizeof page->trace;
@@ -495,11 +408,10 @@ static void copy_used(struct stats_page *copy) {
 
 /* The page as it is now, in memory of this process alone, with the counts that hold. */
 static struct stats_page *copy_page(void) {
-    struct stats_page *copy = map(-1);
-    if (copy == MAP_FAILED)
+    struct stats_page *copy = private_memory();
+    if (!copy)
         return NULL;
-    if (!share_copy(copy, page))
-        copy_used(copy);
+    copy_used(copy);
     shards_fold(copy);
     copy->module_count = used.modules;
     copy->site_count = used.sites;
@@ -532,65 +444,64 @@ static void report(const struct stats_page *copy, enum stats_form form, int file
     }
 }
 
-/* Writes the text in the place of the mapped page in the same file. Other threads may still count:
- * anonymous memory takes the mapping's place, since one beyond the end of a file that became
- * shorter cannot be touched. */
-static bool report_to_file(const struct stats_page *copy, enum stats_form form) {
-    if (mmap(page, sizeof *page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
-             -1, 0) == MAP_FAILED ||
-        lseek(page_file, 0, SEEK_SET) != 0)
-        return false;
-    report(copy, form, page_file);
-    off_t end = lseek(page_file, 0, SEEK_CUR);
-    return ftruncate(page_file, end) == 0;
+static void report_now(enum stats_form form) {
+    enum page_file kind = page_file_look();
+    if (form == STATS_NONE && kind >= PAGE_FILE_STREAM)
+        form = STATS_JSON;
+    else if (form == STATS_NONE && kind == PAGE_FILE_MISSED)
+        form = STATS_TEXT;
+    struct stats_page *copy = form != STATS_NONE ? copy_page() : NULL;
+    int file = kind >= PAGE_FILE_STREAM ? page_file_begin_report() : STDERR_FILENO;
+    if (copy && file >= 0)
+        report(copy, form, file);
+    if (kind >= PAGE_FILE_STREAM && copy && file >= 0)
+        page_file_end_report();
+    else if (kind == PAGE_FILE_REGULAR)
+        page_file_write(page); /* for `poolcuda report`: the program has closed its descriptor */
+    if (copy)
+        munmap(copy, sizeof *copy);
 }
 
-void stats_leave_folder(void) {
+/* Whether the report can be written once the program is shut in, or need not be: a file that is no
+ * stream has the page. */
+static bool may_report_later(void) {
+    enum page_file kind = page_file_look();
+    int file = kind == PAGE_FILE_STREAM ? page_file_begin_report() : STDERR_FILENO;
+    return kind == PAGE_FILE_REGULAR || output_file_may_write_later(file);
+}
+
+void stats_shut_in(enum stats_form form) {
     if (!page)
         return;
-    share_reserve(0, sizeof *page); /* as long as there is a name to find the file by */
+    stats_now();
+    if (!may_report_later())
+        report_now(form);
+    page_file_write(page);
+    atomic_store(&write_at, UINT64_MAX);
     share_close();
 }
 
 void stats_finish(enum stats_form form) {
     if (!page || getpid() != used.process)
         return;
-    if (page_file >= 0 && !is_own_file()) {
-        page_file = -1; /* its page stays as it is, for `poolcuda report`; a stream has none */
-        page_file_missed = page_to_stream;
-    }
-    bool in_file = page_file >= 0 && !page_to_stream;
-    if (form == STATS_NONE && page_file >= 0)
-        form = STATS_JSON;
-    else if (form == STATS_NONE && page_file_missed)
-        form = STATS_TEXT;
     stats_now();
     page->finished = 1;
     share_close();
-    if (in_file)
-        mailbox_finish(page_file);
-    struct stats_page *copy = form != STATS_NONE ? copy_page() : NULL;
-    if (copy && in_file)
-        report_to_file(copy, form);
-    else if (copy)
-        report(copy, form, page_file >= 0 ? page_file : STDERR_FILENO);
-    if (copy)
-        munmap(copy, sizeof *copy);
+    mailbox_finish();
+    report_now(form);
 }
 
 void stats_forget_after_fork(void) {
-    bool own_file = is_own_file();
     stats_counters = early;
     shards = early_shards;
     memset(early, 0, sizeof early);
     memset(early_shards, 0, sizeof early_shards);
     memset(&used, 0, sizeof used);
+    atomic_store(&write_at, UINT64_MAX);
     mailbox_close();
     share_forget();
+    page_file_forget();
     if (page)
         munmap(page, sizeof *page);
     page = NULL;
-    if (own_file)
-        close(page_file);
-    page_file = -1;
 }

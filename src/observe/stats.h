@@ -1,11 +1,11 @@
 /* The stats of one process: counters, interception routes, sites.
  *
- * They live in one page-aligned area, the *stats page*: a mapped file, in which other processes see
- * them (share.h) or, with POOLCUDA_STATS_FILE, a killed program's last stats survive; else
- * anonymous memory. Updating is a relaxed atomic store or add; nothing here takes a lock, allocates
- * on the heap or calls CUDA. Files are touched by stats_open and stats_finish, and where a table of
- * a shared page grows. What the page says is never relied on: others may write it. Before
- * stats_open updates go to a small static page, so callers need no null checks. */
+ * They live in one page-aligned area, the *stats page*: memory that other processes of this user
+ * can join (shared_page.h), else private. Updating is a relaxed atomic store or add; nothing here
+ * takes a lock, allocates on the heap or calls CUDA. Files are touched by stats_open and
+ * stats_finish, and with POOLCUDA_STATS_FILE by stats_now (page_file.h). What the page says is
+ * never relied on: others may write it. Before stats_open updates go to a small static page, so
+ * callers need no null checks. */
 #ifndef POOLCUDA_OBSERVE_STATS_H
 #define POOLCUDA_OBSERVE_STATS_H
 
@@ -242,16 +242,16 @@ static inline void stats_site_serves(struct stats_site *site, uint64_t size) {
  * device. LOCK_POOL held. */
 struct stats_device *stats_device(int ordinal, uint64_t capacity, const uint8_t uuid[STATS_UUID]);
 
-/* Nanoseconds since the page was made. */
+/* Nanoseconds since the page was made. Now and then, with POOLCUDA_STATS_FILE, the file gets the
+ * page. */
 uint64_t stats_now(void);
 
 /* The index of a site's record, for a map; 0: the record of all that have none of their own. */
 uint32_t stats_site_index(const struct stats_site *site);
 
-/* Starts recording. path_pattern NULL or "": no file; else a mapped file, with the names of
- * output_file.h. If it cannot be made, says so in one line through `say`, and later prints to
- * standard error. share: other processes of this user find the page (share_folder.h), where that is
- * possible. Without a file of either kind: anonymous memory. */
+/* Starts recording. path_pattern: the file of POOLCUDA_STATS_FILE (page_file.h), about which `say`
+ * may get a line. share: other processes of this user find the page (share_folder.h), where that is
+ * possible. */
 void stats_open(const char *path_pattern, bool share, void (*say)(const char *line));
 
 /* Notes an option "NAME=VALUE" that was set while the program runs, for the report. */
@@ -259,8 +259,6 @@ void stats_option(const char *setting);
 
 /* Notes the file that allocations are recorded in, for the report. */
 void stats_trace(const char *path);
-/* Makes room for it: to be called before, and while no other thread counts. */
-void stats_trace_room(void);
 
 /* Notes another tool that is in this process, for the report. */
 void stats_tool(const char *name);
@@ -275,14 +273,17 @@ void stats_bypass(const char *module, const char *name);
 /* What a report is written as: nothing, for people, or for programs (docs/reports.md). */
 enum stats_form { STATS_NONE, STATS_TEXT, STATS_JSON };
 
-/* To be called at exit: writes the report to the file that stats_open mapped (in its place; as JSON
- * unless text is asked for), or to what it opened that is no file. Without one it goes to standard
- * error: in the form that is asked for, or as text in the place of a file that could not be had. */
+/* To be called at exit: writes the report to the file that stats_open made (in the page's place; as
+ * JSON unless text is asked for), or to what it opened that is no file. Without one it goes to
+ * standard error: in the form that is asked for, or as text in the place of a file that could not
+ * be had. */
 void stats_finish(enum stats_form form);
 
-/* Takes the shared page out of the folder where others find it, and makes room in it for all that
- * is to be counted: from here on counting needs no file. */
-void stats_leave_folder(void);
+/* To be called before the program shuts itself in by seccomp: takes the shared page out of the
+ * folder where others find it, and the file of POOLCUDA_STATS_FILE gets the page for the last time.
+ * From here on counting needs no file. A report that stats_finish could not write any more
+ * (output_file.h) is written now. */
+void stats_shut_in(enum stats_form form);
 
 /* In a forked child: lets go of the parent's page and file. Counting starts from zero, and nothing
  * is reported unless stats_open is called again. */
@@ -314,8 +315,10 @@ void stats_report(const struct stats_page *page, enum stats_form form,
 void stats_place(const struct stats_page *page, const struct stats_site *site,
                  const struct stats_names *names, char *text, size_t size);
 
-/* Reads the page that a killed program left in `path` and checks all of it: the file may be cut
- * off or hostile. Returns NULL with one line in error. Free with stats_page_destroy. */
+/* Reads the page of a running or killed program, of which `path` is the file of
+ * POOLCUDA_STATS_FILE, and checks all of it: the file may be cut off or hostile. As long as the
+ * page itself is there, it is read in the file's place. Returns NULL with one line in error. Free
+ * with stats_page_destroy. */
 struct stats_page *stats_page_read(const char *path, char *error, size_t error_size);
 void stats_page_destroy(struct stats_page *page);
 

@@ -61,6 +61,11 @@ CUcontext order_meet_context_of(struct order *order, CUstream stream);
  * driver. Lock held on entry and return, not in between. */
 CUresult order_visit_fence(struct order *order, const struct order_fence *fence);
 CUresult order_visit_until(struct order *order, const struct order_fence *fence);
+/* Has the stream wait for its context's last fence, if it has not done so. False: it could not be
+ * made to. Calls the driver. Lock held on entry and return, not in between: the stream may be gone.
+ */
+bool order_put_behind(struct order *order, struct order_context *context,
+                      const struct order_stream *stream);
 /* Which stream a submission goes to. NULL: none that is known. Lock held on entry and return, not
  * in between. */
 struct order_stream *order_find_stream(struct order *order, CUstream handle,

@@ -3,8 +3,8 @@
  *
  * That a stream is in the table says: the thread `noted_by` is the only one that submits
  * (order->sole). The stream is noted to be busy, and lies behind the last fence of its context,
- * which is recorded. The pool has put no work of its own before it. A default stream is in the
- * table while there is one context alone, and the thread's own stream is that thread's.
+ * which is recorded. A default stream is in the table while there is one context alone, and the
+ * thread's own stream is that thread's.
  *
  * A stub goes the quick way if the word (order_word) says that submissions are tracked and nothing
  * else that concerns the function, and *then* finds the stream in the table, by its own thread.
@@ -21,9 +21,9 @@
  *     empty. The work of a stub that looked before may still not have reached the driver: its
  * stream stays busy, as only the noting thread itself, which is in no stub meanwhile, takes such a
  * note back (find_targets in owed.c). So the next fence covers it.
- *   - Work of the pool's own (order_keeps_behind), the end of a stream, the beginning of a context:
- *     the word need not change. The table is empty before the call returns that has brought it
- *     about; a call of the driver that began before is in no order with it natively either.
+ *   - The end of a stream, the beginning of a context: the word need not change. The table is empty
+ *     before the call returns that has brought it about; a call of the driver that began before is
+ * in no order with it natively either.
  *   - A second thread that submits. It is not the noting one, so it asks, and is noticed before its
  *     call goes on. Nobody owes from then on.
  *   - A capture. While one is under way order_submits would only note the stream, which it is; and

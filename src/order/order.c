@@ -217,16 +217,6 @@ void order_owe(struct order *order, CUcontext handle) {
     lock_drop(&order->lock, LOCK_ORDER);
 }
 
-void order_keeps_behind(struct order *order, CUcontext handle) {
-    lock_take(&order->lock, LOCK_ORDER);
-    struct order_context *context = order_find(order, handle);
-    if (context && order_has_streams(context)) {
-        noted_empty();
-        context->unordered = true;
-    }
-    lock_drop(&order->lock, LOCK_ORDER);
-}
-
 uint64_t order_fences(struct order *order, CUcontext handle) {
     lock_take(&order->lock, LOCK_ORDER);
     const struct order_context *context = order_find(order, handle);

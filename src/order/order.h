@@ -81,9 +81,8 @@ struct order_stream {
 
 /* What is known of one context's work.
  * Invariant: `unfenced` implies `owes`; fence, if not NULL, is the last one recorded; owed, if not
- * NULL, the last one that was recorded for a free, and has not been seen to pass. unordered: the
- * pool's own work in the legacy stream has no fence yet, behind which the program's is to be put.
- * scattered: there is work in streams that nobody has noted.
+ * NULL, the last one that was recorded for a free, and has not been seen to pass. scattered: there
+ * is work in streams that nobody has noted.
  * crossings: see crossings.c.
  * fences: how many were begun, of which `recording` are not yet recorded. users: threads that use
  * it without the lock; it is freed by the last of them once it has ended. turn: of the last payment
@@ -91,10 +90,11 @@ struct order_stream {
 struct order_context {
     CUcontext handle;
     CUdevice device; /* see order_context_begins */
-    bool owes, unfenced, unordered, scattered, ended;
+    bool owes, unfenced, scattered, ended;
     uint64_t fences, turn;
     struct order_fence *fence, *owed, *spare_fence, *crossings;
     struct order_event *spare;
+    CUstream own; /* own_stream.c; NULL until needed */
     int users, recording;
     int visits;                             /* visits.c */
     bool closing;                           /* and no more of them begin */
@@ -208,9 +208,6 @@ static inline void order_defers(void) {
  * all, and there are other threads, which may have owed so far. */
 enum { ORDER_DONE = 0, ORDER_PAY = 1, ORDER_SEVERAL = 2, ORDER_SOLE = 4 };
 int order_submits(struct order *order, CUstream stream, bool may_call);
-/* The pool itself has submitted work to the legacy stream of the context: what the program submits
- * next comes behind it, but nobody waits for it. Only while order_is_tracked. */
-void order_keeps_behind(struct order *order, CUcontext context);
 /* Whether the program's wait for that stream is one for all that is owed: nothing needs to be paid
  * before it. */
 bool order_stream_covers(struct order *order, CUstream stream);
@@ -236,6 +233,18 @@ bool order_pay(struct order *order, void (*failed)(void *data, CUcontext context
 bool order_fence_now(struct order *order, CUcontext context, bool whole,
                      struct order_fence **fence);
 CUresult order_fence_wait(struct order *order, struct order_fence *fence);
+
+/* own_stream.c: a non-blocking stream of the pool's own, in the current context. All call the
+ * driver.
+ * NULL: it cannot be created. */
+CUstream order_own_stream(struct order *order, CUcontext context);
+void order_end_own_stream(struct order *order, CUcontext context);
+/* Puts it behind what the context's frees owe, and behind nothing else. False: that has to be paid.
+ */
+bool order_puts_own_behind(struct order *order, CUcontext context, CUstream own);
+/* A fence of what has been submitted to it, for order_fence_wait. False: it cannot be recorded. */
+bool order_fence_own(struct order *order, CUcontext context, CUstream own,
+                     struct order_fence **fence);
 
 /* crossings.c. To be called after work was submitted to `stream`, of the current context if it is
  * the legacy one, that may use memory of other contexts. False: nothing can be recorded that stands

@@ -137,9 +137,9 @@ static bool record(struct order *order, struct order_context *context) {
     lock_check_held(LOCK_ORDER);
     struct targets targets;
     find_targets(order, context, &targets);
-    bool owed = context->unfenced, unordered = context->unordered, waited = false;
+    bool owed = context->unfenced, waited = false;
     noted_empty();
-    context->unfenced = context->unordered = false;
+    context->unfenced = false;
     if (!targets.count) { /* nothing has been submitted since the last fence */
         if (owed)
             owe_last_fence(context);
@@ -160,7 +160,6 @@ static bool record(struct order *order, struct order_context *context) {
         fence_drop(fence);
     } else if (!waited) {
         context->unfenced = context->unfenced || owed;
-        context->unordered = context->unordered || unordered;
         set_all_busy(context);
     } else if (!context->unfenced) {
         order_clear(context);
@@ -172,7 +171,7 @@ static bool record(struct order *order, struct order_context *context) {
 static struct order_context *find_unfenced(const struct order *order) {
     struct order_context *context;
     LIST_FOREACH (context, &order->contexts, link)
-        if (context->unfenced || context->unordered)
+        if (context->unfenced)
             break;
     return context;
 }

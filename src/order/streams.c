@@ -154,10 +154,8 @@ bool order_stream_covers(struct order *order, CUstream handle) {
     return covers;
 }
 
-/* Has the stream wait for its context's last fence, if it has not done so. False: it could not be
- * made to. Lock held on entry and return, not in between: the stream may be gone. */
-static bool put_behind(struct order *order, struct order_context *context,
-                       const struct order_stream *stream) {
+bool order_put_behind(struct order *order, struct order_context *context,
+                      const struct order_stream *stream) {
     lock_check_held(LOCK_ORDER);
     struct order_fence *fence = context->fence;
     struct order_stream copy = *stream;
@@ -196,7 +194,7 @@ static void let_pass(struct order *order, CUstream handle) {
         return;
     const struct order_stream *stream = find_plain(order, handle);
     const struct order_context *context = stream ? stream->context : NULL;
-    if (stream && stream->busy && !context->unordered && !context->recording &&
+    if (stream && stream->busy && !context->recording &&
         (!context->fence || stream->behind >= context->fence->number))
         noted_add(handle);
 }
@@ -229,7 +227,7 @@ int order_submits(struct order *order, CUstream handle, bool may_call) {
             noted_empty();
         order_set_busy(stream, !PLANTED(submission_not_noted));
         bool known = is_known(order, handle) || !context->fence;
-        ordered = !may_call || (known && put_behind(order, context, stream));
+        ordered = !may_call || (known && order_put_behind(order, context, stream));
     }
     order_tell(order);
     if (may_call)

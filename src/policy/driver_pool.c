@@ -256,8 +256,8 @@ static void refresh(struct pool *pool, struct context *context) {
     end(pool, context);
 }
 
-/* Sees to it that what was freed can be had: what is idle, and what is deferred as well once the
- * device would be crowded with `wanted` bytes more. */
+/* Sees to it that what was freed can be had: what is idle, and what this thread has deferred as
+ * well once the device would be crowded with `wanted` bytes more. */
 static void collect_freed(struct pool *pool, struct context *context, size_t wanted) {
     const struct device *device = context->device;
     pool_lock(pool);
@@ -265,7 +265,7 @@ static void collect_freed(struct pool *pool, struct context *context, size_t wan
     bool crowded =
         ratio > 0 && (double)(device->live + device->idle + wanted) > ratio * (double)device->total;
     if (crowded)
-        fence_drain(pool, device);
+        fence_drain_own(pool, context);
     flush(pool, context);
     pool_unlock(pool);
     if (crowded && wait_is_owed() && wait_try_pay(pool, "cuMemAlloc"))
@@ -387,11 +387,14 @@ static bool is_in_own_context(struct pool *pool, const struct pool_block *block)
 
 /* Frees behind the work that may use the block: while a wait is owed, in the legacy stream, which
  * is put behind it; in another context the wait is paid instead. Else what is allocated in the
- * store's own stream can have the memory at once. The block's context may end meanwhile, but only
- * after this: the block is being released. */
+ * store's own stream can have the memory at once. During a capture only cuMemFree is left, which
+ * waits for nothing where the memory is the driver's pool's [cuda.h, cuMemFree]. The block's
+ * context may end meanwhile, but only after this: the block is being released. */
 static CUresult surrender(struct pool *pool, struct pool_block *block) {
     lock_check_none();
     bool inside = block->in_driver_pool && gate_enter(pool);
+    if (block->in_driver_pool && !inside && wait_is_owed())
+        return CUDA_ERROR_NOT_READY;
     if (inside && !is_in_own_context(pool, block))
         wait_try_pay(pool, "cuMemFree");
     pool_lock(pool);

@@ -108,7 +108,8 @@ struct policy {
     CUresult (*obtain)(struct pool *pool, const struct request *request, size_t least,
                        struct obtained *obtained);
 
-    /* Gives a block that has left the store to the driver. Lock not held. NULL: cuMemFree. */
+    /* Gives a block that has left the store to the driver. NOT_READY: that cannot be done now. Lock
+     * not held. NULL: cuMemFree. */
     CUresult (*surrender)(struct pool *pool, struct pool_block *block);
 
     /* Idle memory that is in no block: takes out `bytes` of it, and returns how much that was.

@@ -234,6 +234,12 @@ static void forget_region(struct idle_store *store, struct region *region) {
     free(region);
 }
 
+void region_lose(struct idle_store *store, struct pool_block *block) {
+    struct region *region = block->region;
+    RB_REMOVE(address_tree, &region->blocks, block);
+    forget_region(store, region);
+}
+
 static struct region *overlapping(struct idle_store *store, uint64_t base, size_t size) {
     struct region at = {.base = base};
     struct region *next = RB_NFIND(base_tree, &store->regions->by_base, &at);

@@ -51,6 +51,9 @@ void regions_close(struct idle_store *store);
 /* Adds a region with one idle block, whose record has been made and which is in no bin yet. Regions
  * that overlap it can only be stale and are forgotten. False without host memory. */
 bool region_add(struct idle_store *store, struct pool_block *block);
+/* Forgets the region of a block whose address the driver has given again, and which is in no bin;
+ * the block's own record is the ledger's to forget. */
+void region_lose(struct idle_store *store, struct pool_block *block);
 
 /* Takes the idle block that fits best, cut to fit; NULL if there is none. */
 struct pool_block *region_take(struct idle_store *store, struct site *site, const struct fit *fit,

@@ -63,6 +63,8 @@ struct pool_block {
         struct {
             LIST_ENTRY(pool_block) in_list; /* of fence_lists.c, or a policy's */
             CUstream freed_in;              /* DEFERRED: the stream that may have it, or NULL */
+            uint32_t freed_by; /* DEFERRED: whose native free would have waited, by thread_number();
+                                  0: nobody's */
         };
     };
     union {

@@ -215,7 +215,7 @@ struct cache *cache_own(struct pool *pool, struct context *context) {
         cache->thread = thread;
     }
     if (cache)
-        *place = cache_mine = (struct cache_mine){key, cache};
+        *place = cache_mine = (struct cache_mine){key, cache, thread_number()};
     return cache;
 }
 

@@ -196,6 +196,20 @@ CUresult context_current(struct pool *pool, CUcontext *handle) {
     return result == CUDA_SUCCESS ? result : pool->driver->ctx_get_current(handle);
 }
 
+void pool_end_begins(struct pool *pool) {
+    pool_lock(pool);
+    pool->ends++;
+    pool->ends_under_way++;
+    pool_unlock(pool);
+}
+
+void pool_end_is_over(struct pool *pool) {
+    pool_lock(pool);
+    if (pool->ends_under_way) /* else this is a forked child */
+        pool->ends_under_way--;
+    pool_unlock(pool);
+}
+
 struct context *context_lock_current(struct pool *pool, const struct pool_kind *kind) {
     lock_check_none();
     CUcontext handle;
@@ -208,13 +222,16 @@ struct context *context_lock_current(struct pool *pool, const struct pool_kind *
     struct context *context = find_kind(pool, handle, kind);
     if (context)
         return context;
+    bool ending = pool->ends_under_way && !PLANTED(recorded_while_ending);
+    uint64_t ends = pool->ends;
     pool_unlock(pool);
     struct device_facts facts;
-    if (pool->driver->ctx_get_device(&facts.ordinal) != CUDA_SUCCESS || !ask_device(pool, &facts))
+    if (ending || pool->driver->ctx_get_device(&facts.ordinal) != CUDA_SUCCESS ||
+        !ask_device(pool, &facts))
         return NULL;
     pool_lock(pool);
     context = find_kind(pool, handle, kind); /* another thread may have been faster */
-    if (!context)
+    if (!context && pool->ends == ends)      /* else the facts may be a former context's */
         context = add_context(pool, handle, kind, &facts);
     if (!context)
         pool_unlock(pool);
@@ -483,6 +500,7 @@ void pool_green_ending(struct pool *pool, CUcontext handle) {
         fence_streams_ended(pool, context);
         pool_unlock(pool);
         driver_pool_end_stream(pool, context);
+        order_end_own_stream(&pool->order, handle);
         pool_lock(pool);
         context->handle = primary;
         context->created = false;
@@ -511,6 +529,8 @@ void pool_primary_ending(struct pool *pool, CUdevice ordinal) {
         end_and_release(pool, context);
     order_primary_ends(&pool->order, ordinal);
     pool_unlock(pool);
+    if (PLANTED(slow_end) || PLANTED(recorded_while_ending))
+        gate_pause();
 }
 
 void pool_primary_released(struct pool *pool, CUdevice ordinal) {

@@ -252,6 +252,14 @@ struct pool_block *fence_take(struct pool *pool, struct context *context, struct
     return block;
 }
 
+void fence_drain_own(struct pool *pool, struct context *context) {
+    lock_check_held(LOCK_POOL);
+    fence_unfenced(pool, context);
+    while (!context->ended && fence_last_own(context) &&
+           fence_passes(pool, context, fence_oldest(context), true)) {
+    }
+}
+
 /* Where no fence can be recorded: waits for all work. Lock held on entry and return, not in
  * between; then blocks of a context that ends leave the list. */
 static bool wait_instead(struct pool *pool, struct context *context) {

@@ -13,12 +13,12 @@ struct fit;
 void fence_context_init(struct context *context);
 void fence_context_ended(struct pool *pool, struct context *context);
 void fence_streams_ended(struct pool *pool, struct context *context); /* its streams alone */
-/* Keeps a deferred block until a fence has passed. Until then freed_in may have it: the stream in
- * whose order it was freed, in its own context; NULL: none. */
+/* Keeps a deferred block, whose freed_by is set, until a fence has passed. Until then freed_in may
+ * have it: the stream in whose order it was freed, in its own context; NULL: none. */
 void fence_defer(struct pool *pool, struct pool_block *block, CUstream freed_in);
 /* Fences what has been freed and serves the request from blocks whose fence has passed, with
- * may_wait waiting if nothing else fits. Lock held on entry and return, not in between: the context
- * may have ended. */
+ * may_wait waiting if nothing else fits, as far as a free of this thread's would have waited. Lock
+ * held on entry and return, not in between: the context may have ended. */
 struct pool_block *fence_take(struct pool *pool, struct context *context, struct site *site,
                               size_t bytes, size_t size, bool may_wait);
 /* The best of the deferred blocks that were freed last in the order of `stream`, still deferred;
@@ -37,6 +37,9 @@ struct pool_block *fence_largest(struct context *context); /* NULL: none is defe
 /* Waits until nothing of the device is deferred, or as far as that can be done. Lock held on entry
  * and return, not in between. */
 void fence_drain(struct pool *pool, const struct device *device);
+/* Waits for the fences that an allocation of this thread may wait for. Lock held on entry and
+ * return, not in between: the context may have ended. */
+void fence_drain_own(struct pool *pool, struct context *context);
 void fence_forget(struct context *context); /* as wait_forget */
 void fence_forget_streams(struct pool *pool);
 /* From now on it is looked for whether the program uses streams of threads' own, if that matters.

@@ -4,6 +4,7 @@
 
 #include "by_pointer.h"
 #include "planted.h"
+#include "thread_marks.h"
 
 #include <stdlib.h>
 
@@ -83,16 +84,46 @@ static bool would_fit(const struct pool *pool, const struct pool_block *block,
     return policy->cuts || (double)block->size <= pool->config.reuse_ratio * (double)size;
 }
 
-/* A recorded fence with a block that fits. */
-static struct fence *find_fence(struct pool *pool, struct context *context, const struct site *site,
-                                size_t size) {
+static bool is_freed_by(const struct fence *fence, uint32_t thread) {
+    const struct pool_block *block;
+    LIST_FOREACH (block, &fence->blocks, in_list)
+        if (block->freed_by == thread)
+            return true;
+    return false;
+}
+
+/* Natively an allocation waits for nothing, but its thread's own frees have waited for what came
+ * before them. Nothing is submitted between a free and the recording of its fence, so the fence
+ * stands behind no more than that, and neither do those before it. */
+struct fence *fence_last_own(struct context *context) {
+    lock_check_held(LOCK_POOL);
+    uint32_t own = thread_number();
     struct fence *fence;
-    struct pool_block *block;
-    TAILQ_FOREACH (fence, &context->fences, link)
-        if (fence->recorded)
-            LIST_FOREACH (block, &fence->blocks, in_list)
-                if (would_fit(pool, block, site, size))
-                    return fence;
+    TAILQ_FOREACH_REVERSE (fence, &context->fences, fence_list, link)
+        if (fence->recorded && (is_freed_by(fence, own) || PLANTED(fence_of_another_thread)))
+            return fence;
+    return NULL;
+}
+
+static bool has_fitting(const struct pool *pool, const struct fence *fence, const struct site *site,
+                        size_t size) {
+    const struct pool_block *block;
+    LIST_FOREACH (block, &fence->blocks, in_list)
+        if (would_fit(pool, block, site, size))
+            return true;
+    return false;
+}
+
+/* The first recorded fence up to `last` with a block that fits. */
+static struct fence *find_fence(struct pool *pool, struct context *context, struct fence *last,
+                                const struct site *site, size_t size) {
+    struct fence *fence;
+    for (fence = TAILQ_FIRST(&context->fences); fence; fence = TAILQ_NEXT(fence, link)) {
+        if (fence->recorded && has_fitting(pool, fence, site, size))
+            return fence;
+        if (fence == last)
+            return NULL;
+    }
     return NULL;
 }
 
@@ -118,7 +149,10 @@ static bool is_much_deferred(const struct context *context, size_t size) {
 struct fence *fence_worth_waiting(struct pool *pool, struct context *context,
                                   const struct site *site, size_t size) {
     lock_check_held(LOCK_POOL);
-    struct fence *fence = find_fence(pool, context, site, size);
+    struct fence *last = fence_last_own(context);
+    if (!last)
+        return NULL;
+    struct fence *fence = find_fence(pool, context, last, site, size);
     if (!fence && context->policy->cuts && is_much_deferred(context, size))
         fence = fence_oldest(context);
     return fence;

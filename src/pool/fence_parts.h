@@ -73,7 +73,11 @@ void fence_drop_left_if_unused(struct left_event *left);
 /* The oldest fence that blocks wait for; one that has passed may still be in the list, without any.
  */
 struct fence *fence_oldest(struct context *context);
-/* The fence to wait for when nothing idle serves a request. */
+/* The last fence for which an allocation of this thread may wait: it may for those before, too.
+ * NULL: for none. */
+struct fence *fence_last_own(struct context *context);
+/* The fence to wait for when nothing idle serves a request; NULL: none, or only such that stand
+ * behind work for which no free of this thread would have waited. */
 struct fence *fence_worth_waiting(struct pool *pool, struct context *context,
                                   const struct site *site, size_t size);
 /* A context of the device with blocks that wait for a fence, or for one to be made. */

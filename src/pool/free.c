@@ -64,11 +64,13 @@ static CUresult release_block(struct pool *pool, struct pool_block *block) {
     return pool_release_removed(pool, block);
 }
 
-/* Defers the block: work may still use it. freed_in is fence_defer's. */
-static void defer(struct pool *pool, struct pool_block *block, CUstream freed_in) {
+/* Defers the block: work may still use it. freed_in is fence_defer's, freed_by the block's. */
+static void defer(struct pool *pool, struct pool_block *block, CUstream freed_in,
+                  uint32_t freed_by) {
     if (block->context->policy->cuts)
         suballocation_note_taint(block);
     ledger_make_deferred(pool, block);
+    block->freed_by = freed_by;
     fence_defer(pool, block, freed_in);
 }
 
@@ -122,7 +124,7 @@ static void keep(struct pool *pool, struct pool_block *block, enum wait_choice w
     struct release_list releases = {.device = own->device, .own = own};
     releases.waits = wait == WAIT_OWED ? RELEASE_WAITS_ONCE : RELEASE_IF_QUIET;
     if (wait == WAIT_DEFERRED) {
-        defer(pool, block, NULL);
+        defer(pool, block, NULL, thread_number());
     } else {
         if (own->policy->cuts)
             suballocation_note_taint(block);
@@ -369,7 +371,7 @@ bool free_in_stream(struct pool *pool, CUdeviceptr pointer, CUstream stream, CUr
         count_free(pool, block);
         stats_add(STATS_free_kept, 1);
         /* Another context's streams are not in the order of this one's, whatever their handles. */
-        defer(pool, block, block->context->handle == current ? stream : NULL);
+        defer(pool, block, block->context->handle == current ? stream : NULL, 0);
     } else {
         stats_add(STATS_free_double, 1);
     }

@@ -78,7 +78,9 @@ struct pool {
     uint64_t left_number;
     uint64_t blocking_streams; /* that the program has made, where that is looked at */
     uint64_t fences;           /* fence.c: how many were begun */
-    int fences_recording;      /* of them, that are not yet recorded */
+    uint64_t ends;             /* of contexts: how many calls of the driver's have begun */
+    unsigned ends_under_way;
+    int fences_recording; /* of them, that are not yet recorded */
     bool streams_lost;
     atomic_bool per_thread_used; /* without the lock */
 
@@ -446,6 +448,9 @@ bool wait_is_owed(void); /* lock not needed */
 /* Before the pool itself submits work to the current context's legacy stream that may touch what
  * was freed: puts it behind what is owed. Gate entered. Lock not held. */
 void wait_precedes_own_work(struct pool *pool);
+/* As above, to a stream of its own, which is put behind what that context's frees owe. Gate
+ * entered. Lock not held. */
+void wait_precedes_own_stream(struct pool *pool, const struct context *context, CUstream own);
 /* Whether work of other contexts may use a context's memory, so that a free waits for them, too. */
 bool wait_reaches_others(const struct pool *pool);
 /* Whether a wait for the context's work would take time, as far as is known. Lock not held. */
@@ -499,6 +504,9 @@ bool suballocation_passes(struct pool *pool, const struct pool_block *block, CUc
 /* What it is then. Lock held on entry, not on return. */
 CUresult suballocation_free_past_pool(struct pool *pool, struct pool_block *block,
                                       CUcontext current);
+/* The driver has given the address of the block again: all of its region is gone. It is out of its
+ * bin. */
+void suballocation_lost(struct pool_block *block);
 /* A region's block has been given to the driver, which may have refused it. */
 void suballocation_released(struct pool_block *block, bool refused);
 /* To be called before a block is kept: no request may get what the driver keeps state in for

@@ -33,6 +33,7 @@ static void drop_everything(struct pool *pool) {
     LIST_FOREACH (context, &pool->contexts, link)
         context->ended = true;
     fence_forget_streams(pool);
+    pool->ends_under_way = 0; /* of threads that a child does not have */
     LIST_FOREACH (context, &pool->contexts, link)
         fence_forget(context);
     ended_contexts_forget(pool);

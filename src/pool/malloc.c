@@ -19,6 +19,7 @@
 #include "pool/given_up.h"
 #include "pool/history.h"
 #include "pool/internal.h"
+#include "pool/release.h"
 #include "pool/waste_bound.h"
 
 #include "planted.h"
@@ -184,30 +185,60 @@ static void record(struct pool *pool, const struct request *request,
     cache_prepare_miss(pool, request->context, request->site);
 }
 
-/* Clears memory, for programs that count on fresh memory being zero. The memset is in the legacy
- * stream, behind what the block's free owes, and the program's next work comes behind it; where
- * nobody keeps the streams in order the context is waited for. The
- * processor writes to host memory, which no work uses any more, and to managed memory that is
- * attached to the host: the rest it may not touch on some machines while a kernel runs, but a
- * memset of that waits by itself. Memory that cannot be cleared (a capture has begun meanwhile) is
- * handed out as it is: its contents are undefined anyway. */
-static void clear(struct pool *pool, struct context *context, CUdeviceptr pointer, size_t bytes) {
+/* Where no stream can be created: this does wait for later work. Gate entered. Lock not held. */
+static CUresult clear_in_legacy(struct pool *pool, CUdeviceptr pointer, size_t bytes) {
+    lock_check_none();
+    wait_precedes_own_work(pool);
+    CUresult result = pool->driver->memset_d8(pointer, 0, bytes);
+    return result == CUDA_SUCCESS ? pool->driver->ctx_synchronize() : result;
+}
+
+/* The memset is in a stream of the pool's own, behind what the context's frees owe and behind
+ * nothing else: what was submitted later may wait for the very thread that allocates. The host
+ * waits for that memset. So whatever uses the memory next comes after it: in any stream, thread,
+ * context, device or process, and on the host itself. *fence: what is to be waited for, unless it
+ * is NULL. Gate entered. Lock not held. */
+static CUresult submit_clearing(struct pool *pool, struct context *context, CUdeviceptr pointer,
+                                size_t bytes, struct order_fence **fence) {
+    lock_check_none();
+    CUstream own = order_own_stream(&pool->order, context->handle);
+    if (!own || !pool->driver->memset_d8_async)
+        return clear_in_legacy(pool, pointer, bytes);
+    if (!PLANTED(clear_before_free))
+        wait_precedes_own_stream(pool, context, own);
+    CUresult result = pool->driver->memset_d8_async(pointer, 0, bytes, own);
+    if (result == CUDA_SUCCESS && !order_fence_own(&pool->order, context->handle, own, fence))
+        result = pool->driver->stream_synchronize(own);
+    return result;
+}
+
+/* Clears memory that was used, for programs that count on fresh memory being zero. False: a capture
+ * goes on, which forbids it. Lock not held.
+ * The processor writes to host memory, which no work uses any more, and to managed memory that is
+ * attached to the host: the rest it may not touch on some machines while a kernel runs. A capture
+ * may begin on another thread while the host waits: in relaxed mode that does it no harm
+ * [cuda.h, cuThreadExchangeStreamCaptureMode]. */
+static bool clear(struct pool *pool, struct context *context, CUdeviceptr pointer, size_t bytes) {
+    lock_check_none();
     const struct pool_kind *kind = &context->kind;
+    struct order_fence *fence = NULL;
     if (kind->memory == POOL_HOST ||
         (kind->memory == POOL_MANAGED && kind->flags == CU_MEM_ATTACH_HOST)) {
         memset((void *)(uintptr_t)pointer, 0, bytes);
-        return;
+        return true;
     }
     if (!gate_enter(pool))
-        return;
-    wait_precedes_own_work(pool);
-    CUresult result = pool->driver->memset_d8(pointer, 0, bytes);
-    if (result == CUDA_SUCCESS && (pool->streams_lost || pool->reasons[WAIT_REASON_stream] ||
-                                   !order_is_tracked(&pool->order)))
-        result = pool->driver->ctx_synchronize();
-    order_keeps_behind(&pool->order, context->handle);
-    context_note_error(pool, context, result);
+        return false;
+    CUresult result = submit_clearing(pool, context, pointer, bytes, &fence);
     gate_leave(pool);
+    if (fence) {
+        CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+        release_exchange_capture_mode(pool, &mode);
+        result = order_fence_wait(&pool->order, fence);
+        release_exchange_capture_mode(pool, &mode);
+    }
+    context_note_error(pool, context, result);
+    return true;
 }
 
 /* Whether what a policy has obtained may be or hold memory that was used before. */
@@ -283,6 +314,21 @@ static struct pool_block *take_deferred(struct pool *pool, const struct request 
                               may_wait);
 }
 
+/* The block with the lock released; or NULL with the lock held, while a capture goes on that has
+ * begun meanwhile: the block is idle again, and the driver's memory serves. Lock held on entry. */
+static struct pool_block *clear_or_put_back(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
+    struct context *context = block->context;
+    CUdeviceptr pointer = block->pointer;
+    pool_unlock(pool);
+    if (clear(pool, context, pointer, block->requested))
+        return block;
+    pool_lock(pool);
+    if (ledger_find(pool, pointer) == block && block->state == BLOCK_LIVE)
+        ledger_make_idle(pool, block);
+    return NULL;
+}
+
 /* Takes an idle block for the request, live and with the lock released; NULL with the lock held. */
 static struct pool_block *serve(struct pool *pool, const struct request *request) {
     lock_check_held(LOCK_POOL);
@@ -291,12 +337,10 @@ static struct pool_block *serve(struct pool *pool, const struct request *request
         pool_take(pool, context, request->site, request->bytes, request->size);
     if (!block && fence_may_defer(context))
         block = take_deferred(pool, request);
-    if (block) {
-        bool zero = pool->config.zero;
+    if (block && pool->config.zero)
+        return clear_or_put_back(pool, block);
+    if (block)
         pool_unlock(pool);
-        if (zero)
-            clear(pool, context, block->pointer, block->requested);
-    }
     return block;
 }
 

@@ -71,6 +71,11 @@ struct pool_block *suballocation_adopt(struct pool *pool, const struct request *
     return block;
 }
 
+void suballocation_lost(struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
+    region_lose(&block->context->store, block);
+}
+
 void suballocation_released(struct pool_block *block, bool refused) {
     lock_check_held(LOCK_POOL);
     if (refused && !block->context->ended)

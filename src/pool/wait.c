@@ -277,6 +277,12 @@ void wait_precedes_own_work(struct pool *pool) {
         grant_anew(pool);
 }
 
+void wait_precedes_own_stream(struct pool *pool, const struct context *context, CUstream own) {
+    lock_check_none();
+    if (wait_is_owed() && !order_puts_own_behind(&pool->order, context->handle, own))
+        order_pay(&pool->order, note_failure, pool);
+}
+
 void pool_submitted_unnoted(struct pool *pool) {
     order_submitted_unnoted(&pool->order);
 }

@@ -44,6 +44,8 @@ COUNTED = {
                          " instructions"),
     "static_free": Bar("a hit through a static runtime, free, more than through the driver hook", "<=", 60,
                        " instructions"),
+    "beyond_malloc": Bar("a hit by way of a go-between, malloc, more than through the driver hook", "<=", 60,
+                         " instructions"),
     "miss_never": Bar("a miss of a program that never frees, over the driver call", "<=", 300,
                       " instructions"),
     "miss_idle": Bar("the same while a block is idle that does not fit", "<=", 300, " instructions"),

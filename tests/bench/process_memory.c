@@ -41,7 +41,7 @@ struct process_memory process_memory(void) {
         int path = 0;
         if (sscanf(line, "%*x-%*x %4s %*x %*s %*s %n", permissions, &path) == 1 && path) {
             writable = permissions[1] == 'w';
-            shared = strncmp(line + path, "/dev/shm/", 9) == 0;
+            shared = strncmp(line + path, "/SYSV", 5) == 0;
             of_file = line[path] == '/' && !shared;
         } else if (strncmp(line, "Size:", 5) == 0) {
             memory.reserved += writable && !of_file ? kib(line) : 0;

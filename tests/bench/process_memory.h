@@ -5,7 +5,8 @@
 #include <stddef.h>
 
 struct process_memory {
-    size_t present;  /* bytes in RAM that are no file's: private ones, and those of /dev/shm */
+    size_t present;  /* bytes in RAM that are no file's: private ones, and those that are shared
+                        (System V) */
     size_t reserved; /* bytes of address space that may become so: as above, present or not */
 };
 

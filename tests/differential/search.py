@@ -73,7 +73,7 @@ def build(pooled=True):
 def driver(first):
     """Fences are made in another way on a driver without cuCtxRecordEvent: every second batch of each profile runs on
     one."""
-    batch = (first - 1) // BATCH  # the first seed of a batch is one more than a multiple
+    batch = (first - 1) // BATCH
     return "old_driver" if (batch % len(PROFILES) + batch // len(PROFILES)) % 2 else "driver"
 
 
@@ -244,11 +244,13 @@ def group(lines):
 def batches(options):
     """(profile, mode, first seed, count): every mode sees every seed, profiles take turns."""
     profiles = [profile for profile in PROFILES if options.check == "0" or profile not in UNCHECKED]
-    for start in range(options.seed, options.seed + options.programs, BATCH):
-        count = min(BATCH, options.seed + options.programs - start)
-        profile = options.profile or profiles[start // BATCH % len(profiles)]
+    start, end = options.seed, options.seed + options.programs
+    while start < end:
+        batch = (start - 1) // BATCH
+        stop = min((batch + 1) * BATCH + 1, end)  # no batch has seeds of two drivers
         for mode in options.modes:
-            yield profile, mode, start, count
+            yield options.profile or profiles[batch % len(profiles)], mode, start, stop - start
+        start = stop
 
 
 def search(options, runner):

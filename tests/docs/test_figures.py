@@ -36,6 +36,10 @@ def unwinding():
     return [hit(POOLCUDA_SITE_DEPTH="2")[0]]
 
 
+def beyond():
+    return [hit(**instructions.BEYOND)[0] - hit()[0]]
+
+
 def recording():
     return [instructions.trace_cost(figures.counts())]
 
@@ -63,6 +67,7 @@ def at_most(stated, measured):
 SENTENCES = [
     ("README.md", r"in about (\d+) instructions", a_hit, about),
     ("docs/how-it-works.md", r"about (\d+) instructions each", a_hit, about),
+    ("docs/architecture.md", r"for about (\d+) instructions more", beyond, about),
     ("docs/policies.md", r"take a hit from ([\d,]+) to ([\d,]+) instructions to about", the_long_way, between),
     ("docs/policies.md", r"instructions to about (\d+)", a_hit, about),
     ("docs/tuning.md", r"A hit takes about (\d+) instructions", a_hit, about),

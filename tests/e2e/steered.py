@@ -25,10 +25,10 @@ NEEDS_PIDS = pytest.mark.skipif(not may_unshare("--pid", "--fork", "true"), reas
 
 
 def take_own_shm():
-    """Gives this process, and those it starts, a /dev/shm of its own: whoever looks removes the pages of the dead, and
-    other tests look too. Where nothing can be mounted the machine's own is used."""
-    clone_newns = 0x20000
-    if MAY_MOUNT and ctypes.CDLL(None).unshare(clone_newns) == 0:
+    """Gives this process, and those it starts, a /dev/shm and shared memory of its own: whoever looks removes the pages of
+    the dead, and other tests look too. Where nothing can be mounted the machine's own is used."""
+    clone_newns, clone_newipc = 0x20000, 0x8000000
+    if MAY_MOUNT and ctypes.CDLL(None).unshare(clone_newns | clone_newipc) == 0:
         subprocess.run(["mount", "--make-rprivate", "/"], check=True)
         subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=1777", "none", "/dev/shm"], check=True)
 

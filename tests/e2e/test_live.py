@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import pathlib
 import pty
 import re
 import select
@@ -13,6 +14,7 @@ import subprocess
 import termios
 
 import guard
+import pages
 import pytest
 from conftest import COMMAND, PROGRAMS
 from steered import FOLDER, NEEDS_MOUNT, NEEDS_PIDS, Program, command, processes
@@ -51,7 +53,10 @@ def test_a_pooled_program_is_seen_while_it_runs_and_no_longer(program):
 def test_it_holds_no_file_open_and_little_memory(program):
     open_files = {os.readlink(link.path) for link in os.scandir(f"/proc/{program.pid}/fd")}
     assert not [path for path in open_files if "poolcuda" in path]
-    assert program.page.stat().st_blocks * 512 <= 128 << 10
+    assert program.page.stat().st_blocks * 512 <= 32 << 10
+    smaps = pathlib.Path(f"/proc/{program.pid}/smaps").read_text()
+    taken = re.search(r"/SYSV00000000 .*?\nRss: +(\d+) kB", smaps, re.S)
+    assert int(taken[1]) <= 128
 
 
 def test_a_killed_programs_page_is_removed_by_who_looks(program):
@@ -79,31 +84,32 @@ def test_a_page_of_a_program_that_is_now_another_is_stale():
     with Program() as program, subprocess.Popen(["/usr/bin/python3", "-c", script], stdin=subprocess.PIPE,
                                                 stdout=subprocess.PIPE, text=True) as other:
         pid = int(other.stdout.readline())
-        page = bytearray(program.page.read_bytes())
+        page = bytearray(pages.read(program.page))
         born = int(open(f"/proc/{pid}/stat", encoding="ascii").read().rsplit(")", 1)[1].split()[19])
-        at = page.index(struct.pack("<Q", program.pid))
-        struct.pack_into("<Q", page, at, pid)
-        struct.pack_into("<Q", page, at + 16, born)
-        (FOLDER / str(pid)).write_bytes(page)
+        struct.pack_into("<Q", page, pages.PROCESS_AT, pid)
+        struct.pack_into("<Q", page, pages.PROCESS_AT + 16, born)
+        made = pages.put(FOLDER / str(pid), page)
         assert not [p for p in processes() if p["name"] == str(pid)]
-        assert not (FOLDER / str(pid)).exists()
+        assert not (FOLDER / str(pid)).exists() and not pages.exists(made)
         other.kill()
 
 
 def test_a_page_of_another_pid_namespace_is_shown_and_kept(program):
-    page = bytearray(program.page.read_bytes())
-    at = page.index(struct.pack("<Q", program.pid))
-    struct.pack_into("<Q", page, at, 4194999)
-    struct.pack_into("<Q", page, at + 8, 77)
+    page = bytearray(pages.read(program.page))
+    struct.pack_into("<QQ", page, pages.PROCESS_AT, 4194999, 77)
     elsewhere = FOLDER / "4194999"
-    elsewhere.write_bytes(page)
+    made = pages.put(elsewhere, page)
     try:
         row = next(p for p in processes() if p["name"] == "4194999")
         assert row["other_pid_namespace"]
         assert re.search(r"^ *4194999\* ", command("top").stdout, re.M)
         assert elsewhere.exists()
+        pages.forget(made)  # as seen from where its memory is not shared
+        assert "4194999" not in {p["name"] for p in processes()} and command("top").stderr == ""
+        assert elsewhere.exists()
     finally:
         elsewhere.unlink()
+        pages.forget(made)
 
 
 @NEEDS_PIDS
@@ -152,15 +158,31 @@ def test_a_forked_child_has_a_page_of_its_own_and_leaves_its_parents_alone(progr
     assert not (FOLDER / str(child)).exists() and program.page.exists()
 
 
-def test_with_a_stats_file_the_folder_has_a_link_to_it(tmp_path, monkeypatch):
+def test_a_program_with_a_stats_file_is_seen_too(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with Program(POOLCUDA_STATS_FILE="figures") as program:
-        assert os.readlink(program.page) == str(tmp_path / "figures")
+        made = pages.number(program.page)
         program.do("alloc 0 4096")
         assert program.counter("malloc_calls") == 2
         assert program.end() == 0
-        assert not program.page.is_symlink()
+        assert not program.page.exists() and not pages.exists(made)
     assert json.loads((tmp_path / "figures").read_text())["counters"]["malloc_calls"] == 2
+
+
+@pytest.mark.parametrize("variables", [{}, {"POOLCUDA_STATS_FILE": "figures"}])
+def test_a_killed_program_leaves_no_memory_behind_once_somebody_looks(variables, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with Program(**variables) as program:
+        made = pages.number(program.page)
+        program.do("alloc 0 4096")
+        program.say("kill")
+        program.process.wait()
+        assert pages.exists(made) == bool(variables)
+        processes()
+        assert not pages.exists(made) and not program.page.exists()
+    if variables:  # which has the last figures from then on
+        shown = command("report", "figures")
+        assert shown.returncode == 0 and "allocations: 2," in shown.stdout
 
 
 def test_a_program_may_choose_not_to_be_seen():
@@ -262,8 +284,7 @@ def test_an_allocation_does_not_wait_for_a_kernel_because_of_a_trim(program):
     with subprocess.Popen([COMMAND, "trim", str(program.pid), "--timeout", str(guard.LIMIT)], stdout=subprocess.PIPE,
                           text=True) as asking:
         posted = struct.Struct("<I")
-        at = program.page.read_bytes().index(struct.pack("<Q", program.pid)) + 56  # the mailbox's serial number
-        guard.wait_for(lambda: posted.unpack_from(program.page.read_bytes(), at)[0], "the request is posted")
+        guard.wait_for(lambda: posted.unpack_from(pages.read(program.page), pages.MAILBOX_AT)[0], "the request is posted")
         assert program.do("alloc 1 4096") == 0  # natively it waits for nothing, so it must not here
         assert idle(program) >= 8 * MIB
         program.do("done")
@@ -274,8 +295,7 @@ def test_an_allocation_does_not_wait_for_a_kernel_because_of_a_trim(program):
 
 def is_asked(program):
     """Whether a request waits in its mailbox."""
-    page = program.page.read_bytes()
-    posted, answered = struct.unpack_from("<II", page, page.index(struct.pack("<Q", program.pid)) + 56)
+    posted, answered = struct.unpack_from("<II", pages.read(program.page), pages.MAILBOX_AT)
     return posted != answered
 
 
@@ -383,18 +403,19 @@ def test_each_failure_is_reported_in_one_line(program):
 
 def test_a_hostile_requester_changes_nothing_and_harms_nothing(program):
     """Another program of this user may write anything into the mailbox."""
-    page = program.page.read_bytes()
-    at = page.index(struct.pack("<Q", program.pid)) + 56
+    at = pages.MAILBOX_AT
     program.do("churn")
-    with open(program.page, "r+b", buffering=0) as file:
+    with pages.Joined(program.page) as page:
         for serial, (kind, device, text) in enumerate([
                 (99, 0, b""), (1, -7, b""), (2, 0, b"\xff" * 256), (2, 0, b"x" * 256), (1, 1 << 30, b""),
                 (2, -1, b"POOLCUDA_TRACE=/etc/passwd\0"), (0, 0, b"")], 1):
-            os.pwrite(file.fileno(), struct.pack("<IiQQ", kind, device, 1 << 63, 0) + text, at + 8)
-            os.pwrite(file.fileno(), struct.pack("<I", serial), at)
-            while struct.unpack("<I", os.pread(file.fileno(), 4, at + 4))[0] != serial:
+            request = struct.pack("<IiQQ", kind, device, 1 << 63, 0) + text
+            page[at + 8:at + 8 + len(request)] = request
+            page[at:at + 4] = struct.pack("<I", serial)
+            while struct.unpack_from("<I", page, at + 4)[0] != serial:
                 assert program.process.poll() is None
-        os.pwrite(file.fileno(), b"\xff" * (1 << 14), 128)  # everything, the mailbox too
+        page[128:128 + (1 << 14)] = b"\xff" * (1 << 14)
+        page[at:at + 1024] = b"\xff" * 1024
     assert program.do("churn") == 0
     program.do("alloc 0 4096")
     assert program.end() == 0
@@ -402,8 +423,8 @@ def test_a_hostile_requester_changes_nothing_and_harms_nothing(program):
 
 def test_figures_that_another_process_has_overwritten_make_no_report(tmp_path):
     with Program(POOLCUDA_STATS="1") as program:
-        with open(program.page, "r+b") as file:
-            file.write(b"\xff" * (1 << 15))
+        with pages.Joined(program.page) as page:
+            page[:1 << 15] = b"\xff" * (1 << 15)
         program.do("alloc 0 4096")
         assert program.end() == 0
 
@@ -437,12 +458,12 @@ def test_top_says_how_to_start_a_pooled_program_if_there_is_none():
 
 
 def test_text_of_a_page_is_made_harmless(program):
-    page = bytearray(program.page.read_bytes())
+    page = bytearray(pages.read(program.page))
     at = page.index(str(PROGRAMS).encode())
     page[at:at + 30] = b'/a/\x1b[2J"\\\n\x7f\xff\xc2\x9b evil\0'.ljust(30, b"\0")
-    struct.pack_into("<QQ", page, page.index(struct.pack("<Q", program.pid)), 4194998, 77)  # of another namespace, where it is not known to be stale
+    struct.pack_into("<QQ", page, pages.PROCESS_AT, 4194998, 77)  # of another namespace, where it is not known to be stale
     hostile = FOLDER / "4194998"
-    hostile.write_bytes(page)
+    made = pages.put(hostile, page)
     try:
         for form in (["--once"], ["--prometheus", "-"]):
             shown = subprocess.run([COMMAND, "top", *form], capture_output=True, check=True).stdout
@@ -450,6 +471,7 @@ def test_text_of_a_page_is_made_harmless(program):
         assert "evil" in json.dumps(processes())
     finally:
         hostile.unlink()
+        pages.forget(made)
 
 
 class Screen:

@@ -11,7 +11,7 @@ import pytest
 from conftest import LIBRARY, PROGRAMS, ROOT
 from driver_table import stubs
 
-PUBLIC = {"dlsym", "dlopen", "dlclose", "prctl", "cudaMalloc", "cudaMallocPitch", "cudaMalloc3D", "poolcuda_version",
+PUBLIC = {"dlsym", "dlopen", "dlclose", "dlerror", "prctl", "cudaMalloc", "cudaMallocPitch", "cudaMalloc3D", "poolcuda_version",
           "poolcuda_trim", "poolcuda_stats", "poolcuda_set_limit", "poolcuda_get_limit", "poolcuda_site_push",
           "poolcuda_site_pop", "poolcuda_malloc", "poolcuda_free", "poolcuda_cupy_malloc", "poolcuda_cupy_free"}
 

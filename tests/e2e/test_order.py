@@ -31,6 +31,7 @@ SEEN = {
                          "last_one_ended_in_a_global_one"],
                         "the capture ended with 0, nodes: 1\nthe graph wrote 7\n"),
         "beside_many_frees": "graphs that are whole: 100 of 100\n",
+        "empty_ones_beside_frees": "the frees spoiled nothing\n",
     },
     "streams_of_one_thread": {
         **dict.fromkeys(["used_in_the_waiting_stream", "used_in_the_working_stream", "used_in_a_third_stream",
@@ -81,6 +82,9 @@ CASES = {
                          "thread_that_never_allocates", "thread_that_pushes_its_context"],
     "malloc_behind_later_work": ["non_blocking", "non_blocking_user", "blocking", "legacy", "full_device",
                                  "behind_a_capture", "beside_a_capture", "of_another_thread",
+                                 "freed_by_another_thread", "freed_often_by_another_thread",
+                                 "freed_by_another_thread_without_streams",
+                                 "freed_often_by_another_thread_without_streams",
                                  "more_than_there_is", "more_than_is_left", "more_than_mappings_leave", "pitched"],
 }
 
@@ -168,11 +172,37 @@ def test_the_host_works_beside_a_kernel_that_came_behind_a_free(run, case, mode)
 @pytest.mark.parametrize("preset", ["bfc", "paddle", "vmm"])
 @pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
 @pytest.mark.parametrize("case", ["non_blocking", "blocking", "legacy", "more_than_there_is", "more_than_is_left",
+                                  "freed_by_another_thread", "freed_often_by_another_thread",
+                                  "freed_by_another_thread_without_streams",
+                                  "freed_often_by_another_thread_without_streams",
+                                 "freed_by_another_thread_without_streams",
+                                 "freed_often_by_another_thread_without_streams",
                                   "more_than_mappings_leave", "pitched"])
 def test_an_allocation_waits_for_no_later_work_under_any_preset(run, case, mode, preset):
     done = run([PROGRAMS / "order/malloc_behind_later_work", case],
                env={**ENVIRONMENT, "POOLCUDA_FREE": mode, "POOLCUDA_PRESET": preset})
     assert (done.code, done.out) == (0, seen_by("malloc_behind_later_work", case)), done.err
+    assert done.hazards == 0, done.err
+
+
+@pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
+@pytest.mark.parametrize("case", ["freed_by_another_thread", "freed_often_by_another_thread",
+                                  "freed_by_another_thread_without_streams",
+                                  "freed_often_by_another_thread_without_streams"])
+def test_on_a_crowded_device_an_allocation_from_the_drivers_pool_waits_for_no_other_threads_free(run, mode, case):
+    done = run([PROGRAMS / "order/malloc_behind_later_work", case],
+               env={**ENVIRONMENT, "POOLCUDA_FREE": mode, "POOLCUDA_PRESET": "paddle", "POOLCUDA_THROTTLE_RATIO": "0.00001"})
+    assert (done.code, done.out) == (0, "the allocations did not wait\n"), done.err
+    assert done.hazards == 0, done.err
+
+
+@pytest.mark.skipif(not PLANTED.exists(), reason="the library with pauses is not in a build with a sanitizer")
+@pytest.mark.parametrize("policy", ["site", "tag", "bins", "bfc", "async", "vmm"])
+@pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
+def test_what_is_freed_as_a_capture_begins_is_not_given_back_before_the_work_that_uses_it(run, mode, policy):
+    done = run([PROGRAMS / "order/capture_beside", "empty_ones_beside_frees"], library=PLANTED,
+               env={**ENVIRONMENT, "POOLCUDA_FREE": mode, "POOLCUDA_POLICY": policy, "POOLCUDA_PLANT": "slow_between"})
+    assert (done.code, done.out) == (0, seen_by("capture_beside", "empty_ones_beside_frees")), done.err
     assert done.hazards == 0, done.err
 
 
@@ -187,15 +217,17 @@ def test_a_free_that_keeps_the_bounds_waits_for_no_later_work(run, case, mode, p
 
 
 @pytest.mark.skipif(not PLANTED.exists(), reason="a build with a sanitizer has no planted faults")
-@pytest.mark.parametrize("fault, policy, program, case", [
-    ("freed_while_busy", "site", "free_beside_idle_memory", "beside_later_work"),
-    ("freed_while_busy", "bfc", "free_beside_idle_memory", "beside_later_work"),
-    ("asked_for_too_much", "async", "malloc_behind_later_work", "more_than_is_left"),
+@pytest.mark.parametrize("fault, mode, policy, program, case", [
+    ("freed_while_busy", "auto", "site", "free_beside_idle_memory", "beside_later_work"),
+    ("freed_while_busy", "auto", "bfc", "free_beside_idle_memory", "beside_later_work"),
+    ("asked_for_too_much", "auto", "async", "malloc_behind_later_work", "more_than_is_left"),
+    ("fence_of_another_thread", "defer", "site", "malloc_behind_later_work", "freed_by_another_thread"),
 ])
-def test_a_planted_wait_for_later_work_is_found(run, fault, policy, program, case):
+def test_a_planted_wait_that_no_native_call_makes_is_found(run, fault, mode, policy, program, case):
     """So that the tests above can fail."""
     done = run([PROGRAMS / "order" / program, case], library=PLANTED,
-               env={**ENVIRONMENT, "POOLCUDA_POLICY": policy, "POOLCUDA_MAX_IDLE": "100M", "POOLCUDA_PLANT": fault})
+               env={**ENVIRONMENT, "POOLCUDA_FREE": mode, "POOLCUDA_POLICY": policy, "POOLCUDA_MAX_IDLE": "100M",
+                    "POOLCUDA_PLANT": fault})
     assert "simcuda: stuck: every thread waits" in done.err
 
 
@@ -206,3 +238,23 @@ def test_memory_freed_in_another_context_is_not_touched_by_earlier_work(run, mod
                env={**ENVIRONMENT, "POOLCUDA_FREE": mode, "POOLCUDA_PRESET": preset})
     assert (done.code, done.out) == (0, "1 2 3 4 5 6 7 8 \n"), done.err
     assert done.hazards == 0, done.err
+
+
+@pytest.mark.parametrize("preset", ["default", "bfc", "paddle", "vmm"])
+@pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
+@pytest.mark.parametrize("case", ["written_in_a_non_blocking_stream", "behind_the_work_before_the_free",
+                                  "beside_a_kernel_of_one_thread", "beside_a_kernel_of_several_threads",
+                                  "beside_a_kernel_in_a_blocking_stream", "beside_a_kernel_in_the_legacy_stream",
+                                  "beside_a_kernel_in_the_threads_own_stream"])
+def test_reused_memory_is_cleared_before_its_use_and_behind_no_later_work(run, case, mode, preset):
+    done = run([PROGRAMS / "order/cleared_memory", case],
+               env={**ENVIRONMENT, "POOLCUDA_ZERO": "1", "POOLCUDA_FREE": mode, "POOLCUDA_PRESET": preset})
+    assert (done.code, done.out) == (0, "7, then 0\n"), done.err
+    assert done.hazards == 0, done.err
+
+
+@pytest.mark.skipif(not PLANTED.exists(), reason="a build with a sanitizer has no planted faults")
+def test_a_planted_clearing_before_the_work_that_precedes_the_free_is_found(run):
+    done = run([PROGRAMS / "order/cleared_memory", "behind_the_work_before_the_free"], library=PLANTED,
+               env={**ENVIRONMENT, "POOLCUDA_ZERO": "1", "POOLCUDA_FREE": "auto", "POOLCUDA_PLANT": "clear_before_free"})
+    assert (done.code, done.out) == (0, "7, then 3\n"), done.err

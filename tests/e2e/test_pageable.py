@@ -12,7 +12,7 @@ from conftest import BUILD, PROGRAMS
 PROGRAM = PROGRAMS / "order/pageable"
 WAYS = ["parameter", "of_the_stack", "of_a_mapping", "of_a_later_mapping", "extra", "configured", "cooperative", "of_a_library",
         "of_another_module", "struct_copied", "struct_copied_asynchronously", "struct_copied_from_anywhere", "node_added",
-        "node_changed", "graph_updated", "captured", "argument_of_a_memset", "argument_of_a_copy", "argument_of_a_prefetch"]
+        "node_changed", "graph_updated", "captured", "captured_source_changed", "argument_of_a_memset", "argument_of_a_copy", "argument_of_a_prefetch"]
 NO_WAYS = ["device_memory", "pinned_before"]
 HMM = {"SIMCUDA_PAGEABLE_ACCESS": "1"}
 ATS = {**HMM, "SIMCUDA_HOST_PAGE_TABLES": "1"}

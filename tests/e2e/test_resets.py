@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from conftest import PROGRAMS
+from conftest import BUILD, PROGRAMS
 
 FEW = 64 << 10  # bytes, over 9,000 contexts
 
@@ -23,3 +23,27 @@ def test_what_ends_with_its_context_or_thread_is_not_in_the_pools_way_for_good(b
     assert pooled.driver_allocations < 50
     if left == "streams":
         assert int(re.search(r"waits for the device: (\d+) made", pooled.stats).group(1)) < 10
+
+
+PLANTED = BUILD / "tests/planted/libpoolcuda.so"
+SERVED = "served after 50 of 50 resets\n"
+
+
+@pytest.mark.skipif(not PLANTED.exists(), reason="the library with pauses is not in a build with a sanitizer")
+@pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
+@pytest.mark.parametrize("preset", ["default", "bfc", "paddle", "vmm"])
+def test_what_another_thread_gets_during_a_reset_is_not_handed_out_afterwards(run, preset, mode):
+    done = run([PROGRAMS / "reset_beside_allocations"], library=PLANTED,
+               env={"POOLCUDA_PRESET": preset, "POOLCUDA_FREE": mode, "POOLCUDA_PLANT": "slow_end"})
+    assert (done.code, done.out) == (0, SERVED), done.err
+
+
+def test_natively_it_is_served_after_each_reset(run):
+    assert run([PROGRAMS / "reset_beside_allocations"], pooled=False).out == SERVED
+
+
+@pytest.mark.skipif(not PLANTED.exists(), reason="a build with a sanitizer has no planted faults")
+def test_a_record_that_is_made_during_a_reset_is_found(run):
+    """So that the test above can fail."""
+    done = run([PROGRAMS / "reset_beside_allocations"], library=PLANTED, env={"POOLCUDA_PLANT": "recorded_while_ending"})
+    assert done.out != SERVED

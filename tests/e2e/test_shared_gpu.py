@@ -5,6 +5,7 @@ import signal
 import struct
 
 import guard
+import pages
 import pytest
 from conftest import PROGRAMS
 from steered import FOLDER, Program, processes
@@ -117,10 +118,8 @@ def test_both_out_of_memory_at_once_come_to_an_end(gpu):
 def forge(page, pid, namespace=None, born=None):
     """A copy of a page that says it is another process's."""
     forged = bytearray(page)
-    head = struct.unpack_from("<Q", page, 0)  # the banner: text
-    assert head
-    start = 128 + 128 * 128  # behind the banner and the caches' shards
-    at = next(i for i in range(start, start + 128, 8) if struct.unpack_from("<Q", page, i)[0] == pid[0])
+    at = pages.PROCESS_AT
+    assert struct.unpack_from("<Q", page, at)[0] == pid[0]
     struct.pack_into("<Q", forged, at, pid[1])
     if namespace is not None:
         struct.pack_into("<Q", forged, at + 8, namespace)
@@ -132,15 +131,20 @@ def forge(page, pid, namespace=None, born=None):
 def test_hostile_entries_in_the_folder_do_no_harm(gpu):
     made = []
 
+    segments = []
+
     def put(name, data):
         path = FOLDER / name
-        path.write_bytes(data)
+        if len(data) > 1 << 20:
+            segments.append(pages.put(path, data))
+        else:
+            path.write_bytes(data)
         made.append(path)
         return path
 
     with Program(**gpu) as helper, Program(**gpu) as program:
         hold_idle(helper)
-        page = helper.page.read_bytes()
+        page = pages.read(helper.page)
         dead = put("4194301", forge(page, (helper.pid, 4194301)))  # of no process: stale
         elsewhere = put("4194302", forge(page, (helper.pid, 4194302), namespace=5))  # who will never answer
         put("4194303", b"")
@@ -164,6 +168,8 @@ def test_hostile_entries_in_the_folder_do_no_harm(gpu):
             assert program.do("free 0") == 0 and program.end() == 0
             assert helper.end() == 0
         finally:
+            for segment in segments:
+                pages.forget(segment)
             for path in made:
                 if path.is_dir() and not path.is_symlink():
                     path.rmdir()

@@ -27,14 +27,14 @@ static void check_harmless(const char *text) {
 }
 
 /* As `poolcuda top` in all its forms. */
-static void show(int file) {
+static void show(const struct stats_page *page) {
     static struct live_process process;
     static const struct live_list nothing;
     struct live_list list = {.processes = &process, .count = 1};
     struct live_row row;
     char line[LIVE_LINE], *text = NULL;
     size_t size;
-    if (!live_read(file, &process))
+    if (!live_read(page, &process))
         return;
     snprintf(process.name, sizeof process.name, "1");
     for (int key = 0; key < LIVE_KEYS; key++)
@@ -75,6 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     page.counter_count = STATS_COUNTERS;
     page.route_count = STATS_ROUTES;
     page.wait_reason_count = WAIT_REASONS;
+    page.devices_used = UINT32_MAX;
     page.module_count = 2;
     page.site_count = 3;
     page.sites[1].depth = 2;
@@ -99,7 +100,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                      NULL);
     else if (!strstr(error, path) || strchr(error, '\n'))
         abort();
-    show(file);
+    show(&page);
     stats_page_destroy(read_back);
     close(file);
     return 0;

@@ -5,7 +5,7 @@
  *   forks     the same, and a forked child ends before
  *   clones    a child of a bare clone() ends by exit(), then allocates on
  *   exits     ends by _exit
- *   limited   may write no file, and allocates 160 MiB; prints the result
+ *   limited   may write no file any more, and allocates 160 MiB; prints the result
  *   moved     its executable is renamed to `moved` while it runs; waits for a line */
 #include "program.h"
 
@@ -57,6 +57,7 @@ int main(int argc, char **argv) {
     if (strcmp(mode, "limited") == 0) {
         void *pointer;
         struct rlimit none = {0, 0};
+        allocate_and_free(1 << 20); /* the simulated device is a file */
         REQUIRE(setrlimit(RLIMIT_FSIZE, &none) == 0);
         fprintf(stderr, "%d\n", (int)cudaMalloc(&pointer, LARGE));
         return 0;

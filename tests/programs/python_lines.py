@@ -1,6 +1,8 @@
-"""python_lines.py ROUNDS [refuse | thread]: allocates through ctypes from lines that a test knows.
+"""python_lines.py ROUNDS [kill | late | shut | thread]: allocates through ctypes from lines that a test knows.
 
-refuse: under a filter that refuses process_vm_readv. thread: in a thread, while another runs Python.
+kill: under a filter that ends the process for process_vm_readv. late: the same, set when the first line has been met. shut:
+when the first line has been met the program shuts itself in, after prctl, by a filter that ends it for all that could tell
+whether memory can be read. thread: in a thread, while another runs Python.
 """
 
 import ctypes
@@ -9,6 +11,7 @@ import sys
 import threading
 
 CUDA = ctypes.CDLL("libcuda.so.1")
+LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def allocate_alpha():
@@ -19,7 +22,7 @@ def allocate_alpha():
 
 def allocate_beta():
     pointer = ctypes.c_uint64()
-    x = [CUDA.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(20000)) for _ in range(1)]  # here: <listcomp>
+    x = list(CUDA.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(20000)) for _ in range(1))  # here: <genexpr>
     assert x == [0]
     return pointer
 
@@ -37,40 +40,61 @@ class Allocator:
         return pointer
 
 
-def many(rounds):
+# More code before the call, and more lines without any, than an entry of a table of lines can skip; names in other
+# letters: line 1103 of it, where a report says gr??er.
+FAR = ("def größer(pointer, count):\n" + "    count += 1\n" * 700 + "\n" * 400 +
+       "    assert count == 700\n"
+       "    assert CUDA.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(20000)) == 0\n"
+       "    return pointer\n")
+exec(compile(FAR, "/語/python_lines.py", "exec"))
+
+
+def shut_in(how):
+    if not shut_in.done:
+        shut_in.done = True
+        if how == ["shut"]:
+            assert LIBC.prctl(38, 1, 0, 0, 0) == 0  # PR_SET_NO_NEW_PRIVS
+        forbid([310, 14] if how == ["shut"] else [310])
+    return 0
+
+
+def many(rounds, how):
     context = ctypes.c_void_p()
     assert CUDA.cuInit(0) == 0
     assert CUDA.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
     assert CUDA.cuCtxSetCurrent(context) == 0
+    shut_in.done = how not in (["late"], ["shut"])
     for _ in range(rounds):
-        for pointer in [allocate_alpha(), allocate_beta(), Allocator()(1)]:
+        for pointer in [allocate_alpha(), *[ctypes.c_uint64()] * shut_in(how), allocate_beta(), Allocator()(1),
+                        größer(ctypes.c_uint64(), 0)]:  # noqa: F821 # pylint: disable=undefined-variable
             assert CUDA.cuMemFree_v2(pointer) == 0
 
 
-def refuse():
-    """A filter: load the call's number, answer ENOSYS to process_vm_readv, allow all else. Not by prctl, which the library
-    takes for a sign that no call of its own is wanted any more."""
-    program = struct.pack("HBBI" * 4, 0x20, 0, 0, 0, 0x15, 0, 1, 310, 0x06, 0, 0, 0x00050026, 0x06, 0, 0, 0x7fff0000)
+def forbid(calls):
+    """A filter that ends the process for these calls of x86-64's. Not by prctl, by which the library knows of one."""
+    program = struct.pack("HBBI", 0x20, 0, 0, 0)  # load the call's number
+    for left, call in zip(range(len(calls), 0, -1), calls):
+        program += struct.pack("HBBI", 0x15, left, 0, call)  # if it is this one, to the end
+    program += struct.pack("HBBI" * 2, 0x06, 0, 0, 0x7fff0000, 0x06, 0, 0, 0x80000000)  # else allow; end the process
     buffer = ctypes.create_string_buffer(program, len(program))
-    libc = ctypes.CDLL(None, use_errno=True)
-    assert libc.syscall(157, 38, 1, 0, 0, 0) == 0
-    assert libc.syscall(157, 22, 2, struct.pack("HxxxxxxQ", 4, ctypes.addressof(buffer)), 0, 0) == 0
+    assert LIBC.syscall(157, 38, 1, 0, 0, 0) == 0
+    assert LIBC.syscall(157, 22, 2, struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(buffer)), 0, 0) == 0
 
 
 def main():
     rounds, how = int(sys.argv[1]), sys.argv[2:]
-    if how == ["refuse"]:
-        refuse()
+    if how == ["kill"]:
+        forbid([310])
     if how == ["thread"]:
         ended = []
-        thread = threading.Thread(target=lambda: (many(rounds), ended.append(1)))
+        thread = threading.Thread(target=lambda: (many(rounds, how), ended.append(1)))
         thread.start()
         while not ended and thread.is_alive():
             sum(range(100))
         thread.join()
         assert ended
     else:
-        many(rounds)
+        many(rounds, how)
     print("done")
 
 

@@ -237,6 +237,8 @@ static CUresult mem_get_info(size_t *free_bytes, size_t *total_bytes) {
 
 static CUresult ctx_get_current(CUcontext *context) {
     lock_check_none();
+    if (fake.on_current)
+        fake.on_current();
     *context = fake.current;
     return fake.current_result;
 }
@@ -339,6 +341,20 @@ static CUresult memset_d8(CUdeviceptr pointer, unsigned char value, size_t bytes
     fake.cleared = pointer;
     fake.cleared_bytes = bytes;
     return CUDA_SUCCESS;
+}
+
+static CUresult stream_create(CUstream *stream, unsigned int flags) {
+    lock_check_none();
+    fake.stream_flags = flags;
+    *stream = fake.stream;
+    return fake.stream ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static CUresult memset_d8_async(CUdeviceptr pointer, unsigned char value, size_t bytes,
+                                CUstream stream) {
+    fake.cleared_in = stream;
+    fake.event_waits = 0; /* those from now on are for the memset */
+    return memset_d8(pointer, value, bytes);
 }
 
 static CUresult thread_exchange_capture_mode(CUstreamCaptureMode *mode) {
@@ -476,7 +492,6 @@ CANNOT(mem_alloc_from_pool_async, CUdeviceptr *pointer, size_t bytes, CUmemoryPo
        CUstream stream)
 CANNOT(mem_free_async, CUdeviceptr pointer, CUstream stream)
 CANNOT(pointer_get_attribute, void *value, CUpointer_attribute attribute, CUdeviceptr pointer)
-CANNOT(stream_create, CUstream *stream, unsigned int flags)
 CANNOT(stream_create_with_priority, CUstream *stream, unsigned int flags, int priority)
 CANNOT(stream_destroy, CUstream stream)
 CANNOT(stream_synchronize, CUstream stream)

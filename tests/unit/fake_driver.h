@@ -50,6 +50,10 @@ struct fake_state {
     CUstreamCaptureMode capture_mode, freed_in_mode; /* now, and at the last free */
     CUdeviceptr cleared;
     size_t cleared_bytes;
+    CUstream stream; /* the one that can be created; NULL: none can */
+    unsigned int stream_flags;
+    CUstream cleared_in;      /* by a memset in a stream */
+    void (*on_current)(void); /* before the current context is told */
     void (*on_record)(void);
     void (*on_push)(CUcontext context); /* in the midst of it */
     void (*on_ask)(void);               /* after a stream's answer whether it is captured */

@@ -28,6 +28,7 @@ static _Atomic uint64_t counters[STATS_COUNTERS];
 _Atomic uint64_t *stats_counters = counters;
 
 static enum pool_awaits awaits;
+static bool capturing;
 static int given, asked, pointers_asked;
 static unsigned char *device; /* readable here, so that only the driver can tell what it is */
 static unsigned memory_type;
@@ -44,6 +45,11 @@ enum pool_awaits pool_awaits_host_addresses(struct pool *pool) {
 void pool_host_address_given(struct pool *pool) {
     (void)pool;
     given++;
+}
+
+bool pool_is_capturing(struct pool *pool) {
+    (void)pool;
+    return capturing;
 }
 
 static CUresult info(void *wanted, void *handle, size_t index, size_t *size) {
@@ -104,6 +110,7 @@ static int begin(void **state) {
     (void)state;
     given_forget_after_fork();
     awaits = POOL_AWAITS_THE_FIRST;
+    capturing = false;
     real_entries[HOOK_cuPointerGetAttribute] = (void *)pointer_get_attribute;
     memory_type = CU_MEMORYTYPE_DEVICE;
     given = asked = pointers_asked = 0;

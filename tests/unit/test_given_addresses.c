@@ -18,6 +18,8 @@ struct call {
     CUDA_MEMCPY2D copy_2d;
     CUDA_MEMCPY3D copy_3d;
     CUDA_RESOURCE_DESC texture;
+    CUstreamBatchMemOpParams operations[4];
+    CUDA_BATCH_MEM_OP_NODE_PARAMS batch;
     CUdeviceptr each[3];
     size_t sizes[3];
     uint64_t packed[16];
@@ -70,7 +72,33 @@ static unsigned make_copy(CUDA_MEMCPY3D *copy, uint64_t address, unsigned which)
     return 2;
 }
 
+static unsigned make_operations(CUstreamBatchMemOpParams operations[4], uint64_t address,
+                                unsigned which) {
+    static const CUstreamBatchMemOpType types[] = {
+        CU_STREAM_MEM_OP_WAIT_VALUE_32, CU_STREAM_MEM_OP_WRITE_VALUE_32,
+        CU_STREAM_MEM_OP_WAIT_VALUE_64, CU_STREAM_MEM_OP_WRITE_VALUE_64};
+    for (unsigned i = 0; i < 4; i++) {
+        operations[i].writeValue.operation = types[i];
+        operations[i].writeValue.address = i == which ? address : (uintptr_t)device;
+        operations[i].writeValue.value64 = i == 3 && which == 4 ? address : 1;
+    }
+    return 5;
+}
+
+static unsigned make_batch(struct call *call, CUDA_BATCH_MEM_OP_NODE_PARAMS *batch,
+                           uint64_t address, unsigned which) {
+    batch->count = 4;
+    batch->paramArray = call->operations;
+    return make_operations(call->operations, address, which);
+}
+
 static unsigned make_node(struct call *call, uint64_t address, unsigned which) {
+    if (which > 5) {
+        call->node[0] = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
+        make_batch(call, (CUDA_BATCH_MEM_OP_NODE_PARAMS *)(void *)&call->node[2], address,
+                   which - 6);
+        return 11;
+    }
     call->node[0] = which < 3   ? CU_GRAPH_NODE_TYPE_KERNEL
                     : which < 5 ? CU_GRAPH_NODE_TYPE_MEMCPY
                                 : CU_GRAPH_NODE_TYPE_MEMSET;
@@ -81,7 +109,7 @@ static unsigned make_node(struct call *call, uint64_t address, unsigned which) {
         make_copy((CUDA_MEMCPY3D *)(void *)&call->node[4], address, which - 3);
     else
         call->node[2] = address;
-    return 6;
+    return 11;
 }
 
 #define FORM(name)                                                                                 \
@@ -186,6 +214,10 @@ FORM(COPY_3D) {
     return make_copy(&call->copy_3d, address, which);
 }
 
+FORM(COPY_NODE) {
+    return make_COPY_3D(call, at, address, which);
+}
+
 FORM(PACKED) {
     call->packed[which ? 12 : 3] = address; /* of the second one the destination; a source */
     call->words[at[0]] = (uintptr_t)call->packed;
@@ -198,6 +230,17 @@ FORM(TEXTURE) {
     call->texture.res.linear.devPtr = address;
     call->words[at[0]] = (uintptr_t)&call->texture;
     return 2;
+}
+
+FORM(OPERATIONS) {
+    call->words[at[0]] = (uintptr_t)call->operations;
+    call->words[at[1]] = 4;
+    return make_operations(call->operations, address, which);
+}
+
+FORM(BATCH_NODE) {
+    call->words[at[0]] = (uintptr_t)&call->batch;
+    return make_batch(call, &call->batch, address, which);
 }
 
 static const struct row {
@@ -265,7 +308,7 @@ static void a_call_that_gives_an_address_has_a_stub(void **state) {
 }
 
 /* Those of CUDA 2's ABI have addresses of 32 bits, and its launches have got their arguments
- * before.
+ * before. Semaphores are handles.
  */
 static void whatever_launches_copies_or_sets_is_looked_at(void **state) {
     (void)state;
@@ -273,7 +316,8 @@ static void whatever_launches_copies_or_sets_is_looked_at(void **state) {
         const struct entry *entry = &entry_points[i];
         bool gives_some = entry->work == WORK_kernel || entry->work == WORK_copy ||
                           entry->work == WORK_device || entry->work == WORK_set ||
-                          entry->work == WORK_unpack;
+                          entry->work == WORK_unpack || entry->work == WORK_value ||
+                          (entry->work == WORK_wait && !strstr(entry_name(i), "Semaphores"));
         char newer[80] = {0};
         strncat(strncat(newer, entry_name(i), 70), "_v2", 4);
         bool is_old = entry_find(newer) < ENTRIES && entry_points[entry_find(newer)].since == 3020;
@@ -310,6 +354,57 @@ static void copies_of_data_are_not_looked_through(void **state) {
     assert_int_equal(look(ENTRY_NUMBER_cuMemcpyHtoD_v2, words), 1);
 }
 
+static void what_a_captured_copy_takes_from_the_host_may_be_an_address_later(void **state) {
+    static const unsigned rows_of[] = {ENTRY_NUMBER_cuMemcpyHtoDAsync_v2,
+                                       ENTRY_NUMBER_cuMemcpyHtoDAsync_v2_ptsz};
+    uint64_t number = 0, words[16] = {(uintptr_t)device, (uintptr_t)&number, sizeof number};
+    for (int i = 0; i < 2; i++) {
+        begin(state);
+        assert_int_equal(look(rows_of[i], words), 0);
+        capturing = true;
+        assert_int_equal(look(rows_of[i], words), 1);
+    }
+    begin(state);
+    capturing = true;
+    words[1] = (uintptr_t)device + 8; /* kernels change that, and they are looked at themselves */
+    assert_int_equal(look(ENTRY_NUMBER_cuMemcpyAsync, words), 0);
+    words[1] = (uintptr_t)&number;
+    assert_int_equal(look(ENTRY_NUMBER_cuMemcpyHtoD_v2, words), 0); /* is in no graph */
+    words[2] = 4096;
+    assert_int_equal(look(ENTRY_NUMBER_cuMemcpyHtoDAsync_v2, words), 0);
+}
+
+static void what_a_graphs_copy_takes_from_the_host_may_be_an_address_later(void **state) {
+    uint64_t number[2] = {0};
+    CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                          .srcHost = number,
+                          .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                          .dstDevice = (uintptr_t)device,
+                          .WidthInBytes = sizeof *number,
+                          .Height = 1,
+                          .Depth = 1};
+    uint64_t node[40] = {CU_GRAPH_NODE_TYPE_MEMCPY}, words[16] = {0};
+    words[4] = words[2] = words[1] = (uintptr_t)&copy;
+    assert_int_equal(look(ENTRY_NUMBER_cuGraphAddMemcpyNode, words), 1);
+    begin(state);
+    assert_int_equal(look(ENTRY_NUMBER_cuGraphMemcpyNodeSetParams, words), 1);
+    begin(state);
+    assert_int_equal(look(ENTRY_NUMBER_cuGraphExecMemcpyNodeSetParams, words), 1);
+    begin(state);
+    memcpy(&node[4], &copy, sizeof copy);
+    words[4] = (uintptr_t)node;
+    assert_int_equal(look(ENTRY_NUMBER_cuGraphAddNode, words), 1);
+    begin(state);
+    copy.srcMemoryType = CU_MEMORYTYPE_UNIFIED;
+    copy.srcDevice = (uintptr_t)device + 8;
+    assert_int_equal(look(ENTRY_NUMBER_cuGraphMemcpyNodeSetParams, words), 0);
+    copy.srcDevice = (uintptr_t)number;
+    copy.WidthInBytes = 4096;
+    assert_int_equal(look(ENTRY_NUMBER_cuGraphMemcpyNodeSetParams, words), 0);
+    copy.WidthInBytes = sizeof *number;
+    assert_int_equal(look(ENTRY_NUMBER_cuGraphMemcpyNodeSetParams, words), 1);
+}
+
 static void nobody_looks_after_the_first(void **state) {
     (void)state;
     uint64_t words[16] = {(uintptr_t)words};
@@ -339,6 +434,8 @@ int main(void) {
         TEST(what_cannot_be_read_is_taken_to_give_one),
         TEST(errors_of_the_program_are_the_drivers),
         TEST(copies_of_data_are_not_looked_through),
+        TEST(what_a_captured_copy_takes_from_the_host_may_be_an_address_later),
+        TEST(what_a_graphs_copy_takes_from_the_host_may_be_an_address_later),
         TEST(nobody_looks_after_the_first),
         TEST(nobody_looks_where_nobody_awaits_it),
     };

@@ -11,6 +11,7 @@
 
 #include "options.h"
 #include "policy/policy.h"
+#include "policy/region.h"
 #include "pool/internal.h"
 
 #include <dlfcn.h>
@@ -592,6 +593,23 @@ static void tainted_regions_go_back(void **state) {
     assert_true(driver_free_bytes() > device_total - 40 * MIB);
 }
 
+/* Something has freed it past the pool, and the driver gives its address again. */
+static void a_region_that_the_driver_gives_anew_replaces_its_stale_record(void **state) {
+    (void)state;
+    CUdeviceptr block = alloc(MIB);
+    if (!policy->cuts)
+        return;
+    pool_lock(pool);
+    struct pool_block *stale = ledger_find(pool, block);
+    const struct request request = {
+        .context = stale->context, .site = stale->site, .bytes = MIB, .size = MIB};
+    const struct obtained obtained = {.pointer = block, .size = stale->region->size};
+    assert_non_null(suballocation_adopt(pool, &request, &obtained));
+    pool_unlock(pool);
+    assert_true(pool_is_valid(pool));
+    assert_int_equal(stats_get(STATS_live_blocks), 1);
+}
+
 /* The words of the option and the table of policies are the same list. */
 static void policies_are_the_options_words(void **state) {
     (void)state;
@@ -634,6 +652,7 @@ int main(void) {
         TEST(deferred_memory_comes_back_although_its_fence_is_lost),
         TEST(what_could_not_be_waited_for_goes_back),
         TEST(tainted_regions_go_back),
+        TEST(a_region_that_the_driver_gives_anew_replaces_its_stale_record),
         cmocka_unit_test(policies_are_the_options_words),
     };
     uint64_t (*hazards)(void);

@@ -124,31 +124,6 @@ static void a_fence_of_another_thread_empties_the_table_and_takes_no_note_back(v
     assert_int_equal(fake.records, 2);
 }
 
-static void a_stream_is_not_noted_before_it_lies_behind_another_threads_fence(void **state) {
-    (void)state;
-    submit(A);
-    order_keeps_behind(&order, fake.current);
-    do_elsewhere(pay_elsewhere); /* fences what the pool has done, with nothing owed */
-    assert_int_equal(order_word, ORDER_TRACKED);
-    assert_false(noted_has(B));
-    submit(B);
-    assert_true(noted_has(B));
-    assert_true(fake.orders > 0);
-}
-
-static void work_of_the_pools_own_empties_the_table(void **state) {
-    (void)state;
-    submit(A);
-    submit(LEGACY); /* as the pool does before its own work */
-    order_keeps_behind(&order, fake.current);
-    assert_int_equal(order_word, ORDER_TRACKED);
-    assert_false(noted_has(A));
-    fake.orders = 0;
-    submit(A);
-    assert_ptr_equal(fake.ordered, A);
-    assert_true(noted_has(A));
-}
-
 static void the_end_of_a_stream_empties_the_table(void **state) {
     (void)state;
     submit(A);
@@ -227,24 +202,9 @@ static void a_submission_during_a_capture_notes_nothing_for_the_stubs(void **sta
 static void a_stream_that_could_not_be_put_in_order_is_not_noted(void **state) {
     (void)state;
     submit(A);
-    order_keeps_behind(&order, fake.current);
+    owe();
     fake.order_result = CUDA_ERROR_UNKNOWN;
     assert_int_equal(order_submits(&order, B, true) & ~ORDER_SOLE, ORDER_PAY);
-    assert_false(noted_has(B));
-}
-
-static CUresult order_and_clear(CUstream stream, CUevent event, unsigned int flags) {
-    order_keeps_behind(&order, fake.current); /* as another thread's malloc does meanwhile */
-    return fake_driver()->stream_wait_event(stream, event, flags);
-}
-
-static void work_of_the_pools_own_meanwhile_lets_nothing_be_noted(void **state) {
-    (void)state;
-    submit(A);
-    order_keeps_behind(&order, fake.current);
-    submit(A);
-    driver.stream_wait_event = order_and_clear;
-    submit(B);
     assert_false(noted_has(B));
 }
 
@@ -283,7 +243,7 @@ static void a_fence_that_is_being_recorded_lets_nothing_be_noted(void **state) {
     (void)state;
     pthread_t thread;
     submit(A);
-    order_keeps_behind(&order, fake.current);
+    owe();
     fake.on_record = record_until_submitted;
     pthread_create(&thread, NULL, pay_elsewhere, NULL);
     await(&recording);
@@ -333,8 +293,6 @@ int main(void) {
         NOTED(what_is_owed_is_paid_before_a_stream_is_noted),
         NOTED(a_fence_of_this_thread_empties_the_table),
         NOTED(a_fence_of_another_thread_empties_the_table_and_takes_no_note_back),
-        NOTED(a_stream_is_not_noted_before_it_lies_behind_another_threads_fence),
-        NOTED(work_of_the_pools_own_empties_the_table),
         NOTED(the_end_of_a_stream_empties_the_table),
         NOTED(a_stream_in_place_of_one_whose_end_nobody_saw_is_not_noted),
         NOTED(a_second_context_empties_the_table_and_its_default_streams_are_not_noted),
@@ -343,7 +301,6 @@ int main(void) {
         NOTED(a_second_thread_that_submits_empties_the_table_for_good),
         NOTED(a_submission_during_a_capture_notes_nothing_for_the_stubs),
         NOTED(a_stream_that_could_not_be_put_in_order_is_not_noted),
-        NOTED(work_of_the_pools_own_meanwhile_lets_nothing_be_noted),
         NOTED(a_submission_where_no_streams_are_notes_nothing),
         NOTED(a_forked_child_begins_with_an_empty_table),
         NOTED(a_fence_that_is_being_recorded_lets_nothing_be_noted),

@@ -109,7 +109,7 @@ static void its_own_stream_has_it_even_behind_a_fence(void **state) {
 
 static void cuda_malloc_has_it_once_a_fence_has_passed_and_does_not_wait(void **state) {
     (void)state;
-    for (int mode = POOL_FREE_SYNC; mode <= POOL_FREE_AUTO; mode++) {
+    for (int mode = POOL_FREE_SYNC; mode <= POOL_FREE_DEFER; mode++) {
         start_in((enum pool_free_mode)mode);
         CUdeviceptr block = alloc(5 * MIB);
         free_in(block, stream);
@@ -118,17 +118,6 @@ static void cuda_malloc_has_it_once_a_fence_has_passed_and_does_not_wait(void **
         fake.quiet = true;
         assert_int_equal(alloc(5 * MIB), block);
     }
-}
-
-static void in_defer_mode_only_cuda_malloc_waits_for_the_fence(void **state) {
-    (void)state;
-    start_in(POOL_FREE_DEFER);
-    CUdeviceptr block = alloc(5 * MIB);
-    free_in(block, stream);
-    assert_int_not_equal(alloc_in(5 * MIB, other_stream), block);
-    assert_int_equal(fake.event_waits, 0);
-    assert_int_equal(alloc(5 * MIB), block);
-    assert_int_equal(fake.event_waits, 1);
 }
 
 /* Once a site is known to miss its thread's cache asks the driver by itself. */
@@ -367,7 +356,6 @@ int main(void) {
         TEST(another_stream_has_it_once_a_fence_has_passed),
         TEST(its_own_stream_has_it_even_behind_a_fence),
         TEST(cuda_malloc_has_it_once_a_fence_has_passed_and_does_not_wait),
-        TEST(in_defer_mode_only_cuda_malloc_waits_for_the_fence),
         TEST(a_miss_of_a_threads_cache_does_not_overlook_it),
         TEST(threads_default_streams_are_in_no_order),
         TEST(a_handle_that_is_used_again_is_another_stream),

@@ -655,26 +655,6 @@ static void a_stream_destroyed_while_captured_is_told(void **state) {
     pool_capture_ended(pool);
 }
 
-static void a_reused_block_is_cleared_on_request(void **state) {
-    (void)state;
-    struct pool_config config = pool_defaults;
-    stop(NULL);
-    config.zero = true;
-    start_with(&config, 80 * GIB);
-    release(alloc(1000));
-    assert_int_equal(fake.cleared_bytes, 0);
-    int waits = fake.waits;
-    CUdeviceptr block = alloc(900);
-    assert_int_equal(fake.cleared, block);
-    assert_int_equal(fake.cleared_bytes, 900);
-    assert_int_equal(fake.waits, waits); /* the legacy stream keeps the order */
-    release(block);
-    waits = fake.waits;
-    pool_reason_begins(pool, WAIT_REASON_stream);
-    alloc(900);
-    assert_int_equal(fake.waits, waits + 1);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(in_sync_mode_every_free_waits),
@@ -721,7 +701,6 @@ int main(void) {
         TEST(a_wait_that_needs_the_capturing_thread_does_not_lock_up),
         TEST(during_a_capture_the_pool_makes_no_call_of_its_own),
         TEST(a_stream_destroyed_while_captured_is_told),
-        TEST(a_reused_block_is_cleared_on_request),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* The page in /dev/shm: who may have it, what of it may be touched, whose process counts as gone.
+/* The page that others see, and its entry in /dev/shm: who may have one, what becomes of it, whose
+ * process counts as gone.
  *
  * The tests have a /dev/shm of their own, of a size that each chooses; that takes root's rights.
  * Without them they use the real one, and those of a full one are skipped. */
@@ -21,6 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/shm.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -72,10 +75,12 @@ static bool exists(void) {
 }
 
 static bool read_entry(struct stats_head *head) {
-    int file = open(entry, O_RDONLY | O_CLOEXEC);
-    bool good = file >= 0 && share_read_head(file, head);
-    if (file >= 0)
-        close(file);
+    struct share_page opened;
+    int in = share_folder_open(false);
+    bool good = share_open_page(in, strrchr(entry, '/') + 1, false, &opened) &&
+                share_read_head(&opened, head) && opened.live;
+    share_close_page(&opened);
+    close(in);
     return good;
 }
 
@@ -185,7 +190,6 @@ static void an_older_page_of_this_number_is_replaced_whatever_it_is(void **state
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* in place of a pool's */
 
-/* The tables grow as far as there is room; nothing beyond is touched, which would be SIGBUS. */
 static void use_everything(uint32_t *sites) {
     const uint8_t uuid[STATS_UUID] = {1};
     *sites = 0;
@@ -211,42 +215,130 @@ static void use_everything(uint32_t *sites) {
     stats_option("POOLCUDA_STEAL=0");
 }
 
-static void a_full_dev_shm_only_makes_tables_shorter(void **state) {
+static void finish_and_report(void) {
+    int standard = dup(STDERR_FILENO), nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    assert_int_equal(dup2(nowhere, STDERR_FILENO), STDERR_FILENO);
+    stats_finish(STATS_TEXT); /* the report reads all of the page */
+    assert_int_equal(dup2(standard, STDERR_FILENO), STDERR_FILENO);
+    close(standard);
+    close(nowhere);
+}
+
+static void a_full_dev_shm_only_keeps_the_process_from_being_seen(void **state) {
     (void)state;
-    uint32_t sites, before = 0;
+    uint32_t sites;
+    unsigned seen = 0;
     if (!own_shm)
         skip_shm();
-    for (unsigned pages = 1; pages < 420; pages += pages < 24 ? 1 : 36) {
+    for (unsigned pages = 1; pages < 12; pages++) {
         mount_shm(pages);
         stats_open(NULL, true, say);
-        bool shared = exists();
+        seen += exists();
         use_everything(&sites);
-        if (shared) { /* else it is anonymous memory, with room for all */
-            assert_true(sites >= before);
-            before = sites;
-        }
-        int standard = dup(STDERR_FILENO), nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-        assert_int_equal(dup2(nowhere, STDERR_FILENO), STDERR_FILENO);
-        stats_finish(STATS_TEXT); /* the report reads all of the page */
-        assert_int_equal(dup2(standard, STDERR_FILENO), STDERR_FILENO);
-        close(standard);
-        close(nowhere);
+        assert_int_equal(sites, PAGE_SITES - 1);
+        finish_and_report();
         assert_false(exists());
         stats_forget_after_fork();
     }
-    assert_int_equal(before, PAGE_SITES - 1);
+    assert_in_range(seen, 1, 10);
 }
 
-static void once_its_file_is_gone_a_page_grows_no_more(void **state) {
+static void a_limit_on_files_only_keeps_the_process_from_being_seen(void **state) {
     (void)state;
+    struct rlimit all, none;
     uint32_t sites;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &all), 0);
+    none = (struct rlimit){.rlim_cur = 0, .rlim_max = all.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
     stats_open(NULL, true, say);
-    assert_int_equal(unlink(entry), 0);
     use_everything(&sites);
-    assert_true(sites > 0 && sites < PAGE_SITES / 2);
-    assert_int_equal(mknod(entry, S_IFREG | 0600, 0), 0); /* another's now */
-    stats_finish(STATS_NONE);
-    assert_true(exists());
+    bool seen = exists();
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &all), 0);
+    assert_false(seen);
+    assert_int_equal(sites, PAGE_SITES - 1);
+}
+
+/* With a mapped file all of this was SIGBUS. */
+static void whatever_becomes_of_its_entry_a_page_can_be_used(void **state) {
+    (void)state;
+    for (int what = 0; what < 4; what++) {
+        static struct stats_head head;
+        uint32_t sites;
+        stats_open(NULL, true, say);
+        assert_true(read_entry(&head));
+        if (what == 0)
+            assert_int_equal(truncate(entry, 0), 0);
+        else if (what == 1)
+            assert_int_equal(truncate(entry, 100), 0);
+        else
+            assert_int_equal(unlink(entry), 0);
+        if (what == 3) /* another's now */
+            assert_int_equal(mknod(entry, S_IFREG | 0600, 0), 0);
+        assert_false(read_entry(&head));
+        use_everything(&sites);
+        assert_int_equal(sites, PAGE_SITES - 1);
+        finish_and_report();
+        assert_int_equal(exists(), what == 3);
+        unlink(entry);
+        stats_forget_after_fork();
+    }
+}
+
+/* A child's page, of which it lets nobody know that it ends. */
+static uint32_t page_of_a_killed_child(const char *file) {
+    int pipe_ends[2];
+    uint32_t segment = 0;
+    assert_int_equal(pipe(pipe_ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        static struct stats_head head;
+        snprintf(entry, sizeof entry, "%s/%ld", folder, (long)getpid());
+        stats_open(file, true, say);
+        stats_add(STATS_malloc_calls, 3);
+        segment = read_entry(&head) ? head.segment : 0;
+        bool told = write(pipe_ends[1], &segment, sizeof segment) == sizeof segment;
+        _exit(told ? 0 : 1);
+    }
+    assert_int_equal(read(pipe_ends[0], &segment, sizeof segment), sizeof segment);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    close(pipe_ends[0]);
+    close(pipe_ends[1]);
+    char name[SHARE_NAME];
+    snprintf(name, sizeof name, "%ld", (long)child);
+    int in = share_folder_open(false);
+    assert_true(in >= 0);
+    share_clear(in, name);
+    assert_int_equal(faccessat(in, name, F_OK, AT_SYMLINK_NOFOLLOW), -1);
+    close(in);
+    return segment;
+}
+
+static bool segment_is_there(uint32_t segment) {
+    struct shmid_ds status;
+    return shmctl((int)segment - 1, IPC_STAT, &status) == 0;
+}
+
+static void the_page_of_a_killed_process_is_gone(void **state) {
+    (void)state;
+    uint32_t segment = page_of_a_killed_child(NULL);
+    assert_int_not_equal(segment, 0);
+    assert_false(segment_is_there(segment));
+}
+
+static void the_last_figures_of_a_killed_process_go_to_its_file(void **state) {
+    (void)state;
+    static struct stats_head head;
+    char file[] = "/tmp/poolcuda-share-XXXXXX";
+    assert_int_equal(close(mkstemp(file)), 0);
+    assert_int_equal(unlink(file), 0);
+    uint32_t segment = page_of_a_killed_child(file);
+    assert_int_not_equal(segment, 0);
+    assert_false(segment_is_there(segment));
+    int left = open(file, O_RDONLY | O_CLOEXEC);
+    assert_int_equal(read(left, &head, sizeof head), sizeof head);
+    assert_int_equal(head.counters[STATS_malloc_calls], 3);
+    close(left);
+    unlink(file);
 }
 
 static void what_is_no_process_or_no_page_is_passed_over(void **state) {
@@ -283,8 +375,11 @@ int main(void) {
         FRESH(a_zombie_has_ended),
         FRESH(a_folder_that_is_not_the_users_alone_is_not_used),
         FRESH(an_older_page_of_this_number_is_replaced_whatever_it_is),
-        FRESH(a_full_dev_shm_only_makes_tables_shorter),
-        FRESH(once_its_file_is_gone_a_page_grows_no_more),
+        FRESH(a_full_dev_shm_only_keeps_the_process_from_being_seen),
+        FRESH(a_limit_on_files_only_keeps_the_process_from_being_seen),
+        FRESH(whatever_becomes_of_its_entry_a_page_can_be_used),
+        FRESH(the_page_of_a_killed_process_is_gone),
+        FRESH(the_last_figures_of_a_killed_process_go_to_its_file),
         FRESH(what_is_no_process_or_no_page_is_passed_over),
     };
     return cmocka_run_group_tests(tests, begin, NULL);

@@ -80,8 +80,9 @@ static void tell_other(struct doctor *doctor, const struct subject *subject,
         findings_cause(findings,
                        "who replaces dlsym has to ask libc's own for what it passes on, and "
                        "so hides every dlsym behind it");
-        findings_remedy(findings, "put the pool first: LD_PRELOAD=\"%s %s\"",
-                        doctor->library ? doctor->library : "libpoolcuda.so", binding->to);
+        findings_remedy(
+            findings, "put the pool first, which calls what stands behind it: LD_PRELOAD=\"%s %s\"",
+            doctor->library ? doctor->library : "libpoolcuda.so", binding->to);
         findings_next(findings, "LD_PRELOAD=\"%s %s\"%s",
                       doctor->library ? doctor->library : "libpoolcuda.so", binding->to,
                       doctor->command);

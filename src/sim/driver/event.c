@@ -247,11 +247,12 @@ SIM_EXPORT CUresult cuEventSynchronize(CUevent event) {
     result = begin_inquiry(event);
     if (result == CUDA_SUCCESS) {
         struct CUctx_st *context = event->context;
+        struct shared_event *shared = event->shared;
 
-        if (event->work != NULL)
+        if (event->work != NULL) /* the event may be destroyed meanwhile, or its context end */
             work_wait(event->work);
-        if (event->shared != NULL)
-            ipc_event_wait(event);
+        if (shared != NULL)
+            ipc_event_wait(shared);
         result = context_error(context);
     }
     sim_unlock();

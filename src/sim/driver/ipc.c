@@ -290,9 +290,8 @@ bool ipc_event_done(const struct CUevent_st *event) {
     return event->shared->completed >= event->shared->recorded;
 }
 
-void ipc_event_wait(struct CUevent_st *event) {
+void ipc_event_wait(struct shared_event *shared) {
     sim_check_held();
-    struct shared_event *shared = event->shared;
     uint64_t count = shared->recorded;
 
     sim_unlock();

@@ -9,7 +9,7 @@ struct op *ipc_event_record(struct CUevent_st *event);
 /* An operation that ends when the records made so far have happened. */
 struct op *ipc_event_hold(struct CUevent_st *event);
 bool ipc_event_done(const struct CUevent_st *event);
-void ipc_event_wait(struct CUevent_st *event); /* releases the lock while it waits */
+void ipc_event_wait(struct shared_event *shared); /* releases the lock while it waits */
 void ipc_event_ending(struct CUevent_st *event);
 
 /* A block that was exported is being released: its handle opens no more. */

@@ -2,6 +2,8 @@
  * the free waits for is no business of the capture's, nor the other way round. */
 #include "order.h"
 
+#include <stdatomic.h>
+
 static struct place place, other;
 static CUdeviceptr freed;
 static bool free_is_over;
@@ -218,7 +220,45 @@ static void beside_many_frees(void) {
     printf("graphs that are whole: %d of %d\n", whole, ROUNDS);
 }
 
+static atomic_int frees_begun;
+
+static void *free_behind_long_work(void *data) {
+    const uint64_t ns = 100000;
+    CHECK(cuCtxSetCurrent(place.context));
+    while (!__atomic_load_n(&over, __ATOMIC_ACQUIRE)) {
+        CUdeviceptr pointer = allocate(BYTES);
+        keep_busy(&place, ns, NULL);
+        fill(&place, pointer, 1, NULL);
+        atomic_fetch_add(&frees_begun, 1);
+        release(pointer);
+    }
+    return data;
+}
+
+/* Each capture begins beside a free. The thread that captures submits nothing, so that the other's
+ * frees owe their waits. */
+static void empty_ones_beside_frees(void) {
+    CUstream stream;
+    pthread_t thread;
+    place = primary_place(0);
+    stream = new_stream(CU_STREAM_NON_BLOCKING);
+    REQUIRE(pthread_create(&thread, NULL, free_behind_long_work, NULL) == 0);
+    for (int i = 0; i < ROUNDS; i++) {
+        CUgraph graph = NULL;
+        for (int begun = atomic_load(&frees_begun); atomic_load(&frees_begun) == begun;)
+            sched_yield();
+        CHECK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+        CHECK(cuStreamEndCapture(stream, &graph));
+        CHECK(cuGraphDestroy(graph));
+    }
+    __atomic_store_n(&over, true, __ATOMIC_RELEASE);
+    REQUIRE(pthread_join(thread, NULL) == 0);
+    CHECK(cuCtxSynchronize());
+    printf("the frees spoiled nothing\n");
+}
+
 static const struct order_case cases[] = {
+    {"empty_ones_beside_frees", empty_ones_beside_frees},
     {"free_within", free_within},
     {"captured_in_the_other", captured_in_the_other},
     {"begun_beside_a_waiting_free", begun_beside_a_waiting_free},

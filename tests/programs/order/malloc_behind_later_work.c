@@ -2,6 +2,9 @@
  * size, which natively returns at once; only then is the flag set. */
 #include "order.h"
 
+#include <stdatomic.h>
+#include <unistd.h>
+
 static struct place place;
 
 static void with_work_in(CUstream stream, bool used_there) {
@@ -143,6 +146,73 @@ static void of_another_thread(void) {
     printf("the allocations did not wait\n");
 }
 
+/* A thread that frees behind the work, which the free natively waits for: the allocations of the
+ * thread that will set the flag do not. */
+struct freeing {
+    pthread_barrier_t ready;
+    CUdeviceptr block;
+    bool freed_before; /* so that it has a cache of its own */
+    atomic_bool frees;
+};
+
+static void *free_behind(void *data) {
+    struct freeing *freeing = data;
+    CHECK(cuCtxSetCurrent(place.context));
+    for (int i = 0; i < 10 && freeing->freed_before; i++)
+        release(allocate(BYTES));
+    if (freeing->freed_before)
+        freeing->block = allocate(BYTES);
+    pthread_barrier_wait(&freeing->ready);
+    pthread_barrier_wait(&freeing->ready);
+    atomic_store(&freeing->frees, true);
+    release(freeing->block);
+    return NULL;
+}
+
+static void with_thread_that_frees(bool freed_before, bool in_stream) {
+    struct freeing freeing = {.freed_before = freed_before};
+    CUdeviceptr flag;
+    volatile uint32_t *host;
+    CUstream stream = NULL;
+    pthread_t thread;
+    place = primary_place(0);
+    host = host_flag(&flag);
+    if (in_stream)
+        stream = new_stream(CU_STREAM_NON_BLOCKING);
+    if (!freed_before)
+        freeing.block = allocate(BYTES);
+    pthread_barrier_init(&freeing.ready, NULL, 2);
+    pthread_create(&thread, NULL, free_behind, &freeing);
+    pthread_barrier_wait(&freeing.ready);
+    wait_for_flag(&place, flag, stream);
+    pthread_barrier_wait(&freeing.ready);
+    while (!atomic_load(&freeing.frees))
+        sched_yield();
+    usleep(20000); /* the free may be over by now, which only makes the case stricter */
+    for (int i = 0; i < 3; i++)
+        (void)allocate(BYTES);
+    set_flag(host);
+    pthread_join(thread, NULL);
+    CHECK(cuCtxSynchronize());
+    printf("the allocations did not wait\n");
+}
+
+static void freed_by_another_thread(void) {
+    with_thread_that_frees(false, true);
+}
+
+static void freed_often_by_another_thread(void) {
+    with_thread_that_frees(true, true);
+}
+
+static void freed_by_another_thread_without_streams(void) {
+    with_thread_that_frees(false, false);
+}
+
+static void freed_often_by_another_thread_without_streams(void) {
+    with_thread_that_frees(true, false);
+}
+
 /* No device has as much, and none needs to be waited for to say so. */
 static void more_than_there_is(void) {
     CUdeviceptr flag, block;
@@ -223,6 +293,11 @@ static const struct order_case cases[] = {
     {"behind_a_capture", behind_a_capture},
     {"beside_a_capture", beside_a_capture},
     {"of_another_thread", of_another_thread},
+    {"freed_by_another_thread", freed_by_another_thread},
+    {"freed_often_by_another_thread", freed_often_by_another_thread},
+    {"freed_by_another_thread_without_streams", freed_by_another_thread_without_streams},
+    {"freed_often_by_another_thread_without_streams",
+     freed_often_by_another_thread_without_streams},
     {"more_than_there_is", more_than_there_is},
     {"more_than_is_left", more_than_is_left},
     {"more_than_mappings_leave", more_than_mappings_leave},

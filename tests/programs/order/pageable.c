@@ -274,6 +274,35 @@ static void captured(void) {
     run_graph(made_of(graph), memory);
 }
 
+/* What is copied at the launch is no address yet when the copy is captured. */
+static void captured_source_changed(void) {
+    volatile uint32_t *memory = plain_memory();
+    static struct {
+        CUdeviceptr at;
+        uint64_t count;
+    } where;
+    uint32_t value = VALUE;
+    CUmodule module;
+    CUfunction fill_behind;
+    CUgraph graph;
+    start();
+    CUdeviceptr there = allocate(sizeof where);
+    CHECK(cuModuleLoadData(&module, fill_behind_ptx));
+    CHECK(cuModuleGetFunction(&fill_behind, module, "fill_behind_u32"));
+    CUstream stream = new_stream(CU_STREAM_DEFAULT);
+    CHECK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    CHECK(cuMemcpyHtoDAsync_v2(there, &where, sizeof where, stream));
+    CHECK(cuStreamEndCapture(stream, &graph));
+    CUgraphExec executable = made_of(graph);
+    where.at = (CUdeviceptr)(uintptr_t)memory;
+    where.count = WORDS;
+    CHECK(cuGraphLaunch(executable, NULL));
+    CHECK(cuCtxSynchronize());
+    keep_busy(&place, BUSY_NS, NULL);
+    launch(fill_behind, (void *[]){&there, &value}, NULL);
+    see(memory);
+}
+
 /* What the driver says of such an address does not matter: a newer one may take it. */
 static void argument_of_a_memset(void) {
     static volatile uint32_t memory[WORDS];
@@ -352,6 +381,7 @@ static const struct order_case cases[] = {
     {"node_changed", node_changed},
     {"graph_updated", graph_updated},
     {"captured", captured},
+    {"captured_source_changed", captured_source_changed},
     {"argument_of_a_memset", argument_of_a_memset},
     {"argument_of_a_copy", argument_of_a_copy},
     {"argument_of_a_prefetch", argument_of_a_prefetch},

@@ -1,0 +1,185 @@
+"""Who stands behind the pool in the order of symbols is called, as he would be without it."""
+
+import pathlib
+import re
+import shutil
+
+import pytest
+from conftest import COMMAND, LIBRARY, PROGRAMS, SANITIZER
+from steered import NEEDS_MOUNT
+
+pytestmark = pytest.mark.skipif(bool(SANITIZER), reason="a sanitizer's library would have to come first")
+
+PATHS = {
+    "linked": ["driver_linked"], "opened": ["driver_opened"], "asked": ["driver_asked", "5"],
+    "asked with four arguments": ["driver_asked", "4"], "runtime": ["named_sites"],
+    "static runtime": ["named_sites-static"],
+}
+FORMS = ["", "_without_dlsym", "_by_name", "_hidden"]
+
+
+@pytest.fixture(name="with_quota")
+def quota_fixture(run, tmp_path):
+    """with_quota(path, form, **arguments of run): the Result, and what the quota has seen."""
+    def runner(path, form, place="after", limit=None, **arguments):
+        report = tmp_path / "quota"
+        report.unlink(missing_ok=True)
+        env = {**arguments.pop("env", {}), "QUOTA_REPORT": str(report)}
+        if limit is not None:
+            env["QUOTA_BYTES"] = str(limit)
+        program = [PROGRAMS / path[0], *path[1:]]
+        result = run(program, **{place: [PROGRAMS / f"libquota{form}.so"]}, env=env, **arguments)
+        seen = dict(line.split() for line in pathlib.Path(report).read_text().splitlines())
+        return result, {name: int(value) for name, value in seen.items()}
+
+    return runner
+
+
+def calls(result):
+    return {"allocations": result.figures.get("calls.cuMemAlloc_v2", 0), "frees": result.figures.get("calls.cuMemFree_v2", 0)}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("path", PATHS.values(), ids=PATHS)
+def test_a_quota_behind_the_pool_sees_each_call_that_the_pool_makes(with_quota, path, form):
+    alone, natively = with_quota(path, form, pooled=False)
+    pooled, seen = with_quota(path, form)
+    assert alone.code == pooled.code == 0, pooled.err
+    assert pooled.out == alone.out
+    assert calls(alone)["allocations"] >= 300 and 0 < calls(pooled)["allocations"] <= 12
+    if natively["allocations"] or "dlsym" not in form and form != "_by_name":
+        assert seen == {**calls(pooled), "refused": 0}
+    else:  # who hooks symbols alone is not reached by a program that looks the driver up
+        assert seen == natively
+
+
+def test_the_report_names_through_whom_the_pool_calls_the_driver(with_quota):
+    pooled, _ = with_quota(PATHS["linked"], "")
+    assert "libquota.so (the pool calls the driver through it)" in pooled.stats
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("path", PATHS.values(), ids=PATHS)
+def test_a_quota_before_the_pool_sees_no_fewer_calls_than_the_driver_of_what_it_would_see_alone(with_quota, path, form):
+    alone, natively = with_quota(path, form, place="before", pooled=False)
+    pooled, seen = with_quota(path, form, place="before")
+    assert alone.code == pooled.code == 0, pooled.err
+    assert pooled.out == alone.out
+    assert seen["allocations"] >= min(calls(pooled)["allocations"], natively["allocations"])
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("path", PATHS.values(), ids=PATHS)
+def test_a_quota_sees_what_it_would_see_alone_while_the_pool_is_disabled(with_quota, path, form, place):
+    alone, seen_alone = with_quota(path, form, place, pooled=False)
+    disabled, seen = with_quota(path, form, place, env={"POOLCUDA_DISABLE": "1"})
+    assert (disabled.code, disabled.out) == (alone.code, alone.out), disabled.err
+    assert (seen, calls(disabled)) == (seen_alone, calls(alone))
+
+
+# A file /etc/ld.so.preload of its own, for the program alone.
+WITH_PRELOAD_FILE = r"""
+set -e
+mount --make-rprivate /
+mount -t tmpfs -o mode=755 none /mnt
+cp -L /etc/ld.so.cache /etc/passwd /etc/group /mnt
+mount --bind /mnt /etc
+lines=$1
+shift
+echo "$lines" > /etc/ld.so.preload
+exec "$@"
+"""
+
+
+@NEEDS_MOUNT
+@pytest.mark.parametrize("disabled", [False, True], ids=["enabled", "disabled"])
+@pytest.mark.parametrize("in_file", ["both", "the quota"])
+@pytest.mark.parametrize("path", PATHS.values(), ids=PATHS)
+def test_a_quota_behind_the_pool_in_the_file_of_preloads_sees_each_call_that_the_pool_makes(run, tmp_path, path, in_file,
+                                                                                            disabled):
+    quota, report = PROGRAMS / "libquota.so", tmp_path / "quota"
+    lines = f"{LIBRARY} {quota}" if in_file == "both" else str(quota)
+    command = ["unshare", "--mount", "sh", "-c", WITH_PRELOAD_FILE, "sh", lines, PROGRAMS / path[0], *path[1:]]
+    done = run(command, pooled=in_file != "both", stats=False,
+               env={"QUOTA_REPORT": str(report), "POOLCUDA_DISABLE": str(int(disabled))})
+    seen = dict(line.split() for line in report.read_text().splitlines())
+    assert done.code == 0, done.err
+    assert seen == {**{name: str(count) for name, count in calls(done).items()}, "refused": "0"}
+    assert disabled or 0 < int(seen["allocations"]) <= 12
+
+
+KEEPS_WITHIN_A_QUOTA = """
+import ctypes
+cuda = ctypes.CDLL("libcuda.so.1")
+context, pointer = ctypes.c_void_p(), ctypes.c_uint64()
+assert cuda.cuInit(0) == 0
+assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert cuda.cuCtxSetCurrent(context) == 0
+for size in (6, 8, 5, 9, 11):
+    result = cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(size << 20))
+    print(size, result)
+    if result == 0:
+        assert cuda.cuMemFree_v2(pointer) == 0
+"""
+
+
+@pytest.mark.parametrize("preset", ["default", "bfc"])
+@pytest.mark.parametrize("form", ["", "_hidden"])
+def test_what_a_quota_refuses_is_had_by_giving_idle_memory_back(run, tmp_path, form, preset):
+    program, quota = ["/usr/bin/python3", "-c", KEEPS_WITHIN_A_QUOTA], PROGRAMS / f"libquota{form}.so"
+    env = {"QUOTA_BYTES": str(10 << 20), "QUOTA_REPORT": str(tmp_path / "quota"), "POOLCUDA_PRESET": preset}
+    alone, pooled = run(program, pooled=False, after=[quota], env=env), run(program, after=[quota], env=env)
+    assert alone.out == "6 0\n8 0\n5 0\n9 0\n11 2\n"
+    assert (pooled.code, pooled.out) == (alone.code, alone.out), pooled.err
+
+
+def test_the_order_that_the_doctor_advises_disables_neither_the_pool_nor_the_other_tool(run, tmp_path):
+    quota, report = tmp_path / "libquota.so", tmp_path / "quota"
+    shutil.copy(PROGRAMS / "libquota_hidden.so", quota)
+    said = run([COMMAND, "doctor", "--", PROGRAMS / "driver_opened"], pooled=False, env={"LD_PRELOAD": str(quota)})
+    advised = re.search(r'put the pool first, which calls what stands behind it: LD_PRELOAD="(\S+) (\S+)"', said.out)
+    assert advised and advised.groups() == (str(LIBRARY), str(quota)), said.out
+    result = run(PROGRAMS / "driver_opened", after=[quota], env={"QUOTA_REPORT": str(report)})
+    assert 0 < result.driver_allocations <= 12
+    assert report.read_text().startswith(f"allocations {result.driver_allocations}\n")
+
+
+@pytest.mark.parametrize("form", ["", "_hidden", "_by_name"])
+def test_a_quota_counts_each_call_of_several_threads_once(with_quota, form):
+    result, seen = with_quota(["stress", "6", "1000", "1"], form)
+    assert result.code == 0 and result.out.endswith("wrong 0\n"), result.out + result.err
+    assert result.hazards == 0 and calls(result)["allocations"] > 0
+    assert seen == {**calls(result), "refused": 0}
+
+
+# What stands in for the driver: a library that loads it at its first call (TensorFlow's, Implib's), a driver of another
+# name, a library that has variables of the driver's names (CUEW).
+STANDS_IN = {"lazy": "0 0 0\nallocated 50, freed 50\n", "driver": "0 0 0\nallocated 50, freed 50\n",
+             "variables": "0 0 0\nallocated 50, freed 50\n"}
+WITHOUT_A_DRIVER = {**STANDS_IN, "lazy": "303 303 303\nallocated 0, freed 0\n", "variables": "no driver\n"}
+
+
+def user(form, how):
+    return ([PROGRAMS / f"stand_in_user_{form}"] if how == "linked" else
+            [PROGRAMS / "stand_in_user", PROGRAMS / f"libstand_in_{form}.so"])
+
+
+@pytest.mark.parametrize("disabled", [{}, {"POOLCUDA_DISABLE": "1"}], ids=["enabled", "disabled"])
+@pytest.mark.parametrize("how", ["linked", "opened"])
+@pytest.mark.parametrize("form", STANDS_IN)
+def test_who_stands_in_for_the_driver_is_called_as_natively(run, form, how, disabled):
+    alone, pooled = run(user(form, how), pooled=False), run(user(form, how), env=disabled)
+    assert alone.out == STANDS_IN[form], alone.err
+    assert (pooled.code, pooled.out) == (0, alone.out), pooled.err
+    if form != "driver" and not disabled:
+        assert pooled.figures["calls.cuMemAlloc_v2"] == 1
+
+
+@pytest.mark.parametrize("disabled", [{}, {"POOLCUDA_DISABLE": "1"}], ids=["enabled", "disabled"])
+@pytest.mark.parametrize("how", ["linked", "opened"])
+@pytest.mark.parametrize("form", STANDS_IN)
+def test_who_stands_in_for_the_driver_says_himself_that_there_is_none(run, form, how, disabled):
+    alone, pooled = (run(user(form, how), pooled=pooled, env=disabled, libraries=()) for pooled in (False, True))
+    assert alone.out == WITHOUT_A_DRIVER[form], alone.err
+    assert (pooled.code, pooled.out) == (0, alone.out), pooled.err

@@ -1,0 +1,89 @@
+/* POOLCUDA_ZERO: a block is cleared before it serves again, behind nothing but what precedes its
+ * free. */
+#include "pool_test.h"
+
+static const CUstream own = (CUstream)0x5000;
+
+static void start_clearing(void) {
+    struct pool_config config = pool_defaults;
+    stop(NULL);
+    config.zero = true;
+    start_with(&config, 80 * GIB);
+    fake.stream = own;
+}
+
+static CUdeviceptr leave_idle(void) {
+    alloc_at(MIB, 2); /* so that no free is the last one's */
+    CUdeviceptr idle = alloc(5 * MIB);
+    release(idle);
+    return idle;
+}
+
+static void the_host_waits_for_the_memset_and_for_no_context(void **state) {
+    (void)state;
+    start_clearing();
+    CUdeviceptr idle = leave_idle();
+    pool_reason_begins(pool, WAIT_REASON_stream); /* whatever else is known of streams */
+    fake.waits = 0;
+    assert_int_equal(alloc(5 * MIB - 100), idle);
+    assert_int_equal(fake.cleared, idle);
+    assert_int_equal(fake.cleared_bytes, 5 * MIB - 100);
+    assert_ptr_equal(fake.cleared_in, own);
+    assert_int_equal(fake.stream_flags, CU_STREAM_NON_BLOCKING);
+    assert_ptr_equal(fake.recorded_in, own);
+    assert_ptr_equal(fake.waited_for, fake.recorded);
+    assert_int_equal(fake.event_waits, 1);
+    assert_int_equal(fake.waits, 0);
+}
+
+static void one_stream_serves_all_memory_of_a_context(void **state) {
+    (void)state;
+    start_clearing();
+    CUdeviceptr idle = leave_idle();
+    assert_int_equal(alloc(5 * MIB), idle);
+    release(idle);
+    fake.stream = NULL; /* no other can be created */
+    fake.cleared_in = NULL;
+    assert_int_equal(alloc(5 * MIB), idle);
+    assert_ptr_equal(fake.cleared_in, own);
+}
+
+static void without_a_stream_the_context_is_waited_for(void **state) {
+    (void)state;
+    start_clearing();
+    fake.stream = NULL;
+    CUdeviceptr idle = leave_idle();
+    fake.waits = 0;
+    assert_int_equal(alloc(5 * MIB), idle);
+    assert_int_equal(fake.cleared, idle);
+    assert_true(fake.waits > 0);
+}
+
+static void begin_capture(void) {
+    fake.on_current = NULL;
+    pool_capture_began(pool, "cuStreamBeginCapture_v2");
+}
+
+static void what_cannot_be_cleared_as_a_capture_has_begun_is_left_idle(void **state) {
+    (void)state;
+    start_clearing();
+    CUdeviceptr idle = leave_idle();
+    uint64_t allocs = stats_get(STATS_driver_allocs);
+    fake.on_current = begin_capture; /* another thread's, after the allocation has begun */
+    assert_int_not_equal(alloc(5 * MIB), idle);
+    assert_int_equal(fake.cleared, 0);
+    assert_int_equal(stats_get(STATS_driver_allocs), allocs + 1);
+    pool_capture_ended(pool);
+    assert_int_equal(alloc(5 * MIB), idle);
+    assert_int_equal(fake.cleared, idle);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(the_host_waits_for_the_memset_and_for_no_context),
+        TEST(one_stream_serves_all_memory_of_a_context),
+        TEST(without_a_stream_the_context_is_waited_for),
+        TEST(what_cannot_be_cleared_as_a_capture_has_begun_is_left_idle),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
