@@ -529,7 +529,8 @@ void pool_primary_ending(struct pool *pool, CUdevice ordinal) {
         end_and_release(pool, context);
     order_primary_ends(&pool->order, ordinal);
     pool_unlock(pool);
-    if (PLANTED(slow_end) || PLANTED(recorded_while_ending))
+    enum { PAUSES = 40 }; /* a busy machine lets another thread in late */
+    for (int i = 0; i < PAUSES && (PLANTED(slow_end) || PLANTED(recorded_while_ending)); i++)
         gate_pause();
 }
 
