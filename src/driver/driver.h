@@ -34,6 +34,7 @@
     X(ctx_push_current, "cuCtxPushCurrent_v2", (CUcontext context), true)                          \
     X(ctx_pop_current, "cuCtxPopCurrent_v2", (CUcontext * context), true)                          \
     X(ctx_get_device, "cuCtxGetDevice", (CUdevice * device), true)                                 \
+    X(ctx_get_id, "cuCtxGetId", (CUcontext context, unsigned long long *id), false)                \
     X(ctx_synchronize, "cuCtxSynchronize", (void), true)                                           \
     X(device_get_count, "cuDeviceGetCount", (int *count), false)                                   \
     X(device_total_mem, "cuDeviceTotalMem_v2", (size_t * bytes, CUdevice device), true)            \

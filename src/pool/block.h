@@ -194,7 +194,9 @@ struct context {
     const struct policy *policy; /* for memory of that kind */
     CUdevice ordinal;            /* of the context's own device */
     struct device *device;       /* whose ledger counts its memory: see ordinal_of_kind */
+    unsigned long long id;       /* cuCtxGetId; 0: the driver has none (before CUDA 12) */
     bool ended;
+    unsigned releases; /* of its device's primary context, under way: it may have ended */
     bool broken;  /* by a sticky error: everything passes through */
     bool created; /* by cuCtxCreate and the like; else it is its device's primary context */
     uint64_t live_blocks;

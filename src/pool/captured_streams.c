@@ -386,9 +386,9 @@ static void let_primary_be_asked(struct pool *pool, CUdevice ordinal, bool let) 
     pool_unlock(pool);
 }
 
-void pool_primary_releasing(struct pool *pool, CUdevice ordinal) {
+void captures_primary_releasing(struct pool *pool, CUdevice ordinal) {
+    lock_check_none();
     let_primary_be_asked(pool, ordinal, false);
-    visits_close_primary(pool, ordinal);
 }
 
 void captures_primary_stays(struct pool *pool, CUdevice ordinal) {

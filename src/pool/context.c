@@ -23,7 +23,8 @@ static struct context *find_kind(const struct pool *pool, CUcontext handle,
                                  const struct pool_kind *kind) {
     struct context *context;
     LIST_FOREACH (context, &pool->contexts, link)
-        if (context->handle == handle && memcmp(&context->kind, kind, sizeof *kind) == 0)
+        if (context->handle == handle && memcmp(&context->kind, kind, sizeof *kind) == 0 &&
+            !context->releases)
             return context;
     return NULL;
 }
@@ -89,7 +90,8 @@ struct device_facts {
     enum host_access host_access;
     CUuuid uuid;
     struct device_place place;
-    CUevent event; /* for the context's record */
+    CUevent event; /* these two for the context's record */
+    unsigned long long id;
 };
 
 /* An event to ask with whether the context rests: once memory is short it can be too late to make
@@ -104,6 +106,14 @@ static CUevent make_event(struct pool *pool) {
     return event;
 }
 
+/* What tells the context from any other, one under the same handle too; NULL: the current one. 0:
+ * it has ended, or the driver cannot tell. */
+static unsigned long long ask_id(struct pool *pool, CUcontext handle) {
+    unsigned long long id;
+    return pool->driver->ctx_get_id && pool->driver->ctx_get_id(handle, &id) == CUDA_SUCCESS ? id
+                                                                                             : 0;
+}
+
 static bool ask_device(struct pool *pool, struct device_facts *facts) {
     facts->total = 0;
     memset(&facts->uuid, 0, sizeof facts->uuid);
@@ -112,6 +122,7 @@ static bool ask_device(struct pool *pool, struct device_facts *facts) {
     host_access_of(pool, facts->ordinal, &facts->host_access);
     available_learn(pool, facts->ordinal, &facts->place);
     facts->event = make_event(pool);
+    facts->id = ask_id(pool, NULL);
     return pool->driver->device_total_mem(&facts->total, facts->ordinal) == CUDA_SUCCESS;
 }
 
@@ -171,6 +182,7 @@ static struct context *add_context(struct pool *pool, CUcontext handle,
     context->ordinal = facts->ordinal;
     context->device = device;
     context->event = facts->event;
+    context->id = facts->id;
     context->created = created;
     fence_context_init(context);
     LIST_INSERT_HEAD(&pool->contexts, context, link);
@@ -517,6 +529,8 @@ static struct context *find_primary(struct pool *pool, CUdevice ordinal) {
     return NULL;
 }
 
+enum { LONG_PAUSE = 40 }; /* a busy machine lets another thread in late */
+
 void pool_primary_ending(struct pool *pool, CUdevice ordinal) {
     struct context *context;
     captures_primary_ends(pool, ordinal);
@@ -529,16 +543,46 @@ void pool_primary_ending(struct pool *pool, CUdevice ordinal) {
         end_and_release(pool, context);
     order_primary_ends(&pool->order, ordinal);
     pool_unlock(pool);
-    enum { PAUSES = 40 }; /* a busy machine lets another thread in late */
-    for (int i = 0; i < PAUSES && (PLANTED(slow_end) || PLANTED(recorded_while_ending)); i++)
+    for (int i = 0; i < LONG_PAUSE && (PLANTED(slow_end) || PLANTED(recorded_while_ending)); i++)
         gate_pause();
+}
+
+static void count_release(struct pool *pool, CUdevice ordinal, bool begins) {
+    struct context *context;
+    pool_lock(pool);
+    LIST_FOREACH (context, &pool->contexts, link)
+        if (context->ordinal == ordinal && !context->created)
+            context->releases += begins ? 1 : context->releases ? -1U : 0;
+    pool_unlock(pool);
+}
+
+void pool_primary_releasing(struct pool *pool, CUdevice ordinal) {
+    captures_primary_releasing(pool, ordinal);
+    visits_close_primary(pool, ordinal);
+    count_release(pool, ordinal, true);
+}
+
+/* Whether the primary context is another than that of the pool's records: between this release and
+ * the question another thread has retained it anew. */
+static bool is_replaced(struct pool *pool, CUdevice ordinal) {
+    pool_lock(pool);
+    const struct context *context = find_primary(pool, ordinal);
+    CUcontext handle = context ? context->handle : NULL;
+    unsigned long long id = context ? context->id : 0;
+    pool_unlock(pool);
+    return id && ask_id(pool, handle) != id && !PLANTED(released_and_retained);
 }
 
 void pool_primary_released(struct pool *pool, CUdevice ordinal) {
     unsigned int flags;
     int active = 1;
     struct context *context;
-    if (pool->driver->primary_ctx_get_state(ordinal, &flags, &active) != CUDA_SUCCESS || active) {
+    for (int i = 0; i < LONG_PAUSE && (PLANTED(slow_release) || PLANTED(released_and_retained));
+         i++)
+        gate_pause();
+    if (pool->driver->primary_ctx_get_state(ordinal, &flags, &active) != CUDA_SUCCESS ||
+        (active && !is_replaced(pool, ordinal))) {
+        count_release(pool, ordinal, false);
         captures_primary_stays(pool, ordinal);
         visits_primary_stays(pool, ordinal);
         return;

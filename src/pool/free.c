@@ -150,8 +150,8 @@ static bool must_be_given_up(struct pool *pool, const struct pool_block *block, 
     if (is_suballocation(block))
         return suballocation_passes(pool, block, current);
     bool tainted = block->taints && !PLANTED(taint_recycled);
-    return tainted || block->context->broken || atomic_load(&pool->down) ||
-           !context_is_known(pool, current);
+    return tainted || block->context->broken || block->context->releases ||
+           atomic_load(&pool->down) || !context_is_known(pool, current);
 }
 
 /* Whether another thread looks for memory that the driver could have of this block. Lock held. */
@@ -307,7 +307,9 @@ static CUresult free_kind(struct pool *pool, enum pool_memory memory, CUdevicept
         pool->config.look_around(pool);
     pool_lock(pool);
     struct pool_block *block = ledger_find(pool, pointer);
-    if (!block || !is_freed_as(block, memory)) {
+    /* During a release the address may be one of the next primary context's. */
+    if (!block || !is_freed_as(block, memory) ||
+        (block->state != BLOCK_LIVE && block->context->releases)) {
         pool_unlock(pool);
         stats_add(STATS_free_unknown, 1);
         return source_release(pool, memory, pointer);

@@ -488,6 +488,7 @@ void captures_count_unnamed(struct pool *pool);
 bool captures_stream_ends(struct pool *pool, CUstream stream);
 void captures_context_ends(struct pool *pool, CUcontext context);
 void captures_primary_ends(struct pool *pool, CUdevice ordinal);
+void captures_primary_releasing(struct pool *pool, CUdevice ordinal);
 void captures_primary_stays(struct pool *pool, CUdevice ordinal);
 /* To be called when a call went past the pool because of captures: asks whether there are any. */
 void captures_passed(struct pool *pool);

@@ -47,3 +47,22 @@ def test_a_record_that_is_made_during_a_reset_is_found(run):
     """So that the test above can fail."""
     done = run([PROGRAMS / "reset_beside_allocations"], library=PLANTED, env={"POOLCUDA_PLANT": "recorded_while_ending"})
     assert done.out != SERVED
+
+
+RETAINED = "served 60 of 60 times\n"
+
+
+@pytest.mark.skipif(not PLANTED.exists(), reason="the library with pauses is not in a build with a sanitizer")
+@pytest.mark.parametrize("preset", ["default", "bfc", "paddle", "vmm"])
+def test_a_context_that_is_retained_while_the_former_is_released_has_nothing_of_it(run, preset):
+    done = run([PROGRAMS / "retained_anew"], library=PLANTED,
+               env={"POOLCUDA_PRESET": preset, "POOLCUDA_PLANT": "slow_release"})
+    assert (done.code, done.out) == (0, RETAINED), done.err
+    assert run([PROGRAMS / "retained_anew"], pooled=False).out == RETAINED
+
+
+@pytest.mark.skipif(not PLANTED.exists(), reason="a build with a sanitizer has no planted faults")
+def test_a_release_that_is_taken_for_one_of_several_is_found(run):
+    """So that the test above can fail."""
+    done = run([PROGRAMS / "retained_anew"], library=PLANTED, env={"POOLCUDA_PLANT": "released_and_retained"})
+    assert done.out != RETAINED

@@ -275,6 +275,12 @@ static CUresult ctx_get_device(CUdevice *device) {
     return CUDA_SUCCESS;
 }
 
+static CUresult ctx_get_id(CUcontext context, unsigned long long *id) {
+    lock_check_none();
+    *id = (uintptr_t)(context ? context : fake.current) + fake.primary_changes;
+    return CUDA_SUCCESS;
+}
+
 static CUresult ctx_synchronize(void) {
     lock_check_none();
     __atomic_add_fetch(&fake.waits, 1, __ATOMIC_RELAXED);

@@ -36,6 +36,7 @@ struct fake_state {
     CUcontext fenced_context; /* that was current when the last event was recorded */
     bool quiet;               /* whether an event of the context has completed */
     bool primary_active, pageable_access, host_page_tables;
+    int primary_changes; /* contexts under the same handles before */
     int events, records, event_waits, event_queries, orders;
     CUstream recorded_in;                    /* the stream of the last event recorded */
     CUevent recorded;                        /* that event; they are numbered from 1 */

@@ -120,12 +120,50 @@ static void a_context_that_may_be_ending_is_not_made_current(void **state) {
     assert_int_equal(fake_size(blocks[1]), 2048);
 }
 
+static void release_primary(bool stays) {
+    pool_primary_releasing(pool, 0);
+    fake.primary_active = stays;
+    pool_primary_released(pool, 0);
+}
+
 static void a_release_that_is_not_the_last_ends_nothing(void **state) {
     (void)state;
     CUdeviceptr block = alloc(1000);
     release(block);
+    release_primary(true);
+    assert_int_equal(alloc(1000), block);
+}
+
+static void a_context_that_may_be_ending_hands_nothing_out(void **state) {
+    (void)state;
+    CUdeviceptr block = alloc(1000);
+    release(block);
+    pool_primary_releasing(pool, 0);
+    pool_primary_releasing(pool, 0); /* by another thread */
+    CUdeviceptr past = alloc(1000);
+    assert_int_not_equal(past, block);
+    release(past);
+    assert_int_equal(fake_size(past), 0);
+    pool_primary_released(pool, 0);
+    assert_int_not_equal(alloc(1000), block);
     pool_primary_released(pool, 0);
     assert_int_equal(alloc(1000), block);
+}
+
+/* Another thread has retained it anew before the driver could be asked whether it is active. */
+static void a_context_that_takes_the_place_of_a_released_one_gets_nothing_of_it(void **state) {
+    (void)state;
+    CUdeviceptr block = alloc(1000), live = alloc(3000);
+    release(block);
+    int frees = fake.frees;
+    pool_primary_releasing(pool, 0);
+    fake.primary_changes++;
+    pool_primary_released(pool, 0);
+    assert_int_equal(fake.frees, frees);
+    assert_int_equal(stats_get(STATS_held_bytes), 0);
+    assert_int_not_equal(alloc(1000), block);
+    release(live);
+    assert_int_equal(stats_get(STATS_free_unknown), 1);
 }
 
 static void after_the_last_release_all_memory_is_forgotten_and_none_freed(void **state) {
@@ -133,8 +171,7 @@ static void after_the_last_release_all_memory_is_forgotten_and_none_freed(void *
     CUdeviceptr block = alloc(1000), live = alloc(3000);
     release(block);
     int frees = fake.frees;
-    fake.primary_active = false;
-    pool_primary_released(pool, 0);
+    release_primary(false);
     assert_int_equal(fake.frees, frees);
     assert_int_equal(stats_get(STATS_held_bytes), 0);
     assert_true(pool_is_valid(pool));
@@ -452,6 +489,8 @@ int main(void) {
         TEST(a_context_does_not_end_while_another_thread_makes_it_current),
         TEST(a_context_that_may_be_ending_is_not_made_current),
         TEST(a_release_that_is_not_the_last_ends_nothing),
+        TEST(a_context_that_may_be_ending_hands_nothing_out),
+        TEST(a_context_that_takes_the_place_of_a_released_one_gets_nothing_of_it),
         TEST(after_the_last_release_all_memory_is_forgotten_and_none_freed),
         TEST(a_created_context_outlives_its_devices_primary_one),
         TEST(a_free_waits_for_its_own_context_alone),
