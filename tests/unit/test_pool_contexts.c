@@ -120,10 +120,20 @@ static void a_context_that_may_be_ending_is_not_made_current(void **state) {
     assert_int_equal(fake_size(blocks[1]), 2048);
 }
 
-static void release_primary(bool stays) {
+static void begin_release(void) {
+    pool_end_begins(pool);
     pool_primary_releasing(pool, 0);
-    fake.primary_active = stays;
+}
+
+static void end_release(void) {
     pool_primary_released(pool, 0);
+    pool_end_is_over(pool);
+}
+
+static void release_primary(bool stays) {
+    begin_release();
+    fake.primary_active = stays;
+    end_release();
 }
 
 static void a_release_that_is_not_the_last_ends_nothing(void **state) {
@@ -138,15 +148,15 @@ static void a_context_that_may_be_ending_hands_nothing_out(void **state) {
     (void)state;
     CUdeviceptr block = alloc(1000);
     release(block);
-    pool_primary_releasing(pool, 0);
-    pool_primary_releasing(pool, 0); /* by another thread */
+    begin_release();
+    begin_release(); /* by another thread */
     CUdeviceptr past = alloc(1000);
     assert_int_not_equal(past, block);
     release(past);
     assert_int_equal(fake_size(past), 0);
-    pool_primary_released(pool, 0);
+    end_release();
     assert_int_not_equal(alloc(1000), block);
-    pool_primary_released(pool, 0);
+    end_release();
     assert_int_equal(alloc(1000), block);
 }
 
@@ -156,9 +166,9 @@ static void a_context_that_takes_the_place_of_a_released_one_gets_nothing_of_it(
     CUdeviceptr block = alloc(1000), live = alloc(3000);
     release(block);
     int frees = fake.frees;
-    pool_primary_releasing(pool, 0);
+    begin_release();
     fake.primary_changes++;
-    pool_primary_released(pool, 0);
+    end_release();
     assert_int_equal(fake.frees, frees);
     assert_int_equal(stats_get(STATS_held_bytes), 0);
     assert_int_not_equal(alloc(1000), block);
