@@ -26,18 +26,21 @@
 
 #include <string.h>
 
-static void count_hit(struct device *device, struct site *site) {
-    stats_grow(&site->stats->hits, 1);
-    stats_grow(&site->stats->misses, (uint64_t)-1); /* it was counted as a miss until now */
-    device->hits++;
-    stats_add(STATS_malloc_hits, 1);
+/* many: 1, or -1 for a hit that is none after all. Before a hit the request is counted as a miss.
+ */
+static void count_hits(const struct context *context, struct site *site, int many) {
+    uint64_t more = (uint64_t)many;
+    stats_grow(&site->stats->hits, more);
+    stats_grow(&site->stats->misses, 0 - more);
+    context->device->hits += more;
+    stats_add(STATS_malloc_hits, more);
 }
 
 /* Makes a block live that is kept nowhere any more. */
 static void hand_out(struct pool *pool, struct pool_block *block, struct site *site, size_t bytes,
                      bool stolen) {
     /* This comes before the history is noted, as the allocation did. */
-    count_hit(block->context->device, site);
+    count_hits(block->context, site, 1);
     source_note_size(block->context, site, bytes);
     count_by_kind(block->context->kind.memory, STATS_host_hits, STATS_managed_hits);
     if (block->context->kind.memory == POOL_MANAGED)
@@ -168,7 +171,7 @@ static void record(struct pool *pool, const struct request *request,
     lock_check_held(LOCK_POOL);
     size_t bytes = request->pitch ? obtained->size : request->bytes;
     if (obtained->stitched) {
-        count_hit(request->context->device, request->site);
+        count_hits(request->context, request->site, 1);
         stats_add(STATS_malloc_stitched, 1);
     }
     if (request->context->policy->cuts) {
@@ -324,8 +327,11 @@ static struct pool_block *clear_or_put_back(struct pool *pool, struct pool_block
     if (clear(pool, context, pointer, block->requested))
         return block;
     pool_lock(pool);
-    if (ledger_find(pool, pointer) == block && block->state == BLOCK_LIVE)
+    if (ledger_find(pool, pointer) == block && block->state == BLOCK_LIVE) {
+        count_hits(context, block->site, -1);
+        stats_grow(&block->site->stats->allocated_bytes, 0 - block->requested);
         ledger_make_idle(pool, block);
+    }
     return NULL;
 }
 

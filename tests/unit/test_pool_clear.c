@@ -68,11 +68,12 @@ static void what_cannot_be_cleared_as_a_capture_has_begun_is_left_idle(void **st
     (void)state;
     start_clearing();
     CUdeviceptr idle = leave_idle();
-    uint64_t allocs = stats_get(STATS_driver_allocs);
+    uint64_t allocs = stats_get(STATS_driver_allocs), hits = stats_get(STATS_malloc_hits);
     fake.on_current = begin_capture; /* another thread's, after the allocation has begun */
     assert_int_not_equal(alloc(5 * MIB), idle);
     assert_int_equal(fake.cleared, 0);
     assert_int_equal(stats_get(STATS_driver_allocs), allocs + 1);
+    assert_int_equal(stats_get(STATS_malloc_hits), hits);
     pool_capture_ended(pool);
     assert_int_equal(alloc(5 * MIB), idle);
     assert_int_equal(fake.cleared, idle);
