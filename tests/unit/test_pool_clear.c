@@ -4,10 +4,11 @@
 
 static const CUstream own = (CUstream)0x5000;
 
-static void start_clearing(void) {
+static void start_clearing(enum pool_free_mode mode) {
     struct pool_config config = pool_defaults;
     stop(NULL);
     config.zero = true;
+    config.free_mode = mode;
     start_with(&config, 80 * GIB);
     fake.stream = own;
 }
@@ -21,7 +22,7 @@ static CUdeviceptr leave_idle(void) {
 
 static void the_host_waits_for_the_memset_and_for_no_context(void **state) {
     (void)state;
-    start_clearing();
+    start_clearing(POOL_FREE_AUTO);
     CUdeviceptr idle = leave_idle();
     pool_reason_begins(pool, WAIT_REASON_stream); /* whatever else is known of streams */
     fake.waits = 0;
@@ -38,7 +39,7 @@ static void the_host_waits_for_the_memset_and_for_no_context(void **state) {
 
 static void one_stream_serves_all_memory_of_a_context(void **state) {
     (void)state;
-    start_clearing();
+    start_clearing(POOL_FREE_AUTO);
     CUdeviceptr idle = leave_idle();
     assert_int_equal(alloc(5 * MIB), idle);
     release(idle);
@@ -50,7 +51,7 @@ static void one_stream_serves_all_memory_of_a_context(void **state) {
 
 static void without_a_stream_the_context_is_waited_for(void **state) {
     (void)state;
-    start_clearing();
+    start_clearing(POOL_FREE_AUTO);
     fake.stream = NULL;
     CUdeviceptr idle = leave_idle();
     fake.waits = 0;
@@ -60,16 +61,16 @@ static void without_a_stream_the_context_is_waited_for(void **state) {
 }
 
 static void begin_capture(void) {
-    fake.on_current = NULL;
+    fake.on_query = NULL;
     pool_capture_began(pool, "cuStreamBeginCapture_v2");
 }
 
 static void what_cannot_be_cleared_as_a_capture_has_begun_is_left_idle(void **state) {
     (void)state;
-    start_clearing();
+    start_clearing(POOL_FREE_DEFER);
     CUdeviceptr idle = leave_idle();
     uint64_t allocs = stats_get(STATS_driver_allocs), hits = stats_get(STATS_malloc_hits);
-    fake.on_current = begin_capture; /* another thread's, after the allocation has begun */
+    fake.on_query = begin_capture; /* another thread's, as it is seen that the block may serve */
     assert_int_not_equal(alloc(5 * MIB), idle);
     assert_int_equal(fake.cleared, 0);
     assert_int_equal(stats_get(STATS_driver_allocs), allocs + 1);
