@@ -322,7 +322,7 @@ static void test_graph_over_two_mappings_of_one_owner(void **state) {
     simcuda_owner_end(address, 0x1001);
     simcuda_owner_begin(address, 2 * PAGE, 0x2000);
     assert_ok(cuGraphLaunch(executable, stream));
-    assert_true(simcuda_hazards() - before > 0); /* another owner's is told as before */
+    assert_true(simcuda_hazards() - before > 0); /* another owner's is reported as before */
     assert_ok(cuStreamSynchronize(stream));
     assert_ok(cuGraphExecDestroy(executable));
     assert_ok(cuGraphDestroy(graph));

@@ -159,7 +159,7 @@ static void test_work_behind_a_programmatic_launch_is_ordered_after_all(void **s
     assert_ok(cuStreamDestroy_v2(stream));
 }
 
-/* The free waits for the one that has a timeline of its own as for any other. */
+/* The free waits for the stream with a timeline of its own, as it does for every other one. */
 static void test_a_free_waits_for_a_programmatic_launch(void **state) {
     uint64_t before = simcuda_hazards();
     CUdeviceptr pointer;
