@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 REPORTS = BUILD  # where runs leave their figures, until the next run
 LIBRARY = BUILD / "src/interpose/libpoolcuda.so"
-SIMULATED = [BUILD / "src/sim/driver", BUILD / "src/sim/runtime"]
+SIMULATED = [BUILD / "subprojects/simcuda/driver", BUILD / "subprojects/simcuda/runtime"]
 SAMPLES = ["three_sites", "varying", "stencil", "pipeline", "reduction", "threads", "nearly_all_memory"]
 TRACES = sorted((ROOT / "tests/data").glob("*.csv.gz"))
 

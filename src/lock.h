@@ -14,8 +14,8 @@
  * lock of `cache`, or the pool's, and so all caches' locks. Lock not needed.  An exception in a
  * group that says otherwise. "All below: lock held." speaks of the rest of the file, as far as the
  * next group or part of it. "Lock" is the folder's own: the pool's in src/pool and src/policy, the
- * check's in src/check, LOCK_ORDER in src/order, the simulator's (sim/driver/lock.h) in
- * src/sim/driver; elsewhere the comment names it by its rank, "LOCK_LOADER held." Such a function
+ * check's in src/check, LOCK_ORDER in src/order; elsewhere the comment names it by its rank,
+ * "LOCK_LOADER held." Such a function
  * asserts it in its first statement, by lock_check_held, lock_check_none or cache_check_locked;
  * tests/unit/lock_rules.py compares the two.
  *

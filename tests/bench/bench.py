@@ -52,7 +52,7 @@ def commit():
     def git(*arguments):
         return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
 
-    head, status = git("rev-parse", "--short=7", "HEAD"), git("status", "--porcelain", "--untracked-files=no", "--", "src")
+    head, status = git("rev-parse", "--short=7", "HEAD"), git("status", "--porcelain", "--untracked-files=no", "--", "src", "subprojects")
     return head.stdout.strip() + ("+" if status.stdout.strip() else "") if head.returncode == 0 else "unknown"
 
 

@@ -1,7 +1,7 @@
 """checking.py BUILD [--quick]: what POOLCUDA_CHECK=1 adds to programs: launches and bytes of its own, calls of the driver.
 
 Everything is counted, so that it is the same on any machine. What the calls cost is the sum of what the simulated GPU
-takes for them (docs/simulated-gpu.md); the time that the GPU itself needs for the bytes is not in it.
+takes for them (subprojects/simcuda/docs/simulation.md); the time that the GPU itself needs for the bytes is not in it.
 """
 
 import json

@@ -88,7 +88,7 @@ def clean_environment(build, preload=None, **settings):
     """The environment of a benchmark program: on the null driver, without settings of this shell."""
     others = ("POOLCUDA_", "SIMCUDA_", "LD_", "MALLOC_", "GLIBC_")  # meson sets MALLOC_PERTURB_
     environment = {k: v for k, v in os.environ.items() if not k.startswith(others)}
-    environment["LD_LIBRARY_PATH"] = f"{build}/tests/bench:{build}/src/sim/runtime"
+    environment["LD_LIBRARY_PATH"] = f"{build}/tests/bench:{build}/subprojects/simcuda/runtime"
     if preload:
         environment["LD_PRELOAD"] = str(preload)
     return dict(environment, **{name: str(value) for name, value in settings.items()})

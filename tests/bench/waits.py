@@ -40,7 +40,7 @@ def traces():
 def environment(build, mode, extra):
     """Of a run on the simulated GPU, under the pool unless mode is "native"."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("POOLCUDA_", "SIMCUDA_", "LD_"))}
-    clean["LD_LIBRARY_PATH"] = f"{build / 'src/sim/driver'}:{build / 'src/sim/runtime'}"
+    clean["LD_LIBRARY_PATH"] = f"{build / 'subprojects/simcuda/driver'}:{build / 'subprojects/simcuda/runtime'}"
     if mode != "native":
         clean |= {"LD_PRELOAD": str(build / "src/interpose/libpoolcuda.so"), "POOLCUDA_FREE": mode}
     return clean | extra
@@ -174,7 +174,7 @@ def pipelining(build, quick):
         "id": "pipelining", "title": "What not waiting is worth: malloc, launch, free",
         "intro": "A loop of `cudaMalloc`, a kernel, `cudaFree` and work of the host's own for as long as the kernel "
                  "takes (`tests/bench/loads/alloc_launch_free.c`) on the simulated GPU, whose calls and kernels take the "
-                 "time that [its cost model](simulated-gpu.md) gives them. Microseconds of wall clock per round, the "
+                 "time that [its cost model](../subprojects/simcuda/docs/simulation.md) gives them. Microseconds of wall clock per round, the "
                  f"median of {REPETITIONS} runs (least to greatest), the modes taking turns; ratios are medians over "
                  "runs beside each other. A free that waits makes a round as long as kernel and host work together, one "
                  "that does not as long as the longer of them: 2x at most, before what the calls themselves cost.",

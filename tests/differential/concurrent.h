@@ -34,7 +34,7 @@ void concurrent_held(struct concurrent *concurrent, bool own_context);
 void concurrent_register_fork_handlers(void);
 void concurrent_forks(struct concurrent *concurrent);
 
-/* Virtual time of the simulated GPU's (docs/simulated-gpu.md): what the calling thread has taken,
+/* Virtual time of the simulated GPU (SIMCUDA_COST=3): what the calling thread has taken,
  * of it what its calls themselves did, 0 elsewhere; and work of the host's own. */
 unsigned long long host_time(void);
 unsigned long long host_time_of_calls(void);

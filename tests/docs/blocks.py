@@ -22,7 +22,8 @@ import guard
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MAN_PAGES = sorted(f"man/{path.name}" for path in (ROOT / "man").glob("*.scd.in"))
-DOCUMENTS = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+DOCUMENTS = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")),
+             *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "subprojects/simcuda").rglob("*.md"))]
 LANGUAGES = {"console", "text", "c", "cpp", "cuda", "python", "json", "csv", "meson", "makefile", "cmake", "diff",
              "markdown", "toml", "yaml", "ini", "dockerfile"}
 

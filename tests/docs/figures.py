@@ -91,7 +91,7 @@ def counters(sample, **settings):
     """The pool's counters of a sample program, on a simulated GPU that takes no time."""
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder, "stats")
-        libraries = ":".join(str(BUILD / place) for place in ("src/sim/driver", "src/sim/runtime"))
+        libraries = ":".join(str(BUILD / place) for place in ("subprojects/simcuda/driver", "subprojects/simcuda/runtime"))
         subprocess.run([BUILD / "samples" / sample], check=True, capture_output=True, env={
             **clean_environment(), "SIMCUDA_COST": "0", "LD_LIBRARY_PATH": libraries, "POOLCUDA_STATS_FILE": str(file),
             "LD_PRELOAD": str(BUILD / "src/interpose/libpoolcuda.so"), **settings})

@@ -35,7 +35,7 @@ def sandbox(tmp_path):
     for trace in (ROOT / "tests/data").iterdir():
         (work / "data" / trace.name).symlink_to(trace)
     (tools / "poolcuda").symlink_to(BUILD / "src/cli/poolcuda")
-    libraries = ":".join(str(BUILD / folder) for folder in ("src/interpose", "src/sim/driver", "src/sim/runtime"))
+    libraries = ":".join(str(BUILD / folder) for folder in ("src/interpose", "subprojects/simcuda/driver", "subprojects/simcuda/runtime"))
     environment = {"PATH": f"{tools}:/usr/bin:/bin", "HOME": str(tmp_path), "LC_ALL": "C.UTF-8", "TERM": "dumb",
                    "LD_LIBRARY_PATH": libraries, "SIMCUDA_COST": "0", "SHELL": "/bin/bash"}
     return work, environment

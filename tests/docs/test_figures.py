@@ -126,9 +126,9 @@ def test_a_limit_that_a_document_names_is_the_codes(document, words, file, code)
 
 def test_the_simulated_gpus_defaults_are_those_of_its_document():
     """Those that are plain numbers; sizes are written in another way."""
-    settings = dict(re.findall(r"^SETTING\((\w+), (?:COUNT|RATE), [^,]+, [^,]+, (\d+), ", text_of("src/sim/driver/settings.def"), re.M))
+    settings = dict(re.findall(r"^SETTING\((\w+), (?:COUNT|RATE), [^,]+, [^,]+, (\d+), ", text_of("subprojects/simcuda/driver/settings.def"), re.M))
     stated = {}
-    for row in rows(text_of("docs/simulated-gpu.md")):
+    for row in rows(text_of("subprojects/simcuda/docs/simulation.md")):
         names = re.findall(r"`SIMCUDA_(\w+)`", row[0])
         if names and len(row) == 3:
             stated |= zip(map(str.lower, names), row[1].split(", "))

@@ -29,7 +29,8 @@ BEGINNINGS = {
 # Only where a comment begins: in a sentence behind it, it may be plain from what.
 FIRST = {r"Of\b": "begin with what it is, then of what"}
 
-ROOMS = [*sorted(path for path in (ROOT / "src").iterdir() if path.is_dir()), ROOT / "include", ROOT / "docs", ROOT / "man"]
+ROOMS = [*sorted(path for path in (ROOT / "src").iterdir() if path.is_dir()), ROOT / "include", ROOT / "docs", ROOT / "man",
+         ROOT / "subprojects/simcuda"]
 BESIDE = [ROOT / "README.md", *sorted((ROOT / "src").glob("*.[ch]")), *sorted((ROOT / "src").glob("*.def"))]
 
 SAID = re.compile(r"""'(?:\\.|[^'\\\n])'|(?P<text>"(?:\\.|[^"\\\n])*"(?:\s*"(?:\\.|[^"\\\n])*")*)|/\*(?P<comment>.*?)\*/""", re.S)

@@ -21,10 +21,10 @@ from guard import guarded  # pylint: disable=wrong-import-position,unused-import
 
 BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build")).resolve()
 LIBRARY = pathlib.Path(os.environ.get("LIBRARY_UNDER_TEST", BUILD / "src/interpose/libpoolcuda.so")).resolve()
-DRIVER = BUILD / "src/sim/driver"
-RUNTIME = BUILD / "src/sim/runtime"
+DRIVER = BUILD / "subprojects/simcuda/driver"
+RUNTIME = BUILD / "subprojects/simcuda/runtime"
 # The simulated driver of CUDA 12.4, which has neither cuCtxRecordEvent nor cuCtxWaitEvent: the environment of programs.
-OLD_DRIVER = {"SIMCUDA_DRIVER_VERSION": "12040", "LD_LIBRARY_PATH": f"{BUILD / 'src/sim/old_driver'}:{RUNTIME}"}
+OLD_DRIVER = {"SIMCUDA_DRIVER_VERSION": "12040", "LD_LIBRARY_PATH": f"{BUILD / 'subprojects/simcuda/old_driver'}:{RUNTIME}"}
 # A module whose pytestmark this is runs each of its tests on both.
 ON_BOTH_DRIVERS = pytest.mark.parametrize("simulated_driver", [pytest.param({}, id="driver_13_0"),
                                                                pytest.param(OLD_DRIVER, id="driver_12_4")], indirect=True)

@@ -40,7 +40,8 @@ def documents_are_there(command, prefix):
     path, = re.findall(r"what that gives up is in (.*)$", told(command, "tune", ROOT / "tests/data/moe-align.csv.gz"), re.M)
     docs = prefix / "share/doc/poolcuda/docs"
     assert path == str((docs / "policies.md").resolve())
-    for document in [prefix / "share/doc/poolcuda/README.md", *docs.glob("*.md")]:
+    simulation = docs.parent / "subprojects/simcuda/docs/simulation.md"
+    for document in [docs.parent / "README.md", *docs.glob("*.md"), simulation.parents[1] / "README.md", simulation]:
         source = ROOT / document.relative_to(docs.parent)
         assert document.read_text() == source.read_text()
         for link in re.findall(r"\]\(([\w./-]+\.(?:md|svg|png))", document.read_text()):

@@ -45,7 +45,7 @@ def test_the_command_looks_for_things_where_they_are_installed(places, tmp_path)
     folder = installed("/src/cli/poolcuda").parent
     folder.mkdir(parents=True)
     for what, step in steps.items():
-        target = installed({"SIM": "/libcuda.so.1", "LIBRARY": "/libpoolcuda.so", "DOCS": "/docs"}[what])
+        target = installed({"SIM": "/libcuda.so.1", "LIBRARY": "/libpoolcuda.so", "DOCS": str(ROOT / "docs")}[what])
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text("")
         assert (folder / step).resolve() == target.resolve()

@@ -55,7 +55,7 @@ def findings(run, driver):
 
 
 def test_the_doctor_counts_the_functions_that_a_newer_driver_has(run):
-    source = (ROOT / "src/sim/newer_driver/newer.c").read_text()
+    source = (ROOT / "subprojects/simcuda/newer_driver/newer.c").read_text()
     unknown = set(re.findall(r"^NEW\((cu\w+)", source, re.M)) - {row.symbol for row in rows()}
     [what] = findings(run, NEWER_DRIVER)
     assert f"table of driver functions (CUDA 13.5): {len(unknown)} functions unknown, handled with care" in what

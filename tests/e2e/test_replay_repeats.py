@@ -77,7 +77,7 @@ def test_which_block_a_replay_keeps_live_for_waits_depends_on_no_address(tmp_pat
     """It was found by its address's hash: of this program one replay in four had one hit less."""
     trace = tmp_path / "varying.trace"
     environment = {**CLEAN, "POOLCUDA_TRACE": str(trace), "LD_PRELOAD": " ".join([*SANITIZER, str(LIBRARY)]),
-                   "LD_LIBRARY_PATH": f"{BUILD / 'src/sim/driver'}:{BUILD / 'src/sim/runtime'}"}
+                   "LD_LIBRARY_PATH": f"{BUILD / 'subprojects/simcuda/driver'}:{BUILD / 'subprojects/simcuda/runtime'}"}
     subprocess.run([SAMPLES / "varying"], env=environment, capture_output=True, check=True)
     answers = {answer for _ in range(4) for answer in said(tmp_path, "replay", "--json", trace)}
     assert len(answers) == 1, answers

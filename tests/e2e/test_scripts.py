@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 
 import pytest
@@ -175,3 +176,17 @@ def test_the_benchmarks_name_their_commit_where_git_is_missing(monkeypatch):
     monkeypatch.setenv("PATH", "/nonexistent")
     import bench
     assert bench.commit() == "unknown"
+
+
+def test_the_simulated_gpu_is_built_with_the_headers_that_the_pool_finds():
+    """Each looks for them itself, since simcuda needs nothing of poolcuda's."""
+    ours, theirs = ((ROOT / folder / "find-cuda-headers").read_text() for folder in ("scripts", "subprojects/simcuda/scripts"))
+    assert ours == theirs
+
+
+def test_the_simulated_gpu_includes_nothing_of_the_pool():
+    folder = ROOT / "subprojects/simcuda"
+    own = {path.name for path in folder.rglob("*") if path.suffix in (".h", ".def")}
+    included = {(path.name, name) for path in folder.rglob("*.[ch]") for name in re.findall(r'#include "([^"]+)"', path.read_text())}
+    assert len(included) > 100
+    assert [pair for pair in included if pair[1] not in own and pair[1] not in ("../driver/cuda_symbols.h", "../driver/newer.h")] == []

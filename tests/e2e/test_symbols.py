@@ -38,8 +38,8 @@ def fixture_program(tmp_path):
     """program(*flags, symbol="take_some"): builds the program above, always to the same path."""
     def build(*flags, symbol="take_some", source=SOURCE):
         (tmp_path / "small.c").write_text(source % {"symbol": symbol})
-        subprocess.run(["gcc", "-O1", "-Wl,--build-id", *flags, "small.c", "-o", "small", f"-L{BUILD}/src/sim/runtime",
-                        "-lcudart", f"-Wl,-rpath-link,{BUILD}/src/sim/driver"], cwd=tmp_path, check=True)
+        subprocess.run(["gcc", "-O1", "-Wl,--build-id", *flags, "small.c", "-o", "small", f"-L{BUILD}/subprojects/simcuda/runtime",
+                        "-lcudart", f"-Wl,-rpath-link,{BUILD}/subprojects/simcuda/driver"], cwd=tmp_path, check=True)
         return tmp_path / "small"
     return build
 

@@ -17,7 +17,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build")).resolve()
-PROGRAMS, SIMULATED = BUILD / "tests/differential/programs", BUILD / "src/sim/driver"
+PROGRAMS, SIMULATED = BUILD / "tests/differential/programs", BUILD / "subprojects/simcuda/driver"
 PROFILES = ("plain", "captures", "contexts", "streams", "events", "threads", "races", "memory", "shares", "faults")
 # Where presets may differ: how much memory can be had, what can be shared, what outlives a context.
 UNPROMISED = ("contexts", "memory", "shares", "faults")

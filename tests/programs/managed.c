@@ -7,9 +7,9 @@
 #include "program.h"
 
 #include "../../samples/kernels.h"
-#include "sim/driver/cuda_symbols.h"
 
 #include <cuda_runtime_api.h>
+#include <simcuda.h>
 #include <stdint.h>
 #include <string.h>
 

@@ -1,15 +1,19 @@
 """The comments about locks are true: a function asserts first of all what its comment says of the lock. The wording is
-fixed, in src/lock.h; another one about a lock that is held fails here, since no assertion would be asked for."""
+fixed, in src/lock.h, and for the simulated GPU in its driver/lock.h; another one about a lock that is held fails here, since
+no assertion would be asked for."""
 
 import dataclasses
 import pathlib
 import re
 import sys
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2] / "src"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SOURCE, SIMULATED = ROOT / "src", ROOT / "subprojects/simcuda"
 # The lock that is meant by "Lock held." in a folder, or in a file; elsewhere the comment names it: "LOCK_POOL held."
-LOCKS = {"pool": "LOCK_POOL", "policy": "LOCK_POOL", "check": "LOCK_CHECK", "order": "LOCK_ORDER", "observe/recorder": "LOCK_RECORDER",
-         "sim/driver": "sim"}
+LOCKS = {"src/pool": "LOCK_POOL", "src/policy": "LOCK_POOL", "src/check": "LOCK_CHECK", "src/order": "LOCK_ORDER",
+         "src/observe/recorder": "LOCK_RECORDER", "subprojects/simcuda/driver": "sim"}
+# Without locks of such kinds, or where they are described.
+LEFT_OUT = [SOURCE / "cli", SOURCE / "trace", SOURCE / "lock.h", SOURCE / "lock_check.c", SIMULATED / "tests"]
 NAMED = r"(?P<lock>\b[Ll]ock|\bLOCK_[A-Z]+)"
 SAYS = re.compile(rf"{NAMED} (?P<what>held|not held|not needed)\b|\b(?P<cache>[Cc]ache locked)\b")
 GROUP = re.compile(rf"All below: (?:{SAYS.pattern}|as each says)")
@@ -36,7 +40,7 @@ class Function:
     offset: int = 0  # of the body in the text
 
     def where(self):
-        return f"{self.path.relative_to(SOURCE.parent)}:{self.line}: {self.name}"
+        return f"{self.path.relative_to(ROOT)}:{self.line}: {self.name}"
 
 
 def plain(comment):
@@ -130,7 +134,7 @@ def assertion(path, what, lock):
     if what == "locked":
         return "cache_check_locked(cache);"
     if not lock.startswith("LOCK_"):
-        name = path.relative_to(SOURCE).with_suffix("").as_posix()
+        name = path.relative_to(ROOT).with_suffix("").as_posix()
         lock = next((each for place, each in LOCKS.items() if name == place or name.startswith(place + "/")), None)
         if not lock:
             raise ValueError("names no lock, expected LOCK_POOL held or the like")
@@ -166,7 +170,7 @@ def sources(texts):
     by_key = {}
     for path, text in texts.items():
         for function in functions_in(path, text):
-            key = (function.name, path) if function.static else (function.name, "sim" in path.parts and path.parts[-2])
+            key = (function.name, path) if function.static else (function.name, SIMULATED in path.parents and path.parts[-2])
             by_key.setdefault(key, []).append(function)
     for path, text in texts.items():
         if path.parent.name == "policy" and path.suffix == ".c":
@@ -214,19 +218,19 @@ def breaches(texts):
     for path, text in texts.items():
         for begun in re.finditer(rf"^[^\s#].*\{{\n{BEGINS.pattern}", text, re.M):
             if (path, text.index("{\n", begun.start()) + 1) not in understood:
-                wrong.append(f"{path.relative_to(SOURCE.parent)}: {begun[0].splitlines()[0]}: not understood by this test")
+                wrong.append(f"{path.relative_to(ROOT)}: {begun[0].splitlines()[0]}: not understood by this test")
         for comment in re.finditer(r"/\*.*?\*/|//[^\n]*", text, re.S):
             words = plain(comment[0])
             for sentence in re.split(r"(?<=[.;:])\s", words):
                 if LOOSE.search(sentence) and not SAYS.search(sentence) and not OTHER.search(sentence):
-                    wrong.append(f"{path.relative_to(SOURCE.parent)}:{text.count(chr(10), 0, comment.start()) + 1}: "
+                    wrong.append(f"{path.relative_to(ROOT)}:{text.count(chr(10), 0, comment.start()) + 1}: "
                                  f"\"{sentence}\": not one of the wordings in src/lock.h")
     return wrong
 
 
 def main():
-    texts = {path: path.read_text(encoding="utf-8") for path in sorted(SOURCE.rglob("*.[ch]"))
-             if path.relative_to(SOURCE).parts[0] not in ("cli", "trace") and path not in (SOURCE / "lock.h", SOURCE / "lock_check.c")}
+    texts = {path: path.read_text(encoding="utf-8") for root in (SOURCE, SIMULATED) for path in sorted(root.rglob("*.[ch]"))
+             if not {path, *path.parents} & set(LEFT_OUT)}
     wrong = breaches(texts)
     print("\n".join(wrong) if wrong else "as the comments say")
     return 1 if wrong else 0

@@ -1,8 +1,9 @@
 /* Checking memory on the simulated GPU's driver, without any hook: what is found, what the pool
  * gets back, and that what cannot be checked is served all the same. */
-#include "test_sim.h"
+#include "simulated.h"
 
 #include "check/internal.h"
+#include "check/kernel.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -206,6 +207,15 @@ static void a_host_function_may_free_nothing_and_ends_no_checking(void **state) 
     assert_int_equal(stats_get(STATS_check_unchecked_blocks), 0);
 }
 
+static void rows_grow_with_the_largest_task_up_to_a_limit(void **state) {
+    (void)state;
+    assert_int_equal(check_kernel_rows(0), 1);
+    assert_int_equal(check_kernel_rows(16384), 1);
+    assert_int_equal(check_kernel_rows(16385), 2);
+    assert_int_equal(check_kernel_rows(MiB), 64);
+    assert_int_equal(check_kernel_rows(UINT64_MAX), 64);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
@@ -218,6 +228,7 @@ int main(void) {
         TEST(during_a_capture_blocks_are_served_unchecked),
         TEST(pointers_are_told_as_without_zones),
         TEST(a_host_function_may_free_nothing_and_ends_no_checking),
+        cmocka_unit_test(rows_grow_with_the_largest_task_up_to_a_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,7 @@ BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build")).resolve()
 LIBRARY = pathlib.Path(os.environ.get("LIBRARY_UNDER_TEST", BUILD / "src/interpose/libpoolcuda.so")).resolve()
 HOSTS = BUILD / "tests/zoo"
 CAGE = HOSTS / "cage"
-DRIVERS = f"{BUILD / 'src/sim/driver'}:{BUILD / 'src/sim/runtime'}"
+DRIVERS = f"{BUILD / 'subprojects/simcuda/driver'}:{BUILD / 'subprojects/simcuda/runtime'}"
 NOT_PERMITTED = 77
 MULTIARCH = "/usr/lib/x86_64-linux-gnu"
 

@@ -1,0 +1,96 @@
+/* CUDA's driver header with every exported symbol under its own name, whatever the header's age.
+ *
+ * Functions that an older header lacks are declared here with the types of CUDA 13's cuda.h. */
+#ifndef SIMCUDA_CUDA_SYMBOLS_H
+#define SIMCUDA_CUDA_SYMBOLS_H
+
+/* keeps cuda.h from renaming functions by macro (cuMemAlloc to cuMemAlloc_v2 and so on) */
+#define __CUDA_API_VERSION_INTERNAL
+#include <cuda.h>
+
+#include "simcuda.h"
+
+/* this mode leaves this one renamed to an inline wrapper */
+#undef cuGetProcAddress_v2
+
+#define SIM_EXPORT SIMCUDA_API
+
+#if CUDA_VERSION < 12030
+CUresult cuFuncGetName(const char **name, CUfunction function);
+typedef struct CUgraphEdgeData_st CUgraphEdgeData;
+CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
+                                   CUgraph *graph, const CUgraphNode **dependencies,
+                                   const CUgraphEdgeData **edges, size_t *count);
+CUresult cuStreamGetCaptureInfo_v3_ptsz(CUstream stream, CUstreamCaptureStatus *status,
+                                        cuuint64_t *id, CUgraph *graph,
+                                        const CUgraphNode **dependencies,
+                                        const CUgraphEdgeData **edges, size_t *count);
+#endif
+#if CUDA_VERSION < 12050
+typedef struct CUctxCreateParams_st CUctxCreateParams;
+CUresult cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *params, unsigned int flags,
+                        CUdevice dev);
+CUresult cuCtxRecordEvent(CUcontext ctx, CUevent event);
+CUresult cuCtxWaitEvent(CUcontext ctx, CUevent event);
+#endif
+#if CUDA_VERSION < 12040
+CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset, size_t *size);
+CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset, size_t *size);
+typedef struct CUgreenCtx_st *CUgreenCtx;
+#endif
+#if CUDA_VERSION < 12050
+CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext *context, CUgreenCtx *green);
+CUresult cuStreamGetCtx_v2_ptsz(CUstream stream, CUcontext *context, CUgreenCtx *green);
+#endif
+#if CUDA_VERSION >= 12040 && CUDA_VERSION < 12050
+CUresult cuGreenCtxStreamCreate(CUstream *stream, CUgreenCtx green, unsigned int flags,
+                                int priority);
+#endif
+#if CUDA_VERSION >= 12040 && CUDA_VERSION < 13000
+CUresult cuGreenCtxGetId(CUgreenCtx green, unsigned long long *id);
+#endif
+#if CUDA_VERSION < 12080
+CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end);
+CUresult cuStreamGetDevice(CUstream stream, CUdevice *device);
+CUresult cuStreamGetDevice_ptsz(CUstream stream, CUdevice *device);
+#endif
+#if CUDA_VERSION < 12020
+CUresult cuMemAdvise_v2(CUdeviceptr address, size_t size, CUmem_advise advice,
+                        CUmemLocation location);
+CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t size, CUmemLocation location,
+                               unsigned int flags, CUstream stream);
+#endif
+/* No header has these but under a macro. */
+CUresult cuMemPrefetchAsync_v2_ptsz(CUdeviceptr address, size_t size, CUmemLocation location,
+                                    unsigned int flags, CUstream stream);
+CUresult cuMemPrefetchBatchAsync_ptsz(CUdeviceptr *addresses, size_t *sizes, size_t count,
+                                      CUmemLocation *places, size_t *first, size_t place_count,
+                                      unsigned long long flags, CUstream stream);
+CUresult cuMemDiscardBatchAsync_ptsz(CUdeviceptr *addresses, size_t *sizes, size_t count,
+                                     unsigned long long flags, CUstream stream);
+CUresult cuMemDiscardAndPrefetchBatchAsync_ptsz(CUdeviceptr *addresses, size_t *sizes, size_t count,
+                                                CUmemLocation *places, size_t *first,
+                                                size_t place_count, unsigned long long flags,
+                                                CUstream stream);
+#if CUDA_VERSION < 13030
+typedef void (*CUgraphRecaptureCallback)(void); /* never called here */
+CUresult cuStreamBeginRecaptureToGraph(CUstream stream, CUstreamCaptureMode mode, CUgraph graph,
+                                       CUgraphRecaptureCallback callback, void *data);
+#endif
+CUresult cuStreamBeginRecaptureToGraph_ptsz(CUstream stream, CUstreamCaptureMode mode,
+                                            CUgraph graph, CUgraphRecaptureCallback callback,
+                                            void *data);
+#if CUDA_VERSION < 13000
+CUresult cuMemPrefetchBatchAsync(CUdeviceptr *addresses, size_t *sizes, size_t count,
+                                 CUmemLocation *places, size_t *first, size_t place_count,
+                                 unsigned long long flags, CUstream stream);
+CUresult cuMemDiscardBatchAsync(CUdeviceptr *addresses, size_t *sizes, size_t count,
+                                unsigned long long flags, CUstream stream);
+CUresult cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *addresses, size_t *sizes, size_t count,
+                                           CUmemLocation *places, size_t *first, size_t place_count,
+                                           unsigned long long flags, CUstream stream);
+CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx);
+CUresult cuCtxSynchronize_v2(CUcontext ctx);
+#endif
+
+#endif

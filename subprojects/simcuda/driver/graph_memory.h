@@ -1,0 +1,37 @@
+/* Memory that belongs to a graph: what cuMemAllocAsync and cuMemFreeAsync become in a stream that
+ * captures. All below: lock held. */
+#ifndef SIMCUDA_GRAPH_MEMORY_H
+#define SIMCUDA_GRAPH_MEMORY_H
+
+#include "context.h"
+#include "op.h"
+#include "vclock.h"
+
+struct block;
+struct CUgraph_st;
+
+/* Adds the node that allocates `size` bytes in `graph`; its address is known at once and stays the
+ * same, its memory is taken when the graph is first uploaded. NULL: no addresses left. */
+struct op *graph_memory_allocate(struct CUgraph_st *graph, struct CUctx_st *context, size_t size,
+                                 uintptr_t site, CUdeviceptr *pointer);
+
+/* The node of `graph` that frees `block`. NULL: it is no graph's memory, or has such a node
+ * already. */
+struct op *graph_memory_free_node(struct CUgraph_st *graph, struct block *block);
+
+/* Frees what a graph left allocated, for the program. The operation that ends it belongs to the
+ * caller; NULL: it is not allocated. */
+struct op *graph_memory_free(struct block *block);
+
+/* Takes the memory of the allocations of an executable graph, for its operation. */
+CUresult graph_memory_upload(const struct op *graph);
+
+/* To be called before its launch: INVALID_VALUE when an allocation of an earlier one was not freed,
+ * unless `auto_free`. */
+CUresult graph_memory_launch(const struct op *graph, bool auto_free);
+
+/* An executable graph, or a free, was submitted with this clock: it comes before the memory's
+ * release. */
+void graph_memory_submitted(const struct op *op, const struct vclock *clock);
+
+#endif

@@ -1,0 +1,28 @@
+/* The kernels that the simulated device knows, by name. Their PTX for a real device, with the same
+ * parameters and results, is the program's own: only the names are taken from it here. */
+#ifndef SIMCUDA_KERNELS_H
+#define SIMCUDA_KERNELS_H
+
+#include "op.h"
+
+struct builtin_kernel {
+    const char *name;
+    unsigned int parameter_count;
+    unsigned char parameter_sizes[4]; /* bytes: 4 or 8; aligned to themselves, in order */
+    void (*declare)(struct op *op);   /* notes what op's parameters make it touch */
+    CUresult (*run)(struct op *op);
+    bool is_overlapped; /* lets its dependents begin before it has done anything */
+};
+
+const struct builtin_kernel *kernel_find(const char *name, size_t length); /* NULL: unknown */
+size_t kernel_parameter_offset(const struct builtin_kernel *kernel, unsigned int index);
+
+/* The parameters of a launched kernel. */
+uint64_t kernel_parameter_u64(const struct op *op, unsigned int index);
+uint32_t kernel_parameter_u32(const struct op *op, unsigned int index);
+
+/* check_kernel.c */
+void check_kernel_declare(struct op *op);
+CUresult check_kernel_run(struct op *op);
+
+#endif

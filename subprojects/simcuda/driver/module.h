@@ -1,0 +1,55 @@
+/* Modules: what PTX text became in one context. All below: lock held. */
+#ifndef SIMCUDA_MODULE_H
+#define SIMCUDA_MODULE_H
+
+#include "context.h"
+
+#include <uthash.h>
+
+struct builtin_kernel;
+
+/* One .entry of a module's PTX. */
+struct CUfunc_st {
+    char *name;
+    const struct builtin_kernel *kernel; /* NULL: not among those that the device knows */
+    struct CUmod_st *module;
+    struct CUfunc_st *next;
+    struct CUfunc_st *self; /* the key of by_handle */
+    UT_hash_handle by_handle;
+};
+
+/* One .global variable of a module's PTX. Its memory is a block of its own that no free takes. */
+struct module_variable {
+    char *name;
+    CUdeviceptr address;
+    size_t size;
+    bool managed;
+    struct module_variable *next;
+};
+
+/* Invariant: context == NULL once that context has ended: the module then has no memory and nothing
+ * in it can be used. */
+struct CUmod_st {
+    struct CUctx_st *context;
+    bool of_library; /* only the library's unloading unloads it */
+    struct CUfunc_st *functions;
+    struct module_variable *variables;
+    struct CUmod_st *next;
+};
+
+/* Whether `image` can be loaded at all. Lock not needed. */
+CUresult module_check_image(const void *image);
+
+CUresult module_load(struct CUctx_st *context, const char *ptx, struct CUmod_st **module);
+CUresult module_unload(struct CUmod_st *module); /* waits for its context's work */
+void module_context_ending(struct CUctx_st *context);
+
+struct CUmod_st *module_find(CUmodule handle);             /* NULL: no module */
+struct CUfunc_st *module_find_function(CUfunction handle); /* NULL: of no module */
+
+/* NOT_FOUND if the module has nothing of that name. */
+CUresult module_function(struct CUmod_st *module, const char *name, struct CUfunc_st **function);
+CUresult module_variable(const struct CUmod_st *module, const char *name,
+                         const struct module_variable **variable);
+
+#endif

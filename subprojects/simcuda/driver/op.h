@@ -1,0 +1,112 @@
+/* An operation: one thing that a stream or a graph can do, any number of times. */
+#ifndef SIMCUDA_OP_H
+#define SIMCUDA_OP_H
+
+#include "cuda_symbols.h"
+#include "vclock.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Memory that an operation touches. generation != 0: whose memory it was when the operation was
+ * captured; 0: whoever owns it at submission. */
+struct access {
+    CUdeviceptr address;
+    size_t size;
+    uint64_t generation;
+    uintptr_t site; /* that owner's */
+    bool write;
+};
+
+/* One side of a copy: `rows` * `slices` runs of bytes. Linear memory is one row. */
+struct copy_side {
+    CUdeviceptr address; /* host memory has its pointer's value */
+    size_t pitch;        /* bytes from row to row */
+    size_t slice;        /* bytes from slice to slice */
+    bool host;           /* plain host memory, not to be looked up */
+};
+
+struct copy {
+    struct copy_side to;
+    struct copy_side from;
+    size_t width; /* bytes of a row */
+    size_t rows;
+    size_t slices;
+    void *staged; /* owned copy of `from`, NULL: read it when executing */
+    double gbps;
+};
+
+struct fill {
+    CUdeviceptr address;
+    size_t pitch;
+    size_t width; /* elements of a row */
+    size_t rows;
+    uint32_t value;
+    unsigned int element; /* bytes: 1, 2 or 4 */
+};
+
+struct builtin_kernel;
+struct graph_allocation;
+enum { KERNEL_PARAMETER_BYTES = 64 };
+
+struct kernel_call {
+    const struct builtin_kernel *kernel;
+    unsigned char parameters[KERNEL_PARAMETER_BYTES];
+};
+
+struct host_call {
+    CUhostFn function;
+    CUstreamCallback callback; /* instead of function; runs after errors too */
+    CUstream stream;           /* the callback's argument */
+    struct CUctx_st *context;  /* whose error the callback gets */
+    void *data;
+};
+
+/* Invariant: run != NULL; the union's member is the one that `run` reads; `accesses` has room for
+ * access_room, of which access_count are there. */
+struct op {
+    unsigned int references;
+    const char *name;
+    CUresult (*run)(struct op *op); /* without the lock; a failure becomes the context's error */
+    void (*dispose)(struct op *op); /* what the payload owns; may be NULL */
+    bool calls_host;      /* runs the program's code: only ever on a stream's own thread */
+    bool marker;          /* does nothing */
+    bool depends_on_host; /* it runs, and ends only once the host has done something */
+    bool programmatic;    /* may begin before the kernel in front of it ends, if that allows it */
+    bool is_overlapped;   /* a kernel that allows it */
+    struct op **children; /* of a graph: what `run` runs, in an order that it allows */
+    size_t child_count;
+    size_t access_count, access_room;
+    struct access *accesses; /* owned */
+    union {
+        struct copy copy;
+        struct fill fill;
+        struct kernel_call kernel;
+        struct host_call host;
+        struct graph_allocation *graph_memory;
+        struct {
+            CUdeviceptr address;
+            uintptr_t site;
+            struct vclock order; /* what the free is ordered after */
+        } freed;
+        size_t transferred; /* bytes */
+        struct {
+            CUdeviceptr address;
+            unsigned int flags;
+            uint64_t stream; /* its id */
+        } attached;
+        struct {
+            void *slot;
+            uint64_t count;
+        } shared_event;
+    } as;
+};
+
+struct op *op_create(const char *name, CUresult (*run)(struct op *op));
+struct op *op_marker(const char *name);
+void op_access(struct op *op, CUdeviceptr address, size_t size, bool write);
+struct op *op_keep(struct op *op);
+void op_drop(struct op *op);
+
+#endif

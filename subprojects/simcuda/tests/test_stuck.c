@@ -1,0 +1,94 @@
+/* SIMCUDA_STUCK=1: a process whose threads all wait for one another ends, and no other does. */
+#include "test_process.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+static volatile uint32_t *flag;
+
+static void *wait_for_context(void *data) {
+    assert_ok(cuCtxSetCurrent(test_context));
+    cuCtxSynchronize();
+    return data;
+}
+
+static void *set_later(void *data) {
+    const struct timespec later = {.tv_nsec = 200000000}; /* many looks long */
+
+    nanosleep(&later, NULL);
+    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
+    return data;
+}
+
+static void take_mutex(void *mutex) {
+    pthread_mutex_lock(mutex);
+}
+
+/* The programs: the thread waits for a kernel that only it could end; all threads do; another one
+ * sleeps, and then ends it; a function of the host's waits for a lock that this thread has. */
+static int main_of_child(void) {
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    const char *which = getenv("PROGRAM");
+    struct gate gate;
+    pthread_t other;
+
+    if (set_up_context(NULL) != 0 || which == NULL)
+        return 2;
+    if (strcmp(which, "locks") == 0) {
+        pthread_mutex_lock(&mutex);
+        pthread_mutex_lock(&mutex);
+    }
+    if (strcmp(which, "function") == 0) {
+        pthread_mutex_lock(&mutex);
+        assert_ok(cuLaunchHostFunc(NULL, take_mutex, &mutex));
+        return cuCtxSynchronize() == CUDA_SUCCESS ? 0 : 1;
+    }
+    gate = gate_close(NULL);
+    flag = gate.flag;
+    if (strcmp(which, "threads") == 0)
+        assert_int_equal(pthread_create(&other, NULL, wait_for_context, NULL), 0);
+    if (strcmp(which, "later") == 0)
+        assert_int_equal(pthread_create(&other, NULL, set_later, NULL), 0);
+    return cuCtxSynchronize() == CUDA_SUCCESS ? 0 : 1;
+}
+
+static struct outcome run_program(const char *name) {
+    return run("PROGRAM", name, "SIMCUDA_STUCK", "1", NULL);
+}
+
+static void assert_stuck(const char *name, const char *message) {
+    struct outcome outcome = run_program(name);
+
+    assert_true(WIFSIGNALED(outcome.status));
+    assert_int_equal(WTERMSIG(outcome.status), SIGABRT);
+    assert_string_equal(outcome.messages, message);
+}
+
+static void test_a_wait_that_nobody_can_end_is_found(void **state) {
+    (void)state;
+    assert_stuck("alone", "simcuda: stuck: every thread waits, in: cuCtxSynchronize\n");
+    assert_stuck("function", "simcuda: stuck: every thread waits, in: cuCtxSynchronize\n");
+    assert_stuck("locks", "simcuda: stuck: every thread waits\n");
+    assert_stuck("threads", "simcuda: stuck: every thread waits, in: "
+                            "cuCtxSynchronize cuCtxSynchronize\n");
+}
+
+static void test_a_thread_that_sleeps_may_end_a_wait(void **state) {
+    struct outcome outcome = run_program("later");
+
+    (void)state;
+    assert_int_equal(outcome.status, 0);
+    assert_string_equal(outcome.messages, "");
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_wait_that_nobody_can_end_is_found),
+        cmocka_unit_test(test_a_thread_that_sleeps_may_end_a_wait),
+    };
+
+    if (argc > 1 && strcmp(argv[1], "child") == 0)
+        return main_of_child();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
