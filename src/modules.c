@@ -50,7 +50,11 @@ static bool describe_segments(const struct dl_phdr_info *info, uintptr_t address
     bool found = false;
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *header = &info->dlpi_phdr[i];
-        uintptr_t low = info->dlpi_addr + header->p_vaddr;
+        uintptr_t low = info->dlpi_addr + header->p_vaddr, high = low + header->p_memsz;
+        if (header->p_type == PT_LOAD) { /* in the order of their addresses */
+            module->low = module->high ? module->low : low;
+            module->high = high;
+        }
         if (header->p_type == PT_DYNAMIC)
             module->dynamic = (const void *)low;
         else if (header->p_type == PT_GNU_EH_FRAME)
@@ -58,10 +62,13 @@ static bool describe_segments(const struct dl_phdr_info *info, uintptr_t address
         else if (header->p_type == PT_TLS && info->dlpi_tls_data) {
             module->thread_data = info->dlpi_tls_data;
             module->thread_bytes = header->p_memsz;
+        } else if (header->p_type == PT_GNU_RELRO) {
+            module->relro_low = low;
+            module->relro_high = high;
         } else if (header->p_type == PT_LOAD && (header->p_flags & PF_X) && !found &&
                    (!address || (address >= low && address - low < header->p_memsz))) {
             module->text_low = low;
-            module->text_high = low + header->p_memsz;
+            module->text_high = high;
             found = true;
         }
     }

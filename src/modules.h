@@ -11,10 +11,13 @@ enum { MODULE_PATH_MAX = 1024 };
 /* One loaded module. Valid until the module is unloaded: all addresses point into its memory.
  * Invariant: text_low < text_high is the executable segment that holds the address asked for. */
 struct module {
-    uintptr_t base; /* load bias: address minus address in the file */
+    uintptr_t base;      /* load bias: address minus address in the file; 0 or wrapped around where
+                            the file asks for an address of its own */
+    uintptr_t low, high; /* from the first segment to the end of the last; gaps are not mapped */
     uintptr_t text_low, text_high;
-    const void *dynamic;         /* its dynamic section, NULL without one */
-    const void *eh_frame_header; /* its unwind index, NULL without one */
+    uintptr_t relro_low, relro_high; /* what the loader makes read-only after it has filled it */
+    const void *dynamic;             /* its dynamic section, NULL without one */
+    const void *eh_frame_header;     /* its unwind index, NULL without one */
     const void *thread_data; /* the calling thread's copy of its thread-local variables, if any */
     size_t thread_bytes;
     bool executable;            /* the program itself, not a shared object */

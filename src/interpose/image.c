@@ -9,16 +9,21 @@
 #define SLOT_TYPES(type) ((type) == R_AARCH64_JUMP_SLOT || (type) == R_AARCH64_GLOB_DAT)
 #endif
 
-/* The loader has relocated these pointers in place, except where the section is read-only. */
-static const void *at(const struct module *module, ElfW(Addr) value) {
-    return (const void *)(value < module->base ? module->base + value : value);
+/* The table that an entry tells of. The loader has relocated most of these pointers in place where
+ * the section can be written to, but never those to the tables of versions. Which it has is seen by
+ * where they point to: the base tells nothing, a module can be linked at any address. */
+static const void *at(const struct module *module, const ElfW(Dyn) * entry) {
+    ElfW(Addr) value = entry->d_un.d_ptr;
+    bool relocated = entry->d_tag != DT_VERNEED && entry->d_tag != DT_VERDEF &&
+                     value >= module->low && value < module->high;
+    return (const void *)(relocated ? value : module->base + value);
 }
 
 void image_open(const struct module *module, struct image *opened) {
     struct image image = {.base = module->base, .soname = ""};
     ElfW(Addr) soname = 0;
     for (const ElfW(Dyn) *entry = module->dynamic; entry && entry->d_tag != DT_NULL; entry++) {
-        const void *pointer = at(module, entry->d_un.d_ptr);
+        const void *pointer = at(module, entry);
         switch (entry->d_tag) {
         case DT_SYMTAB:
             image.symbols = pointer;

@@ -69,8 +69,8 @@ static bool is_loaded_file(const struct module *module, const ElfW(Ehdr) * heade
     const ElfW(Phdr) *segments = (const void *)((const char *)header + header->e_phoff);
     for (unsigned i = 0; i < header->e_phnum; i++)
         if (segments[i].p_type == PT_LOAD && segments[i].p_offset == 0)
-            return memcmp((const void *)(module->base + segments[i].p_vaddr), header,
-                          sizeof *header) == 0;
+            return module->base + segments[i].p_vaddr == module->low &&
+                   memcmp((const void *)module->low, header, sizeof *header) == 0;
     return false;
 }
 

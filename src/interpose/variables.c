@@ -20,21 +20,15 @@ static uintptr_t protect(uintptr_t at, uintptr_t page, int how) {
     return 0;
 }
 
-/* Tables of addresses are read-only once the loader has filled them (RELRO): then they are again.
- */
+/* Tables of addresses are read-only once the loader has filled them (RELRO): then they are again,
+ * but for the last page if others' data begins in it, which the loader leaves as it is. */
 static void write_slot(const struct module *module, uintptr_t *slot, uintptr_t address) {
-    const ElfW(Ehdr) *header = (const void *)module->base;
-    const ElfW(Phdr) *segments = (const void *)(module->base + header->e_phoff);
     uintptr_t at = (uintptr_t)slot, page = 0;
-    bool read_only = false;
-    for (unsigned i = 0; i < header->e_phnum; i++)
-        if (segments[i].p_type == PT_GNU_RELRO && at - module->base >= segments[i].p_vaddr &&
-            at - module->base - segments[i].p_vaddr < segments[i].p_memsz)
-            read_only = true;
+    bool read_only = at >= module->relro_low && at < module->relro_high;
     if (read_only && !(page = protect(at, 4096, PROT_READ | PROT_WRITE)))
         return;
     __atomic_store_n(slot, address, __ATOMIC_RELAXED);
-    if (read_only)
+    if (read_only && (at & ~(page - 1)) + page <= module->relro_high)
         protect(at, page, PROT_READ);
 }
 

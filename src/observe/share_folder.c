@@ -244,6 +244,15 @@ static void remove_that(int folder, const char *name, const struct stat *that) {
         raw_remove(folder, name);
 }
 
+/* Ends a page, with the last figures in its file, if it can be found. */
+static void end_page(struct share_page *page, const struct stats_head *head) {
+    join(page, head);
+    if (!page->live)
+        return;
+    page_file_save(page->live);
+    segment_let_end((int)head->segment - 1);
+}
+
 void share_clear(int folder, const char *name) {
     struct stats_head head;
     struct share_page page;
@@ -254,14 +263,20 @@ void share_clear(int folder, const char *name) {
     bool is_page = *name != '.' && page.file >= 0 && read_entry(&page, &head);
     bool stale = is_page && share_is_stale(&head);
     if (stale)
-        join(&page, &head);
-    if (stale && page.live) {
-        page_file_save(page.live);
-        segment_let_end((int)head.segment - 1);
-    }
+        end_page(&page, &head);
     if (stale || (!is_page && is_nobodys(name) && !is_of_another_version(&page)))
         remove_that(folder, name, &entry);
     share_close_page(&page);
+}
+
+void share_clear_own(int folder, const char *name) {
+    struct stats_head head;
+    struct share_page page;
+    if (share_open_page(folder, name, false, &page) && read_entry(&page, &head) &&
+        share_is_named(name, &head))
+        end_page(&page, &head);
+    share_close_page(&page);
+    raw_remove(folder, name);
 }
 
 bool share_is_damaged(int folder, const char *name) {

@@ -53,14 +53,13 @@ static bool is_anothers(int folder, const char *name, uint64_t namespace_id) {
     return another;
 }
 
-/* Finds the name of this process's entry and frees it: what else has the name is from before an
- * exec, or of a process that had the number earlier. */
+/* Finds the name of this process's entry and frees it. */
 static void free_name(int folder, const struct stats_page *page, char name[SHARE_NAME]) {
     format(name, SHARE_NAME, "%llu", (unsigned long long)page->process);
     if (is_anothers(folder, name, page->namespace_id))
         format(name, SHARE_NAME, "%llu-%llu", (unsigned long long)page->process,
                (unsigned long long)page->namespace_id);
-    raw_remove(folder, name);
+    share_clear_own(folder, name);
 }
 
 /* Clears some pages away, as each new process does: processes that are killed or end by _exit leave

@@ -154,10 +154,11 @@ def test_a_quota_counts_each_call_of_several_threads_once(with_quota, form):
 
 
 # What stands in for the driver: a library that loads it at its first call (TensorFlow's, Implib's), a driver of another
-# name, a library that has variables of the driver's names (CUEW).
-STANDS_IN = {"lazy": "0 0 0\nallocated 50, freed 50\n", "driver": "0 0 0\nallocated 50, freed 50\n",
-             "variables": "0 0 0\nallocated 50, freed 50\n"}
-WITHOUT_A_DRIVER = {**STANDS_IN, "lazy": "303 303 303\nallocated 0, freed 0\n", "variables": "no driver\n"}
+# name, a library that has variables of the driver's names (CUEW), the same linked at an address of its own, which the loader
+# gives it or cannot give it.
+STANDS_IN = dict.fromkeys(["lazy", "driver", "variables", "variables_fixed", "variables_moved"], "0 0 0\nallocated 50, freed 50\n")
+WITHOUT_A_DRIVER = {**{form: "no driver\n" for form in STANDS_IN}, "driver": STANDS_IN["driver"],
+                    "lazy": "303 303 303\nallocated 0, freed 0\n"}
 
 
 def user(form, how):

@@ -185,6 +185,24 @@ def test_a_killed_program_leaves_no_memory_behind_once_somebody_looks(variables,
         assert shown.returncode == 0 and "allocations: 2," in shown.stdout
 
 
+def test_nor_does_one_that_becomes_another_by_exec_and_uses_cuda_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    left = []
+    with Program(POOLCUDA_STATS_FILE="figures") as program:
+        for _ in range(2):
+            left.append(pages.number(program.page))
+            program.do("alloc 0 4096")
+            program.say("again")
+            assert program.hear() == "ready"
+        assert pages.number(program.page) not in left and not [made for made in left if pages.exists(made)]
+        assert program.counter("malloc_calls") == 1
+        assert program.end() == 0
+    for figures in ("figures", "figures.1"):
+        shown = command("report", figures)
+        assert shown.returncode == 0 and "allocations: 2," in shown.stdout
+    assert json.loads((tmp_path / "figures.2").read_text())["counters"]["malloc_calls"] == 1
+
+
 def test_a_program_may_choose_not_to_be_seen():
     with Program(POOLCUDA_SHARE="0") as program:
         assert not program.page.exists()
