@@ -77,8 +77,9 @@ bool share_is_damaged(int folder, const char *name);
  * user could have put there is not looked at: such a folder is never opened. */
 void share_clear(int folder, const char *name);
 
-/* The same of an entry that has this process's own name, which nobody alive has: what it left
- * before an exec, even of the same program, or a process that had the number earlier. */
+/* Removes what has this process's own name, which nobody alive has: what it left before an exec,
+ * even of the same program, or a process that had the number earlier. A page of that name ends as
+ * in share_clear. */
 void share_clear_own(int folder, const char *name);
 
 #endif
