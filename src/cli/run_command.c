@@ -7,6 +7,7 @@
 #include "cli/preload.h"
 #include "cli/printable.h"
 #include "cli/run_stats.h"
+#include "cli/simulated.h"
 #include "cli/usage.h"
 #include "observe/page.h"
 #include "raw_files.h"
@@ -26,10 +27,11 @@
 
 /* As env and timeout: 125 is our own failure, 126 and 127 are the program's. */
 enum { EXIT_OURS = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127, APP_NAME_SHOWN = 64 };
+enum { KEY_SIMULATE = 0x100 };
 
 struct arguments {
     char **app;
-    bool quiet;
+    bool quiet, simulate;
 };
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
@@ -38,6 +40,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     switch (key) {
     case 'q':
         arguments->quiet = true;
+        return 0;
+    case KEY_SIMULATE:
+        arguments->simulate = true;
         return 0;
     case ARGP_KEY_ARG: /* the program: everything behind it is its own */
         arguments->app = state->argv + state->next - 1;
@@ -54,6 +59,8 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
 
 static const struct argp_option rows[] = {
     {"quiet", 'q', NULL, 0, "say nothing after the program's end", 0},
+    {"simulate", KEY_SIMULATE, NULL, 0,
+     "on the simulated GPU: for a program of the driver API, on a machine without one", 0},
     {0},
 };
 static const struct argp_child children[] = {
@@ -294,8 +301,29 @@ static void preload(void) {
     free(value);
 }
 
+/* Puts the simulated GPU's driver before any other. Ends with 125 after one line if that cannot be
+ * done. */
+static void simulate(void) {
+    char driver[PATH_MAX], folder[PATH_MAX], *value = NULL;
+    const char *before = getenv("LD_LIBRARY_PATH");
+    bool found = simulated_driver(driver, sizeof driver);
+    if (found)
+        *strrchr(driver, '/') = '\0';
+    found = found && realpath(driver, folder);
+    if (!found || strpbrk(folder, ":;")) {
+        fprintf(stderr, "poolcuda run: --simulate: %s%s; nothing was started\n",
+                found ? printable(folder) : "the simulated GPU's driver: ",
+                found ? ": LD_LIBRARY_PATH cannot hold a path with colons or semicolons"
+                      : "not found, expected it where it was installed together with this command");
+        exit(EXIT_OURS);
+    }
+    if (asprintf(&value, "%s%s%s", folder, before && *before ? ":" : "", before ? before : "") >= 0)
+        setenv("LD_LIBRARY_PATH", value, 1);
+    free(value);
+}
+
 int command_run(int argc, char **argv) {
-    struct arguments arguments = {NULL, false};
+    struct arguments arguments = {NULL, false, false};
     struct options options;
     struct timespec since;
     int status = 0;
@@ -310,6 +338,8 @@ int command_run(int argc, char **argv) {
     }
     char *stats = fix_folder("POOLCUDA_STATS_FILE"), *trace = fix_folder("POOLCUDA_TRACE");
     preload();
+    if (arguments.simulate)
+        simulate();
     /* Files bear the time of the clock's last tick. */
     clock_gettime(CLOCK_REALTIME_COARSE, &since);
     int error = child_run(arguments.app, &status);
@@ -323,6 +353,8 @@ int command_run(int argc, char **argv) {
         free(trace);
         return error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
     }
+    if (!arguments.quiet && arguments.simulate)
+        fprintf(stderr, "poolcuda: this ran on the simulated GPU: all times are modelled\n");
     if (!arguments.quiet)
         tell_end(&options, arguments.app, own_pattern, stats, trace, since);
     free(stats);

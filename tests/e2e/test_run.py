@@ -243,6 +243,39 @@ def test_without_the_library_nothing_is_started(pooled, tmp_path):
     assert result.stderr.count("\n") == 1 and "libpoolcuda.so: not found" in result.stderr
 
 
+NO_DRIVER = {"LD_LIBRARY_PATH": ""}
+SIMULATED = "poolcuda: this ran on the simulated GPU: all times are modelled\n"
+
+
+def test_a_program_of_the_driver_api_runs_without_a_gpu(pooled, tmp_path):
+    program = shutil.copy(PROGRAM, tmp_path / "program")  # where it was built it finds the driver by itself
+    native = pooled("-q", program, env=NO_DRIVER)
+    assert native.returncode == 127 and "libcuda.so.1" in native.stderr
+    result = pooled("--simulate", "--", program, env=NO_DRIVER)
+    assert result.returncode == 0 and SIMULATED in result.stderr
+    assert re.search(r"^allocations: \d+, of which [1-9]", type_in(next_command(result), tmp_path).stdout.replace("  ", ""), re.M)
+    quiet = pooled("-q", "--simulate", "--", program, env=NO_DRIVER)
+    assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, result.stdout, "")
+
+
+def test_the_simulated_gpu_goes_before_other_drivers(pooled):
+    result = pooled("-q", "--simulate", "--", "env", env={"LD_LIBRARY_PATH": "/here:/there"})
+    folder, *others = re.search(r"^LD_LIBRARY_PATH=(.*)$", result.stdout, re.M).group(1).split(":")
+    assert (folder, others) == (str(DRIVER), ["/here", "/there"])
+
+
+def test_without_the_simulated_gpu_nothing_is_started(pooled, tmp_path):
+    for place in (COMMAND, LIBRARY):
+        (tmp_path / place.relative_to(BUILD)).parent.mkdir(parents=True)
+        shutil.copy(place, tmp_path / place.relative_to(BUILD))
+    command = tmp_path / COMMAND.relative_to(BUILD)
+    assert pooled("-q", "echo", "started", command=command).stdout == "started\n"
+    result = pooled("--simulate", "echo", "started", command=command)
+    assert (result.returncode, result.stdout) == (125, "")
+    assert result.stderr == "poolcuda run: --simulate: the simulated GPU's driver: not found, expected it where it was installed " \
+        "together with this command; nothing was started\n"
+
+
 def preload(command, code=0):
     done = guard.run([command, "preload"], env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stderr
