@@ -203,6 +203,23 @@ def test_nor_does_one_that_becomes_another_by_exec_and_uses_cuda_again(tmp_path,
     assert json.loads((tmp_path / "figures.2").read_text())["counters"]["malloc_calls"] == 1
 
 
+@ROOT_ONLY
+@pytest.mark.parametrize("variables", [{}, {"POOLCUDA_STATS_FILE": "figures"}], ids=["private", "lasting"])
+@pytest.mark.parametrize("change", ["root", "user 65534", "leave"])
+def test_what_a_program_cannot_take_away_at_its_end_goes_once_somebody_looks(change, variables, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with Program(**variables) as program:
+        made = pages.number(program.page)
+        if change == "leave":
+            program.say(change)
+        else:
+            assert program.do(change) == program.do("alloc 0 4096") == 0
+        assert program.end() == 0
+        assert program.page.exists()
+        processes()
+        assert not program.page.exists() and not pages.exists(made)
+
+
 def segments_in(namespace):
     listed = guard.run(["nsenter", f"--ipc=/proc/{os.getpid()}/fd/{namespace}", "ipcs", "-m"], capture_output=True, text=True, check=True)
     return [int(line.split()[1]) for line in listed.stdout.splitlines() if line.startswith("0x")]

@@ -170,6 +170,12 @@ int main(int argc, char **argv) {
             fork_child();
         } else if (strcmp(word, "apart") == 0) {
             go_apart((int)number);
+        } else if (strcmp(word, "root") == 0) {
+            result = chroot(".");
+        } else if (strcmp(word, "user") == 0) {
+            result = setgid((gid_t)number) != 0 || setuid((uid_t)number) != 0;
+        } else if (strcmp(word, "leave") == 0) {
+            _exit(0);
         } else if (strcmp(word, "again") == 0) {
             execv("/proc/self/exe", argv);
         } else if (strcmp(word, "kill") == 0) {
