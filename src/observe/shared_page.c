@@ -9,10 +9,11 @@
 #include <string.h>
 
 /* Invariant: process is who made the page, or 0; name is "" while the page has none in the folder;
- * of the file that has the name, device and inode are known. lasting is 1 + the number of a segment
- * that nothing ends yet. */
+ * of the file that has the name, device and inode are known. lasting is 1 + the number of the
+ * page's segment as long as nothing ends that yet. */
 static struct {
     pid_t process;
+    const struct stats_page *page;
     char name[SHARE_NAME];
     dev_t device;
     ino_t inode;
@@ -32,6 +33,7 @@ struct stats_page *share_open(bool lasting) {
     if (!lasting)
         segment_let_end(number);
     own.process = getpid();
+    own.page = page;
     page->segment = 1 + (uint32_t)number;
     own.lasting = lasting ? page->segment : 0;
     return page;
@@ -41,6 +43,17 @@ static void let_segment_end(void) {
     if (own.lasting)
         segment_let_end((int)own.lasting - 1);
     own.lasting = 0;
+}
+
+/* Whether the number is still the page's. In another IPC namespace, into which the program may have
+ * gone since, it is nobody's, or that of a segment of the program's own. */
+static bool has_segment(void) {
+    struct stats_page *found = segment_join((int)own.lasting - 1, sizeof *found, false);
+    bool same = found && stats_page_is_of((const struct stats_head *)found,
+                                          (const struct stats_head *)own.page);
+    if (found)
+        segment_leave(found, sizeof *found);
+    return same;
 }
 
 /* Whether what has the name is the page of another pid namespace, whose process has our number. */
@@ -130,14 +143,18 @@ void share_close(void) {
     /* A child of a bare clone() does not know that it is one. */
     if (!own.process || own.process != getpid())
         return;
-    int folder = *own.name ? share_folder_open(false) : -1;
+    /* A page that cannot be ended from here is ended by whoever comes across its entry. */
+    bool can_end = !own.lasting || has_segment();
+    int folder = can_end && *own.name ? share_folder_open(false) : -1;
     if (folder >= 0) {
         if (is_own(folder))
             raw_unlinkat(folder, own.name);
         close(folder);
     }
     own.name[0] = '\0';
-    let_segment_end();
+    if (can_end)
+        let_segment_end();
+    own.lasting = 0;
 }
 
 void share_forget(void) {

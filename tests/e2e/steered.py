@@ -22,6 +22,8 @@ NEEDS_MOUNT = pytest.mark.skipif(not MAY_MOUNT, reason="nothing can be mounted h
                                  "CAP_SYS_ADMIN; package util-linux")
 NEEDS_PIDS = pytest.mark.skipif(not may_unshare("--pid", "--fork", "true"), reason="no pid namespace can be made here: "
                                 "run as root, in a container with CAP_SYS_ADMIN; package util-linux")
+NEEDS_IPC = pytest.mark.skipif(not may_unshare("--ipc", "true"), reason="no IPC namespace can be made here: "
+                               "run as root, in a container with CAP_SYS_ADMIN; package util-linux")
 
 
 def take_own_shm():

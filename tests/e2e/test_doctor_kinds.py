@@ -235,6 +235,9 @@ def test_the_programs_of_mpirun(right, doctor, tmp_path, name):
     right(True, name, "--mca", "btl", "self", "-x", "HOME", "-np", "1", POOLED, env=MPI)
     right(False, name, "-n", "2", "/bin/ls", env=MPI)
     right(True, name, "-n", "1", "/bin/ls", ":", "-n", "1", POOLED, env=MPI)
+    right(True, name, "/bin/ls", ":", ":", POOLED, ":", env=MPI)
+    for parts in ([":"], [":", POOLED], ["-n", "1", ":", POOLED], [POOLED, ":", "-n", "1"]):
+        assert doctor(name, *parts).problems == {"nothing-started"}
     (tmp_path / "work.py").write_text(ALLOCATES)
     (tmp_path / "idle.py").write_text(HARMLESS)
     python = static_python() or shared_python()

@@ -17,7 +17,7 @@ import guard
 import pages
 import pytest
 from conftest import COMMAND, PROGRAMS
-from steered import FOLDER, NEEDS_MOUNT, NEEDS_PIDS, Program, command, processes
+from steered import FOLDER, NEEDS_IPC, NEEDS_MOUNT, NEEDS_PIDS, Program, command, processes
 
 MIB = 1 << 20
 MAX_IDLE = 1  # POOLCUDA_LIMIT_MAX_IDLE
@@ -201,6 +201,49 @@ def test_nor_does_one_that_becomes_another_by_exec_and_uses_cuda_again(tmp_path,
         shown = command("report", figures)
         assert shown.returncode == 0 and "allocations: 2," in shown.stdout
     assert json.loads((tmp_path / "figures.2").read_text())["counters"]["malloc_calls"] == 1
+
+
+@ROOT_ONLY
+@pytest.mark.parametrize("variables", [{}, {"POOLCUDA_STATS_FILE": "figures"}], ids=["private", "lasting"])
+@pytest.mark.parametrize("change", ["root", "user 65534", "leave"])
+def test_what_a_program_cannot_take_away_at_its_end_goes_once_somebody_looks(change, variables, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with Program(**variables) as program:
+        made = pages.number(program.page)
+        if change == "leave":
+            program.say(change)
+        else:
+            assert program.do(change) == program.do("alloc 0 4096") == 0
+        assert program.end() == 0
+        assert program.page.exists()
+        processes()
+        assert not program.page.exists() and not pages.exists(made)
+
+
+def segments_in(namespace):
+    listed = guard.run(["nsenter", f"--ipc=/proc/{os.getpid()}/fd/{namespace}", "ipcs", "-m"], capture_output=True, text=True, check=True)
+    return [int(line.split()[1]) for line in listed.stdout.splitlines() if line.startswith("0x")]
+
+
+@NEEDS_IPC
+@pytest.mark.parametrize("variables", [{}, {"POOLCUDA_STATS_FILE": "figures"}])
+def test_in_an_ipc_namespace_of_its_own_a_programs_segments_stay(variables, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with Program(**variables) as program:
+        made = pages.number(program.page)
+        assert program.do(f"apart {made}") == 0
+        namespace = os.open(f"/proc/{program.pid}/ns/ipc", os.O_RDONLY)
+        try:
+            kept = segments_in(namespace)
+            assert made in kept
+            assert program.end() == 0
+            assert segments_in(namespace) == kept
+        finally:
+            os.close(namespace)
+        processes()  # who looks in the former one ends what the program could not
+        assert not pages.exists(made) and not program.page.exists()
+    for figures in variables.values():
+        assert json.loads((tmp_path / figures).read_text())["process"]["finished"]
 
 
 def test_a_program_may_choose_not_to_be_seen():

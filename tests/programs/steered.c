@@ -8,8 +8,8 @@
  *   busy, done              between the two the device works
  *   capture, captured       between the two a stream is being captured
  *   fork                    a child tries to allocate and waits; the next line makes it end
- *   again                   becomes the same program anew, by exec
- *   kill                    dies of SIGKILL
+ *   apart NUMBER            goes into an IPC namespace of its own, and makes a segment of that
+ * number again                   becomes the same program anew, by exec kill dies of SIGKILL
  *
  * At the end of its input it ends. */
 #include "driver/cuda_api.h"
@@ -18,10 +18,12 @@
 
 #include <dlfcn.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/shm.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -112,6 +114,20 @@ static void fork_child(void) {
     REQUIRE(waitpid(child, &status, 0) == child && status == 0);
 }
 
+/* A number is a place and how often it was used: those before it are filled, then it is used up. */
+static void go_apart(int number) {
+    enum { PLACES = 32768, MOST = 1 << 20 };
+    int made = -1;
+    REQUIRE(unshare(CLONE_NEWIPC) == 0);
+    for (int i = 0; i < MOST && made != number; i++) {
+        made = shmget(IPC_PRIVATE, SMALL, IPC_CREAT | 0600);
+        REQUIRE(made >= 0);
+        if (made != number && made % PLACES >= number % PLACES)
+            shmctl(made, IPC_RMID, NULL);
+    }
+    REQUIRE(made == number);
+}
+
 int main(int argc, char **argv) {
     char line[64], word[64];
     unsigned long number, bytes;
@@ -152,6 +168,14 @@ int main(int argc, char **argv) {
             result = (int)cuStreamEndCapture(capturing, &graph);
         } else if (strcmp(word, "fork") == 0) {
             fork_child();
+        } else if (strcmp(word, "apart") == 0) {
+            go_apart((int)number);
+        } else if (strcmp(word, "root") == 0) {
+            result = chroot(".");
+        } else if (strcmp(word, "user") == 0) {
+            result = setgid((gid_t)number) != 0 || setuid((uid_t)number) != 0;
+        } else if (strcmp(word, "leave") == 0) {
+            _exit(0);
         } else if (strcmp(word, "again") == 0) {
             execv("/proc/self/exe", argv);
         } else if (strcmp(word, "kill") == 0) {

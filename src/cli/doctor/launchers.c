@@ -237,6 +237,10 @@ bool launcher_starts_several(const struct launcher *launcher) {
     return false;
 }
 
+static bool ends_part(const struct launcher *launcher, const char *word) {
+    return strcmp(word, ":") == 0 && launcher_starts_several(launcher);
+}
+
 /* Behind -exec and its like; NULL if there is none. */
 static char *const *find_action(char *const *word) {
     static const char *const names[] = {"-exec", "-execdir", "-ok", "-okdir"};
@@ -295,16 +299,18 @@ struct launch launcher_read(const struct launcher *launcher, char *const *argume
             break;
         }
     }
-    if (!word || !*word)
+    if (!word || !*word || ends_part(launcher, *word))
         return launch;
     if (doubtful && launcher->kind != LAUNCHER_PYTHON)
         word = pass_values(word);
     launch.command = word;
-    while (word[launch.length] &&
-           !(launcher_starts_several(launcher) && strcmp(word[launch.length], ":") == 0))
+    while (word[launch.length] && !ends_part(launcher, word[launch.length]))
         launch.length++;
-    if (word[launch.length])
-        launch.rest = word + launch.length + 1;
+    char *const *rest = word + launch.length;
+    while (*rest && ends_part(launcher, *rest)) /* what is empty in between is passed over */
+        rest++;
+    if (*rest)
+        launch.rest = rest;
     return launch;
 }
 

@@ -27,7 +27,7 @@ enum { LAUNCH_SETTINGS = 32 };
 struct launch {
     char *const *command;            /* the program and its arguments; NULL: none is given */
     size_t length;                   /* words of it, up to a ":" of MPI's or the end */
-    char *const *rest;               /* what stands behind that ":", NULL if nothing does */
+    char *const *rest;               /* the next part, behind that ":"; NULL: there is none */
     char *settings[LAUNCH_SETTINGS]; /* NAME=VALUE for the program's environment; NAME: without */
     size_t setting_count;
     char **split;       /* the words, if env -S has put them together; NULL: as they were given */

@@ -164,6 +164,12 @@ static void check_launched(struct doctor *doctor, const struct launcher *launche
     changes_undo(&changes);
 }
 
+static void tell_nothing_started(struct findings *findings, const char *name) {
+    findings_add(findings, "nothing-started", SEVERITY_PROBLEM, "%s is given no program to start",
+                 name);
+    findings_remedy(findings, "give the program behind it");
+}
+
 bool check_launcher(struct doctor *doctor, const char *name, const char *path,
                     char *const *arguments) {
     const struct launcher *launcher = launcher_find(name, path);
@@ -181,9 +187,7 @@ bool check_launcher(struct doctor *doctor, const char *name, const char *path,
         return true;
     }
     if (!launch.command && launcher->kind != LAUNCHER_CONTAINER) {
-        findings_add(findings, "nothing-started", SEVERITY_PROBLEM,
-                     "%s is given no program to start", name);
-        findings_remedy(findings, "give the program behind it");
+        tell_nothing_started(findings, name);
         launch_free(&launch);
         return true;
     }
@@ -217,8 +221,10 @@ bool check_launcher(struct doctor *doctor, const char *name, const char *path,
             break;
         launch_free(&launch);
         launch = launcher_read(launcher, rest);
-        if (!launch.command)
+        if (!launch.command) {
+            tell_nothing_started(findings, name);
             break;
+        }
         if (launch.unsure)
             doctor_caution(doctor,
                            "whether %s starts %s with LD_PRELOAD cannot be read from its arguments",
