@@ -50,13 +50,16 @@ static enum wait_reason reason_of(const struct entry *entry, bool *stays) {
 }
 
 /* From before the call on. */
-static void begin_reason(struct pool *pool, const struct entry *entry) {
+static void begin_reason(struct pool *pool, const struct stub_frame *frame,
+                         const struct entry *entry) {
     bool stays;
     enum wait_reason reason = reason_of(entry, &stays);
     if (reason != WAIT_REASONS && stays)
         pool_reason_stays(pool, reason);
     else if (reason != WAIT_REASONS)
         pool_reason_begins(pool, reason);
+    if (entry->effect == EFFECT_reaches)
+        pool_peer_reaches(pool, (CUcontext)(uintptr_t)stub_argument(frame, 0));
     if (entry_escapes(entry))
         pool_work_pending(pool);
 }
@@ -119,7 +122,7 @@ void call_begins(struct pool *pool, struct stub_frame *frame, const struct entry
     if (state_check() && !retried)
         check_before(state_check(), name, entry);
     if (!retried)
-        begin_reason(pool, entry);
+        begin_reason(pool, frame, entry);
     if (!retried && entry_waits_for_context(entry))
         frame->waits = pool_context_wait_begins(pool);
     call_order(pool, frame, entry, name);

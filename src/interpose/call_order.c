@@ -88,6 +88,8 @@ void call_order(struct pool *pool, const struct stub_frame *frame, const struct 
         pool_submits_somewhere(pool, name);
     if (entry_submits(entry))
         reach(pool, frame, entry, name, stream ? stream : CU_STREAM_LEGACY);
+    if (entry_marks(entry))
+        pool_records(pool, call_stream(frame, entry), name);
     if (entry->sync == SYNC_stream && entry->stream)
         pool_waits_for_stream(pool, call_stream(frame, entry), name);
     else if ((entry_pays(entry) && !frame->waits.context) || is_loose(frame, entry))

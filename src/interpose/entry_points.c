@@ -74,8 +74,13 @@ bool entry_submits(const struct entry *entry) {
     return entry->work != WORK__ || entry->sync == SYNC_waits;
 }
 
+bool entry_marks(const struct entry *entry) {
+    return entry->sync == SYNC_records && entry->stream && entry->stream != STREAM_context;
+}
+
 bool entry_pays(const struct entry *entry) {
-    return entry->shows == SHOWS_maybe || (entry->shows == SHOWS_yes && !entry_submits(entry));
+    return entry->shows == SHOWS_maybe || (entry->shows == SHOWS_yes && !entry_submits(entry)) ||
+           (entry->sync == SYNC_records && !entry_marks(entry));
 }
 
 bool entry_writes(const struct entry *entry) {

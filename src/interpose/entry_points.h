@@ -128,6 +128,7 @@ enum entry_effect {
     EFFECT_imported,
     EFFECT_exported,
     EFFECT_peer,
+    EFFECT_reaches,
     EFFECT_frees,
     EFFECT_export_table,
 };
@@ -172,6 +173,8 @@ static inline bool entry_is_per_thread(const struct entry *entry) {
 bool entry_escapes(const struct entry *entry);
 /* Whether it submits work to the device, of which waiting for an event is some. */
 bool entry_submits(const struct entry *entry);
+/* Whether it records an event in one stream. */
+bool entry_marks(const struct entry *entry);
 /* Whether a wait that is owed has to be paid before it. What tells something by the end of its own
  * work, which the order of streams puts behind all that is owed, has not. */
 bool entry_pays(const struct entry *entry);

@@ -101,7 +101,7 @@ static unsigned concerning_bits(const struct entry *entry) {
     if (entry_submits(entry))
         return ORDER_OWED | ORDER_UNFENCED | ORDER_TRACKED | ORDER_DEFERRED |
                (call_reaches(entry) != REACHES_NONE ? ORDER_CONTEXTS : 0);
-    return entry_pays(entry) ? ORDER_OWED : 0;
+    return entry_pays(entry) || entry_marks(entry) ? ORDER_OWED : 0;
 }
 
 /* Where stub_call finds the stream, with LOOK_INSIDE shifted out. None: where it finds 0. */

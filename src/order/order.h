@@ -208,6 +208,10 @@ static inline void order_defers(void) {
  * all, and there are other threads, which may have owed so far. */
 enum { ORDER_DONE = 0, ORDER_PAY = 1, ORDER_SEVERAL = 2, ORDER_SOLE = 4 };
 int order_submits(struct order *order, CUstream stream, bool may_call);
+/* To be called before an event is recorded in `stream`, as order_submits otherwise, while a wait is
+ * owed: the event tells of a time, and other processes of more. False: the wait has to be paid.
+ * Calls the driver. */
+bool order_puts_behind(struct order *order, CUstream stream);
 /* Whether the program's wait for that stream is one for all that is owed: nothing needs to be paid
  * before it. */
 bool order_stream_covers(struct order *order, CUstream stream);

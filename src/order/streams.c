@@ -236,6 +236,29 @@ int order_submits(struct order *order, CUstream handle, bool may_call) {
     return answer | (fenced && ordered ? ORDER_DONE : ORDER_PAY);
 }
 
+/* Only work in the legacy stream of the only context is owed a wait: what comes behind it there is
+ * in order by itself. Lock held. */
+static bool is_in_order(const struct order *order, const struct order_stream *stream) {
+    lock_check_held(LOCK_ORDER);
+    return stream->handle == CU_STREAM_LEGACY && order_is_one(order) &&
+           !order_has_streams(stream->context);
+}
+
+bool order_puts_behind(struct order *order, CUstream handle) {
+    lock_take(&order->lock, LOCK_ORDER);
+    order_take_notice(order);
+    struct order_context *context;
+    struct order_stream *stream = order_find_stream(order, handle, &context);
+    bool behind = stream && is_in_order(order, stream);
+    if (stream && !behind)
+        behind = order_fence_all(order) && is_known(order, handle) &&
+                 (stream = order_find_stream(order, handle, &context)) &&
+                 order_put_behind(order, context, stream);
+    order_tell(order);
+    lock_drop(&order->lock, LOCK_ORDER);
+    return behind;
+}
+
 void order_submitted_unnoted(struct order *order) {
     lock_take(&order->lock, LOCK_ORDER);
     struct order_context *context;

@@ -101,7 +101,7 @@ static struct fence *begin(struct pool *pool, struct context *context, struct fe
                            int *count) {
     lock_check_held(LOCK_POOL);
     struct fence *fence = calloc(1, sizeof *fence);
-    const struct context *only = wait_reaches_others(pool) ? NULL : context;
+    const struct context *only = wait_reaches_others(pool, context) ? NULL : context;
     *count = list_targets(pool, only, targets);
     if (!fence || *count < 0) {
         free(fence);

@@ -68,6 +68,7 @@ struct pool {
     struct order order;
     uint64_t owed_number, pending, pending_seen;
     uint64_t reasons[WAIT_REASONS], reason_sum;
+    uint64_t reached_devices; /* their memory other contexts may reach: a bit each, see wait.c */
     atomic_bool lasting[WAIT_REASONS];
     atomic_bool host_reached; /* kernels may have been given addresses of plain host memory */
 
@@ -452,7 +453,7 @@ void wait_precedes_own_work(struct pool *pool);
  * entered. Lock not held. */
 void wait_precedes_own_stream(struct pool *pool, const struct context *context, CUstream own);
 /* Whether work of other contexts may use a context's memory, so that a free waits for them, too. */
-bool wait_reaches_others(const struct pool *pool);
+bool wait_reaches_others(const struct pool *pool, const struct context *context);
 /* Whether a wait for the context's work would take time, as far as is known. Lock not held. */
 bool wait_would_last(struct pool *pool, struct context *context);
 /* Makes an owed wait before `call`. False: not now, a stream is being captured. Lock not held. */

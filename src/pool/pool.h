@@ -333,6 +333,8 @@ void pool_pay(struct pool *pool, const char *call);
  * it is the legacy one. Not needed while order_word (order/order.h) is 0. _somewhere: nobody knows
  * to which stream, or to several; a wait that is owed has to be paid as well. */
 void pool_submits(struct pool *pool, CUstream stream, const char *call);
+/* To be called before an event is recorded in that stream, as pool_submits before work. */
+void pool_records(struct pool *pool, CUstream stream, const char *call);
 /* To be called after work was submitted without pool_submits, as there were no streams. */
 void pool_submitted_unnoted(struct pool *pool);
 void pool_submits_somewhere(struct pool *pool, const char *call);
@@ -360,6 +362,9 @@ void pool_context_wait_ended(struct pool *pool, const struct pool_context_wait *
 void pool_reason_begins(struct pool *pool, enum wait_reason reason);
 void pool_reason_ends(struct pool *pool, enum wait_reason reason);
 void pool_reason_stays(struct pool *pool, enum wait_reason reason);
+/* As pool_reason_stays(pool, WAIT_REASON_peer), where it is memory of this context's device alone
+ * that another context gets access to. Calls the driver. */
+void pool_peer_reaches(struct pool *pool, CUcontext owner);
 /* Work has been or is about to be submitted that only a wait can cover: the next free makes it. */
 void pool_work_pending(struct pool *pool);
 

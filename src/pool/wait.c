@@ -18,9 +18,24 @@ bool wait_is_owed(void) {
     return atomic_load_explicit(&order_word, memory_order_acquire) & ORDER_OWED;
 }
 
-bool wait_reaches_others(const struct pool *pool) {
+static const uint64_t EVERY_DEVICE = UINT64_MAX;
+
+/* Devices beyond the 63rd share a bit. */
+static uint64_t device_bit(CUdevice ordinal) {
+    return (uint64_t)1 << (ordinal >= 0 && ordinal < 63 ? ordinal : 63);
+}
+
+/* Access to a device's memory does not make that device reach others'. Memory that is no device's
+ * is everybody's. */
+static bool is_reached(const struct pool *pool, const struct context *context) {
+    return pool->reasons[WAIT_REASON_peer] &&
+           (context->kind.memory != POOL_DEVICE || PLANTED(peers_are_everywhere) ||
+            pool->reached_devices & device_bit(context->ordinal));
+}
+
+bool wait_reaches_others(const struct pool *pool, const struct context *context) {
     lock_check_held(LOCK_POOL);
-    return pool->reasons[WAIT_REASON_peer] || pool->reasons[WAIT_REASON_green] ||
+    return is_reached(pool, context) || pool->reasons[WAIT_REASON_green] ||
            pool->reasons[WAIT_REASON_contexts];
 }
 
@@ -40,7 +55,7 @@ static enum wait_choice choice_in_context(const struct pool *pool, const struct 
     if (pool->config.free_mode == POOL_FREE_SYNC)
         return now_because(reason, WAIT_REASON_sync_mode);
     for (int i = 0; pool->reason_sum && i < WAIT_REASONS; i++)
-        if (pool->reasons[i])
+        if (pool->reasons[i] && (i != WAIT_REASON_peer || is_reached(pool, context)))
             return now_because(reason, (enum wait_reason)i);
     if (order_has_crossings(&pool->order))
         return now_because(reason, WAIT_REASON_crossed);
@@ -198,7 +213,7 @@ static CUresult wait_for_contexts(struct pool *pool, struct context *owner, bool
 CUresult context_wait(struct pool *pool, struct context *owner) {
     lock_check_none();
     pool_lock(pool);
-    bool all = wait_reaches_others(pool);
+    bool all = wait_reaches_others(pool, owner);
     pool_unlock_between(pool);
     uint64_t fences;
     return wait_for_contexts(pool, owner, all, COVER_CONTEXT, &fences);
@@ -207,7 +222,7 @@ CUresult context_wait(struct pool *pool, struct context *owner) {
 CUresult wait_make(struct pool *pool, struct context *context, enum wait_reason reason) {
     lock_check_held(LOCK_POOL);
     uint64_t owed_number = pool->owed_number, pending = pool->pending, fences = 0;
-    bool others = wait_reaches_others(pool);
+    bool others = wait_reaches_others(pool, context);
     bool all = others || order_is_only(&pool->order, context->handle);
     enum covered covered = covered_by(pool, reason);
     pool_unlock_between(pool);
@@ -249,14 +264,30 @@ static void grant_anew(struct pool *pool) {
     pool_unlock(pool);
 }
 
+/* Whether the driver may be called before what the program submits or records: the gate is entered.
+ */
+static bool may_precede(struct pool *pool) {
+    bool may_call;
+    while (!(may_call = gate_enter(pool)) && wait_is_owed())
+        gate_await_open_or_paid(pool); /* the capture that begins pays first */
+    return may_call;
+}
+
+void pool_records(struct pool *pool, CUstream stream, const char *call) {
+    if (!wait_is_owed() || PLANTED(event_before_free) || !may_precede(pool))
+        return;
+    bool behind = order_puts_behind(&pool->order, stream);
+    gate_leave(pool);
+    if (!behind)
+        pool_pay(pool, call);
+}
+
 void pool_submits(struct pool *pool, CUstream stream, const char *call) {
     if (atomic_load(&order_word) & ORDER_DEFERRED)
         fence_before_submission(pool);
     if (pool->config.free_mode != POOL_FREE_AUTO)
         return;
-    bool may_call;
-    while (!(may_call = gate_enter(pool)) && wait_is_owed())
-        gate_await_open_or_paid(pool); /* the capture that begins pays first */
+    bool may_call = may_precede(pool);
     int answer = order_submits(&pool->order, stream, may_call);
     if (may_call)
         gate_leave(pool);
@@ -404,6 +435,7 @@ void wait_forget(struct pool *pool) {
     order_forget(&pool->order);
     pool->pending_seen = pool->pending;
     pool->reason_sum = 0;
+    pool->reached_devices = 0;
     pool->host_reached = false;
     for (int i = 0; i < WAIT_REASONS; i++) {
         pool->reasons[i] = 0;
@@ -431,14 +463,34 @@ void pool_reason_ends(struct pool *pool, enum wait_reason reason) {
     pool_unlock(pool);
 }
 
-void pool_reason_stays(struct pool *pool, enum wait_reason reason) {
-    if (atomic_load_explicit(&pool->lasting[reason], memory_order_relaxed))
+static void stay(struct pool *pool, enum wait_reason reason, uint64_t devices) {
+    if (reason != WAIT_REASON_peer &&
+        atomic_load_explicit(&pool->lasting[reason], memory_order_relaxed))
         return;
     pool_lock(pool);
+    pool->reached_devices |= reason == WAIT_REASON_peer ? devices : 0;
     if (!pool->lasting[reason])
         count_reason(pool, reason, 1);
     pool->lasting[reason] = true;
     pool_unlock(pool);
+}
+
+void pool_reason_stays(struct pool *pool, enum wait_reason reason) {
+    stay(pool, reason, EVERY_DEVICE);
+}
+
+/* The program's call is about to use the context, so this may, whether the pool knows it or not. */
+void pool_peer_reaches(struct pool *pool, CUcontext owner) {
+    const struct driver *driver = pool->driver;
+    CUcontext popped;
+    CUdevice ordinal;
+    uint64_t devices = EVERY_DEVICE;
+    if (owner && driver->ctx_push_current(owner) == CUDA_SUCCESS) {
+        if (driver->ctx_get_device(&ordinal) == CUDA_SUCCESS)
+            devices = device_bit(ordinal);
+        driver->ctx_pop_current(&popped);
+    }
+    stay(pool, WAIT_REASON_peer, devices);
 }
 
 void pool_streams_lost(struct pool *pool) {

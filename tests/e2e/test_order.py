@@ -12,6 +12,7 @@ from conftest import BUILD, ON_BOTH_DRIVERS, PROGRAMS
 pytestmark = ON_BOTH_DRIVERS
 PLANTED = BUILD / "tests/planted/libpoolcuda.so"
 
+TIMED = ["timed_in_legacy", "timed_in_non_blocking", "timed_beside_non_blocking"]
 # What every case of a program prints, or each.
 SEEN = {
     "flag_by_later_stream": "the kernel has ended\n",
@@ -59,6 +60,7 @@ SEEN = {
         **dict.fromkeys(["synchronized_before_later_work", "synchronized_in_legacy"], "synchronized: 0\n"),
         "waited_for_on_the_device": "in the second stream: 7\n",
         "recorded_again": "the first: 600\nthe second: 0\n",
+        **dict.fromkeys(TIMED, "between the events: the work before the free\n"),
     },
     "callbacks": {
         **dict.fromkeys(["before_in_legacy", "before_in_non_blocking", "callback_before", "before_in_destroyed",
@@ -74,7 +76,7 @@ CASES = {
     "later_work": ["query_only", "event_record", "event_query", "event_create", "stream_wait_event", "pageable_copy",
                    "pinned_copy", "device_copy", "asynchronous_memset", "module_get_function", "module_get_global",
                    "allocation", "memory_info", "address_range", "function_of_the_host", "per_thread_work"],
-    "two_devices": ["by_kernel", "by_the_host", "launched_behind_the_free", "loop_of_temporaries"],
+    "two_devices": ["by_kernel", "by_the_host", "launched_behind_the_free", "loop_of_temporaries", "reached_from_the_other"],
     "free_beside_idle_memory": ["of_two_contexts", "beside_later_work", "of_pitched_memory_beside_later_work"],
     "crossings": ["copy_that_is_done", "copy_in_the_same_stream", "copy_in_another_stream", "copies_of_two_threads",
                   "graph_that_is_done", "graph_in_the_same_stream", "streams_that_come_and_go", "context_that_is_gone"],
@@ -90,6 +92,7 @@ CASES = {
 
 # A deferred free waits for nothing: what it is over with, natively, is not over.
 ONLY_WHERE_FREES_WAIT = {
+    *(("events", case) for case in TIMED),
     ("events", "before_in_legacy"), ("events", "before_in_non_blocking"), ("several_threads", "beside_a_waiting_free"),
     ("several_threads", "streams_end_beside_a_waiting_free"), ("several_threads", "own_streams_beside_a_waiting_free"),
     *(("callbacks", case) for case in SEEN["callbacks"] if case.startswith(("before", "callback", "pinned_")))
@@ -220,6 +223,7 @@ def test_a_free_that_keeps_the_bounds_waits_for_no_later_work(run, case, mode, p
 @pytest.mark.parametrize("fault, mode, policy, program, case", [
     ("freed_while_busy", "auto", "site", "free_beside_idle_memory", "beside_later_work"),
     ("freed_while_busy", "auto", "bfc", "free_beside_idle_memory", "beside_later_work"),
+    ("peers_are_everywhere", "auto", "site", "two_devices", "reached_from_the_other"),
     ("asked_for_too_much", "auto", "async", "malloc_behind_later_work", "more_than_is_left"),
     ("fence_of_another_thread", "defer", "site", "malloc_behind_later_work", "freed_by_another_thread"),
 ])
@@ -229,6 +233,14 @@ def test_a_planted_wait_that_no_native_call_makes_is_found(run, fault, mode, pol
                env={**ENVIRONMENT, "POOLCUDA_FREE": mode, "POOLCUDA_POLICY": policy, "POOLCUDA_MAX_IDLE": "100M",
                     "POOLCUDA_PLANT": fault})
     assert "simcuda: stuck: every thread waits" in done.err
+
+
+@pytest.mark.skipif(not PLANTED.exists(), reason="a build with a sanitizer has no planted faults")
+@pytest.mark.parametrize("case", TIMED)
+def test_an_event_that_does_not_come_behind_the_free_is_found(run, case):
+    """So that the test above can fail."""
+    done = run([PROGRAMS / "order/events", case], library=PLANTED, env={**ENVIRONMENT, "POOLCUDA_PLANT": "event_before_free"})
+    assert (done.code, done.out) == (0, "between the events: less\n")
 
 
 @pytest.mark.parametrize("preset", ["default", "bfc", "paddle", "vmm"])

@@ -321,6 +321,29 @@ static void where_contexts_reach_each_others_memory_a_free_waits_for_all(void **
     assert_int_equal(fake.event_waits + fake.waits, 2);
 }
 
+static void
+where_anothers_memory_is_reached_a_free_of_ones_own_waits_for_its_own_context(void **state) {
+    (void)state;
+    alloc(1000);
+    CUdeviceptr own = alloc(2000);
+    fake.current = fake_context(1, 1);
+    CUdeviceptr reached = alloc(1000);
+    fake.current = fake_context(0, 1);
+    pool_peer_reaches(pool, fake_context(1, 1));
+    assert_ptr_equal(fake.current, fake_context(0, 1));
+    fake.waits = fake.event_waits = 0;
+    release(own);
+    assert_true(fake.event_waits + fake.waits <= 1);
+    fake.waits = fake.event_waits = 0;
+    release(reached);
+    assert_int_equal(fake.event_waits + fake.waits, 2);
+    pool_peer_reaches(pool, NULL); /* nobody knows whose */
+    own = alloc(3000);
+    fake.waits = fake.event_waits = 0;
+    release(own);
+    assert_int_equal(fake.event_waits + fake.waits, 2);
+}
+
 static void with_more_contexts_than_can_be_waited_for_a_block_is_really_freed(void **state) {
     (void)state;
     CUdeviceptr block = alloc(1000);
@@ -511,6 +534,7 @@ int main(void) {
         TEST(a_copy_in_a_context_that_ends_is_waited_for_no_more),
         TEST(a_context_that_only_exists_is_one_to_copy_from),
         TEST(where_contexts_reach_each_others_memory_a_free_waits_for_all),
+        TEST(where_anothers_memory_is_reached_a_free_of_ones_own_waits_for_its_own_context),
         TEST(with_more_contexts_than_can_be_waited_for_a_block_is_really_freed),
         TEST(memory_of_one_context_does_not_serve_another),
         TEST(devices_are_kept_apart),

@@ -128,7 +128,43 @@ static void recorded_again(void) {
     finish();
 }
 
+/* Two events of one stream time the free in between, which natively waits for another stream. */
+static void timed_in(CUstream timed, CUstream busy) {
+    enum { NS = 5000000 };
+    CUevent begin, end;
+    float ms;
+    CHECK(cuEventCreate(&begin, CU_EVENT_DEFAULT));
+    CHECK(cuEventCreate(&end, CU_EVENT_DEFAULT));
+    (void)allocate(BYTES);
+    CUdeviceptr freed = allocate(BYTES);
+    CHECK(cuEventRecord(begin, timed));
+    keep_busy(&place, NS, busy);
+    release(freed);
+    CHECK(cuEventRecord(end, timed));
+    CHECK(cuCtxSynchronize());
+    CHECK(cuEventElapsedTime(&ms, begin, end));
+    printf("between the events: %s\n", ms >= NS / 1e6F ? "the work before the free" : "less");
+}
+
+static void timed_in_legacy(void) {
+    start();
+    timed_in(NULL, new_stream(CU_STREAM_NON_BLOCKING));
+}
+
+static void timed_in_non_blocking(void) {
+    start();
+    timed_in(new_stream(CU_STREAM_NON_BLOCKING), NULL);
+}
+
+static void timed_beside_non_blocking(void) {
+    start();
+    timed_in(new_stream(CU_STREAM_NON_BLOCKING), new_stream(CU_STREAM_NON_BLOCKING));
+}
+
 static const struct order_case cases[] = {
+    {"timed_in_legacy", timed_in_legacy},
+    {"timed_in_non_blocking", timed_in_non_blocking},
+    {"timed_beside_non_blocking", timed_beside_non_blocking},
     {"before_in_legacy", before_in_legacy},
     {"before_in_non_blocking", before_in_non_blocking},
     {"after_in_legacy", after_in_legacy},

@@ -91,8 +91,17 @@ static void loop_of_temporaries(void) {
     finish();
 }
 
+/* The first device reaches the second's memory, and nobody the first's. */
+static void reached_from_the_other(void) {
+    start();
+    CHECK(cuCtxSetCurrent(first.context));
+    CHECK(cuCtxEnablePeerAccess(second.context, 0));
+    loop_of_temporaries();
+}
+
 static const struct order_case cases[] = {
     {"by_kernel", by_kernel},
+    {"reached_from_the_other", reached_from_the_other},
     {"by_the_host", by_the_host},
     {"launched_behind_the_free", launched_behind_the_free},
     {"loop_of_temporaries", loop_of_temporaries},
