@@ -8,6 +8,7 @@ import subprocess
 
 import guard
 import pytest
+import start_cost
 from conftest import LIBRARY, PROGRAMS, ROOT
 from driver_table import stubs
 
@@ -135,18 +136,12 @@ def test_the_versions_in_the_table_of_hooks_are_cudas():
 
 @pytest.fixture(scope="module")
 def empty(tmp_path_factory):
-    """A library with nothing in it."""
-    folder = tmp_path_factory.mktemp("empty")
-    (folder / "empty.c").write_text("int empty;\n")
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", folder / "libpoolcuda.so", folder / "empty.c"],
-                   check=True)
-    return folder / "libpoolcuda.so"
+    return start_cost.empty_library(tmp_path_factory.mktemp("empty"))
 
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory):
-    """The library under a path as long as the empty one's: the loader reads paths byte by byte, for each name it compares."""
-    return shutil.copy(LIBRARY, tmp_path_factory.mktemp("owned"))
+    return start_cost.with_as_long_a_path(LIBRARY, tmp_path_factory.mktemp("owned"))
 
 
 INNOCENT = [["/bin/true"], ["bash", "-c", ":"], ["/usr/bin/python3", "-c", "pass"],
@@ -161,23 +156,7 @@ def environment(preload):
 
 
 def instructions(command, preload, folder):
-    """Those of the loader and of the preloaded object. The program's own vary with where it finds its memory."""
-    out = folder / "callgrind.out"
-    subprocess.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", *command],
-                   env=environment(preload), capture_output=True, check=True)
-    names, count, current, of_call = {}, 0, "", False
-    for line in out.read_text().splitlines():
-        named = re.match(r"c?ob=(\(\d+\))(?: (.*))?$", line)
-        if named and named[2]:
-            names[named[1]] = named[2]
-        if named and line.startswith("ob="):
-            current = names[named[1]]
-        cost = re.match(r"[-+*\d]\S* (\d+)$", line)
-        if cost and not of_call and ("/ld-linux" in current or current == str(preload)):
-            count += int(cost[1])
-        of_call = line.startswith("calls=")  # the next line is what the callee cost
-    assert count
-    return count
+    return start_cost.instructions(command, preload, folder, env=environment(preload))
 
 
 @pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed: package valgrind")
