@@ -1,5 +1,6 @@
 """The preloaded object: what it needs, what it exports, what it costs programs without CUDA."""
 
+import collections
 import os
 import platform
 import re
@@ -192,6 +193,21 @@ def test_a_program_without_cuda_sees_no_output_file_or_thread_of_ours(command, e
         return done.stdout, done.stderr, [c.replace(str(preload), "PRELOAD") for c in calls]
 
     assert traced(LIBRARY) == traced(empty)
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed: package strace")
+@pytest.mark.parametrize("disabled", ["0", "1"])
+def test_a_program_without_cuda_makes_two_system_calls_more(disabled, ours, empty, tmp_path):
+    """A filter may be there before the program. What the loader does for a larger object is more of what it does for each."""
+
+    def made(preload):
+        subprocess.run(["strace", "-qq", "-o", tmp_path / "log", "-E", f"LD_PRELOAD={preload}", "-E", f"POOLCUDA_DISABLE={disabled}", "/bin/true"],
+                       check=True)
+        return collections.Counter(line.split("(")[0] for line in (tmp_path / "log").read_text().splitlines())
+
+    more = made(ours) - made(empty)
+    assert set(more) <= {"fstat", "getcwd", "mmap", "mprotect"}
+    assert more["fstat"] == more["getcwd"] == 1
 
 
 def test_it_says_nothing_of_bad_options_to_a_program_without_cuda():
