@@ -1,5 +1,6 @@
 """The preloaded object: what it needs, what it exports, what it costs programs without CUDA."""
 
+import collections
 import os
 import platform
 import re
@@ -8,6 +9,7 @@ import subprocess
 
 import guard
 import pytest
+import start_cost
 from conftest import LIBRARY, PROGRAMS, ROOT
 from driver_table import stubs
 
@@ -135,18 +137,12 @@ def test_the_versions_in_the_table_of_hooks_are_cudas():
 
 @pytest.fixture(scope="module")
 def empty(tmp_path_factory):
-    """A library with nothing in it."""
-    folder = tmp_path_factory.mktemp("empty")
-    (folder / "empty.c").write_text("int empty;\n")
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", folder / "libpoolcuda.so", folder / "empty.c"],
-                   check=True)
-    return folder / "libpoolcuda.so"
+    return start_cost.empty_library(tmp_path_factory.mktemp("empty"))
 
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory):
-    """The library under a path as long as the empty one's: the loader reads paths byte by byte, for each name it compares."""
-    return shutil.copy(LIBRARY, tmp_path_factory.mktemp("owned"))
+    return start_cost.with_as_long_a_path(LIBRARY, tmp_path_factory.mktemp("owned"))
 
 
 INNOCENT = [["/bin/true"], ["bash", "-c", ":"], ["/usr/bin/python3", "-c", "pass"],
@@ -161,23 +157,7 @@ def environment(preload):
 
 
 def instructions(command, preload, folder):
-    """Those of the loader and of the preloaded object. The program's own vary with where it finds its memory."""
-    out = folder / "callgrind.out"
-    subprocess.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", *command],
-                   env=environment(preload), capture_output=True, check=True)
-    names, count, current, of_call = {}, 0, "", False
-    for line in out.read_text().splitlines():
-        named = re.match(r"c?ob=(\(\d+\))(?: (.*))?$", line)
-        if named and named[2]:
-            names[named[1]] = named[2]
-        if named and line.startswith("ob="):
-            current = names[named[1]]
-        cost = re.match(r"[-+*\d]\S* (\d+)$", line)
-        if cost and not of_call and ("/ld-linux" in current or current == str(preload)):
-            count += int(cost[1])
-        of_call = line.startswith("calls=")  # the next line is what the callee cost
-    assert count
-    return count
+    return start_cost.instructions(command, preload, folder, env=environment(preload))
 
 
 @pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed: package valgrind")
@@ -213,6 +193,21 @@ def test_a_program_without_cuda_sees_no_output_file_or_thread_of_ours(command, e
         return done.stdout, done.stderr, [c.replace(str(preload), "PRELOAD") for c in calls]
 
     assert traced(LIBRARY) == traced(empty)
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed: package strace")
+@pytest.mark.parametrize("disabled", ["0", "1"])
+def test_a_program_without_cuda_makes_two_system_calls_more(disabled, ours, empty, tmp_path):
+    """A filter may be there before the program. What the loader does for a larger object is more of what it does for each."""
+
+    def made(preload):
+        subprocess.run(["strace", "-qq", "-o", tmp_path / "log", "-E", f"LD_PRELOAD={preload}", "-E", f"POOLCUDA_DISABLE={disabled}", "/bin/true"],
+                       check=True)
+        return collections.Counter(line.split("(")[0] for line in (tmp_path / "log").read_text().splitlines())
+
+    more = made(ours) - made(empty)
+    assert set(more) <= {"fstat", "getcwd", "mmap", "mprotect"}
+    assert more["fstat"] == more["getcwd"] == 1
 
 
 def test_it_says_nothing_of_bad_options_to_a_program_without_cuda():
