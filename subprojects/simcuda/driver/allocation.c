@@ -109,49 +109,6 @@ SIM_EXPORT CUresult cuMemFree_v2(CUdeviceptr pointer) {
     return free_block(pointer, false, CALLER);
 }
 
-/* The interface of CUDA 2 with 32-bit device pointers: no 64-bit program can use it. */
-SIM_EXPORT CUresult cuMemAlloc(CUdeviceptr_v1 *pointer, unsigned int size) {
-    ENTER(cuMemAlloc);
-    (void)pointer;
-    (void)size;
-    return CUDA_ERROR_NOT_SUPPORTED;
-}
-
-SIM_EXPORT CUresult cuMemFree(CUdeviceptr_v1 pointer) {
-    ENTER(cuMemFree);
-    (void)pointer;
-    return CUDA_ERROR_NOT_SUPPORTED;
-}
-
-SIM_EXPORT CUresult cuMemAllocPitch(CUdeviceptr_v1 *pointer, unsigned int *pitch,
-                                    unsigned int width, unsigned int height, unsigned int element) {
-    ENTER(cuMemAllocPitch);
-    (void)pointer;
-    (void)pitch;
-    (void)width;
-    (void)height;
-    (void)element;
-    return CUDA_ERROR_NOT_SUPPORTED;
-}
-
-SIM_EXPORT CUresult cuMemGetAddressRange(CUdeviceptr_v1 *base, unsigned int *size,
-                                         CUdeviceptr_v1 pointer) {
-    ENTER(cuMemGetAddressRange);
-    (void)base;
-    (void)size;
-    (void)pointer;
-    return CUDA_ERROR_NOT_SUPPORTED;
-}
-
-SIM_EXPORT CUresult cuMemHostGetDevicePointer(CUdeviceptr_v1 *pointer, void *host,
-                                              unsigned int flags) {
-    ENTER(cuMemHostGetDevicePointer);
-    (void)pointer;
-    (void)host;
-    (void)flags;
-    return CUDA_ERROR_NOT_SUPPORTED;
-}
-
 static CUresult get_info(size_t *available, size_t *total) {
     struct CUctx_st *context;
     CUresult result;

@@ -83,7 +83,7 @@ static CUresult check(const CUDA_ARRAY3D_DESCRIPTOR *shape) {
         return CUDA_ERROR_INVALID_VALUE;
     if (shape->Depth != 0 && shape->Height == 0 && (shape->Flags & CUDA_ARRAY3D_LAYERED) == 0)
         return CUDA_ERROR_INVALID_VALUE;
-    return channel_size(shape->Format) != 0 ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+    return channel_size(shape->Format) != 0 ? CUDA_SUCCESS : entry_not_simulated("the format");
 }
 
 static CUresult create(struct CUctx_st *context, const CUDA_ARRAY3D_DESCRIPTOR *shape,

@@ -312,7 +312,7 @@ static CUresult begin_again(CUstream stream, CUstreamCaptureMode mode, CUgraph g
                             CUgraphRecaptureCallback callback, enum null_stream null_stream) {
     if (graph == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    return callback ? CUDA_ERROR_NOT_SUPPORTED : begin(stream, mode, graph, null_stream);
+    return callback ? entry_not_simulated("a callback") : begin(stream, mode, graph, null_stream);
 }
 
 EXPORT_FORMS(cuStreamBeginRecaptureToGraph, _ptsz,

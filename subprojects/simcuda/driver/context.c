@@ -277,7 +277,7 @@ SIM_EXPORT CUresult cuCtxCreate_v4(CUcontext *out, CUctxCreateParams *parameters
                                    unsigned int flags, CUdevice device) {
     ENTER(cuCtxCreate_v4);
     if (parameters != NULL)
-        return CUDA_ERROR_NOT_SUPPORTED;
+        return entry_not_simulated("parameters");
     return create(out, flags, device);
 }
 

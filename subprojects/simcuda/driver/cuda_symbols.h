@@ -80,6 +80,11 @@ CUresult cuStreamBeginRecaptureToGraph(CUstream stream, CUstreamCaptureMode mode
 CUresult cuStreamBeginRecaptureToGraph_ptsz(CUstream stream, CUstreamCaptureMode mode,
                                             CUgraph graph, CUgraphRecaptureCallback callback,
                                             void *data);
+#if CUDA_VERSION < 13010
+CUresult cuLaunchHostFunc_v2(CUstream stream, CUhostFn function, void *data, unsigned int mode);
+#endif
+CUresult cuLaunchHostFunc_v2_ptsz(CUstream stream, CUhostFn function, void *data,
+                                  unsigned int mode);
 #if CUDA_VERSION < 13000
 CUresult cuMemPrefetchBatchAsync(CUdeviceptr *addresses, size_t *sizes, size_t count,
                                  CUmemLocation *places, size_t *first, size_t place_count,

@@ -5,6 +5,7 @@
 #include "report.h"
 #include "settings.h"
 #include "stuck.h"
+#include "unsimulated.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -81,6 +82,17 @@ CUresult entry_initialize(void) {
     default:
         return CUDA_ERROR_DEINITIALIZED;
     }
+}
+
+int unsimulated_call(unsigned int row, uintptr_t caller) {
+    CUresult refused = entry_begin((enum entry_point)(ENTRY_SIMULATED_COUNT + row), caller);
+
+    return refused == CUDA_SUCCESS ? entry_not_simulated("") : refused;
+}
+
+CUresult entry_not_simulated(const char *what) {
+    report_unserved(what);
+    return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 const char *entry_name(void) {

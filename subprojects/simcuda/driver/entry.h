@@ -9,6 +9,9 @@
 enum entry_point {
 #define ENTRY(symbol, base, since, form) ENTRY_##symbol,
 #include "entry_points.def"
+    ENTRY_SIMULATED_COUNT,
+    ENTRY_BEFORE_UNSIMULATED = ENTRY_SIMULATED_COUNT - 1,
+#include "unsimulated.def"
 #undef ENTRY
     ENTRY_POINT_COUNT
 };
@@ -26,6 +29,10 @@ CUresult entry_count(enum entry_point entry, uintptr_t caller);
  * and in a forked child, DEINITIALIZED late at exit, NOT_PERMITTED inside a host function (which
  * may not call CUDA: cuLaunchHostFunc's documentation). */
 CUresult entry_begin(enum entry_point entry, uintptr_t caller);
+
+/* NOT_SUPPORTED, for a call of what the thread called last with an argument that is not simulated:
+ * `what` says which, and stands in the report. */
+CUresult entry_not_simulated(const char *what);
 
 const char *entry_name(void);                /* the function that this thread called last */
 CUresult entry_initialize(void);             /* cuInit's work */

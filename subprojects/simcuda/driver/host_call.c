@@ -59,6 +59,16 @@ static CUresult launch(CUstream stream, CUhostFn function, void *data,
 EXPORT_FORMS(cuLaunchHostFunc, _ptsz, (CUstream stream, CUhostFn function, void *data),
              launch(stream, function, data, null_stream))
 
+/* How the driver's own thread waits for the function's turn changes nothing here. */
+static CUresult launch_in_mode(CUstream stream, CUhostFn function, void *data, unsigned int mode,
+                               enum null_stream null_stream) {
+    return mode <= 1 ? launch(stream, function, data, null_stream) : CUDA_ERROR_INVALID_VALUE;
+}
+
+EXPORT_FORMS(cuLaunchHostFunc_v2, _ptsz,
+             (CUstream stream, CUhostFn function, void *data, unsigned int mode),
+             launch_in_mode(stream, function, data, mode, null_stream))
+
 static CUresult add_callback(CUstream stream, CUstreamCallback callback, void *data,
                              unsigned int flags, enum null_stream null_stream) {
     struct host_call call = {.callback = callback, .data = data};

@@ -148,7 +148,7 @@ static CUresult read_attributes(const CUlaunchConfig *config, bool *programmatic
         const CUlaunchAttribute *attribute = &config->attrs[i];
 
         if (attribute->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
-            return CUDA_ERROR_NOT_SUPPORTED;
+            return entry_not_simulated("CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT");
         if (attribute->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
             *programmatic = attribute->value.programmaticStreamSerializationAllowed != 0;
     }

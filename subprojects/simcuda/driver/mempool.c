@@ -330,8 +330,10 @@ SIM_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *pr
     if (pool == NULL || properties == NULL ||
         properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
         return CUDA_ERROR_INVALID_VALUE;
-    if (!settings()->memory_pools || properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
-        return CUDA_ERROR_NOT_SUPPORTED; /* pools are not shared between processes here */
+    if (!settings()->memory_pools)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    if (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
+        return entry_not_simulated("a pool that processes can share");
     if (device_check(properties->location.id) != CUDA_SUCCESS)
         return CUDA_ERROR_INVALID_DEVICE;
     sim_lock();

@@ -6,6 +6,7 @@
 #include "memory.h"
 #include "object_memory.h"
 #include "ptx.h"
+#include "report.h"
 #include "stream.h"
 
 #include <stdlib.h>
@@ -102,8 +103,10 @@ CUresult module_check_image(const void *image) {
 
     if (image == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    if (memcmp(image, elf, sizeof elf) == 0 || memcmp(image, fat_binary, sizeof fat_binary) == 0)
-        return CUDA_ERROR_NO_BINARY_FOR_GPU; /* compiled for a real device */
+    if (memcmp(image, elf, sizeof elf) == 0 || memcmp(image, fat_binary, sizeof fat_binary) == 0) {
+        report_unserved("an image that is not PTX"); /* compiled for a real device */
+        return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    }
     return strstr(image, ".version") != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_IMAGE;
 }
 
@@ -178,6 +181,8 @@ CUresult module_function(struct CUmod_st *module, const char *name, struct CUfun
     LL_FOREACH(module->functions, function)
     if (strcmp(function->name, name) == 0)
         break;
+    if (function != NULL && function->kernel == NULL)
+        report_unserved(name); /* the program brings a kernel that is not built in */
     if (function == NULL || function->kernel == NULL)
         return CUDA_ERROR_NOT_FOUND;
     *out = function;

@@ -108,17 +108,6 @@ SIM_EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *pointer, size_t *size, CUm
     return result;
 }
 
-/* The interface of CUDA 2 with 32-bit device pointers: no 64-bit program can use it. */
-SIM_EXPORT CUresult cuModuleGetGlobal(CUdeviceptr_v1 *pointer, unsigned int *size, CUmodule handle,
-                                      const char *name) {
-    ENTER(cuModuleGetGlobal);
-    (void)pointer;
-    (void)size;
-    (void)handle;
-    (void)name;
-    return CUDA_ERROR_NOT_SUPPORTED;
-}
-
 SIM_EXPORT CUresult cuModuleUnload(CUmodule handle) {
     CUresult result;
 

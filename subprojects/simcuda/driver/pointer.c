@@ -3,6 +3,7 @@
 #include "lock.h"
 #include "memory.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@ static CUmemorytype memory_type(const struct block *block) {
 static CUresult get(void *data, CUpointer_attribute attribute, const struct block *block,
                     CUdeviceptr pointer) {
     bool visible = block->shadow == (unsigned char *)(uintptr_t)block->address;
+    char what[32];
 
     switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
@@ -75,7 +77,8 @@ static CUresult get(void *data, CUpointer_attribute attribute, const struct bloc
         *(CUmemoryPool *)data = block->pool;
         return CUDA_SUCCESS;
     default:
-        return CUDA_ERROR_NOT_SUPPORTED;
+        snprintf(what, sizeof what, "attribute %d", (int)attribute);
+        return entry_not_simulated(what);
     }
 }
 

@@ -11,11 +11,19 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { HAZARDS_KEPT = 1000 };
+enum { HAZARDS_KEPT = 1000, UNSERVED_KEPT = 1000 };
+
+/* Something that was asked for and not served. */
+struct unserved {
+    const char *call;
+    char *detail; /* what the call asked for; "": the call is not simulated */
+    uint64_t times;
+};
 
 static const char *const names[ENTRY_POINT_COUNT] = {
 #define ENTRY(symbol, base, since, form) #symbol,
 #include "entry_points.def"
+#include "unsimulated.def"
 #undef ENTRY
 };
 
@@ -26,7 +34,9 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* guards what follows
 static int64_t held;
 static int64_t peak_held;
 static uint64_t hazards;
-static char *hazard_lines[HAZARDS_KEPT]; /* the first `hazards` of them are set */
+static char *hazard_lines[HAZARDS_KEPT];        /* the first `hazards` of them are set */
+static struct unserved unserved[UNSERVED_KEPT]; /* the first unserved_count; later ones are lost */
+static size_t unserved_count;
 static _Atomic bool forked;
 
 const char *report_name(enum entry_point entry) {
@@ -65,6 +75,25 @@ void report_hazard(const char *line) {
     pthread_mutex_unlock(&mutex);
     if (settings()->hazard_aborts)
         abort();
+}
+
+void report_unserved(const char *detail) {
+    const char *call = entry_name();
+    struct unserved *same = unserved;
+
+    pthread_mutex_lock(&mutex);
+    while (same < unserved + unserved_count &&
+           (same->call != call || strcmp(same->detail, detail) != 0))
+        same++;
+    if (same == unserved + unserved_count && unserved_count < UNSERVED_KEPT) {
+        size_t size = strlen(detail) + 1;
+
+        *same = (struct unserved){call, memcpy(allocate_zeroed(size), detail, size), 0};
+        unserved_count++;
+    }
+    if (same < unserved + unserved_count)
+        same->times++;
+    pthread_mutex_unlock(&mutex);
 }
 
 SIM_EXPORT uint64_t simcuda_hazards(void) {
@@ -109,6 +138,21 @@ static void write_figures(FILE *out) {
             (unsigned long long)hazards);
     for (uint64_t i = 0; i < hazards && i < HAZARDS_KEPT; i++)
         fprintf(out, "hazard.%llu %s\n", (unsigned long long)i, hazard_lines[i]);
+    for (size_t i = 0; i < unserved_count; i++)
+        fprintf(out, "unserved.%zu %s %s%s%llu\n", i, unserved[i].call, unserved[i].detail,
+                *unserved[i].detail == '\0' ? "" : " ", (unsigned long long)unserved[i].times);
+    pthread_mutex_unlock(&mutex);
+}
+
+/* SIMCUDA_REPORT=1: what stands between the program and its running as on a GPU. */
+static void list_unserved(void) {
+    pthread_mutex_lock(&mutex);
+    if (unserved_count == 0)
+        fprintf(stderr, "simcuda: all that was asked for was served\n");
+    for (size_t i = 0; i < unserved_count; i++)
+        fprintf(stderr, "simcuda: not served: %s%s%s: %llu times\n", unserved[i].call,
+                *unserved[i].detail == '\0' ? "" : ": ", unserved[i].detail,
+                (unsigned long long)unserved[i].times);
     pthread_mutex_unlock(&mutex);
 }
 
@@ -118,6 +162,10 @@ __attribute__((destructor)) static void write_report(void) {
 
     if (settings()->report == NULL || forked)
         return;
+    if (strcmp(settings()->report, "1") == 0) {
+        list_unserved();
+        return;
+    }
     expand(settings()->report, path, sizeof path);
     out = fopen(path, "we");
     if (out == NULL) {

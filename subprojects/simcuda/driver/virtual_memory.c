@@ -262,7 +262,7 @@ static CUresult check_properties(const CUmemAllocationProp *properties) {
         return CUDA_ERROR_INVALID_VALUE;
     if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
         properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE)
-        return CUDA_ERROR_NOT_SUPPORTED; /* host memory, and sharing between processes */
+        return entry_not_simulated("host memory, or memory that processes can share");
     return device_check(properties->location.id);
 }
 
@@ -357,28 +357,6 @@ SIM_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *
     }
     sim_unlock();
     return result;
-}
-
-SIM_EXPORT CUresult cuMemExportToShareableHandle(void *shareable,
-                                                 CUmemGenericAllocationHandle handle,
-                                                 CUmemAllocationHandleType type,
-                                                 unsigned long long flags) {
-    ENTER(cuMemExportToShareableHandle);
-    (void)shareable;
-    (void)handle;
-    (void)type;
-    (void)flags;
-    return CUDA_ERROR_NOT_SUPPORTED;
-}
-
-SIM_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
-                                                   void *shareable,
-                                                   CUmemAllocationHandleType type) {
-    ENTER(cuMemImportFromShareableHandle);
-    (void)handle;
-    (void)shareable;
-    (void)type;
-    return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 /* --- mappings --- */
@@ -493,7 +471,7 @@ static CUresult set_access(CUdeviceptr pointer, size_t size, const CUmemAccessDe
         return CUDA_ERROR_INVALID_VALUE;
     for (size_t i = 0; i < count; i++) {
         if (descriptions[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-            return CUDA_ERROR_NOT_SUPPORTED;
+            return entry_not_simulated("access from the host");
         if (device_check(descriptions[i].location.id) != CUDA_SUCCESS)
             return CUDA_ERROR_INVALID_DEVICE;
     }

@@ -6,10 +6,6 @@
 
 #include <string.h>
 
-#if CUDA_VERSION < 13050
-typedef struct CUDA_FABRIC_COPY_BATCH_OP_st CUDA_FABRIC_COPY_BATCH_OP;
-#endif
-
 #define NEW(name, ...)                                                                             \
     SIM_EXPORT CUresult name(__VA_ARGS__);                                                         \
     SIM_EXPORT CUresult name(__VA_ARGS__)
@@ -62,13 +58,6 @@ NEW(cuMemPrefetchBatchAsync_v2, size_t count, CUstream stream, size_t unused,
         result = cuMemPrefetchAsync_v2(
             pointers[i], sizes[i], (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE}, 0, stream);
     return result;
-}
-
-/* The newest function that there is, as it answers without logical endpoints [cuda.h 13.5]. */
-NEW(cuFabricCpyBatchAsync, size_t count, CUDA_FABRIC_COPY_BATCH_OP *operations,
-    unsigned long long flags, CUstream stream) {
-    (void)count, (void)operations, (void)flags, (void)stream;
-    return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 /* In a stream of its own, which does not keep the legacy stream's order. */

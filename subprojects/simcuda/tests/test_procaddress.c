@@ -14,6 +14,7 @@ static const struct {
 } entries[] = {
 #define ENTRY(symbol, base, since, form) {#symbol, #base, since, form},
 #include "entry_points.def"
+#include "unsimulated.def"
 #undef ENTRY
 };
 
@@ -72,6 +73,31 @@ static void test_an_older_version_gets_an_older_form(void **state) {
             assert_null(found);
             assert_int_equal(status, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
         }
+    }
+}
+
+/* What a program gets that calls a function which is not simulated, whatever its parameters. */
+static void test_what_is_not_simulated_says_so(void **state) {
+    static const char *const bases[] = {"cuTexRefCreate", "cuGraphAddHostNode",
+                                        "cuCheckpointProcessLock", "cuStreamWaitValue32",
+                                        "cuLogicalEndpointCreate"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) {
+        CUresult (*function)(void *, void *, void *, void *, void *, void *, void *, void *);
+
+        *(void **)&function = look_up(bases[i], 13050, 0);
+        assert_non_null(function);
+        assert_int_equal(function(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+                         CUDA_ERROR_NOT_INITIALIZED);
+    }
+    assert_ok(cuInit(0));
+    for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) {
+        CUresult (*function)(void *, void *, void *, void *, void *, void *, void *, void *);
+
+        *(void **)&function = look_up(bases[i], 13050, 0);
+        assert_int_equal(function(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+                         CUDA_ERROR_NOT_SUPPORTED);
     }
 }
 
@@ -148,6 +174,7 @@ int main(void) {
         cmocka_unit_test(test_every_entry_is_exported),
         cmocka_unit_test(test_a_version_gets_its_form),
         cmocka_unit_test(test_an_older_version_gets_an_older_form),
+        cmocka_unit_test(test_what_is_not_simulated_says_so),
         cmocka_unit_test(test_known_answers),
         cmocka_unit_test(test_unknown_names),
         cmocka_unit_test(test_bad_arguments),

@@ -40,6 +40,65 @@ static void test_report(void **state) {
     assert_non_null(strstr(outcome.report, "test_report+0x")); /* sites: module and offset */
 }
 
+/* What another child asks for: functions, a look-up, an attribute and a kernel that are not there.
+ */
+static int main_of_asking_child(void) {
+    static const char ptx[] = ".version 7.0\n.visible .entry own_kernel() { ret; }\n";
+    CUmodule module;
+    CUfunction function;
+    CUdeviceptr pointer;
+    CUtexref texture;
+    CUuuid id = {{1}};
+    const void *table;
+    int value;
+    void *found;
+
+    set_up_context(NULL);
+    assert_int_equal(cuTexRefCreate(&texture), CUDA_ERROR_NOT_SUPPORTED);
+    assert_int_equal(cuTexRefCreate(&texture), CUDA_ERROR_NOT_SUPPORTED);
+    assert_ok(cuGetProcAddress_v2("cuNoSuchThing", &found, 13000, 0, NULL));
+    assert_ok(cuGetProcAddress_v2("", &found, 0, 0, NULL)); /* a probe that asks for nothing */
+    assert_ok(cuGetProcAddress_v2("cuTexRefCreate", &found, 13000, 0, NULL)); /* is not called */
+    assert_int_equal(cuGetExportTable(&table, &id), CUDA_ERROR_NOT_FOUND);
+    assert_ok(cuMemAlloc_v2(&pointer, 1));
+    assert_int_equal(cuPointerGetAttribute(&value, (CUpointer_attribute)999, pointer),
+                     CUDA_ERROR_NOT_SUPPORTED);
+    assert_ok(cuModuleLoadData(&module, ptx));
+    assert_int_equal(cuModuleGetFunction(&function, module, "own_kernel"), CUDA_ERROR_NOT_FOUND);
+    assert_int_equal(cuModuleGetFunction(&function, module, "none"), CUDA_ERROR_NOT_FOUND);
+    return 0;
+}
+
+static void test_what_was_not_served_is_listed(void **state) {
+    struct outcome outcome = run("SIMCUDA_TEST_ASKS", "1", NULL);
+
+    (void)state;
+    assert_int_equal(outcome.status, 0);
+    assert_string_equal(strstr(outcome.report, "unserved.0"),
+                        "unserved.0 cuTexRefCreate 2\n"
+                        "unserved.1 cuGetProcAddress_v2 cuNoSuchThing 1\n"
+                        "unserved.2 cuGetExportTable 01000000000000000000000000000000 1\n"
+                        "unserved.3 cuPointerGetAttribute attribute 999 1\n"
+                        "unserved.4 cuModuleGetFunction own_kernel 1\n");
+}
+
+static void test_the_list_alone_goes_to_standard_error(void **state) {
+    struct outcome outcome = run("SIMCUDA_TEST_ASKS", "1", "SIMCUDA_REPORT", "1", NULL);
+
+    (void)state;
+    assert_int_equal(outcome.status, 0);
+    assert_string_equal(
+        outcome.messages,
+        "simcuda: not served: cuTexRefCreate: 2 times\n"
+        "simcuda: not served: cuGetProcAddress_v2: cuNoSuchThing: 1 times\n"
+        "simcuda: not served: cuGetExportTable: 01000000000000000000000000000000: 1 times\n"
+        "simcuda: not served: cuPointerGetAttribute: attribute 999: 1 times\n"
+        "simcuda: not served: cuModuleGetFunction: own_kernel: 1 times\n");
+    outcome = run("SIMCUDA_REPORT", "1", NULL);
+    assert_non_null(strstr(outcome.messages, "simcuda: all that was asked for was served\n"));
+    assert_string_equal(outcome.report, "");
+}
+
 static void test_hazard_aborts(void **state) {
     struct outcome outcome = run("SIMCUDA_HAZARD", "abort", NULL);
 
@@ -74,12 +133,14 @@ static void test_bad_settings(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_report),
+        cmocka_unit_test(test_what_was_not_served_is_listed),
+        cmocka_unit_test(test_the_list_alone_goes_to_standard_error),
         cmocka_unit_test(test_hazard_aborts),
         cmocka_unit_test(test_bad_settings),
     };
 
     (void)argv;
     if (argc > 1)
-        return main_of_child();
+        return getenv("SIMCUDA_TEST_ASKS") != NULL ? main_of_asking_child() : main_of_child();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -203,21 +203,24 @@ static void CUDA_CB see_status(CUstream stream, CUresult status, void *data) {
 
 static void test_host_functions(void **state) {
     CUstream stream = create_stream(CU_STREAM_NON_BLOCKING);
-    struct seen first = {0}, second = {.status = CUDA_ERROR_UNKNOWN};
+    struct seen first = {0}, second = {.status = CUDA_ERROR_UNKNOWN}, third = {0};
     void *memory;
 
     (void)state;
     assert_ok(cuMemHostAlloc(&memory, 4, CU_MEMHOSTALLOC_DEVICEMAP));
-    first.memory = second.memory = memory;
+    first.memory = second.memory = third.memory = memory;
     assert_ok(launch_fill(stream, (CUdeviceptr)(uintptr_t)memory, 1, 1));
     assert_ok(cuLaunchHostFunc(stream, see, &first));
     assert_ok(launch_fill(stream, (CUdeviceptr)(uintptr_t)memory, 1, 2));
     assert_ok(cuStreamAddCallback(stream, see_status, &second, 0));
+    assert_int_equal(cuLaunchHostFunc_v2(stream, see, &third, 2), CUDA_ERROR_INVALID_VALUE);
+    assert_ok(cuLaunchHostFunc_v2(stream, see, &third, 1));
     assert_ok(cuStreamSynchronize(stream));
     assert_int_equal(first.value, 1);
     assert_int_equal(first.inside, CUDA_ERROR_NOT_PERMITTED); /* no CUDA calls in there */
     assert_int_equal(second.value, 2);
     assert_int_equal(second.status, CUDA_SUCCESS);
+    assert_int_equal(third.value, 2);
     assert_ok(cuMemFreeHost(memory));
     assert_ok(cuStreamDestroy_v2(stream));
 }
