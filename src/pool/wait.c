@@ -450,8 +450,14 @@ static void count_reason(struct pool *pool, enum wait_reason reason, uint64_t ch
     pool->reason_sum += change;
 }
 
+static void note_reached(struct pool *pool, enum wait_reason reason, uint64_t devices) {
+    lock_check_held(LOCK_POOL);
+    pool->reached_devices |= reason == WAIT_REASON_peer ? devices : 0;
+}
+
 void pool_reason_begins(struct pool *pool, enum wait_reason reason) {
     pool_lock(pool);
+    note_reached(pool, reason, EVERY_DEVICE);
     count_reason(pool, reason, 1);
     pool_unlock(pool);
 }
@@ -468,7 +474,7 @@ static void stay(struct pool *pool, enum wait_reason reason, uint64_t devices) {
         atomic_load_explicit(&pool->lasting[reason], memory_order_relaxed))
         return;
     pool_lock(pool);
-    pool->reached_devices |= reason == WAIT_REASON_peer ? devices : 0;
+    note_reached(pool, reason, devices);
     if (!pool->lasting[reason])
         count_reason(pool, reason, 1);
     pool->lasting[reason] = true;
