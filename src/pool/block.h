@@ -196,8 +196,10 @@ struct context {
     struct device *device;       /* whose ledger counts its memory: see ordinal_of_kind */
     unsigned long long id;       /* cuCtxGetId; 0: the driver has none (before CUDA 12) */
     bool ended;
-    unsigned releases; /* of its device's primary context, under way: it may have ended */
-    bool broken;  /* by a sticky error: everything passes through */
+    /* Both are looked at together. releases: of its device's primary context, which are under way:
+     * it may have ended. */
+    unsigned broken : 1; /* by a sticky error: everything passes through */
+    unsigned releases : 31;
     bool created; /* by cuCtxCreate and the like; else it is its device's primary context */
     uint64_t live_blocks;
     struct pool_block *sentinel; /* cache_life.c: one of its blocks; NULL: none is known */

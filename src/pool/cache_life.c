@@ -271,8 +271,7 @@ static bool is_alone(const struct pool *pool, const struct cache *cache) {
 static void grant(struct pool *pool, struct cache *cache) {
     struct context *context = cache->context;
     const struct pool_config *config = &pool->config;
-    bool serves = pool->policy->take_same && !context->broken && !context->releases &&
-                  !config->zero && !config->site_keep && config->max_idle.kind == LIMIT_AUTO &&
+    bool serves = pool->caches_serve && !context->broken && !context->releases &&
                   !atomic_load(&pool->captures) && !atomic_load(&pool->down);
     uint64_t changes = context->device->changes;
     cache->young = changes < YOUNG_CHANGES;

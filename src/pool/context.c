@@ -90,8 +90,8 @@ struct device_facts {
     enum host_access host_access;
     CUuuid uuid;
     struct device_place place;
-    CUevent event; /* these two for the context's record */
-    unsigned long long id;
+    CUevent event;         /* these two for the context's record */
+    unsigned long long id; /* 0: the driver cannot tell */
 };
 
 /* An event to ask with whether the context rests: once memory is short it can be too late to make
@@ -106,12 +106,14 @@ static CUevent make_event(struct pool *pool) {
     return event;
 }
 
-/* What tells the context from any other, one under the same handle too; NULL: the current one. 0:
- * it has ended, or the driver cannot tell. */
-static unsigned long long ask_id(struct pool *pool, CUcontext handle) {
-    unsigned long long id;
-    return pool->driver->ctx_get_id && pool->driver->ctx_get_id(handle, &id) == CUDA_SUCCESS ? id
-                                                                                             : 0;
+/* What tells the context from any other, one under the same handle too; NULL: the current one. An
+ * error may be one of earlier work, told once. */
+static CUresult ask_id(struct pool *pool, CUcontext handle, unsigned long long *id) {
+    *id = 0;
+    if (!pool->driver->ctx_get_id)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    CUresult result = pool->driver->ctx_get_id(handle, id);
+    return result == CUDA_SUCCESS ? result : pool->driver->ctx_get_id(handle, id);
 }
 
 static bool ask_device(struct pool *pool, struct device_facts *facts) {
@@ -122,7 +124,7 @@ static bool ask_device(struct pool *pool, struct device_facts *facts) {
     host_access_of(pool, facts->ordinal, &facts->host_access);
     available_learn(pool, facts->ordinal, &facts->place);
     facts->event = make_event(pool);
-    facts->id = ask_id(pool, NULL);
+    ask_id(pool, NULL, &facts->id);
     return pool->driver->device_total_mem(&facts->total, facts->ordinal) == CUDA_SUCCESS;
 }
 
@@ -222,6 +224,26 @@ void pool_end_is_over(struct pool *pool) {
     pool_unlock(pool);
 }
 
+/* A record of the context, which has none yet. Lock held on entry, and on return with one. */
+static __attribute__((noinline)) struct context *learn_context(struct pool *pool, CUcontext handle,
+                                                               const struct pool_kind *kind) {
+    lock_check_held(LOCK_POOL);
+    bool ending = pool->ends_under_way && !PLANTED(recorded_while_ending);
+    uint64_t ends = pool->ends;
+    struct device_facts facts;
+    pool_unlock(pool);
+    if (ending || pool->driver->ctx_get_device(&facts.ordinal) != CUDA_SUCCESS ||
+        !ask_device(pool, &facts))
+        return NULL;
+    pool_lock(pool);
+    struct context *context = find_kind(pool, handle, kind); /* another thread may be faster */
+    if (!context && pool->ends == ends) /* else the facts may be a former context's */
+        context = add_context(pool, handle, kind, &facts);
+    if (!context)
+        pool_unlock(pool);
+    return context;
+}
+
 struct context *context_lock_current(struct pool *pool, const struct pool_kind *kind) {
     lock_check_none();
     CUcontext handle;
@@ -232,22 +254,7 @@ struct context *context_lock_current(struct pool *pool, const struct pool_kind *
     }
     pool_lock(pool);
     struct context *context = find_kind(pool, handle, kind);
-    if (context)
-        return context;
-    bool ending = pool->ends_under_way && !PLANTED(recorded_while_ending);
-    uint64_t ends = pool->ends;
-    pool_unlock(pool);
-    struct device_facts facts;
-    if (ending || pool->driver->ctx_get_device(&facts.ordinal) != CUDA_SUCCESS ||
-        !ask_device(pool, &facts))
-        return NULL;
-    pool_lock(pool);
-    context = find_kind(pool, handle, kind); /* another thread may have been faster */
-    if (!context && pool->ends == ends)      /* else the facts may be a former context's */
-        context = add_context(pool, handle, kind, &facts);
-    if (!context)
-        pool_unlock(pool);
-    return context;
+    return context ? context : learn_context(pool, handle, kind);
 }
 
 static struct site_record *record_site(struct pool *pool, const struct call_site *key) {
@@ -568,9 +575,14 @@ static bool is_replaced(struct pool *pool, CUdevice ordinal) {
     pool_lock(pool);
     const struct context *context = find_primary(pool, ordinal);
     CUcontext handle = context ? context->handle : NULL;
-    unsigned long long id = context ? context->id : 0;
+    unsigned long long id = context ? context->id : 0, now;
     pool_unlock(pool);
-    return id && ask_id(pool, handle) != id && !PLANTED(released_and_retained);
+    if (!id || PLANTED(released_and_retained))
+        return false;
+    CUresult result = ask_id(pool, handle, &now);
+    return result == CUDA_SUCCESS
+               ? now != id
+               : result == CUDA_ERROR_CONTEXT_IS_DESTROYED || result == CUDA_ERROR_INVALID_CONTEXT;
 }
 
 void pool_primary_released(struct pool *pool, CUdevice ordinal) {

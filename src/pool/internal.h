@@ -37,6 +37,7 @@ struct pool {
     struct pool_config config;
     const struct driver *driver;
     const struct policy *policy; /* of device memory; what concerns a block asks its context's */
+    bool caches_serve;           /* as far as policy and config go */
     atomic_int captures, begun, gate_users; /* capture_gate.c */
     atomic_bool close_turn;                 /* capture_gate.c */
     int gate_lost;                          /* capture_gate.c, for whoever has the turn */

@@ -35,8 +35,9 @@ static bool is_reached(const struct pool *pool, const struct context *context) {
 
 bool wait_reaches_others(const struct pool *pool, const struct context *context) {
     lock_check_held(LOCK_POOL);
-    return is_reached(pool, context) || pool->reasons[WAIT_REASON_green] ||
-           pool->reasons[WAIT_REASON_contexts];
+    return pool->reason_sum &&
+           (is_reached(pool, context) || pool->reasons[WAIT_REASON_green] ||
+            pool->reasons[WAIT_REASON_contexts]);
 }
 
 static enum wait_choice now_because(enum wait_reason *reason, enum wait_reason why) {
@@ -450,6 +451,7 @@ static void count_reason(struct pool *pool, enum wait_reason reason, uint64_t ch
     pool->reason_sum += change;
 }
 
+/* Lock held. */
 static void note_reached(struct pool *pool, enum wait_reason reason, uint64_t devices) {
     lock_check_held(LOCK_POOL);
     pool->reached_devices |= reason == WAIT_REASON_peer ? devices : 0;
