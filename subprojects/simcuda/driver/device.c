@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { COMPUTE_MAJOR = 8, COMPUTE_MINOR = 0 };
-
 static const struct {
     CUdevice_attribute attribute;
     int value;
@@ -117,6 +115,10 @@ SIM_EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribut
             *value = attributes[i].value;
     if (attribute == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS)
         *value = (int)settings()->pageable_access;
+    if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
+        *value = (int)(settings()->cc / 10);
+    if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
+        *value = (int)(settings()->cc % 10);
     if (attribute == CU_DEVICE_ATTRIBUTE_INTEGRATED)
         *value = (int)settings()->integrated;
     if (attribute == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES)
@@ -132,8 +134,8 @@ SIM_EXPORT CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice d
     ENTER(cuDeviceComputeCapability);
     if (major == NULL || minor == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    *major = COMPUTE_MAJOR;
-    *minor = COMPUTE_MINOR;
+    *major = (int)(settings()->cc / 10);
+    *minor = (int)(settings()->cc % 10);
     return device_check(device);
 }
 

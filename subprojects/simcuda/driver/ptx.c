@@ -101,8 +101,8 @@ enum ptx_found ptx_next(const char **text, struct ptx_symbol *symbol) {
             found = take_name(&at, symbol);
             break;
         }
-        if (is_directive(at, ".global")) {
-            at += strlen(".global");
+        if (is_directive(at, ".global") || is_directive(at, ".const")) {
+            at += 1 + word_length(at + 1);
             found = take_variable(&at, symbol);
             break;
         }

@@ -9,6 +9,7 @@ static const char text[] =
     ".address_size 64\n"
     ".global .align 4 .u32 counter;\n"
     ".visible .global .align 8 .b64 table[3] = {1, 0x20, 300};\n"
+    ".const .align 4 .u32 limits[2] = {5, 6};\n"
     ".visible .global .attribute(.managed) .align 4 .u32 shared[4] = {7};\n"
     ".visible .entry fill_u32(.param .u64 to, .param .u64 count, .param .u32 value)\n"
     "{ ld.global.u32 %r1, [%a1]; ret; }\n"
@@ -22,7 +23,7 @@ static size_t available(void) {
 }
 
 static void test_variables(void **state) {
-    CUdeviceptr counter, table, shared;
+    CUdeviceptr counter, table, limits, shared;
     unsigned long long values[3];
     size_t before = available(), size;
     CUmodule module;
@@ -38,6 +39,10 @@ static void test_variables(void **state) {
     assert_int_equal(size, 24);
     assert_ok(cuMemcpyDtoH_v2(values, table, size));
     assert_true(values[0] == 1 && values[1] == 0x20 && values[2] == 300);
+    assert_ok(cuModuleGetGlobal_v2(&limits, &size, module, "limits"));
+    assert_int_equal(size, 8);
+    assert_ok(cuMemcpyDtoH_v2(values, limits, size));
+    assert_int_equal(values[0], 5 | 6ull << 32);
     assert_ok(cuModuleGetGlobal_v2(&shared, NULL, module, "shared"));
     assert_int_equal(*(uint32_t *)(uintptr_t)shared, 7); /* the host may touch it */
     assert_ok(launch_fill(NULL, shared, 4, 9));
@@ -50,6 +55,35 @@ static void test_variables(void **state) {
                      CUDA_ERROR_INVALID_HANDLE);
     assert_int_equal(cuMemGetAddressRange_v2(NULL, NULL, table), CUDA_ERROR_NOT_FOUND);
     assert_int_equal(available(), before);
+}
+
+/* Programs divide by these, and compare them with the device's. */
+static void test_attributes_of_a_kernel(void **state) {
+    static const struct {
+        CUfunction_attribute attribute;
+        int value;
+    } expected[] = {
+        {CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024},
+        {CU_FUNC_ATTRIBUTE_BINARY_VERSION, 75},
+        {CU_FUNC_ATTRIBUTE_PTX_VERSION, 75},
+        {CU_FUNC_ATTRIBUTE_NUM_REGS, 32},
+        {CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, 0},
+        {CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 48 * 1024},
+    };
+    CUfunction function;
+    CUmodule module;
+    int value;
+
+    (void)state;
+    assert_ok(cuModuleLoadData(&module, text));
+    assert_ok(cuModuleGetFunction(&function, module, "fill_u32"));
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        assert_ok(cuFuncGetAttribute(&value, expected[i].attribute, function));
+        assert_int_equal(value, expected[i].value);
+    }
+    assert_int_equal(cuFuncGetAttribute(NULL, CU_FUNC_ATTRIBUTE_NUM_REGS, function),
+                     CUDA_ERROR_INVALID_VALUE);
+    assert_ok(cuModuleUnload(module));
 }
 
 /* A variable is device memory, but no allocation of the program's. */
@@ -197,10 +231,15 @@ static void test_library_after_reset(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_variables),        cmocka_unit_test(test_variables_are_not_freed),
-        cmocka_unit_test(test_end_of_a_context), cmocka_unit_test(test_name_of_a_function),
-        cmocka_unit_test(test_end_of_a_context), cmocka_unit_test(test_bad_text),
-        cmocka_unit_test(test_library),          cmocka_unit_test(test_library_after_reset),
+        cmocka_unit_test(test_attributes_of_a_kernel),
+        cmocka_unit_test(test_variables),
+        cmocka_unit_test(test_variables_are_not_freed),
+        cmocka_unit_test(test_end_of_a_context),
+        cmocka_unit_test(test_name_of_a_function),
+        cmocka_unit_test(test_end_of_a_context),
+        cmocka_unit_test(test_bad_text),
+        cmocka_unit_test(test_library),
+        cmocka_unit_test(test_library_after_reset),
     };
 
     return cmocka_run_group_tests(tests, set_up_context, tear_down_context);
