@@ -17,8 +17,7 @@ struct pool *pool_create(const struct pool_config *config, const struct driver *
     pool->config = *config;
     pool->driver = driver;
     pool->policy = config->policy ? config->policy : &policy_site;
-    pool->caches_serve = pool->policy->take_same && !config->zero && !config->site_keep &&
-                         config->max_idle.kind == LIMIT_AUTO;
+    cache_note_config(pool);
     order_init(&pool->order, driver);
     fence_want_per_thread(pool);
     return pool;

@@ -1,7 +1,8 @@
 /* What of the configuration may change while the pool runs.
  *
  * All of it is read under the lock each time it is needed, so a change takes effect from the next
- * allocation or free on. What was derived from it and kept is forgotten here. */
+ * allocation or free on. What was derived from it and kept is forgotten or derived
+ * anew here. */
 #include "pool/internal.h"
 
 void pool_config_copy(struct pool_config *to, const struct pool_config *from, unsigned settings) {
@@ -18,6 +19,7 @@ void pool_set_config(struct pool *pool, const struct pool_config *config, unsign
     LIST_FOREACH (context, &pool->contexts, link) /* the store keeps the bounds */
         cache_drain(pool, context);
     pool_config_copy(&pool->config, config, settings);
+    cache_note_config(pool);
     if (settings & POOL_SET_throttle_ratio) /* the allowance was for the old headroom */
         LIST_FOREACH (device, &pool->devices, link)
             device->until_asked = 0;
