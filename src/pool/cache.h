@@ -62,8 +62,6 @@ struct pool_block *cache_give_spares(const struct pool *pool);
 bool cache_is_asking(const struct pool *pool);
 /* Ends the caches of a context that ends. */
 void cache_close(struct pool *pool, struct context *context);
-/* To be called when the pool is made, and whenever its configuration has changed. */
-void cache_note_config(struct pool *pool);
 /* The pool is at its end, or a forked child's: nobody looks at its blocks again, and the stats may
  * be another process's. */
 void cache_forget(struct pool *pool);

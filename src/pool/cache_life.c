@@ -267,12 +267,6 @@ static bool is_alone(const struct pool *pool, const struct cache *cache) {
     return alone;
 }
 
-void cache_note_config(struct pool *pool) {
-    const struct pool_config *config = &pool->config;
-    pool->caches_serve = pool->policy->take_same && !config->zero && !config->site_keep &&
-                         config->max_idle.kind == LIMIT_AUTO;
-}
-
 /* Sets what the cache may do until it is stopped again. */
 static void grant(struct pool *pool, struct cache *cache) {
     struct context *context = cache->context;

@@ -300,6 +300,8 @@ struct device *context_find_device(struct pool *pool, CUdevice ordinal);
  * a device that it says nothing of is taken to reach none. */
 CUresult host_access_of(const struct pool *pool, CUdevice ordinal, enum host_access *access);
 
+/* settings.c: what is derived from the configuration is derived anew. */
+void pool_config_changed(struct pool *pool);
 void context_destroy_sites(struct context *context);
 void context_forget_all_created(struct pool *pool);
 struct site *context_site(struct pool *pool, struct context *context, const struct call_site *key);

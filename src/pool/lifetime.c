@@ -17,7 +17,7 @@ struct pool *pool_create(const struct pool_config *config, const struct driver *
     pool->config = *config;
     pool->driver = driver;
     pool->policy = config->policy ? config->policy : &policy_site;
-    cache_note_config(pool);
+    pool_config_changed(pool);
     order_init(&pool->order, driver);
     fence_want_per_thread(pool);
     return pool;

@@ -12,6 +12,12 @@ void pool_config_copy(struct pool_config *to, const struct pool_config *from, un
 #undef OPTION
 }
 
+void pool_config_changed(struct pool *pool) {
+    const struct pool_config *config = &pool->config;
+    pool->caches_serve = pool->policy->take_same && !config->zero && !config->site_keep &&
+                         config->max_idle.kind == LIMIT_AUTO;
+}
+
 void pool_set_config(struct pool *pool, const struct pool_config *config, unsigned settings) {
     struct device *device;
     struct context *context;
@@ -19,7 +25,7 @@ void pool_set_config(struct pool *pool, const struct pool_config *config, unsign
     LIST_FOREACH (context, &pool->contexts, link) /* the store keeps the bounds */
         cache_drain(pool, context);
     pool_config_copy(&pool->config, config, settings);
-    cache_note_config(pool);
+    pool_config_changed(pool);
     if (settings & POOL_SET_throttle_ratio) /* the allowance was for the old headroom */
         LIST_FOREACH (device, &pool->devices, link)
             device->until_asked = 0;

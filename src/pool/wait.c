@@ -35,9 +35,8 @@ static bool is_reached(const struct pool *pool, const struct context *context) {
 
 bool wait_reaches_others(const struct pool *pool, const struct context *context) {
     lock_check_held(LOCK_POOL);
-    return pool->reason_sum &&
-           (is_reached(pool, context) || pool->reasons[WAIT_REASON_green] ||
-            pool->reasons[WAIT_REASON_contexts]);
+    return pool->reason_sum && (is_reached(pool, context) || pool->reasons[WAIT_REASON_green] ||
+                                pool->reasons[WAIT_REASON_contexts]);
 }
 
 static enum wait_choice now_because(enum wait_reason *reason, enum wait_reason why) {
