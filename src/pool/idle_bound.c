@@ -56,12 +56,12 @@ uint64_t idle_bound_excess(const struct pool *pool, const struct device *device,
     uint64_t allowed = allowed_idle(pool, device, growth);
     if (device->idle <= allowed)
         return 0;
-    if (pool->config.max_idle.kind != LIMIT_AUTO)
+    uint64_t stranded = pool->config.max_idle.kind == LIMIT_AUTO ? stranded_idle(pool, device) : 0;
+    if (!stranded)
         return device->idle - allowed;
-    uint64_t stranded = stranded_idle(pool, device),
-             little = device->peak_in_use / 16 + idle_slack / 4;
+    uint64_t little = device->peak_in_use / 16 + idle_slack / 4;
     uint64_t rest = device->idle - stranded, stays = allowed > stranded ? allowed - stranded : 0;
-    if (stranded && stays < little)
+    if (stays < little)
         stays = little;
     return rest > stays ? rest - stays : 0;
 }
