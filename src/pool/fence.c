@@ -65,7 +65,7 @@ bool fence_record(struct pool *pool, const struct fence_target *targets, int cou
 }
 
 /* What has to be recorded after all that may use blocks of `only`; NULL: of any context. -1: that
- * is too much. Lock held. */
+ * is too much, or there is work that no event can come after. Lock held. */
 static int list_targets(struct pool *pool, const struct context *only,
                         struct fence_target *targets) {
     lock_check_held(LOCK_POOL);
@@ -83,6 +83,8 @@ static int list_targets(struct pool *pool, const struct context *only,
     }
     if (pool->driver->ctx_record_event)
         return count;
+    if (pool->streams_lost)
+        return -1;
     struct free_stream *stream;
     LIST_FOREACH (stream, &pool->free_streams, link) {
         if (only && stream->context->handle != only->handle)

@@ -13,7 +13,8 @@ NOT_PERMITTED, OUT_OF_MEMORY, UNKNOWN = 800, 2, 999
 SCENARIOS = [
     ("one_stream", {}), ("one_stream", {"POOLCUDA_FREE": "sync"}), ("one_stream", {"POOLCUDA_ZERO": "1"}),
     ("one_stream", {"POOLCUDA_FREE": "defer"}), ("free_stream", {}), ("free_stream", {"POOLCUDA_FREE": "defer"}),
-    ("free_stream", {"POOLCUDA_FREE": "defer", "SIMCUDA_DRIVER_VERSION": "12040"}), ("two_contexts", {}),
+    ("free_stream", {"POOLCUDA_FREE": "defer", "SIMCUDA_DRIVER_VERSION": "12040"}),
+    ("ended_stream", {"POOLCUDA_FREE": "defer", "SIMCUDA_DRIVER_VERSION": "12040"}), ("ended_stream", {}), ("two_contexts", {}),
     ("two_contexts", {"POOLCUDA_FREE": "defer"}), ("little_memory", {"SIMCUDA_MEMORY": "256M"}),
     ("little_memory", {"SIMCUDA_MEMORY": "256M", "POOLCUDA_FREE": "defer"}), ("pitched", {}), ("captured", {}),
     ("captured", {"POOLCUDA_FREE": "defer"}), ("reset", {}), ("asked", {}), ("threads", {}),

@@ -87,6 +87,28 @@ static void free_stream(void) {
     work(NULL, 3 << 20);
 }
 
+/* What is freed has work behind it that takes long, in a stream that ends. */
+static void ended_stream(void) {
+    for (int i = 0; i < LOOPS; i++) {
+        CUstream stream;
+        CUdeviceptr block;
+        uint32_t word = 0;
+        uint64_t busy = 10000000;
+        TRY(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        TRY(cuMemAlloc_v2(&block, 3 << 20));
+        launch(spin, (void *[]){&busy}, stream);
+        fill_words(block, 99, stream);
+        TRY(cuMemFree_v2(block));
+        TRY(cuStreamDestroy_v2(stream));
+        TRY(cuMemAlloc_v2(&block, 3 << 20));
+        fill_words(block, 5, NULL);
+        TRY(cuCtxSynchronize());
+        TRY(cuMemcpyDtoH_v2(&word, block, sizeof word));
+        TRY(cuMemFree_v2(block));
+        printf("word %u\n", word);
+    }
+}
+
 static void two_contexts(void) {
     CUcontext first, second;
     CUresult (*create)(CUcontext *, unsigned int, CUdevice) = cuCtxCreate_v2;
@@ -193,6 +215,7 @@ static const struct {
 } scenarios[] = {
     {"one_stream", one_stream},
     {"free_stream", free_stream},
+    {"ended_stream", ended_stream},
     {"two_contexts", two_contexts},
     {"little_memory", little_memory},
     {"pitched", pitched},
