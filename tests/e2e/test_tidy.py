@@ -19,7 +19,7 @@ for file; do :; done
 @pytest.fixture
 def tidy(tmp_path):
     """check-tidy in a folder of its own with these sources: its status and its output's lines."""
-    def run(sources):
+    def run(sources, *arguments):
         for folder in ("scripts", "build", "bin"):
             (tmp_path / folder).mkdir()
         shutil.copy(ROOT / "scripts/check-tidy", tmp_path / "scripts")
@@ -32,7 +32,7 @@ def tidy(tmp_path):
         (tmp_path / "build/compile_commands.json").write_text(json.dumps(
             [{"directory": str(tmp_path / "build"), "file": f"../{name}", "command": f"cc {name}", "output": f"{name}.o"}
              for name in sources]))
-        done = subprocess.run([tmp_path / "scripts/check-tidy"], capture_output=True, text=True, check=False,
+        done = subprocess.run([tmp_path / "scripts/check-tidy", *arguments], capture_output=True, text=True, check=False,
                               env={**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"})
         return done.returncode, (done.stdout + done.stderr).splitlines()
     return run
@@ -80,3 +80,9 @@ def test_files_that_passed_leave_nothing_at_the_end_but_the_count(tidy):
     code, lines = tidy(GOOD)
     assert code == 0
     assert lines[-1].startswith("60 of 60: ")
+
+
+def test_help_says_what_it_does_and_analyses_nothing(tidy):
+    code, lines = tidy({"first.c": "exit 1\n"}, "--help")
+    assert code == 0 and lines[0].startswith("usage: check-tidy")
+    assert not any("first.c" in line for line in lines)
