@@ -15,6 +15,9 @@ struct builtin_kernel {
 };
 
 const struct builtin_kernel *kernel_find(const char *name, size_t length); /* NULL: unknown */
+/* Stands for one that is none of them, where these are skipped: it does nothing. */
+extern const struct builtin_kernel kernel_skipped;
+
 size_t kernel_parameter_offset(const struct builtin_kernel *kernel, unsigned int index);
 
 /* The parameters of a launched kernel. */

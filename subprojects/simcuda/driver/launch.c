@@ -2,11 +2,13 @@
 #include "launch.h"
 #include "context.h"
 #include "cost.h"
+#include "image.h"
 #include "kernels.h"
 #include "library.h"
 #include "lock.h"
 #include "module.h"
 #include "object_memory.h"
+#include "report.h"
 #include "settings.h"
 #include "stream.h"
 
@@ -64,6 +66,8 @@ static CUresult resolve(CUfunction handle, struct CUctx_st *context, struct CUfu
 static CUresult make_op(const struct CUfunc_st *function, void **parameters, void **extra,
                         struct op **made) {
     struct kernel_call call = {.kernel = function->kernel};
+    if (call.kernel == &kernel_skipped)
+        report_unserved(function->declared->name);
     CUresult result = take_parameters(&call, parameters, extra);
     struct op *op;
 

@@ -1,11 +1,11 @@
 #include "library.h"
 
 #include "allocate.h"
+#include "image.h"
 #include "kernels.h"
 #include "lock.h"
-#include "ptx.h"
+#include "settings.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -26,7 +26,7 @@ struct library_module {
 /* Invariant: at most one of `modules` lives in a context; each is made when something of the
  * library is first used there, which is CUDA's lazy loading. */
 struct CUlib_st {
-    char *text;
+    struct image *image; /* a reference of its own */
     struct CUkern_st *kernels;
     struct library_module *modules;
     struct CUlib_st *next;
@@ -62,7 +62,7 @@ static CUresult load_into(struct CUlib_st *library, struct CUctx_st *context,
             return CUDA_SUCCESS;
         }
     }
-    result = module_load(context, library->text, module);
+    result = module_load(context, library->image, module);
     if (result != CUDA_SUCCESS)
         return result;
     (*module)->of_library = true;
@@ -97,21 +97,15 @@ CUresult library_function(CUfunction handle, struct CUctx_st *context,
 
 /* --- entry points --- */
 
-static CUresult load(CUlibrary *out, const void *code) {
-    CUresult result = module_check_image(code);
-    struct CUlib_st *library;
+/* The image comes with a reference, which the library takes. */
+static void add_library(CUlibrary *out, struct image *image) {
+    struct CUlib_st *library = allocate_zeroed(sizeof *library);
 
-    if (out == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (result != CUDA_SUCCESS)
-        return result;
-    library = allocate_zeroed(sizeof *library);
-    library->text = memcpy(allocate_zeroed(strlen(code) + 1), code, strlen(code));
+    library->image = image;
     sim_lock();
     LL_PREPEND(libraries, library);
     sim_unlock();
     *out = library;
-    return CUDA_SUCCESS;
 }
 
 /* The options steer a compiler that the simulated device has no use for. */
@@ -119,33 +113,34 @@ SIM_EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code,
                                       CUjit_option *jit_options, void **jit_values,
                                       unsigned int jit_count, CUlibraryOption *options,
                                       void **values, unsigned int count) {
+    struct image *image;
+    CUresult result;
+
     ENTER(cuLibraryLoadData);
-    if ((jit_count != 0 && (jit_options == NULL || jit_values == NULL)) ||
+    if (library == NULL || (jit_count != 0 && (jit_options == NULL || jit_values == NULL)) ||
         (count != 0 && options == NULL && values == NULL))
         return CUDA_ERROR_INVALID_VALUE;
-    return load(library, code);
+    result = image_read(code, &image);
+    if (result == CUDA_SUCCESS)
+        add_library(library, image);
+    return result;
 }
 
 SIM_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path,
                                           CUjit_option *jit_options, void **jit_values,
                                           unsigned int jit_count, CUlibraryOption *options,
                                           void **values, unsigned int count) {
-    CUresult result = CUDA_ERROR_INVALID_IMAGE;
-    char *text = NULL;
-    size_t capacity = 0;
-    FILE *file;
+    struct image *image;
+    CUresult result;
 
     ENTER(cuLibraryLoadFromFile);
-    if (path == NULL || (jit_count != 0 && (jit_options == NULL || jit_values == NULL)) ||
+    if (library == NULL || path == NULL ||
+        (jit_count != 0 && (jit_options == NULL || jit_values == NULL)) ||
         (count != 0 && options == NULL && values == NULL))
         return CUDA_ERROR_INVALID_VALUE;
-    file = fopen(path, "re");
-    if (file == NULL)
-        return CUDA_ERROR_FILE_NOT_FOUND;
-    if (getdelim(&text, &capacity, '\0', file) > 0)
-        result = load(library, text);
-    free(text);
-    fclose(file);
+    result = image_read_file(path, &image);
+    if (result == CUDA_SUCCESS)
+        add_library(library, image);
     return result;
 }
 
@@ -167,7 +162,7 @@ static CUresult unload(struct CUlib_st *library) {
         result = result == CUDA_SUCCESS ? of_context : result;
         free(loaded);
     }
-    free(library->text);
+    image_drop(library->image);
     free(library);
     return result;
 }
@@ -195,16 +190,10 @@ SIM_EXPORT CUresult cuLibraryGetModule(CUmodule *module, CUlibrary library) {
     return result;
 }
 
-/* Whether the text has a kernel of that name, and one that the device knows. */
+/* Whether the image has a kernel of that name, and one that can be launched. */
 static bool has_kernel(const struct CUlib_st *library, const char *name) {
-    const char *text = library->text;
-    struct ptx_symbol symbol;
-
-    while (ptx_next(&text, &symbol) == PTX_SYMBOL)
-        if (!symbol.variable && strlen(name) == symbol.length &&
-            memcmp(name, symbol.name, symbol.length) == 0)
-            return kernel_find(name, symbol.length) != NULL;
-    return false;
+    return image_find_kernel(library->image, name) != NULL &&
+           (settings()->skips_kernels || kernel_find(name, strlen(name)) != NULL);
 }
 
 /* Handles are made when they are first asked for, in no context. */
@@ -268,12 +257,12 @@ static CUresult get_variable(CUdeviceptr *pointer, size_t *size, CUlibrary libra
     result = current_module(library, &module);
     if (result == CUDA_SUCCESS)
         result = module_variable(module, name, &variable);
-    if (result == CUDA_SUCCESS && variable->managed != managed)
+    if (result == CUDA_SUCCESS && variable->declared->managed != managed)
         result = CUDA_ERROR_NOT_FOUND;
     if (result == CUDA_SUCCESS && pointer != NULL)
         *pointer = variable->address;
     if (result == CUDA_SUCCESS && size != NULL)
-        *size = variable->size;
+        *size = variable->declared->size;
     sim_unlock();
     return result;
 }

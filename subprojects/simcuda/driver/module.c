@@ -1,12 +1,13 @@
 #include "module.h"
 
 #include "allocate.h"
+#include "image.h"
 #include "kernels.h"
 #include "lock.h"
 #include "memory.h"
 #include "object_memory.h"
-#include "ptx.h"
 #include "report.h"
+#include "settings.h"
 #include "stream.h"
 
 #include <stdlib.h>
@@ -16,56 +17,54 @@
 static struct CUmod_st *modules;
 static struct CUfunc_st *functions; /* of all modules, by handle */
 
-static char *copy_name(const struct ptx_symbol *symbol) {
-    return memcpy(allocate_zeroed(symbol->length + 1), symbol->name, symbol->length);
-}
-
-static void add_function(struct CUmod_st *module, const struct ptx_symbol *symbol) {
+static void add_function(struct CUmod_st *module, const struct image_kernel *kernel) {
     struct CUfunc_st *function = allocate_zeroed(sizeof *function);
 
-    function->name = copy_name(symbol);
-    function->kernel = kernel_find(symbol->name, symbol->length);
+    function->declared = kernel;
+    function->kernel = kernel_find(kernel->name, strlen(kernel->name));
+    if (function->kernel == NULL && settings()->skips_kernels)
+        function->kernel = &kernel_skipped;
     function->module = module;
     LL_PREPEND(module->functions, function);
     function->self = function;
     HASH_ADD(by_handle, functions, self, sizeof(void *), function);
 }
 
-static CUresult add_variable(struct CUmod_st *module, const struct ptx_symbol *symbol) {
+static CUresult add_variable(struct CUmod_st *module, const struct image_variable *declared) {
     struct module_variable *variable;
     struct block *block;
     uint64_t unspent;
     CUresult result;
 
-    if (symbol->managed)
-        result = memory_allocate_visible(module->context, symbol->size, MEMORY_MANAGED, 0, &block);
+    if (declared->managed)
+        result =
+            memory_allocate_visible(module->context, declared->size, MEMORY_MANAGED, 0, &block);
     else
-        result = memory_allocate(module->context, symbol->size, MEMORY_DEVICE, 0, &block, &unspent);
+        result =
+            memory_allocate(module->context, declared->size, MEMORY_DEVICE, 0, &block, &unspent);
     if (result != CUDA_SUCCESS)
         return result;
     block->of_object = true;
-    ptx_initialize(symbol, block->shadow);
+    if (declared->initial != NULL)
+        memcpy(block->shadow, declared->initial, declared->size);
     variable = allocate_zeroed(sizeof *variable);
-    variable->name = copy_name(symbol);
+    variable->declared = declared;
     variable->address = block->address;
-    variable->size = symbol->size;
-    variable->managed = symbol->managed;
     LL_PREPEND(module->variables, variable);
     return CUDA_SUCCESS;
 }
 
-static CUresult fill(struct CUmod_st *module, const char *ptx) {
-    struct ptx_symbol symbol;
+static CUresult fill(struct CUmod_st *module) {
+    const struct image_variable *variable;
+    const struct image_kernel *kernel;
     CUresult result = CUDA_SUCCESS;
-    enum ptx_found found = PTX_END;
 
-    while (result == CUDA_SUCCESS && (found = ptx_next(&ptx, &symbol)) == PTX_SYMBOL) {
-        if (symbol.variable)
-            result = add_variable(module, &symbol);
-        else
-            add_function(module, &symbol);
-    }
-    return found == PTX_INVALID ? CUDA_ERROR_INVALID_PTX : result;
+    LL_FOREACH(module->image->kernels, kernel)
+    add_function(module, kernel);
+    LL_FOREACH(module->image->variables, variable)
+    if (result == CUDA_SUCCESS)
+        result = add_variable(module, variable);
+    return result;
 }
 
 /* Gives back what the module has in its context, whose work has been waited for. */
@@ -87,30 +86,15 @@ static void dispose(struct CUmod_st *module) {
     LL_FOREACH_SAFE(module->functions, function, next_function) {
         // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): it is in the table
         HASH_DELETE(by_handle, functions, function);
-        free(function->name);
         free(function);
     }
-    LL_FOREACH_SAFE(module->variables, variable, next_variable) {
-        free(variable->name);
-        free(variable);
-    }
+    LL_FOREACH_SAFE(module->variables, variable, next_variable)
+    free(variable);
+    image_drop(module->image);
     free(module);
 }
 
-CUresult module_check_image(const void *image) {
-    static const unsigned char elf[] = {0x7f, 'E', 'L', 'F'};
-    static const unsigned char fat_binary[] = {0x50, 0xed, 0x55, 0xba};
-
-    if (image == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (memcmp(image, elf, sizeof elf) == 0 || memcmp(image, fat_binary, sizeof fat_binary) == 0) {
-        report_unserved("an image that is not PTX"); /* compiled for a real device */
-        return CUDA_ERROR_NO_BINARY_FOR_GPU;
-    }
-    return strstr(image, ".version") != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_IMAGE;
-}
-
-CUresult module_load(struct CUctx_st *context, const char *ptx, struct CUmod_st **out) {
+CUresult module_load(struct CUctx_st *context, struct image *image, struct CUmod_st **out) {
     sim_check_held();
     struct CUmod_st *module;
     CUresult result = object_memory_take(context->device);
@@ -119,7 +103,9 @@ CUresult module_load(struct CUctx_st *context, const char *ptx, struct CUmod_st 
         return result;
     module = allocate_zeroed(sizeof *module);
     module->context = context;
-    result = fill(module, ptx);
+    module->image = image;
+    image->references++;
+    result = fill(module);
     if (result != CUDA_SUCCESS) {
         object_memory_give(context->device);
         dispose(module);
@@ -179,7 +165,7 @@ CUresult module_function(struct CUmod_st *module, const char *name, struct CUfun
     struct CUfunc_st *function;
 
     LL_FOREACH(module->functions, function)
-    if (strcmp(function->name, name) == 0)
+    if (strcmp(function->declared->name, name) == 0)
         break;
     if (function != NULL && function->kernel == NULL)
         report_unserved(name); /* the program brings a kernel that is not built in */
@@ -189,11 +175,30 @@ CUresult module_function(struct CUmod_st *module, const char *name, struct CUfun
     return CUDA_SUCCESS;
 }
 
+bool module_parameter(const struct CUfunc_st *function, size_t index, size_t *offset,
+                      size_t *size) {
+    sim_check_held();
+    const struct builtin_kernel *kernel = function->kernel;
+
+    if (kernel == &kernel_skipped) {
+        if (index >= function->declared->parameter_count)
+            return false;
+        *offset = function->declared->parameters[index].offset;
+        *size = function->declared->parameters[index].size;
+        return true;
+    }
+    if (index >= kernel->parameter_count)
+        return false;
+    *offset = kernel_parameter_offset(kernel, (unsigned)index);
+    *size = kernel->parameter_sizes[index];
+    return true;
+}
+
 CUresult module_variable(const struct CUmod_st *module, const char *name,
                          const struct module_variable **out) {
     sim_check_held();
     LL_FOREACH(module->variables, *out)
-    if (strcmp((*out)->name, name) == 0)
+    if (strcmp((*out)->declared->name, name) == 0)
         return CUDA_SUCCESS;
     return CUDA_ERROR_NOT_FOUND;
 }

@@ -1,4 +1,4 @@
-/* Modules: what PTX text became in one context. All below: lock held. */
+/* Modules: what an image became in one context. All below: lock held. */
 #ifndef SIMCUDA_MODULE_H
 #define SIMCUDA_MODULE_H
 
@@ -7,10 +7,13 @@
 #include <uthash.h>
 
 struct builtin_kernel;
+struct image;
+struct image_kernel;
+struct image_variable;
 
-/* One .entry of a module's PTX. */
+/* One kernel of a module's image. */
 struct CUfunc_st {
-    char *name;
+    const struct image_kernel *declared; /* the image's */
     const struct builtin_kernel *kernel; /* NULL: not among those that the device knows */
     struct CUmod_st *module;
     struct CUfunc_st *next;
@@ -18,12 +21,10 @@ struct CUfunc_st {
     UT_hash_handle by_handle;
 };
 
-/* One .global variable of a module's PTX. Its memory is a block of its own that no free takes. */
+/* One variable of a module's image. Its memory is a block of its own that no free takes. */
 struct module_variable {
-    char *name;
+    const struct image_variable *declared; /* the image's */
     CUdeviceptr address;
-    size_t size;
-    bool managed;
     struct module_variable *next;
 };
 
@@ -31,21 +32,22 @@ struct module_variable {
  * in it can be used. */
 struct CUmod_st {
     struct CUctx_st *context;
-    bool of_library; /* only the library's unloading unloads it */
+    struct image *image; /* a reference of its own */
+    bool of_library;     /* only the library's unloading unloads it */
     struct CUfunc_st *functions;
     struct module_variable *variables;
     struct CUmod_st *next;
 };
 
-/* Whether `image` can be loaded at all. Lock not needed. */
-CUresult module_check_image(const void *image);
-
-CUresult module_load(struct CUctx_st *context, const char *ptx, struct CUmod_st **module);
+CUresult module_load(struct CUctx_st *context, struct image *image, struct CUmod_st **module);
 CUresult module_unload(struct CUmod_st *module); /* waits for its context's work */
 void module_context_ending(struct CUctx_st *context);
 
 struct CUmod_st *module_find(CUmodule handle);             /* NULL: no module */
 struct CUfunc_st *module_find_function(CUfunction handle); /* NULL: of no module */
+
+/* Bytes. False: the kernel has no such parameter. */
+bool module_parameter(const struct CUfunc_st *function, size_t index, size_t *offset, size_t *size);
 
 /* NOT_FOUND if the module has nothing of that name. */
 CUresult module_function(struct CUmod_st *module, const char *name, struct CUfunc_st **function);

@@ -1,30 +1,32 @@
 /* The entry points of modules and functions. */
 #include "capture.h"
-#include "kernels.h"
+#include "image.h"
 #include "library.h"
 #include "lock.h"
 #include "module.h"
 #include "settings.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
-static CUresult load(CUmodule *out, const void *image) {
+/* Takes the caller's reference of the image. */
+static CUresult load_image(CUmodule *out, struct image *image) {
     struct CUctx_st *context;
-    CUresult result = module_check_image(image);
+    CUresult result;
 
-    if (out == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (result != CUDA_SUCCESS)
-        return result;
     sim_lock();
     result = context_current(&context);
     if (result == CUDA_SUCCESS)
         result = capture_check_unsafe();
     if (result == CUDA_SUCCESS)
         result = module_load(context, image, out);
+    image_drop(image);
     sim_unlock();
     return result;
+}
+
+static CUresult load(CUmodule *out, const void *code) {
+    struct image *image;
+    CUresult result = out == NULL ? CUDA_ERROR_INVALID_VALUE : image_read(code, &image);
+
+    return result == CUDA_SUCCESS ? load_image(out, image) : result;
 }
 
 SIM_EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image) {
@@ -47,22 +49,14 @@ SIM_EXPORT CUresult cuModuleLoadFatBinary(CUmodule *module, const void *image) {
 }
 
 SIM_EXPORT CUresult cuModuleLoad(CUmodule *module, const char *path) {
-    CUresult result = CUDA_ERROR_FILE_NOT_FOUND;
-    char *text = NULL;
-    size_t capacity = 0;
-    FILE *file;
+    struct image *image;
+    CUresult result;
 
     ENTER(cuModuleLoad);
-    if (path == NULL)
+    if (module == NULL || path == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    file = fopen(path, "re");
-    if (file == NULL)
-        return CUDA_ERROR_FILE_NOT_FOUND;
-    if (getdelim(&text, &capacity, '\0', file) > 0)
-        result = load(module, text);
-    free(text);
-    fclose(file);
-    return result;
+    result = image_read_file(path, &image);
+    return result == CUDA_SUCCESS ? load_image(module, image) : result;
 }
 
 /* What `handle` denotes, if the current context may use it. */
@@ -104,7 +98,7 @@ SIM_EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *pointer, size_t *size, CUm
     if (result == CUDA_SUCCESS && pointer != NULL)
         *pointer = variable->address;
     if (result == CUDA_SUCCESS && size != NULL)
-        *size = variable->size;
+        *size = variable->declared->size;
     sim_unlock();
     return result;
 }
@@ -139,19 +133,19 @@ SIM_EXPORT CUresult cuFuncGetName(const char **name, CUfunction function) {
     sim_lock();
     const struct CUfunc_st *found = module_find_function(function);
     if (found != NULL)
-        *name = found->name;
+        *name = found->declared->name;
     sim_unlock();
     return found != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-static CUresult parameter_info(const struct builtin_kernel *kernel, size_t index, size_t *offset,
+static CUresult parameter_info(const struct CUfunc_st *function, size_t index, size_t *offset,
                                size_t *size) {
-    if (offset == NULL || index >= kernel->parameter_count)
-        return CUDA_ERROR_INVALID_VALUE;
-    *offset = kernel_parameter_offset(kernel, (unsigned)index);
-    if (size != NULL)
-        *size = kernel->parameter_sizes[index];
-    return CUDA_SUCCESS;
+    size_t unused;
+
+    return offset != NULL &&
+                   module_parameter(function, index, offset, size != NULL ? size : &unused)
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
 }
 
 SIM_EXPORT CUresult cuFuncGetParamInfo(CUfunction handle, size_t index, size_t *offset,
@@ -163,7 +157,7 @@ SIM_EXPORT CUresult cuFuncGetParamInfo(CUfunction handle, size_t index, size_t *
     sim_lock();
     function = module_find_function(handle);
     result = function == NULL ? CUDA_ERROR_INVALID_HANDLE
-                              : parameter_info(function->kernel, index, offset, size);
+                              : parameter_info(function, index, offset, size);
     sim_unlock();
     return result;
 }
@@ -180,7 +174,7 @@ SIM_EXPORT CUresult cuKernelGetParamInfo(CUkernel handle, size_t index, size_t *
     if (result == CUDA_SUCCESS)
         result = library_function((CUfunction)handle, context, &function);
     if (result == CUDA_SUCCESS)
-        result = parameter_info(function->kernel, index, offset, size);
+        result = parameter_info(function, index, offset, size);
     sim_unlock();
     return result;
 }

@@ -66,9 +66,20 @@ static const char *text_from_environment(const char *name) {
     return text != NULL && *text != '\0' ? text : NULL;
 }
 
-static void load(void) {
-    const char *hazard = text_from_environment("SIMCUDA_HAZARD");
+/* Whether the variable has the other of its two words. */
+static bool is_chosen(const char *name, const char *usual, const char *other) {
+    const char *text = text_from_environment(name);
 
+    if (text == NULL || strcmp(text, usual) == 0)
+        return false;
+    if (strcmp(text, other) == 0)
+        return true;
+    fprintf(stderr, "simcuda: %s=\"%s\": expected %s or %s, using %s\n", name, text, other, usual,
+            usual);
+    return false;
+}
+
+static void load(void) {
 #define SETTING(field, kind, minimum, maximum, initial, help)                                      \
     values.field = (SETTING_TYPE_##kind)number_from_environment(                                   \
         #field, kind, (double)(minimum), (double)(maximum), (double)(initial));
@@ -77,13 +88,8 @@ static void load(void) {
     values.report = text_from_environment("SIMCUDA_REPORT");
     values.shared = text_from_environment("SIMCUDA_SHARED");
     values.fail_caller = text_from_environment("SIMCUDA_FAIL_CALLER");
-    if (hazard != NULL) {
-        values.hazard_aborts = strcmp(hazard, "abort") == 0;
-        if (!values.hazard_aborts && strcmp(hazard, "report") != 0)
-            fprintf(stderr,
-                    "simcuda: SIMCUDA_HAZARD=\"%s\": expected abort or report, using report\n",
-                    hazard);
-    }
+    values.hazard_aborts = is_chosen("SIMCUDA_HAZARD", "report", "abort");
+    values.skips_kernels = is_chosen("SIMCUDA_KERNELS", "builtin", "skip");
 }
 
 const struct settings *settings(void) {

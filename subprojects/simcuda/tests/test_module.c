@@ -13,6 +13,10 @@ static const char text[] =
     ".visible .global .attribute(.managed) .align 4 .u32 shared[4] = {7};\n"
     ".visible .entry fill_u32(.param .u64 to, .param .u64 count, .param .u32 value)\n"
     "{ ld.global.u32 %r1, [%a1]; ret; }\n"
+    ".global .align 4 .f32 floats[2] = {0f3FC00000, 0fC0000000};\n"
+    ".global .align 8 .f64 grid[2][1] = {{0d4016000000000000}, {0d3FF0000000000000}};\n"
+    ".global .align 1 .b8 letters[] = {104, 105, 0};\n"
+    ".global .texref texture;\n"
     ".visible .entry unknown_kernel() { ret; }\n";
 
 static size_t available(void) {
@@ -55,6 +59,33 @@ static void test_variables(void **state) {
                      CUDA_ERROR_INVALID_HANDLE);
     assert_int_equal(cuMemGetAddressRange_v2(NULL, NULL, table), CUDA_ERROR_NOT_FOUND);
     assert_int_equal(available(), before);
+}
+
+static void test_variables_of_floats_and_of_open_size(void **state) {
+    CUdeviceptr address;
+    CUmodule module;
+    double grid[2];
+    float floats[2];
+    char letters[4];
+    size_t size;
+
+    (void)state;
+    assert_ok(cuModuleLoadData(&module, text));
+    assert_ok(cuModuleGetGlobal_v2(&address, &size, module, "floats"));
+    assert_int_equal(size, sizeof floats);
+    assert_ok(cuMemcpyDtoH_v2(floats, address, size));
+    assert_true(floats[0] == 1.5f && floats[1] == -2.0f);
+    assert_ok(cuModuleGetGlobal_v2(&address, &size, module, "grid"));
+    assert_int_equal(size, sizeof grid);
+    assert_ok(cuMemcpyDtoH_v2(grid, address, size));
+    assert_true(grid[0] == 5.5 && grid[1] == 1.0);
+    assert_ok(cuModuleGetGlobal_v2(&address, &size, module, "letters"));
+    assert_int_equal(size, 3);
+    assert_ok(cuMemcpyDtoH_v2(letters, address, size));
+    assert_string_equal(letters, "hi");
+    assert_int_equal(cuModuleGetGlobal_v2(&address, &size, module, "texture"),
+                     CUDA_ERROR_NOT_FOUND);
+    assert_ok(cuModuleUnload(module));
 }
 
 /* Programs divide by these, and compare them with the device's. */
@@ -149,8 +180,6 @@ static void test_bad_text(void **state) {
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         assert_int_equal(cuModuleLoadData(&module, texts[i]), CUDA_ERROR_INVALID_PTX);
     assert_int_equal(cuModuleLoadData(&module, "text"), CUDA_ERROR_INVALID_IMAGE);
-    assert_int_equal(cuModuleLoadFatBinary(&module, "\x50\xed\x55\xba"),
-                     CUDA_ERROR_NO_BINARY_FOR_GPU);
 }
 
 static void fill_by_kernel(CUkernel kernel, CUdeviceptr to, uint32_t value) {
@@ -233,6 +262,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_attributes_of_a_kernel),
         cmocka_unit_test(test_variables),
+        cmocka_unit_test(test_variables_of_floats_and_of_open_size),
         cmocka_unit_test(test_variables_are_not_freed),
         cmocka_unit_test(test_end_of_a_context),
         cmocka_unit_test(test_name_of_a_function),

@@ -1,0 +1,221 @@
+#include "image.h"
+
+#include "allocate.h"
+#include "ptx.h"
+#include "report.h"
+#include "settings.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+enum { MOST_PARAMETERS = 4096 }; /* bytes, and so no more parameters */
+
+static char *copy_name(const char *name, size_t length) {
+    return memcpy(allocate_zeroed(length + 1), name, length);
+}
+
+static bool is_named(const char *known, const char *name, size_t length) {
+    return strlen(known) == length && memcmp(known, name, length) == 0;
+}
+
+struct image_kernel *image_add_kernel(struct image *image, const char *name, size_t length) {
+    struct image_kernel *kernel;
+
+    LL_FOREACH(image->kernels, kernel)
+    if (is_named(kernel->name, name, length))
+        return NULL;
+    kernel = allocate_zeroed(sizeof *kernel);
+    kernel->name = copy_name(name, length);
+    LL_PREPEND(image->kernels, kernel);
+    return kernel;
+}
+
+struct image_variable *image_add_variable(struct image *image, const char *name, size_t length) {
+    struct image_variable *variable;
+
+    LL_FOREACH(image->variables, variable)
+    if (is_named(variable->name, name, length))
+        return NULL;
+    variable = allocate_zeroed(sizeof *variable);
+    variable->name = copy_name(name, length);
+    LL_PREPEND(image->variables, variable);
+    return variable;
+}
+
+struct image_parameter *image_parameter(struct image_kernel *kernel, size_t index) {
+    if (index >= MOST_PARAMETERS)
+        return NULL;
+    if (index >= kernel->parameter_count) {
+        kernel->parameters =
+            allocate_again(kernel->parameters, (index + 1) * sizeof *kernel->parameters);
+        memset(kernel->parameters + kernel->parameter_count, 0,
+               (index + 1 - kernel->parameter_count) * sizeof *kernel->parameters);
+        kernel->parameter_count = index + 1;
+    }
+    return &kernel->parameters[index];
+}
+
+const struct image_kernel *image_find_kernel(const struct image *image, const char *name) {
+    struct image_kernel *kernel;
+
+    LL_FOREACH(image->kernels, kernel)
+    if (strcmp(kernel->name, name) == 0)
+        return kernel;
+    return NULL;
+}
+
+void image_drop(struct image *image) {
+    struct image_kernel *kernel, *next_kernel;
+    struct image_variable *variable, *next_variable;
+
+    if (image == NULL || --image->references != 0)
+        return;
+    LL_FOREACH_SAFE(image->kernels, kernel, next_kernel) {
+        free(kernel->name);
+        free(kernel->parameters);
+        free(kernel);
+    }
+    LL_FOREACH_SAFE(image->variables, variable, next_variable) {
+        free(variable->name);
+        free(variable->initial);
+        free(variable);
+    }
+    free(image);
+}
+
+/* --- PTX --- */
+
+static bool take_kernel(struct image *image, const struct ptx_symbol *symbol) {
+    struct image_kernel *kernel = image_add_kernel(image, symbol->name, symbol->length);
+    struct ptx_parameter found = {0};
+    const char *text = symbol->parameters;
+
+    for (size_t i = 0; kernel != NULL && ptx_next_parameter(&text, &found); i++) {
+        struct image_parameter *parameter = image_parameter(kernel, i);
+
+        if (parameter == NULL)
+            return false;
+        *parameter = (struct image_parameter){found.offset, found.size};
+    }
+    return text != NULL;
+}
+
+static void take_variable(struct image *image, const struct ptx_symbol *symbol) {
+    struct image_variable *variable = image_add_variable(image, symbol->name, symbol->length);
+
+    if (variable == NULL)
+        return;
+    variable->size = symbol->size;
+    variable->managed = symbol->managed;
+    if (symbol->initial == NULL)
+        return;
+    variable->initial = allocate_zeroed(symbol->size);
+    if (!ptx_initialize(symbol, variable->initial))
+        report_unserved("an initial value that is an address");
+}
+
+CUresult image_read_ptx(struct image *image, const char *text) {
+    struct ptx_symbol symbol;
+    enum ptx_found found;
+
+    if (strstr(text, ".version") == NULL)
+        return CUDA_ERROR_INVALID_IMAGE;
+    while ((found = ptx_next(&text, &symbol)) == PTX_SYMBOL) {
+        if (symbol.kind == PTX_VARIABLE)
+            take_variable(image, &symbol);
+        else if (symbol.kind == PTX_KERNEL && !take_kernel(image, &symbol))
+            return CUDA_ERROR_INVALID_PTX;
+    }
+    return found == PTX_INVALID ? CUDA_ERROR_INVALID_PTX : CUDA_SUCCESS;
+}
+
+/* --- all of them --- */
+
+/* What nvcc embeds in a program: it points to the fatbin. */
+struct fatbin_wrapper {
+    uint32_t magic;
+    uint32_t version;
+    const void *fatbin;
+    const void *unused;
+};
+
+/* Byte by byte: text may be shorter than a magic number. */
+static bool begins_with(const void *code, const char *magic) {
+    return strncmp(code, magic, 4) == 0;
+}
+
+static CUresult read_code(struct image *image, const void *code, size_t limit) {
+    if (begins_with(code, "\177ELF"))
+        return cubin_read(image, code, limit);
+    if (begins_with(code, "\x50\xed\x55\xba"))
+        return fatbin_read(image, code, limit);
+    return image_read_ptx(image, code);
+}
+
+/* Gives the image away if it was read, and drops it otherwise. */
+static CUresult finish(struct image *image, CUresult result, struct image **out) {
+    if (result == CUDA_SUCCESS)
+        *out = image;
+    else
+        image_drop(image);
+    return result;
+}
+
+static struct image *new_image(void) {
+    struct image *image = allocate_zeroed(sizeof *image);
+
+    image->references = 1;
+    return image;
+}
+
+CUresult image_read(const void *code, struct image **out) {
+    struct image *image;
+
+    if (code == NULL || out == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (begins_with(code, "\xb1\x43\x62\x46"))
+        return image_read(((const struct fatbin_wrapper *)code)->fatbin, out);
+    image = new_image();
+    return finish(image, read_code(image, code, SIZE_MAX), out);
+}
+
+/* All of the file, and a 0 behind it. NULL: it cannot be read. */
+static unsigned char *read_all(FILE *file, size_t *size) {
+    unsigned char *bytes = NULL;
+    size_t room = 0, got = 0;
+
+    do {
+        room = room == 0 ? 1 << 16 : room * 2;
+        bytes = allocate_again(bytes, room);
+        got += fread(bytes + got, 1, room - 1 - got, file);
+    } while (got == room - 1);
+    bytes[got] = 0;
+    *size = got;
+    if (ferror(file)) {
+        free(bytes);
+        return NULL;
+    }
+    return bytes;
+}
+
+CUresult image_read_file(const char *path, struct image **out) {
+    FILE *file = fopen(path, "re");
+    struct image *image;
+    unsigned char *code;
+    CUresult result;
+    size_t size;
+
+    if (file == NULL)
+        return CUDA_ERROR_FILE_NOT_FOUND;
+    code = read_all(file, &size);
+    fclose(file);
+    if (code == NULL)
+        return CUDA_ERROR_OPERATING_SYSTEM;
+    image = new_image();
+    result = read_code(image, code, size);
+    free(code);
+    return finish(image, result, out);
+}
