@@ -2,6 +2,7 @@
 
 #include "address_runs.h"
 #include "context.h"
+#include "host_backing.h"
 #include "memory.h"
 
 #include <errno.h>
@@ -87,6 +88,7 @@ void address_space_clear(CUdevice device, CUdeviceptr address, size_t bytes) {
         memset(space->shadow + first, 0, last - first);
     memset(space->shadow + begin, 0, first - begin);
     memset(space->shadow + last, 0, end - last);
+    host_backing_forget(device, first, last - first);
 }
 
 unsigned char *address_space_shadow(CUdevice device, CUdeviceptr address) {
@@ -100,6 +102,17 @@ bool address_space_overlaps(CUdeviceptr address, size_t bytes) {
         if (spaces[i].base != 0 && address < spaces[i].base + spaces[i].size &&
             spaces[i].base < address + bytes)
             return true;
+    return false;
+}
+
+bool address_space_find(const unsigned char *shadow, int *file, uint64_t *offset) {
+    for (size_t i = 0; i < DEVICES_MAX; i++)
+        if (spaces[i].base != 0 && shadow >= spaces[i].shadow &&
+            shadow < spaces[i].shadow + spaces[i].size) {
+            *file = spaces[i].file;
+            *offset = (uint64_t)(shadow - spaces[i].shadow);
+            return true;
+        }
     return false;
 }
 

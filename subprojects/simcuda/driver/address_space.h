@@ -26,4 +26,7 @@ int address_space_file(CUdevice device);
 uint64_t address_space_shared_offset(CUdevice device);
 void *address_space_shared(CUdevice device);
 
+/* Which device's file has the byte at `shadow`, and where. False: it is no address_space_shadow. */
+bool address_space_find(const unsigned char *shadow, int *file, uint64_t *offset);
+
 #endif

@@ -5,6 +5,7 @@
 #include "graph_memory.h"
 #include "lock.h"
 #include "memory.h"
+#include "mempool.h"
 #include "settings.h"
 #include "stream.h"
 
@@ -91,7 +92,8 @@ static CUresult free_block(CUdeviceptr pointer, bool host, uintptr_t site) {
     if (result == CUDA_SUCCESS && pointer != 0) {
         block = memory_at(pointer);
         if (block == NULL || block->freeing || block->of_object ||
-            host != (block->kind == MEMORY_HOST) || block->kind == MEMORY_IMPORTED ||
+            host != (block->kind == MEMORY_HOST) ||
+            (block->kind == MEMORY_IMPORTED && !mempool_imported(block)) ||
             block->kind == MEMORY_REGISTERED || block->kind == MEMORY_MAPPED)
             result = CUDA_ERROR_INVALID_VALUE;
         else if (block->kind == MEMORY_GRAPH)

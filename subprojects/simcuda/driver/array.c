@@ -83,6 +83,8 @@ static CUresult check(const CUDA_ARRAY3D_DESCRIPTOR *shape) {
         return CUDA_ERROR_INVALID_VALUE;
     if (shape->Depth != 0 && shape->Height == 0 && (shape->Flags & CUDA_ARRAY3D_LAYERED) == 0)
         return CUDA_ERROR_INVALID_VALUE;
+    if ((shape->Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)) != 0)
+        return entry_not_simulated("an array that is mapped later");
     return channel_size(shape->Format) != 0 ? CUDA_SUCCESS : entry_not_simulated("the format");
 }
 
@@ -135,15 +137,18 @@ void array_context_ending(struct CUctx_st *context) {
         destroy(array);
 }
 
-bool array_place(CUarray handle, CUdeviceptr *address, size_t *pitch, size_t *rows) {
+bool array_place(CUarray handle, struct array_place *place) {
     sim_check_held();
-    struct CUarray_st *array = find(handle);
+    const struct CUarray_st *array = find(handle);
 
     if (array == NULL)
         return false;
-    *address = array->address;
-    *pitch = array->pitch;
-    *rows = at_least_one(array->shape.Height);
+    place->address = array->address;
+    place->pitch = array->pitch;
+    place->element = array->shape.NumChannels * channel_size(array->shape.Format);
+    place->width = array->shape.Width * place->element;
+    place->rows = at_least_one(array->shape.Height);
+    place->slices = at_least_one(array->shape.Depth);
     return true;
 }
 
@@ -326,4 +331,59 @@ SIM_EXPORT CUresult cuMipmappedArrayDestroy(CUmipmappedArray handle) {
         destroy_mipmap(handle);
     sim_unlock();
     return result;
+}
+
+/* --- what is asked of arrays that do not exist here --- */
+
+/* INVALID_VALUE for an array, as it is of another kind than the one asked for. */
+static CUresult of_another_kind(bool mipmapped, const void *handle) {
+    struct CUctx_st *context;
+    CUresult result;
+    bool known;
+
+    sim_lock();
+    result = context_current(&context);
+    known =
+        mipmapped ? find_mipmap((CUmipmappedArray)handle) != NULL : find((CUarray)handle) != NULL;
+    sim_unlock();
+    if (result != CUDA_SUCCESS)
+        return result;
+    return known ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* No format has planes. */
+SIM_EXPORT CUresult cuArrayGetPlane(CUarray *plane, CUarray array, unsigned int index) {
+    ENTER(cuArrayGetPlane);
+    (void)index;
+    return plane == NULL ? CUDA_ERROR_INVALID_VALUE : of_another_kind(false, array);
+}
+
+SIM_EXPORT CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *requirements,
+                                                 CUarray array, CUdevice device) {
+    ENTER(cuArrayGetMemoryRequirements);
+    if (requirements == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    return device_check(device) == CUDA_SUCCESS ? of_another_kind(false, array)
+                                                : CUDA_ERROR_INVALID_DEVICE;
+}
+
+SIM_EXPORT CUresult cuMipmappedArrayGetMemoryRequirements(
+    CUDA_ARRAY_MEMORY_REQUIREMENTS *requirements, CUmipmappedArray mipmap, CUdevice device) {
+    ENTER(cuMipmappedArrayGetMemoryRequirements);
+    if (requirements == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    return device_check(device) == CUDA_SUCCESS ? of_another_kind(true, mipmap)
+                                                : CUDA_ERROR_INVALID_DEVICE;
+}
+
+SIM_EXPORT CUresult cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *properties,
+                                               CUarray array) {
+    ENTER(cuArrayGetSparseProperties);
+    return properties == NULL ? CUDA_ERROR_INVALID_VALUE : of_another_kind(false, array);
+}
+
+SIM_EXPORT CUresult cuMipmappedArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *properties,
+                                                        CUmipmappedArray mipmap) {
+    ENTER(cuMipmappedArrayGetSparseProperties);
+    return properties == NULL ? CUDA_ERROR_INVALID_VALUE : of_another_kind(true, mipmap);
 }

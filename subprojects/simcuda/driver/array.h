@@ -4,8 +4,17 @@
 
 #include "context.h"
 
-/* Where an array's elements are; false: it is no array. */
-bool array_place(CUarray handle, CUdeviceptr *address, size_t *pitch, size_t *rows);
+/* Where an array's elements are. */
+struct array_place {
+    CUdeviceptr address;
+    size_t pitch; /* bytes from row to row */
+    size_t width; /* bytes of a row */
+    size_t rows;  /* of a slice */
+    size_t slices;
+    size_t element; /* bytes */
+};
+
+bool array_place(CUarray handle, struct array_place *place); /* false: it is no array */
 
 void array_context_ending(struct CUctx_st *context);
 

@@ -157,6 +157,27 @@ CUresult capture_add(struct CUstream_st *stream, struct op *op) {
     return CUDA_SUCCESS;
 }
 
+CUresult capture_add_beside(struct CUstream_st *stream, struct op **ops, size_t count) {
+    sim_check_held();
+    struct graph_node_set before = {0}, all = {0};
+    CUresult result = CUDA_SUCCESS;
+
+    graph_set_copy(&before, stream->frontier);
+    for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
+        graph_set_clear(stream->frontier);
+        graph_set_copy(stream->frontier, &before);
+        result = capture_add(stream, ops[i]);
+        graph_set_merge(&all, stream->frontier);
+    }
+    if (count != 0) {
+        graph_set_clear(stream->frontier);
+        graph_set_merge(stream->frontier, &all);
+    }
+    graph_set_clear(&before);
+    graph_set_clear(&all);
+    return result;
+}
+
 struct capture_point *capture_record(struct CUstream_st *stream) {
     sim_check_held();
     struct capture_point *point = allocate_zeroed(sizeof *point);

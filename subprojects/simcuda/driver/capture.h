@@ -29,6 +29,9 @@ struct CUgraph_st *capture_graph(struct CUstream_st *stream); /* what `stream` i
 /* Adds `op` to the graph that `stream` is recording. */
 CUresult capture_add(struct CUstream_st *stream, struct op *op);
 
+/* Adds all of `ops`, none of which comes after another. */
+CUresult capture_add_beside(struct CUstream_st *stream, struct op **ops, size_t count);
+
 /* What an event recorded in a capturing stream remembers, instead of work. */
 struct capture_point;
 struct capture_point *capture_record(struct CUstream_st *stream);

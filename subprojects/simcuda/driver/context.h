@@ -75,5 +75,7 @@ struct CUctx_st *context_list(void);               /* of all contexts ever made 
 bool context_known(CUcontext handle);              /* destroyed or not */
 
 CUresult device_check(CUdevice device); /* lock not needed */
+/* 0: it lacks that; lock not needed */
+int device_attribute(CUdevice_attribute attribute, CUdevice device);
 
 #endif

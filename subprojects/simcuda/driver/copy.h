@@ -9,4 +9,9 @@
 CUresult copy_run(const struct copy *copy, CUstream stream, enum null_stream null_stream,
                   bool synchronous);
 
+/* Runs the copies in `stream`, which is not the legacy one, in no order among themselves. None is
+ * run if one cannot be: *failed says which, SIZE_MAX if it is none of them. */
+CUresult copy_run_all(const struct copy *copies, size_t count, CUstream stream,
+                      enum null_stream null_stream, size_t *failed);
+
 #endif

@@ -80,6 +80,31 @@ CUresult cuStreamBeginRecaptureToGraph(CUstream stream, CUstreamCaptureMode mode
 CUresult cuStreamBeginRecaptureToGraph_ptsz(CUstream stream, CUstreamCaptureMode mode,
                                             CUgraph graph, CUgraphRecaptureCallback callback,
                                             void *data);
+#if CUDA_VERSION >= 12080
+#if CUDA_VERSION < 13000
+CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *to, CUdeviceptr *from, size_t *sizes, size_t count,
+                               CUmemcpyAttributes *attributes, size_t *first,
+                               size_t attribute_count, CUstream stream);
+CUresult cuMemcpy3DBatchAsync_v2(size_t count, CUDA_MEMCPY3D_BATCH_OP *copies,
+                                 unsigned long long flags, CUstream stream);
+#endif
+#if CUDA_VERSION < 13020
+CUresult cuMemcpyWithAttributesAsync(CUdeviceptr to, CUdeviceptr from, size_t size,
+                                     CUmemcpyAttributes *attributes, CUstream stream);
+CUresult cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP *copy, unsigned long long flags,
+                                       CUstream stream);
+#endif
+/* No header has these but under a macro. */
+CUresult cuMemcpyBatchAsync_v2_ptsz(CUdeviceptr *to, CUdeviceptr *from, size_t *sizes, size_t count,
+                                    CUmemcpyAttributes *attributes, size_t *first,
+                                    size_t attribute_count, CUstream stream);
+CUresult cuMemcpy3DBatchAsync_v2_ptsz(size_t count, CUDA_MEMCPY3D_BATCH_OP *copies,
+                                      unsigned long long flags, CUstream stream);
+CUresult cuMemcpyWithAttributesAsync_ptsz(CUdeviceptr to, CUdeviceptr from, size_t size,
+                                          CUmemcpyAttributes *attributes, CUstream stream);
+CUresult cuMemcpy3DWithAttributesAsync_ptsz(CUDA_MEMCPY3D_BATCH_OP *copy, unsigned long long flags,
+                                            CUstream stream);
+#endif
 #if CUDA_VERSION < 13010
 CUresult cuLaunchHostFunc_v2(CUstream stream, CUhostFn function, void *data, unsigned int mode);
 #endif
@@ -94,6 +119,10 @@ CUresult cuMemDiscardBatchAsync(CUdeviceptr *addresses, size_t *sizes, size_t co
 CUresult cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *addresses, size_t *sizes, size_t count,
                                            CUmemLocation *places, size_t *first, size_t place_count,
                                            unsigned long long flags, CUstream stream);
+CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool, CUmemLocation *location,
+                                CUmemAllocationType type);
+CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type);
+CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool);
 CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx);
 CUresult cuCtxSynchronize_v2(CUcontext ctx);
 #endif

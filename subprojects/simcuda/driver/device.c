@@ -99,6 +99,31 @@ SIM_EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
     return result;
 }
 
+int device_attribute(CUdevice_attribute attribute, CUdevice device) {
+    int value = 0;
+
+    for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++)
+        if (attributes[i].attribute == attribute)
+            value = attributes[i].value;
+    if (attribute == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS)
+        value = (int)settings()->pageable_access;
+    if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
+        value = (int)(settings()->cc / 10);
+    if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
+        value = (int)(settings()->cc % 10);
+    if (attribute == CU_DEVICE_ATTRIBUTE_INTEGRATED)
+        value = (int)settings()->integrated;
+    if (attribute == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES)
+        value = settings()->pageable_access != 0 && settings()->host_page_tables != 0;
+    if ((attribute == CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED ||
+         attribute == CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES) &&
+        !settings()->memory_pools)
+        value = 0;
+    if (attribute == CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID)
+        value = device + 1;
+    return value;
+}
+
 SIM_EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute,
                                          CUdevice device) {
     ENTER(cuDeviceGetAttribute);
@@ -109,24 +134,7 @@ SIM_EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribut
     if (attribute < CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK ||
         attribute >= CU_DEVICE_ATTRIBUTE_MAX)
         return CUDA_ERROR_INVALID_VALUE;
-    *value = 0; /* a feature that the simulated device lacks */
-    for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++)
-        if (attributes[i].attribute == attribute)
-            *value = attributes[i].value;
-    if (attribute == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS)
-        *value = (int)settings()->pageable_access;
-    if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
-        *value = (int)(settings()->cc / 10);
-    if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
-        *value = (int)(settings()->cc % 10);
-    if (attribute == CU_DEVICE_ATTRIBUTE_INTEGRATED)
-        *value = (int)settings()->integrated;
-    if (attribute == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES)
-        *value = settings()->pageable_access != 0 && settings()->host_page_tables != 0;
-    if (attribute == CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)
-        *value = (int)settings()->memory_pools;
-    if (attribute == CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID)
-        *value = device + 1;
+    *value = device_attribute(attribute, device);
     return CUDA_SUCCESS;
 }
 

@@ -5,6 +5,7 @@
 #include "context.h"
 #include "cost.h"
 #include "graph_memory.h"
+#include "host_backing.h"
 #include "lock.h"
 #include "object_memory.h"
 #include "settings.h"
@@ -330,6 +331,8 @@ static CUresult submit(struct CUgraphExec_st *executable, struct CUstream_st *st
     CUresult result = capture_check_legacy(stream);
     struct work *work;
 
+    if (result == CUDA_SUCCESS && stream->capture == NULL && !host_backing_promise(executable->op))
+        result = CUDA_ERROR_OUT_OF_MEMORY;
     if (result == CUDA_SUCCESS && stream->capture == NULL)
         result = graph_memory_launch(executable->op, executable->auto_free);
     if (result == CUDA_SUCCESS)

@@ -2,6 +2,7 @@
 
 #include "address_space.h"
 #include "allocate.h"
+#include "context.h"
 #include "lock.h"
 #include "memory.h"
 #include "stream.h"
@@ -21,6 +22,9 @@ struct graph_allocation {
     struct vclock order;     /* what the release is ordered after, besides what the host knows */
 };
 
+/* Pages of graphs' memory that are taken, and the most since that was last reset. */
+static struct { size_t taken, used_most, reserved_most; } held[DEVICES_MAX];
+
 static size_t pages(const struct graph_allocation *allocation) {
     return allocation->block->extent / memory_page;
 }
@@ -31,8 +35,10 @@ static void drop(struct graph_allocation *allocation) {
 
     if (--allocation->references != 0)
         return;
-    if (allocation->resident)
+    if (allocation->resident) {
         memory_give_unaddressed(device, pages(allocation));
+        held[device].taken -= pages(allocation);
+    }
     vclock_join(&allocation->order, &host_clock);
     memory_release(allocation->block, &allocation->order, 0, &unspent);
     vclock_clear(&allocation->order);
@@ -108,6 +114,18 @@ static bool allocates(const struct op *op) {
     return op->run == run_allocate;
 }
 
+static size_t larger(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+static void note_taken(const struct graph_allocation *allocation) {
+    CUdevice device = allocation->block->device;
+
+    held[device].taken += pages(allocation);
+    held[device].used_most = larger(held[device].used_most, held[device].taken);
+    held[device].reserved_most = larger(held[device].reserved_most, held[device].taken);
+}
+
 CUresult graph_memory_upload(const struct op *graph) {
     sim_check_held();
     for (size_t i = 0; i < graph->child_count; i++) {
@@ -118,6 +136,7 @@ CUresult graph_memory_upload(const struct op *graph) {
         if (!memory_take_unaddressed(allocation->block->device, pages(allocation)))
             return CUDA_ERROR_OUT_OF_MEMORY; /* what was taken is there for the next attempt */
         allocation->resident = true;
+        note_taken(allocation);
     }
     return CUDA_SUCCESS;
 }
@@ -149,4 +168,65 @@ void graph_memory_submitted(const struct op *op, const struct vclock *clock) {
         vclock_join(&op->as.graph_memory->order, clock);
     for (size_t i = 0; i < op->child_count; i++)
         graph_memory_submitted(op->children[i], clock);
+}
+
+/* --- entry points --- */
+
+static CUresult get_attribute(CUdevice device, CUgraphMem_attribute which, cuuint64_t *value) {
+    switch (which) {
+    case CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT: /* nothing is kept beyond what graphs use */
+    case CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT:
+        *value = held[device].taken * memory_page;
+        return CUDA_SUCCESS;
+    case CU_GRAPH_MEM_ATTR_USED_MEM_HIGH:
+        *value = held[device].used_most * memory_page;
+        return CUDA_SUCCESS;
+    case CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH:
+        *value = held[device].reserved_most * memory_page;
+        return CUDA_SUCCESS;
+    default:
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+}
+
+SIM_EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute which,
+                                                 void *value) {
+    CUresult result;
+
+    ENTER(cuDeviceGetGraphMemAttribute);
+    if (device_check(device) != CUDA_SUCCESS)
+        return CUDA_ERROR_INVALID_DEVICE;
+    if (value == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    result = get_attribute(device, which, value);
+    sim_unlock();
+    return result;
+}
+
+/* "High watermarks can only be reset": to what is there now. */
+SIM_EXPORT CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute which,
+                                                 void *value) {
+    CUresult result = CUDA_SUCCESS;
+
+    ENTER(cuDeviceSetGraphMemAttribute);
+    if (device_check(device) != CUDA_SUCCESS)
+        return CUDA_ERROR_INVALID_DEVICE;
+    if (value == NULL || *(const cuuint64_t *)value != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    if (which == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH)
+        held[device].used_most = held[device].taken;
+    else if (which == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH)
+        held[device].reserved_most = held[device].taken;
+    else
+        result = CUDA_ERROR_INVALID_VALUE;
+    sim_unlock();
+    return result;
+}
+
+/* There is nothing to give back: memory goes with the last graph that uses it. */
+SIM_EXPORT CUresult cuDeviceGraphMemTrim(CUdevice device) {
+    ENTER(cuDeviceGraphMemTrim);
+    return device_check(device);
 }

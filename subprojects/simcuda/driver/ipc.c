@@ -232,7 +232,8 @@ SIM_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr pointer) {
         if (block == NULL || block->kind != MEMORY_IMPORTED || block->opens == 0) {
             result = CUDA_ERROR_INVALID_VALUE;
         } else if (--block->opens == 0) {
-            block->export_serial = 0;              /* nobody finds it any more */
+            block->export_serial = 0; /* nobody finds it any more */
+            block->freeing = true;
             result = context_wait(block->context); /* [wait:ipc-close] assumed */
             memory_release(block, &host_clock, 0, &unspent);
         }

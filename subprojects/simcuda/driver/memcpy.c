@@ -72,9 +72,14 @@ static bool make_side(struct copy_side *side, CUmemorytype type, const void *hos
     side->address = type == CU_MEMORYTYPE_HOST ? HOST(host) : device;
     side->pitch = pitch;
     if (type == CU_MEMORYTYPE_ARRAY) {
+        struct array_place place = {0};
+
         sim_lock();
-        known = array_place(array, &side->address, &side->pitch, &height);
+        known = array_place(array, &place);
         sim_unlock();
+        side->address = place.address;
+        side->pitch = place.pitch;
+        height = place.rows;
     }
     side->slice = side->pitch * height;
     side->address += x + y * side->pitch + z * side->slice;
@@ -107,12 +112,10 @@ EXPORT_FORMS(cuMemcpy2DUnaligned_v2, _ptds, (const CUDA_MEMCPY2D *copy),
 EXPORT_FORMS(cuMemcpy2DAsync_v2, _ptsz, (const CUDA_MEMCPY2D *copy, CUstream stream),
              pitched_2d(copy, stream, null_stream, false))
 
-static CUresult pitched_3d(const CUDA_MEMCPY3D *of, CUstream stream, enum null_stream null_stream,
-                           bool synchronous) {
+static CUresult pitched_3d(const CUDA_MEMCPY3D_PEER *of, CUstream stream,
+                           enum null_stream null_stream, bool synchronous) {
     struct copy copy = {0};
 
-    if (of == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
     copy.width = of->WidthInBytes;
     copy.rows = of->Height;
     copy.slices = of->Depth;
@@ -126,7 +129,137 @@ static CUresult pitched_3d(const CUDA_MEMCPY3D *of, CUstream stream, enum null_s
     return copy_run(&copy, stream, null_stream, synchronous);
 }
 
+static CUresult plain_3d(const CUDA_MEMCPY3D *of, CUstream stream, enum null_stream null_stream,
+                         bool synchronous) {
+    if (of == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    return pitched_3d(&(CUDA_MEMCPY3D_PEER){.srcXInBytes = of->srcXInBytes,
+                                            .srcY = of->srcY,
+                                            .srcZ = of->srcZ,
+                                            .srcMemoryType = of->srcMemoryType,
+                                            .srcHost = of->srcHost,
+                                            .srcDevice = of->srcDevice,
+                                            .srcArray = of->srcArray,
+                                            .srcPitch = of->srcPitch,
+                                            .srcHeight = of->srcHeight,
+                                            .dstXInBytes = of->dstXInBytes,
+                                            .dstY = of->dstY,
+                                            .dstZ = of->dstZ,
+                                            .dstMemoryType = of->dstMemoryType,
+                                            .dstHost = of->dstHost,
+                                            .dstDevice = of->dstDevice,
+                                            .dstArray = of->dstArray,
+                                            .dstPitch = of->dstPitch,
+                                            .dstHeight = of->dstHeight,
+                                            .WidthInBytes = of->WidthInBytes,
+                                            .Height = of->Height,
+                                            .Depth = of->Depth},
+                      stream, null_stream, synchronous);
+}
+
 EXPORT_FORMS(cuMemcpy3D_v2, _ptds, (const CUDA_MEMCPY3D *copy),
-             pitched_3d(copy, NULL, null_stream, true))
+             plain_3d(copy, NULL, null_stream, true))
 EXPORT_FORMS(cuMemcpy3DAsync_v2, _ptsz, (const CUDA_MEMCPY3D *copy, CUstream stream),
-             pitched_3d(copy, stream, null_stream, false))
+             plain_3d(copy, stream, null_stream, false))
+
+/* The context of a side counts for device memory only: arrays have their own, the host has none. */
+static CUresult check_side(CUmemorytype type, CUcontext handle) {
+    struct CUctx_st *context;
+    CUresult result;
+
+    if (type == CU_MEMORYTYPE_ARRAY || type == CU_MEMORYTYPE_HOST)
+        return CUDA_SUCCESS;
+    sim_lock();
+    result = context_check(handle, &context);
+    sim_unlock();
+    return result;
+}
+
+static CUresult peer_3d(const CUDA_MEMCPY3D_PEER *of, CUstream stream, enum null_stream null_stream,
+                        bool synchronous) {
+    CUresult result =
+        of == NULL ? CUDA_ERROR_INVALID_VALUE : check_side(of->dstMemoryType, of->dstContext);
+
+    if (result == CUDA_SUCCESS)
+        result = check_side(of->srcMemoryType, of->srcContext);
+    return result == CUDA_SUCCESS ? pitched_3d(of, stream, null_stream, synchronous) : result;
+}
+
+EXPORT_FORMS(cuMemcpy3DPeer, _ptds, (const CUDA_MEMCPY3D_PEER *copy),
+             peer_3d(copy, NULL, null_stream, true))
+EXPORT_FORMS(cuMemcpy3DPeerAsync, _ptsz, (const CUDA_MEMCPY3D_PEER *copy, CUstream stream),
+             peer_3d(copy, stream, null_stream, false))
+
+/* --- rows of elements --- */
+
+/* Finds `offset` bytes behind the begin of an array with one row, where `size` bytes are. */
+static CUresult find_in_row(CUarray array, size_t offset, size_t size, CUdeviceptr *address,
+                            size_t *element) {
+    struct array_place place = {0};
+    bool known;
+
+    sim_lock();
+    known = array_place(array, &place);
+    sim_unlock();
+    if (!known)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (place.rows > 1 || place.slices > 1)
+        return entry_not_simulated("an array of more than one row");
+    if (offset > place.width || size > place.width - offset)
+        return CUDA_ERROR_INVALID_VALUE;
+    *address = place.address + offset;
+    *element = place.element;
+    return CUDA_SUCCESS;
+}
+
+static CUresult to_array(CUarray array, size_t offset, CUdeviceptr from, size_t size,
+                         CUstream stream, enum null_stream null_stream, bool synchronous) {
+    CUdeviceptr to = 0;
+    size_t element;
+    CUresult result = find_in_row(array, offset, size, &to, &element);
+
+    return result == CUDA_SUCCESS ? linear(to, from, size, stream, null_stream, synchronous)
+                                  : result;
+}
+
+static CUresult from_array(CUdeviceptr to, CUarray array, size_t offset, size_t size,
+                           CUstream stream, enum null_stream null_stream, bool synchronous) {
+    CUdeviceptr from = 0;
+    size_t element;
+    CUresult result = find_in_row(array, offset, size, &from, &element);
+
+    return result == CUDA_SUCCESS ? linear(to, from, size, stream, null_stream, synchronous)
+                                  : result;
+}
+
+/* "The elements must be the same size; and count must be evenly divisible by that size." */
+static CUresult between_arrays(CUarray to_array, size_t to_offset, CUarray array, size_t offset,
+                               size_t size, enum null_stream null_stream) {
+    size_t to_element = 0, element = 0;
+    CUdeviceptr to = 0, from = 0;
+    CUresult result = find_in_row(to_array, to_offset, size, &to, &to_element);
+
+    if (result == CUDA_SUCCESS)
+        result = find_in_row(array, offset, size, &from, &element);
+    if (result == CUDA_SUCCESS && (element == 0 || to_element != element || size % element != 0))
+        result = CUDA_ERROR_INVALID_VALUE;
+    return result == CUDA_SUCCESS ? linear(to, from, size, NULL, null_stream, true) : result;
+}
+
+EXPORT_FORMS(cuMemcpyDtoA_v2, _ptds, (CUarray to, size_t offset, CUdeviceptr from, size_t size),
+             to_array(to, offset, from, size, NULL, null_stream, true))
+EXPORT_FORMS(cuMemcpyHtoA_v2, _ptds, (CUarray to, size_t offset, const void *from, size_t size),
+             to_array(to, offset, HOST(from), size, NULL, null_stream, true))
+EXPORT_FORMS(cuMemcpyHtoAAsync_v2, _ptsz,
+             (CUarray to, size_t offset, const void *from, size_t size, CUstream stream),
+             to_array(to, offset, HOST(from), size, stream, null_stream, false))
+EXPORT_FORMS(cuMemcpyAtoD_v2, _ptds, (CUdeviceptr to, CUarray from, size_t offset, size_t size),
+             from_array(to, from, offset, size, NULL, null_stream, true))
+EXPORT_FORMS(cuMemcpyAtoH_v2, _ptds, (void *to, CUarray from, size_t offset, size_t size),
+             from_array(HOST(to), from, offset, size, NULL, null_stream, true))
+EXPORT_FORMS(cuMemcpyAtoHAsync_v2, _ptsz,
+             (void *to, CUarray from, size_t offset, size_t size, CUstream stream),
+             from_array(HOST(to), from, offset, size, stream, null_stream, false))
+EXPORT_FORMS(cuMemcpyAtoA_v2, _ptds,
+             (CUarray to, size_t to_offset, CUarray from, size_t offset, size_t size),
+             between_arrays(to, to_offset, from, offset, size, null_stream))

@@ -5,6 +5,7 @@
 #include "allocate.h"
 #include "context.h"
 #include "hazard.h"
+#include "host_backing.h"
 #include "ipc.h"
 #include "lock.h"
 #include "managed.h"
@@ -352,9 +353,13 @@ CUresult memory_allocate_visible(struct CUctx_st *context, size_t size, enum mem
         return CUDA_ERROR_INVALID_VALUE;
     if (kind == MEMORY_HOST && !memory_can_pin(extent))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    memory = mmap(NULL, extent, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
+    if (!host_backing_promise_visible(extent))
         return CUDA_ERROR_OUT_OF_MEMORY;
+    memory = mmap(NULL, extent, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+        host_backing_end_visible(extent);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     *block = memory_adopt(context, memory, size, extent, kind, site);
     return CUDA_SUCCESS;
 }
@@ -413,6 +418,7 @@ void memory_release(struct block *block, const struct vclock *order, uintptr_t s
     case MEMORY_MANAGED:
     case MEMORY_HOST:
         munmap(block->shadow, block->extent);
+        host_backing_end_visible(block->extent);
         *cost_ns = settings()->host_alloc_ns;
         break;
     case MEMORY_REGISTERED:

@@ -17,27 +17,22 @@
 #include "stream.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 #include <utlist.h>
-
-struct CUmemPoolHandle_st {
-    CUdevice device;
-    bool by_default; /* a device's own, which lives as long as the process */
-    cuuint64_t threshold;
-    int reuse[3]; /* REUSE_FOLLOW_EVENT_DEPENDENCIES and the two that follow it */
-    cuuint64_t used, used_high;
-    size_t kept; /* pages: taken from the device, and used by nothing */
-    struct CUmemPoolHandle_st *next;
-};
 
 static struct CUmemPoolHandle_st *pools;
 static struct CUmemPoolHandle_st *default_pools[DEVICES_MAX];
 static struct CUmemPoolHandle_st *current_pools[DEVICES_MAX];
 
-static struct CUmemPoolHandle_st *create(CUdevice device, bool by_default) {
+struct CUmemPoolHandle_st *mempool_create(CUdevice device, bool by_default) {
+    sim_check_held();
+    static uint64_t last_id;
     struct CUmemPoolHandle_st *pool = allocate_zeroed(sizeof *pool);
 
     pool->device = device;
     pool->by_default = by_default;
+    pool->file = -1;
+    pool->id = ++last_id;
     for (int i = 0; i < 3; i++)
         pool->reuse[i] = 1;
     LL_PREPEND(pools, pool);
@@ -46,7 +41,7 @@ static struct CUmemPoolHandle_st *create(CUdevice device, bool by_default) {
 
 static struct CUmemPoolHandle_st *default_pool(CUdevice device) {
     if (default_pools[device] == NULL)
-        default_pools[device] = create(device, true);
+        default_pools[device] = mempool_create(device, true);
     return default_pools[device];
 }
 
@@ -54,13 +49,19 @@ static struct CUmemPoolHandle_st *current_pool(CUdevice device) {
     return current_pools[device] != NULL ? current_pools[device] : default_pool(device);
 }
 
-static bool known(CUmemoryPool handle) {
+bool mempool_known(CUmemoryPool handle) {
+    sim_check_held();
     struct CUmemPoolHandle_st *pool;
 
     LL_FOREACH(pools, pool)
     if (pool == handle)
         return true;
     return false;
+}
+
+bool mempool_imported(const struct block *block) {
+    sim_check_held();
+    return block->kind == MEMORY_IMPORTED && block->export_serial == 0;
 }
 
 static size_t pages(cuuint64_t bytes) {
@@ -77,6 +78,8 @@ static void keep(struct CUmemPoolHandle_st *pool, size_t wanted) {
 
     if (wanted > (allowed > in_use ? allowed - in_use : 0))
         wanted = allowed > in_use ? allowed - in_use : 0;
+    if (pool->imported)
+        return; /* whose memory it is keeps it */
     if (wanted < pool->kept)
         memory_give_unaddressed(pool->device, pool->kept - wanted);
     else if (wanted > pool->kept && !memory_take_unaddressed(pool->device, wanted - pool->kept))
@@ -156,8 +159,8 @@ static CUresult allocate(CUdeviceptr *pointer, size_t size, CUmemoryPool handle,
     cost_spend(settings()->alloc_async_ns);
     sim_lock();
     result = stream_current(stream_of, null_stream, &stream);
-    if (result == CUDA_SUCCESS && handle != NULL && !known(handle))
-        result = CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS && handle != NULL && (!mempool_known(handle) || handle->imported))
+        result = CUDA_ERROR_INVALID_VALUE; /* an imported one gives no new memory */
     if (result == CUDA_SUCCESS)
         result = capture_check_legacy(stream);
     if (result == CUDA_SUCCESS && stream->capture != NULL) {
@@ -259,7 +262,7 @@ static CUresult free_in(CUdeviceptr pointer, CUstream handle, enum null_stream n
         block = memory_at(pointer);
         if (block == NULL || block->freeing || block->of_object ||
             (block->kind != MEMORY_POOL && block->kind != MEMORY_DEVICE &&
-             block->kind != MEMORY_GRAPH))
+             block->kind != MEMORY_GRAPH && !mempool_imported(block)))
             result = CUDA_ERROR_INVALID_VALUE;
         else
             result = capture_check_legacy(stream);
@@ -308,19 +311,73 @@ SIM_EXPORT CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device) {
     return get_pool(pool, device, current_pool);
 }
 
-SIM_EXPORT CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
+static CUresult set_pool(CUdevice device, CUmemoryPool pool) {
     CUresult result = CUDA_SUCCESS;
 
-    ENTER(cuDeviceSetMemPool);
     if (device_check(device) != CUDA_SUCCESS)
         return CUDA_ERROR_INVALID_DEVICE;
     sim_lock();
-    if (!known(pool) || pool->device != device)
+    if (!mempool_known(pool) || pool->device != device || pool->imported)
         result = CUDA_ERROR_INVALID_VALUE;
     else
         current_pools[device] = pool;
     sim_unlock();
     return result;
+}
+
+SIM_EXPORT CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
+    ENTER(cuDeviceSetMemPool);
+    return set_pool(device, pool);
+}
+
+/* Pools of the host and of managed memory are not simulated. */
+static CUresult check_location(const CUmemLocation *location, CUmemAllocationType type) {
+    static const int managed = 2; /* CU_MEM_ALLOCATION_TYPE_MANAGED, since 13.0 */
+
+    if (location == NULL || ((int)type != CU_MEM_ALLOCATION_TYPE_PINNED && (int)type != managed))
+        return CUDA_ERROR_INVALID_VALUE;
+    switch ((int)location->type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE:
+        if (device_check(location->id) != CUDA_SUCCESS)
+            return CUDA_ERROR_INVALID_DEVICE;
+        return (int)type == managed ? entry_not_simulated("a pool of managed memory")
+                                    : CUDA_SUCCESS;
+    case 0: /* CU_MEM_LOCATION_TYPE_NONE */
+        return (int)type == managed ? entry_not_simulated("a pool of managed memory")
+                                    : CUDA_ERROR_INVALID_VALUE;
+    case 2: /* ..._HOST and ..._HOST_NUMA, since 12.2 */
+    case 3:
+        return entry_not_simulated("a pool of the host");
+    default:
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+}
+
+SIM_EXPORT CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool, CUmemLocation *location,
+                                           CUmemAllocationType type) {
+    CUresult result;
+
+    ENTER(cuMemGetDefaultMemPool);
+    result = check_location(location, type);
+    return result == CUDA_SUCCESS ? get_pool(pool, location->id, default_pool) : result;
+}
+
+SIM_EXPORT CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location,
+                                    CUmemAllocationType type) {
+    CUresult result;
+
+    ENTER(cuMemGetMemPool);
+    result = check_location(location, type);
+    return result == CUDA_SUCCESS ? get_pool(pool, location->id, current_pool) : result;
+}
+
+SIM_EXPORT CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type,
+                                    CUmemoryPool pool) {
+    CUresult result;
+
+    ENTER(cuMemSetMemPool);
+    result = check_location(location, type);
+    return result == CUDA_SUCCESS ? set_pool(location->id, pool) : result;
 }
 
 SIM_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties) {
@@ -332,14 +389,17 @@ SIM_EXPORT CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *pr
         return CUDA_ERROR_INVALID_VALUE;
     if (!settings()->memory_pools)
         return CUDA_ERROR_NOT_SUPPORTED;
-    if (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
-        return entry_not_simulated("a pool that processes can share");
+    if (((unsigned int)properties->handleTypes &
+         ~(unsigned int)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0)
+        return entry_not_simulated("handles other than file descriptors");
     if (device_check(properties->location.id) != CUDA_SUCCESS)
         return CUDA_ERROR_INVALID_DEVICE;
     sim_lock();
     result = object_memory_take(properties->location.id);
-    if (result == CUDA_SUCCESS)
-        *pool = create(properties->location.id, false);
+    if (result == CUDA_SUCCESS) {
+        *pool = mempool_create(properties->location.id, false);
+        (*pool)->can_be_shared = properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE;
+    }
     sim_unlock();
     return result;
 }
@@ -350,7 +410,7 @@ SIM_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool) {
 
     ENTER(cuMemPoolDestroy);
     sim_lock();
-    if (!known(pool) || pool->by_default) {
+    if (!mempool_known(pool) || pool->by_default) {
         result = CUDA_ERROR_INVALID_VALUE;
     } else {
         for (struct block *block = memory_next(NULL); block != NULL; block = memory_next(block))
@@ -360,7 +420,10 @@ SIM_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool) {
             current_pools[pool->device] = NULL;
         keep(pool, 0);
         LL_DELETE(pools, pool);
-        object_memory_give(pool->device);
+        if (!pool->imported)
+            object_memory_give(pool->device);
+        if (pool->file >= 0)
+            close(pool->file);
         free(pool);
     }
     sim_unlock();
@@ -372,7 +435,7 @@ SIM_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t bytes_to_keep) {
 
     ENTER(cuMemPoolTrimTo);
     sim_lock();
-    result = known(pool) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    result = mempool_known(pool) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     if (result == CUDA_SUCCESS && bytes_to_keep < reserved(pool)) {
         size_t in_use = pages(pool->used), least = pages(bytes_to_keep);
 
@@ -423,7 +486,7 @@ static CUresult checked_attribute(CUmemoryPool pool, CUmemPool_attribute which, 
     CUresult result = CUDA_ERROR_INVALID_VALUE;
 
     sim_lock();
-    if (value != NULL && known(pool)) {
+    if (value != NULL && mempool_known(pool)) {
         result = capture_check_unsafe(); /* [capture:unsafe-pool-attributes] cccl#11360 */
         if (result == CUDA_SUCCESS)
             result = attribute(pool, which, value, set);
@@ -451,7 +514,8 @@ SIM_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc 
 
     ENTER(cuMemPoolSetAccess);
     sim_lock();
-    result = known(pool) && (map != NULL || count == 0) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    result = mempool_known(pool) && (map != NULL || count == 0) ? CUDA_SUCCESS
+                                                                : CUDA_ERROR_INVALID_VALUE;
     sim_unlock();
     return result;
 }
@@ -462,8 +526,8 @@ SIM_EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool po
 
     ENTER(cuMemPoolGetAccess);
     sim_lock();
-    result =
-        known(pool) && flags != NULL && location != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    result = mempool_known(pool) && flags != NULL && location != NULL ? CUDA_SUCCESS
+                                                                      : CUDA_ERROR_INVALID_VALUE;
     sim_unlock();
     if (result == CUDA_SUCCESS)
         *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;

@@ -7,6 +7,9 @@
 #include "settings.h"
 #include "stream.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 static size_t hull(const struct fill *fill) {
     return (fill->rows - 1) * fill->pitch + fill->width * fill->element;
 }
@@ -23,6 +26,30 @@ DEVICE_CODE static void fill_row(unsigned char *row, const struct fill *fill) {
             ((uint32_t *)(void *)row)[i] = fill->value;
 }
 
+/* A zero fill of this size gives the host's memory back, and needs none. What is smaller is likely
+ * written to again soon. */
+static const size_t fresh_from = (size_t)64 << 20;
+
+static bool makes_fresh(const struct fill *fill, const struct block *block) {
+    return fill->value == 0 && hull(fill) >= fresh_from &&
+           (fill->rows == 1 || fill->pitch == fill->width * fill->element) &&
+           block->kind != MEMORY_HOST && block->kind != MEMORY_REGISTERED &&
+           block->kind != MEMORY_MANAGED;
+}
+
+/* The memory is a mapping of a file in memory. False: the system cannot make holes in it. */
+static bool make_fresh(unsigned char *memory, size_t size) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t before = (page - (uintptr_t)memory % page) % page;
+    size_t whole = (size - before) / page * page;
+
+    if (madvise(memory + before, whole, MADV_REMOVE) != 0)
+        return false;
+    bytes_fill(memory, before, 0);
+    bytes_fill(memory + before + whole, size - before - whole, 0);
+    return true;
+}
+
 static CUresult run(struct op *op) {
     const struct fill *fill = &op->as.fill;
     unsigned char *memory = memory_reach(fill->address, hull(fill));
@@ -30,6 +57,8 @@ static CUresult run(struct op *op) {
     cost_spend_transfer(fill->rows * fill->width * fill->element, settings()->device_gbps);
     if (memory == NULL)
         return CUDA_ERROR_ILLEGAL_ADDRESS;
+    if (op->host_use == HOST_USE_NONE && make_fresh(memory, hull(fill)))
+        return CUDA_SUCCESS;
     for (size_t row = 0; row < fill->rows; row++)
         fill_row(memory + row * fill->pitch, fill);
     return CUDA_SUCCESS;
@@ -43,6 +72,7 @@ static CUresult submit(const struct fill *fill, struct CUstream_st *stream, bool
         return CUDA_ERROR_INVALID_VALUE;
     op = op_create("memset", run);
     op->as.fill = *fill;
+    op->host_use = makes_fresh(fill, block) ? HOST_USE_NONE : HOST_USE_ALL;
     op_access(op, fill->address, hull(fill), true);
     /* asynchronous to the host unless it could see the memory: [wait:memset] API synchronization
      * behavior */

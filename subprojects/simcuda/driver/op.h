@@ -27,12 +27,20 @@ struct copy_side {
     bool host;           /* plain host memory, not to be looked up */
 };
 
+/* When the source of a copy may be read: cuda.h 4548. */
+enum source_order {
+    SOURCE_IN_STREAM,
+    SOURCE_DURING_CALL, /* not after the call returns */
+    SOURCE_ANY          /* at any time: the program keeps it as it is */
+};
+
 struct copy {
     struct copy_side to;
     struct copy_side from;
     size_t width; /* bytes of a row */
     size_t rows;
     size_t slices;
+    enum source_order source_order;
     void *staged; /* owned copy of `from`, NULL: read it when executing */
     double gbps;
 };
@@ -63,6 +71,14 @@ struct host_call {
     void *data;
 };
 
+/* For which accesses of an operation the host must have memory. One that reads maps what it reads,
+ * so that it takes memory even where nothing was written. */
+enum host_use {
+    HOST_USE_ALL,
+    HOST_USE_WRITES, /* passes over what was never written */
+    HOST_USE_NONE    /* makes memory fresh */
+};
+
 /* Invariant: run != NULL; the union's member is the one that `run` reads; `accesses` has room for
  * access_room, of which access_count are there. */
 struct op {
@@ -75,6 +91,7 @@ struct op {
     bool depends_on_host; /* it runs, and ends only once the host has done something */
     bool programmatic;    /* may begin before the kernel in front of it ends, if that allows it */
     bool is_overlapped;   /* a kernel that allows it */
+    enum host_use host_use;
     struct op **children; /* of a graph: what `run` runs, in an order that it allows */
     size_t child_count;
     size_t access_count, access_room;

@@ -2,6 +2,7 @@
 #include "context.h"
 #include "lock.h"
 #include "memory.h"
+#include "virtual_memory.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -65,7 +66,7 @@ static CUresult get(void *data, CUpointer_attribute attribute, const struct bloc
         *(int *)data = 1;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-        *(unsigned long long *)data = 0;
+        *(unsigned long long *)data = virtual_memory_handle_types(block->address);
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
         *(int *)data = 0;

@@ -1,13 +1,13 @@
 #include "virtual_memory.h"
 
 #include "address_runs.h"
-#include "address_space.h"
 #include "allocate.h"
 #include "context.h"
 #include "cost.h"
 #include "lock.h"
 #include "memory.h"
 #include "object_memory.h"
+#include "physical_memory.h"
 #include "settings.h"
 #include "stream.h"
 
@@ -24,18 +24,6 @@ struct reservation {
     void *mapped; /* of one apart: what munmap takes, as alignment makes it begin earlier */
     size_t mapped_size;
     unsigned char *shadow; /* as large: where the CPU reaches what is mapped, side by side */
-};
-
-/* What a CUmemGenericAllocationHandle denotes. Invariant: references + mappings != 0; the memory
- * goes when both are gone. */
-struct physical {
-    struct physical *self; /* its handle */
-    CUmemAllocationProp properties;
-    CUdeviceptr home; /* its pages; no program knows these addresses */
-    size_t size;
-    unsigned int references; /* handles not yet released */
-    unsigned int mappings;
-    UT_hash_handle by_handle;
 };
 
 /* Invariant: lies within one reservation and overlaps no other mapping; its block exists while a
@@ -64,7 +52,6 @@ RB_GENERATE_INTERNAL(mapping_tree, mapping, node, compare_mappings, __attribute_
 
 static struct reservation_tree reservations = RB_INITIALIZER(&reservations);
 static struct mapping_tree mappings = RB_INITIALIZER(&mappings);
-static struct physical *physicals; /* by handle */
 
 /* The last that begins at or before the address. */
 static struct reservation *reservation_before(CUdeviceptr address) {
@@ -104,17 +91,28 @@ static struct reservation *reservation_around(CUdeviceptr address, size_t size) 
                : NULL;
 }
 
-static struct physical *find(CUmemGenericAllocationHandle handle) {
-    struct physical *self = (struct physical *)(uintptr_t)handle, *physical;
-
-    HASH_FIND(by_handle, physicals, &self, sizeof(void *), physical);
-    return physical;
-}
-
 static struct mapping *mapping_at(CUdeviceptr address) {
     struct mapping *mapping = mapping_before(address);
 
     return mapping != NULL && address - mapping->address < mapping->size ? mapping : NULL;
+}
+
+bool virtual_memory_home(CUdeviceptr address, CUdeviceptr *home) {
+    sim_check_held();
+    const struct mapping *mapping = mapping_at(address);
+
+    if (mapping == NULL || mapping->physical->home == 0)
+        return false;
+    *home = mapping->physical->home + (address - mapping->address);
+    return true;
+}
+
+unsigned long long virtual_memory_handle_types(CUdeviceptr address) {
+    sim_check_held();
+    const struct mapping *mapping = mapping_at(address);
+
+    return mapping != NULL ? (unsigned long long)mapping->physical->properties.requestedHandleTypes
+                           : 0;
 }
 
 /* Whether some mapping has a byte of the range. */
@@ -136,17 +134,6 @@ static bool covered(CUdeviceptr address, size_t size) {
         at += mapping->size;
     }
     return size != 0 && at == address + size;
-}
-
-static void drop_if_unused(struct physical *physical, uint64_t *cost_ns) {
-    size_t pages = physical->size / memory_page;
-
-    if (physical->references != 0 || physical->mappings != 0)
-        return;
-    memory_give_pages(physical->properties.location.id, physical->home, pages);
-    *cost_ns += settings()->create_ns + pages * settings()->page_ns;
-    HASH_DELETE(by_handle, physicals, physical);
-    free(physical);
 }
 
 /* --- addresses --- */
@@ -255,63 +242,7 @@ SIM_EXPORT CUresult cuMemAddressFree(CUdeviceptr pointer, size_t size) {
     return result;
 }
 
-/* --- memory --- */
-
-static CUresult check_properties(const CUmemAllocationProp *properties) {
-    if (properties == NULL || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-        properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE)
-        return entry_not_simulated("host memory, or memory that processes can share");
-    return device_check(properties->location.id);
-}
-
-SIM_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
-                                const CUmemAllocationProp *properties, unsigned long long flags) {
-    CUresult result = check_properties(properties);
-    CUdeviceptr home;
-
-    ENTER(cuMemCreate);
-    if (handle == NULL || size == 0 || size % memory_page != 0 || flags != 0)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (result != CUDA_SUCCESS)
-        return result;
-    sim_lock();
-    if (memory_take_pages(properties->location.id, size / memory_page, &home)) {
-        struct physical *physical = allocate_zeroed(sizeof *physical);
-
-        physical->properties = *properties;
-        physical->home = home;
-        physical->size = size;
-        physical->references = 1;
-        physical->self = physical;
-        HASH_ADD(by_handle, physicals, self, sizeof(void *), physical);
-        *handle = (uintptr_t)physical;
-    } else {
-        result = CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    sim_unlock();
-    cost_spend(settings()->create_ns + size / memory_page * settings()->page_ns);
-    return result;
-}
-
-SIM_EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
-    CUresult result = CUDA_ERROR_INVALID_VALUE;
-    struct physical *physical;
-    uint64_t cost_ns = 0;
-
-    ENTER(cuMemRelease);
-    sim_lock();
-    physical = find(handle);
-    if (physical != NULL && physical->references != 0) {
-        physical->references--;
-        drop_if_unused(physical, &cost_ns);
-        result = CUDA_SUCCESS;
-    }
-    sim_unlock();
-    cost_spend(cost_ns);
-    return result;
-}
+/* --- mappings --- */
 
 SIM_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle,
                                                 void *address) {
@@ -332,50 +263,20 @@ SIM_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ha
     return result;
 }
 
-SIM_EXPORT CUresult cuMemGetAllocationGranularity(size_t *granularity,
-                                                  const CUmemAllocationProp *properties,
-                                                  CUmemAllocationGranularity_flags option) {
-    ENTER(cuMemGetAllocationGranularity);
-    if (granularity == NULL || (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM &&
-                                option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED))
-        return CUDA_ERROR_INVALID_VALUE;
-    *granularity = memory_page;
-    return check_properties(properties);
-}
-
-SIM_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *properties,
-                                                           CUmemGenericAllocationHandle handle) {
-    CUresult result = CUDA_ERROR_INVALID_VALUE;
-
-    ENTER(cuMemGetAllocationPropertiesFromHandle);
-    if (properties == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    sim_lock();
-    if (find(handle) != NULL) {
-        *properties = find(handle)->properties;
-        result = CUDA_SUCCESS;
-    }
-    sim_unlock();
-    return result;
-}
-
-/* --- mappings --- */
-
 /* Puts the bytes of `physical` (NULL: none) where the CPU reaches [pointer, pointer + size). */
 static unsigned char *show(CUdeviceptr pointer, size_t size, const struct physical *physical) {
     const struct reservation *reservation = reservation_around(pointer, size);
     unsigned char *at = reservation->shadow + (pointer - reservation->address);
-    CUdevice device;
+    uint64_t offset;
     void *shown;
+    int file;
 
     if (physical == NULL) {
         shown = mmap(at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
                      -1, 0);
     } else {
-        device = physical->properties.location.id;
-        shown =
-            mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-                 address_space_file(device), (off_t)(physical->home - address_space_base(device)));
+        file = physical_file(physical, &offset);
+        shown = mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, (off_t)offset);
     }
     return shown == MAP_FAILED ? NULL : at;
 }
@@ -411,7 +312,7 @@ SIM_EXPORT CUresult cuMemMap(CUdeviceptr pointer, size_t size, size_t offset,
         flags != 0) /* "offset: currently must be zero" */
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    result = map(pointer, size, find(handle));
+    result = map(pointer, size, physical_find(handle));
     sim_unlock();
     cost_spend(settings()->map_ns);
     return result;
@@ -435,7 +336,7 @@ SIM_EXPORT CUresult cuMemUnmap(CUdeviceptr pointer, size_t size) {
         object_memory_give(mapping->physical->properties.location.id);
         show(mapping->address, mapping->size, NULL);
         mapping->physical->mappings--;
-        drop_if_unused(mapping->physical, &cost_ns);
+        physical_drop_if_unused(mapping->physical, &cost_ns);
         RB_REMOVE(mapping_tree, &mappings, mapping);
         free(mapping);
     }

@@ -4,6 +4,7 @@
 #include "context.h"
 #include "cost.h"
 #include "hazard.h"
+#include "host_backing.h"
 #include "lock.h"
 #include "managed.h"
 #include "stream.h"
@@ -441,6 +442,8 @@ CUresult stream_submit(struct CUstream_st *stream, struct op *op, struct work *a
     if (stream->capture != NULL)
         return capture_add(stream, op);
     result = capture_check_legacy(stream);
+    if (result == CUDA_SUCCESS && !host_backing_promise(op))
+        result = CUDA_ERROR_OUT_OF_MEMORY;
     if (result != CUDA_SUCCESS)
         return result;
     work = allocate_zeroed(sizeof *work);

@@ -128,7 +128,7 @@ static void test_error_codes(void **state) {
 
     (void)state;
     elsewhere.location.id = 2;
-    shared.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    shared.requestedHandleTypes = CU_MEM_HANDLE_TYPE_WIN32;
     assert_ok(
         cuMemGetAllocationGranularity(&granularity, &on_device, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
     assert_int_equal(granularity, 2 * MiB);
