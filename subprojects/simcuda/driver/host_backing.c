@@ -188,6 +188,20 @@ static size_t ask_host(void) {
     return above(pages, above(promised, backed()) + above(visible, visible_backed()));
 }
 
+/* The system may end a program that has shut itself in when a file is opened: the first share is
+ * asked for before it could. */
+static uint64_t early_bytes;
+__attribute__((constructor)) static void ask_early(void) {
+    early_bytes = host_room("");
+}
+
+static void take_early_room(void) {
+    if (settings()->host_room == 0)
+        room =
+            early_bytes / HOST_PAGE < asked_every ? (size_t)early_bytes / HOST_PAGE : asked_every;
+    early_bytes = 0;
+}
+
 /* The report has one line for each function, so it tells of the first time. */
 static void refuse(size_t pages, size_t there) {
     static char detail[160];
@@ -201,6 +215,8 @@ static void refuse(size_t pages, size_t there) {
 static bool take_room(size_t pages) {
     size_t there;
 
+    if (early_bytes != 0)
+        take_early_room();
     if (pages > room) {
         there = ask_host();
         if (pages > there) {

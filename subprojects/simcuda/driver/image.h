@@ -45,7 +45,7 @@ const struct image_kernel *image_find_kernel(const struct image *image, const ch
 
 /* --- for those who read one form --- */
 
-/* Of `length` characters. NULL: the image has one of that name, which stays as it is. */
+/* The name has `length` characters. NULL: the image has one of that name, which stays as it is. */
 struct image_kernel *image_add_kernel(struct image *image, const char *name, size_t length);
 struct image_variable *image_add_variable(struct image *image, const char *name, size_t length);
 
