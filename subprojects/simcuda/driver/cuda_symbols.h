@@ -15,6 +15,10 @@
 
 #define SIM_EXPORT SIMCUDA_API
 
+/* cudaProfiler.h, which the headers of pip lack */
+CUresult cuProfilerStart(void);
+CUresult cuProfilerStop(void);
+
 #if CUDA_VERSION < 12030
 CUresult cuFuncGetName(const char **name, CUfunction function);
 typedef struct CUgraphEdgeData_st CUgraphEdgeData;

@@ -54,6 +54,27 @@ SIM_EXPORT CUresult cuCtxResetPersistingL2Cache(void) {
     return result == CUDA_SUCCESS ? CUDA_ERROR_NOT_SUPPORTED : result;
 }
 
+/* Nobody profiles the simulated device. */
+static CUresult switch_profiler(void) {
+    struct CUctx_st *context;
+    CUresult result;
+
+    sim_lock();
+    result = context_current(&context);
+    sim_unlock();
+    return result;
+}
+
+SIM_EXPORT CUresult cuProfilerStart(void) {
+    ENTER(cuProfilerStart);
+    return switch_profiler();
+}
+
+SIM_EXPORT CUresult cuProfilerStop(void) {
+    ENTER(cuProfilerStop);
+    return switch_profiler();
+}
+
 /* GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS says that this is not there. */
 SIM_EXPORT CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget target,
                                                CUflushGPUDirectRDMAWritesScope scope) {

@@ -95,6 +95,11 @@ CUresult library_function(CUfunction handle, struct CUctx_st *context,
     return result == CUDA_SUCCESS ? module_function(module, kernel->name, function) : result;
 }
 
+bool library_has_kernel(CUkernel handle) {
+    sim_check_held();
+    return find_kernel(handle) != NULL;
+}
+
 /* --- entry points --- */
 
 /* The image comes with a reference, which the library takes. */

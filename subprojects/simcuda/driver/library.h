@@ -8,4 +8,6 @@
  * INVALID_HANDLE: it is no CUkernel. */
 CUresult library_function(CUfunction handle, struct CUctx_st *context, struct CUfunc_st **function);
 
+bool library_has_kernel(CUkernel handle); /* of any library */
+
 #endif

@@ -179,10 +179,9 @@ SIM_EXPORT CUresult cuKernelGetParamInfo(CUkernel handle, size_t index, size_t *
     return result;
 }
 
-SIM_EXPORT CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute,
-                                       CUfunction function) {
-    ENTER(cuFuncGetAttribute);
-    if (value == NULL || function == NULL || attribute < 0 || attribute >= CU_FUNC_ATTRIBUTE_MAX)
+/* The same for all kernels: their code is not looked at. */
+static CUresult attribute_value(CUfunction_attribute attribute, int *value) {
+    if (attribute < 0 || attribute >= CU_FUNC_ATTRIBUTE_MAX)
         return CUDA_ERROR_INVALID_VALUE;
     switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
@@ -205,4 +204,27 @@ SIM_EXPORT CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribut
         *value = 0;
     }
     return CUDA_SUCCESS;
+}
+
+SIM_EXPORT CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute,
+                                       CUfunction function) {
+    ENTER(cuFuncGetAttribute);
+    return value == NULL || function == NULL ? CUDA_ERROR_INVALID_VALUE
+                                             : attribute_value(attribute, value);
+}
+
+SIM_EXPORT CUresult cuKernelGetAttribute(int *value, CUfunction_attribute attribute,
+                                         CUkernel kernel, CUdevice device) {
+    CUresult result = CUDA_ERROR_INVALID_VALUE;
+    bool known;
+
+    ENTER(cuKernelGetAttribute);
+    sim_lock();
+    known = library_has_kernel(kernel);
+    sim_unlock();
+    if (value != NULL && attribute >= 0)
+        result = known ? attribute_value(attribute, value) : CUDA_ERROR_INVALID_HANDLE;
+    return result == CUDA_SUCCESS && (device < 0 || (uint64_t)device >= settings()->devices)
+               ? CUDA_ERROR_INVALID_DEVICE
+               : result;
 }

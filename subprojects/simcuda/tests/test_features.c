@@ -240,8 +240,25 @@ static void test_nothing_is_atomic_between_devices(void **state) {
 }
 #endif
 
+/* cudaProfiler.h, which the headers of pip lack */
+CUresult cuProfilerStart(void);
+CUresult cuProfilerStop(void);
+
+static void test_a_profiler_may_be_switched_in_a_context(void **state) {
+    CUcontext context;
+
+    (void)state;
+    assert_ok(cuProfilerStart());
+    assert_ok(cuProfilerStop());
+    assert_ok(cuCtxPopCurrent_v2(&context));
+    assert_int_equal(cuProfilerStart(), CUDA_ERROR_INVALID_CONTEXT);
+    assert_int_equal(cuProfilerStop(), CUDA_ERROR_INVALID_CONTEXT);
+    assert_ok(cuCtxPushCurrent_v2(context));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_profiler_may_be_switched_in_a_context),
         cmocka_unit_test(test_features_that_are_not_there_are_denied),
         cmocka_unit_test(test_calls_about_the_context_need_one),
         cmocka_unit_test(test_properties_are_the_attributes),

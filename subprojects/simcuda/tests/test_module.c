@@ -159,6 +159,27 @@ static void test_end_of_a_context(void **state) {
     assert_int_equal(cuModuleUnload(module), CUDA_ERROR_INVALID_HANDLE);
 }
 
+static void test_attributes_of_a_kernel_of_a_library(void **state) {
+    CUlibrary library;
+    CUkernel kernel;
+    int value = 0;
+
+    (void)state;
+    assert_ok(cuLibraryLoadData(&library, text, NULL, NULL, 0, NULL, NULL, 0));
+    assert_ok(cuLibraryGetKernel(&kernel, library, "fill_u32"));
+    assert_ok(cuKernelGetAttribute(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, kernel, 0));
+    assert_int_equal(value, 32);
+    assert_int_equal(cuKernelGetAttribute(&value, CU_FUNC_ATTRIBUTE_MAX, kernel, 0),
+                     CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuKernelGetAttribute(NULL, CU_FUNC_ATTRIBUTE_NUM_REGS, kernel, 0),
+                     CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuKernelGetAttribute(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, kernel, 2),
+                     CUDA_ERROR_INVALID_DEVICE);
+    assert_ok(cuLibraryUnload(library));
+    assert_int_equal(cuKernelGetAttribute(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, kernel, 0),
+                     CUDA_ERROR_INVALID_HANDLE);
+}
+
 static void test_name_of_a_function(void **state) {
     const char *name = NULL;
 
@@ -265,6 +286,7 @@ int main(void) {
         cmocka_unit_test(test_variables_of_floats_and_of_open_size),
         cmocka_unit_test(test_variables_are_not_freed),
         cmocka_unit_test(test_end_of_a_context),
+        cmocka_unit_test(test_attributes_of_a_kernel_of_a_library),
         cmocka_unit_test(test_name_of_a_function),
         cmocka_unit_test(test_end_of_a_context),
         cmocka_unit_test(test_bad_text),
