@@ -179,7 +179,7 @@ SIM_EXPORT CUresult cuKernelGetParamInfo(CUkernel handle, size_t index, size_t *
     return result;
 }
 
-/* The same for all kernels: their code is not looked at. */
+/* All kernels have these values: their code is not looked at. */
 static CUresult attribute_value(CUfunction_attribute attribute, int *value) {
     if (attribute < 0 || attribute >= CU_FUNC_ATTRIBUTE_MAX)
         return CUDA_ERROR_INVALID_VALUE;

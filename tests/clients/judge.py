@@ -1,0 +1,65 @@
+"""What is wrong with a client's runs: which outcomes, output and calls differ that may not, and whether the pool was at work."""
+
+import tomllib
+
+from runs import HERE, CannotRun, differences, prepared, run
+from table import MODES
+
+
+def allowed_in(mode):
+    """What the pool may save and add in a mode."""
+    lists = tomllib.loads((HERE / "calls.toml").read_text())
+    return {kind: [call for entry in lists[kind] if mode in entry.get("modes", MODES) for call in entry["calls"]] for kind in lists}
+
+
+def allocations(counters):
+    """All that a client asked for, and how much of it was served from idle memory."""
+    return counters["malloc_calls"] + counters["async_calls"] - counters["async_served"], counters["malloc_hits"]
+
+
+def is_at_work(counters):
+    """Whether the pool did what it is for. CHECK checks, and keeps what is freed from being used again."""
+    return counters["malloc_hits"] > 0 or counters["check_filled_bytes"] > 0
+
+
+def faults_of(client, natives, pooled, mode):
+    """What is wrong with a run of a mode."""
+    found = differences(natives, pooled, allowed_in(mode))
+    asked, _ = allocations(pooled.counters)
+    if asked < client.allocations:
+        found.append(f"the pool saw {asked} allocations, expected at least {client.allocations}")
+    if is_at_work(pooled.counters) == (mode in client.idle):
+        found.append("the pool is at work: take the mode out of idle" if mode in client.idle else "the pool did nothing")
+    mistakes, reported = client.mistakes if mode == "CHECK" else 0, pooled.counters["check_errors"]
+    if reported != mistakes:
+        found.append(f"{reported} memory errors are reported, the client makes {mistakes}")
+    return [f"{client.name}, {mode}: {line}" for line in found]
+
+
+def expected_failures(client):
+    """Names of tests that fail natively: the list only shrinks."""
+    listed = tomllib.loads((HERE / "failures.toml").read_text()).get(client.name, {})
+    return {name for tests in listed.values() for name in tests}
+
+
+def native_faults(client, natives):
+    """Native failures that are not listed, and listed ones that are gone."""
+    failed = {name for name, outcome in natives[0].outcomes.items() if outcome.startswith("FAILED")}
+    listed = expected_failures(client)
+    return ([f"{client.name}, native: {name} fails: {natives[0].outcomes[name][:100]}" for name in sorted(failed - listed)] +
+            [f"{client.name}, native: {name} passes by now: take it out of failures.toml" for name in sorted(listed - failed)])
+
+
+def examined(client):
+    """Lines of faults, and the runs by mode."""
+    python = prepared(client)
+    natives = [run(client, python, mode, None) for mode in ("native", "native-again")]
+    if not natives[0].outcomes:
+        raise CannotRun(f"{client.name}: natively no test has an outcome; see build/clients/runs/{client.name}/native/errors")
+    found, runs = native_faults(client, natives), {"native": natives[0]}
+    for mode, settings in MODES.items():
+        runs[mode] = run(client, python, mode, settings)
+        faults = faults_of(client, natives, runs[mode], mode)
+        print(f"{client.name}, {mode}: {len(runs[mode].outcomes)} tests, {len(faults)} differences", flush=True)
+        found += faults
+    return found, runs

@@ -1,0 +1,54 @@
+"""Runs the tests of modules that are written for unittest, the arguments, and prints each with what came out of it: PASSED, SKIPPED, or FAILED
+with the kind of error and CUDA's name for it, if it has one."""
+
+import re
+import sys
+import unittest
+
+
+class Outcomes(unittest.TestResult):
+    """Prints an outcome as soon as it is known. A test with parts fails with the first of them that does."""
+
+    def __init__(self):
+        super().__init__()
+        self.failed = set()
+
+    def tell(self, test, outcome):
+        """One line."""
+        print(f"{test.id()}: {outcome}", flush=True)
+
+    def tell_error(self, test, error):
+        """Of an error's text only what does not change from run to run."""
+        if error[0].__name__ == "Skipped":  # pytest's
+            self.tell(test, "SKIPPED")
+        elif test.id() not in self.failed:
+            self.failed.add(test.id())
+            name = re.search(r"CUDA_ERROR_\w+", str(error[1]))
+            self.tell(test, " ".join(["FAILED", error[0].__name__, *([name[0]] if name else [])]))
+
+    def addSuccess(self, test):
+        if test.id() not in self.failed:
+            self.tell(test, "PASSED")
+
+    def addError(self, test, err):
+        self.tell_error(test, err)
+
+    def addFailure(self, test, err):
+        self.tell_error(test, err)
+
+    def addSubTest(self, test, subtest, err):
+        if err is not None:
+            self.tell_error(test, err)
+
+    def addSkip(self, test, reason):
+        self.tell(test, "SKIPPED")
+
+    def addExpectedFailure(self, test, err):
+        self.tell(test, "PASSED, failing as expected")
+
+    def addUnexpectedSuccess(self, test):
+        self.tell(test, "FAILED by passing")
+
+
+if __name__ == "__main__":
+    unittest.defaultTestLoader.loadTestsFromNames(sys.argv[1:]).run(Outcomes())

@@ -1,0 +1,108 @@
+"""Runs a client natively or with the pool, on the simulated GPU, and tells how two such runs differ."""
+
+import collections
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build")).resolve()
+LIBRARY = pathlib.Path(os.environ.get("LIBRARY_UNDER_TEST", BUILD / "src/interpose/libpoolcuda.so")).resolve()
+FOLDER = ROOT / "build/clients"
+LIMIT = 300  # seconds of one run
+COUNTED = ("malloc_calls", "malloc_hits", "async_calls", "async_served", "check_errors", "check_filled_bytes")
+
+
+class CannotRun(Exception):
+    """Why a client cannot run at all: a package that cannot be had, a program that ends badly."""
+
+
+def prepared(client):
+    """The Python of an environment with exactly the client's packages."""
+    folder = FOLDER / client.name
+    stamp, wanted = folder / "packages", "\n".join(client.packages)
+    python = folder / "bin/python"
+    if stamp.exists() and stamp.read_text() == wanted:
+        return python
+    shutil.rmtree(folder, ignore_errors=True)
+    for command in (["/usr/bin/python3", "-m", "venv", folder], [python, "-m", "pip", "install", "-q", "--no-deps", *client.packages]):
+        done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        if done.returncode:
+            last = (done.stderr.strip().splitlines() or ["nothing was said"])[-1]
+            raise CannotRun(f"{client.name}: pip cannot install {' '.join(client.packages)}: {last}")
+    stamp.write_text(wanted)
+    return python
+
+
+class Run:
+    """What one run showed."""
+
+    def __init__(self, client, folder, code, out):
+        self.code, self.out = code, out
+        found = re.findall(client.outcome, out, flags=re.M)
+        self.outcomes = dict(found)
+        if len(self.outcomes) != len(found):
+            raise CannotRun(f"{client.name}: two tests have one name")
+        self.calls = collections.Counter()
+        for report in folder.glob("report.*"):
+            for name, count in re.findall(r"^calls\.(\w+) (\d+)$", report.read_text(), flags=re.M):
+                self.calls[name] += int(count)
+            hazards = re.search(r"^hazards (\d+)$", report.read_text(), flags=re.M)
+            self.calls["hazards"] += int(hazards[1]) if hazards else 0
+        self.counters, self.waits, self.sites = collections.Counter(), collections.Counter(), 0
+        for stats in folder.glob("stats.*"):
+            read = json.loads(stats.read_text())
+            self.counters.update({name: read["counters"][name] for name in COUNTED})
+            self.waits.update(read["waited_because_of"])
+            self.sites += len(read["sites"])
+
+
+def run(client, python, mode, settings):
+    """One run; settings is None natively."""
+    folder = FOLDER / "runs" / client.name / mode
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "TMPDIR": str(folder), "LC_ALL": "C.UTF-8", "SIMCUDA_COST": "0",
+                   "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", "SIMCUDA_REPORT": str(folder / "report.%p"),
+                   "LD_LIBRARY_PATH": str(BUILD / "subprojects/simcuda/driver"), **client.settings}
+    if settings is not None:
+        environment |= {"LD_PRELOAD": str(LIBRARY), "POOLCUDA_STATS_FILE": str(folder / "stats.%p"), **settings}
+    command = [part.replace("PYTHON", str(python)).replace("HERE", str(HERE)) for part in client.command]
+    with open(folder / "errors", "wb") as errors:
+        try:
+            done = subprocess.run(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
+                                  timeout=LIMIT, check=False)
+        except subprocess.TimeoutExpired as error:
+            raise CannotRun(f"{client.name}, {mode}: no end after {LIMIT} s") from error
+    return Run(client, folder, done.returncode, done.stdout.decode(errors="replace"))
+
+
+def unlike_calls(natives, other, allowed):
+    """Calls of which a run makes more or fewer than native ones that agree, where nothing allows it."""
+    found = []
+    for name in sorted(set(natives[0].calls) | set(other.calls)):
+        counts = {native.calls[name] for native in natives}
+        count = other.calls[name]
+        if len(counts) == 1 and count not in counts:
+            native = counts.pop()
+            if not any(re.fullmatch(each, name) for each in allowed["saved" if count < native else "added"]):
+                found.append(f"{name}: natively called {native} times, pooled {count} times")
+    return found
+
+
+def differences(natives, other, allowed):
+    """What differs from native runs that agree in it: lines."""
+    found = []
+    if other.code not in {native.code for native in natives}:
+        found.append(f"exit code: natively {natives[0].code}, pooled {other.code}")
+    for name in dict.fromkeys([*natives[0].outcomes, *other.outcomes]):
+        outcomes = {native.outcomes.get(name) for native in natives}
+        if len(outcomes) == 1 and other.outcomes.get(name) not in outcomes:
+            found.append(f"{name}: natively {str(outcomes.pop())[:80]!r}, pooled {str(other.outcomes.get(name))[:80]!r}")
+    if len({native.out for native in natives}) == 1 and other.out != natives[0].out and not found:
+        found.append("what it prints besides its outcomes differs")
+    return found + unlike_calls(natives, other, allowed)

@@ -1,0 +1,79 @@
+"""The judge of clients sees what differs, and lets pass what is listed alone."""
+
+import collections
+import types
+
+import judge
+import pytest
+import runs
+from table import Client
+
+CLIENT = Client("client", (), (), "", allocations=2)
+
+
+def ran(code=0, out="a: PASSED\n", outcomes=None, calls=None, **counters):
+    """A run as runs.Run tells it."""
+    return types.SimpleNamespace(code=code, out=out, outcomes={"a": "PASSED"} if outcomes is None else outcomes,
+                                 calls=collections.Counter({"cuInit": 1, "cuMemAlloc_v2": 5, **(calls or {})}),
+                                 counters=collections.Counter({"malloc_calls": 5, "malloc_hits": 3, **counters}))
+
+
+def faults(pooled, natives=None, mode="default", client=CLIENT):
+    """What the judge says of it."""
+    return judge.faults_of(client, natives or [ran(), ran()], pooled, mode)
+
+
+def test_a_run_like_the_native_ones_has_no_fault():
+    assert not faults(ran(calls={"cuMemAlloc_v2": 2, "cuCtxGetCurrent": 9}))
+
+
+@pytest.mark.parametrize("pooled, told", [
+    (ran(code=1), "exit code: natively 0, pooled 1"),
+    (ran(outcomes={"a": "FAILED"}), "a: natively 'PASSED', pooled 'FAILED'"),
+    (ran(outcomes={}), "a: natively 'PASSED', pooled 'None'"),
+    (ran(outcomes={"a": "PASSED", "b": "PASSED"}), "b: natively 'None', pooled 'PASSED'"),
+    (ran(out="a: PASSED\nmore\n"), "what it prints besides its outcomes differs"),
+    (ran(calls={"cuInit": 2}), "cuInit: natively called 1 times, pooled 2 times"),
+    (ran(calls={"cuMemAlloc_v2": 6}), "cuMemAlloc_v2: natively called 5 times, pooled 6 times"),
+    (ran(calls={"hazards": 1}), "hazards: natively called 0 times, pooled 1 times"),
+    (ran(malloc_calls=1), "the pool saw 1 allocations, expected at least 2"),
+    (ran(malloc_hits=0), "the pool did nothing"),
+    (ran(check_errors=1), "1 memory errors are reported, the client makes 0"),
+])
+def test_a_difference_is_told(pooled, told):
+    assert faults(pooled) == [f"client, default: {told}"]
+
+
+def test_what_the_native_runs_differ_in_is_no_fault():
+    assert not faults(ran(out="third", calls={"cuInit": 7}), [ran(out="first"), ran(out="second", calls={"cuInit": 3})])
+
+
+def test_a_call_is_allowed_in_its_modes_alone():
+    assert not faults(ran(calls={"cuMemMap": 1}), mode="vmm")
+    assert faults(ran(calls={"cuMemMap": 1}), mode="bfc")
+
+
+def test_check_may_keep_all_from_reuse_but_has_to_have_checked():
+    assert not faults(ran(malloc_hits=0, check_filled_bytes=9), mode="CHECK")
+    assert faults(ran(malloc_hits=0), mode="CHECK") == ["client, CHECK: the pool did nothing"]
+
+
+def test_a_mode_that_is_declared_idle_must_be():
+    idle = Client("client", (), (), "", allocations=2, idle={"default": "because"})
+    assert not faults(ran(malloc_hits=0), client=idle)
+    assert faults(ran(), client=idle) == ["client, default: the pool is at work: take the mode out of idle"]
+
+
+def test_native_failures_are_those_of_the_list(monkeypatch):
+    monkeypatch.setattr(judge, "expected_failures", lambda client: {"b"})
+    natives = [ran(outcomes={"a": "FAILED Error", "b": "PASSED"})]
+    assert judge.native_faults(CLIENT, natives) == [
+        "client, native: a fails: FAILED Error", "client, native: b passes by now: take it out of failures.toml"]
+
+
+def test_a_package_that_cannot_be_had_is_told_in_one_line(monkeypatch, tmp_path):
+    monkeypatch.setattr(runs, "FOLDER", tmp_path)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    with pytest.raises(runs.CannotRun) as told:
+        runs.prepared(Client("client", ("no-such-package==1",), (), ""))
+    assert str(told.value).startswith("client: pip cannot install no-such-package==1: ") and "\n" not in str(told.value)
