@@ -9,6 +9,7 @@ allocations how many it makes at least: a client that makes fewer proves little
 mistakes    bad frees that it makes on purpose: CHECK must report exactly these
 settings    of the simulated GPU
 idle        modes in which the pool does nothing for it, and why
+varying     calls whose number depends on how the client's own threads take turns
 """
 
 import dataclasses
@@ -34,13 +35,14 @@ class Client:
     mistakes: int = 0
     settings: dict = dataclasses.field(default_factory=dict)
     idle: dict = dataclasses.field(default_factory=dict)
+    varying: tuple = ()
 
 
 CLIENTS = (
     Client("cuda-bindings", BINDINGS, ("PYTHON", "HERE/programs/bindings.py"), OUTCOME, mistakes=2),
     Client("cuda-core", CORE, ("PYTHON", "HERE/programs/core.py"), OUTCOME),
     Client("numba-cuda", NUMBA, ("PYTHON", "HERE/programs/unittests.py", "numba.cuda.tests.cudadrv"), OUTCOME, always=False,
-           settings={"SIMCUDA_KERNELS": "skip", "SIMCUDA_MEMORY": "1G"}),
+           settings={"SIMCUDA_KERNELS": "skip", "SIMCUDA_MEMORY": "1G"}, varying=("cuDeviceGetCount",)),
 )
 
 MODES = {

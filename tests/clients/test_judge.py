@@ -53,6 +53,11 @@ def test_a_call_is_allowed_in_its_modes_alone():
     assert faults(ran(calls={"cuMemMap": 1}), mode="bfc")
 
 
+def test_a_call_that_varies_by_itself_may_differ():
+    varying = Client("client", (), (), "", allocations=2, varying=("cuInit",))
+    assert not faults(ran(calls={"cuInit": 2}), client=varying) and not faults(ran(calls={"cuInit": 0}), client=varying)
+
+
 def test_check_may_keep_all_from_reuse_but_has_to_have_checked():
     assert not faults(ran(malloc_hits=0, check_filled_bytes=9), mode="CHECK")
     assert faults(ran(malloc_hits=0), mode="CHECK") == ["client, CHECK: the pool did nothing"]
