@@ -128,4 +128,4 @@ built() {
 }
 
 BUILD_PACKAGES="gcc libc6-dev meson ninja-build pkg-config binutils uthash-dev libbsd-dev \
-    libcmocka-dev zlib1g-dev libzstd-dev liblz4-dev libjansson-dev libelf-dev libcairo2-dev libncurses-dev python3"
+    libcmocka-dev zlib1g-dev libzstd-dev libjansson-dev libelf-dev libcairo2-dev libncurses-dev python3"

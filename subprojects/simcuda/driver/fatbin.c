@@ -6,16 +6,10 @@
 #include "report.h"
 #include "settings.h"
 
+#include <dlfcn.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#ifdef SIMCUDA_LZ4
-#include <lz4.h>
-#endif
-#ifdef SIMCUDA_ZSTD
-#include <zstd.h>
-#endif
 
 enum { KIND_PTX = 1, KIND_CUBIN = 2 };
 enum { COMPRESSED_LZ4 = 0x2000, COMPRESSED_ZSTD = 0x8000 };
@@ -66,28 +60,44 @@ static bool next_entry(const unsigned char **at, const unsigned char *end, struc
     return true;
 }
 
-static bool decompress(const struct entry *entry, const unsigned char *from, size_t size,
-                       unsigned char *to, size_t full_size) {
-    (void)from, (void)size, (void)to, (void)full_size; /* without either library */
-#ifdef SIMCUDA_LZ4
-    if (entry->header.flags & COMPRESSED_LZ4)
-        return LZ4_decompress_safe((const char *)from, (char *)to, (int)size, (int)full_size) ==
-               (int)full_size;
-#endif
-#ifdef SIMCUDA_ZSTD
-    if (entry->header.flags & COMPRESSED_ZSTD)
-        return ZSTD_decompress(to, full_size, from, size) == full_size;
-#endif
-    report_unserved(entry->header.flags & COMPRESSED_LZ4
-                        ? "an image that is compressed with LZ4: built without liblz4"
-                        : "an image that is compressed with zstd: built without libzstd");
-    return false;
+/* Loaded when it is first needed: the driver needs libc alone. NULL: the host has it not. */
+static void *function_of(const char *library, const char *name) {
+    void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+
+    return handle != NULL ? dlsym(handle, name) : NULL;
+}
+
+/* As lz4.h has it. */
+static bool decompress_lz4(const unsigned char *from, size_t size, unsigned char *to,
+                           size_t full_size) {
+    int (*decompress)(const char *, char *, int, int);
+
+    *(void **)&decompress = function_of("liblz4.so.1", "LZ4_decompress_safe");
+    if (decompress == NULL) {
+        report_unserved("an image that is compressed with LZ4: there is no liblz4.so.1");
+        return false;
+    }
+    return decompress((const char *)from, (char *)to, (int)size, (int)full_size) == (int)full_size;
+}
+
+/* As zstd.h has it. */
+static bool decompress_zstd(const unsigned char *from, size_t size, unsigned char *to,
+                            size_t full_size) {
+    size_t (*decompress)(void *, size_t, const void *, size_t);
+
+    *(void **)&decompress = function_of("libzstd.so.1", "ZSTD_decompress");
+    if (decompress == NULL) {
+        report_unserved("an image that is compressed with zstd: there is no libzstd.so.1");
+        return false;
+    }
+    return decompress(to, full_size, from, size) == full_size;
 }
 
 /* The content as a program would have it, with a 0 behind it. Ownership goes to the caller. NULL:
  * it cannot be had. */
 static unsigned char *content_of(const struct entry *entry, size_t *size) {
-    bool compressed = entry->header.flags & (COMPRESSED_LZ4 | COMPRESSED_ZSTD);
+    bool is_lz4 = entry->header.flags & COMPRESSED_LZ4;
+    bool compressed = is_lz4 || entry->header.flags & COMPRESSED_ZSTD;
     uint64_t stored = compressed ? entry->header.compressed_size : entry->header.size;
     uint64_t full = compressed ? entry->header.full_size : stored;
     unsigned char *content;
@@ -98,7 +108,8 @@ static unsigned char *content_of(const struct entry *entry, size_t *size) {
     *size = full;
     if (!compressed) {
         memcpy(content, entry->content, full);
-    } else if (!decompress(entry, entry->content, stored, content, full)) {
+    } else if (!(is_lz4 ? decompress_lz4 : decompress_zstd)(entry->content, stored, content,
+                                                            full)) {
         free(content);
         return NULL;
     }
