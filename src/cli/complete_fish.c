@@ -58,7 +58,7 @@ static void put_option(const struct option_row *row, void *state) {
         printf(" -l %s", row->name);
     if (row->value && !row->optional)
         fputs(row->argument == ARGUMENT_FILE ? " -r -F" : " -x", stdout);
-    if (row->argument == ARGUMENT_WORDS) {
+    if (row->argument == ARGUMENT_WORDS && row->value) {
         fputs(" -a ", stdout);
         put_words(row->value);
     }

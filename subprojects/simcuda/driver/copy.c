@@ -158,8 +158,10 @@ static CUresult make_op(struct copy copy, bool synchronous, bool capturing, stru
 
     if (to == PLACE_INVALID || from == PLACE_INVALID)
         return CUDA_ERROR_INVALID_VALUE;
-    if (capturing && copy.source_order == SOURCE_DURING_CALL)
-        return entry_not_simulated("a captured copy that reads its source during the call");
+    if (capturing && copy.source_order == SOURCE_DURING_CALL) {
+        entry_not_simulated("a captured copy that reads its source during the call");
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
     copy.gbps = to == PLACE_DEVICE && from == PLACE_DEVICE && to_device == from_device
                     ? settings()->device_gbps
                     : settings()->copy_gbps;

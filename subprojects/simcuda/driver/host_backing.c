@@ -66,9 +66,10 @@ static size_t change(CUdevice device, uint64_t offset, size_t size, enum change 
 
         if (there == 0)
             continue; /* what is only read stays as sparse as it is */
-        pages += (size_t)__builtin_popcountll(there);
         if (how != COUNT)
             words[i] ^= there;
+        for (; there != 0; there &= there - 1)
+            pages++;
     }
     return pages;
 }

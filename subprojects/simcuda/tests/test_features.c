@@ -240,10 +240,6 @@ static void test_nothing_is_atomic_between_devices(void **state) {
 }
 #endif
 
-/* cudaProfiler.h, which the headers of pip lack */
-CUresult cuProfilerStart(void);
-CUresult cuProfilerStop(void);
-
 static void test_a_profiler_may_be_switched_in_a_context(void **state) {
     CUcontext context;
 
