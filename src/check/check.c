@@ -234,18 +234,23 @@ static bool submit_free(struct check *check, struct check_block *block) {
 }
 
 /* Forgets the block before the pool has its memory, as then another thread may be given it. False:
- * the block has to leave later, as another thread may be about to submit tasks on it. */
+ * the block has to leave later, as another thread may be about to submit tasks on it. Where tasks
+ * have been submitted, only the driver's own free waits for them: no fence knows their stream. */
 static bool forget(struct check *check, struct check_block *block, bool *known) {
+    CUdeviceptr base = block->base;
     check_lock(check);
-    bool busy = block->uses && block->context->users && !block->context->lost;
+    bool used = block->uses && !block->context->lost, busy = used && block->context->users;
     *known = block->state != CHECK_GONE;
     if (*known && busy) {
+        block->unwaited = true;
         block_set_state(check, block, CHECK_LEAVING);
         block_let_go(block);
     } else if (*known) {
         block_remove(check, block);
     }
     check_unlock(check);
+    if (*known && used && !busy)
+        pool_taint(check->pool, base, POOL_TAINT_CHECK);
     return !(*known && busy);
 }
 

@@ -55,6 +55,7 @@ struct check_block {
     enum check_zones zones;
     bool reported; /* and is not reported again */
     bool held;     /* by a thread that frees it */
+    bool unwaited; /* LEAVING: its free has not waited */
     uint32_t uses; /* tasks on it in launches that are not finished */
     uint64_t
         verified; /* all of the context's work up to this number is known to have done no harm */

@@ -37,10 +37,11 @@ static bool read_result(struct check *check, struct check_context *context,
 }
 
 /* Takes the memory of the first block that has left, 0: there is none. Its record goes. */
-static CUdeviceptr take_left(struct check *check, struct check_context *context) {
+static CUdeviceptr take_left(struct check *check, struct check_context *context, bool *waited) {
     check_lock(check);
     struct check_block *block = TAILQ_FIRST(&context->left);
     CUdeviceptr base = block ? block->base : 0;
+    *waited = block && !block->unwaited;
     if (block)
         block_remove(check, block);
     check_unlock(check);
@@ -50,13 +51,13 @@ static CUdeviceptr take_left(struct check *check, struct check_context *context)
 /* Gives blocks that nothing uses any more back: from here on the pool may hand them out, or have
  * the driver free them, which a capture forbids. */
 static void give_back(struct check *check, struct check_context *context) {
-    bool pushed;
+    bool pushed, waited;
     CUdeviceptr base;
     if (!pool_gate_enter(check->pool))
         return;
     if (pool_push_context(check->pool, context->handle, &pushed)) {
-        while ((base = take_left(check, context)))
-            pool_free_waited(check->pool, base);
+        while ((base = take_left(check, context, &waited)))
+            pool_free_waited(check->pool, base, waited);
         pool_pop_device(check->pool, pushed);
     }
     pool_gate_leave(check->pool);

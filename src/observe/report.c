@@ -250,6 +250,7 @@ static void emit_events(struct emitter *emitter, const struct stats_page *page) 
         {STATS_tainted_buffer_id, "  BUFFER_ID read: %llu\n"},
         {STATS_tainted_sync_memops, "  SYNC_MEMOPS set: %llu\n"},
         {STATS_tainted_managed, "  managed memory that was discarded: %llu\n"},
+        {STATS_tainted_check, "  still looked at by the check: %llu\n"},
         {STATS_capture_passed, "calls passed through during a stream capture: %llu\n"},
         {STATS_unknown_calls, "calls of driver functions newer than this version: %llu\n"},
         {STATS_contexts_ended, "contexts destroyed or reset: %llu\n"},

@@ -412,7 +412,7 @@ CUresult pool_free_wait(struct pool *pool, CUdeviceptr pointer) {
     return result;
 }
 
-CUresult pool_free_waited(struct pool *pool, CUdeviceptr pointer) {
+CUresult pool_free_waited(struct pool *pool, CUdeviceptr pointer, bool waited) {
     enum wait_reason reason;
     pool_lock(pool);
     struct pool_block *block = ledger_find(pool, pointer);
@@ -424,7 +424,7 @@ CUresult pool_free_waited(struct pool *pool, CUdeviceptr pointer) {
     count_free(pool, block);
     if (must_be_released(pool, block, block->context->handle))
         return free_past_pool(pool, block, block->context->handle);
-    bool deferred = wait_choice(pool, block, &reason) == WAIT_DEFERRED;
+    bool deferred = !waited || wait_choice(pool, block, &reason) == WAIT_DEFERRED;
     keep(pool, block, deferred ? WAIT_DEFERRED : WAIT_NOW);
     return CUDA_SUCCESS;
 }

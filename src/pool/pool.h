@@ -104,6 +104,7 @@ enum pool_taint {
     POOL_TAINT_BUFFER_ID,
     POOL_TAINT_SYNC_MEMOPS,
     POOL_TAINT_MANAGED, /* a state of managed memory that cannot be undone */
+    POOL_TAINT_CHECK,   /* work of the check that no fence of the pool's covers */
     POOL_TAINT_COUNT
 };
 
@@ -199,8 +200,9 @@ bool pool_permits_no_free(struct pool *pool);
  * NOT_SUPPORTED: this free is the driver's business (pool_free). Any other error: its wait failed,
  * or the block's context has ended meanwhile; pool_free will say what becomes of the free. */
 CUresult pool_free_wait(struct pool *pool, CUdeviceptr pointer);
-/* The second step: that wait has been made for all work that the program may do with the block. */
-CUresult pool_free_waited(struct pool *pool, CUdeviceptr pointer);
+/* The second step. waited: that wait has been made for all work that the program may do with the
+ * block; else a fence stands for it. */
+CUresult pool_free_waited(struct pool *pool, CUdeviceptr pointer, bool waited);
 
 /* cuMemAllocAsync, or with a memory pool cuMemAllocFromPoolAsync, in `stream`, which is not NULL:
  * the caller says what NULL means. False: nothing has happened, the call is the driver's to

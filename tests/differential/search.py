@@ -119,7 +119,14 @@ class Runner:
                               check=False)
         if done.returncode:
             sys.exit(f"search: {' '.join(map(str, command))}: {done.stderr.strip()}")
-        return parse(done.stdout)
+        return with_hazards(parse(done.stdout), done.stderr)
+
+
+def with_hazards(seen, errors):
+    """What programs saw, and, where one had hazards, a note of each that the simulated GPU told of: it does not say whose."""
+    notes = [("hazards", f"note: {line}") for line in errors.splitlines() if line.startswith("simcuda: hazard: ")]
+    return {seed: lines + notes * any(re.fullmatch(r"hazards [1-9]\d*", line) for _, line in lines)
+            for seed, lines in seen.items()}
 
 
 def parse(text):
@@ -220,11 +227,13 @@ def shrink(runner, profile, mode, seed):
     return out
 
 
-def tell(runner, profile, mode, seed, found):
+def tell(runner, profile, mode, seed, found, seen):
     out = shrink(runner, profile, mode, seed)
     again, remaining = differs(runner, profile, mode, seed, out, tries=5)
     found = again or found
     print(f"\nseed {seed}, profile {profile}, mode {mode}: at {found[0]}: natively {found[1]!r}, pooled {found[2]!r}")
+    for line in dict.fromkeys(line for at, line in seen if at == "hazards"):
+        print(f"  at first sight: {line}")
     print("  what remains of it, as the pooled run saw it:")
     for operation, lines in group(remaining):
         print(f"    {operation}: {'; '.join(lines)}")
@@ -254,7 +263,7 @@ def batches(options):
 
 
 def search(options, runner):
-    """Yields (profile, mode, seed, difference) for every program that differs."""
+    """Yields (profile, mode, seed, difference, what the pooled run saw) for every program that differs."""
     def run(batch):
         profile, mode, first, count = batch
         native = runner.run(profile, mode, first, count)
@@ -263,15 +272,15 @@ def search(options, runner):
         for seed, found in differences.items():
             if found and unserved_while_held(mode, seed, found, pooled[seed], ()):
                 differences[seed] = differs(runner, profile, mode, seed)[0]
-        return batch, differences.items()
+        return batch, differences.items(), pooled
 
     executor = concurrent.futures.ThreadPoolExecutor(os.cpu_count() + 1)
     try:
-        for (profile, mode, _, _), results in executor.map(run, batches(options)):
+        for (profile, mode, _, _), results, seen in executor.map(run, batches(options)):
             print(end=".", file=sys.stderr, flush=True)  # a sign of life
             for seed, found in results:
                 if found:
-                    yield profile, mode, seed, found
+                    yield profile, mode, seed, found, seen[seed]
     finally:
         executor.shutdown(cancel_futures=True)
 
@@ -295,10 +304,10 @@ def main():
     runner = Runner(options.library or default, options.plant, options.preset, options.set, options.check)
     print(f"search: seeds {options.seed} to {options.seed + options.programs - 1}, modes {', '.join(options.modes)}")
     started, count = time.monotonic(), 0
-    for profile, mode, seed, found in search(options, runner):
+    for profile, mode, seed, found, seen in search(options, runner):
         count += 1
         if count <= options.show:
-            tell(runner, profile, mode, seed, found)
+            tell(runner, profile, mode, seed, found, seen)
         if options.first:
             break
     print(f"search: {options.programs} programs, {len(options.modes)} modes, {count} differences, "

@@ -21,9 +21,9 @@ static void *find_symbol(const char *name) {
 
 static const struct call_site here = {.frames = {1}, .depth = 1};
 
-static int start(void **state) {
-    static const struct pool_config pool_config = {
-        .reuse_ratio = 2, .steal = true, .free_mode = POOL_FREE_SYNC};
+static int start_in(enum pool_free_mode free_mode, void **state) {
+    const struct pool_config pool_config = {
+        .reuse_ratio = 2, .steal = true, .free_mode = free_mode};
     struct check_config config = {.check_quarantine = {LIMIT_BYTES, 8 * MiB, 0},
                                   .check_log = log_path};
     set_up_context(state);
@@ -35,6 +35,14 @@ static int start(void **state) {
     check = check_create(&config, pool, &driver);
     assert_non_null(check);
     return 0;
+}
+
+static int start(void **state) {
+    return start_in(POOL_FREE_SYNC, state);
+}
+
+static int start_deferring(void **state) {
+    return start_in(POOL_FREE_DEFER, state);
 }
 
 static int stop(void **state) {
@@ -187,6 +195,40 @@ static void pointers_are_told_as_without_zones(void **state) {
     assert_int_equal(check_find(check, a, &base, &bytes), POOL_POINTER_IDLE);
 }
 
+/* Between the check's launch at a free and the pool's part of that free a capture begins, which has
+ * ended when the free is to be the pool's after all. */
+static CUresult (*get_current)(CUcontext *);
+static uint64_t launches_before;
+static bool capturing, captured;
+
+static CUresult get_current_beside_a_capture(CUcontext *context) {
+    if (!captured && !capturing && stats_get(STATS_check_launches) > launches_before) {
+        pool_capture_began(pool, "cuStreamBeginCapture_v2");
+        capturing = true;
+    } else if (capturing) {
+        pool_capture_ended(pool);
+        capturing = false;
+        captured = true;
+    }
+    return get_current(context);
+}
+
+static void what_the_check_still_looks_at_is_the_drivers_to_free(void **state) {
+    (void)state;
+    CUdeviceptr block = alloc(1000);
+    synchronize();
+    uint64_t freed = stats_get(STATS_driver_frees);
+    get_current = driver.ctx_get_current;
+    launches_before = stats_get(STATS_check_launches);
+    driver.ctx_get_current = get_current_beside_a_capture;
+    assert_ok(release(block));
+    driver.ctx_get_current = get_current;
+    assert_true(captured);
+    assert_int_equal(stats_get(STATS_tainted_check), 1);
+    assert_int_equal(stats_get(STATS_driver_frees), freed + 1);
+    expect(NULL);
+}
+
 static CUresult answered;
 
 static void free_in_host_function(void *data) {
@@ -227,6 +269,8 @@ int main(void) {
         TEST(memory_in_quarantine_is_given_back_before_an_allocation_fails),
         TEST(during_a_capture_blocks_are_served_unchecked),
         TEST(pointers_are_told_as_without_zones),
+        cmocka_unit_test_setup_teardown(what_the_check_still_looks_at_is_the_drivers_to_free,
+                                        start_deferring, stop),
         TEST(a_host_function_may_free_nothing_and_ends_no_checking),
         cmocka_unit_test(rows_grow_with_the_largest_task_up_to_a_limit),
     };
