@@ -46,7 +46,7 @@ FAULTS = [
     ("former_prefetch_told", "managed", "auto", 100),
 ]
 PATIENCE = 50
-PROGRAMS = int(os.environ.get("POOLCUDA_SEARCH_PROGRAMS", "1200"))
+PROGRAMS = int(os.environ.get("SEARCH_PROGRAMS", "1200"))
 
 
 PRESETS = ["futhark", "pyopencl", "bfc", "paddle", "vmm"]

@@ -5,6 +5,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 
 import pytest
 from conftest import COMMAND, DRIVER, PROGRAMS, RUNTIME
@@ -125,9 +126,10 @@ def test_openmp_offloading_of_gcc_is_pooled(right, gomp, gomp_plugin, source):
 
 
 def test_openmp_offloading_without_its_plugin_is_reported_with_what_to_install(doctor, gomp, truth):
+    loads = "import ctypes; ctypes.CDLL('libgomp-plugin-nvptx.so.1')"
+    if subprocess.run([sys.executable, "-c", loads], env=environment(), capture_output=True, check=False).returncode == 0:
+        pytest.skip("libgomp's plugin for NVIDIA's GPUs is installed: apt-get remove libgomp-plugin-nvptx1")
     program = gomp("offload", REGISTERED)
-    if subprocess.run([program], env=environment(), check=False).returncode == 0:
-        pytest.skip("libgomp's plugin for NVIDIA's GPUs is installed")
     said = doctor(program)
     assert said.problems == {"offload-plugin-missing"} and truth(program) == (0, 0)
     assert said.said["next"] == "apt-get install libgomp-plugin-nvptx1"

@@ -9,7 +9,7 @@ import pytest
 from conftest import DRIVER, LIBRARY, PROGRAMS, RUNTIME, SANITIZER
 
 # Each call fails with one of the errors, and with all of them if this is set.
-ALL = bool(os.environ.get("POOLCUDA_ALL_FAULTS"))
+ALL = bool(os.environ.get("ALL_FAULTS"))
 # UNKNOWN may mean that the context is lost, but does not here: what the next calls do tells.
 ERRORS = NOT_PERMITTED, OUT_OF_MEMORY, UNKNOWN = 800, 2, 999
 SCENARIOS = [

@@ -18,10 +18,11 @@
 enum { MIB = 1 << 20, BYTES = 8 * MIB + 100, OWNERS = 5 };
 enum { LAST_PREFETCH_TYPE = 7 }; /* older headers do not name it */
 #if CUDA_VERSION < 13000
-CUresult cuMemPrefetchBatchAsync(CUdeviceptr *addresses, size_t *sizes, size_t count, CUmemLocation *places,
-                                 size_t *firsts, size_t kinds, unsigned long long flags, CUstream stream);
-CUresult cuMemDiscardBatchAsync(CUdeviceptr *addresses, size_t *sizes, size_t count, unsigned long long flags,
-                                CUstream stream);
+CUresult cuMemPrefetchBatchAsync(CUdeviceptr *addresses, size_t *sizes, size_t count,
+                                 CUmemLocation *places, size_t *firsts, size_t kinds,
+                                 unsigned long long flags, CUstream stream);
+CUresult cuMemDiscardBatchAsync(CUdeviceptr *addresses, size_t *sizes, size_t count,
+                                unsigned long long flags, CUstream stream);
 #endif
 
 static CUdeviceptr allocate(size_t bytes) {
