@@ -1,24 +1,43 @@
+#!/usr/bin/env python3
 """The clients: programs of others, or of ours over the interfaces of others, each from packages at pinned versions.
 
+Run as a program it prints what scripts/test installs: table.py --packages [--all], the clients' packages of Debian.
+
 name        what documents and results call it
-packages    all that pip installs for it, each at one version, in a virtual environment below build/clients
-command     what runs, in an empty folder; PYTHON is that environment's, HERE the folder of this file
+packages    all that pip installs for it, each at one version, in a virtual environment: its own folder, below build/clients
+command     what runs, in an empty folder; {own} is the client's own folder, {python} the Python there, {here} the folder of this file,
+            {driver} the folder of the simulated GPU's driver
 outcome     a regular expression that finds the outcomes of its tests in what it prints: a name, and what came out
 always      whether it runs without --all
 allocations how many it makes at least: a client that makes fewer proves little
 mistakes    bad frees that it makes on purpose: CHECK must report exactly these
 settings    of the simulated GPU
 idle        modes in which the pool does nothing for it, and why
+unserved    modes that are declared not to serve it, and so do not run, and why
 varying     calls whose number depends on how the client's own threads take turns
+debs        the packages of Debian 12 that have it
+make        commands that make it ready, once, in its own folder
 """
 
 import dataclasses
+import sys
 
 BINDINGS = ("cuda-bindings==13.5.0", "cuda-pathfinder==1.9.0")
 CORE = (*BINDINGS, "cuda-core==1.2.2", "numpy==2.4.6")
 NUMBA = (*CORE, "numba==0.68.1", "numba-cuda==0.30.4", "llvmlite==0.50.0", "packaging==26.3", "nvidia-cuda-nvcc-cu12==12.9.86",
          "nvidia-cuda-nvrtc-cu12==12.9.86", "nvidia-nvjitlink-cu12==12.9.86", "cffi==2.1.1", "pycparser==3.12", "cloudpickle==3.1.2",
          "ml_dtypes==0.6.0", "filecheck==1.0.6", "psutil==7.2.2", "pytest==9.2.0", "iniconfig==2.3.1", "pluggy==1.7.0", "Pygments==2.21.0")
+RANKS = (*BINDINGS, "mpi4py==4.1.2")
+TINYGRAD = ("tinygrad==0.14.0", "numpy==2.4.6")
+NVCC = ("nvidia-cuda-nvcc==13.0.88", "nvidia-nvvm==13.0.88", "nvidia-cuda-crt==13.0.88", "nvidia-cuda-runtime==13.0.96")
+PYCUDA = (*NVCC, "pytools==2026.1.1", "Mako==1.4.3", "MarkupSafe==3.0.4", "numpy==2.4.6", "platformdirs==4.14.7",
+          "siphash24==1.9", "typing_extensions==4.16.0", "pytest==9.2.0", "iniconfig==2.3.1", "packaging==26.3", "pluggy==1.7.0",
+          "Pygments==2.21.0")
+CU13 = "{own}/lib/python3.11/site-packages/nvidia/cu13"
+GCC = ("gcc-12", "gcc-12-offload-nvptx")
+MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2")
+NVPTX = ("-foffload=nvptx-none", "-foffload-options=nvptx-none=-Wa,--no-verify")
+SKIP = {"SIMCUDA_KERNELS": "skip"}
 OUTCOME = r"^([\w.]+): (.*)$"
 
 
@@ -35,14 +54,40 @@ class Client:
     mistakes: int = 0
     settings: dict = dataclasses.field(default_factory=dict)
     idle: dict = dataclasses.field(default_factory=dict)
+    unserved: dict = dataclasses.field(default_factory=dict)
     varying: tuple = ()
+    debs: tuple = ()
+    make: tuple = ()
 
 
 CLIENTS = (
-    Client("cuda-bindings", BINDINGS, ("PYTHON", "HERE/programs/bindings.py"), OUTCOME, mistakes=2),
-    Client("cuda-core", CORE, ("PYTHON", "HERE/programs/core.py"), OUTCOME),
-    Client("numba-cuda", NUMBA, ("PYTHON", "HERE/programs/unittests.py", "numba.cuda.tests.cudadrv"), OUTCOME, always=False,
-           settings={"SIMCUDA_KERNELS": "skip", "SIMCUDA_MEMORY": "1G"}, varying=("cuDeviceGetCount",)),
+    Client("cuda-bindings", BINDINGS, ("{python}", "{here}/programs/bindings.py"), OUTCOME, mistakes=2),
+    Client("cuda-core", CORE, ("{python}", "{here}/programs/core.py"), OUTCOME),
+    Client("openmpi", RANKS, (*MPIRUN, "{python}", "{here}/programs/ranks.py", "exchanges_over_the_host"), OUTCOME, debs=("openmpi-bin",)),
+    Client("openmpi-ipc", RANKS, (*MPIRUN, "{python}", "{here}/programs/ranks.py", "memory_of_the_other_rank"), OUTCOME, debs=("openmpi-bin",),
+           unserved=dict.fromkeys(("bfc", "vmm", "paddle"), "a block is no allocation of its own (docs/policies.md)") |
+           {"CHECK": "a block lies between zones (docs/check.md)"}),
+    Client("clang-openmp", NVCC[:2], ("{own}/offload",), OUTCOME, settings=SKIP | {"OMP_TARGET_OFFLOAD": "MANDATORY"},
+           debs=("clang-14", "libomp-14-dev"),
+           make=(("clang-14", "-O1", "-fopenmp", "-fopenmp-targets=nvptx64-nvidia-cuda", "-Xopenmp-target", "-march=sm_75",
+                  f"--cuda-path={CU13}", "-Wno-unknown-cuda-version", "-Wl,-rpath,/usr/lib/llvm-14/lib", "{here}/programs/offload.c", "-o",
+                  "offload"),)),
+    Client("tinygrad", TINYGRAD, ("{python}", "{here}/programs/tensors.py"), OUTCOME, always=False),
+    Client("ffmpeg", (), ("bash", "{here}/programs/frames.sh", "{own}"), OUTCOME, always=False, settings=SKIP, debs=("ffmpeg",),
+           make=(("bash", "{here}/programs/segments.sh"),)),
+    Client("gcc-openmp", (), ("{own}/offload",), OUTCOME, always=False, settings=SKIP | {"OMP_TARGET_OFFLOAD": "MANDATORY"}, debs=GCC,
+           make=(("gcc-12", "-O1", "-fopenmp", *NVPTX, "{here}/programs/offload.c", "-o", "offload"),)),
+    Client("gcc-openacc", (), ("{own}/openacc",), OUTCOME, always=False, settings=SKIP, debs=GCC,
+           make=(("gcc-12", "-O1", "-fopenacc", *NVPTX, "{here}/programs/openacc.c", "-o", "openacc"),)),
+    Client("pycuda", PYCUDA, ("{python}", "-m", "pytest", "-v", "--tb=no", "-p", "no:cacheprovider", "{own}/pycuda-2026.1/test"),
+           r"^\S*(test_\w+\.py::\S+) ([A-Z]\w+)", always=False, debs=("g++", "python3-dev"),
+           settings=SKIP | {"SIMCUDA_MEMORY": "1G", "XDG_CACHE_HOME": "{own}/cache", "PATH": f"{CU13}/bin:/usr/bin:/bin"},
+           make=(("{python}", "-m", "pip", "download", "-q", "--no-deps", "--no-binary=pycuda", "pycuda==2026.1"),
+                 ("tar", "xf", "pycuda-2026.1.tar.gz"),
+                 ("env", f"PATH={CU13}/bin:/usr/bin:/bin", f"CUDA_ROOT={CU13}", f"LDFLAGS=-L{{driver}} -L{CU13}/lib", "{python}", "-m", "pip",
+                  "install", "-q", "--no-deps", "./pycuda-2026.1"))),
+    Client("numba-cuda", NUMBA, ("{python}", "{here}/programs/unittests.py", "numba.cuda.tests.cudadrv"), OUTCOME, always=False,
+           settings=SKIP | {"SIMCUDA_MEMORY": "1G"}, varying=("cuDeviceGetCount",)),
 )
 
 MODES = {
@@ -54,3 +99,15 @@ MODES = {
     "MANAGED": {"POOLCUDA_MANAGED": "1"},
     "CHECK": {"POOLCUDA_CHECK": "1"},
 }
+
+
+def main():
+    """As the head of this file says."""
+    every = sys.argv[1:] == ["--packages", "--all"]
+    if sys.argv[1:] != ["--packages"] and not every:
+        sys.exit(f"table.py: {' '.join(sys.argv[1:]) or 'no argument'}: expected --packages [--all]")
+    print(*sorted({package for client in CLIENTS if client.always or every for package in client.debs}))
+
+
+if __name__ == "__main__":
+    main()

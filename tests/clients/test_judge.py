@@ -1,12 +1,13 @@
 """The judge of clients sees what differs, and lets pass what is listed alone."""
 
 import collections
+import subprocess
 import types
 
 import judge
 import pytest
 import runs
-from table import Client
+from table import CLIENTS, MODES, Client
 
 CLIENT = Client("client", (), (), "", allocations=2)
 
@@ -24,7 +25,7 @@ def faults(pooled, natives=None, mode="default", client=CLIENT):
 
 
 def test_a_run_like_the_native_ones_has_no_fault():
-    assert not faults(ran(calls={"cuMemAlloc_v2": 2, "cuCtxGetCurrent": 9}))
+    assert not faults(ran(calls={"cuMemAlloc_v2": 2, "cuCtxGetDevice": 9}))
 
 
 @pytest.mark.parametrize("pooled, told", [
@@ -46,6 +47,13 @@ def test_a_difference_is_told(pooled, told):
 
 def test_what_the_native_runs_differ_in_is_no_fault():
     assert not faults(ran(out="third", calls={"cuInit": 7}), [ran(out="first"), ran(out="second", calls={"cuInit": 3})])
+
+
+def test_a_call_that_may_be_added_may_not_be_without_bound():
+    most = judge.ONCE + judge.EACH * 5  # of the five allocations
+    assert not faults(ran(calls={"cuCtxGetDevice": most}))
+    assert faults(ran(calls={"cuCtxGetDevice": most + 1})) == [
+        f"client, default: cuCtxGetDevice: natively called 0 times, pooled {most + 1} times, at most {most}"]
 
 
 def test_a_call_is_allowed_in_its_modes_alone():
@@ -81,4 +89,36 @@ def test_a_package_that_cannot_be_had_is_told_in_one_line(monkeypatch, tmp_path)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(runs.CannotRun) as told:
         runs.prepared(Client("client", ("no-such-package==1",), (), ""))
-    assert str(told.value).startswith("client: pip cannot install no-such-package==1: ") and "\n" not in str(told.value)
+    assert str(told.value).startswith("client: {python} -m pip install -q --no-deps no-such-package==1 failed: ")
+    assert "\n" not in str(told.value)
+
+
+def test_a_missing_package_of_debian_is_told_with_the_command_that_brings_it():
+    with pytest.raises(runs.CannotRun) as told:
+        runs.prepared(Client("client", (), (), "", debs=("bash", "no-such-package")))
+    assert str(told.value) == "client: needs packages of Debian: apt-get install no-such-package"
+
+
+def test_a_client_is_made_again_when_what_it_is_made_of_changes(monkeypatch, tmp_path):
+    monkeypatch.setattr(runs, "FOLDER", tmp_path / "made")
+    monkeypatch.setattr(runs, "HERE", tmp_path / "here")
+    source = tmp_path / "here/source"
+    source.parent.mkdir()
+    source.write_text("1")
+    client = Client("client", (), (), "", make=(("cp", "{here}/source", "{own}/copy"),))
+    assert (runs.prepared(client) / "copy").read_text() == "1"
+    source.write_text("2")
+    assert (runs.prepared(client) / "copy").read_text() == "2"
+
+
+def test_a_mode_that_is_declared_not_to_serve_a_client_does_not_run(monkeypatch, tmp_path):
+    monkeypatch.setattr(runs, "FOLDER", tmp_path)
+    client = Client("client", (), ("echo", "a: 1"), r"^(\w): (.*)$", unserved=dict.fromkeys(list(MODES)[1:], "because"))
+    _, ran_in = judge.examined(client)
+    assert list(ran_in) == ["native", "default"]
+
+
+def test_scripts_test_installs_the_packages_that_the_table_names():
+    listed = subprocess.run([runs.HERE / "table.py", "--packages"], capture_output=True, text=True, check=True).stdout.split()
+    assert listed == sorted({package for client in CLIENTS if client.always for package in client.debs})
+    assert "tests/clients/table.py --packages" in (runs.ROOT / "scripts/test").read_text()
