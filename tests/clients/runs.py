@@ -37,7 +37,8 @@ def is_installed(package):
 
 def inputs(client):
     """What its folder is made of, as text: packages, commands and what of ours they read."""
-    files = sorted({part for command in client.make for part in filled_in(command, FOLDER / client.name) if part.startswith(str(HERE))})
+    named = {part for command in client.make for part in filled_in(command, FOLDER / client.name) if part.startswith(str(HERE))}
+    files = [*sorted(named), *sorted(HERE.glob("programs/*.h"))]
     texts = [pathlib.Path(file).read_text() for file in files]
     return "\n".join([*client.packages, *(" ".join(command) for command in client.make), *texts])
 

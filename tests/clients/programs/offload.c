@@ -1,24 +1,14 @@
 /* A client of an OpenMP runtime's offloading: each test prints its name, and what came out of it.
  * Kernels do nothing where the simulated GPU skips them, and nothing printed depends on what they
  * do. */
+#include "bytes.h"
+
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { ROUNDS = 40, LARGE = 100 * 1000, DEVICE = 0 };
-
-static unsigned sum_of(const unsigned char *bytes, size_t count) {
-    unsigned sum = 0;
-    for (size_t i = 0; i < count; i++)
-        sum = sum * 31 + bytes[i];
-    return sum;
-}
-
-static void fill(unsigned char *bytes, size_t count, int seed) {
-    for (size_t i = 0; i < count; i++)
-        bytes[i] = (unsigned char)(i * 7 + (size_t)seed);
-}
 
 /* Blocks of several sizes come back as they were written. */
 static unsigned memory_of_the_device(void) {

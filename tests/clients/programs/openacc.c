@@ -1,23 +1,13 @@
 /* A client of OpenACC's runtime: each test prints its name, and what came out of it. Nothing
  * printed depends on what kernels do. */
+#include "bytes.h"
+
 #include <openacc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { ROUNDS = 40, BYTES = 100 * 1000, QUEUES = 3 };
-
-static unsigned sum_of(const unsigned char *bytes, size_t count) {
-    unsigned sum = 0;
-    for (size_t i = 0; i < count; i++)
-        sum = sum * 31 + bytes[i];
-    return sum;
-}
-
-static void fill(unsigned char *bytes, size_t count, int seed) {
-    for (size_t i = 0; i < count; i++)
-        bytes[i] = (unsigned char)(i * 5 + (size_t)seed);
-}
 
 /* Blocks of several sizes come back as they were written. */
 static unsigned memory_of_the_device(void) {
