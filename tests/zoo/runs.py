@@ -1,5 +1,6 @@
 """Runs a job in a cage, natively or preloaded, and tells how two such runs differ."""
 
+import atexit
 import collections
 import fnmatch
 import hashlib
@@ -10,6 +11,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -20,9 +22,19 @@ import guard  # pylint: disable=wrong-import-position  # noqa: E402
 from table import PATH  # pylint: disable=wrong-import-position  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build")).resolve()
-LIBRARY = pathlib.Path(os.environ.get("LIBRARY_UNDER_TEST", BUILD / "src/interpose/libpoolcuda.so")).resolve()
 HOSTS = BUILD / "tests/zoo"
-CAGE = HOSTS / "cage"
+
+
+def for_all(path):
+    """A copy that every user can open: where the checkout is below /root, only root can open what is in it."""
+    folder = tempfile.mkdtemp(prefix="zoo.")
+    atexit.register(shutil.rmtree, folder)
+    os.chmod(folder, 0o755)
+    return pathlib.Path(shutil.copy(path, folder))
+
+
+LIBRARY = for_all(os.environ.get("LIBRARY_UNDER_TEST", BUILD / "src/interpose/libpoolcuda.so"))
+CAGE = for_all(HOSTS / "cage")
 DRIVERS = f"{BUILD / 'subprojects/simcuda/driver'}:{BUILD / 'subprojects/simcuda/runtime'}"
 NOT_PERMITTED = 77
 MULTIARCH = "/usr/lib/x86_64-linux-gnu"
