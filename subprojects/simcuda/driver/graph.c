@@ -203,6 +203,7 @@ static void clone_node(struct CUgraph_st *into, const struct CUgraphNode_st *nod
 
     made->origin = node->id;
     made->disabled = node->disabled;
+    made->conditional_type = node->conditional_type;
     made->attributes = node_attributes_copy(node->attributes);
     for (size_t i = 0; i < node->graph_count; i++)
         graph_adopt(made, graph_clone(node->graphs[i]));
