@@ -307,6 +307,8 @@ static CUresult end(struct capture *capture, struct CUgraph_st **graph) {
         result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
     *graph = NULL;
     capture->graph->is_captured = false;
+    if (capture->into != NULL)
+        capture->into->is_captured = false;
     if (result == CUDA_SUCCESS && capture->into != NULL)
         *graph = graph_replace(capture->into, capture->graph);
     else if (result == CUDA_SUCCESS)
@@ -379,6 +381,8 @@ static CUresult begin(CUstream handle, CUstreamCaptureMode mode, const struct ta
         capture->graph = capture->adds ? target->graph : graph_create();
         capture->graph->is_captured = true;
         capture->into = target->anew;
+        if (capture->into != NULL)
+            capture->into->is_captured = true; /* it stays until the capture has ended */
         LL_PREPEND(captures, capture);
         join(stream, capture, &target->after);
     }
