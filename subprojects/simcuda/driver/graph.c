@@ -109,7 +109,7 @@ static void node_free(struct CUgraphNode_st *node) {
         op_drop(node->op);
     if (node->conditional != NULL)
         conditional_drop(node->conditional);
-    HASH_DELETE(by_handle, nodes, node);
+    HASH_DELETE(by_handle, nodes, node); // NOLINT(clang-analyzer-core.NullDereference): it is in it
     free(node->graphs);
     free(node->edges);
     free(node->attributes);

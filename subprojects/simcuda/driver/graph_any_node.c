@@ -54,7 +54,7 @@ static struct node_request of_conditional(const CUDA_CONDITIONAL_NODE_PARAMS *of
 /* `allocation` is what a node of that type writes to. A type that is not simulated has nothing but
  * the type. */
 static struct node_request request_of(const CUgraphNodeParams *of,
-                                      CUDA_MEM_ALLOC_NODE_PARAMS_v1 *allocation, uintptr_t site) {
+                                      CUDA_MEM_ALLOC_NODE_PARAMS *allocation, uintptr_t site) {
     struct node_request request = {.type = of->type};
 
     switch (of->type) {
@@ -111,7 +111,7 @@ static CUresult add(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependen
                     const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *of,
                     uintptr_t site) {
     const struct graph_node_set after = {(CUgraphNode *)dependencies, count};
-    CUDA_MEM_ALLOC_NODE_PARAMS_v1 allocation;
+    CUDA_MEM_ALLOC_NODE_PARAMS allocation;
     struct node_request request;
     CUresult result;
 

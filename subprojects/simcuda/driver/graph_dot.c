@@ -54,7 +54,7 @@ static void print_fill(FILE *file, const struct fill *fill, unsigned int flags) 
 }
 
 static void print_allocation(FILE *file, const struct op *op, unsigned int flags) {
-    const CUDA_MEM_ALLOC_NODE_PARAMS_v1 told = graph_memory_told(op);
+    const CUDA_MEM_ALLOC_NODE_PARAMS told = graph_memory_told(op);
 
     if (is_asked(flags, CU_GRAPH_DEBUG_DOT_FLAGS_MEM_ALLOC_NODE_PARAMS))
         fprintf(file, "\\n0x%llx, %zu bytes", (unsigned long long)told.dptr, told.bytesize);

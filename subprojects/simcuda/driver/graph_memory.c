@@ -104,11 +104,11 @@ void graph_memory_note_accesses(struct op *op, const CUmemAccessDesc *accesses, 
     allocation->access_count = count;
 }
 
-CUDA_MEM_ALLOC_NODE_PARAMS_v1 graph_memory_told(const struct op *op) {
+CUDA_MEM_ALLOC_NODE_PARAMS graph_memory_told(const struct op *op) {
     sim_check_held();
     const struct graph_allocation *allocation = op->as.graph_memory;
 
-    return (CUDA_MEM_ALLOC_NODE_PARAMS_v1){
+    return (CUDA_MEM_ALLOC_NODE_PARAMS){
         .poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
                       .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE,
                                    .id = allocation->block->device}},

@@ -17,7 +17,7 @@ struct op *graph_memory_allocate(struct CUgraph_st *graph, CUdevice device, size
 
 /* What a program is told of a node: as it was asked for by `accesses`, which are copied, too. */
 void graph_memory_note_accesses(struct op *op, const CUmemAccessDesc *accesses, size_t count);
-CUDA_MEM_ALLOC_NODE_PARAMS_v1 graph_memory_told(const struct op *op);
+CUDA_MEM_ALLOC_NODE_PARAMS graph_memory_told(const struct op *op);
 CUdeviceptr graph_memory_address(const struct op *op);
 
 /* Whether both allocate, or free, the same memory. */

@@ -139,7 +139,7 @@ static CUresult add_op(struct CUgraph_st *graph, const struct node_request *requ
     return CUDA_SUCCESS;
 }
 
-static CUresult check_allocation(const CUDA_MEM_ALLOC_NODE_PARAMS_v1 *of) {
+static CUresult check_allocation(const CUDA_MEM_ALLOC_NODE_PARAMS *of) {
     const CUmemPoolProps *pool = &of->poolProps;
 
     if (!settings()->memory_pools)
@@ -156,7 +156,7 @@ static CUresult check_allocation(const CUDA_MEM_ALLOC_NODE_PARAMS_v1 *of) {
 
 static CUresult add_allocation(struct CUgraph_st *graph, const struct node_request *request,
                                struct CUgraphNode_st **node) {
-    CUDA_MEM_ALLOC_NODE_PARAMS_v1 *of = request->as.allocation.parameters;
+    CUDA_MEM_ALLOC_NODE_PARAMS *of = request->as.allocation.parameters;
     CUresult result = check_allocation(of);
     CUdeviceptr address;
     struct op *op;

@@ -16,7 +16,7 @@ struct node_request {
         CUDA_HOST_NODE_PARAMS_v1 host;
         CUevent event;
         struct {
-            CUDA_MEM_ALLOC_NODE_PARAMS_v1 *parameters; /* the address is set there */
+            CUDA_MEM_ALLOC_NODE_PARAMS *parameters; /* the address is set there */
             uintptr_t site;
         } allocation;
         CUdeviceptr freed;

@@ -153,7 +153,7 @@ SIM_EXPORT CUresult cuGraphAddEventWaitNode(CUgraphNode *out, CUgraph graph,
 
 SIM_EXPORT CUresult cuGraphAddMemAllocNode(CUgraphNode *out, CUgraph graph,
                                            const CUgraphNode *dependencies, size_t count,
-                                           CUDA_MEM_ALLOC_NODE_PARAMS_v1 *node) {
+                                           CUDA_MEM_ALLOC_NODE_PARAMS *node) {
     ENTER(cuGraphAddMemAllocNode);
     if (node == NULL)
         return CUDA_ERROR_INVALID_VALUE;
@@ -227,7 +227,7 @@ TELL(cuGraphHostNodeGetParams, CU_GRAPH_NODE_TYPE_HOST, CUDA_HOST_NODE_PARAMS_v1
      host_told(&node->op->as.host))
 TELL(cuGraphEventRecordNodeGetEvent, CU_GRAPH_NODE_TYPE_EVENT_RECORD, CUevent, node->op->as.event)
 TELL(cuGraphEventWaitNodeGetEvent, CU_GRAPH_NODE_TYPE_WAIT_EVENT, CUevent, node->op->as.event)
-TELL(cuGraphMemAllocNodeGetParams, CU_GRAPH_NODE_TYPE_MEM_ALLOC, CUDA_MEM_ALLOC_NODE_PARAMS_v1,
+TELL(cuGraphMemAllocNodeGetParams, CU_GRAPH_NODE_TYPE_MEM_ALLOC, CUDA_MEM_ALLOC_NODE_PARAMS,
      graph_memory_told(node->op))
 TELL(cuGraphMemFreeNodeGetParams, CU_GRAPH_NODE_TYPE_MEM_FREE, CUdeviceptr,
      graph_memory_address(node->op))

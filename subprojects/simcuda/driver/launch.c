@@ -1,5 +1,7 @@
 /* Kernel launches. */
 #include "launch.h"
+
+#include "allocate.h"
 #include "context.h"
 #include "cost.h"
 #include "image.h"
@@ -75,6 +77,26 @@ static void keep_told(struct kernel_call *call) {
 
 static void dispose(struct op *op) {
     free(op->as.kernel.attributes);
+    free((void *)op->as.kernel.kept);
+}
+
+/* A kernel that is skipped does not look at its arguments: a program may ask a node for them. */
+static void keep_arguments(struct op *op, const struct CUfunc_st *function, void **parameters) {
+    size_t count = 0, bytes = 0, offset, size;
+    void **places;
+
+    if (function->kernel != &kernel_skipped || parameters == NULL)
+        return;
+    for (; module_parameter(function, count, &offset, &size); count++)
+        bytes = offset + size > bytes ? offset + size : bytes;
+    if (count == 0)
+        return;
+    places = allocate_zeroed(count * sizeof(void *) + bytes);
+    for (size_t i = 0; i < count && module_parameter(function, i, &offset, &size); i++) {
+        places[i] = (unsigned char *)(places + count) + offset;
+        memcpy(places[i], parameters[i], size);
+    }
+    op->as.kernel.kept = op->as.kernel.told.kernelParams = places;
 }
 
 /* The kernel's own context is that of its module. */
@@ -110,7 +132,11 @@ CUresult launch_op(const CUDA_KERNEL_NODE_PARAMS_v2 *node, struct CUctx_st *cont
                      (const unsigned int[]){node->blockDimX, node->blockDimY, node->blockDimZ}))
         return CUDA_ERROR_INVALID_VALUE;
     result = resolve(node->func != NULL ? node->func : (CUfunction)node->kern, context, &function);
-    return result == CUDA_SUCCESS ? make_op(function, node, made) : result;
+    if (result == CUDA_SUCCESS)
+        result = make_op(function, node, made);
+    if (result == CUDA_SUCCESS)
+        keep_arguments(*made, function, node->kernelParams);
+    return result;
 }
 
 /* Whether the launch may overlap with the kernel before it. NOT_SUPPORTED: it also records an event
@@ -186,8 +212,10 @@ static CUresult launch(CUfunction handle, const CUlaunchConfig *config, void **p
         result = object_memory_launch(context_root(stream->context));
     if (result == CUDA_SUCCESS) {
         op->programmatic = programmatic;
-        if (stream->capture != NULL)
+        if (stream->capture != NULL) {
             note_attributes(op, config, stream);
+            keep_arguments(op, function, parameters);
+        }
         result = stream_run(stream, op, false);
     } else if (op != NULL) {
         op_drop(op);

@@ -77,7 +77,8 @@ struct kernel_call {
     /* What a program is told of a node. */
     CUDA_KERNEL_NODE_PARAMS_v2 told; /* its kernelParams are `places` */
     void *places[KERNEL_PARAMETERS];
-    CUfunction function;                  /* told.func, or what told.kern is in its context */
+    void **kept;         /* owned: in place of `places`, and behind them the arguments; or NULL */
+    CUfunction function; /* told.func, or what told.kern is in its context */
     struct kernel_attributes *attributes; /* owned; NULL: none */
 };
 

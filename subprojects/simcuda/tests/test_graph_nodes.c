@@ -264,15 +264,15 @@ static size_t available(void) {
     return free_bytes;
 }
 
-static CUDA_MEM_ALLOC_NODE_PARAMS_v1 allocation(size_t size) {
-    return (CUDA_MEM_ALLOC_NODE_PARAMS_v1){
+static CUDA_MEM_ALLOC_NODE_PARAMS allocation(size_t size) {
+    return (CUDA_MEM_ALLOC_NODE_PARAMS){
         .poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
                       .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}},
         .bytesize = size};
 }
 
 static void test_memory_nodes(void **state) {
-    CUDA_MEM_ALLOC_NODE_PARAMS_v1 parameters = allocation(4 * MiB), told;
+    CUDA_MEM_ALLOC_NODE_PARAMS parameters = allocation(4 * MiB), told;
     CUgraph graph = create_graph(), clone;
     CUgraphNode node, used, freed;
     CUgraphExec executable, second;
@@ -310,7 +310,7 @@ static void test_memory_nodes(void **state) {
 }
 
 static void test_memory_that_cannot_be(void **state) {
-    CUDA_MEM_ALLOC_NODE_PARAMS_v1 parameters = allocation(0);
+    CUDA_MEM_ALLOC_NODE_PARAMS parameters = allocation(0);
     CUgraph graph = create_graph(), child, outer = create_graph();
     CUgraphNode node;
 
@@ -341,6 +341,7 @@ static void test_memory_that_cannot_be(void **state) {
 
 /* --- nodes of any type --- */
 
+#if CUDA_VERSION >= 12030
 static void test_nodes_of_any_type(void **state) {
     uint64_t count = 1;
     uint32_t value = 12;
@@ -385,6 +386,7 @@ static void test_nodes_of_any_type(void **state) {
     assert_int_equal(read_word(other), 12); /* as it was when it was added */
     assert_int_equal(read_word(word), 2);
 }
+#endif
 
 #if CUDA_VERSION >= 12090
 static void test_a_graph_is_moved_into_another(void **state) {
@@ -482,7 +484,9 @@ int main(void) {
         cmocka_unit_test(test_an_event_node_waits_for_other_streams),
         cmocka_unit_test(test_memory_nodes),
         cmocka_unit_test(test_memory_that_cannot_be),
+#if CUDA_VERSION >= 12030
         cmocka_unit_test(test_nodes_of_any_type),
+#endif
 #if CUDA_VERSION >= 12090
         cmocka_unit_test(test_a_graph_is_moved_into_another),
 #endif
