@@ -33,11 +33,17 @@ static CUresult kernel_op(const struct node_request *request, struct op **op) {
     return result == CUDA_SUCCESS ? launch_op(&request->as.kernel, context, op) : result;
 }
 
+/* Where copies and fills run matters only in that it must be a context. */
+static CUresult check_context(const struct node_request *request) {
+    struct CUctx_st *context;
+
+    return request->context != NULL ? context_check(request->context, &context) : CUDA_SUCCESS;
+}
+
 static CUresult copy_node_op(const struct node_request *request, struct op **op) {
     const CUDA_MEMCPY3D *of = request->as.copy;
-    struct CUctx_st *context;
     struct copy copy;
-    CUresult result = context_or_current(request->context, &context);
+    CUresult result = check_context(request);
 
     if (result == CUDA_SUCCESS &&
         (!copy_from_3d(of, &copy) || copy.width == 0 || copy.rows == 0 || copy.slices == 0 ||
@@ -64,8 +70,7 @@ static CUresult fill_op(const struct node_request *request, struct op **op) {
                         .rows = of->height,
                         .value = of->value,
                         .element = of->elementSize};
-    struct CUctx_st *context;
-    CUresult result = context_or_current(request->context, &context);
+    CUresult result = check_context(request);
 
     if (result == CUDA_SUCCESS &&
         ((of->elementSize != 1 && of->elementSize != 2 && of->elementSize != 4) || of->width == 0 ||

@@ -23,7 +23,10 @@ static void test_memset_and_copy_nodes(void **state) {
     assert_memory_equal(&copy_told, &copy, sizeof copy);
     assert_int_equal(cuGraphMemsetNodeGetParams(nodes[1], &fill_told), CUDA_ERROR_INVALID_VALUE);
     fill.value = 8;
+    assert_ok(cuCtxSetCurrent(NULL)); /* nodes know where they run */
     assert_ok(cuGraphMemsetNodeSetParams(nodes[0], &fill));
+    assert_ok(cuGraphMemcpyNodeSetParams(nodes[1], &copy));
+    assert_ok(cuCtxSetCurrent(test_context));
     run_once(graph);
     assert_int_equal(read_word(other), 8);
 }
