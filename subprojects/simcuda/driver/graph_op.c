@@ -19,18 +19,22 @@ static CUresult run_children(struct op *op) {
     return result;
 }
 
-static struct op *sequence(size_t room) {
+static struct op *sequence(void) {
     struct op *op = op_create("graph", run_children);
 
     op->node_type = CU_GRAPH_NODE_TYPE_GRAPH;
-    op->children = allocate_zeroed(room * sizeof(void *) + 1);
     return op;
 }
 
-/* Takes the reference. NULL: nothing to be done. */
+/* Takes the reference. NULL: nothing to be done. There is room for the next power of two. */
 static void append(struct op *to, struct op *op) {
+    size_t count = to->child_count;
+
     if (op == NULL)
         return;
+    if ((count & (count - 1)) == 0)
+        to->children =
+            allocate_again(to->children, (count == 0 ? 1 : 2 * count) * sizeof(struct op *));
     to->children[to->child_count++] = op;
     to->calls_host = to->calls_host || op->calls_host;
 }
@@ -75,7 +79,7 @@ static struct op *node_op(const struct CUgraphNode_st *node) {
 struct op *graph_op(const struct CUgraph_st *graph) {
     sim_check_held();
     struct CUgraphNode_st *stuck, **order = graph_order(graph, &stuck);
-    struct op *op = sequence(graph->count + 2);
+    struct op *op = sequence();
 
     if (order == NULL)
         abort();
@@ -121,7 +125,6 @@ CUresult graph_op_check(const struct op *op) {
 struct parts {
     struct CUstream_st *stream;
     struct op *part;
-    size_t room; /* enough for everything */
     CUresult result;
 };
 
@@ -130,7 +133,7 @@ static void submit_part(struct parts *parts) {
         parts->result = stream_run(parts->stream, parts->part, false);
     else
         op_drop(parts->part);
-    parts->part = sequence(parts->room);
+    parts->part = sequence();
 }
 
 /* Event nodes become the stream's own records and waits, between the parts that run before and
@@ -150,14 +153,6 @@ static void submit_leaves(struct parts *parts, struct op *op) {
     }
 }
 
-static size_t count_leaves(const struct op *op) {
-    size_t count = 1;
-
-    for (size_t i = 0; i < op->child_count; i++)
-        count += count_leaves(op->children[i]);
-    return count;
-}
-
 static void dispose_held(struct op *op) {
     op_drop(op->as.held);
 }
@@ -166,7 +161,7 @@ static void dispose_held(struct op *op) {
  * needs until it is done. */
 static CUresult submit_in_parts(struct op *op, struct CUstream_st *stream, struct work *after,
                                 struct work **work) {
-    struct parts parts = {.stream = stream, .room = count_leaves(op)};
+    struct parts parts = {.stream = stream};
     struct op *end;
 
     if (!host_backing_promise(op))
@@ -175,7 +170,7 @@ static CUresult submit_in_parts(struct op *op, struct CUstream_st *stream, struc
         parts.result = stream_submit_after(stream, op_marker("graph"), after);
     if (parts.result != CUDA_SUCCESS)
         return parts.result;
-    parts.part = sequence(parts.room);
+    parts.part = sequence();
     submit_leaves(&parts, op);
     submit_part(&parts);
     op_drop(parts.part);

@@ -2,6 +2,8 @@
  */
 #include "test_graph.h"
 
+#include <pthread.h>
+
 static CUdeviceptr word, other;
 
 /* Whether the update works out, and why not. */
@@ -243,6 +245,42 @@ static void test_a_launch_does_what_was_so_when_it_began(void **state) {
     assert_ok(cuStreamDestroy_v2(stream));
 }
 
+/* --- threads --- */
+
+enum { ROUNDS = 200 };
+
+static void *launch_again_and_again(void *executable) {
+    assert_ok(cuCtxSetCurrent(test_context));
+    for (int i = 0; i < ROUNDS; i++)
+        assert_ok(cuGraphLaunch(executable, CU_STREAM_PER_THREAD));
+    assert_ok(cuStreamSynchronize(CU_STREAM_PER_THREAD));
+    return NULL;
+}
+
+static void test_one_thread_updates_what_another_launches(void **state) {
+    CUgraph graph = create_graph();
+    CUgraphNode node = add_fill(graph, NULL, word, 1);
+    CUgraphExec executable = instantiate(graph);
+    pthread_t thread;
+
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, launch_again_and_again, executable), 0);
+    for (uint32_t i = 1; i <= ROUNDS; i++) {
+        CUgraph next = create_graph();
+
+        add_fill(next, NULL, word, i);
+        assert_int_equal(update(executable, next).result, CU_GRAPH_EXEC_UPDATE_SUCCESS);
+        assert_ok(cuGraphNodeSetEnabled(executable, node, i % 2));
+        assert_ok(cuGraphDestroy(next));
+    }
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_ok(cuGraphNodeSetEnabled(executable, node, 1));
+    run_graph(executable);
+    assert_int_equal(read_word(word), ROUNDS);
+    assert_ok(cuGraphExecDestroy(executable));
+    assert_ok(cuGraphDestroy(graph));
+}
+
 static int set_up(void **state) {
     int result = set_up_context(state);
 
@@ -267,6 +305,7 @@ int main(void) {
         cmocka_unit_test(test_nodes_are_switched_off),
         cmocka_unit_test(test_flags_are_kept),
         cmocka_unit_test(test_a_launch_does_what_was_so_when_it_began),
+        cmocka_unit_test(test_one_thread_updates_what_another_launches),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);
