@@ -295,7 +295,8 @@ bool graph_has_memory_nodes(const struct CUgraph_st *graph) {
 
 bool graph_can_be_copied(const struct CUgraph_st *graph) {
     sim_check_held();
-    return !graph_has_memory_nodes(graph) && graph->conditional_count == 0;
+    return !graph_has_memory_nodes(graph) && graph->conditional_count == 0 &&
+           !graph_has(graph, NODE_TYPE_CONDITIONAL); /* a body has no handles of its own */
 }
 
 /* --- what can be where --- */

@@ -6,8 +6,11 @@
 
 static CUresult set_in_graph(struct CUgraphNode_st *node, const struct node_request *request) {
     struct op *op;
-    CUresult result = node_change(node, request, &op);
+    CUresult result;
 
+    if (request->type == CU_GRAPH_NODE_TYPE_GRAPH)
+        return node_change_child(node, request);
+    result = node_change(node, request, &op);
     if (result == CUDA_SUCCESS)
         graph_set_op(node, op);
     return result;

@@ -209,25 +209,52 @@ static bool is_in(const struct CUgraph_st *graph, const struct CUgraph_st *whole
     return graph == whole;
 }
 
-static CUresult add_child(struct CUgraph_st *graph, const struct node_request *request,
-                          struct CUgraphNode_st **node) {
+/* The graph that a node of `graph` is to have: a copy, or the program's own. */
+static CUresult take_child(const struct CUgraph_st *graph, const struct node_request *request,
+                           struct CUgraph_st **taken) {
     struct CUgraph_st *child = graph_find(request->as.child.graph);
     bool is_moved = request->as.child.is_moved;
     CUresult result;
 
     if (child == NULL || graph_is_being_captured(child) || child->was_moved ||
-        child->conditional_count != 0)
+        child->conditional_count != 0 || graph_has(child, NODE_TYPE_CONDITIONAL))
         return CUDA_ERROR_INVALID_VALUE;
     if (is_moved ? child->parent != NULL || is_in(graph, child) : !graph_can_be_copied(child))
         return CUDA_ERROR_INVALID_VALUE;
     result = check_types(graph, child);
     if (result != CUDA_SUCCESS)
         return result;
-    if (!is_moved)
-        child = graph_clone(child);
+    *taken = is_moved ? child : graph_clone(child);
+    (*taken)->was_moved = is_moved;
+    return CUDA_SUCCESS;
+}
+
+static CUresult add_child(struct CUgraph_st *graph, const struct node_request *request,
+                          struct CUgraphNode_st **node) {
+    struct CUgraph_st *child;
+    CUresult result = take_child(graph, request, &child);
+
+    if (result != CUDA_SUCCESS)
+        return result;
     *node = graph_add(graph, request->type, NULL);
     graph_adopt(*node, child);
-    child->was_moved = is_moved;
+    return CUDA_SUCCESS;
+}
+
+CUresult node_change_child(struct CUgraphNode_st *node, const struct node_request *request) {
+    sim_check_held();
+    struct CUgraph_st *child;
+    CUresult result;
+
+    if (node->type != CU_GRAPH_NODE_TYPE_GRAPH || graph_is_being_captured(node->graphs[0]) ||
+        graph_has_memory_nodes(node->graphs[0]))
+        return CUDA_ERROR_INVALID_VALUE;
+    result = take_child(node->graph, request, &child);
+    if (result != CUDA_SUCCESS)
+        return result;
+    graph_dispose(node->graphs[0]);
+    node->graph_count = 0;
+    graph_adopt(node, child);
     return CUDA_SUCCESS;
 }
 

@@ -35,10 +35,13 @@ struct node_request {
 CUresult node_add(struct CUgraph_st *graph, const struct node_request *request,
                   struct CUgraphNode_st **node);
 
-/* What a node is to do instead of what it does: an operation. NOT_SUPPORTED for nodes of memory,
- * graphs and conditions, which cannot be changed so. */
+/* What a node is to do instead of what it does: an operation. NOT_SUPPORTED for nodes that are
+ * none, of memory, graphs and conditions. */
 CUresult node_change(const struct CUgraphNode_st *node, const struct node_request *request,
                      struct op **op);
+
+/* Gives a child graph node, not of an executable graph, another graph. */
+CUresult node_change_child(struct CUgraphNode_st *node, const struct node_request *request);
 
 /* Whether an executable graph's node may do `to` where it does `from`, both of one type. */
 CUgraphExecUpdateResult node_check_change(const struct op *from, const struct op *to);

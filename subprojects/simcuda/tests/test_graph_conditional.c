@@ -126,12 +126,13 @@ static void test_a_loop_ends(void **state) {
 }
 
 static void test_bodies_in_bodies(void **state) {
-    CUgraph graph = create_graph(), *outer, *inner;
+    CUgraph graph = create_graph(), *outer, *inner, copy;
 
     (void)state;
     outer = add_conditional(graph, create_handle(graph, 1), CU_GRAPH_COND_TYPE_IF, 1);
     inner = add_conditional(outer[0], create_handle(outer[0], 1), CU_GRAPH_COND_TYPE_IF, 1);
     add_fill(inner[0], NULL, word, 17);
+    assert_int_equal(cuGraphClone(&copy, outer[0]), CUDA_ERROR_INVALID_VALUE);
     run_once(graph);
     assert_int_equal(read_word(word), 17);
 }

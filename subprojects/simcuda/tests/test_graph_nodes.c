@@ -389,6 +389,32 @@ static void test_nodes_of_any_type(void **state) {
     assert_int_equal(read_word(other), 12); /* as it was when it was added */
     assert_int_equal(read_word(word), 2);
 }
+
+static void test_a_node_gets_another_child_graph(void **state) {
+    CUgraphNodeParams parameters = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
+    CUgraphNodeParams allocating = {.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC};
+    CUgraph graph = create_graph(), child = create_graph(), told;
+    CUgraphNode node, empty;
+
+    (void)state;
+    add_fill(child, NULL, word, 31);
+    assert_ok(cuGraphAddChildGraphNode(&node, graph, NULL, 0, child));
+    add_fill(child, NULL, other, 32);
+    parameters.graph.graph = child;
+    assert_ok(cuGraphNodeSetParams(node, &parameters));
+    assert_ok(cuGraphChildGraphNodeGetGraph(node, &told));
+    parameters.graph.graph = told; /* a copy of what it has */
+    assert_ok(cuGraphNodeSetParams(node, &parameters));
+    empty = add_empty(graph);
+    assert_int_equal(cuGraphNodeSetParams(empty, &parameters), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuGraphNodeSetParams(empty, &allocating), CUDA_ERROR_INVALID_VALUE);
+    parameters.graph.graph = NULL;
+    assert_int_equal(cuGraphNodeSetParams(node, &parameters), CUDA_ERROR_INVALID_VALUE);
+    assert_ok(cuGraphDestroy(child));
+    run_once(graph);
+    assert_int_equal(read_word(word), 31);
+    assert_int_equal(read_word(other), 32);
+}
 #endif
 
 #if CUDA_VERSION >= 12090
@@ -489,6 +515,7 @@ int main(void) {
         cmocka_unit_test(test_memory_that_cannot_be),
 #if CUDA_VERSION >= 12030
         cmocka_unit_test(test_nodes_of_any_type),
+        cmocka_unit_test(test_a_node_gets_another_child_graph),
 #endif
 #if CUDA_VERSION >= 12090
         cmocka_unit_test(test_a_graph_is_moved_into_another),
