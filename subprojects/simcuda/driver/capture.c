@@ -4,8 +4,10 @@
 #include "graph.h"
 #include "hazard.h"
 #include "lock.h"
+#include "node_attributes.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <utlist.h>
 
 /* One cuStreamBeginCapture and what it drew in. Invariant: `graph` is set until it has ended; an
@@ -19,6 +21,7 @@ struct capture {
     bool invalid;
     struct CUgraph_st *graph;
     struct CUgraph_st *into; /* the program's graph that it records anew, NULL if none */
+    bool adds;               /* `graph` was the program's before */
     struct capture *next;    /* of those not ended */
 };
 
@@ -133,21 +136,27 @@ static bool is_as_before(const struct capture *capture, const struct CUgraphNode
     if (node->index >= capture->into->count)
         return false;
     before = capture->into->nodes[node->index];
-    same = before->dependency_count == node->dependency_count;
-    for (size_t i = 0; same && i < node->dependency_count; i++)
-        same = before->dependencies[i]->index == node->dependencies[i]->index;
+    same = before->type == node->type && before->edge_count == node->edge_count;
+    for (size_t i = 0; same && i < node->edge_count; i++)
+        same = before->edges[i].from->index == node->edges[i].from->index;
     return same;
 }
 
-CUresult capture_add(struct CUstream_st *stream, struct op *op) {
-    sim_check_held();
-    struct capture *capture = stream->capture;
-    struct CUgraphNode_st *node;
+/* Whether such a node may be in the graph that is recorded, which may be a conditional's body. */
+static CUresult check_type(struct capture *capture, CUgraphNodeType type) {
+    CUresult result = capture->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+                                       : graph_check_type(capture->graph, type);
 
-    if (capture->invalid)
-        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    hazard_note_owners(op);
-    node = graph_add(capture->graph, op, stream->frontier);
+    capture->invalid = capture->invalid || result != CUDA_SUCCESS;
+    return result;
+}
+
+/* Puts the new node behind what the stream has recorded before. */
+static CUresult go_behind(struct CUstream_st *stream, struct CUgraphNode_st *node) {
+    struct capture *capture = stream->capture;
+
+    for (size_t i = 0; i < stream->frontier->count; i++)
+        graph_add_edge(node, stream->frontier->nodes[i], NULL);
     if (!is_as_before(capture, node)) {
         capture->invalid = true;
         return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
@@ -155,6 +164,38 @@ CUresult capture_add(struct CUstream_st *stream, struct op *op) {
     graph_set_clear(stream->frontier);
     graph_set_merge(stream->frontier, &(struct graph_node_set){&node, 1});
     return CUDA_SUCCESS;
+}
+
+CUresult capture_add(struct CUstream_st *stream, struct op *op) {
+    sim_check_held();
+    struct capture *capture = stream->capture;
+    CUresult result = check_type(capture, op->node_type);
+    struct CUgraphNode_st *node;
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    hazard_note_owners(op);
+    node = graph_add(capture->graph, op->node_type, op);
+    if (op->node_type == CU_GRAPH_NODE_TYPE_KERNEL)
+        node->attributes = node_attributes_copy(op->as.kernel.attributes);
+    return go_behind(stream, node);
+}
+
+CUresult capture_add_graph(struct CUstream_st *stream, const struct CUgraph_st *graph) {
+    sim_check_held();
+    struct capture *capture = stream->capture;
+    CUresult result = check_type(capture, CU_GRAPH_NODE_TYPE_GRAPH);
+    struct CUgraphNode_st *node;
+
+    if (result == CUDA_SUCCESS && !graph_can_be_copied(graph)) {
+        capture->invalid = true; /* [capture:child-graph] assumed */
+        result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
+    if (result != CUDA_SUCCESS)
+        return result;
+    node = graph_add(capture->graph, CU_GRAPH_NODE_TYPE_GRAPH, NULL);
+    graph_adopt(node, graph_clone(graph));
+    return go_behind(stream, node);
 }
 
 CUresult capture_add_beside(struct CUstream_st *stream, struct op **ops, size_t count) {
@@ -265,11 +306,14 @@ static CUresult end(struct capture *capture, struct CUgraph_st **graph) {
     else if (!for_streams(capture, is_joined))
         result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
     *graph = NULL;
+    capture->graph->is_captured = false;
+    if (capture->into != NULL)
+        capture->into->is_captured = false;
     if (result == CUDA_SUCCESS && capture->into != NULL)
         *graph = graph_replace(capture->into, capture->graph);
     else if (result == CUDA_SUCCESS)
         *graph = capture->graph;
-    else
+    else if (!capture->adds)
         graph_dispose(capture->graph);
     capture->graph = NULL;
     LL_DELETE(captures, capture);
@@ -293,7 +337,24 @@ void capture_stream_ending(struct CUstream_st *stream) {
 
 /* --- entry points --- */
 
-static CUresult begin(CUstream handle, CUstreamCaptureMode mode, struct CUgraph_st *into,
+/* Where a capture puts its nodes. All NULL: in a graph of its own. */
+struct target {
+    CUgraph anew;  /* the graph that is to get the same nodes again */
+    CUgraph graph; /* the graph that gets more nodes, the first of them behind `after` */
+    struct graph_node_set after;
+};
+
+static CUresult check_target(const struct target *target) {
+    CUresult result = CUDA_SUCCESS;
+
+    if (target->anew != NULL && (graph_find(target->anew) == NULL || target->anew->is_captured))
+        result = CUDA_ERROR_INVALID_VALUE;
+    if (target->graph != NULL && (graph_find(target->graph) == NULL || target->graph->is_captured))
+        result = CUDA_ERROR_INVALID_VALUE;
+    return result == CUDA_SUCCESS ? graph_check_nodes(target->graph, &target->after) : result;
+}
+
+static CUresult begin(CUstream handle, CUstreamCaptureMode mode, const struct target *target,
                       enum null_stream null_stream) {
     struct CUstream_st *stream;
     CUresult result;
@@ -307,6 +368,8 @@ static CUresult begin(CUstream handle, CUstreamCaptureMode mode, struct CUgraph_
         result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED; /* [capture:not-legacy] cuda.h 15350 */
     if (result == CUDA_SUCCESS && stream->capture != NULL)
         result = CUDA_ERROR_ILLEGAL_STATE;
+    if (result == CUDA_SUCCESS)
+        result = check_target(target);
     if (result == CUDA_SUCCESS) {
         struct capture *capture = allocate_zeroed(sizeof *capture);
 
@@ -314,32 +377,66 @@ static CUresult begin(CUstream handle, CUstreamCaptureMode mode, struct CUgraph_
         capture->mode = mode;
         capture->thread = pthread_self();
         capture->origin = stream;
-        capture->graph = graph_create();
-        capture->into = into;
+        capture->adds = target->graph != NULL;
+        capture->graph = capture->adds ? target->graph : graph_create();
+        capture->graph->is_captured = true;
+        capture->into = target->anew;
+        if (capture->into != NULL)
+            capture->into->is_captured = true; /* it stays until the capture has ended */
         LL_PREPEND(captures, capture);
-        join(stream, capture, &(struct graph_node_set){0});
+        join(stream, capture, &target->after);
     }
     sim_unlock();
     return result;
 }
 
 EXPORT_FORMS(cuStreamBeginCapture, _ptsz, (CUstream stream),
-             begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL, NULL, null_stream))
+             begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL, &(struct target){0}, null_stream))
 EXPORT_FORMS(cuStreamBeginCapture_v2, _ptsz, (CUstream stream, CUstreamCaptureMode mode),
-             begin(stream, mode, NULL, null_stream))
+             begin(stream, mode, &(struct target){0}, null_stream))
 
 /* Nodes' parameters are not compared, so nobody notices that they differ. */
 static CUresult begin_again(CUstream stream, CUstreamCaptureMode mode, CUgraph graph,
                             CUgraphRecaptureCallback callback, enum null_stream null_stream) {
     if (graph == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    return callback ? entry_not_simulated("a callback") : begin(stream, mode, graph, null_stream);
+    return callback ? entry_not_simulated("a callback")
+                    : begin(stream, mode, &(struct target){.anew = graph}, null_stream);
 }
 
 EXPORT_FORMS(cuStreamBeginRecaptureToGraph, _ptsz,
              (CUstream stream, CUstreamCaptureMode mode, CUgraph graph,
               CUgraphRecaptureCallback callback, void *data),
              ((void)data, begin_again(stream, mode, graph, callback, null_stream)))
+
+#if CUDA_VERSION >= 12030 /* as the functions with edges' data */
+/* A capture's edges are plain ones. */
+static bool has_data(const CUgraphEdgeData *edges, size_t count) {
+    const CUgraphEdgeData plain = {0};
+
+    for (size_t i = 0; edges != NULL && i < count; i++)
+        if (memcmp(&edges[i], &plain, sizeof plain) != 0)
+            return true;
+    return false;
+}
+
+static CUresult begin_in(CUstream stream, CUgraph graph, const CUgraphNode *dependencies,
+                         const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode,
+                         enum null_stream null_stream) {
+    const struct target target = {.graph = graph, .after = {(CUgraphNode *)dependencies, count}};
+
+    if (graph == NULL || (dependencies == NULL && count != 0))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (has_data(edges, count))
+        return entry_not_simulated("a programmatic edge");
+    return begin(stream, mode, &target, null_stream);
+}
+
+EXPORT_FORMS(cuStreamBeginCaptureToGraph, _ptsz,
+             (CUstream stream, CUgraph graph, const CUgraphNode *dependencies,
+              const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode),
+             begin_in(stream, graph, dependencies, edges, count, mode, null_stream))
+#endif
 
 static CUresult end_capture(CUstream handle, CUgraph *graph, enum null_stream null_stream) {
     struct CUstream_st *stream;
@@ -359,7 +456,7 @@ static CUresult end_capture(CUstream handle, CUgraph *graph, enum null_stream nu
         result = CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD; /* [capture:wrong-thread] cuda.h 15356 */
     if (result == CUDA_SUCCESS) {
         result = end(stream->capture, graph);
-        if (*graph != NULL && !(*graph)->owned_by_program)
+        if (*graph != NULL && (*graph)->parent == NULL)
             graph_publish(*graph);
     }
     sim_unlock();
@@ -441,6 +538,49 @@ EXPORT_FORMS(cuStreamGetCaptureInfo_v3, _ptsz,
               const CUgraphNode **dependencies, const CUgraphEdgeData **edges, size_t *count),
              get_info_with_edges(stream, status, id, graph, dependencies, edges, count,
                                  null_stream))
+
+static CUresult update(CUstream handle, const struct graph_node_set *nodes, unsigned int flags,
+                       enum null_stream null_stream) {
+    struct CUstream_st *stream;
+    CUresult result;
+
+    if (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES || (nodes->nodes == NULL && nodes->count != 0))
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    result = find_capture(handle, null_stream, &stream);
+    if (result == CUDA_SUCCESS && stream->capture == NULL)
+        result = CUDA_ERROR_ILLEGAL_STATE;
+    if (result == CUDA_SUCCESS && stream->capture->invalid)
+        result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    if (result == CUDA_SUCCESS)
+        result = graph_check_nodes(stream->capture->graph, nodes);
+    if (result == CUDA_SUCCESS) {
+        if (flags == CU_STREAM_SET_CAPTURE_DEPENDENCIES)
+            graph_set_clear(stream->frontier);
+        graph_set_merge(stream->frontier, nodes);
+    }
+    sim_unlock();
+    return result;
+}
+
+EXPORT_FORMS(cuStreamUpdateCaptureDependencies, _ptsz,
+             (CUstream stream, CUgraphNode *dependencies, size_t count, unsigned int flags),
+             update(stream, &(struct graph_node_set){dependencies, count}, flags, null_stream))
+
+#if CUDA_VERSION >= 12030
+static CUresult update_with_edges(CUstream stream, CUgraphNode *dependencies,
+                                  const CUgraphEdgeData *edges, size_t count, unsigned int flags,
+                                  enum null_stream null_stream) {
+    return has_data(edges, count)
+               ? entry_not_simulated("a programmatic edge")
+               : update(stream, &(struct graph_node_set){dependencies, count}, flags, null_stream);
+}
+
+EXPORT_FORMS(cuStreamUpdateCaptureDependencies_v2, _ptsz,
+             (CUstream stream, CUgraphNode *dependencies, const CUgraphEdgeData *edges,
+              size_t count, unsigned int flags),
+             update_with_edges(stream, dependencies, edges, count, flags, null_stream))
+#endif
 
 SIM_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
     CUstreamCaptureMode before = thread_mode;

@@ -8,6 +8,7 @@
 #include "stream.h"
 
 struct CUevent_st;
+struct CUgraph_st;
 
 /* Refuses a potentially unsafe call (cuMemAlloc is the documented example) of this thread while a
  * capture prohibits it: invalidates that capture and returns STREAM_CAPTURE_UNSUPPORTED. */
@@ -28,6 +29,9 @@ struct CUgraph_st *capture_graph(struct CUstream_st *stream); /* what `stream` i
 
 /* Adds `op` to the graph that `stream` is recording. */
 CUresult capture_add(struct CUstream_st *stream, struct op *op);
+
+/* Adds a copy of `graph` as a child graph. */
+CUresult capture_add_graph(struct CUstream_st *stream, const struct CUgraph_st *graph);
 
 /* Adds all of `ops`, none of which comes after another. */
 CUresult capture_add_beside(struct CUstream_st *stream, struct op **ops, size_t count);

@@ -189,13 +189,18 @@ CUresult context_current_part(struct CUctx_st **context) {
     return context_check(top(), context);
 }
 
-CUresult context_current(struct CUctx_st **context) {
+CUresult context_or_current(CUcontext handle, struct CUctx_st **context) {
     sim_check_held();
-    CUresult result = context_current_part(context);
+    CUresult result = context_check(handle != NULL ? handle : top(), context);
 
     if (result == CUDA_SUCCESS)
         *context = context_root(*context);
     return result;
+}
+
+CUresult context_current(struct CUctx_st **context) {
+    sim_check_held();
+    return context_or_current(NULL, context);
 }
 
 void context_reset_primary(CUdevice device) {

@@ -53,6 +53,9 @@ CUresult context_current_part(struct CUctx_st **context);
 /* As context_current_part for a handle that the program passed. */
 CUresult context_check(CUcontext handle, struct CUctx_st **context);
 
+/* As context_check, and the current context where the handle is NULL; either's primary context. */
+CUresult context_or_current(CUcontext handle, struct CUctx_st **context);
+
 /* What a context belongs to: itself, or a green context's primary context. */
 struct CUctx_st *context_root(struct CUctx_st *context);
 CUresult context_error(struct CUctx_st *context);

@@ -87,6 +87,7 @@ static CUresult run(struct op *op) {
 
 static void dispose(struct op *op) {
     free(op->as.copy.staged);
+    free(op->as.copy.given);
 }
 
 /* Where a side lies. */
@@ -170,7 +171,10 @@ static CUresult make_op(struct copy copy, bool synchronous, bool capturing, stru
         stage(&copy);
         *wait = false;
     }
+    copy.to.home = memory_home(copy.to.address);
+    copy.from.home = memory_home(copy.from.address);
     op = op_create("copy", run);
+    op->node_type = CU_GRAPH_NODE_TYPE_MEMCPY;
     op->as.copy = copy;
     op->dispose = dispose;
     op->host_use = copy.width >= sparse_from ? HOST_USE_WRITES : HOST_USE_ALL;
@@ -180,6 +184,13 @@ static CUresult make_op(struct copy copy, bool synchronous, bool capturing, stru
         op_access(op, copy.to.address, hull(&copy.to, &copy), true);
     *made = op;
     return CUDA_SUCCESS;
+}
+
+CUresult copy_op(const struct copy *copy, struct op **op) {
+    sim_check_held();
+    bool wait;
+
+    return make_op(*copy, false, true, op, &wait);
 }
 
 static CUresult submit(const struct copy *copy, struct CUstream_st *stream, bool synchronous) {

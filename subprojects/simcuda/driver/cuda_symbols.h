@@ -21,7 +21,9 @@ CUresult cuProfilerStop(void);
 
 #if CUDA_VERSION < 12030
 CUresult cuFuncGetName(const char **name, CUfunction function);
-typedef struct CUgraphEdgeData_st CUgraphEdgeData;
+typedef struct CUgraphEdgeData_st {
+    unsigned char from_port, to_port, type, reserved[5];
+} CUgraphEdgeData;
 CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id,
                                    CUgraph *graph, const CUgraphNode **dependencies,
                                    const CUgraphEdgeData **edges, size_t *count);

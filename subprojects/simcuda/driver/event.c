@@ -89,7 +89,8 @@ SIM_EXPORT CUresult cuEventCreate(CUevent *event, unsigned int flags) {
 /* Records behind everything in `stream`. [order:event-snapshot] cuda.h 15951: the event keeps this
  * work whatever comes later. [order:legacy-event-delays] assumed: in the legacy stream it is work
  * like any other, which later work of blocking streams waits for. */
-static CUresult record_in(struct CUevent_st *event, struct CUstream_st *stream) {
+CUresult event_record_in(CUevent event, struct CUstream_st *stream) {
+    sim_check_held();
     struct op *op;
     struct work *work;
     CUresult result;
@@ -110,6 +111,33 @@ static CUresult record_in(struct CUevent_st *event, struct CUstream_st *stream) 
     return result;
 }
 
+static CUresult run_nothing(struct op *op) {
+    (void)op;
+    return CUDA_SUCCESS;
+}
+
+struct op *event_node_op(CUevent event, CUgraphNodeType type) {
+    struct op *op = op_create("event node", run_nothing); /* a launch has a work in its place */
+
+    op->node_type = type;
+    op->as.event = event;
+    return op;
+}
+
+/* Makes a node of a record or wait that is not one between the streams of a capture. cuda.h
+ * 16012 */
+static CUresult capture_external(CUevent event, struct CUstream_st *stream, CUgraphNodeType type) {
+    struct op *op;
+    CUresult result;
+
+    if (stream->capture == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    op = event_node_op(event, type);
+    result = capture_add(stream, op);
+    op_drop(op);
+    return result;
+}
+
 static CUresult record(CUevent event, CUstream handle, unsigned int flags,
                        enum null_stream null_stream) {
     struct CUstream_st *stream;
@@ -125,7 +153,9 @@ static CUresult record(CUevent event, CUstream handle, unsigned int flags,
     if (result == CUDA_SUCCESS && event->context != context_root(stream->context))
         result = CUDA_ERROR_INVALID_HANDLE; /* [order:event-one-context] cuda.h 15952 */
     if (result == CUDA_SUCCESS)
-        result = record_in(event, stream);
+        result = (flags & CU_EVENT_RECORD_EXTERNAL) != 0
+                     ? capture_external(event, stream, CU_GRAPH_NODE_TYPE_EVENT_RECORD)
+                     : event_record_in(event, stream);
     sim_unlock();
     return result;
 }
@@ -150,7 +180,8 @@ CUresult event_record_context(CUevent event, struct CUctx_st *context) {
 
 /* `stream` executes nothing more before the event's last record has happened.
  * [order:event-latest-record] cuda.h 15959; [order:wait-any-context] cuda.h 15239 */
-static CUresult hold_stream(struct CUevent_st *event, struct CUstream_st *stream) {
+CUresult event_hold_stream(CUevent event, struct CUstream_st *stream) {
+    sim_check_held();
     if (event->point != NULL)
         return capture_wait(stream, event->point);
     if (stream->capture != NULL)
@@ -176,7 +207,7 @@ CUresult event_hold_context(CUevent event, struct CUctx_st *context) {
     while (result == CUDA_SUCCESS && (part = context_next_part(context, part)) != NULL)
         DL_FOREACH(part->streams, stream)
     if (!stream->destroyed && stream != part->fence && result == CUDA_SUCCESS)
-        result = hold_stream(event, stream);
+        result = event_hold_stream(event, stream);
     return result;
 }
 
@@ -193,7 +224,9 @@ static CUresult wait_event(CUstream handle, CUevent event, unsigned int flags,
     if (result == CUDA_SUCCESS)
         result = event_check(event);
     if (result == CUDA_SUCCESS)
-        result = hold_stream(event, stream);
+        result = (flags & CU_EVENT_WAIT_EXTERNAL) != 0
+                     ? capture_external(event, stream, CU_GRAPH_NODE_TYPE_WAIT_EVENT)
+                     : event_hold_stream(event, stream);
     sim_unlock();
     return result;
 }

@@ -26,6 +26,13 @@ struct CUevent_st {
 CUresult event_record_context(CUevent event, struct CUctx_st *context);
 CUresult event_hold_context(CUevent event, struct CUctx_st *context);
 
+/* Records it behind all work of the stream, or holds back what the stream is given from now on. */
+CUresult event_record_in(CUevent event, struct CUstream_st *stream);
+CUresult event_hold_stream(CUevent event, struct CUstream_st *stream);
+
+/* What stands for either in a graph. */
+struct op *event_node_op(CUevent event, CUgraphNodeType type);
+
 CUresult event_check(CUevent event); /* INVALID_HANDLE unless it is one */
 CUresult event_create(struct CUctx_st *context, unsigned int flags, CUevent *event);
 void event_destroy_all(struct CUctx_st *context);

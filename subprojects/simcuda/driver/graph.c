@@ -1,33 +1,18 @@
 #include "graph.h"
 
 #include "allocate.h"
-#include "capture.h"
-#include "context.h"
-#include "cost.h"
-#include "graph_memory.h"
-#include "host_backing.h"
+#include "conditional.h"
 #include "lock.h"
-#include "object_memory.h"
-#include "settings.h"
-#include "stream.h"
+#include "node_attributes.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <utlist.h>
 
-/* An instantiated graph: one operation that runs all nodes. It takes memory when it is made and
- * again when it is first uploaded, which a launch does if the program has not. */
-struct CUgraphExec_st {
-    struct op *op;
-    CUdevice device;
-    bool uploaded;
-    bool auto_free;    /* CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH */
-    struct work *last; /* its last launch, which the next one waits for; NULL when there was none */
-    struct CUgraphExec_st *next;
-};
+static struct CUgraph_st *graphs;    /* all, by handle */
+static struct CUgraphNode_st *nodes; /* of all graphs, by handle */
+static uint64_t last_id;             /* of both */
 
-static struct CUgraph_st *graphs; /* what programs hold handles of */
-static struct CUgraphExec_st *executables;
+/* --- sets --- */
 
 void graph_set_clear(struct graph_node_set *set) {
     sim_check_held();
@@ -56,335 +41,398 @@ void graph_set_copy(struct graph_node_set *to, const struct graph_node_set *from
     graph_set_merge(to, from);
 }
 
+/* --- graphs and nodes --- */
+
 struct CUgraph_st *graph_create(void) {
     sim_check_held();
-    return allocate_zeroed(sizeof(struct CUgraph_st));
+    struct CUgraph_st *graph = allocate_zeroed(sizeof *graph);
+
+    graph->id = ++last_id;
+    graph->self = graph;
+    HASH_ADD(by_handle, graphs, self, sizeof(void *), graph);
+    return graph;
 }
 
 void graph_publish(struct CUgraph_st *graph) {
     sim_check_held();
     graph->owned_by_program = true;
-    LL_PREPEND(graphs, graph);
+}
+
+struct CUgraphNode_st *graph_add(struct CUgraph_st *graph, CUgraphNodeType type, struct op *op) {
+    sim_check_held();
+    struct CUgraphNode_st *node = allocate_zeroed(sizeof *node);
+
+    node->type = type;
+    node->graph = graph;
+    node->id = ++last_id;
+    node->index = graph->count;
+    node->op = op != NULL ? op_keep(op) : NULL;
+    if (graph->count == graph->room) {
+        graph->room = graph->room == 0 ? 8 : graph->room * 2;
+        graph->nodes = allocate_again(graph->nodes, graph->room * sizeof(void *));
+    }
+    graph->nodes[graph->count++] = node;
+    node->self = node;
+    HASH_ADD(by_handle, nodes, self, sizeof(void *), node);
+    return node; // NOLINT(clang-analyzer-unix.Malloc): the graph has it
+}
+
+void graph_add_edge(struct CUgraphNode_st *to, struct CUgraphNode_st *from,
+                    const CUgraphEdgeData *data) {
+    sim_check_held();
+    to->edges = allocate_again(to->edges, (to->edge_count + 1) * sizeof *to->edges);
+    to->edges[to->edge_count] = (struct graph_edge){.from = from};
+    if (data != NULL)
+        to->edges[to->edge_count].data = *data;
+    to->edge_count++;
+}
+
+void graph_adopt(struct CUgraphNode_st *node, struct CUgraph_st *graph) {
+    sim_check_held();
+    node->graphs = allocate_again(node->graphs, (node->graph_count + 1) * sizeof(void *));
+    node->graphs[node->graph_count++] = graph;
+    graph->parent = node;
+    graph->owned_by_program = false;
+}
+
+void graph_set_op(struct CUgraphNode_st *node, struct op *op) {
+    sim_check_held();
+    if (node->op != NULL)
+        op_drop(node->op);
+    node->op = op;
+}
+
+static void node_free(struct CUgraphNode_st *node) {
+    for (size_t i = 0; i < node->graph_count; i++)
+        graph_dispose(node->graphs[i]);
+    if (node->op != NULL)
+        op_drop(node->op);
+    if (node->conditional != NULL)
+        conditional_drop(node->conditional);
+    HASH_DELETE(by_handle, nodes, node); // NOLINT(clang-analyzer-core.NullDereference): it is in it
+    free(node->graphs);
+    free(node->edges);
+    free(node->attributes);
+    free(node);
+}
+
+static void remove_edges_from(struct CUgraphNode_st *to, const struct CUgraphNode_st *from) {
+    size_t kept = 0;
+
+    for (size_t i = 0; i < to->edge_count; i++)
+        if (to->edges[i].from != from)
+            to->edges[kept++] = to->edges[i];
+    to->edge_count = kept;
+}
+
+void graph_remove(struct CUgraphNode_st *node) {
+    sim_check_held();
+    struct CUgraph_st *graph = node->graph;
+
+    graph->count--;
+    for (size_t i = node->index; i < graph->count; i++) {
+        graph->nodes[i] = graph->nodes[i + 1];
+        graph->nodes[i]->index = i;
+    }
+    for (size_t i = 0; i < graph->count; i++)
+        remove_edges_from(graph->nodes[i], node);
+    node_free(node);
 }
 
 static void drop_nodes(struct CUgraph_st *graph) {
-    for (size_t i = 0; i < graph->count; i++) {
-        op_drop(graph->nodes[i]->op);
-        free(graph->nodes[i]->dependencies);
-        free(graph->nodes[i]);
-    }
+    for (size_t i = 0; i < graph->count; i++)
+        node_free(graph->nodes[i]);
     free(graph->nodes);
+}
+
+static void drop_references(struct CUgraph_st *graph) {
+    user_references_clear(&graph->objects);
+    for (size_t i = 0; i < graph->conditional_count; i++)
+        conditional_drop(graph->conditionals[i]);
+    free(graph->conditionals);
+    graph->conditionals = NULL;
+    graph->conditional_count = 0;
+}
+
+static void copy_references(struct CUgraph_st *to, const struct CUgraph_st *from) {
+    user_references_copy(&to->objects, &from->objects);
+    for (size_t i = 0; i < from->conditional_count; i++)
+        conditional_attach(to, from->conditionals[i]);
+}
+
+void graph_take_references(struct CUgraph_st *graph, const struct CUgraph_st *from) {
+    sim_check_held();
+    struct CUgraph_st old = {.objects = graph->objects,
+                             .conditionals = graph->conditionals,
+                             .conditional_count = graph->conditional_count};
+
+    graph->conditionals = NULL;
+    graph->conditional_count = 0;
+    copy_references(graph, from);
+    drop_references(&old); /* last: they may be the same */
 }
 
 void graph_dispose(struct CUgraph_st *graph) {
     sim_check_held();
-    if (graph->owned_by_program)
-        LL_DELETE(graphs, graph);
     drop_nodes(graph);
+    drop_references(graph);
+    HASH_DELETE(by_handle, graphs, graph);
     free(graph);
 }
 
+/* The new nodes are the old ones' to executable graphs. */
 struct CUgraph_st *graph_replace(struct CUgraph_st *graph, struct CUgraph_st *by) {
     sim_check_held();
+    for (size_t i = 0; i < by->count; i++) {
+        by->nodes[i]->graph = graph;
+        if (i < graph->count)
+            by->nodes[i]->id = graph->nodes[i]->id;
+    }
     drop_nodes(graph);
     graph->nodes = by->nodes;
     graph->count = by->count;
-    free(by);
+    graph->room = by->room;
+    by->nodes = NULL;
+    by->count = by->room = 0;
+    graph_dispose(by);
     return graph;
 }
 
-struct CUgraphNode_st *graph_add(struct CUgraph_st *graph, struct op *op,
-                                 const struct graph_node_set *after) {
-    sim_check_held();
-    struct CUgraphNode_st *node = allocate_zeroed(sizeof *node);
-    struct graph_node_set dependencies;
+static void clone_node(struct CUgraph_st *into, const struct CUgraphNode_st *node) {
+    struct CUgraphNode_st *made = graph_add(into, node->type, node->op);
 
-    graph_set_copy(&dependencies, after);
-    node->op = op_keep(op);
-    node->index = graph->count;
-    node->dependencies = dependencies.nodes;
-    node->dependency_count = dependencies.count;
-    graph->nodes = allocate_again(graph->nodes, (graph->count + 1) * sizeof(void *));
-    graph->nodes[graph->count++] = node;
-    return node;
+    made->origin = node->id;
+    made->disabled = node->disabled;
+    made->conditional_type = node->conditional_type;
+    made->attributes = node_attributes_copy(node->attributes);
+    for (size_t i = 0; i < node->graph_count; i++)
+        graph_adopt(made, graph_clone(node->graphs[i]));
+    if (node->conditional != NULL)
+        made->conditional = conditional_keep(node->conditional);
 }
 
-bool graph_precedes(const struct CUgraph_st *graph, const struct graph_node_set *set,
-                    const struct graph_node_set *ends) {
+struct CUgraph_st *graph_clone(const struct CUgraph_st *graph) {
     sim_check_held();
-    bool *before = allocate_zeroed(graph->count * sizeof *before + 1);
-    bool all = true;
+    struct CUgraph_st *clone = graph_create();
 
-    for (size_t i = 0; i < ends->count; i++)
-        before[ends->nodes[i]->index] = true;
-    for (size_t i = graph->count; i-- != 0;)
-        for (size_t j = 0; before[i] && j < graph->nodes[i]->dependency_count; j++)
-            before[graph->nodes[i]->dependencies[j]->index] = true;
-    for (size_t i = 0; i < set->count; i++)
-        all = all && before[set->nodes[i]->index];
-    free(before);
-    return all;
+    clone->origin = graph->id;
+    for (size_t i = 0; i < graph->count; i++)
+        clone_node(clone, graph->nodes[i]);
+    for (size_t i = 0; i < graph->count; i++)
+        for (size_t j = 0; j < graph->nodes[i]->edge_count; j++) {
+            const struct graph_edge *edge = &graph->nodes[i]->edges[j];
+
+            graph_add_edge(clone->nodes[i], clone->nodes[edge->from->index], &edge->data);
+        }
+    copy_references(clone, graph);
+    return clone;
+}
+
+/* --- finding --- */
+
+static bool is_known(const struct CUgraph_st *graph) {
+    while (graph->parent != NULL)
+        graph = graph->parent->graph;
+    return graph->owned_by_program || graph->is_captured;
 }
 
 struct CUgraph_st *graph_find(CUgraph handle) {
     sim_check_held();
     struct CUgraph_st *graph;
 
-    LL_FOREACH(graphs, graph)
-    if (graph == handle)
-        return graph;
-    return NULL;
-}
-
-static struct CUgraphExec_st *find_executable(CUgraphExec handle) {
-    struct CUgraphExec_st *executable;
-
-    LL_FOREACH(executables, executable)
-    if (executable == handle)
-        return executable;
-    return NULL;
+    HASH_FIND(by_handle, graphs, &handle, sizeof(void *), graph);
+    return graph != NULL && is_known(graph) ? graph : NULL;
 }
 
 struct CUgraphNode_st *graph_find_node(CUgraphNode handle) {
     sim_check_held();
-    struct CUgraph_st *graph;
+    struct CUgraphNode_st *node;
 
-    LL_FOREACH(graphs, graph)
-    for (size_t i = 0; i < graph->count; i++)
-        if (graph->nodes[i] == handle)
-            return handle;
-    return NULL;
+    HASH_FIND(by_handle, nodes, &handle, sizeof(void *), node);
+    return node != NULL && is_known(node->graph) ? node : NULL;
 }
 
-bool graph_exec_replace(CUgraphExec handle, const struct CUgraphNode_st *node, struct op *op) {
+struct CUgraphNode_st *graph_find_copy(const struct CUgraph_st *graph, uint64_t origin) {
     sim_check_held();
-    struct CUgraphExec_st *executable = find_executable(handle);
-    struct op *made;
+    struct CUgraphNode_st *found = NULL;
 
-    if (executable == NULL || node->index >= executable->op->child_count)
-        return false;
-    made = op_create(executable->op->name, executable->op->run); /* launches keep the other one */
-    made->calls_host = executable->op->calls_host;
-    made->children = allocate_zeroed(executable->op->child_count * sizeof(void *));
-    for (size_t i = 0; i < executable->op->child_count; i++)
-        made->children[made->child_count++] =
-            i == node->index ? op : op_keep(executable->op->children[i]);
-    op_drop(executable->op);
-    executable->op = made;
+    for (size_t i = 0; i < graph->count; i++)
+        if (graph->nodes[i]->origin == origin)
+            return graph->nodes[i];
+    for (size_t i = 0; i < graph->count && found == NULL; i++)
+        for (size_t j = 0; j < graph->nodes[i]->graph_count && found == NULL; j++)
+            found = graph_find_copy(graph->nodes[i]->graphs[j], origin);
+    return found;
+}
+
+bool graph_is_being_captured(const struct CUgraph_st *graph) {
+    sim_check_held();
+    bool is = graph->is_captured;
+
+    for (size_t i = 0; i < graph->count && !is; i++)
+        for (size_t j = 0; j < graph->nodes[i]->graph_count && !is; j++)
+            is = graph_is_being_captured(graph->nodes[i]->graphs[j]);
+    return is;
+}
+
+bool graph_has(const struct CUgraph_st *graph, CUgraphNodeType type) {
+    sim_check_held();
+    bool has = false;
+
+    for (size_t i = 0; i < graph->count && !has; i++) {
+        has = graph->nodes[i]->type == type;
+        for (size_t j = 0; j < graph->nodes[i]->graph_count && !has; j++)
+            has = graph_has(graph->nodes[i]->graphs[j], type);
+    }
+    return has;
+}
+
+bool graph_has_memory_nodes(const struct CUgraph_st *graph) {
+    sim_check_held();
+    return graph_has(graph, CU_GRAPH_NODE_TYPE_MEM_ALLOC) ||
+           graph_has(graph, CU_GRAPH_NODE_TYPE_MEM_FREE);
+}
+
+bool graph_can_be_copied(const struct CUgraph_st *graph) {
+    sim_check_held();
+    return !graph_has_memory_nodes(graph) && graph->conditional_count == 0 &&
+           !graph_has(graph, NODE_TYPE_CONDITIONAL); /* a body has no handles of its own */
+}
+
+/* --- what can be where --- */
+
+static bool is_of_memory(CUgraphNodeType type) {
+    return type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || type == CU_GRAPH_NODE_TYPE_MEM_FREE;
+}
+
+/* "Allowed node types are kernel nodes, empty nodes, child graphs, memsets, memcopies, and
+ * conditionals": the last is the youngest of the types. */
+static bool can_be_conditional(CUgraphNodeType type) {
+    return type == CU_GRAPH_NODE_TYPE_KERNEL || type == CU_GRAPH_NODE_TYPE_EMPTY ||
+           type == CU_GRAPH_NODE_TYPE_GRAPH || type == CU_GRAPH_NODE_TYPE_MEMSET ||
+           type == CU_GRAPH_NODE_TYPE_MEMCPY || type == NODE_TYPE_CONDITIONAL;
+}
+
+CUresult graph_check_type(const struct CUgraph_st *graph, CUgraphNodeType type) {
+    sim_check_held();
+    for (; graph->parent != NULL; graph = graph->parent->graph) {
+        if (graph->parent->conditional != NULL && !can_be_conditional(type))
+            return CUDA_ERROR_NOT_SUPPORTED;
+        if (graph->parent->conditional == NULL &&
+            (is_of_memory(type) || type == NODE_TYPE_CONDITIONAL))
+            return CUDA_ERROR_INVALID_VALUE;
+    }
+    return CUDA_SUCCESS;
+}
+
+static int compare_nodes(const void *a, const void *b) {
+    const struct CUgraphNode_st *left = *(struct CUgraphNode_st *const *)a,
+                                *right = *(struct CUgraphNode_st *const *)b;
+
+    return (left > right) - (left < right);
+}
+
+CUresult graph_check_nodes(const struct CUgraph_st *graph, const struct graph_node_set *set) {
+    sim_check_held();
+    struct CUgraphNode_st **sorted = allocate_zeroed(set->count * sizeof(void *) + 1);
+    bool valid = true;
+
+    for (size_t i = 0; i < set->count && valid; i++) {
+        sorted[i] = graph_find_node(set->nodes[i]);
+        valid = sorted[i] != NULL && sorted[i]->graph == graph;
+    }
+    if (valid && set->count != 0)
+        qsort(sorted, set->count, sizeof(void *), compare_nodes);
+    for (size_t i = 1; i < set->count && valid; i++)
+        valid = sorted[i] != sorted[i - 1];
+    free(sorted);
+    return valid ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* --- order --- */
+
+/* A walk to what nodes depend on. next[i]: which of node i's edges is looked at next. */
+struct walk {
+    struct CUgraphNode_st **order;
+    size_t ordered;
+    struct CUgraphNode_st **path; /* from the node that it began with to the one that it is at */
+    size_t depth;
+    size_t *next;
+    enum { NEW, ON_PATH, ORDERED } * states;
+};
+
+static void step_into(struct walk *walk, struct CUgraphNode_st *node) {
+    walk->states[node->index] = ON_PATH;
+    walk->path[walk->depth++] = node;
+}
+
+/* Orders `node` behind all that it depends on. False: that is itself. */
+static bool order_up_to(struct walk *walk, struct CUgraphNode_st *node) {
+    step_into(walk, node);
+    while (walk->depth != 0) {
+        struct CUgraphNode_st *at = walk->path[walk->depth - 1], *from;
+
+        if (walk->next[at->index] == at->edge_count) {
+            walk->states[at->index] = ORDERED;
+            walk->order[walk->ordered++] = at;
+            walk->depth--;
+            continue;
+        }
+        from = at->edges[walk->next[at->index]++].from;
+        if (walk->states[from->index] == ON_PATH)
+            return false;
+        if (walk->states[from->index] == NEW)
+            step_into(walk, from);
+    }
     return true;
 }
 
-/* One after another, in the order of recording: [order:graph-nodes] assumed, as dependencies allow
- * it. */
-static CUresult run_children(struct op *op) {
-    CUresult result = CUDA_SUCCESS;
+struct CUgraphNode_st **graph_order(const struct CUgraph_st *graph, struct CUgraphNode_st **stuck) {
+    sim_check_held();
+    size_t pointers = graph->count * sizeof(void *) + 1;
+    struct walk walk = {.order = allocate_zeroed(pointers),
+                        .path = allocate_zeroed(pointers),
+                        .next = allocate_zeroed(graph->count * sizeof(size_t) + 1),
+                        .states = allocate_zeroed(graph->count * sizeof *walk.states + 1)};
+    bool acyclic = true;
 
-    for (size_t i = 0; i < op->child_count && result == CUDA_SUCCESS; i++)
-        result = op->children[i]->run(op->children[i]);
-    return result;
-}
-
-/* --- entry points --- */
-
-SIM_EXPORT CUresult cuGraphCreate(CUgraph *graph, unsigned int flags) {
-    ENTER(cuGraphCreate);
-    if (graph == NULL || flags != 0)
-        return CUDA_ERROR_INVALID_VALUE;
-    sim_lock();
-    *graph = graph_create();
-    graph_publish(*graph);
-    sim_unlock();
-    return CUDA_SUCCESS;
-}
-
-SIM_EXPORT CUresult cuGraphDestroy(CUgraph graph) {
-    CUresult result = CUDA_SUCCESS;
-
-    ENTER(cuGraphDestroy);
-    sim_lock();
-    if (graph_find(graph) == NULL)
-        result = CUDA_ERROR_INVALID_VALUE;
-    else
-        graph_dispose(graph);
-    sim_unlock();
-    return result;
-}
-
-SIM_EXPORT CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *count) {
-    CUresult result = CUDA_SUCCESS;
-
-    ENTER(cuGraphGetNodes);
-    if (count == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    sim_lock();
-    if (graph_find(graph) == NULL) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    } else {
-        for (size_t i = 0; nodes != NULL && i < *count; i++)
-            nodes[i] = i < graph->count ? graph->nodes[i] : NULL;
-        if (nodes == NULL || *count > graph->count)
-            *count = graph->count;
+    for (size_t i = 0; i < graph->count && acyclic; i++)
+        acyclic = walk.states[i] == ORDERED || order_up_to(&walk, graph->nodes[i]);
+    if (!acyclic) {
+        *stuck = walk.path[walk.depth - 1];
+        free(walk.order);
+        walk.order = NULL;
     }
-    sim_unlock();
-    return result;
+    free(walk.path);
+    free(walk.next);
+    free(walk.states);
+    return walk.order;
 }
 
-static CUresult instantiate(CUgraphExec *out, CUgraph graph, unsigned long long flags) {
-    struct CUgraphExec_st *executable;
-    struct CUctx_st *context;
-    CUresult result;
+bool graph_precedes(const struct CUgraph_st *graph, const struct graph_node_set *set,
+                    const struct graph_node_set *ends) {
+    sim_check_held();
+    bool *before = allocate_zeroed(graph->count * sizeof *before + 1);
+    struct CUgraphNode_st **path = allocate_zeroed(graph->count * sizeof(void *) + 1);
+    size_t depth = 0;
+    bool all = true;
 
-    if (out == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    sim_lock();
-    result = context_current(&context);
-    if (result == CUDA_SUCCESS && graph_find(graph) == NULL)
-        result = CUDA_ERROR_INVALID_VALUE;
-    if (result == CUDA_SUCCESS)
-        result = object_memory_take(context->device);
-    if (result == CUDA_SUCCESS) {
-        struct op *op = op_create("graph", run_children);
-
-        op->children = allocate_zeroed(graph->count * sizeof(void *) + 1);
-        for (size_t i = 0; i < graph->count; i++) {
-            op->children[op->child_count++] = op_keep(graph->nodes[i]->op);
-            op->calls_host = op->calls_host || graph->nodes[i]->op->calls_host;
-        }
-        executable = allocate_zeroed(sizeof *executable);
-        executable->op = op;
-        executable->device = context->device;
-        executable->auto_free = (flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0;
-        LL_PREPEND(executables, executable);
-        *out = executable;
+    for (size_t i = 0; i < ends->count; i++) {
+        before[ends->nodes[i]->index] = true;
+        path[depth++] = ends->nodes[i];
     }
-    sim_unlock();
-    return result;
-}
+    while (depth != 0) {
+        const struct CUgraphNode_st *at = path[--depth];
 
-SIM_EXPORT CUresult cuGraphInstantiate(CUgraphExec *executable, CUgraph graph,
-                                       CUgraphNode *error_node, char *log, size_t log_size) {
-    ENTER(cuGraphInstantiate);
-    (void)error_node;
-    if (log != NULL && log_size != 0)
-        log[0] = '\0';
-    return instantiate(executable, graph, 0);
-}
-
-SIM_EXPORT CUresult cuGraphInstantiate_v2(CUgraphExec *executable, CUgraph graph,
-                                          CUgraphNode *error_node, char *log, size_t log_size) {
-    ENTER(cuGraphInstantiate_v2);
-    (void)error_node;
-    if (log != NULL && log_size != 0)
-        log[0] = '\0';
-    return instantiate(executable, graph, 0);
-}
-
-SIM_EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *executable, CUgraph graph,
-                                                unsigned long long flags) {
-    ENTER(cuGraphInstantiateWithFlags);
-    return instantiate(executable, graph, flags);
-}
-
-static CUresult instantiate_with(CUgraphExec *executable, CUgraph graph,
-                                 CUDA_GRAPH_INSTANTIATE_PARAMS *parameters) {
-    CUresult result;
-
-    if (parameters == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    result = instantiate(executable, graph, parameters->flags);
-    parameters->hErrNode_out = NULL;
-    parameters->result_out =
-        result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : CUDA_GRAPH_INSTANTIATE_ERROR;
-    return result;
-}
-
-EXPORT_FORMS(cuGraphInstantiateWithParams, _ptsz,
-             (CUgraphExec * executable, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *parameters),
-             ((void)null_stream, instantiate_with(executable, graph, parameters)))
-
-static CUresult upload_once(struct CUgraphExec_st *executable) {
-    CUresult result = executable->uploaded ? CUDA_SUCCESS : object_memory_take(executable->device);
-
-    executable->uploaded = result == CUDA_SUCCESS;
-    return result == CUDA_SUCCESS ? graph_memory_upload(executable->op) : result;
-}
-
-static CUresult upload(CUgraphExec executable, CUstream handle, enum null_stream null_stream) {
-    struct CUstream_st *stream;
-    CUresult result;
-
-    sim_lock();
-    result = stream_current(handle, null_stream, &stream);
-    if (result == CUDA_SUCCESS && find_executable(executable) == NULL)
-        result = CUDA_ERROR_INVALID_VALUE;
-    if (result == CUDA_SUCCESS)
-        result = upload_once(executable);
-    sim_unlock();
-    return result;
-}
-
-EXPORT_FORMS(cuGraphUpload, _ptsz, (CUgraphExec executable, CUstream stream),
-             upload(executable, stream, null_stream))
-
-/* [order:graph-launches] cuda.h 21050 */
-static CUresult submit(struct CUgraphExec_st *executable, struct CUstream_st *stream) {
-    CUresult result = capture_check_legacy(stream);
-    struct work *work;
-
-    if (result == CUDA_SUCCESS && stream->capture == NULL && !host_backing_promise(executable->op))
-        result = CUDA_ERROR_OUT_OF_MEMORY;
-    if (result == CUDA_SUCCESS && stream->capture == NULL)
-        result = graph_memory_launch(executable->op, executable->auto_free);
-    if (result == CUDA_SUCCESS)
-        result = stream_submit(stream, executable->op, executable->last, &work);
-    if (result != CUDA_SUCCESS || work == NULL)
-        return result;
-    graph_memory_submitted(executable->op, &work->clock);
-    work_drop(executable->last);
-    executable->last = work;
-    stream_go(stream);
-    return CUDA_SUCCESS;
-}
-
-static CUresult launch(CUgraphExec executable, CUstream handle, enum null_stream null_stream) {
-    struct CUstream_st *stream;
-    CUresult result;
-
-    cost_spend(settings()->launch_ns);
-    sim_lock();
-    result = stream_current(handle, null_stream, &stream);
-    if (result == CUDA_SUCCESS && find_executable(executable) == NULL)
-        result = CUDA_ERROR_INVALID_VALUE;
-    if (result == CUDA_SUCCESS && stream->capture == NULL)
-        result = upload_once(executable);
-    if (result == CUDA_SUCCESS && stream->capture == NULL)
-        result = object_memory_launch(context_root(stream->context));
-    if (result == CUDA_SUCCESS)
-        result = submit(executable, stream);
-    sim_unlock();
-    return result;
-}
-
-EXPORT_FORMS(cuGraphLaunch, _ptsz, (CUgraphExec executable, CUstream stream),
-             launch(executable, stream, null_stream))
-
-SIM_EXPORT CUresult cuGraphExecDestroy(CUgraphExec executable) {
-    CUresult result = CUDA_SUCCESS;
-
-    ENTER(cuGraphExecDestroy);
-    sim_lock();
-    if (find_executable(executable) == NULL) {
-        result = CUDA_ERROR_INVALID_VALUE;
-    } else {
-        LL_DELETE(executables, executable);
-        object_memory_give(executable->device);
-        if (executable->uploaded)
-            object_memory_give(executable->device);
-        work_drop(executable->last);
-        op_drop(
-            executable->op); /* launches under way keep it: [wait:graph-destroy-does-not] assumed */
-        free(executable);
+        for (size_t i = 0; i < at->edge_count; i++)
+            if (!before[at->edges[i].from->index]) {
+                before[at->edges[i].from->index] = true;
+                path[depth++] = at->edges[i].from;
+            }
     }
-    sim_unlock();
-    return result;
+    for (size_t i = 0; i < set->count; i++)
+        all = all && before[set->nodes[i]->index];
+    free(before);
+    free(path);
+    return all;
 }

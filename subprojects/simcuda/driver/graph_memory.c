@@ -3,17 +3,21 @@
 #include "address_space.h"
 #include "allocate.h"
 #include "context.h"
+#include "graph.h"
 #include "lock.h"
 #include "memory.h"
 #include "stream.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Invariant: its block exists while there are references: its nodes', those in executable graphs
  * included, and the program's while it is live. */
 struct graph_allocation {
     unsigned int references;
-    const struct CUgraph_st *graph; /* that it was captured in */
+    uint64_t graph;            /* the id of that which allocates it */
+    CUmemAccessDesc *accesses; /* owned */
+    size_t access_count;
     struct block *block;
     bool has_free_node;
     bool freed_in_its_graph; /* so that it never becomes live */
@@ -42,6 +46,7 @@ static void drop(struct graph_allocation *allocation) {
     vclock_join(&allocation->order, &host_clock);
     memory_release(allocation->block, &allocation->order, 0, &unspent);
     vclock_clear(&allocation->order);
+    free(allocation->accesses);
     free(allocation);
 }
 
@@ -64,26 +69,63 @@ static struct op *node(const char *name, CUresult (*run)(struct op *op),
                        struct graph_allocation *allocation) {
     struct op *op = op_create(name, run);
 
+    op->node_type =
+        run == run_allocate ? CU_GRAPH_NODE_TYPE_MEM_ALLOC : CU_GRAPH_NODE_TYPE_MEM_FREE;
     op->as.graph_memory = allocation;
     op->dispose = dispose;
     allocation->references++;
     return op;
 }
 
-struct op *graph_memory_allocate(struct CUgraph_st *graph, struct CUctx_st *context, size_t size,
+struct op *graph_memory_allocate(struct CUgraph_st *graph, CUdevice device, size_t size,
                                  uintptr_t site, CUdeviceptr *pointer) {
     sim_check_held();
     size_t extent = (size + memory_page - 1) / memory_page * memory_page;
     struct graph_allocation *allocation;
 
-    if (extent < size || !address_space_take(context->device, extent, pointer))
+    if (extent < size || !address_space_take(device, extent, pointer))
         return NULL;
     allocation = allocate_zeroed(sizeof *allocation);
-    allocation->graph = graph;
-    allocation->block = memory_map(MEMORY_GRAPH, context->device, *pointer,
-                                   address_space_shadow(context->device, *pointer), size, site);
+    allocation->graph = graph->id;
+    allocation->block = memory_map(MEMORY_GRAPH, device, *pointer,
+                                   address_space_shadow(device, *pointer), size, site);
     allocation->block->graph = allocation;
     return node("graph allocation", run_allocate, allocation);
+}
+
+void graph_memory_note_accesses(struct op *op, const CUmemAccessDesc *accesses, size_t count) {
+    sim_check_held();
+    struct graph_allocation *allocation = op->as.graph_memory;
+
+    if (count == 0)
+        return;
+    allocation->accesses = allocate_zeroed(count * sizeof *accesses);
+    memcpy(allocation->accesses, accesses, count * sizeof *accesses);
+    allocation->access_count = count;
+}
+
+CUDA_MEM_ALLOC_NODE_PARAMS graph_memory_told(const struct op *op) {
+    sim_check_held();
+    const struct graph_allocation *allocation = op->as.graph_memory;
+
+    return (CUDA_MEM_ALLOC_NODE_PARAMS){
+        .poolProps = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                      .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE,
+                                   .id = allocation->block->device}},
+        .accessDescs = allocation->accesses,
+        .accessDescCount = allocation->access_count,
+        .bytesize = allocation->block->size,
+        .dptr = allocation->block->address};
+}
+
+CUdeviceptr graph_memory_address(const struct op *op) {
+    sim_check_held();
+    return op->as.graph_memory->block->address;
+}
+
+bool graph_memory_same(const struct op *a, const struct op *b) {
+    sim_check_held();
+    return a->run == b->run && a->as.graph_memory == b->as.graph_memory;
 }
 
 struct op *graph_memory_free_node(struct CUgraph_st *graph, struct block *block) {
@@ -93,7 +135,7 @@ struct op *graph_memory_free_node(struct CUgraph_st *graph, struct block *block)
     if (allocation == NULL || allocation->has_free_node)
         return NULL;
     allocation->has_free_node = true;
-    allocation->freed_in_its_graph = allocation->graph == graph;
+    allocation->freed_in_its_graph = allocation->graph == graph->id;
     return node("graph free", run_free, allocation);
 }
 
@@ -126,39 +168,52 @@ static void note_taken(const struct graph_allocation *allocation) {
     held[device].reserved_most = larger(held[device].reserved_most, held[device].taken);
 }
 
-CUresult graph_memory_upload(const struct op *graph) {
-    sim_check_held();
-    for (size_t i = 0; i < graph->child_count; i++) {
-        struct graph_allocation *allocation = graph->children[i]->as.graph_memory;
-
-        if (!allocates(graph->children[i]) || allocation->resident)
-            continue;
-        if (!memory_take_unaddressed(allocation->block->device, pages(allocation)))
-            return CUDA_ERROR_OUT_OF_MEMORY; /* what was taken is there for the next attempt */
-        allocation->resident = true;
-        note_taken(allocation);
-    }
+static CUresult take_pages(struct graph_allocation *allocation) {
+    if (allocation->resident)
+        return CUDA_SUCCESS;
+    if (!memory_take_unaddressed(allocation->block->device, pages(allocation)))
+        return CUDA_ERROR_OUT_OF_MEMORY; /* what was taken is there for the next attempt */
+    allocation->resident = true;
+    note_taken(allocation);
     return CUDA_SUCCESS;
 }
 
-CUresult graph_memory_launch(const struct op *graph, bool auto_free) {
+CUresult graph_memory_upload(const struct op *op) {
     sim_check_held();
-    for (size_t i = 0; i < graph->child_count; i++)
-        if (allocates(graph->children[i]) && graph->children[i]->as.graph_memory->live &&
-            !auto_free)
-            return CUDA_ERROR_INVALID_VALUE; /* [capture:graph-unfreed] cuda.h 21055 */
-    for (size_t i = 0; i < graph->child_count; i++) {
-        struct op *op = graph->children[i];
-        struct graph_allocation *allocation = op->as.graph_memory;
+    CUresult result = allocates(op) ? take_pages(op->as.graph_memory) : CUDA_SUCCESS;
 
-        if (allocates(op) && !allocation->freed_in_its_graph && !allocation->live) {
-            allocation->live = true;
-            allocation->references++;
-        } else if (op->run == run_free && allocation->live) {
-            allocation->live = false;
-            drop(allocation);
-        }
+    for (size_t i = 0; i < op->child_count && result == CUDA_SUCCESS; i++)
+        result = graph_memory_upload(op->children[i]);
+    return result;
+}
+
+static bool is_unfreed(const struct op *op) {
+    bool unfreed = allocates(op) && op->as.graph_memory->live;
+
+    for (size_t i = 0; i < op->child_count && !unfreed; i++)
+        unfreed = is_unfreed(op->children[i]);
+    return unfreed;
+}
+
+static void change_hands(const struct op *op) {
+    struct graph_allocation *allocation = op->as.graph_memory;
+
+    if (allocates(op) && !allocation->freed_in_its_graph && !allocation->live) {
+        allocation->live = true;
+        allocation->references++;
+    } else if (op->run == run_free && allocation->live) {
+        allocation->live = false;
+        drop(allocation);
     }
+    for (size_t i = 0; i < op->child_count; i++)
+        change_hands(op->children[i]);
+}
+
+CUresult graph_memory_launch(const struct op *op, bool auto_free) {
+    sim_check_held();
+    if (!auto_free && is_unfreed(op))
+        return CUDA_ERROR_INVALID_VALUE; /* [capture:graph-unfreed] cuda.h 21055 */
+    change_hands(op);
     return CUDA_SUCCESS;
 }
 

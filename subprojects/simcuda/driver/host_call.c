@@ -1,4 +1,6 @@
 /* Functions of the program that a stream calls: cuLaunchHostFunc and cuStreamAddCallback. */
+#include "host_call.h"
+
 #include "context.h"
 #include "cost.h"
 #include "lock.h"
@@ -23,6 +25,16 @@ static CUresult run(struct op *op) {
     return CUDA_SUCCESS;
 }
 
+struct op *host_call_op(CUhostFn function, void *data) {
+    struct op *op = op_create("host function", run);
+
+    op->node_type = CU_GRAPH_NODE_TYPE_HOST;
+    op->calls_host = true;
+    op->as.host.function = function;
+    op->as.host.data = data;
+    return op;
+}
+
 /* [order:host-function] cuda.h 18067 */
 static CUresult submit(CUstream handle, const struct host_call *call,
                        enum null_stream null_stream) {
@@ -37,10 +49,9 @@ static CUresult submit(CUstream handle, const struct host_call *call,
     if (result == CUDA_SUCCESS && call->callback != NULL && stream->capture != NULL)
         result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED; /* [capture:callback] cuda.h 15275 */
     if (result == CUDA_SUCCESS) {
-        struct op *op = op_create("host function", run);
+        struct op *op = host_call_op(call->function, call->data);
 
-        op->calls_host = true;
-        op->as.host = *call;
+        op->as.host.callback = call->callback;
         op->as.host.stream = handle;
         op->as.host.context = stream->context;
         result = stream_run(stream, op, false);

@@ -2,6 +2,7 @@
 
 #include "bytes.h"
 #include "check_kernel.h"
+#include "conditional.h"
 #include "cost.h"
 #include "memory.h"
 #include "stream.h"
@@ -217,6 +218,27 @@ static CUresult wait_flag_run(struct op *op) {
     return CUDA_SUCCESS;
 }
 
+/* set_conditional(u64 handle, u32 value): what cudaGraphSetConditional does in device code */
+static CUresult set_conditional_run(struct op *op) {
+    return conditional_set(kernel_parameter_u64(op, 0), kernel_parameter_u32(op, 1))
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_ILLEGAL_ADDRESS;
+}
+
+/* loop_conditional(u64 handle, u32 *count): --*count, and whether that leaves any is the value */
+static void loop_conditional_declare(struct op *op) {
+    op_access(op, kernel_parameter_u64(op, 1), sizeof(uint32_t), true);
+}
+
+static CUresult loop_conditional_run(struct op *op) {
+    uint32_t *count = (uint32_t *)(void *)memory_reach(kernel_parameter_u64(op, 1), sizeof *count);
+
+    if (count == NULL)
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
+    return conditional_set(kernel_parameter_u64(op, 0), --*count != 0) ? CUDA_SUCCESS
+                                                                       : CUDA_ERROR_ILLEGAL_ADDRESS;
+}
+
 /* fault(): writes to an address that is not mapped, a sticky error */
 static CUresult fault_run(struct op *op) {
     (void)op;
@@ -241,6 +263,8 @@ static const struct builtin_kernel kernels[] = {
     {"sum_u32", 3, {8, 8, 8}, sum_declare, sum_run, false},
     {"spin_ns", 1, {8}, nothing_declare, spin_run, false},
     {"wait_flag", 1, {8}, wait_flag_declare, wait_flag_run, false},
+    {"set_conditional", 2, {8, 4}, nothing_declare, set_conditional_run, false},
+    {"loop_conditional", 2, {8, 8}, loop_conditional_declare, loop_conditional_run, false},
     {"fault", 0, {0}, nothing_declare, fault_run, false},
     {CHECK_KERNEL_NAME, 3, {8, 4, 8}, check_kernel_declare, check_kernel_run, false},
 };

@@ -1,5 +1,7 @@
 /* Kernel launches. */
 #include "launch.h"
+
+#include "allocate.h"
 #include "context.h"
 #include "cost.h"
 #include "image.h"
@@ -7,11 +9,13 @@
 #include "library.h"
 #include "lock.h"
 #include "module.h"
+#include "node_attributes.h"
 #include "object_memory.h"
 #include "report.h"
 #include "settings.h"
 #include "stream.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Copies the parameters out of either of the forms that cuLaunchKernel takes. */
@@ -63,26 +67,63 @@ static CUresult resolve(CUfunction handle, struct CUctx_st *context, struct CUfu
                : CUDA_ERROR_INVALID_HANDLE; /* or of a module in another context */
 }
 
-static CUresult make_op(const struct CUfunc_st *function, void **parameters, void **extra,
+/* What is told of a node, in place of what the program passed and may be gone. */
+static void keep_told(struct kernel_call *call) {
+    call->told.extra = NULL;
+    call->told.kernelParams = call->kernel->parameter_count != 0 ? call->places : NULL;
+    for (unsigned int i = 0; i < call->kernel->parameter_count; i++)
+        call->places[i] = call->parameters + kernel_parameter_offset(call->kernel, i);
+}
+
+static void dispose(struct op *op) {
+    free(op->as.kernel.attributes);
+    free((void *)op->as.kernel.kept);
+}
+
+/* A kernel that is skipped does not look at its arguments: a program may ask a node for them. */
+static void keep_arguments(struct op *op, const struct CUfunc_st *function, void **parameters) {
+    size_t count = 0, bytes = 0, offset, size;
+    void **places;
+
+    if (function->kernel != &kernel_skipped || parameters == NULL)
+        return;
+    for (; module_parameter(function, count, &offset, &size); count++)
+        bytes = offset + size > bytes ? offset + size : bytes;
+    if (count == 0)
+        return;
+    places = allocate_zeroed(count * sizeof(void *) + bytes);
+    for (size_t i = 0; i < count && module_parameter(function, i, &offset, &size); i++) {
+        places[i] = (unsigned char *)(places + count) + offset;
+        memcpy(places[i], parameters[i], size);
+    }
+    op->as.kernel.kept = op->as.kernel.told.kernelParams = places;
+}
+
+/* The kernel's own context is that of its module. */
+static CUresult make_op(struct CUfunc_st *function, const CUDA_KERNEL_NODE_PARAMS_v2 *node,
                         struct op **made) {
-    struct kernel_call call = {.kernel = function->kernel};
+    struct kernel_call call = {.kernel = function->kernel, .told = *node, .function = function};
     if (call.kernel == &kernel_skipped)
         report_unserved(function->declared->name);
-    CUresult result = take_parameters(&call, parameters, extra);
+    CUresult result = take_parameters(&call, node->kernelParams, node->extra);
     struct op *op;
 
     if (result != CUDA_SUCCESS)
         return result;
+    call.told.ctx = function->module->context;
     op = op_create(call.kernel->name, call.kernel->run);
+    op->node_type = CU_GRAPH_NODE_TYPE_KERNEL;
+    op->dispose = dispose;
     op->as.kernel = call;
+    keep_told(&op->as.kernel);
     op->is_overlapped = call.kernel->is_overlapped;
     call.kernel->declare(op);
     *made = op;
     return CUDA_SUCCESS;
 }
 
-CUresult launch_op(CUfunction handle, struct CUctx_st *context,
-                   const CUDA_KERNEL_NODE_PARAMS_v1 *node, struct op **made) {
+CUresult launch_op(const CUDA_KERNEL_NODE_PARAMS_v2 *node, struct CUctx_st *context,
+                   struct op **made) {
     sim_check_held();
     struct CUfunc_st *function;
     CUresult result;
@@ -90,57 +131,13 @@ CUresult launch_op(CUfunction handle, struct CUctx_st *context,
     if (!valid_shape((const unsigned int[]){node->gridDimX, node->gridDimY, node->gridDimZ},
                      (const unsigned int[]){node->blockDimX, node->blockDimY, node->blockDimZ}))
         return CUDA_ERROR_INVALID_VALUE;
-    result = resolve(handle, context, &function);
-    return result == CUDA_SUCCESS ? make_op(function, node->kernelParams, node->extra, made)
-                                  : result;
-}
-
-static CUresult launch(CUfunction handle, const unsigned int grid[3], const unsigned int block[3],
-                       CUstream stream_of, bool programmatic, void **parameters, void **extra,
-                       enum null_stream null_stream) {
-    struct CUstream_st *stream;
-    struct CUfunc_st *function;
-    struct op *op = NULL;
-    CUresult result;
-
-    if (handle == NULL)
-        return CUDA_ERROR_INVALID_HANDLE;
-    if (!valid_shape(grid, block))
-        return CUDA_ERROR_INVALID_VALUE;
-    cost_spend(settings()->launch_ns);
-    sim_lock();
-    result = stream_current(stream_of, null_stream, &stream);
+    result = resolve(node->func != NULL ? node->func : (CUfunction)node->kern, context, &function);
     if (result == CUDA_SUCCESS)
-        result = resolve(handle, context_root(stream->context), &function);
+        result = make_op(function, node, made);
     if (result == CUDA_SUCCESS)
-        result = make_op(function, parameters, extra, &op);
-    if (result == CUDA_SUCCESS && stream->capture == NULL)
-        result = object_memory_launch(context_root(stream->context));
-    if (result == CUDA_SUCCESS) {
-        op->programmatic = programmatic;
-        result = stream_run(stream, op, false);
-    } else if (op != NULL) {
-        op_drop(op);
-    }
-    sim_unlock();
+        keep_arguments(*made, function, node->kernelParams);
     return result;
 }
-
-EXPORT_FORMS(cuLaunchKernel, _ptsz,
-             (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
-              unsigned int block_x, unsigned int block_y, unsigned int block_z,
-              unsigned int shared_bytes, CUstream stream, void **parameters, void **extra),
-             ((void)shared_bytes, launch(function, (const unsigned int[]){grid_x, grid_y, grid_z},
-                                         (const unsigned int[]){block_x, block_y, block_z}, stream,
-                                         false, parameters, extra, null_stream)))
-
-EXPORT_FORMS(cuLaunchCooperativeKernel, _ptsz,
-             (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
-              unsigned int block_x, unsigned int block_y, unsigned int block_z,
-              unsigned int shared_bytes, CUstream stream, void **parameters),
-             ((void)shared_bytes, launch(function, (const unsigned int[]){grid_x, grid_y, grid_z},
-                                         (const unsigned int[]){block_x, block_y, block_z}, stream,
-                                         false, parameters, NULL, null_stream)))
 
 /* Whether the launch may overlap with the kernel before it. NOT_SUPPORTED: it also records an event
  * in its midst, which is not simulated. What changes nothing here is passed over. */
@@ -159,20 +156,102 @@ static CUresult read_attributes(const CUlaunchConfig *config, bool *programmatic
     return CUDA_SUCCESS;
 }
 
-static CUresult launch_configured(const CUlaunchConfig *config, CUfunction function,
-                                  void **parameters, void **extra, enum null_stream null_stream) {
+/* A launch as a node has it; the handle is replaced by the function that it denotes. */
+static CUDA_KERNEL_NODE_PARAMS_v2 as_node(const CUlaunchConfig *config, CUfunction function,
+                                          void **parameters, void **extra) {
+    return (CUDA_KERNEL_NODE_PARAMS_v2){.func = function,
+                                        .gridDimX = config->gridDimX,
+                                        .gridDimY = config->gridDimY,
+                                        .gridDimZ = config->gridDimZ,
+                                        .blockDimX = config->blockDimX,
+                                        .blockDimY = config->blockDimY,
+                                        .blockDimZ = config->blockDimZ,
+                                        .sharedMemBytes = config->sharedMemBytes,
+                                        .kernelParams = parameters,
+                                        .extra = extra};
+}
+
+/* What only a node needs to know. */
+static void note_attributes(struct op *op, const CUlaunchConfig *config,
+                            const struct CUstream_st *stream) {
+    const CUlaunchAttributeValue priority = {.priority = stream->priority};
+
+    op->as.kernel.attributes = node_attributes_of(config->attrs, config->numAttrs);
+    if (stream->priority != 0)
+        node_attributes_set(&op->as.kernel.attributes, CU_LAUNCH_ATTRIBUTE_PRIORITY, &priority);
+}
+
+static CUresult launch(CUfunction handle, const CUlaunchConfig *config, void **parameters,
+                       void **extra, enum null_stream null_stream) {
+    struct CUstream_st *stream;
+    struct CUfunc_st *function;
+    struct op *op = NULL;
     bool programmatic;
     CUresult result =
         config == NULL ? CUDA_ERROR_INVALID_VALUE : read_attributes(config, &programmatic);
 
     if (result != CUDA_SUCCESS)
         return result;
-    return launch(function,
-                  (const unsigned int[]){config->gridDimX, config->gridDimY, config->gridDimZ},
-                  (const unsigned int[]){config->blockDimX, config->blockDimY, config->blockDimZ},
-                  config->hStream, programmatic, parameters, extra, null_stream);
+    if (handle == NULL)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!valid_shape(
+            (const unsigned int[]){config->gridDimX, config->gridDimY, config->gridDimZ},
+            (const unsigned int[]){config->blockDimX, config->blockDimY, config->blockDimZ}))
+        return CUDA_ERROR_INVALID_VALUE;
+    cost_spend(settings()->launch_ns);
+    sim_lock();
+    result = stream_current(config->hStream, null_stream, &stream);
+    if (result == CUDA_SUCCESS)
+        result = resolve(handle, context_root(stream->context), &function);
+    if (result == CUDA_SUCCESS) {
+        CUDA_KERNEL_NODE_PARAMS_v2 node = as_node(config, function, parameters, extra);
+
+        result = make_op(function, &node, &op);
+    }
+    if (result == CUDA_SUCCESS && stream->capture == NULL)
+        result = object_memory_launch(context_root(stream->context));
+    if (result == CUDA_SUCCESS) {
+        op->programmatic = programmatic;
+        if (stream->capture != NULL) {
+            note_attributes(op, config, stream);
+            keep_arguments(op, function, parameters);
+        }
+        result = stream_run(stream, op, false);
+    } else if (op != NULL) {
+        op_drop(op);
+    }
+    sim_unlock();
+    return result;
 }
+
+static CUresult launch_plain(CUfunction function, CUlaunchConfig config, bool cooperative,
+                             void **parameters, void **extra, enum null_stream null_stream) {
+    CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
+                                   .value = {.cooperative = 1}};
+
+    config.attrs = &attribute;
+    config.numAttrs = cooperative ? 1 : 0;
+    return launch(function, &config, parameters, extra, null_stream);
+}
+
+EXPORT_FORMS(cuLaunchKernel, _ptsz,
+             (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+              unsigned int block_x, unsigned int block_y, unsigned int block_z,
+              unsigned int shared_bytes, CUstream stream, void **parameters, void **extra),
+             launch_plain(function,
+                          (CUlaunchConfig){grid_x, grid_y, grid_z, block_x, block_y, block_z,
+                                           shared_bytes, stream, NULL, 0},
+                          false, parameters, extra, null_stream))
+
+EXPORT_FORMS(cuLaunchCooperativeKernel, _ptsz,
+             (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+              unsigned int block_x, unsigned int block_y, unsigned int block_z,
+              unsigned int shared_bytes, CUstream stream, void **parameters),
+             launch_plain(function,
+                          (CUlaunchConfig){grid_x, grid_y, grid_z, block_x, block_y, block_z,
+                                           shared_bytes, stream, NULL, 0},
+                          true, parameters, NULL, null_stream))
 
 EXPORT_FORMS(cuLaunchKernelEx, _ptsz,
              (const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra),
-             launch_configured(config, function, parameters, extra, null_stream))
+             launch(function, config, parameters, extra, null_stream))

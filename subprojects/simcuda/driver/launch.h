@@ -5,9 +5,9 @@
 #include "context.h"
 #include "op.h"
 
-/* The operation that a node is: `handle`, a CUfunction or a CUkernel, with the arguments as they
- * are now. Lock held. */
-CUresult launch_op(CUfunction handle, struct CUctx_st *context,
-                   const CUDA_KERNEL_NODE_PARAMS_v1 *node, struct op **made);
+/* The operation that a node is: its function, a CUfunction or a CUkernel, in the context, with the
+ * arguments as they are now. Lock held. */
+CUresult launch_op(const CUDA_KERNEL_NODE_PARAMS_v2 *node, struct CUctx_st *context,
+                   struct op **made);
 
 #endif

@@ -62,7 +62,7 @@ EXPORT_FORMS(cuMemcpyPeerAsync, _ptsz,
 
 /* --- pitched memory --- */
 
-/* One side of a 2D or 3D copy; false if it cannot be one. */
+/* One side of a 2D or 3D copy; false if it cannot be one. Lock held. */
 static bool make_side(struct copy_side *side, CUmemorytype type, const void *host,
                       CUdeviceptr device, CUarray array, size_t pitch, size_t height, size_t x,
                       size_t y, size_t z) {
@@ -74,9 +74,7 @@ static bool make_side(struct copy_side *side, CUmemorytype type, const void *hos
     if (type == CU_MEMORYTYPE_ARRAY) {
         struct array_place place = {0};
 
-        sim_lock();
         known = array_place(array, &place);
-        sim_unlock();
         side->address = place.address;
         side->pitch = place.pitch;
         height = place.rows;
@@ -86,23 +84,28 @@ static bool make_side(struct copy_side *side, CUmemorytype type, const void *hos
     return known;
 }
 
+static bool has_room(const struct copy *copy) {
+    return copy->rows <= 1 || (copy->to.pitch >= copy->width && copy->from.pitch >= copy->width);
+}
+
 static CUresult pitched_2d(const CUDA_MEMCPY2D *of, CUstream stream, enum null_stream null_stream,
                            bool synchronous) {
     struct copy copy = {0};
+    bool valid;
 
     if (of == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     copy.width = of->WidthInBytes;
     copy.rows = of->Height;
     copy.slices = 1;
-    if (!make_side(&copy.to, of->dstMemoryType, of->dstHost, of->dstDevice, of->dstArray,
-                   of->dstPitch, 0, of->dstXInBytes, of->dstY, 0) ||
-        !make_side(&copy.from, of->srcMemoryType, of->srcHost, of->srcDevice, of->srcArray,
-                   of->srcPitch, 0, of->srcXInBytes, of->srcY, 0))
-        return CUDA_ERROR_INVALID_VALUE;
-    if (copy.rows > 1 && (copy.to.pitch < copy.width || copy.from.pitch < copy.width))
-        return CUDA_ERROR_INVALID_VALUE;
-    return copy_run(&copy, stream, null_stream, synchronous);
+    sim_lock();
+    valid = make_side(&copy.to, of->dstMemoryType, of->dstHost, of->dstDevice, of->dstArray,
+                      of->dstPitch, 0, of->dstXInBytes, of->dstY, 0) &&
+            make_side(&copy.from, of->srcMemoryType, of->srcHost, of->srcDevice, of->srcArray,
+                      of->srcPitch, 0, of->srcXInBytes, of->srcY, 0) &&
+            has_room(&copy);
+    sim_unlock();
+    return valid ? copy_run(&copy, stream, null_stream, synchronous) : CUDA_ERROR_INVALID_VALUE;
 }
 
 EXPORT_FORMS(cuMemcpy2D_v2, _ptds, (const CUDA_MEMCPY2D *copy),
@@ -112,49 +115,66 @@ EXPORT_FORMS(cuMemcpy2DUnaligned_v2, _ptds, (const CUDA_MEMCPY2D *copy),
 EXPORT_FORMS(cuMemcpy2DAsync_v2, _ptsz, (const CUDA_MEMCPY2D *copy, CUstream stream),
              pitched_2d(copy, stream, null_stream, false))
 
+/* Lock held. */
+static bool from_3d_peer(const CUDA_MEMCPY3D_PEER *of, struct copy *copy) {
+    *copy = (struct copy){.width = of->WidthInBytes, .rows = of->Height, .slices = of->Depth};
+    return make_side(&copy->to, of->dstMemoryType, of->dstHost, of->dstDevice, of->dstArray,
+                     of->dstPitch, of->dstHeight, of->dstXInBytes, of->dstY, of->dstZ) &&
+           make_side(&copy->from, of->srcMemoryType, of->srcHost, of->srcDevice, of->srcArray,
+                     of->srcPitch, of->srcHeight, of->srcXInBytes, of->srcY, of->srcZ) &&
+           has_room(copy);
+}
+
 static CUresult pitched_3d(const CUDA_MEMCPY3D_PEER *of, CUstream stream,
                            enum null_stream null_stream, bool synchronous) {
-    struct copy copy = {0};
+    struct copy copy;
+    bool valid;
 
-    copy.width = of->WidthInBytes;
-    copy.rows = of->Height;
-    copy.slices = of->Depth;
-    if (!make_side(&copy.to, of->dstMemoryType, of->dstHost, of->dstDevice, of->dstArray,
-                   of->dstPitch, of->dstHeight, of->dstXInBytes, of->dstY, of->dstZ) ||
-        !make_side(&copy.from, of->srcMemoryType, of->srcHost, of->srcDevice, of->srcArray,
-                   of->srcPitch, of->srcHeight, of->srcXInBytes, of->srcY, of->srcZ))
-        return CUDA_ERROR_INVALID_VALUE;
-    if (copy.rows > 1 && (copy.to.pitch < copy.width || copy.from.pitch < copy.width))
-        return CUDA_ERROR_INVALID_VALUE;
-    return copy_run(&copy, stream, null_stream, synchronous);
+    sim_lock();
+    valid = from_3d_peer(of, &copy);
+    sim_unlock();
+    return valid ? copy_run(&copy, stream, null_stream, synchronous) : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUDA_MEMCPY3D_PEER as_peer(const CUDA_MEMCPY3D *of) {
+    return (CUDA_MEMCPY3D_PEER){.srcXInBytes = of->srcXInBytes,
+                                .srcY = of->srcY,
+                                .srcZ = of->srcZ,
+                                .srcMemoryType = of->srcMemoryType,
+                                .srcHost = of->srcHost,
+                                .srcDevice = of->srcDevice,
+                                .srcArray = of->srcArray,
+                                .srcPitch = of->srcPitch,
+                                .srcHeight = of->srcHeight,
+                                .dstXInBytes = of->dstXInBytes,
+                                .dstY = of->dstY,
+                                .dstZ = of->dstZ,
+                                .dstMemoryType = of->dstMemoryType,
+                                .dstHost = of->dstHost,
+                                .dstDevice = of->dstDevice,
+                                .dstArray = of->dstArray,
+                                .dstPitch = of->dstPitch,
+                                .dstHeight = of->dstHeight,
+                                .WidthInBytes = of->WidthInBytes,
+                                .Height = of->Height,
+                                .Depth = of->Depth};
+}
+
+bool copy_from_3d(const CUDA_MEMCPY3D *of, struct copy *copy) {
+    sim_check_held();
+    const CUDA_MEMCPY3D_PEER peer_of = as_peer(of);
+
+    return from_3d_peer(&peer_of, copy);
 }
 
 static CUresult plain_3d(const CUDA_MEMCPY3D *of, CUstream stream, enum null_stream null_stream,
                          bool synchronous) {
+    CUDA_MEMCPY3D_PEER peer_of;
+
     if (of == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    return pitched_3d(&(CUDA_MEMCPY3D_PEER){.srcXInBytes = of->srcXInBytes,
-                                            .srcY = of->srcY,
-                                            .srcZ = of->srcZ,
-                                            .srcMemoryType = of->srcMemoryType,
-                                            .srcHost = of->srcHost,
-                                            .srcDevice = of->srcDevice,
-                                            .srcArray = of->srcArray,
-                                            .srcPitch = of->srcPitch,
-                                            .srcHeight = of->srcHeight,
-                                            .dstXInBytes = of->dstXInBytes,
-                                            .dstY = of->dstY,
-                                            .dstZ = of->dstZ,
-                                            .dstMemoryType = of->dstMemoryType,
-                                            .dstHost = of->dstHost,
-                                            .dstDevice = of->dstDevice,
-                                            .dstArray = of->dstArray,
-                                            .dstPitch = of->dstPitch,
-                                            .dstHeight = of->dstHeight,
-                                            .WidthInBytes = of->WidthInBytes,
-                                            .Height = of->Height,
-                                            .Depth = of->Depth},
-                      stream, null_stream, synchronous);
+    peer_of = as_peer(of);
+    return pitched_3d(&peer_of, stream, null_stream, synchronous);
 }
 
 EXPORT_FORMS(cuMemcpy3D_v2, _ptds, (const CUDA_MEMCPY3D *copy),

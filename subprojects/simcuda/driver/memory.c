@@ -54,6 +54,19 @@ struct block *memory_at(CUdeviceptr address) {
     return RB_FIND(block_tree, &blocks, &key);
 }
 
+struct memory_home memory_home(CUdeviceptr address) {
+    sim_check_held();
+    const struct block *block = memory_containing(address);
+    struct memory_home home = {.kind = HOME_HOST};
+
+    if (block == NULL || block->kind == MEMORY_HOST || block->kind == MEMORY_REGISTERED)
+        return home;
+    home.kind = block->kind == MEMORY_MANAGED ? HOME_MANAGED : HOME_DEVICE;
+    home.device = block->device;
+    home.context = block->context;
+    return home;
+}
+
 struct block *memory_containing(CUdeviceptr address) {
     sim_check_held();
     struct block *node = RB_ROOT(&blocks);

@@ -7,6 +7,7 @@
 #define SIMCUDA_MEMORY_H
 
 #include "entry.h"
+#include "op.h"
 #include "vclock.h"
 
 #include <bsd/sys/tree.h>
@@ -63,6 +64,8 @@ struct block {
 
 struct block *memory_at(CUdeviceptr address); /* the block that starts here */
 struct block *memory_containing(CUdeviceptr address);
+struct memory_home
+memory_home(CUdeviceptr address); /* of any address; an array's is not told apart */
 /* Whether [address, address + size) lies in one block, or in mappings side by side in one
  * reservation: then it can be used as one. */
 bool memory_spans(CUdeviceptr address, size_t size);

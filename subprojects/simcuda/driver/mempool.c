@@ -125,7 +125,7 @@ static CUresult capture_allocation(CUdeviceptr *pointer, size_t size, struct CUs
 
     if (size == 0)
         return CUDA_ERROR_INVALID_VALUE;
-    op = graph_memory_allocate(capture_graph(stream), context, size, site, &address);
+    op = graph_memory_allocate(capture_graph(stream), context->device, size, site, &address);
     if (op == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
     result = capture_add(stream, op);

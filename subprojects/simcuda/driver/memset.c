@@ -1,4 +1,6 @@
 /* The entry points that fill memory with a value. */
+#include "memset.h"
+
 #include "bytes.h"
 #include "context.h"
 #include "cost.h"
@@ -64,16 +66,39 @@ static CUresult run(struct op *op) {
     return CUDA_SUCCESS;
 }
 
-static CUresult submit(const struct fill *fill, struct CUstream_st *stream, bool synchronous) {
-    struct block *block = memory_containing(fill->address);
+static bool is_valid(const struct fill *fill) {
+    return fill->address % fill->element == 0 && fill->pitch % fill->element == 0 &&
+           (fill->rows <= 1 || fill->pitch >= fill->width * fill->element);
+}
+
+static CUresult make_op(const struct fill *fill, struct op **made) {
+    const struct block *block = memory_containing(fill->address);
     struct op *op;
 
     if (block == NULL || !memory_spans(fill->address, hull(fill)))
         return CUDA_ERROR_INVALID_VALUE;
     op = op_create("memset", run);
+    op->node_type = CU_GRAPH_NODE_TYPE_MEMSET;
     op->as.fill = *fill;
+    op->as.fill.home = memory_home(fill->address);
     op->host_use = makes_fresh(fill, block) ? HOST_USE_NONE : HOST_USE_ALL;
     op_access(op, fill->address, hull(fill), true);
+    *made = op;
+    return CUDA_SUCCESS;
+}
+
+CUresult memset_op(const struct fill *fill, struct op **op) {
+    sim_check_held();
+    return is_valid(fill) ? make_op(fill, op) : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult submit(const struct fill *fill, struct CUstream_st *stream, bool synchronous) {
+    const struct block *block = memory_containing(fill->address);
+    struct op *op;
+    CUresult result = make_op(fill, &op);
+
+    if (result != CUDA_SUCCESS)
+        return result;
     /* asynchronous to the host unless it could see the memory: [wait:memset] API synchronization
      * behavior */
     return stream_run(stream, op,
@@ -87,8 +112,7 @@ static CUresult set(struct fill fill, CUstream handle, enum null_stream null_str
     struct CUstream_st *stream;
     CUresult result;
 
-    if (fill.address % fill.element != 0 || fill.pitch % fill.element != 0 ||
-        (fill.rows > 1 && fill.pitch < fill.width * fill.element))
+    if (!is_valid(&fill))
         return CUDA_ERROR_INVALID_VALUE;
     cost_spend(settings()->launch_ns);
     sim_lock();
@@ -103,20 +127,20 @@ static CUresult set(struct fill fill, CUstream handle, enum null_stream null_str
 #define MEMSET_FUNCTIONS(bits, type)                                                               \
     EXPORT_FORMS(                                                                                  \
         cuMemsetD##bits##_v2, _ptds, (CUdeviceptr to, type value, size_t count),                   \
-        set((struct fill){to, 0, count, 1, value, sizeof(type)}, NULL, null_stream, true))         \
+        set((struct fill){to, 0, count, 1, value, sizeof(type), {0}}, NULL, null_stream, true))    \
     EXPORT_FORMS(                                                                                  \
         cuMemsetD##bits##Async, _ptsz,                                                             \
         (CUdeviceptr to, type value, size_t count, CUstream stream),                               \
-        set((struct fill){to, 0, count, 1, value, sizeof(type)}, stream, null_stream, false))      \
+        set((struct fill){to, 0, count, 1, value, sizeof(type), {0}}, stream, null_stream, false)) \
     EXPORT_FORMS(cuMemsetD2D##bits##_v2, _ptds,                                                    \
                  (CUdeviceptr to, size_t pitch, type value, size_t width, size_t height),          \
-                 set((struct fill){to, pitch, width, height, value, sizeof(type)}, NULL,           \
+                 set((struct fill){to, pitch, width, height, value, sizeof(type), {0}}, NULL,      \
                      null_stream, true))                                                           \
     EXPORT_FORMS(                                                                                  \
         cuMemsetD2D##bits##Async, _ptsz,                                                           \
         (CUdeviceptr to, size_t pitch, type value, size_t width, size_t height, CUstream stream),  \
-        set((struct fill){to, pitch, width, height, value, sizeof(type)}, stream, null_stream,     \
-            false))
+        set((struct fill){to, pitch, width, height, value, sizeof(type), {0}}, stream,             \
+            null_stream, false))
 
 MEMSET_FUNCTIONS(8, unsigned char)
 MEMSET_FUNCTIONS(16, unsigned short)

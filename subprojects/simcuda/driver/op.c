@@ -9,6 +9,7 @@ struct op *op_create(const char *name, CUresult (*run)(struct op *op)) {
 
     op->references = 1;
     op->name = name;
+    op->node_type = CU_GRAPH_NODE_TYPE_EMPTY;
     op->run = run;
     return op;
 }

@@ -3,6 +3,7 @@
 #define SIMCUDA_OP_H
 
 #include "cuda_symbols.h"
+#include "user_object.h"
 #include "vclock.h"
 
 #include <stdbool.h>
@@ -19,12 +20,20 @@ struct access {
     bool write;
 };
 
+/* Which memory something was when an operation with it was made. */
+struct memory_home {
+    enum { HOME_HOST, HOME_MANAGED, HOME_DEVICE, HOME_ARRAY } kind;
+    CUdevice device;          /* not of HOME_HOST */
+    struct CUctx_st *context; /* NULL: none owns it */
+};
+
 /* One side of a copy: `rows` * `slices` runs of bytes. Linear memory is one row. */
 struct copy_side {
     CUdeviceptr address; /* host memory has its pointer's value */
     size_t pitch;        /* bytes from row to row */
     size_t slice;        /* bytes from slice to slice */
     bool host;           /* plain host memory, not to be looked up */
+    struct memory_home home;
 };
 
 /* When the source of a copy may be read: cuda.h 4548. */
@@ -43,6 +52,7 @@ struct copy {
     enum source_order source_order;
     void *staged; /* owned copy of `from`, NULL: read it when executing */
     double gbps;
+    CUDA_MEMCPY3D *given; /* owned: what the program asked for by a node; NULL: by a capture */
 };
 
 struct fill {
@@ -52,15 +62,24 @@ struct fill {
     size_t rows;
     uint32_t value;
     unsigned int element; /* bytes: 1, 2 or 4 */
+    struct memory_home home;
 };
 
 struct builtin_kernel;
+struct conditional;
 struct graph_allocation;
-enum { KERNEL_PARAMETER_BYTES = 64 };
+struct kernel_attributes;
+enum { KERNEL_PARAMETER_BYTES = 64, KERNEL_PARAMETERS = 4 };
 
 struct kernel_call {
     const struct builtin_kernel *kernel;
     unsigned char parameters[KERNEL_PARAMETER_BYTES];
+    /* What a program is told of a node. */
+    CUDA_KERNEL_NODE_PARAMS_v2 told; /* its kernelParams are `places` */
+    void *places[KERNEL_PARAMETERS];
+    void **kept;         /* owned: in place of `places`, and behind them the arguments; or NULL */
+    CUfunction function; /* told.func, or what told.kern is in its context */
+    struct kernel_attributes *attributes; /* owned; NULL: none */
 };
 
 struct host_call {
@@ -84,6 +103,7 @@ enum host_use {
 struct op {
     unsigned int references;
     const char *name;
+    CUgraphNodeType node_type;      /* what it is in a graph */
     CUresult (*run)(struct op *op); /* without the lock; a failure becomes the context's error */
     void (*dispose)(struct op *op); /* what the payload owns; may be NULL */
     bool calls_host;      /* runs the program's code: only ever on a stream's own thread */
@@ -102,6 +122,17 @@ struct op {
         struct kernel_call kernel;
         struct host_call host;
         struct graph_allocation *graph_memory;
+        CUevent event; /* that a graph records or waits for */
+        struct {
+            struct conditional *conditional; /* a reference */
+            unsigned int type;               /* CUgraphConditionalNodeType */
+        } conditional;
+        struct {
+            struct conditional **items; /* owned, references */
+            size_t count;
+        } conditionals;
+        struct user_references objects;
+        struct op *held; /* a reference: what is to be there until this one is done */
         struct {
             CUdeviceptr address;
             uintptr_t site;

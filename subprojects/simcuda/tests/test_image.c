@@ -249,6 +249,35 @@ static void test_kernels_of_text_are_found_and_do_nothing(void **state) {
     assert_is_text(module);
 }
 
+/* They come from the image's declarations, and live as long as the node. */
+static void test_arguments_of_what_is_skipped_are_told_of_a_node(void **state) {
+    uint64_t large[8] = {11, 12, 13, 14, 15, 16, 17, 18};
+    CUDA_KERNEL_NODE_PARAMS_v2 told, parameters = {.gridDimX = 1,
+                                                   .gridDimY = 1,
+                                                   .gridDimZ = 1,
+                                                   .blockDimX = 1,
+                                                   .blockDimY = 1,
+                                                   .blockDimZ = 1};
+    CUmodule module;
+    CUgraph graph;
+    CUgraphNode node;
+
+    (void)state;
+    assert_ok(cuModuleLoadData(&module, text));
+    assert_ok(cuModuleGetFunction(&parameters.func, module, "own"));
+    parameters.kernelParams = (void *[]){&large, &large, &large, &large};
+    assert_ok(cuGraphCreate(&graph, 0));
+    assert_ok(cuGraphAddKernelNode_v2(&node, graph, NULL, 0, &parameters));
+    large[0] = 0;
+    assert_ok(cuGraphKernelNodeGetParams_v2(node, &told));
+    assert_ptr_not_equal(told.kernelParams, parameters.kernelParams);
+    assert_int_equal(*(uint64_t *)told.kernelParams[0], 11);
+    assert_int_equal(*(unsigned char *)told.kernelParams[3], 11);
+    assert_ok(cuGraphKernelNodeSetParams_v2(node, &told));
+    assert_ok(cuGraphDestroy(graph));
+    assert_ok(cuModuleUnload(module));
+}
+
 static void test_text_of_a_fatbin_is_taken(void **state) {
     static struct bytes fatbin, packed;
     const struct {
@@ -398,6 +427,7 @@ static void test_damaged_images_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kernels_of_text_are_found_and_do_nothing),
+        cmocka_unit_test(test_arguments_of_what_is_skipped_are_told_of_a_node),
         cmocka_unit_test(test_text_of_a_fatbin_is_taken),
         cmocka_unit_test(test_a_fatbin_for_newer_devices_alone_is_refused),
         cmocka_unit_test(test_symbols_of_a_cubin),

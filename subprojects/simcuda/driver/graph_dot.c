@@ -1,0 +1,131 @@
+/* cuGraphDebugDotPrint. */
+#include "entry.h"
+#include "graph.h"
+#include "graph_memory.h"
+#include "graph_node.h"
+#include "kernels.h"
+#include "lock.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static const char *name_of(CUgraphNodeType type) {
+    static const char *const names[] = {"KERNEL",         "MEMCPY",       "MEMSET",
+                                        "HOST",           "GRAPH",        "EMPTY",
+                                        "EVENT_WAIT",     "EVENT_RECORD", "EXT_SEMAS_SIGNAL",
+                                        "EXT_SEMAS_WAIT", "MEM_ALLOC",    "MEM_FREE",
+                                        "BATCH_MEM_OP",   "CONDITIONAL"};
+
+    return (size_t)type < sizeof names / sizeof *names ? names[type] : "NODE";
+}
+
+static bool is_asked(unsigned int flags, CUgraphDebugDot_flags which) {
+    return (flags & ((unsigned int)which | CU_GRAPH_DEBUG_DOT_FLAGS_VERBOSE)) != 0;
+}
+
+static void print_kernel(FILE *file, const struct kernel_call *call, unsigned int flags) {
+    const CUDA_KERNEL_NODE_PARAMS_v2 *told = &call->told;
+
+    fprintf(file, "\\n%s", call->kernel->name);
+    if (is_asked(flags, CU_GRAPH_DEBUG_DOT_FLAGS_KERNEL_NODE_PARAMS))
+        fprintf(file, "\\n<<<(%u,%u,%u),(%u,%u,%u),%u>>>", told->gridDimX, told->gridDimY,
+                told->gridDimZ, told->blockDimX, told->blockDimY, told->blockDimZ,
+                told->sharedMemBytes);
+    if (is_asked(flags, CU_GRAPH_DEBUG_DOT_FLAGS_HANDLES))
+        fprintf(file, "\\nfunc handle: %p", (void *)call->function);
+}
+
+static void print_copy(FILE *file, const struct op *op, unsigned int flags) {
+    const struct copy *copy = &op->as.copy;
+
+    fprintf(file, "\\n(%s to %s)", copy->from.home.kind == HOME_HOST ? "HOST" : "DEVICE",
+            copy->to.home.kind == HOME_HOST ? "HOST" : "DEVICE");
+    if (is_asked(flags, CU_GRAPH_DEBUG_DOT_FLAGS_MEMCPY_NODE_PARAMS))
+        fprintf(file, "\\nsrc 0x%llx dst 0x%llx\\n%zu x %zu x %zu",
+                (unsigned long long)copy->from.address, (unsigned long long)copy->to.address,
+                copy->width, copy->rows, copy->slices);
+}
+
+static void print_fill(FILE *file, const struct fill *fill, unsigned int flags) {
+    if (is_asked(flags, CU_GRAPH_DEBUG_DOT_FLAGS_MEMSET_NODE_PARAMS))
+        fprintf(file, "\\ndst 0x%llx value %" PRIu32 "\\n%zu x %zu of %u",
+                (unsigned long long)fill->address, fill->value, fill->width, fill->rows,
+                fill->element);
+}
+
+static void print_allocation(FILE *file, const struct op *op, unsigned int flags) {
+    const CUDA_MEM_ALLOC_NODE_PARAMS told = graph_memory_told(op);
+
+    if (is_asked(flags, CU_GRAPH_DEBUG_DOT_FLAGS_MEM_ALLOC_NODE_PARAMS))
+        fprintf(file, "\\n0x%llx, %zu bytes", (unsigned long long)told.dptr, told.bytesize);
+}
+
+static void print_details(FILE *file, const struct CUgraphNode_st *node, unsigned int flags) {
+    switch (node->type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+        print_kernel(file, &node->op->as.kernel, flags);
+        break;
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+        print_copy(file, node->op, flags);
+        break;
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+        print_fill(file, &node->op->as.fill, flags);
+        break;
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+        print_allocation(file, node->op, flags);
+        break;
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+        if (is_asked(flags, CU_GRAPH_DEBUG_DOT_FLAGS_EVENT_NODE_PARAMS))
+            fprintf(file, "\\nevent %p", (void *)node->op->as.event);
+        break;
+    default:
+        break;
+    }
+}
+
+/* The graphs in nodes are clusters of their own, to which the node leads. */
+static void print_graph(FILE *file, const struct CUgraph_st *graph, unsigned int flags) {
+    fprintf(file, "subgraph cluster_%" PRIu64 " {\nlabel=\"graph_%" PRIu64 "\"\n", graph->id,
+            graph->id);
+    for (size_t i = 0; i < graph->count; i++) {
+        const struct CUgraphNode_st *node = graph->nodes[i];
+
+        fprintf(file, "\"graph_%" PRIu64 "_node_%zu\" [shape=\"record\" label=\"%zu\\n%s",
+                graph->id, i, i, name_of(node->type));
+        print_details(file, node, flags);
+        if (is_asked(flags, CU_GRAPH_DEBUG_DOT_FLAGS_HANDLES))
+            fprintf(file, "\\nnode handle: %p", (const void *)node);
+        fprintf(file, "\"];\n");
+        for (size_t j = 0; j < node->graph_count; j++)
+            print_graph(file, node->graphs[j], flags);
+    }
+    for (size_t i = 0; i < graph->count; i++)
+        for (size_t j = 0; j < graph->nodes[i]->edge_count; j++)
+            fprintf(file, "\"graph_%" PRIu64 "_node_%zu\" -> \"graph_%" PRIu64 "_node_%zu\";\n",
+                    graph->id, graph->nodes[i]->edges[j].from->index, graph->id, i);
+    fprintf(file, "}\n");
+}
+
+SIM_EXPORT CUresult cuGraphDebugDotPrint(CUgraph graph, const char *path, unsigned int flags) {
+    CUresult result = CUDA_SUCCESS;
+    FILE *file;
+
+    ENTER(cuGraphDebugDotPrint);
+    if (path == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    if (graph_find(graph) == NULL) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    } else if ((file = fopen(path, "we")) == NULL) {
+        result = CUDA_ERROR_OPERATING_SYSTEM;
+    } else {
+        fprintf(file, "digraph dot {\n");
+        print_graph(file, graph, flags);
+        fprintf(file, "}\n");
+        if (fclose(file) != 0)
+            result = CUDA_ERROR_OPERATING_SYSTEM;
+    }
+    sim_unlock();
+    return result;
+}
