@@ -56,6 +56,7 @@ struct fill {
 
 struct builtin_kernel;
 struct graph_allocation;
+struct value_step;
 enum { KERNEL_PARAMETER_BYTES = 64 };
 
 struct kernel_call {
@@ -113,6 +114,10 @@ struct op {
             unsigned int flags;
             uint64_t stream; /* its id */
         } attached;
+        struct {
+            struct value_step *steps; /* owned */
+            size_t count;
+        } values;
         struct {
             void *slot;
             uint64_t count;

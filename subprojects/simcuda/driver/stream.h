@@ -112,8 +112,7 @@ void work_seen(struct work *work); /* the host knows that it is done */
 bool work_is_done(const struct work *work);
 void work_settle(void); /* Lock held on entry and return, not in between. */
 
-/* The work that this thread executes cannot end before the host does something, or can again. Lock
- * not held. */
+/* The work that this thread executes cannot end before the host does something, or can again. */
 void work_depends_on_host(bool depends);
 
 /* Runs `work` on this thread if it is ready, unknown to the host. Returns whether it was. */

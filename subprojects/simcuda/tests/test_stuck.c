@@ -25,8 +25,29 @@ static void take_mutex(void *mutex) {
     pthread_mutex_lock(mutex);
 }
 
+/* Two streams wait for each other's writes. */
+static int wait_for_values(void) {
+    uint64_t *words;
+    CUstream streams[2];
+    CUdeviceptr address;
+    void *memory;
+
+    assert_ok(cuMemHostAlloc(&memory, 16, CU_MEMHOSTALLOC_DEVICEMAP));
+    words = memory;
+    words[0] = words[1] = 0;
+    address = (CUdeviceptr)(uintptr_t)memory;
+    for (int i = 0; i < 2; i++) {
+        assert_ok(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
+        assert_ok(cuStreamWaitValue64_v2(streams[i], address + 8 * (unsigned int)i, 1,
+                                         CU_STREAM_WAIT_VALUE_EQ));
+        assert_ok(cuStreamWriteValue64_v2(streams[i], address + 8 * (unsigned int)!i, 1, 0));
+    }
+    return cuCtxSynchronize() == CUDA_SUCCESS ? 0 : 1;
+}
+
 /* The programs: the thread waits for a kernel that only it could end; all threads do; another one
- * sleeps, and then ends it; a function of the host's waits for a lock that this thread has. */
+ * sleeps, and then ends it; a function of the host's waits for a lock that this thread has; streams
+ * wait for values. */
 static int main_of_child(void) {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     const char *which = getenv("PROGRAM");
@@ -44,6 +65,8 @@ static int main_of_child(void) {
         assert_ok(cuLaunchHostFunc(NULL, take_mutex, &mutex));
         return cuCtxSynchronize() == CUDA_SUCCESS ? 0 : 1;
     }
+    if (strcmp(which, "values") == 0)
+        return wait_for_values();
     gate = gate_close(NULL);
     flag = gate.flag;
     if (strcmp(which, "threads") == 0)
@@ -69,6 +92,7 @@ static void test_a_wait_that_nobody_can_end_is_found(void **state) {
     (void)state;
     assert_stuck("alone", "simcuda: stuck: every thread waits, in: cuCtxSynchronize\n");
     assert_stuck("function", "simcuda: stuck: every thread waits, in: cuCtxSynchronize\n");
+    assert_stuck("values", "simcuda: stuck: every thread waits, in: cuCtxSynchronize\n");
     assert_stuck("locks", "simcuda: stuck: every thread waits\n");
     assert_stuck("threads", "simcuda: stuck: every thread waits, in: "
                             "cuCtxSynchronize cuCtxSynchronize\n");

@@ -1,0 +1,87 @@
+/* When work wrote the words that other work waits for, in virtual time: the memory itself only
+ * knows what happened first in real time, and a stream may have run far ahead by then. */
+#include "allocate.h"
+#include "cost.h"
+#include "lock.h"
+#include "values.h"
+
+#include <string.h>
+#include <uthash.h>
+
+enum { WRITES_KEPT = 256 };
+
+struct write {
+    uint64_t value;
+    uint64_t ns;
+};
+
+/* The last writes of a word, in the order in which they were made. */
+struct history {
+    uintptr_t place;
+    struct write writes[WRITES_KEPT];
+    size_t count;
+    UT_hash_handle by_place;
+};
+
+static struct history *histories;
+
+/* Host and device addresses never are the same. */
+static uintptr_t place_of(const struct word *word) {
+    return word->outside != NULL ? (uintptr_t)word->outside : (uintptr_t)word->address;
+}
+
+static struct history *find(const struct word *word) {
+    uintptr_t place = place_of(word);
+    struct history *history;
+
+    HASH_FIND(by_place, histories, &place, sizeof place, history);
+    return history;
+}
+
+static struct history *create(const struct word *word) {
+    struct history *history = allocate_zeroed(sizeof *history);
+
+    history->place = place_of(word);
+    HASH_ADD(by_place, histories, place, sizeof history->place, history);
+    return history;
+}
+
+void value_time_written(const struct word *word, uint64_t value) {
+    sim_check_held();
+    struct history *history;
+
+    if (!time_is_virtual())
+        return;
+    history = find(word);
+    if (history == NULL)
+        history = create(word);
+    if (history->count == WRITES_KEPT)
+        memmove(history->writes, history->writes + 1, --history->count * sizeof *history->writes);
+    history->writes[history->count++] = (struct write){value, time_work_now()};
+}
+
+/* From when on, not before `ns`, the word had a value that ends the wait. */
+static uint64_t first_end(const struct history *history, const struct awaited *awaited,
+                          uint64_t ns) {
+    for (size_t i = 0; i < history->count; i++) {
+        bool is_past = i + 1 < history->count && history->writes[i + 1].ns <= ns;
+
+        if (!is_past && value_ends(awaited, history->writes[i].value))
+            return history->writes[i].ns;
+    }
+    return ns;
+}
+
+/* A word that has another value than work wrote to it last was written to by the host. */
+void value_time_awaited(const struct awaited *awaited, uint64_t there, bool waited) {
+    sim_check_held();
+    const struct history *history;
+
+    if (!time_is_virtual())
+        return;
+    history = find(&awaited->word);
+    if (history != NULL && history->writes[history->count - 1].value == there)
+        time_work_reach(first_end(history, awaited, time_work_now()));
+    else if (waited)
+        time_work_reach(time_latest());
+}
