@@ -1,40 +1,13 @@
 #include "stream_memory.h"
 
-#include "allocate.h"
 #include "cost.h"
 #include "lock.h"
 #include "memory.h"
 #include "settings.h"
 #include "stream.h"
-#include "values.h"
-
-#include <stdlib.h>
+#include "value_op.h"
 
 enum { BATCH_MAX = 255 };
-
-/* A barrier is none of them: work sees what the work before it in its stream did, and so does the
- * host. */
-struct value_step {
-    bool writes;
-    struct awaited awaited; /* of what it writes: the word and the value */
-};
-
-/* One after another. [order:wait-value] cuda.h 16897; [order:write-value] cuda.h 510 */
-static CUresult run(struct op *op) {
-    CUresult result = CUDA_SUCCESS;
-
-    for (size_t i = 0; i < op->as.values.count && result == CUDA_SUCCESS; i++) {
-        const struct value_step *step = &op->as.values.steps[i];
-
-        result = step->writes ? value_write(&step->awaited.word, step->awaited.value)
-                              : value_await(&step->awaited);
-    }
-    return result;
-}
-
-static void dispose(struct op *op) {
-    free(op->as.values.steps);
-}
 
 static CUresult check_word(CUdeviceptr address, unsigned int bytes) {
     const struct block *block = memory_containing(address);
@@ -43,11 +16,6 @@ static CUresult check_word(CUdeviceptr address, unsigned int bytes) {
                    memory_spans(address, bytes)
                ? CUDA_SUCCESS
                : CUDA_ERROR_INVALID_VALUE;
-}
-
-static void add_step(struct op *op, const struct value_step *step) {
-    op->as.values.steps[op->as.values.count++] = *step;
-    op_access(op, step->awaited.word.address, step->awaited.word.bytes, step->writes);
 }
 
 /* The lower half of a value of 64 bits is one of 32. */
@@ -59,10 +27,9 @@ static CUresult add_wait(struct op *op, const struct CUstreamMemOpWaitValueParam
     if (condition > CU_STREAM_WAIT_VALUE_NOR)
         result = CUDA_ERROR_INVALID_VALUE;
     if (result == CUDA_SUCCESS)
-        add_step(op, &(struct value_step){
-                         .awaited = {.word = {.address = wait->address, .bytes = bytes},
-                                     .condition = condition,
-                                     .value = bytes == 4 ? wait->value : wait->value64}});
+        value_op_wait(op, &(struct awaited){.word = {.address = wait->address, .bytes = bytes},
+                                            .condition = condition,
+                                            .value = bytes == 4 ? wait->value : wait->value64});
     return result;
 }
 
@@ -75,13 +42,12 @@ static CUresult add_write(struct op *op, const struct CUstreamMemOpWriteValuePar
     if ((write->flags & ~(unsigned int)CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER) != 0)
         result = CUDA_ERROR_INVALID_VALUE;
     if (result == CUDA_SUCCESS)
-        add_step(op, &(struct value_step){
-                         .writes = true,
-                         .awaited = {.word = {.address = write->address, .bytes = bytes},
-                                     .value = bytes == 4 ? write->value : write->value64}});
+        value_op_write(op, &(struct word){.address = write->address, .bytes = bytes},
+                       bytes == 4 ? write->value : write->value64);
     return result;
 }
 
+/* It changes nothing: work sees what the work before it in its stream did, and so does the host. */
 static CUresult check_barrier(const struct CUstreamMemOpMemoryBarrierParams_st *barrier,
                               enum stream_memory_version version) {
     if (version == STREAM_MEMORY_V1)
@@ -118,9 +84,7 @@ CUresult stream_memory_op(const CUstreamBatchMemOpParams *batch, unsigned int co
 
     if (batch == NULL || count == 0 || count > BATCH_MAX)
         return CUDA_ERROR_INVALID_VALUE;
-    op = op_create("stream memory operation", run);
-    op->dispose = dispose;
-    op->as.values.steps = allocate_zeroed(count * sizeof *op->as.values.steps);
+    op = value_op_create("stream memory operation", count);
     for (unsigned int i = 0; i < count && result == CUDA_SUCCESS; i++)
         result = add(op, &batch[i], version);
     if (result == CUDA_SUCCESS)

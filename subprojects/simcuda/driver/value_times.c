@@ -5,6 +5,7 @@
 #include "lock.h"
 #include "values.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <uthash.h>
 
@@ -15,19 +16,21 @@ struct write {
     uint64_t ns;
 };
 
-/* The last writes of a word, in the order in which they were made. */
+/* The last writes of a word, in the order in which they were made. Invariant: count != 0. */
 struct history {
     uintptr_t place;
+    uint64_t last; /* the last one's number among all writes */
     struct write writes[WRITES_KEPT];
     size_t count;
     UT_hash_handle by_place;
 };
 
 static struct history *histories;
+static uint64_t writes_made;
 
 /* Host and device addresses never are the same. */
 static uintptr_t place_of(const struct word *word) {
-    return word->outside != NULL ? (uintptr_t)word->outside : (uintptr_t)word->address;
+    return word->outside != NULL ? (uintptr_t)word->outside->memory : (uintptr_t)word->address;
 }
 
 static struct history *find(const struct word *word) {
@@ -58,6 +61,24 @@ void value_time_written(const struct word *word, uint64_t value) {
     if (history->count == WRITES_KEPT)
         memmove(history->writes, history->writes + 1, --history->count * sizeof *history->writes);
     history->writes[history->count++] = (struct write){value, time_work_now()};
+    history->last = ++writes_made;
+}
+
+uint64_t value_time_writes(void) {
+    sim_check_held();
+    return writes_made;
+}
+
+void value_time_forget(uintptr_t begin, size_t size) {
+    sim_check_held();
+    struct history *history, *next;
+
+    HASH_ITER (by_place, histories, history, next) {
+        if (history->place - begin >= size)
+            continue;
+        HASH_DELETE(by_place, histories, history);
+        free(history);
+    }
 }
 
 /* From when on, not before `ns`, the word had a value that ends the wait. */
@@ -72,16 +93,24 @@ static uint64_t first_end(const struct history *history, const struct awaited *a
     return ns;
 }
 
-/* A word that has another value than work wrote to it last was written to by the host. */
-void value_time_awaited(const struct awaited *awaited, uint64_t there, bool waited) {
+/* A word that has another value than work wrote to it last, or came to have it without work, was
+ * written to by the host. */
+static bool is_of_work(const struct history *history, uint64_t there,
+                       const uint64_t *waited_since) {
+    return history != NULL && history->writes[history->count - 1].value == there &&
+           (waited_since == NULL || history->last > *waited_since);
+}
+
+void value_time_awaited(const struct awaited *awaited, uint64_t there,
+                        const uint64_t *waited_since) {
     sim_check_held();
     const struct history *history;
 
     if (!time_is_virtual())
         return;
     history = find(&awaited->word);
-    if (history != NULL && history->writes[history->count - 1].value == there)
+    if (is_of_work(history, there, waited_since))
         time_work_reach(first_end(history, awaited, time_work_now()));
-    else if (waited)
+    else if (waited_since != NULL)
         time_work_reach(time_latest());
 }

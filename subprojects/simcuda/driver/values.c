@@ -22,6 +22,8 @@ bool value_ends(const struct awaited *awaited, uint64_t there) {
         return (there & awaited->value) != 0;
     case CU_STREAM_WAIT_VALUE_NOR:
         return (~(there | awaited->value) & mask) != 0;
+    case VALUE_NOT_LESS:
+        return there >= awaited->value;
     default: /* not less, where values are taken to wrap around */
         return ((there - awaited->value) & (mask / 2 + 1)) == 0;
     }
@@ -29,7 +31,7 @@ bool value_ends(const struct awaited *awaited, uint64_t there) {
 
 /* NULL: there is no memory. */
 static void *reach(const struct word *word) {
-    return word->outside != NULL ? (void *)word->outside
+    return word->outside != NULL ? (void *)word->outside->memory
                                  : memory_reach_locked(word->address, word->bytes);
 }
 
@@ -98,16 +100,17 @@ static bool poll(const struct awaited *awaited, uint64_t *there) {
 
 CUresult value_await(const struct awaited *awaited) {
     sim_check_none();
-    uint64_t there;
+    uint64_t there, before;
     bool waited, is_memory;
 
     sim_lock();
+    before = value_time_writes();
     is_memory = load(&awaited->word, &there);
     waited = is_memory && !value_ends(awaited, there);
     if (waited)
         is_memory = poll(awaited, &there);
     if (is_memory)
-        value_time_awaited(awaited, there, waited);
+        value_time_awaited(awaited, there, waited ? &before : NULL);
     sim_unlock();
     return is_memory ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
 }

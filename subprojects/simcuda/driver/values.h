@@ -6,20 +6,38 @@
 #include "cuda_symbols.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-/* outside != NULL: the word itself, which other processes write to, too; it stays there as long as
- * anything uses it. Otherwise it is at a device's address. */
+/* The first 8 bytes of a file that processes share. It stays mapped while there are references. */
+struct outside_word {
+    uint64_t *memory;
+    unsigned int references;
+    dev_t device; /* the file's */
+    ino_t inode;
+    struct outside_word *next;
+};
+
+/* With a reference for the caller. NULL: it is no such file. Lock held. */
+struct outside_word *outside_word_map(int file);
+/* Lock held. */
+void outside_word_keep(struct outside_word *word);
+/* NULL is nothing. Lock held. */
+void outside_word_drop(struct outside_word *word);
+
+/* In a file, which has `bytes` 8, or, where `outside` is NULL, at a device's address. */
 struct word {
     CUdeviceptr address;
-    uint64_t *outside;
+    struct outside_word *outside;
     unsigned int bytes; /* 4 or 8 */
 };
 
+enum { VALUE_NOT_LESS = CU_STREAM_WAIT_VALUE_NOR + 1 };
+
 struct awaited {
     struct word word;
-    unsigned int condition; /* of CUstreamWaitValue_flags, CU_STREAM_WAIT_VALUE_GEQ to _NOR */
+    unsigned int condition; /* CU_STREAM_WAIT_VALUE_GEQ to _NOR, or VALUE_NOT_LESS: no wrapping */
     uint64_t value;
 };
 
@@ -43,12 +61,19 @@ bool value_wait_may_end(const struct value_wait *wait);
 /* Whether one of them is about to end, since its value is there. Lock held. */
 bool value_waits_are_ending(void);
 
-/* With virtual time: notes that the work which this thread executes writes the word now; and has
- * that work go on until the word, which has the value `there`, had a value that ends the wait.
- * waited: it was not there at once. Lock held. */
+/* --- virtual time: all below but value_ends: lock held --- */
+
+/* Notes that the work which this thread executes writes the word now. */
 void value_time_written(const struct word *word, uint64_t value);
-/* Lock held. */
-void value_time_awaited(const struct awaited *awaited, uint64_t there, bool waited);
+uint64_t value_time_writes(void); /* how many were noted so far */
+
+/* Has the work that this thread executes go on until the word, which has the value `there`, had a
+ * value that ends the wait. waited_since != NULL: it had none at first, after so many writes. */
+void value_time_awaited(const struct awaited *awaited, uint64_t there,
+                        const uint64_t *waited_since);
+
+/* The memory goes; others may get its addresses. */
+void value_time_forget(uintptr_t begin, size_t size);
 
 /* Whether a word with the value `there` ends the wait. Lock not needed. */
 bool value_ends(const struct awaited *awaited, uint64_t there);

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <time.h>
 
 static volatile uint32_t *flag;
@@ -45,9 +46,32 @@ static int wait_for_values(void) {
     return cuCtxSynchronize() == CUDA_SUCCESS ? 0 : 1;
 }
 
+/* Another process signals it later, which this one cannot know of. */
+static int wait_for_a_semaphore(void) {
+    CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC from = {
+        .type = CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD,
+        .handle.fd = memfd_create("test", MFD_CLOEXEC)};
+    CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS wait = {.params.fence.value = 1};
+    CUexternalSemaphore semaphore;
+    uint32_t *word;
+    pid_t child;
+
+    assert_int_equal(ftruncate(from.handle.fd, 8), 0);
+    word = mmap(NULL, 8, PROT_READ | PROT_WRITE, MAP_SHARED, from.handle.fd, 0);
+    child = fork();
+    if (child == 0) {
+        flag = word;
+        set_later(NULL);
+        _exit(0);
+    }
+    assert_ok(cuImportExternalSemaphore(&semaphore, &from));
+    assert_ok(cuWaitExternalSemaphoresAsync(&semaphore, &wait, 1, NULL));
+    return cuCtxSynchronize() == CUDA_SUCCESS && waitpid(child, NULL, 0) == child ? 0 : 1;
+}
+
 /* The programs: the thread waits for a kernel that only it could end; all threads do; another one
  * sleeps, and then ends it; a function of the host's waits for a lock that this thread has; streams
- * wait for values. */
+ * wait for values, or one for a semaphore. */
 static int main_of_child(void) {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     const char *which = getenv("PROGRAM");
@@ -65,6 +89,8 @@ static int main_of_child(void) {
         assert_ok(cuLaunchHostFunc(NULL, take_mutex, &mutex));
         return cuCtxSynchronize() == CUDA_SUCCESS ? 0 : 1;
     }
+    if (strcmp(which, "semaphore") == 0)
+        return wait_for_a_semaphore();
     if (strcmp(which, "values") == 0)
         return wait_for_values();
     gate = gate_close(NULL);
@@ -106,10 +132,19 @@ static void test_a_thread_that_sleeps_may_end_a_wait(void **state) {
     assert_string_equal(outcome.messages, "");
 }
 
+static void test_another_process_may_end_a_wait(void **state) {
+    struct outcome outcome = run_program("semaphore");
+
+    (void)state;
+    assert_int_equal(outcome.status, 0);
+    assert_string_equal(outcome.messages, "");
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_wait_that_nobody_can_end_is_found),
         cmocka_unit_test(test_a_thread_that_sleeps_may_end_a_wait),
+        cmocka_unit_test(test_another_process_may_end_a_wait),
     };
 
     if (argc > 1 && strcmp(argv[1], "child") == 0)
