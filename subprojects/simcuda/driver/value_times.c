@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
+#include <utlist.h>
 
 enum { WRITES_KEPT = 256 };
 
@@ -22,7 +22,7 @@ struct history {
     uint64_t last; /* the last one's number among all writes */
     struct write writes[WRITES_KEPT];
     size_t count;
-    UT_hash_handle by_place;
+    struct history *next;
 };
 
 static struct history *histories;
@@ -37,15 +37,17 @@ static struct history *find(const struct word *word) {
     uintptr_t place = place_of(word);
     struct history *history;
 
-    HASH_FIND(by_place, histories, &place, sizeof place, history);
-    return history;
+    LL_FOREACH(histories, history)
+    if (history->place == place)
+        return history;
+    return NULL;
 }
 
 static struct history *create(const struct word *word) {
     struct history *history = allocate_zeroed(sizeof *history);
 
     history->place = place_of(word);
-    HASH_ADD(by_place, histories, place, sizeof history->place, history);
+    LL_PREPEND(histories, history);
     return history;
 }
 
@@ -71,12 +73,14 @@ uint64_t value_time_writes(void) {
 
 void value_time_forget(uintptr_t begin, size_t size) {
     sim_check_held();
-    struct history *history, *next;
+    struct history **link = &histories, *history;
 
-    HASH_ITER (by_place, histories, history, next) {
-        if (history->place - begin >= size)
+    while ((history = *link) != NULL) {
+        if (history->place - begin >= size) {
+            link = &history->next;
             continue;
-        HASH_DELETE(by_place, histories, history);
+        }
+        *link = history->next;
         free(history);
     }
 }
