@@ -126,6 +126,7 @@ void work_settle(void); /* Lock held on entry and return, not in between. */
 
 /* The work that this thread executes cannot end before the host does something, or can again. */
 void work_depends_on_host(bool depends);
+struct CUctx_st *work_context(void); /* whose work this thread executes */
 
 /* Runs `work` on this thread if it is ready, unknown to the host. Returns whether it was. */
 bool work_run_if_ready(struct work *work);

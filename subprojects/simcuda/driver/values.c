@@ -1,5 +1,6 @@
 #include "values.h"
 
+#include "context.h"
 #include "lock.h"
 #include "memory.h"
 #include "stream.h"
@@ -55,11 +56,12 @@ uint64_t value_wait_changes(void) {
     return changes;
 }
 
-/* It ends with an error where the memory is gone. */
+/* Or will end with an error. */
 static bool is_ending(const struct value_wait *wait) {
     uint64_t there;
 
-    return !load(&wait->awaited->word, &there) || value_ends(wait->awaited, there);
+    return context_error(wait->context) != CUDA_SUCCESS || !load(&wait->awaited->word, &there) ||
+           value_ends(wait->awaited, there);
 }
 
 bool value_wait_may_end(const struct value_wait *wait) {
@@ -77,17 +79,27 @@ bool value_waits_are_ending(void) {
     return false;
 }
 
+/* ILLEGAL_ADDRESS: the memory is gone. */
+static CUresult look(const struct awaited *awaited, uint64_t *there) {
+    CUresult result = context_error(work_context());
+
+    if (result == CUDA_SUCCESS && !load(&awaited->word, there))
+        result = CUDA_ERROR_ILLEGAL_ADDRESS;
+    return result;
+}
+
 /* Looks again and again: the host tells nobody what it writes. The memory is looked up each time,
- * since it may be unmapped. False: it is gone. */
-static bool poll(const struct awaited *awaited, uint64_t *there) {
+ * since it may be unmapped. */
+static CUresult poll(const struct awaited *awaited, uint64_t *there) {
     const struct timespec pause = {.tv_nsec = 50000};
-    struct value_wait wait = {.awaited = awaited, .thread = (pid_t)syscall(SYS_gettid)};
-    bool is_memory;
+    struct value_wait wait = {
+        .awaited = awaited, .context = work_context(), .thread = (pid_t)syscall(SYS_gettid)};
+    CUresult result;
 
     DL_APPEND(waits, &wait);
     changes++;
     work_depends_on_host(true);
-    while ((is_memory = load(&awaited->word, there)) && !value_ends(awaited, *there)) {
+    while ((result = look(awaited, there)) == CUDA_SUCCESS && !value_ends(awaited, *there)) {
         sim_unlock();
         nanosleep(&pause, NULL);
         sim_lock();
@@ -95,24 +107,25 @@ static bool poll(const struct awaited *awaited, uint64_t *there) {
     work_depends_on_host(false);
     DL_DELETE(waits, &wait);
     changes++;
-    return is_memory;
+    return result;
 }
 
 CUresult value_await(const struct awaited *awaited) {
     sim_check_none();
     uint64_t there, before;
-    bool waited, is_memory;
+    bool waits_for_it;
+    CUresult result;
 
     sim_lock();
     before = value_time_writes();
-    is_memory = load(&awaited->word, &there);
-    waited = is_memory && !value_ends(awaited, there);
-    if (waited)
-        is_memory = poll(awaited, &there);
-    if (is_memory)
-        value_time_awaited(awaited, there, waited ? &before : NULL);
+    result = look(awaited, &there);
+    waits_for_it = result == CUDA_SUCCESS && !value_ends(awaited, there);
+    if (waits_for_it)
+        result = poll(awaited, &there);
+    if (result == CUDA_SUCCESS)
+        value_time_awaited(awaited, there, waits_for_it ? &before : NULL);
     sim_unlock();
-    return is_memory ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS;
+    return result;
 }
 
 CUresult value_write(const struct word *word, uint64_t value) {

@@ -41,14 +41,16 @@ struct awaited {
     uint64_t value;
 };
 
-/* What work does; without the lock. ILLEGAL_ADDRESS: there is no memory, or no longer. */
+/* What work does; without the lock. ILLEGAL_ADDRESS: there is no memory, or no longer. A wait ends
+ * with the error of its context, too, whose work is all over then. */
 CUresult value_await(const struct awaited *awaited);
 CUresult value_write(const struct word *word, uint64_t value);
 
 /* A wait of a stream's for what the host may have to do. */
 struct value_wait {
     const struct awaited *awaited;
-    pid_t thread; /* which polls for it */
+    struct CUctx_st *context; /* whose error ends it */
+    pid_t thread;             /* which polls for it */
     struct value_wait *prev, *next;
 };
 

@@ -29,6 +29,7 @@ static struct CUstream_st *busy; /* every stream with queued work */
 static unsigned int host_waiters;
 static pthread_cond_t host_wake = PTHREAD_COND_INITIALIZER;
 static __thread struct op *executed; /* by this thread, last */
+static __thread struct CUctx_st *executed_in;
 
 uint32_t timeline_take(uint64_t *count) {
     sim_check_held();
@@ -246,8 +247,9 @@ static void run_head(struct CUstream_st *stream) {
     if (!op->marker && (context_error(stream->context) == CUDA_SUCCESS || callback)) {
         if (op->calls_host && host_waiters != 0)
             pthread_cond_broadcast(&host_wake); /* work_settle waits for it no more */
-        sim_unlock();
         executed = op;
+        executed_in = stream->context;
+        sim_unlock();
         time_work_begin(&time, start_ns);
         result = op->run(op);
         time_work_end();
@@ -277,6 +279,11 @@ void work_depends_on_host(bool depends) {
     executed->depends_on_host = depends;
     if (host_waiters != 0)
         pthread_cond_broadcast(&host_wake);
+}
+
+struct CUctx_st *work_context(void) {
+    sim_check_held();
+    return executed_in;
 }
 
 /* Whether some work goes on without the host. */

@@ -424,6 +424,36 @@ static void test_a_wait_for_memory_that_is_unmapped_faults(void **state) {
     assert_ok(cuCtxSetCurrent(test_context));
 }
 
+/* All work of the context is over then, kernels included, and what is behind a wait is not done. */
+static void test_an_error_of_the_context_ends_a_wait(void **state) {
+    CUstream waiting, kernel, faulty;
+    uint64_t *word = allocate_host();
+    CUdeviceptr flag = address_of(word);
+    CUcontext lost;
+    CUmodule module;
+    CUfunction fault, wait_flag;
+
+    (void)state;
+    assert_ok(cuCtxCreate_v2(&lost, 0, 0));
+    waiting = create_stream();
+    kernel = create_stream();
+    faulty = create_stream();
+    assert_ok(cuModuleLoadData(&module, kernels_ptx));
+    assert_ok(cuModuleGetFunction(&fault, module, "fault"));
+    assert_ok(cuModuleGetFunction(&wait_flag, module, "wait_flag"));
+    assert_ok(cuStreamWaitValue64_v2(waiting, flag, 1, CU_STREAM_WAIT_VALUE_EQ));
+    assert_ok(cuStreamWriteValue64_v2(waiting, flag + 8, 1, 0));
+    assert_ok(cuLaunchKernel(wait_flag, 1, 1, 1, 1, 1, 1, 0, kernel, (void *[]){&flag}, NULL));
+    assert_int_equal(cuStreamQuery(waiting), CUDA_ERROR_NOT_READY);
+    assert_ok(cuLaunchKernel(fault, 1, 1, 1, 1, 1, 1, 0, faulty, NULL, NULL));
+    assert_int_equal(cuStreamSynchronize(faulty), CUDA_ERROR_ILLEGAL_ADDRESS);
+    assert_int_equal(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    assert_ok(cuCtxDestroy_v2(lost));
+    assert_ok(cuCtxSetCurrent(test_context));
+    assert_int_equal(word[1], 0);
+    assert_ok(cuMemFreeHost(word));
+}
+
 /* A pool hands memory on while another stream may still write its flag there. */
 static void test_the_hazard_detector_sees_the_words(void **state) {
     CUstream first = create_stream(), second = create_stream();
@@ -514,6 +544,7 @@ int main(void) {
         cmocka_unit_test(test_a_destroyed_stream_still_waits_and_writes),
         cmocka_unit_test(test_a_captured_batch_is_a_node_that_launches_replay),
         cmocka_unit_test(test_a_wait_for_memory_that_is_unmapped_faults),
+        cmocka_unit_test(test_an_error_of_the_context_ends_a_wait),
         cmocka_unit_test(test_the_hazard_detector_sees_the_words),
         cmocka_unit_test(test_the_attributes_announce_them),
         cmocka_unit_test(test_threads_hand_a_token_round),
