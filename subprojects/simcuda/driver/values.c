@@ -4,6 +4,7 @@
 #include "lock.h"
 #include "memory.h"
 #include "stream.h"
+#include "virtual_memory.h"
 
 #include <sys/syscall.h>
 #include <time.h>
@@ -64,9 +65,18 @@ static bool is_ending(const struct value_wait *wait) {
            value_ends(wait->awaited, there);
 }
 
+/* Whether other processes may write to it. */
+static bool is_shared(const struct word *word) {
+    const struct block *block = memory_containing(word->address);
+
+    return word->outside != NULL ||
+           (block != NULL && (block->kind == MEMORY_IMPORTED || block->export_serial != 0 ||
+                              virtual_memory_handle_types(block->address) != 0));
+}
+
 bool value_wait_may_end(const struct value_wait *wait) {
     sim_check_held();
-    return wait->awaited->word.outside != NULL || is_ending(wait);
+    return is_shared(&wait->awaited->word) || is_ending(wait);
 }
 
 bool value_waits_are_ending(void) {

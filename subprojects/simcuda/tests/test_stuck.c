@@ -46,32 +46,58 @@ static int wait_for_values(void) {
     return cuCtxSynchronize() == CUDA_SUCCESS ? 0 : 1;
 }
 
-/* Another process signals it later, which this one cannot know of. */
-static int wait_for_a_semaphore(void) {
-    CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC from = {
-        .type = CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD,
-        .handle.fd = memfd_create("test", MFD_CLOEXEC)};
-    CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS wait = {.params.fence.value = 1};
-    CUexternalSemaphore semaphore;
-    uint32_t *word;
-    pid_t child;
+/* A word in a file: another process writes to it later, which this one cannot know of. */
+static int share_word(pid_t *child) {
+    int file = memfd_create("test", MFD_CLOEXEC);
+    void *word;
 
-    assert_int_equal(ftruncate(from.handle.fd, 8), 0);
-    word = mmap(NULL, 8, PROT_READ | PROT_WRITE, MAP_SHARED, from.handle.fd, 0);
-    child = fork();
-    if (child == 0) {
+    assert_int_equal(ftruncate(file, 8), 0);
+    word = mmap(NULL, 8, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    *child = fork();
+    if (*child == 0) {
         flag = word;
         set_later(NULL);
         _exit(0);
     }
+    return file;
+}
+
+static int wait_for_all_work(pid_t child) {
+    return cuCtxSynchronize() == CUDA_SUCCESS && waitpid(child, NULL, 0) == child ? 0 : 1;
+}
+
+static int wait_for_a_semaphore(void) {
+    CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC from = {
+        .type = CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD};
+    CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS wait = {.params.fence.value = 1};
+    CUexternalSemaphore semaphore;
+    pid_t child;
+
+    from.handle.fd = share_word(&child);
     assert_ok(cuImportExternalSemaphore(&semaphore, &from));
     assert_ok(cuWaitExternalSemaphoresAsync(&semaphore, &wait, 1, NULL));
-    return cuCtxSynchronize() == CUDA_SUCCESS && waitpid(child, NULL, 0) == child ? 0 : 1;
+    return wait_for_all_work(child);
+}
+
+static int wait_for_memory_of_others(void) {
+    CUDA_EXTERNAL_MEMORY_HANDLE_DESC from = {.type = CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD,
+                                             .size = 8};
+    CUDA_EXTERNAL_MEMORY_BUFFER_DESC buffer = {.size = 8};
+    CUexternalMemory memory;
+    CUdeviceptr word;
+    pid_t child;
+
+    from.handle.fd = share_word(&child);
+    assert_ok(cuImportExternalMemory(&memory, &from));
+    assert_ok(cuExternalMemoryGetMappedBuffer(&word, memory, &buffer));
+    assert_ok(cuStreamWaitValue32_v2(NULL, word, 1, CU_STREAM_WAIT_VALUE_EQ));
+    return wait_for_all_work(child);
 }
 
 /* The programs: the thread waits for a kernel that only it could end; all threads do; another one
  * sleeps, and then ends it; a function of the host's waits for a lock that this thread has; streams
- * wait for values, or one for a semaphore. */
+ * wait for values, or one for a semaphore, or for memory
+ * of others. */
 static int main_of_child(void) {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     const char *which = getenv("PROGRAM");
@@ -91,6 +117,8 @@ static int main_of_child(void) {
     }
     if (strcmp(which, "semaphore") == 0)
         return wait_for_a_semaphore();
+    if (strcmp(which, "memory") == 0)
+        return wait_for_memory_of_others();
     if (strcmp(which, "values") == 0)
         return wait_for_values();
     gate = gate_close(NULL);
@@ -133,11 +161,15 @@ static void test_a_thread_that_sleeps_may_end_a_wait(void **state) {
 }
 
 static void test_another_process_may_end_a_wait(void **state) {
-    struct outcome outcome = run_program("semaphore");
+    static const char *const programs[] = {"semaphore", "memory"};
 
     (void)state;
-    assert_int_equal(outcome.status, 0);
-    assert_string_equal(outcome.messages, "");
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+        struct outcome outcome = run_program(programs[i]);
+
+        assert_int_equal(outcome.status, 0);
+        assert_string_equal(outcome.messages, "");
+    }
 }
 
 int main(int argc, char **argv) {
