@@ -37,8 +37,9 @@ struct work_time {
 };
 void time_work_begin(struct work_time *time, uint64_t start_ns);
 void time_work_end(void);
-uint64_t time_work_now(void);      /* how far the work is */
-void time_work_reach(uint64_t ns); /* the work goes on until then at least */
+/* Of the work that this thread executes: how far it is; and it goes on until then at least. */
+uint64_t time_work_now(void);
+void time_work_reach(uint64_t ns);
 
 /* Returns at clock_ns() >= deadline, costs switched off or not. */
 void cost_wait_until(uint64_t deadline);

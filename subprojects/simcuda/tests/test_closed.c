@@ -104,6 +104,10 @@ static void *work_with_words(void *driver) {
 
 static void test_closed_while_streams_wait_for_words(void **state) {
     (void)state;
+#ifdef __SANITIZE_THREAD__ /* does not see how a stack, with its thread's variables, is handed on  \
+                            */
+    skip();
+#endif
     for (int i = 0; i < ROUNDS; i++) {
         pthread_t threads[2];
         void *driver = dlopen(path, RTLD_NOW | RTLD_LOCAL);
