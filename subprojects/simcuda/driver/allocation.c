@@ -93,7 +93,7 @@ static CUresult free_block(CUdeviceptr pointer, bool host, uintptr_t site) {
         block = memory_at(pointer);
         if (block == NULL || block->freeing || block->of_object ||
             host != (block->kind == MEMORY_HOST) ||
-            (block->kind == MEMORY_IMPORTED && !mempool_imported(block)) ||
+            (block->kind == MEMORY_IMPORTED && !block->external && !mempool_imported(block)) ||
             block->kind == MEMORY_REGISTERED || block->kind == MEMORY_MAPPED)
             result = CUDA_ERROR_INVALID_VALUE;
         else if (block->kind == MEMORY_GRAPH)

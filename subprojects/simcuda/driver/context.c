@@ -4,6 +4,7 @@
 #include "allocate.h"
 #include "array.h"
 #include "capture.h"
+#include "coredump.h"
 #include "cost.h"
 #include "event.h"
 #include "lock.h"
@@ -118,6 +119,7 @@ static void end(struct CUctx_st *context) {
     event_destroy_all(context);
     module_context_ending(context);
     array_context_ending(context);
+    coredump_context_ending(context);
     memory_release_all(context);
     object_memory_context_ending(context);
     object_memory_give(context->device);

@@ -98,8 +98,12 @@ void time_host_reach(uint64_t ns) {
         continue;
 }
 
-void time_work_begin(struct work_time *time) {
-    *time = (struct work_time){0};
+uint64_t time_latest(void) {
+    return atomic_load(&latest_ns);
+}
+
+void time_work_begin(struct work_time *time, uint64_t start_ns) {
+    *time = (struct work_time){.start_ns = start_ns};
     work = time;
 }
 
@@ -107,13 +111,12 @@ void time_work_end(void) {
     work = NULL;
 }
 
-void time_work_until_now(void) {
-    if (work != NULL)
-        work->until_ns = atomic_load(&latest_ns);
+uint64_t time_work_now(void) {
+    return work->start_ns + work->takes_ns;
 }
 
-uint64_t time_work_finished(const struct work_time *time, uint64_t start_ns) {
-    return later(start_ns + time->takes_ns, time->until_ns);
+void time_work_reach(uint64_t ns) {
+    work->takes_ns = later(time_work_now(), ns) - work->start_ns;
 }
 
 uint64_t simcuda_host_ns(void) {

@@ -28,15 +28,18 @@ bool time_is_virtual(void);
 uint64_t time_host(void); /* of the calling thread */
 void time_host_reach(uint64_t ns);
 
-/* What became of a work's time while this thread executed it: how long its costs are, and until
- * when it had to go on at least. */
+uint64_t time_latest(void); /* of any thread */
+
+/* A work's time while this thread executes it: when it began, with virtual time, and how long its
+ * costs are and it had to wait. */
 struct work_time {
-    uint64_t takes_ns, until_ns;
+    uint64_t start_ns, takes_ns;
 };
-void time_work_begin(struct work_time *time);
+void time_work_begin(struct work_time *time, uint64_t start_ns);
 void time_work_end(void);
-void time_work_until_now(void); /* the work went on until something else had happened */
-uint64_t time_work_finished(const struct work_time *time, uint64_t start_ns);
+/* Of the work that this thread executes: how far it is; and it goes on until then at least. */
+uint64_t time_work_now(void);
+void time_work_reach(uint64_t ns);
 
 /* Returns at clock_ns() >= deadline, costs switched off or not. */
 void cost_wait_until(uint64_t deadline);

@@ -5,12 +5,10 @@
 #include "conditional.h"
 #include "cost.h"
 #include "memory.h"
-#include "stream.h"
-#include "stuck.h"
+#include "values.h"
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 size_t kernel_parameter_offset(const struct builtin_kernel *kernel, unsigned int index) {
     size_t offset = 0;
@@ -199,23 +197,10 @@ static void wait_flag_declare(struct op *op) {
 }
 
 static CUresult wait_flag_run(struct op *op) {
-    const struct timespec pause = {.tv_nsec = 50000};
-    uint32_t *flag = (uint32_t *)(void *)memory_reach(kernel_parameter_u64(op, 0), sizeof *flag);
-
-    struct poller poller;
-
-    if (flag == NULL)
-        return CUDA_ERROR_ILLEGAL_ADDRESS;
-    if (__atomic_load_n(flag, __ATOMIC_ACQUIRE) != 0)
-        return CUDA_SUCCESS;
-    stuck_poll_begin(&poller, flag);
-    work_depends_on_host(true);
-    while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) == 0)
-        nanosleep(&pause, NULL);
-    work_depends_on_host(false);
-    stuck_poll_end(&poller);
-    time_work_until_now();
-    return CUDA_SUCCESS;
+    return value_await(&(struct awaited){
+        .word = {.address = kernel_parameter_u64(op, 0), .bytes = sizeof(uint32_t)},
+        .condition = CU_STREAM_WAIT_VALUE_AND,
+        .value = UINT32_MAX});
 }
 
 /* set_conditional(u64 handle, u32 value): what cudaGraphSetConditional does in device code */

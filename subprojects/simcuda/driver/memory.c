@@ -13,6 +13,7 @@
 #include "report.h"
 #include "settings.h"
 #include "shared_memory.h"
+#include "values.h"
 #include "virtual_memory.h"
 
 #include <stdio.h>
@@ -387,6 +388,21 @@ struct block *memory_import(struct CUctx_st *context, unsigned char *shadow, siz
     return add_block(context, context->device, address, size, extent, MEMORY_IMPORTED, shadow, 0);
 }
 
+struct block *memory_import_file(struct CUctx_st *context, int file, uint64_t offset, size_t size) {
+    sim_check_held();
+    size_t before = (size_t)(offset % (uint64_t)sysconf(_SC_PAGESIZE));
+    unsigned char *memory = mmap(NULL, before + size, PROT_READ | PROT_WRITE, MAP_SHARED, file,
+                                 (off_t)(offset - before));
+    struct block *block;
+
+    if (memory == MAP_FAILED)
+        return NULL;
+    block = memory_import(context, memory + before, size);
+    if (block == NULL)
+        munmap(memory, before + size);
+    return block;
+}
+
 struct block *memory_map(enum memory_kind kind, CUdevice device, CUdeviceptr address,
                          unsigned char *shadow, size_t size, uintptr_t site) {
     sim_check_held();
@@ -447,6 +463,7 @@ void memory_release(struct block *block, const struct vclock *order, uintptr_t s
         break;
     }
     managed_block_ended(block);
+    value_time_forget(block->address, block->extent);
     if (block->pool != NULL)
         mempool_block_ended(block->pool, block->size);
     free(block);

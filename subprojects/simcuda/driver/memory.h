@@ -48,6 +48,7 @@ struct block {
     CUdevice device;
     uint64_t id;         /* CU_POINTER_ATTRIBUTE_BUFFER_ID */
     bool sync_memops;    /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
+    bool external;       /* of imported memory: cuExternalMemoryGetMappedBuffer's */
     bool of_object;      /* a module's variable, an array's memory: no free takes it */
     bool freeing;        /* a stream-ordered free is queued */
     unsigned int opens;  /* of imported memory */
@@ -101,6 +102,9 @@ struct block *memory_map(enum memory_kind kind, CUdevice device, CUdeviceptr add
 
 /* Gives device addresses to memory of another process, mapped at `shadow`. NULL: no room. */
 struct block *memory_import(struct CUctx_st *context, unsigned char *shadow, size_t size);
+
+/* As memory_import, for bytes of a file. NULL: they cannot be mapped, either. */
+struct block *memory_import_file(struct CUctx_st *context, int file, uint64_t offset, size_t size);
 
 /* Releases what the end of a context destroys: not what cuMemAllocAsync or cuMemCreate made. */
 void memory_release_all(struct CUctx_st *context);

@@ -61,7 +61,7 @@ bool mempool_known(CUmemoryPool handle) {
 
 bool mempool_imported(const struct block *block) {
     sim_check_held();
-    return block->kind == MEMORY_IMPORTED && block->export_serial == 0;
+    return block->kind == MEMORY_IMPORTED && block->export_serial == 0 && !block->external;
 }
 
 static size_t pages(cuuint64_t bytes) {

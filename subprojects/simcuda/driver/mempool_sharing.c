@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 /* The contents of a CUmemPoolPtrExportData. */
@@ -138,21 +137,13 @@ SIM_EXPORT CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *out, CUdevice
 
 static CUresult import_pointer(struct CUctx_st *context, struct CUmemPoolHandle_st *pool,
                                const struct pointer_data *data, CUdeviceptr *out) {
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), before = data->offset % page;
     struct block *block;
-    unsigned char *memory;
 
     if (context->device != pool->device)
         return entry_not_simulated("memory of a pool of another device than the context's");
-    memory = mmap(NULL, before + data->size, PROT_READ | PROT_WRITE, MAP_SHARED, pool->file,
-                  (off_t)(data->offset - before));
-    if (memory == MAP_FAILED)
+    block = memory_import_file(context, pool->file, data->offset, data->size);
+    if (block == NULL)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    block = memory_import(context, memory + before, data->size);
-    if (block == NULL) {
-        munmap(memory, before + data->size);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
     block->pool = pool;
     pool->used += data->size;
     pool->used_high = pool->used > pool->used_high ? pool->used : pool->used_high;

@@ -69,6 +69,7 @@ struct builtin_kernel;
 struct conditional;
 struct graph_allocation;
 struct kernel_attributes;
+struct value_step;
 enum { KERNEL_PARAMETER_BYTES = 64, KERNEL_PARAMETERS = 4 };
 
 struct kernel_call {
@@ -144,6 +145,10 @@ struct op {
             unsigned int flags;
             uint64_t stream; /* its id */
         } attached;
+        struct {
+            struct value_step *steps; /* owned */
+            size_t count;
+        } values;
         struct {
             void *slot;
             uint64_t count;

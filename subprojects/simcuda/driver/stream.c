@@ -33,6 +33,7 @@ struct CUstream_st *stream_create(struct CUctx_st *context, enum stream_kind kin
     stream->context = context;
     stream->kind = kind;
     stream->priority = priority;
+    stream->attributes = stream_attributes_default;
     stream->id = ++last_id;
     stream->timeline = timeline_take(&stream->submitted);
     pthread_cond_init(&stream->wake, NULL);
@@ -121,6 +122,11 @@ CUresult stream_current(CUstream handle, enum null_stream null_stream,
 
 /* --- entry points --- */
 
+int stream_priority_in_range(int priority) {
+    sim_check_held();
+    return priority < -5 ? -5 : priority > 0 ? 0 : priority;
+}
+
 CUresult stream_create_for_program(struct CUctx_st *context, unsigned int flags, int priority,
                                    CUstream *out) {
     sim_check_held();
@@ -130,9 +136,7 @@ CUresult stream_create_for_program(struct CUctx_st *context, unsigned int flags,
         return result;
     *out = stream_create(context,
                          flags == CU_STREAM_NON_BLOCKING ? STREAM_NON_BLOCKING : STREAM_BLOCKING,
-                         priority < -5  ? -5
-                         : priority > 0 ? 0
-                                        : priority);
+                         stream_priority_in_range(priority));
     (*out)->holds_memory = true;
     return CUDA_SUCCESS;
 }

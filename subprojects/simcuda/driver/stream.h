@@ -29,12 +29,23 @@ struct work {
 
 enum stream_kind { STREAM_LEGACY, STREAM_BLOCKING, STREAM_NON_BLOCKING, STREAM_PER_THREAD };
 
+/* What a program has said of a stream, besides its priority. */
+struct stream_attributes {
+    CUsynchronizationPolicy policy;
+    CUaccessPolicyWindow window;
+    CUlaunchMemSyncDomainMap domains;
+    CUlaunchMemSyncDomain domain;
+    unsigned int nvlink_centric;
+};
+extern const struct stream_attributes stream_attributes_default;
+
 /* Invariant: queue_head..queue_tail are the works not yet done, in order; `running` means that one
  * thread, the stream's own or one that waits for it, executes queue_head. */
 struct CUstream_st {
     struct CUctx_st *context;
     enum stream_kind kind;
     int priority;
+    struct stream_attributes attributes;
     uint64_t id;
     uint32_t timeline;
     uint64_t submitted;
@@ -69,6 +80,7 @@ void timeline_give(uint32_t timeline, uint64_t count);
 struct CUstream_st *stream_create(struct CUctx_st *context, enum stream_kind kind, int priority);
 CUresult stream_create_for_program(struct CUctx_st *context, unsigned int flags, int priority,
                                    CUstream *out);
+int stream_priority_in_range(int priority);      /* the nearest one that there is */
 void stream_destroy(struct CUstream_st *stream); /* its pending work still runs */
 
 /* Frees a destroyed stream once nothing of it is left to do. */
@@ -112,9 +124,9 @@ void work_seen(struct work *work); /* the host knows that it is done */
 bool work_is_done(const struct work *work);
 void work_settle(void); /* Lock held on entry and return, not in between. */
 
-/* The work that this thread executes cannot end before the host does something, or can again. Lock
- * not held. */
+/* The work that this thread executes cannot end before the host does something, or can again. */
 void work_depends_on_host(bool depends);
+struct CUctx_st *work_context(void); /* whose work this thread executes */
 
 /* Runs `work` on this thread if it is ready, unknown to the host. Returns whether it was. */
 bool work_run_if_ready(struct work *work);

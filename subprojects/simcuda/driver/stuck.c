@@ -2,14 +2,16 @@
  *
  * A thread that sleeps in a futex call without a time limit goes on only if another thread wakes
  * it. All are looked at twice: one whose count of context switches has not changed has been there
- * in between, so there was a moment at which all were. Kernels that poll a flag only read it: they
- * do nothing for anybody while it is 0. Where /proc cannot be read nobody is ever found stuck. */
+ * in between, so there was a moment at which all were. Work that waits for a value only
+ * reads it: it does nothing for anybody before that is there. Where /proc cannot be read nobody is
+ * ever found stuck. */
 #include "stuck.h"
 
 #include "cuda_symbols.h"
 #include "entry.h"
 #include "lock.h"
 #include "settings.h"
+#include "values.h"
 
 #include <dirent.h>
 #include <pthread.h>
@@ -34,32 +36,13 @@ struct polling {
     pid_t threads[THREADS_MAX];
     int count;
     uint64_t changes;
-    bool released; /* a flag is no longer 0 */
+    bool released; /* one goes on by itself */
 };
 
-static struct poller *pollers;
-static uint64_t poller_changes;
 static struct host_wait *host_waits;
 
 static pid_t this_thread(void) {
     return (pid_t)syscall(SYS_gettid);
-}
-
-void stuck_poll_begin(struct poller *poller, const uint32_t *flag) {
-    sim_check_none();
-    sim_lock();
-    *poller = (struct poller){.flag = flag, .thread = this_thread()};
-    DL_APPEND(pollers, poller);
-    poller_changes++;
-    sim_unlock();
-}
-
-void stuck_poll_end(struct poller *poller) {
-    sim_check_none();
-    sim_lock();
-    DL_DELETE(pollers, poller);
-    poller_changes++;
-    sim_unlock();
 }
 
 void stuck_wait_begin(struct host_wait *wait) {
@@ -98,13 +81,13 @@ static void tell(void) {
 /* The threads that poll now. Lock held. */
 static struct polling polling_now(void) {
     sim_check_held();
-    struct polling now = {.changes = poller_changes};
-    const struct poller *poller;
+    struct polling now = {.changes = value_wait_changes()};
+    const struct value_wait *wait;
 
-    DL_FOREACH(pollers, poller) {
-        now.released |= __atomic_load_n(poller->flag, __ATOMIC_ACQUIRE) != 0;
+    DL_FOREACH(value_waits(), wait) {
+        now.released |= value_wait_may_end(wait);
         if (now.count < THREADS_MAX)
-            now.threads[now.count++] = poller->thread;
+            now.threads[now.count++] = wait->thread;
     }
     return now;
 }

@@ -4,21 +4,6 @@
 #ifndef SIMCUDA_STUCK_H
 #define SIMCUDA_STUCK_H
 
-#include <stdint.h>
-#include <sys/types.h>
-
-/* A kernel that runs until *flag is not 0, on the thread that calls this. */
-struct poller {
-    const uint32_t *flag;
-    pid_t thread;
-    struct poller *prev, *next;
-};
-
-/* Lock not held. The record is the caller's. */
-void stuck_poll_begin(struct poller *poller, const uint32_t *flag);
-/* Lock not held. */
-void stuck_poll_end(struct poller *poller);
-
 /* A wait of the host's for work that is not done, in a call of the driver's. */
 struct host_wait {
     const char *call;

@@ -9,8 +9,10 @@
 #include "managed.h"
 #include "stream.h"
 #include "stuck.h"
+#include "values.h"
 
 #include <stdlib.h>
+#include <time.h>
 #include <utlist.h>
 
 struct vclock host_clock;
@@ -27,6 +29,7 @@ static struct CUstream_st *busy; /* every stream with queued work */
 static unsigned int host_waiters;
 static pthread_cond_t host_wake = PTHREAD_COND_INITIALIZER;
 static __thread struct op *executed; /* by this thread, last */
+static __thread struct CUctx_st *executed_in;
 
 uint32_t timeline_take(uint64_t *count) {
     sim_check_held();
@@ -165,15 +168,19 @@ static void kick(struct CUstream_st *stream) {
         abort(); /* the queue would never move */
 }
 
-static void finish(struct CUstream_st *stream, struct work *work, const struct work_time *time) {
-    if (!time_is_virtual()) {
-        work->finished_ns = clock_ns();
-        return;
-    }
+/* When the work begins, which is ready, in virtual time. */
+static uint64_t start_of(const struct CUstream_st *stream, struct work *work) {
     not_before(work, stream->finished_ns);
     for (size_t i = 0; i < work->wait_count; i++)
         not_before(work, work->waits[i]->finished_ns);
-    stream->finished_ns = work->finished_ns = time_work_finished(time, work->finished_ns);
+    return work->finished_ns;
+}
+
+static void finish(struct CUstream_st *stream, struct work *work, const struct work_time *time) {
+    if (time_is_virtual())
+        stream->finished_ns = work->finished_ns = start_of(stream, work) + time->takes_ns;
+    else
+        work->finished_ns = clock_ns();
 }
 
 /* Takes the head of a stream, which has run or needs not to, off its queue. */
@@ -234,14 +241,16 @@ static void run_head(struct CUstream_st *stream) {
     bool callback = op->calls_host && op->as.host.callback != NULL;
     CUresult result = CUDA_SUCCESS;
     struct work_time time = {0};
+    uint64_t start_ns = start_of(stream, stream->queue_head);
 
     stream->running = true;
     if (!op->marker && (context_error(stream->context) == CUDA_SUCCESS || callback)) {
         if (op->calls_host && host_waiters != 0)
             pthread_cond_broadcast(&host_wake); /* work_settle waits for it no more */
-        sim_unlock();
         executed = op;
-        time_work_begin(&time);
+        executed_in = stream->context;
+        sim_unlock();
+        time_work_begin(&time, start_ns);
         result = op->run(op);
         time_work_end();
         sim_lock();
@@ -266,12 +275,15 @@ void work_seen(struct work *work) {
 }
 
 void work_depends_on_host(bool depends) {
-    sim_check_none();
-    sim_lock();
+    sim_check_held();
     executed->depends_on_host = depends;
     if (host_waiters != 0)
         pthread_cond_broadcast(&host_wake);
-    sim_unlock();
+}
+
+struct CUctx_st *work_context(void) {
+    sim_check_held();
+    return executed_in;
 }
 
 /* Whether some work goes on without the host. */
@@ -292,12 +304,28 @@ bool work_is_done(const struct work *work) {
     return work->done && (!time_is_virtual() || work->finished_ns <= time_host());
 }
 
+/* Work that waits for a value which is there ends by itself, unless another thread takes the value
+ * away again: nobody would tell. Lock held on entry and return, not in between. */
+static void let_values_be_seen(void) {
+    const struct timespec pause = {.tv_nsec = 50000};
+
+    sim_unlock();
+    nanosleep(&pause, NULL);
+    sim_lock();
+}
+
 void work_settle(void) {
     sim_check_held();
-    while (time_is_virtual() && device_goes_on()) {
-        host_waiters++;
-        sim_wait(&host_wake);
-        host_waiters--;
+    for (;;) {
+        if (time_is_virtual() && device_goes_on()) {
+            host_waiters++;
+            sim_wait(&host_wake);
+            host_waiters--;
+        } else if (time_is_virtual() && value_waits_are_ending()) {
+            let_values_be_seen();
+        } else {
+            return;
+        }
     }
 }
 

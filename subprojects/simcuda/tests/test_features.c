@@ -240,6 +240,33 @@ static void test_nothing_is_atomic_between_devices(void **state) {
 }
 #endif
 
+#if CUDA_VERSION >= 12040
+static void ignore(CUasyncNotificationInfo *info, void *data, CUasyncCallbackHandle handle) {
+    (void)info, (void)data, (void)handle;
+}
+
+static void test_notifications_are_registered_for_a_device(void **state) {
+    CUasyncCallbackHandle first, second;
+
+    (void)state;
+    assert_ok(cuDeviceRegisterAsyncNotification(0, ignore, NULL, &first));
+    assert_ok(cuDeviceRegisterAsyncNotification(1, ignore, NULL, &second));
+    assert_ptr_not_equal(first, second);
+    assert_int_equal(cuDeviceUnregisterAsyncNotification(1, first), CUDA_ERROR_INVALID_VALUE);
+    assert_ok(cuDeviceUnregisterAsyncNotification(0, first));
+    assert_int_equal(cuDeviceUnregisterAsyncNotification(0, first), CUDA_ERROR_INVALID_VALUE);
+    assert_ok(cuDeviceUnregisterAsyncNotification(1, second));
+    assert_int_equal(cuDeviceRegisterAsyncNotification(NO_DEVICE, ignore, NULL, &first),
+                     CUDA_ERROR_INVALID_DEVICE);
+    assert_int_equal(cuDeviceRegisterAsyncNotification(0, NULL, NULL, &first),
+                     CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuDeviceRegisterAsyncNotification(0, ignore, NULL, NULL),
+                     CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuDeviceUnregisterAsyncNotification(NO_DEVICE, first),
+                     CUDA_ERROR_INVALID_DEVICE);
+}
+#endif
+
 static void test_a_profiler_may_be_switched_in_a_context(void **state) {
     CUcontext context;
 
@@ -260,6 +287,9 @@ int main(void) {
         cmocka_unit_test(test_properties_are_the_attributes),
         cmocka_unit_test(test_arrays_are_neither_sparse_nor_mapped_nor_planar),
         cmocka_unit_test(test_memory_of_graphs_is_counted_while_a_graph_has_it),
+#if CUDA_VERSION >= 12040
+        cmocka_unit_test(test_notifications_are_registered_for_a_device),
+#endif
 #if CUDA_VERSION >= 12090
         cmocka_unit_test(test_the_log_is_empty),
 #endif

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <time.h>
 
 static volatile uint32_t *flag;
@@ -25,8 +26,78 @@ static void take_mutex(void *mutex) {
     pthread_mutex_lock(mutex);
 }
 
+/* Two streams wait for each other's writes. */
+static int wait_for_values(void) {
+    uint64_t *words;
+    CUstream streams[2];
+    CUdeviceptr address;
+    void *memory;
+
+    assert_ok(cuMemHostAlloc(&memory, 16, CU_MEMHOSTALLOC_DEVICEMAP));
+    words = memory;
+    words[0] = words[1] = 0;
+    address = (CUdeviceptr)(uintptr_t)memory;
+    for (int i = 0; i < 2; i++) {
+        assert_ok(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
+        assert_ok(cuStreamWaitValue64_v2(streams[i], address + 8 * (unsigned int)i, 1,
+                                         CU_STREAM_WAIT_VALUE_EQ));
+        assert_ok(cuStreamWriteValue64_v2(streams[i], address + 8 * (unsigned int)!i, 1, 0));
+    }
+    return cuCtxSynchronize() == CUDA_SUCCESS ? 0 : 1;
+}
+
+/* A word in a file: another process writes to it later, which this one cannot know of. */
+static int share_word(pid_t *child) {
+    int file = memfd_create("test", MFD_CLOEXEC);
+    void *word;
+
+    assert_int_equal(ftruncate(file, 8), 0);
+    word = mmap(NULL, 8, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    *child = fork();
+    if (*child == 0) {
+        flag = word;
+        set_later(NULL);
+        _exit(0);
+    }
+    return file;
+}
+
+static int wait_for_all_work(pid_t child) {
+    return cuCtxSynchronize() == CUDA_SUCCESS && waitpid(child, NULL, 0) == child ? 0 : 1;
+}
+
+static int wait_for_a_semaphore(void) {
+    CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC from = {
+        .type = CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_TIMELINE_SEMAPHORE_FD};
+    CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS wait = {.params.fence.value = 1};
+    CUexternalSemaphore semaphore;
+    pid_t child;
+
+    from.handle.fd = share_word(&child);
+    assert_ok(cuImportExternalSemaphore(&semaphore, &from));
+    assert_ok(cuWaitExternalSemaphoresAsync(&semaphore, &wait, 1, NULL));
+    return wait_for_all_work(child);
+}
+
+static int wait_for_memory_of_others(void) {
+    CUDA_EXTERNAL_MEMORY_HANDLE_DESC from = {.type = CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD,
+                                             .size = 8};
+    CUDA_EXTERNAL_MEMORY_BUFFER_DESC buffer = {.size = 8};
+    CUexternalMemory memory;
+    CUdeviceptr word;
+    pid_t child;
+
+    from.handle.fd = share_word(&child);
+    assert_ok(cuImportExternalMemory(&memory, &from));
+    assert_ok(cuExternalMemoryGetMappedBuffer(&word, memory, &buffer));
+    assert_ok(cuStreamWaitValue32_v2(NULL, word, 1, CU_STREAM_WAIT_VALUE_EQ));
+    return wait_for_all_work(child);
+}
+
 /* The programs: the thread waits for a kernel that only it could end; all threads do; another one
- * sleeps, and then ends it; a function of the host's waits for a lock that this thread has. */
+ * sleeps, and then ends it; a function of the host's waits for a lock that this thread has; streams
+ * wait for values, or one for a semaphore, or for memory
+ * of others. */
 static int main_of_child(void) {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     const char *which = getenv("PROGRAM");
@@ -44,6 +115,12 @@ static int main_of_child(void) {
         assert_ok(cuLaunchHostFunc(NULL, take_mutex, &mutex));
         return cuCtxSynchronize() == CUDA_SUCCESS ? 0 : 1;
     }
+    if (strcmp(which, "semaphore") == 0)
+        return wait_for_a_semaphore();
+    if (strcmp(which, "memory") == 0)
+        return wait_for_memory_of_others();
+    if (strcmp(which, "values") == 0)
+        return wait_for_values();
     gate = gate_close(NULL);
     flag = gate.flag;
     if (strcmp(which, "threads") == 0)
@@ -69,6 +146,7 @@ static void test_a_wait_that_nobody_can_end_is_found(void **state) {
     (void)state;
     assert_stuck("alone", "simcuda: stuck: every thread waits, in: cuCtxSynchronize\n");
     assert_stuck("function", "simcuda: stuck: every thread waits, in: cuCtxSynchronize\n");
+    assert_stuck("values", "simcuda: stuck: every thread waits, in: cuCtxSynchronize\n");
     assert_stuck("locks", "simcuda: stuck: every thread waits\n");
     assert_stuck("threads", "simcuda: stuck: every thread waits, in: "
                             "cuCtxSynchronize cuCtxSynchronize\n");
@@ -82,10 +160,23 @@ static void test_a_thread_that_sleeps_may_end_a_wait(void **state) {
     assert_string_equal(outcome.messages, "");
 }
 
+static void test_another_process_may_end_a_wait(void **state) {
+    static const char *const programs[] = {"semaphore", "memory"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+        struct outcome outcome = run_program(programs[i]);
+
+        assert_int_equal(outcome.status, 0);
+        assert_string_equal(outcome.messages, "");
+    }
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_wait_that_nobody_can_end_is_found),
         cmocka_unit_test(test_a_thread_that_sleeps_may_end_a_wait),
+        cmocka_unit_test(test_another_process_may_end_a_wait),
     };
 
     if (argc > 1 && strcmp(argv[1], "child") == 0)

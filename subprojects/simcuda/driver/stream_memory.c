@@ -1,0 +1,163 @@
+#include "stream_memory.h"
+
+#include "cost.h"
+#include "lock.h"
+#include "memory.h"
+#include "settings.h"
+#include "stream.h"
+#include "value_op.h"
+
+enum { BATCH_MAX = 255 };
+
+static CUresult check_word(CUdeviceptr address, unsigned int bytes) {
+    const struct block *block = memory_containing(address);
+
+    return block != NULL && block->kind != MEMORY_MANAGED && address % bytes == 0 &&
+                   memory_spans(address, bytes)
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* The lower half of a value of 64 bits is one of 32. */
+static CUresult add_wait(struct op *op, const struct CUstreamMemOpWaitValueParams_st *wait,
+                         unsigned int bytes) {
+    unsigned int condition = wait->flags & ~(unsigned int)CU_STREAM_WAIT_VALUE_FLUSH;
+    CUresult result = check_word(wait->address, bytes);
+
+    if (condition > CU_STREAM_WAIT_VALUE_NOR)
+        result = CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS)
+        value_op_wait(op, &(struct awaited){.word = {.address = wait->address, .bytes = bytes},
+                                            .condition = condition,
+                                            .value = bytes == 4 ? wait->value : wait->value64});
+    return result;
+}
+
+static CUresult add_write(struct op *op, const struct CUstreamMemOpWriteValueParams_st *write,
+                          unsigned int bytes, enum stream_memory_version version) {
+    CUresult result = check_word(write->address, bytes);
+
+    if (write->flags == CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER && version != STREAM_MEMORY_V1)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    if ((write->flags & ~(unsigned int)CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER) != 0)
+        result = CUDA_ERROR_INVALID_VALUE;
+    if (result == CUDA_SUCCESS)
+        value_op_write(op, &(struct word){.address = write->address, .bytes = bytes},
+                       bytes == 4 ? write->value : write->value64);
+    return result;
+}
+
+/* It changes nothing: work sees what the work before it in its stream did, and so does the host. */
+static CUresult check_barrier(const struct CUstreamMemOpMemoryBarrierParams_st *barrier,
+                              enum stream_memory_version version) {
+    if (version == STREAM_MEMORY_V1)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    return barrier->flags <= CU_STREAM_MEMORY_BARRIER_TYPE_GPU ? CUDA_SUCCESS
+                                                               : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult add(struct op *op, const CUstreamBatchMemOpParams *from,
+                    enum stream_memory_version version) {
+    switch (from->operation) {
+    case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+        return add_wait(op, &from->waitValue, 4);
+    case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+        return add_wait(op, &from->waitValue, 8);
+    case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+        return add_write(op, &from->writeValue, 4, version);
+    case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+        return add_write(op, &from->writeValue, 8, version);
+    case CU_STREAM_MEM_OP_BARRIER:
+        return check_barrier(&from->memoryBarrier, version);
+    case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
+        return from->flushRemoteWrites.flags == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    default:
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+}
+
+CUresult stream_memory_op(const CUstreamBatchMemOpParams *batch, unsigned int count,
+                          enum stream_memory_version version, struct op **made) {
+    sim_check_held();
+    CUresult result = CUDA_SUCCESS;
+    struct op *op;
+
+    if (batch == NULL || count == 0 || count > BATCH_MAX)
+        return CUDA_ERROR_INVALID_VALUE;
+    op = value_op_create("stream memory operation", count);
+    for (unsigned int i = 0; i < count && result == CUDA_SUCCESS; i++)
+        result = add(op, &batch[i], version);
+    if (result == CUDA_SUCCESS)
+        *made = op;
+    else
+        op_drop(op);
+    return result;
+}
+
+/* --- entry points --- */
+
+static CUresult submit(CUstream handle, const CUstreamBatchMemOpParams *batch, unsigned int count,
+                       unsigned int flags, enum stream_memory_version version,
+                       enum null_stream null_stream) {
+    struct CUstream_st *stream;
+    struct op *op;
+    CUresult result;
+
+    if (flags != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    cost_spend(settings()->event_ns);
+    sim_lock();
+    result = stream_current(handle, null_stream, &stream);
+    if (result == CUDA_SUCCESS)
+        result = stream_memory_op(batch, count, version, &op);
+    if (result == CUDA_SUCCESS)
+        result = stream_run(stream, op, false);
+    sim_unlock();
+    return result;
+}
+
+static CUresult wait_value(CUstream stream, CUstreamBatchMemOpType operation, CUdeviceptr address,
+                           uint64_t value, unsigned int flags, enum stream_memory_version version,
+                           enum null_stream null_stream) {
+    CUstreamBatchMemOpParams step = {
+        .waitValue = {
+            .operation = operation, .address = address, .value64 = value, .flags = flags}};
+
+    return submit(stream, &step, 1, 0, version, null_stream);
+}
+
+static CUresult write_value(CUstream stream, CUstreamBatchMemOpType operation, CUdeviceptr address,
+                            uint64_t value, unsigned int flags, enum stream_memory_version version,
+                            enum null_stream null_stream) {
+    CUstreamBatchMemOpParams step = {
+        .writeValue = {
+            .operation = operation, .address = address, .value64 = value, .flags = flags}};
+
+    return submit(stream, &step, 1, 0, version, null_stream);
+}
+
+/* All functions of one version, whose names end in `suffix`. */
+#define STREAM_MEMORY_FUNCTIONS(suffix, version)                                                   \
+    EXPORT_FORMS(cuStreamWaitValue32##suffix, _ptsz,                                               \
+                 (CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags),     \
+                 wait_value(stream, CU_STREAM_MEM_OP_WAIT_VALUE_32, address, value, flags,         \
+                            version, null_stream))                                                 \
+    EXPORT_FORMS(cuStreamWaitValue64##suffix, _ptsz,                                               \
+                 (CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned int flags),     \
+                 wait_value(stream, CU_STREAM_MEM_OP_WAIT_VALUE_64, address, value, flags,         \
+                            version, null_stream))                                                 \
+    EXPORT_FORMS(cuStreamWriteValue32##suffix, _ptsz,                                              \
+                 (CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags),     \
+                 write_value(stream, CU_STREAM_MEM_OP_WRITE_VALUE_32, address, value, flags,       \
+                             version, null_stream))                                                \
+    EXPORT_FORMS(cuStreamWriteValue64##suffix, _ptsz,                                              \
+                 (CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned int flags),     \
+                 write_value(stream, CU_STREAM_MEM_OP_WRITE_VALUE_64, address, value, flags,       \
+                             version, null_stream))                                                \
+    EXPORT_FORMS(cuStreamBatchMemOp##suffix, _ptsz,                                                \
+                 (CUstream stream, unsigned int count, CUstreamBatchMemOpParams *batch,            \
+                  unsigned int flags),                                                             \
+                 submit(stream, batch, count, flags, version, null_stream))
+
+STREAM_MEMORY_FUNCTIONS(, STREAM_MEMORY_V1)
+STREAM_MEMORY_FUNCTIONS(_v2, STREAM_MEMORY_V2)
