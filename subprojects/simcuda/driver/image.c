@@ -1,9 +1,6 @@
 #include "image.h"
 
 #include "allocate.h"
-#include "ptx.h"
-#include "report.h"
-#include "settings.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -84,52 +81,6 @@ void image_drop(struct image *image) {
         free(variable);
     }
     free(image);
-}
-
-/* --- PTX --- */
-
-static bool take_kernel(struct image *image, const struct ptx_symbol *symbol) {
-    struct image_kernel *kernel = image_add_kernel(image, symbol->name, symbol->length);
-    struct ptx_parameter found = {0};
-    const char *text = symbol->parameters;
-
-    for (size_t i = 0; kernel != NULL && ptx_next_parameter(&text, &found); i++) {
-        struct image_parameter *parameter = image_parameter(kernel, i);
-
-        if (parameter == NULL)
-            return false;
-        *parameter = (struct image_parameter){found.offset, found.size};
-    }
-    return text != NULL;
-}
-
-static void take_variable(struct image *image, const struct ptx_symbol *symbol) {
-    struct image_variable *variable = image_add_variable(image, symbol->name, symbol->length);
-
-    if (variable == NULL)
-        return;
-    variable->size = symbol->size;
-    variable->managed = symbol->managed;
-    if (symbol->initial == NULL)
-        return;
-    variable->initial = allocate_zeroed(symbol->size);
-    if (!ptx_initialize(symbol, variable->initial))
-        report_unserved("an initial value that is an address");
-}
-
-CUresult image_read_ptx(struct image *image, const char *text) {
-    struct ptx_symbol symbol;
-    enum ptx_found found;
-
-    if (strstr(text, ".version") == NULL)
-        return CUDA_ERROR_INVALID_IMAGE;
-    while ((found = ptx_next(&text, &symbol)) == PTX_SYMBOL) {
-        if (symbol.kind == PTX_VARIABLE)
-            take_variable(image, &symbol);
-        else if (symbol.kind == PTX_KERNEL && !take_kernel(image, &symbol))
-            return CUDA_ERROR_INVALID_PTX;
-    }
-    return found == PTX_INVALID ? CUDA_ERROR_INVALID_PTX : CUDA_SUCCESS;
 }
 
 /* --- all of them --- */

@@ -51,19 +51,21 @@ static bool valid_shape(const unsigned int grid[3], const unsigned int block[3])
     return (uint64_t)block[0] * block[1] * block[2] <= 1024;
 }
 
-/* The function that `handle`, a CUfunction or a CUkernel, denotes in `context`. */
-static CUresult resolve(CUfunction handle, struct CUctx_st *context, struct CUfunc_st **function) {
-    CUresult result = library_function(handle, context, function);
+/* A block may be neither larger than the kernel allows nor take more shared memory than it was set
+ * to. INVALID_VALUE for either (the first: assumed). */
+static CUresult check_needs(const struct CUfunc_st *function, const unsigned int block[3],
+                            unsigned int shared_bytes) {
+    unsigned int threads = block[0] * block[1] * block[2];
 
-    if (result != CUDA_ERROR_INVALID_HANDLE)
-        return result;
-    *function = module_find_function(handle);
-    return *function != NULL && (*function)->module->context == context
-               ? CUDA_SUCCESS
-               : CUDA_ERROR_INVALID_HANDLE; /* or of a module in another context */
+    return threads > (unsigned int)kernel_attribute(function,
+                                                    CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK) ||
+                   shared_bytes > (unsigned int)kernel_attribute(
+                                      function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
+               ? CUDA_ERROR_INVALID_VALUE
+               : CUDA_SUCCESS;
 }
 
-static CUresult make_op(const struct CUfunc_st *function, void **parameters, void **extra,
+static CUresult make_op(struct CUfunc_st *function, void **parameters, void **extra,
                         struct op **made) {
     struct kernel_call call = {.kernel = function->kernel};
     if (call.kernel == &kernel_skipped)
@@ -74,6 +76,7 @@ static CUresult make_op(const struct CUfunc_st *function, void **parameters, voi
     if (result != CUDA_SUCCESS)
         return result;
     op = op_create(call.kernel->name, call.kernel->run);
+    function->loaded = true;
     op->as.kernel = call;
     op->is_overlapped = call.kernel->is_overlapped;
     call.kernel->declare(op);
@@ -84,40 +87,55 @@ static CUresult make_op(const struct CUfunc_st *function, void **parameters, voi
 CUresult launch_op(CUfunction handle, struct CUctx_st *context,
                    const CUDA_KERNEL_NODE_PARAMS_v1 *node, struct op **made) {
     sim_check_held();
+    const unsigned int grid[] = {node->gridDimX, node->gridDimY, node->gridDimZ};
+    const unsigned int block[] = {node->blockDimX, node->blockDimY, node->blockDimZ};
     struct CUfunc_st *function;
     CUresult result;
 
-    if (!valid_shape((const unsigned int[]){node->gridDimX, node->gridDimY, node->gridDimZ},
-                     (const unsigned int[]){node->blockDimX, node->blockDimY, node->blockDimZ}))
+    if (!valid_shape(grid, block))
         return CUDA_ERROR_INVALID_VALUE;
-    result = resolve(handle, context, &function);
+    result = library_resolve(handle, context, &function);
+    if (result == CUDA_SUCCESS)
+        result = check_needs(function, block, node->sharedMemBytes);
     return result == CUDA_SUCCESS ? make_op(function, node->kernelParams, node->extra, made)
                                   : result;
 }
 
-static CUresult launch(CUfunction handle, const unsigned int grid[3], const unsigned int block[3],
-                       CUstream stream_of, bool programmatic, void **parameters, void **extra,
-                       enum null_stream null_stream) {
+/* A launch as any of the entry points asks for it. */
+struct request {
+    CUfunction function; /* or a CUkernel */
+    unsigned int grid[3];
+    unsigned int block[3];
+    unsigned int shared_bytes;
+    CUstream stream;
+    bool programmatic;
+    void **parameters;
+    void **extra;
+};
+
+static CUresult launch(const struct request *request, enum null_stream null_stream) {
     struct CUstream_st *stream;
     struct CUfunc_st *function;
     struct op *op = NULL;
     CUresult result;
 
-    if (handle == NULL)
+    if (request->function == NULL)
         return CUDA_ERROR_INVALID_HANDLE;
-    if (!valid_shape(grid, block))
+    if (!valid_shape(request->grid, request->block))
         return CUDA_ERROR_INVALID_VALUE;
     cost_spend(settings()->launch_ns);
     sim_lock();
-    result = stream_current(stream_of, null_stream, &stream);
+    result = stream_current(request->stream, null_stream, &stream);
     if (result == CUDA_SUCCESS)
-        result = resolve(handle, context_root(stream->context), &function);
+        result = library_resolve(request->function, context_root(stream->context), &function);
     if (result == CUDA_SUCCESS)
-        result = make_op(function, parameters, extra, &op);
+        result = check_needs(function, request->block, request->shared_bytes);
+    if (result == CUDA_SUCCESS)
+        result = make_op(function, request->parameters, request->extra, &op);
     if (result == CUDA_SUCCESS && stream->capture == NULL)
         result = object_memory_launch(context_root(stream->context));
     if (result == CUDA_SUCCESS) {
-        op->programmatic = programmatic;
+        op->programmatic = request->programmatic;
         result = stream_run(stream, op, false);
     } else if (op != NULL) {
         op_drop(op);
@@ -130,17 +148,26 @@ EXPORT_FORMS(cuLaunchKernel, _ptsz,
              (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
               unsigned int block_x, unsigned int block_y, unsigned int block_z,
               unsigned int shared_bytes, CUstream stream, void **parameters, void **extra),
-             ((void)shared_bytes, launch(function, (const unsigned int[]){grid_x, grid_y, grid_z},
-                                         (const unsigned int[]){block_x, block_y, block_z}, stream,
-                                         false, parameters, extra, null_stream)))
+             launch(&(struct request){.function = function,
+                                      .grid = {grid_x, grid_y, grid_z},
+                                      .block = {block_x, block_y, block_z},
+                                      .shared_bytes = shared_bytes,
+                                      .stream = stream,
+                                      .parameters = parameters,
+                                      .extra = extra},
+                    null_stream))
 
 EXPORT_FORMS(cuLaunchCooperativeKernel, _ptsz,
              (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
               unsigned int block_x, unsigned int block_y, unsigned int block_z,
               unsigned int shared_bytes, CUstream stream, void **parameters),
-             ((void)shared_bytes, launch(function, (const unsigned int[]){grid_x, grid_y, grid_z},
-                                         (const unsigned int[]){block_x, block_y, block_z}, stream,
-                                         false, parameters, NULL, null_stream)))
+             launch(&(struct request){.function = function,
+                                      .grid = {grid_x, grid_y, grid_z},
+                                      .block = {block_x, block_y, block_z},
+                                      .shared_bytes = shared_bytes,
+                                      .stream = stream,
+                                      .parameters = parameters},
+                    null_stream))
 
 /* Whether the launch may overlap with the kernel before it. NOT_SUPPORTED: it also records an event
  * in its midst, which is not simulated. What changes nothing here is passed over. */
@@ -167,10 +194,16 @@ static CUresult launch_configured(const CUlaunchConfig *config, CUfunction funct
 
     if (result != CUDA_SUCCESS)
         return result;
-    return launch(function,
-                  (const unsigned int[]){config->gridDimX, config->gridDimY, config->gridDimZ},
-                  (const unsigned int[]){config->blockDimX, config->blockDimY, config->blockDimZ},
-                  config->hStream, programmatic, parameters, extra, null_stream);
+    return launch(
+        &(struct request){.function = function,
+                          .grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
+                          .block = {config->blockDimX, config->blockDimY, config->blockDimZ},
+                          .shared_bytes = config->sharedMemBytes,
+                          .stream = config->hStream,
+                          .programmatic = programmatic,
+                          .parameters = parameters,
+                          .extra = extra},
+        null_stream);
 }
 
 EXPORT_FORMS(cuLaunchKernelEx, _ptsz,
