@@ -23,13 +23,18 @@ static int registers_of(const struct image_kernel *kernel) {
     return most != 0 && most < REGISTERS_UNKNOWN ? (int)most : REGISTERS_UNKNOWN;
 }
 
+int kernel_warp_registers(int registers) {
+    int all = registers * device_limit(CU_DEVICE_ATTRIBUTE_WARP_SIZE);
+
+    return (all + REGISTERS_UNIT - 1) / REGISTERS_UNIT * REGISTERS_UNIT;
+}
+
 /* As many warps as the registers are enough for, at most what the code allows. */
 static int threads_of(const struct image_kernel *kernel) {
-    const int warp = device_limit(CU_DEVICE_ATTRIBUTE_WARP_SIZE);
     int most = device_limit(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
-    int of_warp =
-        (registers_of(kernel) * warp + REGISTERS_UNIT - 1) / REGISTERS_UNIT * REGISTERS_UNIT;
-    int by_registers = device_limit(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK) / of_warp * warp;
+    int by_registers = device_limit(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK) /
+                       kernel_warp_registers(registers_of(kernel)) *
+                       device_limit(CU_DEVICE_ATTRIBUTE_WARP_SIZE);
 
     if (kernel->needs.threads != 0 && kernel->needs.threads < (unsigned int)most)
         most = (int)kernel->needs.threads;

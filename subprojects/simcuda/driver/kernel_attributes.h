@@ -22,6 +22,9 @@ int kernel_attribute(const struct CUfunc_st *function, CUfunction_attribute attr
 int kernel_declared(const struct image *image, const struct image_kernel *kernel,
                     CUfunction_attribute attribute);
 
+/* How many registers a warp takes whose threads have so many. Lock not needed. */
+int kernel_warp_registers(int registers);
+
 /* A CUfunction of any context, or a CUkernel in the current one. INVALID_HANDLE: neither. */
 CUresult kernel_of_handle(CUfunction handle, struct CUfunc_st **function);
 
