@@ -1,7 +1,7 @@
 /* A cubin is an ELF file: its symbols are kernels and variables, a section .nv.info.KERNEL tells of
  * the kernel's parameters. Its code is a real device's. Nothing is believed: each offset and size
  * is held against what the file's headers cover. */
-#include "image.h"
+#include "cubin.h"
 
 #include "allocate.h"
 #include "report.h"
@@ -12,24 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MACHINE_CUDA = 190 };                       /* EM_CUDA [elf.h] */
-enum { ABI_OF_CUDA_13 = 0x41 };                    /* of e_ident[EI_OSABI] */
-enum { TYPE_OBJECT = 13 };                         /* a variable before it is linked */
-enum { OTHER_MANAGED = 0x04, OTHER_ENTRY = 0x10 }; /* of st_other; seen in what nvcc 13.0 writes */
-
-/* Items of .nv.info and of .nv.info.KERNEL: seen there, too. */
-enum { FORMAT_NONE = 1, FORMAT_SIZED = 4 };
-enum {
-    ATTRIBUTE_MAX_THREADS = 0x05,
-    ATTRIBUTE_REQUIRED_THREADS = 0x10,
-    ATTRIBUTE_FRAME = 0x11,
-    ATTRIBUTE_PARAMETER = 0x17,
-    ATTRIBUTE_REGISTERS = 0x2f,
-    ATTRIBUTE_CLUSTER = 0x3d,
-    ATTRIBUTE_CLUSTER_AT_LAUNCH = 0x3e,
-    ATTRIBUTE_LONG_PARAMETER = 0x45
-};
-
 /* Invariant: what the sections hold, and the names, lies within `size` bytes. */
 struct cubin {
     const unsigned char *bytes;
@@ -39,10 +21,18 @@ struct cubin {
     const char *section_names;
     size_t section_names_size;
     unsigned int architecture; /* compute capability, times 10 */
+    unsigned int ptx_version;
+    bool marked; /* this driver's linker has written it */
 };
 
 static bool is_within(const struct cubin *cubin, uint64_t offset, uint64_t size) {
     return offset <= cubin->size && size <= cubin->size - offset;
+}
+
+/* Whether the section takes no bytes in the file. */
+static bool is_empty(const Elf64_Shdr *section) {
+    return section->sh_type == SHT_NOBITS || section->sh_type == SECTION_GLOBAL ||
+           section->sh_type == SECTION_LOCAL || section->sh_type == SECTION_SHARED;
 }
 
 /* How far the headers say that the file goes: nvcc writes them last. */
@@ -75,6 +65,9 @@ static bool open_cubin(const unsigned char *code, size_t limit, struct cubin *cu
     *cubin = (struct cubin){.bytes = code, .section_count = header.e_shnum};
     cubin->architecture =
         (header.e_ident[EI_OSABI] == ABI_OF_CUDA_13 ? header.e_flags >> 8 : header.e_flags) & 0xff;
+    cubin->ptx_version =
+        header.e_ident[EI_OSABI] == ABI_OF_CUDA_12 ? header.e_flags >> 16 & 0xff : 0;
+    cubin->marked = memcmp(header.e_ident + CUBIN_MARK_OFFSET, CUBIN_MARK, CUBIN_MARK_SIZE) == 0;
     if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != MACHINE_CUDA ||
         header.e_shentsize != sizeof(Elf64_Shdr) || !measure(&header, limit, &cubin->size) ||
         header.e_shstrndx >= header.e_shnum)
@@ -82,7 +75,7 @@ static bool open_cubin(const unsigned char *code, size_t limit, struct cubin *cu
     cubin->sections = memcpy(allocate_zeroed(header.e_shnum * sizeof *cubin->sections),
                              code + header.e_shoff, header.e_shnum * sizeof *cubin->sections);
     for (size_t i = 0; i < cubin->section_count; i++)
-        if (cubin->sections[i].sh_type != SHT_NOBITS &&
+        if (!is_empty(&cubin->sections[i]) &&
             !is_within(cubin, cubin->sections[i].sh_offset, cubin->sections[i].sh_size))
             return false;
     cubin->section_names =
@@ -220,7 +213,7 @@ static bool take_kernel(const struct cubin *cubin, struct image *image, size_t i
 
         if (is_section_of(title, ".nv.shared.", name))
             kernel->needs.shared = (unsigned int)section->sh_size;
-        if (section->sh_type == SHT_NOBITS)
+        if (is_empty(section))
             continue;
         const unsigned char *at = cubin->bytes + section->sh_offset, *end = at + section->sh_size;
         if (strcmp(title, ".nv.info") == 0)
@@ -245,7 +238,7 @@ static bool take_variable(const struct cubin *cubin, struct image *image, const 
     variable->size = symbol->st_size;
     variable->managed = symbol->st_other & OTHER_MANAGED;
     variable->constant = strcmp(section_name(cubin, section), ".nv.constant3") == 0;
-    if (section->sh_type != SHT_NOBITS)
+    if (!is_empty(section))
         variable->initial =
             memcpy(allocate_zeroed(symbol->st_size),
                    cubin->bytes + section->sh_offset + symbol->st_value, symbol->st_size);
@@ -257,12 +250,30 @@ static bool is_variables(const char *section) {
            strcmp(section, ".nv.constant3") == 0;
 }
 
+/* What other files can name, or must define. */
+static void take_linkage(struct image *image, const Elf64_Sym *symbol, const char *name) {
+    unsigned int binding = ELF64_ST_BIND(symbol->st_info);
+
+    if (symbol->st_shndx == SHN_UNDEF && binding == STB_GLOBAL)
+        image_add_symbol(image, name, strlen(name), IMAGE_NEEDS);
+    else if (symbol->st_shndx != SHN_UNDEF && binding != STB_LOCAL)
+        image_add_symbol(image, name, strlen(name),
+                         binding == STB_WEAK ? IMAGE_DEFINES_WEAKLY : IMAGE_DEFINES);
+}
+
 /* False: the symbol contradicts the file. */
 static bool take_symbol(const struct cubin *cubin, struct image *image, const Elf64_Sym *symbol,
                         size_t index, const char *name) {
     unsigned int type = ELF64_ST_TYPE(symbol->st_info);
 
-    if (symbol->st_shndx == SHN_UNDEF || symbol->st_shndx >= cubin->section_count || *name == 0)
+    if (*name == 0)
+        return true;
+    if (type == TYPE_TEXTURE || type == TYPE_SURFACE) { /* in no section */
+        image_add_reference(image, name, strlen(name), type == TYPE_SURFACE);
+        return true;
+    }
+    take_linkage(image, symbol, name);
+    if (symbol->st_shndx == SHN_UNDEF || symbol->st_shndx >= cubin->section_count)
         return true;
     if (type == STT_FUNC && symbol->st_other & OTHER_ENTRY)
         return take_kernel(cubin, image, index, name);
@@ -292,11 +303,15 @@ static bool take_symbols(const struct cubin *cubin, struct image *image, const E
 }
 
 static CUresult read_all(const struct cubin *cubin, struct image *image) {
-    if (!settings()->skips_kernels) { /* as on another architecture */
+    if (cubin->marked &&
+        (cubin->architecture / 10 != settings()->cc / 10 || cubin->architecture > settings()->cc))
+        return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    if (!cubin->marked && !settings()->skips_kernels) { /* as on another architecture */
         report_unserved("a cubin: only SIMCUDA_KERNELS=skip loads it");
         return CUDA_ERROR_NO_BINARY_FOR_GPU;
     }
     image->binary_version = cubin->architecture;
+    image->ptx_version = cubin->ptx_version;
     for (size_t i = 0; i < cubin->section_count; i++)
         if (cubin->sections[i].sh_type == SHT_SYMTAB &&
             !take_symbols(cubin, image, &cubin->sections[i]))

@@ -36,8 +36,25 @@ struct image_variable {
     size_t size; /* bytes */
     bool managed;
     bool constant;
+    bool external; /* another image is to define it; alone, the image has it all the same */
     unsigned char *initial; /* `size` bytes; NULL: zero */
     struct image_variable *next;
+};
+
+/* A texture or a surface that kernels name. */
+struct image_reference {
+    char *name;
+    bool surface;
+    struct image_reference *next;
+};
+
+enum image_linkage { IMAGE_DEFINES, IMAGE_DEFINES_WEAKLY, IMAGE_NEEDS };
+
+/* What images that are linked can name across them: a kernel, a function, a variable. */
+struct image_symbol {
+    char *name;
+    enum image_linkage linkage;
+    struct image_symbol *next;
 };
 
 /* Everything in it is its own. Invariant: references != 0, and nothing changes once it is read. */
@@ -47,12 +64,23 @@ struct image {
     unsigned int ptx_version;
     struct image_kernel *kernels;
     struct image_variable *variables;
+    struct image_reference *textures;
+    struct image_symbol *symbols;
 };
+
+struct image *image_new(void); /* with a reference, and empty */
 
 /* The caller gets a reference. `code` is read as far as it says itself that it goes. Lock not
  * needed. */
 CUresult image_read(const void *code, struct image **image);
 CUresult image_read_file(const char *path, struct image **image);
+
+/* Reads `code`, which goes on for `limit` bytes at most and is text up to a 0, into an image that
+ * is empty. */
+CUresult image_read_bytes(struct image *image, const void *code, size_t limit);
+
+/* All of a file, and a 0 behind it; the caller's. FILE_NOT_FOUND, OPERATING_SYSTEM. */
+CUresult image_load_file(const char *path, unsigned char **bytes, size_t *size);
 
 void image_drop(struct image *image);
 
@@ -63,6 +91,10 @@ const struct image_kernel *image_find_kernel(const struct image *image, const ch
 /* The name has `length` characters. NULL: the image has one of that name, which stays as it is. */
 struct image_kernel *image_add_kernel(struct image *image, const char *name, size_t length);
 struct image_variable *image_add_variable(struct image *image, const char *name, size_t length);
+
+void image_add_reference(struct image *image, const char *name, size_t length, bool surface);
+void image_add_symbol(struct image *image, const char *name, size_t length,
+                      enum image_linkage linkage);
 
 /* Makes room: what lies between is of size 0 until it is set. */
 struct image_parameter *image_parameter(struct image_kernel *kernel, size_t index);

@@ -72,6 +72,7 @@ static void take_variable(struct image *image, const struct ptx_symbol *symbol) 
     variable->size = symbol->size;
     variable->managed = symbol->managed;
     variable->constant = symbol->constant;
+    variable->external = symbol->linkage == PTX_EXTERN;
     if (symbol->initial == NULL)
         return;
     variable->initial = allocate_zeroed(symbol->size);
@@ -95,7 +96,22 @@ static void take_memory(struct reading *reading, const struct ptx_symbol *symbol
     }
 }
 
+/* What other texts can name, or must define. */
+static void take_linkage(struct image *image, const struct ptx_symbol *symbol) {
+    static const enum image_linkage linkages[] = {[PTX_VISIBLE] = IMAGE_DEFINES,
+                                                  [PTX_WEAK] = IMAGE_DEFINES_WEAKLY,
+                                                  [PTX_EXTERN] = IMAGE_NEEDS};
+    bool is_code = symbol->kind == PTX_KERNEL || symbol->kind == PTX_FUNCTION;
+
+    if (symbol->linkage == PTX_STATIC || symbol->kind == PTX_SHARED || symbol->kind == PTX_LOCAL)
+        return;
+    if (is_code && symbol->body == NULL && symbol->linkage != PTX_EXTERN)
+        return; /* a prototype of what follows */
+    image_add_symbol(image, symbol->name, symbol->length, linkages[symbol->linkage]);
+}
+
 static bool take(struct reading *reading, const struct ptx_symbol *symbol) {
+    take_linkage(reading->image, symbol);
     switch (symbol->kind) {
     case PTX_KERNEL:
         reading->within = *symbol;
@@ -109,6 +125,10 @@ static bool take(struct reading *reading, const struct ptx_symbol *symbol) {
     case PTX_SHARED:
     case PTX_LOCAL:
         take_memory(reading, symbol);
+        return true;
+    case PTX_OPAQUE:
+        if (!symbol->sampler)
+            image_add_reference(reading->image, symbol->name, symbol->length, symbol->surface);
         return true;
     default:
         return true;

@@ -15,12 +15,12 @@ static int device_limit(CUdevice_attribute attribute) {
     return device_attribute(attribute, 0); /* the devices are alike */
 }
 
-static int registers_of(const struct image_kernel *kernel) {
+unsigned int kernel_registers(const struct image_kernel *kernel) {
     unsigned int most = kernel->needs.most_registers;
 
     if (kernel->needs.registers != 0)
-        return (int)kernel->needs.registers;
-    return most != 0 && most < REGISTERS_UNKNOWN ? (int)most : REGISTERS_UNKNOWN;
+        return kernel->needs.registers;
+    return most != 0 && most < REGISTERS_UNKNOWN ? most : REGISTERS_UNKNOWN;
 }
 
 int kernel_warp_registers(int registers) {
@@ -33,7 +33,7 @@ int kernel_warp_registers(int registers) {
 static int threads_of(const struct image_kernel *kernel) {
     int most = device_limit(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
     int by_registers = device_limit(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK) /
-                       kernel_warp_registers(registers_of(kernel)) *
+                       kernel_warp_registers((int)kernel_registers(kernel)) *
                        device_limit(CU_DEVICE_ATTRIBUTE_WARP_SIZE);
 
     if (kernel->needs.threads != 0 && kernel->needs.threads < (unsigned int)most)
@@ -74,7 +74,7 @@ int kernel_declared(const struct image *image, const struct image_kernel *kernel
     case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
         return (int)kernel->needs.local;
     case CU_FUNC_ATTRIBUTE_NUM_REGS:
-        return registers_of(kernel);
+        return (int)kernel_registers(kernel);
     case CU_FUNC_ATTRIBUTE_PTX_VERSION:
         return version_or_device(image->ptx_version);
     case CU_FUNC_ATTRIBUTE_BINARY_VERSION:

@@ -22,6 +22,9 @@ int kernel_attribute(const struct CUfunc_st *function, CUfunction_attribute attr
 int kernel_declared(const struct image *image, const struct image_kernel *kernel,
                     CUfunction_attribute attribute);
 
+/* How many registers a thread has, of which PTX says at most a bound. Lock not needed. */
+unsigned int kernel_registers(const struct image_kernel *kernel);
+
 /* How many registers a warp takes whose threads have so many. Lock not needed. */
 int kernel_warp_registers(int registers);
 

@@ -2,6 +2,7 @@
 
 #include "allocate.h"
 #include "image.h"
+#include "jit.h"
 #include "kernels.h"
 #include "lock.h"
 #include "settings.h"
@@ -147,19 +148,21 @@ static void add_library(CUlibrary *out, struct image *image) {
     *out = library;
 }
 
-/* The options steer a compiler that the simulated device has no use for. */
+/* The options of a library (CUlibraryOption) change where its code lies, which nobody sees. */
 SIM_EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code,
                                       CUjit_option *jit_options, void **jit_values,
                                       unsigned int jit_count, CUlibraryOption *options,
                                       void **values, unsigned int count) {
     struct image *image;
+    struct jit jit;
     CUresult result;
 
     ENTER(cuLibraryLoadData);
-    if (library == NULL || (jit_count != 0 && (jit_options == NULL || jit_values == NULL)) ||
-        (count != 0 && options == NULL && values == NULL))
+    if (library == NULL || (count != 0 && options == NULL && values == NULL))
         return CUDA_ERROR_INVALID_VALUE;
-    result = image_read(code, &image);
+    result = jit_read(&jit, JIT_LOAD, jit_count, jit_options, jit_values);
+    if (result == CUDA_SUCCESS)
+        result = jit_load(&jit, code, &image);
     if (result == CUDA_SUCCESS)
         add_library(library, image);
     return result;
@@ -170,14 +173,15 @@ SIM_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path,
                                           unsigned int jit_count, CUlibraryOption *options,
                                           void **values, unsigned int count) {
     struct image *image;
+    struct jit jit;
     CUresult result;
 
     ENTER(cuLibraryLoadFromFile);
-    if (library == NULL || path == NULL ||
-        (jit_count != 0 && (jit_options == NULL || jit_values == NULL)) ||
-        (count != 0 && options == NULL && values == NULL))
+    if (library == NULL || path == NULL || (count != 0 && options == NULL && values == NULL))
         return CUDA_ERROR_INVALID_VALUE;
-    result = image_read_file(path, &image);
+    result = jit_read(&jit, JIT_LOAD, jit_count, jit_options, jit_values);
+    if (result == CUDA_SUCCESS)
+        result = jit_load_file(&jit, path, &image);
     if (result == CUDA_SUCCESS)
         add_library(library, image);
     return result;

@@ -1,6 +1,7 @@
 /* The entry points of modules and functions. */
 #include "capture.h"
 #include "image.h"
+#include "jit.h"
 #include "library.h"
 #include "lock.h"
 #include "module.h"
@@ -21,30 +22,31 @@ static CUresult load_image(CUmodule *out, struct image *image) {
     return result;
 }
 
-static CUresult load(CUmodule *out, const void *code) {
+static CUresult load(CUmodule *out, const void *code, struct jit *jit) {
     struct image *image;
-    CUresult result = out == NULL ? CUDA_ERROR_INVALID_VALUE : image_read(code, &image);
+    CUresult result = out == NULL ? CUDA_ERROR_INVALID_VALUE : jit_load(jit, code, &image);
 
     return result == CUDA_SUCCESS ? load_image(out, image) : result;
 }
 
 SIM_EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image) {
     ENTER(cuModuleLoadData);
-    return load(module, image);
+    return load(module, image, &(struct jit){.target = 0});
 }
 
-/* The options steer a compiler that the simulated device has no use for. */
 SIM_EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count,
                                        CUjit_option *options, void **values) {
+    struct jit jit;
+    CUresult result;
+
     ENTER(cuModuleLoadDataEx);
-    if (count != 0 && (options == NULL || values == NULL))
-        return CUDA_ERROR_INVALID_VALUE;
-    return load(module, image);
+    result = jit_read(&jit, JIT_LOAD, count, options, values);
+    return result == CUDA_SUCCESS ? load(module, image, &jit) : result;
 }
 
 SIM_EXPORT CUresult cuModuleLoadFatBinary(CUmodule *module, const void *image) {
     ENTER(cuModuleLoadFatBinary);
-    return load(module, image);
+    return load(module, image, &(struct jit){.target = 0});
 }
 
 SIM_EXPORT CUresult cuModuleLoad(CUmodule *module, const char *path) {

@@ -77,6 +77,7 @@ static bool take_property(const char **at, struct ptx_symbol *symbol, size_t *la
     if (is_opaque_type(word, length)) {
         symbol->kind = PTX_OPAQUE;
         symbol->surface = is_word(word, length, "surfref");
+        symbol->sampler = is_word(word, length, "samplerref");
         symbol->element = 8;
         return true;
     }

@@ -30,7 +30,8 @@ struct ptx_symbol {
     const char *body_end;
     bool managed;
     bool constant;
-    bool surface;        /* of an opaque one */
+    bool surface; /* of an opaque one: neither it nor a sampler is a texture */
+    bool sampler;
     size_t element;      /* bytes */
     size_t size;         /* bytes, all elements */
     const char *initial; /* in the text, behind the equals sign; NULL: zero */
