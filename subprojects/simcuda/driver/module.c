@@ -9,6 +9,7 @@
 #include "report.h"
 #include "settings.h"
 #include "stream.h"
+#include "texture.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -88,6 +89,7 @@ static void dispose(struct CUmod_st *module) {
     struct CUfunc_st *function, *next_function;
     struct module_variable *variable, *next_variable;
 
+    texture_module_ending(module);
     if (module->context != NULL)
         leave_context(module);
     LL_FOREACH_SAFE(module->functions, function, next_function) {
