@@ -101,19 +101,8 @@ CUresult launch_op(CUfunction handle, struct CUctx_st *context,
                                   : result;
 }
 
-/* A launch as any of the entry points asks for it. */
-struct request {
-    CUfunction function; /* or a CUkernel */
-    unsigned int grid[3];
-    unsigned int block[3];
-    unsigned int shared_bytes;
-    CUstream stream;
-    bool programmatic;
-    void **parameters;
-    void **extra;
-};
-
-static CUresult launch(const struct request *request, enum null_stream null_stream) {
+CUresult launch_kernel(const struct launch_request *request, enum null_stream null_stream) {
+    sim_check_none();
     struct CUstream_st *stream;
     struct CUfunc_st *function;
     struct op *op = NULL;
@@ -148,26 +137,26 @@ EXPORT_FORMS(cuLaunchKernel, _ptsz,
              (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
               unsigned int block_x, unsigned int block_y, unsigned int block_z,
               unsigned int shared_bytes, CUstream stream, void **parameters, void **extra),
-             launch(&(struct request){.function = function,
-                                      .grid = {grid_x, grid_y, grid_z},
-                                      .block = {block_x, block_y, block_z},
-                                      .shared_bytes = shared_bytes,
-                                      .stream = stream,
-                                      .parameters = parameters,
-                                      .extra = extra},
-                    null_stream))
+             launch_kernel(&(struct launch_request){.function = function,
+                                                    .grid = {grid_x, grid_y, grid_z},
+                                                    .block = {block_x, block_y, block_z},
+                                                    .shared_bytes = shared_bytes,
+                                                    .stream = stream,
+                                                    .parameters = parameters,
+                                                    .extra = extra},
+                           null_stream))
 
 EXPORT_FORMS(cuLaunchCooperativeKernel, _ptsz,
              (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
               unsigned int block_x, unsigned int block_y, unsigned int block_z,
               unsigned int shared_bytes, CUstream stream, void **parameters),
-             launch(&(struct request){.function = function,
-                                      .grid = {grid_x, grid_y, grid_z},
-                                      .block = {block_x, block_y, block_z},
-                                      .shared_bytes = shared_bytes,
-                                      .stream = stream,
-                                      .parameters = parameters},
-                    null_stream))
+             launch_kernel(&(struct launch_request){.function = function,
+                                                    .grid = {grid_x, grid_y, grid_z},
+                                                    .block = {block_x, block_y, block_z},
+                                                    .shared_bytes = shared_bytes,
+                                                    .stream = stream,
+                                                    .parameters = parameters},
+                           null_stream))
 
 /* Whether the launch may overlap with the kernel before it. NOT_SUPPORTED: it also records an event
  * in its midst, which is not simulated. What changes nothing here is passed over. */
@@ -194,15 +183,15 @@ static CUresult launch_configured(const CUlaunchConfig *config, CUfunction funct
 
     if (result != CUDA_SUCCESS)
         return result;
-    return launch(
-        &(struct request){.function = function,
-                          .grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
-                          .block = {config->blockDimX, config->blockDimY, config->blockDimZ},
-                          .shared_bytes = config->sharedMemBytes,
-                          .stream = config->hStream,
-                          .programmatic = programmatic,
-                          .parameters = parameters,
-                          .extra = extra},
+    return launch_kernel(
+        &(struct launch_request){.function = function,
+                                 .grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
+                                 .block = {config->blockDimX, config->blockDimY, config->blockDimZ},
+                                 .shared_bytes = config->sharedMemBytes,
+                                 .stream = config->hStream,
+                                 .programmatic = programmatic,
+                                 .parameters = parameters,
+                                 .extra = extra},
         null_stream);
 }
 

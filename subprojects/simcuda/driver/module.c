@@ -95,6 +95,7 @@ static void dispose(struct CUmod_st *module) {
     LL_FOREACH_SAFE(module->functions, function, next_function) {
         // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): it is in the table
         HASH_DELETE(by_handle, functions, function);
+        free(function->launch_state);
         free(function);
     }
     LL_FOREACH_SAFE(module->variables, variable, next_variable)

@@ -11,6 +11,7 @@ struct builtin_kernel;
 struct image;
 struct image_kernel;
 struct image_variable;
+struct launch_state;
 struct CUlib_st;
 
 /* One kernel of a module's image. */
@@ -19,6 +20,7 @@ struct CUfunc_st {
     const struct builtin_kernel *kernel; /* NULL: not among those that the device knows */
     struct CUmod_st *module;
     struct kernel_settings settings;
+    struct launch_state *launch_state; /* launch_by_state.c; owned; NULL: nothing was set */
     bool loaded; /* its code is in the context: it was asked for by name or used */
     struct CUfunc_st *next;
     struct CUfunc_st *self; /* the key of by_handle */

@@ -28,6 +28,9 @@ CUresult texture_check_mipmap(CUmipmappedArray mipmap);
 bool texture_is_address_mode(CUaddress_mode mode); /* lock not needed */
 bool texture_is_filter_mode(CUfilter_mode mode);   /* lock not needed */
 
+/* Whether it is a texture that the module names. */
+bool texture_is_of_module(CUtexref handle, const struct CUmod_st *module);
+
 void texture_module_ending(struct CUmod_st *module);
 void texture_context_ending(struct CUctx_st *context);
 

@@ -78,6 +78,16 @@ static bool is_surface(const struct CUtexref_st *reference) {
     return reference->declared != NULL && reference->declared->surface;
 }
 
+bool texture_is_of_module(CUtexref handle, const struct CUmod_st *module) {
+    sim_check_held();
+    const struct CUtexref_st *reference;
+
+    LL_FOREACH(references, reference)
+    if (reference == handle)
+        return reference->module == module && !is_surface(reference);
+    return false;
+}
+
 /* INVALID_VALUE: it is none. The current context is looked at first. Lock held on entry and, for
  * CUDA_SUCCESS alone, on return. */
 static CUresult begin(CUtexref handle, bool surface) {
