@@ -154,14 +154,38 @@ static void share(const struct reading *reading, const char *text) {
     }
 }
 
-CUresult image_read_ptx(struct image *image, const char *text) {
+/* The text with spaces in the place of its comments; the caller's. */
+static char *without_comments(const char *text) {
+    char *copy = memcpy(allocate_zeroed(strlen(text) + 1), text, strlen(text));
+    bool in_string = false;
+
+    for (char *at = copy; *at != '\0'; at++) {
+        size_t length = 0;
+
+        if (*at == '"' && (!in_string || at[-1] != '\\'))
+            in_string = !in_string;
+        if (in_string || *at != '/')
+            continue;
+        if (at[1] == '/') {
+            length = strcspn(at, "\n");
+        } else if (at[1] == '*') {
+            const char *end = strstr(at + 2, "*/");
+
+            length = end != NULL ? (size_t)(end + 2 - at) : strlen(at);
+        }
+        memset(at, ' ', length);
+    }
+    return copy;
+}
+
+static CUresult read_text(struct image *image, const char *text) {
     struct reading reading = {.image = image};
     enum ptx_found found = PTX_SYMBOL;
     struct ptx_symbol symbol;
     const char *at = text;
 
-    if (strstr(text, ".version") == NULL)
-        return CUDA_ERROR_INVALID_IMAGE;
+    if (!ptx_begins_statements(text))
+        return CUDA_ERROR_INVALID_PTX;
     image->ptx_version = ptx_target(text);
     while (found == PTX_SYMBOL && (found = ptx_next(&at, &symbol)) == PTX_SYMBOL)
         if (!take(&reading, &symbol))
@@ -169,4 +193,16 @@ CUresult image_read_ptx(struct image *image, const char *text) {
     share(&reading, text);
     free(reading.shared);
     return found == PTX_INVALID ? CUDA_ERROR_INVALID_PTX : CUDA_SUCCESS;
+}
+
+CUresult image_read_ptx(struct image *image, const char *text) {
+    char *plain;
+    CUresult result;
+
+    if (strstr(text, ".version") == NULL)
+        return CUDA_ERROR_INVALID_IMAGE;
+    plain = without_comments(text);
+    result = read_text(image, plain);
+    free(plain);
+    return result;
 }

@@ -293,6 +293,45 @@ bool ptx_next_parameter(const char **text, struct ptx_parameter *parameter) {
     return true;
 }
 
+/* Directives that end with their line, as those of the head and of line numbers. */
+static bool ends_with_line(const char *at) {
+    static const char *const words[] = {".version", ".target", ".address_size", ".file", ".loc"};
+
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (is_directive(at, words[i]))
+            return true;
+    return *at == '@'; /* @@DWARF */
+}
+
+/* Behind the statement: a semicolon, or the brace that ends a body. */
+static const char *skip_statement(const char *at) {
+    size_t depth = 0;
+
+    for (; *at != '\0'; at++) {
+        if (*at == '"') {
+            at += strcspn(at + 1, "\"") + 1;
+            if (*at == '\0')
+                return at;
+        }
+        depth += *at == '{';
+        if (*at == ';' && depth == 0)
+            return at + 1;
+        if (*at == '}' && depth-- == 1) {
+            at = skip_space(at + 1);
+            return *at == ';' ? at + 1 : at;
+        }
+    }
+    return at;
+}
+
+bool ptx_begins_statements(const char *text) {
+    const char *at = skip_space(text);
+
+    while (*at == '.' || *at == '@')
+        at = skip_space(ends_with_line(at) ? at + strcspn(at, "\n") : skip_statement(at));
+    return *at == '\0';
+}
+
 /* Where `word` stands among the kernel's directives, behind it; NULL: nowhere. */
 static const char *find_directive(const struct ptx_symbol *kernel, const char *word) {
     const char *at = kernel->directives;

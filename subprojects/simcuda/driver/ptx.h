@@ -45,6 +45,11 @@ struct ptx_parameter {
 
 enum ptx_found { PTX_SYMBOL, PTX_END, PTX_INVALID };
 
+/* All below: in text without comments. */
+
+/* Whether each statement outside of bodies begins as one: with a directive. */
+bool ptx_begins_statements(const char *text);
+
 /* Finds the first declaration behind *text and moves *text behind it: what a kernel's body declares
  * comes after the kernel. */
 enum ptx_found ptx_next(const char **text, struct ptx_symbol *symbol);

@@ -274,12 +274,38 @@ static void test_functions_are_loaded_when_they_are_first_used(void **state) {
     assert_int_equal(cuModuleGetLoadingMode(NULL), CUDA_ERROR_INVALID_VALUE);
 }
 
-static void test_a_body_that_does_not_end_is_no_text(void **state) {
-    CUmodule open;
+static void test_what_is_no_text_is_refused(void **state) {
+    static const char *const texts[] = {
+        ".version 7.0\n.entry f() { { ret; }\n", ".version 7.0\nvoid f() { }\n",
+        ".version 7.0\n.entry f() { ret; } ret;\n", ".version 7.0\n.entry f() } { ret; }\n"};
+    CUmodule loaded;
 
     (void)state;
-    assert_int_equal(cuModuleLoadData(&open, ".version 7.0\n.entry f() { { ret; }\n"),
-                     CUDA_ERROR_INVALID_PTX);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        assert_int_equal(cuModuleLoadData(&loaded, texts[i]), CUDA_ERROR_INVALID_PTX);
+}
+
+static void test_comments_and_strings_are_passed_over(void **state) {
+    static const char commented[] = "// made by hand: { .shared all\n"
+                                    ".version 7.0 /* { .entry none */\n"
+                                    ".target sm_60\n"
+                                    ".file 1 \"no // comment } \"\n"
+                                    "@@DWARF .byte 1\n"
+                                    ".section .debug_str\n"
+                                    "{\n"
+                                    "info: .b8 1\n"
+                                    "}\n"
+                                    ".visible .entry plain() // {\n"
+                                    "{ .pragma \"nounroll\"; /* } */ ret; }\n"
+                                    ".visible .global .u32 numbers[2] = {1, 2}; // the end";
+    unsigned int count;
+    CUmodule loaded;
+
+    (void)state;
+    assert_ok(cuModuleLoadData(&loaded, commented));
+    assert_ok(cuModuleGetFunctionCount(&count, loaded));
+    assert_int_equal(count, 1);
+    assert_ok(cuModuleUnload(loaded));
 }
 
 int main(void) {
@@ -291,7 +317,8 @@ int main(void) {
         cmocka_unit_test(test_hints_are_taken_if_they_are_valid),
         cmocka_unit_test(test_kernels_of_a_library_are_listed),
         cmocka_unit_test(test_functions_are_loaded_when_they_are_first_used),
-        cmocka_unit_test(test_a_body_that_does_not_end_is_no_text),
+        cmocka_unit_test(test_what_is_no_text_is_refused),
+        cmocka_unit_test(test_comments_and_strings_are_passed_over),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);
