@@ -218,23 +218,22 @@ static void test_logs_end_where_their_buffer_does(void **state) {
 
 static void test_damaged_inputs(void **state) {
     static const struct {
-        CUjitInputType type;
         const char *data;
+        CUjitInputType type;
         CUresult result;
     } inputs[] = {
-        {CU_JIT_INPUT_PTX, "no text", CUDA_ERROR_INVALID_PTX},
-        {CU_JIT_INPUT_PTX, ".version 7.0\n.visible .entry f( { ret; }", CUDA_ERROR_INVALID_PTX},
-        {CU_JIT_INPUT_PTX, "\177ELF", CUDA_ERROR_INVALID_PTX},
-        {CU_JIT_INPUT_CUBIN, ".version 7.0", CUDA_ERROR_INVALID_IMAGE},
-        {CU_JIT_INPUT_CUBIN, "\177ELF", CUDA_ERROR_INVALID_IMAGE},
-        {CU_JIT_INPUT_FATBINARY, ".version 7.0", CUDA_ERROR_INVALID_IMAGE},
-        {CU_JIT_INPUT_OBJECT, "\177ELF", CUDA_ERROR_INVALID_IMAGE},
-        {CU_JIT_INPUT_LIBRARY, "no library", CUDA_ERROR_INVALID_IMAGE},
-        {CU_JIT_INPUT_LIBRARY,
-         "!<arch>\nname/           0           0     0     644     99        `\n",
-         CUDA_ERROR_INVALID_IMAGE},
-        {CU_JIT_NUM_INPUT_TYPES, ".version 7.0", CUDA_ERROR_INVALID_VALUE},
-        {CU_JIT_INPUT_PTX, "", CUDA_ERROR_INVALID_VALUE},
+        {"no text", CU_JIT_INPUT_PTX, CUDA_ERROR_INVALID_PTX},
+        {".version 7.0\n.visible .entry f( { ret; }", CU_JIT_INPUT_PTX, CUDA_ERROR_INVALID_PTX},
+        {"\177ELF", CU_JIT_INPUT_PTX, CUDA_ERROR_INVALID_PTX},
+        {".version 7.0", CU_JIT_INPUT_CUBIN, CUDA_ERROR_INVALID_IMAGE},
+        {"\177ELF", CU_JIT_INPUT_CUBIN, CUDA_ERROR_INVALID_IMAGE},
+        {".version 7.0", CU_JIT_INPUT_FATBINARY, CUDA_ERROR_INVALID_IMAGE},
+        {"\177ELF", CU_JIT_INPUT_OBJECT, CUDA_ERROR_INVALID_IMAGE},
+        {"no library", CU_JIT_INPUT_LIBRARY, CUDA_ERROR_INVALID_IMAGE},
+        {"!<arch>\nname/           0           0     0     644     99        `\n",
+         CU_JIT_INPUT_LIBRARY, CUDA_ERROR_INVALID_IMAGE},
+        {".version 7.0", CU_JIT_NUM_INPUT_TYPES, CUDA_ERROR_INVALID_VALUE},
+        {"", CU_JIT_INPUT_PTX, CUDA_ERROR_INVALID_VALUE},
     };
     struct logs logs;
     CUlinkState linker = begin(&logs, 4);
