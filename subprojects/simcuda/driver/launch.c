@@ -52,7 +52,7 @@ static bool valid_shape(const unsigned int grid[3], const unsigned int block[3])
 }
 
 /* A block may be neither larger than the kernel allows nor take more shared memory than it was set
- * to. INVALID_VALUE for either (the first: assumed). */
+ * to. INVALID_VALUE for either. */
 static CUresult check_needs(const struct CUfunc_st *function, const unsigned int block[3],
                             unsigned int shared_bytes) {
     unsigned int threads = block[0] * block[1] * block[2];

@@ -3,6 +3,7 @@
 #include "test_sim.h"
 
 #include <elf.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -518,8 +519,40 @@ static void test_a_load_writes_its_logs(void **state) {
     assert_error(&logs, "is no PTX");
 }
 
+static void *link_often(void *failed) {
+    for (int i = 0; i < 50; i++) {
+        CUlinkState linker;
+        CUmodule module;
+        void *cubin;
+
+        if (cuCtxSetCurrent(test_context) != CUDA_SUCCESS ||
+            cuLinkCreate_v2(0, NULL, NULL, &linker) != CUDA_SUCCESS ||
+            add_text(linker, kernels_text, "kernels") != CUDA_SUCCESS ||
+            add_text(linker, helper_text, "helper") != CUDA_SUCCESS ||
+            cuLinkComplete(linker, &cubin, NULL) != CUDA_SUCCESS ||
+            cuModuleLoadData(&module, cubin) != CUDA_SUCCESS ||
+            cuLinkDestroy(linker) != CUDA_SUCCESS || cuModuleUnload(module) != CUDA_SUCCESS)
+            *(bool *)failed = true;
+    }
+    return NULL;
+}
+
+static void test_threads_link_beside_each_other(void **state) {
+    pthread_t threads[4];
+    bool failed[4] = {false};
+
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, link_often, &failed[i]), 0);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_false(failed[i]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_threads_link_beside_each_other),
         cmocka_unit_test(test_texts_become_one_image),
         cmocka_unit_test(test_a_linked_image_is_a_librarys_too),
         cmocka_unit_test(test_what_nobody_defines_is_an_error),
