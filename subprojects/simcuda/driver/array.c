@@ -152,6 +152,24 @@ bool array_place(CUarray handle, struct array_place *place) {
     return true;
 }
 
+bool array_shape(CUarray handle, CUDA_ARRAY3D_DESCRIPTOR *shape) {
+    sim_check_held();
+    const struct CUarray_st *array = find(handle);
+
+    if (array != NULL)
+        *shape = array->shape;
+    return array != NULL;
+}
+
+bool array_is_mipmapped(CUmipmappedArray handle) {
+    sim_check_held();
+    return find_mipmap(handle) != NULL;
+}
+
+size_t array_element_size(CUarray_format format, unsigned int channels) {
+    return channels == 1 || channels == 2 || channels == 4 ? channels * channel_size(format) : 0;
+}
+
 /* --- entry points --- */
 
 static CUresult create_array(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *shape) {

@@ -13,6 +13,7 @@
 #include "object_memory.h"
 #include "settings.h"
 #include "stream.h"
+#include "texture.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -118,6 +119,7 @@ static void end(struct CUctx_st *context) {
     end_streams(context);
     event_destroy_all(context);
     module_context_ending(context);
+    texture_context_ending(context);
     array_context_ending(context);
     coredump_context_ending(context);
     memory_release_all(context);

@@ -21,6 +21,7 @@ CUresult cuProfilerStop(void);
 
 #if CUDA_VERSION < 12030
 CUresult cuFuncGetName(const char **name, CUfunction function);
+CUresult cuKernelGetName(const char **name, CUkernel kernel);
 typedef struct CUgraphEdgeData_st {
     unsigned char from_port, to_port, type, reserved[5];
 } CUgraphEdgeData;
@@ -36,6 +37,7 @@ CUresult cuStreamGetCaptureInfo_v3_ptsz(CUstream stream, CUstreamCaptureStatus *
 typedef struct CUctxCreateParams_st CUctxCreateParams;
 CUresult cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *params, unsigned int flags,
                         CUdevice dev);
+CUresult cuKernelGetLibrary(CUlibrary *library, CUkernel kernel);
 CUresult cuCtxRecordEvent(CUcontext ctx, CUevent event);
 CUresult cuCtxWaitEvent(CUcontext ctx, CUevent event);
 #endif

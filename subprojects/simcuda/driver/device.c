@@ -111,6 +111,8 @@ int device_attribute(CUdevice_attribute attribute, CUdevice device) {
         value = (int)(settings()->cc / 10);
     if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
         value = (int)(settings()->cc % 10);
+    if (attribute == CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH)
+        value = settings()->cc >= 90;
     if (attribute == CU_DEVICE_ATTRIBUTE_INTEGRATED)
         value = (int)settings()->integrated;
     if (attribute == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES)

@@ -1,9 +1,6 @@
 #include "image.h"
 
 #include "allocate.h"
-#include "ptx.h"
-#include "report.h"
-#include "settings.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -19,6 +16,13 @@ static char *copy_name(const char *name, size_t length) {
 
 static bool is_named(const char *known, const char *name, size_t length) {
     return strlen(known) == length && memcmp(known, name, length) == 0;
+}
+
+struct image *image_new(void) {
+    struct image *image = allocate_zeroed(sizeof *image);
+
+    image->references = 1;
+    return image;
 }
 
 struct image_kernel *image_add_kernel(struct image *image, const char *name, size_t length) {
@@ -43,6 +47,27 @@ struct image_variable *image_add_variable(struct image *image, const char *name,
     variable->name = copy_name(name, length);
     LL_PREPEND(image->variables, variable);
     return variable;
+}
+
+void image_add_reference(struct image *image, const char *name, size_t length, bool surface) {
+    struct image_reference *reference;
+
+    LL_FOREACH(image->textures, reference)
+    if (is_named(reference->name, name, length))
+        return;
+    reference = allocate_zeroed(sizeof *reference);
+    reference->name = copy_name(name, length);
+    reference->surface = surface;
+    LL_PREPEND(image->textures, reference);
+}
+
+void image_add_symbol(struct image *image, const char *name, size_t length,
+                      enum image_linkage linkage) {
+    struct image_symbol *symbol = allocate_zeroed(sizeof *symbol);
+
+    symbol->name = copy_name(name, length);
+    symbol->linkage = linkage;
+    LL_PREPEND(image->symbols, symbol);
 }
 
 struct image_parameter *image_parameter(struct image_kernel *kernel, size_t index) {
@@ -70,6 +95,8 @@ const struct image_kernel *image_find_kernel(const struct image *image, const ch
 void image_drop(struct image *image) {
     struct image_kernel *kernel, *next_kernel;
     struct image_variable *variable, *next_variable;
+    struct image_reference *reference, *next_reference;
+    struct image_symbol *symbol, *next_symbol;
 
     if (image == NULL || --image->references != 0)
         return;
@@ -83,53 +110,15 @@ void image_drop(struct image *image) {
         free(variable->initial);
         free(variable);
     }
+    LL_FOREACH_SAFE(image->textures, reference, next_reference) {
+        free(reference->name);
+        free(reference);
+    }
+    LL_FOREACH_SAFE(image->symbols, symbol, next_symbol) {
+        free(symbol->name);
+        free(symbol);
+    }
     free(image);
-}
-
-/* --- PTX --- */
-
-static bool take_kernel(struct image *image, const struct ptx_symbol *symbol) {
-    struct image_kernel *kernel = image_add_kernel(image, symbol->name, symbol->length);
-    struct ptx_parameter found = {0};
-    const char *text = symbol->parameters;
-
-    for (size_t i = 0; kernel != NULL && ptx_next_parameter(&text, &found); i++) {
-        struct image_parameter *parameter = image_parameter(kernel, i);
-
-        if (parameter == NULL)
-            return false;
-        *parameter = (struct image_parameter){found.offset, found.size};
-    }
-    return text != NULL;
-}
-
-static void take_variable(struct image *image, const struct ptx_symbol *symbol) {
-    struct image_variable *variable = image_add_variable(image, symbol->name, symbol->length);
-
-    if (variable == NULL)
-        return;
-    variable->size = symbol->size;
-    variable->managed = symbol->managed;
-    if (symbol->initial == NULL)
-        return;
-    variable->initial = allocate_zeroed(symbol->size);
-    if (!ptx_initialize(symbol, variable->initial))
-        report_unserved("an initial value that is an address");
-}
-
-CUresult image_read_ptx(struct image *image, const char *text) {
-    struct ptx_symbol symbol;
-    enum ptx_found found;
-
-    if (strstr(text, ".version") == NULL)
-        return CUDA_ERROR_INVALID_IMAGE;
-    while ((found = ptx_next(&text, &symbol)) == PTX_SYMBOL) {
-        if (symbol.kind == PTX_VARIABLE)
-            take_variable(image, &symbol);
-        else if (symbol.kind == PTX_KERNEL && !take_kernel(image, &symbol))
-            return CUDA_ERROR_INVALID_PTX;
-    }
-    return found == PTX_INVALID ? CUDA_ERROR_INVALID_PTX : CUDA_SUCCESS;
 }
 
 /* --- all of them --- */
@@ -147,7 +136,7 @@ static bool begins_with(const void *code, const char *magic) {
     return strncmp(code, magic, 4) == 0;
 }
 
-static CUresult read_code(struct image *image, const void *code, size_t limit) {
+CUresult image_read_bytes(struct image *image, const void *code, size_t limit) {
     if (begins_with(code, "\177ELF"))
         return cubin_read(image, code, limit);
     if (begins_with(code, "\x50\xed\x55\xba"))
@@ -164,13 +153,6 @@ static CUresult finish(struct image *image, CUresult result, struct image **out)
     return result;
 }
 
-static struct image *new_image(void) {
-    struct image *image = allocate_zeroed(sizeof *image);
-
-    image->references = 1;
-    return image;
-}
-
 CUresult image_read(const void *code, struct image **out) {
     struct image *image;
 
@@ -178,8 +160,8 @@ CUresult image_read(const void *code, struct image **out) {
         return CUDA_ERROR_INVALID_VALUE;
     if (begins_with(code, "\xb1\x43\x62\x46"))
         return image_read(((const struct fatbin_wrapper *)code)->fatbin, out);
-    image = new_image();
-    return finish(image, read_code(image, code, SIZE_MAX), out);
+    image = image_new();
+    return finish(image, image_read_bytes(image, code, SIZE_MAX), out);
 }
 
 /* All of the file, and a 0 behind it. NULL: it cannot be read. */
@@ -201,21 +183,26 @@ static unsigned char *read_all(FILE *file, size_t *size) {
     return bytes;
 }
 
-CUresult image_read_file(const char *path, struct image **out) {
+CUresult image_load_file(const char *path, unsigned char **bytes, size_t *size) {
     FILE *file = fopen(path, "re");
-    struct image *image;
-    unsigned char *code;
-    CUresult result;
-    size_t size;
 
     if (file == NULL)
         return CUDA_ERROR_FILE_NOT_FOUND;
-    code = read_all(file, &size);
+    *bytes = read_all(file, size);
     fclose(file);
-    if (code == NULL)
-        return CUDA_ERROR_OPERATING_SYSTEM;
-    image = new_image();
-    result = read_code(image, code, size);
+    return *bytes != NULL ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
+}
+
+CUresult image_read_file(const char *path, struct image **out) {
+    struct image *image;
+    unsigned char *code;
+    size_t size;
+    CUresult result = image_load_file(path, &code, &size);
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    image = image_new();
+    result = image_read_bytes(image, code, size);
     free(code);
     return finish(image, result, out);
 }

@@ -55,16 +55,18 @@ static bool valid_shape(const unsigned int grid[3], const unsigned int block[3])
     return (uint64_t)block[0] * block[1] * block[2] <= 1024;
 }
 
-/* The function that `handle`, a CUfunction or a CUkernel, denotes in `context`. */
-static CUresult resolve(CUfunction handle, struct CUctx_st *context, struct CUfunc_st **function) {
-    CUresult result = library_function(handle, context, function);
+/* A block may be neither larger than the kernel allows nor take more shared memory than it was set
+ * to. INVALID_VALUE for either. */
+static CUresult check_needs(const struct CUfunc_st *function, const unsigned int block[3],
+                            unsigned int shared_bytes) {
+    unsigned int threads = block[0] * block[1] * block[2];
 
-    if (result != CUDA_ERROR_INVALID_HANDLE)
-        return result;
-    *function = module_find_function(handle);
-    return *function != NULL && (*function)->module->context == context
-               ? CUDA_SUCCESS
-               : CUDA_ERROR_INVALID_HANDLE; /* or of a module in another context */
+    return threads > (unsigned int)kernel_attribute(function,
+                                                    CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK) ||
+                   shared_bytes > (unsigned int)kernel_attribute(
+                                      function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
+               ? CUDA_ERROR_INVALID_VALUE
+               : CUDA_SUCCESS;
 }
 
 /* What is told of a node, in place of what the program passed and may be gone. */
@@ -114,6 +116,7 @@ static CUresult make_op(struct CUfunc_st *function, const CUDA_KERNEL_NODE_PARAM
     op = op_create(call.kernel->name, call.kernel->run);
     op->node_type = CU_GRAPH_NODE_TYPE_KERNEL;
     op->dispose = dispose;
+    function->loaded = true;
     op->as.kernel = call;
     keep_told(&op->as.kernel);
     op->is_overlapped = call.kernel->is_overlapped;
@@ -125,13 +128,17 @@ static CUresult make_op(struct CUfunc_st *function, const CUDA_KERNEL_NODE_PARAM
 CUresult launch_op(const CUDA_KERNEL_NODE_PARAMS_v2 *node, struct CUctx_st *context,
                    struct op **made) {
     sim_check_held();
+    const unsigned int grid[] = {node->gridDimX, node->gridDimY, node->gridDimZ};
+    const unsigned int block[] = {node->blockDimX, node->blockDimY, node->blockDimZ};
     struct CUfunc_st *function;
     CUresult result;
 
-    if (!valid_shape((const unsigned int[]){node->gridDimX, node->gridDimY, node->gridDimZ},
-                     (const unsigned int[]){node->blockDimX, node->blockDimY, node->blockDimZ}))
+    if (!valid_shape(grid, block))
         return CUDA_ERROR_INVALID_VALUE;
-    result = resolve(node->func != NULL ? node->func : (CUfunction)node->kern, context, &function);
+    result = library_resolve(node->func != NULL ? node->func : (CUfunction)node->kern, context,
+                             &function);
+    if (result == CUDA_SUCCESS)
+        result = check_needs(function, block, node->sharedMemBytes);
     if (result == CUDA_SUCCESS)
         result = make_op(function, node, made);
     if (result == CUDA_SUCCESS)
@@ -181,8 +188,9 @@ static void note_attributes(struct op *op, const CUlaunchConfig *config,
         node_attributes_set(&op->as.kernel.attributes, CU_LAUNCH_ATTRIBUTE_PRIORITY, &priority);
 }
 
-static CUresult launch(CUfunction handle, const CUlaunchConfig *config, void **parameters,
+CUresult launch_kernel(CUfunction handle, const CUlaunchConfig *config, void **parameters,
                        void **extra, enum null_stream null_stream) {
+    sim_check_none();
     struct CUstream_st *stream;
     struct CUfunc_st *function;
     struct op *op = NULL;
@@ -194,15 +202,17 @@ static CUresult launch(CUfunction handle, const CUlaunchConfig *config, void **p
         return result;
     if (handle == NULL)
         return CUDA_ERROR_INVALID_HANDLE;
-    if (!valid_shape(
-            (const unsigned int[]){config->gridDimX, config->gridDimY, config->gridDimZ},
-            (const unsigned int[]){config->blockDimX, config->blockDimY, config->blockDimZ}))
+    const unsigned int grid[] = {config->gridDimX, config->gridDimY, config->gridDimZ};
+    const unsigned int block[] = {config->blockDimX, config->blockDimY, config->blockDimZ};
+    if (!valid_shape(grid, block))
         return CUDA_ERROR_INVALID_VALUE;
     cost_spend(settings()->launch_ns);
     sim_lock();
     result = stream_current(config->hStream, null_stream, &stream);
     if (result == CUDA_SUCCESS)
-        result = resolve(handle, context_root(stream->context), &function);
+        result = library_resolve(handle, context_root(stream->context), &function);
+    if (result == CUDA_SUCCESS)
+        result = check_needs(function, block, config->sharedMemBytes);
     if (result == CUDA_SUCCESS) {
         CUDA_KERNEL_NODE_PARAMS_v2 node = as_node(config, function, parameters, extra);
 
@@ -231,7 +241,7 @@ static CUresult launch_plain(CUfunction function, CUlaunchConfig config, bool co
 
     config.attrs = &attribute;
     config.numAttrs = cooperative ? 1 : 0;
-    return launch(function, &config, parameters, extra, null_stream);
+    return launch_kernel(function, &config, parameters, extra, null_stream);
 }
 
 EXPORT_FORMS(cuLaunchKernel, _ptsz,
@@ -254,4 +264,4 @@ EXPORT_FORMS(cuLaunchCooperativeKernel, _ptsz,
 
 EXPORT_FORMS(cuLaunchKernelEx, _ptsz,
              (const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra),
-             launch(function, config, parameters, extra, null_stream))
+             launch_kernel(function, config, parameters, extra, null_stream))

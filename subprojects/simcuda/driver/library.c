@@ -2,6 +2,7 @@
 
 #include "allocate.h"
 #include "image.h"
+#include "jit.h"
 #include "kernels.h"
 #include "lock.h"
 #include "settings.h"
@@ -12,7 +13,8 @@
 
 struct CUkern_st {
     struct CUlib_st *library;
-    char *name;
+    const struct image_kernel *declared; /* the image's */
+    struct kernel_settings settings[DEVICES_MAX];
     struct CUkern_st *next;
     struct CUkern_st *self; /* the key of by_handle */
     UT_hash_handle by_handle;
@@ -62,10 +64,9 @@ static CUresult load_into(struct CUlib_st *library, struct CUctx_st *context,
             return CUDA_SUCCESS;
         }
     }
-    result = module_load(context, library->image, module);
+    result = module_load(context, library->image, library, module);
     if (result != CUDA_SUCCESS)
         return result;
-    (*module)->of_library = true;
     loaded = allocate_zeroed(sizeof *loaded);
     loaded->module = *module;
     LL_PREPEND(library->modules, loaded);
@@ -92,12 +93,46 @@ CUresult library_function(CUfunction handle, struct CUctx_st *context,
     if (kernel == NULL)
         return CUDA_ERROR_INVALID_HANDLE;
     result = load_into(kernel->library, context, &module);
-    return result == CUDA_SUCCESS ? module_function(module, kernel->name, function) : result;
+    return result == CUDA_SUCCESS ? module_function(module, kernel->declared->name, function)
+                                  : result;
 }
 
-bool library_has_kernel(CUkernel handle) {
+CUresult library_resolve(CUfunction handle, struct CUctx_st *context, struct CUfunc_st **function) {
     sim_check_held();
-    return find_kernel(handle) != NULL;
+    CUresult result = library_function(handle, context, function);
+
+    if (result != CUDA_ERROR_INVALID_HANDLE)
+        return result;
+    *function = module_find_function(handle);
+    return *function != NULL && (*function)->module->context == context
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_HANDLE; /* or of a module in another context */
+}
+
+const struct image_kernel *library_kernel(CUkernel handle, const struct image **image) {
+    sim_check_held();
+    const struct CUkern_st *kernel = find_kernel(handle);
+
+    if (kernel == NULL)
+        return NULL;
+    *image = kernel->library->image;
+    return kernel->declared;
+}
+
+struct kernel_settings *library_kernel_settings(CUkernel handle, CUdevice device) {
+    sim_check_held();
+    return &find_kernel(handle)->settings[device];
+}
+
+const struct kernel_settings *library_settings_of(const struct CUfunc_st *function) {
+    sim_check_held();
+    const struct CUkern_st *kernel = NULL;
+
+    if (function->module->library != NULL)
+        LL_FOREACH(function->module->library->kernels, kernel)
+    if (kernel->declared == function->declared)
+        break;
+    return kernel != NULL ? &kernel->settings[function->module->context->device] : NULL;
 }
 
 /* --- entry points --- */
@@ -113,19 +148,21 @@ static void add_library(CUlibrary *out, struct image *image) {
     *out = library;
 }
 
-/* The options steer a compiler that the simulated device has no use for. */
+/* The options of a library (CUlibraryOption) change where its code lies, which nobody sees. */
 SIM_EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code,
                                       CUjit_option *jit_options, void **jit_values,
                                       unsigned int jit_count, CUlibraryOption *options,
                                       void **values, unsigned int count) {
     struct image *image;
+    struct jit jit;
     CUresult result;
 
     ENTER(cuLibraryLoadData);
-    if (library == NULL || (jit_count != 0 && (jit_options == NULL || jit_values == NULL)) ||
-        (count != 0 && options == NULL && values == NULL))
+    if (library == NULL || (count != 0 && options == NULL && values == NULL))
         return CUDA_ERROR_INVALID_VALUE;
-    result = image_read(code, &image);
+    result = jit_read(&jit, JIT_LOAD, jit_count, jit_options, jit_values);
+    if (result == CUDA_SUCCESS)
+        result = jit_load(&jit, code, &image);
     if (result == CUDA_SUCCESS)
         add_library(library, image);
     return result;
@@ -136,14 +173,15 @@ SIM_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path,
                                           unsigned int jit_count, CUlibraryOption *options,
                                           void **values, unsigned int count) {
     struct image *image;
+    struct jit jit;
     CUresult result;
 
     ENTER(cuLibraryLoadFromFile);
-    if (library == NULL || path == NULL ||
-        (jit_count != 0 && (jit_options == NULL || jit_values == NULL)) ||
-        (count != 0 && options == NULL && values == NULL))
+    if (library == NULL || path == NULL || (count != 0 && options == NULL && values == NULL))
         return CUDA_ERROR_INVALID_VALUE;
-    result = image_read_file(path, &image);
+    result = jit_read(&jit, JIT_LOAD, jit_count, jit_options, jit_values);
+    if (result == CUDA_SUCCESS)
+        result = jit_load_file(&jit, path, &image);
     if (result == CUDA_SUCCESS)
         add_library(library, image);
     return result;
@@ -158,7 +196,6 @@ static CUresult unload(struct CUlib_st *library) {
     LL_FOREACH_SAFE(library->kernels, kernel, next_kernel) {
         // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): it is in the table
         HASH_DELETE(by_handle, kernels, kernel);
-        free(kernel->name);
         free(kernel);
     }
     LL_FOREACH_SAFE(library->modules, loaded, next_loaded) {
@@ -195,30 +232,32 @@ SIM_EXPORT CUresult cuLibraryGetModule(CUmodule *module, CUlibrary library) {
     return result;
 }
 
-/* Whether the image has a kernel of that name, and one that can be launched. */
-static bool has_kernel(const struct CUlib_st *library, const char *name) {
-    return image_find_kernel(library->image, name) != NULL &&
-           (settings()->skips_kernels || kernel_find(name, strlen(name)) != NULL);
+static bool can_be_launched(const struct image_kernel *declared) {
+    return settings()->skips_kernels || kernel_find(declared->name, strlen(declared->name)) != NULL;
 }
 
 /* Handles are made when they are first asked for, in no context. */
-static CUresult get_kernel(CUkernel *out, struct CUlib_st *library, const char *name) {
+static struct CUkern_st *handle_of(struct CUlib_st *library, const struct image_kernel *declared) {
     struct CUkern_st *kernel;
 
     LL_FOREACH(library->kernels, kernel)
-    if (strcmp(kernel->name, name) == 0)
-        break;
-    if (kernel == NULL) {
-        if (!has_kernel(library, name))
-            return CUDA_ERROR_NOT_FOUND;
-        kernel = allocate_zeroed(sizeof *kernel);
-        kernel->library = library;
-        kernel->name = memcpy(allocate_zeroed(strlen(name) + 1), name, strlen(name));
-        LL_PREPEND(library->kernels, kernel);
-        kernel->self = kernel;
-        HASH_ADD(by_handle, kernels, self, sizeof(void *), kernel);
-    }
-    *out = kernel;
+    if (kernel->declared == declared)
+        return kernel;
+    kernel = allocate_zeroed(sizeof *kernel);
+    kernel->library = library;
+    kernel->declared = declared;
+    LL_PREPEND(library->kernels, kernel);
+    kernel->self = kernel;
+    HASH_ADD(by_handle, kernels, self, sizeof(void *), kernel);
+    return kernel;
+}
+
+static CUresult get_kernel(CUkernel *out, struct CUlib_st *library, const char *name) {
+    const struct image_kernel *declared = image_find_kernel(library->image, name);
+
+    if (declared == NULL || !can_be_launched(declared))
+        return CUDA_ERROR_NOT_FOUND;
+    *out = handle_of(library, declared);
     return CUDA_SUCCESS;
 }
 
@@ -248,6 +287,93 @@ SIM_EXPORT CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel) {
         result = library_function((CUfunction)kernel, context, function);
     sim_unlock();
     return result;
+}
+
+SIM_EXPORT CUresult cuKernelGetName(const char **name, CUkernel handle) {
+    const struct CUkern_st *kernel;
+
+    ENTER(cuKernelGetName);
+    if (name == NULL || handle == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    kernel = find_kernel(handle);
+    if (kernel != NULL)
+        *name = kernel->declared->name;
+    sim_unlock();
+    return kernel != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+SIM_EXPORT CUresult cuKernelGetLibrary(CUlibrary *library, CUkernel handle) {
+    const struct CUkern_st *kernel;
+
+    ENTER(cuKernelGetLibrary);
+    if (library == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    kernel = find_kernel(handle);
+    if (kernel != NULL)
+        *library = kernel->library;
+    sim_unlock();
+    return kernel != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* The first `room` kernels that can be launched; returns how many there are. */
+static unsigned int get_kernels(struct CUlib_st *library, CUkernel *out, unsigned int room) {
+    const struct image_kernel *declared;
+    unsigned int count = 0;
+
+    LL_FOREACH(library->image->kernels, declared) {
+        if (!can_be_launched(declared))
+            continue;
+        if (count < room)
+            out[count] = handle_of(library, declared);
+        count++;
+    }
+    return count;
+}
+
+SIM_EXPORT CUresult cuLibraryGetKernelCount(unsigned int *count, CUlibrary library) {
+    CUresult result = CUDA_ERROR_INVALID_HANDLE;
+
+    ENTER(cuLibraryGetKernelCount);
+    if (count == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    if (find(library) != NULL) {
+        *count = get_kernels(library, NULL, 0);
+        result = CUDA_SUCCESS;
+    }
+    sim_unlock();
+    return result;
+}
+
+SIM_EXPORT CUresult cuLibraryEnumerateKernels(CUkernel *out, unsigned int room, CUlibrary library) {
+    CUresult result = CUDA_ERROR_INVALID_HANDLE;
+
+    ENTER(cuLibraryEnumerateKernels);
+    if (out == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    if (find(library) != NULL) {
+        get_kernels(library, out, room);
+        result = CUDA_SUCCESS;
+    }
+    sim_unlock();
+    return result;
+}
+
+/* The devices have none: CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS is 0. */
+SIM_EXPORT CUresult cuLibraryGetUnifiedFunction(void **function, CUlibrary library,
+                                                const char *name) {
+    bool known;
+
+    ENTER(cuLibraryGetUnifiedFunction);
+    if (function == NULL || name == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    known = find(library) != NULL;
+    sim_unlock();
+    return known ? CUDA_ERROR_NOT_FOUND : CUDA_ERROR_INVALID_HANDLE;
 }
 
 static CUresult get_variable(CUdeviceptr *pointer, size_t *size, CUlibrary library,

@@ -8,6 +8,16 @@
  * INVALID_HANDLE: it is no CUkernel. */
 CUresult library_function(CUfunction handle, struct CUctx_st *context, struct CUfunc_st **function);
 
-bool library_has_kernel(CUkernel handle); /* of any library */
+/* The function that `handle`, a CUfunction or a CUkernel, denotes in `context`. */
+CUresult library_resolve(CUfunction handle, struct CUctx_st *context, struct CUfunc_st **function);
+
+/* What a kernel of a library is. NULL: of no library. */
+const struct image_kernel *library_kernel(CUkernel handle, const struct image **image);
+
+/* What was set for a kernel of any library on a device. */
+struct kernel_settings *library_kernel_settings(CUkernel handle, CUdevice device);
+
+/* As that for a function of a library's module. NULL: nobody has asked for its kernel. */
+const struct kernel_settings *library_settings_of(const struct CUfunc_st *function);
 
 #endif

@@ -9,6 +9,7 @@
 #include "report.h"
 #include "settings.h"
 #include "stream.h"
+#include "texture.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,12 @@
 
 static struct CUmod_st *modules;
 static struct CUfunc_st *functions; /* of all modules, by handle */
+
+bool module_loads_lazily(void) {
+    const char *mode = getenv("CUDA_MODULE_LOADING");
+
+    return mode == NULL || strcmp(mode, "EAGER") != 0;
+}
 
 static void add_function(struct CUmod_st *module, const struct image_kernel *kernel) {
     struct CUfunc_st *function = allocate_zeroed(sizeof *function);
@@ -25,6 +32,7 @@ static void add_function(struct CUmod_st *module, const struct image_kernel *ker
     if (function->kernel == NULL && settings()->skips_kernels)
         function->kernel = &kernel_skipped;
     function->module = module;
+    function->loaded = !module_loads_lazily();
     LL_PREPEND(module->functions, function);
     function->self = function;
     HASH_ADD(by_handle, functions, self, sizeof(void *), function);
@@ -81,11 +89,13 @@ static void dispose(struct CUmod_st *module) {
     struct CUfunc_st *function, *next_function;
     struct module_variable *variable, *next_variable;
 
+    texture_module_ending(module);
     if (module->context != NULL)
         leave_context(module);
     LL_FOREACH_SAFE(module->functions, function, next_function) {
         // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): it is in the table
         HASH_DELETE(by_handle, functions, function);
+        free(function->launch_state);
         free(function);
     }
     LL_FOREACH_SAFE(module->variables, variable, next_variable)
@@ -94,7 +104,8 @@ static void dispose(struct CUmod_st *module) {
     free(module);
 }
 
-CUresult module_load(struct CUctx_st *context, struct image *image, struct CUmod_st **out) {
+CUresult module_load(struct CUctx_st *context, struct image *image, struct CUlib_st *library,
+                     struct CUmod_st **out) {
     sim_check_held();
     struct CUmod_st *module;
     CUresult result = object_memory_take(context->device);
@@ -104,6 +115,7 @@ CUresult module_load(struct CUctx_st *context, struct image *image, struct CUmod
     module = allocate_zeroed(sizeof *module);
     module->context = context;
     module->image = image;
+    module->library = library;
     image->references++;
     result = fill(module);
     if (result != CUDA_SUCCESS) {
@@ -171,8 +183,24 @@ CUresult module_function(struct CUmod_st *module, const char *name, struct CUfun
         report_unserved(name); /* the program brings a kernel that is not built in */
     if (function == NULL || function->kernel == NULL)
         return CUDA_ERROR_NOT_FOUND;
+    function->loaded = true;
     *out = function;
     return CUDA_SUCCESS;
+}
+
+unsigned int module_functions(const struct CUmod_st *module, CUfunction *out, unsigned int room) {
+    sim_check_held();
+    struct CUfunc_st *function;
+    unsigned int count = 0;
+
+    LL_FOREACH(module->functions, function) {
+        if (function->kernel == NULL)
+            continue;
+        if (count < room)
+            out[count] = function;
+        count++;
+    }
+    return count;
 }
 
 bool module_parameter(const struct CUfunc_st *function, size_t index, size_t *offset,

@@ -1,10 +1,10 @@
 /* The entry points of modules and functions. */
 #include "capture.h"
 #include "image.h"
+#include "jit.h"
 #include "library.h"
 #include "lock.h"
 #include "module.h"
-#include "settings.h"
 
 /* Takes the caller's reference of the image. */
 static CUresult load_image(CUmodule *out, struct image *image) {
@@ -16,36 +16,37 @@ static CUresult load_image(CUmodule *out, struct image *image) {
     if (result == CUDA_SUCCESS)
         result = capture_check_unsafe();
     if (result == CUDA_SUCCESS)
-        result = module_load(context, image, out);
+        result = module_load(context, image, NULL, out);
     image_drop(image);
     sim_unlock();
     return result;
 }
 
-static CUresult load(CUmodule *out, const void *code) {
+static CUresult load(CUmodule *out, const void *code, struct jit *jit) {
     struct image *image;
-    CUresult result = out == NULL ? CUDA_ERROR_INVALID_VALUE : image_read(code, &image);
+    CUresult result = out == NULL ? CUDA_ERROR_INVALID_VALUE : jit_load(jit, code, &image);
 
     return result == CUDA_SUCCESS ? load_image(out, image) : result;
 }
 
 SIM_EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image) {
     ENTER(cuModuleLoadData);
-    return load(module, image);
+    return load(module, image, &(struct jit){.target = 0});
 }
 
-/* The options steer a compiler that the simulated device has no use for. */
 SIM_EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count,
                                        CUjit_option *options, void **values) {
+    struct jit jit;
+    CUresult result;
+
     ENTER(cuModuleLoadDataEx);
-    if (count != 0 && (options == NULL || values == NULL))
-        return CUDA_ERROR_INVALID_VALUE;
-    return load(module, image);
+    result = jit_read(&jit, JIT_LOAD, count, options, values);
+    return result == CUDA_SUCCESS ? load(module, image, &jit) : result;
 }
 
 SIM_EXPORT CUresult cuModuleLoadFatBinary(CUmodule *module, const void *image) {
     ENTER(cuModuleLoadFatBinary);
-    return load(module, image);
+    return load(module, image, &(struct jit){.target = 0});
 }
 
 SIM_EXPORT CUresult cuModuleLoad(CUmodule *module, const char *path) {
@@ -111,7 +112,7 @@ SIM_EXPORT CUresult cuModuleUnload(CUmodule handle) {
     if (module_find(handle) == NULL)
         result = CUDA_ERROR_INVALID_HANDLE;
     else
-        result = handle->of_library ? CUDA_ERROR_NOT_PERMITTED : capture_check_unsafe();
+        result = handle->library != NULL ? CUDA_ERROR_NOT_PERMITTED : capture_check_unsafe();
     if (result == CUDA_SUCCESS)
         result = module_unload(handle);
     sim_unlock();
@@ -179,52 +180,72 @@ SIM_EXPORT CUresult cuKernelGetParamInfo(CUkernel handle, size_t index, size_t *
     return result;
 }
 
-/* All kernels have these values: their code is not looked at. */
-static CUresult attribute_value(CUfunction_attribute attribute, int *value) {
-    if (attribute < 0 || attribute >= CU_FUNC_ATTRIBUTE_MAX)
+SIM_EXPORT CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode) {
+    ENTER(cuModuleGetLoadingMode);
+    if (mode == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    switch (attribute) {
-    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-        *value = 1024;
-        break;
-    case CU_FUNC_ATTRIBUTE_NUM_REGS:
-        *value = 32;
-        break;
-    case CU_FUNC_ATTRIBUTE_PTX_VERSION:
-    case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
-        *value = (int)settings()->cc;
-        break;
-    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-        *value = 48 * 1024;
-        break;
-    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-        *value = -1; /* the driver's choice */
-        break;
-    default:
-        *value = 0;
-    }
+    sim_lock();
+    *mode = module_loads_lazily() ? CU_MODULE_LAZY_LOADING : CU_MODULE_EAGER_LOADING;
+    sim_unlock();
     return CUDA_SUCCESS;
 }
 
-SIM_EXPORT CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute,
-                                       CUfunction function) {
-    ENTER(cuFuncGetAttribute);
-    return value == NULL || function == NULL ? CUDA_ERROR_INVALID_VALUE
-                                             : attribute_value(attribute, value);
-}
+#if CUDA_VERSION >= 12040
 
-SIM_EXPORT CUresult cuKernelGetAttribute(int *value, CUfunction_attribute attribute,
-                                         CUkernel kernel, CUdevice device) {
-    CUresult result = CUDA_ERROR_INVALID_VALUE;
-    bool known;
+SIM_EXPORT CUresult cuModuleGetFunctionCount(unsigned int *count, CUmodule handle) {
+    CUresult result;
 
-    ENTER(cuKernelGetAttribute);
+    ENTER(cuModuleGetFunctionCount);
+    if (count == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
-    known = library_has_kernel(kernel);
+    result = begin(handle);
+    if (result == CUDA_SUCCESS)
+        *count = module_functions(handle, NULL, 0);
     sim_unlock();
-    if (value != NULL && attribute >= 0)
-        result = known ? attribute_value(attribute, value) : CUDA_ERROR_INVALID_HANDLE;
-    return result == CUDA_SUCCESS && (device < 0 || (uint64_t)device >= settings()->devices)
-               ? CUDA_ERROR_INVALID_DEVICE
-               : result;
+    return result;
 }
+
+SIM_EXPORT CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned int room,
+                                               CUmodule handle) {
+    CUresult result;
+
+    ENTER(cuModuleEnumerateFunctions);
+    if (functions == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    result = begin(handle);
+    if (result == CUDA_SUCCESS)
+        module_functions(handle, functions, room);
+    sim_unlock();
+    return result;
+}
+
+SIM_EXPORT CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction handle) {
+    const struct CUfunc_st *function;
+
+    ENTER(cuFuncIsLoaded);
+    if (state == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    function = module_find_function(handle);
+    if (function != NULL)
+        *state = function->loaded ? CU_FUNCTION_LOADING_STATE_LOADED
+                                  : CU_FUNCTION_LOADING_STATE_UNLOADED;
+    sim_unlock();
+    return function != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+SIM_EXPORT CUresult cuFuncLoad(CUfunction handle) {
+    struct CUfunc_st *function;
+
+    ENTER(cuFuncLoad);
+    sim_lock();
+    function = module_find_function(handle);
+    if (function != NULL)
+        function->loaded = true;
+    sim_unlock();
+    return function != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+#endif

@@ -76,6 +76,8 @@ static bool take_property(const char **at, struct ptx_symbol *symbol, size_t *la
     }
     if (is_opaque_type(word, length)) {
         symbol->kind = PTX_OPAQUE;
+        symbol->surface = is_word(word, length, "surfref");
+        symbol->sampler = is_word(word, length, "samplerref");
         symbol->element = 8;
         return true;
     }
@@ -117,13 +119,12 @@ static bool take_extents(const char **at, struct ptx_symbol *symbol) {
     if (open)
         symbol->size =
             symbol->initial != NULL ? symbol->element * count_values(symbol->initial) : 0;
-    return !open || symbol->initial != NULL;
+    return !open || symbol->initial != NULL || symbol->linkage == PTX_EXTERN;
 }
 
 static bool take_variable(const char **at, struct ptx_symbol *symbol) {
     size_t lanes = 1;
 
-    symbol->kind = PTX_VARIABLE;
     for (*at = skip_space(*at); **at == '.'; *at = skip_space(*at))
         if (!take_property(at, symbol, &lanes))
             return false;
@@ -136,13 +137,80 @@ static bool take_variable(const char **at, struct ptx_symbol *symbol) {
     return *at != NULL;
 }
 
+/* False: a brace is left open. */
+static bool take_body(const char *at, struct ptx_symbol *symbol) {
+    size_t depth = 0;
+
+    at += strcspn(at, "{;");
+    if (*at != '{')
+        return true;
+    symbol->body = at;
+    for (; *at != '\0'; at++) {
+        depth += *at == '{';
+        depth -= *at == '}';
+        if (depth == 0)
+            break;
+    }
+    symbol->body_end = at;
+    return *at == '}';
+}
+
+static bool take_parentheses(const char **at) {
+    const char *from = skip_space(*at);
+
+    if (*from == '(') /* where a parameter may point to .global memory */
+        *at = strchr(from, ')');
+    return *at != NULL;
+}
+
 static bool take_kernel(const char **at, struct ptx_symbol *symbol) {
     if (!take_name(at, symbol))
         return false;
     symbol->parameters = skip_space(*at);
-    if (*symbol->parameters == '(') /* where a parameter may point to .global memory */
-        *at = strchr(symbol->parameters, ')');
-    return *at != NULL;
+    if (!take_parentheses(at))
+        return false;
+    symbol->directives = *at;
+    return take_body(*at, symbol);
+}
+
+/* .func (.param .b32 result) name (...) */
+static bool take_function(const char **at, struct ptx_symbol *symbol) {
+    if (!take_parentheses(at))
+        return false;
+    *at += **at == ')';
+    return take_name(at, symbol) && take_parentheses(at) && take_body(*at, symbol);
+}
+
+static const struct {
+    const char *word;
+    enum ptx_kind kind;
+    bool (*take)(const char **at, struct ptx_symbol *symbol);
+} declarations[] = {
+    {".entry", PTX_KERNEL, take_kernel},      {".func", PTX_FUNCTION, take_function},
+    {".global", PTX_VARIABLE, take_variable}, {".const", PTX_VARIABLE, take_variable},
+    {".shared", PTX_SHARED, take_variable},   {".local", PTX_LOCAL, take_variable},
+};
+
+static enum ptx_linkage linkage_at(const char *at) {
+    if (is_directive(at, ".visible"))
+        return PTX_VISIBLE;
+    if (is_directive(at, ".extern"))
+        return PTX_EXTERN;
+    return is_directive(at, ".weak") || is_directive(at, ".common") ? PTX_WEAK : PTX_STATIC;
+}
+
+/* Whether a declaration begins at *at. If so, *found says whether it is one that can be read. */
+static bool take_declaration(const char **at, struct ptx_symbol *symbol, bool *found) {
+    for (size_t i = 0; i < sizeof declarations / sizeof *declarations; i++) {
+        if (!is_directive(*at, declarations[i].word))
+            continue;
+        *at += strlen(declarations[i].word);
+        symbol->kind = declarations[i].kind;
+        symbol->constant = strcmp(declarations[i].word, ".const") == 0;
+        *found = declarations[i].take(at, symbol);
+        return true;
+    }
+    return false;
 }
 
 enum ptx_found ptx_next(const char **text, struct ptx_symbol *symbol) {
@@ -150,18 +218,12 @@ enum ptx_found ptx_next(const char **text, struct ptx_symbol *symbol) {
     bool found = false;
 
     memset(symbol, 0, sizeof *symbol);
-    while ((at = strchr(at, '.')) != NULL) {
-        if (is_directive(at, ".entry")) {
-            at += strlen(".entry");
-            found = take_kernel(&at, symbol);
+    for (; (at = strchr(at, '.')) != NULL; at++) {
+        if (at > *text && is_name_character(at[-1]))
+            continue; /* an instruction's, as isspacep.global */
+        if (take_declaration(&at, symbol, &found))
             break;
-        }
-        if (is_directive(at, ".global") || is_directive(at, ".const")) {
-            at += 1 + word_length(at + 1);
-            found = take_variable(&at, symbol);
-            break;
-        }
-        at++;
+        symbol->linkage = linkage_at(at);
     }
     if (at == NULL && symbol->name == NULL)
         return PTX_END;
@@ -229,6 +291,101 @@ bool ptx_next_parameter(const char **text, struct ptx_parameter *parameter) {
     parameter->size = size;
     *text = at;
     return true;
+}
+
+/* Directives that end with their line, as those of the head and of line numbers. */
+static bool ends_with_line(const char *at) {
+    static const char *const words[] = {".version", ".target", ".address_size", ".file", ".loc"};
+
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (is_directive(at, words[i]))
+            return true;
+    return *at == '@'; /* @@DWARF */
+}
+
+/* Behind the statement: a semicolon, or the brace that ends a body. */
+static const char *skip_statement(const char *at) {
+    size_t depth = 0;
+
+    for (; *at != '\0'; at++) {
+        if (*at == '"') {
+            at += strcspn(at + 1, "\"") + 1;
+            if (*at == '\0')
+                return at;
+        }
+        depth += *at == '{';
+        if (*at == ';' && depth == 0)
+            return at + 1;
+        if (*at == '}' && depth-- == 1) {
+            at = skip_space(at + 1);
+            return *at == ';' ? at + 1 : at;
+        }
+    }
+    return at;
+}
+
+bool ptx_begins_statements(const char *text) {
+    const char *at = skip_space(text);
+
+    while (*at == '.' || *at == '@')
+        at = skip_space(ends_with_line(at) ? at + strcspn(at, "\n") : skip_statement(at));
+    return *at == '\0';
+}
+
+/* Where `word` stands among the kernel's directives, behind it; NULL: nowhere. */
+static const char *find_directive(const struct ptx_symbol *kernel, const char *word) {
+    const char *at = kernel->directives;
+
+    while (at != NULL && kernel->body != NULL && (at = strchr(at, '.')) != NULL &&
+           at < kernel->body) {
+        size_t length = word_length(at + 1);
+
+        if (is_word(at + 1, length, word))
+            return at + 1 + length;
+        at++;
+    }
+    return NULL;
+}
+
+bool ptx_has_directive(const struct ptx_symbol *kernel, const char *word) {
+    return find_directive(kernel, word) != NULL;
+}
+
+unsigned int ptx_directive(const struct ptx_symbol *kernel, const char *word,
+                           unsigned int numbers[3]) {
+    const char *at = find_directive(kernel, word);
+    unsigned int count = 0;
+
+    while (at != NULL && count < 3) {
+        char *end;
+        unsigned long number = strtoul(at, &end, 10);
+
+        if (end == at || number > 1 << 16)
+            break;
+        numbers[count++] = (unsigned int)number;
+        at = skip_space(end);
+        at = *at == ',' ? at + 1 : NULL;
+    }
+    return count;
+}
+
+bool ptx_mentions(const struct ptx_symbol *kernel, const struct ptx_symbol *symbol) {
+    const char *at = kernel->body;
+
+    while (at != NULL && at < kernel->body_end) {
+        at = memmem(at, (size_t)(kernel->body_end - at), symbol->name, symbol->length);
+        if (at != NULL && !is_name_character(at[-1]) && !is_name_character(at[symbol->length]))
+            return true;
+        at = at != NULL ? at + 1 : NULL;
+    }
+    return false;
+}
+
+unsigned int ptx_target(const char *text) {
+    const char *at = strstr(text, ".target");
+
+    at = at != NULL ? strstr(at, "sm_") : NULL;
+    return at != NULL ? (unsigned int)strtoul(at + strlen("sm_"), NULL, 10) : 0;
 }
 
 /* 7, 0x7, 0f40E00000 and 0d401C000000000000, which are a float's and a double's bits. */

@@ -85,6 +85,7 @@ CUresult stream_memory_op(const CUstreamBatchMemOpParams *batch, unsigned int co
     if (batch == NULL || count == 0 || count > BATCH_MAX)
         return CUDA_ERROR_INVALID_VALUE;
     op = value_op_create("stream memory operation", count);
+    op->node_type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
     for (unsigned int i = 0; i < count && result == CUDA_SUCCESS; i++)
         result = add(op, &batch[i], version);
     if (result == CUDA_SUCCESS)

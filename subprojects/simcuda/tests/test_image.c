@@ -88,10 +88,23 @@ static void compress_zstd(struct bytes *out, const char *content, size_t size) {
 }
 
 /* The sections of a cubin, in the file in this order; the first is none. */
-enum section { NONE, NAMES, STRINGS, SYMBOLS, CODE, INFO, INITIAL, ZERO, CONSTANT, SECTIONS };
+enum section {
+    NONE,
+    NAMES,
+    STRINGS,
+    SYMBOLS,
+    CODE,
+    INFO,
+    ALL_INFO,
+    INITIAL,
+    ZERO,
+    CONSTANT,
+    SHARED,
+    SECTIONS
+};
 
 static const char names[] = "\0.shstrtab\0.strtab\0.symtab\0.text.own\0.nv.info.own\0"
-                            ".nv.global.init\0.nv.global\0.nv.constant3";
+                            ".nv.info\0.nv.global.init\0.nv.global\0.nv.constant3\0.nv.shared.own";
 static const char strings[] = "\0own\0counter\0zeroed\0limit\0shared\0helper";
 
 static uint32_t offset_in(const char *all, size_t size, const char *word) {
@@ -121,9 +134,11 @@ static void make_cubin(struct bytes *out) {
                          {".symtab", SHT_SYMTAB},
                          {".text.own", SHT_PROGBITS},
                          {".nv.info.own", SHT_LOPROC},
+                         {".nv.info", SHT_LOPROC},
                          {".nv.global.init", SHT_PROGBITS},
                          {".nv.global", SHT_NOBITS},
-                         {".nv.constant3", SHT_PROGBITS}};
+                         {".nv.constant3", SHT_PROGBITS},
+                         {".nv.shared.own", SHT_NOBITS}};
     /* parameter 1: 16 bytes at offset 8; parameter 0: 8 bytes at 0; beside them an item of another
      * kind and one without content */
     static const uint32_t info[] = {4 | 0x17 << 8 | 12u << 16,
@@ -136,7 +151,19 @@ static void make_cubin(struct bytes *out) {
                                     8u << 18 | 0x1f000,
                                     4 | 0x0a << 8 | 4u << 16,
                                     7,
-                                    1 | 0x2a << 8};
+                                    1 | 0x2a << 8,
+                                    4 | 0x05 << 8 | 12u << 16,
+                                    32,
+                                    2,
+                                    3,
+                                    4 | 0x3d << 8 | 12u << 16,
+                                    2,
+                                    1,
+                                    1};
+    /* of symbol 1: 72 registers, 48 bytes of local memory */
+    static const uint32_t all_info[] = {4 | 0x2f << 8 | 8u << 16, 1, 72,
+                                        4 | 0x11 << 8 | 8u << 16, 1, 48,
+                                        4 | 0x2f << 8 | 8u << 16, 2, 9};
     const Elf64_Sym symbols[] = {{0},
                                  symbol("own", STT_FUNC, 0x10, CODE, 0, 16),
                                  symbol("helper", STT_FUNC, 0, CODE, 0, 16),
@@ -156,12 +183,15 @@ static void make_cubin(struct bytes *out) {
                             {symbols, sizeof symbols},
                             {zeros, sizeof zeros},
                             {info, sizeof info},
+                            {all_info, sizeof all_info},
                             {initial, sizeof initial},
                             {NULL, 400},
-                            {&limit, sizeof limit}};
+                            {&limit, sizeof limit},
+                            {NULL, 1024}};
     Elf64_Shdr sections[SECTIONS] = {{0}};
     Elf64_Ehdr header = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
                          .e_machine = 190,
+                         .e_flags = 80 | 0x500,
                          .e_ehsize = sizeof header,
                          .e_shentsize = sizeof *sections,
                          .e_shnum = SECTIONS,
@@ -326,6 +356,13 @@ static void test_a_fatbin_for_newer_devices_alone_is_refused(void **state) {
     assert_int_equal(cuModuleLoadData(&module, fatbin.at), CUDA_ERROR_NO_BINARY_FOR_GPU);
 }
 
+static void assert_attribute(CUfunction function, CUfunction_attribute attribute, int expected) {
+    int value = -2;
+
+    assert_ok(cuFuncGetAttribute(&value, attribute, function));
+    assert_int_equal(value, expected);
+}
+
 static void assert_is_cubin(CUmodule module) {
     static const unsigned char zeros[400];
     const double limit = 5.5;
@@ -336,6 +373,13 @@ static void assert_is_cubin(CUmodule module) {
     assert_parameter(function, 0, 0, 8);
     assert_parameter(function, 1, 8, 16);
     assert_no_parameter(function, 2);
+    assert_attribute(function, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 192);
+    assert_attribute(function, CU_FUNC_ATTRIBUTE_NUM_REGS, 72);
+    assert_attribute(function, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, 48);
+    assert_attribute(function, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, 1024);
+    assert_attribute(function, CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES, 8);
+    assert_attribute(function, CU_FUNC_ATTRIBUTE_BINARY_VERSION, 80);
+    assert_attribute(function, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, 2);
     assert_ok(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
     assert_int_equal(cuModuleGetFunction(&function, module, "helper"), CUDA_ERROR_NOT_FOUND);
     assert_variable(module, "counter", &(uint32_t){5}, 4);

@@ -47,18 +47,18 @@ static int main_of_asking_child(void) {
     CUmodule module;
     CUfunction function;
     CUdeviceptr pointer;
-    CUtexref texture;
     CUuuid id = {{1}};
     const void *table;
     int value;
     void *found;
 
     set_up_context(NULL);
-    assert_int_equal(cuTexRefCreate(&texture), CUDA_ERROR_NOT_SUPPORTED);
-    assert_int_equal(cuTexRefCreate(&texture), CUDA_ERROR_NOT_SUPPORTED);
+    assert_int_equal(cuGraphicsUnregisterResource(NULL), CUDA_ERROR_NOT_SUPPORTED);
+    assert_int_equal(cuGraphicsUnregisterResource(NULL), CUDA_ERROR_NOT_SUPPORTED);
     assert_ok(cuGetProcAddress_v2("cuNoSuchThing", &found, 13000, 0, NULL));
     assert_ok(cuGetProcAddress_v2("", &found, 0, 0, NULL)); /* a probe that asks for nothing */
-    assert_ok(cuGetProcAddress_v2("cuTexRefCreate", &found, 13000, 0, NULL)); /* is not called */
+    assert_ok(cuGetProcAddress_v2("cuGraphicsUnregisterResource", &found, 13000, 0,
+                                  NULL)); /* is not called */
     assert_int_equal(cuGetExportTable(&table, &id), CUDA_ERROR_NOT_FOUND);
     assert_ok(cuMemAlloc_v2(&pointer, 1));
     assert_int_equal(cuPointerGetAttribute(&value, (CUpointer_attribute)999, pointer),
@@ -75,7 +75,7 @@ static void test_what_was_not_served_is_listed(void **state) {
     (void)state;
     assert_int_equal(outcome.status, 0);
     assert_string_equal(strstr(outcome.report, "unserved.0"),
-                        "unserved.0 cuTexRefCreate 2\n"
+                        "unserved.0 cuGraphicsUnregisterResource 2\n"
                         "unserved.1 cuGetProcAddress_v2 cuNoSuchThing 1\n"
                         "unserved.2 cuGetExportTable 01000000000000000000000000000000 1\n"
                         "unserved.3 cuPointerGetAttribute attribute 999 1\n"
@@ -89,7 +89,7 @@ static void test_the_list_alone_goes_to_standard_error(void **state) {
     assert_int_equal(outcome.status, 0);
     assert_string_equal(
         outcome.messages,
-        "simcuda: not served: cuTexRefCreate: 2 times\n"
+        "simcuda: not served: cuGraphicsUnregisterResource: 2 times\n"
         "simcuda: not served: cuGetProcAddress_v2: cuNoSuchThing: 1 times\n"
         "simcuda: not served: cuGetExportTable: 01000000000000000000000000000000: 1 times\n"
         "simcuda: not served: cuPointerGetAttribute: attribute 999: 1 times\n"
