@@ -181,7 +181,8 @@ def test_an_allocation_that_is_refused_with_no_code_of_cudas_is_had_by_giving_id
     assert pooled.out == alone.out
 
 
-def test_what_is_free_beside_a_quota_is_what_it_says_alone_and_can_be_allocated(run, tmp_path):
+@pytest.mark.parametrize("size", [10 << 20, None], ids=["limited", "unlimited"])
+def test_what_is_free_beside_a_quota_is_what_it_says_alone_and_can_be_allocated(run, tmp_path, size):
     program = IN_A_CONTEXT + """
 allocate(4 << 20)
 for address in [allocate(100 << 10) for _ in range(5)]:
@@ -189,7 +190,7 @@ for address in [allocate(100 << 10) for _ in range(5)]:
 print(*info())
 allocate(free.value)
 """
-    alone, pooled, _ = beside_a_quota(run, tmp_path, program, 10 << 20)
+    alone, pooled, _ = beside_a_quota(run, tmp_path, program, size)
     assert pooled.out == alone.out
 
 
