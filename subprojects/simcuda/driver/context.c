@@ -29,8 +29,15 @@ static __thread size_t stack_depth;
 static pthread_key_t stack_key;
 static pthread_once_t stack_key_made = PTHREAD_ONCE_INIT;
 
+/* The destructors of other keys may run later, and make a context current anew. */
+static void end_stack(void *of_thread) {
+    free(of_thread);
+    stack = NULL;
+    stack_depth = 0;
+}
+
 static void make_stack_key(void) {
-    pthread_key_create(&stack_key, free);
+    pthread_key_create(&stack_key, end_stack);
 }
 
 static struct CUctx_st *top(void) {

@@ -2,6 +2,7 @@
  */
 #include "test_sim.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -241,11 +242,54 @@ static int main_of_child(const char *mode) {
     return 5;
 }
 
+/* A thread that ends has its keys' destructors run in no order that it could count on: one of them
+ * may use the driver when the driver's own has already run. */
+struct at_end {
+    CUcontext context;
+    CUresult made_current, allocated, freed;
+};
+
+static void use_at_end(void *state) {
+    struct at_end *end = state;
+    CUdeviceptr pointer = 0;
+    end->made_current = cuCtxSetCurrent(end->context);
+    end->allocated = cuMemAlloc_v2(&pointer, 1);
+    end->freed = cuMemFree_v2(pointer);
+}
+
+static pthread_key_t at_end_key;
+
+static void *end_with_a_key(void *state) {
+    struct at_end *end = state;
+    assert_ok(cuCtxSetCurrent(end->context));
+    assert_int_equal(pthread_setspecific(at_end_key, end), 0);
+    return NULL;
+}
+
+static void test_a_thread_that_ends(void **state) {
+    struct at_end end = {.made_current = CUDA_ERROR_UNKNOWN};
+    pthread_t thread;
+
+    (void)state;
+    assert_ok(cuDevicePrimaryCtxRetain(&end.context, 0));
+    assert_ok(cuCtxSetCurrent(end.context)); /* so the driver's key is older */
+    assert_int_equal(pthread_key_create(&at_end_key, use_at_end), 0);
+    assert_int_equal(pthread_create(&thread, NULL, end_with_a_key, &end), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_ok(end.made_current);
+    assert_ok(end.allocated);
+    assert_ok(end.freed);
+    pthread_key_delete(at_end_key);
+    assert_ok(cuCtxSetCurrent(NULL));
+    assert_ok(cuDevicePrimaryCtxRelease_v2(0));
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_before_initialisation),
         cmocka_unit_test(test_without_a_context),
         cmocka_unit_test(test_stack),
+        cmocka_unit_test(test_a_thread_that_ends),
         cmocka_unit_test(test_destroyed_context),
         cmocka_unit_test(test_primary_context),
         cmocka_unit_test(test_reset),
