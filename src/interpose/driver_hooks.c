@@ -157,7 +157,11 @@ CUresult hook_cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
     if (!pool)
         return REAL(cuMemGetInfo_v2)(free_bytes, total_bytes);
     size_t available = 0, total = 0;
-    CUresult result = pool_mem_get_info(pool, &available, &total);
+    CUresult result = CUDA_SUCCESS;
+    if (!free_bytes || !total_bytes) /* whether that is an error, the driver says */
+        result = REAL(cuMemGetInfo_v2)(free_bytes, total_bytes);
+    if (result == CUDA_SUCCESS)
+        result = pool_mem_get_info(pool, &available, &total);
     if (result != CUDA_SUCCESS)
         return state_end_call_with(pool, result);
     if (state_check())

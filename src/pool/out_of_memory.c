@@ -15,10 +15,9 @@
 #include "pool/patience.h"
 
 /* Whether the policy obtains the memory. It needs to know how much, so not while the pitch is
- * unknown. */
+ * unknown, or if that many rows are more than any address. */
 static bool obtains(const struct request *request) {
-    return request->context->policy->obtain && request->site &&
-           (!request->pitch || request->pitch->known);
+    return request->context->policy->obtain && request->site && (!request->pitch || request->size);
 }
 
 __attribute__((always_inline)) static inline CUresult ask_untimed(struct pool *pool,
@@ -29,9 +28,10 @@ __attribute__((always_inline)) static inline CUresult ask_untimed(struct pool *p
     CUresult result;
     *obtained = (struct obtained){.size = size};
     if (obtains(request)) {
-        if (pitch)
+        result = request->context->policy->obtain(pool, request, size, obtained);
+        if (pitch && result == CUDA_SUCCESS)
             *pitch->pitch = pitch->known;
-        return request->context->policy->obtain(pool, request, size, obtained);
+        return result;
     }
     if (!pitch)
         return source_obtain(pool, &request->context->kind, size, obtained);
