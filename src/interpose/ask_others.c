@@ -7,6 +7,7 @@
 #include "observe/share_folder.h"
 #include "raw_files.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -30,6 +31,13 @@ struct asked {
     bool posted;
     uint64_t process, born, life;
     struct mailbox_request request;
+};
+
+/* All that one call has to do with: on the heap, as some threads have less stack. `head` is the one
+ * that was read last. */
+struct asking {
+    struct asked asked[MOST_ASKED];
+    struct stats_head head;
 };
 
 static uint64_t life_of(const struct stats_head *head) {
@@ -68,19 +76,18 @@ static uint64_t idle_on(const struct stats_page *page, const uint8_t uuid[STATS_
 
 /* Opens an entry if it is a process that might help. */
 static bool consider(int folder, const char *name, const uint8_t uuid[STATS_UUID], size_t bytes,
-                     struct asked *asked) {
-    struct stats_head head;
+                     struct asked *asked, struct stats_head *head) {
     bool found =
-        share_open_page(folder, name, true, &asked->page) && share_read_head(&asked->page, &head);
-    bool stale = found && share_is_stale(&head);
+        share_open_page(folder, name, true, &asked->page) && share_read_head(&asked->page, head);
+    bool stale = found && share_is_stale(head);
     if (stale)
         share_clear(folder, name);
-    if (found && !stale && asked->page.live && !head.finished && share_is_named(name, &head) &&
-        (head.process != (uint64_t)getpid() || head.namespace_id != share_namespace())) {
+    if (found && !stale && asked->page.live && !head->finished && share_is_named(name, head) &&
+        (head->process != (uint64_t)getpid() || head->namespace_id != share_namespace())) {
         asked->posted = false;
-        asked->process = head.process;
-        asked->born = head.born;
-        asked->life = life_of(&head);
+        asked->process = head->process;
+        asked->born = head->born;
+        asked->life = life_of(head);
         asked->request =
             (struct mailbox_request){.kind = MAILBOX_GIVE_UP, .bytes = bytes, .text = ""};
         if (idle_on(asked->page.live, uuid, &asked->request.device) &&
@@ -92,20 +99,21 @@ static bool consider(int folder, const char *name, const uint8_t uuid[STATS_UUID
 }
 
 /* Whom to ask; returns how many. */
-static size_t find(const uint8_t uuid[STATS_UUID], size_t bytes, struct asked *asked) {
+static size_t find(const uint8_t uuid[STATS_UUID], size_t bytes, struct asking *asking) {
     struct share_walk walk = {.folder = share_folder_open(false)};
     size_t count = 0;
     if (walk.folder < 0)
         return 0;
     while (count < MOST_ASKED && share_walk_next(&walk))
-        count += consider(walk.folder, walk.name, uuid, bytes, &asked[count]);
+        count +=
+            consider(walk.folder, walk.name, uuid, bytes, &asking->asked[count], &asking->head);
     close(walk.folder);
     return count;
 }
 
 /* Posts the request where nobody else is asking just now, then looks for the answer. Returns
  * whether the process is done with. */
-static bool pursue(struct asked *asked, size_t *released) {
+static bool pursue(struct asked *asked, struct stats_head *head, size_t *released) {
     struct mailbox_reply reply;
     if (asked->posted) {
         if (!mailbox_look(&asked->page.live->mailbox, asked->request.serial, &reply))
@@ -115,11 +123,10 @@ static bool pursue(struct asked *asked, size_t *released) {
         *released += reply.released;
         return true;
     }
-    struct stats_head head;
     if (!mailbox_lock(asked->page.file))
         return false;
     /* It may have ended meanwhile. */
-    if (!share_read_head(&asked->page, &head) || head.finished)
+    if (!share_read_head(&asked->page, head) || head->finished)
         return true;
     mailbox_post(&asked->page.live->mailbox, &asked->request);
     asked->posted = true;
@@ -132,20 +139,16 @@ static void let_go(struct asked *asked) {
     share_close_page(&asked->page);
 }
 
-size_t ask_others(const uint8_t uuid[STATS_UUID], size_t bytes) {
-    static const uint8_t unknown[STATS_UUID];
-    struct asked asked[MOST_ASKED];
-    size_t released = 0, waiting;
-    struct pool *pool = state_pool();
-    if (!state_options()->share || !pool || memcmp(uuid, unknown, STATS_UUID) == 0)
-        return 0;
-    size_t count = waiting = find(uuid, bytes, asked);
+/* Asks those that were found until they have given up so much, or time is up. */
+static size_t ask(struct pool *pool, struct asking *asking, size_t count, size_t bytes) {
+    struct asked *asked = asking->asked;
+    size_t released = 0, waiting = count;
     const uint64_t end = clock_ns(CLOCK_MONOTONIC) + PATIENCE_NS;
     for (size_t i = 0; i < count; i++)
         asked[i].request.until_ns = end;
     while (waiting && released < bytes) {
         for (size_t i = 0; i < count; i++)
-            if (asked[i].page.file >= 0 && pursue(&asked[i], &released)) {
+            if (asked[i].page.file >= 0 && pursue(&asked[i], &asking->head, &released)) {
                 let_go(&asked[i]);
                 waiting--;
             }
@@ -165,6 +168,18 @@ size_t ask_others(const uint8_t uuid[STATS_UUID], size_t bytes) {
             note_silent(&asked[i]);
         let_go(&asked[i]);
     }
+    return released;
+}
+
+size_t ask_others(const uint8_t uuid[STATS_UUID], size_t bytes) {
+    static const uint8_t unknown[STATS_UUID];
+    struct pool *pool = state_pool();
+    if (!state_options()->share || !pool || memcmp(uuid, unknown, STATS_UUID) == 0)
+        return 0;
+    struct asking *asking = malloc(sizeof *asking);
+    size_t count = asking ? find(uuid, bytes, asking) : 0;
+    size_t released = count ? ask(pool, asking, count, bytes) : 0;
+    free(asking);
     return released;
 }
 

@@ -7,6 +7,7 @@
 #include "raw_files.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 void share_folder_path(char path[SHARE_FOLDER]) {
@@ -253,37 +254,45 @@ static void end_page(struct share_page *page, const struct stats_head *head) {
     segment_let_end((int)head->segment - 1);
 }
 
+/* A head is larger than the stack of some threads: none lies there. */
+
 void share_clear(int folder, const char *name) {
-    struct stats_head head;
+    struct stats_head *head = malloc(sizeof *head);
     struct share_page page;
     struct stat entry;
-    if (raw_lstatat(folder, name, &entry) != 0)
+    if (!head || raw_lstatat(folder, name, &entry) != 0) {
+        free(head);
         return;
+    }
     share_open_page(folder, name, false, &page);
-    bool is_page = *name != '.' && page.file >= 0 && read_entry(&page, &head);
-    bool stale = is_page && share_is_stale(&head);
+    bool is_page = *name != '.' && page.file >= 0 && read_entry(&page, head);
+    bool stale = is_page && share_is_stale(head);
     if (stale)
-        end_page(&page, &head);
+        end_page(&page, head);
     if (stale || (!is_page && is_nobodys(name) && !is_of_another_version(&page)))
         remove_that(folder, name, &entry);
     share_close_page(&page);
+    free(head);
 }
 
 void share_clear_own(int folder, const char *name) {
-    struct stats_head head;
+    struct stats_head *head = malloc(sizeof *head);
     struct share_page page;
-    if (share_open_page(folder, name, false, &page) && read_entry(&page, &head) &&
-        share_is_named(name, &head))
-        end_page(&page, &head);
+    if (share_open_page(folder, name, false, &page) && head && read_entry(&page, head) &&
+        share_is_named(name, head))
+        end_page(&page, head);
     share_close_page(&page);
+    free(head);
     raw_remove(folder, name);
 }
 
 bool share_is_damaged(int folder, const char *name) {
-    struct stats_head head;
+    struct stats_head *head = malloc(sizeof *head);
     struct share_page page;
     struct stat entry;
-    bool readable = share_open_page(folder, name, false, &page) && share_read_head(&page, &head);
+    bool readable =
+        share_open_page(folder, name, false, &page) && (!head || share_read_head(&page, head));
     share_close_page(&page);
+    free(head);
     return !readable && raw_lstatat(folder, name, &entry) == 0;
 }

@@ -6,6 +6,7 @@
 #include "observe/share_folder.h"
 #include "raw_files.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Invariant: process is who made the page, or 0; name is "" while the page has none in the folder;
@@ -58,11 +59,12 @@ static bool has_segment(void) {
 
 /* Whether what has the name is the page of another pid namespace, whose process has our number. */
 static bool is_anothers(int folder, const char *name, uint64_t namespace_id) {
-    struct stats_head head;
+    struct stats_head *head = malloc(sizeof *head); /* not on the stack: see share_folder.c */
     struct share_page page;
-    bool another = share_open_page(folder, name, false, &page) && share_read_head(&page, &head) &&
-                   head.namespace_id != namespace_id;
+    bool another = share_open_page(folder, name, false, &page) && head &&
+                   share_read_head(&page, head) && head->namespace_id != namespace_id;
     share_close_page(&page);
+    free(head);
     return another;
 }
 

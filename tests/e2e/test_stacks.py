@@ -3,7 +3,7 @@
 import platform
 
 import pytest
-from conftest import PROGRAMS
+from conftest import PROGRAMS, SANITIZER
 
 EVERY = PROGRAMS / "every"
 # What is called natively, by the library, and by the library that is to do nothing.
@@ -33,6 +33,16 @@ def test_the_stack_is_unwound_from_every_instruction_of_a_call(run, env):
     assert done.code == 0
     [steps] = done.out.splitlines()
     assert int(steps.split()[0]) > (100 if "POOLCUDA_DISABLE" in env else 1000)
+
+
+# What the simulated driver needs natively is 8 KiB, half of the smallest stack that a thread can have.
+@pytest.mark.skipif(bool(SANITIZER), reason="a sanitizer's frames are larger")
+@pytest.mark.parametrize("preset", ["default", "bfc", "vmm", "paddle"])
+def test_the_library_needs_at_most_8_kib_of_the_stack_of_who_calls(run, preset):
+    results = [run(PROGRAMS / "small_stack", pooled=pooled, stats=False, env={"POOLCUDA_PRESET": preset}) for pooled in (False, True)]
+    assert [result.code for result in results] == [0, 0], results[1].out
+    native, pooled = (int(result.out) for result in results)
+    assert native < pooled <= native + 8192
 
 
 @WAYS
