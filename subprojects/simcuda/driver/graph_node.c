@@ -360,7 +360,7 @@ CUgraphExecUpdateResult node_check_change(const struct op *from, const struct op
     }
 }
 
-/* --- what is told of nodes --- */
+/* --- what nodes answer --- */
 
 static size_t told_height(const struct copy_side *side) {
     return side->pitch != 0 ? side->slice / side->pitch : 0;

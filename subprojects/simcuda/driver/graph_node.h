@@ -46,7 +46,7 @@ CUresult node_change_child(struct CUgraphNode_st *node, const struct node_reques
 /* Whether an executable graph's node may do `to` where it does `from`, both of one type. */
 CUgraphExecUpdateResult node_check_change(const struct op *from, const struct op *to);
 
-/* What is told of a copy or fill. */
+/* What a copy's or fill's node answers. */
 CUDA_MEMCPY3D node_copy_told(const struct op *op);
 CUDA_MEMSET_NODE_PARAMS_v1 node_fill_told(const struct op *op);
 

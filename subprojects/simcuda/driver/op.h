@@ -75,7 +75,7 @@ enum { KERNEL_PARAMETER_BYTES = 64, KERNEL_PARAMETERS = 4 };
 struct kernel_call {
     const struct builtin_kernel *kernel;
     unsigned char parameters[KERNEL_PARAMETER_BYTES];
-    /* What a program is told of a node. */
+    /* What a node answers to a program. */
     CUDA_KERNEL_NODE_PARAMS_v2 told; /* its kernelParams are `places` */
     void *places[KERNEL_PARAMETERS];
     void **kept;         /* owned: in place of `places`, and behind them the arguments; or NULL */
