@@ -15,6 +15,9 @@ struct node_request {
         CUDA_MEMSET_NODE_PARAMS_v1 fill;
         CUDA_HOST_NODE_PARAMS_v1 host;
         CUevent event;
+        CUDA_BATCH_MEM_OP_NODE_PARAMS batch;
+        CUDA_EXT_SEM_SIGNAL_NODE_PARAMS signals;
+        CUDA_EXT_SEM_WAIT_NODE_PARAMS waits;
         struct {
             CUDA_MEM_ALLOC_NODE_PARAMS *parameters; /* the address is set there */
             uintptr_t site;

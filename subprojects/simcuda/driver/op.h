@@ -91,6 +91,13 @@ struct host_call {
     void *data;
 };
 
+/* What a node of words or semaphores answers to a program. Its arrays are the operation's. */
+union values_told {
+    CUDA_BATCH_MEM_OP_NODE_PARAMS batch;
+    CUDA_EXT_SEM_SIGNAL_NODE_PARAMS signals;
+    CUDA_EXT_SEM_WAIT_NODE_PARAMS waits;
+};
+
 /* For which accesses of an operation the host must have memory. One that reads maps what it reads,
  * so that it takes memory even where nothing was written. */
 enum host_use {
@@ -148,6 +155,8 @@ struct op {
         struct {
             struct value_step *steps; /* owned */
             size_t count;
+            union values_told told; /* node_type says which */
+            void *arrays;           /* owned: those in `told` */
         } values;
         struct {
             void *slot;
