@@ -79,7 +79,7 @@ SIM_EXPORT CUresult cuDevSmResourceSplitByCount(CUdevResource *groups, unsigned 
         return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
     size = minimum < least_part() ? least_part() : minimum;
     size = (size + alignment() - 1) / alignment() * alignment();
-    fitting = input->sm.smCount / size;
+    fitting = size != 0 ? input->sm.smCount / size : 0; /* 0: it was too large to be rounded */
     made = groups == NULL || fitting < *count ? fitting : *count;
     for (unsigned int i = 0; groups != NULL && i < made; i++)
         device_resource_fill(&groups[i], device_resource_owner(input), size);

@@ -1,6 +1,7 @@
 /* Green contexts of the simulated device. */
 #include "test_sim.h"
 
+#include <limits.h>
 #include <stdio.h>
 
 #if CUDA_VERSION >= 12040
@@ -47,6 +48,9 @@ static void test_error_codes(void **state) {
                      CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
     assert_ok(cuDevSmResourceSplitByCount(NULL, &count, &whole, NULL, 0, 1));
     assert_int_equal(count, whole.sm.smCount / 2); /* never less than the device's minimum */
+    whole.sm.smCount = UINT_MAX;                   /* no driver wrote that */
+    assert_ok(cuDevSmResourceSplitByCount(NULL, &count, &whole, NULL, 0, UINT_MAX));
+    assert_int_equal(count, 0);
     assert_ok(cuGreenCtxDestroy(green));
     assert_int_equal(cuGreenCtxDestroy(green), CUDA_ERROR_CONTEXT_IS_DESTROYED);
     assert_int_equal(cuGreenCtxDestroy((CUgreenCtx)test_context), CUDA_ERROR_INVALID_CONTEXT);
