@@ -12,13 +12,42 @@ static const char separators[] = " :";
 /* The link and its folder; "" while there is none. */
 static char link_folder[PATH_MAX], link_path[PATH_MAX + 32];
 
-/* Whether the path of `length` bytes is that of a libpoolcuda.so. */
+/* Where the name of the path of `length` bytes begins. */
+static const char *name_in(const char *path, size_t length) {
+    const char *name = path + length;
+    while (name > path && name[-1] != '/')
+        name--;
+    return name;
+}
+
+/* Whether it is the path of a libpoolcuda.so. */
 static bool is_pool(const char *path, size_t length) {
-    static const char name[] = "libpoolcuda.so";
-    size_t start = length;
-    while (start && path[start - 1] != '/')
-        start--;
-    return length - start == sizeof name - 1 && memcmp(path + start, name, sizeof name - 1) == 0;
+    static const char expected[] = "libpoolcuda.so";
+    const char *name = name_in(path, length);
+    return (size_t)(path + length - name) == sizeof expected - 1 &&
+           memcmp(name, expected, sizeof expected - 1) == 0;
+}
+
+/* Whether it is the path of AddressSanitizer's runtime, which refuses to come second. */
+static bool must_be_first(const char *path, size_t length) {
+    static const char *const runtimes[] = {"libasan.so", "libclang_rt.asan"};
+    const char *name = name_in(path, length);
+    for (size_t i = 0; i < sizeof runtimes / sizeof runtimes[0]; i++)
+        if (strncmp(name, runtimes[i], strlen(runtimes[i])) == 0)
+            return true;
+    return false;
+}
+
+/* How many bytes of the value stay before the pool. */
+static size_t length_before(const char *value) {
+    size_t before = 0;
+    for (;;) {
+        size_t start = before + strspn(value + before, separators);
+        size_t length = strcspn(value + start, separators);
+        if (!length || !must_be_first(value + start, length))
+            return before;
+        before = start + length;
+    }
 }
 
 static bool names_pool(const char *value) {
@@ -74,7 +103,8 @@ static bool make_link(const char *library) {
 
 char *preload_value(const char *value, const char *library) {
     char *joined;
-    bool empty = !value || !value[strspn(value, separators)];
+    if (!value || !value[strspn(value, separators)])
+        value = "";
     if (names_pool(value))
         return strdup(value);
     if (!preload_can_hold(library)) {
@@ -82,7 +112,11 @@ char *preload_value(const char *value, const char *library) {
             return NULL;
         library = link_path;
     }
-    if (asprintf(&joined, "%s%s%s", empty ? "" : value, empty ? "" : ":", library) < 0)
+    int before = (int)length_before(value);
+    const char *behind = value + before;
+    behind += strspn(behind, separators);
+    if (asprintf(&joined, "%.*s%s%s%s%s", before, value, before ? ":" : "", library,
+                 *behind ? ":" : "", behind) < 0)
         return NULL;
     return joined;
 }

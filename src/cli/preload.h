@@ -1,4 +1,5 @@
-/* The value of LD_PRELOAD that puts libpoolcuda.so behind what is preloaded already. */
+/* The value of LD_PRELOAD that puts libpoolcuda.so before what is preloaded already: it calls what
+ * stands behind it, while another tool's dlsym before it may hide it. */
 #ifndef POOLCUDA_CLI_PRELOAD_H
 #define POOLCUDA_CLI_PRELOAD_H
 
@@ -7,8 +8,9 @@
 /* Whether it can be a part of the value: spaces and colons separate paths there. */
 bool preload_can_hold(const char *path);
 
-/* `value` (NULL: unset) with libpoolcuda.so, whose path is `library`, after it; `value` as it is if
- * it names a libpoolcuda.so already. Spaces and colons separate paths there, and nothing quotes
+/* `value` (NULL: unset) with libpoolcuda.so, whose path is `library`, before it, but for
+ * AddressSanitizer's runtime, which has to come first; `value` as it is if it names a
+ * libpoolcuda.so already. Spaces and colons separate paths there, and nothing quotes
  * them: for a library with such a path a link is made in a temporary folder, to be removed by
  * preload_remove_link once no program is going to be started with this value. NULL if that cannot
  * be made, or without memory. The caller frees the value. */

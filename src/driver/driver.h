@@ -115,10 +115,19 @@ struct driver {
 #define DRIVER_FIELD(field, symbol, parameters, required) CUresult(*field) parameters;
     DRIVER_ENTRIES(DRIVER_FIELD)
 #undef DRIVER_FIELD
+    /* Where another tool stands between, its answers are not the driver's. own_mem_get_info: the
+     * driver's, if mem_get_info is such a tool's, else NULL. others_pools: whether such a tool sees
+     * some of the functions of memory pools, and of stream-ordered frees. */
+    CUresult (*own_mem_get_info)(size_t *free_bytes, size_t *total_bytes);
+    bool others_pools;
 };
 
 /* Fills *driver with the entries that find(symbol) returns (NULL: no such entry).
  * Returns false, with *driver unspecified, if a required entry is missing. */
 bool driver_fill(struct driver *driver, void *(*find)(const char *symbol));
+
+/* Says in the filled *driver where another tool stands between. find_own(symbol): the driver's own
+ * entry, NULL: none. */
+void driver_compare(struct driver *driver, void *(*find_own)(const char *symbol));
 
 #endif

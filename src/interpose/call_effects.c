@@ -224,6 +224,13 @@ static void after_failure(struct pool *pool, const struct stub_frame *frame,
         pool_reason_ends(pool, reason);
 }
 
+/* A call that asks for no memory can run out of it all the same, but only by CUDA's own error: what
+ * another tool's negative answer to it means nobody knows. */
+static bool found_no_memory(const struct entry *entry, CUresult result) {
+    return result == CUDA_ERROR_OUT_OF_MEMORY ||
+           (entry->memory != MEMORY__ && entry->memory != MEMORY_may && pool_refused(result));
+}
+
 /* What a call asks for that has found no memory. */
 static enum pool_asks asks_for(const struct entry *entry) {
     switch ((enum entry_memory)entry->memory) {
@@ -272,7 +279,7 @@ static void end_capture(struct pool *pool, const struct stub_frame *frame,
 
 bool call_ended(struct pool *pool, struct stub_frame *frame, const struct entry *entry,
                 const char *name, CUresult result) {
-    bool again = result == CUDA_ERROR_OUT_OF_MEMORY &&
+    bool again = found_no_memory(entry, result) &&
                  checked_make_room(pool, name, (unsigned)frame->attempts++, asks_for(entry));
     if (entry_begins_capture(entry) && frame->opens && result == CUDA_SUCCESS)
         name_capture(pool, frame, entry);

@@ -156,9 +156,16 @@ CUresult hook_cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
     struct pool *pool = state_begin_call();
     if (!pool)
         return REAL(cuMemGetInfo_v2)(free_bytes, total_bytes);
-    CUresult result = pool_mem_get_info(pool, free_bytes, total_bytes);
-    if (state_check() && result == CUDA_SUCCESS && free_bytes)
-        *free_bytes += check_quarantined(state_check());
+    size_t available = 0, total = 0;
+    CUresult result = pool_mem_get_info(pool, &available, &total);
+    if (result != CUDA_SUCCESS)
+        return state_end_call_with(pool, result);
+    if (state_check())
+        available += check_quarantined(state_check());
+    if (free_bytes)
+        *free_bytes = available < total ? available : total;
+    if (total_bytes)
+        *total_bytes = total;
     return state_end_call_with(pool, result);
 }
 

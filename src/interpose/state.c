@@ -219,6 +219,7 @@ static struct pool *create(void) {
     real_ask_others();
     if (!driver_fill(&entries, real_find_had))
         return NULL;
+    driver_compare(&entries, real_find_own);
     lock_take(&start_lock, LOCK_START);
     struct pool *created = atomic_load(&pool);
     if (!created) {

@@ -64,12 +64,15 @@ static struct pool_block *surplus(struct idle_store *store, struct site *site, s
 
 /* --- the driver's pool. All below: lock not held --- */
 
+/* A tool between that sees some of these functions alone would miscount: an allocation that it has
+ * not seen is nothing that it lets be freed. */
 static bool has_entries(const struct driver *driver) {
     lock_check_none();
-    return driver->mem_pool_create && driver->mem_pool_destroy && driver->mem_pool_set_attribute &&
-           driver->mem_pool_get_attribute && driver->mem_pool_trim_to &&
-           driver->mem_alloc_from_pool_async && driver->mem_free_async && driver->stream_create &&
-           driver->stream_destroy && driver->stream_synchronize;
+    return !driver->others_pools && driver->mem_pool_create && driver->mem_pool_destroy &&
+           driver->mem_pool_set_attribute && driver->mem_pool_get_attribute &&
+           driver->mem_pool_trim_to && driver->mem_alloc_from_pool_async &&
+           driver->mem_free_async && driver->stream_create && driver->stream_destroy &&
+           driver->stream_synchronize;
 }
 
 static CUresult make_pool(const struct driver *driver, CUdevice ordinal, CUmemoryPool *made) {
@@ -162,8 +165,13 @@ static CUresult complete(struct pool *pool, struct context *context, struct driv
     if (result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY)
         return result;
     if (pool->config.say)
-        pool->config.say("poolcuda: this device has no memory pools: POOLCUDA_POLICY=async pools "
-                         "nothing there, every call goes to the driver");
+        pool->config.say(
+            pool->driver->others_pools
+                ? "poolcuda: another tool stands before the driver's stream-ordered functions and "
+                  "would miscount: POOLCUDA_POLICY=async pools nothing, every call goes to the "
+                  "driver"
+                : "poolcuda: this device has no memory pools: POOLCUDA_POLICY=async pools nothing "
+                  "there, every call goes to the driver");
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 

@@ -116,8 +116,21 @@ static CUresult ask_id(struct pool *pool, CUcontext handle, unsigned long long *
     return result == CUDA_SUCCESS ? result : pool->driver->ctx_get_id(handle, id);
 }
 
+/* The device's memory. Another tool between may answer 0 where it keeps no limit of its own; then
+ * the current context is asked. */
+static CUresult ask_total(struct pool *pool, CUdevice ordinal, size_t *total) {
+    size_t available;
+    *total = 0;
+    CUresult result = pool->driver->device_total_mem(total, ordinal);
+    if (result == CUDA_SUCCESS && !*total && gate_enter(pool)) {
+        if (pool->driver->mem_get_info(&available, total) != CUDA_SUCCESS)
+            *total = 0;
+        gate_leave(pool);
+    }
+    return result;
+}
+
 static bool ask_device(struct pool *pool, struct device_facts *facts) {
-    facts->total = 0;
     memset(&facts->uuid, 0, sizeof facts->uuid);
     if (pool->driver->device_get_uuid)
         pool->driver->device_get_uuid(&facts->uuid, facts->ordinal);
@@ -125,7 +138,7 @@ static bool ask_device(struct pool *pool, struct device_facts *facts) {
     available_learn(pool, facts->ordinal, &facts->place);
     facts->event = make_event(pool);
     ask_id(pool, NULL, &facts->id);
-    return pool->driver->device_total_mem(&facts->total, facts->ordinal) == CUDA_SUCCESS;
+    return ask_total(pool, facts->ordinal, &facts->total) == CUDA_SUCCESS;
 }
 
 /* The record of a device, or of a kind of memory that is none's. NULL without memory. Lock held. */

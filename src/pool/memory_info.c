@@ -1,4 +1,8 @@
-/* How much memory is free, in the answer to the program: what lies idle could be had as well. */
+/* How much memory is free, in the answer to the program: what lies idle could be had as well.
+ *
+ * The driver's free memory is in pages. Another tool between, a quota, answers by what it has
+ * counted, the bytes of each allocation. What can be had is what both have: with all idle memory
+ * given back the tool has its bytes more, and the driver those pages that come free. */
 #include "pool/internal.h"
 
 #include "planted.h"
@@ -13,18 +17,37 @@ static void refresh(struct pool *pool) {
     pool->policy->refresh(pool, context);
 }
 
+/* What the driver itself has free; UINT64_MAX: nobody stands between, or it does not say. */
+static uint64_t ask_driver_itself(const struct driver *driver) {
+    size_t available, total;
+    return driver->own_mem_get_info && driver->own_mem_get_info(&available, &total) == CUDA_SUCCESS
+               ? available
+               : UINT64_MAX;
+}
+
+/* Lock held. own: as ask_driver_itself says. */
+static uint64_t with_idle(struct pool *pool, const struct device *device, uint64_t available,
+                          uint64_t own) {
+    lock_check_held(LOCK_POOL);
+    uint64_t pages = pages_idle(pool, device);
+    if (own == UINT64_MAX)
+        return available + pages;
+    return available + device->idle < own + pages ? available + device->idle : own + pages;
+}
+
 CUresult pool_mem_get_info(struct pool *pool, size_t *free_bytes, size_t *total_bytes) {
     size_t available = 0, total = 0;
     CUresult result = pool->driver->mem_get_info(&available, &total);
     if (result != CUDA_SUCCESS)
         return result;
+    uint64_t own = ask_driver_itself(pool->driver);
     CUdevice ordinal;
     refresh(pool);
     if (pool->driver->ctx_get_device(&ordinal) == CUDA_SUCCESS) {
         pool_lock(pool);
         struct device *device = context_find_device(pool, ordinal);
         if (device && !PLANTED(idle_not_free))
-            available += pages_idle(pool, device);
+            available = with_idle(pool, device, available, own);
         pool_unlock(pool);
     }
     if (free_bytes)

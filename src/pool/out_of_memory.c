@@ -153,10 +153,11 @@ struct search {
     struct pool_block **block; /* what the pool itself had after all */
     struct obtained *obtained; /* what the driver has given */
     const char *call;
-    size_t bytes;   /* that are given back in the next round */
-    uint64_t freed; /* calls of the driver's free before it was asked last */
-    bool coming;    /* the last round found another thread giving something back */
-    bool all_busy;  /* the last round found idle memory in busy contexts alone */
+    size_t bytes;     /* that are given back in the next round */
+    uint64_t freed;   /* calls of the driver's free before it was asked last */
+    bool coming;      /* the last round found another thread giving something back */
+    bool all_busy;    /* the last round found idle memory in busy contexts alone */
+    CUresult refusal; /* the last one, as it was answered */
     struct patience patience;
 };
 
@@ -186,9 +187,14 @@ static bool search_again(struct search *search) {
                                   request->size));
 }
 
+/* OUT_OF_MEMORY for a refusal of whatever code. */
 static CUresult ask_driver(struct search *search, size_t size) {
     search->freed = stats_get(STATS_driver_frees);
-    return allocate_from_driver(search->pool, search->request, size, search->obtained);
+    CUresult result = allocate_from_driver(search->pool, search->request, size, search->obtained);
+    if (!pool_refused(result))
+        return result;
+    search->refusal = result;
+    return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* Gives back idle memory of the request's kind, at last all else that may lie in the same place.
@@ -365,11 +371,10 @@ static void count_outcome(struct pool *pool, const struct search *search, CUresu
         shortage_report(pool, device, search->call, search->request->bytes);
 }
 
-/* Kept out of the way of calls for which the driver has memory. */
-__attribute__((noinline)) static CUresult make_room_and_allocate(struct pool *pool,
-                                                                 const struct request *request,
-                                                                 struct pool_block **block,
-                                                                 struct obtained *obtained) {
+/* Kept out of the way of calls for which the driver has memory. refusal: its first answer. */
+__attribute__((noinline)) static CUresult
+make_room_and_allocate(struct pool *pool, const struct request *request, CUresult refusal,
+                       struct pool_block **block, struct obtained *obtained) {
     struct search search = {
         .pool = pool,
         .request = request,
@@ -378,6 +383,7 @@ __attribute__((noinline)) static CUresult make_room_and_allocate(struct pool *po
         .call = request->pitch ? "cuMemAllocPitch" : source_call_name(&request->context->kind),
         .bytes = request->size ? request->size : SIZE_MAX,
         .freed = stats_get(STATS_driver_frees),
+        .refusal = refusal,
     };
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
     stats_add(STATS_oom_events, 1);
@@ -386,7 +392,7 @@ __attribute__((noinline)) static CUresult make_room_and_allocate(struct pool *po
     else
         stats_add(STATS_oom_hopeless, 1);
     count_outcome(pool, &search, result);
-    return result;
+    return result == CUDA_ERROR_OUT_OF_MEMORY ? search.refusal : result;
 }
 
 CUresult allocate_or_make_room(struct pool *pool, const struct request *request,
@@ -394,9 +400,8 @@ CUresult allocate_or_make_room(struct pool *pool, const struct request *request,
     lock_check_none();
     *block = NULL;
     CUresult result = allocate_from_driver(pool, request, request->size, obtained);
-    return result == CUDA_ERROR_OUT_OF_MEMORY
-               ? make_room_and_allocate(pool, request, block, obtained)
-               : result;
+    return pool_refused(result) ? make_room_and_allocate(pool, request, result, block, obtained)
+                                : result;
 }
 
 /* Enough for most of what a call other than an allocation may need. */

@@ -100,7 +100,7 @@ static CUresult free_a_probe(struct pool *pool, struct context *context) {
     if (!context_push(pool, context->handle, &visit))
         return CUDA_ERROR_INVALID_CONTEXT;
     CUresult result = pool->driver->mem_alloc(&another, 1);
-    for (unsigned attempt = 0; result == CUDA_ERROR_OUT_OF_MEMORY &&
+    for (unsigned attempt = 0; pool_refused(result) &&
                                pool_make_room(pool, "cuMemFree", attempt, POOL_ASKS_DEVICE_MEMORY);
          attempt++)
         result = pool->driver->mem_alloc(&another, 1);
@@ -124,7 +124,7 @@ static CUresult free_as_driver(struct pool *pool, struct pool_block *block) {
         return result;
     }
     ledger_set_state(block, BLOCK_LIVE);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY) { /* no free of the driver's answers this */
+    if (pool_refused(result)) { /* no free of the driver's answers this */
         pool_keep_deferred(pool, block);
         return CUDA_SUCCESS;
     }

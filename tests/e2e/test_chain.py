@@ -15,7 +15,7 @@ PATHS = {
     "asked with four arguments": ["driver_asked", "4"], "runtime": ["named_sites"],
     "static runtime": ["named_sites-static"],
 }
-FORMS = ["", "_without_dlsym", "_by_name", "_hidden"]
+FORMS = ["", "_without_dlsym", "_by_name", "_hidden", "_wide"]
 
 
 @pytest.fixture(name="with_quota")
@@ -134,10 +134,112 @@ def test_what_a_quota_refuses_is_had_by_giving_idle_memory_back(run, tmp_path, f
     assert (pooled.code, pooled.out) == (alone.code, alone.out), pooled.err
 
 
+IN_A_CONTEXT = """
+import ctypes, sys
+from ctypes import byref, c_size_t
+cuda = ctypes.CDLL("libcuda.so.1")
+context, pointer, free, total = ctypes.c_void_p(), ctypes.c_uint64(), c_size_t(), c_size_t()
+assert cuda.cuInit(0) == 0
+assert cuda.cuDevicePrimaryCtxRetain(byref(context), 0) == 0
+assert cuda.cuCtxSetCurrent(context) == 0
+
+def allocate(size):
+    assert cuda.cuMemAlloc_v2(byref(pointer), c_size_t(size)) == 0
+    return pointer.value
+
+def give_back(address):
+    assert cuda.cuMemFree_v2(ctypes.c_uint64(address)) == 0
+
+def info():
+    assert cuda.cuMemGetInfo_v2(byref(free), byref(total)) == 0
+    return free.value, total.value
+"""
+STREAM_ORDERED = IN_A_CONTEXT + """
+give_back(allocate(6 << 20))
+for size in (8, 5, 9, 11):
+    result = cuda.cuMemAllocAsync(byref(pointer), c_size_t(size << 20), None)
+    print(size, result)
+    if result == 0:
+        assert cuda.cuMemFreeAsync(pointer, None) == 0
+"""
+
+
+def beside_a_quota(run, tmp_path, program, size=None, **env):
+    """The program natively and pooled, both beside the quota that hooks the most, and what that has seen."""
+    env = {"QUOTA_REPORT": str(tmp_path / "quota"), **({"QUOTA_BYTES": str(size)} if size else {}), **env}
+    program, quota = ["/usr/bin/python3", "-c", program], PROGRAMS / "libquota_wide.so"
+    alone, pooled = run(program, pooled=False, after=[quota], env=env), run(program, after=[quota], env=env)
+    assert alone.code == 0, alone.err
+    assert pooled.code == 0, pooled.err
+    seen = dict(line.split() for line in (tmp_path / "quota").read_text().splitlines())
+    return alone, pooled, {name: int(count) for name, count in seen.items()}
+
+
+def test_an_allocation_that_is_refused_with_no_code_of_cudas_is_had_by_giving_idle_memory_back(run, tmp_path):
+    alone, pooled, _ = beside_a_quota(run, tmp_path, STREAM_ORDERED, 10 << 20)
+    assert alone.out == "8 0\n5 0\n9 0\n11 -1\n"
+    assert pooled.out == alone.out
+
+
+def test_what_is_free_beside_a_quota_is_what_it_says_alone_and_can_be_allocated(run, tmp_path):
+    program = IN_A_CONTEXT + """
+allocate(4 << 20)
+for address in [allocate(100 << 10) for _ in range(5)]:
+    give_back(address)
+print(*info())
+allocate(free.value)
+"""
+    alone, pooled, _ = beside_a_quota(run, tmp_path, program, 10 << 20)
+    assert pooled.out == alone.out
+
+
+@pytest.mark.parametrize("check", ["0", "1"], ids=["unchecked", "checked"])
+def test_no_more_is_free_beside_a_quota_than_there_is(run, tmp_path, check):
+    program = IN_A_CONTEXT + """
+for size, count in ((100 << 10, 40), (3 << 20, 2)):
+    for address in [allocate(size) for _ in range(count)]:
+        give_back(address)
+    assert info()[0] <= info()[1], info()
+"""
+    beside_a_quota(run, tmp_path, program, 10 << 20, POOLCUDA_CHECK=check)
+
+
+def test_what_is_free_beside_a_quota_is_no_more_than_the_device_has(run):
+    program = IN_A_CONTEXT + """
+for address in [allocate(8 << 20), allocate(100 << 10)]:
+    give_back(address)
+assert info()[0] < info()[1]
+allocate(free.value)
+"""
+    result = run(["/usr/bin/python3", "-c", program], after=[PROGRAMS / "libquota_wide.so"],
+                 env={"SIMCUDA_MEMORY": str(16 << 20), "QUOTA_BYTES": str(24 << 20)})
+    assert result.code == 0, result.err
+
+
+def test_a_share_of_a_device_that_a_tool_says_has_no_memory_is_one_of_what_the_context_has(run, tmp_path):
+    program = IN_A_CONTEXT + """
+for _ in range(50):
+    give_back(allocate(1 << 20))
+"""
+    _, pooled, seen = beside_a_quota(run, tmp_path, program, POOLCUDA_MAX_IDLE="50%")
+    assert pooled.figures["calls.cuMemAlloc_v2"] == seen["allocations"] == 1
+
+
+def test_the_drivers_memory_pools_are_not_used_where_a_tool_would_miscount(run, tmp_path):
+    program = IN_A_CONTEXT + """
+for size in range(1, 9):
+    give_back(allocate(size << 20))
+"""
+    _, pooled, seen = beside_a_quota(run, tmp_path, program, 10 << 20, POOLCUDA_PRESET="paddle")
+    assert seen == {**calls(pooled), "refused": 0}
+    assert seen["allocations"] == seen["frees"] == 8
+    assert pooled.err.count("poolcuda: another tool stands before the driver's stream-ordered functions") == 1
+
+
 def test_the_order_that_the_doctor_advises_disables_neither_the_pool_nor_the_other_tool(run, tmp_path):
     quota, report = tmp_path / "libquota.so", tmp_path / "quota"
     shutil.copy(PROGRAMS / "libquota_hidden.so", quota)
-    said = run([COMMAND, "doctor", "--", PROGRAMS / "driver_opened"], pooled=False, env={"LD_PRELOAD": str(quota)})
+    said = run([COMMAND, "doctor", "--", PROGRAMS / "driver_opened"], pooled=False, env={"LD_PRELOAD": f"{quota} {LIBRARY}"})
     advised = re.search(r'put the pool first, which calls what stands behind it: LD_PRELOAD="(\S+) (\S+)"', said.out)
     assert advised and advised.groups() == (str(LIBRARY), str(quota)), said.out
     result = run(PROGRAMS / "driver_opened", after=[quota], env={"QUOTA_REPORT": str(report)})

@@ -87,7 +87,7 @@ def test_a_shared_runtime_that_is_not_found(doctor, build):
 def test_an_interposer_of_dlsym_that_comes_first_hides_the_pool(doctor, run, tmp_path, name, known):
     other = tmp_path / name
     shutil.copy(PROGRAMS / "libinterposer_dlsym.so", other)
-    said = doctor(PROGRAMS / "driver_opened", env={"LD_PRELOAD": str(other)})
+    said = doctor(PROGRAMS / "driver_opened", env={"LD_PRELOAD": f"{other} {LIBRARY}"})
     assert said.problems == {"interposer"} and known in said.text("interposer")
     assert f'LD_PRELOAD="{LIBRARY} {other}"' in said.text("interposer")
     assert run(PROGRAMS / "driver_opened", before=[other]).driver_allocations > 12
@@ -97,7 +97,7 @@ def test_an_interposer_of_dlsym_that_comes_first_hides_the_pool(doctor, run, tmp
 
 @pytest.mark.parametrize("what, program", [("driver", "driver_linked"), ("runtime", "named_sites")])
 def test_other_interposers_are_named(doctor, what, program):
-    said = doctor(PROGRAMS / program, env={"LD_PRELOAD": str(PROGRAMS / f"libinterposer_{what}.so")})
+    said = doctor(PROGRAMS / program, env={"LD_PRELOAD": f"{PROGRAMS}/libinterposer_{what}.so {LIBRARY}"})
     assert said.code == 0 and f"libinterposer_{what}.so" in said.text("interposer")
     assert "interposer" in said.ids("note")
 

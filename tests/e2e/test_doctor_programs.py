@@ -214,6 +214,11 @@ def test_ipc(doctor):
     assert said.code == 0 and "really freed" in said.text("ipc")
 
 
+def test_who_hooks_the_functions_of_ipc_does_not_share_memory_for_that(doctor):
+    said = doctor(PROGRAMS / "driver_linked", env={"LD_PRELOAD": str(PROGRAMS / "libquota_wide.so")})
+    assert said.code == 0 and not said["ipc"]
+
+
 def test_ipc_by_the_runtime_and_rdma(doctor, build, tmp_path):
     verbs = build("libibverbs.so.1", "int ibv_reg_mr(void) { return 0; }", "-shared", "-fPIC",
                   "-Wl,-soname,libibverbs.so.1")

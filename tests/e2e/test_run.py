@@ -169,12 +169,27 @@ def test_nothing_but_the_preload_and_the_figures_file_is_set(pooled):
     assert f"LD_PRELOAD={LIBRARY}" in added
 
 
-def test_the_library_is_put_behind_what_is_preloaded_already(pooled, tmp_path):
+def test_the_library_is_put_before_what_is_preloaded_already_unless_it_names_it(pooled):
     other = PROGRAMS / "libinterposer_driver.so"
-    result = pooled("env", env={"LD_PRELOAD": str(other)})
-    assert f"LD_PRELOAD={other}:{LIBRARY}\n" in result.stdout
+    result = pooled("env", env={"LD_PRELOAD": f" {other}"})
+    assert f"LD_PRELOAD={LIBRARY}:{other}\n" in result.stdout
     again = pooled("env", env={"LD_PRELOAD": f"{other} {LIBRARY}"})
     assert f"LD_PRELOAD={other} {LIBRARY}\n" in again.stdout
+
+
+def test_the_library_is_put_behind_what_refuses_to_come_second(pooled):
+    runtime = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True).stdout.strip()
+    other = PROGRAMS / "libinterposer_driver.so"
+    result = pooled("env", env={"LD_PRELOAD": f"{runtime} {other}", "ASAN_OPTIONS": "detect_leaks=0"})
+    assert f"LD_PRELOAD={runtime}:{LIBRARY}:{other}\n" in result.stdout
+
+
+def test_a_quota_that_is_preloaded_already_sees_each_call_of_the_pool(pooled, tmp_path):
+    report = tmp_path / "quota"
+    result = pooled(PROGRAMS / "driver_opened", env={"LD_PRELOAD": str(PROGRAMS / "libquota_hidden.so"), "QUOTA_REPORT": str(report)})
+    assert result.returncode == 0, result.stderr
+    allocations = int(report.read_text().split()[1])
+    assert 0 < allocations <= 12
 
 
 def test_every_option_of_the_table_can_be_given_as_an_argument(pooled, tmp_path):

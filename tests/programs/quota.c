@@ -3,15 +3,21 @@
  * cuGetProcAddress.
  *
  * WITHOUT_DLSYM: it leaves dlsym alone. HIDDEN: its hooks are no symbols, only answers. BY_NAME: it
- * finds the driver by the dlsym that its own call is bound to, not by the C library's.
- * QUOTA_BYTES=n: more is refused. QUOTA_REPORT=path: where it says at exit what it has seen. */
+ * finds the driver by the dlsym that its own call is bound to, not by the C library's. WIDE: it
+ * hooks stream-ordered allocation and what programs ask about memory, too, and answers -1, which is
+ * no error of CUDA's, where it refuses such an allocation or is given what it has not counted;
+ * allocations from memory pools it does not know. The functions of CUDA's IPC it hands on.
+ *
+ * QUOTA_BYTES=n: more is refused, and is not there for who asks; without it the device has 0 bytes
+ * in all, by cuDeviceTotalMem. QUOTA_REPORT=path: where it says at exit what it has seen. */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, BLOCKS = 4096 };
+enum { OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, NO_CODE = -1, BLOCKS = 4096 };
 
 #ifdef HIDDEN
 #define HOOK static
@@ -25,6 +31,13 @@ HOOK int cuMemFree_v2(pointer_t pointer);
 HOOK int cuGetProcAddress(const char *name, void **function, int version, unsigned long long flags);
 HOOK int cuGetProcAddress_v2(const char *name, void **function, int version,
                              unsigned long long flags, void *status);
+#ifdef WIDE
+HOOK int cuMemAllocAsync(pointer_t *pointer, size_t bytes, void *stream);
+HOOK int cuMemFreeAsync(pointer_t pointer, void *stream);
+HOOK int cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes);
+HOOK int cuDeviceTotalMem_v2(size_t *bytes, int device);
+HOOK int cuIpcGetMemHandle(void *handle, pointer_t pointer);
+#endif
 
 static struct block {
     pointer_t pointer;
@@ -63,15 +76,29 @@ static void *real(const char *name) {
     return driver ? real_dlsym(driver, name) : NULL;
 }
 
-/* What is ours of that name, in the forms that programs look up. */
+/* Hooks by the symbol, and by the name that cuGetProcAddress has for it. */
+static const struct hook {
+    const char *symbol, *base;
+    void *hook;
+} hooks[] = {
+    {"cuMemAlloc_v2", "cuMemAlloc", (void *)cuMemAlloc_v2},
+    {"cuMemFree_v2", "cuMemFree", (void *)cuMemFree_v2},
+    {"cuGetProcAddress_v2", "cuGetProcAddress_v2", (void *)cuGetProcAddress_v2},
+    {"cuGetProcAddress", "", (void *)cuGetProcAddress},
+#ifdef WIDE
+    {"cuMemAllocAsync", "cuMemAllocAsync", (void *)cuMemAllocAsync},
+    {"cuMemFreeAsync", "cuMemFreeAsync", (void *)cuMemFreeAsync},
+    {"cuMemGetInfo_v2", "cuMemGetInfo", (void *)cuMemGetInfo_v2},
+    {"cuDeviceTotalMem_v2", "cuDeviceTotalMem", (void *)cuDeviceTotalMem_v2},
+    {"cuIpcGetMemHandle", "cuIpcGetMemHandle", (void *)cuIpcGetMemHandle},
+#endif
+};
+
 static void *ours(const char *name, int by_base) {
-    if (strcmp(name, by_base ? "cuMemAlloc" : "cuMemAlloc_v2") == 0)
-        return (void *)cuMemAlloc_v2;
-    if (strcmp(name, by_base ? "cuMemFree" : "cuMemFree_v2") == 0)
-        return (void *)cuMemFree_v2;
-    if (strcmp(name, "cuGetProcAddress_v2") == 0)
-        return (void *)cuGetProcAddress_v2;
-    return strcmp(name, "cuGetProcAddress") == 0 && !by_base ? (void *)cuGetProcAddress : NULL;
+    for (size_t i = 0; i < sizeof hooks / sizeof hooks[0]; i++)
+        if (strcmp(name, by_base ? hooks[i].base : hooks[i].symbol) == 0)
+            return hooks[i].hook;
+    return NULL;
 }
 
 #if !defined(WITHOUT_DLSYM) && !defined(BY_NAME)
@@ -82,30 +109,57 @@ void *dlsym(void *handle, const char *name) {
 }
 #endif
 
-HOOK int cuMemAlloc_v2(pointer_t *pointer, size_t bytes) {
-    int (*allocate)(pointer_t *, size_t);
-    *(void **)&allocate = real("cuMemAlloc_v2");
-    const char *limit = getenv("QUOTA_BYTES");
-    if (!allocate)
-        return NOT_INITIALIZED;
+static size_t limit(void) {
+    const char *bytes = getenv("QUOTA_BYTES");
+    return bytes ? strtoull(bytes, NULL, 10) : SIZE_MAX;
+}
+
+/* Whether so much may be allocated; from then on it is used. */
+static int reserve(size_t bytes) {
     pthread_mutex_lock(&lock);
-    int over = limit && used + bytes > strtoull(limit, NULL, 10);
-    refused += over;
-    allocations += !over;
+    int within = bytes <= limit() - used;
+    used += within ? bytes : 0;
+    refused += !within;
+    allocations += within;
     pthread_mutex_unlock(&lock);
-    if (over)
-        return OUT_OF_MEMORY;
-    int result = allocate(pointer, bytes);
-    if (result)
-        return result;
+    return within;
+}
+
+/* What became of the allocation. */
+static int allocated(int result, const pointer_t *pointer, size_t bytes) {
     pthread_mutex_lock(&lock);
     int place = 0;
     while (blocks[place].pointer && place < BLOCKS - 1)
         place++;
-    blocks[place] = (struct block){*pointer, bytes};
-    used += bytes;
+    if (result == 0)
+        blocks[place] = (struct block){*pointer, bytes};
+    else
+        used -= bytes;
     pthread_mutex_unlock(&lock);
     return result;
+}
+
+/* Counts the free; returns whether the memory was counted. */
+static int give_back(pointer_t pointer) {
+    int known = 0;
+    pthread_mutex_lock(&lock);
+    frees++;
+    for (int place = 0; pointer && place < BLOCKS; place++)
+        if (blocks[place].pointer == pointer) {
+            used -= blocks[place].bytes;
+            blocks[place].pointer = 0;
+            known = 1;
+        }
+    pthread_mutex_unlock(&lock);
+    return known;
+}
+
+HOOK int cuMemAlloc_v2(pointer_t *pointer, size_t bytes) {
+    int (*allocate)(pointer_t *, size_t);
+    *(void **)&allocate = real("cuMemAlloc_v2");
+    if (!allocate)
+        return NOT_INITIALIZED;
+    return reserve(bytes) ? allocated(allocate(pointer, bytes), pointer, bytes) : OUT_OF_MEMORY;
 }
 
 HOOK int cuMemFree_v2(pointer_t pointer) {
@@ -113,16 +167,52 @@ HOOK int cuMemFree_v2(pointer_t pointer) {
     *(void **)&release = real("cuMemFree_v2");
     if (!release)
         return NOT_INITIALIZED;
-    pthread_mutex_lock(&lock);
-    frees++;
-    for (int place = 0; pointer && place < BLOCKS; place++)
-        if (blocks[place].pointer == pointer) {
-            used -= blocks[place].bytes;
-            blocks[place].pointer = 0;
-        }
-    pthread_mutex_unlock(&lock);
+    give_back(pointer);
     return release(pointer);
 }
+
+#ifdef WIDE
+HOOK int cuMemAllocAsync(pointer_t *pointer, size_t bytes, void *stream) {
+    int (*allocate)(pointer_t *, size_t, void *);
+    *(void **)&allocate = real("cuMemAllocAsync");
+    if (!allocate)
+        return NOT_INITIALIZED;
+    return reserve(bytes) ? allocated(allocate(pointer, bytes, stream), pointer, bytes) : NO_CODE;
+}
+
+HOOK int cuMemFreeAsync(pointer_t pointer, void *stream) {
+    int (*release)(pointer_t, void *);
+    *(void **)&release = real("cuMemFreeAsync");
+    if (!release)
+        return NOT_INITIALIZED;
+    return give_back(pointer) ? release(pointer, stream) : NO_CODE;
+}
+
+HOOK int cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
+    int (*ask)(size_t *, size_t *);
+    *(void **)&ask = real("cuMemGetInfo_v2");
+    int result = ask ? ask(free_bytes, total_bytes) : NOT_INITIALIZED;
+    if (result != 0 || limit() == SIZE_MAX)
+        return result;
+    pthread_mutex_lock(&lock);
+    *free_bytes = limit() - used;
+    *total_bytes = limit();
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+HOOK int cuDeviceTotalMem_v2(size_t *bytes, int device) {
+    (void)device;
+    *bytes = limit() == SIZE_MAX ? 0 : limit();
+    return 0;
+}
+
+HOOK int cuIpcGetMemHandle(void *handle, pointer_t pointer) {
+    int (*get)(void *, pointer_t);
+    *(void **)&get = real("cuIpcGetMemHandle");
+    return get ? get(handle, pointer) : NOT_INITIALIZED;
+}
+#endif
 
 static int answer(int result, const char *name, void **function, int version) {
     void *hook = result == 0 && function && *function && version >= 3020 ? ours(name, 1) : NULL;

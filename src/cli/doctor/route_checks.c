@@ -181,23 +181,34 @@ void check_routes(struct doctor *doctor, const struct subject *subject) {
     check_nvidias_runtime(doctor, subject);
 }
 
+/* A way of sharing blocks: the mark of who goes it, and of who only stands there for others. */
+struct way {
+    enum mark goes, stands;
+};
+
 /* Whether a module shares blocks with other processes or devices in one of these ways. */
-static bool shares(const struct elf_file *file, const enum mark *marks, size_t count) {
+static bool shares(const struct elf_file *file, const struct way *ways, size_t count) {
+    const bool *found = file->marks.found;
     /* A runtime has every function's name among its data, used or not. */
-    if (file->kind != ELF_GOOD || file->marks.found[MARK_runtime_error_text])
+    if (file->kind != ELF_GOOD || found[MARK_runtime_error_text])
         return false;
     for (size_t i = 0; i < count; i++)
-        if (file->marks.found[marks[i]])
+        if (found[ways[i].goes] && !(ways[i].stands && found[ways[i].stands]))
             return true;
     return false;
 }
 
 static void tell_shared_blocks(struct findings *findings, const char *name,
                                const struct elf_file *file) {
-    static const enum mark ipc[] = {MARK_runtime_ipc, MARK_driver_ipc};
-    static const enum mark rdma[] = {
-        MARK_dma_buf, MARK_rdma,        MARK_rdma_dma_buf, MARK_gpudirect_storage,
-        MARK_gdrcopy, MARK_peer_tokens, MARK_nvshmem};
+    static const struct way ipc[] = {{MARK_runtime_ipc, MARK_defines_runtime_ipc},
+                                     {MARK_driver_ipc, MARK_defines_driver_ipc}};
+    static const struct way rdma[] = {{MARK_dma_buf, MARK_defines_dma_buf},
+                                      {.goes = MARK_rdma},
+                                      {.goes = MARK_rdma_dma_buf},
+                                      {.goes = MARK_gpudirect_storage},
+                                      {.goes = MARK_gdrcopy},
+                                      {.goes = MARK_peer_tokens},
+                                      {.goes = MARK_nvshmem}};
     if (shares(file, ipc, sizeof ipc / sizeof ipc[0])) {
         findings_add(findings, "ipc", SEVERITY_NOTE,
                      "%s shares memory with other processes (CUDA IPC)", name);

@@ -1,0 +1,23 @@
+"""How much of src one call goes through: its bars may only be lowered, as the house gets simpler."""
+
+import pathlib
+import re
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# Files and their lines, of whatever a hit, a miss, a free or the first use executes; then of the shortest hit and free.
+BARS = {"all": (53, 9508), "hit, shortest": (9, 1545), "free, shortest": (8, 1577)}
+
+
+def test_a_call_goes_through_no_more_files_and_lines_than_before():
+    told = subprocess.run([ROOT / "scripts/count-path"], capture_output=True, text=True, check=True).stdout
+    counted = {match[1]: (int(match[2]), int(match[3])) for match in re.finditer(r"(.+): (\d+) files with (\d+) lines", told)}
+    assert set(BARS) <= set(counted), told
+    over = {name: (counted[name], bar) for name, bar in BARS.items() if counted[name][0] > bar[0] or counted[name][1] > bar[1]}
+    assert not over, f"files and lines that a call goes through, with their bars: {over}\n{told}"
+
+
+def test_bad_arguments_are_answered_in_one_line():
+    told = subprocess.run([ROOT / "scripts/count-path", "--file"], capture_output=True, text=True, check=False)
+    assert told.returncode == 2
+    assert told.stderr == "scripts/count-path: --file: expected --files or nothing; see --help\n"
