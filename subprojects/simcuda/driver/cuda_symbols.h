@@ -151,6 +151,10 @@ typedef enum CUtensorMapAllocClass_enum {
 CUresult cuTensorMapSetAllocationClass(CUtensorMap *map, CUtensorMapAllocClass asked,
                                        CUtensorMapAllocClass *got);
 #endif
+#if CUDA_VERSION < 13040
+CUresult cuMemGetLocationInfo(CUdeviceptr address, size_t size, size_t region, size_t step,
+                              CUmemLocation *out);
+#endif
 #if CUDA_VERSION < 13020
 CUresult cuFuncGetParamCount(CUfunction function, size_t *count);
 CUresult cuKernelGetParamCount(CUkernel kernel, size_t *count);
