@@ -55,6 +55,11 @@ bool conditional_is_of(const struct conditional *conditional, const struct CUctx
     return conditional->context == context;
 }
 
+struct CUctx_st *conditional_context(const struct conditional *conditional) {
+    sim_check_held();
+    return conditional->context;
+}
+
 uint64_t conditional_handle(const struct conditional *conditional) {
     sim_check_held();
     return conditional->handle;

@@ -15,6 +15,7 @@ void conditional_drop(struct conditional *conditional);
 /* The one of a handle that was made for the graph, or for one that it is a part of; NULL: none. */
 struct conditional *conditional_find(const struct CUgraph_st *graph, uint64_t handle);
 bool conditional_is_of(const struct conditional *conditional, const struct CUctx_st *context);
+struct CUctx_st *conditional_context(const struct conditional *conditional);
 uint64_t conditional_handle(const struct conditional *conditional);
 
 /* `graph` is to be one that the handle is used in. */

@@ -10,6 +10,8 @@
 #include <unistd.h>
 #include <utlist.h>
 
+#if CUDA_VERSION >= 12010 /* older headers lack the type */
+
 /* As in CUcoredumpSettings, which the oldest headers lack in part or altogether. */
 enum attribute {
     ON_EXCEPTION = 1,
@@ -206,8 +208,6 @@ static bool exists(int attribute) {
 
 /* --- entry points --- */
 
-#if CUDA_VERSION >= 12010 /* older headers lack the type */
-
 static CUresult get(int attribute, void *value, size_t *size) {
     struct CUctx_st *context;
     struct coredump *own;
@@ -292,6 +292,13 @@ SIM_EXPORT CUresult cuCoredumpSetAttributeGlobal(CUcoredumpSettings attribute, v
         result = write_to(&global, (enum attribute)attribute, value, size);
     sim_unlock();
     return result;
+}
+
+#else
+
+void coredump_context_ending(const struct CUctx_st *context) {
+    sim_check_held();
+    (void)context;
 }
 
 #endif

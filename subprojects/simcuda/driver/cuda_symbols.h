@@ -41,7 +41,12 @@ CUresult cuKernelGetLibrary(CUlibrary *library, CUkernel kernel);
 CUresult cuCtxRecordEvent(CUcontext ctx, CUevent event);
 CUresult cuCtxWaitEvent(CUcontext ctx, CUevent event);
 #endif
+#if CUDA_VERSION < 12010
+CUresult cuCtxSetFlags(unsigned int flags);
+#endif
 #if CUDA_VERSION < 12040
+CUresult cuLibraryGetKernelCount(unsigned int *count, CUlibrary library);
+CUresult cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int room, CUlibrary library);
 CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset, size_t *size);
 CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset, size_t *size);
 typedef struct CUgreenCtx_st *CUgreenCtx;
@@ -122,6 +127,76 @@ CUresult cuMemcpyWithAttributesAsync_ptsz(CUdeviceptr to, CUdeviceptr from, size
                                           CUmemcpyAttributes *attributes, CUstream stream);
 CUresult cuMemcpy3DWithAttributesAsync_ptsz(CUDA_MEMCPY3D_BATCH_OP *copy, unsigned long long flags,
                                             CUstream stream);
+#endif
+#if CUDA_VERSION < 12080
+typedef enum CUtensorMapIm2ColWideMode_enum {
+    CU_TENSOR_MAP_IM2COL_WIDE_MODE_W = 0,
+    CU_TENSOR_MAP_IM2COL_WIDE_MODE_W128
+} CUtensorMapIm2ColWideMode;
+CUresult cuTensorMapEncodeIm2colWide(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank,
+                                     void *address, const cuuint64_t *sizes,
+                                     const cuuint64_t *strides, int lower, int upper,
+                                     cuuint32_t channels, cuuint32_t pixels,
+                                     const cuuint32_t *steps, CUtensorMapInterleave interleave,
+                                     CUtensorMapIm2ColWideMode mode, CUtensorMapSwizzle swizzle,
+                                     CUtensorMapL2promotion promotion,
+                                     CUtensorMapFloatOOBfill fill);
+#endif
+#if CUDA_VERSION < 13050
+typedef enum CUtensorMapAllocClass_enum {
+    CU_TENSOR_MAP_ALLOC_CLASS_AUTO = 0,
+    CU_TENSOR_MAP_ALLOC_CLASS_SMALL = 1,
+    CU_TENSOR_MAP_ALLOC_CLASS_LARGE = 2
+} CUtensorMapAllocClass;
+CUresult cuTensorMapSetAllocationClass(CUtensorMap *map, CUtensorMapAllocClass asked,
+                                       CUtensorMapAllocClass *got);
+#endif
+#if CUDA_VERSION < 13040
+CUresult cuMemGetLocationInfo(CUdeviceptr address, size_t size, size_t region, size_t step,
+                              CUmemLocation *out);
+#endif
+#if CUDA_VERSION < 13020
+CUresult cuFuncGetParamCount(CUfunction function, size_t *count);
+CUresult cuKernelGetParamCount(CUkernel kernel, size_t *count);
+typedef struct CUcoredumpCallbackEntry_st *CUcoredumpCallbackHandle;
+typedef void (*CUcoredumpStatusCallback)(void *data, int process, CUdevice device);
+CUresult cuCoredumpRegisterStartCallback(CUcoredumpStatusCallback function, void *data,
+                                         CUcoredumpCallbackHandle *handle);
+CUresult cuCoredumpRegisterCompleteCallback(CUcoredumpStatusCallback function, void *data,
+                                            CUcoredumpCallbackHandle *handle);
+CUresult cuCoredumpDeregisterStartCallback(CUcoredumpCallbackHandle handle);
+CUresult cuCoredumpDeregisterCompleteCallback(CUcoredumpCallbackHandle handle);
+#endif
+#if CUDA_VERSION < 13010
+CUresult cuGraphGetId(CUgraph graph, unsigned int *id);
+CUresult cuGraphExecGetId(CUgraphExec executable, unsigned int *id);
+CUresult cuGraphNodeGetLocalId(CUgraphNode node, unsigned int *id);
+CUresult cuGraphNodeGetToolsId(CUgraphNode node, unsigned long long *id);
+CUresult cuGraphNodeGetContainingGraph(CUgraphNode node, CUgraph *graph);
+#endif
+#if CUDA_VERSION >= 12030
+#if CUDA_VERSION < 13020
+CUresult cuGraphNodeGetParams(CUgraphNode node, CUgraphNodeParams *told);
+#endif
+#if CUDA_VERSION < 13040
+CUresult cuGraphAddNode_v3(CUgraphNode *out, CUgraph graph, const CUgraphNode *dependencies,
+                           const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *of);
+CUresult cuGraphNodeSetParams_v2(CUgraphNode node, CUgraphNodeParams *of);
+#endif
+#endif
+#if CUDA_VERSION >= 12040
+#if CUDA_VERSION < 13010
+typedef struct CU_DEV_SM_RESOURCE_GROUP_PARAMS_st {
+    unsigned int smCount, coscheduledSmCount, preferredCoscheduledSmCount, flags;
+    unsigned int reserved[12];
+} CU_DEV_SM_RESOURCE_GROUP_PARAMS;
+CUresult cuDevSmResourceSplit(CUdevResource *groups, unsigned int count, const CUdevResource *input,
+                              CUdevResource *remaining, unsigned int flags,
+                              CU_DEV_SM_RESOURCE_GROUP_PARAMS *wishes);
+CUresult cuStreamGetDevResource(CUstream stream, CUdevResource *resource, CUdevResourceType type);
+#endif
+CUresult cuStreamGetDevResource_ptsz(CUstream stream, CUdevResource *resource,
+                                     CUdevResourceType type);
 #endif
 #if CUDA_VERSION < 13010
 CUresult cuLaunchHostFunc_v2(CUstream stream, CUhostFn function, void *data, unsigned int mode);

@@ -124,7 +124,7 @@ CUresult external_semaphore_signal(const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS *signal
     }
     told = &(*made)->as.values.told.signals;
     told->paramsArray = value_op_keep(*made, how, count * sizeof *how, signals->extSemArray,
-                                      count * sizeof *signals->extSemArray);
+                                      count * sizeof(CUexternalSemaphore));
     told->extSemArray = (CUexternalSemaphore *)(told->paramsArray + count);
     told->numExtSems = count;
     return CUDA_SUCCESS;
@@ -149,7 +149,7 @@ CUresult external_semaphore_wait(const CUDA_EXT_SEM_WAIT_NODE_PARAMS *waits, str
                                                .value = how[i].params.fence.value});
     told = &(*made)->as.values.told.waits;
     told->paramsArray = value_op_keep(*made, how, count * sizeof *how, waits->extSemArray,
-                                      count * sizeof *waits->extSemArray);
+                                      count * sizeof(CUexternalSemaphore));
     told->extSemArray = (CUexternalSemaphore *)(told->paramsArray + count);
     told->numExtSems = count;
     return CUDA_SUCCESS;

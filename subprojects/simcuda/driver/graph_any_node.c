@@ -1,8 +1,10 @@
 /* The entry points for nodes of any type, which CUgraphNodeParams describes. */
+#include "context.h"
 #include "entry.h"
 #include "graph_nodes.h"
 #include "graph_update.h"
 #include "lock.h"
+#include "module.h"
 
 #include <string.h>
 
@@ -154,6 +156,36 @@ SIM_EXPORT CUresult cuGraphAddNode_v2(CUgraphNode *out, CUgraph graph,
     return add(out, graph, dependencies, edges, count, of, CALLER);
 }
 
+/* "If both the kernel node's CUfunction and ctx are non-NULL, the underlying device context of ctx
+ * must match the device context that the CUfunction was loaded into" (cuGraphAddNode_v3). */
+static CUresult check_kernel_context(const CUgraphNodeParams *of) {
+    const struct CUfunc_st *function;
+    struct CUctx_st *context;
+    CUresult result = CUDA_SUCCESS;
+
+    if (of == NULL || of->type != CU_GRAPH_NODE_TYPE_KERNEL || of->kernel.ctx == NULL)
+        return CUDA_SUCCESS;
+    sim_lock();
+    function = module_find_function(of->kernel.func);
+    if (function != NULL)
+        result = context_or_current(of->kernel.ctx, &context);
+    if (function != NULL && result == CUDA_SUCCESS && context != function->module->context)
+        result = CUDA_ERROR_INVALID_CONTEXT;
+    sim_unlock();
+    return result;
+}
+
+SIM_EXPORT CUresult cuGraphAddNode_v3(CUgraphNode *out, CUgraph graph,
+                                      const CUgraphNode *dependencies, const CUgraphEdgeData *edges,
+                                      size_t count, CUgraphNodeParams *of) {
+    CUresult result;
+
+    ENTER(cuGraphAddNode_v3);
+    result = check_kernel_context(of);
+    return result == CUDA_SUCCESS ? add(out, graph, dependencies, edges, count, of, CALLER)
+                                  : result;
+}
+
 static CUresult set(CUgraphNode node, const CUgraphExec *executable, const CUgraphNodeParams *of) {
     struct node_request request;
 
@@ -166,6 +198,14 @@ static CUresult set(CUgraphNode node, const CUgraphExec *executable, const CUgra
 SIM_EXPORT CUresult cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *of) {
     ENTER(cuGraphNodeSetParams);
     return set(node, NULL, of);
+}
+
+SIM_EXPORT CUresult cuGraphNodeSetParams_v2(CUgraphNode node, CUgraphNodeParams *of) {
+    CUresult result;
+
+    ENTER(cuGraphNodeSetParams_v2);
+    result = check_kernel_context(of);
+    return result == CUDA_SUCCESS ? set(node, NULL, of) : result;
 }
 
 SIM_EXPORT CUresult cuGraphExecNodeSetParams(CUgraphExec executable, CUgraphNode node,

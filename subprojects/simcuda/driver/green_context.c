@@ -4,6 +4,7 @@
 #include "capture.h"
 #include "context.h"
 #include "cost.h"
+#include "device_resource.h"
 #include "event.h"
 #include "lock.h"
 #include "settings.h"
@@ -14,11 +15,6 @@
 #include <utlist.h>
 
 #if CUDA_VERSION >= 12040
-
-/* The rules of compute capability 8.x (CUDA programming guide, green contexts); the attribute
- * table's count.
- */
-enum { SM_COUNT = 108, SM_MINIMUM = 4, SM_ALIGNMENT = 2 };
 
 /* What a CUdevResourceDesc denotes. Never freed: CUDA has no call for that. */
 struct CUdevResourceDesc_st {
@@ -38,25 +34,6 @@ struct CUgreenCtx_st {
 static struct CUdevResourceDesc_st *descriptions;
 static struct CUgreenCtx_st *greens;
 
-/* A resource keeps its device where only the driver looks. */
-static void fill_resource(CUdevResource *resource, CUdevice device, unsigned int sm_count) {
-    memset(resource, 0, sizeof *resource);
-    resource->type = CU_DEV_RESOURCE_TYPE_SM;
-    resource->sm.smCount = sm_count;
-#if CUDA_VERSION >= 13000
-    resource->sm.minSmPartitionSize = SM_MINIMUM;
-    resource->sm.smCoscheduledAlignment = SM_ALIGNMENT;
-#endif
-    memcpy(resource->_internal_padding, &device, sizeof device);
-}
-
-static CUdevice device_of(const CUdevResource *resource) {
-    CUdevice device;
-
-    memcpy(&device, resource->_internal_padding, sizeof device);
-    return device;
-}
-
 static CUresult find(CUgreenCtx handle, struct CUctx_st **context) {
     struct CUgreenCtx_st *green;
 
@@ -68,27 +45,13 @@ static CUresult find(CUgreenCtx handle, struct CUctx_st **context) {
 
 /* --- resources --- */
 
-static CUresult check_resource(const CUdevResource *resource, CUdevResourceType type) {
-    if (resource == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    return type == CU_DEV_RESOURCE_TYPE_SM ? CUDA_SUCCESS : CUDA_ERROR_INVALID_RESOURCE_TYPE;
-}
-
-SIM_EXPORT CUresult cuDeviceGetDevResource(CUdevice device, CUdevResource *resource,
-                                           CUdevResourceType type) {
-    CUresult result = check_resource(resource, type);
-
-    ENTER(cuDeviceGetDevResource);
-    if (result == CUDA_SUCCESS)
-        result = device_check(device);
-    if (result == CUDA_SUCCESS)
-        fill_resource(resource, device, SM_COUNT);
-    return result;
+static unsigned int share_of(const struct CUctx_st *context) {
+    return context->green != NULL ? context->green->sm_count : device_resource_all();
 }
 
 SIM_EXPORT CUresult cuCtxGetDevResource(CUcontext handle, CUdevResource *resource,
                                         CUdevResourceType type) {
-    CUresult result = check_resource(resource, type);
+    CUresult result = device_resource_check(resource, type);
     struct CUctx_st *context;
 
     ENTER(cuCtxGetDevResource);
@@ -97,15 +60,14 @@ SIM_EXPORT CUresult cuCtxGetDevResource(CUcontext handle, CUdevResource *resourc
     sim_lock();
     result = context_check(handle, &context);
     if (result == CUDA_SUCCESS)
-        fill_resource(resource, context->device,
-                      context->green != NULL ? context->green->sm_count : SM_COUNT);
+        device_resource_fill(resource, context->device, share_of(context));
     sim_unlock();
     return result;
 }
 
 SIM_EXPORT CUresult cuGreenCtxGetDevResource(CUgreenCtx handle, CUdevResource *resource,
                                              CUdevResourceType type) {
-    CUresult result = check_resource(resource, type);
+    CUresult result = device_resource_check(resource, type);
     struct CUctx_st *context;
 
     ENTER(cuGreenCtxGetDevResource);
@@ -114,36 +76,30 @@ SIM_EXPORT CUresult cuGreenCtxGetDevResource(CUgreenCtx handle, CUdevResource *r
     sim_lock();
     result = find(handle, &context);
     if (result == CUDA_SUCCESS)
-        fill_resource(resource, context->device, handle->sm_count);
+        device_resource_fill(resource, context->device, handle->sm_count);
     sim_unlock();
     return result;
 }
 
-SIM_EXPORT CUresult cuDevSmResourceSplitByCount(CUdevResource *groups, unsigned int *count,
-                                                const CUdevResource *input,
-                                                CUdevResource *remaining, unsigned int flags,
-                                                unsigned int minimum) {
-    unsigned int size, fitting, made;
+/* A green context's streams have its share, others the device. */
+static CUresult stream_resource(CUstream handle, CUdevResource *resource, CUdevResourceType type,
+                                enum null_stream null_stream) {
+    CUresult result = device_resource_check(resource, type);
+    struct CUstream_st *stream;
 
-    ENTER(cuDevSmResourceSplitByCount);
-    (void)flags;
-    if (count == NULL || input == NULL)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (input->type != CU_DEV_RESOURCE_TYPE_SM)
-        return CUDA_ERROR_INVALID_RESOURCE_TYPE;
-    if (minimum > input->sm.smCount)
-        return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
-    size = minimum < SM_MINIMUM ? SM_MINIMUM : minimum;
-    size = (size + SM_ALIGNMENT - 1) / SM_ALIGNMENT * SM_ALIGNMENT;
-    fitting = input->sm.smCount / size;
-    made = groups == NULL || fitting < *count ? fitting : *count;
-    for (unsigned int i = 0; groups != NULL && i < made; i++)
-        fill_resource(&groups[i], device_of(input), size);
-    if (remaining != NULL)
-        fill_resource(remaining, device_of(input), input->sm.smCount - made * size);
-    *count = made;
-    return CUDA_SUCCESS;
+    if (result != CUDA_SUCCESS)
+        return result;
+    sim_lock();
+    result = stream_current(handle, null_stream, &stream);
+    if (result == CUDA_SUCCESS)
+        device_resource_fill(resource, stream->context->device, share_of(stream->context));
+    sim_unlock();
+    return result;
 }
+
+EXPORT_FORMS(cuStreamGetDevResource, _ptsz,
+             (CUstream stream, CUdevResource *resource, CUdevResourceType type),
+             stream_resource(stream, resource, type, null_stream))
 
 SIM_EXPORT CUresult cuDevResourceGenerateDesc(CUdevResourceDesc *out, CUdevResource *resources,
                                               unsigned int count) {
@@ -156,13 +112,13 @@ SIM_EXPORT CUresult cuDevResourceGenerateDesc(CUdevResourceDesc *out, CUdevResou
     for (unsigned int i = 0; i < count; i++) {
         if (resources[i].type != CU_DEV_RESOURCE_TYPE_SM)
             return CUDA_ERROR_INVALID_RESOURCE_TYPE;
-        if (device_of(&resources[i]) != device_of(&resources[0]))
+        if (device_resource_owner(&resources[i]) != device_resource_owner(&resources[0]))
             return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
         sm_count += resources[i].sm.smCount;
     }
     description = allocate_zeroed(sizeof *description);
     description->sm_count = sm_count;
-    description->device = device_of(&resources[0]);
+    description->device = device_resource_owner(&resources[0]);
     sim_lock();
     LL_PREPEND(descriptions, description);
     sim_unlock();

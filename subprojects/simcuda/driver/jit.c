@@ -11,7 +11,8 @@
 #include <utlist.h>
 
 /* Options that older headers lack. */
-enum { OPTION_MAX_THREADS = 32, OPTION_OVERRIDE = 33 };
+enum { OPTION_MAX_THREADS = 32, OPTION_OVERRIDE = 33 }; /* which older headers lack */
+enum { OPTIONS = (int)CU_JIT_NUM_OPTIONS > 34 ? (int)CU_JIT_NUM_OPTIONS : 34 };
 enum { BEST_OPTIMIZATION = 4 };
 enum { TARGET_FEATURES = 0x30000 }; /* CU_COMPUTE_ACCELERATED_TARGET_BASE, ..._FAMILY_... */
 
@@ -27,7 +28,7 @@ static bool is_of_whole(CUjit_option option) {
 }
 
 static bool is_refused(enum jit_use use, CUjit_option option) {
-    if ((int)option < 0 || option >= CU_JIT_NUM_OPTIONS)
+    if ((int)option < 0 || (int)option >= OPTIONS)
         return true;
     if (option == CU_JIT_FALLBACK_STRATEGY && use != JIT_LOAD)
         return true; /* a linker requires exact matches */

@@ -514,3 +514,45 @@ SIM_EXPORT CUresult cuMemRangeGetAttributes(void **data, size_t *sizes,
     ENTER(cuMemRangeGetAttributes);
     return get_all(data, sizes, attributes, count, address, bytes);
 }
+
+/* Where most samples of [from, to), offsets in the block, were prefetched to last: that memory is
+ * there is assumed. Of as many the place that comes first. */
+static struct place most_common_place(struct block *block, size_t from, size_t to, size_t step) {
+    const struct page_state *pages = state_of(block)->pages;
+    size_t counts[ON_HOST_NODE + 1][DEVICES_MAX] = {{0}};
+    struct place most = pages[from / page_size()].prefetched;
+
+    for (size_t at = from; at < to; at += step) {
+        struct place place = pages[at / page_size()].prefetched;
+
+        counts[place.type][place.id]++;
+        if (counts[place.type][place.id] > counts[most.type][most.id])
+            most = place;
+    }
+    return most;
+}
+
+SIM_EXPORT CUresult cuMemGetLocationInfo(CUdeviceptr address, size_t size, size_t region,
+                                         size_t step, CUmemLocation *out) {
+    struct CUctx_st *context;
+    struct range range;
+    CUresult result;
+
+    ENTER(cuMemGetLocationInfo);
+    if (out == NULL || region == 0 || region > size || step > region)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    result = context_current(&context);
+    if (result == CUDA_SUCCESS)
+        result = find_range(address, size, &range);
+    for (size_t at = 0; at < size && result == CUDA_SUCCESS; at += region, out++) {
+        size_t from = address - range.block->address + at,
+               to = from + (size - at < region ? size - at : region);
+        struct place place =
+            most_common_place(range.block, from, to, step != 0 ? step : page_size());
+
+        *out = (CUmemLocation){.type = (CUmemLocationType)place.type, .id = place.id};
+    }
+    sim_unlock();
+    return result;
+}

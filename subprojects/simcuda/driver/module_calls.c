@@ -180,6 +180,46 @@ SIM_EXPORT CUresult cuKernelGetParamInfo(CUkernel handle, size_t index, size_t *
     return result;
 }
 
+static size_t parameter_count(const struct CUfunc_st *function) {
+    size_t count = 0, offset, size;
+
+    while (module_parameter(function, count, &offset, &size))
+        count++;
+    return count;
+}
+
+SIM_EXPORT CUresult cuFuncGetParamCount(CUfunction handle, size_t *count) {
+    const struct CUfunc_st *function;
+
+    ENTER(cuFuncGetParamCount);
+    if (count == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    function = module_find_function(handle);
+    if (function != NULL)
+        *count = parameter_count(function);
+    sim_unlock();
+    return function != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+SIM_EXPORT CUresult cuKernelGetParamCount(CUkernel handle, size_t *count) {
+    struct CUfunc_st *function;
+    struct CUctx_st *context;
+    CUresult result;
+
+    ENTER(cuKernelGetParamCount);
+    if (count == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_lock();
+    result = context_current(&context);
+    if (result == CUDA_SUCCESS)
+        result = library_function((CUfunction)handle, context, &function);
+    if (result == CUDA_SUCCESS)
+        *count = parameter_count(function);
+    sim_unlock();
+    return result;
+}
+
 SIM_EXPORT CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode) {
     ENTER(cuModuleGetLoadingMode);
     if (mode == NULL)

@@ -7,7 +7,8 @@
 #include <string.h>
 
 enum { RANK_MOST = 5, BOX_MOST = 256, STRIDE_STEP_MOST = 8, PIXELS_MOST = 1024 };
-enum { FIRST_CAPABILITY = 9 }; /* major: older devices have no such units */
+enum { FIRST_CAPABILITY = 9, FIRST_WIDE_CAPABILITY }; /* major: older devices have no such units */
+enum { TILED, IM2COL, IM2COL_WIDE };                  /* of a map: what it describes */
 
 /* Types and swizzles that headers before 12.8 lack. */
 enum { TYPE_16U4_ALIGN8B = 13, TYPE_16U4_ALIGN16B, TYPE_16U6_ALIGN16B, TYPES };
@@ -36,8 +37,9 @@ struct content {
     uint16_t box[RANK_MOST];          /* of im2col: channels, pixels */
     uint16_t corners[2][3];
     unsigned char steps[RANK_MOST];
-    unsigned char im2col, type, rank, interleave, swizzle, promotion, fill;
-    unsigned char zero[2];
+    unsigned char kind, type, rank, interleave, swizzle, promotion, fill;
+    unsigned char mode; /* of a wide one */
+    unsigned char zero;
 };
 _Static_assert(sizeof(struct content) == 96 && sizeof(CUtensorMap) == 128, "a map holds it");
 
@@ -113,7 +115,7 @@ static bool is_common_valid(const struct tensor *tensor) {
     return are_words_valid(tensor) && tensor->sizes != NULL && tensor->steps != NULL &&
            (tensor->strides != NULL || tensor->rank == 1) &&
            is_alignment(tensor, tensor->address) && are_sizes_valid(tensor) &&
-           are_strides_valid(tensor) && are_steps_valid(tensor) && is_swizzle_valid(tensor) &&
+           are_strides_valid(tensor) && are_steps_valid(tensor) &&
            (tensor->fill == CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE || is_float((int)tensor->type));
 }
 
@@ -128,15 +130,15 @@ static bool is_inner_valid(const struct tensor *tensor, cuuint32_t elements) {
            tensor->swizzle == CU_TENSOR_MAP_SWIZZLE_NONE || bytes <= spans[tensor->swizzle];
 }
 
-/* NOT_SUPPORTED: the current device has no tensor maps. */
-static CUresult check_device(void) {
+/* NOT_SUPPORTED: the current device, of a lower capability, has no such maps. */
+static CUresult check_device(int first) {
     struct CUctx_st *context;
     CUresult result;
 
     sim_lock();
     result = context_current(&context);
-    if (result == CUDA_SUCCESS && device_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
-                                                   context->device) < FIRST_CAPABILITY)
+    if (result == CUDA_SUCCESS &&
+        device_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, context->device) < first)
         result = CUDA_ERROR_NOT_SUPPORTED;
     sim_unlock();
     return result;
@@ -193,12 +195,12 @@ SIM_EXPORT CUresult cuTensorMapEncodeTiled(
     CUresult result;
 
     ENTER(cuTensorMapEncodeTiled);
-    result = check_device();
+    result = check_device(FIRST_CAPABILITY);
     if (result != CUDA_SUCCESS)
         return result;
     if (!is_map(map) || box == NULL || rank > RANK_MOST ||
         rank < (interleave == CU_TENSOR_MAP_INTERLEAVE_NONE ? 1 : 3) || !is_common_valid(&tensor) ||
-        !is_box_valid(&tensor, box))
+        !is_swizzle_valid(&tensor) || !is_box_valid(&tensor, box))
         return CUDA_ERROR_INVALID_VALUE;
     content = describe(&tensor);
     for (cuuint32_t i = 0; i < rank; i++)
@@ -231,16 +233,16 @@ SIM_EXPORT CUresult cuTensorMapEncodeIm2col(
     CUresult result;
 
     ENTER(cuTensorMapEncodeIm2col);
-    result = check_device();
+    result = check_device(FIRST_CAPABILITY);
     if (result != CUDA_SUCCESS)
         return result;
     if (!is_map(map) || lower == NULL || upper == NULL || rank < 3 || rank > RANK_MOST ||
-        !is_common_valid(&tensor) || !are_corners_valid(rank, lower) ||
-        !are_corners_valid(rank, upper) || channels > BOX_MOST || pixels > PIXELS_MOST ||
-        !is_inner_valid(&tensor, channels))
+        !is_common_valid(&tensor) || !is_swizzle_valid(&tensor) ||
+        !are_corners_valid(rank, lower) || !are_corners_valid(rank, upper) || channels > BOX_MOST ||
+        pixels > PIXELS_MOST || !is_inner_valid(&tensor, channels))
         return CUDA_ERROR_INVALID_VALUE;
     content = describe(&tensor);
-    content.im2col = 1;
+    content.kind = IM2COL;
     content.box[0] = (uint16_t)channels;
     content.box[1] = (uint16_t)pixels;
     for (cuuint32_t i = 0; i + 2 < rank; i++) {
@@ -251,12 +253,75 @@ SIM_EXPORT CUresult cuTensorMapEncodeIm2col(
     return CUDA_SUCCESS;
 }
 
+/* "Other swizzle modes are not supported." */
+static bool is_wide_swizzle_valid(const struct tensor *tensor) {
+    int type = (int)tensor->type, swizzle = (int)tensor->swizzle;
+
+    if (type == TYPE_16U6_ALIGN16B && tensor->interleave != CU_TENSOR_MAP_INTERLEAVE_NONE)
+        return false;
+    return swizzle == CU_TENSOR_MAP_SWIZZLE_128B || swizzle == SWIZZLE_128B_ATOM_32B ||
+           (swizzle == CU_TENSOR_MAP_SWIZZLE_64B && type != TYPE_16U4_ALIGN16B);
+}
+
+static bool is_wide_corner_valid(int corner) {
+    return corner >= INT16_MIN && corner <= INT16_MAX;
+}
+
+SIM_EXPORT CUresult cuTensorMapEncodeIm2colWide(
+    CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
+    const cuuint64_t *sizes, const cuuint64_t *strides, int lower, int upper, cuuint32_t channels,
+    cuuint32_t pixels, const cuuint32_t *steps, CUtensorMapInterleave interleave,
+    CUtensorMapIm2ColWideMode mode, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+    CUtensorMapFloatOOBfill fill) {
+    const struct tensor tensor = {
+        type,      rank, (cuuint64_t)(uintptr_t)address, sizes, strides, steps, interleave, swizzle,
+        promotion, fill};
+    bool counts_pixels = mode == CU_TENSOR_MAP_IM2COL_WIDE_MODE_W; /* else they are ignored */
+    struct content content;
+    CUresult result;
+
+    ENTER(cuTensorMapEncodeIm2colWide);
+    result = check_device(FIRST_WIDE_CAPABILITY);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (!is_map(map) || (unsigned int)mode > CU_TENSOR_MAP_IM2COL_WIDE_MODE_W128 || rank < 3 ||
+        rank > RANK_MOST || !is_common_valid(&tensor) || !is_wide_swizzle_valid(&tensor) ||
+        !is_wide_corner_valid(lower) || !is_wide_corner_valid(upper) || channels > BOX_MOST ||
+        (counts_pixels && pixels > PIXELS_MOST) || !is_inner_valid(&tensor, channels))
+        return CUDA_ERROR_INVALID_VALUE;
+    content = describe(&tensor);
+    content.kind = IM2COL_WIDE;
+    content.mode = (unsigned char)mode;
+    content.box[0] = (uint16_t)channels;
+    content.box[1] = counts_pixels ? (uint16_t)pixels : 0;
+    content.corners[0][0] = (uint16_t)lower;
+    content.corners[1][0] = (uint16_t)upper;
+    write_map(map, &content);
+    return CUDA_SUCCESS;
+}
+
+/* The devices are ones "where allocation-class selection has no effect" (assumed). */
+SIM_EXPORT CUresult cuTensorMapSetAllocationClass(CUtensorMap *map, CUtensorMapAllocClass asked,
+                                                  CUtensorMapAllocClass *got) {
+    CUresult result;
+
+    ENTER(cuTensorMapSetAllocationClass);
+    if (got != NULL)
+        *got = CU_TENSOR_MAP_ALLOC_CLASS_SMALL;
+    result = check_device(FIRST_CAPABILITY);
+    if (result != CUDA_SUCCESS)
+        return result;
+    return is_map(map) && (unsigned int)asked <= CU_TENSOR_MAP_ALLOC_CLASS_LARGE
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
+}
+
 SIM_EXPORT CUresult cuTensorMapReplaceAddress(CUtensorMap *map, void *address) {
     struct content content;
     CUresult result;
 
     ENTER(cuTensorMapReplaceAddress);
-    result = check_device();
+    result = check_device(FIRST_CAPABILITY);
     if (result != CUDA_SUCCESS)
         return result;
     if (!is_map(map))

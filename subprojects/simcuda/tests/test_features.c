@@ -279,6 +279,31 @@ static void test_a_profiler_may_be_switched_in_a_context(void **state) {
     assert_ok(cuCtxPushCurrent_v2(context));
 }
 
+static void never_at_a_dump(void *data, int process, CUdevice device) {
+    (void)data;
+    (void)process;
+    (void)device;
+    fail();
+}
+
+static void test_callbacks_of_dumps_are_registered(void **state) {
+    CUcoredumpCallbackHandle first, second, end;
+
+    (void)state;
+    assert_ok(cuCoredumpRegisterStartCallback(never_at_a_dump, NULL, &first));
+    assert_ok(cuCoredumpRegisterStartCallback(never_at_a_dump, NULL, &second)); /* one more */
+    assert_ptr_not_equal(first, second);
+    assert_ok(cuCoredumpRegisterCompleteCallback(never_at_a_dump, NULL, &end));
+    assert_ok(cuCoredumpRegisterCompleteCallback(never_at_a_dump, NULL, NULL));
+    assert_int_equal(cuCoredumpRegisterStartCallback(NULL, NULL, &end), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuCoredumpDeregisterStartCallback(end), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuCoredumpDeregisterCompleteCallback(first), CUDA_ERROR_INVALID_VALUE);
+    assert_ok(cuCoredumpDeregisterCompleteCallback(end));
+    assert_ok(cuCoredumpDeregisterStartCallback(first));
+    assert_int_equal(cuCoredumpDeregisterStartCallback(first), CUDA_ERROR_INVALID_VALUE);
+    assert_ok(cuCoredumpDeregisterStartCallback(second));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_profiler_may_be_switched_in_a_context),
@@ -287,6 +312,7 @@ int main(void) {
         cmocka_unit_test(test_properties_are_the_attributes),
         cmocka_unit_test(test_arrays_are_neither_sparse_nor_mapped_nor_planar),
         cmocka_unit_test(test_memory_of_graphs_is_counted_while_a_graph_has_it),
+        cmocka_unit_test(test_callbacks_of_dumps_are_registered),
 #if CUDA_VERSION >= 12040
         cmocka_unit_test(test_notifications_are_registered_for_a_device),
 #endif

@@ -390,6 +390,114 @@ static void test_nodes_of_any_type(void **state) {
     assert_int_equal(read_word(word), 2);
 }
 
+/* Adds a node by what another one answers. */
+static CUgraphNode add_as(CUgraph graph, CUgraphNode after, CUgraphNode from,
+                          CUgraphNodeType type) {
+    CUgraphNodeParams told;
+    CUgraphNode node;
+
+    assert_ok(cuGraphNodeGetParams(from, &told));
+    assert_int_equal(told.type, type);
+    assert_ok(cuGraphAddNode_v3(&node, graph, &after, NULL, after != NULL ? 1 : 0, &told));
+    return node;
+}
+
+static void test_a_node_of_any_type_is_told(void **state) {
+    CUDA_MEMSET_NODE_PARAMS_v1 fill = memset_node(word, 41);
+    CUDA_MEMCPY3D copy = copy_node(other, word);
+    uint32_t value = 2;
+    CUDA_HOST_NODE_PARAMS_v1 host = {add_ten, &value};
+    CUgraph graph = create_graph(), child = create_graph(), next = create_graph();
+    CUgraphNode nodes[6], at;
+    CUevent event;
+
+    (void)state;
+    assert_ok(cuEventCreate(&event, 0));
+    add_fill(child, NULL, word, 43);
+    assert_ok(cuGraphAddMemsetNode(&nodes[0], graph, NULL, 0, &fill, test_context));
+    assert_ok(cuGraphAddMemcpyNode(&nodes[1], graph, NULL, 0, &copy, test_context));
+    assert_ok(cuGraphAddHostNode(&nodes[2], graph, NULL, 0, &host));
+    nodes[3] = add_fill(graph, NULL, word, 42);
+    assert_ok(cuGraphAddEventRecordNode(&nodes[4], graph, NULL, 0, event));
+    assert_ok(cuGraphAddChildGraphNode(&nodes[5], graph, NULL, 0, child));
+    at = add_as(next, NULL, nodes[0], CU_GRAPH_NODE_TYPE_MEMSET);
+    at = add_as(next, at, nodes[1], CU_GRAPH_NODE_TYPE_MEMCPY);
+    at = add_as(next, at, nodes[3], CU_GRAPH_NODE_TYPE_KERNEL);
+    at = add_as(next, at, nodes[2], CU_GRAPH_NODE_TYPE_HOST);
+    at = add_as(next, at, nodes[4], CU_GRAPH_NODE_TYPE_EVENT_RECORD);
+    at = add_as(next, at, nodes[5], CU_GRAPH_NODE_TYPE_GRAPH);
+    add_as(next, at, add_empty(graph), CU_GRAPH_NODE_TYPE_EMPTY);
+    assert_ok(cuGraphDestroy(graph));
+    run_once(next);
+    assert_int_equal(read_word(other), 41);
+    assert_int_equal(read_word(word), 43);
+    assert_int_equal(value, 12);
+    assert_ok(cuEventSynchronize(event));
+    assert_int_equal(cuGraphNodeGetParams(nodes[0], &(CUgraphNodeParams){0}),
+                     CUDA_ERROR_INVALID_VALUE);
+    assert_ok(cuGraphDestroy(child));
+    assert_ok(cuEventDestroy_v2(event));
+}
+
+static void test_memory_and_conditions_are_told(void **state) {
+    CUDA_MEM_ALLOC_NODE_PARAMS memory = allocation(4096);
+    CUgraphNodeParams conditional = {.type = CU_GRAPH_NODE_TYPE_CONDITIONAL}, told;
+    CUgraph graph = create_graph();
+    CUgraphNode node;
+
+    (void)state;
+    assert_ok(cuGraphAddMemAllocNode(&node, graph, NULL, 0, &memory));
+    assert_ok(cuGraphNodeGetParams(node, &told));
+    assert_int_equal(told.type, CU_GRAPH_NODE_TYPE_MEM_ALLOC);
+    assert_int_equal(told.alloc.dptr, memory.dptr);
+    assert_int_equal(told.alloc.bytesize, 4096);
+    assert_ok(cuGraphAddMemFreeNode(&node, graph, &node, 1, memory.dptr));
+    assert_ok(cuGraphNodeGetParams(node, &told));
+    assert_int_equal(told.free.dptr, memory.dptr);
+    assert_ok(
+        cuGraphConditionalHandleCreate(&conditional.conditional.handle, graph, test_context, 0, 0));
+    conditional.conditional.type = CU_GRAPH_COND_TYPE_IF;
+    conditional.conditional.size = 1;
+    conditional.conditional.ctx = test_context;
+    assert_ok(cuGraphAddNode(&node, graph, NULL, 0, &conditional));
+    assert_ok(cuGraphNodeGetParams(node, &told));
+    assert_int_equal(told.conditional.handle, conditional.conditional.handle);
+    assert_int_equal(told.conditional.type, CU_GRAPH_COND_TYPE_IF);
+    assert_int_equal(told.conditional.size, 1);
+    assert_ptr_equal(told.conditional.ctx, test_context);
+    assert_ptr_equal(told.conditional.phGraph_out[0], conditional.conditional.phGraph_out[0]);
+    assert_int_equal(cuGraphNodeGetParams(node, NULL), CUDA_ERROR_INVALID_VALUE);
+    assert_ok(cuGraphDestroy(graph));
+}
+
+static void test_the_third_form_wants_a_kernels_own_context(void **state) {
+    CUgraph graph = create_graph();
+    CUgraphNode node = add_fill(graph, NULL, word, 1), added;
+    CUgraphNodeParams told;
+    CUcontext another;
+
+    (void)state;
+    assert_ok(cuGraphNodeGetParams(node, &told));
+    assert_ok(cuCtxCreate_v2(&another, 0, 0));
+    told.kernel.ctx = another;
+    assert_ok(cuGraphAddNode_v2(&added, graph, NULL, NULL, 0, &told)); /* which does not ask */
+    assert_int_equal(cuGraphAddNode_v3(&added, graph, NULL, NULL, 0, &told),
+                     CUDA_ERROR_INVALID_CONTEXT);
+    assert_int_equal(cuGraphNodeSetParams_v2(node, &told), CUDA_ERROR_INVALID_CONTEXT);
+    told.kernel.ctx = test_context;
+    assert_ok(cuGraphAddNode_v3(&added, graph, NULL, NULL, 0, &told));
+    assert_ok(cuGraphNodeSetParams_v2(node, &told));
+    told.kernel.ctx = NULL;
+    assert_ok(cuGraphNodeGetParams(node, &told));
+    assert_ok(cuGraphNodeSetParams_v2(node, &told));
+    assert_int_equal(cuGraphNodeSetParams_v2(node, NULL), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuGraphAddNode_v3(&added, graph, NULL, NULL, 0, NULL),
+                     CUDA_ERROR_INVALID_VALUE);
+    assert_ok(cuGraphDestroy(graph));
+    assert_ok(cuCtxDestroy_v2(another));
+    assert_ok(cuCtxSetCurrent(test_context));
+}
+
 static void test_a_node_gets_another_child_graph(void **state) {
     CUgraphNodeParams parameters = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
     CUgraphNodeParams allocating = {.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC};
@@ -516,6 +624,9 @@ int main(void) {
         cmocka_unit_test(test_memory_that_cannot_be),
 #if CUDA_VERSION >= 12030
         cmocka_unit_test(test_nodes_of_any_type),
+        cmocka_unit_test(test_a_node_of_any_type_is_told),
+        cmocka_unit_test(test_memory_and_conditions_are_told),
+        cmocka_unit_test(test_the_third_form_wants_a_kernels_own_context),
         cmocka_unit_test(test_a_node_gets_another_child_graph),
 #endif
 #if CUDA_VERSION >= 12090

@@ -189,6 +189,67 @@ static void test_a_clone_goes_its_own_way(void **state) {
     assert_ok(cuGraphDestroy(child));
 }
 
+/* Where the graph's file of its nodes has them, too. */
+static void assert_printed(CUgraph graph, const char *expected) {
+    char path[] = "/tmp/simcuda-graph-XXXXXX", text[4096];
+    int descriptor = mkstemp(path);
+    size_t length;
+    FILE *file;
+
+    assert_true(descriptor >= 0);
+    assert_ok(cuGraphDebugDotPrint(graph, path, 0));
+    file = fdopen(descriptor, "re");
+    assert_non_null(file);
+    length = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    unlink(path);
+    text[length] = '\0';
+    assert_non_null(strstr(text, expected));
+}
+
+static void test_graphs_and_nodes_have_numbers(void **state) {
+    CUgraph graph = create_graph(), child = create_graph(), copy, containing;
+    CUgraphNode first = add_empty(graph), nested, inner;
+    unsigned int id, copy_id, executable_id, local, inner_local;
+    unsigned long long tools, inner_tools;
+    CUgraphExec executable;
+    size_t count = 1;
+    char name[64];
+
+    (void)state;
+    add_fill(child, NULL, word, 1);
+    assert_ok(cuGraphAddChildGraphNode(&nested, graph, &first, 1, child));
+    assert_ok(cuGraphChildGraphNodeGetGraph(nested, &copy));
+    assert_ok(cuGraphGetNodes(copy, &inner, &count));
+    assert_ok(cuGraphGetId(graph, &id));
+    assert_ok(cuGraphGetId(copy, &copy_id));
+    assert_int_not_equal(id, copy_id);
+    assert_ok(cuGraphNodeGetContainingGraph(inner, &containing));
+    assert_ptr_equal(containing, copy);
+    assert_ok(cuGraphNodeGetContainingGraph(nested, &containing));
+    assert_ptr_equal(containing, graph);
+    assert_ok(cuGraphNodeGetLocalId(nested, &local));
+    snprintf(name, sizeof name, "\"graph_%u_node_%u\"", id, local);
+    assert_printed(graph, name);
+    assert_ok(cuGraphNodeGetLocalId(inner, &inner_local));
+    snprintf(name, sizeof name, "\"graph_%u_node_%u\"", copy_id, inner_local);
+    assert_printed(graph, name);
+    assert_ok(cuGraphNodeGetToolsId(nested, &tools));
+    assert_ok(cuGraphNodeGetToolsId(inner, &inner_tools));
+    assert_true(tools != inner_tools);
+    executable = instantiate(graph);
+    assert_ok(cuGraphExecGetId(executable, &executable_id));
+    assert_int_not_equal(executable_id, id);
+    assert_ok(cuGraphExecDestroy(executable));
+    assert_int_equal(cuGraphExecGetId(executable, &id), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuGraphGetId(graph, NULL), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuGraphNodeGetLocalId(nested, NULL), CUDA_ERROR_INVALID_VALUE);
+    assert_ok(cuGraphDestroy(graph));
+    assert_ok(cuGraphDestroy(child));
+    assert_int_equal(cuGraphGetId(graph, &id), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuGraphNodeGetToolsId(nested, &tools), CUDA_ERROR_INVALID_VALUE);
+}
+
 static void test_a_graph_is_printed(void **state) {
     char path[] = "/tmp/simcuda-graph-XXXXXX", text[4096];
     int descriptor = mkstemp(path);
@@ -240,6 +301,7 @@ int main(void) {
         cmocka_unit_test(test_a_long_chain_against_its_creation),
         cmocka_unit_test(test_a_removed_node_takes_its_edges_along),
         cmocka_unit_test(test_a_clone_goes_its_own_way),
+        cmocka_unit_test(test_graphs_and_nodes_have_numbers),
         cmocka_unit_test(test_a_graph_is_printed),
     };
 

@@ -535,6 +535,7 @@ static void test_nodes_of_any_type(void **state) {
                       signals = {.type = CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL},
                       batch = {.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP};
     CUgraph graph = create_graph();
+    CUgraphNodeParams told;
     CUgraphExec executable;
     CUgraphNode nodes[3];
 
@@ -553,6 +554,10 @@ static void test_nodes_of_any_type(void **state) {
     wait.params.fence.value = signal.params.fence.value = 2;
     assert_ok(cuGraphNodeSetParams(nodes[0], &waits));
     assert_ok(cuGraphNodeSetParams(nodes[2], &signals));
+    for (int i = 0; i < 3; i++) { /* what they answer is given back */
+        assert_ok(cuGraphNodeGetParams(nodes[i], &told));
+        assert_ok(cuGraphNodeSetParams(nodes[i], &told));
+    }
     executable = instantiate(graph);
     step = write_step(other, 30);
     assert_ok(cuGraphExecNodeSetParams(executable, nodes[1], &batch));

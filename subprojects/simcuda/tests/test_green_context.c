@@ -1,6 +1,7 @@
 /* Green contexts of the simulated device. */
 #include "test_sim.h"
 
+#include <limits.h>
 #include <stdio.h>
 
 #if CUDA_VERSION >= 12040
@@ -46,7 +47,10 @@ static void test_error_codes(void **state) {
     assert_int_equal(cuDevSmResourceSplitByCount(NULL, &count, &whole, NULL, 0, 1000),
                      CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
     assert_ok(cuDevSmResourceSplitByCount(NULL, &count, &whole, NULL, 0, 1));
-    assert_int_equal(count, whole.sm.smCount / 4); /* never less than the device's minimum */
+    assert_int_equal(count, whole.sm.smCount / 2); /* never less than the device's minimum */
+    whole.sm.smCount = UINT_MAX;                   /* no driver wrote that */
+    assert_ok(cuDevSmResourceSplitByCount(NULL, &count, &whole, NULL, 0, UINT_MAX));
+    assert_int_equal(count, 0);
     assert_ok(cuGreenCtxDestroy(green));
     assert_int_equal(cuGreenCtxDestroy(green), CUDA_ERROR_CONTEXT_IS_DESTROYED);
     assert_int_equal(cuGreenCtxDestroy((CUgreenCtx)test_context), CUDA_ERROR_INVALID_CONTEXT);
@@ -204,9 +208,100 @@ static void test_lifetime(void **state) {
     assert_int_equal(active, 0);
 }
 
+static void test_a_stream_has_the_share_of_its_context(void **state) {
+    CUgreenCtx green = create(0);
+    CUstream stream = create_stream(green), other;
+    CUdevResource resource, whole;
+
+    (void)state;
+    assert_ok(cuDeviceGetDevResource(0, &whole, CU_DEV_RESOURCE_TYPE_SM));
+    assert_ok(cuStreamGetDevResource(stream, &resource, CU_DEV_RESOURCE_TYPE_SM));
+    assert_int_equal(resource.sm.smCount, 34);
+    assert_ok(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    assert_ok(cuStreamGetDevResource(other, &resource, CU_DEV_RESOURCE_TYPE_SM));
+    assert_int_equal(resource.sm.smCount, whole.sm.smCount);
+    assert_ok(cuStreamGetDevResource_ptsz(NULL, &resource, CU_DEV_RESOURCE_TYPE_SM));
+    assert_int_equal(resource.sm.smCount, whole.sm.smCount);
+    assert_int_equal(cuStreamGetDevResource(other, &resource, CU_DEV_RESOURCE_TYPE_INVALID),
+                     CUDA_ERROR_INVALID_RESOURCE_TYPE);
+    assert_int_equal(cuStreamGetDevResource(other, NULL, CU_DEV_RESOURCE_TYPE_SM),
+                     CUDA_ERROR_INVALID_VALUE);
+    assert_ok(cuStreamDestroy_v2(other));
+    assert_int_equal(cuStreamGetDevResource(other, &resource, CU_DEV_RESOURCE_TYPE_SM),
+                     CUDA_ERROR_INVALID_HANDLE);
+    assert_ok(cuStreamDestroy_v2(stream));
+    assert_ok(cuGreenCtxDestroy(green));
+}
+
+static void test_a_device_is_split_into_unlike_groups(void **state) {
+    CU_DEV_SM_RESOURCE_GROUP_PARAMS wishes[2] = {{.smCount = 10, .coscheduledSmCount = 2}};
+    CUdevResource whole, groups[2], rest;
+    CUdevResourceDesc description;
+    CUgreenCtx green;
+    unsigned int all;
+
+    (void)state;
+    assert_ok(cuDeviceGetDevResource(0, &whole, CU_DEV_RESOURCE_TYPE_SM));
+    all = whole.sm.smCount;
+    assert_ok(cuDevSmResourceSplit(groups, 2, &whole, &rest, 0, wishes)); /* 0: what is left */
+    assert_int_equal(groups[0].sm.smCount, 10);
+    assert_int_equal(groups[1].sm.smCount, all - 10);
+    assert_int_equal(wishes[1].smCount, all - 10);
+    assert_int_equal(rest.type, CU_DEV_RESOURCE_TYPE_INVALID);
+    wishes[1].smCount = 20;
+    assert_ok(cuDevSmResourceSplit(groups, 2, &whole, &rest, 0, wishes));
+    assert_int_equal(groups[1].sm.smCount, 20);
+    assert_int_equal(rest.type, CU_DEV_RESOURCE_TYPE_SM);
+    assert_int_equal(rest.sm.smCount, all - 30);
+    assert_ok(cuDevResourceGenerateDesc(&description, groups, 2));
+    assert_ok(cuGreenCtxCreate(&green, description, 0, CU_GREEN_CTX_DEFAULT_STREAM));
+    assert_ok(cuGreenCtxGetDevResource(green, &whole, CU_DEV_RESOURCE_TYPE_SM));
+    assert_int_equal(whole.sm.smCount, 30);
+    assert_ok(cuGreenCtxDestroy(green));
+}
+
+static void test_groups_that_cannot_be_had(void **state) {
+    CU_DEV_SM_RESOURCE_GROUP_PARAMS wishes[2] = {{.smCount = 3}};
+    CUdevResource whole, groups[2];
+
+    (void)state;
+    assert_ok(cuDeviceGetDevResource(0, &whole, CU_DEV_RESOURCE_TYPE_SM));
+    assert_int_equal(cuDevSmResourceSplit(groups, 1, &whole, NULL, 0, wishes),
+                     CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION); /* odd */
+    wishes[0].smCount = whole.sm.smCount + 2;
+    assert_int_equal(cuDevSmResourceSplit(groups, 1, &whole, NULL, 0, wishes),
+                     CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
+    wishes[0].smCount = whole.sm.smCount;
+    assert_int_equal(cuDevSmResourceSplit(groups, 2, &whole, NULL, 0, wishes),
+                     CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION); /* nothing is left */
+    assert_int_equal(wishes[1].smCount, 0);
+    assert_ok(cuDevSmResourceSplit(NULL, 2, &whole, NULL, 0, wishes)); /* which may be asked */
+    assert_int_equal(wishes[1].smCount, 0);
+    wishes[0].coscheduledSmCount = 4; /* at most 2 on such a device */
+    assert_int_equal(cuDevSmResourceSplit(groups, 1, &whole, NULL, 0, wishes),
+                     CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
+    wishes[0].coscheduledSmCount = 2;
+    wishes[0].flags = 2; /* of a domain: there are none */
+    assert_int_equal(cuDevSmResourceSplit(groups, 1, &whole, NULL, 0, wishes),
+                     CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
+    wishes[0].flags = 0;
+    assert_int_equal(cuDevSmResourceSplit(groups, 1, &whole, NULL, 1, wishes),
+                     CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuDevSmResourceSplit(groups, 0, &whole, NULL, 0, wishes),
+                     CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuDevSmResourceSplit(groups, 1, &whole, NULL, 0, NULL),
+                     CUDA_ERROR_INVALID_VALUE);
+    whole.type = CU_DEV_RESOURCE_TYPE_INVALID;
+    assert_int_equal(cuDevSmResourceSplit(groups, 1, &whole, NULL, 0, wishes),
+                     CUDA_ERROR_INVALID_RESOURCE_TYPE);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_error_codes),
+        cmocka_unit_test(test_a_stream_has_the_share_of_its_context),
+        cmocka_unit_test(test_a_device_is_split_into_unlike_groups),
+        cmocka_unit_test(test_groups_that_cannot_be_had),
         cmocka_unit_test(test_it_is_part_of_the_primary_context),
         cmocka_unit_test(test_events),
         cmocka_unit_test(test_free_waits),

@@ -133,7 +133,7 @@ static void test_a_cooperative_launch_is_one(void **state) {
 }
 
 static void test_the_driver_tells_of_arguments(void **state) {
-    size_t offset, size;
+    size_t offset, size, count;
     CUlibrary library;
     CUkernel kernel;
 
@@ -144,13 +144,21 @@ static void test_the_driver_tells_of_arguments(void **state) {
     assert_ok(cuFuncGetParamInfo(fill, 1, &offset, NULL));
     assert_int_equal(offset, 8);
     assert_int_equal(cuFuncGetParamInfo(fill, 3, &offset, &size), CUDA_ERROR_INVALID_VALUE);
+    assert_ok(cuFuncGetParamCount(fill, &count));
+    assert_int_equal(count, 3);
+    assert_int_equal(cuFuncGetParamCount(fill, NULL), CUDA_ERROR_INVALID_VALUE);
     assert_ok(cuLibraryLoadData(&library, kernels_ptx, NULL, NULL, 0, NULL, NULL, 0));
     assert_ok(cuLibraryGetKernel(&kernel, library, "fill_u32"));
     assert_int_equal(cuFuncGetParamInfo((CUfunction)kernel, 0, &offset, &size),
                      CUDA_ERROR_INVALID_HANDLE);
+    assert_int_equal(cuFuncGetParamCount((CUfunction)kernel, &count), CUDA_ERROR_INVALID_HANDLE);
     assert_ok(cuKernelGetParamInfo(kernel, 2, &offset, &size));
     assert_int_equal(size, 4);
+    count = 0;
+    assert_ok(cuKernelGetParamCount(kernel, &count));
+    assert_int_equal(count, 3);
     assert_ok(cuLibraryUnload(library));
+    assert_int_equal(cuKernelGetParamCount(kernel, &count), CUDA_ERROR_INVALID_HANDLE);
 }
 
 int main(void) {

@@ -225,6 +225,42 @@ static void test_several_questions_at_once(void **state) {
                      CUDA_ERROR_INVALID_VALUE);
 }
 
+static void test_each_region_is_where_most_of_it_was_prefetched_to(void **state) {
+    CUmemLocation places[4];
+
+    (void)state;
+    assert_ok(cuMemPrefetchAsync(memory, page, 1, NULL));
+    assert_ok(cuMemPrefetchAsync(memory + 2 * page, page, 0, NULL));
+    assert_ok(cuMemPrefetchAsync(memory + 3 * page, page, CU_DEVICE_CPU, NULL));
+    assert_ok(cuMemGetLocationInfo(memory, 4 * page, page, 0, places));
+    assert_int_equal(places[0].type, DEVICE);
+    assert_int_equal(places[0].id, 1);
+    assert_int_equal(places[1].type, 0); /* nowhere */
+    assert_int_equal(places[2].type, DEVICE);
+    assert_int_equal(places[2].id, 0);
+    assert_int_equal(places[3].type, HOST);
+    assert_ok(cuMemPrefetchAsync(memory + page, page, CU_DEVICE_CPU, NULL));
+    places[1] = at(UNKNOWN, UNKNOWN);
+    assert_ok(cuMemGetLocationInfo(memory, 4 * page, 4 * page, page, places));
+    assert_int_equal(places[0].type, HOST); /* two of four */
+    assert_int_equal(places[1].type, UNKNOWN);
+    assert_ok(cuMemGetLocationInfo(memory, 4 * page, 4 * page, 2 * page, places));
+    assert_int_equal(places[0].type, DEVICE); /* of the two that are looked at, the first */
+    assert_int_equal(places[0].id, 1);
+    assert_ok(cuMemGetLocationInfo(memory, 4 * page, 3 * page, page, places));
+    assert_int_equal(places[1].type, HOST); /* what is left is a region, too */
+    assert_int_equal(cuMemGetLocationInfo(memory, page, 2 * page, 0, places),
+                     CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuMemGetLocationInfo(memory, 4 * page, page, 2 * page, places),
+                     CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuMemGetLocationInfo(memory, 4 * page, 0, 0, places),
+                     CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuMemGetLocationInfo(memory, 4 * page, page, 0, NULL),
+                     CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuMemGetLocationInfo(memory, 5 * page, page, 0, places),
+                     CUDA_ERROR_INVALID_VALUE);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, allocate, release)
 
 int main(void) {
@@ -241,6 +277,7 @@ int main(void) {
         TEST(test_what_is_refused),
         TEST(test_a_capture_has_no_place_for_it),
         TEST(test_several_questions_at_once),
+        TEST(test_each_region_is_where_most_of_it_was_prefetched_to),
     };
     return cmocka_run_group_tests_name("managed", tests, set_up_context, tear_down_context);
 }

@@ -142,6 +142,37 @@ static void test_a_vector_has_no_strides(void **state) {
                                      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
 }
 
+static void test_a_wide_map_needs_a_newer_device(void **state) {
+    static CUtensorMap map;
+
+    (void)state;
+    assert_int_equal(cuTensorMapEncodeIm2colWide(&map, right.type, right.rank,
+                                                 (void *)right.address, right.sizes, right.strides,
+                                                 -1, 1, right.channels, right.pixels, right.steps,
+                                                 right.interleave, CU_TENSOR_MAP_IM2COL_WIDE_MODE_W,
+                                                 right.swizzle, right.promotion, right.fill),
+                     CUDA_ERROR_NOT_SUPPORTED);
+}
+
+static void test_a_class_of_memory_changes_no_map(void **state) {
+    static CUtensorMap map, same;
+    CUtensorMapAllocClass got = CU_TENSOR_MAP_ALLOC_CLASS_LARGE;
+
+    (void)state;
+    assert_ok(tiled(&map, &right));
+    same = map;
+    assert_ok(cuTensorMapSetAllocationClass(&map, CU_TENSOR_MAP_ALLOC_CLASS_LARGE, &got));
+    assert_int_equal(got, CU_TENSOR_MAP_ALLOC_CLASS_SMALL);
+    assert_memory_equal(&map, &same, sizeof map);
+    assert_ok(cuTensorMapSetAllocationClass(&map, CU_TENSOR_MAP_ALLOC_CLASS_AUTO, NULL));
+    got = CU_TENSOR_MAP_ALLOC_CLASS_LARGE;
+    assert_int_equal(cuTensorMapSetAllocationClass(NULL, CU_TENSOR_MAP_ALLOC_CLASS_AUTO, &got),
+                     CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(got, CU_TENSOR_MAP_ALLOC_CLASS_SMALL);
+    assert_int_equal(cuTensorMapSetAllocationClass(&map, (CUtensorMapAllocClass)3, NULL),
+                     CUDA_ERROR_INVALID_VALUE);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_same_arguments_make_the_same_map),
@@ -149,6 +180,8 @@ int main(void) {
         cmocka_unit_test(test_each_argument_of_a_tile_is_checked),
         cmocka_unit_test(test_each_argument_of_im2col_is_checked),
         cmocka_unit_test(test_a_vector_has_no_strides),
+        cmocka_unit_test(test_a_wide_map_needs_a_newer_device),
+        cmocka_unit_test(test_a_class_of_memory_changes_no_map),
     };
 
     return cmocka_run_group_tests(tests, set_up_context, tear_down_context);
