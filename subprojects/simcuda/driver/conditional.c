@@ -208,11 +208,13 @@ SIM_EXPORT CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle *out
 }
 #else /* older headers lack the types, so that nothing makes a conditional */
 struct op *conditional_op(const struct CUgraphNode_st *node, struct op **bodies) {
+    sim_check_held();
     (void)node, (void)bodies;
     return NULL;
 }
 
 struct op *conditional_defaults_op(const struct CUgraph_st *graph) {
+    sim_check_held();
     (void)graph;
     return NULL;
 }

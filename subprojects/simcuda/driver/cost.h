@@ -37,7 +37,7 @@ struct work_time {
 };
 void time_work_begin(struct work_time *time, uint64_t start_ns);
 void time_work_end(void);
-/* Of the work that this thread executes: how far it is; and it goes on until then at least. */
+/* How far the work that this thread executes is; the second has it go on until then at least. */
 uint64_t time_work_now(void);
 void time_work_reach(uint64_t ns);
 

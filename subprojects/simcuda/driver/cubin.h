@@ -7,7 +7,7 @@
 enum { MACHINE_CUDA = 190 };                           /* EM_CUDA [elf.h] */
 enum { ABI_OF_CUDA_12 = 0x33, ABI_OF_CUDA_13 = 0x41 }; /* of e_ident[EI_OSABI] */
 
-/* Of symbols. */
+/* Types of symbols. */
 enum { TYPE_TEXTURE = 10, TYPE_SURFACE = 12, TYPE_OBJECT = 13 /* a variable not yet linked */ };
 enum { OTHER_MANAGED = 0x04, OTHER_ENTRY = 0x10 }; /* of st_other */
 

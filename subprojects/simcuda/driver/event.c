@@ -117,6 +117,7 @@ static CUresult run_nothing(struct op *op) {
 }
 
 struct op *event_node_op(CUevent event, CUgraphNodeType type) {
+    sim_check_held();
     struct op *op = op_create("event node", run_nothing); /* a launch has a work in its place */
 
     op->node_type = type;

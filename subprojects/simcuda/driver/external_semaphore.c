@@ -1,4 +1,6 @@
 /* Semaphores from outside of CUDA: timelines that are a word in a file which processes share. */
+#include "external_semaphore.h"
+
 #include "allocate.h"
 #include "context.h"
 #include "cost.h"
@@ -85,9 +87,11 @@ SIM_EXPORT CUresult cuDestroyExternalSemaphore(CUexternalSemaphore semaphore) {
     return result;
 }
 
-/* --- in streams --- */
+/* --- operations --- */
 
 static CUresult check_all(const CUexternalSemaphore *handles, unsigned int count) {
+    if (handles == NULL || count == 0)
+        return CUDA_ERROR_INVALID_VALUE;
     for (unsigned int i = 0; i < count; i++)
         if (!is_known(handles[i]))
             return CUDA_ERROR_INVALID_HANDLE;
@@ -98,66 +102,90 @@ static struct word word_of(CUexternalSemaphore semaphore) {
     return (struct word){.outside = semaphore->word, .bytes = sizeof(uint64_t)};
 }
 
-static CUresult signal_all(const CUexternalSemaphore *handles,
-                           const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS *how, unsigned int count,
-                           struct op **op) {
-    for (unsigned int i = 0; i < count; i++)
-        if (how[i].flags != 0)
-            return CUDA_ERROR_INVALID_VALUE;
-    *op = value_op_create("signal of external semaphores", count);
+CUresult external_semaphore_signal(const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS *signals,
+                                   struct op **made) {
+    sim_check_held();
+    const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS *how = signals->paramsArray;
+    unsigned int count = signals->numExtSems;
+    CUresult result =
+        how != NULL ? check_all(signals->extSemArray, count) : CUDA_ERROR_INVALID_VALUE;
+    CUDA_EXT_SEM_SIGNAL_NODE_PARAMS *told;
+
+    for (unsigned int i = 0; i < count && result == CUDA_SUCCESS; i++)
+        result = how[i].flags == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (result != CUDA_SUCCESS)
+        return result;
+    *made = value_op_create("signal of external semaphores", count);
+    (*made)->node_type = CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL;
     for (unsigned int i = 0; i < count; i++) {
-        struct word word = word_of(handles[i]);
+        struct word word = word_of(signals->extSemArray[i]);
 
-        value_op_write(*op, &word, how[i].params.fence.value);
+        value_op_write(*made, &word, how[i].params.fence.value);
     }
+    told = &(*made)->as.values.told.signals;
+    told->paramsArray = value_op_keep(*made, how, count * sizeof *how, signals->extSemArray,
+                                      count * sizeof *signals->extSemArray);
+    told->extSemArray = (CUexternalSemaphore *)(told->paramsArray + count);
+    told->numExtSems = count;
     return CUDA_SUCCESS;
 }
 
-static CUresult wait_for_all(const CUexternalSemaphore *handles,
-                             const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *how, unsigned int count,
-                             struct op **op) {
+CUresult external_semaphore_wait(const CUDA_EXT_SEM_WAIT_NODE_PARAMS *waits, struct op **made) {
+    sim_check_held();
+    const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *how = waits->paramsArray;
+    unsigned int count = waits->numExtSems;
+    CUresult result = how != NULL ? check_all(waits->extSemArray, count) : CUDA_ERROR_INVALID_VALUE;
+    CUDA_EXT_SEM_WAIT_NODE_PARAMS *told;
+
+    for (unsigned int i = 0; i < count && result == CUDA_SUCCESS; i++)
+        result = how[i].flags == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (result != CUDA_SUCCESS)
+        return result;
+    *made = value_op_create("wait for external semaphores", count);
+    (*made)->node_type = CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT;
     for (unsigned int i = 0; i < count; i++)
-        if (how[i].flags != 0)
-            return CUDA_ERROR_INVALID_VALUE;
-    *op = value_op_create("wait for external semaphores", count);
-    for (unsigned int i = 0; i < count; i++)
-        value_op_wait(*op, &(struct awaited){.word = word_of(handles[i]),
-                                             .condition = VALUE_NOT_LESS,
-                                             .value = how[i].params.fence.value});
+        value_op_wait(*made, &(struct awaited){.word = word_of(waits->extSemArray[i]),
+                                               .condition = VALUE_NOT_LESS,
+                                               .value = how[i].params.fence.value});
+    told = &(*made)->as.values.told.waits;
+    told->paramsArray = value_op_keep(*made, how, count * sizeof *how, waits->extSemArray,
+                                      count * sizeof *waits->extSemArray);
+    told->extSemArray = (CUexternalSemaphore *)(told->paramsArray + count);
+    told->numExtSems = count;
     return CUDA_SUCCESS;
 }
 
-/* One of the parameters is NULL: it says what is done. */
-static CUresult submit(const CUexternalSemaphore *handles,
-                       const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS *signals,
-                       const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *waits, unsigned int count,
-                       CUstream handle, enum null_stream null_stream) {
+/* --- in streams --- */
+
+/* One of the two is NULL: it says what is done. */
+static CUresult submit(const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS *signals,
+                       const CUDA_EXT_SEM_WAIT_NODE_PARAMS *waits, CUstream handle,
+                       enum null_stream null_stream) {
     struct CUstream_st *stream;
     struct op *op;
     CUresult result;
 
-    if (handles == NULL || count == 0 || (signals == NULL && waits == NULL))
-        return CUDA_ERROR_INVALID_VALUE;
     cost_spend(settings()->event_ns);
     sim_lock();
     result = stream_current(handle, null_stream, &stream);
     if (result == CUDA_SUCCESS)
-        result = check_all(handles, count);
-    if (result == CUDA_SUCCESS)
-        result = signals != NULL ? signal_all(handles, signals, count, &op)
-                                 : wait_for_all(handles, waits, count, &op);
+        result = signals != NULL ? external_semaphore_signal(signals, &op)
+                                 : external_semaphore_wait(waits, &op);
     if (result == CUDA_SUCCESS)
         result = stream_run(stream, op, false);
     sim_unlock();
     return result;
 }
 
-EXPORT_FORMS(cuSignalExternalSemaphoresAsync, _ptsz,
-             (const CUexternalSemaphore *semaphores_of,
-              const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS *how, unsigned int count,
-              CUstream stream),
-             submit(semaphores_of, how, NULL, count, stream, null_stream))
-EXPORT_FORMS(cuWaitExternalSemaphoresAsync, _ptsz,
-             (const CUexternalSemaphore *semaphores_of,
-              const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *how, unsigned int count, CUstream stream),
-             submit(semaphores_of, NULL, how, count, stream, null_stream))
+EXPORT_FORMS(
+    cuSignalExternalSemaphoresAsync, _ptsz,
+    (const CUexternalSemaphore *semaphores_of, const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS *how,
+     unsigned int count, CUstream stream),
+    submit(&(CUDA_EXT_SEM_SIGNAL_NODE_PARAMS){(CUexternalSemaphore *)semaphores_of, how, count},
+           NULL, stream, null_stream))
+EXPORT_FORMS(
+    cuWaitExternalSemaphoresAsync, _ptsz,
+    (const CUexternalSemaphore *semaphores_of, const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *how,
+     unsigned int count, CUstream stream),
+    submit(NULL, &(CUDA_EXT_SEM_WAIT_NODE_PARAMS){(CUexternalSemaphore *)semaphores_of, how, count},
+           stream, null_stream))

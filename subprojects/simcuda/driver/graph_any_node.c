@@ -78,6 +78,19 @@ static struct node_request request_of(const CUgraphNodeParams *of,
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
         request.as.event = of->eventRecord.event;
         break;
+    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
+        request.as.signals = (CUDA_EXT_SEM_SIGNAL_NODE_PARAMS){of->extSemSignal.extSemArray,
+                                                               of->extSemSignal.paramsArray,
+                                                               of->extSemSignal.numExtSems};
+        break;
+    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
+        request.as.waits = (CUDA_EXT_SEM_WAIT_NODE_PARAMS){
+            of->extSemWait.extSemArray, of->extSemWait.paramsArray, of->extSemWait.numExtSems};
+        break;
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+        request.as.batch = (CUDA_BATCH_MEM_OP_NODE_PARAMS){of->memOp.ctx, of->memOp.count,
+                                                           of->memOp.paramArray, of->memOp.flags};
+        break;
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
         request.as.allocation.parameters = allocation;
         request.as.allocation.site = site;

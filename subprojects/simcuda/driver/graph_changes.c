@@ -51,6 +51,7 @@ static CUresult set_in_executable(struct CUgraphNode_st *node, CUgraphExec handl
 
 CUresult graph_nodes_set(CUgraphNode node, const CUgraphExec *executable,
                          const struct node_request *request) {
+    sim_check_none();
     CUresult result;
 
     sim_lock();
@@ -206,6 +207,7 @@ SIM_EXPORT CUresult cuGraphExecEventWaitNodeSetEvent(CUgraphExec executable, CUg
 /* "Currently only kernel, memset and memcpy nodes are supported." Lock held. */
 static CUresult find_switch(CUgraphExec handle, CUgraphNode node,
                             struct CUgraphExec_st **executable, struct CUgraphNode_st **copy) {
+    sim_check_held();
     CUresult result = graph_exec_find(handle, executable);
 
     *copy = result == CUDA_SUCCESS ? graph_exec_node(*executable, node) : NULL;

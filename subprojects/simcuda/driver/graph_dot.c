@@ -60,6 +60,58 @@ static void print_allocation(FILE *file, const struct op *op, unsigned int flags
         fprintf(file, "\\n0x%llx, %zu bytes", (unsigned long long)told.dptr, told.bytesize);
 }
 
+static const char *name_of_step(CUstreamBatchMemOpType operation) {
+    switch (operation) {
+    case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+    case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+        return "wait";
+    case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+    case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+        return "write";
+    case CU_STREAM_MEM_OP_BARRIER:
+        return "barrier";
+    default:
+        return "flush";
+    }
+}
+
+static void print_batch(FILE *file, const CUDA_BATCH_MEM_OP_NODE_PARAMS *batch,
+                        unsigned int flags) {
+    if (!is_asked(flags, CU_GRAPH_DEBUG_DOT_FLAGS_BATCH_MEM_OP_NODE_PARAMS))
+        return;
+    for (unsigned int i = 0; i < batch->count; i++) {
+        const CUstreamBatchMemOpParams *step = &batch->paramArray[i];
+        bool has_value = step->operation != CU_STREAM_MEM_OP_BARRIER &&
+                         step->operation != CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES;
+        bool is_wide = step->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 ||
+                       step->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
+
+        fprintf(file, "\\n%s", name_of_step(step->operation));
+        if (has_value) /* a wait's and a write's stand in the same places */
+            fprintf(file, " 0x%llx value %llu", (unsigned long long)step->waitValue.address,
+                    is_wide ? (unsigned long long)step->waitValue.value64
+                            : (unsigned long long)step->waitValue.value);
+    }
+}
+
+static void print_signals(FILE *file, const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS *signals,
+                          unsigned int flags) {
+    if (!is_asked(flags, CU_GRAPH_DEBUG_DOT_FLAGS_EXT_SEMAS_SIGNAL_NODE_PARAMS))
+        return;
+    for (unsigned int i = 0; i < signals->numExtSems; i++)
+        fprintf(file, "\\nsemaphore %p value %llu", (void *)signals->extSemArray[i],
+                signals->paramsArray[i].params.fence.value);
+}
+
+static void print_waits(FILE *file, const CUDA_EXT_SEM_WAIT_NODE_PARAMS *waits,
+                        unsigned int flags) {
+    if (!is_asked(flags, CU_GRAPH_DEBUG_DOT_FLAGS_EXT_SEMAS_WAIT_NODE_PARAMS))
+        return;
+    for (unsigned int i = 0; i < waits->numExtSems; i++)
+        fprintf(file, "\\nsemaphore %p value %llu", (void *)waits->extSemArray[i],
+                waits->paramsArray[i].params.fence.value);
+}
+
 static void print_details(FILE *file, const struct CUgraphNode_st *node, unsigned int flags) {
     switch (node->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
@@ -78,6 +130,15 @@ static void print_details(FILE *file, const struct CUgraphNode_st *node, unsigne
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
         if (is_asked(flags, CU_GRAPH_DEBUG_DOT_FLAGS_EVENT_NODE_PARAMS))
             fprintf(file, "\\nevent %p", (void *)node->op->as.event);
+        break;
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+        print_batch(file, &node->op->as.values.told.batch, flags);
+        break;
+    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
+        print_signals(file, &node->op->as.values.told.signals, flags);
+        break;
+    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
+        print_waits(file, &node->op->as.values.told.waits, flags);
         break;
     default:
         break;

@@ -15,7 +15,7 @@ struct CUgraph_st;
 struct op *graph_memory_allocate(struct CUgraph_st *graph, CUdevice device, size_t size,
                                  uintptr_t site, CUdeviceptr *pointer);
 
-/* What a program is told of a node: as it was asked for by `accesses`, which are copied, too. */
+/* What a node answers to a program: as it was asked for by `accesses`, which are copied, too. */
 void graph_memory_note_accesses(struct op *op, const CUmemAccessDesc *accesses, size_t count);
 CUDA_MEM_ALLOC_NODE_PARAMS graph_memory_told(const struct op *op);
 CUdeviceptr graph_memory_address(const struct op *op);

@@ -5,6 +5,7 @@
 #include "context.h"
 #include "copy.h"
 #include "event.h"
+#include "external_semaphore.h"
 #include "graph_memory.h"
 #include "hazard.h"
 #include "host_call.h"
@@ -14,6 +15,7 @@
 #include "memset.h"
 #include "module.h"
 #include "settings.h"
+#include "stream_memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -93,7 +95,24 @@ static CUresult host_op(const struct node_request *request, struct op **op) {
     return CUDA_SUCCESS;
 }
 
-/* NOT_SUPPORTED: it is more than an operation, or is none that is simulated. */
+static CUresult batch_op(const struct node_request *request, struct op **op) {
+    CUDA_BATCH_MEM_OP_NODE_PARAMS batch = request->as.batch;
+    struct CUctx_st *context;
+    CUresult result = context_or_current(batch.ctx, &context);
+
+    batch.ctx = context;
+    return result == CUDA_SUCCESS ? stream_memory_op(&batch, STREAM_MEMORY_V2, op) : result;
+}
+
+static CUresult semaphores_op(const struct node_request *request, struct op **op) {
+    CUresult result = request->type == CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL
+                          ? external_semaphore_signal(&request->as.signals, op)
+                          : external_semaphore_wait(&request->as.waits, op);
+
+    return result == CUDA_ERROR_INVALID_HANDLE ? CUDA_ERROR_INVALID_VALUE : result;
+}
+
+/* NOT_SUPPORTED: it is more than an operation. */
 static CUresult make_op(const struct node_request *request, struct op **op) {
     CUresult result;
 
@@ -113,6 +132,13 @@ static CUresult make_op(const struct node_request *request, struct op **op) {
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
         result = event_op(request, op);
+        break;
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+        result = batch_op(request, op);
+        break;
+    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
+    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
+        result = semaphores_op(request, op);
         break;
     default:
         return CUDA_ERROR_NOT_SUPPORTED;
@@ -135,8 +161,6 @@ static CUresult add_op(struct CUgraph_st *graph, const struct node_request *requ
     struct op *op;
     CUresult result = make_op(request, &op);
 
-    if (result == CUDA_ERROR_NOT_SUPPORTED)
-        entry_not_simulated("such a node");
     if (result != CUDA_SUCCESS)
         return result;
     *node = graph_add(graph, request->type, op);
@@ -316,7 +340,8 @@ CUresult node_add(struct CUgraph_st *graph, const struct node_request *request,
         return add_conditional(graph, request, node);
 #endif
     default:
-        return add_op(graph, request, node);
+        return request->type <= NODE_TYPE_CONDITIONAL ? add_op(graph, request, node)
+                                                      : entry_not_simulated("such a node");
     }
 }
 
@@ -351,6 +376,14 @@ CUgraphExecUpdateResult node_check_change(const struct op *from, const struct op
                        is_same_shape(&from->as.fill, &to->as.fill)
                    ? CU_GRAPH_EXEC_UPDATE_SUCCESS
                    : CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+        return stream_memory_may_become(from, to) ? CU_GRAPH_EXEC_UPDATE_SUCCESS
+                                                  : CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
+    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
+        return from->as.values.count == to->as.values.count
+                   ? CU_GRAPH_EXEC_UPDATE_SUCCESS
+                   : CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
     case CU_GRAPH_NODE_TYPE_MEM_FREE:
         return graph_memory_same(from, to) ? CU_GRAPH_EXEC_UPDATE_SUCCESS
@@ -360,7 +393,7 @@ CUgraphExecUpdateResult node_check_change(const struct op *from, const struct op
     }
 }
 
-/* --- what is told of nodes --- */
+/* --- what nodes answer --- */
 
 static size_t told_height(const struct copy_side *side) {
     return side->pitch != 0 ? side->slice / side->pitch : 0;

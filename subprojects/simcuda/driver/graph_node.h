@@ -15,6 +15,9 @@ struct node_request {
         CUDA_MEMSET_NODE_PARAMS_v1 fill;
         CUDA_HOST_NODE_PARAMS_v1 host;
         CUevent event;
+        CUDA_BATCH_MEM_OP_NODE_PARAMS batch;
+        CUDA_EXT_SEM_SIGNAL_NODE_PARAMS signals;
+        CUDA_EXT_SEM_WAIT_NODE_PARAMS waits;
         struct {
             CUDA_MEM_ALLOC_NODE_PARAMS *parameters; /* the address is set there */
             uintptr_t site;
@@ -46,7 +49,7 @@ CUresult node_change_child(struct CUgraphNode_st *node, const struct node_reques
 /* Whether an executable graph's node may do `to` where it does `from`, both of one type. */
 CUgraphExecUpdateResult node_check_change(const struct op *from, const struct op *to);
 
-/* What is told of a copy or fill. */
+/* What a copy's or fill's node answers. */
 CUDA_MEMCPY3D node_copy_told(const struct op *op);
 CUDA_MEMSET_NODE_PARAMS_v1 node_fill_told(const struct op *op);
 

@@ -26,6 +26,7 @@ static CUresult add(struct CUgraph_st *graph, const struct graph_node_set *after
 
 CUresult graph_nodes_add(CUgraphNode *out, CUgraph graph, const struct graph_node_set *after,
                          const CUgraphEdgeData *edges, const struct node_request *request) {
+    sim_check_none();
     struct CUgraphNode_st *node;
     CUresult result;
 
@@ -175,6 +176,7 @@ SIM_EXPORT CUresult cuGraphAddMemFreeNode(CUgraphNode *out, CUgraph graph,
 
 /* INVALID_VALUE unless the handle is a node of the type. Lock held. */
 static CUresult find(CUgraphNode handle, CUgraphNodeType type) {
+    sim_check_held();
     const struct CUgraphNode_st *node = graph_find_node(handle);
 
     return node != NULL && node->type == type ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;

@@ -13,6 +13,7 @@ CUresult graph_nodes_add(CUgraphNode *out, CUgraph graph, const struct graph_nod
 CUresult graph_nodes_set(CUgraphNode node, const CUgraphExec *executable,
                          const struct node_request *request);
 
+/* Lock not needed. */
 CUDA_KERNEL_NODE_PARAMS_v2 graph_nodes_kernel(const CUDA_KERNEL_NODE_PARAMS_v1 *node);
 
 #endif

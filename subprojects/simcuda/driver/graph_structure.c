@@ -78,7 +78,8 @@ SIM_EXPORT CUresult cuGraphDestroyNode(CUgraphNode node) {
 
 /* --- nodes --- */
 
-/* Without an array only the number is told; with one that is too large, the rest of it is NULL. */
+/* Without an array only the number is answered; with one that is too large, the rest of it is NULL.
+ */
 static void tell_nodes(struct CUgraphNode_st *const *found, size_t there, CUgraphNode *out,
                        size_t *count) {
     for (size_t i = 0; out != NULL && i < *count; i++)

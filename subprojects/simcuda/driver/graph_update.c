@@ -254,6 +254,7 @@ SIM_EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec executable, CUgraph graph,
 }
 
 CUresult graph_update_child(CUgraphExec handle, CUgraphNode node, CUgraph child) {
+    sim_check_none();
     struct CUgraphExec_st *executable;
     struct CUgraphNode_st *copy;
     struct refusal unused;

@@ -56,7 +56,18 @@ struct reading {
     size_t shared_count;
 };
 
+static bool has_readable_parameters(const char *text) {
+    struct ptx_parameter found = {0};
+
+    while (ptx_next_parameter(&text, &found))
+        ;
+    return text != NULL;
+}
+
+/* A kernel that is only declared is none, and does not stand in the way of its body. */
 static bool take_kernel(struct reading *reading, const struct ptx_symbol *symbol) {
+    if (symbol->body == NULL)
+        return has_readable_parameters(symbol->parameters);
     reading->kernel = image_add_kernel(reading->image, symbol->name, symbol->length);
     if (reading->kernel == NULL)
         return true;

@@ -34,7 +34,7 @@ static bool is_refused(enum jit_use use, CUjit_option option) {
     return use == JIT_INPUT && is_of_whole(option);
 }
 
-/* False: the option cannot have the value. Those that change only code change nothing here. */
+/* False: the option cannot have the value. Options that change only code change nothing here. */
 static bool take(struct jit *jit, CUjit_option option, void **value) {
     switch ((int)option) {
     case CU_JIT_MAX_REGISTERS:

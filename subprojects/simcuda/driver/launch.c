@@ -69,7 +69,7 @@ static CUresult check_needs(const struct CUfunc_st *function, const unsigned int
                : CUDA_SUCCESS;
 }
 
-/* What is told of a node, in place of what the program passed and may be gone. */
+/* What a node answers, in place of what the program passed and may be gone. */
 static void keep_told(struct kernel_call *call) {
     call->told.extra = NULL;
     call->told.kernelParams = call->kernel->parameter_count != 0 ? call->places : NULL;

@@ -17,8 +17,10 @@ struct launch_state {
     unsigned char parameters[4096];
 };
 
-/* INVALID_HANDLE: it is no function. Lock held on entry and, for CUDA_SUCCESS alone, on return. */
+/* INVALID_HANDLE: it is no function. Lock not held on
+ * entry; for CUDA_SUCCESS it is the caller's on return. */
 static CUresult begin(CUfunction handle, struct launch_state **state) {
+    sim_check_none();
     struct CUfunc_st *function;
 
     sim_lock();

@@ -66,6 +66,7 @@ EXPORT_FORMS(cuMemcpyPeerAsync, _ptsz,
 static bool make_side(struct copy_side *side, CUmemorytype type, const void *host,
                       CUdeviceptr device, CUarray array, size_t pitch, size_t height, size_t x,
                       size_t y, size_t z) {
+    sim_check_held();
     bool known =
         type == CU_MEMORYTYPE_HOST || type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED;
 
@@ -117,6 +118,7 @@ EXPORT_FORMS(cuMemcpy2DAsync_v2, _ptsz, (const CUDA_MEMCPY2D *copy, CUstream str
 
 /* Lock held. */
 static bool from_3d_peer(const CUDA_MEMCPY3D_PEER *of, struct copy *copy) {
+    sim_check_held();
     *copy = (struct copy){.width = of->WidthInBytes, .rows = of->Height, .slices = of->Depth};
     return make_side(&copy->to, of->dstMemoryType, of->dstHost, of->dstDevice, of->dstArray,
                      of->dstPitch, of->dstHeight, of->dstXInBytes, of->dstY, of->dstZ) &&

@@ -4,7 +4,7 @@
 
 #include "op.h"
 
-/* Of some elements. Lock held. */
+/* Fills some elements. Lock held. */
 CUresult memset_op(const struct fill *fill, struct op **op);
 
 #endif

@@ -54,7 +54,8 @@ void module_context_ending(struct CUctx_st *context);
 struct CUmod_st *module_find(CUmodule handle);             /* NULL: no module */
 struct CUfunc_st *module_find_function(CUfunction handle); /* NULL: of no module */
 
-/* Whether functions are loaded when they are first used: unless CUDA_MODULE_LOADING is EAGER. */
+/* Whether functions are loaded when they are first used: unless CUDA_MODULE_LOADING is EAGER.
+ * Lock not needed. */
 bool module_loads_lazily(void);
 
 /* The first `room` of the module's functions that can be launched; returns how many there are. */

@@ -9,7 +9,7 @@ struct kernel_attributes;
 /* Whose memory is the caller's to free; NULL of NULL. */
 struct kernel_attributes *node_attributes_copy(const struct kernel_attributes *from);
 
-/* Those of a launch's that nodes have; NULL: none. */
+/* The attributes of a launch that nodes have, too; NULL: none. */
 struct kernel_attributes *node_attributes_of(const CUlaunchAttribute *attributes,
                                              unsigned int count);
 

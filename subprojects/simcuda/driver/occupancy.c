@@ -176,6 +176,7 @@ SIM_EXPORT CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamic, CUf
 /* What a configuration is about, where its stream runs. Lock held. */
 static CUresult configured(const CUlaunchConfig *config, CUfunction handle,
                            struct CUfunc_st **function) {
+    sim_check_held();
     struct CUstream_st *stream;
     CUresult result = stream_current(config->hStream, NULL_IS_LEGACY, &stream);
 
@@ -185,6 +186,7 @@ static CUresult configured(const CUlaunchConfig *config, CUfunction handle,
 
 /* The blocks of a cluster that the kernel requires; 0: it requires none. Lock held. */
 static size_t required_cluster(const struct CUfunc_st *function) {
+    sim_check_held();
     size_t size = 1;
 
     for (int i = 0; i < 3; i++)
@@ -195,6 +197,7 @@ static size_t required_cluster(const struct CUfunc_st *function) {
 
 /* Devices without clusters have those of one block (assumed). Lock held. */
 static size_t largest_cluster(const struct CUfunc_st *function) {
+    sim_check_held();
     if (limit(CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH) == 0)
         return 1;
     return kernel_attribute(function, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) != 0
@@ -238,6 +241,7 @@ SIM_EXPORT CUresult cuOccupancyMaxPotentialClusterSize(int *size, CUfunction han
 /* As if any multiprocessors could hold one cluster together (assumed). Lock held. */
 static CUresult max_active_clusters(int *count, const struct CUfunc_st *function,
                                     const CUlaunchConfig *config) {
+    sim_check_held();
     const struct needs needs = needs_of(function);
     size_t required = required_cluster(function), size = configured_cluster(config);
     size_t block = (size_t)config->blockDimX * config->blockDimY * config->blockDimZ;

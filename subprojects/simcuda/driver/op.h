@@ -75,7 +75,7 @@ enum { KERNEL_PARAMETER_BYTES = 64, KERNEL_PARAMETERS = 4 };
 struct kernel_call {
     const struct builtin_kernel *kernel;
     unsigned char parameters[KERNEL_PARAMETER_BYTES];
-    /* What a program is told of a node. */
+    /* What a node answers to a program. */
     CUDA_KERNEL_NODE_PARAMS_v2 told; /* its kernelParams are `places` */
     void *places[KERNEL_PARAMETERS];
     void **kept;         /* owned: in place of `places`, and behind them the arguments; or NULL */
@@ -89,6 +89,13 @@ struct host_call {
     CUstream stream;           /* the callback's argument */
     struct CUctx_st *context;  /* whose error the callback gets */
     void *data;
+};
+
+/* What a node of words or semaphores answers to a program. Its arrays are the operation's. */
+union values_told {
+    CUDA_BATCH_MEM_OP_NODE_PARAMS batch;
+    CUDA_EXT_SEM_SIGNAL_NODE_PARAMS signals;
+    CUDA_EXT_SEM_WAIT_NODE_PARAMS waits;
 };
 
 /* For which accesses of an operation the host must have memory. One that reads maps what it reads,
@@ -148,6 +155,8 @@ struct op {
         struct {
             struct value_step *steps; /* owned */
             size_t count;
+            union values_told told; /* node_type says which */
+            void *arrays;           /* owned: those in `told` */
         } values;
         struct {
             void *slot;

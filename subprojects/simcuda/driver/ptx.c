@@ -30,11 +30,16 @@ static bool is_directive(const char *at, const char *word) {
     return strncmp(at, word, length) == 0 && isspace((unsigned char)at[length]);
 }
 
+/* A name, which may begin with a percent sign, as GCC's of parameters do (PTX ISA, Identifiers). */
 static bool take_name(const char **at, struct ptx_symbol *symbol) {
+    size_t sign, length;
+
     symbol->name = skip_space(*at);
-    symbol->length = word_length(symbol->name);
+    sign = *symbol->name == '%';
+    length = word_length(symbol->name + sign);
+    symbol->length = sign + length;
     *at = symbol->name + symbol->length;
-    return symbol->length != 0;
+    return length != 0;
 }
 
 /* What a type's name says: u32, b8, f64. 0: it is none. */

@@ -76,41 +76,75 @@ static CUresult add(struct op *op, const CUstreamBatchMemOpParams *from,
     }
 }
 
-CUresult stream_memory_op(const CUstreamBatchMemOpParams *batch, unsigned int count,
+CUresult stream_memory_op(const CUDA_BATCH_MEM_OP_NODE_PARAMS *batch,
                           enum stream_memory_version version, struct op **made) {
     sim_check_held();
     CUresult result = CUDA_SUCCESS;
     struct op *op;
 
-    if (batch == NULL || count == 0 || count > BATCH_MAX)
+    if (batch->paramArray == NULL || batch->count == 0 || batch->count > BATCH_MAX ||
+        batch->flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
-    op = value_op_create("stream memory operation", count);
+    op = value_op_create("stream memory operation", batch->count);
     op->node_type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
-    for (unsigned int i = 0; i < count && result == CUDA_SUCCESS; i++)
-        result = add(op, &batch[i], version);
-    if (result == CUDA_SUCCESS)
-        *made = op;
-    else
+    for (unsigned int i = 0; i < batch->count && result == CUDA_SUCCESS; i++)
+        result = add(op, &batch->paramArray[i], version);
+    if (result != CUDA_SUCCESS) {
         op_drop(op);
-    return result;
+        return result;
+    }
+    op->as.values.told.batch = *batch;
+    op->as.values.told.batch.paramArray =
+        value_op_keep(op, batch->paramArray, batch->count * sizeof *batch->paramArray, NULL, 0);
+    *made = op;
+    return CUDA_SUCCESS;
+}
+
+/* "op.waitValue.address, value[64], flags bits corresponding to wait type; op.writeValue.address,
+ * value[64]. Other fields may not be modified" (cuGraphExecBatchMemOpNodeSetParams). */
+static bool is_alike(const CUstreamBatchMemOpParams *a, const CUstreamBatchMemOpParams *b) {
+    const unsigned int kept = CU_STREAM_WAIT_VALUE_FLUSH;
+
+    if (a->operation != b->operation)
+        return false;
+    switch (a->operation) {
+    case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+    case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+        return (a->waitValue.flags & kept) == (b->waitValue.flags & kept);
+    case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+    case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+        return a->writeValue.flags == b->writeValue.flags;
+    default: /* a barrier's and a flush's flags stand in the same place */
+        return a->memoryBarrier.flags == b->memoryBarrier.flags;
+    }
+}
+
+bool stream_memory_may_become(const struct op *from, const struct op *to) {
+    sim_check_held();
+    const CUDA_BATCH_MEM_OP_NODE_PARAMS *before = &from->as.values.told.batch,
+                                        *after = &to->as.values.told.batch;
+    bool alike = before->ctx == after->ctx && before->count == after->count;
+
+    for (unsigned int i = 0; i < before->count && alike; i++)
+        alike = is_alike(&before->paramArray[i], &after->paramArray[i]);
+    return alike;
 }
 
 /* --- entry points --- */
 
-static CUresult submit(CUstream handle, const CUstreamBatchMemOpParams *batch, unsigned int count,
+static CUresult submit(CUstream handle, CUstreamBatchMemOpParams *batch, unsigned int count,
                        unsigned int flags, enum stream_memory_version version,
                        enum null_stream null_stream) {
     struct CUstream_st *stream;
     struct op *op;
     CUresult result;
 
-    if (flags != 0)
-        return CUDA_ERROR_INVALID_VALUE;
     cost_spend(settings()->event_ns);
     sim_lock();
     result = stream_current(handle, null_stream, &stream);
     if (result == CUDA_SUCCESS)
-        result = stream_memory_op(batch, count, version, &op);
+        result = stream_memory_op(
+            &(CUDA_BATCH_MEM_OP_NODE_PARAMS){stream->context, count, batch, flags}, version, &op);
     if (result == CUDA_SUCCESS)
         result = stream_run(stream, op, false);
     sim_unlock();

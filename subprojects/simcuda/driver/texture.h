@@ -34,7 +34,7 @@ bool texture_is_of_module(CUtexref handle, const struct CUmod_st *module);
 void texture_module_ending(struct CUmod_st *module);
 void texture_context_ending(struct CUctx_st *context);
 
-/* texture_object.c, for texture_context_ending */
+/* texture_object.c, for texture_context_ending. Lock held. */
 void texture_objects_ending(struct CUctx_st *context);
 
 #endif

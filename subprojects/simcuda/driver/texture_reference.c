@@ -88,9 +88,10 @@ bool texture_is_of_module(CUtexref handle, const struct CUmod_st *module) {
     return false;
 }
 
-/* INVALID_VALUE: it is none. The current context is looked at first. Lock held on entry and, for
- * CUDA_SUCCESS alone, on return. */
+/* INVALID_VALUE: it is none. The current context is looked at first. Lock not held
+ * on entry; for CUDA_SUCCESS it is the caller's on return. */
 static CUresult begin(CUtexref handle, bool surface) {
+    sim_check_none();
     const struct CUtexref_st *reference;
     struct CUctx_st *context;
     CUresult result;

@@ -1,5 +1,5 @@
-/* User objects: what the program wants to be told of once no graph, and no launch of one, uses it
- * any more. All below: lock held. */
+/* User objects: what the program wants to have destroyed once no graph, and no launch of one, uses
+ * it any more. All below: lock held. */
 #ifndef SIMCUDA_USER_OBJECT_H
 #define SIMCUDA_USER_OBJECT_H
 

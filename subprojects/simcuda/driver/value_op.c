@@ -4,6 +4,7 @@
 #include "lock.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct value_step {
     bool writes;
@@ -28,6 +29,7 @@ static void dispose(struct op *op) {
     for (size_t i = 0; i < op->as.values.count; i++)
         outside_word_drop(op->as.values.steps[i].awaited.word.outside);
     free(op->as.values.steps);
+    free(op->as.values.arrays);
 }
 
 struct op *value_op_create(const char *name, size_t room) {
@@ -37,6 +39,18 @@ struct op *value_op_create(const char *name, size_t room) {
     op->dispose = dispose;
     op->as.values.steps = allocate_zeroed(room * sizeof *op->as.values.steps);
     return op;
+}
+
+void *value_op_keep(struct op *op, const void *first, size_t first_size, const void *second,
+                    size_t second_size) {
+    sim_check_held();
+    unsigned char *arrays = allocate_zeroed(first_size + second_size);
+
+    memcpy(arrays, first, first_size);
+    if (second_size != 0)
+        memcpy(arrays + first_size, second, second_size);
+    op->as.values.arrays = arrays;
+    return arrays;
 }
 
 static void add(struct op *op, bool writes, const struct awaited *awaited) {

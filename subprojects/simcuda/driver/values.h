@@ -41,9 +41,10 @@ struct awaited {
     uint64_t value;
 };
 
-/* What work does; without the lock. ILLEGAL_ADDRESS: there is no memory, or no longer. A wait ends
- * with the error of its context, too, whose work is all over then. */
+/* Both are for work. ILLEGAL_ADDRESS: there is no memory, or no longer. A wait ends with the error
+ * of its context, too, whose work is all over then. Lock not held. */
 CUresult value_await(const struct awaited *awaited);
+/* Lock not held. */
 CUresult value_write(const struct word *word, uint64_t value);
 
 /* A wait of a stream's for what the host may have to do. */
@@ -54,7 +55,7 @@ struct value_wait {
     struct value_wait *prev, *next;
 };
 
-/* Those that go on now. Lock held. */
+/* The waits that go on now. Lock held. */
 const struct value_wait *value_waits(void);
 /* How many have begun or ended so far. Lock held. */
 uint64_t value_wait_changes(void);
@@ -63,7 +64,7 @@ bool value_wait_may_end(const struct value_wait *wait);
 /* Whether one of them is about to end, since its value is there. Lock held. */
 bool value_waits_are_ending(void);
 
-/* --- virtual time: all below but value_ends: lock held --- */
+/* --- virtual time. All below: lock held. --- */
 
 /* Notes that the work which this thread executes writes the word now. */
 void value_time_written(const struct word *word, uint64_t value);

@@ -307,6 +307,7 @@ bool work_is_done(const struct work *work) {
 /* Work that waits for a value which is there ends by itself, unless another thread takes the value
  * away again: nobody would tell. Lock held on entry and return, not in between. */
 static void let_values_be_seen(void) {
+    sim_check_held();
     const struct timespec pause = {.tv_nsec = 50000};
 
     sim_unlock();

@@ -1,4 +1,4 @@
-/* Graphs put together by hand: what nodes of each type do, and what is told of them. */
+/* Graphs put together by hand: what nodes of each type do, and what they answer. */
 #include "test_graph.h"
 
 static CUdeviceptr word, other;
@@ -143,12 +143,12 @@ static void test_kernel_parameters_are_told(void **state) {
     assert_int_equal(*(CUdeviceptr *)told.kernelParams[0], word);
     assert_int_equal(*(uint32_t *)told.kernelParams[2], 9);
     *(uint32_t *)told.kernelParams[2] = 9;
-    assert_ok(cuGraphKernelNodeSetParams_v2(node, &told)); /* what was told can be given back */
+    assert_ok(cuGraphKernelNodeSetParams_v2(node, &told)); /* what was answered can be given back */
     assert_ok(cuGraphKernelNodeGetParams(node, &first));
     assert_ptr_equal(first.func, test_kernel("fill_u32"));
     assert_ok(cuLibraryLoadData(&library, kernels_ptx, NULL, NULL, 0, NULL, NULL, 0));
     assert_ok(cuLibraryGetKernel(&kernel, library, "fill_u32"));
-    assert_ok(cuGraphKernelNodeGetParams_v2(node, &told)); /* what was told before is gone */
+    assert_ok(cuGraphKernelNodeGetParams_v2(node, &told)); /* what was answered before is gone */
     told.func = NULL;
     told.kern = kernel;
     assert_ok(cuGraphKernelNodeSetParams_v2(node, &told));
@@ -479,7 +479,8 @@ static void test_captured_nodes_are_told(void **state) {
     assert_int_equal(copy.srcMemoryType, CU_MEMORYTYPE_HOST);
     assert_ptr_equal(copy.srcHost, &source);
     assert_int_equal(copy.dstDevice, word);
-    assert_ok(cuGraphMemcpyNodeSetParams(nodes[1], &copy)); /* what was told can be given back */
+    assert_ok(
+        cuGraphMemcpyNodeSetParams(nodes[1], &copy)); /* what was answered can be given back */
     run_once(graph);
     assert_int_equal(read_word(word), 21);
     assert_int_equal(read_word(other), 22);

@@ -308,6 +308,30 @@ static void test_comments_and_strings_are_passed_over(void **state) {
     assert_ok(cuModuleUnload(loaded));
 }
 
+static void test_a_kernel_that_is_only_declared_is_none(void **state) {
+    static const char declared[] = ".version 7.0\n.target sm_60\n"
+                                   ".entry plain (.param .u64 %first);\n"
+                                   ".entry absent (.param .u64 %first);\n"
+                                   ".entry plain (.param .u64 %first)\n"
+                                   ".maxntid 96\n"
+                                   "{ .shared .align 4 .b8 tile[40]; ret; }\n";
+    static const char damaged[] = ".version 7.0\n.entry plain (.param .u64 %);\n";
+    CUfunction function;
+    unsigned int count;
+    CUmodule loaded;
+
+    (void)state;
+    assert_ok(cuModuleLoadData(&loaded, declared));
+    assert_ok(cuModuleGetFunctionCount(&count, loaded));
+    assert_int_equal(count, 1);
+    assert_int_equal(cuModuleGetFunction(&function, loaded, "absent"), CUDA_ERROR_NOT_FOUND);
+    assert_ok(cuModuleGetFunction(&function, loaded, "plain"));
+    assert_int_equal(attribute(function, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK), 96);
+    assert_int_equal(attribute(function, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES), 40);
+    assert_ok(cuModuleUnload(loaded));
+    assert_int_equal(cuModuleLoadData(&loaded, damaged), CUDA_ERROR_INVALID_PTX);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_text_says_what_a_kernel_needs),
@@ -319,6 +343,7 @@ int main(void) {
         cmocka_unit_test(test_functions_are_loaded_when_they_are_first_used),
         cmocka_unit_test(test_what_is_no_text_is_refused),
         cmocka_unit_test(test_comments_and_strings_are_passed_over),
+        cmocka_unit_test(test_a_kernel_that_is_only_declared_is_none),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -90,6 +90,14 @@ static void assert_attribute(CUfunction function, CUfunction_attribute attribute
     assert_int_equal(value, expected);
 }
 
+static void assert_parameter(CUfunction function, size_t index, size_t offset, size_t size) {
+    size_t found_offset, found_size;
+
+    assert_ok(cuFuncGetParamInfo(function, index, &found_offset, &found_size));
+    assert_int_equal(found_offset, offset);
+    assert_int_equal(found_size, size);
+}
+
 static void assert_is_whole(const void *cubin) {
     CUfunction function;
     CUdeviceptr memory, shared;
@@ -167,6 +175,54 @@ static void test_a_linked_image_is_a_librarys_too(void **state) {
     assert_ok(cuLinkDestroy(linker));
     assert_ok(cuLibraryGetKernel(&kernel, library, "fill_u32"));
     assert_ok(cuLibraryUnload(library));
+}
+
+/* As GCC writes it: comments that name what follows, a declaration before each body, names of
+ * parameters with a percent sign, $ in names, conditions and labels in bodies. */
+static void test_texts_of_gcc_are_linked(void **state) {
+    static const char program[] =
+        "// BEGIN PREAMBLE\n"
+        ".version 6.0\n.target sm_30\n.address_size 64\n"
+        "// END PREAMBLE\n"
+        ".file 1 \"<dummy>\"\n"
+        "// BEGIN FUNCTION DECL: fill_u32\n"
+        ".entry fill_u32 (.param .u64 %in_ar0, .param .u64 %in_ar1, .param .u32 %in_ar2);\n"
+        "// BEGIN GLOBAL FUNCTION DECL: middle$0\n"
+        ".extern .func (.param .u64 %value_out) middle$0 (.param .u64 %in_ar0);\n"
+        "// BEGIN GLOBAL VAR DECL: stacks\n"
+        ".extern .shared .u64 stacks[32];\n"
+        "// BEGIN FUNCTION DEF: fill_u32\n"
+        ".entry fill_u32 (.param .u64 %in_ar0, .param .u64 %in_ar1, .param .u32 %in_ar2)\n"
+        ".maxntid 32, 4\n"
+        "{\n.reg .u64 %ar0;\nld.param.u64 %ar0,[%in_ar0];\n.reg .pred %r1;\n"
+        "{\n.param .u64 %value_in;\n"
+        "call (%value_in),middle$0,(%ar0);\n}\n"
+        "@ %r1 bra $L2;\n// #APP\n// 1 \"a.h\" {\nbar.sync 0;\n$L2:\nret;\n}\n"
+        "//:FUNC_MAP \"fill_u32\"\n";
+    static const char runtime[] =
+        "// BEGIN PREAMBLE\n"
+        ".version 6.0\n.target sm_30\n.address_size 64\n"
+        "// END PREAMBLE\n"
+        ".visible .func (.param .u64 %value_out) middle$0 (.param .u64 %in_ar0);\n"
+        "// BEGIN GLOBAL VAR DEF: stacks\n"
+        ".visible .shared .align 8 .u64 stacks[32];\n"
+        ".visible .func (.param .u64 %value_out) middle$0 (.param .u64 %in_ar0)\n{\nret;\n}\n";
+    CUfunction function;
+    CUlinkState linker;
+    CUmodule module;
+    void *cubin;
+
+    (void)state;
+    assert_ok(cuLinkCreate_v2(0, NULL, NULL, &linker));
+    assert_ok(add_text(linker, program, NULL));
+    assert_ok(add_text(linker, runtime, NULL));
+    assert_ok(cuLinkComplete(linker, &cubin, NULL));
+    assert_ok(cuModuleLoadData(&module, cubin));
+    assert_ok(cuLinkDestroy(linker));
+    assert_ok(cuModuleGetFunction(&function, module, "fill_u32"));
+    assert_attribute(function, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 128); /* the body's */
+    assert_parameter(function, 2, 16, 4);
+    assert_ok(cuModuleUnload(module));
 }
 
 static void test_what_nobody_defines_is_an_error(void **state) {
@@ -555,6 +611,7 @@ int main(void) {
         cmocka_unit_test(test_threads_link_beside_each_other),
         cmocka_unit_test(test_texts_become_one_image),
         cmocka_unit_test(test_a_linked_image_is_a_librarys_too),
+        cmocka_unit_test(test_texts_of_gcc_are_linked),
         cmocka_unit_test(test_what_nobody_defines_is_an_error),
         cmocka_unit_test(test_what_two_define_is_an_error),
         cmocka_unit_test(test_logs_end_where_their_buffer_does),

@@ -167,7 +167,7 @@ static void test_a_graph_may_wait_for_the_host(void **state) {
     assert_ok(cuStreamDestroy_v2(stream));
 }
 
-/* The stream that waits is told to do so before, after, and long after the other one's write. */
+/* The stream's wait is asked for before, after, and long after the other one's write. */
 static void test_a_wait_ends_when_other_work_wrote_the_value(void **state) {
     CUstream writer = create_stream(), waiter = create_stream();
     CUdeviceptr word;
