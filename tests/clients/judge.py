@@ -10,17 +10,20 @@ from table import MODES
 
 ONCE = 32  # calls that a client's processes and contexts cost, however little they allocate
 EACH = 2  # calls for each allocation and each free
+PAGE = 2 << 20  # bytes
 
 
-def allowed_in(mode, client, native):
+def allowed_in(mode, client, native, pooled):
     """The calls that the pool may save in a mode, and by how many it may make others more often than a native run."""
     lists = tomllib.loads((HERE / "calls.toml").read_text())
     served = sum(count for call, count in native.calls.items() if re.match("cuMem(Host)?(Alloc|Free)", call))
+    pages, asked = pooled.counters["allocated_bytes"] // PAGE, native.calls.total()
     saved, added = set(client.varying), dict.fromkeys(client.varying, math.inf)
     for entry in lists["saved"]:
         saved |= set(entry["calls"]) if mode in entry.get("modes", MODES) else set()
     for entry in lists["added"]:
-        most = ONCE + entry.get("each", EACH) * served if mode in entry.get("modes", MODES) else 0
+        most = ONCE + entry.get("each", EACH) * served + entry.get("each_page", 0) * pages + entry.get("each_call", 0) * asked
+        most *= mode in entry.get("modes", MODES)
         added |= {call: max(most, added.get(call, 0)) for call in entry["calls"]}
     return {"saved": saved, "added": added}
 
@@ -37,7 +40,7 @@ def is_at_work(counters):
 
 def faults_of(client, natives, pooled, mode):
     """What is wrong with a run of a mode."""
-    found = differences(natives, pooled, allowed_in(mode, client, natives[0]))
+    found = differences(natives, pooled, allowed_in(mode, client, natives[0], pooled))
     asked, _ = allocations(pooled.counters)
     if asked < client.allocations:
         found.append(f"the pool saw {asked} allocations, expected at least {client.allocations}")

@@ -15,7 +15,7 @@ BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build")).resolve()
 LIBRARY = pathlib.Path(os.environ.get("LIBRARY_UNDER_TEST", BUILD / "src/interpose/libpoolcuda.so")).resolve()
 DRIVER = BUILD / "subprojects/simcuda/driver"
 FOLDER = ROOT / "build/clients"
-LIMIT = 300  # seconds of one run
+LIMIT = 1200  # seconds of one command: a guard against what hangs
 COUNTED = ("malloc_calls", "malloc_hits", "async_calls", "async_served", "check_errors", "check_filled_bytes")
 
 
@@ -92,6 +92,7 @@ class Run:
             self.counters.update({name: read["counters"][name] for name in COUNTED})
             self.waits.update(read["waited_because_of"])
             self.sites += len(read["sites"])
+            self.counters["allocated_bytes"] += sum(site["allocated_bytes"] for site in read["sites"])
 
 
 def run(client, own, mode, settings):

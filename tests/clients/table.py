@@ -84,6 +84,8 @@ CLIENTS = (
            make=(("gcc-12", "-O1", "-fopenacc", *NVPTX, "{here}/programs/openacc.c", "-o", "openacc"),)),
     Client("hashcat", NVRTC, ("bash", "{here}/programs/hashes.sh", "{own}"), OUTCOME, always=False, debs=("hashcat", "hashcat-data"),
            settings=SKIP | {"SIMCUDA_MEMORY": "1G", "LD_LIBRARY_PATH": f"{{driver}}:{CU13}/lib"}, varying=CLOCKED,
+           idle=dict.fromkeys(("default", "sync", "defer", "futhark", "pyopencl", "ASYNC", "MANAGED"),
+                              "each context allocates all its blocks before it frees one"),
            make=(("ln", "-s", "libnvrtc.so.13", f"{CU13}/lib/libnvrtc.so"),
                  ("env", "SIMCUDA_KERNELS=skip", "SIMCUDA_MEMORY=1G", f"LD_LIBRARY_PATH={{driver}}:{CU13}/lib", "bash",
                   "{here}/programs/hashes_made.sh"))),

@@ -56,6 +56,18 @@ def test_a_call_that_may_be_added_may_not_be_without_bound():
         f"client, default: cuCtxGetDevice: natively called 0 times, pooled {most + 1} times, at most {most}"]
 
 
+def test_a_call_for_each_page_is_bound_by_the_bytes_that_are_allocated():
+    most = judge.ONCE + judge.EACH * 5 + 3
+    assert not faults(ran(calls={"cuMemMap": most}, allocated_bytes=3 * judge.PAGE), mode="vmm")
+    assert faults(ran(calls={"cuMemMap": most}, allocated_bytes=3 * judge.PAGE - 1), mode="vmm")
+
+
+def test_a_call_at_each_call_is_bound_by_all_that_the_client_makes():
+    most = judge.ONCE + judge.EACH * 5 + 2 * 6  # of five allocations, and of these and cuInit
+    assert not faults(ran(calls={"cuEventQuery": most}), mode="CHECK")
+    assert faults(ran(calls={"cuEventQuery": most + 1}), mode="CHECK")
+
+
 def test_a_call_is_allowed_in_its_modes_alone():
     assert not faults(ran(calls={"cuMemMap": 1}), mode="vmm")
     assert faults(ran(calls={"cuMemMap": 1}), mode="bfc")
