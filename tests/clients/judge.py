@@ -53,17 +53,23 @@ def faults_of(client, natives, pooled, mode):
 
 
 def expected_failures(client):
-    """Names of tests that fail natively: the list only shrinks."""
+    """Names of tests that fail natively, as failures() tells them: the list only shrinks."""
     listed = tomllib.loads((HERE / "failures.toml").read_text()).get(client.name, {})
     return {name for tests in listed.values() for name in tests}
 
 
+def failures(outcomes):
+    """Names of tests that fail, each with its outcome. A test that passes with none of its parameters is one: test[*]."""
+    whole = {name: re.sub(r"\[.*\]$", "[*]", name) for name in outcomes}
+    passed = {whole[name] for name, outcome in outcomes.items() if outcome.startswith("PASSED")}
+    return {name if whole[name] in passed else whole[name]: outcome for name, outcome in outcomes.items() if outcome.startswith("FAILED")}
+
+
 def native_faults(client, natives):
     """Native failures that are not listed, and listed ones that are gone."""
-    failed = {name for name, outcome in natives[0].outcomes.items() if outcome.startswith("FAILED")}
-    listed = expected_failures(client)
-    return ([f"{client.name}, native: {name} fails: {natives[0].outcomes[name][:100]}" for name in sorted(failed - listed)] +
-            [f"{client.name}, native: {name} passes by now: take it out of failures.toml" for name in sorted(listed - failed)])
+    failed, listed = failures(natives[0].outcomes), expected_failures(client)
+    return ([f"{client.name}, native: {name} fails: {failed[name][:100]}" for name in sorted(failed.keys() - listed)] +
+            [f"{client.name}, native: {name} passes by now: take it out of failures.toml" for name in sorted(listed - failed.keys())])
 
 
 def examined(client):

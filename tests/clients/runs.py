@@ -2,6 +2,7 @@
 
 import collections
 import functools
+import hashlib
 import json
 import os
 import pathlib
@@ -36,10 +37,12 @@ def is_installed(package):
 
 
 def inputs(client):
-    """What its folder is made of, as text: packages, commands and what of ours they read."""
+    """What its folder is made of, as text: packages, commands, what of ours they read, and the driver if one of them runs on it."""
     named = {part for command in client.make for part in filled_in(command, FOLDER / client.name) if part.startswith(str(HERE))}
     files = [*sorted(named), *sorted(HERE.glob("programs/*.h"))]
     texts = [pathlib.Path(file).read_text() for file in files]
+    if any(part.startswith("LD_LIBRARY_PATH={driver}") for command in client.make for part in command):
+        texts.append(hashlib.sha256((DRIVER / "libcuda.so.1").read_bytes()).hexdigest())
     return "\n".join([*client.packages, *(" ".join(command) for command in client.make), *texts])
 
 
@@ -111,6 +114,7 @@ def run(client, own, mode, settings):
                                   stdout=subprocess.PIPE, stderr=errors, timeout=LIMIT, check=False)
         except subprocess.TimeoutExpired as error:
             raise CannotRun(f"{client.name}, {mode}: no end after {LIMIT} s") from error
+    (folder / "output").write_bytes(done.stdout)
     return Run(client, folder, done.returncode, done.stdout.decode(errors="replace"))
 
 

@@ -96,6 +96,11 @@ def test_native_failures_are_those_of_the_list(monkeypatch):
         "client, native: a fails: FAILED Error", "client, native: b passes by now: take it out of failures.toml"]
 
 
+def test_a_test_that_fails_with_all_its_parameters_is_listed_once():
+    outcomes = {"a[1]": "FAILED", "a[2-[x]]": "FAILED", "a[3]": "SKIPPED", "b[1]": "FAILED", "b[2]": "PASSED", "c": "FAILED", "d": "PASSED"}
+    assert list(judge.failures(outcomes)) == ["a[*]", "b[1]", "c"]
+
+
 def test_a_package_that_cannot_be_had_is_told_in_one_line(monkeypatch, tmp_path):
     monkeypatch.setattr(runs, "FOLDER", tmp_path)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
@@ -121,6 +126,15 @@ def test_a_client_is_made_again_when_what_it_is_made_of_changes(monkeypatch, tmp
     assert (runs.prepared(client) / "copy").read_text() == "1"
     source.write_text("2")
     assert (runs.prepared(client) / "copy").read_text() == "2"
+
+
+def test_a_client_that_is_made_on_the_driver_is_made_again_when_that_changes(monkeypatch, tmp_path):
+    monkeypatch.setattr(runs, "FOLDER", tmp_path / "made")
+    monkeypatch.setattr(runs, "DRIVER", tmp_path)
+    of_driver = Client("client", (), (), "", make=(("env", "LD_LIBRARY_PATH={driver}:more", "cp", str(tmp_path / "libcuda.so.1"), "copy"),))
+    for content in ("1", "2"):
+        (tmp_path / "libcuda.so.1").write_text(content)
+        assert (runs.prepared(of_driver) / "copy").read_text() == content
 
 
 def test_a_mode_that_is_declared_not_to_serve_a_client_does_not_run(monkeypatch, tmp_path):
