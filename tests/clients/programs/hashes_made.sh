@@ -9,4 +9,4 @@ for kind in 00000 00100 00900 01000 01400; do
     ln -s /usr/share/hashcat/modules/module_$kind.so modules/
 done
 bash "${BASH_SOURCE[0]%/*}/hashes.sh" "$PWD"
-[ "$(ls kernels | wc -l)" = 8 ]
+[ "$(find kernels -name '*.kernel' | wc -l)" = 8 ] || { echo "not all kernels were compiled" >&2 && exit 1; }
