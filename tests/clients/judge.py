@@ -10,17 +10,20 @@ from table import MODES
 
 ONCE = 32  # calls that a client's processes and contexts cost, however little they allocate
 EACH = 2  # calls for each allocation and each free
+PAGE = 2 << 20  # bytes
 
 
-def allowed_in(mode, client, native):
+def allowed_in(mode, client, native, pooled):
     """The calls that the pool may save in a mode, and by how many it may make others more often than a native run."""
     lists = tomllib.loads((HERE / "calls.toml").read_text())
     served = sum(count for call, count in native.calls.items() if re.match("cuMem(Host)?(Alloc|Free)", call))
+    pages, asked = pooled.counters["allocated_bytes"] // PAGE, native.calls.total()
     saved, added = set(client.varying), dict.fromkeys(client.varying, math.inf)
     for entry in lists["saved"]:
         saved |= set(entry["calls"]) if mode in entry.get("modes", MODES) else set()
     for entry in lists["added"]:
-        most = ONCE + entry.get("each", EACH) * served if mode in entry.get("modes", MODES) else 0
+        most = ONCE + entry.get("each", EACH) * served + entry.get("each_page", 0) * pages + entry.get("each_call", 0) * asked
+        most *= mode in entry.get("modes", MODES)
         added |= {call: max(most, added.get(call, 0)) for call in entry["calls"]}
     return {"saved": saved, "added": added}
 
@@ -37,7 +40,7 @@ def is_at_work(counters):
 
 def faults_of(client, natives, pooled, mode):
     """What is wrong with a run of a mode."""
-    found = differences(natives, pooled, allowed_in(mode, client, natives[0]))
+    found = differences(natives, pooled, allowed_in(mode, client, natives[0], pooled))
     asked, _ = allocations(pooled.counters)
     if asked < client.allocations:
         found.append(f"the pool saw {asked} allocations, expected at least {client.allocations}")
@@ -50,17 +53,23 @@ def faults_of(client, natives, pooled, mode):
 
 
 def expected_failures(client):
-    """Names of tests that fail natively: the list only shrinks."""
+    """Names of tests that fail natively, as failures() tells them: the list only shrinks."""
     listed = tomllib.loads((HERE / "failures.toml").read_text()).get(client.name, {})
     return {name for tests in listed.values() for name in tests}
 
 
+def failures(outcomes):
+    """Names of tests that fail, each with its outcome. A test that passes with none of its parameters is one: test[*]."""
+    whole = {name: re.sub(r"\[.*\]$", "[*]", name) for name in outcomes}
+    passed = {whole[name] for name, outcome in outcomes.items() if outcome.startswith("PASSED")}
+    return {name if whole[name] in passed else whole[name]: outcome for name, outcome in outcomes.items() if outcome.startswith("FAILED")}
+
+
 def native_faults(client, natives):
     """Native failures that are not listed, and listed ones that are gone."""
-    failed = {name for name, outcome in natives[0].outcomes.items() if outcome.startswith("FAILED")}
-    listed = expected_failures(client)
-    return ([f"{client.name}, native: {name} fails: {natives[0].outcomes[name][:100]}" for name in sorted(failed - listed)] +
-            [f"{client.name}, native: {name} passes by now: take it out of failures.toml" for name in sorted(listed - failed)])
+    failed, listed = failures(natives[0].outcomes), expected_failures(client)
+    return ([f"{client.name}, native: {name} fails: {failed[name][:100]}" for name in sorted(failed.keys() - listed)] +
+            [f"{client.name}, native: {name} passes by now: take it out of failures.toml" for name in sorted(listed - failed.keys())])
 
 
 def examined(client):

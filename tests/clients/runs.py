@@ -2,6 +2,7 @@
 
 import collections
 import functools
+import hashlib
 import json
 import os
 import pathlib
@@ -15,7 +16,7 @@ BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build")).resolve()
 LIBRARY = pathlib.Path(os.environ.get("LIBRARY_UNDER_TEST", BUILD / "src/interpose/libpoolcuda.so")).resolve()
 DRIVER = BUILD / "subprojects/simcuda/driver"
 FOLDER = ROOT / "build/clients"
-LIMIT = 300  # seconds of one run
+LIMIT = 1200  # seconds of one command: a guard against what hangs
 COUNTED = ("malloc_calls", "malloc_hits", "async_calls", "async_served", "check_errors", "check_filled_bytes")
 
 
@@ -36,10 +37,12 @@ def is_installed(package):
 
 
 def inputs(client):
-    """What its folder is made of, as text: packages, commands and what of ours they read."""
+    """What its folder is made of, as text: packages, commands, what of ours they read, and the driver if one of them runs on it."""
     named = {part for command in client.make for part in filled_in(command, FOLDER / client.name) if part.startswith(str(HERE))}
     files = [*sorted(named), *sorted(HERE.glob("programs/*.h"))]
     texts = [pathlib.Path(file).read_text() for file in files]
+    if any(part.startswith("LD_LIBRARY_PATH={driver}") for command in client.make for part in command):
+        texts.append(hashlib.sha256((DRIVER / "libcuda.so.1").read_bytes()).hexdigest())
     return "\n".join([*client.packages, *(" ".join(command) for command in client.make), *texts])
 
 
@@ -92,6 +95,7 @@ class Run:
             self.counters.update({name: read["counters"][name] for name in COUNTED})
             self.waits.update(read["waited_because_of"])
             self.sites += len(read["sites"])
+            self.counters["allocated_bytes"] += sum(site["allocated_bytes"] for site in read["sites"])
 
 
 def run(client, own, mode, settings):
@@ -110,6 +114,7 @@ def run(client, own, mode, settings):
                                   stdout=subprocess.PIPE, stderr=errors, timeout=LIMIT, check=False)
         except subprocess.TimeoutExpired as error:
             raise CannotRun(f"{client.name}, {mode}: no end after {LIMIT} s") from error
+    (folder / "output").write_bytes(done.stdout)
     return Run(client, folder, done.returncode, done.stdout.decode(errors="replace"))
 
 

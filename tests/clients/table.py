@@ -14,7 +14,7 @@ mistakes    bad frees that it makes on purpose: CHECK must report exactly these
 settings    of the simulated GPU
 idle        modes in which the pool does nothing for it, and why
 unserved    modes that are declared not to serve it, and so do not run, and why
-varying     calls whose number depends on how the client's own threads take turns
+varying     calls whose number depends on how the client's own threads take turns, or on the time
 debs        the packages of Debian 12 that have it
 make        commands that make it ready, once, in its own folder
 """
@@ -30,6 +30,7 @@ NUMBA = (*CORE, "numba==0.68.1", "numba-cuda==0.30.4", "llvmlite==0.50.0", "pack
 RANKS = (*BINDINGS, "mpi4py==4.1.2")
 TINYGRAD = ("tinygrad==0.14.0", "numpy==2.4.6")
 NVCC = ("nvidia-cuda-nvcc==13.0.88", "nvidia-nvvm==13.0.88", "nvidia-cuda-crt==13.0.88", "nvidia-cuda-runtime==13.0.96")
+NVRTC = ("nvidia-cuda-nvrtc==13.0.88",)
 PYCUDA = (*NVCC, "pytools==2026.1.1", "Mako==1.4.3", "MarkupSafe==3.0.4", "numpy==2.4.6", "platformdirs==4.14.7",
           "siphash24==1.9", "typing_extensions==4.16.0", "pytest==9.2.0", "iniconfig==2.3.1", "packaging==26.3", "pluggy==1.7.0",
           "Pygments==2.21.0")
@@ -37,6 +38,8 @@ CU13 = "{own}/lib/python3.11/site-packages/nvidia/cu13"
 GCC = ("gcc-12", "gcc-12-offload-nvptx")
 MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2")
 NVPTX = ("-foffload=nvptx-none", "-foffload-options=nvptx-none=-Wa,--no-verify")
+CLOCKED = ("cuEventElapsedTime", "cuEventRecord", "cuEventSynchronize", "cuFuncSetAttribute", "cuLaunchKernel", "cuMemcpyDtoDAsync_v2",
+           "cuMemcpyDtoHAsync_v2", "cuMemcpyHtoDAsync_v2", "cuStreamSynchronize")  # as often as the time allows
 SKIP = {"SIMCUDA_KERNELS": "skip"}
 OUTCOME = r"^([\w.]+): (.*)$"
 
@@ -79,10 +82,18 @@ CLIENTS = (
            make=(("gcc-12", "-O1", "-fopenmp", *NVPTX, "{here}/programs/offload.c", "-o", "offload"),)),
     Client("gcc-openacc", (), ("{own}/openacc",), OUTCOME, always=False, settings=SKIP, debs=GCC,
            make=(("gcc-12", "-O1", "-fopenacc", *NVPTX, "{here}/programs/openacc.c", "-o", "openacc"),)),
+    Client("hashcat", NVRTC, ("bash", "{here}/programs/hashes.sh", "{own}"), OUTCOME, always=False, debs=("hashcat", "hashcat-data"),
+           settings=SKIP | {"SIMCUDA_MEMORY": "1G", "LD_LIBRARY_PATH": f"{{driver}}:{CU13}/lib"}, varying=CLOCKED,
+           idle=dict.fromkeys(("default", "sync", "defer", "futhark", "pyopencl", "ASYNC", "MANAGED"),
+                              "each context allocates all its blocks before it frees one"),
+           make=(("ln", "-s", "libnvrtc.so.13", f"{CU13}/lib/libnvrtc.so"),
+                 ("env", "SIMCUDA_KERNELS=skip", "SIMCUDA_MEMORY=1G", f"LD_LIBRARY_PATH={{driver}}:{CU13}/lib", "bash",
+                  "{here}/programs/hashes_made.sh"))),
     Client("pycuda", PYCUDA, ("{python}", "-m", "pytest", "-v", "--tb=no", "-p", "no:cacheprovider", "{own}/pycuda-2026.1/test"),
            r"^\S*(test_\w+\.py::\S+) ([A-Z]\w+)", always=False, debs=("g++", "python3-dev"),
            settings=SKIP | {"SIMCUDA_MEMORY": "1G", "XDG_CACHE_HOME": "{own}/cache", "PATH": f"{CU13}/bin:/usr/bin:/bin"},
-           make=(("{python}", "-m", "pip", "download", "-q", "--no-deps", "--no-binary=pycuda", "pycuda==2026.1"),
+           make=(("ln", "-s", "lib", f"{CU13}/lib64"),
+                 ("{python}", "-m", "pip", "download", "-q", "--no-deps", "--no-binary=pycuda", "pycuda==2026.1"),
                  ("tar", "xf", "pycuda-2026.1.tar.gz"),
                  ("env", f"PATH={CU13}/bin:/usr/bin:/bin", f"CUDA_ROOT={CU13}", f"LDFLAGS=-L{{driver}} -L{CU13}/lib", "{python}", "-m", "pip",
                   "install", "-q", "--no-deps", "./pycuda-2026.1"))),

@@ -56,6 +56,18 @@ def test_a_call_that_may_be_added_may_not_be_without_bound():
         f"client, default: cuCtxGetDevice: natively called 0 times, pooled {most + 1} times, at most {most}"]
 
 
+def test_a_call_for_each_page_is_bound_by_the_bytes_that_are_allocated():
+    most = judge.ONCE + judge.EACH * 5 + 3
+    assert not faults(ran(calls={"cuMemMap": most}, allocated_bytes=3 * judge.PAGE), mode="vmm")
+    assert faults(ran(calls={"cuMemMap": most}, allocated_bytes=3 * judge.PAGE - 1), mode="vmm")
+
+
+def test_a_call_at_each_call_is_bound_by_all_that_the_client_makes():
+    most = judge.ONCE + judge.EACH * 5 + 2 * 6  # of five allocations, and of these and cuInit
+    assert not faults(ran(calls={"cuEventQuery": most}), mode="CHECK")
+    assert faults(ran(calls={"cuEventQuery": most + 1}), mode="CHECK")
+
+
 def test_a_call_is_allowed_in_its_modes_alone():
     assert not faults(ran(calls={"cuMemMap": 1}), mode="vmm")
     assert faults(ran(calls={"cuMemMap": 1}), mode="bfc")
@@ -84,6 +96,11 @@ def test_native_failures_are_those_of_the_list(monkeypatch):
         "client, native: a fails: FAILED Error", "client, native: b passes by now: take it out of failures.toml"]
 
 
+def test_a_test_that_fails_with_all_its_parameters_is_listed_once():
+    outcomes = {"a[1]": "FAILED", "a[2-[x]]": "FAILED", "a[3]": "SKIPPED", "b[1]": "FAILED", "b[2]": "PASSED", "c": "FAILED", "d": "PASSED"}
+    assert list(judge.failures(outcomes)) == ["a[*]", "b[1]", "c"]
+
+
 def test_a_package_that_cannot_be_had_is_told_in_one_line(monkeypatch, tmp_path):
     monkeypatch.setattr(runs, "FOLDER", tmp_path)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
@@ -109,6 +126,15 @@ def test_a_client_is_made_again_when_what_it_is_made_of_changes(monkeypatch, tmp
     assert (runs.prepared(client) / "copy").read_text() == "1"
     source.write_text("2")
     assert (runs.prepared(client) / "copy").read_text() == "2"
+
+
+def test_a_client_that_is_made_on_the_driver_is_made_again_when_that_changes(monkeypatch, tmp_path):
+    monkeypatch.setattr(runs, "FOLDER", tmp_path / "made")
+    monkeypatch.setattr(runs, "DRIVER", tmp_path)
+    of_driver = Client("client", (), (), "", make=(("env", "LD_LIBRARY_PATH={driver}:more", "cp", str(tmp_path / "libcuda.so.1"), "copy"),))
+    for content in ("1", "2"):
+        (tmp_path / "libcuda.so.1").write_text(content)
+        assert (runs.prepared(of_driver) / "copy").read_text() == content
 
 
 def test_a_mode_that_is_declared_not_to_serve_a_client_does_not_run(monkeypatch, tmp_path):

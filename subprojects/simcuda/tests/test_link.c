@@ -485,6 +485,25 @@ static void test_fatbins_and_objects_are_linked(void **state) {
     assert_ok(cuLinkDestroy(linker));
 }
 
+/* The device runtime, with which kernels launch kernels, asks the device for them. */
+static void test_what_the_device_itself_defines_is_needed_of_no_input(void **state) {
+    static const char user[] = ".version 7.0\n.target sm_60\n"
+                               ".extern .func __cuda_syscall_cnpv2LaunchDevice();\n"
+                               ".extern .func cnpGetLastError();\n"
+                               ".extern .func cnGetLastError();\n"
+                               ".visible .entry fill_u32() { ret; }\n";
+    struct logs logs;
+    CUlinkState linker = begin(&logs, 5);
+    void *cubin;
+
+    (void)state;
+    assert_ok(add_text(linker, user, "user"));
+    assert_int_equal(cuLinkComplete(linker, &cubin, NULL), CUDA_ERROR_UNKNOWN);
+    assert_error(&logs, "Undefined reference to 'cnGetLastError' in 'user'\n");
+    assert_null(strstr(logs.error, "cnp"));
+    assert_ok(cuLinkDestroy(linker));
+}
+
 /* A library's member counts where it is needed, and so does what that needs. */
 static void test_members_of_a_library_are_taken_on_demand(void **state) {
     static const char user[] = ".version 7.0\n.target sm_60\n"
@@ -620,6 +639,7 @@ int main(void) {
         cmocka_unit_test(test_a_target_of_another_architecture_does_not_load),
         cmocka_unit_test(test_bounds_of_the_options_are_the_kernels),
         cmocka_unit_test(test_fatbins_and_objects_are_linked),
+        cmocka_unit_test(test_what_the_device_itself_defines_is_needed_of_no_input),
         cmocka_unit_test(test_members_of_a_library_are_taken_on_demand),
         cmocka_unit_test(test_cut_and_changed_inputs_end_with_a_result),
         cmocka_unit_test(test_a_load_writes_its_logs),
