@@ -14,6 +14,10 @@
 #include "pool/internal.h"
 #include "pool/patience.h"
 
+bool pool_refused(CUresult result) {
+    return result == CUDA_ERROR_OUT_OF_MEMORY || (int)result < 0;
+}
+
 /* Whether the policy obtains the memory. It needs to know how much, so not while the pitch is
  * unknown, or if that many rows are more than any address. */
 static bool obtains(const struct request *request) {

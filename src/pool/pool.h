@@ -259,9 +259,7 @@ void pool_disown_done(struct pool *pool, struct pool_block *block); /* it succee
 
 /* Whether an allocation that was answered so has found no memory. CUDA's errors are positive: a
  * negative answer comes from another tool that stands before the driver, as a quota does. */
-static inline bool pool_refused(CUresult result) {
-    return result == CUDA_ERROR_OUT_OF_MEMORY || (int)result < 0;
-}
+bool pool_refused(CUresult result);
 
 /* The driver function `call` has found no memory for the `attempt`-th time, from 0: releases
  * idle memory, of the current context's device first. Returns whether the call is worth another
