@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-enum { ROUNDS = 200000 };
+enum { ROUNDS = 100000 };
 
 static bool finite_number(uint64_t a, struct reference_format format) {
     return !reference_nan(a, format) && !reference_infinite(a, format);
