@@ -170,7 +170,7 @@ enum step run_call_by_address(struct warp *warp, const struct instruction *instr
     uint32_t same = 0, skip = warp->mask & ~warp->active, others;
     const struct simt_program *program = warp->block->launch->kernel->module->program;
     const struct function *callee = program->functions;
-    uint64_t index = (address[first] & (UINT64_C(1) << WINDOW_SHIFT) - 1) / 16;
+    uint64_t index = (address[first] & ((UINT64_C(1) << WINDOW_SHIFT) - 1)) / 16;
 
     for (uint32_t lanes = warp->active; lanes != 0; lanes &= lanes - 1)
         if (address[__builtin_ctz(lanes)] == address[first])

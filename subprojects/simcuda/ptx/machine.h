@@ -10,12 +10,12 @@
 enum { LANES = 32, MOST_WARPS = 32, BARRIERS = 16 };
 #define ALL_LANES UINT32_MAX
 
-typedef uint64_t row[LANES];
+typedef uint64_t lane_row[LANES];
 
 struct simt_kernel {
     struct function *function;
     struct simt_module *module;
-    row **constants; /* by function: NULL where the kernel cannot get to it; NULL: not made yet */
+    lane_row **constants; /* by function: NULL where the kernel cannot get to it; NULL: not made yet */
     size_t shared_bytes;
     unsigned int maximum_alignment;
     struct simt_kernel *next;
@@ -33,9 +33,9 @@ struct simt_module {
  * this frame or of one that it called. */
 struct frame {
     const struct function *function;
-    row *rows;
+    lane_row *rows;
     uint32_t *predicates;
-    const row *constants;
+    const lane_row *constants;
     struct frame *caller; /* NULL: it is the kernel's */
     const struct instruction *call;
     uint32_t return_to; /* in the caller */
@@ -72,8 +72,8 @@ struct warp {
     uint32_t place;  /* of the next instruction */
     uint32_t mask;   /* of the group that runs */
     uint32_t stop;   /* where another group waits to go on together */
-    row *rows;
-    const row *constants;
+    lane_row *rows;
+    const lane_row *constants;
     uint32_t *predicates;
     struct frame *frame;
     struct block *block;

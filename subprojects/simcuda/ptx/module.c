@@ -121,9 +121,9 @@ static uint64_t constant_value(const struct simt_kernel *kernel, const struct re
     return reach->offsets[variable->index] + constant->number;
 }
 
-static row *make_constants(const struct simt_kernel *kernel, const struct reach *reach,
+static lane_row *make_constants(const struct simt_kernel *kernel, const struct reach *reach,
                            const struct function *function) {
-    row *rows = allocate_zeroed((function->constant_count + 1) * sizeof *rows);
+    lane_row *rows = allocate_zeroed((function->constant_count + 1) * sizeof *rows);
 
     for (unsigned int i = 0; i < function->constant_count; i++) {
         uint64_t value = constant_value(kernel, reach, &function->constants[i]);

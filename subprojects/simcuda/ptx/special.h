@@ -5,7 +5,6 @@
 #include "program.h"
 
 int special_named(const char *text, size_t length); /* -1: there is none */
-enum type special_type(unsigned int which);
 
 /* d = the special register `number`. */
 enum step run_special(struct warp *warp, const struct instruction *instruction);

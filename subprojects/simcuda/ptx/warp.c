@@ -22,7 +22,7 @@ static unsigned int room_class(size_t bytes) {
 }
 
 static struct frame *take_frame(struct worker *worker, const struct function *function) {
-    size_t rows = (size_t)function->rows * sizeof(row);
+    size_t rows = ((size_t)function->rows + 1) * sizeof(lane_row); /* with that of the carries */
     size_t bytes = sizeof(struct frame) + rows + function->predicates * sizeof(uint32_t) + 64;
     unsigned int power = room_class(bytes);
     struct frame *frame = worker->spare[power];
@@ -34,7 +34,7 @@ static struct frame *take_frame(struct worker *worker, const struct function *fu
         frame = allocate_zeroed((size_t)1 << power);
     memset(frame, 0, bytes);
     memory = ((uintptr_t)(frame + 1) + 63) & ~(uintptr_t)63;
-    frame->rows = (row *)memory;
+    frame->rows = (lane_row *)memory;
     frame->predicates = (uint32_t *)(memory + rows);
     frame->predicates[PREDICATE_TRUE] = ALL_LANES;
     frame->room = power;
@@ -73,7 +73,7 @@ struct frame *frame_enter(struct warp *warp, const struct function *function, ui
         return NULL;
     frame = take_frame(warp->worker, function);
     frame->function = function;
-    frame->constants = (const row *)warp->block->launch->kernel->constants[function->index];
+    frame->constants = (const lane_row *)warp->block->launch->kernel->constants[function->index];
     frame->caller = caller;
     frame->call = call;
     frame->return_to = return_to;
