@@ -106,7 +106,11 @@ static bool take_registers(struct parser *parser, enum type type, unsigned int l
     lexer_next(lexer);
     if (lexer_take_mark(lexer, '<')) {
         name.ranged = true;
-        if (!lexer_expect_number(lexer, &name.range) || !lexer_expect_mark(lexer, '>'))
+        name.range = lexer->token.number;
+        if (lexer->token.kind != TOKEN_NUMBER)
+            return lexer_fail(lexer, "a number of registers is expected");
+        lexer_next(lexer);
+        if (!lexer_expect_mark(lexer, '>'))
             return false;
     }
     if (name.range > MOST_ROWS || function->rows + name.range * each > MOST_ROWS)

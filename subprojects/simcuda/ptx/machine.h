@@ -144,9 +144,12 @@ struct launch {
     atomic_int result; /* enum simt_result */
     uint64_t begun_ns;
     size_t shared_size;
+    uint64_t workspace[8]; /* of a cooperative grid: what grid.sync() counts in */
     struct worker *workers;
     unsigned int worker_count;
 };
+
+#define GRID_WORKSPACE ((uint64_t)WINDOW_GRID << WINDOW_SHIFT)
 
 /* --- operands --- */
 

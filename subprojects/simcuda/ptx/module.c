@@ -85,8 +85,11 @@ static void place_shared(struct reach *reach, const struct variable *variable) {
     if (reach->has[variable->index])
         return;
     reach->has[variable->index] = true;
-    if (variable->size == 0)
-        return; /* behind all others */
+    if (variable->size == 0) { /* behind all others */
+        reach->alignment =
+            reach->alignment > variable->alignment ? reach->alignment : variable->alignment;
+        return;
+    }
     reach->bytes = (reach->bytes + variable->alignment - 1) & ~(variable->alignment - 1);
     reach->offsets[variable->index] = reach->bytes;
     reach->bytes += variable->size;
@@ -117,7 +120,7 @@ static uint64_t constant_value(const struct simt_kernel *kernel, const struct re
     if (variable->space != SPACE_SHARED)
         return kernel->module->addresses[variable->index] + constant->number;
     if (variable->size == 0)
-        return ((reach->bytes + 15) & ~(size_t)15) + constant->number;
+        return reach->bytes + constant->number;
     return reach->offsets[variable->index] + constant->number;
 }
 
@@ -138,6 +141,7 @@ static void prepare(struct simt_kernel *kernel) {
     const struct simt_program *program = kernel->module->program;
     const struct function *function;
     struct reach reach = {
+        .alignment = 16,
         .functions = allocate_zeroed(program->function_count + 1),
         .has = allocate_zeroed(program->shared_count + 1),
         .offsets = allocate_zeroed((program->shared_count + 1) * sizeof(size_t))};
@@ -147,6 +151,7 @@ static void prepare(struct simt_kernel *kernel) {
         for (function = program->functions; function != NULL; function = function->next)
             if (!function->kernel)
                 visit(&reach, function);
+    reach.bytes = (reach.bytes + reach.alignment - 1) & ~(reach.alignment - 1);
     kernel->shared_bytes = reach.bytes;
     kernel->constants = allocate_zeroed((program->function_count + 1) * sizeof(void *));
     for (function = program->functions; function != NULL; function = function->next)

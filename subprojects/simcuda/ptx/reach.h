@@ -17,7 +17,7 @@ static inline unsigned char *within(unsigned char *memory, size_t size, uint64_t
 /* Without its window. NULL: it is outside. */
 static inline unsigned char *reach_in(struct warp *warp, unsigned int lane, enum window window,
                                       uint64_t address, unsigned int bytes) {
-    const struct launch *launch = warp->block->launch;
+    struct launch *launch = warp->block->launch;
 
     switch (window) {
     case WINDOW_GLOBAL:
@@ -29,6 +29,8 @@ static inline unsigned char *reach_in(struct warp *warp, unsigned int lane, enum
     case WINDOW_PARAM:
         return within((unsigned char *)launch->asked->parameters,
                       launch->kernel->function->parameter_bytes, address, bytes);
+    case WINDOW_GRID:
+        return within((unsigned char *)launch->workspace, sizeof launch->workspace, address, bytes);
     default:
         return NULL;
     }

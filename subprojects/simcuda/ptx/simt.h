@@ -127,7 +127,6 @@ struct simt_launch {
     unsigned int dynamic_shared; /* bytes */
     const void *parameters;
     bool cooperative;
-    uint64_t workspace; /* of a cooperative grid, in memory: what grid.sync() counts in */
     bool memcheck; /* tell faults on standard error */
     unsigned int processors, device;
     uint64_t number; /* %gridid */

@@ -181,9 +181,9 @@ static uint64_t uniform(const struct warp *warp, unsigned int which) {
     case SPECIAL_ONE:
         return 1;
     case SPECIAL_ENVIRONMENT + 1: /* the high and the low half of the grid's workspace */
-        return asked->cooperative ? asked->workspace >> 32 : 0;
+        return asked->cooperative ? GRID_WORKSPACE >> 32 : 0;
     case SPECIAL_ENVIRONMENT + 2:
-        return asked->cooperative ? (uint32_t)asked->workspace : 0;
+        return asked->cooperative ? (uint32_t)GRID_WORKSPACE : 0;
     default:
         return 0;
     }
