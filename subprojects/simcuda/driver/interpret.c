@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 static __thread struct simt_failure failure;
 
@@ -80,6 +81,49 @@ CUresult interpret_module(struct CUmod_st *module) {
     if (result == CUDA_SUCCESS)
         simt_module_placed(module->program);
     return result;
+}
+
+/* --- heaps --- */
+
+struct context_heap {
+    struct CUctx_st *context;
+    struct simt_heap *heap;
+    struct context_heap *next;
+};
+
+static struct context_heap *heaps;
+
+struct simt_heap *interpret_heap(struct CUctx_st *context) {
+    sim_check_held();
+    struct context_heap *known;
+    struct block *block;
+    uint64_t unspent;
+
+    LL_FOREACH(heaps, known)
+    if (known->context == context)
+        return known->heap;
+    if (memory_allocate(context, context->limits[CU_LIMIT_MALLOC_HEAP_SIZE], MEMORY_DEVICE, 0,
+                        &block, &unspent) != CUDA_SUCCESS)
+        return NULL;
+    block->of_object = true;
+    known = allocate_zeroed(sizeof *known);
+    known->context = context;
+    known->heap = simt_heap_new(block->address, block->size);
+    LL_PREPEND(heaps, known);
+    return known->heap;
+}
+
+void interpret_context_ending(struct CUctx_st *context) {
+    sim_check_held();
+    struct context_heap *known, *next;
+
+    LL_FOREACH_SAFE(heaps, known, next) {
+        if (known->context != context)
+            continue;
+        LL_DELETE(heaps, known);
+        simt_heap_end(known->heap);
+        free(known);
+    }
 }
 
 /* --- launches --- */
