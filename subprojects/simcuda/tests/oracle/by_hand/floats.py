@@ -1,11 +1,11 @@
 """Single and double precision: roundings, .ftz, .sat, minima, comparisons."""
 
 import numbers_of as n
-from case import M32, M64, Case
+from case import M32, Case
 
 
 def value(bits, name):
-    return n.decode(bits & (M32 if name == "f32" else M64), name)
+    return n.decode(bits & ((1 << n.width(name)) - 1), name)
 
 
 def finished(result, name, rounding="rn", ftz=False, sat=False):
@@ -16,6 +16,13 @@ def finished(result, name, rounding="rn", ftz=False, sat=False):
     return n.saturate(bits, name) if sat else bits
 
 
+def nan_of(name, *bits):
+    """The NaN that a double precision instruction gives for one among its operands: the first, quiet. None: no operand is one."""
+    if name == "f64":
+        return next((each | 1 << 51 for each in bits if value(each, name) == n.NAN), None)
+    return None
+
+
 def operands(name, ftz, *bits):
     values = [value(each, name) for each in bits]
     return [n.flush(each, name) for each in values] if ftz else values
@@ -24,13 +31,26 @@ def operands(name, ftz, *bits):
 def binary(operation, name, rounding, ftz=False, sat=False):
     def expected(a, b, c):
         x, y = operands(name, ftz, a, b)
+        nan = nan_of(name, a, b)
+        if nan is not None:
+            return nan
         return finished(operation(x, y, rounding), name, rounding, ftz, sat)
+    return expected
+
+
+def unary(operation, name, rounding):
+    def expected(a, b, c):
+        nan = nan_of(name, a)
+        return nan if nan is not None else finished(operation(value(a, name)), name, rounding)
     return expected
 
 
 def fused(name, rounding, ftz=False, sat=False):
     def expected(a, b, c):
         x, y, z = operands(name, ftz, a, b, c)
+        nan = nan_of(name, a, b, c)
+        if nan is not None:
+            return nan
         product, sign = n.multiply(x, y)
         if product == 0:
             product = n.NEGATIVE_ZERO if sign else product
@@ -49,8 +69,10 @@ def extreme(name, most, ftz=False, nan=False, xorsign=False):
 
     def expected(a, b, c):
         x, y = operands(name, ftz, a, b)
-        sign = n.is_negative(x) != n.is_negative(y)
-        if (nan and n.NAN in (x, y)) or x == y == n.NAN:
+        sign = (a ^ b) >> (n.width(name) - 1) & 1
+        if x == y == n.NAN:
+            return n.CANONICAL[name] if name != "f64" else nan_of(name, a, b)
+        if nan and n.NAN in (x, y):
             return n.CANONICAL[name]
         if xorsign:
             x, y = (n.negated(v) if n.is_negative(v) else v for v in (x, y))
@@ -73,10 +95,10 @@ def cases():
         yield Case(f"fma.{rounding}.ftz.sat.f32 d32, a32, b32, c32;", 32, fused("f32", rounding, True, True), "f32")
         yield Case(f"mad.{rounding}.f32 d32, a32, b32, c32;", 32, fused("f32", rounding), "f32")
         yield Case(f"fma.{rounding}.f64 d64, a64, b64, c64;", 64, fused("f64", rounding), "f64")
-        yield Case(f"rcp.{rounding}.f32 d32, a32;", 32, lambda a, b, c, r=rounding: finished(n.divide(n.Fraction(1), value(a, "f32")), "f32", r), "f32")
-        yield Case(f"rcp.{rounding}.f64 d64, a64;", 64, lambda a, b, c, r=rounding: finished(n.divide(n.Fraction(1), value(a, "f64")), "f64", r), "f64")
-        yield Case(f"sqrt.{rounding}.f32 d32, a32;", 32, lambda a, b, c, r=rounding: finished(n.root(value(a, "f32")), "f32", r), "f32")
-        yield Case(f"sqrt.{rounding}.f64 d64, a64;", 64, lambda a, b, c, r=rounding: finished(n.root(value(a, "f64")), "f64", r), "f64")
+        yield Case(f"rcp.{rounding}.f32 d32, a32;", 32, unary(n.reciprocal, "f32", rounding), "f32")
+        yield Case(f"rcp.{rounding}.f64 d64, a64;", 64, unary(n.reciprocal, "f64", rounding), "f64")
+        yield Case(f"sqrt.{rounding}.f32 d32, a32;", 32, unary(n.root, "f32", rounding), "f32")
+        yield Case(f"sqrt.{rounding}.f64 d64, a64;", 64, unary(n.root, "f64", rounding), "f64")
     yield Case("add.f32 d32, a32, b32;", 32, binary(n.add, "f32", "rn"), "f32")
     yield Case("mul.f64 d64, a64, b64;", 64, binary(OPERATIONS["mul"], "f64", "rn"), "f64")
     for word, most in (("min", False), ("max", True)):

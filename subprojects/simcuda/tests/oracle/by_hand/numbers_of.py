@@ -121,6 +121,10 @@ def divide(a, b):
     return number(a) / number(b), sign
 
 
+def reciprocal(a):
+    return divide(Fraction(1), a)
+
+
 def root(a):
     """The square root, so exact that each rounding to at most 53 bits is right."""
     if a == NAN or (is_negative(a) and a != NEGATIVE_ZERO):
