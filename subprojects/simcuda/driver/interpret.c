@@ -2,7 +2,7 @@
 
 #include "allocate.h"
 #include "context.h"
-#include "hazard.h"
+#include "hazard_pending.h"
 #include "image.h"
 #include "lock.h"
 #include "memory.h"
@@ -220,6 +220,18 @@ static CUresult result_of(enum simt_result result) {
     }
 }
 
+/* Lets the detector of hazards know what the launch has accessed. */
+static void note_accesses(const struct op *op, const struct simt_launch *launch) {
+    struct access *accesses = allocate_zeroed((launch->access_count + 1) * sizeof *accesses);
+
+    for (size_t i = 0; i < launch->access_count; i++)
+        accesses[i] = (struct access){.address = launch->accesses[i].begin,
+                                      .size = launch->accesses[i].end - launch->accesses[i].begin,
+                                      .write = launch->accesses[i].write};
+    free(launch->accesses);
+    found_add(op, accesses, launch->access_count);
+}
+
 static CUresult interpreted_run(struct op *op) {
     static uint64_t launches;
     const struct kernel_call *call = &op->as.kernel;
@@ -247,13 +259,26 @@ static CUresult interpreted_run(struct op *op) {
     if (run.length != 0)
         fwrite(run.text, 1, run.length, stdout);
     free(run.text);
-    free(launch.accesses);
+    note_accesses(op, &launch);
     return result;
 }
 
-/* What it accesses is known when it has run. */
+/* What it accesses is known when it has run; what its arguments point to is worth knowing before,
+ * since a graph may outlive it. */
 static void interpreted_declare(struct op *op) {
-    (void)op;
+    const unsigned char *arguments = op->as.kernel.arguments;
+    size_t bytes = arguments == NULL ? 0 : simt_parameter_bytes(op->as.kernel.function->runs);
+
+    op->finds_accesses = true;
+    for (size_t at = 0; at + sizeof(CUdeviceptr) <= bytes; at += sizeof(CUdeviceptr)) {
+        CUdeviceptr address;
+
+        memcpy(&address, arguments + at, sizeof address);
+        if (memory_containing(address) == NULL)
+            continue;
+        op_access(op, address, 1, false);
+        op->accesses[op->access_count - 1].is_hint = true;
+    }
 }
 
 const struct builtin_kernel kernel_interpreted = {
