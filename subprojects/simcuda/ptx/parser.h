@@ -68,6 +68,7 @@ struct parser {
     struct module_name *module_names;
     struct function *function;
     unsigned int depth;
+    bool lists; /* parentheses enclose operands, as in a call, and no expression */
     VECTOR_OF(struct local_name) names;
     VECTOR_OF(struct label) labels;
     VECTOR_OF(struct label_use) uses;
