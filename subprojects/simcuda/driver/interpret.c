@@ -232,6 +232,12 @@ static void note_accesses(const struct op *op, const struct simt_launch *launch)
     found_add(op, accesses, launch->access_count);
 }
 
+static uint64_t instructions;
+
+SIM_EXPORT uint64_t simcuda_instructions(void) {
+    return __atomic_load_n(&instructions, __ATOMIC_RELAXED);
+}
+
 static CUresult interpreted_run(struct op *op) {
     static uint64_t launches;
     const struct kernel_call *call = &op->as.kernel;
@@ -259,6 +265,7 @@ static CUresult interpreted_run(struct op *op) {
     if (run.length != 0)
         fwrite(run.text, 1, run.length, stdout);
     free(run.text);
+    __atomic_add_fetch(&instructions, launch.instructions, __ATOMIC_RELAXED);
     note_accesses(op, &launch);
     return result;
 }
