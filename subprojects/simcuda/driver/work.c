@@ -444,7 +444,7 @@ static struct work *enqueue(struct CUstream_st *stream, struct op *op, struct wo
 
     order_in(stream, op, work);
     work->op = op_keep(op);
-    work->references = 2; /* the queue's and the stream's, as its last */
+    work->references += 2; /* the queue's and the stream's, as its last */
     work_drop(stream->last);
     stream->last = work;
     if (was_idle) {
