@@ -33,6 +33,27 @@ CUresult interpret_image(struct image *image) {
     return CUDA_ERROR_INVALID_PTX;
 }
 
+struct kept_name {
+    UT_hash_handle hh;
+    char text[];
+};
+
+const char *interpret_name(const struct CUfunc_st *function) {
+    sim_check_held();
+    static struct kept_name *names;
+    const char *text = function->declared->name;
+    struct kept_name *name;
+
+    HASH_FIND_STR(names, text, name);
+    if (name == NULL) {
+        name = allocate_zeroed(sizeof *name + strlen(text) + 1);
+        memcpy(name->text, text, strlen(text));
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it is in the table
+        HASH_ADD_STR(names, text, name);
+    }
+    return name->text;
+}
+
 /* --- modules --- */
 
 /* The module's variable that a program's is: by its name, or one that only the program knows. */
