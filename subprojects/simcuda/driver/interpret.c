@@ -33,6 +33,27 @@ CUresult interpret_image(struct image *image) {
     return CUDA_ERROR_INVALID_PTX;
 }
 
+struct kept_name {
+    UT_hash_handle hh;
+    char text[];
+};
+
+const char *interpret_name(const struct CUfunc_st *function) {
+    sim_check_held();
+    static struct kept_name *names;
+    const char *text = function->declared->name;
+    struct kept_name *name;
+
+    HASH_FIND_STR(names, text, name);
+    if (name == NULL) {
+        name = allocate_zeroed(sizeof *name + strlen(text) + 1);
+        memcpy(name->text, text, strlen(text));
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it is in the table
+        HASH_ADD_STR(names, text, name);
+    }
+    return name->text;
+}
+
 /* --- modules --- */
 
 /* The module's variable that a program's is: by its name, or one that only the program knows. */
@@ -232,6 +253,12 @@ static void note_accesses(const struct op *op, const struct simt_launch *launch)
     found_add(op, accesses, launch->access_count);
 }
 
+static uint64_t instructions;
+
+SIM_EXPORT uint64_t simcuda_instructions(void) {
+    return __atomic_load_n(&instructions, __ATOMIC_RELAXED);
+}
+
 static CUresult interpreted_run(struct op *op) {
     static uint64_t launches;
     const struct kernel_call *call = &op->as.kernel;
@@ -259,6 +286,7 @@ static CUresult interpreted_run(struct op *op) {
     if (run.length != 0)
         fwrite(run.text, 1, run.length, stdout);
     free(run.text);
+    __atomic_add_fetch(&instructions, launch.instructions, __ATOMIC_RELAXED);
     note_accesses(op, &launch);
     return result;
 }

@@ -101,9 +101,10 @@ static bool take_label(struct parser *parser, const struct token *token) {
 }
 
 static bool take_variables(struct parser *parser, enum space space) {
-    do {
-        struct variable *variable = declare_variable(parser, space, LINKAGE_STATIC);
+    struct variable *variable = NULL;
 
+    do {
+        variable = declare_variable(parser, space, LINKAGE_STATIC, variable);
         if (variable == NULL)
             return false;
         if (space == SPACE_SHARED)

@@ -379,19 +379,24 @@ static bool take_size(struct parser *parser, struct variable *variable, unsigned
     return true;
 }
 
-struct variable *declare_variable(struct parser *parser, enum space space, enum linkage linkage) {
+struct variable *declare_variable(struct parser *parser, enum space space, enum linkage linkage,
+                                  const struct variable *like) {
     struct lexer *lexer = &parser->lexer;
     struct variable *variable = arena_take(&parser->program->arena, sizeof *variable);
     size_t extents[MOST_DIMENSIONS] = {0};
-    unsigned int lanes, dimensions;
+    unsigned int lanes = 1, dimensions;
 
     variable->space = space;
     variable->linkage = linkage;
     variable->type = TYPE_NONE;
     variable->unit = parser->program->units;
     variable->row = NO_ROW;
-    if (!take_properties(parser, variable, &lanes))
+    if (like != NULL && lexer->token.kind == TOKEN_WORD) {
+        variable->type = like->type;
+        variable->managed = like->managed;
+    } else if (!take_properties(parser, variable, &lanes)) {
         return NULL;
+    }
     if (lexer->token.kind != TOKEN_WORD) {
         lexer_fail(lexer, "a variable's name is expected before '%.*s'", (int)lexer->token.length,
                    lexer->token.text);
@@ -435,7 +440,7 @@ bool declare_parameters(struct parser *parser, bool in_kernel, struct variable *
         if (!is_register && !lexer_take_dot(lexer, "param"))
             return lexer_fail(lexer, "'.param' is expected before '%.*s'",
                               (int)lexer->token.length, lexer->token.text);
-        variable = declare_variable(parser, is_register ? SPACE_REG : SPACE_PARAM, LINKAGE_STATIC);
+        variable = declare_variable(parser, is_register ? SPACE_REG : SPACE_PARAM, LINKAGE_STATIC, NULL);
         if (variable == NULL)
             return false;
         variable->in_kernel = in_kernel;

@@ -505,7 +505,6 @@ static bool take_guard(struct parser *parser, operand_row *guard) {
 static bool take_operand(struct decoding *decoding, unsigned int operand) {
     if (is_video(&decoding->opcode) || token_is(&decoding->opcode, "vmad"))
         return take_video_operand(decoding, operand);
-    decoding->parser->lists = token_is(&decoding->opcode, "call");
     return parse_operand(decoding->parser, &decoding->operands[operand]);
 }
 
@@ -516,6 +515,7 @@ static bool take_text(struct decoding *decoding) {
     if (lexer->token.kind != TOKEN_WORD)
         return lexer_fail(lexer, "an instruction is expected before '%.*s'",
                           (int)lexer->token.length, lexer->token.text);
+    decoding->parser->in_call = token_is(&decoding->opcode, "call");
     lexer_next(lexer);
     while (lexer->token.kind == TOKEN_DOT) {
         if (decoding->modifier_count == MOST_MODIFIERS)

@@ -314,9 +314,10 @@ static bool is_known(struct parser *parser, const struct variable *variable) {
 }
 
 static bool take_variables(struct parser *parser, enum space space, enum linkage linkage) {
-    do {
-        struct variable *variable = declare_variable(parser, space, linkage);
+    struct variable *variable = NULL;
 
+    do {
+        variable = declare_variable(parser, space, linkage, variable);
         if (variable == NULL)
             return false;
         if (is_known(parser, variable))
