@@ -18,6 +18,7 @@ struct access {
     uint64_t generation;
     uintptr_t site; /* that owner's */
     bool write;
+    bool is_hint; /* what an argument points to: the operation may access it, or not */
 };
 
 /* Which memory something was when an operation with it was made. */
@@ -69,6 +70,7 @@ struct builtin_kernel;
 struct conditional;
 struct graph_allocation;
 struct kernel_attributes;
+struct simt_heap;
 struct value_step;
 enum { KERNEL_PARAMETER_BYTES = 64, KERNEL_PARAMETERS = 4 };
 
@@ -81,6 +83,9 @@ struct kernel_call {
     void **kept;         /* owned: in place of `places`, and behind them the arguments; or NULL */
     CUfunction function; /* told.func, or what told.kern is in its context */
     struct kernel_attributes *attributes; /* owned; NULL: none */
+    const void *arguments;                /* of one that is interpreted: in `kept` */
+    struct simt_heap *heap;               /* its context's; NULL: it asks for none */
+    bool cooperative;
 };
 
 struct host_call {
@@ -119,6 +124,7 @@ struct op {
     bool depends_on_host; /* it runs, and ends only once the host has done something */
     bool programmatic;    /* may begin before the kernel in front of it ends, if that allows it */
     bool is_overlapped;   /* a kernel that allows it */
+    bool finds_accesses;  /* what it accesses is known when it has run */
     enum host_use host_use;
     struct op **children; /* of a graph: what `run` runs, in an order that it allows */
     size_t child_count;

@@ -190,6 +190,7 @@ static void complete_head(struct CUstream_st *stream, CUresult result,
 
     if (result != CUDA_SUCCESS && context_error(stream->context) == CUDA_SUCCESS)
         context_root(stream->context)->sticky = result;
+    hazard_done(work);
     work->done = true;
     finish(stream, work, time);
     for (size_t i = 0; i < work->wait_count; i++)
@@ -442,9 +443,11 @@ static void order_in(struct CUstream_st *stream, struct op *op, struct work *wor
 static struct work *enqueue(struct CUstream_st *stream, struct op *op, struct work *work) {
     bool was_idle = stream->queue_head == NULL;
 
+    /* The queue's, and the stream's, as its last: before the hazard detector, which keeps the work
+     * and may let it go again. */
+    work->references += 2;
     order_in(stream, op, work);
     work->op = op_keep(op);
-    work->references = 2; /* the queue's and the stream's, as its last */
     work_drop(stream->last);
     stream->last = work;
     if (was_idle) {
