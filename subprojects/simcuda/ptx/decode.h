@@ -34,14 +34,15 @@ struct form {
     const char *modes;
 };
 
-extern const struct form integer_forms[], float_forms[], half_forms[], convert_forms[], other_forms[];
+extern const struct form integer_forms[], float_forms[], half_forms[], convert_forms[],
+    other_forms[];
 
 __attribute__((format(printf, 2, 3))) bool decode_fail(struct decoding *decoding,
                                                        const char *format, ...);
 
-bool has_modifier(struct decoding *decoding, const char *word);      /* takes it */
+bool has_modifier(struct decoding *decoding, const char *word);        /* takes it */
 bool has_modifier_prefix(struct decoding *decoding, const char *word); /* takes all that begin so */
-enum type take_modifier_type(struct decoding *decoding);             /* TYPE_NONE: there is none */
+enum type take_modifier_type(struct decoding *decoding); /* TYPE_NONE: there is none */
 /* Of several words the one that is there, by its number. -1: none. */
 int take_modifier_of(struct decoding *decoding, const char *const *words, unsigned int count);
 
@@ -69,8 +70,8 @@ decoder decode_load, decode_store, decode_atomic, decode_reduction, decode_prefe
 decoder decode_branch, decode_branch_by_index, decode_call, decode_return, decode_exit,
     decode_barrier, decode_trap, decode_breakpoint, decode_nanosleep;
 /* decode_other.c */
-decoder decode_move, decode_set_predicate, decode_set, decode_select, decode_shuffle,
-    decode_vote, decode_match, decode_reduce_lanes, decode_activemask, decode_elect, decode_lop3,
+decoder decode_move, decode_set_predicate, decode_set, decode_select, decode_shuffle, decode_vote,
+    decode_match, decode_reduce_lanes, decode_activemask, decode_elect, decode_lop3,
     decode_select_by_sign;
 /* decode_video.c */
 bool is_video(const struct token *opcode);

@@ -105,7 +105,8 @@ COMPUTE_3(shf_l_wrap, uint32_t, uint32_t, uint32_t, ptx_shf_l(x, y, z, false))
 COMPUTE_3(shf_r_clamp, uint32_t, uint32_t, uint32_t, ptx_shf_r(x, y, z, true))
 COMPUTE_3(shf_r_wrap, uint32_t, uint32_t, uint32_t, ptx_shf_r(x, y, z, false))
 
-#define PRMT(name, mode) COMPUTE_3(prmt_##name, uint32_t, uint32_t, uint32_t, ptx_prmt_b32(x, y, z, mode))
+#define PRMT(name, mode)                                                                           \
+    COMPUTE_3(prmt_##name, uint32_t, uint32_t, uint32_t, ptx_prmt_b32(x, y, z, mode))
 PRMT(default, PTX_PRMT_DEFAULT)
 PRMT(f4e, PTX_PRMT_F4E)
 PRMT(b4e, PTX_PRMT_B4E)

@@ -28,14 +28,14 @@ void simt_drop(struct simt_program *program);
 /* A variable that needs memory. */
 struct simt_variable {
     const char *name;
-    unsigned int unit;           /* the text that has it */
-    unsigned int index;          /* for simt_module_place */
+    unsigned int unit;  /* the text that has it */
+    unsigned int index; /* for simt_module_place */
     size_t size, alignment;
     bool constant, managed;
-    bool is_static;              /* of its text alone */
-    bool is_reference;           /* a texture, a sampler or a surface */
+    bool is_static;               /* of its text alone */
+    bool is_reference;            /* a texture, a sampler or a surface */
     const unsigned char *initial; /* NULL: zero */
-    const void *state;           /* simt_next_variable's */
+    const void *state;            /* simt_next_variable's */
 };
 
 /* The first one after a zeroed `variable`, then the next ones. False: there is none. */

@@ -1,22 +1,22 @@
-/* The detector knows what kernels access that run as their PTX says: nobody declares it. And what is
- * not theirs faults. */
+/* The detector knows what kernels access that run as their PTX says: nobody declares it. And what
+ * is not theirs faults. */
 #include "test_ptx.h"
 
 #include "simcuda.h"
 
 /* `k` writes where its argument points to, `reads` reads there; `behind` finds the address in
  * memory; `waits` writes once a word that stands before is not 0. */
-static const char text[] = PTX_HEAD
-    ".func recurse()\n{\n.local .b8 own[1024];\ncall recurse, ();\nret;\n}\n" PTX_KERNEL(
-    "k", "", "st.global.u32 [%out], %t;\n") PTX_KERNEL("reads", ".reg .u32 %r;\n",
-                                                       "ld.global.u32 %r, [%out];\n")
-    PTX_KERNEL("behind", ".reg .u64 %l;\n", "ld.global.u64 %l, [%base]; st.u32 [%l+64], 1;\n")
-        PTX_KERNEL("far", "", "st.global.u32 [%out+1048576], %t;\n")
-            PTX_KERNEL("odd", "", "st.global.u32 [%out+2], %t;\n")
-                PTX_KERNEL("beyond", ".shared .u32 area;\n", "st.shared.u32 [area+4096], 1;\n")
-                    PTX_KERNEL("locals", ".local .u32 own;\n", "st.local.u32 [own+4096], 1;\n")
-                        PTX_KERNEL("traps", "", "trap;\n")
-                            PTX_KERNEL("deep", "", "call recurse, ();\n");
+static const char text[] =
+    PTX_HEAD ".func recurse()\n{\n.local .b8 own[1024];\ncall recurse, ();\nret;\n}\n" PTX_KERNEL(
+        "k", "", "st.global.u32 [%out], %t;\n") PTX_KERNEL("reads", ".reg .u32 %r;\n",
+                                                           "ld.global.u32 %r, [%out];\n")
+        PTX_KERNEL("behind", ".reg .u64 %l;\n", "ld.global.u64 %l, [%base]; st.u32 [%l+64], 1;\n")
+            PTX_KERNEL("far", "", "st.global.u32 [%out+1048576], %t;\n")
+                PTX_KERNEL("odd", "", "st.global.u32 [%out+2], %t;\n")
+                    PTX_KERNEL("beyond", ".shared .u32 area;\n", "st.shared.u32 [area+4096], 1;\n")
+                        PTX_KERNEL("locals", ".local .u32 own;\n", "st.local.u32 [own+4096], 1;\n")
+                            PTX_KERNEL("traps", "", "trap;\n")
+                                PTX_KERNEL("deep", "", "call recurse, ();\n");
 
 static CUmodule module;
 
@@ -30,8 +30,7 @@ static void start(const char *name, CUstream stream, CUdeviceptr to) {
     CUfunction function;
 
     assert_ok(cuModuleGetFunction(&function, module, name));
-    assert_ok(
-        cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, stream, (void *[]){&to}, NULL));
+    assert_ok(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, stream, (void *[]){&to}, NULL));
 }
 
 /* Two streams that nothing orders, and memory that goes from one owner to the next. */

@@ -5,7 +5,8 @@
 #include <unistd.h>
 
 #define REGISTERS                                                                                  \
-    ".reg .u32 %r<16>;\n.reg .u64 %l<16>;\n.reg .f32 %f<8>;\n.reg .pred %p<8>;\n.reg .b16 %h<4>;\n"
+    ".reg .u32 %r<16>;\n.reg .u64 %l<16>;\n.reg .f32 %f<8>;\n.reg .pred %p<8>;\n.reg .b16 "        \
+    "%h<4>;\n"
 #define STORE "cvt.u64.u32 %l0, %r0;\nst.global.u64 [%out], %l0;\n"
 
 struct machine_case {
@@ -147,11 +148,11 @@ static const struct machine_case cases[] = {
                 "c: mov.u32 %r0, 30; bra done;\nd: mov.u32 %r0, 40;\ndone:\n" STORE),
      1, 64, 0, by_switch},
     {"diverged threads meet again where their paths do",
-     PTX_KERNEL("k", REGISTERS,
-                "and.b32 %r1, %t, 1; setp.eq.u32 %p1, %r1, 0; @%p1 bra even;\n"
-                "activemask.b32 %r0; bra join;\neven: activemask.b32 %r0;\njoin:\n"
-                "activemask.b32 %r2; setp.ne.u32 %p2, %r2, 0xffffffff; @%p2 mov.u32 %r0, 0;\n"
-                STORE),
+     PTX_KERNEL(
+         "k", REGISTERS,
+         "and.b32 %r1, %t, 1; setp.eq.u32 %p1, %r1, 0; @%p1 bra even;\n"
+         "activemask.b32 %r0; bra join;\neven: activemask.b32 %r0;\njoin:\n"
+         "activemask.b32 %r2; setp.ne.u32 %p2, %r2, 0xffffffff; @%p2 mov.u32 %r0, 0;\n" STORE),
      1, 32, 0, lanes_of_parity},
     {"a loop that threads leave one after another runs on for the others",
      PTX_KERNEL("k", REGISTERS,
@@ -208,23 +209,23 @@ static const struct machine_case cases[] = {
          "k", REGISTERS,
          "setp.eq.u32 %p1, %t, 31; @%p1 bra last;\nwait: ld.volatile.global.u32 %r1, [flag];\n"
          "setp.eq.u32 %p2, %r1, 0; @%p2 bra wait; bra done;\n"
-         "last: mov.u32 %r1, 42; st.volatile.global.u32 [flag], 42;\ndone: mov.u32 %r0, %r1;\n"
-             STORE),
+         "last: mov.u32 %r1, 42; st.volatile.global.u32 [flag], 42;\ndone: mov.u32 %r0, "
+         "%r1;\n" STORE),
      1, 32, 0, forty_two},
     {"a block that spins does not starve the blocks behind it",
      ".global .u32 flag;\n" PTX_KERNEL(
          "k", REGISTERS,
          "setp.eq.u32 %p1, %b, 63; @%p1 bra last;\nwait: ld.acquire.gpu.global.u32 %r1, [flag];\n"
          "setp.eq.u32 %p2, %r1, 0; @%p2 bra wait; bra done;\n"
-         "last: mov.u32 %r1, 42; st.release.gpu.global.u32 [flag], 42;\ndone: mov.u32 %r0, %r1;\n"
-             STORE),
+         "last: mov.u32 %r1, 42; st.release.gpu.global.u32 [flag], 42;\ndone: mov.u32 %r0, "
+         "%r1;\n" STORE),
      64, 8, 0, forty_two},
     {"labels and registers of a scope are its own",
      PTX_KERNEL("k", REGISTERS,
                 "mov.u32 %r0, 40;\n"
                 "{ .reg .pred %p1; setp.eq.u32 %p1, %r0, 0; @%p1 bra L; add.u32 %r0, %r0, 1; L: }\n"
-                "{ .reg .pred %p1; setp.eq.u32 %p1, %r0, 0; @%p1 bra L; add.u32 %r0, %r0, 1; L: }\n"
-                STORE),
+                "{ .reg .pred %p1; setp.eq.u32 %p1, %r0, 0; @%p1 bra L; add.u32 %r0, %r0, 1; L: "
+                "}\n" STORE),
      1, 4, 0, forty_two},
     {"parameters of kernels are read by their bytes",
      PTX_KERNEL("k", REGISTERS,
@@ -284,8 +285,7 @@ static void test_a_kernel_waits_for_the_host(void **state) {
     words[0] = words[1] = 0;
     assert_ok(cuMemHostGetDevicePointer_v2(&to, memory, 0));
     assert_ok(cuModuleGetFunction(&function, module, "k"));
-    assert_ok(
-        cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&to}, NULL));
+    assert_ok(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&to}, NULL));
     assert_int_equal(cuStreamQuery(NULL), CUDA_ERROR_NOT_READY);
     words[0] = 3;
     assert_ok(cuCtxSynchronize());
@@ -309,10 +309,8 @@ static void test_a_kernel_waits_for_another_stream(void **state) {
     assert_ok(cuModuleGetFunction(&set, module, "set"));
     for (int i = 0; i < 2; i++)
         assert_ok(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
-    assert_ok(
-        cuLaunchKernel(wait, 1, 1, 1, 1, 1, 1, 0, streams[0], (void *[]){&to}, NULL));
-    assert_ok(
-        cuLaunchKernel(set, 1, 1, 1, 1, 1, 1, 0, streams[1], (void *[]){&to}, NULL));
+    assert_ok(cuLaunchKernel(wait, 1, 1, 1, 1, 1, 1, 0, streams[0], (void *[]){&to}, NULL));
+    assert_ok(cuLaunchKernel(set, 1, 1, 1, 1, 1, 1, 0, streams[1], (void *[]){&to}, NULL));
     assert_ok(cuCtxSynchronize());
     assert_ok(cuMemcpyDtoH_v2(words, to, sizeof words));
     assert_int_equal(words[1], 5);
@@ -341,8 +339,8 @@ static void test_the_blocks_of_a_cooperative_grid_wait_for_each_other(void **sta
     assert_ok(cuModuleGetFunction(&function, module, "k"));
     for (int round = 0; round < 2; round++) { /* each launch has a workspace of its own */
         assert_ok(cuMemsetD8_v2(to, 0, sizeof results));
-        assert_ok(cuLaunchCooperativeKernel(function, BLOCKS, 1, 1, 1, 1, 1, 0, NULL,
-                                            (void *[]){&to}));
+        assert_ok(
+            cuLaunchCooperativeKernel(function, BLOCKS, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&to}));
         assert_ok(cuMemcpyDtoH_v2(results, to, sizeof results));
         for (int i = 0; i < BLOCKS; i++)
             assert_int_equal(results[i], BLOCKS);
