@@ -9,12 +9,23 @@
 #include <string.h>
 #include <uthash.h>
 
-/* What __cudaRegisterFatBinary is given. */
+/* What __cudaRegisterFatBinary is given. Of version 2: sources that were compiled apart, whose
+ * fatbins the driver is to link. */
 struct fatbin_wrapper {
     int magic;
     int version;
     const void *image;
-    void *more; /* of images that were linked before */
+    void **parts; /* of version 2, with NULL behind the last */
+};
+
+enum { VERSION_OF_PARTS = 2 };
+
+/* What a fatbin begins with. */
+struct fatbin_header {
+    uint32_t magic;
+    uint16_t version;
+    uint16_t header_size; /* bytes */
+    uint64_t size;        /* bytes behind the header */
 };
 
 /* One registered kernel. It is its own handle: __cudaGetKernel gives its address. */
@@ -41,6 +52,7 @@ struct variable {
  * had the same address there before. */
 struct image {
     const void *code;
+    void **parts;      /* instead of `code`: fatbins to be linked, with NULL behind the last */
     CUlibrary library; /* NULL before its first use */
     struct kernel *kernels;
     struct variable *variables;
@@ -75,12 +87,42 @@ static struct variable *find_variable(const void *symbol) {
     return NULL;
 }
 
+static CUresult load_code(struct image *image, const void *code) {
+    return driver.cuLibraryLoadData(&image->library, code, NULL, NULL, 0, NULL, NULL, 0);
+}
+
+static CUresult add_part(CUlinkState linker, void *part) {
+    struct fatbin_header header;
+
+    memcpy(&header, part, sizeof header);
+    return driver.cuLinkAddData(linker, CU_JIT_INPUT_FATBINARY, part,
+                                header.header_size + header.size, NULL, 0, NULL, NULL);
+}
+
+static CUresult link_parts(struct image *image) {
+    CUlinkState linker;
+    void *cubin;
+    size_t size;
+    CUresult result = driver.cuLinkCreate(0, NULL, NULL, &linker);
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    for (void **part = image->parts; *part && result == CUDA_SUCCESS; part++)
+        result = add_part(linker, *part);
+    if (result == CUDA_SUCCESS)
+        result = driver.cuLinkComplete(linker, &cubin, &size);
+    if (result == CUDA_SUCCESS)
+        result = load_code(image, cubin);
+    driver.cuLinkDestroy(linker);
+    return result;
+}
+
 static CUresult load(struct image *image) {
     if (image->library)
         return CUDA_SUCCESS;
     if (!driver.cuLibraryLoadData)
         return CUDA_ERROR_NOT_SUPPORTED; /* a driver older than CUDA 12 */
-    return driver.cuLibraryLoadData(&image->library, image->code, NULL, NULL, 0, NULL, NULL, 0);
+    return image->parts ? link_parts(image) : load_code(image, image->code);
 }
 
 cudaError_t registered_kernel(const void *entry, CUkernel *kernel) {
@@ -133,12 +175,14 @@ cudaError_t registered_variable(const void *symbol, CUdeviceptr *pointer, size_t
 
 /* --- what the host's code calls --- */
 
-void **__cudaRegisterFatBinary(void *wrapper) {
+void **__cudaRegisterFatBinary(void *given) {
+    const struct fatbin_wrapper *wrapper = given;
     struct image *image = calloc(1, sizeof *image);
 
     if (!image)
         return NULL;
-    image->code = ((const struct fatbin_wrapper *)wrapper)->image;
+    image->code = wrapper->image;
+    image->parts = wrapper->version == VERSION_OF_PARTS ? wrapper->parts : NULL;
     pthread_mutex_lock(&lock);
     image->next = images;
     images = image;
