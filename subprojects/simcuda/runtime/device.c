@@ -1,6 +1,6 @@
 /* Devices, versions, driver entry points. */
 // NOLINTBEGIN(readability-redundant-declaration): older headers lack some of them
-#include "state.h"
+#include "forms.h"
 
 cudaError_t cudaGetDeviceCount(int *count) {
     cudaError_t result = driver_load();
@@ -74,23 +74,12 @@ static cudaError_t entry_point(const char *symbol, void **function, unsigned int
     return cudaSuccess;
 }
 
-#define BOTH(name, parameters, version)                                                            \
-    cudaError_t name parameters;                                                                   \
-    cudaError_t name##_ptsz parameters;                                                            \
-    cudaError_t name parameters {                                                                  \
-        return entry_point(symbol, function, version, flags, status, false);                       \
-    }                                                                                              \
-    cudaError_t name##_ptsz parameters {                                                           \
-        return entry_point(symbol, function, version, flags, status, true);                        \
-    }
-
-BOTH(cudaGetDriverEntryPoint,
-     (const char *symbol, void **function, unsigned long long flags,
-      enum cudaDriverEntryPointQueryResult *status),
-     RUNTIME_VERSION)
-BOTH(cudaGetDriverEntryPointByVersion,
-     (const char *symbol, void **function, unsigned int version, unsigned long long flags,
-      enum cudaDriverEntryPointQueryResult *status),
-     version)
-
+FORMS(cudaGetDriverEntryPoint, _ptsz,
+      (const char *symbol, void **function, unsigned long long flags,
+       enum cudaDriverEntryPointQueryResult *status),
+      entry_point(symbol, function, RUNTIME_VERSION, flags, status, per_thread))
+FORMS(cudaGetDriverEntryPointByVersion, _ptsz,
+      (const char *symbol, void **function, unsigned int version, unsigned long long flags,
+       enum cudaDriverEntryPointQueryResult *status),
+      entry_point(symbol, function, version, flags, status, per_thread))
 // NOLINTEND(readability-redundant-declaration)

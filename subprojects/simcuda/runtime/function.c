@@ -76,8 +76,7 @@ cudaError_t cudaFuncSetSharedMemConfig(const void *entry, enum cudaSharedMemConf
 cudaError_t cudaFuncGetName(const char **name, const void *entry) {
     CUfunction function;
     FIND(entry, &function);
-    return DRIVER(driver.cuFuncGetName ? driver.cuFuncGetName(name, function)
-                                       : CUDA_ERROR_NOT_SUPPORTED);
+    return DRIVER(driver.cuFuncGetName(name, function));
 }
 #endif
 
@@ -85,9 +84,7 @@ cudaError_t cudaFuncGetName(const char **name, const void *entry) {
 cudaError_t cudaFuncGetParamInfo(const void *entry, size_t index, size_t *offset, size_t *size) {
     CUfunction function;
     FIND(entry, &function);
-    return DRIVER(driver.cuFuncGetParamInfo
-                      ? driver.cuFuncGetParamInfo(function, index, offset, size)
-                      : CUDA_ERROR_NOT_SUPPORTED);
+    return DRIVER(driver.cuFuncGetParamInfo(function, index, offset, size));
 }
 #endif
 

@@ -1,7 +1,7 @@
 /* Launches: of what <<<>>> became, and by name. Each has a form whose default stream is the
  * thread's own. */
+#include "forms.h"
 #include "registered.h"
-#include "state.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -138,30 +138,18 @@ static cudaError_t launch_configured(const cudaLaunchConfig_t *configuration, co
                     configuration->gridDim, configuration->blockDim);
 }
 
-#define BOTH(name, parameters, body)                                                               \
-    cudaError_t name parameters;                                                                   \
-    cudaError_t name##_ptsz parameters;                                                            \
-    cudaError_t name parameters {                                                                  \
-        const bool per_thread = false;                                                             \
-        return body;                                                                               \
-    }                                                                                              \
-    cudaError_t name##_ptsz parameters {                                                           \
-        const bool per_thread = true;                                                              \
-        return body;                                                                               \
-    }
-
-BOTH(cudaLaunchKernel,
-     (const void *entry, dim3 grid, dim3 block, void **arguments, size_t shared,
-      cudaStream_t stream),
-     launch(entry, grid, block, arguments, shared, stream, per_thread))
-BOTH(__cudaLaunchKernel,
-     (cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments, size_t shared,
-      cudaStream_t stream),
-     launch(kernel, grid, block, arguments, shared, stream, per_thread))
-BOTH(cudaLaunchCooperativeKernel,
-     (const void *entry, dim3 grid, dim3 block, void **arguments, size_t shared,
-      cudaStream_t stream),
-     launch_cooperative(entry, grid, block, arguments, shared, stream, per_thread))
-BOTH(cudaLaunchKernelExC,
-     (const cudaLaunchConfig_t *configuration, const void *entry, void **arguments),
-     launch_configured(configuration, entry, arguments, per_thread))
+FORMS(cudaLaunchKernel, _ptsz,
+      (const void *entry, dim3 grid, dim3 block, void **arguments, size_t shared,
+       cudaStream_t stream),
+      launch(entry, grid, block, arguments, shared, stream, per_thread))
+FORMS(__cudaLaunchKernel, _ptsz,
+      (cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments, size_t shared,
+       cudaStream_t stream),
+      launch(kernel, grid, block, arguments, shared, stream, per_thread))
+FORMS(cudaLaunchCooperativeKernel, _ptsz,
+      (const void *entry, dim3 grid, dim3 block, void **arguments, size_t shared,
+       cudaStream_t stream),
+      launch_cooperative(entry, grid, block, arguments, shared, stream, per_thread))
+FORMS(cudaLaunchKernelExC, _ptsz,
+      (const cudaLaunchConfig_t *configuration, const void *entry, void **arguments),
+      launch_configured(configuration, entry, arguments, per_thread))

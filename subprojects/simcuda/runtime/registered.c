@@ -33,7 +33,7 @@ struct kernel {
     struct image *image;
     const void *host; /* the key of by_host */
     const char *name;
-    CUkernel found; /* NULL before its first use */
+    CUkernel found;      /* NULL before its first use */
     struct kernel *self; /* the key of by_handle */
     struct kernel *next;
     UT_hash_handle by_host, by_handle;
@@ -120,8 +120,6 @@ static CUresult link_parts(struct image *image) {
 static CUresult load(struct image *image) {
     if (image->library)
         return CUDA_SUCCESS;
-    if (!driver.cuLibraryLoadData)
-        return CUDA_ERROR_NOT_SUPPORTED; /* a driver older than CUDA 12 */
     return image->parts ? link_parts(image) : load_code(image, image->code);
 }
 
@@ -156,10 +154,11 @@ static CUresult find_memory(const struct variable *variable, CUdeviceptr *pointe
 
     if (result != CUDA_SUCCESS)
         return result;
-    return variable->managed_host ? driver.cuLibraryGetManaged(
-                                        pointer, bytes, variable->image->library, variable->name)
-                                  : driver.cuLibraryGetGlobal(
-                                        pointer, bytes, variable->image->library, variable->name);
+    return variable->managed_host
+               ? driver.cuLibraryGetManaged(pointer, bytes, variable->image->library,
+                                            variable->name)
+               : driver.cuLibraryGetGlobal(pointer, bytes, variable->image->library,
+                                           variable->name);
 }
 
 cudaError_t registered_variable(const void *symbol, CUdeviceptr *pointer, size_t *bytes) {
@@ -266,8 +265,8 @@ static void add_variable(void **handle, const void *host, void **managed_host, c
         free(variable);
         return;
     }
-    *variable = (struct variable){
-        .image = image, .host = host, .managed_host = managed_host, .name = name};
+    *variable =
+        (struct variable){.image = image, .host = host, .managed_host = managed_host, .name = name};
     pthread_mutex_lock(&lock);
     variable->next = image->variables;
     image->variables = variable;

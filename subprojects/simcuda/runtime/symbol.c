@@ -1,6 +1,6 @@
 /* Variables of the device that the program names by those of the host that stand for them. */
+#include "forms.h"
 #include "registered.h"
-#include "state.h"
 
 /* Ends a function of the runtime that did not find its variable. */
 #define FIND(symbol, pointer, bytes)                                                               \
@@ -117,29 +117,17 @@ static cudaError_t from_symbol_async(void *to, const void *symbol, size_t count,
     }
 }
 
-#define BOTH(name, suffix, parameters, body)                                                       \
-    cudaError_t name parameters;                                                                   \
-    cudaError_t name##suffix parameters;                                                           \
-    cudaError_t name parameters {                                                                  \
-        const bool per_thread = false;                                                             \
-        return body;                                                                               \
-    }                                                                                              \
-    cudaError_t name##suffix parameters {                                                          \
-        const bool per_thread = true;                                                              \
-        return body;                                                                               \
-    }
-
-BOTH(cudaMemcpyToSymbol, _ptds,
-     (const void *symbol, const void *from, size_t count, size_t offset, enum cudaMemcpyKind kind),
-     to_symbol(symbol, from, count, offset, kind, per_thread))
-BOTH(cudaMemcpyToSymbolAsync, _ptsz,
-     (const void *symbol, const void *from, size_t count, size_t offset, enum cudaMemcpyKind kind,
-      cudaStream_t stream),
-     to_symbol_async(symbol, from, count, offset, kind, stream, per_thread))
-BOTH(cudaMemcpyFromSymbol, _ptds,
-     (void *to, const void *symbol, size_t count, size_t offset, enum cudaMemcpyKind kind),
-     from_symbol(to, symbol, count, offset, kind, per_thread))
-BOTH(cudaMemcpyFromSymbolAsync, _ptsz,
-     (void *to, const void *symbol, size_t count, size_t offset, enum cudaMemcpyKind kind,
-      cudaStream_t stream),
-     from_symbol_async(to, symbol, count, offset, kind, stream, per_thread))
+FORMS(cudaMemcpyToSymbol, _ptds,
+      (const void *symbol, const void *from, size_t count, size_t offset, enum cudaMemcpyKind kind),
+      to_symbol(symbol, from, count, offset, kind, per_thread))
+FORMS(cudaMemcpyToSymbolAsync, _ptsz,
+      (const void *symbol, const void *from, size_t count, size_t offset, enum cudaMemcpyKind kind,
+       cudaStream_t stream),
+      to_symbol_async(symbol, from, count, offset, kind, stream, per_thread))
+FORMS(cudaMemcpyFromSymbol, _ptds,
+      (void *to, const void *symbol, size_t count, size_t offset, enum cudaMemcpyKind kind),
+      from_symbol(to, symbol, count, offset, kind, per_thread))
+FORMS(cudaMemcpyFromSymbolAsync, _ptsz,
+      (void *to, const void *symbol, size_t count, size_t offset, enum cudaMemcpyKind kind,
+       cudaStream_t stream),
+      from_symbol_async(to, symbol, count, offset, kind, stream, per_thread))
