@@ -149,6 +149,25 @@ cudaError_t registered_function(const void *entry, CUfunction *function) {
                                                : (cudaError_t)result;
 }
 
+const void *registered_entry(CUfunction function, CUkernel kernel) {
+    const void *entry = kernel ? (const void *)kernel : (const void *)function;
+
+    pthread_mutex_lock(&lock);
+    for (const struct kernel *each = kernels_by_handle; each; each = each->by_handle.next) {
+        CUfunction of_each;
+        if (!each->found)
+            continue;
+        if (each->found == kernel ||
+            (driver.cuKernelGetFunction(&of_each, each->found) == CUDA_SUCCESS &&
+             of_each == function)) {
+            entry = each->host;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return entry;
+}
+
 static CUresult find_memory(const struct variable *variable, CUdeviceptr *pointer, size_t *bytes) {
     CUresult result = load(variable->image);
 

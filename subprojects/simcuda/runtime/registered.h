@@ -14,6 +14,10 @@ cudaError_t registered_kernel(const void *entry, CUkernel *kernel);
 /* The same in the current context. */
 cudaError_t registered_function(const void *entry, CUfunction *function);
 
+/* What the program calls a kernel that the driver names by its function, its kernel or both: the
+ * host's function, or the driver's own handle where that is not registered. */
+const void *registered_entry(CUfunction function, CUkernel kernel);
+
 /* The memory of a variable in the current context. INVALID_SYMBOL: none is registered for that
  * address. */
 cudaError_t registered_variable(const void *symbol, CUdeviceptr *pointer, size_t *bytes);
