@@ -2,6 +2,7 @@
 
 import collections
 import functools
+import hashlib
 import json
 import os
 import pathlib
@@ -14,6 +15,8 @@ ROOT = HERE.parents[1]
 BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build")).resolve()
 LIBRARY = pathlib.Path(os.environ.get("LIBRARY_UNDER_TEST", BUILD / "src/interpose/libpoolcuda.so")).resolve()
 DRIVER = BUILD / "subprojects/simcuda/driver"
+COMPILER = ROOT / "scripts/simcuda-nvcc"
+RUNTIME = BUILD / "subprojects/simcuda/runtime/libcudart_static.a"  # which the compiler puts into programs
 FOLDER = ROOT / "build/clients"
 LIMIT = 300  # seconds of one run
 COUNTED = ("malloc_calls", "malloc_hits", "async_calls", "async_served", "check_errors", "check_filled_bytes")
@@ -25,7 +28,7 @@ class CannotRun(Exception):
 
 def filled_in(command, folder):
     """A command of the table for a client whose own folder this is."""
-    words = {"{python}": folder / "bin/python", "{own}": folder, "{here}": HERE, "{driver}": DRIVER}
+    words = {"{python}": folder / "bin/python", "{own}": folder, "{here}": HERE, "{driver}": DRIVER, "{simcuda-nvcc}": COMPILER}
     return [functools.reduce(lambda part, name: part.replace(name, str(words[name])), words, part) for part in command]
 
 
@@ -40,6 +43,8 @@ def inputs(client):
     named = {part for command in client.make for part in filled_in(command, FOLDER / client.name) if part.startswith(str(HERE))}
     files = [*sorted(named), *sorted(HERE.glob("programs/*.h"))]
     texts = [pathlib.Path(file).read_text() for file in files]
+    if any("{simcuda-nvcc}" in command for command in client.make):
+        texts.append(hashlib.sha256(RUNTIME.read_bytes()).hexdigest())
     return "\n".join([*client.packages, *(" ".join(command) for command in client.make), *texts])
 
 

@@ -15,8 +15,9 @@
 class Numbers {
     std::uint32_t state;
 
-public:
-    explicit Numbers(std::uint32_t seed) : state(seed * 2654435761u + 1) {}
+  public:
+    explicit Numbers(std::uint32_t seed) : state(seed * 2654435761u + 1) {
+    }
     std::uint32_t operator()() {
         state ^= state << 13;
         state ^= state >> 17;
