@@ -226,7 +226,7 @@ FORMS(cudaMemcpy2DArrayToArray, _ptds,
        size_t width, size_t height, enum cudaMemcpyKind kind),
       copy_2d(array_to_array(to, x, y, from, from_x, from_y, width, height), kind, per_thread))
 
-/* Of these the bytes have to lie in one row of the array. */
+/* The bytes have to lie in one row of the array. */
 FORMS(cudaMemcpyToArray, _ptds,
       (cudaArray_t to, size_t x, size_t y, const void *from, size_t bytes,
        enum cudaMemcpyKind kind),

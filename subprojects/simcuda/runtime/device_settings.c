@@ -1,4 +1,4 @@
-/* What devices are told and asked beyond their attributes. */
+/* Settings of devices, and questions about them beyond attributes. */
 #include "forms.h"
 
 #include <limits.h>

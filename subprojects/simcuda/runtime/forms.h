@@ -18,7 +18,7 @@
         return body;                                                                               \
     }
 
-/* The same of a function that is one call of the driver. */
+/* Both forms of a function that is one call of the driver. */
 #define FORWARD_FORMS(name, suffix, parameters, call)                                              \
     cudaError_t name parameters;                                                                   \
     cudaError_t name##suffix parameters;                                                           \

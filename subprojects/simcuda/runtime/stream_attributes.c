@@ -1,4 +1,4 @@
-/* What streams can be asked for, and be told beyond work. */
+/* Attributes of streams, and what a capture has of them. */
 #include "forms.h"
 
 FORWARD_FORMS(cudaStreamGetId, _ptsz, (cudaStream_t stream, unsigned long long *id),
