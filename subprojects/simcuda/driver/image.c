@@ -1,6 +1,7 @@
 #include "image.h"
 
 #include "allocate.h"
+#include "simt.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -70,6 +71,12 @@ void image_add_symbol(struct image *image, const char *name, size_t length,
     LL_PREPEND(image->symbols, symbol);
 }
 
+void image_add_text(struct image *image, const char *text, size_t length) {
+    image->texts =
+        allocate_again((void *)image->texts, (image->text_count + 1) * sizeof *image->texts);
+    image->texts[image->text_count++] = copy_name(text, length);
+}
+
 struct image_parameter *image_parameter(struct image_kernel *kernel, size_t index) {
     if (index >= MOST_PARAMETERS)
         return NULL;
@@ -118,6 +125,10 @@ void image_drop(struct image *image) {
         free(symbol->name);
         free(symbol);
     }
+    for (unsigned int i = 0; i < image->text_count; i++)
+        free(image->texts[i]);
+    free((void *)image->texts);
+    simt_drop(image->program);
     free(image);
 }
 

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct simt_program;
+
 struct image_parameter {
     size_t offset; /* bytes, in the kernel's parameters */
     size_t size;   /* bytes */
@@ -66,6 +68,9 @@ struct image {
     struct image_variable *variables;
     struct image_reference *textures;
     struct image_symbol *symbols;
+    char **texts; /* the PTX that its kernels run as; more than one of a linker's */
+    unsigned int text_count;
+    struct simt_program *program; /* a reference; NULL: there are no texts that can be run */
 };
 
 struct image *image_new(void); /* with a reference, and empty */
@@ -93,6 +98,7 @@ struct image_kernel *image_add_kernel(struct image *image, const char *name, siz
 struct image_variable *image_add_variable(struct image *image, const char *name, size_t length);
 
 void image_add_reference(struct image *image, const char *name, size_t length, bool surface);
+void image_add_text(struct image *image, const char *text, size_t length);
 void image_add_symbol(struct image *image, const char *name, size_t length,
                       enum image_linkage linkage);
 

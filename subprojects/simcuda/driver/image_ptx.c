@@ -2,6 +2,7 @@
 #include "image.h"
 
 #include "allocate.h"
+#include "interpret.h"
 #include "ptx.h"
 #include "report.h"
 
@@ -204,5 +205,8 @@ CUresult image_read_ptx(struct image *image, const char *text) {
     plain = without_comments(text);
     result = read_text(image, plain);
     free(plain);
-    return result;
+    if (result != CUDA_SUCCESS)
+        return result;
+    image_add_text(image, text, strlen(text));
+    return interpret_image(image);
 }

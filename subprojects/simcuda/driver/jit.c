@@ -1,6 +1,7 @@
 #include "jit.h"
 
 #include "image.h"
+#include "interpret.h"
 #include "kernel_attributes.h"
 #include "settings.h"
 
@@ -143,7 +144,12 @@ void jit_print(struct jit_log *log, const char *format, ...) {
 }
 
 void jit_print_failure(struct jit *jit, CUresult result, const char *name) {
-    if (result == CUDA_ERROR_INVALID_PTX)
+    const struct simt_failure *failure = interpret_failure();
+
+    if (result == CUDA_ERROR_INVALID_PTX && failure->line != 0)
+        jit_print(&jit->error, "error   : '%s', line %u: %s\n", name, failure->line,
+                  failure->text);
+    else if (result == CUDA_ERROR_INVALID_PTX)
         jit_print(&jit->error, "error   : '%s' is no PTX that can be read\n", name);
     else if (result == CUDA_ERROR_NO_BINARY_FOR_GPU)
         jit_print(&jit->error, "error   : '%s' has no code for sm_%u\n", name,

@@ -5,6 +5,7 @@
 #include "context.h"
 #include "cost.h"
 #include "image.h"
+#include "interpret.h"
 #include "kernels.h"
 #include "library.h"
 #include "lock.h"
@@ -82,32 +83,82 @@ static void dispose(struct op *op) {
     free((void *)op->as.kernel.kept);
 }
 
+/* Room for the arguments of a kernel that is not built in; NULL: it has none. *bytes: of them all.
+ */
+static void **make_places(const struct CUfunc_st *function, size_t *count, size_t *bytes) {
+    size_t offset, size;
+    void **places;
+
+    *bytes = 0;
+    for (*count = 0; module_parameter(function, *count, &offset, &size); ++*count)
+        *bytes = offset + size > *bytes ? offset + size : *bytes;
+    if (*count == 0)
+        return NULL;
+    places = allocate_zeroed(*count * sizeof(void *) + *bytes);
+    for (size_t i = 0; i < *count && module_parameter(function, i, &offset, &size); i++)
+        places[i] = (unsigned char *)(places + *count) + offset;
+    return places;
+}
+
 /* A kernel that is skipped does not look at its arguments: a program may ask a node for them. */
 static void keep_arguments(struct op *op, const struct CUfunc_st *function, void **parameters) {
-    size_t count = 0, bytes = 0, offset, size;
+    size_t count, bytes, offset, size;
     void **places;
 
     if (function->kernel != &kernel_skipped || parameters == NULL)
         return;
-    for (; module_parameter(function, count, &offset, &size); count++)
-        bytes = offset + size > bytes ? offset + size : bytes;
-    if (count == 0)
-        return;
-    places = allocate_zeroed(count * sizeof(void *) + bytes);
-    for (size_t i = 0; i < count && module_parameter(function, i, &offset, &size); i++) {
-        places[i] = (unsigned char *)(places + count) + offset;
+    places = make_places(function, &count, &bytes);
+    for (size_t i = 0; i < count && module_parameter(function, i, &offset, &size); i++)
         memcpy(places[i], parameters[i], size);
-    }
     op->as.kernel.kept = op->as.kernel.told.kernelParams = places;
+}
+
+/* What is behind CU_LAUNCH_PARAM_BUFFER_POINTER. NULL: not so much. */
+static const void *extra_buffer(void **extra, size_t bytes) {
+    const void *buffer = NULL;
+    size_t size = 0;
+
+    for (size_t i = 0; extra != NULL && extra[i] != CU_LAUNCH_PARAM_END; i += 2) {
+        if (extra[i] == CU_LAUNCH_PARAM_BUFFER_POINTER)
+            buffer = extra[i + 1];
+        else if (extra[i] == CU_LAUNCH_PARAM_BUFFER_SIZE)
+            size = *(const size_t *)extra[i + 1];
+    }
+    return size >= bytes ? buffer : NULL;
+}
+
+/* A kernel that runs as its PTX says has them all. */
+static CUresult take_arguments(struct kernel_call *call, const struct CUfunc_st *function,
+                               void **parameters, void **extra) {
+    size_t count, bytes, offset, size;
+    const void *buffer;
+
+    if (parameters != NULL && extra != NULL)
+        return CUDA_ERROR_INVALID_VALUE;
+    call->kept = make_places(function, &count, &bytes);
+    if (call->kept == NULL)
+        return CUDA_SUCCESS;
+    call->arguments = call->kept + count;
+    buffer = extra_buffer(extra, bytes);
+    if (parameters == NULL && buffer == NULL) {
+        free((void *)call->kept);
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    for (size_t i = 0; i < count && module_parameter(function, i, &offset, &size); i++)
+        memcpy(call->kept[i],
+               parameters != NULL ? parameters[i] : (const unsigned char *)buffer + offset, size);
+    return CUDA_SUCCESS;
 }
 
 /* The kernel's own context is that of its module. */
 static CUresult make_op(struct CUfunc_st *function, const CUDA_KERNEL_NODE_PARAMS_v2 *node,
-                        struct op **made) {
+                        bool cooperative, struct op **made) {
     struct kernel_call call = {.kernel = function->kernel, .told = *node, .function = function};
     if (call.kernel == &kernel_skipped)
         report_unserved(function->declared->name);
-    CUresult result = take_parameters(&call, node->kernelParams, node->extra);
+    CUresult result = call.kernel == &kernel_interpreted
+                          ? take_arguments(&call, function, node->kernelParams, node->extra)
+                          : take_parameters(&call, node->kernelParams, node->extra);
     struct op *op;
 
     if (result != CUDA_SUCCESS)
@@ -119,6 +170,9 @@ static CUresult make_op(struct CUfunc_st *function, const CUDA_KERNEL_NODE_PARAM
     function->loaded = true;
     op->as.kernel = call;
     keep_told(&op->as.kernel);
+    if (call.kept != NULL)
+        op->as.kernel.told.kernelParams = call.kept;
+    op->as.kernel.cooperative = cooperative;
     op->is_overlapped = call.kernel->is_overlapped;
     call.kernel->declare(op);
     *made = op;
@@ -140,16 +194,22 @@ CUresult launch_op(const CUDA_KERNEL_NODE_PARAMS_v2 *node, struct CUctx_st *cont
     if (result == CUDA_SUCCESS)
         result = check_needs(function, block, node->sharedMemBytes);
     if (result == CUDA_SUCCESS)
-        result = make_op(function, node, made);
+        result = make_op(function, node, false, made);
     if (result == CUDA_SUCCESS)
         keep_arguments(*made, function, node->kernelParams);
     return result;
 }
 
+/* What attributes say of a launch. */
+struct launch_way {
+    bool programmatic;
+    bool cooperative; /* its blocks may wait for one another */
+};
+
 /* Whether the launch may overlap with the kernel before it. NOT_SUPPORTED: it also records an event
  * in its midst, which is not simulated. What changes nothing here is passed over. */
-static CUresult read_attributes(const CUlaunchConfig *config, bool *programmatic) {
-    *programmatic = false;
+static CUresult read_attributes(const CUlaunchConfig *config, struct launch_way *way) {
+    *way = (struct launch_way){false, false};
     if (config->numAttrs != 0 && config->attrs == NULL)
         return CUDA_ERROR_INVALID_VALUE;
     for (unsigned int i = 0; i < config->numAttrs; i++) {
@@ -158,7 +218,9 @@ static CUresult read_attributes(const CUlaunchConfig *config, bool *programmatic
         if (attribute->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
             return entry_not_simulated("CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT");
         if (attribute->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
-            *programmatic = attribute->value.programmaticStreamSerializationAllowed != 0;
+            way->programmatic = attribute->value.programmaticStreamSerializationAllowed != 0;
+        if (attribute->id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
+            way->cooperative = attribute->value.cooperative != 0;
     }
     return CUDA_SUCCESS;
 }
@@ -194,9 +256,9 @@ CUresult launch_kernel(CUfunction handle, const CUlaunchConfig *config, void **p
     struct CUstream_st *stream;
     struct CUfunc_st *function;
     struct op *op = NULL;
-    bool programmatic;
+    struct launch_way how;
     CUresult result =
-        config == NULL ? CUDA_ERROR_INVALID_VALUE : read_attributes(config, &programmatic);
+        config == NULL ? CUDA_ERROR_INVALID_VALUE : read_attributes(config, &how);
 
     if (result != CUDA_SUCCESS)
         return result;
@@ -216,12 +278,12 @@ CUresult launch_kernel(CUfunction handle, const CUlaunchConfig *config, void **p
     if (result == CUDA_SUCCESS) {
         CUDA_KERNEL_NODE_PARAMS_v2 node = as_node(config, function, parameters, extra);
 
-        result = make_op(function, &node, &op);
+        result = make_op(function, &node, how.cooperative, &op);
     }
     if (result == CUDA_SUCCESS && stream->capture == NULL)
         result = object_memory_launch(context_root(stream->context));
     if (result == CUDA_SUCCESS) {
-        op->programmatic = programmatic;
+        op->programmatic = how.programmatic;
         if (stream->capture != NULL) {
             note_attributes(op, config, stream);
             keep_arguments(op, function, parameters);

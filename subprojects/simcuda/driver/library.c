@@ -232,8 +232,9 @@ SIM_EXPORT CUresult cuLibraryGetModule(CUmodule *module, CUlibrary library) {
     return result;
 }
 
-static bool can_be_launched(const struct image_kernel *declared) {
-    return settings()->skips_kernels || kernel_find(declared->name, strlen(declared->name)) != NULL;
+static bool can_be_launched(const struct image *image, const struct image_kernel *declared) {
+    return settings()->skips_kernels || image->program != NULL ||
+           kernel_find(declared->name, strlen(declared->name)) != NULL;
 }
 
 /* Handles are made when they are first asked for, in no context. */
@@ -255,7 +256,7 @@ static struct CUkern_st *handle_of(struct CUlib_st *library, const struct image_
 static CUresult get_kernel(CUkernel *out, struct CUlib_st *library, const char *name) {
     const struct image_kernel *declared = image_find_kernel(library->image, name);
 
-    if (declared == NULL || !can_be_launched(declared))
+    if (declared == NULL || !can_be_launched(library->image, declared))
         return CUDA_ERROR_NOT_FOUND;
     *out = handle_of(library, declared);
     return CUDA_SUCCESS;
@@ -323,7 +324,7 @@ static unsigned int get_kernels(struct CUlib_st *library, CUkernel *out, unsigne
     unsigned int count = 0;
 
     LL_FOREACH(library->image->kernels, declared) {
-        if (!can_be_launched(declared))
+        if (!can_be_launched(library->image, declared))
             continue;
         if (count < room)
             out[count] = handle_of(library, declared);

@@ -419,6 +419,12 @@ static void unmap_import(const struct block *block) {
     munmap((void *)begin, (uintptr_t)block->shadow + block->size - begin);
 }
 
+static uint64_t changes;
+
+const uint64_t *memory_changes(void) {
+    return &changes;
+}
+
 void memory_release(struct block *block, const struct vclock *order, uintptr_t site,
                     uint64_t *cost_ns) {
     sim_check_held();
@@ -430,6 +436,7 @@ void memory_release(struct block *block, const struct vclock *order, uintptr_t s
     if (block->kind == MEMORY_DEVICE)
         ipc_block_ending(block);
     RB_REMOVE(block_tree, &blocks, block);
+    __atomic_add_fetch(&changes, 1, __ATOMIC_RELEASE);
     switch (block->kind) {
     case MEMORY_DEVICE:
     case MEMORY_POOL:

@@ -89,6 +89,9 @@ void memory_release(struct block *block, const struct vclock *order, uintptr_t s
 CUresult memory_allocate_visible(struct CUctx_st *context, size_t size, enum memory_kind kind,
                                  uintptr_t site, struct block **block);
 
+/* Counts, atomically, what memory is released. Lock not needed. */
+const uint64_t *memory_changes(void);
+
 /* Whether so many more bytes of host memory can be pinned. */
 bool memory_can_pin(size_t size);
 

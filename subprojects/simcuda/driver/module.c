@@ -2,6 +2,7 @@
 
 #include "allocate.h"
 #include "image.h"
+#include "interpret.h"
 #include "kernels.h"
 #include "lock.h"
 #include "memory.h"
@@ -32,6 +33,10 @@ static void add_function(struct CUmod_st *module, const struct image_kernel *ker
     if (function->kernel == NULL && settings()->skips_kernels)
         function->kernel = &kernel_skipped;
     function->module = module;
+    if (function->kernel == NULL && module->program != NULL) {
+        function->runs = simt_find_kernel(module->program, kernel->name);
+        function->kernel = function->runs != NULL ? &kernel_interpreted : NULL;
+    }
     function->loaded = !module_loads_lazily();
     LL_PREPEND(module->functions, function);
     function->self = function;
@@ -62,16 +67,38 @@ static CUresult add_variable(struct CUmod_st *module, const struct image_variabl
     return CUDA_SUCCESS;
 }
 
+CUresult module_add_hidden(struct CUmod_st *module, size_t size, const unsigned char *initial,
+                           const struct module_variable **out) {
+    sim_check_held();
+    struct image_variable declared = {.size = size};
+    struct image_variable *hidden;
+    CUresult result = add_variable(module, &declared);
+
+    if (result != CUDA_SUCCESS)
+        return result;
+    hidden = allocate_zeroed(sizeof *hidden);
+    hidden->size = size;
+    module->variables->hidden = hidden;
+    module->variables->declared = hidden;
+    if (initial != NULL)
+        memcpy(memory_at(module->variables->address)->shadow, initial, size);
+    *out = module->variables;
+    return CUDA_SUCCESS;
+}
+
 static CUresult fill(struct CUmod_st *module) {
     const struct image_variable *variable;
     const struct image_kernel *kernel;
     CUresult result = CUDA_SUCCESS;
 
-    LL_FOREACH(module->image->kernels, kernel)
-    add_function(module, kernel);
     LL_FOREACH(module->image->variables, variable)
     if (result == CUDA_SUCCESS)
         result = add_variable(module, variable);
+    if (result == CUDA_SUCCESS)
+        result = interpret_module(module);
+    LL_FOREACH(module->image->kernels, kernel)
+    if (result == CUDA_SUCCESS)
+        add_function(module, kernel);
     return result;
 }
 
@@ -98,8 +125,11 @@ static void dispose(struct CUmod_st *module) {
         free(function->launch_state);
         free(function);
     }
-    LL_FOREACH_SAFE(module->variables, variable, next_variable)
-    free(variable);
+    LL_FOREACH_SAFE(module->variables, variable, next_variable) {
+        free(variable->hidden);
+        free(variable);
+    }
+    simt_module_end(module->program);
     image_drop(module->image);
     free(module);
 }
@@ -208,7 +238,7 @@ bool module_parameter(const struct CUfunc_st *function, size_t index, size_t *of
     sim_check_held();
     const struct builtin_kernel *kernel = function->kernel;
 
-    if (kernel == &kernel_skipped) {
+    if (kernel == &kernel_skipped || kernel == &kernel_interpreted) {
         if (index >= function->declared->parameter_count)
             return false;
         *offset = function->declared->parameters[index].offset;
@@ -226,7 +256,7 @@ CUresult module_variable(const struct CUmod_st *module, const char *name,
                          const struct module_variable **out) {
     sim_check_held();
     LL_FOREACH(module->variables, *out)
-    if (strcmp((*out)->declared->name, name) == 0)
+    if ((*out)->hidden == NULL && strcmp((*out)->declared->name, name) == 0)
         return CUDA_SUCCESS;
     return CUDA_ERROR_NOT_FOUND;
 }

@@ -13,11 +13,15 @@ struct image_kernel;
 struct image_variable;
 struct launch_state;
 struct CUlib_st;
+struct simt_heap;
+struct simt_kernel;
+struct simt_module;
 
 /* One kernel of a module's image. */
 struct CUfunc_st {
     const struct image_kernel *declared; /* the image's */
     const struct builtin_kernel *kernel; /* NULL: not among those that the device knows */
+    struct simt_kernel *runs;            /* of kernel_interpreted: the module's program's */
     struct CUmod_st *module;
     struct kernel_settings settings;
     struct launch_state *launch_state; /* launch_by_state.c; owned; NULL: nothing was set */
@@ -29,7 +33,8 @@ struct CUfunc_st {
 
 /* One variable of a module's image. Its memory is a block of its own that no free takes. */
 struct module_variable {
-    const struct image_variable *declared; /* the image's */
+    const struct image_variable *declared; /* the image's, or `hidden` */
+    struct image_variable *hidden;         /* owned; NULL: it has a name */
     CUdeviceptr address;
     struct module_variable *next;
 };
@@ -42,6 +47,7 @@ struct CUmod_st {
     struct CUlib_st *library; /* only its unloading unloads the module; NULL: it is of none */
     struct CUfunc_st *functions;
     struct module_variable *variables;
+    struct simt_module *program; /* owned; NULL: its kernels do not run as their text says */
     struct CUmod_st *next;
 };
 
@@ -66,6 +72,9 @@ bool module_parameter(const struct CUfunc_st *function, size_t index, size_t *of
 
 /* NOT_FOUND if the module has nothing of that name. */
 CUresult module_function(struct CUmod_st *module, const char *name, struct CUfunc_st **function);
+/* Adds one that has no name, but for `initial`, which may be NULL, zero. */
+CUresult module_add_hidden(struct CUmod_st *module, size_t size, const unsigned char *initial,
+                           const struct module_variable **variable);
 CUresult module_variable(const struct CUmod_st *module, const char *name,
                          const struct module_variable **variable);
 

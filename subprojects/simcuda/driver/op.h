@@ -69,6 +69,7 @@ struct builtin_kernel;
 struct conditional;
 struct graph_allocation;
 struct kernel_attributes;
+struct simt_heap;
 struct value_step;
 enum { KERNEL_PARAMETER_BYTES = 64, KERNEL_PARAMETERS = 4 };
 
@@ -81,6 +82,9 @@ struct kernel_call {
     void **kept;         /* owned: in place of `places`, and behind them the arguments; or NULL */
     CUfunction function; /* told.func, or what told.kern is in its context */
     struct kernel_attributes *attributes; /* owned; NULL: none */
+    const void *arguments;                /* of one that is interpreted: in `kept` */
+    struct simt_heap *heap;               /* its context's; NULL: it asks for none */
+    bool cooperative;
 };
 
 struct host_call {

@@ -1,0 +1,216 @@
+#include "interpret.h"
+
+#include "allocate.h"
+#include "context.h"
+#include "hazard.h"
+#include "image.h"
+#include "lock.h"
+#include "memory.h"
+#include "settings.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static __thread struct simt_failure failure;
+
+const struct simt_failure *interpret_failure(void) {
+    return &failure;
+}
+
+CUresult interpret_image(struct image *image) {
+    unsigned int which;
+
+    memset(&failure, 0, sizeof failure);
+    if (image->text_count == 0)
+        return CUDA_SUCCESS;
+    image->program = simt_parse((const char *const *)image->texts, image->text_count, &failure,
+                                &which);
+    if (image->program != NULL || settings()->skips_kernels)
+        return CUDA_SUCCESS;
+    return CUDA_ERROR_INVALID_PTX;
+}
+
+/* --- modules --- */
+
+/* The module's variable that a program's is: by its name, or one that only the program knows. */
+static CUresult place(struct CUmod_st *module, const struct simt_variable *variable, bool *named) {
+    const struct module_variable *known;
+    struct block *block;
+    CUresult result;
+
+    if (variable->is_reference || variable->size == 0)
+        return CUDA_SUCCESS;
+    if (!*named || module_variable(module, variable->name, &known) != CUDA_SUCCESS ||
+        known->declared->size < variable->size) {
+        result = module_add_hidden(module, variable->size, variable->initial, &known);
+        if (result != CUDA_SUCCESS)
+            return result;
+    }
+    block = memory_at(known->address);
+    simt_module_place(module->program, variable->index, known->address, block->shadow);
+    return CUDA_SUCCESS;
+}
+
+/* Whether a text before this one has a variable of that name: then it is that which the name means.
+ */
+static bool is_first(const struct simt_program *program, const struct simt_variable *variable) {
+    struct simt_variable other = {.state = NULL};
+
+    while (simt_next_variable(program, &other) && other.index != variable->index)
+        if (strcmp(other.name, variable->name) == 0 && !other.is_reference)
+            return false;
+    return true;
+}
+
+CUresult interpret_module(struct CUmod_st *module) {
+    sim_check_held();
+    struct simt_variable variable = {.state = NULL};
+    CUresult result = CUDA_SUCCESS;
+
+    if (module->image->program == NULL)
+        return CUDA_SUCCESS;
+    module->program = simt_module_new(module->image->program);
+    while (result == CUDA_SUCCESS && simt_next_variable(module->image->program, &variable)) {
+        bool named = is_first(module->image->program, &variable);
+
+        result = place(module, &variable, &named);
+    }
+    if (result == CUDA_SUCCESS)
+        simt_module_placed(module->program);
+    return result;
+}
+
+/* --- launches --- */
+
+/* What a launch prints, until it ends. */
+struct run {
+    pthread_mutex_t mutex;
+    char *text;
+    size_t length, room;
+};
+
+static void print(void *owner, const char *text, size_t length) {
+    struct run *run = owner;
+
+    pthread_mutex_lock(&run->mutex);
+    if (run->length + length > run->room) {
+        run->room = (run->length + length) * 2;
+        run->text = allocate_again(run->text, run->room);
+    }
+    memcpy(run->text + run->length, text, length);
+    run->length += length;
+    pthread_mutex_unlock(&run->mutex);
+}
+
+static bool find_locked(uint64_t address, struct simt_range *range) {
+    const struct block *block = memory_containing(address);
+    const uint64_t page = 4096;
+
+    if (block != NULL) {
+        *range = (struct simt_range){block->address, block->address + block->size, block->shadow,
+                                     true};
+        return true;
+    }
+    if (memory_reach_locked(address, 1) == NULL)
+        return false;
+    range->begin = address / page * page; /* the process's own */
+    range->end = range->begin + page;
+    range->memory = (unsigned char *)(uintptr_t)range->begin;
+    range->recorded = false;
+    return true;
+}
+
+static bool find(void *owner, uint64_t address, struct simt_range *range) {
+    bool found;
+
+    (void)owner;
+    sim_lock();
+    found = find_locked(address, range);
+    sim_unlock();
+    return found;
+}
+
+/* The allocation in front of an address, or else that behind it. */
+static void describe(void *owner, uint64_t address, char *text, size_t room) {
+    const struct block *block, *before = NULL, *behind = NULL;
+
+    (void)owner;
+    sim_lock();
+    for (block = memory_next(NULL); block != NULL; block = memory_next((struct block *)block)) {
+        if (block->address <= address)
+            before = block;
+        else if (behind == NULL)
+            behind = block;
+    }
+    if (before != NULL)
+        snprintf(text, room, "%llu bytes behind the allocation of %zu bytes at 0x%llx",
+                 (unsigned long long)(address - before->address - before->size), before->size,
+                 (unsigned long long)before->address);
+    else if (behind != NULL)
+        snprintf(text, room, "%llu bytes before the allocation of %zu bytes at 0x%llx",
+                 (unsigned long long)(behind->address - address), behind->size,
+                 (unsigned long long)behind->address);
+    else
+        snprintf(text, room, "nothing is allocated");
+    sim_unlock();
+}
+
+static CUresult result_of(enum simt_result result) {
+    switch (result) {
+    case SIMT_DONE:
+        return CUDA_SUCCESS;
+    case SIMT_ILLEGAL_ADDRESS:
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
+    case SIMT_MISALIGNED:
+        return CUDA_ERROR_MISALIGNED_ADDRESS;
+    case SIMT_ASSERTED:
+        return CUDA_ERROR_ASSERT;
+    case SIMT_STACK_OVERFLOW:
+        return CUDA_ERROR_HARDWARE_STACK_ERROR;
+    case SIMT_INVALID_CALL:
+        return CUDA_ERROR_INVALID_PC;
+    default:
+        return CUDA_ERROR_LAUNCH_FAILED;
+    }
+}
+
+static CUresult interpreted_run(struct op *op) {
+    static uint64_t launches;
+    const struct kernel_call *call = &op->as.kernel;
+    const CUDA_KERNEL_NODE_PARAMS_v2 *told = &call->told;
+    struct run run = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    const struct simt_memory memory = {.owner = &run,
+                                       .find = find,
+                                       .describe = describe,
+                                       .changes = memory_changes()};
+    struct simt_launch launch = {
+        .kernel = call->function->runs,
+        .grid = {told->gridDimX, told->gridDimY, told->gridDimZ},
+        .block = {told->blockDimX, told->blockDimY, told->blockDimZ},
+        .dynamic_shared = told->sharedMemBytes,
+        .parameters = call->arguments,
+        .cooperative = call->cooperative,
+        .memcheck = settings()->memcheck != 0,
+        .processors = (unsigned int)device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0),
+        .number = __atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED),
+        .memory = &memory,
+        .heap = call->heap,
+        .print = print};
+    CUresult result = result_of(simt_run(&launch));
+
+    if (run.length != 0)
+        fwrite(run.text, 1, run.length, stdout);
+    free(run.text);
+    free(launch.accesses);
+    return result;
+}
+
+/* What it accesses is known when it has run. */
+static void interpreted_declare(struct op *op) {
+    (void)op;
+}
+
+const struct builtin_kernel kernel_interpreted = {
+    "kernel", 0, {0}, interpreted_declare, interpreted_run, false};
