@@ -87,7 +87,7 @@ def has_nvcc():
 
 def check_programs(folder, runtime, driver):
     sources = HERE / "nvcc"
-    for name, words in (("registered", ()), ("registered-shared", ("-cudart=shared",)), ("registered-ptds", ("-default-stream=per-thread",))):
+    for name, words in (("registered", ()), ("registered-shared", ("-cudart=shared", "-default-stream=per-thread"))):
         told = made(folder, runtime, driver, name, sources / "registered.cu", *words)
         assert told == (0, "all right\n"), (name, told)
     # A linked image has no code (docs/simulation.md): its kernels are found, and skipped.

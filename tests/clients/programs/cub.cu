@@ -7,7 +7,7 @@
 #include <map>
 #include <numeric>
 
-static const int ROUNDS = 4, COUNT = 900;
+static const int ROUNDS = 6, COUNT = 3000;
 
 static void check(cudaError_t error, const char *what) {
     if (error != cudaSuccess)

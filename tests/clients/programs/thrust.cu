@@ -21,7 +21,7 @@
 #include <thrust/transform.h>
 #include <thrust/unique.h>
 
-static const int ROUNDS = 4, COUNT = 700;
+static const int ROUNDS = 6, COUNT = 3000;
 
 template <typename Device> static std::vector<int> to_host(const Device &device) {
     thrust::host_vector<int> host = device;
