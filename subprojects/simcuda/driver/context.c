@@ -7,6 +7,7 @@
 #include "coredump.h"
 #include "cost.h"
 #include "event.h"
+#include "interpret.h"
 #include "lock.h"
 #include "memory.h"
 #include "module.h"
@@ -119,6 +120,7 @@ static void end(struct CUctx_st *context) {
     end_streams(context);
     event_destroy_all(context);
     module_context_ending(context);
+    interpret_context_ending(context);
     texture_context_ending(context);
     array_context_ending(context);
     coredump_context_ending(context);

@@ -4,6 +4,7 @@
 #include "cubin.h"
 
 #include "allocate.h"
+#include "interpret.h"
 #include "report.h"
 #include "settings.h"
 
@@ -302,6 +303,24 @@ static bool take_symbols(const struct cubin *cubin, struct image *image, const E
     return true;
 }
 
+/* What the kernels run as: the linker of this driver has kept it. */
+static void take_texts(const struct cubin *cubin, struct image *image) {
+    for (size_t i = 0; i < cubin->section_count; i++) {
+        const Elf64_Shdr *section = &cubin->sections[i];
+        const char *at, *end;
+
+        if (is_empty(section) || strcmp(section_name(cubin, section), CUBIN_TEXTS) != 0)
+            continue;
+        at = (const char *)cubin->bytes + section->sh_offset;
+        for (end = at + section->sh_size; at < end;) {
+            size_t length = strnlen(at, (size_t)(end - at));
+
+            image_add_text(image, at, length);
+            at += length + 1;
+        }
+    }
+}
+
 static CUresult read_all(const struct cubin *cubin, struct image *image) {
     if (cubin->marked &&
         (cubin->architecture / 10 != settings()->cc / 10 || cubin->architecture > settings()->cc))
@@ -316,7 +335,9 @@ static CUresult read_all(const struct cubin *cubin, struct image *image) {
         if (cubin->sections[i].sh_type == SHT_SYMTAB &&
             !take_symbols(cubin, image, &cubin->sections[i]))
             return CUDA_ERROR_INVALID_IMAGE;
-    return CUDA_SUCCESS;
+    if (cubin->marked)
+        take_texts(cubin, image);
+    return interpret_image(image);
 }
 
 CUresult cubin_read(struct image *image, const unsigned char *code, size_t limit) {

@@ -13,6 +13,8 @@ enum { OTHER_MANAGED = 0x04, OTHER_ENTRY = 0x10 }; /* of st_other */
 
 /* Sections of relocatable files that take no bytes in the file. */
 enum { SECTION_GLOBAL = 0x70000007, SECTION_LOCAL = 0x70000009, SECTION_SHARED = 0x7000000a };
+/* A section of the texts that the kernels run as, each with a 0 behind it. */
+#define CUBIN_TEXTS ".simcuda.ptx"
 enum { SECTION_INFO = 0x70000000 };
 
 /* Items of .nv.info and of .nv.info.KERNEL. */

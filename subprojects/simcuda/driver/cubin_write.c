@@ -1,5 +1,5 @@
 /* Writes an image as a cubin: what a linker leaves of it, without code. The sections are .shstrtab,
- * .strtab, .symtab, .nv.info, three of variables, and three of each kernel. */
+ * .strtab, .symtab, .nv.info, three of variables, one of texts, and three of each kernel. */
 #include "allocate.h"
 #include "cubin.h"
 #include "kernel_attributes.h"
@@ -10,7 +10,18 @@
 #include <string.h>
 #include <utlist.h>
 
-enum { SECTION_NONE, TITLES, NAMES, SYMBOLS, INFO, INITIAL, ZERO, CONSTANT, FIRST_OF_KERNELS };
+enum {
+    SECTION_NONE,
+    TITLES,
+    NAMES,
+    SYMBOLS,
+    INFO,
+    INITIAL,
+    ZERO,
+    CONSTANT,
+    TEXTS,
+    FIRST_OF_KERNELS
+};
 enum { OF_KERNEL = 3 }; /* .text, .nv.info, .nv.shared */
 enum { MOST_SECTIONS = SHN_LORESERVE - 1 };
 enum { FLAGS_OF_CUDA_12 = 0x500 };
@@ -25,7 +36,7 @@ struct buffer {
  * variables, which grow apart until the end. */
 struct writing {
     const struct image *image;
-    struct buffer file, titles, names, symbols, info, initial, constant;
+    struct buffer file, titles, names, symbols, info, initial, constant, texts;
     size_t zero; /* bytes of variables that begin as zero */
     Elf64_Shdr *sections;
     size_t symbol_count;
@@ -159,6 +170,8 @@ static void add_contents(struct writing *writing) {
     LL_FOREACH(writing->image->textures, reference)
     add_symbol(writing, reference->name, reference->surface ? TYPE_SURFACE : TYPE_TEXTURE, 0,
                SHN_UNDEF, 0, 0);
+    for (unsigned int i = 0; i < writing->image->text_count; i++)
+        append(&writing->texts, writing->image->texts[i], strlen(writing->image->texts[i]) + 1);
     LL_FOREACH(writing->image->kernels, kernel) {
         add_kernel(writing, kernel, section);
         section += OF_KERNEL;
@@ -174,11 +187,12 @@ static void add_common_sections(struct writing *writing) {
         [TITLES] = {".shstrtab", SHT_STRTAB},          [NAMES] = {".strtab", SHT_STRTAB},
         [SYMBOLS] = {".symtab", SHT_SYMTAB},           [INFO] = {".nv.info", SECTION_INFO},
         [INITIAL] = {".nv.global.init", SHT_PROGBITS}, [ZERO] = {".nv.global", SHT_NOBITS},
-        [CONSTANT] = {".nv.constant3", SHT_PROGBITS}};
+        [CONSTANT] = {".nv.constant3", SHT_PROGBITS},  [TEXTS] = {CUBIN_TEXTS, SHT_PROGBITS}};
     const struct buffer *const contents[FIRST_OF_KERNELS] = {
         [TITLES] = &writing->titles,   [NAMES] = &writing->names,
         [SYMBOLS] = &writing->symbols, [INFO] = &writing->info,
-        [INITIAL] = &writing->initial, [CONSTANT] = &writing->constant};
+        [INITIAL] = &writing->initial, [CONSTANT] = &writing->constant,
+        [TEXTS] = &writing->texts};
     uint32_t titles[FIRST_OF_KERNELS] = {0};
 
     for (int i = TITLES; i < FIRST_OF_KERNELS; i++)
@@ -234,6 +248,7 @@ unsigned char *cubin_write(const struct image *image, size_t *size) {
     free(writing.info.bytes);
     free(writing.initial.bytes);
     free(writing.constant.bytes);
+    free(writing.texts.bytes);
     *size = writing.file.size;
     return writing.file.bytes;
 }

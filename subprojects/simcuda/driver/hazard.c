@@ -1,6 +1,7 @@
 #include "hazard.h"
 
 #include "allocate.h"
+#include "hazard_pending.h"
 #include "lock.h"
 #include "report.h"
 #include "settings.h"
@@ -20,6 +21,7 @@ struct touch {
     uint64_t count; /* the work's number in its timeline */
     bool write;
     const char *name; /* of the operation */
+    struct work *work; /* a reference, where work is pending that it may conflict with; or NULL */
 };
 
 /* Who owned a range of a block, and how it was used meanwhile. Invariant: the current tenancies of
@@ -34,8 +36,20 @@ struct tenancy {
         reported_against; /* the last generation that a hazard with this one was reported for */
     struct touch *touches;
     size_t touch_count;
+    uint64_t ended; /* how many generations had begun then; of a current one 0 */
     struct tenancy *prev, *next;
 };
+
+/* A block that was released while work was pending which may have accessed it. */
+struct gone {
+    struct tenancy *tenancies;
+    struct vclock order; /* what the release came after */
+    bool unmapped;
+    uintptr_t site;
+    struct gone *next;
+};
+
+static struct gone *gone_blocks;
 
 static uint64_t last_generation;
 
@@ -52,6 +66,8 @@ static struct tenancy *tenancy_create(CUdeviceptr begin, CUdeviceptr end, bool p
 }
 
 static void tenancy_free(struct tenancy *tenancy) {
+    for (size_t i = 0; i < tenancy->touch_count; i++)
+        work_drop(tenancy->touches[i].work);
     free(tenancy->touches);
     free(tenancy);
 }
@@ -99,7 +115,9 @@ static void prune(struct block *block) {
     size_t kept = 0;
 
     DL_FOREACH_SAFE(block->past, tenancy, next) {
-        if (!settled(tenancy, &host_clock) && ++kept <= PAST_KEPT)
+        bool awaited = pending_within(tenancy->generation, tenancy->ended);
+
+        if ((awaited || !settled(tenancy, &host_clock)) && ++kept <= PAST_KEPT)
             continue;
         DL_DELETE(block->past, tenancy);
         tenancy_free(tenancy);
@@ -111,7 +129,8 @@ static void retire(struct block *block, struct tenancy *tenancy, uintptr_t site)
     DL_DELETE(block->current, tenancy);
     if (tenancy->end_site == 0)
         tenancy->end_site = site;
-    if (tenancy->touch_count == 0)
+    tenancy->ended = last_generation;
+    if (tenancy->touch_count == 0 && !pending_within(tenancy->generation, tenancy->ended))
         tenancy_free(tenancy);
     else
         DL_PREPEND(block->past, tenancy);
@@ -130,6 +149,8 @@ static void keep_part(struct block *block, const struct tenancy *whole, CUdevice
         part->touches =
             allocate_again(part->touches, (part->touch_count + 1) * sizeof *part->touches);
         part->touches[part->touch_count++] = whole->touches[i];
+        if (whole->touches[i].work != NULL)
+            work_keep(whole->touches[i].work);
     }
     DL_APPEND(block->current, part);
 }
@@ -183,12 +204,48 @@ static void check_released(struct tenancy *list, const struct vclock *order, uin
     }
 }
 
+/* What is still to become known of the block's use is held against its release. */
+static void keep_gone(struct block *block, const struct vclock *order, uintptr_t site) {
+    struct gone *gone = allocate_zeroed(sizeof *gone);
+    struct tenancy *tenancy, *next;
+
+    DL_FOREACH_SAFE(block->current, tenancy, next) {
+        DL_DELETE(block->current, tenancy);
+        tenancy->ended = last_generation;
+        tenancy->end_site = tenancy->end_site != 0 ? tenancy->end_site : site;
+        DL_APPEND(gone->tenancies, tenancy);
+    }
+    DL_FOREACH_SAFE(block->past, tenancy, next) {
+        DL_DELETE(block->past, tenancy);
+        DL_APPEND(gone->tenancies, tenancy);
+    }
+    vclock_join(&gone->order, order);
+    gone->unmapped = block->kind == MEMORY_MAPPED;
+    gone->site = site;
+    LL_PREPEND(gone_blocks, gone);
+}
+
+static void drop_gone(void) {
+    struct gone *gone, *next;
+    struct tenancy *tenancy, *following;
+
+    LL_FOREACH_SAFE(gone_blocks, gone, next) {
+        DL_FOREACH_SAFE(gone->tenancies, tenancy, following)
+        tenancy_free(tenancy);
+        vclock_clear(&gone->order);
+        free(gone);
+    }
+    gone_blocks = NULL;
+}
+
 void hazard_block_end(struct block *block, const struct vclock *order, uintptr_t site) {
     sim_check_held();
     struct tenancy *tenancy, *next;
 
     check_released(block->current, order, site, block->kind == MEMORY_MAPPED);
     check_released(block->past, order, site, block->kind == MEMORY_MAPPED);
+    if (pending_any())
+        keep_gone(block, order, site);
     DL_FOREACH_SAFE(block->current, tenancy, next)
     tenancy_free(tenancy);
     DL_FOREACH_SAFE(block->past, tenancy, next)
@@ -293,10 +350,12 @@ static void prune_touches(struct tenancy *tenancy) {
     for (size_t i = 0; i < tenancy->touch_count; i++)
         if (!vclock_covers(&host_clock, tenancy->touches[i].timeline, tenancy->touches[i].count))
             tenancy->touches[kept++] = tenancy->touches[i];
+        else
+            work_drop(tenancy->touches[i].work);
     tenancy->touch_count = kept;
 }
 
-static void record(struct tenancy *tenancy, const struct access *access, const struct op *op,
+static void record(struct tenancy *tenancy, const struct access *access, const char *name,
                    const struct work *work) {
     CUdeviceptr begin = access->address > tenancy->begin ? access->address : tenancy->begin;
     CUdeviceptr end = access->address + access->size < tenancy->end ? access->address + access->size
@@ -319,6 +378,7 @@ static void record(struct tenancy *tenancy, const struct access *access, const s
         tenancy->touches =
             allocate_again(tenancy->touches, (tenancy->touch_count + 1) * sizeof *tenancy->touches);
         same = &tenancy->touches[tenancy->touch_count++];
+        same->work = NULL;
         same->begin = begin;
         same->end = end;
     } else if (same == NULL) {
@@ -329,18 +389,21 @@ static void record(struct tenancy *tenancy, const struct access *access, const s
     same->timeline = timeline;
     same->count = work->clock.counts[timeline];
     same->write = access->write;
-    same->name = op->name;
+    same->name = name;
+    work_drop(same->work);
+    same->work = pending_any() ? work_keep((struct work *)work) : NULL;
 }
 
 /* Two accesses of different owners conflict when one of them writes and the later one is not
  * ordered after the earlier one. */
 static void check_former(struct block *block, struct tenancy *owner, const struct access *access,
-                         const struct op *op, const struct vclock *clock) {
+                         const char *name, const struct vclock *clock) {
     CUdeviceptr begin = access->address, end = access->address + access->size;
     struct tenancy *former, *next;
 
     DL_FOREACH_SAFE(block->past, former, next) {
         if (former->begin >= end || former->end <= begin ||
+            former->generation >= owner->generation ||
             former->reported_against == owner->generation)
             continue;
         for (size_t i = 0; i < former->touch_count; i++) {
@@ -349,14 +412,14 @@ static void check_former(struct block *block, struct tenancy *owner, const struc
             if (touch->begin >= end || touch->end <= begin || (!touch->write && !access->write) ||
                 vclock_covers(clock, touch->timeline, touch->count))
                 continue;
-            report("reused", former, touch->name, owner->begin_site, op->name, begin, end);
+            report("reused", former, touch->name, owner->begin_site, name, begin, end);
             former->reported_against = owner->generation;
             break;
         }
         /* a write over all of it that came after all of it: later work that is ordered after this
          * write is ordered after the former owner too, other work conflicts with the write */
         if (access->write && begin <= former->begin && end >= former->end &&
-            settled(former, clock)) {
+            settled(former, clock) && !pending_within(former->generation, former->ended)) {
             DL_DELETE(block->past, former);
             tenancy_free(former);
         }
@@ -377,8 +440,8 @@ static void submitted_in(struct block *block, const struct access *access, const
             report("outlived", &captured, "what was captured", tenancy->begin_site, op->name,
                    access->address, access->address + access->size);
         }
-        check_former(block, tenancy, access, op, clock);
-        record(tenancy, access, op, work);
+        check_former(block, tenancy, access, op->name, clock);
+        record(tenancy, access, op->name, work);
     }
 }
 
@@ -391,12 +454,148 @@ static void submitted(const struct access *access, const struct op *op, const st
         submitted_in(block, access, op, work, clock);
 }
 
+static void submitted_all(const struct op *op, const struct work *work,
+                          const struct vclock *clock) {
+    for (size_t i = 0; i < op->access_count; i++)
+        if (!op->accesses[i].is_hint)
+            submitted(&op->accesses[i], op, work, clock);
+    for (size_t i = 0; i < op->child_count; i++)
+        submitted_all(op->children[i], work, clock);
+}
+
 void hazard_submitted(const struct op *op, const struct work *work, const struct vclock *clock) {
     sim_check_held();
-    for (size_t i = 0; i < op->access_count; i++)
-        submitted(&op->accesses[i], op, work, clock);
-    for (size_t i = 0; i < op->child_count; i++)
-        hazard_submitted(op->children[i], work, clock);
+    pending_begin(op, work, clock, last_generation);
+    submitted_all(op, work, clock);
+}
+
+/* --- accesses that become known when the work has run --- */
+
+/* Whether the tenancy was there when the work was submitted. */
+static bool was_there(const struct tenancy *tenancy, const struct pending *pending) {
+    return tenancy->generation <= pending->generations &&
+           (tenancy->ended == 0 || tenancy->ended >= pending->generations);
+}
+
+static bool overlaps(const struct tenancy *tenancy, const struct access *access) {
+    return tenancy->begin < access->address + access->size && tenancy->end > access->address;
+}
+
+/* What owners behind this one have done already, without being ordered after the work. */
+static void check_later(struct tenancy *list, struct tenancy *owner, const struct access *access,
+                        const char *name, const struct pending *pending) {
+    uint32_t timeline = pending->work->stream->timeline;
+    uint64_t count = pending->work->clock.counts[timeline];
+    struct tenancy *later;
+
+    DL_FOREACH(list, later) {
+        if (later->generation <= owner->generation || !overlaps(later, access) ||
+            owner->reported_against == later->generation)
+            continue;
+        for (size_t i = 0; i < later->touch_count; i++) {
+            const struct touch *touch = &later->touches[i];
+
+            if (touch->begin >= access->address + access->size || touch->end <= access->address ||
+                (!touch->write && !access->write) || touch->work == NULL ||
+                touch->work == pending->work ||
+                vclock_covers(&touch->work->clock, timeline, count))
+                continue;
+            report("reused", owner, name, later->begin_site, touch->name, access->address,
+                   access->address + access->size);
+            owner->reported_against = later->generation;
+            break;
+        }
+    }
+}
+
+/* The graph's argument pointed to memory of another owner when it was captured. */
+static void check_captured(const struct tenancy *owner, const struct found *found,
+                           const struct access *access) {
+    for (size_t i = 0; i < found->op->access_count; i++) {
+        const struct access *hint = &found->op->accesses[i];
+        struct tenancy captured = {.begin_site = hint->site};
+
+        if (!hint->is_hint || hint->generation == 0 || hint->generation == owner->generation ||
+            hint->address < owner->begin || hint->address >= owner->end || !owner->program)
+            continue;
+        report("outlived", &captured, "what was captured", owner->begin_site, found->name,
+               access->address, access->address + access->size);
+        return;
+    }
+}
+
+/* The owners of the block as of when the work was submitted; where there was none yet, those of
+ * now. */
+static void found_in(struct block *block, const struct found *found, const struct access *access,
+                     const struct pending *pending) {
+    struct tenancy *lists[] = {block->current, block->past}, *tenancy;
+    bool any = false;
+
+    for (int i = 0; i < 2; i++) {
+        DL_FOREACH(lists[i], tenancy) {
+            if (!overlaps(tenancy, access) || !was_there(tenancy, pending))
+                continue;
+            any = true;
+            record(tenancy, access, found->name, pending->work);
+            check_captured(tenancy, found, access);
+            check_later(block->current, tenancy, access, found->name, pending);
+            check_later(block->past, tenancy, access, found->name, pending);
+        }
+    }
+    DL_FOREACH(block->current, tenancy) {
+        if (!overlaps(tenancy, access) || (any && !was_there(tenancy, pending)))
+            continue;
+        if (!any)
+            record(tenancy, access, found->name, pending->work);
+        check_former(block, tenancy, access, found->name, &pending->clock);
+    }
+}
+
+static void found_in_gone(const struct found *found, const struct access *access,
+                          const struct pending *pending) {
+    uint32_t timeline = pending->work->stream->timeline;
+    struct tenancy *tenancy;
+    struct gone *gone;
+
+    LL_FOREACH(gone_blocks, gone) {
+        if (vclock_covers(&gone->order, timeline, pending->work->clock.counts[timeline]))
+            continue;
+        DL_FOREACH(gone->tenancies, tenancy) {
+            if (!overlaps(tenancy, access) || !was_there(tenancy, pending) ||
+                tenancy->reported_against == UINT64_MAX)
+                continue;
+            report(gone->unmapped ? "unmapped" : "released", tenancy, found->name, 0,
+                   gone->unmapped ? "the unmapping" : "the release", access->address,
+                   access->address + access->size);
+            tenancy->reported_against = UINT64_MAX;
+        }
+    }
+}
+
+static void found_one(const struct found *found, const struct access *access,
+                      const struct pending *pending) {
+    struct block *block = memory_containing(access->address);
+
+    found_in_gone(found, access, pending);
+    for (; block != NULL && block->address < access->address + access->size;
+         block = memory_next(block))
+        found_in(block, found, access, pending);
+}
+
+void hazard_done(const struct work *work) {
+    sim_check_held();
+    struct pending *pending = pending_of(work);
+    struct found *all = found_take(), *found;
+
+    LL_FOREACH(all, found)
+    for (size_t i = 0; pending != NULL && i < found->count; i++)
+        found_one(found, &found->accesses[i], pending);
+    found_drop(all);
+    if (pending == NULL)
+        return;
+    pending_end(pending);
+    if (!pending_any())
+        drop_gone();
 }
 
 void hazard_note_owners(struct op *op) {

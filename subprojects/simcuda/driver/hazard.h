@@ -14,6 +14,10 @@ void hazard_block_end(struct block *block, const struct vclock *order, uintptr_t
  * accesses. */
 void hazard_submitted(const struct op *op, const struct work *work, const struct vclock *clock);
 
+/* `work` has run, or will not: what this thread found it to access is checked and recorded as of
+ * when it was submitted. */
+void hazard_done(const struct work *work);
+
 /* Notes in op's accesses whose memory they are, for operations that run later: graph nodes. */
 void hazard_note_owners(struct op *op);
 

@@ -124,7 +124,7 @@ static size_t change_all(const struct op *op, enum change how) {
     size_t pages = 0;
 
     for (size_t i = 0; i < op->access_count; i++)
-        pages += change_access(op, &op->accesses[i], how);
+        pages += op->accesses[i].is_hint ? 0 : change_access(op, &op->accesses[i], how);
     for (size_t i = 0; i < op->child_count; i++)
         pages += change_all(op->children[i], how);
     return pages;

@@ -2,7 +2,7 @@
 
 #include "allocate.h"
 #include "context.h"
-#include "hazard.h"
+#include "hazard_pending.h"
 #include "image.h"
 #include "lock.h"
 #include "memory.h"
@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 static __thread struct simt_failure failure;
 
@@ -80,6 +81,49 @@ CUresult interpret_module(struct CUmod_st *module) {
     if (result == CUDA_SUCCESS)
         simt_module_placed(module->program);
     return result;
+}
+
+/* --- heaps --- */
+
+struct context_heap {
+    struct CUctx_st *context;
+    struct simt_heap *heap;
+    struct context_heap *next;
+};
+
+static struct context_heap *heaps;
+
+struct simt_heap *interpret_heap(struct CUctx_st *context) {
+    sim_check_held();
+    struct context_heap *known;
+    struct block *block;
+    uint64_t unspent;
+
+    LL_FOREACH(heaps, known)
+    if (known->context == context)
+        return known->heap;
+    if (memory_allocate(context, context->limits[CU_LIMIT_MALLOC_HEAP_SIZE], MEMORY_DEVICE, 0,
+                        &block, &unspent) != CUDA_SUCCESS)
+        return NULL;
+    block->of_object = true;
+    known = allocate_zeroed(sizeof *known);
+    known->context = context;
+    known->heap = simt_heap_new(block->address, block->size);
+    LL_PREPEND(heaps, known);
+    return known->heap;
+}
+
+void interpret_context_ending(struct CUctx_st *context) {
+    sim_check_held();
+    struct context_heap *known, *next;
+
+    LL_FOREACH_SAFE(heaps, known, next) {
+        if (known->context != context)
+            continue;
+        LL_DELETE(heaps, known);
+        simt_heap_end(known->heap);
+        free(known);
+    }
 }
 
 /* --- launches --- */
@@ -176,6 +220,24 @@ static CUresult result_of(enum simt_result result) {
     }
 }
 
+/* Lets the detector of hazards know what the launch has accessed. */
+static void note_accesses(const struct op *op, const struct simt_launch *launch) {
+    struct access *accesses = allocate_zeroed((launch->access_count + 1) * sizeof *accesses);
+
+    for (size_t i = 0; i < launch->access_count; i++)
+        accesses[i] = (struct access){.address = launch->accesses[i].begin,
+                                      .size = launch->accesses[i].end - launch->accesses[i].begin,
+                                      .write = launch->accesses[i].write};
+    free(launch->accesses);
+    found_add(op, accesses, launch->access_count);
+}
+
+static uint64_t instructions;
+
+SIM_EXPORT uint64_t simcuda_instructions(void) {
+    return __atomic_load_n(&instructions, __ATOMIC_RELAXED);
+}
+
 static CUresult interpreted_run(struct op *op) {
     static uint64_t launches;
     const struct kernel_call *call = &op->as.kernel;
@@ -203,13 +265,27 @@ static CUresult interpreted_run(struct op *op) {
     if (run.length != 0)
         fwrite(run.text, 1, run.length, stdout);
     free(run.text);
-    free(launch.accesses);
+    __atomic_add_fetch(&instructions, launch.instructions, __ATOMIC_RELAXED);
+    note_accesses(op, &launch);
     return result;
 }
 
-/* What it accesses is known when it has run. */
+/* What it accesses is known when it has run; what its arguments point to is worth knowing before,
+ * since a graph may outlive it. */
 static void interpreted_declare(struct op *op) {
-    (void)op;
+    const unsigned char *arguments = op->as.kernel.arguments;
+    size_t bytes = arguments == NULL ? 0 : simt_parameter_bytes(op->as.kernel.function->runs);
+
+    op->finds_accesses = true;
+    for (size_t at = 0; at + sizeof(CUdeviceptr) <= bytes; at += sizeof(CUdeviceptr)) {
+        CUdeviceptr address;
+
+        memcpy(&address, arguments + at, sizeof address);
+        if (memory_containing(address) == NULL)
+            continue;
+        op_access(op, address, 1, false);
+        op->accesses[op->access_count - 1].is_hint = true;
+    }
 }
 
 const struct builtin_kernel kernel_interpreted = {

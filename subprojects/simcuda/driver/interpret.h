@@ -23,4 +23,9 @@ const struct simt_failure *interpret_failure(void);
 /* Gives the variables of the module's program their addresses. Lock held. */
 CUresult interpret_module(struct CUmod_st *module);
 
+/* The memory that device code's malloc takes from, which the context gets when it is first asked
+ * for. NULL: the device has no memory for it. Lock held. */
+struct simt_heap *interpret_heap(struct CUctx_st *context);
+void interpret_context_ending(struct CUctx_st *context); /* Lock held. */
+
 #endif

@@ -173,6 +173,8 @@ static CUresult make_op(struct CUfunc_st *function, const CUDA_KERNEL_NODE_PARAM
     if (call.kept != NULL)
         op->as.kernel.told.kernelParams = call.kept;
     op->as.kernel.cooperative = cooperative;
+    if (function->runs != NULL && simt_uses_heap(function->module->program))
+        op->as.kernel.heap = interpret_heap(function->module->context);
     op->is_overlapped = call.kernel->is_overlapped;
     call.kernel->declare(op);
     *made = op;

@@ -213,6 +213,8 @@ static void absorb(struct image *whole, struct link_input *input, struct definit
         LL_DELETE(input->image->variables, variable);
         LL_PREPEND(whole->variables, variable);
     }
+    for (unsigned int i = 0; i < input->image->text_count; i++)
+        image_add_text(whole, input->image->texts[i], strlen(input->image->texts[i]));
     LL_FOREACH(input->image->textures, reference)
     image_add_reference(whole, reference->name, strlen(reference->name), reference->surface);
     if (input->image->ptx_version > whole->ptx_version)

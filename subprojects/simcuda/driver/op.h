@@ -18,6 +18,7 @@ struct access {
     uint64_t generation;
     uintptr_t site; /* that owner's */
     bool write;
+    bool is_hint; /* what an argument points to: the operation may access it, or not */
 };
 
 /* Which memory something was when an operation with it was made. */
@@ -116,6 +117,7 @@ struct op {
     bool depends_on_host; /* it runs, and ends only once the host has done something */
     bool programmatic;    /* may begin before the kernel in front of it ends, if that allows it */
     bool is_overlapped;   /* a kernel that allows it */
+    bool finds_accesses;  /* what it accesses is known when it has run */
     enum host_use host_use;
     struct op **children; /* of a graph: what `run` runs, in an order that it allows */
     size_t child_count;

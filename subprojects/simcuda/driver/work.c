@@ -190,6 +190,7 @@ static void complete_head(struct CUstream_st *stream, CUresult result,
 
     if (result != CUDA_SUCCESS && context_error(stream->context) == CUDA_SUCCESS)
         context_root(stream->context)->sticky = result;
+    hazard_done(work);
     work->done = true;
     finish(stream, work, time);
     for (size_t i = 0; i < work->wait_count; i++)

@@ -29,6 +29,9 @@ SIMCUDA_API unsigned int simcuda_waits(void);
 /* What cuMemGetInfo says is free, as no hook can change it. */
 SIMCUDA_API size_t simcuda_available(void);
 
+/* How many instructions the threads of kernels have executed so far that run as their PTX says. */
+SIMCUDA_API uint64_t simcuda_instructions(void);
+
 /* The costs of all calls and of all streams' work so far, in nanoseconds; 0 with SIMCUDA_COST=0. */
 SIMCUDA_API uint64_t simcuda_modelled_ns(void);
 

@@ -10,6 +10,8 @@ enum step access_fault(struct warp *warp, const struct instruction *instruction,
     enum simt_result result =
         (address & (bytes - 1)) != 0 ? SIMT_MISALIGNED : SIMT_ILLEGAL_ADDRESS;
 
+    if (result == SIMT_ILLEGAL_ADDRESS && address >> WINDOW_SHIFT == WINDOW_GLOBAL)
+        record_access(warp->worker, address, address + bytes, *what != 'r'); /* it was released? */
     return fault(warp, instruction, lane, result, what, address, bytes);
 }
 

@@ -508,6 +508,7 @@ static bool take_text(struct decoding *decoding) {
     if (lexer->token.kind != TOKEN_WORD)
         return lexer_fail(lexer, "an instruction is expected before '%.*s'",
                           (int)lexer->token.length, lexer->token.text);
+    decoding->parser->in_call = token_is(&decoding->opcode, "call");
     lexer_next(lexer);
     while (lexer->token.kind == TOKEN_DOT) {
         if (decoding->modifier_count == MOST_MODIFIERS)

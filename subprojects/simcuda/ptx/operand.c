@@ -213,7 +213,7 @@ bool parse_operand(struct parser *parser, struct operand *operand) {
         }
         *lexer = before;
     }
-    if (lexer_take_mark(lexer, '(')) { /* of a call */
+    if (parser->in_call && lexer_take_mark(lexer, '(')) {
         operand->kind = OPERAND_LIST;
         return parse_items(parser, operand, ')');
     }

@@ -68,6 +68,7 @@ struct parser {
     struct module_name *module_names;
     struct function *function;
     unsigned int depth;
+    bool in_call; /* whose operands in parentheses are lists */
     VECTOR_OF(struct local_name) names;
     VECTOR_OF(struct label) labels;
     VECTOR_OF(struct label_use) uses;

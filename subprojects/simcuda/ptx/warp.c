@@ -314,7 +314,9 @@ static void execute(struct warp *warp) {
 
         warp->active = warp->mask & predicate(warp, instruction->guard);
         if (warp->active != 0) {
-            instructions += (unsigned int)__builtin_popcount(warp->active);
+            instructions += warp->active == ALL_LANES
+                                ? LANES
+                                : (unsigned int)__builtin_popcount(warp->active);
             if (instruction->run(warp, instruction) != STEP_ON)
                 break;
         }
