@@ -19,6 +19,7 @@ REPORTS = BUILD  # where runs leave their figures, until the next run
 LIBRARY = BUILD / "src/interpose/libpoolcuda.so"
 SIMULATED = [BUILD / "subprojects/simcuda/driver", BUILD / "subprojects/simcuda/runtime"]
 SAMPLES = ["three_sites", "varying", "stencil", "pipeline", "reduction", "threads", "nearly_all_memory"]
+CUDA_SAMPLES = ["search"]  # with kernels of their own, which nvcc compiles
 TRACES = sorted((ROOT / "tests/data").glob("*.csv.gz"))
 
 
@@ -37,7 +38,21 @@ def targets(gpu):
     found = ["src/interpose/libpoolcuda.so", "src/cli/poolcuda"]
     if not gpu:
         found += [f"samples/{name}{form}" for name in [*SAMPLES, "trace_player"] for form in ("", "-static")]
+        found += [f"subprojects/simcuda/{part}" for part in ("driver/libcuda.so.1", "runtime/libcudart_static.a")]
     return found
+
+
+def compile_cuda(folder, gpu):
+    """Compiles the samples of CUDA C++: with the simulated runtime, or for the GPU that is here."""
+    compiler = [shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc", "-arch=native"] if gpu else [str(ROOT / "scripts/simcuda-nvcc")]
+    for name in CUDA_SAMPLES:
+        command = [*compiler, "-O2", str(ROOT / f"samples/{name}.cu"), "-o", str(folder / f"{name}-nvcc")]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+        except OSError as error:
+            sys.exit(f"{name}: {command[0]}: {error.strerror}: expected CUDA's compiler there or in PATH; no program ran")
+        if done.returncode:
+            sys.exit(f"{done.stderr.strip()}\n{name} could not be compiled; no program ran")
 
 
 def compile_for_gpu(headers):
@@ -149,6 +164,7 @@ FORM = "{:<26} {:>9} {:>9} {:>24}  {:>16}  {:>22} {:>6}  {}"
 def programs_in(folder):
     """(name in the table, command) of each."""
     found = [(name + form, [str(folder / (name + form))]) for name in SAMPLES for form in ("", "-static")]
+    found += [(f"{name} (nvcc)", [str(folder / f"{name}-nvcc")]) for name in CUDA_SAMPLES]
     return found + [(trace.name.removesuffix(".csv.gz") + " (trace)", [str(folder / "trace_player"), str(trace)])
                     for trace in TRACES]
 
@@ -166,6 +182,7 @@ def main():
         parser.error(f"--rounds: {arguments.rounds}: expected 1 or more")
     sys.stdout.reconfigure(line_buffering=True)  # each row as it comes, into a pipe as well
     folder = compile_for_gpu(arguments.headers) if gpu else BUILD / "samples"
+    compile_cuda(folder, gpu)
     if gpu:
         print(f"GPU: {gpu}, programs linked with NVIDIA's runtime")
     else:

@@ -15,6 +15,8 @@ ROOT = HERE.parents[1]
 BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build")).resolve()
 LIBRARY = pathlib.Path(os.environ.get("LIBRARY_UNDER_TEST", BUILD / "src/interpose/libpoolcuda.so")).resolve()
 DRIVER = BUILD / "subprojects/simcuda/driver"
+COMPILER = ROOT / "scripts/simcuda-nvcc"
+RUNTIME = BUILD / "subprojects/simcuda/runtime/libcudart_static.a"  # which the compiler puts into programs
 FOLDER = ROOT / "build/clients"
 LIMIT = 1200  # seconds of one command: a guard against what hangs
 COUNTED = ("malloc_calls", "malloc_hits", "async_calls", "async_served", "check_errors", "check_filled_bytes")
@@ -26,7 +28,7 @@ class CannotRun(Exception):
 
 def filled_in(command, folder):
     """A command of the table for a client whose own folder this is."""
-    words = {"{python}": folder / "bin/python", "{own}": folder, "{here}": HERE, "{driver}": DRIVER}
+    words = {"{python}": folder / "bin/python", "{own}": folder, "{here}": HERE, "{driver}": DRIVER, "{simcuda-nvcc}": COMPILER}
     return [functools.reduce(lambda part, name: part.replace(name, str(words[name])), words, part) for part in command]
 
 
@@ -43,6 +45,8 @@ def inputs(client):
     texts = [pathlib.Path(file).read_text() for file in files]
     if any(part.startswith("LD_LIBRARY_PATH={driver}") for command in client.make for part in command):
         texts.append(hashlib.sha256((DRIVER / "libcuda.so.1").read_bytes()).hexdigest())
+    if any("{simcuda-nvcc}" in command for command in client.make):
+        texts.append(hashlib.sha256(RUNTIME.read_bytes()).hexdigest())
     return "\n".join([*client.packages, *(" ".join(command) for command in client.make), *texts])
 
 

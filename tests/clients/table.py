@@ -6,7 +6,7 @@ Run as a program it prints what scripts/test installs: table.py --packages [--al
 name        what documents and results call it
 packages    all that pip installs for it, each at one version, in a virtual environment: its own folder, below build/clients
 command     what runs, in an empty folder; {own} is the client's own folder, {python} the Python there, {here} the folder of this file,
-            {driver} the folder of the simulated GPU's driver
+            {driver} the folder of the simulated GPU's driver, {simcuda-nvcc} the script of that name
 outcome     a regular expression that finds the outcomes of its tests in what it prints: a name, and what came out
 always      whether it runs without --all
 allocations how many it makes at least: a client that makes fewer proves little
@@ -31,10 +31,12 @@ RANKS = (*BINDINGS, "mpi4py==4.1.2")
 TINYGRAD = ("tinygrad==0.14.0", "numpy==2.4.6")
 NVCC = ("nvidia-cuda-nvcc==13.0.88", "nvidia-nvvm==13.0.88", "nvidia-cuda-crt==13.0.88", "nvidia-cuda-runtime==13.0.96")
 NVRTC = ("nvidia-cuda-nvrtc==13.0.88",)
+CCCL = (*NVCC, "nvidia-cuda-cccl==13.0.85")
 PYCUDA = (*NVCC, "pytools==2026.1.1", "Mako==1.4.3", "MarkupSafe==3.0.4", "numpy==2.4.6", "platformdirs==4.14.7",
           "siphash24==1.9", "typing_extensions==4.16.0", "pytest==9.2.0", "iniconfig==2.3.1", "packaging==26.3", "pluggy==1.7.0",
           "Pygments==2.21.0")
 CU13 = "{own}/lib/python3.11/site-packages/nvidia/cu13"
+COMPILE = ("env", f"NVCC={CU13}/bin/nvcc", "{simcuda-nvcc}", "-O1", "--extended-lambda")
 GCC = ("gcc-12", "gcc-12-offload-nvptx")
 MPIRUN = ("mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2")
 NVPTX = ("-foffload=nvptx-none", "-foffload-options=nvptx-none=-Wa,--no-verify")
@@ -97,6 +99,10 @@ CLIENTS = (
                  ("tar", "xf", "pycuda-2026.1.tar.gz"),
                  ("env", f"PATH={CU13}/bin:/usr/bin:/bin", f"CUDA_ROOT={CU13}", f"LDFLAGS=-L{{driver}} -L{CU13}/lib", "{python}", "-m", "pip",
                   "install", "-q", "--no-deps", "./pycuda-2026.1"))),
+    Client("thrust", CCCL, ("{own}/thrust",), OUTCOME, always=False, settings={"SIMCUDA_MEMORY": "64M"}, debs=("g++",),
+           make=((*COMPILE, "{here}/programs/thrust.cu", "-o", "thrust"),)),
+    Client("cub", CCCL, ("{own}/cub",), OUTCOME, always=False, settings={"SIMCUDA_MEMORY": "64M"}, debs=("g++",),
+           make=((*COMPILE, "{here}/programs/cub.cu", "-o", "cub"),)),
     Client("numba-cuda", NUMBA, ("{python}", "{here}/programs/unittests.py", "numba.cuda.tests.cudadrv"), OUTCOME, always=False,
            settings=SKIP | {"SIMCUDA_MEMORY": "1G"}, varying=("cuDeviceGetCount",)),
 )

@@ -15,6 +15,11 @@ PROGRAMS = demo.programs_in(demo.BUILD / "samples")
 SCHEDULED = {"threads", "threads-static"}
 
 
+@pytest.fixture(name="compiled", scope="module", autouse=True)
+def programs_of_nvcc():
+    demo.compile_cuda(demo.BUILD / "samples", None)
+
+
 def shown():
     """The README's rows: {program: [cell]}."""
     block = re.search(r"^```text\n(GPU: .*?)^```", (ROOT / "README.md").read_text(), re.M | re.S).group(1)

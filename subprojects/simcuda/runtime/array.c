@@ -1,6 +1,8 @@
 /* Arrays: the runtime describes an element by its channels' bits, the driver by a format and a
  * number of channels. */
-#include "state.h"
+#include "array.h"
+
+#include "forms.h"
 
 static CUarray_format integer_format(int bits, bool is_signed) {
     switch (bits) {
@@ -43,16 +45,45 @@ static bool count_channels(const struct cudaChannelFormatDesc *element, unsigned
     return element->x != 0;
 }
 
+bool array_element(const struct cudaChannelFormatDesc *element, CUarray_format *format,
+                   unsigned int *channels) {
+    *format = format_of(element);
+    return count_channels(element, channels) && *format;
+}
+
+struct cudaChannelFormatDesc array_channels(CUarray_format format, unsigned int channels) {
+    struct cudaChannelFormatDesc element = {.f = cudaChannelFormatKindNone};
+    int *bits[] = {&element.x, &element.y, &element.z, &element.w};
+    const struct cudaChannelFormatDesc all[] = {{8, 8, 8, 8, cudaChannelFormatKindUnsigned},
+                                                {16, 16, 16, 16, cudaChannelFormatKindUnsigned},
+                                                {32, 32, 32, 32, cudaChannelFormatKindUnsigned},
+                                                {8, 8, 8, 8, cudaChannelFormatKindSigned},
+                                                {16, 16, 16, 16, cudaChannelFormatKindSigned},
+                                                {32, 32, 32, 32, cudaChannelFormatKindSigned},
+                                                {16, 16, 16, 16, cudaChannelFormatKindFloat},
+                                                {32, 32, 32, 32, cudaChannelFormatKindFloat}};
+
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        if (format_of(&all[i]) != format)
+            continue;
+        element.f = all[i].f;
+        for (unsigned int channel = 0; channel < channels && channel < 4; channel++)
+            *bits[channel] = all[i].x;
+    }
+    return element;
+}
+
 /* The flags of both interfaces have the same values [driver_types.h, cuda.h]. */
 static cudaError_t describe(const struct cudaChannelFormatDesc *element, struct cudaExtent extent,
                             unsigned int flags, CUDA_ARRAY3D_DESCRIPTOR *shape) {
     unsigned int channels;
-    if (!element || !count_channels(element, &channels) || !format_of(element))
+    CUarray_format format;
+    if (!element || !array_element(element, &format, &channels))
         return cudaErrorInvalidChannelDescriptor;
     *shape = (CUDA_ARRAY3D_DESCRIPTOR){.Width = extent.width,
                                        .Height = extent.height,
                                        .Depth = extent.depth,
-                                       .Format = format_of(element),
+                                       .Format = format,
                                        .NumChannels = channels,
                                        .Flags = flags};
     return cudaSuccess;
@@ -105,4 +136,40 @@ cudaError_t cudaGetMipmappedArrayLevel(cudaArray_t *array, cudaMipmappedArray_co
 cudaError_t cudaFreeMipmappedArray(cudaMipmappedArray_t mipmap) {
     ENTER();
     return mipmap ? DRIVER(driver.cuMipmappedArrayDestroy((CUmipmappedArray)mipmap)) : cudaSuccess;
+}
+
+struct cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w,
+                                                   enum cudaChannelFormatKind kind) {
+    return (struct cudaChannelFormatDesc){x, y, z, w, kind};
+}
+
+cudaError_t cudaArrayGetInfo(struct cudaChannelFormatDesc *element, struct cudaExtent *extent,
+                             unsigned int *flags, cudaArray_t array) {
+    CUDA_ARRAY3D_DESCRIPTOR shape;
+    ENTER();
+    CUresult result = driver.cuArray3DGetDescriptor(&shape, (CUarray)array);
+    if (result != CUDA_SUCCESS)
+        return DRIVER(result);
+    if (element)
+        *element = array_channels(shape.Format, shape.NumChannels);
+    if (extent)
+        *extent = (struct cudaExtent){shape.Width, shape.Height, shape.Depth};
+    if (flags)
+        *flags = shape.Flags;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetChannelDesc(struct cudaChannelFormatDesc *element, cudaArray_const_t array) {
+    return cudaArrayGetInfo(element, NULL, NULL, (cudaArray_t)array);
+}
+
+cudaError_t array_element_size(cudaArray_const_t array, size_t *size) {
+    CUDA_ARRAY3D_DESCRIPTOR shape;
+    CUresult result = driver.cuArray3DGetDescriptor(&shape, (CUarray)(uintptr_t)array);
+
+    if (result != CUDA_SUCCESS)
+        return (cudaError_t)result;
+    struct cudaChannelFormatDesc element = array_channels(shape.Format, shape.NumChannels);
+    *size = (size_t)(element.x + element.y + element.z + element.w) / 8;
+    return *size ? cudaSuccess : cudaErrorInvalidChannelDescriptor;
 }

@@ -1,5 +1,5 @@
 /* Copies and fills, each with a form whose default stream is the thread's own (_ptds, _ptsz). */
-#include "state.h"
+#include "forms.h"
 
 #include <string.h>
 
@@ -119,37 +119,24 @@ static cudaError_t fill_async(void *to, int value, size_t bytes, cudaStream_t st
         driver.cuMemsetD8Async[per_thread](POINTER(to), (unsigned char)value, bytes, stream));
 }
 
-/* Both forms of one function of the runtime. */
-#define BOTH(name, suffix, parameters, body)                                                       \
-    cudaError_t name parameters;                                                                   \
-    cudaError_t name##suffix parameters;                                                           \
-    cudaError_t name parameters {                                                                  \
-        bool per_thread = false;                                                                   \
-        return body;                                                                               \
-    }                                                                                              \
-    cudaError_t name##suffix parameters {                                                          \
-        bool per_thread = true;                                                                    \
-        return body;                                                                               \
-    }
-
-BOTH(cudaMemcpy, _ptds, (void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind),
-     copy(to, from, bytes, kind, per_thread))
-BOTH(cudaMemcpyAsync, _ptsz,
-     (void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream),
-     copy_async(to, from, bytes, kind, stream, per_thread))
-BOTH(cudaMemcpy2D, _ptds,
-     (void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
-      enum cudaMemcpyKind kind),
-     copy_2d(to, to_pitch, from, from_pitch, width, height, kind, per_thread))
-BOTH(cudaMemset, _ptds, (void *to, int value, size_t bytes), fill(to, value, bytes, per_thread))
-BOTH(cudaMemsetAsync, _ptsz, (void *to, int value, size_t bytes, cudaStream_t stream),
-     fill_async(to, value, bytes, stream, per_thread))
-BOTH(cudaMemcpy2DAsync, _ptsz,
-     (void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
-      enum cudaMemcpyKind kind, cudaStream_t stream),
-     copy_2d_async(to, to_pitch, from, from_pitch, width, height, kind, stream, per_thread))
-BOTH(cudaMemset2D, _ptds, (void *to, size_t pitch, int value, size_t width, size_t height),
-     fill_2d(to, pitch, value, width, height, per_thread))
-BOTH(cudaMemset2DAsync, _ptsz,
-     (void *to, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream),
-     fill_2d_async(to, pitch, value, width, height, stream, per_thread))
+FORMS(cudaMemcpy, _ptds, (void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind),
+      copy(to, from, bytes, kind, per_thread))
+FORMS(cudaMemcpyAsync, _ptsz,
+      (void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream),
+      copy_async(to, from, bytes, kind, stream, per_thread))
+FORMS(cudaMemcpy2D, _ptds,
+      (void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
+       enum cudaMemcpyKind kind),
+      copy_2d(to, to_pitch, from, from_pitch, width, height, kind, per_thread))
+FORMS(cudaMemset, _ptds, (void *to, int value, size_t bytes), fill(to, value, bytes, per_thread))
+FORMS(cudaMemsetAsync, _ptsz, (void *to, int value, size_t bytes, cudaStream_t stream),
+      fill_async(to, value, bytes, stream, per_thread))
+FORMS(cudaMemcpy2DAsync, _ptsz,
+      (void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
+       enum cudaMemcpyKind kind, cudaStream_t stream),
+      copy_2d_async(to, to_pitch, from, from_pitch, width, height, kind, stream, per_thread))
+FORMS(cudaMemset2D, _ptds, (void *to, size_t pitch, int value, size_t width, size_t height),
+      fill_2d(to, pitch, value, width, height, per_thread))
+FORMS(cudaMemset2DAsync, _ptsz,
+      (void *to, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream),
+      fill_2d_async(to, pitch, value, width, height, stream, per_thread))

@@ -1,6 +1,6 @@
-/* Devices, versions, error texts, driver entry points. */
+/* Devices, versions, driver entry points. */
 // NOLINTBEGIN(readability-redundant-declaration): older headers lack some of them
-#include "state.h"
+#include "forms.h"
 
 cudaError_t cudaGetDeviceCount(int *count) {
     cudaError_t result = driver_load();
@@ -74,67 +74,12 @@ static cudaError_t entry_point(const char *symbol, void **function, unsigned int
     return cudaSuccess;
 }
 
-#define BOTH(name, parameters, version)                                                            \
-    cudaError_t name parameters;                                                                   \
-    cudaError_t name##_ptsz parameters;                                                            \
-    cudaError_t name parameters {                                                                  \
-        return entry_point(symbol, function, version, flags, status, false);                       \
-    }                                                                                              \
-    cudaError_t name##_ptsz parameters {                                                           \
-        return entry_point(symbol, function, version, flags, status, true);                        \
-    }
-
-BOTH(cudaGetDriverEntryPoint,
-     (const char *symbol, void **function, unsigned long long flags,
-      enum cudaDriverEntryPointQueryResult *status),
-     RUNTIME_VERSION)
-BOTH(cudaGetDriverEntryPointByVersion,
-     (const char *symbol, void **function, unsigned int version, unsigned long long flags,
-      enum cudaDriverEntryPointQueryResult *status),
-     version)
-
-/* Name and text of the errors that programs meet here. */
-static const struct {
-    cudaError_t error;
-    const char *name, *text;
-} errors[] = {
-#define ERROR(name, text) {name, #name, text},
-    ERROR(cudaSuccess, "no error") ERROR(cudaErrorInvalidValue, "invalid argument")
-        ERROR(cudaErrorMemoryAllocation, "out of memory") ERROR(
-            cudaErrorInitializationError, "initialization error") ERROR(cudaErrorCudartUnloading,
-                                                                        "driver shutting down")
-            ERROR(cudaErrorInvalidMemcpyDirection, "invalid copy direction for memcpy") ERROR(
-                cudaErrorInsufficientDriver,
-                "CUDA driver version is insufficient for CUDA runtime version")
-                ERROR(cudaErrorNoDevice, "no CUDA-capable device is detected") ERROR(
-                    cudaErrorInvalidDevice, "invalid device ordinal")
-                    ERROR(cudaErrorDeviceUninitialized, "invalid device context") ERROR(
-                        cudaErrorInvalidResourceHandle,
-                        "invalid resource handle") ERROR(cudaErrorNotReady, "device not ready")
-                        ERROR(cudaErrorIllegalAddress, "an illegal memory access was encountered")
-                            ERROR(cudaErrorContextIsDestroyed, "context is destroyed")
-                                ERROR(cudaErrorLaunchFailure, "unspecified launch failure") ERROR(
-                                    cudaErrorStreamCaptureUnsupported,
-                                    "operation not permitted when stream is capturing")
-                                    ERROR(cudaErrorStreamCaptureInvalidated,
-                                          "operation failed due to a previous error during capture")
-                                        ERROR(cudaErrorStreamCaptureImplicit,
-                                              "operation would make the legacy stream depend on a "
-                                              "capturing blocking stream")
-#undef ERROR
-};
-
-const char *cudaGetErrorName(cudaError_t error) {
-    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
-        if (errors[i].error == error)
-            return errors[i].name;
-    return "unrecognized error code";
-}
-
-const char *cudaGetErrorString(cudaError_t error) {
-    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
-        if (errors[i].error == error)
-            return errors[i].text;
-    return "unrecognized error code";
-}
+FORMS(cudaGetDriverEntryPoint, _ptsz,
+      (const char *symbol, void **function, unsigned long long flags,
+       enum cudaDriverEntryPointQueryResult *status),
+      entry_point(symbol, function, RUNTIME_VERSION, flags, status, per_thread))
+FORMS(cudaGetDriverEntryPointByVersion, _ptsz,
+      (const char *symbol, void **function, unsigned int version, unsigned long long flags,
+       enum cudaDriverEntryPointQueryResult *status),
+      entry_point(symbol, function, version, flags, status, per_thread))
 // NOLINTEND(readability-redundant-declaration)

@@ -26,7 +26,26 @@ static void *find(const char *name, int version, cuuint64_t flags) {
 }
 #endif
 
+/* Stands for what the driver is too old to have. Its caller passes arguments, which it leaves
+ * alone. */
+static CUresult not_there(void) {
+    return (CUresult)cudaErrorCallRequiresNewerDriver;
+}
+
 // NOLINTBEGIN(bugprone-macro-parentheses): names, not expressions
+static void fill_gaps(void) {
+#define CALL(name, version, symbol, parameters)                                                    \
+    if (!driver.name)                                                                              \
+        *(void **)&driver.name = (void *)not_there;
+#define STREAM_CALL(name, version, symbol, suffix, parameters)                                     \
+    for (int i = 0; i < 2; i++)                                                                    \
+        if (!driver.name[i])                                                                       \
+            *(void **)&driver.name[i] = (void *)not_there;
+#include "driver_calls.def"
+#undef CALL
+#undef STREAM_CALL
+}
+
 static void resolve(void) {
     void *handle = dlopen("libcuda.so.1", RTLD_NOW);
     loaded = cudaErrorInsufficientDriver;
@@ -50,9 +69,14 @@ static void resolve(void) {
                                      CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
 #endif
 #include "driver_calls.def"
+#undef CALL
+#undef STREAM_CALL
     *(void **)&driver_owner_begin = dlsym(handle, "simcuda_owner_begin");
     *(void **)&driver_owner_end = dlsym(handle, "simcuda_owner_end");
-    loaded = driver.cuInit ? (cudaError_t)driver.cuInit(0) : cudaErrorInsufficientDriver;
+    if (!driver.cuInit)
+        return;
+    fill_gaps();
+    loaded = (cudaError_t)driver.cuInit(0);
 }
 
 // NOLINTEND(bugprone-macro-parentheses)

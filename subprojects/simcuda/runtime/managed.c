@@ -1,5 +1,5 @@
 /* What a program says about managed memory. CUDA 13 names places where CUDA 12 had devices. */
-#include "state.h"
+#include "forms.h"
 
 #define POINTER(p) ((CUdeviceptr)(uintptr_t)(p))
 
@@ -33,19 +33,15 @@ cudaError_t cudaMemAdvise(const void *memory, size_t bytes, enum cudaMemoryAdvis
         driver.cuMemAdvise(POINTER(memory), bytes, (CUmem_advise)advice, device_at(place)));
 }
 
-cudaError_t cudaMemPrefetchAsync(const void *memory, size_t bytes, PLACE PREFETCH_FLAGS,
-                                 cudaStream_t stream) {
-    ENTER();
-    if (!NO_FLAGS)
-        return state_result(cudaErrorInvalidValue);
-    return DRIVER(driver.cuMemPrefetchAsync[0](POINTER(memory), bytes, device_at(place), stream));
-}
+FORWARD_FORMS(cudaMemPrefetchAsync, _ptsz,
+              (const void *memory, size_t bytes, PLACE PREFETCH_FLAGS, cudaStream_t stream),
+              NO_FLAGS ? driver.cuMemPrefetchAsync[per_thread](POINTER(memory), bytes,
+                                                               device_at(place), stream)
+                       : CUDA_ERROR_INVALID_VALUE)
 
-cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, void *memory, size_t bytes,
-                                     unsigned int flags) {
-    ENTER();
-    return DRIVER(driver.cuStreamAttachMemAsync[0](stream, POINTER(memory), bytes, flags));
-}
+FORWARD_FORMS(cudaStreamAttachMemAsync, _ptsz,
+              (cudaStream_t stream, void *memory, size_t bytes, unsigned int flags),
+              driver.cuStreamAttachMemAsync[per_thread](stream, POINTER(memory), bytes, flags))
 
 cudaError_t cudaMemRangeGetAttribute(void *data, size_t size, enum cudaMemRangeAttribute attribute,
                                      const void *memory, size_t bytes) {

@@ -20,6 +20,9 @@ cudaError_t state_set_device(int device);
 /* To be called after a reset: the primary context has to be asked for anew. */
 void state_forget_primary(int device);
 
+/* What a launch is to the driver. Its shared memory has to fit. */
+CUlaunchConfig launch_configuration(const cudaLaunchConfig_t *configuration);
+
 /* Ends a runtime function with the driver's answer; driver and runtime number errors alike. */
 #define DRIVER(call) state_result((cudaError_t)(call))
 
