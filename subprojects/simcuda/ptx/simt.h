@@ -1,6 +1,6 @@
 /* PTX that runs: programs, their modules in a context, launches. It knows neither contexts nor the
- * driver's lock; whose memory an address is, it asks. No function needs a lock but what its comment
- * says. */
+ * driver; whose memory an address is, it asks. Threads have to agree about what the comments say
+ * alone. */
 #ifndef SIMCUDA_PTX_SIMT_H
 #define SIMCUDA_PTX_SIMT_H
 
