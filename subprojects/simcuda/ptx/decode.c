@@ -484,6 +484,7 @@ static const struct {
     {"sust", decode_surface_store},
     {"txq", decode_query},
     {"suq", decode_query},
+    {"vmad", decode_video_mad},
 };
 
 /* @p or @!p */
@@ -499,6 +500,12 @@ static bool take_guard(struct parser *parser, operand_row *guard) {
         return lexer_fail(&parser->lexer, "a predicate is expected behind '@'");
     *guard = (operand.row << 1) + operand.negated;
     return true;
+}
+
+static bool take_operand(struct decoding *decoding, unsigned int operand) {
+    if (is_video(&decoding->opcode) || token_is(&decoding->opcode, "vmad"))
+        return take_video_operand(decoding, operand);
+    return parse_operand(decoding->parser, &decoding->operands[operand]);
 }
 
 static bool take_text(struct decoding *decoding) {
@@ -519,7 +526,7 @@ static bool take_text(struct decoding *decoding) {
     while (!lexer_at_mark(lexer, ';')) {
         if (decoding->operand_count == MOST_OPERANDS)
             return decode_fail(decoding, "there are too many operands");
-        if (!parse_operand(decoding->parser, &decoding->operands[decoding->operand_count++]))
+        if (!take_operand(decoding, decoding->operand_count++))
             return false;
         if (!lexer_take_mark(lexer, ','))
             break;
@@ -538,6 +545,8 @@ bool parse_instruction(struct parser *parser) {
     for (size_t i = 0; i < sizeof decoders / sizeof *decoders; i++)
         if (token_is(&decoding.opcode, decoders[i].opcode))
             decode = decoders[i].decode;
+    if (is_video(&decoding.opcode))
+        decode = decode_video;
     if (!decode(&decoding) || !check_modifiers(&decoding))
         return false;
     lexer_next(&parser->lexer);

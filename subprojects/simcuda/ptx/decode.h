@@ -15,6 +15,8 @@ struct decoding {
     unsigned int modifier_count;
     struct operand operands[MOST_OPERANDS];
     unsigned int operand_count;
+    struct token parts[MOST_OPERANDS]; /* of a video instruction: what stands behind an operand */
+    bool minus[MOST_OPERANDS];         /* and whether a minus stands before it */
     struct instruction made;
 };
 
@@ -71,6 +73,10 @@ decoder decode_branch, decode_branch_by_index, decode_call, decode_return, decod
 decoder decode_move, decode_set_predicate, decode_set, decode_select, decode_shuffle, decode_vote,
     decode_match, decode_reduce_lanes, decode_activemask, decode_elect, decode_lop3,
     decode_select_by_sign;
+/* decode_video.c */
+bool is_video(const struct token *opcode);
+bool take_video_operand(struct decoding *decoding, unsigned int operand);
+decoder decode_video, decode_video_mad;
 /* decode_fetch.c */
 decoder decode_texture, decode_gather, decode_surface_load, decode_surface_store, decode_query;
 

@@ -109,6 +109,7 @@ struct instruction {
         int64_t offset;  /* of an address */
         uint32_t target; /* of a branch */
         uint64_t number;
+        const void *settings; /* in the program's arena */
     };
     enum space space;
     uint8_t size;  /* bytes of an element */
