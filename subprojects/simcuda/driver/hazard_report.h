@@ -1,4 +1,4 @@
-/* What is told of a hazard. */
+/* The line that reports a hazard. */
 #ifndef SIMCUDA_HAZARD_REPORT_H
 #define SIMCUDA_HAZARD_REPORT_H
 

@@ -43,7 +43,7 @@ __attribute__((format(printf, 2, 3))) bool decode_fail(struct decoding *decoding
 bool has_modifier(struct decoding *decoding, const char *word);        /* takes it */
 bool has_modifier_prefix(struct decoding *decoding, const char *word); /* takes all that begin so */
 enum type take_modifier_type(struct decoding *decoding); /* TYPE_NONE: there is none */
-/* Of several words the one that is there, by its number. -1: none. */
+/* Which one of several words is there, by its number. -1: none. */
 int take_modifier_of(struct decoding *decoding, const char *const *words, unsigned int count);
 
 /* All of these: false, failed. */

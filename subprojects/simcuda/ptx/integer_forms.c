@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Those that there are for 16, 32 and 64 bits. */
+/* Instructions that there are for 16, 32 and 64 bits. */
 #define WIDTH(width)                                                                               \
     COMPUTE_2(add_##width, uint##width##_t, uint##width##_t, ptx_add_u##width(x, y))               \
     COMPUTE_2(sub_##width, uint##width##_t, uint##width##_t, ptx_sub_u##width(x, y))               \

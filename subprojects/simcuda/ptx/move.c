@@ -201,7 +201,7 @@ COMPARE_ANY(float_plain, uint32_t)
 COMPARE_ANY(float_ftz, uint32_t)
 COMPARE_ANY(ptx_compare_f64, uint64_t)
 
-/* Of halves; `shift`: which one of two in a register. */
+/* Compares halves; `shift`: which one of two in a register. */
 static uint32_t compare_halves(const struct instruction *instruction, const uint64_t *a,
                                const uint64_t *b, unsigned int shift) {
     bool is_bfloat = instruction->type == TYPE_BF16 || instruction->type == TYPE_BF16X2;
@@ -282,7 +282,7 @@ enum step run_set_predicate(struct warp *warp, const struct instruction *instruc
     return STEP_ON;
 }
 
-/* Of two halves in a register: each half's comparison is a predicate. */
+/* Each half's comparison is a predicate. */
 enum step run_set_predicates(struct warp *warp, const struct instruction *instruction) {
     const uint64_t *a = source(warp, instruction->a), *b = source(warp, instruction->b);
     uint32_t low = combine(warp, instruction, compare_halves(instruction, a, b, 0));

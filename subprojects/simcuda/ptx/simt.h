@@ -1,6 +1,6 @@
 /* PTX that runs: programs, their modules in a context, launches. It knows neither contexts nor the
- * driver's lock; whose memory an address is, it asks. No function needs a lock but what its comment
- * says. */
+ * driver; whose memory an address is, it asks. Threads have to agree about what the comments say
+ * alone. */
 #ifndef SIMCUDA_PTX_SIMT_H
 #define SIMCUDA_PTX_SIMT_H
 
@@ -66,7 +66,7 @@ bool simt_uses_heap(const struct simt_module *module);
 struct simt_range {
     uint64_t begin, end;
     unsigned char *memory;
-    bool recorded; /* accesses are to be told */
+    bool recorded; /* accesses are to be recorded */
 };
 
 enum simt_address_mode { SIMT_WRAP, SIMT_CLAMP, SIMT_MIRROR, SIMT_BORDER };
@@ -84,7 +84,7 @@ struct simt_texture {
     bool linear, normalized;
     bool reads_integers; /* else they are read as fractions of 1 */
     bool srgb;
-    uint64_t address; /* for what is told of accesses */
+    uint64_t address; /* for what is recorded of accesses */
     float border[4];
 };
 
@@ -95,7 +95,7 @@ struct simt_memory {
     /* The allocation next to the address, in words. */
     void (*describe)(void *owner, uint64_t address, char *text, size_t room);
     bool (*texture)(void *owner, uint64_t handle, bool surface, struct simt_texture *texture);
-    /* Of a reference that a module names; 0: nothing is bound. */
+    /* What a reference that a module names is bound to. False: nothing. */
     bool (*reference)(void *owner, const char *name, bool surface, struct simt_texture *texture);
     const uint64_t *changes; /* grows, atomically, when memory goes: ranges are to be asked again */
 };
