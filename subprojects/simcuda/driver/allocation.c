@@ -327,7 +327,8 @@ SIM_EXPORT CUresult cuMemHostUnregister(void *host) {
         } else {
             block->freeing = true;
             result = context_wait(block->context); /* [wait:host-unregister] assumed */
-            memory_release(block, &host_clock, 0, &cost_ns);
+            if (memory_at((CUdeviceptr)(uintptr_t)host) == block) /* its context may have ended */
+                memory_release(block, &host_clock, 0, &cost_ns);
         }
     }
     sim_unlock();

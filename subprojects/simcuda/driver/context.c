@@ -207,13 +207,35 @@ CUresult context_current(struct CUctx_st **context) {
     return context_or_current(NULL, context);
 }
 
+static bool has_work(struct CUctx_st *context) {
+    struct CUctx_st *part = NULL;
+    const struct CUstream_st *stream;
+
+    while ((part = context_next_part(context, part)) != NULL)
+        DL_FOREACH(part->streams, stream)
+    if (stream->queue_head != NULL)
+        return true;
+    return false;
+}
+
+/* Waits for all work of a live context, also for what other threads submit meanwhile. False: one of
+ * them has ended it. Lock held on entry and return, not in between. */
+static bool finish_work(struct CUctx_st *context) {
+    sim_check_held();
+    uint64_t id = context->id;
+
+    do
+        context_wait(context);
+    while (context->state == CONTEXT_LIVE && context->id == id && has_work(context));
+    return context->state == CONTEXT_LIVE && context->id == id;
+}
+
 void context_reset_primary(CUdevice device) {
     sim_check_held();
     struct CUctx_st *context = context_primary(device);
 
-    if (context->state != CONTEXT_LIVE)
+    if (context->state != CONTEXT_LIVE || !finish_work(context))
         return;
-    context_wait(context);
     end(context);
     context->state = CONTEXT_INACTIVE;
 }
@@ -235,8 +257,12 @@ CUresult context_release_primary(CUdevice device) {
 
     if (context->retains == 0)
         return CUDA_ERROR_INVALID_CONTEXT;
-    if (--context->retains == 0)
-        context_reset_primary(device);
+    if (--context->retains != 0 || context->state != CONTEXT_LIVE)
+        return CUDA_SUCCESS;
+    if (finish_work(context) && context->retains == 0) { /* nobody has retained it meanwhile */
+        end(context);
+        context->state = CONTEXT_INACTIVE;
+    }
     return CUDA_SUCCESS;
 }
 
@@ -300,8 +326,9 @@ static CUresult destroy(CUcontext context) {
         result = CUDA_ERROR_INVALID_CONTEXT;
     else if (context->state != CONTEXT_LIVE)
         result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (result == CUDA_SUCCESS && !finish_work(context))
+        result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
     if (result == CUDA_SUCCESS) {
-        context_wait(context);
         end(context);
         context->state = CONTEXT_DESTROYED;
         if (top() == context)

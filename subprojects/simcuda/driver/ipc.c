@@ -235,7 +235,8 @@ SIM_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr pointer) {
             block->export_serial = 0; /* nobody finds it any more */
             block->freeing = true;
             result = context_wait(block->context); /* [wait:ipc-close] assumed */
-            memory_release(block, &host_clock, 0, &unspent);
+            if (memory_at(pointer) == block)       /* its context may have ended meanwhile */
+                memory_release(block, &host_clock, 0, &unspent);
         }
     }
     sim_unlock();
