@@ -67,8 +67,13 @@ static CUresult run(struct op *op) {
 }
 
 static bool is_valid(const struct fill *fill) {
+    size_t row, rows, all;
+
     return fill->address % fill->element == 0 && fill->pitch % fill->element == 0 &&
-           (fill->rows <= 1 || fill->pitch >= fill->width * fill->element);
+           !__builtin_mul_overflow(fill->width, fill->element, &row) &&
+           (fill->rows <= 1 ||
+            (fill->pitch >= row && !__builtin_mul_overflow(fill->rows, fill->pitch, &rows) &&
+             !__builtin_add_overflow(rows, row, &all)));
 }
 
 static CUresult make_op(const struct fill *fill, struct op **made) {
