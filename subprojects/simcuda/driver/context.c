@@ -49,6 +49,13 @@ struct CUctx_st *context_list(void) {
     return contexts;
 }
 
+bool context_flags_valid(unsigned int flags) {
+    unsigned int scheduling = flags & CU_CTX_SCHED_MASK;
+
+    return (flags & ~(unsigned int)CONTEXT_FLAGS) == 0 &&
+           (scheduling & (scheduling - 1)) == 0; /* at most one of its three bits */
+}
+
 bool context_known(CUcontext handle) {
     sim_check_held();
     struct CUctx_st *context;
@@ -67,6 +74,11 @@ struct CUctx_st *context_root(struct CUctx_st *context) {
 CUresult context_error(struct CUctx_st *context) {
     sim_check_held();
     return context_root(context)->sticky;
+}
+
+bool context_syncs_memops(struct CUctx_st *context) {
+    sim_check_held();
+    return (context_root(context)->flags & CONTEXT_SYNC_MEMOPS) != 0;
 }
 
 struct CUctx_st *context_next_part(struct CUctx_st *context, struct CUctx_st *after) {
@@ -272,7 +284,7 @@ static CUresult create(CUcontext *out, unsigned int flags, CUdevice device) {
     struct CUctx_st *context;
     CUresult result;
 
-    if (out == NULL)
+    if (out == NULL || !context_flags_valid(flags))
         return CUDA_ERROR_INVALID_VALUE;
     if (device_check(device) != CUDA_SUCCESS)
         return CUDA_ERROR_INVALID_DEVICE;

@@ -214,7 +214,7 @@ static CUresult submit(const struct copy *copy, struct CUstream_st *stream, bool
 
     if (result != CUDA_SUCCESS)
         return result;
-    return stream_run(stream, op, wait);
+    return stream_run(stream, op, wait || (synchronous && context_syncs_memops(stream->context)));
 }
 
 CUresult copy_run(const struct copy *copy, CUstream handle, enum null_stream null_stream,

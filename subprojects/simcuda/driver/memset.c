@@ -108,8 +108,9 @@ static CUresult submit(const struct fill *fill, struct CUstream_st *stream, bool
      * behavior */
     return stream_run(stream, op,
                       synchronous && stream->capture == NULL &&
-                          (block->sync_memops || block->kind == MEMORY_HOST ||
-                           block->kind == MEMORY_REGISTERED || block->kind == MEMORY_MANAGED));
+                          (block->sync_memops || context_syncs_memops(stream->context) ||
+                           block->kind == MEMORY_HOST || block->kind == MEMORY_REGISTERED ||
+                           block->kind == MEMORY_MANAGED));
 }
 
 static CUresult set(struct fill fill, CUstream handle, enum null_stream null_stream,

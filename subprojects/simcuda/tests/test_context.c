@@ -2,6 +2,10 @@
  */
 #include "test_sim.h"
 
+#include "simcuda.h"
+
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -232,6 +236,62 @@ static void test_child_of_fork(void **state) {
     assert_ok(cuDevicePrimaryCtxRelease_v2(0));
 }
 
+/* cuCtxCreate, cuCtxSetFlags and their kin: INVALID_VALUE for what is no flag, and for two ways of
+ * waiting at once. */
+static void test_flags_are_checked(void **state) {
+    const unsigned int spin_and_yield = CU_CTX_SCHED_SPIN | CU_CTX_SCHED_YIELD, unknown = 0x8000;
+    CUcontext context;
+
+    (void)state;
+    assert_int_equal(cuCtxCreate_v2(&context, unknown, 0), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuCtxCreate_v2(&context, spin_and_yield, 0), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuDevicePrimaryCtxSetFlags_v2(0, unknown), CUDA_ERROR_INVALID_VALUE);
+    assert_ok(cuCtxCreate_v2(&context, CU_CTX_SCHED_BLOCKING_SYNC | CU_CTX_MAP_HOST, 0));
+    assert_int_equal(cuCtxSetFlags(unknown), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuCtxSetFlags(spin_and_yield), CUDA_ERROR_INVALID_VALUE);
+    assert_ok(cuCtxSetFlags(CU_CTX_SCHED_YIELD));
+    assert_int_equal(cuCtxSetCacheConfig((CUfunc_cache)77), CUDA_ERROR_INVALID_VALUE);
+    assert_ok(cuCtxSetCacheConfig(CU_FUNC_CACHE_PREFER_EQUAL));
+    assert_int_equal(cuCtxSetSharedMemConfig((CUsharedconfig)77), CUDA_ERROR_INVALID_VALUE);
+    assert_ok(cuCtxSetSharedMemConfig(CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE));
+    assert_ok(cuCtxDestroy_v2(context));
+}
+
+static void *open_late(void *flag) {
+    while (simcuda_waits() == 0)
+        sched_yield();
+    __atomic_store_n((uint32_t *)flag, 1, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+/* CU_CTX_SYNC_MEMOPS: "synchronous memory operations initiated on this context will always
+ * synchronize". */
+static void test_a_context_can_wait_for_all_of_its_synchronous_calls(void **state) {
+    const unsigned int sync_memops = 0x80; /* older headers lack the name */
+    CUdeviceptr memory;
+    pthread_t opener;
+    CUmodule module;
+    CUfunction wait;
+    CUcontext context;
+    void *flag;
+
+    (void)state;
+    assert_ok(cuCtxCreate_v2(&context, sync_memops, 0));
+    assert_ok(cuModuleLoadData(&module, kernels_ptx));
+    assert_ok(cuModuleGetFunction(&wait, module, "wait_flag"));
+    assert_ok(cuMemAlloc_v2(&memory, 4096));
+    assert_ok(cuMemAllocHost_v2(&flag, sizeof(uint32_t)));
+    for (int i = 0; i < 2; i++) {
+        *(uint32_t *)flag = 0;
+        assert_ok(cuLaunchKernel(wait, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&flag}, NULL));
+        assert_int_equal(pthread_create(&opener, NULL, open_late, flag), 0);
+        assert_ok(i == 0 ? cuMemcpyDtoD_v2(memory, memory + 64, 64) : cuMemsetD8_v2(memory, 0, 64));
+        assert_ok(cuStreamQuery(NULL));
+        assert_int_equal(pthread_join(opener, NULL), 0);
+    }
+    assert_ok(cuCtxDestroy_v2(context));
+}
+
 static int main_of_child(const char *mode) {
     if (strcmp(mode, "late") == 0)
         atexit(call_late);
@@ -251,6 +311,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_reset),
         cmocka_unit_test(test_peers),
         cmocka_unit_test(test_properties),
+        cmocka_unit_test(test_flags_are_checked),
+        cmocka_unit_test(test_a_context_can_wait_for_all_of_its_synchronous_calls),
         cmocka_unit_test(test_late_calls),
         cmocka_unit_test(test_exit_with_work_pending),
         cmocka_unit_test(test_child_of_fork),
