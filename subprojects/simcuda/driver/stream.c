@@ -58,6 +58,8 @@ void stream_destroy(struct CUstream_st *stream) {
 static void end_own_streams(void *list) {
     struct own_stream *own, *next;
 
+    if (entry_is_forked())
+        return; /* a thread that is not here may have had the lock */
     sim_lock();
     for (own = list; own != NULL; own = next) {
         next = own->next;

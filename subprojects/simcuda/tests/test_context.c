@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -292,6 +293,67 @@ static void test_a_context_can_wait_for_all_of_its_synchronous_calls(void **stat
     assert_ok(cuCtxDestroy_v2(context));
 }
 
+static atomic_bool forks_are_done;
+
+static void *keep_locking(void *context) {
+    CUdeviceptr memory;
+
+    assert_ok(cuCtxSetCurrent(context));
+    while (!forks_are_done) {
+        assert_ok(cuMemAlloc_v2(&memory, 64));
+        assert_ok(cuMemFree_v2(memory));
+    }
+    return NULL;
+}
+
+static void end_process(void *unused) {
+    (void)unused;
+    _exit(0); /* no handlers, which would look for the parent's other threads */
+}
+
+/* Its children end only the thread that forked, as fork leaves no other. */
+static void *fork_often(void *context) {
+    enum { FORKS = 100, HANG_GUARD = 60 };
+    CUdeviceptr memory;
+    pthread_key_t last;
+    int status;
+
+    assert_ok(cuCtxSetCurrent(context));
+    assert_ok(cuMemAlloc_v2(&memory, 64));
+    assert_ok(cuMemsetD8_v2_ptds(memory, 1, 64)); /* it has a default stream of its own */
+    assert_int_equal(pthread_key_create(&last, end_process), 0); /* destroyed after older ones */
+    for (int i = 0; i < FORKS; i++) {
+        pid_t child = fork();
+
+        if (child == 0) {
+            alarm(HANG_GUARD);
+            pthread_setspecific(last, &last);
+            pthread_exit(NULL);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+    assert_ok(cuMemFree_v2(memory));
+    return NULL;
+}
+
+/* Another thread of the parent's may have been in the midst of a call. */
+static void test_a_forked_thread_ends(void **state) {
+    pthread_t others[2], forking;
+    CUcontext context;
+
+    (void)state;
+    assert_ok(cuDevicePrimaryCtxRetain(&context, 0));
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&others[i], NULL, keep_locking, context), 0);
+    assert_int_equal(pthread_create(&forking, NULL, fork_often, context), 0);
+    assert_int_equal(pthread_join(forking, NULL), 0);
+    forks_are_done = true;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_join(others[i], NULL), 0);
+    assert_ok(cuDevicePrimaryCtxRelease_v2(0));
+}
+
 static int main_of_child(const char *mode) {
     if (strcmp(mode, "late") == 0)
         atexit(call_late);
@@ -316,6 +378,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_late_calls),
         cmocka_unit_test(test_exit_with_work_pending),
         cmocka_unit_test(test_child_of_fork),
+        cmocka_unit_test(test_a_forked_thread_ends),
     };
 
     if (argc > 1)
