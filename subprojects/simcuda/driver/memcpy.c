@@ -91,8 +91,8 @@ static bool make_array_side(struct copy_side *side, const struct pitched *of,
     return true;
 }
 
-/* "If specified, the pitch must be greater than or equal to WidthInBytes + XInBytes", and the
- * height of a slice likewise. */
+/* "If specified, srcPitch must be greater than or equal to WidthInBytes + srcXInBytes", and
+ * "srcHeight must be greater than or equal to Height + srcY". */
 static bool make_memory_side(struct copy_side *side, const struct pitched *of,
                              const struct copy *copy) {
     size_t most = (size_t)device_attribute(CU_DEVICE_ATTRIBUTE_MAX_PITCH, 0), before;
