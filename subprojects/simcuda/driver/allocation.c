@@ -9,6 +9,9 @@
 #include "settings.h"
 #include "stream.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 /* The current context, when an unsafe call may be made in it now. [capture:unsafe-alloc] cuda.h
  * 15442; [capture:unsafe-free] pytorch#159594 */
 static CUresult begin_unsafe(struct CUctx_st **context) {
@@ -279,12 +282,23 @@ SIM_EXPORT CUresult cuMemHostGetFlags(unsigned int *flags, void *host) {
     return result;
 }
 
+/* Whether all of it is memory of the process. */
+static bool is_mapped(const void *host, size_t size) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), before = (uintptr_t)host % page;
+
+    if (size + before < size || (uintptr_t)host + size < size)
+        return false;
+    return msync((char *)host - before, size + before, MS_ASYNC) == 0; /* which only looks */
+}
+
 static CUresult host_register(void *host, size_t size, unsigned int flags, uintptr_t site) {
     CUdeviceptr address = (CUdeviceptr)(uintptr_t)host;
     struct CUctx_st *context;
     CUresult result;
 
-    if (host == NULL || size == 0)
+    if (host == NULL || size == 0 || !is_mapped(host, size) ||
+        (flags & ~(CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
+                   CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY)) != 0)
         return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     result = begin_unsafe(&context);
@@ -327,7 +341,8 @@ SIM_EXPORT CUresult cuMemHostUnregister(void *host) {
         } else {
             block->freeing = true;
             result = context_wait(block->context); /* [wait:host-unregister] assumed */
-            memory_release(block, &host_clock, 0, &cost_ns);
+            if (memory_at((CUdeviceptr)(uintptr_t)host) == block) /* its context may have ended */
+                memory_release(block, &host_clock, 0, &cost_ns);
         }
     }
     sim_unlock();

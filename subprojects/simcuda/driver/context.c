@@ -57,6 +57,13 @@ struct CUctx_st *context_list(void) {
     return contexts;
 }
 
+bool context_flags_valid(unsigned int flags) {
+    unsigned int scheduling = flags & CU_CTX_SCHED_MASK;
+
+    return (flags & ~(unsigned int)CONTEXT_FLAGS) == 0 &&
+           (scheduling & (scheduling - 1)) == 0; /* at most one of its three bits */
+}
+
 bool context_known(CUcontext handle) {
     sim_check_held();
     struct CUctx_st *context;
@@ -75,6 +82,11 @@ struct CUctx_st *context_root(struct CUctx_st *context) {
 CUresult context_error(struct CUctx_st *context) {
     sim_check_held();
     return context_root(context)->sticky;
+}
+
+bool context_syncs_memops(struct CUctx_st *context) {
+    sim_check_held();
+    return (context_root(context)->flags & CONTEXT_SYNC_MEMOPS) != 0;
 }
 
 struct CUctx_st *context_next_part(struct CUctx_st *context, struct CUctx_st *after) {
@@ -216,13 +228,35 @@ CUresult context_current(struct CUctx_st **context) {
     return context_or_current(NULL, context);
 }
 
+static bool has_work(struct CUctx_st *context) {
+    struct CUctx_st *part = NULL;
+    const struct CUstream_st *stream;
+
+    while ((part = context_next_part(context, part)) != NULL)
+        DL_FOREACH(part->streams, stream)
+    if (stream->queue_head != NULL)
+        return true;
+    return false;
+}
+
+/* Waits for all work of a live context, also for what other threads submit meanwhile. False: one of
+ * them has ended it. Lock held on entry and return, not in between. */
+static bool finish_work(struct CUctx_st *context) {
+    sim_check_held();
+    uint64_t id = context->id;
+
+    do
+        context_wait(context);
+    while (context->state == CONTEXT_LIVE && context->id == id && has_work(context));
+    return context->state == CONTEXT_LIVE && context->id == id;
+}
+
 void context_reset_primary(CUdevice device) {
     sim_check_held();
     struct CUctx_st *context = context_primary(device);
 
-    if (context->state != CONTEXT_LIVE)
+    if (context->state != CONTEXT_LIVE || !finish_work(context))
         return;
-    context_wait(context);
     end(context);
     context->state = CONTEXT_INACTIVE;
 }
@@ -244,8 +278,12 @@ CUresult context_release_primary(CUdevice device) {
 
     if (context->retains == 0)
         return CUDA_ERROR_INVALID_CONTEXT;
-    if (--context->retains == 0)
-        context_reset_primary(device);
+    if (--context->retains != 0 || context->state != CONTEXT_LIVE)
+        return CUDA_SUCCESS;
+    if (finish_work(context) && context->retains == 0) { /* nobody has retained it meanwhile */
+        end(context);
+        context->state = CONTEXT_INACTIVE;
+    }
     return CUDA_SUCCESS;
 }
 
@@ -255,7 +293,7 @@ static CUresult create(CUcontext *out, unsigned int flags, CUdevice device) {
     struct CUctx_st *context;
     CUresult result;
 
-    if (out == NULL)
+    if (out == NULL || !context_flags_valid(flags))
         return CUDA_ERROR_INVALID_VALUE;
     if (device_check(device) != CUDA_SUCCESS)
         return CUDA_ERROR_INVALID_DEVICE;
@@ -309,8 +347,9 @@ static CUresult destroy(CUcontext context) {
         result = CUDA_ERROR_INVALID_CONTEXT;
     else if (context->state != CONTEXT_LIVE)
         result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (result == CUDA_SUCCESS && !finish_work(context))
+        result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
     if (result == CUDA_SUCCESS) {
-        context_wait(context);
         end(context);
         context->state = CONTEXT_DESTROYED;
         if (top() == context)

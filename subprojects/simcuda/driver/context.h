@@ -8,6 +8,10 @@
 
 enum context_state { CONTEXT_LIVE, CONTEXT_INACTIVE, CONTEXT_DESTROYED };
 enum { CONTEXT_LIMITS = 16, DEVICES_MAX = 8 };
+enum {
+    CONTEXT_SYNC_MEMOPS = 0x80,
+    CONTEXT_FLAGS = 0xff
+}; /* of CUctx_flags; older headers lack it */
 
 struct chunk;
 struct CUevent_st;
@@ -59,6 +63,7 @@ CUresult context_or_current(CUcontext handle, struct CUctx_st **context);
 /* What a context belongs to: itself, or a green context's primary context. */
 struct CUctx_st *context_root(struct CUctx_st *context);
 CUresult context_error(struct CUctx_st *context);
+bool context_syncs_memops(struct CUctx_st *context); /* CU_CTX_SYNC_MEMOPS is set */
 
 /* Goes through `context` and, if it is a primary one, its green contexts. NULL begins and ends. */
 struct CUctx_st *context_next_part(struct CUctx_st *context, struct CUctx_st *after);
@@ -76,6 +81,8 @@ void context_end_green(struct CUctx_st *context); /* its streams stay */
 struct CUctx_st *context_primary(CUdevice device); /* not retained, maybe inactive */
 struct CUctx_st *context_list(void);               /* of all contexts ever made */
 bool context_known(CUcontext handle);              /* destroyed or not */
+
+bool context_flags_valid(unsigned int flags); /* lock not needed */
 
 CUresult device_check(CUdevice device); /* lock not needed */
 /* 0: it lacks that; lock not needed */

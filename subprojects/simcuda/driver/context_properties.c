@@ -59,6 +59,8 @@ SIM_EXPORT CUresult cuCtxSetFlags(unsigned int flags) {
     CUresult result;
 
     ENTER(cuCtxSetFlags);
+    if (!context_flags_valid(flags))
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     result = context_current(&context);
     if (result == CUDA_SUCCESS)
@@ -142,7 +144,7 @@ SIM_EXPORT CUresult cuCtxGetLimit(size_t *value, CUlimit limit) {
 
 /* Reads or, with `set`, writes one of the two preferences that simulated kernels ignore. */
 /* NOLINTBEGIN(bugprone-macro-parentheses): a type cannot be parenthesized */
-#define PREFERENCE(getter, setter, type, field)                                                    \
+#define PREFERENCE(getter, setter, type, field, last)                                              \
     SIM_EXPORT CUresult getter(type *value) {                                                      \
         struct CUctx_st *context;                                                                  \
         CUresult result;                                                                           \
@@ -162,6 +164,8 @@ SIM_EXPORT CUresult cuCtxGetLimit(size_t *value, CUlimit limit) {
         CUresult result;                                                                           \
                                                                                                    \
         ENTER(setter);                                                                             \
+        if ((unsigned int)value > (unsigned int)(last))                                            \
+            return CUDA_ERROR_INVALID_VALUE;                                                       \
         sim_lock();                                                                                \
         result = context_current(&context);                                                        \
         if (result == CUDA_SUCCESS)                                                                \
@@ -172,8 +176,10 @@ SIM_EXPORT CUresult cuCtxGetLimit(size_t *value, CUlimit limit) {
 
 /* NOLINTEND(bugprone-macro-parentheses) */
 
-PREFERENCE(cuCtxGetCacheConfig, cuCtxSetCacheConfig, CUfunc_cache, cache_config)
-PREFERENCE(cuCtxGetSharedMemConfig, cuCtxSetSharedMemConfig, CUsharedconfig, shared_config)
+PREFERENCE(cuCtxGetCacheConfig, cuCtxSetCacheConfig, CUfunc_cache, cache_config,
+           CU_FUNC_CACHE_PREFER_EQUAL)
+PREFERENCE(cuCtxGetSharedMemConfig, cuCtxSetSharedMemConfig, CUsharedconfig, shared_config,
+           CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE)
 
 SIM_EXPORT CUresult cuCtxGetApiVersion(CUcontext handle, unsigned int *version) {
     struct CUctx_st *context;

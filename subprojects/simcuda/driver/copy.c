@@ -23,6 +23,17 @@ static size_t hull(const struct copy_side *side, const struct copy *copy) {
     return (copy->slices - 1) * side->slice + (copy->rows - 1) * side->pitch + copy->width;
 }
 
+/* Whether that is a number, and the side ends within the address space. */
+static bool has_hull(const struct copy_side *side, const struct copy *copy) {
+    size_t slices, rows, end;
+
+    return !__builtin_mul_overflow(copy->slices - 1, side->slice, &slices) &&
+           !__builtin_mul_overflow(copy->rows - 1, side->pitch, &rows) &&
+           !__builtin_add_overflow(slices, rows, &end) &&
+           !__builtin_add_overflow(end, copy->width, &end) &&
+           !__builtin_add_overflow(end, side->address, &end);
+}
+
 static unsigned char *reach(const struct copy_side *side, const struct copy *copy) {
     return side->host ? (unsigned char *)(uintptr_t)side->address
                       : memory_reach(side->address, hull(side, copy));
@@ -153,10 +164,13 @@ static bool is_staged(const struct copy *copy, enum place to, enum place from) {
 static CUresult make_op(struct copy copy, bool synchronous, bool capturing, struct op **made,
                         bool *wait) {
     CUdevice to_device = -1, from_device = -1;
-    enum place to = place_of(&copy.to, &copy, &to_device);
-    enum place from = place_of(&copy.from, &copy, &from_device);
+    enum place to, from;
     struct op *op;
 
+    if (!has_hull(&copy.to, &copy) || !has_hull(&copy.from, &copy))
+        return CUDA_ERROR_INVALID_VALUE;
+    to = place_of(&copy.to, &copy, &to_device);
+    from = place_of(&copy.from, &copy, &from_device);
     if (to == PLACE_INVALID || from == PLACE_INVALID)
         return CUDA_ERROR_INVALID_VALUE;
     if (capturing && copy.source_order == SOURCE_DURING_CALL) {
@@ -198,7 +212,9 @@ static CUresult submit(const struct copy *copy, struct CUstream_st *stream, bool
     bool wait;
     CUresult result = make_op(*copy, synchronous, stream->capture != NULL, &op, &wait);
 
-    return result == CUDA_SUCCESS ? stream_run(stream, op, wait) : result;
+    if (result != CUDA_SUCCESS)
+        return result;
+    return stream_run(stream, op, wait || (synchronous && context_syncs_memops(stream->context)));
 }
 
 CUresult copy_run(const struct copy *copy, CUstream handle, enum null_stream null_stream,

@@ -57,6 +57,10 @@ static void forget_after_fork(void) {
     report_forget_after_fork();
 }
 
+bool entry_is_forked(void) {
+    return phase == PHASE_FORKED;
+}
+
 static void deinitialize(void) {
     if (phase == PHASE_READY)
         phase = PHASE_OVER;

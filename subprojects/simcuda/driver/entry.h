@@ -34,8 +34,9 @@ CUresult entry_begin(enum entry_point entry, uintptr_t caller);
  * `what` says which, and stands in the report. */
 CUresult entry_not_simulated(const char *what);
 
-const char *entry_name(void);                /* the function that this thread called last */
-CUresult entry_initialize(void);             /* cuInit's work */
+const char *entry_name(void);    /* the function that this thread called last */
+CUresult entry_initialize(void); /* cuInit's work */
+bool entry_is_forked(void); /* what the process has of the driver is its parent's, its lock too */
 bool entry_enter_host_function(bool inside); /* for this thread; returns the previous state */
 
 #define ENTER_WITH(function, symbol)                                                               \

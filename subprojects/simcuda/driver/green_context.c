@@ -181,6 +181,10 @@ SIM_EXPORT CUresult cuGreenCtxDestroy(CUgreenCtx handle) {
     result = find(handle, &context);
     if (result == CUDA_SUCCESS) {
         context_wait(context); /* [wait:green-destroy] assumed */
+        if (context->state != CONTEXT_LIVE)
+            result = CUDA_ERROR_CONTEXT_IS_DESTROYED; /* meanwhile, by another thread */
+    }
+    if (result == CUDA_SUCCESS) {
         context_end_green(context);
         result = context_release_primary(context->device);
     }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -49,7 +50,25 @@ static const uint64_t memory_magic = 0x736d656d6370691;
 static const uint64_t event_magic = 0x74766563706931;
 
 static uint64_t last_serial;
-static uint32_t events_used[8];
+
+/* The events of a device's area that were ever given to one, and those among them whose event has
+ * ended with nothing left to do: whoever opened it must not use it any more (cuda.h:
+ * cuIpcOpenEventHandle), so that another event may have its place. */
+static struct event_slots {
+    uint32_t used;
+    uint32_t *ended;
+    size_t ended_count;
+} event_slots[DEVICES_MAX];
+
+/* Areas of other processes, which stay mapped: work that names their events may still be queued.
+ * That keeps their files, so that no other gets the number of one. */
+static struct mapped_area {
+    dev_t file_system;
+    ino_t file;
+    uint64_t offset;
+    struct shared_area *area;
+    struct mapped_area *next;
+} * mapped_areas;
 
 static struct shared_area *area_of(CUdevice device) {
     return address_space_shared(device);
@@ -63,19 +82,68 @@ static void fill_handle(struct handle *handle, uint64_t magic, CUdevice device) 
     handle->area = address_space_shared_offset(device);
 }
 
-/* Opens the file of the process that made a handle and maps `size` bytes of it at `offset`. */
-static void *map_file(const struct handle *handle, uint64_t offset, size_t size) {
+/* Opens the file of the process that made a handle, which has `size` bytes from `offset` on.
+ * Negative: that process is gone, or another user's, or made no such handle. */
+static int open_file(const struct handle *handle, uint64_t offset, uint64_t size,
+                     struct stat *status) {
     char path[64];
-    void *memory;
+    uint64_t end;
     int file;
 
     snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)handle->process, (int)handle->file);
     file = open(path, O_RDWR | O_CLOEXEC);
-    if (file < 0)
-        return NULL; /* that process is gone, or another user's */
-    memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t)offset);
-    close(file);
+    if (file >= 0 && (fstat(file, status) != 0 || __builtin_add_overflow(offset, size, &end) ||
+                      end > (uint64_t)status->st_size)) {
+        close(file);
+        return -1;
+    }
+    return file;
+}
+
+static void *map_at(int file, uint64_t offset, size_t size) {
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t)offset);
+
     return memory == MAP_FAILED ? NULL : memory;
+}
+
+static void *map_file(const struct handle *handle, uint64_t offset, size_t size) {
+    struct stat status;
+    int file = open_file(handle, offset, size, &status);
+    void *memory = file >= 0 ? map_at(file, offset, size) : NULL;
+
+    if (file >= 0)
+        close(file);
+    return memory;
+}
+
+static struct shared_area *find_area(const struct handle *handle, const struct stat *status) {
+    const struct mapped_area *mapped;
+
+    for (mapped = mapped_areas; mapped != NULL; mapped = mapped->next)
+        if (mapped->file_system == status->st_dev && mapped->file == status->st_ino &&
+            mapped->offset == handle->area)
+            return mapped->area;
+    return NULL;
+}
+
+/* The area of the process that made a handle. NULL: as in map_file. */
+static struct shared_area *map_area(const struct handle *handle) {
+    struct shared_area *area;
+    struct stat status;
+    int file = open_file(handle, handle->area, sizeof *area, &status);
+
+    if (file < 0)
+        return NULL;
+    area = find_area(handle, &status);
+    if (area == NULL && (area = map_at(file, handle->area, sizeof *area)) != NULL) {
+        struct mapped_area *mapped = allocate_zeroed(sizeof *mapped);
+
+        *mapped =
+            (struct mapped_area){status.st_dev, status.st_ino, handle->area, area, mapped_areas};
+        mapped_areas = mapped;
+    }
+    close(file);
+    return area;
 }
 
 /* --- memory --- */
@@ -139,14 +207,10 @@ SIM_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr pointe
 
 /* Whether the allocation that the handle names still exists. */
 static bool still_exported(const struct handle *handle) {
-    struct shared_area *area = map_file(handle, handle->area, sizeof *area);
-    bool valid;
+    const struct shared_area *area = map_area(handle);
 
-    if (area == NULL || handle->slot >= EXPORTS_MAX)
-        return false;
-    valid = area->exports[handle->slot] == handle->serial;
-    munmap(area, sizeof *area);
-    return valid;
+    return area != NULL && handle->slot < EXPORTS_MAX &&
+           area->exports[handle->slot] == handle->serial;
 }
 
 static struct block *find_opened(const struct CUctx_st *context, const struct handle *handle) {
@@ -235,7 +299,8 @@ SIM_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr pointer) {
             block->export_serial = 0; /* nobody finds it any more */
             block->freeing = true;
             result = context_wait(block->context); /* [wait:ipc-close] assumed */
-            memory_release(block, &host_clock, 0, &unspent);
+            if (memory_at(pointer) == block)       /* its context may have ended meanwhile */
+                memory_release(block, &host_clock, 0, &unspent);
         }
     }
     sim_unlock();
@@ -301,10 +366,27 @@ void ipc_event_wait(struct shared_event *shared) {
     sim_lock();
 }
 
-/* The slot stays taken, and the area mapped: work that names them may still be queued. */
+/* A slot whose records have not all happened stays taken: queued work names it. */
 void ipc_event_ending(struct CUevent_st *event) {
     sim_check_held();
+    CUdevice device = event->context->device;
+    struct event_slots *slots = &event_slots[device];
+
+    if (!event->imported && ipc_event_done(event)) {
+        slots->ended =
+            allocate_again(slots->ended, (slots->ended_count + 1) * sizeof *slots->ended);
+        slots->ended[slots->ended_count++] = (uint32_t)(event->shared - area_of(device)->events);
+    }
     event->shared = NULL;
+}
+
+/* NULL: all are taken. */
+static struct shared_event *take_event(CUdevice device) {
+    struct event_slots *slots = &event_slots[device];
+
+    if (slots->ended_count != 0)
+        return &area_of(device)->events[slots->ended[--slots->ended_count]];
+    return slots->used < EVENTS_MAX ? &area_of(device)->events[slots->used++] : NULL;
 }
 
 static CUresult export_event(struct CUevent_st *event, CUipcEventHandle *out) {
@@ -317,11 +399,13 @@ static CUresult export_event(struct CUevent_st *event, CUipcEventHandle *out) {
     if (event->imported)
         return CUDA_ERROR_INVALID_HANDLE; /* only its maker passes it on */
     if (event->shared == NULL) {
-        if (events_used[device] == EVENTS_MAX)
+        event->shared = take_event(device);
+        if (event->shared == NULL)
             return CUDA_ERROR_OUT_OF_MEMORY;
-        event->shared = &area->events[events_used[device]++];
         if (event->work != NULL && !event->work->done)
             work_wait(event->work); /* recorded before it was shared */
+        if (event_check(event) != CUDA_SUCCESS)
+            return CUDA_ERROR_INVALID_HANDLE; /* destroyed meanwhile */
     }
     fill_handle(&handle, event_magic, device);
     handle.slot = (uint32_t)(event->shared - area->events);
@@ -358,7 +442,7 @@ SIM_EXPORT CUresult cuIpcOpenEventHandle(CUevent *event, CUipcEventHandle given)
         return CUDA_ERROR_INVALID_CONTEXT;
     sim_lock();
     result = context_current(&context);
-    area = result == CUDA_SUCCESS ? map_file(&handle, handle.area, sizeof *area) : NULL;
+    area = result == CUDA_SUCCESS ? map_area(&handle) : NULL;
     if (result == CUDA_SUCCESS && area == NULL)
         result = CUDA_ERROR_MAP_FAILED;
     if (result == CUDA_SUCCESS)

@@ -193,17 +193,17 @@ static CUresult unload(struct CUlib_st *library) {
     CUresult result = CUDA_SUCCESS;
 
     LL_DELETE(libraries, library);
-    LL_FOREACH_SAFE(library->kernels, kernel, next_kernel) {
-        // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): it is in the table
-        HASH_DELETE(by_handle, kernels, kernel);
-        free(kernel);
-    }
-    LL_FOREACH_SAFE(library->modules, loaded, next_loaded) {
+    LL_FOREACH(library->kernels, kernel)
+    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): it is in the table
+    HASH_DELETE(by_handle, kernels, kernel);
+    LL_FOREACH_SAFE(library->modules, loaded, next_loaded) { /* their functions know the kernels */
         CUresult of_context = module_unload(loaded->module);
 
         result = result == CUDA_SUCCESS ? of_context : result;
         free(loaded);
     }
+    LL_FOREACH_SAFE(library->kernels, kernel, next_kernel)
+    free(kernel);
     image_drop(library->image);
     free(library);
     return result;

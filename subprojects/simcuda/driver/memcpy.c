@@ -62,49 +62,88 @@ EXPORT_FORMS(cuMemcpyPeerAsync, _ptsz,
 
 /* --- pitched memory --- */
 
-/* One side of a 2D or 3D copy; false if it cannot be one. Lock held. */
-static bool make_side(struct copy_side *side, CUmemorytype type, const void *host,
-                      CUdeviceptr device, CUarray array, size_t pitch, size_t height, size_t x,
-                      size_t y, size_t z) {
-    sim_check_held();
-    bool known =
-        type == CU_MEMORYTYPE_HOST || type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED;
+/* One side of a 2D or 3D copy, as the program says it. */
+struct pitched {
+    CUmemorytype type;
+    const void *host;
+    CUdeviceptr device;
+    CUarray array;
+    size_t pitch, height; /* 0: not specified */
+    size_t x, y, z;
+};
 
-    side->address = type == CU_MEMORYTYPE_HOST ? HOST(host) : device;
-    side->pitch = pitch;
-    if (type == CU_MEMORYTYPE_ARRAY) {
-        struct array_place place = {0};
-
-        known = array_place(array, &place);
-        side->address = place.address;
-        side->pitch = place.pitch;
-        height = place.rows;
-    }
-    side->slice = side->pitch * height;
-    side->address += x + y * side->pitch + z * side->slice;
-    return known;
+/* Whether `count` from `offset` on are among `size`. */
+static bool within(size_t offset, size_t count, size_t size) {
+    return offset <= size && count <= size - offset;
 }
 
-static bool has_room(const struct copy *copy) {
-    return copy->rows <= 1 || (copy->to.pitch >= copy->width && copy->from.pitch >= copy->width);
+static bool make_array_side(struct copy_side *side, const struct pitched *of,
+                            const struct copy *copy) {
+    struct array_place place = {0};
+
+    if (!array_place(of->array, &place) || of->x % place.element != 0 ||
+        !within(of->x, copy->width, place.width) || !within(of->y, copy->rows, place.rows) ||
+        !within(of->z, copy->slices, place.slices))
+        return false;
+    side->pitch = place.pitch;
+    side->slice = place.pitch * place.rows;
+    side->address = place.address + of->x + of->y * side->pitch + of->z * side->slice;
+    return true;
+}
+
+/* "If specified, srcPitch must be greater than or equal to WidthInBytes + srcXInBytes", and
+ * "srcHeight must be greater than or equal to Height + srcY". */
+static bool make_memory_side(struct copy_side *side, const struct pitched *of,
+                             const struct copy *copy) {
+    size_t most = (size_t)device_attribute(CU_DEVICE_ATTRIBUTE_MAX_PITCH, 0), before;
+
+    if (of->type != CU_MEMORYTYPE_HOST && of->type != CU_MEMORYTYPE_DEVICE &&
+        of->type != CU_MEMORYTYPE_UNIFIED)
+        return false;
+    side->address = of->type == CU_MEMORYTYPE_HOST ? HOST(of->host) : of->device;
+    side->pitch = of->pitch;
+    if (side->address == 0 || of->pitch > most ||
+        (of->pitch != 0 && !within(of->x, copy->width, of->pitch)) ||
+        (of->height != 0 && !within(of->y, copy->rows, of->height)) ||
+        __builtin_mul_overflow(of->pitch, of->height, &side->slice) ||
+        __builtin_mul_overflow(of->z, side->slice, &before) ||
+        __builtin_add_overflow(side->address, before, &side->address) ||
+        __builtin_mul_overflow(of->y, of->pitch, &before) ||
+        __builtin_add_overflow(side->address, before, &side->address) ||
+        __builtin_add_overflow(side->address, of->x, &side->address))
+        return false;
+    return copy->rows <= 1 || of->pitch >= copy->width;
+}
+
+/* False if the copy cannot be. Lock held. */
+static bool make_sides(struct copy *copy, const struct pitched *to, const struct pitched *from) {
+    sim_check_held();
+    if (copy->width == 0 || copy->rows == 0 || copy->slices == 0)
+        return true; /* nothing is copied */
+    return (to->type == CU_MEMORYTYPE_ARRAY ? make_array_side(&copy->to, to, copy)
+                                            : make_memory_side(&copy->to, to, copy)) &&
+           (from->type == CU_MEMORYTYPE_ARRAY ? make_array_side(&copy->from, from, copy)
+                                              : make_memory_side(&copy->from, from, copy));
 }
 
 static CUresult pitched_2d(const CUDA_MEMCPY2D *of, CUstream stream, enum null_stream null_stream,
                            bool synchronous) {
-    struct copy copy = {0};
+    struct copy copy = {.slices = 1};
+    struct pitched to, from;
     bool valid;
 
     if (of == NULL)
         return CUDA_ERROR_INVALID_VALUE;
+    to = (struct pitched){of->dstMemoryType, of->dstHost,  of->dstDevice,
+                          of->dstArray,      of->dstPitch, 0,
+                          of->dstXInBytes,   of->dstY,     0};
+    from = (struct pitched){of->srcMemoryType, of->srcHost,  of->srcDevice,
+                            of->srcArray,      of->srcPitch, 0,
+                            of->srcXInBytes,   of->srcY,     0};
     copy.width = of->WidthInBytes;
     copy.rows = of->Height;
-    copy.slices = 1;
     sim_lock();
-    valid = make_side(&copy.to, of->dstMemoryType, of->dstHost, of->dstDevice, of->dstArray,
-                      of->dstPitch, 0, of->dstXInBytes, of->dstY, 0) &&
-            make_side(&copy.from, of->srcMemoryType, of->srcHost, of->srcDevice, of->srcArray,
-                      of->srcPitch, 0, of->srcXInBytes, of->srcY, 0) &&
-            has_room(&copy);
+    valid = make_sides(&copy, &to, &from);
     sim_unlock();
     return valid ? copy_run(&copy, stream, null_stream, synchronous) : CUDA_ERROR_INVALID_VALUE;
 }
@@ -119,12 +158,15 @@ EXPORT_FORMS(cuMemcpy2DAsync_v2, _ptsz, (const CUDA_MEMCPY2D *copy, CUstream str
 /* Lock held. */
 static bool from_3d_peer(const CUDA_MEMCPY3D_PEER *of, struct copy *copy) {
     sim_check_held();
+    const struct pitched to = {of->dstMemoryType, of->dstHost,  of->dstDevice,
+                               of->dstArray,      of->dstPitch, of->dstHeight,
+                               of->dstXInBytes,   of->dstY,     of->dstZ},
+                         from = {of->srcMemoryType, of->srcHost,  of->srcDevice,
+                                 of->srcArray,      of->srcPitch, of->srcHeight,
+                                 of->srcXInBytes,   of->srcY,     of->srcZ};
+
     *copy = (struct copy){.width = of->WidthInBytes, .rows = of->Height, .slices = of->Depth};
-    return make_side(&copy->to, of->dstMemoryType, of->dstHost, of->dstDevice, of->dstArray,
-                     of->dstPitch, of->dstHeight, of->dstXInBytes, of->dstY, of->dstZ) &&
-           make_side(&copy->from, of->srcMemoryType, of->srcHost, of->srcDevice, of->srcArray,
-                     of->srcPitch, of->srcHeight, of->srcXInBytes, of->srcY, of->srcZ) &&
-           has_room(copy);
+    return make_sides(copy, &to, &from);
 }
 
 static CUresult pitched_3d(const CUDA_MEMCPY3D_PEER *of, CUstream stream,

@@ -363,9 +363,9 @@ CUresult memory_allocate_visible(struct CUctx_st *context, size_t size, enum mem
     size_t extent = (size + page - 1) / page * page;
     void *memory;
 
-    if (size == 0 || extent < size)
+    if (size == 0)
         return CUDA_ERROR_INVALID_VALUE;
-    if (kind == MEMORY_HOST && !memory_can_pin(extent))
+    if (extent < size || (kind == MEMORY_HOST && !memory_can_pin(extent)))
         return CUDA_ERROR_OUT_OF_MEMORY;
     if (!host_backing_promise_visible(extent))
         return CUDA_ERROR_OUT_OF_MEMORY;

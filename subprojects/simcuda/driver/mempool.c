@@ -146,10 +146,41 @@ static CUresult capture_free(struct block *block, struct CUstream_st *stream) {
     return result;
 }
 
-static CUresult allocate(CUdeviceptr *pointer, size_t size, CUmemoryPool handle, CUstream stream_of,
-                         enum null_stream null_stream, uintptr_t site) {
+/* What an allocation asks for. `context`: the stream's, once it was found. */
+struct request {
+    size_t size;
+    CUmemoryPool pool; /* NULL: the device's current one */
+    CUstream stream;
+    enum null_stream null_stream;
+    uintptr_t site;
+    struct CUctx_st *context;
+};
+
+static CUresult allocate_now(CUdeviceptr *pointer, struct request *request) {
+    struct CUmemPoolHandle_st *pool = request->pool;
     struct CUstream_st *stream;
     struct block *block;
+    CUresult result = stream_current(request->stream, request->null_stream, &stream);
+
+    if (result == CUDA_SUCCESS && pool != NULL && (!mempool_known(pool) || pool->imported))
+        result = CUDA_ERROR_INVALID_VALUE; /* an imported one gives no new memory */
+    if (result == CUDA_SUCCESS)
+        result = capture_check_legacy(stream);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (stream->capture != NULL)
+        return capture_allocation(pointer, request->size, stream, request->site);
+    request->context = context_root(stream->context);
+    if (pool == NULL)
+        pool = current_pool(request->context->device);
+    if (allocate_in(request->context, pool, request->size, request->site, &result, &block))
+        *pointer = block->address;
+    return result;
+}
+
+static CUresult allocate(CUdeviceptr *pointer, size_t size, CUmemoryPool pool, CUstream stream,
+                         enum null_stream null_stream, uintptr_t site) {
+    struct request request = {size, pool, stream, null_stream, site, NULL};
     CUresult result;
 
     if (pointer == NULL)
@@ -158,24 +189,10 @@ static CUresult allocate(CUdeviceptr *pointer, size_t size, CUmemoryPool handle,
         return CUDA_ERROR_NOT_SUPPORTED;
     cost_spend(settings()->alloc_async_ns);
     sim_lock();
-    result = stream_current(stream_of, null_stream, &stream);
-    if (result == CUDA_SUCCESS && handle != NULL && (!mempool_known(handle) || handle->imported))
-        result = CUDA_ERROR_INVALID_VALUE; /* an imported one gives no new memory */
-    if (result == CUDA_SUCCESS)
-        result = capture_check_legacy(stream);
-    if (result == CUDA_SUCCESS && stream->capture != NULL) {
-        result = capture_allocation(pointer, size, stream, site);
-    } else if (result == CUDA_SUCCESS) {
-        struct CUctx_st *context = context_root(stream->context);
-        struct CUmemPoolHandle_st *pool = handle != NULL ? handle : current_pool(context->device);
-
-        if (!allocate_in(context, pool, size, site, &result, &block) &&
-            result == CUDA_ERROR_OUT_OF_MEMORY) {
-            context_wait(context); /* for queued frees; [wait:alloc-async-full] assumed */
-            allocate_in(context, pool, size, site, &result, &block);
-        }
-        if (result == CUDA_SUCCESS)
-            *pointer = block->address;
+    result = allocate_now(pointer, &request);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && request.context != NULL) {
+        context_wait(request.context); /* for queued frees; [wait:alloc-async-full] assumed */
+        result = allocate_now(pointer, &request); /* of what is still there then */
     }
     sim_unlock();
     return result;

@@ -67,8 +67,13 @@ static CUresult run(struct op *op) {
 }
 
 static bool is_valid(const struct fill *fill) {
+    size_t row, rows, all;
+
     return fill->address % fill->element == 0 && fill->pitch % fill->element == 0 &&
-           (fill->rows <= 1 || fill->pitch >= fill->width * fill->element);
+           !__builtin_mul_overflow(fill->width, fill->element, &row) &&
+           (fill->rows <= 1 ||
+            (fill->pitch >= row && !__builtin_mul_overflow(fill->rows, fill->pitch, &rows) &&
+             !__builtin_add_overflow(rows, row, &all)));
 }
 
 static CUresult make_op(const struct fill *fill, struct op **made) {
@@ -103,8 +108,9 @@ static CUresult submit(const struct fill *fill, struct CUstream_st *stream, bool
      * behavior */
     return stream_run(stream, op,
                       synchronous && stream->capture == NULL &&
-                          (block->sync_memops || block->kind == MEMORY_HOST ||
-                           block->kind == MEMORY_REGISTERED || block->kind == MEMORY_MANAGED));
+                          (block->sync_memops || context_syncs_memops(stream->context) ||
+                           block->kind == MEMORY_HOST || block->kind == MEMORY_REGISTERED ||
+                           block->kind == MEMORY_MANAGED));
 }
 
 static CUresult set(struct fill fill, CUstream handle, enum null_stream null_stream,

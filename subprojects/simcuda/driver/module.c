@@ -165,7 +165,9 @@ CUresult module_unload(struct CUmod_st *module) {
     if (module->context != NULL)
         result =
             context_wait(module->context); /* [wait:module-unload] assumed: work runs its code */
-    if (module->context != NULL)           /* it may have ended meanwhile */
+    if (module_find(module) == NULL)       /* another thread has unloaded it meanwhile */
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (module->context != NULL) /* it may have ended meanwhile */
         object_memory_give(module->context->device);
     LL_DELETE(modules, module);
     dispose(module);

@@ -119,12 +119,18 @@ SIM_EXPORT CUresult cuModuleUnload(CUmodule handle) {
     return result;
 }
 
-SIM_EXPORT CUresult cuFuncGetModule(CUmodule *module, CUfunction function) {
+SIM_EXPORT CUresult cuFuncGetModule(CUmodule *module, CUfunction handle) {
+    const struct CUfunc_st *function;
+
     ENTER(cuFuncGetModule);
-    if (module == NULL || function == NULL)
+    if (module == NULL || handle == NULL)
         return CUDA_ERROR_INVALID_VALUE;
-    *module = function->module;
-    return CUDA_SUCCESS;
+    sim_lock();
+    function = module_find_function(handle);
+    if (function != NULL)
+        *module = function->module;
+    sim_unlock();
+    return function != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
 SIM_EXPORT CUresult cuFuncGetName(const char **name, CUfunction function) {

@@ -119,7 +119,8 @@ SIM_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t siz
     sim_lock();
     result = create(size, properties, handle);
     sim_unlock();
-    cost_spend(settings()->create_ns + size / memory_page * settings()->page_ns);
+    cost_spend(settings()->create_ns +
+               (result == CUDA_SUCCESS ? size / memory_page * settings()->page_ns : 0));
     return result;
 }
 

@@ -59,6 +59,8 @@ SIM_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
 static CUresult primary_set_flags(CUdevice device, unsigned int flags) {
     if (device_check(device) != CUDA_SUCCESS)
         return CUDA_ERROR_INVALID_DEVICE;
+    if (!context_flags_valid(flags))
+        return CUDA_ERROR_INVALID_VALUE;
     sim_lock();
     context_primary(device)->flags = flags;
     sim_unlock();

@@ -12,7 +12,9 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-static struct CUstream_st *streams; /* what programs hold handles of, by handle */
+/* What programs have made, by handle. Default streams and fences are not among them: a handle of a
+ * stream that is gone may have the address of one of these. */
+static struct CUstream_st *streams;
 static uint64_t last_id;
 
 /* This thread's default stream in each context it used one in. */
@@ -38,15 +40,14 @@ struct CUstream_st *stream_create(struct CUctx_st *context, enum stream_kind kin
     stream->timeline = timeline_take(&stream->submitted);
     pthread_cond_init(&stream->wake, NULL);
     DL_APPEND(context->streams, stream);
-    stream->self = stream;
-    HASH_ADD(by_handle, streams, self, sizeof(void *), stream);
     return stream;
 }
 
 void stream_destroy(struct CUstream_st *stream) {
     sim_check_held();
     capture_stream_ending(stream);
-    HASH_DELETE(by_handle, streams, stream);
+    if (stream->self != NULL)
+        HASH_DELETE(by_handle, streams, stream);
     if (stream->holds_memory)
         object_memory_give(stream->context->device);
     stream->destroyed = true;
@@ -57,6 +58,8 @@ void stream_destroy(struct CUstream_st *stream) {
 static void end_own_streams(void *list) {
     struct own_stream *own, *next;
 
+    if (entry_is_forked())
+        return; /* a thread that is not here may have had the lock */
     sim_lock();
     for (own = list; own != NULL; own = next) {
         next = own->next;
@@ -138,6 +141,8 @@ CUresult stream_create_for_program(struct CUctx_st *context, unsigned int flags,
                          flags == CU_STREAM_NON_BLOCKING ? STREAM_NON_BLOCKING : STREAM_BLOCKING,
                          stream_priority_in_range(priority));
     (*out)->holds_memory = true;
+    (*out)->self = *out;
+    HASH_ADD(by_handle, streams, self, sizeof(void *), *out);
     return CUDA_SUCCESS;
 }
 

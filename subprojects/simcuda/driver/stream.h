@@ -67,7 +67,7 @@ struct CUstream_st {
     struct graph_node_set *frontier;           /* while capturing: what the next node depends on */
     struct CUstream_st *prev, *next;           /* of its context */
     struct CUstream_st *busy_prev, *busy_next; /* streams with queued work */
-    struct CUstream_st *self;                  /* the key of by_handle */
+    struct CUstream_st *self; /* the key of by_handle; NULL: no program has its handle */
     UT_hash_handle by_handle;
 };
 

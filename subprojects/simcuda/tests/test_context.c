@@ -2,7 +2,11 @@
  */
 #include "test_sim.h"
 
+#include "simcuda.h"
+
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -233,6 +237,123 @@ static void test_child_of_fork(void **state) {
     assert_ok(cuDevicePrimaryCtxRelease_v2(0));
 }
 
+/* cuCtxCreate, cuCtxSetFlags and their kin: INVALID_VALUE for what is no flag, and for two ways of
+ * waiting at once. */
+static void test_flags_are_checked(void **state) {
+    const unsigned int spin_and_yield = CU_CTX_SCHED_SPIN | CU_CTX_SCHED_YIELD, unknown = 0x8000;
+    CUcontext context;
+
+    (void)state;
+    assert_int_equal(cuCtxCreate_v2(&context, unknown, 0), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuCtxCreate_v2(&context, spin_and_yield, 0), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuDevicePrimaryCtxSetFlags_v2(0, unknown), CUDA_ERROR_INVALID_VALUE);
+    assert_ok(cuCtxCreate_v2(&context, CU_CTX_SCHED_BLOCKING_SYNC | CU_CTX_MAP_HOST, 0));
+    assert_int_equal(cuCtxSetFlags(unknown), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuCtxSetFlags(spin_and_yield), CUDA_ERROR_INVALID_VALUE);
+    assert_ok(cuCtxSetFlags(CU_CTX_SCHED_YIELD));
+    assert_int_equal(cuCtxSetCacheConfig((CUfunc_cache)77), CUDA_ERROR_INVALID_VALUE);
+    assert_ok(cuCtxSetCacheConfig(CU_FUNC_CACHE_PREFER_EQUAL));
+    assert_int_equal(cuCtxSetSharedMemConfig((CUsharedconfig)77), CUDA_ERROR_INVALID_VALUE);
+    assert_ok(cuCtxSetSharedMemConfig(CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE));
+    assert_ok(cuCtxDestroy_v2(context));
+}
+
+static void *open_late(void *flag) {
+    while (simcuda_waits() == 0)
+        sched_yield();
+    __atomic_store_n((uint32_t *)flag, 1, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+/* CU_CTX_SYNC_MEMOPS: "synchronous memory operations initiated on this context will always
+ * synchronize". */
+static void test_a_context_can_wait_for_all_of_its_synchronous_calls(void **state) {
+    const unsigned int sync_memops = 0x80; /* older headers lack the name */
+    CUdeviceptr memory;
+    pthread_t opener;
+    CUmodule module;
+    CUfunction wait;
+    CUcontext context;
+    void *flag;
+
+    (void)state;
+    assert_ok(cuCtxCreate_v2(&context, sync_memops, 0));
+    assert_ok(cuModuleLoadData(&module, kernels_ptx));
+    assert_ok(cuModuleGetFunction(&wait, module, "wait_flag"));
+    assert_ok(cuMemAlloc_v2(&memory, 4096));
+    assert_ok(cuMemAllocHost_v2(&flag, sizeof(uint32_t)));
+    for (int i = 0; i < 2; i++) {
+        *(uint32_t *)flag = 0;
+        assert_ok(cuLaunchKernel(wait, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&flag}, NULL));
+        assert_int_equal(pthread_create(&opener, NULL, open_late, flag), 0);
+        assert_ok(i == 0 ? cuMemcpyDtoD_v2(memory, memory + 64, 64) : cuMemsetD8_v2(memory, 0, 64));
+        assert_ok(cuStreamQuery(NULL));
+        assert_int_equal(pthread_join(opener, NULL), 0);
+    }
+    assert_ok(cuCtxDestroy_v2(context));
+}
+
+static atomic_bool forks_are_done;
+
+static void *keep_locking(void *context) {
+    CUdeviceptr memory;
+
+    assert_ok(cuCtxSetCurrent(context));
+    while (!forks_are_done) {
+        assert_ok(cuMemAlloc_v2(&memory, 64));
+        assert_ok(cuMemFree_v2(memory));
+    }
+    return NULL;
+}
+
+static void end_process(void *unused) {
+    (void)unused;
+    _exit(0); /* no handlers, which would look for the parent's other threads */
+}
+
+/* Its children end only the thread that forked, as fork leaves no other. */
+static void *fork_often(void *context) {
+    enum { FORKS = 100, HANG_GUARD = 60 };
+    CUdeviceptr memory;
+    pthread_key_t last;
+    int status;
+
+    assert_ok(cuCtxSetCurrent(context));
+    assert_ok(cuMemAlloc_v2(&memory, 64));
+    assert_ok(cuMemsetD8_v2_ptds(memory, 1, 64)); /* it has a default stream of its own */
+    assert_int_equal(pthread_key_create(&last, end_process), 0); /* destroyed after older ones */
+    for (int i = 0; i < FORKS; i++) {
+        pid_t child = fork();
+
+        if (child == 0) {
+            alarm(HANG_GUARD);
+            pthread_setspecific(last, &last);
+            pthread_exit(NULL);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+    assert_ok(cuMemFree_v2(memory));
+    return NULL;
+}
+
+/* Another thread of the parent's may have been in the midst of a call. */
+static void test_a_forked_thread_ends(void **state) {
+    pthread_t others[2], forking;
+    CUcontext context;
+
+    (void)state;
+    assert_ok(cuDevicePrimaryCtxRetain(&context, 0));
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&others[i], NULL, keep_locking, context), 0);
+    assert_int_equal(pthread_create(&forking, NULL, fork_often, context), 0);
+    assert_int_equal(pthread_join(forking, NULL), 0);
+    forks_are_done = true;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_join(others[i], NULL), 0);
+    assert_ok(cuDevicePrimaryCtxRelease_v2(0));
+}
+
 static int main_of_child(const char *mode) {
     if (strcmp(mode, "late") == 0)
         atexit(call_late);
@@ -295,9 +416,12 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_reset),
         cmocka_unit_test(test_peers),
         cmocka_unit_test(test_properties),
+        cmocka_unit_test(test_flags_are_checked),
+        cmocka_unit_test(test_a_context_can_wait_for_all_of_its_synchronous_calls),
         cmocka_unit_test(test_late_calls),
         cmocka_unit_test(test_exit_with_work_pending),
         cmocka_unit_test(test_child_of_fork),
+        cmocka_unit_test(test_a_forked_thread_ends),
     };
 
     if (argc > 1)

@@ -1,6 +1,7 @@
 /* Memory and events shared between two processes that each have a simulated device. */
 #include "test_sim.h"
 
+#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,6 +29,47 @@ static uint32_t read_u32(CUdeviceptr pointer) {
     return value;
 }
 
+static unsigned int mappings(void) {
+    FILE *file = fopen("/proc/self/maps", "re");
+    unsigned int count = 0;
+    int character;
+
+    assert_non_null(file);
+    while ((character = fgetc(file)) != EOF)
+        count += character == '\n';
+    fclose(file);
+    return count;
+}
+
+/* As programs do that get a handle with every message. */
+static void open_event_often(CUipcEventHandle handle) {
+    unsigned int before = 0;
+    CUevent event;
+
+    for (int i = 0; i < 300; i++) {
+        assert_ok(cuIpcOpenEventHandle(&event, handle));
+        assert_ok(cuEventDestroy_v2(event));
+        if (i == 99)
+            before = mappings();
+    }
+    assert_true(mappings() < before + 100);
+}
+
+/* A handle of which a bit was lost says so, and nothing is read where it points. */
+static void open_garbled_handles(const CUipcMemHandle *handle) {
+    enum { WORDS = 6 };
+
+    for (int word = 0; word < WORDS; word++) {
+        CUipcMemHandle garbled = *handle;
+        CUdeviceptr memory;
+
+        garbled.reserved[8 * word + 7] ^= (char)0x40;
+        assert_int_not_equal(
+            cuIpcOpenMemHandle_v2(&memory, garbled, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
+            CUDA_SUCCESS);
+    }
+}
+
 /* The other process. Returns its exit status; an assertion that fails aborts it. */
 static int import(int in, int out) {
     CUdeviceptr large, again, small;
@@ -37,12 +79,14 @@ static int import(int in, int out) {
 
     set_up_context(NULL);
     receive_bytes(in, &message, sizeof message);
+    open_garbled_handles(&message.large);
     assert_int_equal(cuIpcOpenMemHandle_v2(&large, message.large, 0), CUDA_ERROR_INVALID_VALUE);
     assert_ok(cuIpcOpenMemHandle_v2(&large, message.large, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
     assert_ok(cuIpcOpenMemHandle_v2(&again, message.large, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
     assert_int_equal(large, again);
     assert_ok(cuIpcOpenMemHandle_v2(&small, message.small, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
     assert_int_equal(cuMemFree_v2(large), CUDA_ERROR_INVALID_VALUE); /* not ours to free */
+    open_event_often(message.event);
     assert_ok(cuIpcOpenEventHandle(&event, message.event));
 
     /* the owner's work is behind a gate: not done until we say so */
@@ -123,8 +167,29 @@ static void test_two_processes(void **state) {
     tear_down_context(NULL);
 }
 
+/* More than a device has at a time. */
+static void test_shared_events_make_room_when_they_end(void **state) {
+    CUipcEventHandle handle;
+    CUevent event;
+
+    (void)state;
+    set_up_context(NULL);
+    for (int i = 0; i < 40000; i++) {
+        assert_ok(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
+        assert_ok(cuIpcGetEventHandle(&handle, event));
+        assert_ok(cuEventQuery(event));
+        assert_ok(cuEventRecord(event, NULL));
+        assert_ok(cuEventSynchronize(event));
+        assert_ok(cuEventDestroy_v2(event));
+    }
+    tear_down_context(NULL);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_two_processes)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_two_processes),
+        cmocka_unit_test(test_shared_events_make_room_when_they_end),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

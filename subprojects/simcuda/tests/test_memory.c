@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -213,6 +214,26 @@ static void test_host_memory(void **state) {
     assert_int_equal(cuMemHostUnregister(&value), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
 }
 
+static void test_host_memory_that_cannot_be(void **state) {
+    char *memory = mmap(NULL, 2 * MiB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const unsigned int unknown = 0x100;
+    CUdeviceptr managed;
+    void *host;
+
+    (void)state;
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    assert_int_equal(munmap(memory + MiB, MiB), 0);
+    assert_int_equal(cuMemHostRegister_v2(memory, SIZE_MAX, 0), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuMemHostRegister_v2(memory, 2 * MiB, 0), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuMemHostRegister_v2(memory, MiB, unknown), CUDA_ERROR_INVALID_VALUE);
+    assert_ok(cuMemHostRegister_v2(memory + 1, MiB - 1, 0));
+    assert_ok(cuMemHostUnregister(memory + 1));
+    munmap(memory, MiB);
+    assert_int_equal(cuMemHostAlloc(&host, SIZE_MAX, 0), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(cuMemAllocManaged(&managed, SIZE_MAX, CU_MEM_ATTACH_GLOBAL),
+                     CUDA_ERROR_OUT_OF_MEMORY);
+}
+
 static void test_managed_memory(void **state) {
     CUdeviceptr pointer;
     int managed;
@@ -328,6 +349,7 @@ int main(void) {
         cmocka_unit_test(test_copies_stay_in_bounds),
         cmocka_unit_test(test_host_access_faults),
         cmocka_unit_test(test_host_memory),
+        cmocka_unit_test(test_host_memory_that_cannot_be),
         cmocka_unit_test(test_managed_memory),
         cmocka_unit_test(test_pointer_attributes),
         cmocka_unit_test(test_stream_ordered_allocation),

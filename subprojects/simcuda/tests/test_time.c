@@ -334,6 +334,20 @@ static void test_work_of_the_host_runs_beside_a_host_function(void **state) {
     }
 }
 
+/* Pages take time to map: those that nobody got, none. */
+static void test_memory_that_there_is_not_takes_no_time_to_map(void **state) {
+    const CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                            .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    CUmemGenericAllocationHandle handle;
+    enum { CREATE = 30000 };
+
+    (void)state;
+    begin();
+    assert_int_equal(cuMemCreate(&handle, SIZE_MAX - 2 * MiB + 1, &properties, 0),
+                     CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(elapsed(), CREATE);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_wait_takes_the_host_to_the_end_of_the_work),
@@ -342,6 +356,7 @@ int main(void) {
         cmocka_unit_test(test_a_query_says_what_is_so_at_the_threads_time),
         cmocka_unit_test(test_an_event_is_as_late_as_its_work),
         cmocka_unit_test(test_a_free_waits),
+        cmocka_unit_test(test_memory_that_there_is_not_takes_no_time_to_map),
         cmocka_unit_test(test_a_kernel_that_waits_ends_when_its_flag_is_set),
         cmocka_unit_test(test_a_graph_may_wait_for_the_host),
         cmocka_unit_test(test_a_wait_ends_when_other_work_wrote_the_value),
