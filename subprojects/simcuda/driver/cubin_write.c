@@ -189,9 +189,8 @@ static void add_common_sections(struct writing *writing) {
         [INITIAL] = {".nv.global.init", SHT_PROGBITS}, [ZERO] = {".nv.global", SHT_NOBITS},
         [CONSTANT] = {".nv.constant3", SHT_PROGBITS},  [TEXTS] = {CUBIN_TEXTS, SHT_PROGBITS}};
     const struct buffer *const contents[FIRST_OF_KERNELS] = {
-        [TITLES] = &writing->titles,   [NAMES] = &writing->names,
-        [SYMBOLS] = &writing->symbols, [INFO] = &writing->info,
-        [INITIAL] = &writing->initial, [CONSTANT] = &writing->constant,
+        [TITLES] = &writing->titles, [NAMES] = &writing->names,     [SYMBOLS] = &writing->symbols,
+        [INFO] = &writing->info,     [INITIAL] = &writing->initial, [CONSTANT] = &writing->constant,
         [TEXTS] = &writing->texts};
     uint32_t titles[FIRST_OF_KERNELS] = {0};
 

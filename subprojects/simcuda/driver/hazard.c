@@ -2,12 +2,10 @@
 
 #include "allocate.h"
 #include "hazard_pending.h"
+#include "hazard_report.h"
 #include "lock.h"
-#include "report.h"
 #include "settings.h"
 
-#include <dlfcn.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -20,7 +18,7 @@ struct touch {
     uint32_t timeline;
     uint64_t count; /* the work's number in its timeline */
     bool write;
-    const char *name; /* of the operation */
+    const char *name;  /* of the operation */
     struct work *work; /* a reference, where work is pending that it may conflict with; or NULL */
 };
 
@@ -72,31 +70,11 @@ static void tenancy_free(struct tenancy *tenancy) {
     free(tenancy);
 }
 
-static void describe_site(char *text, size_t size, uintptr_t site) {
-    Dl_info info;
-
-    if (site == 0)
-        snprintf(text, size, "unknown");
-    else if (dladdr((void *)site, &info) != 0 && info.dli_fname != NULL)
-        snprintf(text, size, "%s+0x%lx", info.dli_fname,
-                 (unsigned long)(site - (uintptr_t)info.dli_fbase));
-    else
-        snprintf(text, size, "0x%lx", (unsigned long)site);
-}
-
+/* `old`: whose memory it was. */
 static void report(const char *kind, const struct tenancy *old, const char *old_name,
                    uintptr_t new_site, const char *new_name, CUdeviceptr begin, CUdeviceptr end) {
-    char old_text[512], new_text[512], old_end[512], line[2048];
-
-    describe_site(old_text, sizeof old_text, old->begin_site);
-    describe_site(old_end, sizeof old_end, old->end_site);
-    describe_site(new_text, sizeof new_text, new_site);
-    snprintf(line, sizeof line,
-             "%s: %s on [0x%llx, 0x%llx) is not ordered after %s of the former owner; former owner "
-             "allocated at %s, freed at %s; new owner allocated at %s",
-             kind, new_name, (unsigned long long)begin, (unsigned long long)end, old_name, old_text,
-             old_end, new_text);
-    report_hazard(line);
+    hazard_report(&(struct hazard_text){kind, old->begin_site, old->end_site, new_site, old_name,
+                                        new_name, begin, end});
 }
 
 /* --- ownership --- */
@@ -497,8 +475,7 @@ static void check_later(struct tenancy *list, struct tenancy *owner, const struc
 
             if (touch->begin >= access->address + access->size || touch->end <= access->address ||
                 (!touch->write && !access->write) || touch->work == NULL ||
-                touch->work == pending->work ||
-                vclock_covers(&touch->work->clock, timeline, count))
+                touch->work == pending->work || vclock_covers(&touch->work->clock, timeline, count))
                 continue;
             report("reused", owner, name, later->begin_site, touch->name, access->address,
                    access->address + access->size);

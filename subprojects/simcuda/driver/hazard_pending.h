@@ -10,8 +10,8 @@
 
 /* Such work, submitted when so many generations of owners had begun. */
 struct pending {
-    struct work *work;      /* a reference */
-    struct vclock clock;    /* what it comes after */
+    struct work *work;   /* a reference */
+    struct vclock clock; /* what it comes after */
     uint64_t generations;
     struct pending *prev, *next;
 };

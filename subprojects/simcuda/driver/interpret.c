@@ -26,11 +26,32 @@ CUresult interpret_image(struct image *image) {
     memset(&failure, 0, sizeof failure);
     if (image->text_count == 0)
         return CUDA_SUCCESS;
-    image->program = simt_parse((const char *const *)image->texts, image->text_count, &failure,
-                                &which);
+    image->program =
+        simt_parse((const char *const *)image->texts, image->text_count, &failure, &which);
     if (image->program != NULL || settings()->skips_kernels)
         return CUDA_SUCCESS;
     return CUDA_ERROR_INVALID_PTX;
+}
+
+struct kept_name {
+    UT_hash_handle hh;
+    char text[];
+};
+
+const char *interpret_name(const struct CUfunc_st *function) {
+    sim_check_held();
+    static struct kept_name *names;
+    const char *text = function->declared->name;
+    struct kept_name *name;
+
+    HASH_FIND_STR(names, text, name);
+    if (name == NULL) {
+        name = allocate_zeroed(sizeof *name + strlen(text) + 1);
+        memcpy(name->text, text, strlen(text));
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it is in the table
+        HASH_ADD_STR(names, text, name);
+    }
+    return name->text;
 }
 
 /* --- modules --- */
@@ -153,8 +174,8 @@ static bool find_locked(uint64_t address, struct simt_range *range) {
     const uint64_t page = 4096;
 
     if (block != NULL) {
-        *range = (struct simt_range){block->address, block->address + block->size, block->shadow,
-                                     true};
+        *range =
+            (struct simt_range){block->address, block->address + block->size, block->shadow, true};
         return true;
     }
     if (memory_reach_locked(address, 1) == NULL)
@@ -243,10 +264,8 @@ static CUresult interpreted_run(struct op *op) {
     const struct kernel_call *call = &op->as.kernel;
     const CUDA_KERNEL_NODE_PARAMS_v2 *told = &call->told;
     struct run run = {.mutex = PTHREAD_MUTEX_INITIALIZER};
-    const struct simt_memory memory = {.owner = &run,
-                                       .find = find,
-                                       .describe = describe,
-                                       .changes = memory_changes()};
+    const struct simt_memory memory = {
+        .owner = &run, .find = find, .describe = describe, .changes = memory_changes()};
     struct simt_launch launch = {
         .kernel = call->function->runs,
         .grid = {told->gridDimX, told->gridDimY, told->gridDimZ},
@@ -288,5 +307,5 @@ static void interpreted_declare(struct op *op) {
     }
 }
 
-const struct builtin_kernel kernel_interpreted = {
-    "kernel", 0, {0}, interpreted_declare, interpreted_run, false};
+const struct builtin_kernel kernel_interpreted = {"kernel",        0,    {0}, interpreted_declare,
+                                                  interpreted_run, false};

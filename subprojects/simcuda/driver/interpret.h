@@ -12,6 +12,10 @@ struct image;
 /* Stands for a kernel that runs as its PTX says. */
 extern const struct builtin_kernel kernel_interpreted;
 
+/* The kernel's name, as long as the process: what is reported of memory may name it when its module
+ * is gone. Lock held. */
+const char *interpret_name(const struct CUfunc_st *function);
+
 /* Reads the image's texts into a program that runs. INVALID_PTX: interpret_failure() says why. Lock
  * not needed. */
 CUresult interpret_image(struct image *image);

@@ -147,8 +147,7 @@ void jit_print_failure(struct jit *jit, CUresult result, const char *name) {
     const struct simt_failure *failure = interpret_failure();
 
     if (result == CUDA_ERROR_INVALID_PTX && failure->line != 0)
-        jit_print(&jit->error, "error   : '%s', line %u: %s\n", name, failure->line,
-                  failure->text);
+        jit_print(&jit->error, "error   : '%s', line %u: %s\n", name, failure->line, failure->text);
     else if (result == CUDA_ERROR_INVALID_PTX)
         jit_print(&jit->error, "error   : '%s' is no PTX that can be read\n", name);
     else if (result == CUDA_ERROR_NO_BINARY_FOR_GPU)

@@ -164,7 +164,9 @@ static CUresult make_op(struct CUfunc_st *function, const CUDA_KERNEL_NODE_PARAM
     if (result != CUDA_SUCCESS)
         return result;
     call.told.ctx = function->module->context;
-    op = op_create(call.kernel->name, call.kernel->run);
+    op =
+        op_create(call.kernel == &kernel_interpreted ? interpret_name(function) : call.kernel->name,
+                  call.kernel->run);
     op->node_type = CU_GRAPH_NODE_TYPE_KERNEL;
     op->dispose = dispose;
     function->loaded = true;
@@ -259,8 +261,7 @@ CUresult launch_kernel(CUfunction handle, const CUlaunchConfig *config, void **p
     struct CUfunc_st *function;
     struct op *op = NULL;
     struct launch_way how;
-    CUresult result =
-        config == NULL ? CUDA_ERROR_INVALID_VALUE : read_attributes(config, &how);
+    CUresult result = config == NULL ? CUDA_ERROR_INVALID_VALUE : read_attributes(config, &how);
 
     if (result != CUDA_SUCCESS)
         return result;

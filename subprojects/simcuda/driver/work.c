@@ -442,9 +442,11 @@ static void order_in(struct CUstream_st *stream, struct op *op, struct work *wor
 static struct work *enqueue(struct CUstream_st *stream, struct op *op, struct work *work) {
     bool was_idle = stream->queue_head == NULL;
 
+    /* The queue's, and the stream's, as its last: before the hazard detector, which keeps the work
+     * and may let it go again. */
+    work->references += 2;
     order_in(stream, op, work);
     work->op = op_keep(op);
-    work->references = 2; /* the queue's and the stream's, as its last */
     work_drop(stream->last);
     stream->last = work;
     if (was_idle) {

@@ -4,11 +4,9 @@
 
 #include <string.h>
 
-enum step access_fault(struct warp *warp, const struct instruction *instruction,
-                       unsigned int lane, uint64_t address, unsigned int bytes,
-                       const char *what) {
-    enum simt_result result =
-        (address & (bytes - 1)) != 0 ? SIMT_MISALIGNED : SIMT_ILLEGAL_ADDRESS;
+enum step access_fault(struct warp *warp, const struct instruction *instruction, unsigned int lane,
+                       uint64_t address, unsigned int bytes, const char *what) {
+    enum simt_result result = (address & (bytes - 1)) != 0 ? SIMT_MISALIGNED : SIMT_ILLEGAL_ADDRESS;
 
     if (result == SIMT_ILLEGAL_ADDRESS && address >> WINDOW_SHIFT == WINDOW_GLOBAL)
         record_access(warp->worker, address, address + bytes, *what != 'r'); /* it was released? */
@@ -49,8 +47,7 @@ static void record_touched(struct warp *warp, const struct touched *touched, uns
     }
 }
 
-static inline uint64_t load_value(const unsigned char *memory, unsigned int size,
-                                  bool is_signed) {
+static inline uint64_t load_value(const unsigned char *memory, unsigned int size, bool is_signed) {
     switch (size) {
     case 1: {
         uint8_t value = __atomic_load_n(memory, __ATOMIC_RELAXED);
@@ -253,8 +250,7 @@ enum step run_store(struct warp *warp, const struct instruction *instruction) {
         atomic_thread_fence(memory_order_release);
     for (uint32_t lanes = warp->active; lanes != 0; lanes &= lanes - 1) {
         unsigned int lane = (unsigned int)__builtin_ctz(lanes);
-        unsigned char *memory =
-            reach_all(warp, instruction, lane, a[lane] + base, true, &touched);
+        unsigned char *memory = reach_all(warp, instruction, lane, a[lane] + base, true, &touched);
 
         if (memory == NULL)
             return STEP_AGAIN;

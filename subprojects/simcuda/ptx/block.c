@@ -1,5 +1,5 @@
-/* Blocks, and the threads of the host that run them. A thread begins a further block only when those
- * that it has do not end soon: they may wait for one that has not begun. All blocks of a
+/* Blocks, and the threads of the host that run them. A thread begins a further block only when
+ * those that it has do not end soon: they may wait for one that has not begun. All blocks of a
  * cooperative launch begin at once. */
 #include "allocate.h"
 #include "machine.h"
@@ -12,8 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TURNS = 16 };          /* of a block's warps before other blocks are run */
-enum { MOST_BEGUN = 4096 };   /* blocks of one thread */
+enum { TURNS = 16 };        /* of a block's warps before other blocks are run */
+enum { MOST_BEGUN = 4096 }; /* blocks of one thread */
 enum { MOST_WORKERS = 16 };
 
 struct block *block_begin(struct launch *launch, struct worker *worker, uint64_t number) {

@@ -30,8 +30,8 @@ static bool resolve(struct parser *parser, unsigned int depth) {
         if (label == NULL) {
             if (use.depth == depth && depth == 1) {
                 parser->lexer.token.line = use.name.line;
-                return lexer_fail(&parser->lexer, "there is no label '%.*s'",
-                                  (int)use.name.length, use.name.text);
+                return lexer_fail(&parser->lexer, "there is no label '%.*s'", (int)use.name.length,
+                                  use.name.text);
             }
             use.depth = use.depth == depth ? depth - 1 : use.depth;
             parser->uses.items[kept++] = use;
@@ -62,9 +62,8 @@ static bool take_table(struct parser *parser, struct local_name *name) {
         lexer_next(lexer);
     } while (lexer_take_mark(lexer, ','));
     table->count = (unsigned int)labels.count;
-    table->labels = memcpy(
-        arena_take(&parser->program->arena, labels.count * sizeof *labels.items), labels.items,
-        labels.count * sizeof *labels.items);
+    table->labels = memcpy(arena_take(&parser->program->arena, labels.count * sizeof *labels.items),
+                           labels.items, labels.count * sizeof *labels.items);
     free(labels.items);
     name->kind = NAME_TABLE;
     name->table = table;
@@ -101,9 +100,10 @@ static bool take_label(struct parser *parser, const struct token *token) {
 }
 
 static bool take_variables(struct parser *parser, enum space space) {
-    do {
-        struct variable *variable = declare_variable(parser, space, LINKAGE_STATIC);
+    struct variable *variable = NULL;
 
+    do {
+        variable = declare_variable(parser, space, LINKAGE_STATIC, variable);
         if (variable == NULL)
             return false;
         if (space == SPACE_SHARED)

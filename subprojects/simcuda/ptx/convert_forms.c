@@ -8,9 +8,9 @@
 /* To a type and from it: its number of bits, whether it is signed. */
 #define INTEGER_PAIR(to, to_type, to_width, to_signed, from, from_type, from_width, from_signed)   \
     COMPUTE_1(plain_##to##_##from, from_type, (uint64_t)(to_type)x)                                \
-    COMPUTE_1(sat_##to##_##from, uint64_t,                                                         \
-              ptx_int_from_int(x, INTEGER(from_width, from_signed), INTEGER(to_width, to_signed),  \
-                               true))                                                              \
+    COMPUTE_1(                                                                                     \
+        sat_##to##_##from, uint64_t,                                                               \
+        ptx_int_from_int(x, INTEGER(from_width, from_signed), INTEGER(to_width, to_signed), true)) \
     static enum step to##_##from(struct warp *warp, const struct instruction *instruction) {       \
         return instruction->flag2 ? sat_##to##_##from(warp, instruction)                           \
                                   : plain_##to##_##from(warp, instruction);                        \
@@ -40,7 +40,7 @@ TO_ALL(INTEGER_PAIR)
 
 /* --- between integers and floating point --- */
 
-#define ROUNDING (enum ptx_rounding)instruction->mode
+#define ROUNDING (enum ptx_rounding) instruction->mode
 #define FLOAT_PAIRS(name, width, sign)                                                             \
     COMPUTE_1(name##_f16, uint16_t, ptx_int_from_f16(x, ROUNDING, INTEGER(width, sign)))           \
     COMPUTE_1(name##_bf16, uint16_t, ptx_int_from_bf16(x, ROUNDING, INTEGER(width, sign)))         \
@@ -61,7 +61,8 @@ TO_ALL(INTEGER_PAIR)
     }                                                                                              \
     COMPUTE_1(f64_##name, uint64_t, ptx_f64_from_int(x, INTEGER(width, sign), ROUNDING))
 #define FLOAT_ROWS(name)                                                                           \
-    {"cvt." #name ".f16", name##_f16, "Dh", "ifs"}, {"cvt." #name ".bf16", name##_bf16, "Dh", "ifs"}, \
+    {"cvt." #name ".f16", name##_f16, "Dh", "ifs"},                                                \
+        {"cvt." #name ".bf16", name##_bf16, "Dh", "ifs"},                                          \
         {"cvt." #name ".f32", name##_f32, "Df", "ifs"},                                            \
         {"cvt." #name ".f64", name##_f64, "Dg", "is"}, {"cvt.f16." #name, f16_##name, "Dl", "rs"}, \
         {"cvt.bf16." #name, bf16_##name, "Dl", "r"}, {"cvt.f32." #name, f32_##name, "Dl", "rsf"},  \
@@ -93,8 +94,7 @@ COMPUTE_1(f64_f64, uint64_t, ptx_f64_from_f64(x, INTEGRAL, ROUNDING, instruction
 COMPUTE_1(f16_f16, uint16_t, ptx_f16_from_f16(x, INTEGRAL, ROUNDING, instruction->flag2))
 COMPUTE_1(bf16_bf16, uint16_t, ptx_bf16_from_bf16(x, INTEGRAL, ROUNDING))
 COMPUTE_1(f64_f32, uint32_t, ptx_f64_from_f32(x, instruction->flag, instruction->flag2))
-COMPUTE_1(f32_f64, uint64_t,
-          ptx_f32_from_f64(x, ROUNDING, instruction->flag, instruction->flag2))
+COMPUTE_1(f32_f64, uint64_t, ptx_f32_from_f64(x, ROUNDING, instruction->flag, instruction->flag2))
 COMPUTE_1(f32_f16, uint16_t, ptx_f32_from_f16(x, instruction->flag, instruction->flag2))
 COMPUTE_1(f32_bf16, uint16_t, ptx_f32_from_bf16(x, instruction->flag, instruction->flag2))
 COMPUTE_1(f64_f16, uint16_t, ptx_f64_from_f16(x, instruction->flag2))

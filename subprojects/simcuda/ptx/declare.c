@@ -32,14 +32,16 @@ static bool is_in_range(const struct local_name *name, const struct token *token
             return false;
         number = number * 10 + (uint64_t)(token->text[i] - '0');
     }
-    return number < name->range && (token->text[name->length] != '0' || token->length == name->length + 1);
+    return number < name->range &&
+           (token->text[name->length] != '0' || token->length == name->length + 1);
 }
 
 struct local_name *find_local(struct parser *parser, const struct token *token) {
     for (size_t i = parser->names.count; i-- != 0;) {
         struct local_name *name = &parser->names.items[i];
 
-        if ((!name->ranged && is_named(name->text, name->length, token)) || is_in_range(name, token))
+        if ((!name->ranged && is_named(name->text, name->length, token)) ||
+            is_in_range(name, token))
             return name;
     }
     return NULL;
@@ -199,8 +201,7 @@ static bool take_address(struct parser *parser, struct initial *initial, bool ma
         if (!lexer_expect_mark(lexer, '('))
             return false;
     }
-    relocation->name =
-        arena_text(&parser->program->arena, lexer->token.text, lexer->token.length);
+    relocation->name = arena_text(&parser->program->arena, lexer->token.text, lexer->token.length);
     if (lexer->token.kind != TOKEN_WORD || initial->element < 4)
         return lexer_fail(lexer, "an initial value is expected before '%.*s'",
                           (int)lexer->token.length, lexer->token.text);
@@ -230,15 +231,17 @@ static bool take_value(struct parser *parser, struct initial *initial) {
         return lexer_fail(lexer, "'%s' has more initial values than elements", variable->name);
     if (lexer->token.kind == TOKEN_FLOAT)
         return take_float(parser, initial, false);
-    if (lexer_at_mark(lexer, '-') && (strspn(lexer->at, "0123456789") != strcspn(lexer->at, ",}; \n") ||
-                                      (lexer->at[0] == '0' && strchr("fFdD", lexer->at[1]) != NULL))) {
+    if (lexer_at_mark(lexer, '-') &&
+        (strspn(lexer->at, "0123456789") != strcspn(lexer->at, ",}; \n") ||
+         (lexer->at[0] == '0' && strchr("fFdD", lexer->at[1]) != NULL))) {
         lexer_next(lexer);
         if (lexer->token.kind == TOKEN_FLOAT)
             return take_float(parser, initial, true);
         if (!lexer_expect_number(lexer, &number))
             return false;
         number = -number;
-        memcpy(variable->initial + initial->at, &number, initial->element < 8 ? initial->element : 8);
+        memcpy(variable->initial + initial->at, &number,
+               initial->element < 8 ? initial->element : 8);
         return true;
     }
     if (lexer->token.kind == TOKEN_WORD && !token_is(&lexer->token, "WARP_SZ"))
@@ -297,8 +300,9 @@ static bool take_properties(struct parser *parser, struct variable *variable, un
                 return false;
         } else if (lexer_take_dot(lexer, "ptr")) {
             is_pointer = true;
-        } else if (is_pointer && (lexer_take_dot(lexer, "global") || lexer_take_dot(lexer, "shared") ||
-                                  lexer_take_dot(lexer, "const") || lexer_take_dot(lexer, "local"))) {
+        } else if (is_pointer &&
+                   (lexer_take_dot(lexer, "global") || lexer_take_dot(lexer, "shared") ||
+                    lexer_take_dot(lexer, "const") || lexer_take_dot(lexer, "local"))) {
             continue;
         } else if (lexer_at_dot(lexer, "v2") || lexer_at_dot(lexer, "v4")) {
             take_lanes(lexer, lanes);
@@ -379,19 +383,24 @@ static bool take_size(struct parser *parser, struct variable *variable, unsigned
     return true;
 }
 
-struct variable *declare_variable(struct parser *parser, enum space space, enum linkage linkage) {
+struct variable *declare_variable(struct parser *parser, enum space space, enum linkage linkage,
+                                  const struct variable *like) {
     struct lexer *lexer = &parser->lexer;
     struct variable *variable = arena_take(&parser->program->arena, sizeof *variable);
     size_t extents[MOST_DIMENSIONS] = {0};
-    unsigned int lanes, dimensions;
+    unsigned int lanes = 1, dimensions;
 
     variable->space = space;
     variable->linkage = linkage;
     variable->type = TYPE_NONE;
     variable->unit = parser->program->units;
     variable->row = NO_ROW;
-    if (!take_properties(parser, variable, &lanes))
+    if (like != NULL && lexer->token.kind == TOKEN_WORD) {
+        variable->type = like->type;
+        variable->managed = like->managed;
+    } else if (!take_properties(parser, variable, &lanes)) {
         return NULL;
+    }
     if (lexer->token.kind != TOKEN_WORD) {
         lexer_fail(lexer, "a variable's name is expected before '%.*s'", (int)lexer->token.length,
                    lexer->token.text);
@@ -433,9 +442,10 @@ bool declare_parameters(struct parser *parser, bool in_kernel, struct variable *
         struct variable *variable;
 
         if (!is_register && !lexer_take_dot(lexer, "param"))
-            return lexer_fail(lexer, "'.param' is expected before '%.*s'",
-                              (int)lexer->token.length, lexer->token.text);
-        variable = declare_variable(parser, is_register ? SPACE_REG : SPACE_PARAM, LINKAGE_STATIC);
+            return lexer_fail(lexer, "'.param' is expected before '%.*s'", (int)lexer->token.length,
+                              lexer->token.text);
+        variable =
+            declare_variable(parser, is_register ? SPACE_REG : SPACE_PARAM, LINKAGE_STATIC, NULL);
         if (variable == NULL)
             return false;
         variable->in_kernel = in_kernel;

@@ -231,10 +231,9 @@ bool take_address(struct decoding *decoding, const struct operand *operand, enum
         return true;
     }
     if (base->kind != OPERAND_VARIABLE)
-        return base->kind == OPERAND_NAME
-                   ? decode_fail(decoding, "'%.*s' is not declared", (int)base->name.length,
-                                 base->name.text)
-                   : decode_fail(decoding, "an address is expected");
+        return base->kind == OPERAND_NAME ? decode_fail(decoding, "'%.*s' is not declared",
+                                                        (int)base->name.length, base->name.text)
+                                          : decode_fail(decoding, "an address is expected");
     if (is_frames(base->variable)) {
         made->in_frame = true;
         made->offset += (int64_t)base->variable->offset;
@@ -252,8 +251,8 @@ bool take_address(struct decoding *decoding, const struct operand *operand, enum
 
 bool expect_operands(struct decoding *decoding, unsigned int least, unsigned int most) {
     return (decoding->operand_count >= least && decoding->operand_count <= most) ||
-           decode_fail(decoding, "%u operands are given where it has %s%u",
-                       decoding->operand_count, least != most ? "at most " : "", most);
+           decode_fail(decoding, "%u operands are given where it has %s%u", decoding->operand_count,
+                       least != most ? "at most " : "", most);
 }
 
 /* --- forms --- */
@@ -288,8 +287,9 @@ static void know_forms(void) {
 }
 
 static const char mode_letters[] = "rrrrriiiifsunxxF";
-static const char *const mode_words[] = {"rn",  "rz",  "rm",   "rp",  "rna",     "rni", "rzi",      "rmi",
-                                         "rpi", "ftz", "sat", "relu", "NaN", "xorsign", "abs", "satfinite"};
+static const char *const mode_words[] = {"rn",  "rz",      "rm",  "rp",       "rna", "rni",
+                                         "rzi", "rmi",     "rpi", "ftz",      "sat", "relu",
+                                         "NaN", "xorsign", "abs", "satfinite"};
 enum { FIRST_INTEGRAL = 5 };
 
 static int mode_of(const struct token *modifier) {
@@ -402,10 +402,10 @@ static bool take_form_operands(struct decoding *decoding, const char *letters) {
         if (taken == decoding->operand_count)
             return optional || decode_fail(decoding, "operands are missing");
         place = taken < 4 ? places[taken] : &need_extra(decoding)->rows[taken - 4];
-        right = *letters == 'D'                      ? take_destination(decoding, operand, place)
-                : *letters == 'P' || *letters == 'p' ? take_predicate(decoding, operand, place)
-                                                     : take_source(decoding, operand,
-                                                                   letter_type(*letters), place);
+        right = *letters == 'D' ? take_destination(decoding, operand, place)
+                : *letters == 'P' || *letters == 'p'
+                    ? take_predicate(decoding, operand, place)
+                    : take_source(decoding, operand, letter_type(*letters), place);
         if (!right)
             return false;
         taken++;
@@ -421,9 +421,9 @@ static bool decode_by_form(struct decoding *decoding) {
     if (form == NULL) {
         form = find_form(decoding, false);
         if (form == NULL) {
-            const struct token *last =
-                decoding->modifier_count != 0 ? &decoding->modifiers[decoding->modifier_count - 1]
-                                              : &decoding->opcode;
+            const struct token *last = decoding->modifier_count != 0
+                                           ? &decoding->modifiers[decoding->modifier_count - 1]
+                                           : &decoding->opcode;
 
             return decode_fail(decoding, "the instruction '%.*s' is unknown",
                                (int)(last->text + last->length - decoding->opcode.text),
@@ -484,6 +484,7 @@ static const struct {
     {"sust", decode_surface_store},
     {"txq", decode_query},
     {"suq", decode_query},
+    {"vmad", decode_video_mad},
 };
 
 /* @p or @!p */
@@ -499,6 +500,12 @@ static bool take_guard(struct parser *parser, operand_row *guard) {
         return lexer_fail(&parser->lexer, "a predicate is expected behind '@'");
     *guard = (operand.row << 1) + operand.negated;
     return true;
+}
+
+static bool take_operand(struct decoding *decoding, unsigned int operand) {
+    if (is_video(&decoding->opcode) || token_is(&decoding->opcode, "vmad"))
+        return take_video_operand(decoding, operand);
+    return parse_operand(decoding->parser, &decoding->operands[operand]);
 }
 
 static bool take_text(struct decoding *decoding) {
@@ -519,14 +526,13 @@ static bool take_text(struct decoding *decoding) {
     while (!lexer_at_mark(lexer, ';')) {
         if (decoding->operand_count == MOST_OPERANDS)
             return decode_fail(decoding, "there are too many operands");
-        if (!parse_operand(decoding->parser, &decoding->operands[decoding->operand_count++]))
+        if (!take_operand(decoding, decoding->operand_count++))
             return false;
         if (!lexer_take_mark(lexer, ','))
             break;
     }
-    return lexer_at_mark(lexer, ';') ||
-           lexer_fail(lexer, "';' is expected before '%.*s'", (int)lexer->token.length,
-                      lexer->token.text);
+    return lexer_at_mark(lexer, ';') || lexer_fail(lexer, "';' is expected before '%.*s'",
+                                                   (int)lexer->token.length, lexer->token.text);
 }
 
 bool parse_instruction(struct parser *parser) {
@@ -539,6 +545,8 @@ bool parse_instruction(struct parser *parser) {
     for (size_t i = 0; i < sizeof decoders / sizeof *decoders; i++)
         if (token_is(&decoding.opcode, decoders[i].opcode))
             decode = decoders[i].decode;
+    if (is_video(&decoding.opcode))
+        decode = decode_video;
     if (!decode(&decoding) || !check_modifiers(&decoding))
         return false;
     lexer_next(&parser->lexer);

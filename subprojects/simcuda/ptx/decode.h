@@ -15,6 +15,8 @@ struct decoding {
     unsigned int modifier_count;
     struct operand operands[MOST_OPERANDS];
     unsigned int operand_count;
+    struct token parts[MOST_OPERANDS]; /* of a video instruction: what stands behind an operand */
+    bool minus[MOST_OPERANDS];         /* and whether a minus stands before it */
     struct instruction made;
 };
 
@@ -32,15 +34,16 @@ struct form {
     const char *modes;
 };
 
-extern const struct form integer_forms[], float_forms[], half_forms[], convert_forms[], other_forms[];
+extern const struct form integer_forms[], float_forms[], half_forms[], convert_forms[],
+    other_forms[];
 
 __attribute__((format(printf, 2, 3))) bool decode_fail(struct decoding *decoding,
                                                        const char *format, ...);
 
-bool has_modifier(struct decoding *decoding, const char *word);      /* takes it */
+bool has_modifier(struct decoding *decoding, const char *word);        /* takes it */
 bool has_modifier_prefix(struct decoding *decoding, const char *word); /* takes all that begin so */
-enum type take_modifier_type(struct decoding *decoding);             /* TYPE_NONE: there is none */
-/* Of several words the one that is there, by its number. -1: none. */
+enum type take_modifier_type(struct decoding *decoding); /* TYPE_NONE: there is none */
+/* Which one of several words is there, by its number. -1: none. */
 int take_modifier_of(struct decoding *decoding, const char *const *words, unsigned int count);
 
 /* All of these: false, failed. */
@@ -67,9 +70,13 @@ decoder decode_load, decode_store, decode_atomic, decode_reduction, decode_prefe
 decoder decode_branch, decode_branch_by_index, decode_call, decode_return, decode_exit,
     decode_barrier, decode_trap, decode_breakpoint, decode_nanosleep;
 /* decode_other.c */
-decoder decode_move, decode_set_predicate, decode_set, decode_select, decode_shuffle,
-    decode_vote, decode_match, decode_reduce_lanes, decode_activemask, decode_elect, decode_lop3,
+decoder decode_move, decode_set_predicate, decode_set, decode_select, decode_shuffle, decode_vote,
+    decode_match, decode_reduce_lanes, decode_activemask, decode_elect, decode_lop3,
     decode_select_by_sign;
+/* decode_video.c */
+bool is_video(const struct token *opcode);
+bool take_video_operand(struct decoding *decoding, unsigned int operand);
+decoder decode_video, decode_video_mad;
 /* decode_fetch.c */
 decoder decode_texture, decode_gather, decode_surface_load, decode_surface_store, decode_query;
 

@@ -6,11 +6,10 @@
 #include <string.h>
 
 static void use_label(struct parser *parser, const struct token *name, uint32_t *target) {
-    VECTOR_ADD(&parser->uses,
-               ((struct label_use){.name = *name,
-                                   .instruction = (uint32_t)parser->code.count - 1,
-                                   .target = target,
-                                   .depth = parser->depth}));
+    VECTOR_ADD(&parser->uses, ((struct label_use){.name = *name,
+                                                  .instruction = (uint32_t)parser->code.count - 1,
+                                                  .target = target,
+                                                  .depth = parser->depth}));
 }
 
 /* bra.uni says that all threads take it, which nothing depends on. */
@@ -55,8 +54,7 @@ bool decode_branch_by_index(struct decoding *decoding) {
 /* --- calls --- */
 
 static bool take_argument(struct decoding *decoding, const struct operand *operand,
-                          const struct variable *formal, bool received,
-                          struct argument *argument) {
+                          const struct variable *formal, bool received, struct argument *argument) {
     argument->row = NO_ROW;
     if (operand->kind == OPERAND_SINK)
         return true;

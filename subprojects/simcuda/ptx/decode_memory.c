@@ -7,7 +7,7 @@
 
 /* What only says how soon others are to see it, or what caches are to keep. */
 static void take_hints(struct decoding *decoding, bool *acquires) {
-    static const char *const hints[] = {"weak", "ca", "cg", "cs",  "lu",      "cv",
+    static const char *const hints[] = {"weak", "ca", "cg", "cs",   "lu",      "cv",
                                         "wb",   "wt", "nc", "mmio", "unified", "noftz"};
     static const char *const orders[] = {"relaxed", "volatile"};
     static const char *const strong[] = {"acquire", "release", "acq_rel", "sc"};
@@ -64,23 +64,20 @@ static bool take_accessed(struct decoding *decoding, const struct operand *opera
     extra = need_extra(decoding);
     return take_parts(decoding, operand, type, destination, extra->rows, &extra->count) &&
            (extra->count == made->count ||
-            decode_fail(decoding, "%u parts are given where it has %u", extra->count,
-                        made->count));
+            decode_fail(decoding, "%u parts are given where it has %u", extra->count, made->count));
 }
 
 /* A parameter's space is another one where it is a function's. */
 static void settle_space(struct decoding *decoding) {
     struct instruction *made = &decoding->made;
 
-    if (made->space == SPACE_PARAM &&
-        (made->in_frame || !decoding->parser->function->kernel))
+    if (made->space == SPACE_PARAM && (made->in_frame || !decoding->parser->function->kernel))
         made->space = SPACE_LOCAL;
     if (made->space == SPACE_CONST)
         made->space = SPACE_GLOBAL;
 }
 
-static bool begin_access(struct decoding *decoding, const struct operand *address,
-                         bool *acquires) {
+static bool begin_access(struct decoding *decoding, const struct operand *address, bool *acquires) {
     struct instruction *made = &decoding->made;
     enum type type;
 
@@ -166,12 +163,11 @@ static const char *const atomic_words[] = {"exch", "cas", "add", "inc", "dec",
 
 static bool is_atomic_type(enum atomic operation, enum type type) {
     unsigned int size = type == TYPE_NONE ? 0 : type_facts[type].size;
-    bool is_float = type == TYPE_F32 || type == TYPE_F64 || type == TYPE_F16 ||
-                    type == TYPE_BF16 || type == TYPE_F16X2 || type == TYPE_BF16X2;
+    bool is_float = type == TYPE_F32 || type == TYPE_F64 || type == TYPE_F16 || type == TYPE_BF16 ||
+                    type == TYPE_F16X2 || type == TYPE_BF16X2;
 
     if (size == 2)
-        return operation == ATOMIC_ADD ? is_float
-                                       : type == TYPE_B16 && operation <= ATOMIC_COMPARE;
+        return operation == ATOMIC_ADD ? is_float : type == TYPE_B16 && operation <= ATOMIC_COMPARE;
     if (size != 4 && size != 8)
         return false;
     if (operation == ATOMIC_INCREMENT || operation == ATOMIC_DECREMENT)
@@ -208,8 +204,7 @@ static bool decode_change(struct decoding *decoding, unsigned int first) {
                emit(decoding, made) != NULL;
     }
     made->run = run_atomic;
-    return take_source(decoding, &decoding->operands[first + 1], (enum type)made->type,
-                       &made->b) &&
+    return take_source(decoding, &decoding->operands[first + 1], (enum type)made->type, &made->b) &&
            (!compares || take_source(decoding, &decoding->operands[first + 2],
                                      (enum type)made->type, &made->c)) &&
            (first == 0 || decoding->operands[0].kind == OPERAND_SINK ||

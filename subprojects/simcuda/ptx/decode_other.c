@@ -53,15 +53,15 @@ bool decode_move(struct decoding *decoding) {
 
 /* --- comparing and selecting --- */
 
-static const char *const compare_words[] = {"eq",  "ne",  "lt",  "le",  "gt",  "ge",  "equ",
-                                            "neu", "ltu", "leu", "gtu", "geu", "num", "nan",
-                                            "lo",  "ls",  "hi",  "hs"};
+static const char *const compare_words[] = {"eq",  "ne",  "lt",  "le",  "gt",  "ge",
+                                            "equ", "neu", "ltu", "leu", "gtu", "geu",
+                                            "num", "nan", "lo",  "ls",  "hi",  "hs"};
 enum { FIRST_UNSIGNED = 14 }; /* .lo is .lt, and so on */
 
 static bool take_comparison(struct decoding *decoding) {
     static const char *const combine_words[] = {"and", "or", "xor"};
-    int which = take_modifier_of(decoding, compare_words,
-                                 sizeof compare_words / sizeof *compare_words);
+    int which =
+        take_modifier_of(decoding, compare_words, sizeof compare_words / sizeof *compare_words);
 
     if (which < 0)
         return decode_fail(decoding, "its comparison is missing");
@@ -81,9 +81,9 @@ static bool is_pair(enum type type) {
 }
 
 static bool can_be_compared(enum type type) {
-    return type != TYPE_NONE && (is_half(type) || type == TYPE_F32 || type == TYPE_F64 ||
-                                 (type <= TYPE_S64 && type_facts[type].size >= 2 &&
-                                  type_facts[type].size <= 8));
+    return type != TYPE_NONE &&
+           (is_half(type) || type == TYPE_F32 || type == TYPE_F64 ||
+            (type <= TYPE_S64 && type_facts[type].size >= 2 && type_facts[type].size <= 8));
 }
 
 /* The two operands that are compared, from `first` on, and the predicate behind them. */

@@ -5,7 +5,9 @@
 #define MODED_2(name, T, function)                                                                 \
     COMPUTE_2(name##_plain, T, T, function(x, y, PTX_RN, false, false))                            \
     COMPUTE_2(name##_ftz, T, T, function(x, y, PTX_RN, true, false))                               \
-    COMPUTE_2(name##_any, T, T, function(x, y, (enum ptx_rounding)instruction->mode, instruction->flag, instruction->flag2)) \
+    COMPUTE_2(name##_any, T, T,                                                                    \
+              function(x, y, (enum ptx_rounding)instruction->mode, instruction->flag,              \
+                       instruction->flag2))                                                        \
     static enum step name(struct warp *warp, const struct instruction *instruction) {              \
         if (instruction->mode != PTX_RN || instruction->flag2)                                     \
             return name##_any(warp, instruction);                                                  \
@@ -17,21 +19,21 @@ MODED_2(add_f32, uint32_t, ptx_add_f32)
 MODED_2(sub_f32, uint32_t, ptx_sub_f32)
 MODED_2(mul_f32, uint32_t, ptx_mul_f32)
 
-#define MODES (enum ptx_rounding)instruction->mode, instruction->flag, instruction->flag2
+#define MODES (enum ptx_rounding) instruction->mode, instruction->flag, instruction->flag2
 
 __attribute__((target_clones("fma", "default")))
 COMPUTE_3(fma_f32_plain, uint32_t, uint32_t, uint32_t, ptx_fma_f32(x, y, z, PTX_RN, false, false))
-__attribute__((target_clones("fma", "default")))
-COMPUTE_3(fma_f32_ftz, uint32_t, uint32_t, uint32_t, ptx_fma_f32(x, y, z, PTX_RN, true, false))
-COMPUTE_3(fma_f32_any, uint32_t, uint32_t, uint32_t, ptx_fma_f32(x, y, z, MODES))
+    __attribute__((target_clones("fma", "default")))
+    COMPUTE_3(fma_f32_ftz, uint32_t, uint32_t, uint32_t, ptx_fma_f32(x, y, z, PTX_RN, true, false))
+        COMPUTE_3(fma_f32_any, uint32_t, uint32_t, uint32_t, ptx_fma_f32(x, y, z, MODES))
 
-static enum step fma_f32(struct warp *warp, const struct instruction *instruction) {
+            static enum step fma_f32(struct warp *warp, const struct instruction *instruction) {
     if (instruction->mode != PTX_RN || instruction->flag2)
         return fma_f32_any(warp, instruction);
     return instruction->flag ? fma_f32_ftz(warp, instruction) : fma_f32_plain(warp, instruction);
 }
 
-#define ROUNDING (enum ptx_rounding)instruction->mode
+#define ROUNDING (enum ptx_rounding) instruction->mode
 COMPUTE_2(div_f32, uint32_t, uint32_t, ptx_div_f32(x, y, ROUNDING, instruction->flag))
 COMPUTE_1(rcp_f32, uint32_t, ptx_rcp_f32(x, ROUNDING, instruction->flag))
 COMPUTE_1(sqrt_f32, uint32_t, ptx_sqrt_f32(x, ROUNDING, instruction->flag))
@@ -55,8 +57,10 @@ COMPUTE_2(copysign_f32, uint32_t, uint32_t, ptx_copysign_f32(x, y))
                           .xorsign_abs = (instruction->mode2 & 2) != 0})
 COMPUTE_2(min_f32, uint32_t, uint32_t, ptx_min_f32(x, y, EXTREME))
 COMPUTE_2(max_f32, uint32_t, uint32_t, ptx_max_f32(x, y, EXTREME))
-COMPUTE_3(min3_f32, uint32_t, uint32_t, uint32_t, ptx_min_f32(ptx_min_f32(x, y, EXTREME), z, EXTREME))
-COMPUTE_3(max3_f32, uint32_t, uint32_t, uint32_t, ptx_max_f32(ptx_max_f32(x, y, EXTREME), z, EXTREME))
+COMPUTE_3(min3_f32, uint32_t, uint32_t, uint32_t,
+          ptx_min_f32(ptx_min_f32(x, y, EXTREME), z, EXTREME))
+COMPUTE_3(max3_f32, uint32_t, uint32_t, uint32_t,
+          ptx_max_f32(ptx_max_f32(x, y, EXTREME), z, EXTREME))
 
 static enum step min_any_f32(struct warp *warp, const struct instruction *instruction) {
     return instruction->c == NO_ROW ? min_f32(warp, instruction) : min3_f32(warp, instruction);
@@ -80,9 +84,9 @@ ROUNDED_2(mul_f64, ptx_mul_f64)
 ROUNDED_2(div_f64, ptx_div_f64)
 __attribute__((target_clones("fma", "default")))
 COMPUTE_3(fma_f64_plain, uint64_t, uint64_t, uint64_t, ptx_fma_f64(x, y, z, PTX_RN))
-COMPUTE_3(fma_f64_any, uint64_t, uint64_t, uint64_t, ptx_fma_f64(x, y, z, ROUNDING))
+    COMPUTE_3(fma_f64_any, uint64_t, uint64_t, uint64_t, ptx_fma_f64(x, y, z, ROUNDING))
 
-static enum step fma_f64(struct warp *warp, const struct instruction *instruction) {
+        static enum step fma_f64(struct warp *warp, const struct instruction *instruction) {
     return instruction->mode == PTX_RN ? fma_f64_plain(warp, instruction)
                                        : fma_f64_any(warp, instruction);
 }

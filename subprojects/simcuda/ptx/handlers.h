@@ -23,10 +23,9 @@ handler run_load, run_load_parameter, run_store, run_load_global_4, run_load_glo
 handler run_atomic, run_atomic_vector;
 
 /* move.c */
-handler run_local_address, run_move, run_move_predicate, run_pack, run_unpack, run_move_wide, run_to_generic,
-    run_select, run_select_by_sign, run_set_predicate, run_set_predicates, run_set, run_set_halves,
-    run_lop3,
-    run_from_generic, run_is_in_space;
+handler run_local_address, run_move, run_move_predicate, run_pack, run_unpack, run_move_wide,
+    run_to_generic, run_select, run_select_by_sign, run_set_predicate, run_set_predicates, run_set,
+    run_set_halves, run_lop3, run_from_generic, run_is_in_space;
 
 /* fetch.c */
 handler run_texture, run_surface_load, run_surface_store, run_texture_query;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Those that there are for 16, 32 and 64 bits. */
+/* Instructions that there are for 16, 32 and 64 bits. */
 #define WIDTH(width)                                                                               \
     COMPUTE_2(add_##width, uint##width##_t, uint##width##_t, ptx_add_u##width(x, y))               \
     COMPUTE_2(sub_##width, uint##width##_t, uint##width##_t, ptx_sub_u##width(x, y))               \
@@ -105,7 +105,8 @@ COMPUTE_3(shf_l_wrap, uint32_t, uint32_t, uint32_t, ptx_shf_l(x, y, z, false))
 COMPUTE_3(shf_r_clamp, uint32_t, uint32_t, uint32_t, ptx_shf_r(x, y, z, true))
 COMPUTE_3(shf_r_wrap, uint32_t, uint32_t, uint32_t, ptx_shf_r(x, y, z, false))
 
-#define PRMT(name, mode) COMPUTE_3(prmt_##name, uint32_t, uint32_t, uint32_t, ptx_prmt_b32(x, y, z, mode))
+#define PRMT(name, mode)                                                                           \
+    COMPUTE_3(prmt_##name, uint32_t, uint32_t, uint32_t, ptx_prmt_b32(x, y, z, mode))
 PRMT(default, PTX_PRMT_DEFAULT)
 PRMT(f4e, PTX_PRMT_F4E)
 PRMT(b4e, PTX_PRMT_B4E)

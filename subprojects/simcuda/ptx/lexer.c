@@ -75,7 +75,8 @@ static bool take_bits(struct lexer *lexer, struct token *token) {
     float single;
     double value;
 
-    if (at[0] != '0' || (which != 'f' && which != 'd') || strspn(at + 2, "0123456789abcdefABCDEF") < digits)
+    if (at[0] != '0' || (which != 'f' && which != 'd') ||
+        strspn(at + 2, "0123456789abcdefABCDEF") < digits)
         return false;
     memcpy(text, at + 2, digits);
     token->kind = TOKEN_FLOAT;
@@ -213,9 +214,8 @@ bool lexer_take_dot(struct lexer *lexer, const char *word) {
 }
 
 bool lexer_expect_mark(struct lexer *lexer, char mark) {
-    return lexer_take_mark(lexer, mark) ||
-           lexer_fail(lexer, "'%c' is expected before '%.*s'", mark, (int)lexer->token.length,
-                      lexer->token.text);
+    return lexer_take_mark(lexer, mark) || lexer_fail(lexer, "'%c' is expected before '%.*s'", mark,
+                                                      (int)lexer->token.length, lexer->token.text);
 }
 
 void lexer_skip_line(struct lexer *lexer) {
@@ -244,7 +244,8 @@ static bool take_cast(struct lexer *lexer) {
     const char *at = lexer->at; /* behind the parenthesis */
 
     at += strspn(at, " \t");
-    return lexer_at_mark(lexer, '(') && (strncmp(at, ".s64", 4) == 0 || strncmp(at, ".u64", 4) == 0);
+    return lexer_at_mark(lexer, '(') &&
+           (strncmp(at, ".s64", 4) == 0 || strncmp(at, ".u64", 4) == 0);
 }
 
 static bool take_unary(struct lexer *lexer, uint64_t *value) {
@@ -291,8 +292,8 @@ static bool take_unary(struct lexer *lexer, uint64_t *value) {
 static const struct {
     const char *text;
     unsigned int precedence; /* 1: the last one */
-} operators[] = {{"||", 1}, {"&&", 2}, {"|", 3},  {"^", 4},  {"&", 5}, {"==", 6},
-                 {"!=", 6}, {"<=", 7}, {">=", 7}, {"<", 7},  {">", 7}, {"<<", 8},
+} operators[] = {{"||", 1}, {"&&", 2}, {"|", 3},  {"^", 4},  {"&", 5},  {"==", 6},
+                 {"!=", 6}, {"<=", 7}, {">=", 7}, {"<", 7},  {">", 7},  {"<<", 8},
                  {">>", 8}, {"+", 9},  {"-", 9},  {"*", 10}, {"/", 10}, {"%", 10}};
 
 static int operator_at(const struct lexer *lexer) {

@@ -53,9 +53,9 @@ __attribute__((format(printf, 2, 3))) bool lexer_fail(struct lexer *lexer, const
 bool token_is(const struct token *token, const char *text); /* a mark, word or dot word */
 bool lexer_at_mark(const struct lexer *lexer, char mark);
 bool lexer_at_dot(const struct lexer *lexer, const char *word);
-bool lexer_take_mark(struct lexer *lexer, char mark);         /* if it is there */
-bool lexer_take_dot(struct lexer *lexer, const char *word);   /* if it is there */
-bool lexer_expect_mark(struct lexer *lexer, char mark);       /* fails otherwise */
+bool lexer_take_mark(struct lexer *lexer, char mark);            /* if it is there */
+bool lexer_take_dot(struct lexer *lexer, const char *word);      /* if it is there */
+bool lexer_expect_mark(struct lexer *lexer, char mark);          /* fails otherwise */
 bool lexer_expect_number(struct lexer *lexer, uint64_t *number); /* a constant expression */
 
 /* Behind the end of the line, or behind the brace that closes the one that comes next. */

@@ -15,7 +15,8 @@ typedef uint64_t lane_row[LANES];
 struct simt_kernel {
     struct function *function;
     struct simt_module *module;
-    lane_row **constants; /* by function: NULL where the kernel cannot get to it; NULL: not made yet */
+    lane_row *
+        *constants; /* by function: NULL where the kernel cannot get to it; NULL: not made yet */
     size_t shared_bytes;
     unsigned int maximum_alignment;
     struct simt_kernel *next;
@@ -23,8 +24,8 @@ struct simt_kernel {
 
 struct simt_module {
     struct simt_program *program;
-    uint64_t *addresses;     /* of global variables, by index */
-    unsigned char **memory;  /* where their first values are */
+    uint64_t *addresses;    /* of global variables, by index */
+    unsigned char **memory; /* where their first values are */
     struct simt_kernel *kernels;
     bool failed;
 };
@@ -87,8 +88,8 @@ struct warp {
     unsigned int number; /* in its block */
     unsigned int group_count;
     struct group groups[LANES + 1]; /* one more while one divides */
-    unsigned char *local; /* the lanes' local memory, one after another */
-    size_t local_room;    /* bytes of a lane */
+    unsigned char *local;           /* the lanes' local memory, one after another */
+    size_t local_room;              /* bytes of a lane */
 };
 
 struct barrier {
@@ -127,7 +128,7 @@ struct worker {
     struct simt_range ranges[64];
     struct piece **pieces; /* by hash, open addressing */
     size_t piece_count, piece_room;
-    struct piece *piece; /* used last */
+    struct piece *piece;                 /* used last */
     uint64_t last_begin[2], last_end[2]; /* whole sectors that are recorded: read, written */
     uint64_t instructions;
     struct frame *spare[48]; /* by the power of two of their room */
@@ -163,7 +164,7 @@ static inline uint64_t *destination(struct warp *warp, operand_row operand) {
 
 /* Lanes for which it holds. */
 static inline uint32_t predicate(const struct warp *warp, operand_row operand) {
-    return warp->predicates[operand >> 1] ^ (uint32_t)-(operand & 1);
+    return warp->predicates[operand >> 1] ^ (uint32_t) - (operand & 1);
 }
 
 static inline void set_predicate(struct warp *warp, operand_row operand, uint32_t lanes) {
@@ -188,8 +189,7 @@ static inline void set_predicate(struct warp *warp, operand_row operand, uint32_
 /* --- warps: warp.c --- */
 
 /* False: it needs more local memory than there is. */
-bool warp_begin(struct warp *warp, struct block *block, struct worker *worker,
-                unsigned int number);
+bool warp_begin(struct warp *warp, struct block *block, struct worker *worker, unsigned int number);
 void warp_end(struct warp *warp);
 /* Runs until it has ended, waits, or was long enough at it. False: it could not go on. */
 bool warp_run(struct warp *warp);
@@ -201,8 +201,7 @@ void warp_split(struct warp *warp, uint32_t lanes, uint32_t place, enum group_st
 void warp_exit(struct warp *warp, uint32_t lanes);
 
 struct frame *frame_enter(struct warp *warp, const struct function *function, uint32_t lanes,
-                          struct frame *caller, const struct instruction *call,
-                          uint32_t return_to);
+                          struct frame *caller, const struct instruction *call, uint32_t return_to);
 void frame_leave(struct warp *warp, struct frame *frame, uint32_t lanes);
 
 /* The calling thread's own local memory at `offset` of the frame's. */

@@ -115,7 +115,7 @@ void record_slow(struct worker *worker, uint64_t begin, uint64_t end, bool write
     worker->last_end[write] = end;
 }
 
-/* --- what is told of them: runs of sectors, in order --- */
+/* --- what the caller gets of them: runs of sectors, in order --- */
 
 /* Invariant: accesses[0..count) have room for `room`. */
 struct telling {

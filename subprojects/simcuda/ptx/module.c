@@ -15,7 +15,8 @@ struct simt_module *simt_module_new(struct simt_program *program) {
 }
 
 static void drop_constants(struct simt_kernel *kernel) {
-    for (unsigned int i = 0; kernel->constants != NULL && i < kernel->module->program->function_count; i++)
+    for (unsigned int i = 0;
+         kernel->constants != NULL && i < kernel->module->program->function_count; i++)
         free(kernel->constants[i]);
     free((void *)kernel->constants);
 }
@@ -125,7 +126,7 @@ static uint64_t constant_value(const struct simt_kernel *kernel, const struct re
 }
 
 static lane_row *make_constants(const struct simt_kernel *kernel, const struct reach *reach,
-                           const struct function *function) {
+                                const struct function *function) {
     lane_row *rows = allocate_zeroed((function->constant_count + 1) * sizeof *rows);
 
     for (unsigned int i = 0; i < function->constant_count; i++) {
@@ -140,11 +141,10 @@ static lane_row *make_constants(const struct simt_kernel *kernel, const struct r
 static void prepare(struct simt_kernel *kernel) {
     const struct simt_program *program = kernel->module->program;
     const struct function *function;
-    struct reach reach = {
-        .alignment = 16,
-        .functions = allocate_zeroed(program->function_count + 1),
-        .has = allocate_zeroed(program->shared_count + 1),
-        .offsets = allocate_zeroed((program->shared_count + 1) * sizeof(size_t))};
+    struct reach reach = {.alignment = 16,
+                          .functions = allocate_zeroed(program->function_count + 1),
+                          .has = allocate_zeroed(program->shared_count + 1),
+                          .offsets = allocate_zeroed((program->shared_count + 1) * sizeof(size_t))};
 
     visit(&reach, kernel->function);
     if (reach.by_address) /* any function may be meant */

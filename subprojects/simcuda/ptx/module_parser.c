@@ -16,8 +16,8 @@ static void add_function(struct simt_program *program, struct function *function
 }
 
 static void add_variable(struct simt_program *program, struct variable *variable) {
-    variable->index = variable->space == SPACE_SHARED ? program->shared_count++
-                                                      : program->global_count++;
+    variable->index =
+        variable->space == SPACE_SHARED ? program->shared_count++ : program->global_count++;
     if (program->last_variable == NULL)
         program->variables = variable;
     else
@@ -128,8 +128,8 @@ static struct function *take_name(struct parser *parser, enum linkage linkage, b
     struct function *function;
 
     if (lexer->token.kind != TOKEN_WORD || (known != NULL && known->function == NULL)) {
-        lexer_fail(lexer, "a function's name is expected before '%.*s'",
-                   (int)lexer->token.length, lexer->token.text);
+        lexer_fail(lexer, "a function's name is expected before '%.*s'", (int)lexer->token.length,
+                   lexer->token.text);
         return NULL;
     }
     if (known != NULL) {
@@ -165,13 +165,13 @@ static void name_parameters(struct parser *parser, struct variable *list) {
 }
 
 static void *keep(struct parser *parser, const void *items, size_t bytes) {
-    return bytes == 0 ? NULL
-                      : memcpy(arena_take(&parser->program->arena, bytes), items, bytes);
+    return bytes == 0 ? NULL : memcpy(arena_take(&parser->program->arena, bytes), items, bytes);
 }
 
 /* What the body became is the function's. */
 static void finish_function(struct parser *parser, struct function *function) {
-    function->code = keep(parser, parser->code.items, parser->code.count * sizeof *parser->code.items);
+    function->code =
+        keep(parser, parser->code.items, parser->code.count * sizeof *parser->code.items);
     function->count = (unsigned int)parser->code.count;
     function->constants = keep(parser, parser->constants.items,
                                parser->constants.count * sizeof *parser->constants.items);
@@ -281,8 +281,11 @@ static bool take_alias(struct parser *parser) {
 static const struct {
     const char *word;
     enum space space;
-} spaces[] = {{"global", SPACE_GLOBAL}, {"const", SPACE_CONST}, {"shared", SPACE_SHARED},
-              {"local", SPACE_LOCAL},   {"tex", SPACE_GLOBAL}};
+} spaces[] = {{"global", SPACE_GLOBAL},
+              {"const", SPACE_CONST},
+              {"shared", SPACE_SHARED},
+              {"local", SPACE_LOCAL},
+              {"tex", SPACE_GLOBAL}};
 
 /* .const[2] selects a bank. */
 static bool skip_bank(struct lexer *lexer) {
@@ -314,9 +317,10 @@ static bool is_known(struct parser *parser, const struct variable *variable) {
 }
 
 static bool take_variables(struct parser *parser, enum space space, enum linkage linkage) {
-    do {
-        struct variable *variable = declare_variable(parser, space, linkage);
+    struct variable *variable = NULL;
 
+    do {
+        variable = declare_variable(parser, space, linkage, variable);
         if (variable == NULL)
             return false;
         if (is_known(parser, variable))

@@ -57,9 +57,8 @@ enum step run_unpack(struct warp *warp, const struct instruction *instruction) {
     uint64_t mask = ptx_ones(bits), taken[2][LANES];
 
     for (unsigned int i = 0; i * each < extra->count; i++) {
-        const uint64_t *from =
-            source(warp, instruction->a >= 0 ? instruction->a + (operand_row)i
-                                             : instruction->a - (operand_row)i);
+        const uint64_t *from = source(warp, instruction->a >= 0 ? instruction->a + (operand_row)i
+                                                                : instruction->a - (operand_row)i);
 
         for (unsigned int lane = 0; lane < LANES; lane++)
             taken[i][lane] = from[lane]; /* a part may be the register itself */
@@ -96,7 +95,7 @@ static enum window window_of(const struct warp *warp, const struct instruction *
         return WINDOW_LOCAL;
     case SPACE_PARAM: /* of a function they are in local memory */
         return warp->frame->caller != NULL || !warp->frame->function->kernel ? WINDOW_LOCAL
-                                                                            : WINDOW_PARAM;
+                                                                             : WINDOW_PARAM;
     default:
         return WINDOW_GLOBAL;
     }
@@ -202,7 +201,7 @@ COMPARE_ANY(float_plain, uint32_t)
 COMPARE_ANY(float_ftz, uint32_t)
 COMPARE_ANY(ptx_compare_f64, uint64_t)
 
-/* Of halves; `shift`: which one of two in a register. */
+/* Compares halves; `shift`: which one of two in a register. */
 static uint32_t compare_halves(const struct instruction *instruction, const uint64_t *a,
                                const uint64_t *b, unsigned int shift) {
     bool is_bfloat = instruction->type == TYPE_BF16 || instruction->type == TYPE_BF16X2;
@@ -283,7 +282,7 @@ enum step run_set_predicate(struct warp *warp, const struct instruction *instruc
     return STEP_ON;
 }
 
-/* Of two halves in a register: each half's comparison is a predicate. */
+/* Each half's comparison is a predicate. */
 enum step run_set_predicates(struct warp *warp, const struct instruction *instruction) {
     const uint64_t *a = source(warp, instruction->a), *b = source(warp, instruction->b);
     uint32_t low = combine(warp, instruction, compare_halves(instruction, a, b, 0));
@@ -332,8 +331,7 @@ enum step run_lop3(struct warp *warp, const struct instruction *instruction) {
                      << lane;
         holds = instruction->mode2 == COMBINE_AND ? holds & with : holds | with;
         FOR_LANES(warp, lane, {
-            d[lane] =
-                ptx_lop3_b32((uint32_t)a[lane], (uint32_t)b[lane], (uint32_t)c[lane], table);
+            d[lane] = ptx_lop3_b32((uint32_t)a[lane], (uint32_t)b[lane], (uint32_t)c[lane], table);
         });
         set_predicate(warp, instruction->extra->rows[0], holds);
         return STEP_ON;

@@ -246,8 +246,7 @@ static operand_row add_constant(struct parser *parser, const struct constant *co
 }
 
 operand_row constant_number(struct parser *parser, uint64_t number) {
-    return add_constant(parser,
-                        &(struct constant){.kind = CONSTANT_NUMBER, .number = number});
+    return add_constant(parser, &(struct constant){.kind = CONSTANT_NUMBER, .number = number});
 }
 
 /* A function's body names what it needs: so a kernel finds out its shared memory. */
@@ -261,9 +260,9 @@ static void note_shared(struct parser *parser, struct variable *variable) {
 operand_row constant_variable(struct parser *parser, struct variable *variable, uint64_t addend) {
     if (variable->space == SPACE_SHARED)
         note_shared(parser, variable);
-    return add_constant(parser, &(struct constant){.kind = CONSTANT_VARIABLE,
-                                                   .number = addend,
-                                                   .variable = variable});
+    return add_constant(
+        parser,
+        &(struct constant){.kind = CONSTANT_VARIABLE, .number = addend, .variable = variable});
 }
 
 operand_row constant_function(struct parser *parser, struct function *function) {

@@ -86,9 +86,10 @@ void *vector_room(void *items, size_t count, size_t *room, size_t size);
 
 /* --- declarations: declare.c --- */
 
-/* A variable or parameter behind its state space's directive, without what ends it. NULL: failed.
- */
-struct variable *declare_variable(struct parser *parser, enum space space, enum linkage linkage);
+/* A variable or parameter behind its state space's directive, without what ends it; behind a comma,
+ * where its type is missing, it is of `like`'s, which may be NULL. NULL: failed. */
+struct variable *declare_variable(struct parser *parser, enum space space, enum linkage linkage,
+                                  const struct variable *like);
 
 /* (.param .b32 a, .reg .u32 b), with the parentheses; in order, with their offsets from *bytes on.
  * False: failed. */

@@ -100,8 +100,8 @@ static void link_texts(struct simt_program *program) {
             function->resolved = name->function;
         else if (!function->defined && function->resolved == NULL)
             function->system = system_function(function->name);
-        program->uses_heap = program->uses_heap || (function->system != NULL &&
-                                                    strcmp(function->name, "malloc") == 0);
+        program->uses_heap = program->uses_heap ||
+                             (function->system != NULL && strcmp(function->name, "malloc") == 0);
     }
     for (struct variable *variable = program->variables; variable != NULL;
          variable = variable->next) {

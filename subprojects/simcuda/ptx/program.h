@@ -26,9 +26,9 @@ enum linkage { LINKAGE_STATIC, LINKAGE_VISIBLE, LINKAGE_WEAK, LINKAGE_EXTERN };
 
 /* An address within initial data, which a module's loading fills in. */
 struct relocation {
-    size_t offset;       /* in the variable */
-    unsigned int size;   /* bytes */
-    const char *name;    /* of what it points to */
+    size_t offset;             /* in the variable */
+    unsigned int size;         /* bytes */
+    const char *name;          /* of what it points to */
     struct variable *variable; /* or */
     struct function *function;
     uint64_t addend;
@@ -44,16 +44,16 @@ struct variable {
     enum linkage linkage;
     enum type type; /* of an element */
     size_t alignment;
-    size_t size;          /* bytes; 0: a kernel's dynamic shared memory */
-    size_t offset;        /* of a parameter or a local variable, in its area */
-    unsigned int index;   /* of the program's global or shared ones */
-    unsigned int unit;    /* of the program's texts */
-    bool in_kernel;       /* a kernel's parameter */
+    size_t size;        /* bytes; 0: a kernel's dynamic shared memory */
+    size_t offset;      /* of a parameter or a local variable, in its area */
+    unsigned int index; /* of the program's global or shared ones */
+    unsigned int unit;  /* of the program's texts */
+    bool in_kernel;     /* a kernel's parameter */
     bool managed;
     unsigned char *initial; /* NULL: zero */
     struct relocation *relocations;
     struct variable *resolved; /* of an extern one: what it is */
-    int32_t row;          /* of a .reg parameter */
+    int32_t row;               /* of a .reg parameter */
     struct variable *next;
 };
 
@@ -80,13 +80,13 @@ enum { NO_ROW = INT32_MAX }; /* an operand that is not there; `_` */
 
 /* What only some instructions have. */
 struct extra {
-    operand_row rows[8];       /* a vector's, or further operands */
+    operand_row rows[8]; /* a vector's, or further operands */
     unsigned int count;
-    operand_row more[8];       /* a second vector */
+    operand_row more[8]; /* a second vector */
     unsigned int more_count;
-    uint32_t *targets;         /* of a branch by index */
+    uint32_t *targets; /* of a branch by index */
     unsigned int target_count;
-    struct function *callee;   /* NULL: by address */
+    struct function *callee;              /* NULL: by address */
     struct variable *results, *arguments; /* in the callee's or the prototype's order: formal */
     struct argument *given, *received;
     unsigned int given_count, received_count;
@@ -109,6 +109,7 @@ struct instruction {
         int64_t offset;  /* of an address */
         uint32_t target; /* of a branch */
         uint64_t number;
+        const void *settings; /* in the program's arena */
     };
     enum space space;
     uint8_t size;  /* bytes of an element */

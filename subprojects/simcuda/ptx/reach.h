@@ -58,7 +58,7 @@ static inline enum window window_in(enum space space, uint64_t *address) {
 }
 
 /* Ends the launch: the address is outside or not aligned. */
-enum step access_fault(struct warp *warp, const struct instruction *instruction,
-                       unsigned int lane, uint64_t address, unsigned int bytes, const char *what);
+enum step access_fault(struct warp *warp, const struct instruction *instruction, unsigned int lane,
+                       uint64_t address, unsigned int bytes, const char *what);
 
 #endif

@@ -1,6 +1,6 @@
 /* PTX that runs: programs, their modules in a context, launches. It knows neither contexts nor the
- * driver's lock; whose memory an address is, it asks. No function needs a lock but what its comment
- * says. */
+ * driver; whose memory an address is, it asks. Threads have to agree about what the comments say
+ * alone. */
 #ifndef SIMCUDA_PTX_SIMT_H
 #define SIMCUDA_PTX_SIMT_H
 
@@ -28,14 +28,14 @@ void simt_drop(struct simt_program *program);
 /* A variable that needs memory. */
 struct simt_variable {
     const char *name;
-    unsigned int unit;           /* the text that has it */
-    unsigned int index;          /* for simt_module_place */
+    unsigned int unit;  /* the text that has it */
+    unsigned int index; /* for simt_module_place */
     size_t size, alignment;
     bool constant, managed;
-    bool is_static;              /* of its text alone */
-    bool is_reference;           /* a texture, a sampler or a surface */
+    bool is_static;               /* of its text alone */
+    bool is_reference;            /* a texture, a sampler or a surface */
     const unsigned char *initial; /* NULL: zero */
-    const void *state;           /* simt_next_variable's */
+    const void *state;            /* simt_next_variable's */
 };
 
 /* The first one after a zeroed `variable`, then the next ones. False: there is none. */
@@ -66,7 +66,7 @@ bool simt_uses_heap(const struct simt_module *module);
 struct simt_range {
     uint64_t begin, end;
     unsigned char *memory;
-    bool recorded; /* accesses are to be told */
+    bool recorded; /* accesses are to be recorded */
 };
 
 enum simt_address_mode { SIMT_WRAP, SIMT_CLAMP, SIMT_MIRROR, SIMT_BORDER };
@@ -84,7 +84,7 @@ struct simt_texture {
     bool linear, normalized;
     bool reads_integers; /* else they are read as fractions of 1 */
     bool srgb;
-    uint64_t address; /* for what is told of accesses */
+    uint64_t address; /* for what is recorded of accesses */
     float border[4];
 };
 
@@ -95,7 +95,7 @@ struct simt_memory {
     /* The allocation next to the address, in words. */
     void (*describe)(void *owner, uint64_t address, char *text, size_t room);
     bool (*texture)(void *owner, uint64_t handle, bool surface, struct simt_texture *texture);
-    /* Of a reference that a module names; 0: nothing is bound. */
+    /* What a reference that a module names is bound to. False: nothing. */
     bool (*reference)(void *owner, const char *name, bool surface, struct simt_texture *texture);
     const uint64_t *changes; /* grows, atomically, when memory goes: ranges are to be asked again */
 };

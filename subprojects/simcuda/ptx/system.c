@@ -21,13 +21,13 @@ static uint64_t given(const struct warp *warp, const struct instruction *instruc
     if (argument->variable == NULL)
         value = source(warp, argument->row)[lane];
     else
-        memcpy(&value,
-               local_memory(warp, lane, warp->frame->local + argument->variable->offset), size);
+        memcpy(&value, local_memory(warp, lane, warp->frame->local + argument->variable->offset),
+               size);
     return size == 4 ? (uint32_t)value : value;
 }
 
-static void give_back(struct warp *warp, const struct instruction *instruction,
-                      unsigned int lane, uint64_t value) {
+static void give_back(struct warp *warp, const struct instruction *instruction, unsigned int lane,
+                      uint64_t value) {
     const struct argument *argument;
 
     if (instruction->extra->received_count == 0)
@@ -300,8 +300,7 @@ static enum step run_malloc(struct warp *warp, const struct instruction *instruc
     for (uint32_t lanes = warp->active; lanes != 0; lanes &= lanes - 1) {
         unsigned int lane = (unsigned int)__builtin_ctz(lanes);
 
-        give_back(warp, instruction, lane,
-                  heap_take(heap, given(warp, instruction, lane, 0, 8)));
+        give_back(warp, instruction, lane, heap_take(heap, given(warp, instruction, lane, 0, 8)));
     }
     return STEP_ON;
 }
@@ -330,9 +329,8 @@ static enum step run_assert(struct warp *warp, const struct instruction *instruc
     fetch_text(warp, lane, given(warp, instruction, lane, 0, 8), message, sizeof message);
     fetch_text(warp, lane, given(warp, instruction, lane, 1, 8), file, sizeof file);
     fetch_text(warp, lane, given(warp, instruction, lane, 3, 8), function, sizeof function);
-    fprintf(stderr,
-            "%s:%u: %s: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%s` failed.\n", file,
-            (unsigned int)given(warp, instruction, lane, 2, 4), function, block[0], block[1],
+    fprintf(stderr, "%s:%u: %s: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%s` failed.\n",
+            file, (unsigned int)given(warp, instruction, lane, 2, 4), function, block[0], block[1],
             block[2], thread % size[0], thread / size[0] % size[1], thread / size[0] / size[1],
             message);
     return fault(warp, instruction, lane, SIMT_ASSERTED, "asserts", 0, 0);

@@ -71,6 +71,14 @@ enum space {
 /* The spaces that generic addresses reach through a window of their own: this many bits below the
  * window's number. Everything else is global. */
 enum { WINDOW_SHIFT = 56 };
-enum window { WINDOW_GLOBAL, WINDOW_SHARED, WINDOW_LOCAL, WINDOW_PARAM, WINDOW_CODE, WINDOW_GRID, WINDOWS };
+enum window {
+    WINDOW_GLOBAL,
+    WINDOW_SHARED,
+    WINDOW_LOCAL,
+    WINDOW_PARAM,
+    WINDOW_CODE,
+    WINDOW_GRID,
+    WINDOWS
+};
 
 #endif

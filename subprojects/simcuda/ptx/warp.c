@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUDGET = 256 };                     /* branches backward in one turn */
+enum { BUDGET = 256 };                      /* branches backward in one turn */
 static const size_t most_local = 512 << 10; /* bytes of a thread: CUDA's limit */
 
 /* --- frames --- */
@@ -156,8 +156,7 @@ static void wake_groups(struct warp *warp) {
 
         if (group->state == GROUP_AT_WARP && (wanted & ~group->mask) == 0)
             group->state = GROUP_RUNS;
-        if (group->state != GROUP_AT_SYNC ||
-            (wanted & ~lanes_at_sync(warp, group->wanted)) != 0)
+        if (group->state != GROUP_AT_SYNC || (wanted & ~lanes_at_sync(warp, group->wanted)) != 0)
             continue;
         for (unsigned int k = 0; k < warp->group_count; k++) {
             struct group *other = &warp->groups[k];
@@ -258,8 +257,7 @@ static bool select_group(struct warp *warp) {
 void warp_split(struct warp *warp, uint32_t lanes, uint32_t place, enum group_state state) {
     struct group *group = &warp->groups[warp->group_count++];
 
-    *group = (struct group){
-        .mask = lanes, .place = place, .frame = warp->frame, .state = state};
+    *group = (struct group){.mask = lanes, .place = place, .frame = warp->frame, .state = state};
     warp->mask &= ~lanes;
     if (state == GROUP_RUNS && place >= warp->place && place < warp->stop)
         warp->stop = place;
@@ -314,9 +312,8 @@ static void execute(struct warp *warp) {
 
         warp->active = warp->mask & predicate(warp, instruction->guard);
         if (warp->active != 0) {
-            instructions += warp->active == ALL_LANES
-                                ? LANES
-                                : (unsigned int)__builtin_popcount(warp->active);
+            instructions +=
+                warp->active == ALL_LANES ? LANES : (unsigned int)__builtin_popcount(warp->active);
             if (instruction->run(warp, instruction) != STEP_ON)
                 break;
         }

@@ -38,8 +38,8 @@ static inline CUresult run_kernel(CUmodule module, const char *name, unsigned in
     CUfunction function;
 
     assert_ok(cuModuleGetFunction(&function, module, name));
-    assert_ok(cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, shared, NULL,
-                             (void *[]){&to}, NULL));
+    assert_ok(
+        cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, shared, NULL, (void *[]){&to}, NULL));
     return cuCtxSynchronize();
 }
 

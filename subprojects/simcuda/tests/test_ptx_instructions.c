@@ -51,7 +51,8 @@ static const struct instruction_case cases[] = {
     {'r', "add.cc.u32 %r0, %r1, %r2; addc.u32 %r0, 0, 0", 0xffffffff, 1, 0, 1},
     {'r', "sub.cc.u32 %r0, %r1, %r2; subc.u32 %r0, 5, 0", 0, 1, 0, 4},
     {'r', "mad.lo.cc.u32 %r0, %r1, %r2, %r3; madc.hi.u32 %r0, %r1, %r2, 0", 0xffffffff, 1, 1, 1},
-    {'l', "add.cc.u64 %l0, %l1, %l2; addc.cc.u64 %l0, 0, 0; addc.u64 %l0, 0, 0", UINT64_MAX, 1, 0, 0},
+    {'l', "add.cc.u64 %l0, %l1, %l2; addc.cc.u64 %l0, 0, 0; addc.u64 %l0, 0, 0", UINT64_MAX, 1, 0,
+     0},
     /* Logic, shifts, bits. */
     {'r', "and.b32 %r0, %r1, %r2", 0xff00ff, 0xf0f0f0f, 0, 0xf000f},
     {'l', "or.b64 %l0, %l1, %l2", 1ull << 50, 3, 0, (1ull << 50) + 3},
@@ -167,8 +168,8 @@ static const struct instruction_case cases[] = {
     {'r', "add.u32 %r0, %r1, %ntid.x", 1, 0, 0, 2},
     {'r', "@%p1 mov.u32 %r0, 8; @!%p1 mov.u32 %r0, 9", 0, 0, 0, 9},
     {'r', "{ .reg .u32 %r1; mov.u32 %r1, 3; mov.u32 %r0, %r1; }", 0, 0, 0, 3},
-    {'r', "{ .reg .v2 .u32 %v; mov.u32 %v.y, %r1; mov.u32 %v.x, 1; add.u32 %r0, %v.x, %v.y; }", 4, 0,
-     0, 5},
+    {'r', "{ .reg .v2 .u32 %v; mov.u32 %v.y, %r1; mov.u32 %v.x, 1; add.u32 %r0, %v.x, %v.y; }", 4,
+     0, 0, 5},
     {'l', "{ .reg .b128 %q; mov.b128 %q, {%l1, %l2}; mov.b128 {_, %l0}, %q; }", 4, 6, 0, 6},
 };
 

@@ -40,7 +40,8 @@ static void test_report(void **state) {
     assert_non_null(strstr(outcome.report, "test_report+0x")); /* sites: module and offset */
 }
 
-/* What another child asks for: functions, a look-up, an attribute that are not there, and a kernel that is.
+/* What another child asks for: functions, a look-up, an attribute that are not there, and a kernel
+ * that is.
  */
 static int main_of_asking_child(void) {
     static const char ptx[] = ".version 7.0\n.visible .entry own_kernel() { ret; }\n";
