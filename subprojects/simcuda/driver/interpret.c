@@ -6,6 +6,7 @@
 #include "image.h"
 #include "lock.h"
 #include "memory.h"
+#include "node_attributes.h"
 #include "settings.h"
 
 #include <pthread.h>
@@ -154,6 +155,7 @@ struct run {
     pthread_mutex_t mutex;
     char *text;
     size_t length, room;
+    bool waits;
 };
 
 static void print(void *owner, const char *text, size_t length) {
@@ -241,6 +243,16 @@ static CUresult result_of(enum simt_result result) {
     }
 }
 
+/* In virtual time nobody waits for a kernel that waits for the host. */
+static void note_waits(void *owner, bool waits) {
+    struct run *run = owner;
+
+    run->waits = waits;
+    sim_lock();
+    work_depends_on_host(waits);
+    sim_unlock();
+}
+
 /* Lets the detector of hazards know what the launch has accessed. */
 static void note_accesses(const struct op *op, const struct simt_launch *launch) {
     struct access *accesses = allocate_zeroed((launch->access_count + 1) * sizeof *accesses);
@@ -272,15 +284,20 @@ static CUresult interpreted_run(struct op *op) {
         .block = {told->blockDimX, told->blockDimY, told->blockDimZ},
         .dynamic_shared = told->sharedMemBytes,
         .parameters = call->arguments,
-        .cooperative = call->cooperative,
+        .cooperative =
+            call->cooperative ||
+            node_attribute(call->attributes, CU_LAUNCH_ATTRIBUTE_COOPERATIVE).cooperative != 0,
         .memcheck = settings()->memcheck != 0,
         .processors = (unsigned int)device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0),
         .number = __atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED),
         .memory = &memory,
         .heap = call->heap,
+        .waits = note_waits,
         .print = print};
     CUresult result = result_of(simt_run(&launch));
 
+    if (run.waits)
+        note_waits(&run, false);
     if (run.length != 0)
         fwrite(run.text, 1, run.length, stdout);
     free(run.text);

@@ -132,6 +132,9 @@ struct simt_launch {
     uint64_t number; /* %gridid */
     const struct simt_memory *memory;
     struct simt_heap *heap; /* NULL: malloc finds none */
+    /* Called by simt_run's thread: whether no block has ended for long, since all may wait for
+     * others than themselves. May be NULL. */
+    void (*waits)(void *owner, bool waits);
     /* Text that device code has printed, in order. */
     void (*print)(void *owner, const char *text, size_t length);
 
