@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import COMMAND, DRIVER, PROGRAMS, RUNTIME
+from conftest import BUILD, COMMAND, DRIVER, PROGRAMS, ROOT, RUNTIME
 from diagnoses import CUDART, MALLOC, OPENER, build, doctor, environment, script, text_of
 from test_nvidia_runtime import SOURCE as NVIDIA_SOURCE
 from test_nvidia_runtime import toolkit
@@ -307,19 +307,52 @@ def nvcc():
     return shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
 
 
-@pytest.mark.skipif(not nvcc(), reason="no nvcc here: install CUDA's toolkit")
+OF_NVCC = """
+#include <cstdio>
+__global__ void kernel(int *p) { *p = 7; }
+int main() {
+    int *p, seven = 0;
+    for (int i = 0; i < 20; i++) {
+        cudaMalloc(&p, 100);
+        kernel<<<1, 1>>>(p);
+        cudaMemcpy(&seven, p, 4, cudaMemcpyDefault);
+        cudaFree(p);
+    }
+    return seven != 7;
+}
+"""
+
+
+@pytest.fixture(name="compiled")
+def program_of_nvcc(tmp_path):
+    """compiled(compiler, option...): a program of nvcc's in the test's folder."""
+    if not nvcc():
+        pytest.skip("no nvcc here: install CUDA's toolkit")
+
+    def compile_it(compiler, *options):
+        (tmp_path / "program.cu").write_text(OF_NVCC)
+        subprocess.run([compiler, *options, "-o", tmp_path / "program", tmp_path / "program.cu"], check=True, capture_output=True,
+                       env=os.environ | {"BUILD_DIR": str(BUILD)})
+        return "./program"
+    return compile_it
+
+
 @pytest.mark.parametrize("kind", ["static", "shared"])
-def test_a_program_of_nvcc_is_refused_by_its_own_runtime_on_the_simulated_gpu(doctor, truth, tmp_path, kind):
-    source = tmp_path / "program.cu"
-    source.write_text("#include <cstdio>\n__global__ void kernel(int *p) { *p = 1; }\n"
-                      "int main() { int *p; int e = cudaMalloc(&p, 100); kernel<<<1, 1>>>(p); return e != 0; }\n")
-    subprocess.run([nvcc(), "-cudart", kind, "-o", tmp_path / "program", source], check=True, capture_output=True)
-    for libraries in (f"{DRIVER}:{RUNTIME}", f"{DRIVER}:{pathlib.Path(nvcc()).resolve().parents[1]}/lib64"):
-        path = {"LD_LIBRARY_PATH": libraries}
-        said = doctor("./program", env=path)
-        assert said.problems == {"runtime-refuses"} and "on a real GPU it would be pooled" in said.text(
-            "runtime-refuses")
-        assert truth("./program", env=path) == (0, 0) and truth.done.returncode != 0
+def test_a_program_of_nvcc_is_refused_by_its_own_runtime_on_the_simulated_gpu(doctor, truth, compiled, kind):
+    program = compiled(nvcc(), "-cudart", kind)
+    path = {"LD_LIBRARY_PATH": f"{DRIVER}:{pathlib.Path(nvcc()).resolve().parents[1]}/lib64"}
+    said = doctor(program, env=path)
+    assert said.problems == {"runtime-refuses"} and "on a real GPU it would be pooled" in said.text("runtime-refuses")
+    assert truth(program, env=path) == (0, 0) and truth.done.returncode != 0
+
+
+def test_a_program_of_nvcc_runs_on_the_simulated_gpu_with_the_simulated_runtime_in_the_place_of_its_own(right, compiled):
+    right(True, compiled(nvcc(), "-cudart", "shared"), env={"LD_LIBRARY_PATH": f"{DRIVER}:{RUNTIME}"})
+
+
+@pytest.mark.parametrize("kind", ["static", "shared"])
+def test_a_program_of_simcuda_nvcc_is_pooled(right, compiled, kind):
+    right(True, compiled(ROOT / "scripts/simcuda-nvcc", "-cudart", kind), env={"LD_LIBRARY_PATH": f"{DRIVER}:{RUNTIME}"})
 
 
 @pytest.mark.skipif(not toolkit(), reason="no CUDA toolkit with NVIDIA's runtime here: install it")

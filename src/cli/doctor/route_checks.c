@@ -151,8 +151,7 @@ static void check_nvidias_runtime(struct doctor *doctor, const struct subject *s
     bool refused = (subject->routes & ROUTE_STATIC_RUNTIME) && is_nvidias(&subject->file);
     if (!refused && runtime) {
         struct elf_file file = elf_file_read(runtime);
-        /* What nvcc makes asks for NVIDIA's own runtime, whichever is found here. */
-        refused = is_nvidias(&file) || subject->file.marks.found[MARK_registers_code];
+        refused = is_nvidias(&file);
         elf_file_free(&file);
     }
     for (size_t i = 0; !refused && !subject->routes && i < subject->module_count; i++)

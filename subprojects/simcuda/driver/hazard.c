@@ -459,6 +459,17 @@ static bool overlaps(const struct tenancy *tenancy, const struct access *access)
     return tenancy->begin < access->address + access->size && tenancy->end > access->address;
 }
 
+/* The part of an access that is in one owner's memory: accesses are known by whole sectors, which
+ * may reach beyond that, into memory of the block that nobody has. */
+static struct access part_within(const struct access *access, const struct tenancy *owner) {
+    struct access part = *access;
+    CUdeviceptr end = access->address + access->size;
+
+    part.address = access->address > owner->begin ? access->address : owner->begin;
+    part.size = (end < owner->end ? end : owner->end) - part.address;
+    return part;
+}
+
 /* What owners behind this one have done already, without being ordered after the work. */
 static void check_later(struct tenancy *list, struct tenancy *owner, const struct access *access,
                         const char *name, const struct pending *pending) {
@@ -512,19 +523,23 @@ static void found_in(struct block *block, const struct found *found, const struc
         DL_FOREACH(lists[i], tenancy) {
             if (!overlaps(tenancy, access) || !was_there(tenancy, pending))
                 continue;
+            struct access part = part_within(access, tenancy);
+
             any = true;
-            record(tenancy, access, found->name, pending->work);
-            check_captured(tenancy, found, access);
-            check_later(block->current, tenancy, access, found->name, pending);
-            check_later(block->past, tenancy, access, found->name, pending);
+            record(tenancy, &part, found->name, pending->work);
+            check_captured(tenancy, found, &part);
+            check_later(block->current, tenancy, &part, found->name, pending);
+            check_later(block->past, tenancy, &part, found->name, pending);
         }
     }
     DL_FOREACH(block->current, tenancy) {
         if (!overlaps(tenancy, access) || (any && !was_there(tenancy, pending)))
             continue;
+        struct access part = part_within(access, tenancy);
+
         if (!any)
-            record(tenancy, access, found->name, pending->work);
-        check_former(block, tenancy, access, found->name, &pending->clock);
+            record(tenancy, &part, found->name, pending->work);
+        check_former(block, tenancy, &part, found->name, &pending->clock);
     }
 }
 

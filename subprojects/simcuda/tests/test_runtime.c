@@ -1,6 +1,7 @@
 /* The simulated runtime: what nvcc's host code registers, launches and asks for. */
 #include "test_runtime.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -174,6 +175,25 @@ static void test_a_kernel_tells_its_needs_and_how_often_it_fits(void **state) {
     assert_fails(cudaErrorInvalidDeviceFunction, cudaGetLastError());
 }
 
+/* Accesses are known by sectors of 32 bytes: the rest of the sector is nobody's. */
+static void test_memory_that_ends_within_a_sector_is_used_without_a_hazard(void **state) {
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW), *memory;
+    uint64_t (*hazards)(void);
+
+    (void)state;
+    *(void **)&hazards = dlsym(driver, "simcuda_hazards");
+    assert_ok(cudaMalloc(&memory, 24));
+    for (int i = 0; i < 3; i++) {
+        void *arguments[] = {&memory};
+        assert_ok(
+            cudaLaunchKernel(&store_host, (dim3){1, 1, 1}, (dim3){1, 1, 1}, arguments, 0, NULL));
+        assert_int_equal(word_at(memory), 8);
+    }
+    assert_int_equal(hazards(), 0);
+    assert_ok(cudaFree(memory));
+    dlclose(driver);
+}
+
 static void *last_error_of_a_thread(void *seen) {
     *(cudaError_t *)seen = cudaPeekAtLastError();
     return NULL;
@@ -255,6 +275,7 @@ int main(void) {
         cmocka_unit_test(test_what_was_unregistered_is_unknown),
         cmocka_unit_test(test_an_image_that_cannot_be_loaded_is_an_error_of_its_use),
         cmocka_unit_test(test_a_kernel_tells_its_needs_and_how_often_it_fits),
+        cmocka_unit_test(test_memory_that_ends_within_a_sector_is_used_without_a_hazard),
         cmocka_unit_test(test_each_thread_has_a_last_error_of_its_own),
         cmocka_unit_test(test_an_error_that_costs_the_context_stays_until_the_device_is_reset),
         cmocka_unit_test(test_a_kernel_serves_both_devices),

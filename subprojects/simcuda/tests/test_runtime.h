@@ -54,12 +54,15 @@ static const char runtime_ptx[] =
     "  st.global.u32 [%a], %v; add.u64 %a, %a, 4; sub.u64 %n, %n, 1;\n"
     "  bra more;\n"
     "}\n"
+    ".visible .entry store(.param .u64 to) {\n"
+    "  .reg .u64 %a; ld.param.u64 %a, [to]; st.global.u32 [%a], 8; ret;\n"
+    "}\n"
     ".visible .entry fault() {\n"
     "  .reg .u64 %a; mov.u64 %a, 16; st.global.u32 [%a], 1; ret;\n"
     "}\n";
 
 /* The addresses by which the host knows what it registers. */
-static char fill_host, fault_host, missing_host, counter_host, limits_host;
+static char fill_host, store_host, fault_host, missing_host, counter_host, limits_host;
 static uint32_t *shared_host;
 
 static struct fatbin_wrapper runtime_wrapper = {0x466243b1, 1, runtime_ptx, NULL};
@@ -69,7 +72,10 @@ static inline int register_image(void **state) {
     static const struct {
         char *host;
         const char *name;
-    } kernels[] = {{&fill_host, "fill_u32"}, {&fault_host, "fault"}, {&missing_host, "missing"}};
+    } kernels[] = {{&fill_host, "fill_u32"},
+                   {&store_host, "store"},
+                   {&fault_host, "fault"},
+                   {&missing_host, "missing"}};
 
     (void)state;
     runtime_image = __cudaRegisterFatBinary(&runtime_wrapper);
