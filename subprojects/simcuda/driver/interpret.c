@@ -8,6 +8,7 @@
 #include "memory.h"
 #include "node_attributes.h"
 #include "settings.h"
+#include "texture.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -224,6 +225,16 @@ static void describe(void *owner, uint64_t address, char *text, size_t room) {
     sim_unlock();
 }
 
+static bool texture(void *owner, uint64_t handle, bool surface, struct simt_texture *found) {
+    bool is_bound;
+
+    (void)owner;
+    sim_lock();
+    is_bound = texture_object_bound(handle, surface, found);
+    sim_unlock();
+    return is_bound;
+}
+
 static CUresult result_of(enum simt_result result) {
     switch (result) {
     case SIMT_DONE:
@@ -276,8 +287,11 @@ static CUresult interpreted_run(struct op *op) {
     const struct kernel_call *call = &op->as.kernel;
     const CUDA_KERNEL_NODE_PARAMS_v2 *told = &call->told;
     struct run run = {.mutex = PTHREAD_MUTEX_INITIALIZER};
-    const struct simt_memory memory = {
-        .owner = &run, .find = find, .describe = describe, .changes = memory_changes()};
+    const struct simt_memory memory = {.owner = &run,
+                                       .find = find,
+                                       .describe = describe,
+                                       .texture = texture,
+                                       .changes = memory_changes()};
     struct simt_launch launch = {
         .kernel = call->function->runs,
         .grid = {told->gridDimX, told->gridDimY, told->gridDimZ},

@@ -95,8 +95,6 @@ struct simt_memory {
     /* The allocation next to the address, in words. */
     void (*describe)(void *owner, uint64_t address, char *text, size_t room);
     bool (*texture)(void *owner, uint64_t handle, bool surface, struct simt_texture *texture);
-    /* What a reference that a module names is bound to. False: nothing. */
-    bool (*reference)(void *owner, const char *name, bool surface, struct simt_texture *texture);
     const uint64_t *changes; /* grows, atomically, when memory goes: ranges are to be asked again */
 };
 
