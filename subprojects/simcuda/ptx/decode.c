@@ -477,6 +477,7 @@ static const struct {
     {"trap", decode_trap},
     {"brkpt", decode_breakpoint},
     {"nanosleep", decode_nanosleep},
+    {"griddepcontrol", decode_grid_dependents},
     {"lop3", decode_lop3},
     {"tex", decode_texture},
     {"tld4", decode_gather},

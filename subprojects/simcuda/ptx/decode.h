@@ -68,7 +68,7 @@ decoder decode_load, decode_store, decode_atomic, decode_reduction, decode_prefe
     decode_is_in_space, decode_to_address;
 /* decode_flow.c */
 decoder decode_branch, decode_branch_by_index, decode_call, decode_return, decode_exit,
-    decode_barrier, decode_trap, decode_breakpoint, decode_nanosleep;
+    decode_barrier, decode_trap, decode_breakpoint, decode_nanosleep, decode_grid_dependents;
 /* decode_other.c */
 decoder decode_move, decode_set_predicate, decode_set, decode_select, decode_shuffle, decode_vote,
     decode_match, decode_reduce_lanes, decode_activemask, decode_elect, decode_lop3,

@@ -137,6 +137,16 @@ bool decode_breakpoint(struct decoding *decoding) {
     return decode_plain(decoding, run_breakpoint);
 }
 
+/* griddepcontrol.launch_dependents, .wait [PTX ISA, griddepcontrol]: a launch runs behind the
+ * kernel before it whatever that lets begin, so that neither has anything to do. */
+bool decode_grid_dependents(struct decoding *decoding) {
+    static const char *const words[] = {"launch_dependents", "wait"};
+
+    if (take_modifier_of(decoding, words, 2) < 0)
+        return decode_fail(decoding, "it is .launch_dependents or .wait");
+    return decode_plain(decoding, run_nothing);
+}
+
 bool decode_nanosleep(struct decoding *decoding) {
     take_modifier_type(decoding);
     decoding->made.run = run_nanosleep;
