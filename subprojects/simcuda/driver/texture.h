@@ -36,7 +36,8 @@ void texture_context_ending(struct CUctx_st *context);
 
 struct simt_texture;
 
-/* What kernels read through an object. False: it is none, or of mipmaps. texture_object.c. Lock held. */
+/* What kernels read through an object. False: it is none, or of mipmaps. texture_object.c. Lock
+ * held. */
 bool texture_object_bound(unsigned long long handle, bool surface, struct simt_texture *texture);
 
 /* texture_object.c, for texture_context_ending. Lock held. */
