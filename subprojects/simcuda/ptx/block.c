@@ -131,11 +131,18 @@ static void drop_spare(struct worker *worker) {
     }
 }
 
+/* A launch that is to end has had all of its turns. */
+static void trap(struct launch *launch) {
+    int none = SIMT_DONE;
+
+    atomic_compare_exchange_strong(&launch->result, &none, SIMT_TRAPPED);
+}
+
 static void run_worker(struct worker *worker) {
-    const struct launch *launch = worker->launch;
+    struct launch *launch = worker->launch;
     uint64_t share = launch->blocks / launch->worker_count + 1;
     bool more = true;
-    unsigned int idle = 0;
+    unsigned int idle = 0, rounds = 0;
 
     while (more && launch->asked->cooperative && worker->block_count < share)
         more = begin_one(worker);
@@ -147,6 +154,8 @@ static void run_worker(struct worker *worker) {
         if (worker->blocks == NULL)
             break;
         ended = run_round(worker, &moved);
+        if (launch->asked->most_rounds != 0 && ++rounds == launch->asked->most_rounds)
+            trap(launch);
         idle = ended ? 0 : idle + 1;
         if (!moved || idle > 64) { /* it may wait for the host, whose turn it is now */
             struct timespec pause = {.tv_nsec = 20000};

@@ -130,6 +130,7 @@ struct simt_launch {
     bool memcheck; /* tell faults on standard error */
     unsigned int processors, device;
     uint64_t number; /* %gridid */
+    unsigned int most_rounds; /* of turns of the blocks, then it traps; 0: as many as it takes */
     const struct simt_memory *memory;
     struct simt_heap *heap; /* NULL: malloc finds none */
     /* Text that device code has printed, in order. */
