@@ -6,7 +6,9 @@
 #include "image.h"
 #include "lock.h"
 #include "memory.h"
+#include "node_attributes.h"
 #include "settings.h"
+#include "texture.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -154,6 +156,7 @@ struct run {
     pthread_mutex_t mutex;
     char *text;
     size_t length, room;
+    bool waits;
 };
 
 static void print(void *owner, const char *text, size_t length) {
@@ -222,6 +225,16 @@ static void describe(void *owner, uint64_t address, char *text, size_t room) {
     sim_unlock();
 }
 
+static bool texture(void *owner, uint64_t handle, bool surface, struct simt_texture *found) {
+    bool is_bound;
+
+    (void)owner;
+    sim_lock();
+    is_bound = texture_object_bound(handle, surface, found);
+    sim_unlock();
+    return is_bound;
+}
+
 static CUresult result_of(enum simt_result result) {
     switch (result) {
     case SIMT_DONE:
@@ -239,6 +252,16 @@ static CUresult result_of(enum simt_result result) {
     default:
         return CUDA_ERROR_LAUNCH_FAILED;
     }
+}
+
+/* In virtual time nobody waits for a kernel that waits for the host. */
+static void note_waits(void *owner, bool waits) {
+    struct run *run = owner;
+
+    run->waits = waits;
+    sim_lock();
+    work_depends_on_host(waits);
+    sim_unlock();
 }
 
 /* Lets the detector of hazards know what the launch has accessed. */
@@ -264,23 +287,31 @@ static CUresult interpreted_run(struct op *op) {
     const struct kernel_call *call = &op->as.kernel;
     const CUDA_KERNEL_NODE_PARAMS_v2 *told = &call->told;
     struct run run = {.mutex = PTHREAD_MUTEX_INITIALIZER};
-    const struct simt_memory memory = {
-        .owner = &run, .find = find, .describe = describe, .changes = memory_changes()};
+    const struct simt_memory memory = {.owner = &run,
+                                       .find = find,
+                                       .describe = describe,
+                                       .texture = texture,
+                                       .changes = memory_changes()};
     struct simt_launch launch = {
         .kernel = call->function->runs,
         .grid = {told->gridDimX, told->gridDimY, told->gridDimZ},
         .block = {told->blockDimX, told->blockDimY, told->blockDimZ},
         .dynamic_shared = told->sharedMemBytes,
         .parameters = call->arguments,
-        .cooperative = call->cooperative,
+        .cooperative =
+            call->cooperative ||
+            node_attribute(call->attributes, CU_LAUNCH_ATTRIBUTE_COOPERATIVE).cooperative != 0,
         .memcheck = settings()->memcheck != 0,
         .processors = (unsigned int)device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0),
         .number = __atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED),
         .memory = &memory,
         .heap = call->heap,
+        .waits = note_waits,
         .print = print};
     CUresult result = result_of(simt_run(&launch));
 
+    if (run.waits)
+        note_waits(&run, false);
     if (run.length != 0)
         fwrite(run.text, 1, run.length, stdout);
     free(run.text);

@@ -1,5 +1,5 @@
-/* Textures and surfaces: references that a module names, and objects. Nothing reads through them;
- * what was set is answered again. All below: lock held. */
+/* Textures and surfaces: references that a module names, and objects. Kernels read through
+ * objects; what was set for references is answered again. All below: lock held. */
 #ifndef SIMCUDA_TEXTURE_H
 #define SIMCUDA_TEXTURE_H
 
@@ -33,6 +33,11 @@ bool texture_is_of_module(CUtexref handle, const struct CUmod_st *module);
 
 void texture_module_ending(struct CUmod_st *module);
 void texture_context_ending(struct CUctx_st *context);
+
+struct simt_texture;
+
+/* What kernels read through an object. False: it is none, or of mipmaps. texture_object.c */
+bool texture_object_bound(unsigned long long handle, bool surface, struct simt_texture *texture);
 
 /* texture_object.c, for texture_context_ending */
 void texture_objects_ending(struct CUctx_st *context);

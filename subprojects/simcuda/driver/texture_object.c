@@ -2,9 +2,12 @@
 #include "allocate.h"
 #include "array.h"
 #include "lock.h"
+#include "memory.h"
+#include "simt.h"
 #include "texture.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <uthash.h>
 
 /* One object of a context. */
@@ -99,6 +102,104 @@ static CUresult check_texture(const CUDA_RESOURCE_DESC *resource,
 static bool can_be_viewed(const CUDA_RESOURCE_DESC *resource) {
     return resource->resType == CU_RESOURCE_TYPE_ARRAY ||
            resource->resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY;
+}
+
+/* --- what kernels read --- */
+
+static enum simt_channel channel_of(CUarray_format format) {
+    switch ((int)format) {
+    case CU_AD_FORMAT_UNSIGNED_INT8:
+        return SIMT_U8;
+    case CU_AD_FORMAT_UNSIGNED_INT16:
+        return SIMT_U16;
+    case CU_AD_FORMAT_UNSIGNED_INT32:
+        return SIMT_U32;
+    case CU_AD_FORMAT_SIGNED_INT8:
+        return SIMT_S8;
+    case CU_AD_FORMAT_SIGNED_INT16:
+        return SIMT_S16;
+    case CU_AD_FORMAT_SIGNED_INT32:
+        return SIMT_S32;
+    case CU_AD_FORMAT_HALF:
+        return SIMT_F16;
+    default:
+        return SIMT_F32;
+    }
+}
+
+static bool bind_array(CUarray array, struct simt_texture *texture) {
+    CUDA_ARRAY3D_DESCRIPTOR shape;
+    struct array_place place;
+
+    if (!array_shape(array, &shape) || !array_place(array, &place))
+        return false;
+    texture->address = place.address;
+    texture->channel = channel_of(shape.Format);
+    texture->channels = shape.NumChannels;
+    texture->width = shape.Width;
+    texture->height = shape.Height;
+    if ((shape.Flags & CUDA_ARRAY3D_LAYERED) != 0)
+        texture->layers = shape.Depth;
+    else
+        texture->depth = shape.Depth;
+    texture->pitch = place.pitch;
+    texture->slice = place.pitch * place.rows;
+    return true;
+}
+
+static bool bind_memory(const CUDA_RESOURCE_DESC *resource, struct simt_texture *texture) {
+    bool is_rows = resource->resType == CU_RESOURCE_TYPE_PITCH2D;
+    CUarray_format format = is_rows ? resource->res.pitch2D.format : resource->res.linear.format;
+
+    texture->address = is_rows ? resource->res.pitch2D.devPtr : resource->res.linear.devPtr;
+    texture->channel = channel_of(format);
+    texture->channels =
+        is_rows ? resource->res.pitch2D.numChannels : resource->res.linear.numChannels;
+    texture->width =
+        is_rows ? resource->res.pitch2D.width
+                : resource->res.linear.sizeInBytes / array_element_size(format, texture->channels);
+    texture->height = is_rows ? resource->res.pitch2D.height : 0;
+    texture->pitch = is_rows ? resource->res.pitch2D.pitchInBytes : 0;
+    return true;
+}
+
+/* Bytes from the first element to behind the last one. */
+static size_t bytes_of(const struct simt_texture *texture, size_t element) {
+    size_t slices = texture->depth != 0 ? texture->depth : texture->layers;
+
+    return texture->width * element +
+           (texture->height > 1 ? (texture->height - 1) * texture->pitch : 0) +
+           (slices > 1 ? (slices - 1) * texture->slice : 0);
+}
+
+static size_t element_of(const struct simt_texture *texture) {
+    static const unsigned char sizes[] = {1, 2, 4, 1, 2, 4, 2, 4}; /* of the channels */
+
+    return (size_t)sizes[texture->channel] * texture->channels;
+}
+
+bool texture_object_bound(unsigned long long handle, bool surface, struct simt_texture *texture) {
+    sim_check_held();
+    const struct object *object = find(handle, surface);
+    bool bound;
+
+    memset(texture, 0, sizeof *texture);
+    if (object == NULL || object->resource.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY)
+        return false;
+    bound = object->resource.resType == CU_RESOURCE_TYPE_ARRAY
+                ? bind_array(object->resource.res.array.hArray, texture)
+                : bind_memory(&object->resource, texture);
+    if (!bound)
+        return false;
+    for (int i = 0; i < 3; i++)
+        texture->mode[i] = (enum simt_address_mode)object->texture.addressMode[i];
+    memcpy(texture->border, object->texture.borderColor, sizeof texture->border);
+    texture->linear = object->texture.filterMode == CU_TR_FILTER_MODE_LINEAR;
+    texture->normalized = (object->texture.flags & CU_TRSF_NORMALIZED_COORDINATES) != 0;
+    texture->reads_integers = (object->texture.flags & CU_TRSF_READ_AS_INTEGER) != 0;
+    texture->srgb = (object->texture.flags & CU_TRSF_SRGB) != 0;
+    texture->memory = memory_reach_locked(texture->address, bytes_of(texture, element_of(texture)));
+    return texture->memory != NULL;
 }
 
 static struct object *add(struct CUctx_st *context, const CUDA_RESOURCE_DESC *resource) {

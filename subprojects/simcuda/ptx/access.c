@@ -36,6 +36,7 @@ static void record_touched(struct warp *warp, const struct touched *touched, uns
                            bool write) {
     if (touched->lanes == 0)
         return;
+    warp->worker->writes += write;
     if (touched->in_a_row) {
         record_access(warp->worker, touched->first, touched->next, write);
         return;

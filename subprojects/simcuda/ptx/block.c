@@ -138,11 +138,33 @@ static void trap(struct launch *launch) {
     atomic_compare_exchange_strong(&launch->result, &none, SIMT_TRAPPED);
 }
 
+/* Rounds in which no block has ended: after so many who has written nothing meanwhile is said to
+ * wait, after more anybody. */
+enum { LONG_IDLE = 64, VERY_LONG_IDLE = 4096 };
+
+static void tell_waits(const struct worker *worker, bool waits) {
+    const struct simt_launch *asked = worker->launch->asked;
+
+    if (worker == worker->launch->workers && asked->waits != NULL)
+        asked->waits(asked->memory->owner, waits);
+}
+
+/* *writes: how many there were when a block ended or something was written last. */
+static bool is_waiting(const struct worker *worker, unsigned int idle, uint64_t *writes) {
+    if (idle == 0 || (idle < VERY_LONG_IDLE && worker->writes != *writes)) {
+        if (idle % LONG_IDLE == 0)
+            *writes = worker->writes;
+        return false;
+    }
+    return idle >= LONG_IDLE;
+}
+
 static void run_worker(struct worker *worker) {
     struct launch *launch = worker->launch;
     uint64_t share = launch->blocks / launch->worker_count + 1;
-    bool more = true;
+    bool more = true, waits = false;
     unsigned int idle = 0, rounds = 0;
+    uint64_t writes = 0;
 
     while (more && launch->asked->cooperative && worker->block_count < share)
         more = begin_one(worker);
@@ -157,10 +179,12 @@ static void run_worker(struct worker *worker) {
         if (launch->asked->most_rounds != 0 && ++rounds == launch->asked->most_rounds)
             trap(launch);
         idle = ended ? 0 : idle + 1;
-        if (!moved || idle > 64) { /* it may wait for the host, whose turn it is now */
+        if (waits != is_waiting(worker, idle, &writes))
+            tell_waits(worker, waits = !waits);
+        if (!moved || waits) { /* it may wait for the host, whose turn it is now */
             struct timespec pause = {.tv_nsec = 20000};
 
-            if (idle > 1024)
+            if (waits)
                 nanosleep(&pause, NULL);
             else
                 sched_yield();

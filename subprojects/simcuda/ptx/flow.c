@@ -158,6 +158,9 @@ enum step run_call(struct warp *warp, const struct instruction *instruction) {
 
     if (callee->system != NULL)
         return callee->system(warp, instruction);
+    if (!callee->defined)
+        return fault(warp, instruction, (unsigned int)__builtin_ctz(warp->active),
+                     SIMT_INVALID_CALL, "calls a function that nobody defines", 0, 0);
     if (others != 0)
         warp_split(warp, others, warp->place, GROUP_RUNS);
     return call(warp, instruction, callee);

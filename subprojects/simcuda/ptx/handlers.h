@@ -28,6 +28,6 @@ handler run_local_address, run_move, run_move_predicate, run_pack, run_unpack, r
     run_set_halves, run_lop3, run_from_generic, run_is_in_space;
 
 /* fetch.c */
-handler run_texture, run_surface_load, run_surface_store, run_texture_query;
+handler run_texture, run_gather, run_surface_load, run_surface_store, run_texture_query;
 
 #endif

@@ -90,7 +90,6 @@ struct extra {
     struct variable *results, *arguments; /* in the callee's or the prototype's order: formal */
     struct argument *given, *received;
     unsigned int given_count, received_count;
-    struct variable *reference; /* a texture's or a surface's name */
 };
 
 /* An actual parameter. */

@@ -95,8 +95,6 @@ struct simt_memory {
     /* The allocation next to the address, in words. */
     void (*describe)(void *owner, uint64_t address, char *text, size_t room);
     bool (*texture)(void *owner, uint64_t handle, bool surface, struct simt_texture *texture);
-    /* What a reference that a module names is bound to. False: nothing. */
-    bool (*reference)(void *owner, const char *name, bool surface, struct simt_texture *texture);
     const uint64_t *changes; /* grows, atomically, when memory goes: ranges are to be asked again */
 };
 
@@ -133,6 +131,9 @@ struct simt_launch {
     unsigned int most_rounds; /* of turns of the blocks, then it traps; 0: as many as it takes */
     const struct simt_memory *memory;
     struct simt_heap *heap; /* NULL: malloc finds none */
+    /* Called by simt_run's thread: whether no block has ended for long, since all may wait for
+     * others than themselves. May be NULL. */
+    void (*waits)(void *owner, bool waits);
     /* Text that device code has printed, in order. */
     void (*print)(void *owner, const char *text, size_t length);
 

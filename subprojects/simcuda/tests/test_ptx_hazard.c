@@ -1,13 +1,14 @@
-/* The detector knows what kernels access that run as their PTX says: nobody declares it. And what
- * is not theirs faults. */
+/* The detector knows what kernels access that run as their PTX says: nobody declares it. What is
+ * not theirs faults. */
 #include "test_ptx.h"
 
 #include "simcuda.h"
 
 /* `k` writes where its argument points to, `reads` reads there; `behind` finds the address in
  * memory; `waits` writes once a word that stands before is not 0. */
-static const char text[] =
-    PTX_HEAD ".func recurse()\n{\n.local .b8 own[1024];\ncall recurse, ();\nret;\n}\n" PTX_KERNEL(
+static const char text[] = PTX_HEAD
+    ".extern .func nobodys();\n"
+    ".func recurse()\n{\n.local .b8 own[1024];\ncall recurse, ();\nret;\n}\n" PTX_KERNEL(
         "k", "", "st.global.u32 [%out], %t;\n") PTX_KERNEL("reads", ".reg .u32 %r;\n",
                                                            "ld.global.u32 %r, [%out];\n")
         PTX_KERNEL("behind", ".reg .u64 %l;\n", "ld.global.u64 %l, [%base]; st.u32 [%l+64], 1;\n")
@@ -16,7 +17,8 @@ static const char text[] =
                     PTX_KERNEL("beyond", ".shared .u32 area;\n", "st.shared.u32 [area+4096], 1;\n")
                         PTX_KERNEL("locals", ".local .u32 own;\n", "st.local.u32 [own+4096], 1;\n")
                             PTX_KERNEL("traps", "", "trap;\n")
-                                PTX_KERNEL("deep", "", "call recurse, ();\n");
+                                PTX_KERNEL("lost", "", "call nobodys, ();\n")
+                                    PTX_KERNEL("deep", "", "call recurse, ();\n");
 
 static CUmodule module;
 
@@ -199,6 +201,7 @@ static void test_what_is_not_the_kernels_faults(void **state) {
     assert_int_equal(fault_of("locals"), CUDA_ERROR_ILLEGAL_ADDRESS);
     assert_int_equal(fault_of("traps"), CUDA_ERROR_LAUNCH_FAILED);
     assert_int_equal(fault_of("deep"), CUDA_ERROR_HARDWARE_STACK_ERROR);
+    assert_int_equal(fault_of("lost"), CUDA_ERROR_INVALID_PC);
     assert_int_equal(fault_of("k"), CUDA_SUCCESS);
 }
 
