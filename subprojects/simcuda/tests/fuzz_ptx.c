@@ -187,21 +187,13 @@ static bool texture(void *owner, uint64_t handle, bool surface, struct simt_text
     return false;
 }
 
-static bool reference(void *owner, const char *name, bool surface, struct simt_texture *found) {
-    (void)owner, (void)name, (void)surface, (void)found;
-    return false;
-}
-
 static void print(void *owner, const char *text, size_t length) {
     (void)owner, (void)text, (void)length;
 }
 
 static void run(struct simt_module *module) {
-    static const struct simt_memory memory = {.find = find,
-                                              .describe = describe,
-                                              .texture = texture,
-                                              .reference = reference,
-                                              .changes = &changes};
+    static const struct simt_memory memory = {
+        .find = find, .describe = describe, .texture = texture, .changes = &changes};
     struct simt_kernel *kernel = simt_find_kernel(module, "k");
     struct simt_launch launch = {.kernel = kernel,
                                  .grid = {2, 1, 1},

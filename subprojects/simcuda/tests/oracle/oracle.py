@@ -9,6 +9,7 @@ import argparse
 import collections
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -113,6 +114,9 @@ def main():
     nvcc = run([ROOT / "scripts/find-nvcc"], text=True).stdout.strip()
     if not nvcc:
         print("skipped: no nvcc on this machine (scripts/find-nvcc says where it is looked for)")
+        return SKIPPED
+    if not shutil.which("g++"):
+        print("skipped: no g++ on this machine, which compiles the programs for the host")
         return SKIPPED
     numbers = [options.only] if options.only is not None else range(options.count)
     drawn = [programs.Program(options.seed, number) for number in numbers]
