@@ -7,8 +7,9 @@
 
 static struct operand *keep_items(struct parser *parser, const struct operand *items,
                                   unsigned int count) {
-    return memcpy(arena_take(&parser->program->arena, (count + 1) * sizeof *items), items,
-                  count * sizeof *items);
+    struct operand *kept = arena_take(&parser->program->arena, (count + 1) * sizeof *items);
+
+    return count == 0 ? kept : memcpy(kept, items, count * sizeof *items);
 }
 
 enum { MOST_ITEMS = 64 };

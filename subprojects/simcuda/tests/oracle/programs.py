@@ -142,11 +142,13 @@ class Program:
         other = f" else {{ {self.body(depth)} }}" if self.random.random() < 0.5 else ""
         return f"if ({self.expression('bool', 2)}) {{ {self.body(depth)} }}{other}"
 
+    # Not u1 += k: nvcc 13.0 takes the parity of such a sum of sums for that of k where it is used beside the loop's own
+    # count, and a loop that counts by it never ends.
     def loop(self, depth):
         self.loops += 1
         k = f"k{self.loops}"
         leave = self.pick("", f"if ({self.expression('bool', 1)}) break; ", f"if ({self.expression('bool', 1)}) continue; ")
-        return f"for (u32 {k} = 0; {k} < ({self.expression('u32', 1)} & 7); {k}++) {{ u1 += {k}; {leave}{self.body(depth)} }}"
+        return f"for (u32 {k} = 0; {k} < ({self.expression('u32', 1)} & 7); {k}++) {{ u1 = (u1 ^ {k}) * 3u; {leave}{self.body(depth)} }}"
 
     def while_loop(self, depth):
         self.loops += 1
