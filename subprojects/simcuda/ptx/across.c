@@ -50,6 +50,8 @@ static unsigned int shuffle_from(enum shuffle mode, unsigned int lane, uint32_t 
     return *inside ? (unsigned int)from : lane;
 }
 
+/* What comes from a lane that takes no part is undefined ("shfl.sync"): 0 (assumed), which
+ * reductions of less than a warp count on when they sum up. */
 enum step run_shuffle(struct warp *warp, const struct instruction *instruction) {
     const struct extra *extra = instruction->extra;
     const uint64_t *members = source(warp, extra->rows[1]), *a, *b, *c;
@@ -67,7 +69,7 @@ enum step run_shuffle(struct warp *warp, const struct instruction *instruction) 
         unsigned int from = shuffle_from((enum shuffle)instruction->mode, lane, (uint32_t)b[lane],
                                          (uint32_t)c[lane], &inside);
 
-        values[lane] = (uint32_t)a[together >> from & 1 ? from : lane];
+        values[lane] = together >> from & 1 ? (uint32_t)a[from] : 0;
         insides |= (uint32_t)inside << lane;
     }
     FOR_LANES(warp, lane, { d[lane] = values[lane]; });

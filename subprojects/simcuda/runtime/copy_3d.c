@@ -226,23 +226,89 @@ FORMS(cudaMemcpy2DArrayToArray, _ptds,
        size_t width, size_t height, enum cudaMemcpyKind kind),
       copy_2d(array_to_array(to, x, y, from, from_x, from_y, width, height), kind, per_thread))
 
-/* The bytes have to lie in one row of the array. */
+/* --- bytes one after another, which run on in the next rows of an array --- */
+
+struct run {
+    bool to; /* the array */
+    cudaArray_const_t array;
+    size_t x, y; /* where it begins there: bytes, rows */
+    char *memory;
+    size_t bytes;
+    enum cudaMemcpyKind kind;
+};
+
+static struct run run_to(cudaArray_t to, size_t x, size_t y, const void *from, size_t bytes,
+                         enum cudaMemcpyKind kind) {
+    return (struct run){true, to, x, y, (char *)(uintptr_t)from, bytes, kind};
+}
+
+static struct run run_from(void *to, cudaArray_const_t from, size_t x, size_t y, size_t bytes,
+                           enum cudaMemcpyKind kind) {
+    return (struct run){false, from, x, y, to, bytes, kind};
+}
+
+/* The next box of it: the rest of a row, or all rows that it fills. */
+static CUDA_MEMCPY2D next_box(const struct run *run, size_t row) {
+    size_t rest = row - run->x, width = run->bytes < rest ? run->bytes : rest;
+    size_t height = width == row ? run->bytes / row : 1;
+
+    return run->to ? to_array((cudaArray_t)run->array, run->x, run->y, run->memory, width, width,
+                              height, run->kind)
+                   : from_array(run->memory, width, run->array, run->x, run->y, width, height,
+                                run->kind);
+}
+
+/* The bytes of a row. 0: the run does not begin in the array, or goes beyond it. */
+static size_t row_of(const struct run *run) {
+    CUDA_ARRAY3D_DESCRIPTOR shape;
+    size_t element, row, rows;
+
+    if (array_element_size(run->array, &element) != cudaSuccess ||
+        driver.cuArray3DGetDescriptor(&shape, (CUarray)(uintptr_t)run->array) != CUDA_SUCCESS)
+        return 0;
+    row = shape.Width * element;
+    rows = shape.Height != 0 ? shape.Height : 1;
+    if (run->x >= row || run->y >= rows || run->bytes > row * (rows - run->y) - run->x)
+        return 0;
+    return row;
+}
+
+static cudaError_t copy_run(struct run run, bool async, cudaStream_t stream, bool per_thread) {
+    ENTER();
+    size_t row = row_of(&run);
+    cudaError_t result = cudaSuccess;
+
+    if (row == 0)
+        return state_result(cudaErrorInvalidValue);
+    do {
+        CUDA_MEMCPY2D box = next_box(&run, row);
+
+        result = async ? copy_2d_async(box, run.kind, stream, per_thread)
+                       : copy_2d(box, run.kind, per_thread);
+        run.memory += box.WidthInBytes * box.Height;
+        run.bytes -= box.WidthInBytes * box.Height;
+        run.x = 0;
+        run.y += box.Height;
+    } while (result == cudaSuccess && run.bytes != 0);
+    return result;
+}
+
 FORMS(cudaMemcpyToArray, _ptds,
       (cudaArray_t to, size_t x, size_t y, const void *from, size_t bytes,
        enum cudaMemcpyKind kind),
-      copy_2d(to_array(to, x, y, from, bytes, bytes, 1, kind), kind, per_thread))
+      copy_run(run_to(to, x, y, from, bytes, kind), false, NULL, per_thread))
 FORMS(cudaMemcpyToArrayAsync, _ptsz,
       (cudaArray_t to, size_t x, size_t y, const void *from, size_t bytes, enum cudaMemcpyKind kind,
        cudaStream_t stream),
-      copy_2d_async(to_array(to, x, y, from, bytes, bytes, 1, kind), kind, stream, per_thread))
+      copy_run(run_to(to, x, y, from, bytes, kind), true, stream, per_thread))
 FORMS(cudaMemcpyFromArray, _ptds,
       (void *to, cudaArray_const_t from, size_t x, size_t y, size_t bytes,
        enum cudaMemcpyKind kind),
-      copy_2d(from_array(to, bytes, from, x, y, bytes, 1, kind), kind, per_thread))
+      copy_run(run_from(to, from, x, y, bytes, kind), false, NULL, per_thread))
 FORMS(cudaMemcpyFromArrayAsync, _ptsz,
       (void *to, cudaArray_const_t from, size_t x, size_t y, size_t bytes, enum cudaMemcpyKind kind,
        cudaStream_t stream),
-      copy_2d_async(from_array(to, bytes, from, x, y, bytes, 1, kind), kind, stream, per_thread))
+      copy_run(run_from(to, from, x, y, bytes, kind), true, stream, per_thread))
 
 /* --- fills of boxes, slice by slice --- */
 

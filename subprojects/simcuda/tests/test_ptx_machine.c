@@ -28,6 +28,11 @@ static uint64_t forty_two(unsigned int thread) {
     return 42;
 }
 
+static uint64_t ten(unsigned int thread) {
+    (void)thread;
+    return 10;
+}
+
 static uint64_t sum_of_64(unsigned int thread) {
     (void)thread;
     return 64 * 63 / 2;
@@ -175,6 +180,16 @@ static const struct machine_case cases[] = {
                 "mov.u32 %r3, 0;\nlate: add.u32 %r3, %r3, 1; setp.lt.u32 %p2, %r3, 1000;\n"
                 "@%p2 bra late;\nmeet: shfl.sync.bfly.b32 %r0, %r2, 1, 31, 0xffffffff;\n" STORE),
      1, 32, 0, partner},
+    {"a shuffle from a lane that takes no part gets zero",
+     PTX_KERNEL("k", REGISTERS,
+                "add.u32 %r1, %t, 1; mov.u32 %r0, 10; setp.gt.u32 %p1, %t, 3; @%p1 bra done;\n"
+                "shfl.sync.down.b32 %r2|%p2, %r1, 16, 31, 0xf; add.u32 %r1, %r1, %r2;\n"
+                "shfl.sync.down.b32 %r2|%p3, %r1, 4, 31, 0xf; add.u32 %r1, %r1, %r2;\n"
+                "shfl.sync.down.b32 %r2, %r1, 2, 31, 0xf; add.u32 %r1, %r1, %r2;\n"
+                "shfl.sync.down.b32 %r2, %r1, 1, 31, 0xf; add.u32 %r1, %r1, %r2;\n"
+                "shfl.sync.idx.b32 %r0, %r1, 0, 31, 0xf; @!%p2 mov.u32 %r0, 1;\n"
+                "@!%p3 mov.u32 %r0, 2;\ndone:\n" STORE),
+     1, 32, 0, ten},
     {"redux and bar.warp.sync work on the lanes together",
      PTX_KERNEL("k", REGISTERS,
                 "mov.u32 %r1, %laneid; redux.sync.add.u32 %r0, %r1, 0xffffffff;\n"

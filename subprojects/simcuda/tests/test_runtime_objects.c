@@ -159,6 +159,37 @@ static void test_rows_are_copied_to_arrays_and_back(void **state) {
     assert_ok(cudaFreeArray(other));
 }
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* programs still call them */
+static void test_bytes_run_on_in_the_next_rows_of_an_array(void **state) {
+    enum { BEGINS = 3, BYTES = 2 * WIDTH + 2 };
+    uint8_t rows[HEIGHT * WIDTH], back[BYTES], all[HEIGHT * WIDTH];
+    struct cudaChannelFormatDesc element =
+        cudaCreateChannelDesc(8, 0, 0, 0, cudaChannelFormatKindUnsigned);
+    cudaArray_t array;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows; i++)
+        rows[i] = (uint8_t)(i + 1);
+    assert_ok(cudaMallocArray(&array, &element, WIDTH, HEIGHT, 0));
+    assert_ok(cudaMemcpyToArray(array, 0, 0, rows, sizeof rows, cudaMemcpyHostToDevice));
+    assert_ok(cudaMemcpyFromArray(back, array, BEGINS, 0, BYTES, cudaMemcpyDeviceToHost));
+    assert_memory_equal(back, rows + BEGINS, BYTES);
+    memset(rows + WIDTH + BEGINS, 0, BYTES);
+    assert_ok(cudaMemcpyToArrayAsync(array, BEGINS, 1, rows + WIDTH + BEGINS, BYTES,
+                                     cudaMemcpyHostToDevice, NULL));
+    assert_ok(cudaMemcpyFromArrayAsync(all, array, 0, 0, sizeof all, cudaMemcpyDeviceToHost, NULL));
+    assert_ok(cudaStreamSynchronize(NULL));
+    assert_memory_equal(all, rows, sizeof rows);
+    assert_fails(cudaErrorInvalidValue,
+                 cudaMemcpyToArray(array, 1, 0, rows, sizeof rows, cudaMemcpyHostToDevice));
+    assert_fails(cudaErrorInvalidValue,
+                 cudaMemcpyFromArray(all, array, 0, HEIGHT, 1, cudaMemcpyDeviceToHost));
+    (void)cudaGetLastError();
+    assert_ok(cudaFreeArray(array));
+}
+#pragma GCC diagnostic pop
+
 static void test_a_texture_is_described_as_it_was(void **state) {
     struct cudaResourceDesc resource = {.resType = cudaResourceTypeLinear}, told;
     struct cudaTextureDesc texture = {.addressMode = {cudaAddressModeClamp, cudaAddressModeClamp,
@@ -248,6 +279,7 @@ int main(void) {
         cmocka_unit_test(test_a_capture_tells_its_graph),
         cmocka_unit_test(test_boxes_are_copied_to_arrays_and_back),
         cmocka_unit_test(test_rows_are_copied_to_arrays_and_back),
+        cmocka_unit_test(test_bytes_run_on_in_the_next_rows_of_an_array),
         cmocka_unit_test(test_a_texture_is_described_as_it_was),
         cmocka_unit_test(test_a_pool_gives_memory_and_is_told_how_much_to_keep),
         cmocka_unit_test(test_a_box_is_filled_slice_by_slice),
