@@ -329,11 +329,16 @@ SIM_EXPORT CUresult cuCtxCreate_v3(CUcontext *out, CUexecAffinityParam *affiniti
     return create(out, flags, device);
 }
 
+/* Parameters that ask for nothing are as none (assumed: NVIDIA's samples pass such). */
 SIM_EXPORT CUresult cuCtxCreate_v4(CUcontext *out, CUctxCreateParams *parameters,
                                    unsigned int flags, CUdevice device) {
     ENTER(cuCtxCreate_v4);
-    if (parameters != NULL)
-        return entry_not_simulated("parameters");
+    if (parameters != NULL && parameters->cigParams != NULL)
+        return parameters->execAffinityParams != NULL ? CUDA_ERROR_INVALID_VALUE
+                                                      : entry_not_simulated("graphics");
+    if (parameters != NULL && parameters->execAffinityParams != NULL &&
+        parameters->numExecAffinityParams != 0)
+        return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
     return create(out, flags, device);
 }
 

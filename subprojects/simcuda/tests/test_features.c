@@ -8,6 +8,25 @@
 
 enum { NO_DEVICE = 2 };
 
+static void test_a_context_is_made_with_parameters_that_ask_for_nothing(void **state) {
+    CUexecAffinityParam affinity = {.type = CU_EXEC_AFFINITY_TYPE_SM_COUNT};
+    CUctxCigParam graphics = {.sharedDataType = CIG_DATA_TYPE_D3D12_COMMAND_QUEUE};
+    CUctxCreateParams parameters = {0};
+    CUcontext context;
+
+    (void)state;
+    assert_ok(cuCtxCreate_v4(&context, &parameters, 0, 0));
+    assert_ok(cuCtxDestroy(context));
+    parameters.execAffinityParams = &affinity;
+    parameters.numExecAffinityParams = 1;
+    assert_int_equal(cuCtxCreate_v4(&context, &parameters, 0, 0),
+                     CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY);
+    parameters.cigParams = &graphics; /* one of the two only */
+    assert_int_equal(cuCtxCreate_v4(&context, &parameters, 0, 0), CUDA_ERROR_INVALID_VALUE);
+    parameters.execAffinityParams = NULL;
+    assert_int_equal(cuCtxCreate_v4(&context, &parameters, 0, 0), CUDA_ERROR_NOT_SUPPORTED);
+}
+
 static void test_features_that_are_not_there_are_denied(void **state) {
     CUexecAffinityParam affinity;
     unsigned int nodes;
@@ -307,6 +326,7 @@ static void test_callbacks_of_dumps_are_registered(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_profiler_may_be_switched_in_a_context),
+        cmocka_unit_test(test_a_context_is_made_with_parameters_that_ask_for_nothing),
         cmocka_unit_test(test_features_that_are_not_there_are_denied),
         cmocka_unit_test(test_calls_about_the_context_need_one),
         cmocka_unit_test(test_properties_are_the_attributes),
