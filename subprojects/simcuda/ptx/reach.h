@@ -36,14 +36,17 @@ static inline unsigned char *reach_in(struct warp *warp, unsigned int lane, enum
     }
 }
 
-/* The window of an address in `space`; *address loses it. */
+/* The window of an address in `space`; *address loses it. Shared and local memory have addresses of
+ * 32 bits that wrap: nvcc writes a register below zero and what brings it back as the offset. */
 static inline enum window window_in(enum space space, uint64_t *address) {
     enum window window;
 
     switch (space) {
     case SPACE_SHARED:
+        *address = (uint32_t)*address;
         return WINDOW_SHARED;
     case SPACE_LOCAL:
+        *address = (uint32_t)*address;
         return WINDOW_LOCAL;
     case SPACE_PARAM:
         return WINDOW_PARAM;

@@ -8,6 +8,14 @@
 
 enum { NO_DEVICE = 2 };
 
+static void test_cooperative_launches_are_announced(void **state) {
+    int value = 0;
+
+    (void)state;
+    assert_ok(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, 0));
+    assert_int_equal(value, 1);
+}
+
 static void test_a_context_is_made_with_parameters_that_ask_for_nothing(void **state) {
     CUexecAffinityParam affinity = {.type = CU_EXEC_AFFINITY_TYPE_SM_COUNT};
     CUctxCigParam graphics = {.sharedDataType = CIG_DATA_TYPE_D3D12_COMMAND_QUEUE};
@@ -326,6 +334,7 @@ static void test_callbacks_of_dumps_are_registered(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_profiler_may_be_switched_in_a_context),
+        cmocka_unit_test(test_cooperative_launches_are_announced),
         cmocka_unit_test(test_a_context_is_made_with_parameters_that_ask_for_nothing),
         cmocka_unit_test(test_features_that_are_not_there_are_denied),
         cmocka_unit_test(test_calls_about_the_context_need_one),

@@ -190,6 +190,13 @@ static const struct machine_case cases[] = {
                 "shfl.sync.idx.b32 %r0, %r1, 0, 31, 0xf; @!%p2 mov.u32 %r0, 1;\n"
                 "@!%p3 mov.u32 %r0, 2;\ndone:\n" STORE),
      1, 32, 0, ten},
+    {"addresses of shared memory wrap at 32 bits",
+     PTX_KERNEL("k", REGISTERS ".shared .align 8 .u32 own[2];\n",
+                "mov.u32 %r1, own; sub.u32 %r1, %r1, 8; mov.u32 %r2, 40;\n"
+                "st.shared.u32 [%r1+8], %r2; atom.shared.add.u32 %r3, [%r1+8], 2;\n"
+                "ld.shared.u32 %r0, [%r1+8]; ld.shared.v2.u32 {%r4, %r5}, [%r1+8];\n"
+                "setp.ne.u32 %p1, %r0, %r4; @%p1 mov.u32 %r0, 1;\n" STORE),
+     1, 1, 0, forty_two},
     {"redux and bar.warp.sync work on the lanes together",
      PTX_KERNEL("k", REGISTERS,
                 "mov.u32 %r1, %laneid; redux.sync.add.u32 %r0, %r1, 0xffffffff;\n"
