@@ -2,7 +2,6 @@
 
 #include "clock.h"
 #include "interpose/answer_requests.h"
-#include "interpose/state.h"
 #include "observe/mailbox.h"
 #include "observe/share_folder.h"
 #include "raw_files.h"
@@ -132,12 +131,11 @@ static void let_go(struct asked *asked) {
     share_close_page(&asked->page);
 }
 
-size_t ask_others(const uint8_t uuid[STATS_UUID], size_t bytes) {
+size_t ask_others(struct pool *pool, const uint8_t uuid[STATS_UUID], size_t bytes) {
     static const uint8_t unknown[STATS_UUID];
     struct asked asked[MOST_ASKED];
     size_t released = 0, waiting;
-    struct pool *pool = state_pool();
-    if (!state_options()->share || !pool || memcmp(uuid, unknown, STATS_UUID) == 0)
+    if (memcmp(uuid, unknown, STATS_UUID) == 0)
         return 0;
     size_t count = waiting = find(uuid, bytes, asked);
     const uint64_t end = clock_ns(CLOCK_MONOTONIC) + PATIENCE_NS;

@@ -291,7 +291,7 @@ static CUresult search_own(struct search *search) {
 static bool others_helped(struct pool *pool, const struct device *device, size_t bytes) {
     lock_check_none();
     return pool->config.ask_others && !atomic_load(&pool->captures) &&
-           pool->config.ask_others(device->uuid, bytes) > 0;
+           pool->config.ask_others(pool, device->uuid, bytes) > 0;
 }
 
 /* Asks twice, the second time for all that they have: what they gave need not lie in one piece. */
