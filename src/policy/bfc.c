@@ -82,6 +82,7 @@ const struct policy policy_bfc = {
     .take = region_take,
     .give = region_give,
     .remove = region_remove,
+    .lose = region_lose,
     .surplus = region_surplus,
     .victim = region_victim,
     .usage = region_usage,

@@ -440,6 +440,7 @@ const struct policy policy_vmm = {
     .take = take,
     .give = region_give,
     .remove = region_remove,
+    .lose = region_lose,
     .surplus = region_surplus,
     .victim = victim,
     .usage = region_usage,

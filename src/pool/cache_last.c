@@ -90,8 +90,10 @@ static bool keep_here(struct cache *cache, struct cache_bin *bin, struct pool_bl
     return true;
 }
 
-bool cache_free_last(struct pool *pool, CUdeviceptr pointer, CUresult *result) {
+bool cache_free_last(struct pool *pool, CUdeviceptr pointer, struct pool_block **waited,
+                     CUresult *result) {
     lock_check_none();
+    *waited = NULL;
     struct cache *cache = quick_open(pool, true);
     if (!cache)
         return false;
@@ -115,6 +117,6 @@ bool cache_free_last(struct pool *pool, CUdeviceptr pointer, CUresult *result) {
     cache->asking--;
     if (cache->context == block->context && !cache->last_event) /* else it died with the context */
         cache->last_event = event;
-    *result = pool_free_waited_for(pool, block, *result);
+    *waited = block;
     return true;
 }

@@ -4,7 +4,7 @@
  * last time the program itself, or others on the device, have come to use more than ever. Else what
  * the program allocates and frees in a loop on a device that is nearly full would be given up,
  * allocated and given up again, and the device be no emptier for that. */
-#include "pool/given_up.h"
+#include "pool/bounds.h"
 #include "pool/internal.h"
 
 /* The share of `total` bytes that is kept free: for launches and all else that takes memory without

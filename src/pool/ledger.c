@@ -252,8 +252,8 @@ __attribute__((noinline)) static void forget_stale(struct pool *pool, struct poo
         address_index_remove(pool, stale);
     if (stale->state == BLOCK_IDLE || stale->state == BLOCK_DEFERRED)
         ledger_take_out(pool, stale);
-    if (stale->context->policy->cuts)
-        suballocation_lost(stale);
+    if (stale->context->policy->lose)
+        stale->context->policy->lose(&stale->context->store, stale);
     subtract(pool, stale);
     if (!waited_for) /* else the thread that waits still holds it */
         ledger_recycle(pool, stale);

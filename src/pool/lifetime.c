@@ -13,6 +13,7 @@ struct pool *pool_create(const struct pool_config *config, const struct driver *
     if (!pool)
         return NULL;
     reset_locks(pool);
+    pool->follower = cache_follower;
     pointer_map_init(&pool->map);
     pool->config = *config;
     pool->driver = driver;

@@ -67,15 +67,6 @@ void pool_memory_pools_lost(struct pool *pool) {
     gate_open(pool);
 }
 
-size_t memory_pool_trim(const struct driver *driver, CUmemoryPool handle, size_t bytes) {
-    lock_check_none();
-    cuuint64_t before = 0, after = 0;
-    driver->mem_pool_get_attribute(handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &before);
-    driver->mem_pool_trim_to(handle, before > bytes ? before - bytes : 0);
-    driver->mem_pool_get_attribute(handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &after);
-    return after < before ? before - after : 0;
-}
-
 enum { MOST_POOLS = 64 };
 
 /* The default pool of `device` and those that were made there. Gate entered, lock not held. */

@@ -369,10 +369,10 @@ static void a_submission_beside_a_capture_that_begins_goes_on_once_that_has_paid
     assert_true(gate_enter(pool));
     assert_int_equal(pthread_create(&capturing, NULL, capture_begins, NULL), 0);
     while (!pool_is_capturing(pool))
-        gate_pause();
+        futex_pause();
     assert_int_equal(pthread_create(&submitting, NULL, submits, &payments), 0);
     for (int i = 0; i < 1000; i++)
-        gate_pause();
+        futex_pause();
     gate_leave(pool);
     pthread_join(submitting, NULL);
     pthread_join(capturing, NULL);
