@@ -1,4 +1,4 @@
-/* Of the bounds, what every miss looks at: hence inline. The rest is bounds.c's. All below: lock
+/* What every miss looks at of the bounds: hence inline. The rest is in bounds.c. All below: lock
  * held. */
 #ifndef POOLCUDA_POOL_BOUNDS_H
 #define POOLCUDA_POOL_BOUNDS_H
