@@ -11,15 +11,13 @@
 #include "interpose/stack_walk.h"
 #include "interpose/state.h"
 #include "interpose/stub_frame.h"
-#include "interpose/stub_table.h"
+#include "interpose/stubs.h"
 #include "interpose/unknown.h"
 #include "order/noted.h"
 
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define HIDDEN __attribute__((visibility("hidden")))
 
 /* A function at an address that the table's symbols do not have. Filled under loader_lock, never
  * changed afterwards; published by spares_used. */
@@ -53,11 +51,11 @@ static const uint8_t stack_words[ENTRIES] = {
 /* In place of attempts: the driver has none, or none is known. */
 #define NO_SUCH_FUNCTION UINT64_MAX
 
-HIDDEN void *stub_before(struct stub_frame *frame);
-HIDDEN void *stub_before_unseen(struct stub_frame *frame);
-HIDDEN bool stub_after(struct stub_frame *frame, CUresult result);
-HIDDEN void stub_failed(CUresult result);
-HIDDEN void stub_tells(void);
+void *stub_before(struct stub_frame *frame);
+void *stub_before_unseen(struct stub_frame *frame);
+bool stub_after(struct stub_frame *frame, CUresult result);
+void stub_failed(CUresult result);
+void stub_tells(void);
 
 static uint64_t number_of(const struct stub_frame *frame) {
     return frame->stub / STUB_SIZE;

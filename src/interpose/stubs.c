@@ -5,7 +5,6 @@
 #include "interpose/entry_points.h"
 #include "interpose/given_addresses.h"
 #include "interpose/real_entries.h"
-#include "interpose/stub_table.h"
 #include "interpose/unknown.h"
 
 extern const char stub_code[] __attribute__((visibility("hidden")));

@@ -1,7 +1,5 @@
 /* Where a device's blocks lie in the address space, for the report: the map of its struct
  * stats_device; and what is noted when the program ends. */
-#include "pool/history.h"
-
 #include "by_pointer.h"
 #include "pool/internal.h"
 

@@ -51,13 +51,13 @@ static CUresult wait_for_work(struct pool *pool, CUevent *event) {
     const struct driver *driver = pool->driver;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     CUresult result = CUDA_SUCCESS;
-    if (!gate_enter(pool))
+    if (!pool_gate_enter(pool))
         return CUDA_ERROR_NOT_SUPPORTED;
     if (!*event)
         result = driver->event_create(event, CU_EVENT_DISABLE_TIMING);
     if (result == CUDA_SUCCESS)
         result = driver->event_record(*event, CU_STREAM_LEGACY);
-    gate_leave(pool);
+    pool_gate_leave(pool);
     if (result != CUDA_SUCCESS || PLANTED(no_wait))
         return result;
     driver->thread_exchange_capture_mode(&mode);

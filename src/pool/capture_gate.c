@@ -8,7 +8,7 @@
 
 #include "planted.h"
 
-bool gate_enter(struct pool *pool) {
+bool pool_gate_enter(struct pool *pool) {
     if (PLANTED(capture_race)) { /* checks too early, and says nothing of being inside */
         bool open = !atomic_load(&pool->captures);
         futex_pause();
@@ -24,17 +24,9 @@ bool gate_enter(struct pool *pool) {
     return false;
 }
 
-void gate_leave(struct pool *pool) {
+void pool_gate_leave(struct pool *pool) {
     if (!PLANTED(capture_race))
         atomic_fetch_sub(&pool->gate_users, 1);
-}
-
-bool pool_gate_enter(struct pool *pool) {
-    return gate_enter(pool);
-}
-
-void pool_gate_leave(struct pool *pool) {
-    gate_leave(pool);
 }
 
 bool pool_is_capturing(struct pool *pool) {

@@ -94,11 +94,11 @@ struct device_facts {
  * one. NULL: not now. */
 static CUevent make_event(struct pool *pool) {
     CUevent event = NULL;
-    if (!pool->driver->event_create || !gate_enter(pool))
+    if (!pool->driver->event_create || !pool_gate_enter(pool))
         return NULL;
     if (pool->driver->event_create(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS)
         event = NULL;
-    gate_leave(pool);
+    pool_gate_leave(pool);
     return event;
 }
 
@@ -116,10 +116,10 @@ static CUresult ask_total(struct pool *pool, CUdevice ordinal, size_t *total) {
     size_t available;
     *total = 0;
     CUresult result = pool->driver->device_total_mem(total, ordinal);
-    if (result == CUDA_SUCCESS && !*total && gate_enter(pool)) {
+    if (result == CUDA_SUCCESS && !*total && pool_gate_enter(pool)) {
         if (pool->driver->mem_get_info(&available, total) != CUDA_SUCCESS)
             *total = 0;
-        gate_leave(pool);
+        pool_gate_leave(pool);
     }
     return result;
 }

@@ -1,9 +1,37 @@
-/* The ends of contexts: what is idle goes back to the driver, and everything else is forgotten. */
+/* The ends of contexts: what is idle goes back to the driver, and everything else is forgotten. A
+ * thread that was inside the pool meanwhile may still look at their records, so these are freed
+ * when all such threads have left.
+ *
+ * Records go through two lists: those that wait for the same threads are leaving together, and the
+ * ones that end meanwhile wait in the other list for their turn. So the cost of an end does not
+ * grow with the number of those before it. */
+#include "pool/inside.h"
 #include "pool/internal.h"
 
 #include "planted.h"
 #include "policy/driver_pool.h"
 #include "policy/vmm.h"
+
+#include <stdlib.h>
+
+struct inside_shard inside_shards[INSIDE_SHARDS];
+_Thread_local char inside_thread;
+
+bool inside_have_left(unsigned *since) {
+    unsigned own = inside_own_shard();
+    if (atomic_load_explicit(&inside_shards[own].threads, memory_order_relaxed) < 1)
+        return false;
+    for (unsigned i = 0; i < INSIDE_SHARDS; i++)
+        if (*since & 1u << i &&
+            atomic_load_explicit(&inside_shards[i].threads, memory_order_acquire) == (i == own))
+            *since &= ~(1u << i);
+    return *since == 0;
+}
+
+void inside_forget(void) {
+    for (int i = 0; i < INSIDE_SHARDS; i++)
+        atomic_store(&inside_shards[i].threads, 0);
+}
 
 /* Whether a block of a context that ends has to be given to the driver: what is idle, and what lies
  * in a memory pool of the driver's, which outlives contexts. */
@@ -43,7 +71,7 @@ static bool end_context(struct pool *pool, struct context *context, struct relea
     ledger_count_unused(pool, context, 0 - context->store.unused);
     context->ended = true;
     LIST_REMOVE(context, link);
-    ended_contexts_add(pool, context);
+    LIST_INSERT_HEAD(&pool->ended, context, link);
     order_context_ends(&pool->order, context->handle);
     fence_context_ended(pool, context);
     stats_add(STATS_contexts_ended, 1);
@@ -53,12 +81,12 @@ static bool end_context(struct pool *pool, struct context *context, struct relea
 /* Waits for the current context's work, which may use blocks that are live when their context ends.
  * False: a capture is under way, or the driver cannot. */
 static bool wait_at_end(struct pool *pool) {
-    if (!gate_enter(pool))
+    if (!pool_gate_enter(pool))
         return false;
     bool waited = pool->driver->ctx_synchronize() == CUDA_SUCCESS;
     if (!waited)
         waited = pool->driver->ctx_synchronize() == CUDA_SUCCESS;
-    gate_leave(pool);
+    pool_gate_leave(pool);
     return waited;
 }
 
@@ -84,11 +112,47 @@ static void end_and_release(struct pool *pool, struct context *context) {
     context_destroy_sites(context);
 }
 
-/* Frees contexts that have ended before. Lock held. */
+/* Frees those that are leaving; ones whose events stand in others' fences wait for another turn. */
+static void free_leaving(struct pool *pool) {
+    struct context *context;
+    while ((context = LIST_FIRST(&pool->leaving))) {
+        LIST_REMOVE(context, link);
+        if (fence_refers_to(pool, context))
+            LIST_INSERT_HEAD(&pool->ended, context, link);
+        else
+            free(context);
+    }
+}
+
+/* Frees what nobody can look at any more, and what lives on does not refer to. At the beginning of
+ * a call, and not while cache_is_asking: those threads are not counted as inside. Lock held. */
 static void free_ended(struct pool *pool) {
     lock_check_held(LOCK_POOL);
-    if (!cache_is_asking(pool))
-        ended_contexts_free(pool, fence_refers_to);
+    struct context *context;
+    if (cache_is_asking(pool))
+        return;
+    if (!LIST_EMPTY(&pool->leaving) && inside_have_left(&pool->leaving_since))
+        free_leaving(pool);
+    if (!LIST_EMPTY(&pool->leaving) || LIST_EMPTY(&pool->ended))
+        return;
+    pool->leaving_since = INSIDE_ALL;
+    while ((context = LIST_FIRST(&pool->ended))) {
+        LIST_REMOVE(context, link);
+        LIST_INSERT_HEAD(&pool->leaving, context, link);
+    }
+}
+
+void ended_contexts_forget(struct pool *pool) {
+    lock_check_held(LOCK_POOL);
+    struct context *context;
+    while ((context = LIST_FIRST(&pool->leaving))) {
+        LIST_REMOVE(context, link);
+        free(context);
+    }
+    while ((context = LIST_FIRST(&pool->ended))) {
+        LIST_REMOVE(context, link);
+        free(context);
+    }
 }
 
 void pool_context_ending(struct pool *pool, CUcontext handle) {
@@ -113,7 +177,7 @@ static CUcontext primary_of(struct pool *pool, CUcontext green) {
     struct context_push visit;
     CUdeviceptr probe;
     CUcontext primary = NULL;
-    if (!pool->driver->pointer_get_attribute || !gate_enter(pool))
+    if (!pool->driver->pointer_get_attribute || !pool_gate_enter(pool))
         return NULL;
     if (context_push(pool, green, &visit)) {
         if (pool->driver->mem_alloc(&probe, 1) == CUDA_SUCCESS) {
@@ -122,7 +186,7 @@ static CUcontext primary_of(struct pool *pool, CUcontext green) {
         }
         context_pop(pool, &visit);
     }
-    gate_leave(pool);
+    pool_gate_leave(pool);
     return primary != green ? primary : NULL;
 }
 

@@ -34,10 +34,10 @@ static bool is_lost(struct pool *pool, CUresult error) {
     size_t available, total;
     if (error != CUDA_ERROR_UNKNOWN)
         return loses_context(error);
-    if (!gate_enter(pool))
+    if (!pool_gate_enter(pool))
         return false;
     CUresult again = pool->driver->mem_get_info(&available, &total);
-    gate_leave(pool);
+    pool_gate_leave(pool);
     return again == error;
 }
 

@@ -125,16 +125,16 @@ bool fence_unfenced(struct pool *pool, struct context *context) {
     int count;
     if (LIST_EMPTY(&context->unfenced))
         return true;
-    if (!gate_enter(pool))
+    if (!pool_gate_enter(pool))
         return false;
     struct fence *fence = begin(pool, context, targets, &count);
     if (!fence) {
-        gate_leave(pool);
+        pool_gate_leave(pool);
         return false;
     }
     pool_unlock_between(pool);
     bool recorded = fence_record(pool, targets, count, fence);
-    gate_leave(pool);
+    pool_gate_leave(pool);
     pool_lock(pool);
     if (pool->fences_recording) /* else it was given up */
         pool->fences_recording--;
@@ -154,7 +154,7 @@ static CUresult event_passes(struct pool *pool, const struct fence_event *event,
                              enum fence_look how) {
     lock_check_none();
     bool gated = how != FENCE_WAITS_BESIDE_CAPTURES;
-    if (gated && !gate_enter(pool))
+    if (gated && !pool_gate_enter(pool))
         return CUDA_ERROR_NOT_READY;
     uint64_t began = how == FENCE_WAITS ? clock_ns(CLOCK_MONOTONIC) : 0;
     CUresult result = how == FENCE_ASKS ? pool->driver->event_query(event->event)
@@ -162,7 +162,7 @@ static CUresult event_passes(struct pool *pool, const struct fence_event *event,
     if (how == FENCE_WAITS)
         stats_add(STATS_wait_ns, clock_ns(CLOCK_MONOTONIC) - began);
     if (gated)
-        gate_leave(pool);
+        pool_gate_leave(pool);
     if (result != CUDA_ERROR_NOT_READY)
         context_note_error(pool, event->context, result);
     return result;

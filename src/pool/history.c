@@ -1,5 +1,4 @@
-#include "pool/history.h"
-
+/* The samples of a struct stats_device. */
 #include "pool/internal.h"
 
 enum {

@@ -60,13 +60,13 @@ struct pool {
 
     atomic_bool down;       /* the driver has shut down: everything passes through */
     bool indexed;           /* whether the index by address is there (address_index.h) */
-    unsigned leaving_since; /* ended_contexts.c: inside.h's */
+    unsigned leaving_since; /* context_ends.c: inside.h's */
     struct pointer_map map;
     struct pool_block *spare; /* unused records, linked through next */
     struct record_slab *slabs;
     size_t record_count; /* in all slabs */
     LIST_HEAD(, context) contexts;
-    LIST_HEAD(, context) ended, leaving; /* ended_contexts.c */
+    LIST_HEAD(, context) ended, leaving; /* context_ends.c */
     LIST_HEAD(, device) devices;
     struct site_record *site_records;
     struct pitch *pitches;
@@ -318,8 +318,6 @@ struct device *context_find_device(struct pool *pool, CUdevice ordinal);
  * a device that it says nothing of is taken to reach none. */
 CUresult host_access_of(const struct pool *pool, CUdevice ordinal, enum host_access *access);
 
-/* settings.c: what is derived from the configuration is derived anew. */
-void pool_config_changed(struct pool *pool);
 void context_destroy_sites(struct context *context);
 void context_forget_created(struct pool *pool, CUcontext handle);
 void context_forget_all_created(struct pool *pool);
@@ -367,6 +365,20 @@ bool available_ask(struct pool *pool, const struct device *device, uint64_t held
 /* Lock not held. */
 void available_learn(struct pool *pool, CUdevice ordinal, struct device_place *place);
 
+/* patience.c. How long a call that found no memory has waited for the device. */
+struct patience {
+    uint64_t began; /* nanoseconds; 0: it has not waited */
+    unsigned step;
+    bool counted;
+};
+/* BRIEFLY: for the device, which is neither told nor counted. */
+enum patience_for { PATIENCE_FOR_DEVICE, PATIENCE_FOR_THREAD, PATIENCE_BRIEFLY };
+/* Waits a moment. False: it has waited for `seconds`, POOLCUDA_OOM_WAIT, or what a thread may take
+ * to give memory back. Lock not held. */
+bool patience_wait(struct pool *pool, struct patience *patience, enum patience_for what,
+                   double seconds);
+void patience_end(const struct patience *patience); /* counts the time */
+
 /* shortage_report.c: reports a call that failed although nothing idle was left to
  * config.on_shortage. Lock not held. bytes: 0 if not known. */
 void shortage_report(struct pool *pool, struct device *device, const char *call, size_t bytes);
@@ -383,6 +395,10 @@ uint64_t idle_bound_excess(const struct pool *pool, const struct device *device,
 /* Bytes that may be allocated beside what is idle before anything is to be given back, by the
  * pool's own bound, or the driver to be asked what is free. Lock held. */
 uint64_t idle_bound_room_to_grow(const struct device *device);
+/* history.c, how a device's memory was over time, for the report. To be called after the device's
+ * sums have changed: looks at the clock only now and then. Lock held. */
+void history_note(struct device *device);
+void history_sample(struct device *device); /* at once. Lock held. */
 /* block_map.c: to be called after an allocation from the driver: makes a new map of where blocks
  * lie once held memory has grown by an eighth. Lock held. */
 void block_map_grow(struct pool *pool, struct device *device);
@@ -450,12 +466,7 @@ bool quiet_note_work(struct pool *pool);
 /* Lock not held. */
 bool quiet_is_noted_work_done(struct pool *pool);
 
-/* capture_gate.c: every call of the pool that a stream capture prohibits, other than the driver's
- * own malloc and free, is made between gate_enter and gate_leave. False: a stream is being
- * captured. */
-bool gate_enter(struct pool *pool);
-void gate_leave(struct pool *pool);
-/* The thread's mode for captures becomes *mode, which tells what it was. */
+/* capture_gate.c. The thread's mode for captures becomes *mode, which tells what it was. */
 void gate_exchange_capture_mode(struct pool *pool, CUstreamCaptureMode *mode);
 /* gate_closing.c. Whoever is inside has left when gate_close returns, and nobody enters until as
  * many gate_open. */
@@ -496,14 +507,8 @@ bool wait_would_last(struct pool *pool, struct context *context);
 bool wait_try_pay(struct pool *pool, const char *call);
 void wait_forget(struct pool *pool); /* everything, in a forked child and at the end of a test */
 
-/* ended_contexts.c. All below: lock held. */
-
-void ended_contexts_add(struct pool *pool, struct context *context);
-/* Frees what nobody can look at any more, and what lives on does not refer to. At the beginning of
- * a call, and not while cache_is_asking: those threads are not counted as inside. */
-typedef bool context_predicate(const struct pool *pool, const struct context *context);
-void ended_contexts_free(struct pool *pool, context_predicate *is_referred_to);
-void ended_contexts_forget(struct pool *pool); /* nobody looks at any of them */
+/* context_ends.c: nobody looks at any of them. Lock held. */
+void ended_contexts_forget(struct pool *pool);
 
 /* memory_pools.c. All below: lock not held. */
 

@@ -1,5 +1,4 @@
 /* Records of blocks and the sums over them. */
-#include "pool/history.h"
 #include "pool/internal.h"
 
 #include "planted.h"

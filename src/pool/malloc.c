@@ -135,10 +135,10 @@ static bool clear(struct pool *pool, struct context *context, CUdeviceptr pointe
         memset((void *)(uintptr_t)pointer, 0, bytes);
         return true;
     }
-    if (!gate_enter(pool))
+    if (!pool_gate_enter(pool))
         return false;
     CUresult result = submit_clearing(pool, context, pointer, bytes, &fence);
-    gate_leave(pool);
+    pool_gate_leave(pool);
     if (fence) {
         CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
         gate_exchange_capture_mode(pool, &mode);

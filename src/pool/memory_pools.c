@@ -90,12 +90,12 @@ static size_t trim_all(struct pool *pool, CUdevice device) {
     const struct driver *driver = pool->driver;
     CUmemoryPool handles[MOST_POOLS];
     size_t released = 0;
-    if (!driver->mem_pool_trim_to || !driver->mem_pool_get_attribute || !gate_enter(pool))
+    if (!driver->mem_pool_trim_to || !driver->mem_pool_get_attribute || !pool_gate_enter(pool))
         return 0;
     int count = list_pools(pool, device, handles);
     for (int i = 0; i < count; i++)
         released += memory_pool_trim(driver, handles[i], SIZE_MAX);
-    gate_leave(pool);
+    pool_gate_leave(pool);
     return released;
 }
 
@@ -103,7 +103,8 @@ bool memory_pools_may_give(struct pool *pool, CUdevice device) {
     lock_check_none();
     CUmemoryPool handles[MOST_POOLS];
     bool any = false;
-    if (device < 0 || !wait_is_owed() || !pool->driver->mem_pool_get_attribute || !gate_enter(pool))
+    if (device < 0 || !wait_is_owed() || !pool->driver->mem_pool_get_attribute ||
+        !pool_gate_enter(pool))
         return false;
     int count = list_pools(pool, device, handles);
     for (int i = 0; i < count; i++) {
@@ -112,7 +113,7 @@ bool memory_pools_may_give(struct pool *pool, CUdevice device) {
                                              &held);
         any = any || held;
     }
-    gate_leave(pool);
+    pool_gate_leave(pool);
     return any;
 }
 

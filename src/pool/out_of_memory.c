@@ -12,7 +12,6 @@
  * Then the error is the driver's. */
 #include "observe/call_timer.h"
 #include "pool/internal.h"
-#include "pool/patience.h"
 
 /* Whether the policy obtains the memory. It needs to know how much, so not while the pitch is
  * unknown. */
@@ -114,9 +113,9 @@ static bool reach_idle_helps(struct pool *pool, const struct request *request, b
     pool_unlock(pool);
     if (device->memory != POOL_DEVICE || device->place.unified || coming)
         return true; /* what is available, nobody says */
-    if (gate_enter(pool)) {
+    if (pool_gate_enter(pool)) {
         result = pool->driver->mem_get_info(&available, &total);
-        gate_leave(pool);
+        pool_gate_leave(pool);
     }
     uint64_t more = surely ? 0 : slack(device);
     return result != CUDA_SUCCESS ||

@@ -93,7 +93,7 @@ static CUresult wait_for_contexts(struct pool *pool, struct context *owner, bool
     struct order_fence *fence = NULL;
     struct fence *streams = NULL;
     *fences = order_fences(&pool->order, owner->handle);
-    if (!gate_enter(pool))
+    if (!pool_gate_enter(pool))
         return CUDA_ERROR_NOT_SUPPORTED;
     bool fenced =
         covered != COVER_CONTEXT &&
@@ -103,7 +103,7 @@ static CUresult wait_for_contexts(struct pool *pool, struct context *owner, bool
     CUresult result = all ? wait_for_others(pool, owner) : CUDA_SUCCESS;
     if (!fenced && !streams && result == CUDA_SUCCESS)
         result = synchronize(pool, owner->handle);
-    gate_leave(pool);
+    pool_gate_leave(pool);
     bool events = fence || streams || order_has_crossings(&pool->order);
     CUresult passed = events ? wait_for_events(pool, fence, streams) : CUDA_SUCCESS;
     return result == CUDA_SUCCESS ? passed : result;
@@ -163,7 +163,6 @@ static void grant_anew(struct pool *pool) {
     pool_unlock(pool);
 }
 
-/* Found the gate closed while a wait is owed. */
 static void await_open_or_paid(struct pool *pool) {
     uint64_t began = clock_ns(CLOCK_MONOTONIC);
     while (wait_is_owed() && atomic_load(&pool->captures) &&
@@ -175,7 +174,7 @@ static void await_open_or_paid(struct pool *pool) {
  */
 static bool may_precede(struct pool *pool) {
     bool may_call;
-    while (!(may_call = gate_enter(pool)) && wait_is_owed())
+    while (!(may_call = pool_gate_enter(pool)) && wait_is_owed())
         await_open_or_paid(pool); /* the capture that begins pays first */
     return may_call;
 }
@@ -184,7 +183,7 @@ void pool_records(struct pool *pool, CUstream stream, const char *call) {
     if (!wait_is_owed() || PLANTED(event_before_free) || !may_precede(pool))
         return;
     bool behind = order_puts_behind(&pool->order, stream);
-    gate_leave(pool);
+    pool_gate_leave(pool);
     if (!behind)
         pool_pay(pool, call);
 }
@@ -197,7 +196,7 @@ void pool_submits(struct pool *pool, CUstream stream, const char *call) {
     bool may_call = may_precede(pool);
     int answer = order_submits(&pool->order, stream, may_call);
     if (may_call)
-        gate_leave(pool);
+        pool_gate_leave(pool);
     if (answer & (ORDER_SEVERAL | ORDER_SOLE))
         grant_anew(pool);
     if (answer & ORDER_PAY)
@@ -228,9 +227,9 @@ void pool_submitted_unnoted(struct pool *pool) {
 void pool_submits_somewhere(struct pool *pool, const char *call) {
     if (atomic_load(&order_word) & ORDER_DEFERRED)
         fence_before_submission(pool);
-    if (gate_enter(pool)) {
+    if (pool_gate_enter(pool)) {
         order_submits_somewhere(&pool->order);
-        gate_leave(pool);
+        pool_gate_leave(pool);
     }
     pool_pay(pool, call);
 }
@@ -299,9 +298,9 @@ void pool_pay(struct pool *pool, const char *call) {
     if (PLANTED(query_after_owed_wait))
         return;
     while (wait_is_owed()) {
-        if (gate_enter(pool)) {
+        if (pool_gate_enter(pool)) {
             pay(pool, call);
-            gate_leave(pool);
+            pool_gate_leave(pool);
             return;
         }
         await_open_or_paid(pool); /* the capture that begins pays first */
@@ -317,10 +316,10 @@ bool wait_try_pay(struct pool *pool, const char *call) {
     lock_check_none();
     if (!wait_is_owed())
         return true;
-    if (!gate_enter(pool))
+    if (!pool_gate_enter(pool))
         return false;
     pay(pool, call);
-    gate_leave(pool);
+    pool_gate_leave(pool);
     return true;
 }
 

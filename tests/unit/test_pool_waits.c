@@ -563,11 +563,11 @@ static void a_thread_that_ended_inside_does_not_hold_up_captures_for_ever(void *
     start_in(POOL_FREE_AUTO);
     release(alloc(1000));
     fake.quiet = true;
-    assert_true(gate_enter(pool));
+    assert_true(pool_gate_enter(pool));
     pool_capture_began(pool, "cuStreamBeginCapture");
     pool_capture_ended(pool);
     assert_int_equal(pool->gate_lost, 1);
-    gate_leave(pool); /* were it alive after all */
+    pool_gate_leave(pool); /* were it alive after all */
     pool_capture_began(pool, "cuStreamBeginCapture");
     pool_capture_ended(pool);
     assert_int_equal(pool->gate_lost, 0);
