@@ -233,6 +233,18 @@ static const struct machine_case cases[] = {
                 "mov.u64 %l1, to; ld.param.u32 %r4, [%l1+4]; setp.ne.u32 %p1, %r1, %r2;\n"
                 "setp.ne.or.u32 %p1, %r3, %r4, %p1; selp.u32 %r0, 0, 42, %p1;\n" STORE),
      1, 4, 0, forty_two},
+    {"what GCC writes: %names of parameters, ranges of them, dots that touch",
+     ".visible .func (.param.u32 %value_out) f (.param.u32 %in_ar0)\n{\n"
+     ".reg.u32 %ar0;\n.local .align 16 .b8 %frame_ar[16];\n.reg.u64 %frame;\n"
+     "ld.param.u32 %ar0, [%in_ar0]; cvta.local.u64 %frame, %frame_ar; st.u32 [%frame], %ar0;\n"
+     "ld.u32 %ar0, [%frame]; st.param.u32 [%value_out], %ar0;\nret;\n}\n" PTX_KERNEL(
+         "k", REGISTERS,
+         "{\n.param.u32 %P<2>;\nst.param.u32 [%P1], %t;\ncall (%P0), f, (%P1);\n"
+         "ld.param.u32 %r0, [%P0];\n}\n" STORE),
+     1, 40, 0, thread_number},
+    {"what is declared behind a body is known in it",
+     PTX_KERNEL("k", REGISTERS, "ld.global.u32 %r0, [late];\n" STORE) ".global .u32 late = 42;\n",
+     1, 4, 0, forty_two},
     {"prmt and stores of bytes",
      PTX_KERNEL("k", REGISTERS,
                 "st.global.u8 [%out+1], %t; mov.u32 %r1, 0x1fe; st.global.u8 [%out], %r1;\n"),
