@@ -396,7 +396,7 @@ static inline u32 total(const state *warp, u32 threads, u32 word) {
 def source(programs):
     """One file of many programs, with a main() for the host that writes what the device's runner does."""
     calls = "".join(f"    run(k_{program.name});\n" for program in programs)
-    return f"""#include "prelude.h"
+    return f"""#include "prelude.cuh"
 {MODELS}
 {"".join(program.source for program in programs)}
 #ifndef __CUDACC__
