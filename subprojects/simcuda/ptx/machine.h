@@ -130,11 +130,11 @@ struct worker {
     size_t piece_count, piece_room;
     struct piece *piece;                 /* used last */
     uint64_t last_begin[2], last_end[2]; /* whole sectors that are recorded: read, written */
-    struct simt_texture texture; /* used last */
+    struct simt_texture texture;         /* used last */
     uint64_t texture_handle;
     bool has_texture, texture_is_surface;
     uint64_t instructions;
-    uint64_t writes; /* instructions that have written to global memory */
+    uint64_t writes;         /* instructions that have written to global memory */
     struct frame *spare[48]; /* by the power of two of their room */
     struct block *blocks;    /* that have begun */
     unsigned int block_count;
