@@ -399,6 +399,44 @@ static void test_device_code_prints(void **state) {
     free(results);
 }
 
+/* --- texts that are linked --- */
+
+static void test_linked_texts_call_each_other_and_share_variables(void **state) {
+    static const char first[] = PTX_HEAD
+        ".extern .func (.param .b32 y) other(.param .b32 x);\n.extern .global .u32 shared;\n"
+        ".global .u32 own = 1;\n" PTX_KERNEL(
+            "k", REGISTERS ".param .b32 a, b;\n",
+            "ld.global.u32 %r1, [shared]; ld.global.u32 %r2, [own]; add.u32 %r1, %r1, %r2;\n"
+            "st.param.b32 [a], %r1; call (b), other, (a); ld.param.b32 %r0, [b];\n" STORE);
+    static const char second[] =
+        PTX_HEAD ".visible .global .u32 shared = 20;\n.global .u32 own = 21;\n"
+                 ".visible .func (.param .b32 y) other(.param .b32 x)\n{\n.reg .u32 %r<4>;\n"
+                 "ld.param.u32 %r1, [x]; ld.global.u32 %r2, [own]; add.u32 %r1, %r1, %r2;\n"
+                 "st.param.b32 [y], %r1;\nret;\n}\n";
+    CUlinkState link;
+    CUmodule module;
+    CUdeviceptr to;
+    uint64_t result;
+    void *cubin;
+    size_t size;
+
+    (void)state;
+    assert_ok(cuLinkCreate_v2(0, NULL, NULL, &link));
+    assert_ok(cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, (void *)first, sizeof first, "first", 0,
+                               NULL, NULL));
+    assert_ok(cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, (void *)second, sizeof second, "second", 0,
+                               NULL, NULL));
+    assert_ok(cuLinkComplete(link, &cubin, &size));
+    assert_ok(cuModuleLoadData(&module, cubin));
+    assert_ok(cuLinkDestroy(link));
+    assert_ok(cuMemAlloc_v2(&to, sizeof result));
+    assert_ok(run_kernel(module, "k", 1, 1, 0, to));
+    assert_ok(cuMemcpyDtoH_v2(&result, to, sizeof result));
+    assert_int_equal(result, 20 + 1 + 21); /* each text has its own `own` */
+    assert_ok(cuMemFree_v2(to));
+    assert_ok(cuModuleUnload(module));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_machine),
@@ -407,6 +445,7 @@ int main(void) {
         cmocka_unit_test(test_the_blocks_of_a_cooperative_grid_wait_for_each_other),
         cmocka_unit_test(test_device_code_allocates),
         cmocka_unit_test(test_device_code_prints),
+        cmocka_unit_test(test_linked_texts_call_each_other_and_share_variables),
     };
 
     return cmocka_run_group_tests(tests, set_up_context, tear_down_context);
