@@ -179,9 +179,10 @@ enum step run_load_parameter(struct warp *warp, const struct instruction *instru
     for (unsigned int i = 0; i < instruction->count; i++) {
         operand_row row = extra != NULL ? extra->rows[i] : instruction->d;
         size_t offset = (size_t)instruction->offset + i * instruction->size;
+        size_t bytes = launch->kernel->function->parameter_bytes;
         uint64_t value = 0, *d;
 
-        if (offset + instruction->size > launch->kernel->function->parameter_bytes)
+        if (offset > bytes || instruction->size > bytes - offset)
             return access_fault(warp, instruction, 0, offset, instruction->size, "reads");
         value = load_value((const unsigned char *)launch->asked->parameters + offset,
                            instruction->size, type_is_signed((enum type)instruction->type));

@@ -7,8 +7,8 @@
 #include "doubles.h"
 #include "halves.h"
 
-/* Of divisors beyond 2^126 the reciprocal is zero: a zero of the quotient's sign, of an infinite
- * dividend a NaN. */
+/* The reciprocal is zero where the divisor is beyond 2^126: so is the quotient, with its sign, and
+ * an infinite dividend's is a NaN. */
 static inline uint32_t ptx_div_approx_f32(uint32_t a, uint32_t b, bool ftz) {
     uint32_t magnitude = b & 0x7fffffff;
 

@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Of a result that its type cannot hold: to nearest even, to zero, down, up; PTX_RNA to nearest,
- * ties away from zero, which cvt alone has. */
+/* How a result is rounded that its type cannot hold: to nearest even, to zero, down, up; PTX_RNA to
+ * nearest, ties away from zero, which cvt alone has. */
 enum ptx_rounding { PTX_RN, PTX_RZ, PTX_RM, PTX_RP, PTX_RNA };
 
 /* The comparisons of set and setp. Integers know the first six: .lo, .ls, .hi and .hs are these for

@@ -131,6 +131,13 @@ static void drop_spare(struct worker *worker) {
     }
 }
 
+/* A launch that is to end has had all of its turns. */
+static void trap(struct launch *launch) {
+    int none = SIMT_DONE;
+
+    atomic_compare_exchange_strong(&launch->result, &none, SIMT_TRAPPED);
+}
+
 /* Rounds in which no block has ended: after so many who has written nothing meanwhile is said to
  * wait, after more anybody. */
 enum { LONG_IDLE = 64, VERY_LONG_IDLE = 4096 };
@@ -153,10 +160,10 @@ static bool is_waiting(const struct worker *worker, unsigned int idle, uint64_t 
 }
 
 static void run_worker(struct worker *worker) {
-    const struct launch *launch = worker->launch;
+    struct launch *launch = worker->launch;
     uint64_t share = launch->blocks / launch->worker_count + 1;
     bool more = true, waits = false;
-    unsigned int idle = 0;
+    unsigned int idle = 0, rounds = 0;
     uint64_t writes = 0;
 
     while (more && launch->asked->cooperative && worker->block_count < share)
@@ -169,6 +176,8 @@ static void run_worker(struct worker *worker) {
         if (worker->blocks == NULL)
             break;
         ended = run_round(worker, &moved);
+        if (launch->asked->most_rounds != 0 && ++rounds == launch->asked->most_rounds)
+            trap(launch);
         idle = ended ? 0 : idle + 1;
         if (waits != is_waiting(worker, idle, &writes))
             tell_waits(worker, waits = !waits);

@@ -189,6 +189,14 @@ bool take_predicate(struct decoding *decoding, const struct operand *operand, op
     }
 }
 
+/* One that is written: none that is negated or a constant, which all instructions share. */
+bool take_predicate_result(struct decoding *decoding, const struct operand *operand,
+                           operand_row *row) {
+    if (operand->kind == OPERAND_NUMBER || operand->negated)
+        return decode_fail(decoding, "a predicate is expected for the result");
+    return take_predicate(decoding, operand, row);
+}
+
 bool take_parts(struct decoding *decoding, const struct operand *operand, enum type type,
                 bool destination, operand_row *rows, unsigned int *count) {
     if (operand->kind == OPERAND_REGISTER && operand->count > 1) { /* declared as a vector */
@@ -402,10 +410,10 @@ static bool take_form_operands(struct decoding *decoding, const char *letters) {
         if (taken == decoding->operand_count)
             return optional || decode_fail(decoding, "operands are missing");
         place = taken < 4 ? places[taken] : &need_extra(decoding)->rows[taken - 4];
-        right = *letters == 'D' ? take_destination(decoding, operand, place)
-                : *letters == 'P' || *letters == 'p'
-                    ? take_predicate(decoding, operand, place)
-                    : take_source(decoding, operand, letter_type(*letters), place);
+        right = *letters == 'D'   ? take_destination(decoding, operand, place)
+                : *letters == 'P' ? take_predicate_result(decoding, operand, place)
+                : *letters == 'p' ? take_predicate(decoding, operand, place)
+                                  : take_source(decoding, operand, letter_type(*letters), place);
         if (!right)
             return false;
         taken++;

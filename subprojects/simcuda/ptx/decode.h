@@ -51,6 +51,8 @@ bool take_source(struct decoding *decoding, const struct operand *operand, enum 
                  operand_row *row);
 bool take_destination(struct decoding *decoding, const struct operand *operand, operand_row *row);
 bool take_predicate(struct decoding *decoding, const struct operand *operand, operand_row *row);
+bool take_predicate_result(struct decoding *decoding, const struct operand *operand,
+                           operand_row *row);
 /* A vector's parts, or the one operand; sources, or destinations, of which `_` is NO_ROW. */
 bool take_parts(struct decoding *decoding, const struct operand *operand, enum type type,
                 bool destination, operand_row *rows, unsigned int *count);

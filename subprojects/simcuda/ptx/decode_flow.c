@@ -172,7 +172,7 @@ static bool decode_barrier_reduction(struct decoding *decoding) {
     made->run = run_barrier_reduce;
     if (!expect_operands(decoding, 3, 4) ||
         !(which == 2 ? take_destination(decoding, &decoding->operands[0], &made->d)
-                     : take_predicate(decoding, &decoding->operands[0], &made->d)) ||
+                     : take_predicate_result(decoding, &decoding->operands[0], &made->d)) ||
         !take_source(decoding, &decoding->operands[1], TYPE_U32, &made->a) ||
         (last == 3 && !take_source(decoding, &decoding->operands[2], TYPE_U32, &made->b)) ||
         !take_predicate(decoding, &decoding->operands[last], &made->c))

@@ -247,7 +247,7 @@ bool decode_is_in_space(struct decoding *decoding) {
     if (made->space == SPACE_GENERIC)
         return decode_fail(decoding, "its state space is missing");
     return expect_operands(decoding, 2, 2) &&
-           take_predicate(decoding, &decoding->operands[0], &made->d) &&
+           take_predicate_result(decoding, &decoding->operands[0], &made->d) &&
            take_source(decoding, &decoding->operands[1], TYPE_U64, &made->a) &&
            emit(decoding, made) != NULL;
 }

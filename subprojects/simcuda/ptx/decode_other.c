@@ -65,7 +65,7 @@ bool decode_move(struct decoding *decoding) {
             return false;
     } else if (type == TYPE_PRED) {
         made->run = run_move_predicate;
-        if (!take_predicate(decoding, &decoding->operands[0], &made->d) ||
+        if (!take_predicate_result(decoding, &decoding->operands[0], &made->d) ||
             !take_predicate(decoding, &decoding->operands[1], &made->a))
             return false;
     } else {
@@ -134,10 +134,11 @@ bool decode_set_predicate(struct decoding *decoding) {
         return false;
     type = take_modifier_type(decoding);
     if (!take_compared(decoding, type) ||
-        !take_predicate(decoding, &decoding->operands[0], &made->d))
+        !take_predicate_result(decoding, &decoding->operands[0], &made->d))
         return false;
     if (decoding->operands[0].second != NULL &&
-        !take_predicate(decoding, decoding->operands[0].second, &need_extra(decoding)->rows[0]))
+        !take_predicate_result(decoding, decoding->operands[0].second,
+                               &need_extra(decoding)->rows[0]))
         return false;
     made->run = is_pair(type) ? run_set_predicates : run_set_predicate;
     return emit(decoding, made) != NULL;
@@ -230,8 +231,8 @@ bool decode_lop3(struct decoding *decoding) {
     if (made->mode2 != 0) {
         if (decoding->operands[0].second == NULL)
             return decode_fail(decoding, "a second result is missing");
-        if (!take_predicate(decoding, decoding->operands[0].second,
-                            &need_extra(decoding)->rows[0]) ||
+        if (!take_predicate_result(decoding, decoding->operands[0].second,
+                                   &need_extra(decoding)->rows[0]) ||
             !take_predicate(decoding, &decoding->operands[5], &made->extra->rows[1]))
             return false;
     }
@@ -263,7 +264,7 @@ bool decode_shuffle(struct decoding *decoding) {
         !take_source(decoding, &decoding->operands[3], TYPE_B32, &made->c) ||
         (sync && !take_source(decoding, &decoding->operands[4], TYPE_B32, &extra->rows[1])) ||
         (decoding->operands[0].second != NULL &&
-         !take_predicate(decoding, decoding->operands[0].second, &extra->rows[0])))
+         !take_predicate_result(decoding, decoding->operands[0].second, &extra->rows[0])))
         return false;
     return emit(decoding, made) != NULL;
 }
@@ -284,7 +285,7 @@ bool decode_vote(struct decoding *decoding) {
     made->b = constant_number(decoding->parser, UINT32_MAX);
     if (!expect_operands(decoding, 2u + sync, 2u + sync) ||
         !(mode == 3 ? take_destination(decoding, &decoding->operands[0], &made->d)
-                    : take_predicate(decoding, &decoding->operands[0], &made->d)) ||
+                    : take_predicate_result(decoding, &decoding->operands[0], &made->d)) ||
         !take_predicate(decoding, &decoding->operands[1], &made->c) ||
         (sync && !take_source(decoding, &decoding->operands[2], TYPE_B32, &made->b)))
         return false;
@@ -310,7 +311,8 @@ bool decode_match(struct decoding *decoding) {
         !take_source(decoding, &decoding->operands[2], TYPE_B32, &made->b))
         return false;
     if (decoding->operands[0].second != NULL &&
-        !take_predicate(decoding, decoding->operands[0].second, &need_extra(decoding)->rows[0]))
+        !take_predicate_result(decoding, decoding->operands[0].second,
+                               &need_extra(decoding)->rows[0]))
         return false;
     return emit(decoding, made) != NULL;
 }
@@ -353,7 +355,7 @@ bool decode_elect(struct decoding *decoding) {
     made->run = run_elect;
     return expect_operands(decoding, 2, 2) &&
            take_destination(decoding, &decoding->operands[0], &made->d) &&
-           take_predicate(decoding, decoding->operands[0].second, &made->c) &&
+           take_predicate_result(decoding, decoding->operands[0].second, &made->c) &&
            take_source(decoding, &decoding->operands[1], TYPE_B32, &made->b) &&
            emit(decoding, made) != NULL;
 }

@@ -127,7 +127,8 @@ struct simt_launch {
     bool cooperative;
     bool memcheck; /* tell faults on standard error */
     unsigned int processors, device;
-    uint64_t number; /* %gridid */
+    uint64_t number;          /* %gridid */
+    unsigned int most_rounds; /* of turns of the blocks, then it traps; 0: as many as it takes */
     const struct simt_memory *memory;
     struct simt_heap *heap; /* NULL: malloc finds none */
     /* Called by simt_run's thread: whether no block has ended for long, since all may wait for

@@ -22,6 +22,7 @@ from case import MASK, Case  # noqa: E402
 
 FILES = ["integers", "comparisons", "floats", "halves", "conversions", "video", "memory", "across"]
 THREADS = 256
+NOT_LOADED = 2  # as the runner says it
 HEADER = ".version 8.6\n.target sm_90\n.address_size 64\n"
 REGISTERS = """.reg .b16 a16, b16, c16, d16, h0, h1, h2, h3; .reg .b32 a32, b32, c32, d32, r0, r1, r2, r3, r4, r5, r6, r7;
     .reg .b64 a64, b64, c64, d64, in, out, own, mine; .reg .pred p, q, r; .reg .b32 tid, t, ctaid, ntid, at32, x1; .reg .b64 at64;
@@ -30,6 +31,12 @@ REGISTERS = """.reg .b16 a16, b16, c16, d16, h0, h1, h2, h3; .reg .b32 a32, b32,
     mad.wide.u32 mine, t, 8, out;"""
 KINDS = ["integers", "shifts", "close", "f32", "f64", "halves", "f32 numbers", "f64 numbers", "halves numbers", "f32 or integral",
          "f64 or integral", "halves or integral", "f32 near 1"]
+
+
+def run_kernels(ptx, launches, folder, options):
+    environment = {**os.environ, "LD_LIBRARY_PATH": options.driver, "SIMCUDA_COST": "0"}
+    return subprocess.run([options.runner, ptx, "input", "output", str(THREADS), "2"], input=launches.encode(),
+                          capture_output=True, cwd=folder, env=environment, check=False, timeout=600)
 
 
 def float_bits(draw, name, plain=False):
@@ -119,10 +126,7 @@ class File:
         text, owners = self.text(chosen)
         (folder / f"{self.name}.ptx").write_text(text, encoding="utf-8")
         launches = "".join(f"{self.kernels[i][0]} {self.kernels[i][1]} {self.kernels[i][2]}\n" for i in chosen)
-        environment = {**os.environ, "LD_LIBRARY_PATH": options.driver, "SIMCUDA_COST": "0"}
-        done = subprocess.run([options.runner, f"{self.name}.ptx", "input", "output", str(THREADS), "2"], input=launches.encode(),
-                              capture_output=True, cwd=folder, env=environment, check=False, timeout=600)
-        return done, owners
+        return run_kernels(f"{self.name}.ptx", launches, folder, options), owners
 
     def what(self, index):
         case = self.cases[index]
@@ -166,6 +170,19 @@ class File:
         return f"the words of all are {words}, expected {own}" if words != own else None
 
 
+def check_refused(folder, options):
+    """[fault] of the texts that are not to load."""
+    faults, texts = [], list(importlib.import_module("refused").texts())
+    for text, words in texts:
+        (folder / "refused.ptx").write_text(HEADER + entry("refused", text), encoding="utf-8")
+        done = run_kernels("refused.ptx", "refused 1 1\n", folder, options)
+        said = done.stderr.decode(errors="replace").strip()
+        if done.returncode != NOT_LOADED or words not in said:
+            faults.append(f"{text}: the runner ended with {done.returncode}: {said}, expected {words!r}")
+    print(*faults, f"refused: {len(texts)} texts, {len(faults)} fail", sep="\n")
+    return len(faults)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runner")
@@ -186,6 +203,8 @@ def main():
             faults = file.check(folder, options)
             print(*faults, f"{name}: {len(file.kernels)} cases, {len(faults)} fail", sep="\n")
             failed += len(faults)
+        if not options.files:
+            failed += check_refused(folder, options)
     return 1 if failed else 0
 
 

@@ -9,6 +9,7 @@ import argparse
 import collections
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ sys.path.insert(0, str(HERE))
 import programs  # noqa: E402
 
 SKIPPED = 77
+NOT_LOADED = 2  # as the runner says it
 BATCH = 25  # programs in a file: so many that nvcc's start counts little, and few beside one that fails
 NVCC = ["-ptx", "-arch=sm_90", "-fmad=false", "-std=c++17", "-w"]
 HOST = ["-O1", "-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing", "-frounding-math", "-std=c++17", "-w"]
@@ -65,8 +67,13 @@ class Batch:
         launches = "".join(f"k_{program.name} {program.blocks} {program.threads}\n" for program in drawn)
         (self.folder / "launches").write_text(launches, encoding="utf-8")
         environment = {**os.environ, "LD_LIBRARY_PATH": self.options.driver, "SIMCUDA_COST": "0"}
-        done = run([self.options.runner, "programs.ptx", "input", "output", str(programs.THREADS), str(programs.WORDS_OUT)],
-                   cwd=self.folder, input=launches.encode(), env=environment, timeout=self.options.timeout)
+        try:
+            done = run([self.options.runner, "programs.ptx", "input", "output", str(programs.THREADS), str(programs.WORDS_OUT)],
+                       cwd=self.folder, input=launches.encode(), env=environment, timeout=self.options.timeout)
+        except subprocess.TimeoutExpired:
+            return None, f"does not end in {self.options.timeout:.0f} s"
+        if done.returncode == NOT_LOADED:
+            raise SystemExit(f"{self.folder}/programs.ptx: {done.stderr.decode(errors='replace').strip()}")
         if done.returncode:
             return None, done.stderr.decode(errors="replace").strip() or f"the runner ended with {done.returncode}"
         return (self.folder / "output").read_bytes(), None
@@ -100,13 +107,16 @@ def main():
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--only", type=int, help="the number of one program")
     parser.add_argument("--keep", type=pathlib.Path)
-    parser.add_argument("--timeout", type=float, default=600)
+    parser.add_argument("--timeout", type=float, default=200)
     parser.add_argument("--host-only", action="store_true", help="compile and run for the host, compile for the device")
     options = parser.parse_args()
     options.runner, options.driver = os.path.abspath(options.runner), os.path.abspath(options.driver)
     nvcc = run([ROOT / "scripts/find-nvcc"], text=True).stdout.strip()
     if not nvcc:
         print("skipped: no nvcc on this machine (scripts/find-nvcc says where it is looked for)")
+        return SKIPPED
+    if not shutil.which("g++"):
+        print("skipped: no g++ on this machine, which compiles the programs for the host")
         return SKIPPED
     numbers = [options.only] if options.only is not None else range(options.count)
     drawn = [programs.Program(options.seed, number) for number in numbers]
