@@ -1,5 +1,5 @@
-/* Sleeping until a number changes, among the threads of this process. These are bare system calls:
- * libc's waits may end a cancelled thread, which would leave locks behind. */
+/* Sleeping until a number changes, among the threads of this process, or for a moment. These are
+ * bare system calls: libc's waits may end a cancelled thread, which would leave locks behind. */
 #ifndef POOLCUDA_FUTEX_H
 #define POOLCUDA_FUTEX_H
 
@@ -41,6 +41,12 @@ static inline void futex_call(atomic_int *number, int operation, int value,
  * (NULL: there is no limit), or for no reason. */
 static inline void futex_wait(atomic_int *number, int seen, const struct timespec *most) {
     futex_call(number, FUTEX_WAIT_PRIVATE, seen, most);
+}
+
+/* Waits for a moment: for what another thread is about to do. */
+static inline void futex_pause(void) {
+    const struct timespec moment = {.tv_nsec = 50 * 1000};
+    syscall(SYS_nanosleep, &moment, NULL);
 }
 
 /* Changes the number, and wakes all who wait. */

@@ -1,7 +1,6 @@
 #include "interpose/answer_requests.h"
 
 #include "clock.h"
-#include "interpose/state.h"
 #include "pool_options.h"
 
 /* Whether the one that asked gives up by now. It withdraws its request itself, unless it was
@@ -27,13 +26,14 @@ static bool release(struct pool *pool, const struct mailbox_request *request, bo
 }
 
 /* That setting alone: the program may have changed the others itself (poolcuda_set_limit). */
-static void set(const struct mailbox_request *request) {
+static void set(struct pool *pool, const struct mailbox_request *request) {
     char error[PAGE_REQUEST];
-    struct options asked = *state_options();
+    struct options asked;
     size_t row;
+    options_parse(&asked, NULL, NULL);
     if (options_set_live(&asked, request->text, &row, error, sizeof error)) {
         struct pool_config config = pool_config_from(&asked);
-        state_configure(&config, pool_setting_of(row));
+        pool_set_config(pool, &config, pool_setting_of(row));
         stats_option(request->text);
         error[0] = '\0';
     }
@@ -53,7 +53,7 @@ void steer_answer(struct pool *pool, bool may_wait) {
         }
         break;
     case MAILBOX_SET:
-        set(&request);
+        set(pool, &request);
         break;
     case MAILBOX_NOTHING:
     case MAILBOX_KINDS:

@@ -2,7 +2,6 @@
 
 #include "clock.h"
 #include "interpose/answer_requests.h"
-#include "interpose/state.h"
 #include "observe/mailbox.h"
 #include "observe/share_folder.h"
 #include "raw_files.h"
@@ -171,10 +170,9 @@ static size_t ask(struct pool *pool, struct asking *asking, size_t count, size_t
     return released;
 }
 
-size_t ask_others(const uint8_t uuid[STATS_UUID], size_t bytes) {
+size_t ask_others(struct pool *pool, const uint8_t uuid[STATS_UUID], size_t bytes) {
     static const uint8_t unknown[STATS_UUID];
-    struct pool *pool = state_pool();
-    if (!state_options()->share || !pool || memcmp(uuid, unknown, STATS_UUID) == 0)
+    if (memcmp(uuid, unknown, STATS_UUID) == 0)
         return 0;
     struct asking *asking = malloc(sizeof *asking);
     size_t count = asking ? find(uuid, bytes, asking) : 0;

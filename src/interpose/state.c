@@ -211,7 +211,7 @@ static struct pool *create(void) {
     config.map = options.stats || *options.stats_file;
     config.host_memory = host_memory_size();
     config.say = state_say_once;
-    config.ask_others = ask_others;
+    config.ask_others = options.share ? ask_others : NULL;
     if (options.check && config.free_mode == POOL_FREE_AUTO)
         config.free_mode = POOL_FREE_SYNC;
     if (config.free_mode == POOL_FREE_AUTO)

@@ -7,9 +7,9 @@
 
 #include <stdint.h>
 
-/* As in stubs.S, of to_stub: what the call has submitted has to be made known behind it if the word
- * has one of TELLS_WORD's bits then. */
-enum { FRAME_TELLS = 2 };
+/* As in stubs.S, of to_stub: what stub_before returned is the offset of another stub; what the call
+ * has submitted has to be made known behind it if the word has one of TELLS_WORD's bits then. */
+enum { FRAME_IS_STUB = 1, FRAME_TELLS = 2 };
 
 /* stack: the arguments beyond the registers', behind the word where the call returns to. stub:
  * where its code is, and its entry: their offsets are the same. attempts: that were made before. */
@@ -21,7 +21,7 @@ struct stub_frame {
     union {
         uint64_t opens; /* the gate, afterwards: a captured stream or a memory pool is destroyed, or
                          * if a capture that begins fails to */
-        uint64_t to_stub; /* 1: what stub_before returned is a stub; FRAME_TELLS */
+        uint64_t to_stub; /* or 0: FRAME_IS_STUB, FRAME_TELLS */
     };
     struct pool_context_wait waits; /* before a call that waits for all work of the context */
 };

@@ -24,7 +24,8 @@
 #define ENTRY_LOOK	8
 #define ENTRY_WORDS	12	/* its lowest byte: of stack arguments to copy */
 #define WORDS_UNKNOWN	0x100
-#define FRAME_TELLS	2	/* as in stub_frame.h, of to_stub */
+#define FRAME_IS_STUB	1	/* these two as in stub_frame.h, of to_stub */
+#define FRAME_TELLS	2
 /* Bits of its `look`; the word's are in the first 6. */
 #define LOOK_INSIDE	6	/* the stream is in a struct, to which its place points */
 #define LOOK_STREAM	8	/* 8 bits, which x86 has a name for: the stream's place, in words from the frame */
@@ -96,8 +97,6 @@ symbol:								\
 	.globl	stub_code
 	.hidden	stub_code
 	.p2align 4
-	.hidden	stub_call_any
-	.globl	stub_call_any
 stub_code:
 	.cfi_startproc	/* of all stubs: none changes the stack before it jumps */
 #define ENTRY(symbol, since, ours, stream, ...)			\
@@ -254,9 +253,21 @@ stub_jump:
 	look_at_entry 1f, 1f, 2
 	jmp	*%r10
 1:	ask	stub_before, FRAME_TO_STUB
+	cmpq	$FRAME_IS_STUB, %r11
+	je	stub_to_stub
 	jmp	*%r10
 	.cfi_endproc
 	.size	stub_jump, . - stub_jump
+
+	/* To another stub, which finds the program's own frame. */
+	.type	stub_to_stub, %function
+stub_to_stub:
+	.cfi_startproc
+	leaq	stub_code(%rip), %r11
+	addq	%r11, %r10
+	jmp	*%r10
+	.cfi_endproc
+	.size	stub_to_stub, . - stub_to_stub
 
 	.type	stub_look_asks, %function
 	.p2align 4
@@ -267,7 +278,7 @@ stub_look_asks:
 	je	1f
 	cmpq	$FRAME_TELLS, %r11
 	je	2f
-	jmp	*%r10		/* another stub, which finds the program's own frame */
+	jmp	stub_to_stub
 1:	call_and_return
 2:	call_tell_and_return
 	.cfi_endproc
@@ -484,6 +495,8 @@ stub_spare:
 	testq	$-PAGE, %rax
 	je	stub_call_any
 	ask	stub_before_unseen, FRAME_STUB
+	testq	%r10, %r10
+	je	stub_call_any
 	jmp	*%r10
 	.cfi_endproc
 	.size	stub_spare, . - stub_spare
@@ -646,9 +659,22 @@ stub_jump:
 	look_at_entry 1f, 1f, 2
 	br	x17
 1:	ask	stub_before, x15, FRAME_TO_STUB
+	cmp	x15, #FRAME_IS_STUB
+	b.eq	stub_to_stub
 	br	x17
 	.cfi_endproc
 	.size	stub_jump, . - stub_jump
+
+	/* To another stub, which finds the program's own frame. */
+	.type	stub_to_stub, %function
+stub_to_stub:
+	.cfi_startproc
+	adrp	x15, stub_code
+	add	x15, x15, #:lo12:stub_code
+	add	x17, x17, x15
+	br	x17
+	.cfi_endproc
+	.size	stub_to_stub, . - stub_to_stub
 
 	.type	stub_look_asks, %function
 	.p2align 4
@@ -658,7 +684,7 @@ stub_look_asks:
 	cbz	x15, 1f
 	cmp	x15, #FRAME_TELLS
 	b.eq	2f
-	br	x17		/* another stub, which finds the program's own frame */
+	b	stub_to_stub
 1:	call_and_return
 2:	call_tell_and_return
 	.cfi_endproc
@@ -888,6 +914,7 @@ stub_spare:
 	lsr	x14, x14, #12
 	cbz	x14, stub_call_any
 	ask	stub_before_unseen, x16, FRAME_STUB
+	cbz	x17, stub_call_any
 	br	x17
 	.cfi_endproc
 	.size	stub_spare, . - stub_spare

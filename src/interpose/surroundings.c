@@ -6,8 +6,8 @@
 #include "interpose/image.h"
 #include "interpose/loader.h"
 #include "interpose/own_object.h"
-#include "interpose/tools.h"
 #include "modules.h"
+#include "tools.h"
 
 #include <link.h>
 #include <stdatomic.h>

@@ -151,6 +151,10 @@ static inline uint64_t stats_read(const _Atomic uint64_t *figure) {
     return atomic_load_explicit((_Atomic uint64_t *)(uintptr_t)figure, memory_order_relaxed);
 }
 
+static inline void stats_write(_Atomic uint64_t *figure, uint64_t value) {
+    atomic_store_explicit(figure, value, memory_order_relaxed);
+}
+
 /* Adds to a number that one thread at a time writes, while others, of other processes mostly, read
  * it: these need whole words, not order. The compiler adds in place only to what is not atomic. */
 static inline void stats_grow(_Atomic uint64_t *figure, uint64_t more) {

@@ -36,10 +36,10 @@ static size_t region_size(struct pool *pool, const struct request *request, size
 /* A region takes at most half of what the device has left beyond the request. */
 static size_t within_free(struct pool *pool, size_t size, size_t least) {
     size_t available = 0, total;
-    if (size == least || !gate_enter(pool))
+    if (size == least || !pool_gate_enter(pool))
         return size;
     CUresult result = pool->driver->mem_get_info(&available, &total);
-    gate_leave(pool);
+    pool_gate_leave(pool);
     size_t spare = result == CUDA_SUCCESS && available > least ? (available - least) / 2 : 0;
     size_t most = least + spare / ROUND_PAGE * ROUND_PAGE;
     return size < most ? size : most;
@@ -82,6 +82,7 @@ const struct policy policy_bfc = {
     .take = region_take,
     .give = region_give,
     .remove = region_remove,
+    .lose = region_lose,
     .surplus = region_surplus,
     .victim = region_victim,
     .usage = region_usage,

@@ -257,9 +257,9 @@ static void refresh(struct pool *pool, struct context *context) {
     pool_unlock(pool);
     if (!begin(pool, context, &async))
         return;
-    if (async.memory_pool && gate_enter(pool)) {
+    if (async.memory_pool && pool_gate_enter(pool)) {
         has_grown(pool, context, 0);
-        gate_leave(pool);
+        pool_gate_leave(pool);
     }
     end(pool, context);
 }
@@ -365,7 +365,7 @@ static CUresult obtain(struct pool *pool, const struct request *request, size_t 
     if (!could_fit || !begin(pool, context, &async))
         return source_obtain(pool, &kind_device, least, obtained);
     *obtained = (struct obtained){.size = least};
-    bool inside = gate_enter(pool); /* else in a capture: as natively */
+    bool inside = pool_gate_enter(pool); /* else in a capture: as natively */
     if (inside)
         result = complete(pool, context, &async);
     if (result == CUDA_SUCCESS && would_wait(pool, context, &async, least))
@@ -375,7 +375,7 @@ static CUresult obtain(struct pool *pool, const struct request *request, size_t 
     else if (result == CUDA_ERROR_NOT_SUPPORTED)
         result = source_obtain(pool, &kind_device, least, obtained);
     if (inside)
-        gate_leave(pool);
+        pool_gate_leave(pool);
     end(pool, context);
     return result;
 }
@@ -400,7 +400,7 @@ static bool is_in_own_context(struct pool *pool, const struct pool_block *block)
  * context may end meanwhile, but only after this: the block is being released. */
 static CUresult surrender(struct pool *pool, struct pool_block *block) {
     lock_check_none();
-    bool inside = block->in_driver_pool && gate_enter(pool);
+    bool inside = block->in_driver_pool && pool_gate_enter(pool);
     if (block->in_driver_pool && !inside && wait_is_owed())
         return CUDA_ERROR_NOT_READY;
     if (inside && !is_in_own_context(pool, block))
@@ -416,7 +416,7 @@ static CUresult surrender(struct pool *pool, struct pool_block *block) {
     if (result != CUDA_SUCCESS)
         result = give_back(pool->driver, block, inside, stream);
     if (inside)
-        gate_leave(pool);
+        pool_gate_leave(pool);
     if (result != CUDA_SUCCESS)
         return result;
     stats_add(STATS_driver_frees, !block->in_driver_pool);
@@ -457,7 +457,7 @@ static size_t release_unused(struct pool *pool, struct page *list) {
     lock_check_none();
     struct page *next;
     size_t released = 0;
-    bool inside = gate_enter(pool);
+    bool inside = pool_gate_enter(pool);
     for (; list; list = next) {
         next = list->next;
         if (inside)
@@ -465,7 +465,7 @@ static size_t release_unused(struct pool *pool, struct page *list) {
         free(list);
     }
     if (inside)
-        gate_leave(pool);
+        pool_gate_leave(pool);
     return released;
 }
 

@@ -92,6 +92,10 @@ struct policy {
     void (*give)(struct idle_store *store, struct pool_block *block);
     void (*remove)(struct idle_store *store, struct pool_block *block);
 
+    /* The driver has given the address of the block again: all of its region is gone. It is out of
+     * its bin. NULL: it is in no region. */
+    void (*lose)(struct idle_store *store, struct pool_block *block);
+
     /* A block that the policy does not keep after a free of `site`: one beyond `keep` (0: no limit)
      * blocks of the site, say. NULL: none. */
     struct pool_block *(*surplus)(struct idle_store *store, struct site *site, size_t keep);

@@ -235,6 +235,7 @@ static void forget_region(struct idle_store *store, struct region *region) {
 }
 
 void region_lose(struct idle_store *store, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     struct region *region = block->region;
     RB_REMOVE(address_tree, &region->blocks, block);
     forget_region(store, region);

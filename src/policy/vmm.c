@@ -275,10 +275,10 @@ static size_t growth(struct pool *pool, struct context *context, size_t lacking)
     uint64_t held = context->device->live + context->device->idle;
     uint64_t room = idle_bound_room(pool, context->device);
     pool_unlock(pool);
-    if (!gate_enter(pool))
+    if (!pool_gate_enter(pool))
         return 0;
     CUresult result = pool->driver->mem_get_info(&available, &total);
-    gate_leave(pool);
+    pool_gate_leave(pool);
     size_t wanted = held / GROWTH_SHARE / PAGE;
     size_t spare = result == CUDA_SUCCESS ? available / GROWTH_SHARE / PAGE : 0;
     wanted = wanted > LEAST_GROWTH ? wanted : LEAST_GROWTH;
@@ -440,6 +440,7 @@ const struct policy policy_vmm = {
     .take = take,
     .give = region_give,
     .remove = region_remove,
+    .lose = region_lose,
     .surplus = region_surplus,
     .victim = victim,
     .usage = region_usage,

@@ -162,8 +162,8 @@ struct device {
      * crowded: it has been. */
     uint64_t crowd_live, crowd_others;
     bool crowded;
-    uint64_t given_up[GIVEN_UP]; /* given_up.h: by size */
-    /* decay.c: the least idle bytes since period_began (nanoseconds, 0: never yet); the changes
+    uint64_t given_up[GIVEN_UP]; /* bounds.h: by size */
+    /* bounds.c: the least idle bytes since period_began (nanoseconds, 0: never yet); the changes
      * when the clock was last looked at. */
     uint64_t least_idle, period_began, looked;
     /* history.c: how many samples there are, the nanoseconds
@@ -175,7 +175,7 @@ struct device {
     struct stats_sums published; /* what caches themselves have published */
     struct address_index index;  /* of its blocks, if the pool is indexed */
     _Atomic uint64_t
-        renewed_ns; /* cache_life.c, without the lock: when a call last went the long way */
+        renewed_ns; /* cache_stop.c, without the lock: when a call last went the long way */
     LIST_ENTRY(device) link;
 };
 
@@ -202,8 +202,8 @@ struct context {
     unsigned releases : 31;
     bool created; /* by cuCtxCreate and the like; else it is its device's primary context */
     uint64_t live_blocks;
-    struct pool_block *sentinel; /* cache_life.c: one of its blocks; NULL: none is known */
-    bool frees_quickly; /* cache_life.c: whether caches may serve frees, when last looked at */
+    struct pool_block *sentinel; /* cache_stop.c: one of its blocks; NULL: none is known */
+    bool frees_quickly; /* cache_stop.c: whether caches may serve frees, when last looked at */
     struct idle_store store;
     struct site *sites; /* uthash by key */
     CUevent event;      /* to ask whether the context is idle; NULL until needed */

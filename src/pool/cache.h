@@ -10,7 +10,7 @@
  * a cache's lock guards is its own blocks, and, as readers, all that changes under the pool's lock.
  *
  * What happens under a cache's lock is brought into the ledger when the pool is locked next
- * (cache_stop), which every cache sees to after a while: see BUDGET in cache_life.c. */
+ * (cache_stop.c), which every cache sees to after a while: see BUDGET there. */
 #ifndef POOLCUDA_POOL_CACHE_H
 #define POOLCUDA_POOL_CACHE_H
 
@@ -28,18 +28,17 @@ enum {
 bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t site);
 
 /* Frees the last live block of its context, with a wait, if the thread's cache can keep it. False:
- * nothing has happened. To be called only while order_word is 0. Lock not held. */
-bool cache_free_last(struct pool *pool, CUdeviceptr pointer, CUresult *result);
+ * nothing has happened. *waited: NULL, or the block if it could not be kept there: what is left of
+ * its free is the caller's, who has the lock then. To be called only while order_word is 0. Lock
+ * not held on entry. */
+bool cache_free_last(struct pool *pool, CUdeviceptr pointer, struct pool_block **waited,
+                     CUresult *result);
 
 /* All below: lock held. */
 
-/* To be called after a miss of the site: its next misses in this thread may be for cache_miss. */
-void cache_prepare_miss(struct pool *pool, struct context *context, struct site *site);
-
-/* pool_lock and pool_unlock call these two: nothing happens in any cache in between, and the ledger
- * is up to date. with_own: the calling thread's cache, which was stopped, goes on as well. */
-void cache_stop(struct pool *pool);
-void cache_resume(struct pool *pool, bool with_own);
+/* The pool's: nothing happens in any cache while the pool is locked, and the ledger is up to date.
+ */
+extern const struct lock_follower cache_follower;
 
 /* Keeps an idle block that is kept nowhere yet, and that has served a request of `size`, rounded.
  * False: the store must. */

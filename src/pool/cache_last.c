@@ -51,13 +51,13 @@ static CUresult wait_for_work(struct pool *pool, CUevent *event) {
     const struct driver *driver = pool->driver;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     CUresult result = CUDA_SUCCESS;
-    if (!gate_enter(pool))
+    if (!pool_gate_enter(pool))
         return CUDA_ERROR_NOT_SUPPORTED;
     if (!*event)
         result = driver->event_create(event, CU_EVENT_DISABLE_TIMING);
     if (result == CUDA_SUCCESS)
         result = driver->event_record(*event, CU_STREAM_LEGACY);
-    gate_leave(pool);
+    pool_gate_leave(pool);
     if (result != CUDA_SUCCESS || PLANTED(no_wait))
         return result;
     driver->thread_exchange_capture_mode(&mode);
@@ -90,8 +90,10 @@ static bool keep_here(struct cache *cache, struct cache_bin *bin, struct pool_bl
     return true;
 }
 
-bool cache_free_last(struct pool *pool, CUdeviceptr pointer, CUresult *result) {
+bool cache_free_last(struct pool *pool, CUdeviceptr pointer, struct pool_block **waited,
+                     CUresult *result) {
     lock_check_none();
+    *waited = NULL;
     struct cache *cache = quick_open(pool, true);
     if (!cache)
         return false;
@@ -115,6 +117,6 @@ bool cache_free_last(struct pool *pool, CUdeviceptr pointer, CUresult *result) {
     cache->asking--;
     if (cache->context == block->context && !cache->last_event) /* else it died with the context */
         cache->last_event = event;
-    *result = pool_free_waited_for(pool, block, *result);
+    *waited = block;
     return true;
 }

@@ -15,10 +15,6 @@ static bool is_any_freed(const struct pool *pool, const struct cache *own) {
     return freed;
 }
 
-static struct cache_site *place_for(struct cache *cache, uintptr_t id) {
-    return &cache->sites[cache_mix(id) >> (64 - CACHE_SITE_BITS)];
-}
-
 /* Whether an earlier call has found out that nothing idle serves, and nothing has become idle
  * since. */
 static bool is_known_to_miss(const struct cache *cache, const struct cache_site *known,
@@ -65,7 +61,7 @@ bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t
     lock_check_none();
     struct cache *cache = cache_mine.cache;
     struct context *context = cache->context;
-    struct cache_site *known = place_for(cache, site);
+    struct cache_site *known = cache_place_for(cache, site);
     struct pool_block *block = cache->spare;
     size_t size = round_physical(bytes);
     bool known_to_miss = is_known_to_miss(cache, known, site, bytes, size);
@@ -86,7 +82,7 @@ bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t
             result != CUDA_SUCCESS || !open || cache->context != context || !cache->key, 0)) {
         if (open)
             cache_unlock(cache);
-        pool_miss_late(pool, block, context, own, result == CUDA_SUCCESS ? address : 0, bytes);
+        take_late(pool, block, context, own, result == CUDA_SUCCESS ? address : 0, bytes);
         pool_lock(pool);
         cache->asking--;
         pool_unlock(pool);
@@ -107,19 +103,4 @@ bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t
     count_fresh(cache, own->stats, bytes, size);
     cache_unlock(cache);
     return true;
-}
-
-void cache_prepare_miss(struct pool *pool, struct context *context, struct site *site) {
-    lock_check_held(LOCK_POOL);
-    struct cache *cache = context->policy->take_same ? cache_own(pool, context) : NULL;
-    if (!cache)
-        return;
-    if (!site->record->counting && stats_site_index(site->stats))
-        site->record->counting = cache;
-    uintptr_t id = site->id;
-    if (site->record->counting == cache)
-        *place_for(cache, id) = (struct cache_site){.id = id, .site = site};
-    /* A thread's first misses go on the long way, where they are timed. */
-    if (!cache->spare && call_timers[STATS_CALL_ALLOC].timed >= CALL_TIMER_FIRST)
-        cache->spare = ledger_take_records(pool);
 }

@@ -1,6 +1,6 @@
 /* What a cache is made of: for cache_quick.h, which serves from it, and for what does the rest:
- * cache_life.c (caches), cache_table.c (their bins), cache_bins.c (what is in these), cache_miss.c,
- * cache_merge.c (their sums). */
+ * cache_life.c (caches), cache_stop.c (all of them at once), cache_table.c (their bins),
+ * cache_bins.c (what is in these), cache_miss.c. */
 #ifndef POOLCUDA_POOL_CACHE_PARTS_H
 #define POOLCUDA_POOL_CACHE_PARTS_H
 
@@ -120,6 +120,9 @@ struct pool_block *cache_serve_other(struct cache *cache, struct cache_bin *bin,
 
 /* Whether no idle block serves the request of the site: for a cache that is alone. Cache locked. */
 bool cache_fits_none(struct cache *cache, const struct site *site, size_t bytes, size_t size);
+static inline struct cache_site *cache_place_for(struct cache *cache, uintptr_t id) {
+    return &cache->sites[cache_mix(id) >> (64 - CACHE_SITE_BITS)];
+}
 /* Another number whenever more blocks may have become idle, for a cache that is alone. */
 static inline uint64_t cache_stamp(const struct cache *cache) {
     return cache->sums.frees + cache->stops;
@@ -150,7 +153,7 @@ static inline void cache_push(struct cache_bin *bin, struct pool_block *block) {
 }
 
 /* To be called before what is held grows, and when the sums are merged: from their least idle
- * memory decay.c knows what nobody needs, and between these calls least is idle when most is live.
+ * memory bounds.c knows what nobody needs, and between these calls least is idle when most is live.
  */
 static inline void cache_note_taken(struct cache *cache) {
     uint64_t taken = cache->peak_live - cache->sums.held;
@@ -165,17 +168,16 @@ static inline void cache_note_bin(const struct cache *cache, const struct cache_
 
 /* All below: lock held, and so all caches are stopped. */
 
+/* Takes the cache's lock, however long that takes. */
+void cache_lock_at_last(struct pool *pool, struct cache *cache);
+/* Keeps one that no pool has any more for another. Lock not needed. */
+void cache_give_back(struct cache *cache);
+
 /* The calling thread's cache for the context, made if need be. NULL: it has none. */
 struct cache *cache_own(struct pool *pool, struct context *context);
 
-/* Merges what has happened in the cache into the ledger: the sums, which hold when all caches' are
- * there; and then its new blocks. */
-void cache_merge(struct pool *pool, struct cache *cache);
-void cache_merge_fresh(struct pool *pool, struct cache *cache);
 /* Adds to the site what the bin has counted apart. */
 void cache_merge_counts(struct cache_bin *bin);
-/* The stats page keeps what it has from the cache's shard, which the cache gives back. */
-void cache_end_shard(struct pool *pool, struct cache *cache);
 /* Brings all of the cache's blocks into its context's store. */
 void cache_drain_one(struct cache *cache);
 /* Forgets all bins: their blocks, and their stats if they are wanted, are elsewhere. */

@@ -94,7 +94,7 @@ static void await_answers(struct pool *pool) {
     uint64_t began = clock_ns(CLOCK_MONOTONIC);
     while (pool->captures_asked) {
         pool_unlock(pool);
-        gate_pause();
+        futex_pause();
         pool_lock(pool);
         if (clock_ns(CLOCK_MONOTONIC) - began > lost_ns)
             pool->captures_asked = false;

@@ -119,24 +119,22 @@ static struct fence *begin(struct pool *pool, struct context *context, struct fe
     return fence;
 }
 
-/* Fences what has been freed so far. False if that cannot be done now. Lock held on entry and
- * return, but not in between. */
-static bool fence_unfenced(struct pool *pool, struct context *context) {
+bool fence_unfenced(struct pool *pool, struct context *context) {
     lock_check_held(LOCK_POOL);
     struct fence_target targets[MAX_TARGETS];
     int count;
     if (LIST_EMPTY(&context->unfenced))
         return true;
-    if (!gate_enter(pool))
+    if (!pool_gate_enter(pool))
         return false;
     struct fence *fence = begin(pool, context, targets, &count);
     if (!fence) {
-        gate_leave(pool);
+        pool_gate_leave(pool);
         return false;
     }
     pool_unlock_between(pool);
     bool recorded = fence_record(pool, targets, count, fence);
-    gate_leave(pool);
+    pool_gate_leave(pool);
     pool_lock(pool);
     if (pool->fences_recording) /* else it was given up */
         pool->fences_recording--;
@@ -156,7 +154,7 @@ static CUresult event_passes(struct pool *pool, const struct fence_event *event,
                              enum fence_look how) {
     lock_check_none();
     bool gated = how != FENCE_WAITS_BESIDE_CAPTURES;
-    if (gated && !gate_enter(pool))
+    if (gated && !pool_gate_enter(pool))
         return CUDA_ERROR_NOT_READY;
     uint64_t began = how == FENCE_WAITS ? clock_ns(CLOCK_MONOTONIC) : 0;
     CUresult result = how == FENCE_ASKS ? pool->driver->event_query(event->event)
@@ -164,7 +162,7 @@ static CUresult event_passes(struct pool *pool, const struct fence_event *event,
     if (how == FENCE_WAITS)
         stats_add(STATS_wait_ns, clock_ns(CLOCK_MONOTONIC) - began);
     if (gated)
-        gate_leave(pool);
+        pool_gate_leave(pool);
     if (result != CUDA_ERROR_NOT_READY)
         context_note_error(pool, event->context, result);
     return result;
@@ -196,10 +194,7 @@ bool fence_left_events_pass(struct pool *pool, const struct fence *fence, enum f
     }
 }
 
-/* Asks or waits whether a fence has passed; its blocks are idle then. Lock held on entry and
- * return, not in between: the fence is gone afterwards if it has passed. */
-static bool fence_passes(struct pool *pool, struct context *context, struct fence *fence,
-                         bool wait) {
+bool fence_passes(struct pool *pool, struct context *context, struct fence *fence, bool wait) {
     lock_check_held(LOCK_POOL);
     CUresult result = CUDA_SUCCESS;
     enum fence_look how = wait ? FENCE_WAITS : FENCE_ASKS;
@@ -228,7 +223,7 @@ static bool fence_passes(struct pool *pool, struct context *context, struct fenc
 }
 
 /* Looks at the fences, oldest first, up to the first that has not passed. Lock as above. */
-static void poll_fences(struct pool *pool, struct context *context) {
+static void poll(struct pool *pool, struct context *context) {
     struct fence *fence;
     while (!context->ended && (fence = TAILQ_FIRST(&context->fences)) &&
            // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): one that has passed is in the list no more
@@ -236,22 +231,19 @@ static void poll_fences(struct pool *pool, struct context *context) {
     }
 }
 
-struct pool_block *fence_take(struct pool *pool, struct context *context, struct site *site,
-                              size_t bytes, size_t size, bool may_wait) {
+void fence_poll(struct pool *pool, struct context *context) {
     lock_check_held(LOCK_POOL);
     fence_unfenced(pool, context);
-    poll_fences(pool, context);
-    struct pool_block *block = context->ended ? NULL : pool_take(pool, context, site, bytes, size);
-    struct fence *fence;
-    while (!block && may_wait && !context->ended &&
-           (fence = fence_worth_waiting(pool, context, site, size))) {
-        stats_add(STATS_fences_waited, 1);
-        if (!fence_passes(pool, context, fence, true))
-            break;
-        if (!context->ended)
-            block = pool_take(pool, context, site, bytes, size);
-    }
-    return block;
+    poll(pool, context);
+}
+
+bool fence_await(struct pool *pool, struct context *context, const struct site *site, size_t size) {
+    lock_check_held(LOCK_POOL);
+    struct fence *fence = fence_worth_waiting(pool, context, site, size);
+    if (!fence)
+        return false;
+    stats_add(STATS_fences_waited, 1);
+    return fence_passes(pool, context, fence, true) && !context->ended;
 }
 
 void fence_drain_own(struct pool *pool, struct context *context) {
@@ -259,47 +251,6 @@ void fence_drain_own(struct pool *pool, struct context *context) {
     fence_unfenced(pool, context);
     while (!context->ended && fence_last_own(context) &&
            fence_passes(pool, context, fence_oldest(context), true)) {
-    }
-}
-
-/* Where no fence can be recorded: waits for all work. Lock held on entry and return, not in
- * between; then blocks of a context that ends leave the list. */
-static bool wait_instead(struct pool *pool, struct context *context) {
-    lock_check_held(LOCK_POOL);
-    struct block_list waiting = {NULL};
-    struct pool_block *block;
-    fence_move_blocks(&context->unfenced, &waiting);
-    pool_unlock_between(pool);
-    bool waited = context_wait(pool, context) == CUDA_SUCCESS;
-    pool_lock(pool);
-    if (!waited)
-        fence_move_blocks(&waiting, &context->unfenced);
-    while ((block = LIST_FIRST(&waiting))) {
-        LIST_REMOVE(block, in_list);
-        ledger_end_deferral(pool, block);
-    }
-    return waited;
-}
-
-void fence_drain(struct pool *pool, const struct device *device) {
-    lock_check_held(LOCK_POOL);
-    struct context *context;
-    struct fence *fence;
-    while ((context = fence_deferring(pool, device))) {
-        bool fenced = fence_unfenced(pool, context);
-        if (context->ended)
-            return;
-        fence = fence_oldest(context);
-        if (fenced && fence && fence_passes(pool, context, fence, true))
-            continue;
-        if (fenced && !fence) { /* another thread is just recording it */
-            pool_unlock_between(pool);
-            gate_pause();
-            pool_lock(pool);
-        } else if (context->ended || LIST_EMPTY(&context->unfenced) ||
-                   !wait_instead(pool, context)) {
-            return;
-        }
     }
 }
 
@@ -343,7 +294,7 @@ static void await_recording(struct pool *pool) {
             return;
         }
         pool_unlock_between(pool);
-        gate_pause();
+        futex_pause();
         pool_lock(pool);
     }
 }

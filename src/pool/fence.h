@@ -16,11 +16,13 @@ void fence_streams_ended(struct pool *pool, struct context *context); /* its str
 /* Keeps a deferred block, whose freed_by is set, until a fence has passed. Until then freed_in may
  * have it: the stream in whose order it was freed, in its own context; NULL: none. */
 void fence_defer(struct pool *pool, struct pool_block *block, CUstream freed_in);
-/* Fences what has been freed and serves the request from blocks whose fence has passed, with
- * may_wait waiting if nothing else fits, as far as a free of this thread's would have waited. Lock
- * held on entry and return, not in between: the context may have ended. */
-struct pool_block *fence_take(struct pool *pool, struct context *context, struct site *site,
-                              size_t bytes, size_t size, bool may_wait);
+/* Fences what has been freed; blocks whose fence has passed are idle then. Lock held on entry and
+ * return, not in between: the context may have ended. */
+void fence_poll(struct pool *pool, struct context *context);
+/* Waits for a fence whose blocks may serve the request, as far as a free of this thread's would
+ * have waited. True: they are idle, so it is worth trying again. Lock held on entry and return, not
+ * in between: the context may have ended. */
+bool fence_await(struct pool *pool, struct context *context, const struct site *site, size_t size);
 /* The best of the deferred blocks that were freed last in the order of `stream`, still deferred;
  * NULL: none serves. */
 struct pool_block *fence_find_freed_in(struct context *context, CUstream stream,

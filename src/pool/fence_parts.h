@@ -1,6 +1,6 @@
 /* What fences are made of, for the files that make and keep them: fence.c records them and looks
- * whether they have passed; fence_lists.c knows which blocks wait for which, and calls nobody;
- * fence_streams.c sees to streams that a fence has to name. */
+ * whether they have passed; fence_drain.c waits for all; fence_lists.c knows which blocks wait for
+ * which, and calls nobody; fence_streams.c sees to streams that a fence has to name. */
 #ifndef POOLCUDA_POOL_FENCE_PARTS_H
 #define POOLCUDA_POOL_FENCE_PARTS_H
 
@@ -61,6 +61,13 @@ bool fence_left_events_pass(struct pool *pool, const struct fence *fence, enum f
  * nothing. Lock not held, gate entered. */
 bool fence_record(struct pool *pool, const struct fence_target *targets, int count,
                   struct fence *fence);
+
+/* Fences what has been freed so far. False if that cannot be done now. Lock held on entry and
+ * return, but not in between. */
+bool fence_unfenced(struct pool *pool, struct context *context);
+/* Asks or waits whether a fence has passed; its blocks are idle then. Lock held on entry and
+ * return, not in between: the fence is gone afterwards if it has passed. */
+bool fence_passes(struct pool *pool, struct context *context, struct fence *fence, bool wait);
 
 /* fence_lists.c. All below: lock held. */
 

@@ -65,7 +65,7 @@ static void leave_event(struct pool *pool, CUstream handle) {
     gate_close(pool);
     bool recorded = left && !captured && fence_record(pool, &target, 1, &last);
     if (PLANTED(slow_stream_end))
-        gate_pause();
+        futex_pause();
     pool_lock(pool);
     struct free_stream *stream = find_stream(pool, handle);
     if (stream)
@@ -82,7 +82,7 @@ static void leave_event(struct pool *pool, CUstream handle) {
     }
     pool_unlock(pool);
     if (PLANTED(slow_stream_end))
-        gate_pause();
+        futex_pause();
     gate_open(pool);
 }
 

@@ -18,52 +18,6 @@
 
 #include "planted.h"
 
-/* A planted fault: another thread may have been given the address meanwhile. */
-static CUresult free_with_late_removal(struct pool *pool, struct pool_block *block) {
-    CUdeviceptr pointer = block->pointer;
-    pool_unlock(pool);
-    CUresult result = pool->driver->mem_free(pointer);
-    gate_pause();
-    pool_lock(pool);
-    block = ledger_find(pool, pointer);
-    if (block && result == CUDA_SUCCESS) {
-        ledger_remove(pool, block);
-        ledger_recycle(pool, block);
-    }
-    pool_unlock(pool);
-    return result;
-}
-
-CUresult pool_release_removed(struct pool *pool, struct pool_block *block) {
-    lock_check_held(LOCK_POOL);
-    struct context *context = block->context;
-    context->device->releasing++;
-    pool_unlock_between(pool);
-    CUresult result = source_release(pool, context->kind.memory, block->pointer);
-    context_note_error(pool, context, result);
-    pool_lock(pool);
-    if (context->policy->cuts)
-        suballocation_released(block, result != CUDA_SUCCESS);
-    if (result == CUDA_SUCCESS) {
-        ledger_recycle(pool, block);
-        stats_add(STATS_driver_frees, 1);
-    } else {
-        ledger_restore(pool, block, BLOCK_LIVE);
-    }
-    pool_count_released(pool, context->device, 1);
-    pool_unlock(pool);
-    return result;
-}
-
-/* Frees a block for good. Lock held on entry, not on return. */
-static CUresult release_block(struct pool *pool, struct pool_block *block) {
-    lock_check_held(LOCK_POOL);
-    if (PLANTED(record_removed_late))
-        return free_with_late_removal(pool, block);
-    ledger_remove(pool, block);
-    return pool_release_removed(pool, block);
-}
-
 /* Defers the block: work may still use it. freed_in is fence_defer's, freed_by the block's. */
 static void defer(struct pool *pool, struct pool_block *block, CUstream freed_in,
                   uint32_t freed_by) {
@@ -139,11 +93,6 @@ static void keep(struct pool *pool, struct pool_block *block, enum wait_choice w
         give_up(pool, own, site, releases);
 }
 
-/* Whether cuMemFree would do less for the block than for what cuMemAlloc gives. */
-static bool is_suballocation(const struct pool_block *block) {
-    return block->context->policy->cuts || block->in_driver_pool;
-}
-
 /* Whether a live block must really be freed, captures and pressure aside. Lock held. */
 static bool must_be_given_up(struct pool *pool, const struct pool_block *block, CUcontext current) {
     lock_check_held(LOCK_POOL);
@@ -183,8 +132,11 @@ static bool must_be_released(struct pool *pool, const struct pool_block *block, 
 /* Lock held on entry, not on return. */
 static CUresult free_past_pool(struct pool *pool, struct pool_block *block, CUcontext current) {
     lock_check_held(LOCK_POOL);
-    return is_suballocation(block) ? suballocation_free_past_pool(pool, block, current)
-                                   : release_block(pool, block);
+    CUresult result;
+    enum past past = free_past(pool, block, current, &result);
+    if (past != PAST_DONE)
+        keep(pool, block, past == PAST_KEPT ? WAIT_NOW : WAIT_DEFERRED);
+    return result;
 }
 
 /* The context's end was announced during the wait. If it lives on after all, the block is the
@@ -198,16 +150,6 @@ static CUresult end_forgotten(struct pool *pool, struct pool_block *block) {
     return has_new_owner ? CUDA_SUCCESS : source_release(pool, memory, pointer);
 }
 
-void pool_keep(struct pool *pool, struct pool_block *block) {
-    lock_check_held(LOCK_POOL);
-    keep(pool, block, WAIT_NOW);
-}
-
-void pool_keep_deferred(struct pool *pool, struct pool_block *block) {
-    lock_check_held(LOCK_POOL);
-    keep(pool, block, WAIT_DEFERRED);
-}
-
 /* What a free that has begun to wait is, if it cannot be the pool's own. A capture that forbids it
  * has begun meanwhile: natively the free was in the driver by then, which neither fails for that
  * nor spoils the capture. Lock held on entry, not on return. */
@@ -215,7 +157,7 @@ static CUresult free_past_pool_late(struct pool *pool, struct pool_block *block)
     lock_check_held(LOCK_POOL);
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     pool_unlock_between(pool);
-    release_exchange_capture_mode(pool, &mode);
+    gate_exchange_capture_mode(pool, &mode);
     pool_lock(pool);
     CUresult result;
     if (block->state == BLOCK_GONE) {
@@ -224,7 +166,7 @@ static CUresult free_past_pool_late(struct pool *pool, struct pool_block *block)
         ledger_set_state(block, BLOCK_LIVE);
         result = free_past_pool(pool, block, block->context->handle);
     }
-    release_exchange_capture_mode(pool, &mode);
+    gate_exchange_capture_mode(pool, &mode);
     return result;
 }
 
@@ -255,6 +197,14 @@ CUresult pool_free(struct pool *pool, CUdeviceptr pointer) {
                                                          : pool_free_rest(pool, pointer);
 }
 
+CUresult pool_free_suballocation(struct pool *pool, CUdeviceptr pointer) {
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    gate_exchange_capture_mode(pool, &mode);
+    CUresult result = pool_free(pool, pointer);
+    gate_exchange_capture_mode(pool, &mode);
+    return result;
+}
+
 /* A live block that the program frees, on the long way. Lock held. */
 static void count_free(struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
@@ -264,7 +214,9 @@ static void count_free(struct pool *pool, struct pool_block *block) {
     context->device->frees++;
 }
 
-CUresult pool_free_waited_for(struct pool *pool, struct pool_block *block, CUresult result) {
+/* The rest of the free of a WAITING block whose wait has ended with that result. Lock held on
+ * entry, not on return. */
+static CUresult free_waited_for(struct pool *pool, struct pool_block *block, CUresult result) {
     lock_check_held(LOCK_POOL);
     stats_add(STATS_free_calls, 1);
     if (block->state != BLOCK_GONE)
@@ -344,8 +296,9 @@ static CUresult free_kind(struct pool *pool, enum pool_memory memory, CUdevicept
 CUresult pool_free_rest(struct pool *pool, CUdeviceptr pointer) {
     CUresult result;
     /* Where something is owed that free's wait may be none for this context alone. */
-    if (!atomic_load(&order_word) && cache_free_last(pool, pointer, &result))
-        return result;
+    struct pool_block *waited;
+    if (!atomic_load(&order_word) && cache_free_last(pool, pointer, &waited, &result))
+        return waited ? free_waited_for(pool, waited, result) : result;
     return free_kind(pool, POOL_DEVICE, pointer);
 }
 

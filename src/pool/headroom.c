@@ -4,7 +4,7 @@
  * last time the program itself, or others on the device, have come to use more than ever. Else what
  * the program allocates and frees in a loop on a device that is nearly full would be given up,
  * allocated and given up again, and the device be no emptier for that. */
-#include "pool/given_up.h"
+#include "pool/bounds.h"
 #include "pool/internal.h"
 
 /* The share of `total` bytes that is kept free: for launches and all else that takes memory without
@@ -125,13 +125,13 @@ void headroom_keep(struct pool *pool, struct context *context, size_t growth) {
     struct device *device = context->device;
     struct available left;
     uint64_t spare;
-    if (!gate_enter(pool))
+    if (!pool_gate_enter(pool))
         return;
     pool_lock(pool);
     uint64_t held = device->live + device->idle;
     pool_unlock_between(pool);
     bool known = available_ask(pool, device, held, &left);
-    gate_leave(pool);
+    pool_gate_leave(pool);
     pool_lock(pool);
     uint64_t lack = known ? lack_of(pool, &left, growth, &spare) : 0;
     device->until_asked = known ? until_next(device, lack, spare) : little(device);

@@ -28,10 +28,18 @@ struct ledger_place {
     bool begun;
 };
 
+/* What stands still as long as the pool is locked: threads' caches. The lock knows no more of them.
+ * with_own: what was the calling thread's goes on as well. */
+struct lock_follower {
+    void (*stop)(struct pool *pool);
+    void (*resume)(struct pool *pool, bool with_own);
+};
+
 /* Invariant (with the lock free): in use + idle + waste = held, where in use sums requested and
  * waste sums size - requested over live and waiting blocks, and idle sums size over idle ones. */
 struct pool {
     pthread_mutex_t lock;
+    struct lock_follower follower;
     atomic_int
         release_rounds; /* another number whenever some device's `releasing` has reached zero */
     struct pool_config config;
@@ -39,8 +47,8 @@ struct pool {
     const struct policy *policy; /* of device memory; what concerns a block asks its context's */
     bool caches_serve;           /* as far as policy and config go */
     atomic_int captures, begun, gate_users; /* capture_gate.c */
-    atomic_bool close_turn;                 /* capture_gate.c */
-    int gate_lost;                          /* capture_gate.c, for whoever has the turn */
+    atomic_bool close_turn;                 /* gate_closing.c */
+    int gate_lost;                          /* gate_closing.c, for whoever has the turn */
 
     /* captured_streams.c. captures_asked: a thread asks them without the lock; none must end
      * meanwhile. */
@@ -52,13 +60,13 @@ struct pool {
 
     atomic_bool down;       /* the driver has shut down: everything passes through */
     bool indexed;           /* whether the index by address is there (address_index.h) */
-    unsigned leaving_since; /* ended_contexts.c: inside.h's */
+    unsigned leaving_since; /* context_ends.c: inside.h's */
     struct pointer_map map;
     struct pool_block *spare; /* unused records, linked through next */
     struct record_slab *slabs;
     size_t record_count; /* in all slabs */
     LIST_HEAD(, context) contexts;
-    LIST_HEAD(, context) ended, leaving; /* ended_contexts.c */
+    LIST_HEAD(, context) ended, leaving; /* context_ends.c */
     LIST_HEAD(, device) devices;
     struct site_record *site_records;
     struct pitch *pitches;
@@ -92,11 +100,11 @@ struct pool {
     uint64_t live_blocks, idle_blocks;
     uint64_t identities; /* given to suballocations so far */
 
-    /* cache_life.c */
+    /* cache_life.c, cache_stop.c */
     struct cache *caches[CACHES], *active[CACHES]; /* active: those that are not parked */
     int cache_count, active_count;
-    atomic_int resumes, resume_waiters;   /* without the lock: threads that wait for cache_resume */
-    _Atomic uint64_t renew_ns, waited_ns; /* without the lock: see STOP_SHARE in cache_life.c */
+    atomic_int resumes, resume_waiters; /* without the lock: threads that wait until caches go on */
+    _Atomic uint64_t renew_ns, waited_ns; /* without the lock: see STOP_SHARE in cache_stop.c */
     struct ledger_place sentinel_place;   /* where the next sentinel is looked for */
     struct stats_sums published;          /* what caches themselves have published */
 };
@@ -107,25 +115,23 @@ static inline uint64_t pool_now(const struct pool *pool) {
     return pool->config.clock ? pool->config.clock() : clock_ns(CLOCK_MONOTONIC_COARSE);
 }
 
-void gate_pause(void); /* capture_gate.c: waits for a moment, as long as the gate does at once */
-
 static inline void pool_lock(struct pool *pool) {
     lock_take(&pool->lock, LOCK_POOL);
-    cache_stop(pool);
+    pool->follower.stop(pool);
 }
 
 static inline void pool_unlock(struct pool *pool) {
-    cache_resume(pool, true);
+    pool->follower.resume(pool, true);
     lock_drop(&pool->lock, LOCK_POOL);
 }
 
 /* For a call that takes the lock again and needs no cache until then: to start its thread's and
  * stop it again would cost more than what is done in between. */
 static inline void pool_unlock_between(struct pool *pool) {
-    cache_resume(pool, false);
+    pool->follower.resume(pool, false);
     lock_drop(&pool->lock, LOCK_POOL);
     if (PLANTED(slow_between))
-        gate_pause();
+        futex_pause();
 }
 
 /* Until some device's `releasing` has reached zero, or for no reason. Lock held on entry and
@@ -207,6 +213,10 @@ CUresult source_release_timed(const struct pool *pool, const struct pool_block *
 /* The driver function that allocates, for reports; and how idle memory of the kind is kept. */
 const char *source_call_name(const struct pool_kind *kind);
 const struct policy *kind_policy(const struct pool *pool, const struct pool_kind *kind);
+/* Trims a memory pool of the driver's by `bytes`, as far as that can be done without waiting.
+ * Returns what the driver has got back: less than was unused, where live memory shares its pages.
+ * Gate entered. Lock not held. */
+size_t memory_pool_trim(const struct driver *driver, CUmemoryPool handle, size_t bytes);
 /* Counts a call of that kind of memory: device memory has no counters of its own. */
 static inline void count_by_kind(enum pool_memory memory, enum stats_counter host,
                                  enum stats_counter managed) {
@@ -294,15 +304,22 @@ extern const struct pool_kind kind_device;
  * context matters. */
 bool context_is_first(const struct pool *pool, const struct context *context);
 bool context_is_known(const struct pool *pool, CUcontext handle); /* and alive. Lock held */
+/* Any record of the context, the same one each time; and that of its memory of one kind. NULL:
+ * there is none. */
+struct context *context_find(const struct pool *pool, CUcontext handle);
+struct context *context_find_kind(const struct pool *pool, CUcontext handle,
+                                  const struct pool_kind *kind);
+/* What tells the context from any other, one under the same handle too; NULL: the current one. An
+ * error may be one of earlier work, told once. */
+CUresult context_ask_id(struct pool *pool, CUcontext handle, unsigned long long *id);
 struct device *context_find_device(struct pool *pool, CUdevice ordinal);
 
 /* host_access.c: how the device reaches plain host memory. Calls the driver and returns its error;
  * a device that it says nothing of is taken to reach none. */
 CUresult host_access_of(const struct pool *pool, CUdevice ordinal, enum host_access *access);
 
-/* settings.c: what is derived from the configuration is derived anew. */
-void pool_config_changed(struct pool *pool);
 void context_destroy_sites(struct context *context);
+void context_forget_created(struct pool *pool, CUcontext handle);
 void context_forget_all_created(struct pool *pool);
 struct site *context_site(struct pool *pool, struct context *context, const struct call_site *key);
 /* Makes `context` current for a while. Returns false, with nothing changed, if that fails twice. */
@@ -323,10 +340,6 @@ CUresult context_wait(struct pool *pool, struct context *owner);
 /* Notes what an error of the driver means for later calls. */
 void context_note_error(struct pool *pool, struct context *context, CUresult result);
 void context_note_error_of(struct pool *pool, CUcontext handle, CUresult error);
-
-/* idle_store.c. idle_store_init: false without host memory. */
-bool idle_store_init(struct pool *pool, const struct policy *policy, struct idle_store *store);
-void idle_store_destroy(const struct policy *policy, struct idle_store *store);
 
 /* headroom.c: after `grown` bytes were allocated, whether the driver may lack memory for launches.
  * Lock held. */
@@ -352,22 +365,44 @@ bool available_ask(struct pool *pool, const struct device *device, uint64_t held
 /* Lock not held. */
 void available_learn(struct pool *pool, CUdevice ordinal, struct device_place *place);
 
+/* patience.c. How long a call that found no memory has waited for the device. */
+struct patience {
+    uint64_t began; /* nanoseconds; 0: it has not waited */
+    unsigned step;
+    bool counted;
+};
+/* BRIEFLY: for the device, which is neither told nor counted. */
+enum patience_for { PATIENCE_FOR_DEVICE, PATIENCE_FOR_THREAD, PATIENCE_BRIEFLY };
+/* Waits a moment. False: it has waited for `seconds`, POOLCUDA_OOM_WAIT, or what a thread may take
+ * to give memory back. Lock not held. */
+bool patience_wait(struct pool *pool, struct patience *patience, enum patience_for what,
+                   double seconds);
+void patience_end(const struct patience *patience); /* counts the time */
+
 /* shortage_report.c: reports a call that failed although nothing idle was left to
  * config.on_shortage. Lock not held. bytes: 0 if not known. */
 void shortage_report(struct pool *pool, struct device *device, const char *call, size_t bytes);
 
-/* decay.c: bytes of idle memory that were not needed of late: to be given up now. Lock held. */
+/* bounds.c: bytes of idle memory that were not needed of late: to be given up now. Lock held. */
 uint64_t decay_due(struct pool *pool, struct device *device);
 
 /* pages.c: bytes of device memory that would be free if all idle blocks were. Lock held. */
 uint64_t pages_idle(struct pool *pool, const struct device *device);
-/* idle_bound.c: bytes by which idle memory may still grow. Lock held. */
+/* bounds.c: bytes by which idle memory may still grow. Lock held. */
 uint64_t idle_bound_room(const struct pool *pool, const struct device *device);
 /* Bytes of idle memory that are to be given up, once `growth` more are live. Lock held. */
 uint64_t idle_bound_excess(const struct pool *pool, const struct device *device, size_t growth);
 /* Bytes that may be allocated beside what is idle before anything is to be given back, by the
  * pool's own bound, or the driver to be asked what is free. Lock held. */
 uint64_t idle_bound_room_to_grow(const struct device *device);
+/* history.c, how a device's memory was over time, for the report. To be called after the device's
+ * sums have changed: looks at the clock only now and then. Lock held. */
+void history_note(struct device *device);
+void history_sample(struct device *device); /* at once. Lock held. */
+/* block_map.c: to be called after an allocation from the driver: makes a new map of where blocks
+ * lie once held memory has grown by an eighth. Lock held. */
+void block_map_grow(struct pool *pool, struct device *device);
+
 /* What is asked of the driver. pitch: NULL, or where cuMemAllocPitch is to be used. */
 struct request {
     struct context *context;
@@ -387,14 +422,27 @@ struct pitch_request {
 CUresult allocate_or_make_room(struct pool *pool, const struct request *request,
                                struct pool_block **block, struct obtained *obtained);
 
-/* malloc.c: takes a fitting idle block for a request, now live; NULL if there is none. Lock
- * held. */
+/* take.c. many: 1, or -1 for a hit that is none after all. Before a hit the request is counted as a
+ * miss. Lock held. */
+void take_count_hits(const struct context *context, struct site *site, int many);
+/* Takes a fitting idle block for a request, now live; NULL if there is none. Lock held. */
 struct pool_block *pool_take(struct pool *pool, struct context *context, struct site *site,
                              size_t bytes, size_t size);
 /* Takes an idle block for a request that the driver has no memory for, whoever has freed it, by
  * whatever ratio it is larger: within the bound on waste or, with `wastes`, of any size. Lock held.
  */
 struct pool_block *pool_take_larger(struct pool *pool, const struct request *request, bool wastes);
+/* Takes a block that was freed in the order of the request's stream: it need not wait. Lock held.
+ */
+struct pool_block *pool_take_in_stream(struct pool *pool, const struct request *request);
+/* Records what the driver has given as a live block. Lock held. */
+void take_obtained(struct pool *pool, const struct request *request,
+                   const struct obtained *obtained);
+/* After a miss whose cache could not count it: the driver had no memory (pointer 0), or a
+ * capture, a setting, the context's end barred the cache meanwhile. `unused` is given back. Lock
+ * not held. */
+void take_late(struct pool *pool, struct pool_block *unused, struct context *context,
+               struct site *site, CUdeviceptr pointer, size_t bytes);
 
 /* cuMemAlloc and a free for stream_ordered.c. stream: the order that holds among its calls; NULL:
  * none. malloc: gate entered. free: false: nothing has happened, the driver has to see to it. */
@@ -418,12 +466,10 @@ bool quiet_note_work(struct pool *pool);
 /* Lock not held. */
 bool quiet_is_noted_work_done(struct pool *pool);
 
-/* capture_gate.c: every call of the pool that a stream capture prohibits, other than the driver's
- * own malloc and free, is made between gate_enter and gate_leave. False: a stream is being
- * captured. */
-bool gate_enter(struct pool *pool);
-void gate_leave(struct pool *pool);
-/* Whoever is inside has left when gate_close returns, and nobody enters until as many gate_open. */
+/* capture_gate.c. The thread's mode for captures becomes *mode, which tells what it was. */
+void gate_exchange_capture_mode(struct pool *pool, CUstreamCaptureMode *mode);
+/* gate_closing.c. Whoever is inside has left when gate_close returns, and nobody enters until as
+ * many gate_open. */
 void gate_close(struct pool *pool);
 void gate_open(struct pool *pool);
 /* gate_close in two parts: between them no other thread closes the gate, and prohibited calls may
@@ -431,10 +477,8 @@ void gate_open(struct pool *pool);
  * end. */
 bool gate_close_begin(struct pool *pool);
 void gate_close_end(struct pool *pool);
-/* For a thread that found the gate closed while a wait is owed. */
-void gate_await_open_or_paid(struct pool *pool);
 
-/* wait.c. All below: lock held. */
+/* wait_choice.c: what becomes of a wait; wait.c: makes it. All below: lock held. */
 
 enum wait_choice { WAIT_NOW, WAIT_OWED, WAIT_DEFERRED };
 /* What to do about the wait of a free of `block`; *reason is set for WAIT_NOW. */
@@ -463,21 +507,11 @@ bool wait_would_last(struct pool *pool, struct context *context);
 bool wait_try_pay(struct pool *pool, const char *call);
 void wait_forget(struct pool *pool); /* everything, in a forked child and at the end of a test */
 
-/* ended_contexts.c. All below: lock held. */
-
-void ended_contexts_add(struct pool *pool, struct context *context);
-/* Frees what nobody can look at any more, and what lives on does not refer to. At the beginning of
- * a call, and not while cache_is_asking: those threads are not counted as inside. */
-typedef bool context_predicate(const struct pool *pool, const struct context *context);
-void ended_contexts_free(struct pool *pool, context_predicate *is_referred_to);
-void ended_contexts_forget(struct pool *pool); /* nobody looks at any of them */
+/* context_ends.c: nobody looks at any of them. Lock held. */
+void ended_contexts_forget(struct pool *pool);
 
 /* memory_pools.c. All below: lock not held. */
 
-/* Trims a memory pool of the driver's by `bytes`, as far as that can be done without waiting.
- * Returns what the driver has got back: less than was unused, where live memory shares its pages.
- * Gate entered. */
-size_t memory_pool_trim(const struct driver *driver, CUmemoryPool handle, size_t bytes);
 /* Before `call` fails because `device` has no memory (negative: not known, nothing happens): makes
  * a wait that is owed, and has the driver take what lies unused in the program's own memory pools.
  * Returns whether anything has changed. Not during a stream capture. */
@@ -504,14 +538,14 @@ bool context_is_created(const struct pool *pool, CUcontext handle);
 /* suballocation.c: blocks that cuMemFree does not free as the program expects: suballocations
  * (policy->cuts), and what lies in a memory pool of the driver's. All below: lock held. */
 
+/* Whether the driver knows the block as an allocation of its own. */
+bool suballocation_is_allocation(const struct pool_block *block);
 /* Whether a free cannot be the pool's own just now. */
-bool suballocation_passes(struct pool *pool, const struct pool_block *block, CUcontext current);
-/* What it is then. Lock held on entry, not on return. */
-CUresult suballocation_free_past_pool(struct pool *pool, struct pool_block *block,
-                                      CUcontext current);
-/* The driver has given the address of the block again: all of its region is gone. It is out of its
- * bin. */
-void suballocation_lost(struct pool_block *block);
+static inline bool suballocation_passes(struct pool *pool, const struct pool_block *block,
+                                        CUcontext current) {
+    lock_check_held(LOCK_POOL);
+    return !current || block->context->broken || atomic_load(&pool->down);
+}
 /* A region's block has been given to the driver, which may have refused it. */
 void suballocation_released(struct pool_block *block, bool refused);
 /* To be called before a block is kept: no request may get what the driver keeps state in for
@@ -527,22 +561,17 @@ struct pool_block *suballocation_find(struct pool *pool, CUdeviceptr address);
  */
 bool suballocation_is_part(const struct pool_block *block);
 
-/* malloc.c: after a miss whose cache could not count it: the driver had no memory (pointer 0), or a
- * capture, a setting, the context's end barred the cache meanwhile. `unused` is given back. Lock
- * not held. */
-void pool_miss_late(struct pool *pool, struct pool_block *unused, struct context *context,
-                    struct site *site, CUdeviceptr pointer, size_t bytes);
-/* free.c: gives a live block whose record is out of the ledger to the driver. The record comes back
- * if that refuses. Lock held on entry, not on return. */
-CUresult pool_release_removed(struct pool *pool, struct pool_block *block);
-/* free.c: the rest of the free of a WAITING block whose wait has ended with that result. Lock held
- * on entry, not on return. */
-CUresult pool_free_waited_for(struct pool *pool, struct pool_block *block, CUresult result);
-/* free.c: keeps a freed block whose wait has been made. Lock held on entry, not on return. */
-void pool_keep(struct pool *pool, struct pool_block *block);
-/* Keeps a freed block whose wait could not be made: until all work is done, which is looked at when
- * the device runs out. Lock held on entry, not on return. */
-void pool_keep_deferred(struct pool *pool, struct pool_block *block);
+/* free_past.c. Whether cuMemFree would do less for the block than for what cuMemAlloc gives. */
+static inline bool is_suballocation(const struct pool_block *block) {
+    return block->context->policy->cuts || block->in_driver_pool;
+}
+/* What is left to do for a block whose free could not be the pool's own: nothing; it is to be kept,
+ * as its wait has been made; or until all work is done, as that could not be made. */
+enum past { PAST_DONE, PAST_KEPT, PAST_DEFERRED };
+/* Frees a live block so. *result is the program's. Lock held on entry, and on return unless it is
+ * PAST_DONE. */
+enum past free_past(struct pool *pool, struct pool_block *block, CUcontext current,
+                    CUresult *result);
 
 /* pitch.c. All below: lock held. */
 

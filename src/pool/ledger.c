@@ -1,5 +1,4 @@
 /* Records of blocks and the sums over them. */
-#include "pool/history.h"
 #include "pool/internal.h"
 
 #include "planted.h"
@@ -252,8 +251,8 @@ __attribute__((noinline)) static void forget_stale(struct pool *pool, struct poo
         address_index_remove(pool, stale);
     if (stale->state == BLOCK_IDLE || stale->state == BLOCK_DEFERRED)
         ledger_take_out(pool, stale);
-    if (stale->context->policy->cuts)
-        suballocation_lost(stale);
+    if (stale->context->policy->lose)
+        stale->context->policy->lose(&stale->context->store, stale);
     subtract(pool, stale);
     if (!waited_for) /* else the thread that waits still holds it */
         ledger_recycle(pool, stale);

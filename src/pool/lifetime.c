@@ -1,8 +1,25 @@
-/* The beginning and end of a pool, and what a fork of the process leaves of it. */
+/* The beginning and end of a pool, what a fork of the process leaves of it, and its settings.
+ *
+ * Of the configuration all that may change while the pool runs is read under the lock each time it
+ * is needed, so a change takes effect from the next allocation or free on. What was derived from it
+ * and kept is forgotten or derived anew here. */
 #include "pool/inside.h"
 #include "pool/internal.h"
 
 #include <stdlib.h>
+
+void pool_config_copy(struct pool_config *to, const struct pool_config *from, unsigned settings) {
+#define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
+    OPTION_IF_LIVE_##when(if (settings & POOL_SET_##field) to->field = from->field;)
+#include "options.def"
+#undef OPTION
+}
+
+static void config_changed(struct pool *pool) {
+    const struct pool_config *config = &pool->config;
+    pool->caches_serve = pool->policy->take_same && !config->zero && !config->site_keep &&
+                         config->max_idle.kind == LIMIT_AUTO;
+}
 
 static void reset_locks(struct pool *pool) {
     pool->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
@@ -13,11 +30,12 @@ struct pool *pool_create(const struct pool_config *config, const struct driver *
     if (!pool)
         return NULL;
     reset_locks(pool);
+    pool->follower = cache_follower;
     pointer_map_init(&pool->map);
     pool->config = *config;
     pool->driver = driver;
     pool->policy = config->policy ? config->policy : &policy_site;
-    pool_config_changed(pool);
+    config_changed(pool);
     order_init(&pool->order, driver);
     fence_want_per_thread(pool);
     return pool;
@@ -96,4 +114,24 @@ void pool_forget_after_fork(struct pool *pool) {
     atomic_store(&pool->resume_waiters, 0);
     lock_check_drop(LOCK_POOL);
     reset_locks(pool);
+}
+
+void pool_set_config(struct pool *pool, const struct pool_config *config, unsigned settings) {
+    struct device *device;
+    struct context *context;
+    pool_lock(pool);
+    LIST_FOREACH (context, &pool->contexts, link) /* the store keeps the bounds */
+        cache_drain(pool, context);
+    pool_config_copy(&pool->config, config, settings);
+    config_changed(pool);
+    if (settings & POOL_SET_throttle_ratio) /* the allowance was for the old headroom */
+        LIST_FOREACH (device, &pool->devices, link)
+            device->until_asked = 0;
+    pool_unlock(pool);
+}
+
+void pool_get_config(struct pool *pool, struct pool_config *config) {
+    pool_lock(pool);
+    *config = pool->config;
+    pool_unlock(pool);
 }

@@ -6,7 +6,7 @@
  * (cache_miss.c).
  *  2. The idle store, under the lock: what the policy takes for the site and size. A block must be
  *     at least as large as the request, at most reuse_ratio times larger, and exceed it by no more
- *     than the waste bound leaves (waste_bound.h).
+ *     than the waste bound leaves (bounds.h).
  *  3. Deferred blocks: one freed in the order of the request's stream, or one whose fence has
  *     passed. With POOLCUDA_FREE=defer the request may wait for a fence.
  *  4. The driver. Before that, idle memory beyond the bounds is released if this needs no wait
@@ -15,86 +15,14 @@
  *
  * A request goes past the pool, straight to the driver and without a record, while a stream is
  * captured, after a sticky error, and once the driver has shut down. */
+#include "pool/bounds.h"
 #include "pool/cache_quick.h"
-#include "pool/given_up.h"
-#include "pool/history.h"
 #include "pool/internal.h"
 #include "pool/release.h"
-#include "pool/waste_bound.h"
 
 #include "planted.h"
 
 #include <string.h>
-
-/* many: 1, or -1 for a hit that is none after all. Before a hit the request is counted as a miss.
- */
-static void count_hits(const struct context *context, struct site *site, int many) {
-    uint64_t more = (uint64_t)many;
-    stats_grow(&site->stats->hits, more);
-    stats_grow(&site->stats->misses, 0 - more);
-    context->device->hits += more;
-    stats_add(STATS_malloc_hits, more);
-}
-
-/* Makes a block live that is kept nowhere any more. */
-static void hand_out(struct pool *pool, struct pool_block *block, struct site *site, size_t bytes,
-                     bool stolen) {
-    /* This comes before the history is noted, as the allocation did. */
-    count_hits(block->context, site, 1);
-    source_note_size(block->context, site, bytes);
-    count_by_kind(block->context->kind.memory, STATS_host_hits, STATS_managed_hits);
-    if (block->context->kind.memory == POOL_MANAGED)
-        managed_begin_life(block);
-    ledger_make_live(pool, block, site, bytes);
-    stats_grow(&site->stats->allocated_bytes, bytes);
-    if (stolen)
-        stats_add(STATS_malloc_stolen, 1);
-}
-
-struct pool_block *pool_take(struct pool *pool, struct context *context, struct site *site,
-                             size_t bytes, size_t size) {
-    lock_check_held(LOCK_POOL);
-    bool stolen = false;
-    struct pool_block *block = cache_take(pool, context, site, size);
-    if (!block) { /* takes what others have idle, or of other sizes */
-        struct fit fit = waste_bound_fit(pool, context, bytes, size);
-        cache_offer(pool, context, site, &fit);
-        block = context->policy->take(&context->store, site, &fit, &stolen);
-    }
-    if (block)
-        hand_out(pool, block, site, bytes, stolen);
-    return block;
-}
-
-struct pool_block *pool_take_larger(struct pool *pool, const struct request *request, bool wastes) {
-    lock_check_held(LOCK_POOL);
-    struct context *context = request->context;
-    const struct fit fit = {request->bytes, request->size, (double)UINT64_MAX,
-                            wastes ? UINT64_MAX : waste_bound_left(pool, context->device), true};
-    bool stolen = false;
-    cache_drain(pool, context);
-    struct pool_block *block = context->policy->take(&context->store, request->site, &fit, &stolen);
-    if (!block)
-        return NULL;
-    hand_out(pool, block, request->site, request->bytes, stolen);
-    stats_add(STATS_oom_larger, 1);
-    return block;
-}
-
-/* Takes a block that was freed in the order of the request's stream: it need not wait. */
-static struct pool_block *take_in_stream(struct pool *pool, const struct request *request) {
-    if (!request->stream || pool->config.zero) /* which would clear it in another stream */
-        return NULL;
-    struct context *context = request->context;
-    struct fit fit = waste_bound_fit(pool, context, request->bytes, request->size);
-    struct pool_block *block = fence_find_freed_in(context, request->stream, &fit);
-    if (!block || (!fit.steal && block->site != request->site))
-        return NULL;
-    ledger_take_out(pool, block);
-    hand_out(pool, block, request->site, request->bytes, block->site != request->site);
-    stats_add(STATS_async_same_stream, 1);
-    return block;
-}
 
 static CUresult allocate_past_pool(struct pool *pool, CUdeviceptr *pointer,
                                    const struct pool_kind *kind, size_t bytes,
@@ -165,29 +93,6 @@ static void trim_before_growth(struct pool *pool, struct context *context, struc
     release_list_give_back(pool, &releases);
 }
 
-/* Records what the driver has given as a live block. Lock held. */
-static void record(struct pool *pool, const struct request *request,
-                   const struct obtained *obtained) {
-    lock_check_held(LOCK_POOL);
-    size_t bytes = request->pitch ? obtained->size : request->bytes;
-    if (obtained->stitched) {
-        count_hits(request->context, request->site, 1);
-        stats_add(STATS_malloc_stitched, 1);
-    }
-    if (request->context->policy->cuts) {
-        suballocation_adopt(pool, request, obtained);
-    } else {
-        struct pool_block *block = ledger_add(pool, request->context, request->site,
-                                              obtained->pointer, obtained->size, bytes);
-        if (block)
-            block->in_driver_pool = obtained->in_driver_pool;
-    }
-    stats_grow(&request->site->stats->allocated_bytes, bytes);
-    given_up_miss(request->context->device, obtained->size);
-    history_map(pool, request->context->device);
-    cache_prepare_miss(pool, request->context, request->site);
-}
-
 /* Where no stream can be created: this does wait for later work. Gate entered. Lock not held. */
 static CUresult clear_in_legacy(struct pool *pool, CUdeviceptr pointer, size_t bytes) {
     lock_check_none();
@@ -230,15 +135,15 @@ static bool clear(struct pool *pool, struct context *context, CUdeviceptr pointe
         memset((void *)(uintptr_t)pointer, 0, bytes);
         return true;
     }
-    if (!gate_enter(pool))
+    if (!pool_gate_enter(pool))
         return false;
     CUresult result = submit_clearing(pool, context, pointer, bytes, &fence);
-    gate_leave(pool);
+    pool_gate_leave(pool);
     if (fence) {
         CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-        release_exchange_capture_mode(pool, &mode);
+        gate_exchange_capture_mode(pool, &mode);
         result = order_fence_wait(&pool->order, fence);
-        release_exchange_capture_mode(pool, &mode);
+        gate_exchange_capture_mode(pool, &mode);
     }
     context_note_error(pool, context, result);
     return true;
@@ -273,7 +178,7 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
     }
     pool_lock(pool);
     if (!block && !context->ended)
-        record(pool, request, &obtained);
+        take_obtained(pool, request, &obtained);
     if (request->pitch && !block && !context->ended)
         pitch_learn(pool, context->device->ordinal, request->pitch->width, request->pitch->element,
                     *request->pitch->pitch);
@@ -288,33 +193,21 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
     return CUDA_SUCCESS;
 }
 
-void pool_miss_late(struct pool *pool, struct pool_block *unused, struct context *context,
-                    struct site *site, CUdeviceptr pointer, size_t bytes) {
-    lock_check_none();
-    const struct obtained obtained = {.pointer = pointer, .size = context->policy->round(bytes)};
-    const struct request request = {context, site, bytes, obtained.size, NULL, NULL};
-    pool_lock(pool);
-    ledger_recycle(pool, unused);
-    if (pointer) {
-        stats_add(STATS_malloc_calls, 1);
-        stats_add(STATS_driver_allocs, 1);
-    }
-    if (pointer && !context->ended) { /* and so the site is still there */
-        stats_grow(&site->stats->misses, 1);
-        context->device->allocations++;
-        record(pool, &request, &obtained);
-    }
-    pool_unlock(pool);
-}
-
 /* Takes a deferred block, live again. Lock held on entry and return, not in between. */
 static struct pool_block *take_deferred(struct pool *pool, const struct request *request) {
     lock_check_held(LOCK_POOL);
-    struct pool_block *block = take_in_stream(pool, request);
+    struct context *context = request->context;
+    struct pool_block *block = pool_take_in_stream(pool, request);
+    if (block)
+        return block;
     bool may_wait = pool->config.free_mode == POOL_FREE_DEFER && !request->stream;
-    return block ? block
-                 : fence_take(pool, request->context, request->site, request->bytes, request->size,
-                              may_wait);
+    fence_poll(pool, context);
+    bool again = !context->ended;
+    while (again) {
+        block = pool_take(pool, context, request->site, request->bytes, request->size);
+        again = !block && may_wait && fence_await(pool, context, request->site, request->size);
+    }
+    return block;
 }
 
 /* The block with the lock released; or NULL with the lock held, while a capture goes on that has
@@ -328,7 +221,7 @@ static struct pool_block *clear_or_put_back(struct pool *pool, struct pool_block
         return block;
     pool_lock(pool);
     if (ledger_find(pool, pointer) == block && block->state == BLOCK_LIVE) {
-        count_hits(context, block->site, -1);
+        take_count_hits(context, block->site, -1);
         stats_grow(&block->site->stats->allocated_bytes, 0 - block->requested);
         ledger_make_idle(pool, block);
     }

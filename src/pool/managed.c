@@ -105,12 +105,12 @@ bool managed_reset(struct pool *pool, struct pool_block *block) {
     if (!managed_is_marked(block) || PLANTED(managed_state_kept))
         return true;
     pool_unlock_between(pool);
-    if (gate_enter(pool)) {
+    if (pool_gate_enter(pool)) {
         if (context_push(pool, block->context->handle, &visit)) {
             done = undo(pool, block);
             context_pop(pool, &visit);
         }
-        gate_leave(pool);
+        pool_gate_leave(pool);
     }
     pool_lock(pool);
     if (done) {

@@ -67,15 +67,6 @@ void pool_memory_pools_lost(struct pool *pool) {
     gate_open(pool);
 }
 
-size_t memory_pool_trim(const struct driver *driver, CUmemoryPool handle, size_t bytes) {
-    lock_check_none();
-    cuuint64_t before = 0, after = 0;
-    driver->mem_pool_get_attribute(handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &before);
-    driver->mem_pool_trim_to(handle, before > bytes ? before - bytes : 0);
-    driver->mem_pool_get_attribute(handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &after);
-    return after < before ? before - after : 0;
-}
-
 enum { MOST_POOLS = 64 };
 
 /* The default pool of `device` and those that were made there. Gate entered, lock not held. */
@@ -99,12 +90,12 @@ static size_t trim_all(struct pool *pool, CUdevice device) {
     const struct driver *driver = pool->driver;
     CUmemoryPool handles[MOST_POOLS];
     size_t released = 0;
-    if (!driver->mem_pool_trim_to || !driver->mem_pool_get_attribute || !gate_enter(pool))
+    if (!driver->mem_pool_trim_to || !driver->mem_pool_get_attribute || !pool_gate_enter(pool))
         return 0;
     int count = list_pools(pool, device, handles);
     for (int i = 0; i < count; i++)
         released += memory_pool_trim(driver, handles[i], SIZE_MAX);
-    gate_leave(pool);
+    pool_gate_leave(pool);
     return released;
 }
 
@@ -112,7 +103,8 @@ bool memory_pools_may_give(struct pool *pool, CUdevice device) {
     lock_check_none();
     CUmemoryPool handles[MOST_POOLS];
     bool any = false;
-    if (device < 0 || !wait_is_owed() || !pool->driver->mem_pool_get_attribute || !gate_enter(pool))
+    if (device < 0 || !wait_is_owed() || !pool->driver->mem_pool_get_attribute ||
+        !pool_gate_enter(pool))
         return false;
     int count = list_pools(pool, device, handles);
     for (int i = 0; i < count; i++) {
@@ -121,7 +113,7 @@ bool memory_pools_may_give(struct pool *pool, CUdevice device) {
                                              &held);
         any = any || held;
     }
-    gate_leave(pool);
+    pool_gate_leave(pool);
     return any;
 }
 

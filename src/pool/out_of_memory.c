@@ -12,7 +12,6 @@
  * Then the error is the driver's. */
 #include "observe/call_timer.h"
 #include "pool/internal.h"
-#include "pool/patience.h"
 
 bool pool_refused(CUresult result) {
     return result == CUDA_ERROR_OUT_OF_MEMORY || (int)result < 0;
@@ -118,9 +117,9 @@ static bool reach_idle_helps(struct pool *pool, const struct request *request, b
     pool_unlock(pool);
     if (device->memory != POOL_DEVICE || device->place.unified || coming)
         return true; /* what is available, nobody says */
-    if (gate_enter(pool)) {
+    if (pool_gate_enter(pool)) {
         result = pool->driver->mem_get_info(&available, &total);
-        gate_leave(pool);
+        pool_gate_leave(pool);
     }
     uint64_t more = surely ? 0 : slack(device);
     return result != CUDA_SUCCESS ||
@@ -295,7 +294,7 @@ static CUresult search_own(struct search *search) {
 static bool others_helped(struct pool *pool, const struct device *device, size_t bytes) {
     lock_check_none();
     return pool->config.ask_others && !atomic_load(&pool->captures) &&
-           pool->config.ask_others(device->uuid, bytes) > 0;
+           pool->config.ask_others(pool, device->uuid, bytes) > 0;
 }
 
 /* Asks twice, the second time for all that they have: what they gave need not lie in one piece. */

@@ -1,7 +1,6 @@
 /* Waiting for a device that is busy and out of memory: by looking again and again, never inside the
  * driver, and for a bounded time, since its kernel may be waiting for this very thread. The time is
  * real time, whatever clock the pool has: it is the program that waits. */
-#include "pool/patience.h"
 #include "pool/internal.h"
 
 #include <time.h>

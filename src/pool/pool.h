@@ -93,7 +93,7 @@ struct pool_config {
     /* Asks others that use the device with this UUID for `bytes`, waiting a bounded time; returns
      * the bytes that they have released. Called without a lock, never during a stream capture.
      * NULL: there is nobody to ask. */
-    size_t (*ask_others)(const uint8_t uuid[STATS_UUID], size_t bytes);
+    size_t (*ask_others)(struct pool *pool, const uint8_t uuid[STATS_UUID], size_t bytes);
 };
 
 /* Why a block may not be reused (docs/semantics.md): the driver ties state to it. */

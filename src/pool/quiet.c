@@ -56,10 +56,10 @@ __attribute__((always_inline)) static inline CUresult ask(struct pool *pool,
 /* No visit: it is the calling thread's current context, whose end in the midst of this call would
  * be the program's own race. */
 bool context_is_quiet(struct pool *pool, struct context *context) {
-    if (!can_ask(pool) || !gate_enter(pool))
+    if (!can_ask(pool) || !pool_gate_enter(pool))
         return false;
     CUresult result = ask(pool, context);
-    gate_leave(pool);
+    pool_gate_leave(pool);
     return result == CUDA_SUCCESS;
 }
 
@@ -85,13 +85,13 @@ enum rest quiet_ask(struct pool *pool, struct context *context) {
     struct context_push visit;
     CUresult result = CUDA_ERROR_UNKNOWN;
     bool all = can_ask_now(pool);
-    if (!gate_enter(pool))
+    if (!pool_gate_enter(pool))
         return REST_UNKNOWN;
     if (context_push(pool, context->handle, &visit)) {
         result = all ? ask(pool, context) : ask_streams(pool, context);
         context_pop(pool, &visit);
     }
-    gate_leave(pool);
+    pool_gate_leave(pool);
     if (result != CUDA_ERROR_NOT_READY)
         context_note_error(pool, context, result);
     return result == CUDA_SUCCESS           ? REST_QUIET
@@ -101,10 +101,10 @@ enum rest quiet_ask(struct pool *pool, struct context *context) {
 
 bool quiet_is_owed_wait_over(struct pool *pool) {
     lock_check_none();
-    if (!gate_enter(pool))
+    if (!pool_gate_enter(pool))
         return false;
     bool over = order_is_over(&pool->order);
-    gate_leave(pool);
+    pool_gate_leave(pool);
     return over;
 }
 

@@ -1,7 +1,7 @@
 /* Idle memory on its way back to the driver: which block is the next, and how it is given back. */
 #include "observe/call_timer.h"
 #include "policy/region.h"
-#include "pool/given_up.h"
+#include "pool/bounds.h"
 #include "pool/internal.h"
 
 #include "planted.h"
@@ -16,14 +16,6 @@ void release_list_add(struct pool *pool, struct release_list *releases, struct p
     releases->bytes += block->size;
     releases->count++;
     releases->device->releasing++;
-}
-
-/* Sets *mode to what the thread's mode was. In relaxed mode a free neither fails nor invalidates a
- * capture, whichever thread makes that one [cuda.h, cuThreadExchangeStreamCaptureMode]: the
- * allocation for which idle memory is released may be one that captures do not prohibit. */
-void release_exchange_capture_mode(struct pool *pool, CUstreamCaptureMode *mode) {
-    if (pool->driver->thread_exchange_capture_mode)
-        pool->driver->thread_exchange_capture_mode(mode);
 }
 
 /* Whether a block that was to be released may have been waiting for a fence. */
@@ -82,7 +74,7 @@ size_t release_list_give_back(struct pool *pool, struct release_list *releases) 
     releases->device->releasing++; /* counts what is unused */
     pool_unlock_between(pool);
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    release_exchange_capture_mode(pool, &mode);
+    gate_exchange_capture_mode(pool, &mode);
     if (releases->unused) {
         released = pool->policy->release_unused(pool, releases->unused);
         releases->unused = NULL;
@@ -107,7 +99,7 @@ size_t release_list_give_back(struct pool *pool, struct release_list *releases) 
             stats_add(STATS_driver_frees, !by_policy);
         }
     }
-    release_exchange_capture_mode(pool, &mode);
+    gate_exchange_capture_mode(pool, &mode);
     pool_lock(pool);
     for (block = releases->first; block; block = next) {
         next = block->by_size.rbe_left;
@@ -335,7 +327,6 @@ enum room room_make(struct pool *pool, struct device *device, size_t bytes) {
 
 void room_poll_fences(struct pool *pool, const struct device *device) {
     lock_check_held(LOCK_POOL);
-    static const size_t none_so_large = SIZE_MAX / 4; /* so the fences are looked at, and no more */
     struct context *contexts[MOST_CONTEXTS];
     int count = 0;
     struct context *context;
@@ -345,5 +336,5 @@ void room_poll_fences(struct pool *pool, const struct device *device) {
             contexts[count++] = context;
     for (int i = 0; i < count; i++)
         if (!contexts[i]->ended)
-            fence_take(pool, contexts[i], contexts[i]->sites, none_so_large, none_so_large, false);
+            fence_poll(pool, contexts[i]);
 }

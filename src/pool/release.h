@@ -33,9 +33,6 @@ void release_list_add(struct pool *pool, struct release_list *releases,
 /* Lock held on entry and return, not in between. */
 size_t release_list_give_back(struct pool *pool, struct release_list *releases);
 
-/* The thread's mode for captures becomes *mode, which tells what it was. */
-void release_exchange_capture_mode(struct pool *pool, CUstreamCaptureMode *mode);
-
 /* policy->refresh for all contexts of the device. Lock held on entry and return, not in between. */
 void release_refresh(struct pool *pool, const struct device *device);
 /* Says whose idle blocks are given up. */

@@ -25,9 +25,9 @@ void shortage_report(struct pool *pool, struct device *device, const char *call,
     size_t available = 0, total;
     if (!pool->config.on_shortage || device->memory != POOL_DEVICE)
         return;
-    if (gate_enter(pool)) {
+    if (pool_gate_enter(pool)) {
         pool->driver->mem_get_info(&available, &total);
-        gate_leave(pool);
+        pool_gate_leave(pool);
     }
     pool_lock(pool);
     shortage.device = device->ordinal;

@@ -58,3 +58,12 @@ const struct policy *kind_policy(const struct pool *pool, const struct pool_kind
     }
     return pool->policy;
 }
+
+size_t memory_pool_trim(const struct driver *driver, CUmemoryPool handle, size_t bytes) {
+    lock_check_none();
+    cuuint64_t before = 0, after = 0;
+    driver->mem_pool_get_attribute(handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &before);
+    driver->mem_pool_trim_to(handle, before > bytes ? before - bytes : 0);
+    driver->mem_pool_get_attribute(handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &after);
+    return after < before ? before - after : 0;
+}

@@ -48,20 +48,20 @@ bool pool_malloc_async(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
                        CUmemoryPool memory_pool, CUstream stream, const struct call_site *site) {
     if (!pool->config.ordered || !pointer || !bytes ||
         atomic_load_explicit(&pool->lasting[WAIT_REASON_peer], memory_order_relaxed) ||
-        !gate_enter(pool))
+        !pool_gate_enter(pool))
         return false;
     bool served = is_of_current_context(pool, stream) && is_from_default_pool(pool, memory_pool) &&
                   malloc_in_stream(pool, pointer, bytes, site, order_of(stream)) == CUDA_SUCCESS;
-    gate_leave(pool);
+    pool_gate_leave(pool);
     stats_add(STATS_async_served, served);
     return served;
 }
 
 bool pool_free_async(struct pool *pool, CUdeviceptr pointer, CUstream stream, CUresult *result) {
-    if (!pool->config.ordered || !pool->driver->event_synchronize || !gate_enter(pool))
+    if (!pool->config.ordered || !pool->driver->event_synchronize || !pool_gate_enter(pool))
         return false;
     bool served = is_of_current_context(pool, stream) &&
                   free_in_stream(pool, pointer, order_of(stream), result);
-    gate_leave(pool);
+    pool_gate_leave(pool);
     return served;
 }

@@ -17,7 +17,7 @@
 #define CALLGRIND_STOP_INSTRUMENTATION
 #endif
 
-/* A young program goes the long way more often: see cache_life.c. */
+/* A young program goes the long way more often: see cache_stop.c. */
 enum { WARM_UP = 2000, ARGUMENTS = 32, WORDS = 512 };
 
 static void require(CUresult result) {

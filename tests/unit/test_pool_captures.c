@@ -366,14 +366,14 @@ static void a_submission_beside_a_capture_that_begins_goes_on_once_that_has_paid
     pool_submits(pool, CU_STREAM_LEGACY, "cuLaunchKernel");
     release(block);
     assert_int_equal(fake.event_waits, 0);
-    assert_true(gate_enter(pool));
+    assert_true(pool_gate_enter(pool));
     assert_int_equal(pthread_create(&capturing, NULL, capture_begins, NULL), 0);
     while (!pool_is_capturing(pool))
-        gate_pause();
+        futex_pause();
     assert_int_equal(pthread_create(&submitting, NULL, submits, &payments), 0);
     for (int i = 0; i < 1000; i++)
-        gate_pause();
-    gate_leave(pool);
+        futex_pause();
+    pool_gate_leave(pool);
     pthread_join(submitting, NULL);
     pthread_join(capturing, NULL);
     assert_int_equal(payments, 1);

@@ -219,7 +219,7 @@ static void *copy_between_contexts(void *unused) {
 /* The copy is done once it has been asked about for a while. */
 static void *end_copy(void *unused) {
     while (__atomic_load_n(&fake.event_queries, __ATOMIC_RELAXED) < 3)
-        gate_pause();
+        futex_pause();
     __atomic_store_n(&fake.quiet, true, __ATOMIC_RELAXED);
     return unused;
 }

@@ -7,8 +7,7 @@
 #include <cmocka.h>
 // clang-format on
 
-#include "lock.h"
-#include "pool/history.h"
+#include "pool/internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -230,7 +230,7 @@ static void a_forked_child_begins_with_an_empty_table(void **state) {
 static atomic_bool recording, submitted;
 static void await(atomic_bool *event) {
     while (!atomic_load(event))
-        gate_pause();
+        futex_pause();
 }
 
 static void record_until_submitted(void) {

@@ -460,7 +460,7 @@ static void begin_to_submit(void) {
     fake.on_record = NULL;
     pthread_create(&submitter, NULL, submit_beside, NULL);
     for (int i = 0; i < 40; i++) /* so that it goes on, if it does */
-        gate_pause();
+        futex_pause();
     assert_false(atomic_load(&submitted));
 }
 

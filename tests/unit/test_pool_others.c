@@ -6,7 +6,8 @@ static size_t asked_for[4], others_have;
 static uint8_t asked_uuid;
 
 /* What others have is in the capacity that the device lacks. */
-static size_t ask(const uint8_t uuid[STATS_UUID], size_t bytes) {
+static size_t ask(struct pool *asking, const uint8_t uuid[STATS_UUID], size_t bytes) {
+    assert_ptr_equal(asking, pool);
     lock_check_none();
     size_t given = others_have;
     if (asked < 4)

@@ -468,7 +468,7 @@ static void capture_meanwhile(void) {
     fake.quiet = true;
     pthread_create(&capturing_thread, NULL, begin_capture, &began);
     while (__atomic_load_n(&fake.records, __ATOMIC_RELAXED) < 3 && !atomic_load(&began))
-        gate_pause();
+        futex_pause();
     assert_int_equal(began, 0);
 }
 
@@ -510,9 +510,9 @@ static void begin_another_capture(void) {
     fake.on_wait = NULL;
     pthread_create(&capturing_thread, NULL, begin_capture, &began);
     while (atomic_load(&pool->captures) < 2)
-        gate_pause();
+        futex_pause();
     for (int i = 0; i < 200; i++) /* so that it pays, if it does */
-        gate_pause();
+        futex_pause();
 }
 
 /* A capture begins while a wait is owed, and another one while that is made. */
@@ -563,11 +563,11 @@ static void a_thread_that_ended_inside_does_not_hold_up_captures_for_ever(void *
     start_in(POOL_FREE_AUTO);
     release(alloc(1000));
     fake.quiet = true;
-    assert_true(gate_enter(pool));
+    assert_true(pool_gate_enter(pool));
     pool_capture_began(pool, "cuStreamBeginCapture");
     pool_capture_ended(pool);
     assert_int_equal(pool->gate_lost, 1);
-    gate_leave(pool); /* were it alive after all */
+    pool_gate_leave(pool); /* were it alive after all */
     pool_capture_began(pool, "cuStreamBeginCapture");
     pool_capture_ended(pool);
     assert_int_equal(pool->gate_lost, 0);

@@ -3,8 +3,8 @@
 #include "cli/doctor/driver_functions.h"
 #include "cli/doctor/versions.h"
 #include "cli/simulated.h"
-#include "interpose/tools.h"
 #include "options.h"
+#include "tools.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include "cli/doctor/python_path.h"
 #include "cli/doctor/script.h"
 #include "cli/printable.h"
-#include "interpose/tools.h"
+#include "tools.h"
 
 #include <elf.h>
 #include <limits.h>

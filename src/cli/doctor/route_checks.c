@@ -1,7 +1,7 @@
 /* How a program and its libraries reach CUDA, and of which version. */
 #include "cli/doctor/checks.h"
 #include "cli/doctor/versions.h"
-#include "interpose/tools.h"
+#include "tools.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -278,10 +278,13 @@ bool ptx_next_parameter(const char **text, struct ptx_parameter *parameter) {
     if (*at == ')')
         return false;
     *text = NULL;
-    if (!is_directive(at, ".param"))
+    if (strncmp(at, ".param", strlen(".param")) != 0)
         return false;
     at += strlen(".param");
-    if (!take_parameter_properties(&at, &size, &alignment) || !take_name(&at, &name))
+    if ((*at != '.' && !isspace((unsigned char)*at)) || /* GCC writes .param.u64 %name */
+        !take_parameter_properties(&at, &size, &alignment))
+        return false;
+    if (!take_name(&at, &name))
         return false;
     at = skip_space(at);
     if (*at == '[') {

@@ -7,8 +7,8 @@
 #include "doubles.h"
 #include "halves.h"
 
-/* The reciprocal of divisors beyond 2^126 is zero: the quotient is a zero of its sign, and a NaN
- * where the dividend is infinite. */
+/* The reciprocal is zero where the divisor is beyond 2^126: so is the quotient, with its sign, and
+ * an infinite dividend's is a NaN. */
 static inline uint32_t ptx_div_approx_f32(uint32_t a, uint32_t b, bool ftz) {
     uint32_t magnitude = b & 0x7fffffff;
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Where a result goes that its type cannot hold: to nearest even, to zero, down, up; PTX_RNA to
+/* How a result is rounded that its type cannot hold: to nearest even, to zero, down, up; PTX_RNA to
  * nearest, ties away from zero, which cvt alone has. */
 enum ptx_rounding { PTX_RN, PTX_RZ, PTX_RM, PTX_RP, PTX_RNA };
 

@@ -121,7 +121,7 @@ static bool run_round(struct worker *worker, bool *moved) {
 }
 
 static void drop_spare(struct worker *worker) {
-    for (size_t i = 0; i < sizeof worker->spare / sizeof *worker->spare; i++) {
+    for (size_t i = 0; i < SPARES; i++) {
         while (worker->spare[i] != NULL) {
             struct frame *next = worker->spare[i]->next_spare;
 

@@ -1,6 +1,7 @@
 /* The statements of a body, and its labels. */
 #include "parser.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,6 +100,20 @@ static bool take_label(struct parser *parser, const struct token *token) {
     return true;
 }
 
+/* %P<2> are %P0 and %P1. */
+static void add_range(struct parser *parser, const struct variable *range) {
+    for (unsigned int i = 0; i < range->range; i++) {
+        struct variable *variable = arena_take(&parser->program->arena, sizeof *variable);
+        char name[256];
+        int length = snprintf(name, sizeof name, "%.240s%u", range->name, i);
+
+        *variable = *range;
+        variable->name = arena_text(&parser->program->arena, name, (size_t)length);
+        place_in_frame(parser, variable);
+        add_local_variable(parser, variable);
+    }
+}
+
 static bool take_variables(struct parser *parser, enum space space) {
     struct variable *variable = NULL;
 
@@ -106,6 +121,10 @@ static bool take_variables(struct parser *parser, enum space space) {
         variable = declare_variable(parser, space, LINKAGE_STATIC, variable);
         if (variable == NULL)
             return false;
+        if (variable->range != 0) {
+            add_range(parser, variable);
+            continue;
+        }
         if (space == SPACE_SHARED)
             variable->index = parser->program->shared_count++;
         else if (space == SPACE_GLOBAL || space == SPACE_CONST)

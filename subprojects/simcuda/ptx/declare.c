@@ -383,6 +383,18 @@ static bool take_size(struct parser *parser, struct variable *variable, unsigned
     return true;
 }
 
+/* %P<2>, of parameters for calls. */
+static bool take_range(struct parser *parser, struct variable *variable) {
+    struct lexer *lexer = &parser->lexer;
+
+    if (lexer->token.kind != TOKEN_NUMBER || lexer->token.number == 0 ||
+        lexer->token.number > 4096 || variable->space != SPACE_PARAM || parser->function == NULL)
+        return lexer_fail(lexer, "'%s' cannot have such a range of names", variable->name);
+    variable->range = (unsigned int)lexer->token.number;
+    lexer_next(lexer);
+    return lexer_expect_mark(lexer, '>');
+}
+
 struct variable *declare_variable(struct parser *parser, enum space space, enum linkage linkage,
                                   const struct variable *like) {
     struct lexer *lexer = &parser->lexer;
@@ -408,10 +420,8 @@ struct variable *declare_variable(struct parser *parser, enum space space, enum 
     }
     variable->name = arena_text(&parser->program->arena, lexer->token.text, lexer->token.length);
     lexer_next(lexer);
-    if (lexer_take_mark(lexer, '<')) { /* of .param: as many as of registers */
-        lexer_fail(lexer, "'%s' cannot have a range of names", variable->name);
+    if (lexer_take_mark(lexer, '<') && !take_range(parser, variable))
         return NULL;
-    }
     if (!take_size(parser, variable, lanes, extents, &dimensions))
         return NULL;
     if (lexer_take_mark(lexer, '=') && !take_initial(parser, variable, extents, dimensions))

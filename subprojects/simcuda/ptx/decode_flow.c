@@ -98,6 +98,7 @@ bool decode_call(struct decoding *decoding) {
         arguments = &decoding->operands[at + 1];
     if (callee->kind == OPERAND_FUNCTION) {
         extra->callee = callee->function;
+        // NOLINTNEXTLINE(bugprone-sizeof-expression): they are pointers
         VECTOR_ADD(&parser->callees, callee->function);
     } else if (callee->kind == OPERAND_REGISTER) {
         made->a = callee->row;

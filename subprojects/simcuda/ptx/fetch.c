@@ -89,6 +89,8 @@ static bool wrap_index(const struct simt_texture *texture, unsigned int dimensio
 
     if (*index >= 0 && *index < size)
         return true;
+    if (size <= 0)
+        return false; /* which it never is */
     switch (texture->normalized                       ? texture->mode[dimension]
             : texture->mode[dimension] == SIMT_BORDER ? SIMT_BORDER
                                                       : SIMT_CLAMP) {

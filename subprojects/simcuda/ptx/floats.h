@@ -157,7 +157,7 @@ struct ptx_extreme {
     bool xorsign_abs;
 };
 
-/* Three operands are the first two, then the result and the third. */
+/* With three operands: the first two, then the result and the third. */
 static inline uint32_t ptx_extreme_f32(uint32_t a, uint32_t b, struct ptx_extreme form, bool most) {
     uint32_t sign = (a ^ b) & 0x80000000, first = ptx_flush_f32(a, form.ftz);
     uint32_t second = ptx_flush_f32(b, form.ftz), found;

@@ -340,7 +340,7 @@ static bool take_expression(struct lexer *lexer, unsigned int lowest, uint64_t *
     if (!take_unary(lexer, value))
         return false;
     while ((which = operator_at(lexer)) >= 0 && operators[which].precedence >= lowest) {
-        uint64_t right;
+        uint64_t right = 0;
 
         lexer_next(lexer);
         if (!take_expression(lexer, operators[which].precedence + 1, &right))
@@ -351,5 +351,6 @@ static bool take_expression(struct lexer *lexer, unsigned int lowest, uint64_t *
 }
 
 bool lexer_expect_number(struct lexer *lexer, uint64_t *number) {
+    *number = 0;
     return take_expression(lexer, 1, number);
 }

@@ -120,6 +120,8 @@ struct piece {
     uint64_t read[PIECE_WORDS], written[PIECE_WORDS];
 };
 
+enum { SPARES = 48 };
+
 /* A thread of the host that runs blocks. */
 struct worker {
     struct launch *launch;
@@ -134,9 +136,9 @@ struct worker {
     uint64_t texture_handle;
     bool has_texture, texture_is_surface;
     uint64_t instructions;
-    uint64_t writes;         /* instructions that have written to global memory */
-    struct frame *spare[48]; /* by the power of two of their room */
-    struct block *blocks;    /* that have begun */
+    uint64_t writes;             /* instructions that have written to global memory */
+    struct frame *spare[SPARES]; /* by the power of two of their room */
+    struct block *blocks;        /* that have begun */
     unsigned int block_count;
 };
 
@@ -177,11 +179,17 @@ static inline void set_predicate(struct warp *warp, operand_row operand, uint32_
     *all = (*all & ~warp->active) | (lanes & warp->active);
 }
 
+#ifdef __clang__
+#define ROWS_ARE_APART _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define ROWS_ARE_APART _Pragma("GCC ivdep") /* or the same */
+#endif
+
 /* The statement for each lane that is active; where all are, in a loop that the compiler knows. */
 #define FOR_LANES(warp, lane, ...)                                                                 \
     do {                                                                                           \
         if ((warp)->active == ALL_LANES) {                                                         \
-            _Pragma("GCC ivdep") for (unsigned int lane = 0; lane < LANES; lane++) __VA_ARGS__     \
+            ROWS_ARE_APART for (unsigned int lane = 0; lane < LANES; lane++) __VA_ARGS__           \
         } else {                                                                                   \
             for (uint32_t lanes_ = (warp)->active; lanes_ != 0; lanes_ &= lanes_ - 1) {            \
                 unsigned int lane = (unsigned int)__builtin_ctz(lanes_);                           \

@@ -67,7 +67,7 @@ static void insert(struct piece **pieces, size_t room, struct piece *piece) {
 
 static void grow(struct worker *worker) {
     size_t room = worker->piece_room == 0 ? 64 : worker->piece_room * 2;
-    struct piece **pieces = allocate_zeroed(room * sizeof *pieces);
+    struct piece **pieces = allocate_zeroed(room * sizeof(void *));
 
     for (size_t i = 0; i < worker->piece_room; i++)
         if (worker->pieces[i] != NULL)
@@ -150,7 +150,7 @@ static void add_word(struct telling *telling, uint64_t address, uint64_t word) {
             telling->begin = begin;
         }
         telling->end = begin + ((uint64_t)count << SECTOR_SHIFT);
-        word = from + count >= 64 ? 0 : word & ~(((UINT64_C(1) << count) - 1) << from);
+        word = count >= 64 - from ? 0 : word >> (from + count) << (from + count);
     }
 }
 
@@ -167,13 +167,13 @@ static struct piece **collect(struct launch *launch, size_t *count) {
 
     for (unsigned int i = 0; i < launch->worker_count; i++)
         total += launch->workers[i].piece_count;
-    all = allocate_zeroed((total + 1) * sizeof *all);
+    all = allocate_zeroed((total + 1) * sizeof(void *));
     total = 0;
     for (unsigned int i = 0; i < launch->worker_count; i++)
         for (size_t k = 0; k < launch->workers[i].piece_room; k++)
             if (launch->workers[i].pieces[k] != NULL)
                 all[total++] = launch->workers[i].pieces[k];
-    qsort((void *)all, total, sizeof *all, compare);
+    qsort((void *)all, total, sizeof(void *), compare);
     for (size_t i = 0; i < total; i++) {
         if (kept != 0 && all[kept - 1]->number == all[i]->number) {
             for (unsigned int k = 0; k < PIECE_WORDS; k++) {

@@ -182,7 +182,6 @@ static void finish_function(struct parser *parser, struct function *function) {
     function->shared =
         keep(parser, (void *)parser->shared.items, parser->shared.count * sizeof(void *));
     function->shared_count = (unsigned int)parser->shared.count;
-    function->defined = true;
 }
 
 static bool take_body(struct parser *parser, struct function *function) {
@@ -235,7 +234,10 @@ static bool take_function(struct parser *parser, enum linkage linkage, bool kern
     }
     if (function->linkage == LINKAGE_EXTERN)
         function->linkage = LINKAGE_VISIBLE;
-    return take_body(parser, function);
+    function->defined = true;
+    VECTOR_ADD(&parser->bodies, ((struct waiting_body){*lexer, function}));
+    lexer_skip_braces(lexer);
+    return parser->failure->line == 0;
 }
 
 struct prototype *parse_prototype(struct parser *parser) {
@@ -394,5 +396,12 @@ bool parse_module(struct parser *parser) {
     while (parser->lexer.token.kind != TOKEN_END)
         if (!take_statement(parser))
             return false;
-    return parser->failure->line == 0 && resolve_relocations(parser);
+    if (parser->failure->line != 0)
+        return false;
+    for (size_t i = 0; i < parser->bodies.count; i++) {
+        parser->lexer = parser->bodies.items[i].lexer;
+        if (!take_body(parser, parser->bodies.items[i].function))
+            return false;
+    }
+    return resolve_relocations(parser);
 }

@@ -255,7 +255,7 @@ static void note_shared(struct parser *parser, struct variable *variable) {
     for (size_t i = 0; i < parser->shared.count; i++)
         if (parser->shared.items[i] == variable)
             return;
-    VECTOR_ADD(&parser->shared, variable);
+    VECTOR_ADD(&parser->shared, variable); // NOLINT(bugprone-sizeof-expression): they are pointers
 }
 
 operand_row constant_variable(struct parser *parser, struct variable *variable, uint64_t addend) {
@@ -267,7 +267,7 @@ operand_row constant_variable(struct parser *parser, struct variable *variable, 
 }
 
 operand_row constant_function(struct parser *parser, struct function *function) {
-    VECTOR_ADD(&parser->callees, function);
+    VECTOR_ADD(&parser->callees, function); // NOLINT(bugprone-sizeof-expression): they are pointers
     return add_constant(parser,
                         &(struct constant){.kind = CONSTANT_FUNCTION, .function = function});
 }

@@ -59,6 +59,12 @@ struct module_name {
     UT_hash_handle hh;
 };
 
+/* A body that is read once all declarations of its text are known: they may stand behind it. */
+struct waiting_body {
+    struct lexer lexer; /* at its opening brace */
+    struct function *function;
+};
+
 /* Invariant: function != NULL while a body is read; names[0..scopes' last) are of the scopes around
  * the present one. */
 struct parser {
@@ -68,6 +74,7 @@ struct parser {
     struct module_name *module_names;
     struct function *function;
     unsigned int depth;
+    VECTOR_OF(struct waiting_body) bodies;
     bool in_call; /* whose operands in parentheses are lists */
     VECTOR_OF(struct local_name) names;
     VECTOR_OF(struct label) labels;

@@ -15,6 +15,7 @@ static void release_parser(struct parser *parser) {
         HASH_DEL(parser->module_names, name);
         free(name);
     }
+    free(parser->bodies.items);
     free(parser->names.items);
     free(parser->labels.items);
     free(parser->uses.items);

@@ -48,6 +48,7 @@ struct variable {
     size_t offset;      /* of a parameter or a local variable, in its area */
     unsigned int index; /* of the program's global or shared ones */
     unsigned int unit;  /* of the program's texts */
+    unsigned int range; /* not 0: so many variables, whose names have numbers behind them */
     bool in_kernel;     /* a kernel's parameter */
     bool managed;
     unsigned char *initial; /* NULL: zero */

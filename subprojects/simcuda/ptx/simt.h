@@ -127,7 +127,7 @@ struct simt_launch {
     bool cooperative;
     bool memcheck; /* tell faults on standard error */
     unsigned int processors, device;
-    uint64_t number; /* %gridid */
+    uint64_t number;          /* %gridid */
     unsigned int most_rounds; /* of turns of the blocks, then it traps; 0: as many as it takes */
     const struct simt_memory *memory;
     struct simt_heap *heap; /* NULL: malloc finds none */

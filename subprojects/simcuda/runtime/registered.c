@@ -219,6 +219,7 @@ static void forget(struct image *image) {
         HASH_FIND(by_host, kernels_by_host, &kernel->host, sizeof kernel->host, of_host);
         if (of_host == kernel)
             HASH_DELETE(by_host, kernels_by_host, kernel);
+        // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): it is in the table
         HASH_DELETE(by_handle, kernels_by_handle, kernel);
         free(kernel);
     }
@@ -269,7 +270,7 @@ void __cudaRegisterFunction(void **handle, const char *host, char *device, const
     pthread_mutex_lock(&lock);
     kernel->next = image->kernels;
     image->kernels = kernel;
-    HASH_ADD(by_handle, kernels_by_handle, self, sizeof kernel->self, kernel);
+    HASH_ADD(by_handle, kernels_by_handle, self, sizeof(void *), kernel);
     HASH_FIND(by_host, kernels_by_host, &kernel->host, sizeof kernel->host, before);
     if (!before)
         HASH_ADD(by_host, kernels_by_host, host, sizeof kernel->host, kernel);

@@ -8,7 +8,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { MOST_TEXT = 1 << 16, MOST_TOKENS = 4096, ROOM = 1 << 16, MOST_ROUNDS = 4 };
+enum { MOST_TEXT = 1 << 16, MOST_TOKENS = 4096, ROOM = 1 << 16, MOST_ROUNDS = 1 };
 static const uint64_t room_begin = 0x700000000000;
 
 /* Each has a kernel `k` of one parameter, the address of ROOM bytes; all kinds of instructions are

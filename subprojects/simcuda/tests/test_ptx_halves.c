@@ -164,8 +164,8 @@ static void test_tf32_is_a_float_of_fewer_bits(void **state) {
     }
 }
 
-/* e4m3 has no infinity, so that the reference's numbers with the largest exponent are wrong: all
- * bytes are held against a table made here. */
+/* e4m3 has no infinity, so the reference's numbers with the largest exponent are not its: all bytes
+ * are held against a table made here. */
 static double byte_value(uint8_t byte, struct reference_format format) {
     int exponent = byte >> format.fraction & ((1 << format.exponents) - 1);
     int fraction = byte & ((1 << format.fraction) - 1);

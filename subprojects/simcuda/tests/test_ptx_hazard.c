@@ -4,6 +4,8 @@
 
 #include "simcuda.h"
 
+#include <unistd.h>
+
 /* `k` writes where its argument points to, `reads` reads there; `behind` finds the address in
  * memory; `waits` writes once a word that stands before is not 0. */
 static const char text[] = PTX_HEAD
@@ -205,6 +207,27 @@ static void test_what_is_not_the_kernels_faults(void **state) {
     assert_int_equal(fault_of("k"), CUDA_SUCCESS);
 }
 
+/* With SIMCUDA_MEMCHECK=1, which meson.build sets for this test. */
+static void test_a_fault_is_named(void **state) {
+    char line[512] = "", *found = NULL;
+    FILE *kept = tmpfile();
+    int standard = dup(2);
+
+    (void)state;
+    assert_non_null(kept);
+    dup2(fileno(kept), 2);
+    assert_int_equal(fault_of("far"), CUDA_ERROR_ILLEGAL_ADDRESS);
+    dup2(standard, 2);
+    close(standard);
+    rewind(kept);
+    while (found == NULL && fgets(line, sizeof line, kept) != NULL)
+        found = strstr(line, "simcuda: far: illegal address writes 0x");
+    fclose(kept);
+    assert_non_null(found);
+    assert_non_null(strstr(line, "of its PTX, in far, block (0, 0, 0), thread (0, 0, 0); "));
+    assert_non_null(strstr(line, "bytes behind the allocation of 4096 bytes at 0x"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reuse_too_early_is_found),
@@ -214,6 +237,7 @@ int main(void) {
         cmocka_unit_test(test_only_what_was_touched_counts),
         cmocka_unit_test(test_an_address_from_memory_is_followed),
         cmocka_unit_test(test_what_is_not_the_kernels_faults),
+        cmocka_unit_test(test_a_fault_is_named),
         cmocka_unit_test(test_a_release_that_is_not_ordered_is_found), /* it may end the context */
     };
 

@@ -255,6 +255,18 @@ static const struct machine_case cases[] = {
                 "mov.u64 %l1, to; ld.param.u32 %r4, [%l1+4]; setp.ne.u32 %p1, %r1, %r2;\n"
                 "setp.ne.or.u32 %p1, %r3, %r4, %p1; selp.u32 %r0, 0, 42, %p1;\n" STORE),
      1, 4, 0, forty_two},
+    {"what GCC writes: %names of parameters, ranges of them, dots that touch",
+     ".visible .func (.param.u32 %value_out) f (.param.u32 %in_ar0)\n{\n"
+     ".reg.u32 %ar0;\n.local .align 16 .b8 %frame_ar[16];\n.reg.u64 %frame;\n"
+     "ld.param.u32 %ar0, [%in_ar0]; cvta.local.u64 %frame, %frame_ar; st.u32 [%frame], %ar0;\n"
+     "ld.u32 %ar0, [%frame]; st.param.u32 [%value_out], %ar0;\nret;\n}\n" PTX_KERNEL(
+         "k", REGISTERS,
+         "{\n.param.u32 %P<2>;\nst.param.u32 [%P1], %t;\ncall (%P0), f, (%P1);\n"
+         "ld.param.u32 %r0, [%P0];\n}\n" STORE),
+     1, 40, 0, thread_number},
+    {"what is declared behind a body is known in it",
+     PTX_KERNEL("k", REGISTERS, "ld.global.u32 %r0, [late];\n" STORE) ".global .u32 late = 42;\n",
+     1, 4, 0, forty_two},
     {"prmt and stores of bytes",
      PTX_KERNEL("k", REGISTERS,
                 "st.global.u8 [%out+1], %t; mov.u32 %r1, 0x1fe; st.global.u8 [%out], %r1;\n"),
@@ -421,6 +433,44 @@ static void test_device_code_prints(void **state) {
     free(results);
 }
 
+/* --- texts that are linked --- */
+
+static void test_linked_texts_call_each_other_and_share_variables(void **state) {
+    static const char first[] = PTX_HEAD
+        ".extern .func (.param .b32 y) other(.param .b32 x);\n.extern .global .u32 shared;\n"
+        ".global .u32 own = 1;\n" PTX_KERNEL(
+            "k", REGISTERS ".param .b32 a, b;\n",
+            "ld.global.u32 %r1, [shared]; ld.global.u32 %r2, [own]; add.u32 %r1, %r1, %r2;\n"
+            "st.param.b32 [a], %r1; call (b), other, (a); ld.param.b32 %r0, [b];\n" STORE);
+    static const char second[] =
+        PTX_HEAD ".visible .global .u32 shared = 20;\n.global .u32 own = 21;\n"
+                 ".visible .func (.param .b32 y) other(.param .b32 x)\n{\n.reg .u32 %r<4>;\n"
+                 "ld.param.u32 %r1, [x]; ld.global.u32 %r2, [own]; add.u32 %r1, %r1, %r2;\n"
+                 "st.param.b32 [y], %r1;\nret;\n}\n";
+    CUlinkState link;
+    CUmodule module;
+    CUdeviceptr to;
+    uint64_t result;
+    void *cubin;
+    size_t size;
+
+    (void)state;
+    assert_ok(cuLinkCreate_v2(0, NULL, NULL, &link));
+    assert_ok(cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, (void *)first, sizeof first, "first", 0,
+                               NULL, NULL));
+    assert_ok(cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, (void *)second, sizeof second, "second", 0,
+                               NULL, NULL));
+    assert_ok(cuLinkComplete(link, &cubin, &size));
+    assert_ok(cuModuleLoadData(&module, cubin));
+    assert_ok(cuLinkDestroy(link));
+    assert_ok(cuMemAlloc_v2(&to, sizeof result));
+    assert_ok(run_kernel(module, "k", 1, 1, 0, to));
+    assert_ok(cuMemcpyDtoH_v2(&result, to, sizeof result));
+    assert_int_equal(result, 20 + 1 + 21); /* each text has its own `own` */
+    assert_ok(cuMemFree_v2(to));
+    assert_ok(cuModuleUnload(module));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_machine),
@@ -429,6 +479,7 @@ int main(void) {
         cmocka_unit_test(test_the_blocks_of_a_cooperative_grid_wait_for_each_other),
         cmocka_unit_test(test_device_code_allocates),
         cmocka_unit_test(test_device_code_prints),
+        cmocka_unit_test(test_linked_texts_call_each_other_and_share_variables),
     };
 
     return cmocka_run_group_tests(tests, set_up_context, tear_down_context);

@@ -1,4 +1,4 @@
-/* The bound on idle memory. */
+/* How much may lie idle, and for how long. */
 #include "pool/internal.h"
 
 static const uint64_t idle_slack = 64 << 20;
@@ -70,4 +70,29 @@ uint64_t idle_bound_room(const struct pool *pool, const struct device *device) {
     lock_check_held(LOCK_POOL);
     uint64_t allowed = allowed_idle(pool, device, 0);
     return allowed > device->idle ? allowed - device->idle : 0;
+}
+
+/* Decay: what nobody needed for a while goes back to the driver.
+ *
+ * The least idle memory that there was throughout a period is what the program could have done
+ * without: at the period's end that much is given up, whole blocks only, largest first. So no block
+ * has an age of its own, and the sums are kept in passing. Checked now and then in malloc and free;
+ * a program that makes neither call decays at its next. */
+
+enum { LOOK_EVERY = 16 }; /* changes between two looks at the clock */
+
+uint64_t decay_due(struct pool *pool, struct device *device) {
+    lock_check_held(LOCK_POOL);
+    if (pool->config.idle_decay <= 0 || device->changes - device->looked < LOOK_EVERY)
+        return 0;
+    device->looked = device->changes;
+    uint64_t now = pool_now(pool), due = 0;
+    bool over = (double)(now - device->period_began) >= pool->config.idle_decay * 1e9;
+    if (!over)
+        return 0;
+    if (device->period_began)
+        due = device->least_idle;
+    device->period_began = now;
+    device->least_idle = device->idle;
+    return due;
 }

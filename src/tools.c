@@ -1,4 +1,4 @@
-#include "interpose/tools.h"
+#include "tools.h"
 
 #include <string.h>
 
@@ -7,7 +7,7 @@ static const struct tool {
     bool checks_memory;
 } tools[] = {
 #define TOOL(name, part, checks_memory) {name, part, checks_memory},
-#include "interpose/tools.def"
+#include "tools.def"
 #undef TOOL
 };
 

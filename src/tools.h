@@ -1,7 +1,7 @@
 /* Tools and libraries that matter to the pool, known by their files' names; for the preloaded
  * library, which finds them in its process, and for `poolcuda doctor`, which looks beforehand. */
-#ifndef POOLCUDA_INTERPOSE_TOOLS_H
-#define POOLCUDA_INTERPOSE_TOOLS_H
+#ifndef POOLCUDA_TOOLS_H
+#define POOLCUDA_TOOLS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 enum {
 #define TOOL(name, part, checks_memory) +1
     TOOLS = 0
-#include "interpose/tools.def"
+#include "tools.def"
 #undef TOOL
 };
 

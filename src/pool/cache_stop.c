@@ -1,0 +1,410 @@
+/* Stopping threads' caches and letting them go on: what the pool's lock calls as it is taken and
+ * given back, what each cache may do in between, and when a cache's call has to go the long way. */
+#include "by_pointer.h"
+#include "clock.h"
+#include "planted.h"
+#include "pool/bounds.h"
+#include "pool/cache_parts.h"
+
+#include <string.h>
+
+enum {
+    /* Calls served before the clock is looked at. If no thread's call has gone the long way for
+     * some time, this one does: it merges the caches' sums and sees to decay and to what else is
+     * due now and then. A thread that others forestall has its turn as well, as it may be the only
+     * one that frees: after an interval for each active thread, 8 at the least, so that all such
+     * turns together are no more than the shared ones. While a program is young, every third such
+     * call goes. The budget and the call that looks make a prime number, so that the turn falls on
+     * frees as well as on allocations, whatever the program's rhythm. */
+    BUDGET = 250,
+    RENEW_NS = 50 * 1000 * 1000,
+    OWN_RENEWS = 8,
+    /* Where there are more threads than processors, stopping all caches takes until each thread
+     * that was interrupted with its cache locked has run again, while ever more others stand still.
+     * So a call goes the long way only after STOP_SHARE times what was waited for such threads
+     * since the last one, within a limit. A cache that serves nothing is not parked at once: its
+     * thread has probably just not had its turn, and coming back would stop all others. */
+    STOP_SHARE = 20,
+    MOST_RENEW_NS = 10 * RENEW_NS,
+    CROWDED_NS = 2 * RENEW_NS,
+    PARK_NS = 100 * 1000 * 1000,
+    YOUNG_BUDGET = 2,
+    YOUNG_CHANGES = 1024,
+};
+
+static void wake_waiters(struct pool *pool) {
+    if (atomic_load_explicit(&pool->resume_waiters, memory_order_relaxed))
+        futex_change(&pool->resumes);
+}
+
+/* Derives the interval from what all threads have waited since the last time. */
+static void set_interval(struct pool *pool) {
+    uint64_t waited = atomic_exchange_explicit(&pool->waited_ns, 0, memory_order_relaxed);
+    uint64_t every = RENEW_NS + STOP_SHARE * waited;
+    atomic_store_explicit(&pool->renew_ns, every < MOST_RENEW_NS ? every : MOST_RENEW_NS,
+                          memory_order_relaxed);
+}
+
+bool cache_renew(struct cache *cache) {
+    cache_check_locked(cache);
+    if (cache->young)
+        return false;
+    uint64_t now = pool_now(cache->pool);
+    uint64_t every = atomic_load_explicit(&cache->pool->renew_ns, memory_order_relaxed),
+             turns = (uint64_t)cache->pool->active_count;
+    _Atomic uint64_t *shared = &cache->context->device->renewed_ns;
+    uint64_t last = atomic_load_explicit(shared, memory_order_relaxed);
+    if ((now - cache->renewed_ns >= every * (turns > OWN_RENEWS ? turns : OWN_RENEWS) ||
+         (int64_t)(now - last) >= (int64_t)every) &&
+        atomic_compare_exchange_strong_explicit(shared, &last, now, memory_order_relaxed,
+                                                memory_order_relaxed)) {
+        cache->renewed_ns = now;
+        set_interval(cache->pool);
+        return false;
+    }
+    cache->budget = BUDGET;
+    return true;
+}
+
+/* Compares as signed numbers: while caches are merged one after the other, what one has freed of
+ * another's makes sums less than nothing. */
+static void raise(uint64_t *peak, uint64_t value) {
+    if ((int64_t)value > (int64_t)*peak)
+        *peak = value;
+}
+
+/* With several threads this assumes that all of them had their highest at once, so a peak may come
+ * out too high, never too low. */
+static void merge_peaks(struct pool *pool, struct cache *cache) {
+    struct device *device = cache->context->device;
+    uint64_t more = cache->peak_live - cache->merged.live;
+    raise(&device->peak_in_use, device->in_use + (cache->peak_in_use - cache->merged.in_use));
+    raise(&device->peak_live, device->live + more);
+    raise(&pool->peak_live, pool->in_use + pool->waste + more);
+    cache_note_taken(cache);
+    uint64_t taken = cache->peak_taken - (cache->merged.live - cache->merged.held);
+    int64_t least = (int64_t)(device->idle - taken);
+    if (least < (int64_t)device->least_idle)
+        device->least_idle = least > 0 ? (uint64_t)least : 0;
+}
+
+static void merge_frees(struct pool *pool, struct cache *cache, uint64_t frees) {
+    struct pool_block *block, *next;
+    if (!frees)
+        return;
+    if (!cache->defers) {
+        wait_owe_more(pool, frees - cache->waited);
+        cache->waited = 0;
+        return;
+    }
+    for (block = cache->deferred; block; block = next) {
+        next = block->next;
+        fence_defer(pool, block, NULL);
+    }
+    cache->deferred = NULL;
+}
+
+/* Lock held. */
+static void merge_fresh(struct pool *pool, struct cache *cache) {
+    lock_check_held(LOCK_POOL);
+    if (!cache->fresh)
+        return;
+    ledger_adopt(pool, cache->fresh);
+    cache->fresh = NULL;
+    ledger_publish(pool, cache->context->device);
+    block_map_grow(pool, cache->context->device);
+}
+
+static struct cache_sums difference(const struct cache_sums *now, const struct cache_sums *then) {
+    return (struct cache_sums){
+#define CACHE_SUM(sum, what) .sum = now->sum - then->sum,
+#include "observe/counters.def"
+    };
+}
+
+/* Counts what the stats have from the shard, which the cache keeps up to date itself. */
+static void publish(struct stats_sums *published, const struct cache_sums *change) {
+#define SHARD_SUM(sum, what) published->sum += change->sum;
+#include "observe/counters.def"
+}
+
+/* Merges the sums, which hold when all caches' are there. Lock held. */
+static void merge(struct pool *pool, struct cache *cache) {
+    lock_check_held(LOCK_POOL);
+    cache->busy = cache->sums.hits != cache->merged.hits ||
+                  cache->sums.frees != cache->merged.frees || cache->fresh;
+    if (!cache->busy)
+        return;
+    const struct cache_sums change = difference(&cache->sums, &cache->merged);
+    struct device *device = cache->context->device;
+    uint64_t idle = change.held - change.live, idle_blocks = change.frees - change.hits;
+    merge_peaks(pool, cache);
+    merge_frees(pool, cache, change.frees);
+#define MERGED_COUNTER(field, sum, help)                                                           \
+    if (change.sum)                                                                                \
+        stats_add(STATS_##field, change.sum);
+#include "observe/counters.def"
+    pool->in_use += change.in_use;
+    pool->waste += change.live - change.in_use;
+    pool->idle += idle;
+    pool->live_blocks += change.fresh - idle_blocks;
+    pool->idle_blocks += idle_blocks;
+    cache->context->live_blocks += change.fresh - idle_blocks;
+    device->in_use += change.in_use;
+    device->over_size += change.over;
+    device->live += change.live;
+    device->idle += idle;
+    device->live_blocks += change.fresh - idle_blocks;
+    device->idle_blocks += idle_blocks;
+    device->allocations += change.hits + change.fresh;
+    device->hits += change.hits;
+    device->frees += change.frees;
+    device->changes += change.hits + change.frees + change.fresh;
+    if (!cache->nothing_idle)
+        device->until_asked -=
+            change.held < device->until_asked ? change.held : device->until_asked;
+    publish(&pool->published, &change);
+    publish(&device->published, &change);
+    cache->merged = cache->sums;
+    cache->peak_in_use = cache->sums.in_use;
+    cache->peak_live = cache->sums.live;
+    cache->peak_taken = cache->sums.live - cache->sums.held;
+}
+
+/* The page keeps what came from the shard. Lock held. */
+static void end_shard(struct pool *pool, struct cache *cache) {
+    lock_check_held(LOCK_POOL);
+    const struct cache_sums none = {0};
+    const struct cache_sums back = difference(&none, &cache->sums);
+    struct device *device = cache->context->device;
+    publish(&pool->published, &back);
+    publish(&device->published, &back);
+    stats_shard_end(cache->shard);
+    ledger_publish(pool, device);
+}
+
+/* Lock held. */
+BY_POINTER static void stop(struct pool *pool) {
+    lock_check_held(LOCK_POOL);
+    for (int i = 0; i < pool->active_count; i++)
+        if (!cache_try_lock(pool->active[i]))
+            cache_lock_at_last(pool, pool->active[i]);
+    bool fresh = false;
+    for (int i = 0; i < pool->active_count; i++) {
+        merge(pool, pool->active[i]);
+        fresh = fresh || pool->active[i]->fresh;
+    }
+    for (int i = 0; fresh && i < pool->active_count; i++)
+        merge_fresh(pool, pool->active[i]);
+}
+
+/* Finds a block that lives on when another is freed, so that the other is not the last. Any block
+ * will do; one that lives long saves looking for another with all caches stopped. Among a few, the
+ * one whose site allocates least is taken. Its free goes the long way, which may find another block
+ * than a cache would, so the choice does not depend on addresses: a program's runs are alike. */
+static void find_sentinel(struct pool *pool, struct context *context) {
+    enum { PLACES = 256, CANDIDATES = 64 };
+    uint64_t least = UINT64_MAX;
+    uint64_t wanted = context->live_blocks < CANDIDATES ? context->live_blocks : CANDIDATES;
+    for (int i = 0; i < PLACES && wanted; i++) {
+        struct pool_block *block = ledger_look(pool, &pool->sentinel_place);
+        if (!block || block->state != BLOCK_LIVE || block->context != context)
+            continue;
+        uint64_t allocations = stats_site_allocations(block->site->stats);
+        if (allocations < least) {
+            least = allocations;
+            context->sentinel = block;
+        }
+        wanted--;
+    }
+}
+
+static void merge_all_counts(struct cache *cache) {
+    struct cache_bin *bin;
+    if (cache->bins_apart)
+        for (CACHE_TABLE_EACH(bin, &cache->table, 0))
+            cache_merge_counts(bin);
+}
+
+/* Whether only this cache changes anything until it is stopped again, and only its blocks and the
+ * store's could serve its requests. */
+static bool is_alone(const struct pool *pool, const struct cache *cache) {
+    bool alone = pool->active_count == 1 && !cache->defers && !fence_may_defer(cache->context);
+    for (int i = 0; i < pool->cache_count && alone; i++)
+        alone = pool->caches[i] == cache || pool->caches[i]->context != cache->context;
+    return alone;
+}
+
+/* Sets what the cache may do until it is stopped again. */
+static void grant(struct pool *pool, struct cache *cache) {
+    struct context *context = cache->context;
+    const struct pool_config *config = &pool->config;
+    bool serves = pool->caches_serve && !context->broken && !context->releases &&
+                  !atomic_load(&pool->captures) && !atomic_load(&pool->down);
+    uint64_t changes = context->device->changes;
+    cache->young = changes < YOUNG_CHANGES;
+    if (cache->young || changes - cache->counts_merged >= YOUNG_CHANGES) {
+        cache->counts_merged = changes;
+        merge_all_counts(cache);
+    }
+    cache->key = serves ? cache_key(pool, context->handle) : 0;
+    if (cache->young)
+        cache->budget = YOUNG_BUDGET;
+    else if (cache->budget <= 0) /* else others would put its turn off for ever */
+        cache->budget = BUDGET;
+    cache->defers = config->free_mode == POOL_FREE_DEFER;
+    bool may_free =
+        serves && !context->device->pressure && wait_is_skipped(pool, context, cache->thread);
+    context->frees_quickly = may_free;
+    if (may_free && !cache->defers && !context->sentinel)
+        find_sentinel(pool, context);
+    cache->fit = waste_bound_fit(pool, context, 0, 0);
+    cache->fit.surplus /= (uint64_t)pool->active_count; /* each may use its part */
+    cache->nothing_idle = serves && !context->device->idle && !PLANTED(record_removed_late);
+    cache->alone = serves && is_alone(pool, cache) && !PLANTED(record_removed_late);
+    cache->may_miss = (cache->nothing_idle || cache->alone) && !cache->table.displaced;
+    cache->may_grow = cache->alone ? idle_bound_room_to_grow(context->device) : 0;
+    cache->stops++;
+    cache->sentinel = cache->defers ? NULL : context->sentinel;
+    cache->freeable =
+        may_free && (cache->defers || context->sentinel) ? pool->map.table : pointer_table_empty;
+}
+
+/* For a cache that has served nothing since it was last stopped. *now: 0 until the clock is
+ * read. */
+static bool is_to_be_parked(const struct pool *pool, struct cache *cache, uint64_t *now) {
+    if (atomic_load_explicit(&pool->renew_ns, memory_order_relaxed) < CROWDED_NS)
+        return true;
+    if (!*now)
+        *now = pool_now(pool);
+    if (!cache->rests_since)
+        cache->rests_since = *now;
+    return *now - cache->rests_since >= PARK_NS;
+}
+
+/* Chooses the caches that go on: those used lately, and with with_own the calling thread's. */
+static void choose_active(struct pool *pool, bool with_own) {
+    struct cache *own = cache_mine.cache;
+    uint64_t now = 0;
+    int count = 0;
+    if (own && (own->pool != pool || !own->context))
+        own = NULL;
+    for (int i = 0; i < pool->active_count; i++) {
+        struct cache *cache = pool->active[i];
+        if (cache == own)
+            continue;
+        if (cache->busy)
+            cache->rests_since = 0;
+        if (cache->context && (cache->busy || !is_to_be_parked(pool, cache, &now))) {
+            pool->active[count++] = cache;
+        } else {
+            merge_all_counts(cache);
+            cache->parked = true;
+        }
+    }
+    if (own) {
+        own->parked = !with_own;
+        own->rests_since = 0;
+    }
+    if (own && with_own)
+        pool->active[count++] = own;
+    pool->active_count = count;
+}
+
+/* No cache goes on before all are granted: what one brings to a site, another may count in. Lock
+ * held. */
+BY_POINTER static void resume(struct pool *pool, bool with_own) {
+    lock_check_held(LOCK_POOL);
+    choose_active(pool, with_own);
+    for (int i = 0; i < pool->active_count; i++)
+        grant(pool, pool->active[i]);
+    for (int i = 0; i < pool->active_count; i++)
+        cache_unlock(pool->active[i]);
+    wake_waiters(pool);
+}
+
+const struct lock_follower cache_follower = {stop, resume};
+
+/* The cache's blocks have been drained. */
+static void close_cache(struct cache *cache) {
+    struct site_record *record;
+    cache_close_bins(cache);
+    for (record = cache->pool->site_records; record; record = record->by_key.next)
+        if (record->counting == cache)
+            record->counting = NULL;
+    cache->key = 0;
+    cache->context = NULL;
+    cache->sentinel = NULL;
+    cache->deferred = NULL;
+    cache->freeable = pointer_table_empty;
+    memset(cache->sites, 0, sizeof cache->sites);
+    cache->sums = cache->merged = (struct cache_sums){0};
+    cache->peak_in_use = cache->peak_live = cache->peak_taken = 0;
+    cache->last_event = NULL;
+    cache->waited = 0;
+}
+
+static void give_back_spares(struct pool *pool, struct cache *cache) {
+    struct pool_block *block;
+    while ((block = cache->spare)) {
+        cache->spare = block->next;
+        ledger_recycle(pool, block);
+    }
+}
+
+void cache_close(struct pool *pool, struct context *context) {
+    lock_check_held(LOCK_POOL);
+    for (int i = 0; i < pool->cache_count; i++)
+        if (pool->caches[i]->context == context) {
+            cache_drain_one(pool->caches[i]);
+            give_back_spares(pool, pool->caches[i]);
+            end_shard(pool, pool->caches[i]);
+            close_cache(pool->caches[i]);
+        }
+}
+
+void cache_forget(struct pool *pool) {
+    lock_check_held(LOCK_POOL);
+    for (int i = 0; i < pool->cache_count; i++) {
+        struct cache *cache = pool->caches[i];
+        if (cache->context)
+            close_cache(cache);
+        cache->fresh = cache->spare = NULL;
+        cache->asking = 0;
+        cache->pool = NULL;
+        cache->parked = false;
+        cache_unlock(cache);
+        cache_give_back(cache);
+    }
+    pool->cache_count = pool->active_count = 0;
+}
+
+/* Counts the bin's blocks. */
+static bool bin_is_valid(const struct cache *cache, const struct cache_bin *bin, size_t *count) {
+    for (const struct pool_block *block = bin->head; block; block = block->next) {
+        if (block->state != BLOCK_IDLE || !block->cached || block->site != bin->site ||
+            block->size != bin->block_size || block->context != cache->context ||
+            block->quick_freeable)
+            return false;
+        ++*count;
+    }
+    return bin->site ? bin->over == bin->block_size - (bin->size & ~(size_t)1) : !bin->head;
+}
+
+bool cache_is_valid(const struct pool *pool) {
+    lock_check_held(LOCK_POOL);
+    size_t kept = 0, marked = 0;
+    const struct pool_block *block;
+    struct ledger_place place = {0};
+    for (int i = 0; i < pool->cache_count; i++) {
+        const struct cache *cache = pool->caches[i];
+        if (!cache_table_is_valid(&cache->table))
+            return false;
+        for (unsigned j = 0; j < cache->table.count; j++)
+            if (!bin_is_valid(cache, &cache->table.bins[j], &kept))
+                return false;
+    }
+    while ((block = ledger_next(pool, &place)))
+        marked += block->cached;
+    return kept == marked;
+}

@@ -1,0 +1,303 @@
+/* The ends of contexts: what is idle goes back to the driver, and everything else is forgotten. A
+ * thread that was inside the pool meanwhile may still look at their records, so these are freed
+ * when all such threads have left.
+ *
+ * Records go through two lists: those that wait for the same threads are leaving together, and the
+ * ones that end meanwhile wait in the other list for their turn. So the cost of an end does not
+ * grow with the number of those before it. */
+#include "pool/inside.h"
+#include "pool/internal.h"
+
+#include "planted.h"
+#include "policy/driver_pool.h"
+#include "policy/vmm.h"
+
+#include <stdlib.h>
+
+struct inside_shard inside_shards[INSIDE_SHARDS];
+_Thread_local char inside_thread;
+
+bool inside_have_left(unsigned *since) {
+    unsigned own = inside_own_shard();
+    if (atomic_load_explicit(&inside_shards[own].threads, memory_order_relaxed) < 1)
+        return false;
+    for (unsigned i = 0; i < INSIDE_SHARDS; i++)
+        if (*since & 1u << i &&
+            atomic_load_explicit(&inside_shards[i].threads, memory_order_acquire) == (i == own))
+            *since &= ~(1u << i);
+    return *since == 0;
+}
+
+void inside_forget(void) {
+    for (int i = 0; i < INSIDE_SHARDS; i++)
+        atomic_store(&inside_shards[i].threads, 0);
+}
+
+/* Whether a block of a context that ends has to be given to the driver: what is idle, and what lies
+ * in a memory pool of the driver's, which outlives contexts. */
+static bool goes_with_context(const struct pool_block *block) {
+    return block->in_driver_pool
+               ? block->state != BLOCK_WAITING
+               : !block->context->policy->cuts &&
+                     (block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED);
+}
+
+/* Takes the context out of service. Lock held; what has to be released goes to *releases, or is
+ * forgotten as the rest is if that is NULL. False: another thread has done it. */
+static bool end_context(struct pool *pool, struct context *context, struct release_list *releases) {
+    lock_check_held(LOCK_POOL);
+    struct pool_block *block;
+    struct ledger_place place = {0};
+    /* Other threads may be at its pages or at its memory pool. From here on all is done at once. */
+    while (context->policy->take_unused && context->device->releasing)
+        pool_await_releases(pool);
+    if (context->ended)
+        return false;
+    cache_close(pool, context);
+    while ((block = ledger_next(pool, &place))) {
+        if (block->context != context)
+            continue;
+        bool waited_for = block->state == BLOCK_WAITING;
+        if (block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED)
+            ledger_take_out(pool, block);
+        if (releases && goes_with_context(block)) {
+            release_list_add(pool, releases, block);
+        } else {
+            ledger_remove(pool, block);
+            if (!waited_for) /* else the thread that waits still holds it */
+                ledger_recycle(pool, block);
+        }
+    }
+    ledger_count_unused(pool, context, 0 - context->store.unused);
+    context->ended = true;
+    LIST_REMOVE(context, link);
+    LIST_INSERT_HEAD(&pool->ended, context, link);
+    order_context_ends(&pool->order, context->handle);
+    fence_context_ended(pool, context);
+    stats_add(STATS_contexts_ended, 1);
+    return true;
+}
+
+/* Waits for the current context's work, which may use blocks that are live when their context ends.
+ * False: a capture is under way, or the driver cannot. */
+static bool wait_at_end(struct pool *pool) {
+    if (!pool_gate_enter(pool))
+        return false;
+    bool waited = pool->driver->ctx_synchronize() == CUDA_SUCCESS;
+    if (!waited)
+        waited = pool->driver->ctx_synchronize() == CUDA_SUCCESS;
+    pool_gate_leave(pool);
+    return waited;
+}
+
+static void end_and_release(struct pool *pool, struct context *context) {
+    struct release_list releases = {.device = context->device};
+    struct context_push visit;
+    if (!end_context(pool, context, &releases))
+        return;
+    struct vmm *vmm = vmm_detach(&context->store);
+    struct driver_pool *async = driver_pool_detach(&context->store);
+    pool_unlock(pool);
+    bool visiting = (releases.count || vmm) && context_push_ending(pool, context->handle, &visit);
+    bool over = (vmm || async) && visiting && wait_at_end(pool);
+    if (over || context->broken) /* else pages are lost rather than taken from under a kernel */
+        vmm_release(pool, vmm);
+    pool_lock(pool);
+    release_list_give_back(pool, &releases);
+    pool_unlock(pool);
+    driver_pool_end(pool, async, false);
+    if (visiting)
+        context_pop(pool, &visit);
+    pool_lock(pool);
+    context_destroy_sites(context);
+}
+
+/* Frees those that are leaving; ones whose events stand in others' fences wait for another turn. */
+static void free_leaving(struct pool *pool) {
+    struct context *context;
+    while ((context = LIST_FIRST(&pool->leaving))) {
+        LIST_REMOVE(context, link);
+        if (fence_refers_to(pool, context))
+            LIST_INSERT_HEAD(&pool->ended, context, link);
+        else
+            free(context);
+    }
+}
+
+/* Frees what nobody can look at any more, and what lives on does not refer to. At the beginning of
+ * a call, and not while cache_is_asking: those threads are not counted as inside. Lock held. */
+static void free_ended(struct pool *pool) {
+    lock_check_held(LOCK_POOL);
+    struct context *context;
+    if (cache_is_asking(pool))
+        return;
+    if (!LIST_EMPTY(&pool->leaving) && inside_have_left(&pool->leaving_since))
+        free_leaving(pool);
+    if (!LIST_EMPTY(&pool->leaving) || LIST_EMPTY(&pool->ended))
+        return;
+    pool->leaving_since = INSIDE_ALL;
+    while ((context = LIST_FIRST(&pool->ended))) {
+        LIST_REMOVE(context, link);
+        LIST_INSERT_HEAD(&pool->leaving, context, link);
+    }
+}
+
+void ended_contexts_forget(struct pool *pool) {
+    lock_check_held(LOCK_POOL);
+    struct context *context;
+    while ((context = LIST_FIRST(&pool->leaving))) {
+        LIST_REMOVE(context, link);
+        free(context);
+    }
+    while ((context = LIST_FIRST(&pool->ended))) {
+        LIST_REMOVE(context, link);
+        free(context);
+    }
+}
+
+void pool_context_ending(struct pool *pool, CUcontext handle) {
+    captures_context_ends(pool, handle);
+    order_context_closes(&pool->order, handle);
+    if (PLANTED(stale_context))
+        return;
+    pool_lock(pool);
+    struct context *context;
+    free_ended(pool);
+    while ((context = context_find(pool, handle)))
+        end_and_release(pool, context);
+    order_context_ends(&pool->order, handle);
+    context_forget_created(pool, handle);
+    pool_unlock(pool);
+}
+
+/* The primary context of a green one: the driver says whose the memory is that is allocated in it.
+ * NULL if it cannot be asked. Lock not held. */
+static CUcontext primary_of(struct pool *pool, CUcontext green) {
+    lock_check_none();
+    struct context_push visit;
+    CUdeviceptr probe;
+    CUcontext primary = NULL;
+    if (!pool->driver->pointer_get_attribute || !pool_gate_enter(pool))
+        return NULL;
+    if (context_push(pool, green, &visit)) {
+        if (pool->driver->mem_alloc(&probe, 1) == CUDA_SUCCESS) {
+            pool->driver->pointer_get_attribute(&primary, CU_POINTER_ATTRIBUTE_CONTEXT, probe);
+            pool->driver->mem_free(probe);
+        }
+        context_pop(pool, &visit);
+    }
+    pool_gate_leave(pool);
+    return primary != green ? primary : NULL;
+}
+
+/* Blocks that are the driver's own allocations are left to it, as at the end of any context. All
+ * others stay, in the primary context: its calls reach all that was made in the green one, but for
+ * streams. */
+void pool_green_ending(struct pool *pool, CUcontext handle) {
+    CUcontext primary = pool_driver_waits(pool) ? NULL : primary_of(pool, handle);
+    pool_lock(pool);
+    struct context *context = primary ? context_find_kind(pool, handle, &kind_device) : NULL;
+    if (context) {
+        fence_drain(pool, context->device);
+        fence_streams_ended(pool, context);
+        pool_unlock(pool);
+        driver_pool_end_stream(pool, context);
+        order_end_own_stream(&pool->order, handle);
+        pool_lock(pool);
+        context->handle = primary;
+        context->created = false;
+    }
+    pool_unlock(pool);
+    pool_context_ending(pool, handle);
+}
+
+static struct context *find_primary(struct pool *pool, CUdevice ordinal) {
+    struct context *context;
+    LIST_FOREACH (context, &pool->contexts, link)
+        if (context->ordinal == ordinal && !context->created)
+            return context;
+    return NULL;
+}
+
+enum { LONG_PAUSE = 40 }; /* a busy machine lets another thread in late */
+
+void pool_primary_ending(struct pool *pool, CUdevice ordinal) {
+    struct context *context;
+    captures_primary_ends(pool, ordinal);
+    visits_close_primary(pool, ordinal);
+    if (PLANTED(stale_context))
+        return;
+    pool_lock(pool);
+    free_ended(pool);
+    while ((context = find_primary(pool, ordinal)))
+        end_and_release(pool, context);
+    order_primary_ends(&pool->order, ordinal);
+    pool_unlock(pool);
+    for (int i = 0; i < LONG_PAUSE && (PLANTED(slow_end) || PLANTED(recorded_while_ending)); i++)
+        futex_pause();
+}
+
+static void count_release(struct pool *pool, CUdevice ordinal, bool begins) {
+    struct context *context;
+    pool_lock(pool);
+    LIST_FOREACH (context, &pool->contexts, link)
+        if (context->ordinal == ordinal && !context->created)
+            context->releases += begins ? 1 : context->releases ? -1U : 0;
+    pool_unlock(pool);
+}
+
+void pool_primary_releasing(struct pool *pool, CUdevice ordinal) {
+    captures_primary_releasing(pool, ordinal);
+    visits_close_primary(pool, ordinal);
+    count_release(pool, ordinal, true);
+}
+
+/* Whether the primary context is another than that of the pool's records: between this release and
+ * the question another thread has retained it anew. */
+static bool is_replaced(struct pool *pool, CUdevice ordinal) {
+    pool_lock(pool);
+    const struct context *context = find_primary(pool, ordinal);
+    CUcontext handle = context ? context->handle : NULL;
+    unsigned long long id = context ? context->id : 0, now;
+    pool_unlock(pool);
+    if (!id || PLANTED(released_and_retained))
+        return false;
+    CUresult result = context_ask_id(pool, handle, &now);
+    return result == CUDA_SUCCESS
+               ? now != id
+               : result == CUDA_ERROR_CONTEXT_IS_DESTROYED || result == CUDA_ERROR_INVALID_CONTEXT;
+}
+
+void pool_primary_released(struct pool *pool, CUdevice ordinal) {
+    unsigned int flags;
+    int active = 1;
+    struct context *context;
+    for (int i = 0; i < LONG_PAUSE && (PLANTED(slow_release) || PLANTED(released_and_retained));
+         i++)
+        futex_pause();
+    if (pool->driver->primary_ctx_get_state(ordinal, &flags, &active) != CUDA_SUCCESS ||
+        (active && !is_replaced(pool, ordinal))) {
+        count_release(pool, ordinal, false);
+        captures_primary_stays(pool, ordinal);
+        visits_primary_stays(pool, ordinal);
+        return;
+    }
+    captures_primary_ends(pool, ordinal);
+    if (PLANTED(stale_context))
+        return;
+    pool_lock(pool);
+    free_ended(pool);
+    while ((context = find_primary(pool, ordinal))) {
+        if (!end_context(pool, context, NULL)) /* the driver has freed its memory */
+            continue;
+        struct vmm *vmm = vmm_detach(&context->store);
+        struct driver_pool *async = driver_pool_detach(&context->store);
+        context_destroy_sites(context);
+        pool_unlock(pool);
+        vmm_release(pool, vmm);
+        driver_pool_end(pool, async, true);
+        pool_lock(pool);
+    }
+    order_primary_ends(&pool->order, ordinal);
+    pool_unlock(pool);
+}

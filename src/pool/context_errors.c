@@ -1,0 +1,81 @@
+/* What an error of the driver's means for later calls: in a context that is lost, and once the
+ * driver has shut down, nothing is pooled any more. */
+#include "pool/internal.h"
+
+/* Whether cuda.h says that the context is unusable after this error. */
+static bool loses_context(CUresult error) {
+    /* Their numbers, since older headers do not have them. */
+    enum { CONTAINED = 226, TENSOR_MEMORY_LEAK = 721, EXTERNAL_DEVICE = 911 };
+    switch ((int)error) {
+    case CONTAINED:
+    case TENSOR_MEMORY_LEAK:
+    case EXTERNAL_DEVICE:
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+    case CUDA_ERROR_MPS_CLIENT_TERMINATED:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* UNKNOWN alone says nothing of the context: one that is lost goes on answering so. */
+static bool is_lost(struct pool *pool, CUresult error) {
+    size_t available, total;
+    if (error != CUDA_ERROR_UNKNOWN)
+        return loses_context(error);
+    if (!pool_gate_enter(pool))
+        return false;
+    CUresult again = pool->driver->mem_get_info(&available, &total);
+    pool_gate_leave(pool);
+    return again == error;
+}
+
+/* Nothing is pooled there any more, of whatever kind. Lock held. */
+static void lose_context(struct pool *pool, CUcontext handle) {
+    lock_check_held(LOCK_POOL);
+    struct context *context;
+    LIST_FOREACH (context, &pool->contexts, link)
+        if (context->handle == handle)
+            context->broken = true;
+}
+
+void context_note_error(struct pool *pool, struct context *context, CUresult result) {
+    if (result == CUDA_ERROR_DEINITIALIZED) {
+        atomic_store(&pool->down, true);
+        pool_lock(pool); /* so that no cache serves any more */
+        pool_unlock(pool);
+    }
+    if (!context || !is_lost(pool, result))
+        return;
+    pool_lock(pool);
+    lose_context(pool, context->handle);
+    context->broken = true; /* it may have ended meanwhile */
+    pool_unlock(pool);
+}
+
+void context_note_error_of(struct pool *pool, CUcontext handle, CUresult error) {
+    if (!is_lost(pool, error)) {
+        context_note_error(pool, NULL, error);
+        return;
+    }
+    pool_lock(pool);
+    lose_context(pool, handle);
+    pool_unlock(pool);
+}
+
+void pool_note_error(struct pool *pool, CUresult error) {
+    CUcontext handle = NULL;
+    pool->driver->ctx_get_current(&handle);
+    context_note_error_of(pool, handle, error);
+}

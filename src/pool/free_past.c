@@ -1,0 +1,123 @@
+/* Frees that are not the pool's own: the block goes to the driver, or, where that knows no such
+ * allocation, the driver is asked what it would have answered. */
+#include "policy/region.h"
+#include "pool/internal.h"
+
+#include "planted.h"
+
+/* A planted fault: another thread may have been given the address meanwhile. */
+static CUresult free_with_late_removal(struct pool *pool, struct pool_block *block) {
+    CUdeviceptr pointer = block->pointer;
+    pool_unlock(pool);
+    CUresult result = pool->driver->mem_free(pointer);
+    futex_pause();
+    pool_lock(pool);
+    block = ledger_find(pool, pointer);
+    if (block && result == CUDA_SUCCESS) {
+        ledger_remove(pool, block);
+        ledger_recycle(pool, block);
+    }
+    pool_unlock(pool);
+    return result;
+}
+
+/* Gives a live block whose record is out of the ledger to the driver. The record comes back if that
+ * refuses. Lock held on entry, not on return. */
+static CUresult release_removed(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
+    struct context *context = block->context;
+    context->device->releasing++;
+    pool_unlock_between(pool);
+    CUresult result = source_release(pool, context->kind.memory, block->pointer);
+    context_note_error(pool, context, result);
+    pool_lock(pool);
+    if (context->policy->cuts)
+        suballocation_released(block, result != CUDA_SUCCESS);
+    if (result == CUDA_SUCCESS) {
+        ledger_recycle(pool, block);
+        stats_add(STATS_driver_frees, 1);
+    } else {
+        ledger_restore(pool, block, BLOCK_LIVE);
+    }
+    pool_count_released(pool, context->device, 1);
+    pool_unlock(pool);
+    return result;
+}
+
+/* Frees a block for good. Lock held on entry, not on return. */
+static CUresult release_block(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
+    if (PLANTED(record_removed_late))
+        return free_with_late_removal(pool, block);
+    ledger_remove(pool, block);
+    return release_removed(pool, block);
+}
+
+/* Releases a region: the driver knows only all of it. Lock held on entry, not on return. */
+static CUresult release_region(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
+    ledger_remove(pool, block);
+    region_detach(&block->context->store, block);
+    return release_removed(pool, block);
+}
+
+/* Frees another allocation for the driver's answer, and its wait, where the pool cannot wait by
+ * itself (in the midst of a capture, with very many contexts). */
+static CUresult free_a_probe(struct pool *pool, struct context *context) {
+    struct context_push visit;
+    CUdeviceptr another;
+    if (!context_push(pool, context->handle, &visit))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    CUresult result = pool->driver->mem_alloc(&another, 1);
+    for (unsigned attempt = 0; pool_refused(result) &&
+                               pool_make_room(pool, "cuMemFree", attempt, POOL_ASKS_DEVICE_MEMORY);
+         attempt++)
+        result = pool->driver->mem_alloc(&another, 1);
+    if (result == CUDA_SUCCESS)
+        result = pool->driver->mem_free(another);
+    context_pop(pool, &visit);
+    return result;
+}
+
+/* Lock held on entry, and on return if the block is to be kept. */
+static enum past free_as_driver(struct pool *pool, struct pool_block *block, CUresult *result) {
+    lock_check_held(LOCK_POOL);
+    struct context *context = block->context;
+    ledger_set_state(block, BLOCK_WAITING);
+    pool_unlock(pool);
+    *result = free_a_probe(pool, context);
+    pool_lock(pool);
+    if (block->state == BLOCK_GONE) {
+        ledger_recycle(pool, block);
+        pool_unlock(pool);
+        return PAST_DONE;
+    }
+    ledger_set_state(block, BLOCK_LIVE);
+    if (*result == CUDA_SUCCESS)
+        return PAST_KEPT;
+    if (pool_refused(*result)) { /* no free of the driver's answers this */
+        *result = CUDA_SUCCESS;
+        return PAST_DEFERRED;
+    }
+    pool_unlock(pool);
+    return PAST_DONE;
+}
+
+enum past free_past(struct pool *pool, struct pool_block *block, CUcontext current,
+                    CUresult *result) {
+    lock_check_held(LOCK_POOL);
+    CUdeviceptr pointer = block->pointer;
+    if (!is_suballocation(block)) {
+        *result = release_block(pool, block);
+    } else if (suballocation_is_allocation(block)) {
+        *result = release_region(pool, block);
+    } else if (!suballocation_passes(pool, block, current)) {
+        return free_as_driver(pool, block, result);
+    } else { /* the driver is to refuse it, with the error that belongs here: none of its
+              * allocations begins there */
+        pointer += block->in_driver_pool;
+        pool_unlock(pool);
+        *result = pool->driver->mem_free(pointer);
+    }
+    return PAST_DONE;
+}

@@ -1,0 +1,131 @@
+/* What becomes a live block for a request: an idle one that serves, or what the driver has given.
+ */
+#include "observe/call_timer.h"
+#include "pool/bounds.h"
+#include "pool/cache_parts.h"
+
+void take_count_hits(const struct context *context, struct site *site, int many) {
+    lock_check_held(LOCK_POOL);
+    uint64_t more = (uint64_t)many;
+    stats_grow(&site->stats->hits, more);
+    stats_grow(&site->stats->misses, 0 - more);
+    context->device->hits += more;
+    stats_add(STATS_malloc_hits, more);
+}
+
+/* Makes a block live that is kept nowhere any more. */
+static void hand_out(struct pool *pool, struct pool_block *block, struct site *site, size_t bytes,
+                     bool stolen) {
+    /* This comes before the history is noted, as the allocation did. */
+    take_count_hits(block->context, site, 1);
+    source_note_size(block->context, site, bytes);
+    count_by_kind(block->context->kind.memory, STATS_host_hits, STATS_managed_hits);
+    if (block->context->kind.memory == POOL_MANAGED)
+        managed_begin_life(block);
+    ledger_make_live(pool, block, site, bytes);
+    stats_grow(&site->stats->allocated_bytes, bytes);
+    if (stolen)
+        stats_add(STATS_malloc_stolen, 1);
+}
+
+struct pool_block *pool_take(struct pool *pool, struct context *context, struct site *site,
+                             size_t bytes, size_t size) {
+    lock_check_held(LOCK_POOL);
+    bool stolen = false;
+    struct pool_block *block = cache_take(pool, context, site, size);
+    if (!block) { /* takes what others have idle, or of other sizes */
+        struct fit fit = waste_bound_fit(pool, context, bytes, size);
+        cache_offer(pool, context, site, &fit);
+        block = context->policy->take(&context->store, site, &fit, &stolen);
+    }
+    if (block)
+        hand_out(pool, block, site, bytes, stolen);
+    return block;
+}
+
+struct pool_block *pool_take_larger(struct pool *pool, const struct request *request, bool wastes) {
+    lock_check_held(LOCK_POOL);
+    struct context *context = request->context;
+    const struct fit fit = {request->bytes, request->size, (double)UINT64_MAX,
+                            wastes ? UINT64_MAX : waste_bound_left(pool, context->device), true};
+    bool stolen = false;
+    cache_drain(pool, context);
+    struct pool_block *block = context->policy->take(&context->store, request->site, &fit, &stolen);
+    if (!block)
+        return NULL;
+    hand_out(pool, block, request->site, request->bytes, stolen);
+    stats_add(STATS_oom_larger, 1);
+    return block;
+}
+
+struct pool_block *pool_take_in_stream(struct pool *pool, const struct request *request) {
+    lock_check_held(LOCK_POOL);
+    if (!request->stream || pool->config.zero) /* which would clear it in another stream */
+        return NULL;
+    struct context *context = request->context;
+    struct fit fit = waste_bound_fit(pool, context, request->bytes, request->size);
+    struct pool_block *block = fence_find_freed_in(context, request->stream, &fit);
+    if (!block || (!fit.steal && block->site != request->site))
+        return NULL;
+    ledger_take_out(pool, block);
+    hand_out(pool, block, request->site, request->bytes, block->site != request->site);
+    stats_add(STATS_async_same_stream, 1);
+    return block;
+}
+
+/* After a miss of the site: its next misses in this thread may be for cache_miss.c. Lock held. */
+static void prepare_next(struct pool *pool, struct context *context, struct site *site) {
+    lock_check_held(LOCK_POOL);
+    struct cache *cache = context->policy->take_same ? cache_own(pool, context) : NULL;
+    if (!cache)
+        return;
+    if (!site->record->counting && stats_site_index(site->stats))
+        site->record->counting = cache;
+    uintptr_t id = site->id;
+    if (site->record->counting == cache)
+        *cache_place_for(cache, id) = (struct cache_site){.id = id, .site = site};
+    /* A thread's first misses go on the long way, where they are timed. */
+    if (!cache->spare && call_timers[STATS_CALL_ALLOC].timed >= CALL_TIMER_FIRST)
+        cache->spare = ledger_take_records(pool);
+}
+
+void take_obtained(struct pool *pool, const struct request *request,
+                   const struct obtained *obtained) {
+    lock_check_held(LOCK_POOL);
+    size_t bytes = request->pitch ? obtained->size : request->bytes;
+    if (obtained->stitched) {
+        take_count_hits(request->context, request->site, 1);
+        stats_add(STATS_malloc_stitched, 1);
+    }
+    if (request->context->policy->cuts) {
+        suballocation_adopt(pool, request, obtained);
+    } else {
+        struct pool_block *block = ledger_add(pool, request->context, request->site,
+                                              obtained->pointer, obtained->size, bytes);
+        if (block)
+            block->in_driver_pool = obtained->in_driver_pool;
+    }
+    stats_grow(&request->site->stats->allocated_bytes, bytes);
+    given_up_miss(request->context->device, obtained->size);
+    block_map_grow(pool, request->context->device);
+    prepare_next(pool, request->context, request->site);
+}
+
+void take_late(struct pool *pool, struct pool_block *unused, struct context *context,
+               struct site *site, CUdeviceptr pointer, size_t bytes) {
+    lock_check_none();
+    const struct obtained obtained = {.pointer = pointer, .size = context->policy->round(bytes)};
+    const struct request request = {context, site, bytes, obtained.size, NULL, NULL};
+    pool_lock(pool);
+    ledger_recycle(pool, unused);
+    if (pointer) {
+        stats_add(STATS_malloc_calls, 1);
+        stats_add(STATS_driver_allocs, 1);
+    }
+    if (pointer && !context->ended) { /* and so the site is still there */
+        stats_grow(&site->stats->misses, 1);
+        context->device->allocations++;
+        take_obtained(pool, &request, &obtained);
+    }
+    pool_unlock(pool);
+}
