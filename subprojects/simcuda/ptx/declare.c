@@ -89,7 +89,7 @@ int32_t new_predicate(struct parser *parser) {
     return (int32_t)parser->function->predicates++;
 }
 
-enum { MOST_ROWS = 1 << 22 };
+enum { MOST_ROWS = 1 << 22, MOST_NUMBERED = 4096 };
 
 /* %r<8>, %r1, %r2: those of one type. */
 static bool take_registers(struct parser *parser, enum type type, unsigned int lanes) {
@@ -383,6 +383,22 @@ static bool take_size(struct parser *parser, struct variable *variable, unsigned
     return true;
 }
 
+/* <2> behind the name: only arguments that a function puts together for a call have it. */
+static bool take_range(struct parser *parser, struct variable *variable) {
+    struct lexer *lexer = &parser->lexer;
+
+    if (!lexer_take_mark(lexer, '<'))
+        return true;
+    if (variable->space != SPACE_PARAM || parser->depth == 0)
+        return lexer_fail(lexer, "'%s' cannot have a range of names", variable->name);
+    if (lexer->token.kind != TOKEN_NUMBER || lexer->token.number == 0 ||
+        lexer->token.number > MOST_NUMBERED)
+        return lexer_fail(lexer, "a number of variables from 1 to %d is expected", MOST_NUMBERED);
+    variable->range = (unsigned int)lexer->token.number;
+    lexer_next(lexer);
+    return lexer_expect_mark(lexer, '>');
+}
+
 struct variable *declare_variable(struct parser *parser, enum space space, enum linkage linkage,
                                   const struct variable *like) {
     struct lexer *lexer = &parser->lexer;
@@ -408,10 +424,8 @@ struct variable *declare_variable(struct parser *parser, enum space space, enum 
     }
     variable->name = arena_text(&parser->program->arena, lexer->token.text, lexer->token.length);
     lexer_next(lexer);
-    if (lexer_take_mark(lexer, '<')) { /* of .param: as many as of registers */
-        lexer_fail(lexer, "'%s' cannot have a range of names", variable->name);
+    if (!take_range(parser, variable))
         return NULL;
-    }
     if (!take_size(parser, variable, lanes, extents, &dimensions))
         return NULL;
     if (lexer_take_mark(lexer, '=') && !take_initial(parser, variable, extents, dimensions))

@@ -40,6 +40,7 @@ struct relocation {
  * address, of .shared ones each kernel has an offset, of .local and .param ones the frame. */
 struct variable {
     const char *name;
+    unsigned int range; /* name<2> stands for as many variables, name0, name1; 0: for this one */
     enum space space;
     enum linkage linkage;
     enum type type; /* of an element */
