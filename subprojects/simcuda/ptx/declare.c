@@ -462,6 +462,8 @@ bool declare_parameters(struct parser *parser, bool in_kernel, struct variable *
             declare_variable(parser, is_register ? SPACE_REG : SPACE_PARAM, LINKAGE_STATIC, NULL);
         if (variable == NULL)
             return false;
+        if (variable->range != 0)
+            return lexer_fail(lexer, "'%s' cannot have a range of names", variable->name);
         variable->in_kernel = in_kernel;
         if (!is_register)
             variable->offset = place(bytes, variable);

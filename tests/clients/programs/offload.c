@@ -106,7 +106,8 @@ static unsigned greatest_divisor(unsigned a, unsigned b) {
 }
 #pragma omp end declare target
 
-/* One team whose threads share an array of the region and meet at barriers; functions that call themselves. */
+/* One team whose threads share an array of the region and meet at barriers; functions that call
+ * themselves. */
 static unsigned a_team(void) {
     enum { COUNT = 64 };
     unsigned results[COUNT], all = 0;
