@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUNDS = 40, SOME = 4, LARGE = 100 * 1000, DEVICE = 0 };
+enum { ROUNDS = 40, SOME = 4, SMALL = 2000, LARGE = 100 * 1000, DEVICE = 0 };
 
 /* Ends the program: a result of the device is not the host's. */
 static void wrong(const char *test, unsigned where) {
@@ -55,14 +55,14 @@ static unsigned mapped_arrays(void) {
 
 /* What the threads of several teams have added is counted: one result for each element. */
 static unsigned regions(void) {
-    unsigned *numbers = calloc(LARGE, sizeof *numbers), sum = 0;
-    for (int i = 0; i < ROUNDS; i++) {
-#pragma omp target teams distribute parallel for map(tofrom : numbers[:LARGE])
-        for (int j = 0; j < LARGE; j++)
+    unsigned *numbers = calloc(SMALL, sizeof *numbers), sum = 0;
+    for (int i = 0; i < SOME; i++) {
+#pragma omp target teams distribute parallel for map(tofrom : numbers[:SMALL])
+        for (int j = 0; j < SMALL; j++)
             numbers[j] += (unsigned)(j + i);
     }
-    for (unsigned j = 0; j < LARGE; j++) {
-        if (numbers[j] != ROUNDS * j + ROUNDS * (ROUNDS - 1) / 2)
+    for (unsigned j = 0; j < SMALL; j++) {
+        if (numbers[j] != SOME * j + SOME * (SOME - 1) / 2)
             wrong("regions", j);
         sum = sum * 31 + numbers[j];
     }
@@ -72,27 +72,28 @@ static unsigned regions(void) {
 
 /* Sums that all threads make together, by reductions and by atomic additions. */
 static unsigned sums(void) {
-    unsigned *numbers = malloc(LARGE * sizeof *numbers), all = 0;
+    unsigned *numbers = malloc(SMALL * sizeof *numbers), all = 0;
     for (int i = 0; i < SOME; i++) {
         unsigned expected = 0, sum = 0, counted = 0;
-        double half = 0;
-        for (unsigned j = 0; j < LARGE; j++) {
+        double half = 0, halves = 0;
+        for (unsigned j = 0; j < SMALL; j++) {
             numbers[j] = j * 7 + (unsigned)i;
             expected += numbers[j];
+            halves += numbers[j] / 2.0; /* exact, and so the same in any order */
         }
-#pragma omp target teams distribute parallel for map(to : numbers[:LARGE]) map(tofrom : counted)   \
+#pragma omp target teams distribute parallel for map(to : numbers[:SMALL]) map(tofrom : counted)   \
     reduction(+ : sum)
-        for (int j = 0; j < LARGE; j++) {
+        for (int j = 0; j < SMALL; j++) {
             sum += numbers[j];
             if (numbers[j] % 1000 == 0) {
 #pragma omp atomic
                 counted++;
             }
         }
-#pragma omp target teams distribute parallel for map(to : numbers[:LARGE]) reduction(+ : half)
-        for (int j = 0; j < LARGE; j++)
-            half += numbers[j] / 2.0; /* exact, and so the same in any order */
-        if (sum != expected || counted != LARGE / 1000 || half != expected / 2.0)
+#pragma omp target teams distribute parallel for map(to : numbers[:SMALL]) reduction(+ : half)
+        for (int j = 0; j < SMALL; j++)
+            half += numbers[j] / 2.0;
+        if (sum != expected || counted != SMALL / 1000 || half != halves)
             wrong("sums", (unsigned)i);
         all = all * 31 + sum + counted;
     }

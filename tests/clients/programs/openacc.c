@@ -124,8 +124,8 @@ static unsigned a_product(void) {
     static unsigned a[N][N], b[N][N], c[N][N];
     unsigned sum = 0;
     for (unsigned i = 0; i < N * N; i++) {
-        a[0][i] = i * 3;
-        b[0][i] = i * 5 + 1;
+        a[i / N][i % N] = i * 3;
+        b[i / N][i % N] = i * 5 + 1;
     }
 #pragma acc parallel copyin(a, b) copyout(c)
     {
