@@ -25,7 +25,7 @@ import sys
 BINDINGS = ("cuda-bindings==13.5.0", "cuda-pathfinder==1.9.0")
 CORE = (*BINDINGS, "cuda-core==1.2.2", "numpy==2.4.6")
 NUMBA = (*CORE, "numba==0.68.1", "numba-cuda==0.30.4", "llvmlite==0.50.0", "packaging==26.3", "nvidia-cuda-nvcc-cu12==12.9.86",
-         "nvidia-cuda-nvrtc-cu12==12.9.86", "nvidia-nvjitlink-cu12==12.9.86", "cffi==2.1.1", "pycparser==3.12", "cloudpickle==3.1.2",
+         "nvidia-cuda-nvrtc-cu12==12.9.86", "cffi==2.1.1", "pycparser==3.12", "cloudpickle==3.1.2",
          "ml_dtypes==0.6.0", "filecheck==1.0.6", "psutil==7.2.2", "pytest==9.2.0", "iniconfig==2.3.1", "pluggy==1.7.0", "Pygments==2.21.0")
 RANKS = (*BINDINGS, "mpi4py==4.1.2")
 TINYGRAD = ("tinygrad==0.14.0", "numpy==2.4.6")
@@ -74,15 +74,15 @@ CLIENTS = (
            {"CHECK": "a block lies between zones (docs/check.md)"}),
     Client("clang-openmp", NVCC[:2], ("{own}/offload",), OUTCOME, settings=SKIP | {"OMP_TARGET_OFFLOAD": "MANDATORY"},
            debs=("clang-14", "libomp-14-dev"),
-           make=(("clang-14", "-O1", "-fopenmp", "-fopenmp-targets=nvptx64-nvidia-cuda", "-Xopenmp-target", "-march=sm_75",
+           make=(("clang-14", "-O1", "-DKERNELS_SKIPPED", "-fopenmp", "-fopenmp-targets=nvptx64-nvidia-cuda", "-Xopenmp-target", "-march=sm_75",
                   f"--cuda-path={CU13}", "-Wno-unknown-cuda-version", "-Wl,-rpath,/usr/lib/llvm-14/lib", "{here}/programs/offload.c", "-o",
                   "offload"),)),
     Client("tinygrad", TINYGRAD, ("{python}", "{here}/programs/tensors.py"), OUTCOME, always=False),
     Client("ffmpeg", (), ("bash", "{here}/programs/frames.sh", "{own}"), OUTCOME, always=False, settings=SKIP, debs=("ffmpeg",),
            make=(("bash", "{here}/programs/segments.sh"),)),
-    Client("gcc-openmp", (), ("{own}/offload",), OUTCOME, always=False, settings=SKIP | {"OMP_TARGET_OFFLOAD": "MANDATORY"}, debs=GCC,
+    Client("gcc-openmp", (), ("{own}/offload",), OUTCOME, always=False, settings={"OMP_TARGET_OFFLOAD": "MANDATORY"}, debs=GCC,
            make=(("gcc-12", "-O1", "-fopenmp", *NVPTX, "{here}/programs/offload.c", "-o", "offload"),)),
-    Client("gcc-openacc", (), ("{own}/openacc",), OUTCOME, always=False, settings=SKIP, debs=GCC,
+    Client("gcc-openacc", (), ("{own}/openacc",), OUTCOME, always=False, debs=GCC,
            make=(("gcc-12", "-O1", "-fopenacc", *NVPTX, "{here}/programs/openacc.c", "-o", "openacc"),)),
     Client("hashcat", NVRTC, ("bash", "{here}/programs/hashes.sh", "{own}"), OUTCOME, always=False, debs=("hashcat", "hashcat-data"),
            settings=SKIP | {"SIMCUDA_MEMORY": "1G", "LD_LIBRARY_PATH": f"{{driver}}:{CU13}/lib"}, varying=CLOCKED,
@@ -93,7 +93,8 @@ CLIENTS = (
                   "{here}/programs/hashes_made.sh"))),
     Client("pycuda", PYCUDA, ("{python}", "-m", "pytest", "-v", "--tb=no", "-p", "no:cacheprovider", "{own}/pycuda-2026.1/test"),
            r"^\S*(test_\w+\.py::\S+) ([A-Z]\w+)", always=False, debs=("g++", "python3-dev"),
-           settings=SKIP | {"SIMCUDA_MEMORY": "1G", "XDG_CACHE_HOME": "{own}/cache", "PATH": f"{CU13}/bin:/usr/bin:/bin"},
+           settings={"SIMCUDA_MEMORY": "1G", "XDG_CACHE_HOME": "{own}/cache", "CUDA_ROOT": CU13,
+                     "PATH": f"{{here}}/programs/ptx:{CU13}/bin:/usr/bin:/bin"},
            make=(("ln", "-s", "lib", f"{CU13}/lib64"),
                  ("{python}", "-m", "pip", "download", "-q", "--no-deps", "--no-binary=pycuda", "pycuda==2026.1"),
                  ("tar", "xf", "pycuda-2026.1.tar.gz"),
@@ -103,8 +104,8 @@ CLIENTS = (
            make=((*COMPILE, "{here}/programs/thrust.cu", "-o", "thrust"),)),
     Client("cub", CCCL, ("{own}/cub",), OUTCOME, always=False, settings={"SIMCUDA_MEMORY": "64M"}, debs=("g++",),
            make=((*COMPILE, "{here}/programs/cub.cu", "-o", "cub"),)),
-    Client("numba-cuda", NUMBA, ("{python}", "{here}/programs/unittests.py", "numba.cuda.tests.cudadrv"), OUTCOME, always=False,
-           settings=SKIP | {"SIMCUDA_MEMORY": "1G"}, varying=("cuDeviceGetCount",)),
+    Client("numba-cuda", NUMBA, ("{python}", "{here}/programs/unittests.py", "-nvJitLink", "numba.cuda.tests.cudadrv"), OUTCOME, always=False,
+           settings={"SIMCUDA_MEMORY": "1G"}, varying=("cuDeviceGetCount",)),
 )
 
 MODES = {

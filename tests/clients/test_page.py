@@ -33,4 +33,4 @@ def test_the_numbers_of_clients_and_of_failures_are_those_of_the_lists():
     assert f"In CI {always} of the {len(CLIENTS)} clients run" in PAGE
     failing = {one.name: len(expected_failures(one)) for one in CLIENTS if expected_failures(one)}
     assert failing.keys() == {"numba-cuda", "pycuda"}
-    assert f"{failing['numba-cuda']} lines for numba-cuda, {failing['pycuda']} for PyCUDA" in PAGE.replace("\n", " ")
+    assert f"lines of numba-cuda: {failing['numba-cuda']}, of PyCUDA: {failing['pycuda']}" in PAGE.replace("\n", " ")

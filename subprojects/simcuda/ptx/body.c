@@ -100,15 +100,21 @@ static bool take_label(struct parser *parser, const struct token *token) {
     return true;
 }
 
-/* %P<2> are %P0 and %P1. */
-static void add_range(struct parser *parser, const struct variable *range) {
-    for (unsigned int i = 0; i < range->range; i++) {
-        struct variable *variable = arena_take(&parser->program->arena, sizeof *variable);
-        char name[256];
-        int length = snprintf(name, sizeof name, "%.240s%u", range->name, i);
+/* A declared .param or .local variable, or all of a range of names. */
+static void add_to_frame(struct parser *parser, struct variable *variable) {
+    struct arena *arena = &parser->program->arena;
+    size_t room = strlen(variable->name) + sizeof "4294967295";
 
-        *variable = *range;
-        variable->name = arena_text(&parser->program->arena, name, (size_t)length);
+    for (unsigned int i = 0; i < variable->range; i++) {
+        struct variable *each = memcpy(arena_take(arena, sizeof *each), variable, sizeof *each);
+        char *name = arena_take(arena, room);
+
+        snprintf(name, room, "%s%u", variable->name, i);
+        each->name = name;
+        each->range = 0;
+        add_to_frame(parser, each);
+    }
+    if (variable->range == 0) {
         place_in_frame(parser, variable);
         add_local_variable(parser, variable);
     }
@@ -121,17 +127,14 @@ static bool take_variables(struct parser *parser, enum space space) {
         variable = declare_variable(parser, space, LINKAGE_STATIC, variable);
         if (variable == NULL)
             return false;
-        if (variable->range != 0) {
-            add_range(parser, variable);
-            continue;
-        }
-        if (space == SPACE_SHARED)
-            variable->index = parser->program->shared_count++;
-        else if (space == SPACE_GLOBAL || space == SPACE_CONST)
+        if (space == SPACE_GLOBAL || space == SPACE_CONST)
             return lexer_fail(&parser->lexer, "'%s' is to be declared outside of functions",
                               variable->name);
-        else
-            place_in_frame(parser, variable);
+        if (space != SPACE_SHARED) {
+            add_to_frame(parser, variable);
+            continue;
+        }
+        variable->index = parser->program->shared_count++;
         add_local_variable(parser, variable);
     } while (lexer_take_mark(&parser->lexer, ','));
     return lexer_expect_mark(&parser->lexer, ';');

@@ -89,7 +89,7 @@ int32_t new_predicate(struct parser *parser) {
     return (int32_t)parser->function->predicates++;
 }
 
-enum { MOST_ROWS = 1 << 22 };
+enum { MOST_ROWS = 1 << 22, MOST_NUMBERED = 4096 };
 
 /* %r<8>, %r1, %r2: those of one type. */
 static bool take_registers(struct parser *parser, enum type type, unsigned int lanes) {
@@ -383,13 +383,17 @@ static bool take_size(struct parser *parser, struct variable *variable, unsigned
     return true;
 }
 
-/* %P<2>, of parameters for calls. */
+/* <2> behind the name: only arguments that a function puts together for a call have it. */
 static bool take_range(struct parser *parser, struct variable *variable) {
     struct lexer *lexer = &parser->lexer;
 
+    if (!lexer_take_mark(lexer, '<'))
+        return true;
+    if (variable->space != SPACE_PARAM || parser->depth == 0)
+        return lexer_fail(lexer, "'%s' cannot have a range of names", variable->name);
     if (lexer->token.kind != TOKEN_NUMBER || lexer->token.number == 0 ||
-        lexer->token.number > 4096 || variable->space != SPACE_PARAM || parser->function == NULL)
-        return lexer_fail(lexer, "'%s' cannot have such a range of names", variable->name);
+        lexer->token.number > MOST_NUMBERED)
+        return lexer_fail(lexer, "a number of variables from 1 to %d is expected", MOST_NUMBERED);
     variable->range = (unsigned int)lexer->token.number;
     lexer_next(lexer);
     return lexer_expect_mark(lexer, '>');
@@ -420,7 +424,7 @@ struct variable *declare_variable(struct parser *parser, enum space space, enum 
     }
     variable->name = arena_text(&parser->program->arena, lexer->token.text, lexer->token.length);
     lexer_next(lexer);
-    if (lexer_take_mark(lexer, '<') && !take_range(parser, variable))
+    if (!take_range(parser, variable))
         return NULL;
     if (!take_size(parser, variable, lanes, extents, &dimensions))
         return NULL;
@@ -458,6 +462,8 @@ bool declare_parameters(struct parser *parser, bool in_kernel, struct variable *
             declare_variable(parser, is_register ? SPACE_REG : SPACE_PARAM, LINKAGE_STATIC, NULL);
         if (variable == NULL)
             return false;
+        if (variable->range != 0)
+            return lexer_fail(lexer, "'%s' cannot have a range of names", variable->name);
         variable->in_kernel = in_kernel;
         if (!is_register)
             variable->offset = place(bytes, variable);

@@ -25,40 +25,49 @@ static bool decode_parts(struct decoding *decoding, enum type type) {
                  : take_source(decoding, &decoding->operands[1], type, &made->a);
 }
 
-/* mov.v2.u32 {a, b}, {c, d}: all are read before one is written. */
-static bool decode_vector_move(struct decoding *decoding, enum type type) {
-    operand_row to[8], from[8];
-    unsigned int count, sources;
+static bool emit_move(struct decoding *decoding, operand_row to, operand_row from) {
+    struct instruction each = decoding->made;
 
-    if (!take_parts(decoding, &decoding->operands[0], type, true, to, &count) ||
-        !take_parts(decoding, &decoding->operands[1], type, false, from, &sources))
+    each.run = run_move;
+    each.d = to;
+    each.a = from;
+    return emit(decoding, &each) != NULL;
+}
+
+/* mov.v2.u32 v, {a, b}: all parts are read before the first is written. */
+static bool decode_vector_move(struct decoding *decoding, enum type type, unsigned int lanes) {
+    operand_row to[8], from[8], between[8];
+    unsigned int written, read;
+
+    if (type == TYPE_PRED || type == TYPE_B128)
+        return decode_fail(decoding, "it has no vectors of its type");
+    if (!take_parts(decoding, &decoding->operands[0], type, true, to, &written) ||
+        !take_parts(decoding, &decoding->operands[1], type, false, from, &read))
         return false;
-    if (sources != count)
-        return decode_fail(decoding, "%u parts are given where it has %u", sources, count);
-    for (unsigned int pass = 0; pass < 2; pass++) {
-        for (unsigned int i = 0; i < count; i++) {
-            decoding->made.run = run_move;
-            decoding->made.a = from[i];
-            decoding->made.d = pass == 0 ? new_row(decoding->parser) : to[i];
-            from[i] = decoding->made.d;
-            if (decoding->made.d != NO_ROW)
-                emit(decoding, &decoding->made);
-        }
+    if (written != lanes || read != lanes)
+        return decode_fail(decoding, "vectors of %u parts are expected", lanes);
+    for (unsigned int i = 0; i < lanes; i++) {
+        between[i] = new_row(decoding->parser);
+        if (!emit_move(decoding, between[i], from[i]))
+            return false;
     }
+    for (unsigned int i = 0; i < lanes; i++)
+        if (to[i] != NO_ROW && !emit_move(decoding, to[i], between[i]))
+            return false;
     return true;
 }
 
 bool decode_move(struct decoding *decoding) {
     struct instruction *made = &decoding->made;
-    bool is_vector = has_modifier(decoding, "v2") || has_modifier(decoding, "v4");
+    unsigned int lanes = has_modifier(decoding, "v2") ? 2 : has_modifier(decoding, "v4") ? 4 : 1;
     enum type type = take_modifier_type(decoding);
 
     if (!expect_operands(decoding, 2, 2))
         return false;
     if (type == TYPE_NONE)
         return decode_fail(decoding, "its type is missing");
-    if (is_vector)
-        return decode_vector_move(decoding, type);
+    if (lanes != 1)
+        return decode_vector_move(decoding, type, lanes);
     if (decoding->operands[0].kind == OPERAND_VECTOR ||
         decoding->operands[1].kind == OPERAND_VECTOR) {
         if (!decode_parts(decoding, type))

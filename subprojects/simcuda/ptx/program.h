@@ -40,6 +40,7 @@ struct relocation {
  * address, of .shared ones each kernel has an offset, of .local and .param ones the frame. */
 struct variable {
     const char *name;
+    unsigned int range; /* name<2> stands for as many variables, name0, name1; 0: for this one */
     enum space space;
     enum linkage linkage;
     enum type type; /* of an element */
@@ -48,7 +49,6 @@ struct variable {
     size_t offset;      /* of a parameter or a local variable, in its area */
     unsigned int index; /* of the program's global or shared ones */
     unsigned int unit;  /* of the program's texts */
-    unsigned int range; /* not 0: so many variables, whose names have numbers behind them */
     bool in_kernel;     /* a kernel's parameter */
     bool managed;
     unsigned char *initial; /* NULL: zero */

@@ -267,6 +267,23 @@ static const struct machine_case cases[] = {
     {"what is declared behind a body is known in it",
      PTX_KERNEL("k", REGISTERS, "ld.global.u32 %r0, [late];\n" STORE) ".global .u32 late = 42;\n",
      1, 4, 0, forty_two},
+    /* PTX ISA 5.4.2 Vectors */
+    {"registers that are vectors are moved as a whole, also to their own parts in another order",
+     PTX_KERNEL("k", REGISTERS ".reg .v2 .u32 %v<2>;\n",
+                "mov.v2.u32 %v0, {1, %t}; mov.v2.u32 %v1, %v0;\n"
+                "mov.v2.u32 {%v1.y, %v1.x}, {%v1.x, %v1.y}; shl.b32 %r1, %v1.x, 1;\n"
+                "add.u32 %r0, %r1, %v1.y;\n" STORE),
+     2, 40, 0, twice_and_one},
+    /* PTX ISA 5.5 Parameterized variable names */
+    {"arguments of a call can be declared as a range of names",
+     ".func (.param .u32 sum) add(.param .u32 a, .param .u32 b)\n"
+     "{ .reg .u32 %r<4>; ld.param.u32 %r1, [a]; ld.param.u32 %r2, [b]; mad.lo.u32 %r3, %r2, 2, "
+     "%r1;\n"
+     "st.param.u32 [sum], %r3; ret; }\n" PTX_KERNEL(
+         "k", REGISTERS,
+         "{ .param .u32 %P<2>, result; st.param.u32 [%P0], 1; st.param.u32 [%P1], %t;\n"
+         "call.uni (result), add, (%P0, %P1); ld.param.u32 %r0, [result]; }\n" STORE),
+     2, 40, 0, twice_and_one},
     {"prmt and stores of bytes",
      PTX_KERNEL("k", REGISTERS,
                 "st.global.u8 [%out+1], %t; mov.u32 %r1, 0x1fe; st.global.u8 [%out], %r1;\n"),

@@ -1,6 +1,5 @@
 /* A client of an OpenMP runtime's offloading: each test prints its name, and what came out of it.
- * Kernels do nothing where the simulated GPU skips them, and nothing printed depends on what they
- * do. */
+ * What kernels compute is held against what the host computes. */
 #include "bytes.h"
 
 #include <omp.h>
@@ -8,7 +7,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUNDS = 40, LARGE = 100 * 1000, DEVICE = 0 };
+/* A compiler that makes a real device's code gets kernels that do nothing. */
+#ifdef KERNELS_SKIPPED
+enum { KERNELS_RUN = 0 };
+#else
+enum { KERNELS_RUN = 1 };
+#endif
+
+enum { ROUNDS = 40, SOME = 4, SMALL = 2000, LARGE = 100 * 1000, DEVICE = 0 };
+
+/* Ends the program: a result of the device is not the host's. */
+static void wrong(const char *test, unsigned where) {
+    printf("%s: FAILED wrong at %u\n", test, where);
+    exit(1);
+}
 
 /* Blocks of several sizes come back as they were written. */
 static unsigned memory_of_the_device(void) {
@@ -48,16 +60,87 @@ static unsigned mapped_arrays(void) {
     return sum;
 }
 
-/* What a target region changes is not printed, only that it was entered and left. */
+/* What the threads of several teams have added is counted: one result for each element. */
 static unsigned regions(void) {
-    int *numbers = calloc(LARGE, sizeof *numbers);
-    for (int i = 0; i < ROUNDS; i++) {
-#pragma omp target teams distribute parallel for map(tofrom : numbers[:LARGE])
-        for (int j = 0; j < LARGE; j++)
-            numbers[j] += j;
+    const int rounds = KERNELS_RUN ? SOME : ROUNDS;
+    unsigned *numbers = calloc(SMALL, sizeof *numbers), sum = 0;
+    for (int i = 0; i < rounds; i++) {
+#pragma omp target teams distribute parallel for map(tofrom : numbers[:SMALL])
+        for (int j = 0; j < SMALL; j++)
+            numbers[j] += (unsigned)(j + i);
+    }
+    for (unsigned j = 0; j < SMALL; j++) {
+        if (KERNELS_RUN && numbers[j] != SOME * j + SOME * (SOME - 1) / 2)
+            wrong("regions", j);
+        sum = sum * 31 + numbers[j];
     }
     free(numbers);
-    return ROUNDS;
+    return sum;
+}
+
+/* Sums that all threads make together, by reductions and by atomic additions. */
+static unsigned sums(void) {
+    unsigned *numbers = malloc(SMALL * sizeof *numbers), all = 0;
+    for (int i = 0; i < SOME; i++) {
+        unsigned expected = 0, sum = 0, counted = 0;
+        double half = 0, halves = 0;
+        for (unsigned j = 0; j < SMALL; j++) {
+            numbers[j] = j * 7 + (unsigned)i;
+            expected += numbers[j];
+            halves += numbers[j] / 2.0; /* exact, and so the same in any order */
+        }
+#pragma omp target teams distribute parallel for map(to : numbers[:SMALL]) map(tofrom : counted)   \
+    reduction(+ : sum)
+        for (int j = 0; j < SMALL; j++) {
+            sum += numbers[j];
+            if (numbers[j] % 1000 == 0) {
+#pragma omp atomic
+                counted++;
+            }
+        }
+#pragma omp target teams distribute parallel for map(to : numbers[:SMALL]) reduction(+ : half)
+        for (int j = 0; j < SMALL; j++)
+            half += numbers[j] / 2.0;
+        if (sum != expected || counted != SMALL / 1000 || half != halves)
+            wrong("sums", (unsigned)i);
+        all = all * 31 + sum + counted;
+    }
+    free(numbers);
+    return all;
+}
+
+#pragma omp declare target
+static unsigned greatest_divisor(unsigned a, unsigned b) {
+    return b == 0 ? a : greatest_divisor(b, a % b);
+}
+#pragma omp end declare target
+
+/* One team whose threads share an array of the region and meet at barriers; functions that call
+ * themselves. */
+static unsigned a_team(void) {
+    enum { COUNT = 64 };
+    unsigned results[COUNT], all = 0;
+    for (unsigned i = 0; i < SOME; i++) {
+#pragma omp target map(from : results)
+        {
+            unsigned shared[COUNT];
+#pragma omp parallel num_threads(8)
+            {
+#pragma omp for
+                for (unsigned j = 0; j < COUNT; j++)
+                    shared[j] = greatest_divisor(j * 12 + i, 360);
+#pragma omp for
+                for (unsigned j = 0; j < COUNT; j++)
+                    results[j] = shared[COUNT - 1 - j];
+            }
+        }
+        for (unsigned j = 0; j < COUNT; j++) {
+            if (results[j] != greatest_divisor((COUNT - 1 - j) * 12 + i, 360))
+                wrong("a_team", j);
+            all = all * 31 + results[j];
+        }
+    }
+    return all;
 }
 
 /* A part of a matrix, row by row. */
@@ -87,6 +170,10 @@ int main(void) {
     printf("memory_of_the_device: %u\n", memory_of_the_device());
     printf("mapped_arrays: %u\n", mapped_arrays());
     printf("regions: %u\n", regions());
+    if (KERNELS_RUN) {
+        printf("sums: %u\n", sums());
+        printf("a_team: %u\n", a_team());
+    }
     printf("a_rectangle: %u\n", a_rectangle());
     return 0;
 }

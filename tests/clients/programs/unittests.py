@@ -1,9 +1,12 @@
 """Runs the tests of modules that are written for unittest, the arguments, and prints each with what came out of it: PASSED, SKIPPED, or FAILED
-with the kind of error and CUDA's name for it, if it has one."""
+with the kind of error and CUDA's name for it, if it has one. A minus before a
+name is for one of NVIDIA's libraries that they do not find, wherever the machine has it."""
 
 import re
 import sys
 import unittest
+
+from cuda import pathfinder
 
 
 class Outcomes(unittest.TestResult):
@@ -50,5 +53,17 @@ class Outcomes(unittest.TestResult):
         self.tell(test, "FAILED by passing")
 
 
+def hide(names):
+    """Libraries that are not found from now on."""
+    find = pathfinder.load_nvidia_dynamic_lib
+
+    def found(name):
+        if name in names:
+            raise pathfinder.DynamicLibNotFoundError(f"{name} is hidden")
+        return find(name)
+    pathfinder.load_nvidia_dynamic_lib = found
+
+
 if __name__ == "__main__":
-    unittest.defaultTestLoader.loadTestsFromNames(sys.argv[1:]).run(Outcomes())
+    hide([name[1:] for name in sys.argv[1:] if name.startswith("-")])
+    unittest.defaultTestLoader.loadTestsFromNames([name for name in sys.argv[1:] if not name.startswith("-")]).run(Outcomes())
