@@ -7,7 +7,7 @@
 /* The functions of memory pools, and those that allocate and free in stream order. */
 static const struct {
     size_t place;
-    const char *symbol;
+    char symbol[24]; /* no pointer, which the loader would have to set in every program */
 } of_pools[] = {
     {offsetof(struct driver, mem_pool_create), "cuMemPoolCreate"},
     {offsetof(struct driver, mem_pool_destroy), "cuMemPoolDestroy"},

@@ -71,7 +71,7 @@ def put_driver(root, folder):
     needed = [libraries / name for name in ("libc.so.6", "libpthread.so.0", "libdl.so.2", "libm.so.6")]
     subprocess.run(["cc", "-shared", "-fPIC", "-fno-stack-protector", "-nostdlib", "-Wl,-Bsymbolic", "-Wl,-soname,libcuda.so.1",
                     "-o", folder / "libcuda.so.1", *sorted((DRIVER / "libcuda.so.1.p").glob("*.o")),
-                    ROOT / "tests/programs/older_libc.c", *needed], check=True)
+                    *sorted((DRIVER.parent / "ptx/libsimt.a.p").glob("*.o")), ROOT / "tests/programs/older_libc.c", *needed, "-lgcc"], check=True)
 
 
 @contextlib.contextmanager

@@ -108,7 +108,7 @@ static uint32_t next_number(struct input *input, uint32_t below) {
 
     for (int i = 0; i < 2 && input->size; i++, input->size--)
         number = number << 8 | *input->data++;
-    return number % below;
+    return below != 0 ? number % below : 0;
 }
 
 /* Some text in the place of a token: another one of any text, a number, a character. */

@@ -108,6 +108,7 @@ int main(int count, char **arguments) {
     CUdeviceptr to, from;
     CUfunction function;
 
+    assert_true(n != 0);
     set_up_context(NULL);
     for (unsigned int i = 0; i < n * n; i++) {
         float number = float_at(i);

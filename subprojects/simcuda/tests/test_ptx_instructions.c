@@ -221,7 +221,7 @@ static void test_instructions_compute_what_the_isa_says(void **state) {
     CUmodule module;
 
     (void)state;
-    strcpy(text, PTX_HEAD);
+    snprintf(text, ROOM, "%s", PTX_HEAD);
     for (size_t i = 0; i < CASES; i++)
         print_case(text + strlen(text), ROOM, i, &cases[i]);
     module = load_ptx(text);

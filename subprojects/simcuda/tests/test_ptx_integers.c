@@ -129,6 +129,7 @@ static void test_carries_make_wider_numbers(void **state) {
         assert_true(result == x + y && flag == (x + y < x));
         flag = false;
         low = ptx_subc_u64(b, d, &flag);
+        // NOLINTNEXTLINE(clang-analyzer-core.*): the shifted number is an unsigned one
         result = (ptx_u128)ptx_subc_u64(a, c, &flag) << 64 | low;
         assert_true(result == x - y && flag == (x < y));
         flag = false;
@@ -141,6 +142,7 @@ static void test_carries_make_wider_numbers(void **state) {
         assert_true(low == a + b && flag == (a + b < a));
         flag = false;
         low = ptx_subc_u32((uint32_t)a, (uint32_t)b, &flag);
+        // NOLINTNEXTLINE(clang-analyzer-core.*): the shifted number is an unsigned one
         low |= (uint64_t)ptx_subc_u32((uint32_t)(a >> 32), (uint32_t)(b >> 32), &flag) << 32;
         assert_true(low == a - b && flag == (a < b));
         flag = false;

@@ -300,10 +300,11 @@ static void test_machine(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct machine_case *one = &cases[i];
-        char *text = malloc(strlen(PTX_HEAD) + strlen(one->text) + 1);
+        size_t room = strlen(PTX_HEAD) + strlen(one->text) + 1;
+        char *text = malloc(room);
         uint64_t *results;
 
-        strcat(strcpy(text, PTX_HEAD), one->text);
+        snprintf(text, room, "%s%s", PTX_HEAD, one->text);
         results = results_of(text, one->blocks, one->threads, one->shared);
         for (unsigned int thread = 0; thread < one->blocks * one->threads; thread++)
             if (results[thread] != one->expected(thread))

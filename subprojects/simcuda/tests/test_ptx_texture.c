@@ -59,7 +59,9 @@ static CUarray make_array(CUarray_format format, unsigned int channels) {
         .srcMemoryType = CU_MEMORYTYPE_HOST, .dstMemoryType = CU_MEMORYTYPE_ARRAY, .Height = 4};
 
     for (unsigned int i = 0; i < 16; i++) {
-        floats[i] = (float)(i % 4 + 10 * (i / 4));
+        unsigned int row = i / 4;
+
+        floats[i] = (float)(i % 4 + 10 * row);
         bytes[2 * i] = 255;
         bytes[2 * i + 1] = (unsigned char)floats[i];
     }

@@ -80,8 +80,10 @@ int main(int argc, char **argv) {
     out_size = strtoul(argv[4], NULL, 10) * strtoul(argv[5], NULL, 10) * 4;
     output = malloc(out_size + OWN_WORDS * 4);
     results = fopen(argv[3], "wb");
-    if (!output || !results)
+    if (!output || !results) {
+        free(output);
         return 1;
+    }
     check(cuInit(0), "start", "driver");
     check(cuDevicePrimaryCtxRetain(&context, 0), "start", "device");
     check(cuCtxSetCurrent(context), "start", "context");
