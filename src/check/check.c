@@ -137,7 +137,7 @@ CUresult check_malloc(struct check *check, CUdeviceptr *pointer, size_t bytes,
     block->size = with_zones(bytes);
     block->bytes = bytes;
     CUresult result = pool_malloc(pool, &block->base, block->size, site);
-    if (pool_refused(result) && check_make_room(check))
+    if (driver_refused(result) && check_make_room(check))
         result = pool_malloc(pool, &block->base, block->size, site);
     if (result != CUDA_SUCCESS) {
         drop(check, block);
@@ -158,7 +158,7 @@ CUresult check_malloc_pitch(struct check *check, CUdeviceptr *pointer, size_t *p
     bool plain = !pointer || !pitch || !width_bytes || !height || height > SIZE_MAX / 2;
     struct check_block *block = plain ? NULL : begin(check, site);
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-    for (int attempt = 0; block && attempt < 2 && pool_refused(result); attempt++)
+    for (int attempt = 0; block && attempt < 2 && driver_refused(result); attempt++)
         if (attempt == 0 || check_make_room(check))
             result = pool_malloc_pitch(pool, &block->base, pitch, width_bytes, height + 2 * rows,
                                        element_bytes, site);

@@ -228,7 +228,7 @@ static void after_failure(struct pool *pool, const struct stub_frame *frame,
  * another tool's negative answer to it means nobody knows. */
 static bool found_no_memory(const struct entry *entry, CUresult result) {
     return result == CUDA_ERROR_OUT_OF_MEMORY ||
-           (entry->memory != MEMORY__ && entry->memory != MEMORY_may && pool_refused(result));
+           (entry->memory != MEMORY__ && entry->memory != MEMORY_may && driver_refused(result));
 }
 
 /* What a call asks for that has found no memory. */

@@ -28,7 +28,7 @@ static CUresult ask_until_there_is_room(struct pool *pool, const struct allocati
     pool_pay(pool, call->name);
     CUresult result = call_driver(call);
     unsigned attempt = 0;
-    while (pool_refused(result) &&
+    while (driver_refused(result) &&
            checked_make_room(pool, call->name, attempt, POOL_ASKS_DEVICE_MEMORY)) {
         attempt++;
         result = call_driver(call);

@@ -59,7 +59,7 @@ static CUresult obtain(struct pool *pool, const struct request *request, size_t 
     struct idle_store *store = &request->context->store;
     size_t size = within_free(pool, region_size(pool, request, least), least);
     CUresult result = pool->driver->mem_alloc(&obtained->pointer, size);
-    while (pool_refused(result) && size > least) {
+    while (driver_refused(result) && size > least) {
         size = size / 10 * 9 / ROUND_PAGE * ROUND_PAGE;
         if (size < least)
             size = least;

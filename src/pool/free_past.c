@@ -69,7 +69,7 @@ static CUresult free_a_probe(struct pool *pool, struct context *context) {
     if (!context_push(pool, context->handle, &visit))
         return CUDA_ERROR_INVALID_CONTEXT;
     CUresult result = pool->driver->mem_alloc(&another, 1);
-    for (unsigned attempt = 0; pool_refused(result) &&
+    for (unsigned attempt = 0; driver_refused(result) &&
                                pool_make_room(pool, "cuMemFree", attempt, POOL_ASKS_DEVICE_MEMORY);
          attempt++)
         result = pool->driver->mem_alloc(&another, 1);
@@ -95,7 +95,7 @@ static enum past free_as_driver(struct pool *pool, struct pool_block *block, CUr
     ledger_set_state(block, BLOCK_LIVE);
     if (*result == CUDA_SUCCESS)
         return PAST_KEPT;
-    if (pool_refused(*result)) { /* no free of the driver's answers this */
+    if (driver_refused(*result)) { /* no free of the driver's answers this */
         *result = CUDA_SUCCESS;
         return PAST_DEFERRED;
     }

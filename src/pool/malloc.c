@@ -49,7 +49,7 @@ static CUresult malloc_past_pool(struct pool *pool, struct context *context,
     }
     unsigned attempts = 0;
     result = allocate_past_pool(pool, pointer, kind, bytes, pitch);
-    while (pool_refused(result) &&
+    while (driver_refused(result) &&
            pool_make_room(pool, source_call_name(kind), attempts++,
                           kind->memory == POOL_HOST ? POOL_ASKS_OTHER_MEMORY
                                                     : POOL_ASKS_DEVICE_MEMORY))

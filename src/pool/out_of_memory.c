@@ -13,10 +13,6 @@
 #include "observe/call_timer.h"
 #include "pool/internal.h"
 
-bool pool_refused(CUresult result) {
-    return result == CUDA_ERROR_OUT_OF_MEMORY || (int)result < 0;
-}
-
 /* Whether the policy obtains the memory. It needs to know how much, so not while the pitch is
  * unknown, or if that many rows are more than any address. */
 static bool obtains(const struct request *request) {
@@ -194,7 +190,7 @@ static bool search_again(struct search *search) {
 static CUresult ask_driver(struct search *search, size_t size) {
     search->freed = stats_get(STATS_driver_frees);
     CUresult result = allocate_from_driver(search->pool, search->request, size, search->obtained);
-    if (!pool_refused(result))
+    if (!driver_refused(result))
         return result;
     search->refusal = result;
     return CUDA_ERROR_OUT_OF_MEMORY;
@@ -403,8 +399,8 @@ CUresult allocate_or_make_room(struct pool *pool, const struct request *request,
     lock_check_none();
     *block = NULL;
     CUresult result = allocate_from_driver(pool, request, request->size, obtained);
-    return pool_refused(result) ? make_room_and_allocate(pool, request, result, block, obtained)
-                                : result;
+    return driver_refused(result) ? make_room_and_allocate(pool, request, result, block, obtained)
+                                  : result;
 }
 
 /* Enough for most of what a call other than an allocation may need. */

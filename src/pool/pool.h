@@ -257,10 +257,6 @@ struct pool_block *pool_disown(struct pool *pool, CUdeviceptr pointer);
 void pool_readopt(struct pool *pool, struct pool_block *block); /* the free failed: live again */
 void pool_disown_done(struct pool *pool, struct pool_block *block); /* it succeeded */
 
-/* Whether an allocation that was answered so has found no memory. CUDA's errors are positive: a
- * negative answer comes from another tool that stands before the driver, as a quota does. */
-bool pool_refused(CUresult result);
-
 /* The driver function `call` has found no memory for the `attempt`-th time, from 0: releases
  * idle memory, of the current context's device first. Returns whether the call is worth another
  * try. Calls that ask for no memory are left alone while a stream is being captured. */

@@ -63,22 +63,30 @@ static bool is_no_configuration(dim3 grid, dim3 block) {
 }
 
 /* The driver has one code for all that is wrong with a launch, the runtime three. */
-static cudaError_t launched(CUresult result, dim3 grid, dim3 block) {
-    if (result == CUDA_ERROR_INVALID_HANDLE)
-        return state_result(cudaErrorInvalidResourceHandle);
+static cudaError_t launched(CUresult result, const void *entry, dim3 grid, dim3 block) {
+    if (result == CUDA_ERROR_INVALID_HANDLE) {
+        CUfunction function;
+        cudaError_t of_entry = registered_function(entry, &function);
+
+        return state_result(of_entry != cudaSuccess ? of_entry : cudaErrorInvalidResourceHandle);
+    }
     if (result == CUDA_ERROR_INVALID_VALUE && is_no_configuration(grid, block))
         return state_result(cudaErrorInvalidConfiguration);
     return state_result((cudaError_t)result);
 }
 
-/* The function to launch. A driver takes a kernel of a library for it, too, but says about anything
- * else no more than that it is not valid. */
+/* What to launch: the kernel itself, which a driver takes for its function in the current context
+ * (cuLaunchKernel). A call that asks for the function may load it, and so may wait. */
 static cudaError_t found(const void *entry, size_t shared, CUfunction *function) {
+    CUkernel kernel = NULL;
     cudaError_t result = state_enter();
 
     if (result == cudaSuccess && shared > UINT_MAX)
         result = cudaErrorInvalidValue;
-    return result == cudaSuccess ? registered_function(entry, function) : result;
+    if (result == cudaSuccess)
+        result = registered_kernel(entry, &kernel);
+    *function = (CUfunction)kernel;
+    return result;
 }
 
 static cudaError_t launch(const void *entry, dim3 grid, dim3 block, void **arguments, size_t shared,
@@ -91,7 +99,7 @@ static cudaError_t launch(const void *entry, dim3 grid, dim3 block, void **argum
     return launched(driver.cuLaunchKernel[per_thread](function, grid.x, grid.y, grid.z, block.x,
                                                       block.y, block.z, (unsigned int)shared,
                                                       stream, arguments, NULL),
-                    grid, block);
+                    entry, grid, block);
 }
 
 static cudaError_t launch_cooperative(const void *entry, dim3 grid, dim3 block, void **arguments,
@@ -104,7 +112,7 @@ static cudaError_t launch_cooperative(const void *entry, dim3 grid, dim3 block, 
     return launched(driver.cuLaunchCooperativeKernel[per_thread](
                         function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
                         (unsigned int)shared, stream, arguments),
-                    grid, block);
+                    entry, grid, block);
 }
 
 /* Both interfaces number attributes of launches alike and lay them out alike [driver_types.h,
@@ -135,7 +143,7 @@ static cudaError_t launch_configured(const cudaLaunchConfig_t *configuration, co
         return state_result(result);
     CUlaunchConfig of_driver = launch_configuration(configuration);
     return launched(driver.cuLaunchKernelEx[per_thread](&of_driver, function, arguments, NULL),
-                    configuration->gridDim, configuration->blockDim);
+                    entry, configuration->gridDim, configuration->blockDim);
 }
 
 FORMS(cudaLaunchKernel, _ptsz,
