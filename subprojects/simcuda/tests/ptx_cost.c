@@ -89,15 +89,17 @@ static uint32_t expected_radix(unsigned int n, unsigned int x, unsigned int y) {
     return count | digit << 16;
 }
 
-static bool is_right(const char *name, const void *results, unsigned int n, unsigned int i) {
+static bool is_right(const char *name, const void *results, unsigned int n, unsigned int x,
+                     unsigned int y) {
     const float *floats = results;
     const uint32_t *words = results;
+    unsigned int i = y * n + x;
 
     if (strcmp(name, "product") == 0)
-        return floats[i] == expected_product(n, i % n, i / n);
+        return floats[i] == expected_product(n, x, y);
     if (strcmp(name, "stencil") == 0)
-        return floats[i] == expected_stencil(n, i % n, i / n);
-    return words[i] == expected_radix(n, i % n, i / n);
+        return floats[i] == expected_stencil(n, x, y);
+    return words[i] == expected_radix(n, x, y);
 }
 
 int main(int count, char **arguments) {
@@ -108,7 +110,6 @@ int main(int count, char **arguments) {
     CUdeviceptr to, from;
     CUfunction function;
 
-    assert_true(n != 0);
     set_up_context(NULL);
     for (unsigned int i = 0; i < n * n; i++) {
         float number = float_at(i);
@@ -125,11 +126,12 @@ int main(int count, char **arguments) {
     assert_ok(cuLaunchKernel(function, n / SIDE, n / SIDE, 1, SIDE, SIDE, 1, 0, NULL,
                              (void *[]){&to, &from, &n}, NULL));
     assert_ok(cuMemcpyDtoH_v2(words, to, size));
-    for (unsigned int i = 0; i < n * n; i += 1 + n / 4) /* some: the host's own work is counted */
-        if (!is_right(name, words, n, i)) {
-            printf("%s: the result at %u is wrong\n", name, i);
-            return 1;
-        }
+    for (unsigned int y = 0; y < n; y++) /* four of a row: the host's own work is counted */
+        for (unsigned int x = y % 4; x < n; x += 1 + n / 4)
+            if (!is_right(name, words, n, x, y)) {
+                printf("%s: the result at %u, %u is wrong\n", name, x, y);
+                return 1;
+            }
     printf("%llu\n", (unsigned long long)simcuda_instructions());
     free(words);
     return 0;

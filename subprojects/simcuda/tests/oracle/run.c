@@ -100,5 +100,6 @@ int main(int argc, char **argv) {
         check(cuMemcpyDtoH_v2(output + out_size, own, OWN_WORDS * 4), "copy", name);
         fwrite(output, 1, out_size + OWN_WORDS * 4, results);
     }
+    free(output);
     return fclose(results) ? 1 : 0;
 }
