@@ -1,6 +1,14 @@
 /* Instructions in single and double precision. PTX ISA, "Floating Point Instructions". */
 #include "compute.h"
 
+/* Processors that have the instruction take it, others call the C library's fma, and so does code
+ * that ThreadSanitizer watches: its calls come before it is ready where the loader asks which. */
+#if defined __x86_64__ && !defined __SANITIZE_THREAD__
+#define FUSED __attribute__((target_clones("fma", "default")))
+#else
+#define FUSED
+#endif
+
 /* The usual modes are constants in loops of their own: what they do not ask for costs nothing. */
 #define MODED_2(name, T, function)                                                                 \
     COMPUTE_2(name##_plain, T, T, function(x, y, PTX_RN, false, false))                            \
@@ -21,13 +29,13 @@ MODED_2(mul_f32, uint32_t, ptx_mul_f32)
 
 #define MODES (enum ptx_rounding) instruction->mode, instruction->flag, instruction->flag2
 
-__attribute__((target_clones("fma", "default")))
+FUSED
 COMPUTE_3(fma_f32_plain, uint32_t, uint32_t, uint32_t, ptx_fma_f32(x, y, z, PTX_RN, false, false))
-    __attribute__((target_clones("fma", "default")))
-    COMPUTE_3(fma_f32_ftz, uint32_t, uint32_t, uint32_t, ptx_fma_f32(x, y, z, PTX_RN, true, false))
-        COMPUTE_3(fma_f32_any, uint32_t, uint32_t, uint32_t, ptx_fma_f32(x, y, z, MODES))
+FUSED
+COMPUTE_3(fma_f32_ftz, uint32_t, uint32_t, uint32_t, ptx_fma_f32(x, y, z, PTX_RN, true, false))
+COMPUTE_3(fma_f32_any, uint32_t, uint32_t, uint32_t, ptx_fma_f32(x, y, z, MODES))
 
-            static enum step fma_f32(struct warp *warp, const struct instruction *instruction) {
+static enum step fma_f32(struct warp *warp, const struct instruction *instruction) {
     if (instruction->mode != PTX_RN || instruction->flag2)
         return fma_f32_any(warp, instruction);
     return instruction->flag ? fma_f32_ftz(warp, instruction) : fma_f32_plain(warp, instruction);
@@ -82,11 +90,11 @@ ROUNDED_2(add_f64, ptx_add_f64)
 ROUNDED_2(sub_f64, ptx_sub_f64)
 ROUNDED_2(mul_f64, ptx_mul_f64)
 ROUNDED_2(div_f64, ptx_div_f64)
-__attribute__((target_clones("fma", "default")))
+FUSED
 COMPUTE_3(fma_f64_plain, uint64_t, uint64_t, uint64_t, ptx_fma_f64(x, y, z, PTX_RN))
-    COMPUTE_3(fma_f64_any, uint64_t, uint64_t, uint64_t, ptx_fma_f64(x, y, z, ROUNDING))
+COMPUTE_3(fma_f64_any, uint64_t, uint64_t, uint64_t, ptx_fma_f64(x, y, z, ROUNDING))
 
-        static enum step fma_f64(struct warp *warp, const struct instruction *instruction) {
+static enum step fma_f64(struct warp *warp, const struct instruction *instruction) {
     return instruction->mode == PTX_RN ? fma_f64_plain(warp, instruction)
                                        : fma_f64_any(warp, instruction);
 }
