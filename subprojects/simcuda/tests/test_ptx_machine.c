@@ -325,7 +325,7 @@ static const char waits[] = PTX_HEAD PTX_KERNEL(
     PTX_KERNEL("set", REGISTERS, "st.volatile.global.u32 [%base], 5;\n");
 
 static void test_a_kernel_waits_for_the_host(void **state) {
-    volatile uint32_t *words;
+    uint32_t *words;
     CUmodule module = load_ptx(waits);
     CUfunction function;
     CUdeviceptr to;
@@ -339,7 +339,7 @@ static void test_a_kernel_waits_for_the_host(void **state) {
     assert_ok(cuModuleGetFunction(&function, module, "k"));
     assert_ok(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&to}, NULL));
     assert_int_equal(cuStreamQuery(NULL), CUDA_ERROR_NOT_READY);
-    words[0] = 3;
+    __atomic_store_n(&words[0], 3, __ATOMIC_RELEASE);
     assert_ok(cuCtxSynchronize());
     assert_int_equal(words[1], 3);
     assert_ok(cuMemFreeHost(memory));
