@@ -1,12 +1,14 @@
 /* Copies and fills, each with a form whose default stream is the thread's own (_ptds, _ptsz). */
+#include "copy.h"
+
 #include "forms.h"
 
 #include <string.h>
 
 #define POINTER(p) ((CUdeviceptr)(uintptr_t)(p))
 
-static cudaError_t copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
-                        bool per_thread) {
+cudaError_t copy_row(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                     bool per_thread) {
     ENTER();
     switch (kind) {
     case cudaMemcpyHostToHost:
@@ -24,8 +26,8 @@ static cudaError_t copy(void *to, const void *from, size_t bytes, enum cudaMemcp
     return state_result(cudaErrorInvalidMemcpyDirection);
 }
 
-static cudaError_t copy_async(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
-                              cudaStream_t stream, bool per_thread) {
+cudaError_t copy_row_async(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                           cudaStream_t stream, bool per_thread) {
     ENTER();
     switch (kind) {
     case cudaMemcpyHostToDevice:
@@ -120,10 +122,10 @@ static cudaError_t fill_async(void *to, int value, size_t bytes, cudaStream_t st
 }
 
 FORMS(cudaMemcpy, _ptds, (void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind),
-      copy(to, from, bytes, kind, per_thread))
+      copy_row(to, from, bytes, kind, per_thread))
 FORMS(cudaMemcpyAsync, _ptsz,
       (void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream),
-      copy_async(to, from, bytes, kind, stream, per_thread))
+      copy_row_async(to, from, bytes, kind, stream, per_thread))
 FORMS(cudaMemcpy2D, _ptds,
       (void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
        enum cudaMemcpyKind kind),

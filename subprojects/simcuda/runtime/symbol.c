@@ -1,4 +1,5 @@
 /* Variables of the device that the program names by those of the host that stand for them. */
+#include "copy.h"
 #include "forms.h"
 #include "registered.h"
 
@@ -31,90 +32,53 @@ cudaError_t cudaGetSymbolSize(size_t *size, const void *symbol) {
     return cudaSuccess;
 }
 
-static bool is_beyond(size_t offset, size_t count, size_t bytes) {
-    return offset > bytes || count > bytes - offset;
+/* The bytes of a variable that a copy is about. against: the direction that it cannot have, besides
+ * the one between two places of the host. */
+static cudaError_t part_of(const void *symbol, size_t offset, size_t count,
+                           enum cudaMemcpyKind kind, enum cudaMemcpyKind against, void **part) {
+    CUdeviceptr address;
+    size_t bytes;
+    FIND(symbol, &address, &bytes);
+    if (offset > bytes || count > bytes - offset)
+        return state_result(cudaErrorInvalidValue);
+    if (kind == against || kind == cudaMemcpyHostToHost)
+        return state_result(cudaErrorInvalidMemcpyDirection);
+    *part = (void *)(address + offset);
+    return cudaSuccess;
 }
 
 static cudaError_t to_symbol(const void *symbol, const void *from, size_t count, size_t offset,
                              enum cudaMemcpyKind kind, bool per_thread) {
-    CUdeviceptr to;
-    size_t bytes;
-    FIND(symbol, &to, &bytes);
-    if (is_beyond(offset, count, bytes))
-        return state_result(cudaErrorInvalidValue);
-    to += offset;
-    switch (kind) {
-    case cudaMemcpyHostToDevice:
-        return DRIVER(driver.cuMemcpyHtoD[per_thread](to, from, count));
-    case cudaMemcpyDeviceToDevice:
-        return DRIVER(driver.cuMemcpyDtoD[per_thread](to, (CUdeviceptr)from, count));
-    case cudaMemcpyDefault:
-        return DRIVER(driver.cuMemcpy[per_thread](to, (CUdeviceptr)from, count));
-    default:
-        return state_result(cudaErrorInvalidMemcpyDirection);
-    }
+    void *to;
+    cudaError_t found = part_of(symbol, offset, count, kind, cudaMemcpyDeviceToHost, &to);
+
+    return found == cudaSuccess ? copy_row(to, from, count, kind, per_thread) : found;
 }
 
 static cudaError_t to_symbol_async(const void *symbol, const void *from, size_t count,
                                    size_t offset, enum cudaMemcpyKind kind, cudaStream_t stream,
                                    bool per_thread) {
-    CUdeviceptr to;
-    size_t bytes;
-    FIND(symbol, &to, &bytes);
-    if (is_beyond(offset, count, bytes))
-        return state_result(cudaErrorInvalidValue);
-    to += offset;
-    switch (kind) {
-    case cudaMemcpyHostToDevice:
-        return DRIVER(driver.cuMemcpyHtoDAsync[per_thread](to, from, count, stream));
-    case cudaMemcpyDeviceToDevice:
-        return DRIVER(driver.cuMemcpyDtoDAsync[per_thread](to, (CUdeviceptr)from, count, stream));
-    case cudaMemcpyDefault:
-        return DRIVER(driver.cuMemcpyAsync[per_thread](to, (CUdeviceptr)from, count, stream));
-    default:
-        return state_result(cudaErrorInvalidMemcpyDirection);
-    }
+    void *to;
+    cudaError_t found = part_of(symbol, offset, count, kind, cudaMemcpyDeviceToHost, &to);
+
+    return found == cudaSuccess ? copy_row_async(to, from, count, kind, stream, per_thread) : found;
 }
 
 static cudaError_t from_symbol(void *to, const void *symbol, size_t count, size_t offset,
                                enum cudaMemcpyKind kind, bool per_thread) {
-    CUdeviceptr from;
-    size_t bytes;
-    FIND(symbol, &from, &bytes);
-    if (is_beyond(offset, count, bytes))
-        return state_result(cudaErrorInvalidValue);
-    from += offset;
-    switch (kind) {
-    case cudaMemcpyDeviceToHost:
-        return DRIVER(driver.cuMemcpyDtoH[per_thread](to, from, count));
-    case cudaMemcpyDeviceToDevice:
-        return DRIVER(driver.cuMemcpyDtoD[per_thread]((CUdeviceptr)to, from, count));
-    case cudaMemcpyDefault:
-        return DRIVER(driver.cuMemcpy[per_thread]((CUdeviceptr)to, from, count));
-    default:
-        return state_result(cudaErrorInvalidMemcpyDirection);
-    }
+    void *from;
+    cudaError_t found = part_of(symbol, offset, count, kind, cudaMemcpyHostToDevice, &from);
+
+    return found == cudaSuccess ? copy_row(to, from, count, kind, per_thread) : found;
 }
 
 static cudaError_t from_symbol_async(void *to, const void *symbol, size_t count, size_t offset,
                                      enum cudaMemcpyKind kind, cudaStream_t stream,
                                      bool per_thread) {
-    CUdeviceptr from;
-    size_t bytes;
-    FIND(symbol, &from, &bytes);
-    if (is_beyond(offset, count, bytes))
-        return state_result(cudaErrorInvalidValue);
-    from += offset;
-    switch (kind) {
-    case cudaMemcpyDeviceToHost:
-        return DRIVER(driver.cuMemcpyDtoHAsync[per_thread](to, from, count, stream));
-    case cudaMemcpyDeviceToDevice:
-        return DRIVER(driver.cuMemcpyDtoDAsync[per_thread]((CUdeviceptr)to, from, count, stream));
-    case cudaMemcpyDefault:
-        return DRIVER(driver.cuMemcpyAsync[per_thread]((CUdeviceptr)to, from, count, stream));
-    default:
-        return state_result(cudaErrorInvalidMemcpyDirection);
-    }
+    void *from;
+    cudaError_t found = part_of(symbol, offset, count, kind, cudaMemcpyHostToDevice, &from);
+
+    return found == cudaSuccess ? copy_row_async(to, from, count, kind, stream, per_thread) : found;
 }
 
 FORMS(cudaMemcpyToSymbol, _ptds,
