@@ -1,5 +1,6 @@
 #!/bin/sh
-# one_object.sh COMPILER... ARCHIVE OUTPUT: OUTPUT becomes an archive with one object, all of ARCHIVE.
+# one_object.sh COMPILER... ARCHIVE OUTPUT: OUTPUT becomes an archive with one object, all of ARCHIVE. Programs may give to
+# what is theirs the names that the runtime has inside.
 set -e
 compiler=
 while [ $# -gt 2 ]; do
@@ -7,5 +8,6 @@ while [ $# -gt 2 ]; do
     shift
 done
 $compiler -r -nostdlib -Wl,--whole-archive "$1" -o "$2.o"
+"$($compiler -print-prog-name=objcopy)" --wildcard --keep-global-symbol='cuda*' --keep-global-symbol='__cuda*' "$2.o"
 rm -f "$2"
 ${AR:-ar} rcs "$2" "$2.o"

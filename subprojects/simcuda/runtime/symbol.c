@@ -49,7 +49,7 @@ static cudaError_t part_of(const void *symbol, size_t offset, size_t count,
 
 static cudaError_t to_symbol(const void *symbol, const void *from, size_t count, size_t offset,
                              enum cudaMemcpyKind kind, bool per_thread) {
-    void *to;
+    void *to = NULL;
     cudaError_t found = part_of(symbol, offset, count, kind, cudaMemcpyDeviceToHost, &to);
 
     return found == cudaSuccess ? copy_row(to, from, count, kind, per_thread) : found;
@@ -58,7 +58,7 @@ static cudaError_t to_symbol(const void *symbol, const void *from, size_t count,
 static cudaError_t to_symbol_async(const void *symbol, const void *from, size_t count,
                                    size_t offset, enum cudaMemcpyKind kind, cudaStream_t stream,
                                    bool per_thread) {
-    void *to;
+    void *to = NULL;
     cudaError_t found = part_of(symbol, offset, count, kind, cudaMemcpyDeviceToHost, &to);
 
     return found == cudaSuccess ? copy_row_async(to, from, count, kind, stream, per_thread) : found;
@@ -66,7 +66,7 @@ static cudaError_t to_symbol_async(const void *symbol, const void *from, size_t 
 
 static cudaError_t from_symbol(void *to, const void *symbol, size_t count, size_t offset,
                                enum cudaMemcpyKind kind, bool per_thread) {
-    void *from;
+    void *from = NULL;
     cudaError_t found = part_of(symbol, offset, count, kind, cudaMemcpyHostToDevice, &from);
 
     return found == cudaSuccess ? copy_row(to, from, count, kind, per_thread) : found;
@@ -75,7 +75,7 @@ static cudaError_t from_symbol(void *to, const void *symbol, size_t count, size_
 static cudaError_t from_symbol_async(void *to, const void *symbol, size_t count, size_t offset,
                                      enum cudaMemcpyKind kind, cudaStream_t stream,
                                      bool per_thread) {
-    void *from;
+    void *from = NULL;
     cudaError_t found = part_of(symbol, offset, count, kind, cudaMemcpyHostToDevice, &from);
 
     return found == cudaSuccess ? copy_row_async(to, from, count, kind, stream, per_thread) : found;

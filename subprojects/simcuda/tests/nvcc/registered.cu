@@ -1,7 +1,12 @@
-// What nvcc registers and calls: kernels, variables of the device, constants, managed ones, launches. The host checks
-// all that comes back, and prints what was wrong.
+// What nvcc registers and calls: kernels, variables of the device, constants, managed ones,
+// launches. The host checks all that comes back, and prints what was wrong.
 #include <cooperative_groups.h>
 #include <cstdio>
+
+// Names that the runtime has inside, too: a program may have them.
+extern "C" {
+int driver, copy_row, state_enter;
+}
 
 namespace groups = cooperative_groups;
 
