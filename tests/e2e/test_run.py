@@ -536,7 +536,7 @@ def test_a_terminal_that_hangs_up_ends_the_program(tmp_path):
         waits = "import signal\nprint('ready', flush=True)\nsignal.pause()"
         os.execve(COMMAND, [str(COMMAND), "run", PYTHON, "-c", waits], environment())
     text = b""
-    while b"ready" not in text:
+    while b"ready\r\n" not in text:  # all of it: a write to what has hung up fails
         text += os.read(file, 4096)
     os.close(file)
     assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGHUP

@@ -3,8 +3,9 @@
  * A thread that sleeps in a futex call without a time limit goes on only if another thread wakes
  * it. All are looked at twice: one whose count of context switches has not changed has been there
  * in between, so there was a moment at which all were. Work that waits for a value only
- * reads it: it does nothing for anybody before that is there. Where /proc cannot be read nobody is
- * ever found stuck. */
+ * reads it: it does nothing for anybody before that is there. It reads with the lock, though, for
+ * which others may wait: so in between it is seen to pause, which it does without. Where /proc
+ * cannot be read nobody is ever found stuck. */
 #include "stuck.h"
 
 #include "cuda_symbols.h"
@@ -106,15 +107,35 @@ static FILE *open_task(const char *thread, const char *name) {
     return fopen(path, "re");
 }
 
-static bool waits_without_limit(const char *thread) {
+/* The system call that a thread is in. False if it is in none that sleeps. */
+static bool call_of(const char *thread, unsigned long long *number, unsigned long long *fourth) {
     FILE *file = open_task(thread, "syscall");
-    unsigned long long number, address, operation, value, limit;
-    bool found = file != NULL && fscanf(file, "%llu %llx %llx %llx %llx", &number, &address,
-                                        &operation, &value, &limit) == 5;
+    unsigned long long first, second, third;
+    bool found = file != NULL && fscanf(file, "%llu %llx %llx %llx %llx", number, &first, &second,
+                                        &third, fourth) == 5;
 
     if (file != NULL)
         fclose(file);
-    return found && number == SYS_futex && limit == 0;
+    return found;
+}
+
+static bool waits_without_limit(const char *thread) {
+    unsigned long long number, limit;
+
+    return call_of(thread, &number, &limit) && number == SYS_futex && limit == 0;
+}
+
+static bool all_pause(const struct polling *polling) {
+    for (int i = 0; i < polling->count; i++) {
+        unsigned long long number, fourth;
+        char thread[16];
+
+        snprintf(thread, sizeof thread, "%d", polling->threads[i]);
+        if (!call_of(thread, &number, &fourth) ||
+            (number != SYS_clock_nanosleep && number != SYS_nanosleep))
+            return false;
+    }
+    return true;
 }
 
 /* How often it has given up the processor; 0 if it is not one that just sleeps: a thread whose
@@ -183,7 +204,8 @@ static bool is_stuck(void) {
 
     polling = ask_polling();
     count = look(&polling, before);
-    if (count < 0 || look(&polling, after) != count || !same(before, after, count))
+    if (count < 0 || !all_pause(&polling) || look(&polling, after) != count ||
+        !same(before, after, count))
         return false;
     still = ask_polling();
     return still.changes == polling.changes && !still.released;
