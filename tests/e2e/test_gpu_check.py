@@ -6,6 +6,7 @@ import importlib.machinery
 import importlib.util
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -195,3 +196,83 @@ def test_a_probe_says_what_a_driver_does_not_have(answers):
     seen = answers(SIMCUDA_DRIVER_VERSION="12030", LD_LIBRARY_PATH=str(DRIVER.parent / "old_driver"))
     assert seen["a kernel is given an address of plain host memory"] == "not asked: PAGEABLE_MEMORY_ACCESS is 0"
     assert "another thread: 801 kept" in seen["cuCtxRecordEvent during a global capture"]
+
+
+# --- PTX, whose results the simulated GPU's tests know ---
+
+KEPT = "subprojects/simcuda/tests/oracle"
+
+
+@pytest.fixture(name="compared")
+def ptx_on_the_simulated_gpu(gpu_check, monkeypatch, tmp_path):
+    """compared(NAME, ARGUMENT...): the check of that name with these arguments of its script, and the differences."""
+    def run(name, *arguments, build=BUILD, **settings):
+        for variable, value in {"LD_LIBRARY_PATH": str(DRIVER), "SIMCUDA_MEMORY": "64M", "SIMCUDA_CC": "90", **settings}.items():
+            monkeypatch.setenv(variable, value)
+        monkeypatch.setattr(gpu_check, "PTX", [(word, [*command, *arguments]) for word, command in gpu_check.PTX])
+        (check,), lines = gpu_check.compare_ptx(str(build), tmp_path, name, gpu_check.Clock(guard.LIMIT))
+        return check, lines
+    return run
+
+
+def test_ptx_written_by_hand_computes_what_it_is_to(compared):
+    check, lines = compared("ptx-by-hand", "comparisons", "approximate", "across")
+    assert (check.verdict, lines) == ("passed", [])
+    assert check.reason == "comparisons: 121 cases, 0 fail; approximate: 42 cases, 0 fail; across: 6 cases, 0 fail"
+
+
+def test_what_ptx_written_by_hand_computes_otherwise_is_told_with_its_case_and_line(compared, tmp_path):
+    """A wrong expectation, an error below that of single precision, a result that is right, an instruction that is none."""
+    (tmp_path / "planted.py").write_text("""
+import numbers_of as n
+from case import Case, Near
+def cases():
+    yield Case("add.u32 d32, a32, b32;", 32, lambda a, b, c: a + b + (1 if c & 1 else 0))
+    yield Near("ex2.approx.f32 d32, a32;", "f32", lambda a, b, c: (n.Fraction(2) ** 200, 0), "f32 near 1")
+    yield Case("sub.u32 d32, a32, b32;", 32, lambda a, b, c: a - b)
+    yield Case("sub.u31 d32, a32, b32;", 32, lambda a, b, c: a - b)
+""")
+    check, lines = compared("ptx-by-hand", "planted", PYTHONPATH=str(tmp_path))
+    assert (check.verdict, check.reason) == ("failed", "planted: 4 cases, 3 fail")
+    text = (tmp_path / "ptx/planted.ptx").read_text().splitlines()
+    places = [line for line, words in enumerate(text, 1) if ".entry" in words]
+    assert lines[0].startswith("ptx-by-hand: differs planted.ptx line") and "sub.u31" in lines[0] and "unknown" in lines[0]
+    assert lines[1].startswith(f"ptx-by-hand: differs planted.ptx line {places[0]}: add.u32 d32, a32, b32;: thread ")
+    assert lines[2].startswith(f"ptx-by-hand: differs planted.ptx line {places[1]}: ex2.approx.f32 d32, a32;: thread 0: ")
+    assert lines[2].endswith("with an error of at most 0") and len(lines) == 3
+
+
+@pytest.fixture(name="drawn")
+def kept_programs(tmp_path):
+    """A build's folder with the drawn programs that the unit tests have compiled."""
+    folders = sorted((BUILD / KEPT).glob("*/made_of"))
+    if not folders:
+        pytest.skip("no program was drawn and compiled: the unit test oracle does so, where there is an nvcc")
+    build = tmp_path / "build"
+    shutil.copytree(BUILD / KEPT, build / KEPT)
+    (build / KEPT).with_name("oracle_run").symlink_to((BUILD / KEPT).with_name("oracle_run"))
+    return build
+
+
+def test_drawn_programs_are_run_without_nvcc_where_they_lie_ready(compared, drawn):
+    check, lines = compared("ptx-drawn", build=drawn, NVCC_FOLDERS="/nowhere")
+    assert (check.verdict, len(lines)) == ("passed", 1)
+    assert "skipped: 175 programs, to compile which there is no nvcc" in lines[0]
+    assert check.reason.startswith("25 programs") and check.reason.endswith("0 differ")
+
+
+def test_what_a_drawn_program_computes_otherwise_is_told_with_its_line(compared, drawn):
+    folder = next((drawn / KEPT).iterdir())
+    expected = bytearray((folder / "expected").read_bytes())
+    expected[len(expected) // 25 * 3 + 100] ^= 4
+    (folder / "expected").write_bytes(expected)
+    check, lines = compared("ptx-drawn", build=drawn, NVCC_FOLDERS="/nowhere")
+    assert check.verdict == "failed" and check.reason.endswith("1 differ")
+    line = 1 + next(number for number, text in enumerate((folder / "programs.ptx").read_text().splitlines()) if ".entry k_f3(" in text)
+    assert lines[0].startswith(f"ptx-drawn: differs program 3 of seed 1 (2 blocks of 96), {folder.name}/programs.ptx line {line}: thread 1, word 1: 0x")
+
+
+def test_without_a_driver_that_starts_ptx_is_not_run(compared, tmp_path):
+    check, lines = compared("ptx-by-hand", LD_LIBRARY_PATH=str(tmp_path))
+    assert (check.verdict, lines) == ("skipped", [])
+    assert check.reason.startswith("the driver does not start: no driver: libcuda.so.1")

@@ -16,6 +16,15 @@ def width(name):
     return sum(FORMATS[name]) + 1
 
 
+def least_normal(name):
+    """The smallest number with a whole fraction."""
+    return Fraction(2) ** (2 - (1 << (FORMATS[name][1] - 1)))
+
+
+def greatest(name):
+    return (2 - Fraction(1, 1 << FORMATS[name][0])) * Fraction(2) ** ((1 << (FORMATS[name][1] - 1)) - 1)
+
+
 def decode(bits, name):
     fraction_bits, exponent_bits = FORMATS[name]
     fraction = bits & ((1 << fraction_bits) - 1)
@@ -140,9 +149,7 @@ def root(a):
 
 def flush(value, name="f32"):
     """.ftz of a value that the format has."""
-    _, exponent_bits = FORMATS[name]
-    least = Fraction(2) ** (2 - (1 << (exponent_bits - 1)))
-    if isinstance(value, Fraction) and 0 < abs(value) < least:
+    if isinstance(value, Fraction) and 0 < abs(value) < least_normal(name):
         return NEGATIVE_ZERO if value < 0 else Fraction(0)
     return value
 
