@@ -191,3 +191,23 @@ def test_the_simulated_gpu_includes_nothing_of_the_pool():
     assert len(included) > 100
     assert [(path.name, name) for path, name in included if name not in own and
             not ((path.parent / name).exists() and (path.parent / name).resolve().is_relative_to(folder))] == []
+
+
+def test_nvcc_is_the_one_that_the_environment_names_and_else_looked_for(tmp_path):
+    nvcc = tmp_path / "nvcc"
+    nvcc.write_text("#!/bin/sh\n")
+    nvcc.chmod(0o755)
+    for settings in ({"NVCC": str(nvcc)}, {"NVCC_FOLDERS": str(tmp_path)}):
+        done = subprocess.run([ROOT / "scripts/fetch-nvcc"], env={**os.environ, **settings}, capture_output=True, text=True, check=True)
+        assert done.stdout == f"{nvcc}\n", settings
+
+
+def test_the_cost_of_ptx_and_the_drawn_programs_are_in_every_run_of_the_tests():
+    """A step that is not --quick has an nvcc for them; what the cost's test counts with is installed by scripts/test."""
+    tests = json.loads(subprocess.run(["meson", "introspect", "--tests", str(BUILD)], capture_output=True, text=True, check=True).stdout)
+    suites = {test["name"]: test["suite"] for test in tests}
+    for name in ("by_hand", "oracle", *(["ptx_cost"] if option(BUILD, "b_sanitize") == "none" else [])):
+        assert suites[name] == ["simcuda:sim"]
+    script = (ROOT / "scripts/test").read_text()
+    assert re.search(r"^NVCC=\$nvcc counted unit-tests \S+ meson test -C build --print-errorlogs$", script, re.M)
+    assert re.search(r'^packages="[^"]* valgrind [^"]*"$', script, re.M)
