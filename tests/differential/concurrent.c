@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -305,24 +306,31 @@ void concurrent_held(struct concurrent *concurrent, bool own_context) {
 
 /* A program's GPU allocator under a lock, which it keeps whole across forks. */
 static pthread_mutex_t allocator = PTHREAD_MUTEX_INITIALIZER;
+static atomic_bool fork_waits; /* a fork is about to take the lock, or has it */
 
 static void lock_allocator(void) {
+    atomic_store(&fork_waits, true);
     pthread_mutex_lock(&allocator);
 }
 
 static void unlock_allocator(void) {
     pthread_mutex_unlock(&allocator);
+    atomic_store(&fork_waits, false);
 }
 
+/* Who takes a lock again as soon as it is free keeps others from it: a fork has its turn, else it
+ * waits for seconds. */
 static void *allocate_under_lock(void *data) {
     struct worker *worker = data;
     struct concurrent *concurrent = worker->concurrent;
     int *wrong = &concurrent->wrong[0];
     *wrong += cuCtxSetCurrent(concurrent->context) != CUDA_SUCCESS;
     for (uint32_t i = 0; !atomic_load(worker->done); i++) {
-        lock_allocator();
+        while (atomic_load(&fork_waits))
+            sched_yield();
+        pthread_mutex_lock(&allocator);
         *wrong += work_once(concurrent, 4096u << (i % 4), i, NULL);
-        unlock_allocator();
+        pthread_mutex_unlock(&allocator);
     }
     return NULL;
 }

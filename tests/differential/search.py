@@ -31,6 +31,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -88,7 +89,27 @@ class Runner:
     def __init__(self, library, plant=None, preset="default", settings=(), check="0"):
         self.library, self.plant, self.preset, self.check = library, plant, preset, check
         self.settings = dict(setting.split("=", 1) for setting in settings)
+        self.native, self.lock = {}, threading.Lock()
         self.declared = DECLARED.get(preset, set()) | ({"check", "captures"} if check != "0" else set())
+
+    def relies(self, profile, mode):
+        """Whether the programs count on a free's wait. In mode defer it does not wait, so only programs that do not may be
+        compared. Those that do ask right behind it, which takes the time that is to be seen."""
+        return mode != "defer" and profile not in TIMED
+
+    def run_natively(self, profile, mode, first, count):
+        """One run is compared with those of all modes that are given the same programs."""
+        key = profile, self.relies(profile, mode), first, count
+        with self.lock:
+            mine = key not in self.native
+            known = self.native.setdefault(key, concurrent.futures.Future())
+        if mine:
+            try:
+                known.set_result(self.run(profile, mode, first, count))
+            except BaseException as error:
+                known.set_exception(error)
+                raise
+        return known.result()
 
     def run(self, profile, mode, first, count, left_out=(), let_go=(), pooled=False, relies=None):
         careful = is_careful(self.check, first)
@@ -105,9 +126,7 @@ class Runner:
             if self.plant:
                 environment["POOLCUDA_PLANT"] = self.plant
                 environment["PROGRAM_HANGS_AFTER"] = "60"  # seconds: a fault that makes it hang is found
-        # In mode defer a free does not wait, so only programs that do not count on it may be compared. Those that do ask
-        # right behind it, which takes the time that is to be seen.
-        relies = mode != "defer" and profile not in TIMED if relies is None else relies
+        relies = self.relies(profile, mode) if relies is None else relies
         roomy = "memory" in self.declared
         crowds = not roomy and "check" not in self.declared
         spreads = "attributes" in self.declared
@@ -266,7 +285,7 @@ def search(options, runner):
     """Yields (profile, mode, seed, difference, what the pooled run saw) for every program that differs."""
     def run(batch):
         profile, mode, first, count = batch
-        native = runner.run(profile, mode, first, count)
+        native = runner.run_natively(profile, mode, first, count)
         pooled = runner.run(profile, mode, first, count, pooled=True)
         differences = {seed: difference(native[seed], pooled[seed], runner.declared) for seed in native}
         for seed, found in differences.items():

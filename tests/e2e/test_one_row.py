@@ -14,7 +14,9 @@ import pytest
 from conftest import BUILD, ROOT, SANITIZER
 from steered import Program, command
 
-pytestmark = pytest.mark.skipif(bool(SANITIZER), reason="it makes a build of its own, without a sanitizer")
+# One worker makes the build for all.
+pytestmark = [pytest.mark.xdist_group("one_row"),
+              pytest.mark.skipif(bool(SANITIZER), reason="it makes a build of its own, without a sanitizer")]
 
 PERCENT = 1000  # of poolcuda_set_limit, in thousandths
 SHARE = 1 << 63
