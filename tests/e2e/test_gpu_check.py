@@ -200,7 +200,7 @@ def test_a_probe_says_what_a_driver_does_not_have(answers):
 
 # --- PTX, whose results the simulated GPU's tests know ---
 
-KEPT = "subprojects/simcuda/tests/oracle"
+KEPT = "subprojects/simcuda/tests/oracle/1-f0-f24"
 
 
 @pytest.fixture(name="compared")
@@ -245,12 +245,11 @@ def cases():
 @pytest.fixture(name="drawn")
 def kept_programs(tmp_path):
     """A build's folder with the drawn programs that the unit tests have compiled."""
-    folders = sorted((BUILD / KEPT).glob("*/made_of"))
-    if not folders:
+    if not (BUILD / KEPT / "made_of").exists():
         pytest.skip("no program was drawn and compiled: the unit test oracle does so, where there is an nvcc")
     build = tmp_path / "build"
     shutil.copytree(BUILD / KEPT, build / KEPT)
-    (build / KEPT).with_name("oracle_run").symlink_to((BUILD / KEPT).with_name("oracle_run"))
+    (build / KEPT).parent.with_name("oracle_run").symlink_to((BUILD / KEPT).parent.with_name("oracle_run"))
     return build
 
 
@@ -261,8 +260,27 @@ def test_drawn_programs_are_run_without_nvcc_where_they_lie_ready(compared, draw
     assert check.reason.startswith("25 programs") and check.reason.endswith("0 differ")
 
 
+def test_what_differs_fails_the_run_and_is_written_as_a_section(drawn, library, tmp_path):
+    """What is carried to a machine with a GPU is the repository and a build; nvidia-smi is a stand-in, and so is the GPU."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "nvidia-smi").write_text("#!/bin/sh\necho Made-up GPU\n")
+    (tools / "nvidia-smi").chmod(0o755)
+    shutil.copy(library, drawn / "libpoolcuda.so")
+    text = drawn / KEPT / "programs.ptx"
+    text.write_text(text.read_text().replace(".entry k_f3(", ".entry renamed("))
+    done = subprocess.run([sys.executable, SCRIPT, "--build", drawn, "--out", tmp_path, "--only", "ptx-drawn"],
+                          env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "LD_LIBRARY_PATH": str(DRIVER),
+                               "SIMCUDA_MEMORY": "64M", "SIMCUDA_CC": "90", "NVCC_FOLDERS": "/nowhere"},
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stdout.endswith("0 passed, 1 failed, 0 skipped\n"), done.stdout + done.stderr
+    section = (tmp_path / "gpu-check.md").read_text()
+    assert ": Made-up GPU\n" in section and "| ptx-drawn | - | - | - | - | - | failed: 25 programs (" in section
+    assert "\n- ptx-drawn: differs program 3 of seed 1 (2 blocks of 96)" in section
+
+
 def test_what_a_drawn_program_computes_otherwise_is_told_with_its_line(compared, drawn):
-    folder = next((drawn / KEPT).iterdir())
+    folder = drawn / KEPT
     expected = bytearray((folder / "expected").read_bytes())
     expected[len(expected) // 25 * 3 + 100] ^= 4
     (folder / "expected").write_bytes(expected)
