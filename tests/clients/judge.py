@@ -72,15 +72,15 @@ def native_faults(client, natives):
             [f"{client.name}, native: {name} passes by now: take it out of failures.toml" for name in sorted(listed - failed.keys())])
 
 
-def examined(client):
-    """Lines of faults, and the runs by mode."""
+def examined(client, modes=tuple(MODES)):
+    """Lines of faults, and the runs by mode: the native one and those of `modes`."""
     own = prepared(client)
     natives = [run(client, own, mode, None) for mode in ("native", "native-again")]
     if not natives[0].outcomes:
         raise CannotRun(f"{client.name}: natively no test has an outcome; see build/clients/runs/{client.name}/native/errors")
     found, runs = native_faults(client, natives), {"native": natives[0]}
     for mode, settings in MODES.items():
-        if mode in client.unserved:
+        if mode in client.unserved or mode not in modes:
             continue
         runs[mode] = run(client, own, mode, settings)
         faults = faults_of(client, natives, runs[mode], mode)

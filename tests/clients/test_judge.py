@@ -144,6 +144,18 @@ def test_a_mode_that_is_declared_not_to_serve_a_client_does_not_run(monkeypatch,
     assert list(ran_in) == ["native", "default"]
 
 
+def test_only_the_modes_that_are_asked_for_run(monkeypatch, tmp_path):
+    monkeypatch.setattr(runs, "FOLDER", tmp_path)
+    _, ran_in = judge.examined(Client("client", (), ("echo", "a: 1"), r"^(\w): (.*)$"), ["sync"])
+    assert list(ran_in) == ["native", "sync"]
+
+
+def test_a_mode_that_does_not_exist_is_told_with_those_that_do():
+    done = subprocess.run([runs.HERE / "run", "--modes=sync,no-such"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == f"run: error: argument --modes: 'no-such': expected modes of {', '.join(MODES)}, with commas between them"
+
+
 def test_scripts_test_installs_the_packages_that_the_table_names():
     listed = subprocess.run([runs.HERE / "table.py", "--packages"], capture_output=True, text=True, check=True).stdout.split()
     assert listed == sorted({package for client in CLIENTS if client.always for package in client.debs})

@@ -91,24 +91,48 @@ static inline uint64_t base_of(const struct warp *warp, const struct instruction
     return (uint64_t)instruction->offset + (instruction->in_frame ? warp->frame->local : 0);
 }
 
+/* Lanes of a warp that access one address at once make one access: the device joins what a warp
+ * accesses to as few as it can (CUDA C++ Programming Guide, "Device Memory Accesses"), and of
+ * several writes to one place the last is anybody's ("SIMT Architecture"). Programs count on it
+ * that all lanes read the same there, whoever writes meanwhile: GCC's are compiled so that each
+ * lane of a warp does what one would. It is lanes next to each other that are looked at. Local
+ * memory is each lane's own. */
+static inline bool is_same_access(enum window window, uint64_t address, uint64_t other) {
+    return address == other && window != WINDOW_LOCAL;
+}
+
+/* Whether the active lane behind the first of `lanes` writes to the same address, too. */
+static inline bool next_writes_it(uint32_t lanes, const uint64_t *a, uint64_t base,
+                                  enum window window, uint64_t address) {
+    uint32_t rest = lanes & (lanes - 1);
+
+    return rest != 0 && is_same_access(window, address, a[__builtin_ctz(rest)] + base);
+}
+
 /* One value of each lane: the usual load. */
 static inline __attribute__((always_inline)) enum step
 load_one(struct warp *warp, const struct instruction *instruction, enum space space,
          unsigned int size, bool is_signed) {
     const uint64_t *a = source(warp, instruction->a);
     uint64_t *d = destination(warp, instruction->d);
-    uint64_t base = base_of(warp, instruction);
+    uint64_t base = base_of(warp, instruction), before = 0, value = 0;
     struct touched touched = {.in_a_row = true, .lanes = 0};
 
     for (uint32_t lanes = warp->active; lanes != 0; lanes &= lanes - 1) {
         unsigned int lane = (unsigned int)__builtin_ctz(lanes);
         uint64_t address = a[lane] + base, place = address;
         enum window window = window_in(space, &place);
-        unsigned char *memory = reach_in(warp, lane, window, place, size);
+        unsigned char *memory;
 
+        if (lanes != warp->active && is_same_access(window, address, before)) {
+            d[lane] = value;
+            continue;
+        }
+        memory = reach_in(warp, lane, window, place, size);
         if (memory == NULL || (address & (size - 1)) != 0)
             return access_fault(warp, instruction, lane, address, size, "reads");
-        d[lane] = load_value(memory, size, is_signed);
+        before = address;
+        d[lane] = value = load_value(memory, size, is_signed);
         if (window == WINDOW_GLOBAL)
             touch(&touched, lane, address, size);
     }
@@ -127,8 +151,11 @@ store_one(struct warp *warp, const struct instruction *instruction, enum space s
         unsigned int lane = (unsigned int)__builtin_ctz(lanes);
         uint64_t address = a[lane] + base, place = address;
         enum window window = window_in(space, &place);
-        unsigned char *memory = reach_in(warp, lane, window, place, size);
+        unsigned char *memory;
 
+        if (next_writes_it(lanes, a, base, window, address))
+            continue;
+        memory = reach_in(warp, lane, window, place, size);
         if (memory == NULL || (address & (size - 1)) != 0 || window == WINDOW_PARAM)
             return access_fault(warp, instruction, lane, address, size, "writes");
         store_value(memory, size, b[lane]);
@@ -213,28 +240,61 @@ static unsigned char *reach_all(struct warp *warp, const struct instruction *ins
     return memory;
 }
 
-enum step run_load(struct warp *warp, const struct instruction *instruction) {
-    const uint64_t *a = source(warp, instruction->a);
+static inline enum window window_of(const struct instruction *instruction, uint64_t address) {
+    return window_in(instruction->space, &address);
+}
+
+/* Where a lane's value `i` goes. NULL: nowhere. */
+static uint64_t *result_row(struct warp *warp, const struct instruction *instruction,
+                            unsigned int i) {
     const struct extra *extra = instruction->extra;
+    operand_row row = extra != NULL ? extra->rows[i] : instruction->d;
+
+    return row != NO_ROW ? destination(warp, row) : NULL;
+}
+
+static void load_lane(struct warp *warp, const struct instruction *instruction, unsigned int lane,
+                      const unsigned char *memory) {
+    for (unsigned int i = 0; i < instruction->count; i++) {
+        uint64_t *row = result_row(warp, instruction, i);
+
+        if (row != NULL)
+            row[lane] = load_value(memory + i * instruction->size, instruction->size,
+                                   type_is_signed((enum type)instruction->type));
+    }
+}
+
+static void copy_lane(struct warp *warp, const struct instruction *instruction, unsigned int lane,
+                      unsigned int from) {
+    for (unsigned int i = 0; i < instruction->count; i++) {
+        uint64_t *row = result_row(warp, instruction, i);
+
+        if (row != NULL)
+            row[lane] = row[from];
+    }
+}
+
+enum step run_load(struct warp *warp, const struct instruction *instruction) {
     uint64_t base = base_of(warp, instruction), addresses[LANES];
     struct touched touched = {.in_a_row = true, .lanes = 0};
+    unsigned int before = 0;
 
-    memcpy(addresses, a, sizeof addresses); /* a result may be the address's register */
+    memcpy(addresses, source(warp, instruction->a), sizeof addresses); /* a result may be there */
     for (uint32_t lanes = warp->active; lanes != 0; lanes &= lanes - 1) {
         unsigned int lane = (unsigned int)__builtin_ctz(lanes);
-        const unsigned char *memory =
-            reach_all(warp, instruction, lane, addresses[lane] + base, false, &touched);
+        uint64_t address = addresses[lane] + base;
+        const unsigned char *memory;
 
-        if (memory == NULL)
-            return STEP_AGAIN;
-        for (unsigned int i = 0; i < instruction->count; i++) {
-            operand_row row = extra != NULL ? extra->rows[i] : instruction->d;
-
-            if (row != NO_ROW)
-                destination(warp, row)[lane] =
-                    load_value(memory + i * instruction->size, instruction->size,
-                               type_is_signed((enum type)instruction->type));
+        if (lanes != warp->active &&
+            is_same_access(window_of(instruction, address), address, addresses[before] + base)) {
+            copy_lane(warp, instruction, lane, before);
+        } else {
+            memory = reach_all(warp, instruction, lane, address, false, &touched);
+            if (memory == NULL)
+                return STEP_AGAIN;
+            load_lane(warp, instruction, lane, memory);
         }
+        before = lane;
     }
     if (instruction->flag)
         atomic_thread_fence(memory_order_acquire);
@@ -252,8 +312,12 @@ enum step run_store(struct warp *warp, const struct instruction *instruction) {
         atomic_thread_fence(memory_order_release);
     for (uint32_t lanes = warp->active; lanes != 0; lanes &= lanes - 1) {
         unsigned int lane = (unsigned int)__builtin_ctz(lanes);
-        unsigned char *memory = reach_all(warp, instruction, lane, a[lane] + base, true, &touched);
+        uint64_t address = a[lane] + base;
+        unsigned char *memory;
 
+        if (next_writes_it(lanes, a, base, window_of(instruction, address), address))
+            continue;
+        memory = reach_all(warp, instruction, lane, address, true, &touched);
         if (memory == NULL)
             return STEP_AGAIN;
         for (unsigned int i = 0; i < instruction->count; i++)

@@ -2,6 +2,8 @@
  * lanes that work together, and threads that wait for each other. */
 #include "test_ptx.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <unistd.h>
 
 #define REGISTERS                                                                                  \
@@ -372,6 +374,89 @@ static void test_a_kernel_waits_for_another_stream(void **state) {
         assert_ok(cuStreamDestroy_v2(streams[i]));
 }
 
+/* --- what the lanes of a warp access at once, while others write --- */
+
+/* How many words the lanes write, as the kernel below has it. */
+enum { LAST = 200 };
+
+static void *counts_on(void *argument) {
+    uint64_t *words = argument;
+
+    while (__atomic_load_n(&words[0], __ATOMIC_RELAXED) == 0) {
+        __atomic_fetch_add(&words[2], UINT64_C(0x100000001), __ATOMIC_RELAXED);
+        __atomic_fetch_add((uint32_t *)&words[4], 1, __ATOMIC_RELAXED);
+    }
+    return NULL;
+}
+
+/* Takes what the lanes wrote to word 2, and answers in word 4. */
+static void *takes(void *argument) {
+    uint64_t *words = argument;
+
+    for (uint64_t i = 1; i <= LAST; i++) {
+        while (__atomic_load_n(&words[2], __ATOMIC_ACQUIRE) != i)
+            sched_yield();
+        __atomic_store_n(&words[2], 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&words[4], i, __ATOMIC_RELEASE);
+    }
+    return NULL;
+}
+
+/* Runs the kernel while the host does the other part; how often lanes saw what they may not. */
+static uint64_t wrong_beside(const char *text, void *(*host)(void *)) {
+    CUmodule module = load_ptx(text);
+    uint64_t *words, wrong;
+    CUdeviceptr to;
+    pthread_t other;
+    void *memory;
+
+    assert_ok(cuMemHostAlloc(&memory, 64, CU_MEMHOSTALLOC_DEVICEMAP));
+    words = memset(memory, 0, 64);
+    assert_ok(cuMemHostGetDevicePointer_v2(&to, memory, 0));
+    assert_int_equal(pthread_create(&other, NULL, host, memory), 0);
+    assert_ok(run_kernel(module, "k", 1, 32, 0, to));
+    pthread_join(other, NULL);
+    wrong = words[1];
+    assert_ok(cuMemFreeHost(memory));
+    assert_ok(cuModuleUnload(module));
+    return wrong;
+}
+
+/* CUDA C++ Programming Guide, "Device Memory Accesses": they are one access. */
+static void test_lanes_that_read_one_address_at_once_read_the_same(void **state) {
+    static const char text[] = PTX_HEAD PTX_KERNEL(
+        "k", REGISTERS,
+        "mov.u32 %r1, 0;\nmov.u64 %l5, 0;\n"
+        "again: ld.global.u64 %l1, [%base+16]; ld.volatile.u64 %l2, [%base+16];\n"
+        "ld.global.v2.u32 {%r2, %r3}, [%base+16]; ld.global.u32 %r4, [%base+32];\n"
+        "ld.volatile.u32 %r5, [%base+32]; mov.b64 %l3, {%r2, %r3}; mov.b64 %l4, {%r4, %r5};\n"
+        "add.u64 %l1, %l1, %l2; mad.lo.u64 %l1, %l3, 3, %l1; mad.lo.u64 %l1, %l4, 7, %l1;\n"
+        "mov.b64 {%r6, %r7}, %l1; shfl.sync.idx.b32 %r8, %r6, 0, 31, -1;\n"
+        "shfl.sync.idx.b32 %r9, %r7, 0, 31, -1; setp.ne.u32 %p1, %r6, %r8;\n"
+        "setp.ne.or.u32 %p2, %r7, %r9, %p1; @%p2 add.u64 %l5, %l5, 1;\n"
+        "add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 20000; @%p1 bra again;\n"
+        "red.global.add.u64 [%base+8], %l5; bar.warp.sync -1; st.global.u64 [%base], 1;\n");
+
+    (void)state;
+    assert_int_equal(wrong_beside(text, counts_on), 0);
+}
+
+/* "SIMT Architecture": who of them writes last is undefined; but when one has been seen to have
+ * written, all have. */
+static void test_lanes_that_write_one_address_at_once_write_once(void **state) {
+    static const char text[] = PTX_HEAD PTX_KERNEL(
+        "k", REGISTERS,
+        "mov.u64 %l1, 1;\nmov.u64 %l5, 0;\n"
+        "again: st.global.u64 [%base+16], %l1;\n"
+        "wait: ld.volatile.global.u64 %l2, [%base+32]; setp.ne.u64 %p1, %l2, %l1;\n"
+        "@%p1 bra wait; ld.volatile.global.u64 %l3, [%base+16]; setp.ne.u64 %p1, %l3, 0;\n"
+        "@%p1 add.u64 %l5, %l5, 1; add.u64 %l1, %l1, 1; setp.le.u64 %p1, %l1, 200;\n"
+        "@%p1 bra again; red.global.add.u64 [%base+8], %l5;\n");
+
+    (void)state;
+    assert_int_equal(wrong_beside(text, takes), 0);
+}
+
 /* As cooperative groups have it: the grid's workspace is in two registers of its environment. */
 static void test_the_blocks_of_a_cooperative_grid_wait_for_each_other(void **state) {
     enum { BLOCKS = 48 };
@@ -494,6 +579,8 @@ int main(void) {
         cmocka_unit_test(test_machine),
         cmocka_unit_test(test_a_kernel_waits_for_the_host),
         cmocka_unit_test(test_a_kernel_waits_for_another_stream),
+        cmocka_unit_test(test_lanes_that_read_one_address_at_once_read_the_same),
+        cmocka_unit_test(test_lanes_that_write_one_address_at_once_write_once),
         cmocka_unit_test(test_the_blocks_of_a_cooperative_grid_wait_for_each_other),
         cmocka_unit_test(test_device_code_allocates),
         cmocka_unit_test(test_device_code_prints),
