@@ -13,11 +13,11 @@
  * after. Lock not held.    The caller has none of these locks. Cache locked.     The caller has the
  * lock of `cache`, or the pool's, and so all caches' locks. Lock not needed.  An exception in a
  * group that says otherwise. "All below: lock held." speaks of the rest of the file, as far as the
- * next group or part of it. "Lock" is the folder's own: the pool's in src/pool and src/policy, the
- * check's in src/check, LOCK_ORDER in src/order; elsewhere the comment names it by its rank,
- * "LOCK_LOADER held." Such a function
- * asserts it in its first statement, by lock_check_held, lock_check_none or cache_check_locked;
- * tests/unit/lock_rules.py compares the two.
+ * next group or part of it. "Lock" is the folder's own: the pool's in src/pool, src/keep and
+ * src/sources, the check's in src/check, LOCK_ORDER in src/order; elsewhere the comment names it by
+ * its rank, "LOCK_LOADER held." Such a function asserts it in its first statement, by
+ * lock_check_held, lock_check_none or cache_check_locked; tests/unit/lock_rules.py compares the
+ * two.
  *
  * With POOLCUDA_CHECK_LOCKS (test builds, and -Dcheck_locks=true) a false assertion and a breach of
  * either rule by a lock of these ranks end the process; without it they are no code at all. */

@@ -3,12 +3,12 @@
 #define POOLCUDA_POOL_OPTIONS_H
 
 #include "options.h"
-#include "policy/policy.h"
+#include "pool/policy.h"
 #include "pool/pool.h"
 
 static inline struct pool_config pool_config_from(const struct options *options) {
     return (struct pool_config){
-        .policy = policies[options->policy],
+        .policy = &policies[options->policy],
 #define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
     OPTION_IF_POOL_##when(.field = options->field, )
 #include "options.def"

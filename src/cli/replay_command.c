@@ -56,7 +56,7 @@ static void say(const char *line) {
 }
 
 static void print_text(const struct arguments *arguments, const struct replay_result *result) {
-    const char *policy = policies[0]->name;
+    const char *policy = policies[0].name;
     char file[OUTPUT_ERROR];
     if (arguments->settings.config.policy)
         policy = arguments->settings.config.policy->name;

@@ -1,7 +1,7 @@
 #include "cli/tune.h"
 
 #include "options.h"
-#include "policy/policy.h"
+#include "pool/policy.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,7 +98,7 @@ bool tune_list(struct tune *tune, uint64_t peak_live_bytes, bool gpu) {
 
 void tune_note_policy(struct tune_setting *setting, const struct policy *policy) {
     setting->transparent = strcmp(policy->name, "site") == 0 || strcmp(policy->name, "tag") == 0;
-    setting->cuts = policy->cuts || policy->keeps_nothing;
+    setting->cuts = policy->keeper->cuts || policy->keeper->keeps_nothing;
 }
 
 uint64_t tune_calls(const struct replay_result *result) {

@@ -1,7 +1,7 @@
 /* The whole contract between the pool and CUDA: every driver function that the pool itself calls.
  *
  * The struct is filled from the real driver (driver_load) or by a test. Nothing else in src/pool,
- * src/policy or src/observe may call CUDA. All functions keep the semantics, error codes and
+ * src/order or src/sources may call CUDA. All functions keep the semantics, error codes and
  * threading rules of the driver functions they are named after. */
 #ifndef POOLCUDA_DRIVER_DRIVER_H
 #define POOLCUDA_DRIVER_DRIVER_H

@@ -18,6 +18,9 @@
 #error "unsupported architecture"
 #endif
 
+#define HOOK_ENTRY_SIZE 16 /* bytes: see entry.S */
+
+#ifdef __ASSEMBLER__
 /* clang-format off */
 	.macro	protected
 	.section .note.gnu.property, "a", %note
@@ -28,5 +31,6 @@
 	.section .note.GNU-stack, "", %progbits
 	.endm
 /* clang-format on */
+#endif
 
 #endif

@@ -8,24 +8,25 @@
 #endif
 
 /* Every exported driver name jumps to its hook, so that the hook finds the caller's return address
- * where it would be without us. hook_entry_NAME is the same address under a name that an interposer
- * cannot take over. */
+ * where it would be without us. The entries lie in a section of their own, in the order of
+ * hooks.def, HOOK_ENTRY_SIZE bytes each: hooks.c finds them there, and not by names that an
+ * interposer can take over. */
 #define HOOK(name, base, since, per_thread, parameters)		\
 	.globl	name;						\
 	.type	name, %function;				\
-	.globl	hook_entry_##name;				\
-	.hidden	hook_entry_##name;				\
-	.p2align 4;						\
 name:								\
-hook_entry_##name:						\
 	ENTER;							\
 	JUMP	hook_##name;					\
-	.size	name, . - name;
+	.size	name, . - name;					\
+	.org	name + HOOK_ENTRY_SIZE;
 
-	.text
+	.section hook_entries, "ax", %progbits
+	.p2align 4
 	.cfi_startproc
 #include "interpose/hooks.def"
 	.cfi_endproc
+
+	.text
 
 /* Calls a function of ours with the arguments of the one that has been entered, which stay as they
  * are. */

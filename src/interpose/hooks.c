@@ -1,25 +1,24 @@
 #include "interpose/hooks.h"
 
+#include "interpose/assembly.h"
 #include "interpose/stubs.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
-#define HOOK(name, base, since, per_thread, parameters)                                            \
-    extern const char hook_entry_##name[] __attribute__((visibility("hidden")));
-#include "interpose/hooks.def"
-#undef HOOK
+/* Where entry.S has them, by the linker's name for the beginning of a section. */
+extern const char hook_entries[] __asm__("__start_hook_entries")
+    __attribute__((visibility("hidden")));
 
 /* Names stand in the table itself: a pointer to each would cost every program at its start. */
 enum { NAME_SIZE = 40 };
 static const struct {
-    const char *entry;
     char symbol[NAME_SIZE], base[NAME_SIZE];
     int since;
     bool per_thread;
 } hook_table[HOOKS] = {
 #define HOOK(name, base, since, per_thread, parameters)                                            \
-    [HOOK_##name] = {hook_entry_##name, #name, base, since, per_thread},
+    [HOOK_##name] = {#name, base, since, per_thread},
 #include "interpose/hooks.def"
 #undef HOOK
 };
@@ -31,7 +30,7 @@ static void *listed[HOOKS];
 static atomic_bool listed_ready;
 
 static void *replacement(int row) {
-    return (void *)(uintptr_t)hook_table[row].entry;
+    return (void *)(uintptr_t)(hook_entries + (size_t)row * HOOK_ENTRY_SIZE);
 }
 
 static bool is_real(int row, const void *found) {

@@ -56,7 +56,7 @@ static void count(struct index_blocks *class, struct index_entry *entry, size_t 
 void address_index_add(struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
     struct index_blocks *class = class_of(block);
-    if (block->context->policy->cuts)
+    if (block->context->keeper->cuts)
         return;
     struct index_entry *entry = malloc(sizeof *entry);
     if (!entry) {

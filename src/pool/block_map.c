@@ -100,10 +100,9 @@ void pool_note_end(struct pool *pool) {
     LIST_FOREACH (context, &pool->contexts, link) {
         if (context->kind.memory != POOL_DEVICE)
             continue;
-        struct policy_usage usage;
         cache_drain(pool, context);
-        context->policy->usage(&context->store, &usage);
-        largest = usage.largest > largest ? usage.largest : largest;
+        const struct pool_block *block = context->keeper->largest(&context->store);
+        largest = block && block->size > largest ? block->size : largest;
     }
     stats_set(STATS_largest_idle_bytes, largest);
     LIST_FOREACH (device, &pool->devices, link)

@@ -14,7 +14,7 @@
 #ifndef POOLCUDA_POOL_CACHE_H
 #define POOLCUDA_POOL_CACHE_H
 
-#include "pool/block.h"
+#include "pool/context.h"
 #include "pool/pool.h"
 
 enum {

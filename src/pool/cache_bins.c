@@ -72,7 +72,7 @@ static struct cache_bin *best_bin(struct cache *cache, const struct site *site,
                                   const struct fit *fit, bool *many) {
     const struct cache_table *table = &cache->table;
     unsigned first = cache_table_from(table, fit->size);
-    size_t most = cache->pool->policy->most(fit);
+    size_t most = cache->pool->keeper->most(fit);
     struct cache_bin *bin, *best = NULL;
     *many = false;
     for (CACHE_TABLE_EACH(bin, table, first)) {
@@ -106,13 +106,13 @@ static struct fit fit_now(const struct cache *cache, size_t bytes, size_t size) 
 
 bool cache_fits_none(struct cache *cache, const struct site *site, size_t bytes, size_t size) {
     cache_check_locked(cache);
-    const struct policy *policy = cache->pool->policy;
+    const struct keeper *keeper = cache->pool->keeper;
     const struct fit fit = fit_now(cache, bytes, size);
     struct idle_store *store = &cache->context->store;
     bool many;
     const struct cache_bin *best = best_bin(cache, site, &fit, &many);
-    return !many && !(best && policy->serves(best->head, &fit)) &&
-           (!store->count || policy->least(store, size) > policy->most(&fit));
+    return !many && !(best && keeper->serves(best->head, &fit)) &&
+           (!store->count || keeper->least(store, size) > keeper->most(&fit));
 }
 
 /* Looks first at what this thread has freed itself, whichever site had it: another thread's blocks
@@ -126,9 +126,9 @@ static struct cache_bin *find_other(struct cache *cache, struct cache_bin *bin, 
     if ((!best || best->block_size > size) && fetch(cache, bin))
         return bin;
     if (!best || (best->block_size > size && store->count &&
-                  cache->pool->policy->least(store, size) < best->block_size))
+                  cache->pool->keeper->least(store, size) < best->block_size))
         return NULL;
-    return cache->pool->policy->serves(best->head, &fit) ? best : NULL;
+    return cache->pool->keeper->serves(best->head, &fit) ? best : NULL;
 }
 
 static void change_site(struct cache_bin *from, struct cache_bin *to, struct pool_block *block) {
@@ -236,7 +236,7 @@ static bool is_at_rest(struct cache_bin *bin) {
 
 static void empty(struct cache_bin *bin, struct cache *cache) {
     while (bin->head)
-        cache->pool->policy->give(&cache->context->store, cache_pop(bin));
+        cache->pool->keeper->give(&cache->context->store, cache_pop(bin));
 }
 
 BY_POINTER static bool stays_when_drained(struct cache_bin *bin, void *data) {
@@ -307,7 +307,7 @@ static struct cache_bin *make_bin(struct cache *cache, struct site *site, size_t
 bool cache_put(struct pool *pool, struct pool_block *block, size_t size) {
     lock_check_held(LOCK_POOL);
     const struct pool_config *config = &pool->config;
-    if (!block->context->policy->take_same || config->site_keep ||
+    if (!block->context->keeper->take_same || config->site_keep ||
         config->max_idle.kind != LIMIT_AUTO ||
         block->size % ROUND_SMALL) /* allocated while memory was short, and not rounded */
         return false;
@@ -341,11 +341,11 @@ static void move_all(struct cache_bin *from, const struct cache *cache, struct c
 static struct cache_bin *refill(struct pool *pool, struct cache *cache, struct site *site,
                                 size_t size) {
     struct idle_store *store = &cache->context->store;
-    struct pool_block *block = pool->policy->take_same(store, site, size);
+    struct pool_block *block = pool->keeper->take_same(store, site, size);
     struct cache_bin *bin = block ? bin_for(cache, site, size) : NULL;
     if (block && !bin)
-        pool->policy->give(store, block);
-    for (; bin && block; block = pool->policy->take_same(store, site, size)) {
+        pool->keeper->give(store, block);
+    for (; bin && block; block = pool->keeper->take_same(store, site, size)) {
         cache_note_bin(cache, bin, block);
         cache_push(bin, block);
     }
@@ -360,7 +360,7 @@ struct pool_block *cache_take(struct pool *pool, struct context *context, struct
                               size_t size) {
     lock_check_held(LOCK_POOL);
     uintptr_t id = site->id;
-    struct cache *own = context->policy->take_same ? cache_own(pool, context) : NULL;
+    struct cache *own = context->keeper->take_same ? cache_own(pool, context) : NULL;
     if (!own)
         return NULL;
     struct cache_bin *bin = cache_table_find(&own->table, id, size);
@@ -385,12 +385,12 @@ void cache_offer(struct pool *pool, struct context *context, const struct site *
                  const struct fit *fit) {
     lock_check_held(LOCK_POOL);
     struct cache_bin *bin, *own = NULL, *best = NULL;
-    if (!context->policy->take_same)
+    if (!context->keeper->take_same)
         return;
     /* No block is taken from a thread that goes on using its own: it would be short of one, take
      * one from another in turn, and so on for ever. Allocating one block more costs less. */
     const struct cache *mine = cache_own(pool, context);
-    size_t most = pool->policy->most(fit);
+    size_t most = pool->keeper->most(fit);
     for (int i = 0; i < pool->cache_count; i++) {
         struct cache *cache = pool->caches[i];
         const struct cache_table *table = &cache->table;
@@ -409,9 +409,9 @@ void cache_offer(struct pool *pool, struct context *context, const struct site *
         }
     }
     if (own && own != best)
-        pool->policy->give(&context->store, cache_pop(own));
+        pool->keeper->give(&context->store, cache_pop(own));
     if (best)
-        pool->policy->give(&context->store, cache_pop(best));
+        pool->keeper->give(&context->store, cache_pop(best));
 }
 
 void cache_drain(struct pool *pool, struct context *context) {

@@ -2,7 +2,7 @@
 #ifndef POOLCUDA_POOL_CACHE_TABLE_H
 #define POOLCUDA_POOL_CACHE_TABLE_H
 
-#include "pool/block.h"
+#include "pool/context.h"
 
 /* The idle blocks of one site and size, which have last served requests of one rounded size: of
  * their own, or of a smaller one (an oversize bin). Unused while site is NULL.

@@ -1,5 +1,6 @@
 /* Contexts and their sites: learnt when they allocate. */
 #include "pool/internal.h"
+#include "sources/mapped.h"
 
 #include "planted.h"
 #include "thread_marks.h"
@@ -165,11 +166,25 @@ static struct device *add_device(struct pool *pool, enum pool_memory memory,
     return device;
 }
 
-/* What is in it is the policy's. False without host memory. */
-static bool open_store(struct pool *pool, struct context *context) {
+const struct source source_plain = {0};
+
+const struct keeper *kind_keeper(const struct pool *pool, const struct pool_kind *kind) {
+    switch (kind->memory) {
+    case POOL_HOST:
+        return &keeper_host;
+    case POOL_MANAGED:
+        return &keeper_managed;
+    case POOL_DEVICE:
+        break;
+    }
+    return pool->keeper;
+}
+
+/* What is in it is the keeper's. False without host memory. */
+static bool open_store(struct context *context) {
     struct idle_store *store = &context->store;
-    *store = (struct idle_store){.by_size = RB_INITIALIZER(&store->by_size), .pool = pool};
-    return !context->policy->open || context->policy->open(store);
+    *store = (struct idle_store){.by_size = RB_INITIALIZER(&store->by_size)};
+    return !context->keeper->open || context->keeper->open(store);
 }
 
 /* Records a context that the driver has described. Lock held. */
@@ -189,13 +204,15 @@ static struct context *add_context(struct pool *pool, CUcontext handle,
         return NULL;
     }
     context->kind = *kind;
-    context->policy = kind_policy(pool, kind);
-    if (!open_store(pool, context)) {
+    context->keeper = kind_keeper(pool, kind);
+    context->source = kind->memory == POOL_DEVICE ? pool->source : &source_plain;
+    if (!open_store(context)) {
         free(context);
         return NULL;
     }
     context->handle = handle;
     context->ordinal = facts->ordinal;
+    context->next_region = ROUND_PAGE;
     context->device = device;
     context->event = facts->event;
     context->id = facts->id;
@@ -315,8 +332,12 @@ struct site *context_site(struct pool *pool, struct context *context, const stru
 
 void context_destroy_sites(struct context *context) {
     struct site *site, *next;
-    if (context->policy->close)
-        context->policy->close(&context->store);
+    if (context->keeper->close)
+        context->keeper->close(&context->store);
+    mapped_destroy(context->mapped);
+    context->mapped = NULL;
+    free(context->driver_pool);
+    context->driver_pool = NULL;
     HASH_ITER (by_key, context->sites, site, next) {
         // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it cannot follow uthash
         HASH_DELETE(by_key, context->sites, site);

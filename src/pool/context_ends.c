@@ -9,8 +9,8 @@
 #include "pool/internal.h"
 
 #include "planted.h"
-#include "policy/driver_pool.h"
-#include "policy/vmm.h"
+#include "sources/driver_pool.h"
+#include "sources/mapped.h"
 
 #include <stdlib.h>
 
@@ -38,7 +38,7 @@ void inside_forget(void) {
 static bool goes_with_context(const struct pool_block *block) {
     return block->in_driver_pool
                ? block->state != BLOCK_WAITING
-               : !block->context->policy->cuts &&
+               : !block->context->keeper->cuts &&
                      (block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED);
 }
 
@@ -49,7 +49,7 @@ static bool end_context(struct pool *pool, struct context *context, struct relea
     struct pool_block *block;
     struct ledger_place place = {0};
     /* Other threads may be at its pages or at its memory pool. From here on all is done at once. */
-    while (context->policy->take_unused && context->device->releasing)
+    while (context->source->take_unused && context->device->releasing)
         pool_await_releases(pool);
     if (context->ended)
         return false;
@@ -95,17 +95,20 @@ static void end_and_release(struct pool *pool, struct context *context) {
     struct context_push visit;
     if (!end_context(pool, context, &releases))
         return;
-    struct vmm *vmm = vmm_detach(&context->store);
-    struct driver_pool *async = driver_pool_detach(&context->store);
+    struct mapped *mapped = context->mapped;
+    struct driver_pool *async = context->driver_pool;
+    context->mapped = NULL;
+    context->driver_pool = NULL;
     pool_unlock(pool);
-    bool visiting = (releases.count || vmm) && context_push_ending(pool, context->handle, &visit);
-    bool over = (vmm || async) && visiting && wait_at_end(pool);
+    bool visiting =
+        (releases.count || mapped) && context_push_ending(pool, context->handle, &visit);
+    bool over = (mapped || async) && visiting && wait_at_end(pool);
     if (over || context->broken) /* else pages are lost rather than taken from under a kernel */
-        vmm_release(pool, vmm);
+        mapped_release(pool->driver, mapped);
     pool_lock(pool);
     release_list_give_back(pool, &releases);
     pool_unlock(pool);
-    driver_pool_end(pool, async, false);
+    driver_pool_end(pool->driver, async, false);
     if (visiting)
         context_pop(pool, &visit);
     pool_lock(pool);
@@ -201,7 +204,7 @@ void pool_green_ending(struct pool *pool, CUcontext handle) {
         fence_drain(pool, context->device);
         fence_streams_ended(pool, context);
         pool_unlock(pool);
-        driver_pool_end_stream(pool, context);
+        source_driver_pool_end_stream(pool, context);
         order_end_own_stream(&pool->order, handle);
         pool_lock(pool);
         context->handle = primary;
@@ -290,12 +293,14 @@ void pool_primary_released(struct pool *pool, CUdevice ordinal) {
     while ((context = find_primary(pool, ordinal))) {
         if (!end_context(pool, context, NULL)) /* the driver has freed its memory */
             continue;
-        struct vmm *vmm = vmm_detach(&context->store);
-        struct driver_pool *async = driver_pool_detach(&context->store);
+        struct mapped *mapped = context->mapped;
+        struct driver_pool *async = context->driver_pool;
+        context->mapped = NULL;
+        context->driver_pool = NULL;
         context_destroy_sites(context);
         pool_unlock(pool);
-        vmm_release(pool, vmm);
-        driver_pool_end(pool, async, true);
+        mapped_release(pool->driver, mapped);
+        driver_pool_end(pool->driver, async, true);
         pool_lock(pool);
     }
     order_primary_ends(&pool->order, ordinal);

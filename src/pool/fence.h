@@ -3,7 +3,7 @@
 #define POOLCUDA_POOL_FENCE_H
 
 #include "lock.h"
-#include "pool/block.h"
+#include "pool/context.h"
 #include "pool/pool.h"
 
 struct fit;

@@ -77,11 +77,11 @@ void fence_defer(struct pool *pool, struct pool_block *block, CUstream freed_in)
 /* Whether the block, once it is idle, is likely to serve the request. */
 static bool would_fit(const struct pool *pool, const struct pool_block *block,
                       const struct site *site, size_t size) {
-    const struct policy *policy = block->context->policy;
-    if (policy->keeps_nothing || block->size < size || (policy->own_site && block->site != site) ||
-        (policy->same_size && block->size != size))
+    const struct keeper *keeper = block->context->keeper;
+    if (keeper->keeps_nothing || block->size < size || (keeper->own_site && block->site != site) ||
+        (keeper->same_size && block->size != size))
         return false;
-    return policy->cuts || (double)block->size <= pool->config.reuse_ratio * (double)size;
+    return keeper->cuts || (double)block->size <= pool->config.reuse_ratio * (double)size;
 }
 
 static bool is_freed_by(const struct fence *fence, uint32_t thread) {
@@ -153,7 +153,7 @@ struct fence *fence_worth_waiting(struct pool *pool, struct context *context,
     if (!last)
         return NULL;
     struct fence *fence = find_fence(pool, context, last, site, size);
-    if (!fence && context->policy->cuts && is_much_deferred(context, size))
+    if (!fence && context->keeper->cuts && is_much_deferred(context, size))
         fence = fence_oldest(context);
     return fence;
 }
@@ -163,7 +163,7 @@ struct fence *fence_worth_waiting(struct pool *pool, struct context *context,
 enum { MOST_LOOKED_AT = 64 };
 
 /* The smaller of `best` and the blocks of the list that serve. *left: how many are looked at. */
-static struct pool_block *find_freed_in(const struct policy *policy, const struct block_list *list,
+static struct pool_block *find_freed_in(const struct keeper *keeper, const struct block_list *list,
                                         CUstream stream, const struct fit *fit,
                                         struct pool_block *best, int *left) {
     struct pool_block *block;
@@ -171,7 +171,7 @@ static struct pool_block *find_freed_in(const struct policy *policy, const struc
         if (--*left < 0)
             break;
         bool ordered = block->freed_in == stream || PLANTED(any_stream_has_it);
-        if (ordered && block->size >= fit->size && policy->serves(block, fit) &&
+        if (ordered && block->size >= fit->size && keeper->serves(block, fit) &&
             (!best || block->size < best->size))
             best = block;
     }
@@ -183,12 +183,12 @@ struct pool_block *fence_find_freed_in(struct context *context, CUstream stream,
     lock_check_held(LOCK_POOL);
     int left = MOST_LOOKED_AT;
     const struct fence *fence;
-    if (!context->policy->serves)
+    if (!context->keeper->serves)
         return NULL;
     struct pool_block *best =
-        find_freed_in(context->policy, &context->unfenced, stream, fit, NULL, &left);
+        find_freed_in(context->keeper, &context->unfenced, stream, fit, NULL, &left);
     TAILQ_FOREACH_REVERSE (fence, &context->fences, fence_list, link)
-        best = find_freed_in(context->policy, &fence->blocks, stream, fit, best, &left);
+        best = find_freed_in(context->keeper, &fence->blocks, stream, fit, best, &left);
     return best;
 }
 

@@ -8,7 +8,7 @@
  *     work: WAIT_NOW makes it here, and the block is then idle; WAIT_OWED leaves it to the next
  *     call that could show the difference (wait.c), and the block is idle at once; WAIT_DEFERRED
  *     lets a fence stand for it (fence.c), behind which the block becomes idle.
- *  4. What the kept block makes too much is given up: the policy's surplus of the site, what
+ *  4. What the kept block makes too much is given up: the keeper's surplus of the site, what
  *     exceeds the bounds, what decay says was not needed of late (keep).
  *
  * A pointer without a record is the driver's to free. A block that is not live was freed twice: the
@@ -21,7 +21,7 @@
 /* Defers the block: work may still use it. freed_in is fence_defer's, freed_by the block's. */
 static void defer(struct pool *pool, struct pool_block *block, CUstream freed_in,
                   uint32_t freed_by) {
-    if (block->context->policy->cuts)
+    if (block->context->keeper->cuts)
         suballocation_note_taint(block);
     ledger_make_deferred(pool, block);
     block->freed_by = freed_by;
@@ -34,9 +34,9 @@ static void defer(struct pool *pool, struct pool_block *block, CUstream freed_in
 static bool may_give_up(struct pool *pool, struct context *context, struct site *site,
                         const struct context **quiet) {
     lock_check_held(LOCK_POOL);
-    const struct policy *policy = context->policy;
-    if (policy->keeps_nothing || PLANTED(freed_while_busy) ||
-        (!policy->surplus(&context->store, site, pool->config.site_keep) &&
+    const struct keeper *keeper = context->keeper;
+    if (keeper->keeps_nothing || PLANTED(freed_while_busy) ||
+        (!keeper->surplus(&context->store, site, pool->config.site_keep) &&
          !idle_bound_excess(pool, context->device, 0)))
         return true;
     pool_unlock_between(pool);
@@ -53,11 +53,11 @@ static void give_up(struct pool *pool, struct context *own, struct site *site,
     lock_check_held(LOCK_POOL);
     const struct release_list none = releases;
     struct pool_block *surplus;
-    while ((surplus = own->policy->surplus(&own->store, site, pool->config.site_keep))) {
+    while ((surplus = own->keeper->surplus(&own->store, site, pool->config.site_keep))) {
         ledger_take_out(pool, surplus);
         release_list_add(pool, &releases, surplus);
     }
-    if (own->policy->keeps_nothing) { /* the surplus is then idle in the driver's pool */
+    if (own->keeper->keeps_nothing) { /* the surplus is then idle in the driver's pool */
         release_list_give_back(pool, &releases);
         releases = none;
     }
@@ -80,9 +80,7 @@ static void keep(struct pool *pool, struct pool_block *block, enum wait_choice w
     if (wait == WAIT_DEFERRED) {
         defer(pool, block, NULL, thread_number());
     } else {
-        if (own->policy->cuts)
-            suballocation_note_taint(block);
-        ledger_make_idle(pool, block); /* the policy may have merged it: it is gone */
+        ledger_make_idle(pool, block); /* it may have been merged with others: it is gone */
     }
     stats_add(STATS_free_kept, 1);
     /* During a capture what is too much goes at a later free. */
@@ -209,7 +207,7 @@ CUresult pool_free_suballocation(struct pool *pool, CUdeviceptr pointer) {
 static void count_free(struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
     const struct context *context = block->context;
-    cache_merge_counts_of(pool, block, context->policy->round(block->requested));
+    cache_merge_counts_of(pool, block, context->keeper->round(block->requested));
     source_note_size(context, block->site, block->requested);
     context->device->frees++;
 }

@@ -1,6 +1,6 @@
 /* Frees that are not the pool's own: the block goes to the driver, or, where that knows no such
  * allocation, the driver is asked what it would have answered. */
-#include "policy/region.h"
+#include "keep/region.h"
 #include "pool/internal.h"
 
 #include "planted.h"
@@ -31,7 +31,7 @@ static CUresult release_removed(struct pool *pool, struct pool_block *block) {
     CUresult result = source_release(pool, context->kind.memory, block->pointer);
     context_note_error(pool, context, result);
     pool_lock(pool);
-    if (context->policy->cuts)
+    if (context->keeper->cuts)
         suballocation_released(block, result != CUDA_SUCCESS);
     if (result == CUDA_SUCCESS) {
         ledger_recycle(pool, block);

@@ -1,4 +1,5 @@
 /* Records of blocks and the sums over them. */
+#include "keep/region.h"
 #include "pool/internal.h"
 
 #include "planted.h"
@@ -15,7 +16,7 @@ struct record_slab {
 };
 
 static size_t over_size(const struct pool_block *block) {
-    size_t rounded = block->context->policy->round(block->requested);
+    size_t rounded = block->context->keeper->round(block->requested);
     return block->size > rounded ? block->size - rounded : 0;
 }
 
@@ -221,7 +222,7 @@ bool ledger_index(struct pool *pool) {
 void ledger_set_state(struct pool_block *block, enum block_state state) {
     lock_check_held(LOCK_POOL);
     block->state = (uint8_t)state;
-    block->quick_freeable = state == BLOCK_LIVE && block->context->policy->take_same &&
+    block->quick_freeable = state == BLOCK_LIVE && block->context->keeper->take_same &&
                             !block->taints && !block->in_driver_pool;
 }
 
@@ -243,6 +244,21 @@ void ledger_remove(struct pool *pool, struct pool_block *block) {
     subtract(pool, block);
 }
 
+void ledger_forget_region(struct pool *pool, struct idle_store *store, struct region *region) {
+    lock_check_held(LOCK_POOL);
+    struct pool_block *block;
+    while ((block = region_first(region))) {
+        bool waited_for = block->state == BLOCK_WAITING;
+        if (block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED)
+            ledger_take_out(pool, block);
+        region_leave(block);
+        ledger_remove(pool, block);
+        if (!waited_for)
+            ledger_recycle(pool, block);
+    }
+    region_forget(store, region);
+}
+
 /* Forgets an older record of an address: the driver would not have given that again while its block
  * existed. */
 __attribute__((noinline)) static void forget_stale(struct pool *pool, struct pool_block *stale) {
@@ -251,8 +267,11 @@ __attribute__((noinline)) static void forget_stale(struct pool *pool, struct poo
         address_index_remove(pool, stale);
     if (stale->state == BLOCK_IDLE || stale->state == BLOCK_DEFERRED)
         ledger_take_out(pool, stale);
-    if (stale->context->policy->lose)
-        stale->context->policy->lose(&stale->context->store, stale);
+    if (stale->context->keeper->cuts) {
+        struct region *region = stale->region;
+        region_leave(stale);
+        ledger_forget_region(pool, &stale->context->store, region);
+    }
     subtract(pool, stale);
     if (!waited_for) /* else the thread that waits still holds it */
         ledger_recycle(pool, stale);
@@ -283,7 +302,7 @@ void ledger_restore(struct pool *pool, struct pool_block *block, enum block_stat
         block->requested = 0;
         count_idle(pool, block, 1);
         if (state == BLOCK_IDLE)
-            block->context->policy->give(&block->context->store, block);
+            ledger_keep(pool, block);
         else
             fence_defer(pool, block, NULL);
     }
@@ -297,7 +316,7 @@ void ledger_take_out(struct pool *pool, struct pool_block *block) {
     if (block->state == BLOCK_DEFERRED)
         LIST_REMOVE(block, in_list);
     else
-        block->context->policy->remove(&block->context->store, block);
+        block->context->keeper->remove(&block->context->store, block);
 }
 
 /* Makes a record in the table, in no sums and of no state yet. */
@@ -415,11 +434,33 @@ void ledger_make_deferred(struct pool *pool, struct pool_block *block) {
     ledger_publish(pool, block->context->device);
 }
 
+void ledger_keep(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
+    struct idle_store *store = &block->context->store;
+    const struct keeper *keeper = block->context->keeper;
+    struct pool_block *part;
+    while (keeper->cuts && (part = region_join(store, &block)))
+        ledger_coalesce(pool, block, part);
+    keeper->give(store, block);
+}
+
+/* No request may get what the driver keeps state in for others. */
+static void keep_suballocation(struct pool *pool, struct pool_block *block) {
+    if (block->taints)
+        region_taint(&block->context->store, block->region);
+    block->state = BLOCK_IDLE;
+    ledger_keep(pool, block);
+}
+
 /* size: of the request that the block has served, rounded. */
 static void end_deferral(struct pool *pool, struct pool_block *block, size_t size) {
+    if (block->context->keeper->cuts) {
+        keep_suballocation(pool, block);
+        return;
+    }
     block->state = BLOCK_IDLE;
     if (!cache_put(pool, block, size))
-        block->context->policy->give(&block->context->store, block);
+        block->context->keeper->give(&block->context->store, block);
 }
 
 void ledger_end_deferral(struct pool *pool, struct pool_block *block) {
@@ -429,7 +470,7 @@ void ledger_end_deferral(struct pool *pool, struct pool_block *block) {
 
 void ledger_make_idle(struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
-    size_t size = block->context->policy->round(block->requested);
+    size_t size = block->context->keeper->round(block->requested);
     ledger_make_deferred(pool, block);
     end_deferral(pool, block, size < block->size ? size : block->size);
 }

@@ -17,7 +17,7 @@ void pool_config_copy(struct pool_config *to, const struct pool_config *from, un
 
 static void config_changed(struct pool *pool) {
     const struct pool_config *config = &pool->config;
-    pool->caches_serve = pool->policy->take_same && !config->zero && !config->site_keep &&
+    pool->caches_serve = pool->keeper->take_same && !config->zero && !config->site_keep &&
                          config->max_idle.kind == LIMIT_AUTO;
 }
 
@@ -34,7 +34,8 @@ struct pool *pool_create(const struct pool_config *config, const struct driver *
     pointer_map_init(&pool->map);
     pool->config = *config;
     pool->driver = driver;
-    pool->policy = config->policy ? config->policy : &policy_site;
+    pool->keeper = config->policy ? config->policy->keeper : &keeper_site;
+    pool->source = config->policy ? config->policy->source : &source_plain;
     config_changed(pool);
     order_init(&pool->order, driver);
     fence_want_per_thread(pool);

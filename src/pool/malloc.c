@@ -1,10 +1,10 @@
-/* Allocations. A request of `bytes`, rounded to `size` by the policy, from a site in the current
+/* Allocations. A request of `bytes`, rounded to `size` by the keeper, from a site in the current
  * context is served by the first of these that can:
  *
  *  1. The thread's cache: an idle block of this site and size, without the pool's lock
  * (cache_quick.h). A miss that nothing idle could serve asks the driver from there, too
  * (cache_miss.c).
- *  2. The idle store, under the lock: what the policy takes for the site and size. A block must be
+ *  2. The idle store, under the lock: what the keeper takes for the site and size. A block must be
  *     at least as large as the request, at most reuse_ratio times larger, and exceed it by no more
  *     than the waste bound leaves (bounds.h).
  *  3. Deferred blocks: one freed in the order of the request's stream, or one whose fence has
@@ -60,7 +60,7 @@ static CUresult malloc_past_pool(struct pool *pool, struct context *context,
     return result;
 }
 
-/* Before live memory grows: idle memory beyond the bound, and what the policy keeps for no other
+/* Before live memory grows: idle memory beyond the bound, and what the keeper has for no other
  * request than the site's, is released if that needs no waiting. The native call does not wait, and
  * a program may count on that while a kernel of its runs. Lock held. */
 static void trim_before_growth(struct pool *pool, struct context *context, struct site *site,
@@ -68,8 +68,8 @@ static void trim_before_growth(struct pool *pool, struct context *context, struc
     lock_check_held(LOCK_POOL);
     if (context->ended) /* while a fence was waited for: the site is gone */
         return;
-    const struct policy *policy = context->policy;
-    struct pool_block *misfit = policy->misfit ? policy->misfit(site) : NULL;
+    const struct keeper *keeper = context->keeper;
+    struct pool_block *misfit = keeper->misfit ? keeper->misfit(site) : NULL;
     uint64_t due = decay_due(pool, context->device);
     if (!misfit && !due && !idle_bound_excess(pool, context->device, size))
         return;
@@ -82,7 +82,7 @@ static void trim_before_growth(struct pool *pool, struct context *context, struc
     }
     struct release_list releases = {
         .device = context->device, .waits = RELEASE_IF_QUIET, .quiet = context};
-    while (!context->ended && policy->misfit && (misfit = policy->misfit(site))) {
+    while (!context->ended && keeper->misfit && (misfit = keeper->misfit(site))) {
         ledger_take_out(pool, misfit);
         release_list_add(pool, &releases, misfit);
     }
@@ -149,7 +149,7 @@ static bool clear(struct pool *pool, struct context *context, CUdeviceptr pointe
     return true;
 }
 
-/* Whether what a policy has obtained may be or hold memory that was used before. */
+/* Whether what a source has given may be or hold memory that was used before. */
 static bool is_used(const struct obtained *obtained) {
     return obtained->stitched || obtained->in_driver_pool || obtained->reservation;
 }
@@ -162,7 +162,7 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
     struct pool_block *block;
     struct obtained obtained;
     /* Idle pages that are mapped anew make live memory grow, but not what is held. */
-    size_t growth = context->policy->take_unused ? 0 : request->size;
+    size_t growth = context->source->take_unused ? 0 : request->size;
     trim_before_growth(pool, context, request->site, growth);
     bool asks = context->device->place.unified && !context->ended &&
                 headroom_may_lack(context->device, request->size);
@@ -290,7 +290,7 @@ CUresult pool_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
                                                : pool_malloc_rest(pool, pointer, bytes, key);
 }
 
-/* size: bytes as the kind's policy rounds them, not 0. stream is malloc_in_stream's. */
+/* size: bytes as the kind's keeper rounds them, not 0. stream is malloc_in_stream's. */
 static CUresult malloc_kind(struct pool *pool, const struct pool_kind *kind, CUdeviceptr *pointer,
                             size_t bytes, size_t size, const struct call_site *key,
                             CUstream stream) {
@@ -309,7 +309,7 @@ static CUresult malloc_kind(struct pool *pool, const struct pool_kind *kind, CUd
 
 static CUresult malloc_in_order(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
                                 const struct call_site *key, CUstream stream) {
-    size_t size = bytes ? pool->policy->round(bytes) : 0;
+    size_t size = bytes ? pool->keeper->round(bytes) : 0;
     if (pointer && size)
         return malloc_kind(pool, &kind_device, pointer, bytes, size, key, stream);
     stats_add(STATS_malloc_calls, 1);
@@ -334,7 +334,7 @@ CUresult pool_malloc_host(struct pool *pool, void **pointer, size_t bytes, unsig
     const struct pool_kind kind = {POOL_HOST, PLANTED(flags_not_in_key) ? 0 : flags};
     CUdeviceptr address = 0;
     CUresult result;
-    size_t size = kind_policy(pool, &kind)->round(bytes);
+    size_t size = kind_keeper(pool, &kind)->round(bytes);
     if (!pointer || !size)
         result = flags & POOL_HOST_PLAIN ? pool->driver->mem_alloc_host(pointer, bytes)
                                          : pool->driver->mem_host_alloc(pointer, bytes, flags);
@@ -351,7 +351,7 @@ CUresult pool_malloc_managed(struct pool *pool, CUdeviceptr *pointer, size_t byt
                              unsigned int flags, const struct call_site *key) {
     const struct pool_kind kind = {POOL_MANAGED, flags};
     bool known = flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST;
-    size_t size = kind_policy(pool, &kind)->round(bytes);
+    size_t size = kind_keeper(pool, &kind)->round(bytes);
     if (!pointer || !size)
         return pool->driver->mem_alloc_managed(pointer, bytes, flags);
     if (pool->config.managed && known)
@@ -374,7 +374,7 @@ CUresult pool_malloc_pitch(struct pool *pool, CUdeviceptr *pointer, size_t *pitc
     size_t bytes;
     if (__builtin_mul_overflow(pitched.known, height, &bytes))
         bytes = 0;
-    size_t size = bytes ? pool->policy->round(bytes) : 0;
+    size_t size = bytes ? pool->keeper->round(bytes) : 0;
     struct request request = {context, site, bytes, size, &pitched, NULL};
     struct pool_block *block = size ? serve(pool, &request) : NULL;
     if (!block)

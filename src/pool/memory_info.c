@@ -10,11 +10,11 @@
 /* Refreshes what the driver knows better than the ledger, for the current context. */
 static void refresh(struct pool *pool) {
     struct context *context =
-        pool->policy->refresh ? context_lock_current(pool, &kind_device) : NULL;
+        pool->source->refresh ? context_lock_current(pool, &kind_device) : NULL;
     if (!context)
         return;
     pool_unlock(pool);
-    pool->policy->refresh(pool, context);
+    pool->source->refresh(pool, context);
 }
 
 /* What the driver itself has free; UINT64_MAX: nobody stands between, or it does not say. */

@@ -11,6 +11,7 @@
  * The devices' default pools are known, and those that the program has made. While one of these is
  * being destroyed the gate is closed, so that none is trimmed that exists no more. */
 #include "pool/internal.h"
+#include "sources/driver_pool.h"
 
 #include <stdlib.h>
 
@@ -94,7 +95,7 @@ static size_t trim_all(struct pool *pool, CUdevice device) {
         return 0;
     int count = list_pools(pool, device, handles);
     for (int i = 0; i < count; i++)
-        released += memory_pool_trim(driver, handles[i], SIZE_MAX);
+        released += driver_pool_trim(driver, handles[i], SIZE_MAX);
     pool_gate_leave(pool);
     return released;
 }

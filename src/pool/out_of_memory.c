@@ -16,7 +16,7 @@
 /* Whether the policy obtains the memory. It needs to know how much, so not while the pitch is
  * unknown, or if that many rows are more than any address. */
 static bool obtains(const struct request *request) {
-    return request->context->policy->obtain && request->site && (!request->pitch || request->size);
+    return request->context->source->obtain && request->site && (!request->pitch || request->size);
 }
 
 __attribute__((always_inline)) static inline CUresult ask_untimed(struct pool *pool,
@@ -27,7 +27,7 @@ __attribute__((always_inline)) static inline CUresult ask_untimed(struct pool *p
     CUresult result;
     *obtained = (struct obtained){.size = size};
     if (obtains(request)) {
-        result = request->context->policy->obtain(pool, request, size, obtained);
+        result = request->context->source->obtain(pool, request, size, obtained);
         if (pitch && result == CUDA_SUCCESS)
             *pitch->pitch = pitch->known;
         return result;

@@ -85,7 +85,7 @@ uint64_t pages_idle(struct pool *pool, const struct device *device) {
     lock_check_held(LOCK_POOL);
     uint64_t unused = 0;
     const struct context *context;
-    if (!device->idle || pool->policy->cuts) /* suballocations can be had as they are */
+    if (!device->idle || pool->keeper->cuts) /* suballocations can be had as they are */
         return device->idle;
     LIST_FOREACH (context, &pool->contexts, link)
         unused += context->device == device ? context->store.unused : 0;

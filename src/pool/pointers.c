@@ -1,6 +1,5 @@
 /* Pointers of the program's, outside malloc and free: what it may know of them, and what calls of
  * its own have done with their memory. */
-#include "policy/driver_pool.h"
 #include "pool/internal.h"
 
 enum pool_pointer_state pool_pointer_state(struct pool *pool, CUdeviceptr base,
@@ -32,7 +31,7 @@ static struct pool_block *search(const struct pool *pool, CUdeviceptr pointer) {
 static struct pool_block *find_around(struct pool *pool, CUdeviceptr pointer) {
     lock_check_held(LOCK_POOL);
     struct pool_block *block = ledger_find(pool, pointer);
-    if (!block && pool->policy->cuts)
+    if (!block && pool->keeper->cuts)
         block = suballocation_find(pool, pointer);
     if (block)
         return block;
@@ -93,7 +92,7 @@ void pool_readopt(struct pool *pool, struct pool_block *block) {
 void pool_disown_done(struct pool *pool, struct pool_block *block) {
     pool_lock(pool);
     if (block->in_driver_pool)
-        driver_pool_gave_back(pool, block->context, block->size);
+        source_driver_pool_gave_back(pool, block->context, block->size);
     ledger_recycle(pool, block);
     pool_unlock(pool);
 }

@@ -8,7 +8,7 @@
  *
  * Memory
  *   block          one allocation of the driver's, or a suballocation
- *   region         an allocation of the driver's that a policy cuts into suballocations
+ *   region         an allocation of the driver's that is cut into suballocations
  *   live           the program owns the block
  *   waiting        the program has freed the block; the free waits for the device's work
  *   deferred       the program has freed the block; it may serve again once a fence has passed
@@ -26,7 +26,7 @@
  * Records
  *   site           where the program asked: a return address, or several, or a tag
  *   ledger         the records of all blocks, and the sums over them
- *   idle store     a context's idle blocks, kept as the policy wants
+ *   idle store     a context's idle blocks, kept as its keeper wants
  *   cache          a thread's own idle blocks, which it reuses without the pool's lock. What it has
  *                  counted is merged into the ledger, and published in the stats page
  *   sentinel       a live block that no cache may free: while it lives, no free is a context's last
@@ -50,6 +50,7 @@
 #ifndef POOLCUDA_POOL_POOL_H
 #define POOLCUDA_POOL_POOL_H
 
+#include "blocks/kind.h"
 #include "call_site.h"
 #include "driver/driver.h"
 #include "observe/shortage.h"
@@ -79,7 +80,7 @@ struct pool_config {
 #include "options.def"
 #undef OPTION
 
-    const struct policy *policy;                          /* NULL: policy_site */
+    const struct policy *policy;                          /* NULL: of policies[0] */
     void (*on_shortage)(const struct shortage *shortage); /* NULL: nobody asks */
     /* Called at frees, now and then, to look for reasons not to owe waits. May be NULL. */
     void (*look_around)(struct pool *pool);
@@ -147,15 +148,6 @@ CUresult pool_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
 CUresult pool_malloc_pitch(struct pool *pool, CUdeviceptr *pointer, size_t *pitch,
                            size_t width_bytes, size_t height, unsigned int element_bytes,
                            const struct call_site *site);
-
-/* What memory blocks are made of. The driver has functions of its own for each kind, and a block
- * serves requests of its kind alone, flags included. */
-enum pool_memory { POOL_DEVICE, POOL_HOST, POOL_MANAGED };
-enum { POOL_HOST_PLAIN = 1 << 30 }; /* cuMemAllocHost, which takes no flags */
-struct pool_kind {
-    enum pool_memory memory;
-    unsigned int flags; /* as given to the driver's function */
-};
 
 /* cuMemHostAlloc, or cuMemAllocHost for POOL_HOST_PLAIN, on behalf of `site`; and cuMemFreeHost,
  * which forwards pointers that are not the pool's. */
@@ -238,7 +230,7 @@ struct pool_place {
     bool alone; /* a handle of it would stand for it alone, as of what cuMemAlloc gives */
 };
 struct pool_place pool_find_place(struct pool *pool, CUdeviceptr pointer);
-/* Whether a block of a policy that cuts regions begins there. */
+/* Whether a block that was cut from a region begins there. */
 bool pool_is_suballocation(struct pool *pool, CUdeviceptr pointer);
 /* cuMemFreeAsync of the live suballocation at `pointer`: as cuMemFree, except that a capture does
  * not stop it. */

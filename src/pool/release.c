@@ -1,6 +1,6 @@
 /* Idle memory on its way back to the driver: which block is the next, and how it is given back. */
+#include "keep/region.h"
 #include "observe/call_timer.h"
-#include "policy/region.h"
 #include "pool/bounds.h"
 #include "pool/internal.h"
 
@@ -9,7 +9,7 @@
 void release_list_add(struct pool *pool, struct release_list *releases, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
     ledger_remove(pool, block);
-    if (block->context->policy->cuts)
+    if (block->context->keeper->cuts)
         region_detach(&block->context->store, block);
     block->by_size.rbe_left = releases->first;
     releases->first = block;
@@ -34,7 +34,7 @@ struct giving {
 /* Whether the block goes by a call that waits for its context: it is neither in a memory pool of
  * the driver's nor mapped. */
 static bool is_freed_natively(const struct pool_block *block) {
-    bool mapped = block->context->policy->cuts && block->region && block->region->reservation;
+    bool mapped = block->context->keeper->cuts && block->region && block->region->reservation;
     return !block->in_driver_pool && !mapped;
 }
 
@@ -62,6 +62,22 @@ static bool may_be_freed(struct giving *giving, const struct pool_block *block) 
     return false;
 }
 
+_Static_assert((int)POOL_DEVICE == (int)STATS_DEVICE && (int)POOL_HOST == (int)STATS_HOST &&
+                   (int)POOL_MANAGED == (int)STATS_MANAGED,
+               "the report's kinds of memory are the pool's");
+
+/* The driver's free of a block whose work is done, timed: it does not wait for the device. Lock
+ * not held. */
+static CUresult release_timed(const struct pool *pool, const struct pool_block *block) {
+    lock_check_none();
+    enum pool_memory memory = block->context->kind.memory;
+    uint64_t began = call_timer_start(STATS_CALL_FREE);
+    CUresult result = source_release(pool, memory, block->pointer);
+    if (result == CUDA_SUCCESS && source_is_timed(pool, memory))
+        call_timer_stop(STATS_CALL_FREE, (enum stats_memory)memory, block->size, began);
+    return result;
+}
+
 /* Removes the records before the driver frees: another thread may be given an address at once. A
  * block that the driver refuses to free (a capture forbids it, say), or that may not be freed now,
  * comes back as idle. */
@@ -76,7 +92,7 @@ size_t release_list_give_back(struct pool *pool, struct release_list *releases) 
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     gate_exchange_capture_mode(pool, &mode);
     if (releases->unused) {
-        released = pool->policy->release_unused(pool, releases->unused);
+        released = pool->source->release_unused(pool, releases->unused);
         releases->unused = NULL;
     }
     struct giving giving = {pool, releases->waits, releases->own, releases->quiet, NULL};
@@ -86,17 +102,17 @@ size_t release_list_give_back(struct pool *pool, struct release_list *releases) 
             block->taints = true;
             continue;
         }
-        bool by_policy = context->policy->surrender != NULL;
-        CUresult result = by_policy ? context->policy->surrender(pool, block)
+        bool by_source = context->source->surrender != NULL;
+        CUresult result = by_source ? context->source->surrender(pool, block)
                           : giving.quiet == context && !call_timer_rests(STATS_CALL_FREE)
-                              ? source_release_timed(pool, block)
+                              ? release_timed(pool, block)
                               : source_release(pool, context->kind.memory, block->pointer);
         block->taints = result != CUDA_SUCCESS; /* an idle block has no taints: a free flag */
         context_note_error(pool, block->context, result);
         if (result == CUDA_SUCCESS) {
             giving.quiet = giving.waits == RELEASE_MAY_WAIT ? context : NULL; /* has waited */
             released += block->size;
-            stats_add(STATS_driver_frees, !by_policy);
+            stats_add(STATS_driver_frees, !by_source);
         }
     }
     gate_exchange_capture_mode(pool, &mode);
@@ -107,7 +123,7 @@ size_t release_list_give_back(struct pool *pool, struct release_list *releases) 
         block->taints = 0;
         if (refused && block->context == giving.busy)
             block->context->resting = false; /* room_make saw it rest, or could not see it */
-        if (block->context->policy->cuts)
+        if (block->context->keeper->cuts)
             suballocation_released(block, refused);
         if (refused)
             ledger_restore(pool, block, may_have_waited(pool) ? BLOCK_DEFERRED : BLOCK_IDLE);
@@ -121,8 +137,8 @@ size_t release_list_give_back(struct pool *pool, struct release_list *releases) 
 
 static struct pool_block *victim_of(struct pool *pool, struct context *context, bool deferred) {
     cache_drain(pool, context);
-    struct pool_block *ready = context->policy->victim(&context->store);
-    return ready || !deferred || !policy_driver_waits(context->policy) ? ready
+    struct pool_block *ready = context->keeper->victim(&context->store);
+    return ready || !deferred || !keeper_driver_waits(context->keeper) ? ready
                                                                        : fence_largest(context);
 }
 
@@ -146,10 +162,10 @@ size_t release_collect_unused(struct pool *pool, const struct device *device, si
     lock_check_held(LOCK_POOL);
     size_t taken = 0;
     struct context *context;
-    if (pool->policy->take_unused && device->memory == POOL_DEVICE)
+    if (pool->source->take_unused && device->memory == POOL_DEVICE)
         LIST_FOREACH (context, &pool->contexts, link)
             if (context->device == device && taken < bytes)
-                taken += pool->policy->take_unused(pool, context, bytes - taken, &releases->unused);
+                taken += pool->source->take_unused(pool, context, bytes - taken, &releases->unused);
     releases->bytes += taken;
     return taken;
 }
@@ -158,10 +174,10 @@ void release_refresh(struct pool *pool, const struct device *device) {
     lock_check_held(LOCK_POOL);
     struct context *context;
     LIST_FOREACH (context, &pool->contexts, link) {
-        if (context->device != device || !context->policy->refresh)
+        if (context->device != device || !context->source->refresh)
             continue;
         pool_unlock(pool);
-        context->policy->refresh(pool, context);
+        context->source->refresh(pool, context);
         pool_lock(pool);
         if (context->ended) /* then it is in another list */
             return;
@@ -249,7 +265,7 @@ static void look_at_contexts(struct pool *pool, const struct device *device) {
 static bool has_idle(struct pool *pool, struct context *context) {
     lock_check_held(LOCK_POOL);
     cache_drain(pool, context);
-    return context->store.unused || context->policy->victim(&context->store) ||
+    return context->store.unused || context->keeper->victim(&context->store) ||
            fence_may_defer(context);
 }
 
@@ -259,8 +275,8 @@ static void collect_deferred_regions(struct pool *pool, const struct device *dev
     struct context *context;
     struct pool_block *block;
     LIST_FOREACH (context, &pool->contexts, link)
-        while (context->device == device && context->policy->cuts && !context->broken &&
-               context->resting && (block = region_without_live(&context->store)))
+        while (context->device == device && context->keeper->cuts && !context->broken &&
+               context->resting && (block = suballocation_without_live(pool, context)))
             release_list_add(pool, releases, block);
 }
 
@@ -286,7 +302,7 @@ static bool give_back(struct pool *pool, struct device *device, size_t bytes, bo
     struct pool_block *block;
     size_t unused = release_collect_unused(pool, device, bytes, &releases);
     /* A memory pool of the driver's cannot give back a page that a live block does not fill. */
-    size_t doubtful = pool->policy->keeps_nothing ? unused : 0;
+    size_t doubtful = pool->keeper->keeps_nothing ? unused : 0;
     while (releases.bytes - doubtful < bytes && (block = next_victim(pool, device))) {
         ledger_take_out(pool, block);
         release_list_add(pool, &releases, block);

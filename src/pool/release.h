@@ -3,7 +3,7 @@
 #define POOLCUDA_POOL_RELEASE_H
 
 #include "lock.h"
-#include "pool/block.h"
+#include "pool/context.h"
 #include "pool/pool.h"
 
 /* What the driver's free of a block may wait for. Natively the program's own free waits once, for
@@ -33,7 +33,7 @@ void release_list_add(struct pool *pool, struct release_list *releases,
 /* Lock held on entry and return, not in between. */
 size_t release_list_give_back(struct pool *pool, struct release_list *releases);
 
-/* policy->refresh for all contexts of the device. Lock held on entry and return, not in between. */
+/* source->refresh for all contexts of the device. Lock held on entry and return, not in between. */
 void release_refresh(struct pool *pool, const struct device *device);
 /* Says whose idle blocks are given up. */
 struct release_scope {

@@ -1,7 +1,7 @@
 /* Suballocations: blocks that are no allocations of the driver's, so that the pool answers what
  * else the driver would, and cannot leave their frees to it. The pool frees blocks that lie in a
  * memory pool of the driver's by itself as well: cuMemFree does not wait for those. */
-#include "policy/region.h"
+#include "keep/region.h"
 #include "pool/bounds.h"
 #include "pool/internal.h"
 
@@ -10,7 +10,7 @@ struct pool_block *suballocation_find(struct pool *pool, CUdeviceptr address) {
     struct context *context;
     struct pool_block *block = NULL;
     LIST_FOREACH (context, &pool->contexts, link)
-        if (context->policy->cuts && (block = region_find(&context->store, address)))
+        if (context->keeper->cuts && (block = region_find(&context->store, address)))
             break;
     return block;
 }
@@ -22,11 +22,11 @@ bool suballocation_is_allocation(const struct pool_block *block) {
 
 bool suballocation_is_part(const struct pool_block *block) {
     lock_check_held(LOCK_POOL);
-    return block->context->policy->cuts && !suballocation_is_allocation(block);
+    return block->context->keeper->cuts && !suballocation_is_allocation(block);
 }
 
 bool pool_is_suballocation(struct pool *pool, CUdeviceptr pointer) {
-    if (!pool->policy->cuts)
+    if (!pool->keeper->cuts)
         return false;
     pool_lock(pool);
     const struct pool_block *block = suballocation_find(pool, pointer);
@@ -46,6 +46,28 @@ unsigned long long pool_suballocation_identity(struct pool *pool, CUdeviceptr ba
     return identity;
 }
 
+void suballocation_cut(struct pool *pool, struct pool_block *block, size_t bytes) {
+    lock_check_held(LOCK_POOL);
+    struct pool_block *rest = bytes ? ledger_split(pool, block, block->size - bytes) : NULL;
+    if (rest)
+        region_cut(&block->context->store, block, rest);
+}
+
+struct pool_block *suballocation_without_live(struct pool *pool, struct context *context) {
+    lock_check_held(LOCK_POOL);
+    struct region *region = region_without_live(&context->store);
+    struct pool_block *first = region ? region_first(region) : NULL, *block, *next;
+    for (block = first; block; block = region_next(block)) {
+        ledger_take_out(pool, block);
+        block->state = BLOCK_IDLE;
+    }
+    while (first && (next = region_next(first))) {
+        region_leave(next);
+        ledger_coalesce(pool, first, next);
+    }
+    return first;
+}
+
 struct pool_block *suballocation_adopt(struct pool *pool, const struct request *request,
                                        const struct obtained *obtained) {
     lock_check_held(LOCK_POOL);
@@ -56,6 +78,9 @@ struct pool_block *suballocation_adopt(struct pool *pool, const struct request *
         ledger_add_region(pool, context, request->site, obtained->pointer, size);
     if (!block)
         return NULL;
+    struct region *stale;
+    while ((stale = region_overlapping(&context->store, block->pointer, block->size)))
+        ledger_forget_region(pool, &context->store, stale);
     if (!region_add(&context->store, block)) {
         ledger_remove(pool, block);
         ledger_recycle(pool, block);
@@ -66,7 +91,7 @@ struct pool_block *suballocation_adopt(struct pool *pool, const struct request *
     struct fit fit = waste_bound_fit(pool, context, request->bytes, wanted < size ? wanted : size);
     if (obtained->reservation)
         fit.surplus = 0;
-    region_cut(&context->store, block, &fit);
+    suballocation_cut(pool, block, region_rest(block, &fit));
     ledger_make_live(pool, block, request->site, request->bytes ? request->bytes : size);
     return block;
 }

@@ -15,7 +15,7 @@ void take_count_hits(const struct context *context, struct site *site, int many)
 
 /* Makes a block live that is kept nowhere any more. */
 static void hand_out(struct pool *pool, struct pool_block *block, struct site *site, size_t bytes,
-                     bool stolen) {
+                     unsigned how) {
     /* This comes before the history is noted, as the allocation did. */
     take_count_hits(block->context, site, 1);
     source_note_size(block->context, site, bytes);
@@ -24,22 +24,32 @@ static void hand_out(struct pool *pool, struct pool_block *block, struct site *s
         managed_begin_life(block);
     ledger_make_live(pool, block, site, bytes);
     stats_grow(&site->stats->allocated_bytes, bytes);
-    if (stolen)
+    if (how & TAKEN_STOLEN)
         stats_add(STATS_malloc_stolen, 1);
+}
+
+/* What the keeper takes out for the request. *how: as it says. */
+static inline struct pool_block *take_kept(struct pool *pool, struct context *context,
+                                           struct site *site, const struct fit *fit,
+                                           unsigned *how) {
+    struct pool_block *block = context->keeper->take(&context->store, site, fit, how);
+    if (*how & TAKEN_TO_CUT)
+        suballocation_cut(pool, block, context->keeper->rest(block, fit));
+    return block;
 }
 
 struct pool_block *pool_take(struct pool *pool, struct context *context, struct site *site,
                              size_t bytes, size_t size) {
     lock_check_held(LOCK_POOL);
-    bool stolen = false;
+    unsigned how = 0;
     struct pool_block *block = cache_take(pool, context, site, size);
     if (!block) { /* takes what others have idle, or of other sizes */
         struct fit fit = waste_bound_fit(pool, context, bytes, size);
         cache_offer(pool, context, site, &fit);
-        block = context->policy->take(&context->store, site, &fit, &stolen);
+        block = take_kept(pool, context, site, &fit, &how);
     }
     if (block)
-        hand_out(pool, block, site, bytes, stolen);
+        hand_out(pool, block, site, bytes, how);
     return block;
 }
 
@@ -48,12 +58,12 @@ struct pool_block *pool_take_larger(struct pool *pool, const struct request *req
     struct context *context = request->context;
     const struct fit fit = {request->bytes, request->size, (double)UINT64_MAX,
                             wastes ? UINT64_MAX : waste_bound_left(pool, context->device), true};
-    bool stolen = false;
+    unsigned how = 0;
     cache_drain(pool, context);
-    struct pool_block *block = context->policy->take(&context->store, request->site, &fit, &stolen);
+    struct pool_block *block = take_kept(pool, context, request->site, &fit, &how);
     if (!block)
         return NULL;
-    hand_out(pool, block, request->site, request->bytes, stolen);
+    hand_out(pool, block, request->site, request->bytes, how);
     stats_add(STATS_oom_larger, 1);
     return block;
 }
@@ -68,7 +78,8 @@ struct pool_block *pool_take_in_stream(struct pool *pool, const struct request *
     if (!block || (!fit.steal && block->site != request->site))
         return NULL;
     ledger_take_out(pool, block);
-    hand_out(pool, block, request->site, request->bytes, block->site != request->site);
+    hand_out(pool, block, request->site, request->bytes,
+             block->site != request->site ? TAKEN_STOLEN : 0);
     stats_add(STATS_async_same_stream, 1);
     return block;
 }
@@ -76,7 +87,7 @@ struct pool_block *pool_take_in_stream(struct pool *pool, const struct request *
 /* After a miss of the site: its next misses in this thread may be for cache_miss.c. Lock held. */
 static void prepare_next(struct pool *pool, struct context *context, struct site *site) {
     lock_check_held(LOCK_POOL);
-    struct cache *cache = context->policy->take_same ? cache_own(pool, context) : NULL;
+    struct cache *cache = context->keeper->take_same ? cache_own(pool, context) : NULL;
     if (!cache)
         return;
     if (!site->record->counting && stats_site_index(site->stats))
@@ -97,7 +108,7 @@ void take_obtained(struct pool *pool, const struct request *request,
         take_count_hits(request->context, request->site, 1);
         stats_add(STATS_malloc_stitched, 1);
     }
-    if (request->context->policy->cuts) {
+    if (request->context->keeper->cuts) {
         suballocation_adopt(pool, request, obtained);
     } else {
         struct pool_block *block = ledger_add(pool, request->context, request->site,
@@ -114,7 +125,7 @@ void take_obtained(struct pool *pool, const struct request *request,
 void take_late(struct pool *pool, struct pool_block *unused, struct context *context,
                struct site *site, CUdeviceptr pointer, size_t bytes) {
     lock_check_none();
-    const struct obtained obtained = {.pointer = pointer, .size = context->policy->round(bytes)};
+    const struct obtained obtained = {.pointer = pointer, .size = context->keeper->round(bytes)};
     const struct request request = {context, site, bytes, obtained.size, NULL, NULL};
     pool_lock(pool);
     ledger_recycle(pool, unused);

@@ -12,7 +12,7 @@ static bool is_kept(const struct pool_block *block) {
 static bool block_is_valid(const struct pool_block *block) {
     return block->state != BLOCK_GONE && block->context && !block->context->ended && block->site &&
            block->requested <= block->size &&
-           (block->context->policy->cuts || block->asked <= block->size) &&
+           (block->context->keeper->cuts || block->asked <= block->size) &&
            (is_kept(block) ? block->requested == 0 : block->requested > 0);
 }
 
@@ -45,7 +45,7 @@ static bool device_is_valid(const struct pool *pool, const struct device *device
         live += block->size;
         live_blocks++;
         in_use += block->requested;
-        size_t rounded = block->context->policy->round(block->requested);
+        size_t rounded = block->context->keeper->round(block->requested);
         over_size += block->size > rounded ? block->size - rounded : 0;
     }
     return live == device->live && idle == device->idle && over_size == device->over_size &&
@@ -64,7 +64,7 @@ static bool context_is_valid(const struct pool *pool, const struct context *cont
         live += block->context == context && !is_kept(block);
     }
     return !context->ended && idle == context->store.count && live == context->live_blocks &&
-           context->policy->is_valid(&context->store);
+           context->keeper->is_valid(&context->store);
 }
 
 static bool is_in_index(const struct pool *pool, const struct pool_block *block) {
@@ -111,7 +111,7 @@ static bool is_valid(struct pool *pool) {
         if (block->context->kind.memory == POOL_DEVICE)
             add(&sums, block);
         count++;
-        if (block->context->policy->cuts || !pool->indexed)
+        if (block->context->keeper->cuts || !pool->indexed)
             continue;
         if (!is_in_index(pool, block))
             return false;

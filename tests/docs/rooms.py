@@ -167,10 +167,11 @@ def table(rooms, count):
         places = ", ".join(f"`src/{each.rstrip('/')}`" for each in room.files)
         lines.append(f"| {places} | {room.job} | {', '.join(room.uses) or ('libc' if name == 'base' else '-')} |")
     against = {name: len(room.breaches) for name, room in rooms.rooms.items() if room.breaches}
-    lines += ["", "Every room may also call what stands on libc alone. `src/rooms.txt` has the reason of each arrow, and names the",
-              f"uses against them, which are to go: {', '.join(f'{n} of `src/{name}`' for name, n in against.items())}. Of the library's "
-              f"{count} files",
-              f"{rooms.in_cycles} are in cycles. `tests/docs/test_rooms.py` compares this with the code: both numbers may only shrink."]
+    uses = ", ".join(f"{n} of `src/{name}`" for name, n in against.items())
+    lines += ["", "Every room may also call what stands on libc alone. `src/rooms.txt` has the reason of each arrow. "
+              + (f"Uses against them, which are to go: {uses}." if uses else "No file uses another against them."),
+              f"Of the library's {count} files {rooms.in_cycles or 'none'} are in cycles. `tests/docs/test_rooms.py` compares this with "
+              "the code: both numbers may only shrink."]
     return "\n".join(lines)
 
 

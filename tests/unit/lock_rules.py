@@ -10,7 +10,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCE, SIMULATED = ROOT / "src", ROOT / "subprojects/simcuda"
 # The lock that is meant by "Lock held." in a folder, or in a file; elsewhere the comment names it: "LOCK_POOL held."
-LOCKS = {"src/pool": "LOCK_POOL", "src/policy": "LOCK_POOL", "src/check": "LOCK_CHECK", "src/order": "LOCK_ORDER",
+LOCKS = {"src/pool": "LOCK_POOL", "src/keep": "LOCK_POOL", "src/sources": "LOCK_POOL", "src/check": "LOCK_CHECK", "src/order": "LOCK_ORDER",
          "src/observe/recorder": "LOCK_RECORDER", "subprojects/simcuda/driver": "sim"}
 # Without locks of such kinds, or where they are described.
 LEFT_OUT = [SOURCE / "cli", SOURCE / "trace", SOURCE / "lock.h", SOURCE / "lock_check.c", SIMULATED / "tests"]
@@ -142,9 +142,9 @@ def assertion(path, what, lock):
     return f"{kind}_none();" if what == "not held" else f"{kind}_held({'' if lock == 'sim' else lock});"
 
 
-def policy_members(text):
-    """{member: comment} of struct policy: what it says holds for every function that a policy puts there."""
-    body = text[text.index("\nstruct policy {"):]
+def struct_members(text, name):
+    """{member: comment} of a struct of functions: what it says holds for every function that is put there."""
+    body = text[text.index(f"\nstruct {name} {{"):]
     body, group, comment, members = body[:body.index("\n};")], "", "", {}
     for token in re.finditer(r"/\*.*?\*/|\(\*(\w+)\)\(|\n\n", body, re.S):
         if token[1]:
@@ -158,23 +158,25 @@ def policy_members(text):
     return members
 
 
-def in_policies(path, text, members):
-    """The functions that a file puts into a policy, each as if it were declared with the member's comment."""
+def in_structs(path, text, members):
+    """The functions that a file puts into such a struct, each as if it were declared with the member's comment."""
     return [Function(name, path, text.count("\n", 0, text.index(f".{member} = {name}")) + 1, False, members[member], "")
             for member, name in re.findall(r"\.(\w+) = (\w+)", text) if members.get(member)]
 
 
 def sources(texts):
     """{key: [declarations and definitions]}: of one function. Static ones are their file's."""
-    members = policy_members(texts[SOURCE / "policy/policy.h"])
+    members = {name: struct_members(texts[SOURCE / path], name)
+               for name, path in (("keeper", "keep/keeper.h"), ("source", "pool/policy.h"))}
     by_key = {}
     for path, text in texts.items():
         for function in functions_in(path, text):
             key = (function.name, path) if function.static else (function.name, SIMULATED in path.parents and path.parts[-2])
             by_key.setdefault(key, []).append(function)
     for path, text in texts.items():
-        if path.parent.name == "policy" and path.suffix == ".c":
-            for function in in_policies(path, text, members):
+        defined = re.search(r"^const struct (keeper|source) \w+ = \{", text, re.M) if path.suffix == ".c" else None
+        if defined:
+            for function in in_structs(path, text, members[defined[1]]):
                 by_key.get((function.name, path), by_key.get((function.name, False), [])).append(function)
     return by_key
 

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 // clang-format on
 
-#include "pool/pointer_map.h"
+#include "blocks/pointer_map.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -9,9 +9,8 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "keep/region.h"
 #include "options.h"
-#include "policy/policy.h"
-#include "policy/region.h"
 #include "pool/internal.h"
 
 #include <dlfcn.h>
@@ -164,7 +163,7 @@ static void live_blocks_never_overlap(void **state) {
 /* bfc does not promise all of the device: docs/policies.md. */
 static void idle_memory_never_makes_a_request_fail(void **state) {
     (void)state;
-    size_t share = device_total / (policy == &policy_bfc ? 40 : 10);
+    size_t share = device_total / (policy->source == &source_regions ? 40 : 10);
     CUdeviceptr blocks[8];
     for (int i = 0; i < 8; i++)
         blocks[i] = alloc(share);
@@ -232,7 +231,7 @@ static void memory_that_nobody_needed_for_a_while_is_given_up(void **state) {
         release(alloc(1024));
     }
     assert_true(stats_get(STATS_idle_bytes) < 64 * MIB);
-    assert_true(policy->keeps_nothing || stats_get(STATS_decayed_blocks) > 0);
+    assert_true(policy->keeper->keeps_nothing || stats_get(STATS_decayed_blocks) > 0);
 }
 
 static void a_second_free_is_refused_and_unknown_pointers_are_the_drivers(void **state) {
@@ -283,7 +282,7 @@ static void only_fences_whose_blocks_can_serve_are_waited_for(void **state) {
     (void)state;
     static int go;
     CUdeviceptr pointer;
-    if (!policy->own_site && !policy->same_size && !policy->keeps_nothing)
+    if (!policy->keeper->own_site && !policy->keeper->same_size && !policy->keeper->keeps_nothing)
         return;
     stop(NULL);
     struct pool_config deferring = defaults;
@@ -301,14 +300,14 @@ static void only_fences_whose_blocks_can_serve_are_waited_for(void **state) {
 
 static void the_usage_describes_the_idle_memory(void **state) {
     (void)state;
-    struct policy_usage figures;
     release(alloc(40 * MIB));
     pool_lock(pool);
-    policy->usage(&LIST_FIRST(&pool->contexts)->store, &figures);
+    struct idle_store *store = &LIST_FIRST(&pool->contexts)->store;
+    const struct pool_block *largest = policy->keeper->largest(store);
+    assert_true(store->bytes >= (largest ? largest->size : 0));
+    assert_true(store->count == 0 || (largest && largest->size > 0));
+    assert_true(store->bytes <= stats_get(STATS_idle_bytes));
     pool_unlock(pool);
-    assert_true(figures.bytes >= figures.largest);
-    assert_true(figures.blocks == 0 || figures.largest > 0);
-    assert_true(figures.bytes <= stats_get(STATS_idle_bytes));
 }
 
 /* Any request's address suits what wants the most of it: texture references want 512 bytes. */
@@ -325,7 +324,7 @@ static void addresses_are_aligned_as_the_drivers_are(void **state) {
 
 static void neighbours_that_are_freed_serve_a_larger_request_as_they_are(void **state) {
     (void)state;
-    if (!policy->cuts)
+    if (!policy->keeper->cuts)
         return;
     release(alloc(16 * MIB));
     CUdeviceptr one = alloc(8 * MIB), other = alloc(8 * MIB);
@@ -339,7 +338,7 @@ static void neighbours_that_are_freed_serve_a_larger_request_as_they_are(void **
 
 static void a_small_live_block_pins_no_more_than_its_page(void **state) {
     (void)state;
-    if (policy != &policy_vmm)
+    if (policy->source != &source_mapped)
         return;
     release(alloc(16 * MIB));
     CUdeviceptr first = alloc(2 * MIB), rest = alloc(14 * MIB);
@@ -384,7 +383,7 @@ static void a_context_that_ends_during_an_allocation_leaves_no_block(void **stat
     CUdeviceptr pointer;
     const struct call_site site = {.frames = {1}, .depth = 1};
     (void)state;
-    if (policy != &policy_vmm)
+    if (policy->source != &source_mapped)
         return;
     other_started = false;
     driver.mem_map = map_while_ending;
@@ -426,13 +425,13 @@ static CUresult trim_slowly(CUmemoryPool memory_pool, size_t bytes) {
 
 static void memory_on_its_way_to_the_driver_is_waited_for(void **state) {
     (void)state;
-    if (!policy->take_unused)
+    if (!policy->source->take_unused)
         return;
     CUdeviceptr pointer, foreign;
     atomic_store(&in_release, false);
     driver.mem_release = release_slowly;
     driver.mem_pool_trim_to = trim_slowly;
-    if (policy == &policy_vmm)
+    if (policy->source == &source_mapped)
         alloc(2 * MIB); /* and pages in advance */
     else
         release(alloc(64 * MIB));
@@ -467,7 +466,7 @@ static void pages_that_work_may_use_are_not_unmapped_in_a_capture(void **state) 
     (void)state;
     CUdeviceptr pointer, other;
     const struct call_site site = {.frames = {1}, .depth = 1};
-    if (policy != &policy_vmm)
+    if (policy->source != &source_mapped)
         return;
     stop(NULL);
     struct pool_config deferring = defaults;
@@ -489,7 +488,7 @@ static void pages_that_work_may_use_are_not_unmapped_in_a_capture(void **state) 
 static void a_free_in_a_capture_needs_no_memory(void **state) {
     (void)state;
     CUdeviceptr foreign;
-    if (!policy->cuts)
+    if (!policy->keeper->cuts)
         return;
     release(alloc(16 * MIB));
     CUdeviceptr block = alloc(MIB), large = alloc(60 * MIB);
@@ -505,7 +504,7 @@ static void a_free_in_a_capture_needs_no_memory(void **state) {
 static void a_free_in_a_capture_needs_no_memory_where_none_is_idle(void **state) {
     (void)state;
     CUdeviceptr foreign;
-    if (!policy->cuts)
+    if (!policy->keeper->cuts)
         return;
     CUdeviceptr block = alloc(MIB), other = alloc(MIB); /* of one region, which cannot go */
     assert_int_equal(cuMemAlloc_v2(&foreign, driver_free_bytes()), CUDA_SUCCESS);
@@ -562,7 +561,7 @@ static CUresult fail_to_wait(CUstream stream) {
 static void what_could_not_be_waited_for_goes_back(void **state) {
     (void)state;
     CUdeviceptr pointer;
-    if (policy != &policy_driver_pool)
+    if (policy->source != &source_driver_pool)
         return;
     release(alloc(MIB));
     driver.stream_synchronize = fail_to_wait;
@@ -575,7 +574,7 @@ static void what_could_not_be_waited_for_goes_back(void **state) {
 static void tainted_regions_go_back(void **state) {
     (void)state;
     CUdeviceptr blocks[3];
-    if (!policy->cuts)
+    if (!policy->keeper->cuts)
         return;
     stop(NULL);
     struct pool_config deferring = defaults;
@@ -597,7 +596,7 @@ static void tainted_regions_go_back(void **state) {
 static void a_region_that_the_driver_gives_anew_replaces_its_stale_record(void **state) {
     (void)state;
     CUdeviceptr block = alloc(MIB);
-    if (!policy->cuts)
+    if (!policy->keeper->cuts)
         return;
     pool_lock(pool);
     struct pool_block *stale = ledger_find(pool, block);
@@ -617,7 +616,7 @@ static void policies_are_the_options_words(void **state) {
     size_t length = 0;
     for (size_t i = 0; i < policy_count; i++)
         length += (size_t)snprintf(words + length, sizeof words - length, "%s%s", i ? "|" : "",
-                                   policies[i]->name);
+                                   policies[i].name);
     for (size_t i = 0; i < option_count; i++)
         if (strcmp(option_table[i].name, "POOLCUDA_POLICY") == 0)
             assert_string_equal(option_table[i].words, words);
@@ -658,7 +657,7 @@ int main(void) {
     uint64_t (*hazards)(void);
     int failed = 0;
     for (size_t i = 0; i < policy_count; i++) {
-        policy = policies[i];
+        policy = &policies[i];
         failed += _cmocka_run_group_tests(policy->name, tests, sizeof tests / sizeof tests[0], NULL,
                                           NULL);
     }

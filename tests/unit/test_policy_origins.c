@@ -7,8 +7,8 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "keep/region.h"
 #include "options.h"
-#include "policy/region.h"
 #include "pool/internal.h"
 #include "pool_options.h"
 
@@ -76,10 +76,15 @@ static uint64_t hits(void) {
     return stats_get(STATS_malloc_hits);
 }
 
-static struct policy_usage idle(void) {
-    struct policy_usage figures;
+struct idle_figures {
+    size_t blocks, bytes, largest;
+};
+
+static struct idle_figures idle(void) {
     pool_lock(pool);
-    pool->policy->usage(&LIST_FIRST(&pool->contexts)->store, &figures);
+    struct idle_store *store = &LIST_FIRST(&pool->contexts)->store;
+    const struct pool_block *largest = pool->keeper->largest(store);
+    struct idle_figures figures = {store->count, store->bytes, largest ? largest->size : 0};
     pool_unlock(pool);
     return figures;
 }
@@ -127,7 +132,7 @@ static void pyopencl_has_sixteen_bins_in_an_octave(void **state) {
     int bins = 0;
     size_t last = 0;
     for (size_t bytes = MIB + 1; bytes <= 2 * MIB; bytes += 1024 - 1) {
-        size_t size = pool->policy->round(bytes);
+        size_t size = pool->keeper->round(bytes);
         assert_true(size >= bytes && size - bytes < MIB / 16);
         bins += size != last;
         last = size;

@@ -1,6 +1,6 @@
 /* The least size that a site's avoided calls were about, from which the time saved is told: never
  * more than that of any hit or kept free, whichever way it went. */
-#include "policy/policy.h"
+#include "pool/policy.h"
 #include "pool_test.h"
 #include "round.h"
 
@@ -121,6 +121,8 @@ static void follow(uint64_t seed) {
     assert_true(stats_get(STATS_malloc_hits) > STEPS / 10);
 }
 
+static const struct policy in_bins = {"bins", &keeper_bins, &source_plain};
+
 static void every_way_of_serving_and_freeing_notes_the_size(void **state) {
     for (int mode = POOL_FREE_SYNC; mode <= POOL_FREE_DEFER; mode++)
         for (int bins = 0; bins < 2; bins++)
@@ -129,7 +131,7 @@ static void every_way_of_serving_and_freeing_notes_the_size(void **state) {
                 stop_with_page(state);
                 config.free_mode = (enum pool_free_mode)mode;
                 config.site_keep = kept ? 100 : 0; /* past threads' caches */
-                config.policy = bins ? &policy_bins : NULL;
+                config.policy = bins ? &in_bins : NULL;
                 begin(&config);
                 fake.quiet = true;
                 follow((uint64_t)mode + 1);

@@ -1,4 +1,4 @@
-#include "pool/pointer_map.h"
+#include "blocks/pointer_map.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,5 @@
-#include "policy/region.h"
+#include "keep/region.h"
 
-#include "lock.h"
-#include "pool/internal.h"
 #include "round.h"
 
 #include <stdlib.h>
@@ -37,14 +35,12 @@ RB_GENERATE_INTERNAL(address_tree, pool_block, by_address, compare_address, stat
 RB_GENERATE_INTERNAL(base_tree, region, by_base, compare_base, static UNUSED)
 RB_GENERATE_INTERNAL(region_size_tree, region, by_size, compare_region_size, static UNUSED)
 
-bool regions_open(struct idle_store *store) {
+static bool open_store(struct idle_store *store) {
     store->regions = calloc(1, sizeof *store->regions);
-    if (store->regions)
-        store->regions->next_size = ROUND_PAGE;
     return store->regions;
 }
 
-void regions_close(struct idle_store *store) {
+static void close_store(struct idle_store *store) {
     struct regions *regions = store->regions;
     struct region *region;
     store->regions = NULL;
@@ -117,6 +113,11 @@ void region_remove(struct idle_store *store, struct pool_block *block) {
     }
 }
 
+static void give(struct idle_store *store, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
+    insert(store, block);
+}
+
 static struct pool_block *find(struct regions *regions, size_t size) {
     struct pool_block least = {.size = size}, *found = NULL;
     for (struct size_tree *bin = bin_for(regions, size);
@@ -127,23 +128,23 @@ static struct pool_block *find(struct regions *regions, size_t size) {
 
 /* --- cutting and merging --- */
 
-void region_cut(struct idle_store *store, struct pool_block *block, const struct fit *fit) {
+size_t region_rest(const struct pool_block *block, const struct fit *fit) {
     size_t rest = block->size - fit->size;
-    bool worth = block->size >= 2 * fit->size || rest >= largest_slack || rest > fit->surplus;
-    struct pool_block *cut = worth && rest ? ledger_split(store->pool, block, fit->size) : NULL;
-    if (!cut)
-        return;
-    cut->region = block->region;
-    RB_INSERT(address_tree, &block->region->blocks, cut);
-    block->region->block_count++;
-    insert(store, cut);
+    return block->size >= 2 * fit->size || rest >= largest_slack || rest > fit->surplus ? rest : 0;
 }
 
-/* Makes `next` a part of `block`; neither is in a bin. */
-static void merge(struct idle_store *store, struct pool_block *block, struct pool_block *next) {
-    RB_REMOVE(address_tree, &block->region->blocks, next);
+void region_cut(struct idle_store *store, struct pool_block *block, struct pool_block *rest) {
+    lock_check_held(LOCK_POOL);
+    rest->region = block->region;
+    RB_INSERT(address_tree, &block->region->blocks, rest);
+    block->region->block_count++;
+    insert(store, rest);
+}
+
+void region_leave(struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
+    RB_REMOVE(address_tree, &block->region->blocks, block);
     block->region->block_count--;
-    ledger_coalesce(store->pool, block, next);
 }
 
 static bool is_idle(const struct pool_block *block) {
@@ -162,40 +163,38 @@ static bool belong_together(const struct pool_block *block, const struct pool_bl
 }
 
 /* A block that completes its page is merged with it before what is around is looked at again. */
-void region_give(struct idle_store *store, struct pool_block *block) {
+struct pool_block *region_join(struct idle_store *store, struct pool_block **block) {
     lock_check_held(LOCK_POOL);
-    struct pool_block *before, *after;
-    for (;;) {
-        if (belong_together(block, after = RB_NEXT(address_tree, NULL, block))) {
-            region_remove(store, after);
-            merge(store, block, after);
-        } else if (belong_together(before = RB_PREV(address_tree, NULL, block), block)) {
-            region_remove(store, before);
-            merge(store, before, block);
-            block = before;
-        } else {
-            break;
-        }
+    struct pool_block *before, *after = RB_NEXT(address_tree, NULL, *block);
+    if (belong_together(*block, after)) {
+        region_remove(store, after);
+    } else if (belong_together(before = RB_PREV(address_tree, NULL, *block), *block)) {
+        region_remove(store, before);
+        after = *block;
+        *block = before;
+    } else {
+        return NULL;
     }
-    insert(store, block);
+    region_leave(after);
+    return after;
 }
 
-struct pool_block *region_take(struct idle_store *store, struct site *site, const struct fit *fit,
-                               bool *stolen) {
-    lock_check_held(LOCK_POOL);
-    return region_take_up_to(store, site, fit, SIZE_MAX, stolen);
-}
-
-struct pool_block *region_take_up_to(struct idle_store *store, struct site *site,
-                                     const struct fit *fit, size_t most, bool *stolen) {
+/* NULL if the smallest that fits is larger than `most`. */
+static struct pool_block *take_up_to(struct idle_store *store, const struct site *site,
+                                     const struct fit *fit, size_t most, unsigned *how) {
     struct pool_block *block = find(store->regions, fit->size);
     if (!block || block->size > most)
         return NULL;
-    *stolen = block->site != site;
+    *how = TAKEN_TO_CUT | (block->site != site ? TAKEN_STOLEN : 0);
     region_remove(store, block);
-    region_cut(store, block, fit);
     block->identity = 0;
     return block;
+}
+
+static struct pool_block *take(struct idle_store *store, struct site *site, const struct fit *fit,
+                               unsigned *how) {
+    lock_check_held(LOCK_POOL);
+    return take_up_to(store, site, fit, SIZE_MAX, how);
 }
 
 /* --- regions --- */
@@ -216,32 +215,23 @@ struct pool_block *region_find(struct idle_store *store, uint64_t address) {
     return block->pointer == address ? block : RB_PREV(address_tree, NULL, block);
 }
 
-/* Forgets a region: the driver has given its addresses again, so it is gone without our
- * knowledge. */
-static void forget_region(struct idle_store *store, struct region *region) {
-    struct pool_block *block;
-    while ((block = RB_MIN(address_tree, &region->blocks))) {
-        bool waited_for = block->state == BLOCK_WAITING;
-        if (block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED)
-            ledger_take_out(store->pool, block);
-        RB_REMOVE(address_tree, &region->blocks, block);
-        ledger_remove(store->pool, block);
-        if (!waited_for)
-            ledger_recycle(store->pool, block);
-    }
+struct pool_block *region_first(struct region *region) {
+    return RB_MIN(address_tree, &region->blocks);
+}
+
+struct pool_block *region_next(struct pool_block *block) {
+    return RB_NEXT(address_tree, NULL, block);
+}
+
+void region_forget(struct idle_store *store, struct region *region) {
+    lock_check_held(LOCK_POOL);
     RB_REMOVE(base_tree, &store->regions->by_base, region);
     store->regions->count--;
     free(region);
 }
 
-void region_lose(struct idle_store *store, struct pool_block *block) {
+struct region *region_overlapping(struct idle_store *store, uint64_t base, size_t size) {
     lock_check_held(LOCK_POOL);
-    struct region *region = block->region;
-    RB_REMOVE(address_tree, &region->blocks, block);
-    forget_region(store, region);
-}
-
-static struct region *overlapping(struct idle_store *store, uint64_t base, size_t size) {
     struct region at = {.base = base};
     struct region *next = RB_NFIND(base_tree, &store->regions->by_base, &at);
     struct pool_block *around = region_find(store, base);
@@ -250,11 +240,8 @@ static struct region *overlapping(struct idle_store *store, uint64_t base, size_
 
 bool region_add(struct idle_store *store, struct pool_block *block) {
     struct region *region = calloc(1, sizeof *region);
-    struct region *stale;
     if (!region)
         return false;
-    while ((stale = overlapping(store, block->pointer, block->size)))
-        forget_region(store, stale);
     *region = (struct region){.base = block->pointer, .size = block->size, .block_count = 1};
     block->region = region;
     RB_INSERT(address_tree, &region->blocks, block);
@@ -286,7 +273,7 @@ struct pool_block *region_find_mapped(struct idle_store *store, size_t least) {
     return NULL;
 }
 
-struct pool_block *region_largest_mapped(struct idle_store *store, size_t least) {
+static struct pool_block *largest_mapped(struct idle_store *store, size_t least) {
     struct pool_block *block;
     for (struct size_tree *bin = store->regions->bins + REGION_BINS; bin-- > store->regions->bins;)
         for (block = RB_MAX(size_tree, bin); block && block->size >= least;
@@ -353,7 +340,7 @@ void region_destroy(struct pool_block *block) {
     block->region = NULL;
 }
 
-struct pool_block *region_victim(struct idle_store *store) {
+static struct pool_block *victim(struct idle_store *store) {
     lock_check_held(LOCK_POOL);
     struct region *region = RB_MAX(region_size_tree, &store->regions->condemned);
     if (!region)
@@ -369,25 +356,15 @@ static bool has_live(struct region *region) {
     return false;
 }
 
-struct pool_block *region_without_live(struct idle_store *store) {
+struct region *region_without_live(struct idle_store *store) {
     struct region *region;
-    struct pool_block *block, *first, *next;
     RB_FOREACH (region, base_tree, &store->regions->by_base)
         if (!region->reservation && !has_live(region))
-            break;
-    if (!region)
-        return NULL;
-    RB_FOREACH (block, address_tree, &region->blocks) {
-        ledger_take_out(store->pool, block);
-        block->state = BLOCK_IDLE;
-    }
-    first = RB_MIN(address_tree, &region->blocks);
-    while ((next = RB_NEXT(address_tree, NULL, first)))
-        merge(store, first, next);
-    return first;
+            return region;
+    return NULL;
 }
 
-struct pool_block *region_surplus(struct idle_store *store, struct site *site, size_t keep) {
+static struct pool_block *surplus(struct idle_store *store, struct site *site, size_t keep) {
     lock_check_held(LOCK_POOL);
     struct region *condemned = RB_MAX(region_size_tree, &store->regions->condemned);
     (void)site;
@@ -397,12 +374,12 @@ struct pool_block *region_surplus(struct idle_store *store, struct site *site, s
 
 /* --- for reports and tests --- */
 
-void region_usage(const struct idle_store *store, struct policy_usage *usage) {
+static struct pool_block *largest(struct idle_store *store) {
     lock_check_held(LOCK_POOL);
-    struct pool_block *largest = NULL;
-    for (int bin = REGION_BINS - 1; bin >= 0 && !largest; bin--)
-        largest = RB_MAX(size_tree, (struct size_tree *)(uintptr_t)&store->regions->bins[bin]);
-    *usage = (struct policy_usage){store->count, store->bytes, largest ? largest->size : 0};
+    struct pool_block *block = NULL;
+    for (int bin = REGION_BINS - 1; bin >= 0 && !block; bin--)
+        block = RB_MAX(size_tree, &store->regions->bins[bin]);
+    return block;
 }
 
 static bool one_is_valid(struct regions *regions, struct region *region, struct idle_store *sums) {
@@ -428,7 +405,7 @@ static bool one_is_valid(struct regions *regions, struct region *region, struct 
            region->in_idle_regions == (whole && !region->tainted);
 }
 
-bool region_is_valid(const struct idle_store *store) {
+static bool is_valid(const struct idle_store *store) {
     lock_check_held(LOCK_POOL);
     struct idle_store sums = {.count = 0};
     struct region *region;
@@ -451,3 +428,63 @@ bool region_is_valid(const struct idle_store *store) {
            sums.stranded == store->stranded && sums.bytes == store->bytes &&
            binned + tainted == store->count && !idle_regions;
 }
+
+/* --- the keepers: regions alone, in TensorFlow's manner, and of mapped pages ---
+ *
+ * TensorFlow's best-fit with coalescing: best fit with splitting, immediate coalescing, 21 bins
+ * from 256 B to 512 MiB. Kept of its origin: all of that, and wholly idle regions given up before
+ * an allocation fails. Different: a block is also cut when the waste would exceed the bound. */
+
+/* Pieces are aligned as the driver's allocations are: textures count on 512 bytes. */
+static size_t round_to_unit(size_t bytes) {
+    return round_up(bytes, ROUND_SMALL);
+}
+
+const struct keeper keeper_regions = {
+    .cuts = true,
+    .open = open_store,
+    .close = close_store,
+    .round = round_to_unit,
+    .take = take,
+    .rest = region_rest,
+    .give = give,
+    .remove = region_remove,
+    .surplus = surplus,
+    .victim = victim,
+    .largest = largest,
+    .is_valid = is_valid,
+};
+
+/* Whole pages are cut from whole pages; what is smaller than a page shares one. */
+static struct pool_block *take_mapped(struct idle_store *store, struct site *site,
+                                      const struct fit *fit, unsigned *how) {
+    lock_check_held(LOCK_POOL);
+    return take_up_to(store, site, fit, fit->size < ROUND_PAGE ? ROUND_PAGE : SIZE_MAX, how);
+}
+
+static size_t rest_mapped(const struct pool_block *block, const struct fit *fit) {
+    return block->size - fit->size;
+}
+
+static struct pool_block *victim_mapped(struct idle_store *store) {
+    lock_check_held(LOCK_POOL);
+    struct pool_block *block = largest_mapped(store, ROUND_PAGE), *whole = victim(store);
+    if (whole && (!block || whole->size > block->size))
+        return whole;
+    return block && region_isolate(store, block) ? block : NULL;
+}
+
+const struct keeper keeper_mapped = {
+    .cuts = true,
+    .open = open_store,
+    .close = close_store,
+    .round = round_physical,
+    .take = take_mapped,
+    .rest = rest_mapped,
+    .give = give,
+    .remove = region_remove,
+    .surplus = surplus,
+    .victim = victim_mapped,
+    .largest = largest,
+    .is_valid = is_valid,
+};

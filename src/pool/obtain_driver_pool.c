@@ -6,103 +6,31 @@
  * up a fence as POOLCUDA_FREE says before the driver's pool has the memory, since the program has
  * not said which streams use a block; and what is allocated may be used in any stream at once. What
  * a block is to the program is not quite what cuMemAlloc gives: see docs/policies.md. */
-#include "policy/driver_pool.h"
+#include "by_pointer.h"
+#include "sources/driver_pool.h"
 
 #include "planted.h"
 #include "pool/internal.h"
-#include "round.h"
+#include "sources/mapped.h"
 
 #include <stdlib.h>
 
-struct driver_pool *driver_pool_detach(struct idle_store *store) {
-    lock_check_held(LOCK_POOL);
-    struct driver_pool *async = store->async;
-    store->async = NULL;
-    return async;
-}
-
-static size_t round_to_unit(size_t bytes) {
-    return round_up(bytes, ROUND_SMALL);
-}
-
-/* The store keeps nothing itself: what is given is surplus at once. */
-static struct pool_block *take(struct idle_store *store, struct site *site, const struct fit *fit,
-                               bool *stolen) {
-    lock_check_held(LOCK_POOL);
-    (void)store;
-    (void)site;
-    (void)fit;
-    (void)stolen;
-    return NULL;
-}
-
-static void give(struct idle_store *store, struct pool_block *block) {
-    lock_check_held(LOCK_POOL);
-    LIST_INSERT_HEAD(&store->async->freed, block, in_list);
-    store->count++;
-    store->bytes += block->size;
-}
-
-static void remove_block(struct idle_store *store, struct pool_block *block) {
-    lock_check_held(LOCK_POOL);
-    LIST_REMOVE(block, in_list);
-    store->count--;
-    store->bytes -= block->size;
-}
-
-static struct pool_block *victim(struct idle_store *store) {
-    lock_check_held(LOCK_POOL);
-    return LIST_FIRST(&store->async->freed);
-}
-
-static struct pool_block *surplus(struct idle_store *store, struct site *site, size_t keep) {
-    lock_check_held(LOCK_POOL);
-    (void)site;
-    (void)keep;
-    return victim(store);
-}
-
 /* --- the driver's pool. All below: lock not held --- */
-
-/* A tool between that sees some of these functions alone would miscount: an allocation that it has
- * not seen is nothing that it lets be freed. */
-static bool has_entries(const struct driver *driver) {
-    lock_check_none();
-    return !driver->others_pools && driver->mem_pool_create && driver->mem_pool_destroy &&
-           driver->mem_pool_set_attribute && driver->mem_pool_get_attribute &&
-           driver->mem_pool_trim_to && driver->mem_alloc_from_pool_async &&
-           driver->mem_free_async && driver->stream_create && driver->stream_destroy &&
-           driver->stream_synchronize;
-}
-
-static CUresult make_pool(const struct driver *driver, CUdevice ordinal, CUmemoryPool *made) {
-    lock_check_none();
-    const CUmemPoolProps wanted = {
-        .allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
-        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal}};
-    cuuint64_t keep_all = UINT64_MAX;
-    int off = 0;
-    CUresult result =
-        has_entries(driver) ? driver->mem_pool_create(made, &wanted) : CUDA_ERROR_NOT_SUPPORTED;
-    if (result != CUDA_SUCCESS)
-        return result;
-    driver->mem_pool_set_attribute(*made, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep_all);
-    /* An allocation is never to wait for a free that is still pending. */
-    driver->mem_pool_set_attribute(*made, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, &off);
-    return CUDA_SUCCESS;
-}
 
 /* The store's pool; NULL once the context has ended. Lock held. */
 static struct driver_pool *driver_pool_of(const struct context *context) {
     lock_check_held(LOCK_POOL);
-    return context->ended ? NULL : context->store.async;
+    return context->ended ? NULL : context->driver_pool;
 }
 
 /* Copies what the store has, to be used without the lock. Between begin and end the context does
- * not end: they count as a block that is being released. False: it has ended. */
+ * not end: they count as a block that is being released. False: it has ended, or there is no host
+ * memory. */
 static bool begin(struct pool *pool, struct context *context, struct driver_pool *found) {
     lock_check_none();
     pool_lock(pool);
+    if (!context->ended && !context->driver_pool)
+        context->driver_pool = calloc(1, sizeof *context->driver_pool);
     const struct driver_pool *async = driver_pool_of(context);
     if (async) {
         *found = *async;
@@ -119,14 +47,6 @@ static void end(struct pool *pool, const struct context *context) {
     pool_unlock(pool);
 }
 
-static void destroy(struct pool *pool, CUmemoryPool memory_pool, CUstream stream) {
-    lock_check_none();
-    if (stream)
-        pool->driver->stream_destroy(stream);
-    if (memory_pool && pool->driver->mem_pool_destroy(memory_pool) != CUDA_SUCCESS)
-        pool->driver->mem_pool_destroy(memory_pool); /* else what it holds is lost */
-}
-
 /* Makes what *found lacks, or finds what another thread has made meanwhile. */
 static CUresult make(struct pool *pool, struct context *context, struct driver_pool *found) {
     lock_check_none();
@@ -134,7 +54,7 @@ static CUresult make(struct pool *pool, struct context *context, struct driver_p
     CUstream stream = NULL;
     CUresult result = CUDA_SUCCESS;
     if (!found->memory_pool)
-        result = make_pool(pool->driver, context->device->ordinal, &memory_pool);
+        result = driver_pool_make(pool->driver, context->device->ordinal, &memory_pool);
     if (result == CUDA_SUCCESS)
         result = pool->driver->stream_create(&stream, CU_STREAM_NON_BLOCKING);
     pool_lock(pool);
@@ -151,7 +71,7 @@ static CUresult make(struct pool *pool, struct context *context, struct driver_p
         async->cannot = true;
     *found = *async;
     pool_unlock(pool);
-    destroy(pool, memory_pool, stream);
+    driver_pool_destroy(pool->driver, memory_pool, stream);
     return result;
 }
 
@@ -175,14 +95,7 @@ static CUresult complete(struct pool *pool, struct context *context, struct driv
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-void driver_pool_end(struct pool *pool, struct driver_pool *async, bool stream_gone) {
-    lock_check_none();
-    if (async)
-        destroy(pool, async->memory_pool, stream_gone ? NULL : async->stream);
-    free(async);
-}
-
-void driver_pool_end_stream(struct pool *pool, struct context *context) {
+void source_driver_pool_end_stream(struct pool *pool, struct context *context) {
     lock_check_none();
     pool_lock(pool);
     struct driver_pool *async = driver_pool_of(context);
@@ -190,7 +103,7 @@ void driver_pool_end_stream(struct pool *pool, struct context *context) {
     if (async)
         async->stream = NULL;
     pool_unlock(pool);
-    destroy(pool, NULL, stream);
+    driver_pool_destroy(pool->driver, NULL, stream);
 }
 
 /* --- what the driver's pool holds --- */
@@ -198,12 +111,12 @@ void driver_pool_end_stream(struct pool *pool, struct context *context) {
 /* Lock held. */
 static void count_unused(struct pool *pool, struct context *context) {
     lock_check_held(LOCK_POOL);
-    const struct driver_pool *async = context->store.async;
+    const struct driver_pool *async = context->driver_pool;
     size_t unused = async->reserved > async->given ? async->reserved - async->given : 0;
     ledger_count_unused(pool, context, unused - context->store.unused);
 }
 
-void driver_pool_gave_back(struct pool *pool, struct context *context, size_t bytes) {
+void source_driver_pool_gave_back(struct pool *pool, struct context *context, size_t bytes) {
     lock_check_held(LOCK_POOL);
     struct driver_pool *async = driver_pool_of(context);
     if (!async)
@@ -215,7 +128,7 @@ void driver_pool_gave_back(struct pool *pool, struct context *context, size_t by
 /* After `bytes` were allocated from it, if any: asks how much it holds. Returns whether that is
  * more than when it was last asked. Gate entered, begun. */
 static bool has_grown(struct pool *pool, struct context *context, size_t bytes) {
-    struct driver_pool *async = context->store.async;
+    struct driver_pool *async = context->driver_pool;
     cuuint64_t reserved = 0;
     CUresult result = pool->driver->mem_pool_get_attribute(
         async->memory_pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved);
@@ -239,7 +152,7 @@ static void flush(struct pool *pool, struct context *context) {
     lock_check_held(LOCK_POOL);
     struct release_list releases = {.device = context->device};
     struct pool_block *block, *next;
-    for (block = context->ended ? NULL : victim(&context->store); block; block = next) {
+    for (block = context->ended ? NULL : LIST_FIRST(&context->store.leaving); block; block = next) {
         next = LIST_NEXT(block, in_list);
         if (!block->in_driver_pool)
             continue;
@@ -249,7 +162,7 @@ static void flush(struct pool *pool, struct context *context) {
     release_list_give_back(pool, &releases);
 }
 
-static void refresh(struct pool *pool, struct context *context) {
+BY_POINTER static void refresh(struct pool *pool, struct context *context) {
     lock_check_none();
     struct driver_pool async;
     pool_lock(pool);
@@ -280,22 +193,6 @@ static void collect_freed(struct pool *pool, struct context *context, size_t wan
         stats_add(STATS_throttled, 1);
 }
 
-/* What the device has free and the driver's pool unused. False: the driver does not say. Gate
- * entered, begun. */
-static bool ask_available(const struct driver *driver, const struct driver_pool *async,
-                          uint64_t *bytes) {
-    size_t left, total;
-    cuuint64_t reserved, used;
-    if (driver->mem_get_info(&left, &total) != CUDA_SUCCESS ||
-        driver->mem_pool_get_attribute(async->memory_pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
-                                       &reserved) != CUDA_SUCCESS ||
-        driver->mem_pool_get_attribute(async->memory_pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT,
-                                       &used) != CUDA_SUCCESS)
-        return false;
-    *bytes = left + (reserved > used ? reserved - used : 0);
-    return true;
-}
-
 /* Whether `wanted` bytes can be had surely: the driver's pool has them unused, and when it was last
  * asked what can be had that was twice as much as was allocated since. Lock not held. */
 static bool is_sure(struct pool *pool, const struct context *context, size_t wanted) {
@@ -318,7 +215,7 @@ static bool would_wait(struct pool *pool, struct context *context, const struct 
     uint64_t available;
     if (PLANTED(asked_for_too_much) || is_sure(pool, context, wanted))
         return false;
-    if (!ask_available(pool->driver, async, &available) || available < wanted + growth)
+    if (!driver_pool_available(pool->driver, async, &available) || available < wanted + growth)
         return wait_would_last(pool, context);
     pool_lock(pool);
     struct driver_pool *own = driver_pool_of(context);
@@ -354,8 +251,8 @@ static CUresult obtain_from_pool(struct pool *pool, struct context *context,
     return CUDA_SUCCESS;
 }
 
-static CUresult obtain(struct pool *pool, const struct request *request, size_t least,
-                       struct obtained *obtained) {
+BY_POINTER static CUresult obtain(struct pool *pool, const struct request *request, size_t least,
+                                  struct obtained *obtained) {
     lock_check_none();
     struct context *context = request->context;
     struct driver_pool async;
@@ -398,7 +295,7 @@ static bool is_in_own_context(struct pool *pool, const struct pool_block *block)
  * store's own stream can have the memory at once. During a capture only cuMemFree is left, which
  * waits for nothing where the memory is the driver's pool's [cuda.h, cuMemFree]. The block's
  * context may end meanwhile, but only after this: the block is being released. */
-static CUresult surrender(struct pool *pool, struct pool_block *block) {
+BY_POINTER static CUresult surrender(struct pool *pool, struct pool_block *block) {
     lock_check_none();
     bool inside = block->in_driver_pool && pool_gate_enter(pool);
     if (block->in_driver_pool && !inside && wait_is_owed())
@@ -422,17 +319,17 @@ static CUresult surrender(struct pool *pool, struct pool_block *block) {
     stats_add(STATS_driver_frees, !block->in_driver_pool);
     pool_lock(pool);
     if (block->in_driver_pool)
-        driver_pool_gave_back(pool, block->context, block->size);
+        source_driver_pool_gave_back(pool, block->context, block->size);
     pool_unlock(pool);
     return CUDA_SUCCESS;
 }
 
 /* Takes what the driver's pool could give back: a list of one, which names that pool. It counts as
  * given back from now on; what could not be given back is found when the driver is next asked. */
-static size_t take_unused(struct pool *pool, struct context *context, size_t bytes,
-                          struct page **list) {
+BY_POINTER static size_t take_unused(struct pool *pool, struct context *context, size_t bytes,
+                                     struct page **list) {
     lock_check_held(LOCK_POOL);
-    struct driver_pool *async = context->store.async;
+    struct driver_pool *async = context->driver_pool;
     size_t unused = context->store.unused;
     struct page *page = unused && bytes ? calloc(1, sizeof *page) : NULL;
     if (!page)
@@ -448,12 +345,12 @@ static size_t take_unused(struct pool *pool, struct context *context, size_t byt
 
 /* Gate entered. */
 static size_t trim(const struct driver *driver, CUmemoryPool memory_pool, size_t bytes) {
-    size_t released = memory_pool_trim(driver, memory_pool, bytes);
+    size_t released = driver_pool_trim(driver, memory_pool, bytes);
     stats_add(STATS_driver_frees, released > 0);
     return released;
 }
 
-static size_t release_unused(struct pool *pool, struct page *list) {
+BY_POINTER static size_t release_unused(struct pool *pool, struct page *list) {
     lock_check_none();
     struct page *next;
     size_t released = 0;
@@ -469,47 +366,7 @@ static size_t release_unused(struct pool *pool, struct page *list) {
     return released;
 }
 
-static void usage(const struct idle_store *store, struct policy_usage *usage) {
-    lock_check_held(LOCK_POOL);
-    *usage = (struct policy_usage){store->count, store->bytes, 0};
-    if (!LIST_EMPTY(&store->async->freed))
-        usage->largest = LIST_FIRST(&store->async->freed)->size;
-}
-
-static bool is_valid(const struct idle_store *store) {
-    lock_check_held(LOCK_POOL);
-    const struct pool_block *block;
-    size_t count = 0, bytes = 0;
-    LIST_FOREACH (block, &store->async->freed, in_list) {
-        count++;
-        bytes += block->size;
-    }
-    return count == store->count && bytes == store->bytes;
-}
-
-static bool open_store(struct idle_store *store) {
-    store->async = calloc(1, sizeof *store->async);
-    return store->async;
-}
-
-static void close_store(struct idle_store *store) {
-    free(store->async);
-    store->async = NULL;
-}
-
-const struct policy policy_driver_pool = {
-    .name = "async",
-    .keeps_nothing = true,
-    .open = open_store,
-    .close = close_store,
-    .round = round_to_unit,
-    .take = take,
-    .give = give,
-    .remove = remove_block,
-    .surplus = surplus,
-    .victim = victim,
-    .usage = usage,
-    .is_valid = is_valid,
+const struct source source_driver_pool = {
     .obtain = obtain,
     .surrender = surrender,
     .take_unused = take_unused,

@@ -1,11 +1,9 @@
-/* The default policy: whole blocks, best fit, the site's own preferred.
+/* The default keeper: whole blocks, best fit, the site's own preferred.
  *
  * A freed block stays with the site that allocated it last. The smallest idle block that fits
  * serves, the site's own first where sizes are equal: a site's next request tends to be for what it
  * freed, and what another frees suits better only if it wastes less. */
-#include "policy/site.h"
-
-#include "lock.h"
+#include "keep/site.h"
 #include "round.h"
 
 /* Blocks up to this size serve every smaller request: what that wastes is not worth a call. */
@@ -68,7 +66,7 @@ struct pool_block *site_find(struct site *site, size_t size) {
 }
 
 struct pool_block *site_take(struct idle_store *store, struct site *site, const struct fit *fit,
-                             bool *stolen) {
+                             unsigned *how) {
     lock_check_held(LOCK_POOL);
     struct pool_block least = {.size = fit->size}, *other;
     struct pool_block *found = site_find(site, fit->size);
@@ -79,7 +77,7 @@ struct pool_block *site_take(struct idle_store *store, struct site *site, const 
         found = other;
     if (!found)
         return NULL;
-    *stolen = found->site != site;
+    *how = found->site != site ? TAKEN_STOLEN : 0;
     site_remove(store, found);
     return found;
 }
@@ -119,12 +117,6 @@ struct pool_block *site_largest(struct idle_store *store) {
     return RB_MAX(size_tree, &store->by_size);
 }
 
-void site_usage(const struct idle_store *store, struct policy_usage *usage) {
-    lock_check_held(LOCK_POOL);
-    struct pool_block *largest = RB_MAX(size_tree, (struct size_tree *)(uintptr_t)&store->by_size);
-    *usage = (struct policy_usage){store->count, store->bytes, largest ? largest->size : 0};
-}
-
 bool site_is_valid(const struct idle_store *store) {
     lock_check_held(LOCK_POOL);
     struct idle_store *walked = (struct idle_store *)(uintptr_t)store;
@@ -148,8 +140,7 @@ bool site_is_valid(const struct idle_store *store) {
     return count == store->count && bytes == store->bytes;
 }
 
-const struct policy policy_site = {
-    .name = "site",
+const struct keeper keeper_site = {
     .round = round_physical,
     .take = site_take,
     .take_same = take_same,
@@ -160,6 +151,6 @@ const struct policy policy_site = {
     .remove = site_remove,
     .surplus = site_surplus,
     .victim = site_largest,
-    .usage = site_usage,
+    .largest = site_largest,
     .is_valid = site_is_valid,
 };

@@ -4,8 +4,7 @@
  *
  * Kept of its origin: the bins, the order within and among them. Different: bins are ends of whole
  * 512 bytes, so the smallest requests share one; sites are only counted. */
-#include "lock.h"
-#include "policy/policy.h"
+#include "keep/keeper.h"
 #include "round.h"
 
 #include <stdlib.h>
@@ -49,12 +48,12 @@ static void give(struct idle_store *store, struct pool_block *block) {
 }
 
 static struct pool_block *take(struct idle_store *store, struct site *site, const struct fit *fit,
-                               bool *stolen) {
+                               unsigned *how) {
     lock_check_held(LOCK_POOL);
     struct pool_block *block = LIST_FIRST(&store->bins->blocks[bin_of(fit->size)]);
     if (!block || block->size < fit->size)
         return NULL;
-    *stolen = block->site != site;
+    *how = block->site != site ? TAKEN_STOLEN : 0;
     remove_block(store, block);
     return block;
 }
@@ -74,12 +73,6 @@ static struct pool_block *victim(struct idle_store *store) {
             return LIST_FIRST(
                 &store->bins->blocks[word * 64 + 63 - __builtin_clzll(store->bins->filled[word])]);
     return NULL;
-}
-
-static void usage(const struct idle_store *store, struct policy_usage *usage) {
-    lock_check_held(LOCK_POOL);
-    struct pool_block *largest = victim((struct idle_store *)(uintptr_t)store);
-    *usage = (struct policy_usage){store->count, store->bytes, largest ? largest->size : 0};
 }
 
 static bool is_valid(const struct idle_store *store) {
@@ -110,8 +103,7 @@ static void close_store(struct idle_store *store) {
     store->bins = NULL;
 }
 
-const struct policy policy_bins = {
-    .name = "bins",
+const struct keeper keeper_bins = {
     .same_size = true,
     .open = open_store,
     .close = close_store,
@@ -121,6 +113,6 @@ const struct policy policy_bins = {
     .remove = remove_block,
     .surplus = surplus,
     .victim = victim,
-    .usage = usage,
+    .largest = victim,
     .is_valid = is_valid,
 };

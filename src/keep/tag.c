@@ -5,18 +5,17 @@
  * Kept of its origin: all of that, with the caller's address as the tag. Different: the physical
  * size (2 MiB pages, 512 bytes) is what is compared, waste is bounded, and a misfit is given up
  * only when that needs no waiting, else at the next free. */
-#include "lock.h"
-#include "policy/site.h"
+#include "keep/site.h"
 #include "round.h"
 
 static struct pool_block *take(struct idle_store *store, struct site *site, const struct fit *fit,
-                               bool *stolen) {
+                               unsigned *how) {
     lock_check_held(LOCK_POOL);
     struct pool_block *block = site_find(site, fit->size);
     if (!block || (double)block->size > fit->ratio * (double)fit->size ||
         block->size - fit->size > fit->surplus)
         return NULL;
-    *stolen = false;
+    *how = 0;
     site_remove(store, block);
     return block;
 }
@@ -27,8 +26,7 @@ static struct pool_block *surplus(struct idle_store *store, struct site *site, s
     return site_surplus(store, site, 1);
 }
 
-const struct policy policy_tag = {
-    .name = "tag",
+const struct keeper keeper_tag = {
     .own_site = true,
     .round = round_physical,
     .take = take,
@@ -37,6 +35,6 @@ const struct policy policy_tag = {
     .surplus = surplus,
     .misfit = site_oldest,
     .victim = site_largest,
-    .usage = site_usage,
+    .largest = site_largest,
     .is_valid = site_is_valid,
 };

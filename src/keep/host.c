@@ -1,11 +1,11 @@
-/* Memory that the host uses as well, pinned or managed: whole blocks, best fit, as the policy
+/* Memory that the host uses as well, pinned or managed: whole blocks, best fit, as the keeper
  * `site`, whatever POOLCUDA_POLICY says of device memory. */
-#include "policy/site.h"
+#include "keep/site.h"
 #include "round.h"
 
 #define KEPT_WHOLE                                                                                 \
     .take = site_take, .give = site_give, .remove = site_remove, .surplus = site_surplus,          \
-    .victim = site_largest, .usage = site_usage, .is_valid = site_is_valid
+    .victim = site_largest, .largest = site_largest, .is_valid = site_is_valid
 
 /* LARGEST_HOST_PAGE: of any host that has GPUs. */
 enum { HOST_PAGE = 4096, LARGEST_HOST_PAGE = 65536 };
@@ -21,5 +21,5 @@ static size_t round_managed(size_t bytes) {
     return round_up(bytes, LARGEST_HOST_PAGE);
 }
 
-const struct policy policy_host = {.name = "host", .round = round_pinned, KEPT_WHOLE};
-const struct policy policy_managed = {.name = "managed", .round = round_managed, KEPT_WHOLE};
+const struct keeper keeper_host = {.round = round_pinned, KEPT_WHOLE};
+const struct keeper keeper_managed = {.round = round_managed, KEPT_WHOLE};

@@ -1,14 +1,14 @@
-/* Idle blocks by size, and by size within each site: what the policies `site` and `tag` share.
+/* Idle blocks by size, and by size within each site: what the keepers `site` and `tag` share.
  * Every operation is O(log n) in the idle blocks of the store, but for site_oldest and, where it
  * finds a surplus, site_surplus: O(n) in those of the site, of which it keeps few. */
-#ifndef POOLCUDA_POLICY_SITE_H
-#define POOLCUDA_POLICY_SITE_H
+#ifndef POOLCUDA_KEEP_SITE_H
+#define POOLCUDA_KEEP_SITE_H
 
-#include "policy/policy.h"
+#include "keep/keeper.h"
 
-/* Takes the block that serves best: see struct policy. */
+/* Takes the block that serves best: see struct keeper. */
 struct pool_block *site_take(struct idle_store *store, struct site *site, const struct fit *fit,
-                             bool *stolen);
+                             unsigned *how);
 /* The smallest block of the site that is at least `size`. NULL: none. */
 struct pool_block *site_find(struct site *site, size_t size);
 void site_give(struct idle_store *store, struct pool_block *block);
@@ -18,7 +18,6 @@ struct pool_block *site_oldest(struct site *site);
 /* An idle block of a site that keeps more than `keep` (0: no limit), else NULL. */
 struct pool_block *site_surplus(struct idle_store *store, struct site *site, size_t keep);
 struct pool_block *site_largest(struct idle_store *store);
-void site_usage(const struct idle_store *store, struct policy_usage *usage);
 bool site_is_valid(const struct idle_store *store);
 
 #endif

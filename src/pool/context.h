@@ -1,118 +1,14 @@
-/* The pool's records: blocks, sites, contexts, devices. Everything here is guarded by the pool's
- * lock, except where a comment says otherwise. */
-#ifndef POOLCUDA_POOL_BLOCK_H
-#define POOLCUDA_POOL_BLOCK_H
+/* The pool's records of contexts, devices, and sites' stats. Everything here is guarded by the
+ * pool's lock, except where a comment says otherwise. */
+#ifndef POOLCUDA_POOL_CONTEXT_H
+#define POOLCUDA_POOL_CONTEXT_H
 
-#include "call_site.h"
+#include "blocks/block.h"
 #include "driver/cuda_api.h"
-#include "hash_table.h"
+#include "keep/keeper.h"
 #include "observe/stats.h"
 #include "pool/address_index.h"
 #include "pool/pool.h"
-
-#include <bsd/sys/queue.h>
-#include <bsd/sys/tree.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-struct site;
-struct context;
-
-/* One driver allocation, or a suballocation where the policy cuts regions.
- * LIVE: the program owns it. WAITING: freed by the program, the wait of its free is under way.
- * DEFERRED: freed, but work that uses it may be under way: it may serve again once a fence has
- * passed.
- * IDLE: kept for reuse. GONE: its context ended, it is being freed for good, or the record is
- * unused: in no table.
- * Invariant: all but GONE blocks are in the pool's map; only IDLE ones are in their context's
- * store, or, if `cached`, in a thread's cache; only DEFERRED ones in a list of fence_lists.c.
- * asked <= size, requested <= size. requested is 0 while neither live nor waiting.
- *
- * The first cache line is all that a hit touches. */
-enum block_state { BLOCK_LIVE, BLOCK_WAITING, BLOCK_DEFERRED, BLOCK_IDLE, BLOCK_GONE };
-
-struct pool_block {
-    _Alignas(128) uint64_t pointer; /* a CUdeviceptr: the key of the pool's map */
-    size_t size;                    /* as asked from the driver */
-    size_t requested;               /* as asked by the program */
-    struct context *context;
-    struct site *site;
-    union {
-        struct pool_block *next; /* in a bin of a cache */
-        uint64_t age;            /* in a store of whole blocks: greater for those freed later */
-        struct region *region;   /* policies that cut regions */
-    };
-    union {
-        size_t asked;      /* whole blocks: the request that size was rounded up from */
-        uint64_t identity; /* suballocations: the BUFFER_ID, 0 until asked for */
-    };
-    uint8_t state;
-    bool cached;
-    bool
-        quick_freeable; /* cache_quick.h: LIVE, and a thread's cache may take it when it is freed */
-    uint8_t taints;     /* bits of enum pool_taint: to be freed for good */
-    uint16_t bin;       /* of a cache, where it was last; checked before use */
-    bool in_driver_pool; /* policy async: it lies in the driver's pool */
-    union {
-        bool releasable; /* suballocations, while idle: the driver could have it back as it is */
-        uint8_t marks;   /* of managed memory: managed.c's */
-    };
-    union {
-        RB_ENTRY(pool_block) by_size;
-        struct {
-            LIST_ENTRY(pool_block) in_list; /* of fence_lists.c, or a policy's */
-            CUstream freed_in;              /* DEFERRED: the stream that may have it, or NULL */
-            uint32_t freed_by; /* DEFERRED: whose native free would have waited, by thread_number();
-                                  0: nobody's */
-        };
-    };
-    union {
-        RB_ENTRY(pool_block) by_site_size; /* whole blocks */
-        RB_ENTRY(pool_block) by_address;   /* suballocations */
-    };
-};
-_Static_assert(offsetof(struct pool_block, by_size) == 64, "one cache line for hits");
-_Static_assert(sizeof(struct pool_block) == 128, "and one for the rest");
-
-RB_HEAD(size_tree, pool_block);
-RB_HEAD(site_tree, pool_block);
-LIST_HEAD(block_list, pool_block);
-
-enum { STORE_BINS = 1024 };
-
-/* Lists of blocks by size class. Invariant: `filled` has a bit for each list that is not empty. */
-struct bins {
-    struct block_list blocks[STORE_BINS];
-    uint64_t filled[STORE_BINS / 64];
-};
-
-/* The idle blocks of one context, as the pool's policy keeps them. Invariant: count and bytes sum
- * them, stranded those that are not releasable; each policy uses the members that it needs, and
- * leaves the others empty. */
-struct idle_store {
-    size_t count, bytes;
-    struct size_tree by_size;
-    struct bins *bins;
-    struct regions *regions;
-    struct vmm *vmm;
-    struct driver_pool *async;
-    uint64_t clock;    /* blocks given so far: the age of the next */
-    size_t unused;     /* bytes of idle memory that is in no block */
-    size_t stranded;   /* bytes of idle suballocations that live ones keep from the driver */
-    struct pool *pool; /* for policies that cut blocks: they change its ledger */
-};
-
-/* A call site within one context. Invariant: idle holds idle_count blocks. */
-struct site {
-    struct call_site key;
-    uintptr_t id; /* site_id() of the key */
-    struct site_tree idle;
-    size_t idle_count;
-    struct site_record *record;
-    struct stats_site *stats;
-    UT_hash_handle by_key;
-};
 
 /* A call site's stats, which outlive the contexts that it allocated in. */
 struct site_record {
@@ -191,7 +87,7 @@ static inline CUdevice ordinal_of_kind(enum pool_memory memory) {
 struct context {
     CUcontext handle;
     struct pool_kind kind;
-    const struct policy *policy; /* for memory of that kind */
+    const struct keeper *keeper; /* for memory of that kind */
     CUdevice ordinal;            /* of the context's own device */
     struct device *device;       /* whose ledger counts its memory: see ordinal_of_kind */
     unsigned long long id;       /* cuCtxGetId; 0: the driver has none (before CUDA 12) */
@@ -205,6 +101,10 @@ struct context {
     struct pool_block *sentinel; /* cache_stop.c: one of its blocks; NULL: none is known */
     bool frees_quickly; /* cache_stop.c: whether caches may serve frees, when last looked at */
     struct idle_store store;
+    const struct source *source;
+    struct mapped *mapped; /* what these sources have, NULL until needed */
+    struct driver_pool *driver_pool;
+    size_t next_region; /* its size */
     struct site *sites; /* uthash by key */
     CUevent event;      /* to ask whether the context is idle; NULL until needed */
     bool event_pending; /* it was recorded and had not completed when last looked at */
@@ -215,5 +115,54 @@ struct context {
     struct fence_event *spare_events;
     LIST_ENTRY(context) link;
 };
+
+/* --- context.c and visit.c --- */
+
+/* The current context, NULL if there is none. Asked again if that fails, for a passing reason. Lock
+ * not held. */
+CUresult context_current(struct pool *pool, CUcontext *handle);
+/* The current context's record for memory of that kind, learnt if new. NULL if there is none or the
+ * driver does not say. Lock not held on entry, but on return if the result is not NULL. */
+struct context *context_lock_current(struct pool *pool, const struct pool_kind *kind);
+/* Whether this is the first of one CUDA context's records, the one that counts where only the
+ * context matters. */
+bool context_is_first(const struct pool *pool, const struct context *context);
+bool context_is_known(const struct pool *pool, CUcontext handle); /* and alive. Lock held */
+/* Any record of the context, the same one each time; and that of its memory of one kind. NULL:
+ * there is none. */
+struct context *context_find(const struct pool *pool, CUcontext handle);
+struct context *context_find_kind(const struct pool *pool, CUcontext handle,
+                                  const struct pool_kind *kind);
+/* What tells the context from any other, one under the same handle too; NULL: the current one. An
+ * error may be one of earlier work, told once. */
+CUresult context_ask_id(struct pool *pool, CUcontext handle, unsigned long long *id);
+struct device *context_find_device(struct pool *pool, CUdevice ordinal);
+
+/* host_access.c: how the device reaches plain host memory. Calls the driver and returns its error;
+ * a device that it says nothing of is taken to reach none. */
+CUresult host_access_of(const struct pool *pool, CUdevice ordinal, enum host_access *access);
+
+void context_destroy_sites(struct context *context);
+void context_forget_created(struct pool *pool, CUcontext handle);
+void context_forget_all_created(struct pool *pool);
+struct site *context_site(struct pool *pool, struct context *context, const struct call_site *key);
+/* Makes `context` current for a while. Returns false, with nothing changed, if that fails twice. */
+struct context_push {
+    bool pushed;
+};
+bool context_push(struct pool *pool, CUcontext context, struct context_push *visit);
+void context_pop(struct pool *pool, struct context_push *visit);
+/* context_push by the thread that ends the context. */
+bool context_push_ending(struct pool *pool, CUcontext context, struct context_push *visit);
+/* Before the driver may end the device's primary context: nobody uses it by its handle any more.
+ * _stays: it has not ended. Lock not held. */
+void visits_close_primary(struct pool *pool, CUdevice ordinal);
+void visits_primary_stays(struct pool *pool, CUdevice ordinal); /* Lock not held. */
+/* Waits for all work that the native free would wait for. NOT_SUPPORTED: for more contexts than it
+ * can, or while a stream is being captured; the block must then really be freed. Lock not held. */
+CUresult context_wait(struct pool *pool, struct context *owner);
+/* Notes what an error of the driver means for later calls. */
+void context_note_error(struct pool *pool, struct context *context, CUresult result);
+void context_note_error_of(struct pool *pool, CUcontext handle, CUresult error);
 
 #endif

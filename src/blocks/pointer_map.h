@@ -3,10 +3,10 @@
  * Purpose-built, because every free looks a pointer up: eight bytes a slot, of which sixteen bits
  * tell most other blocks apart without touching them. A lookup that finds reads one cache line of
  * the table and one of the block. Not thread-safe: any number may find while nobody changes it. */
-#ifndef POOLCUDA_POOL_POINTER_MAP_H
-#define POOLCUDA_POOL_POINTER_MAP_H
+#ifndef POOLCUDA_BLOCKS_POINTER_MAP_H
+#define POOLCUDA_BLOCKS_POINTER_MAP_H
 
-#include "pool/block.h"
+#include "blocks/block.h"
 
 /* What finding needs: others may hold a copy until the map changes.
  * Invariant: `slots` has mask + 1 entries, a power of two, at least one of them empty (0); shift is

@@ -1,0 +1,86 @@
+/* Regions: ranges of device memory obtained at once and cut into blocks. Finding, splitting and
+ * merging them; the ledger has the blocks' records. Every operation is O(log n) in the blocks of
+ * the store.
+ *
+ * Idle neighbours are merged at once, so no two idle blocks of a region touch, but where whole
+ * pages meet a part of one (vmm: only whole pages can be unmapped). A region whose blocks the
+ * driver keeps state in for others (taint) serves no request any more: it goes back as soon as all
+ * of it is idle. */
+#ifndef POOLCUDA_KEEP_REGION_H
+#define POOLCUDA_KEEP_REGION_H
+
+#include "keep/keeper.h"
+
+enum { REGION_BINS = 21, REGION_SMALLEST_BIN = 256 };
+
+RB_HEAD(address_tree, pool_block);
+RB_HEAD(base_tree, region);
+RB_HEAD(region_size_tree, region);
+
+/* Invariant: blocks, in the order of their addresses, cover [base, base + size) without a gap.
+ * In the store's idle_regions if and only if its one block is idle and it is not tainted. */
+struct region {
+    uint64_t base; /* a CUdeviceptr */
+    struct reservation
+        *reservation; /* vmm: whose pages these are, NULL: an allocation of its own */
+    size_t size;
+    struct address_tree blocks;
+    size_t block_count;
+    bool tainted;
+    bool in_idle_regions, condemned;
+    RB_ENTRY(region) by_base, by_size;
+};
+
+/* The regions of one store. Invariant: every idle block of an untainted region is in the bin of its
+ * size; condemned: the wholly idle tainted regions, which are to be released. */
+struct regions {
+    struct base_tree by_base;
+    struct region_size_tree idle_regions;
+    struct size_tree bins[REGION_BINS];
+    struct region_size_tree condemned;
+    size_t count;
+};
+
+/* Adds a region with one idle block, whose record has been made and which is in no bin yet, and
+ * overlaps no other. False without host memory. */
+bool region_add(struct idle_store *store, struct pool_block *block);
+/* A region that overlaps this range: the driver has given its addresses again. Lock held. */
+struct region *region_overlapping(struct idle_store *store, uint64_t base, size_t size);
+/* Forgets a region, which has no block any more. Lock held. */
+void region_forget(struct idle_store *store, struct region *region);
+/* The first of its blocks and the one behind another; NULL: there is none. */
+struct pool_block *region_first(struct region *region);
+struct pool_block *region_next(struct pool_block *block);
+/* A block that is in no bin is no more one of its region's. Lock held. */
+void region_leave(struct pool_block *block);
+
+/* The smallest idle block of at least `least` bytes that lies in a reservation. O(n) in those that
+ * do not. */
+struct pool_block *region_find_mapped(struct idle_store *store, size_t least);
+/* Makes the block a region of its own. False without host memory. */
+bool region_isolate(struct idle_store *store, struct pool_block *block);
+/* Bytes of the block, which is in no bin, that are worth being cut off for the request; 0: none. */
+size_t region_rest(const struct pool_block *block, const struct fit *fit);
+/* The block has been cut: `rest`, behind it, is idle and kept nowhere yet. Lock held. */
+void region_cut(struct idle_store *store, struct pool_block *block, struct pool_block *rest);
+/* An idle block that is in no bin and an idle neighbour are to be one, *block: returns the second
+ * part, which is no more one of the region's and in no bin either. NULL: there is none. Lock held.
+ */
+struct pool_block *region_join(struct idle_store *store, struct pool_block **block);
+void region_remove(struct idle_store *store, struct pool_block *block); /* Lock held. */
+/* A region without live blocks: for the driver's own free, which waits for what is deferred, so
+ * none whose pages would be unmapped. NULL: there is none. O(n). */
+struct region *region_without_live(struct idle_store *store);
+/* The block, live or not, that contains an address; NULL if no region does. */
+struct pool_block *region_find(struct idle_store *store, uint64_t address);
+/* Whether the block is all of its region. */
+bool region_is_whole(const struct pool_block *block);
+/* The driver keeps state for others in the region. */
+void region_taint(struct idle_store *store, struct region *region);
+/* Takes a region whose one block is on its way to the driver out of the store, since its addresses
+ * may have a new owner at once. It comes back if the driver refuses, else its record is freed. */
+void region_detach(struct idle_store *store, struct pool_block *block);
+void region_return(struct idle_store *store, struct pool_block *block);
+void region_destroy(struct pool_block *block);
+
+#endif

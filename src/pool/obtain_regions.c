@@ -1,0 +1,63 @@
+/* Regions by the driver's function, in TensorFlow's manner: each twice as large as the one before,
+ * from 2 MiB, with back-pedalling by 0.9 when the device refuses. Different from its origin: a
+ * region beyond the request takes at most half of what the device has left. What a block is to the
+ * program is not what it is to the driver: see docs/policies.md. */
+#include "by_pointer.h"
+#include "pool/internal.h"
+
+/* The size of the next region doubles until it suffices, or once it has been used, as far as the
+ * bound on idle memory allows. A region that is needed only until deferred blocks are idle is no
+ * larger than that takes. */
+static size_t region_size(struct pool *pool, const struct request *request, size_t least) {
+    const struct context *context = request->context;
+    pool_lock(pool);
+    bool deferred = context->device->idle > context->store.bytes;
+    size_t size = !context->ended && !deferred ? context->next_region : least;
+    uint64_t room = idle_bound_room(pool, context->device);
+    pool_unlock(pool);
+    while (size < least && size <= SIZE_MAX / 2)
+        size *= 2;
+    if (size > least && size - least > room)
+        size = least + room / ROUND_PAGE * ROUND_PAGE;
+    return size > least ? size : least;
+}
+
+/* A region takes at most half of what the device has left beyond the request. */
+static size_t within_free(struct pool *pool, size_t size, size_t least) {
+    size_t available = 0, total;
+    if (size == least || !pool_gate_enter(pool))
+        return size;
+    CUresult result = pool->driver->mem_get_info(&available, &total);
+    pool_gate_leave(pool);
+    size_t spare = result == CUDA_SUCCESS && available > least ? (available - least) / 2 : 0;
+    size_t most = least + spare / ROUND_PAGE * ROUND_PAGE;
+    return size < most ? size : most;
+}
+
+static void grow(struct pool *pool, struct context *context, size_t size) {
+    pool_lock(pool);
+    if (!context->ended && size >= context->next_region && size <= SIZE_MAX / 2)
+        context->next_region = size > context->next_region ? size : size * 2;
+    pool_unlock(pool);
+}
+
+BY_POINTER static CUresult obtain(struct pool *pool, const struct request *request, size_t least,
+                                  struct obtained *obtained) {
+    lock_check_none();
+    size_t size = within_free(pool, region_size(pool, request, least), least);
+    CUresult result = pool->driver->mem_alloc(&obtained->pointer, size);
+    while (driver_refused(result) && size > least) {
+        size = size / 10 * 9 / ROUND_PAGE * ROUND_PAGE;
+        if (size < least)
+            size = least;
+        result = pool->driver->mem_alloc(&obtained->pointer, size);
+    }
+    if (result == CUDA_SUCCESS) {
+        grow(pool, request->context, size);
+        stats_add(STATS_driver_allocs, 1);
+    }
+    obtained->size = size;
+    return result;
+}
+
+const struct source source_regions = {.obtain = obtain};

@@ -1,0 +1,68 @@
+/* A policy: where device memory comes from, and how it is kept while idle. */
+#ifndef POOLCUDA_POOL_POLICY_H
+#define POOLCUDA_POOL_POLICY_H
+
+#include "driver/cuda_api.h"
+#include "keep/keeper.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct pool;
+struct request;
+struct context;
+struct page;
+struct reservation;
+
+/* Memory that came from the driver. */
+struct obtained {
+    CUdeviceptr pointer;
+    size_t size;
+    struct reservation *reservation; /* of mapped pages, NULL elsewhere */
+    bool stitched;                   /* of memory that was held already: nothing was allocated */
+    bool in_driver_pool;             /* from a memory pool of the driver's */
+};
+
+/* Where memory comes from. Its calls of CUDA are in src/sources. */
+struct source {
+    /* Asks the driver for memory that serves a block of `least` bytes, and counts its allocations.
+     * Lock not held. NULL: the driver's function for the kind, for just that. */
+    CUresult (*obtain)(struct pool *pool, const struct request *request, size_t least,
+                       struct obtained *obtained);
+
+    /* Gives a block that has left the store to the driver. NOT_READY: that cannot be done now. Lock
+     * not held. NULL: the driver's function for the kind. */
+    CUresult (*surrender)(struct pool *pool, struct pool_block *block);
+
+    /* Idle memory that is in no block: takes out `bytes` of it, and returns how much that was.
+     * Lock held. NULL: there is none. */
+    size_t (*take_unused)(struct pool *pool, struct context *context, size_t bytes,
+                          struct page **list);
+    /* Gives it to the driver, and returns the bytes that it took. Lock not held. */
+    size_t (*release_unused)(struct pool *pool, struct page *list);
+
+    /* Counts idle memory that the store does not keep itself as being in no block. Lock not held.
+     * NULL: it is counted already. */
+    void (*refresh)(struct pool *pool, struct context *context);
+};
+
+/* By calls of the driver's, a block each; regions of them; pages, mapped side by side; a memory
+ * pool of the driver's. */
+extern const struct source source_plain, source_regions, source_mapped, source_driver_pool;
+
+/* The context is about to end, or to be another's, without its store: ends the stream that memory
+ * pool allocates in. Lock not held. */
+void source_driver_pool_end_stream(struct pool *pool, struct context *context);
+/* `bytes` of the context were given back to the driver's memory pool, by whomever. Lock held. */
+void source_driver_pool_gave_back(struct pool *pool, struct context *context, size_t bytes);
+
+struct policy {
+    const char *name;
+    const struct keeper *keeper;
+    const struct source *source;
+};
+
+extern const struct policy policies[]; /* in the order of POOLCUDA_POLICY's words */
+extern const size_t policy_count;
+
+#endif

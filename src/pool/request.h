@@ -1,0 +1,55 @@
+/* What an allocation asks for, and how it is served. */
+#ifndef POOLCUDA_POOL_REQUEST_H
+#define POOLCUDA_POOL_REQUEST_H
+
+#include "pool/context.h"
+#include "pool/policy.h"
+
+/* What is asked of the driver. pitch: NULL, or where cuMemAllocPitch is to be used. */
+struct request {
+    struct context *context;
+    struct site *site;  /* NULL: do not look in the pool (the call passes through) */
+    size_t bytes, size; /* both 0 while the pitch is not known */
+    const struct pitch_request *pitch;
+    CUstream stream; /* of a stream-ordered allocation; NULL: it is none, or not of one order */
+};
+struct pitch_request {
+    size_t *pitch;
+    size_t known; /* the pitch that the driver has given before, 0 if it has not */
+    size_t width, height;
+    unsigned int element;
+};
+/* Allocates from the driver, releasing idle memory while it is out of memory. On success either
+ * *block is a block found in the pool meanwhile, or *obtained is the driver's. Lock not held. */
+CUresult allocate_or_make_room(struct pool *pool, const struct request *request,
+                               struct pool_block **block, struct obtained *obtained);
+
+/* take.c. many: 1, or -1 for a hit that is none after all. Before a hit the request is counted as a
+ * miss. Lock held. */
+void take_count_hits(const struct context *context, struct site *site, int many);
+/* Takes a fitting idle block for a request, now live; NULL if there is none. Lock held. */
+struct pool_block *pool_take(struct pool *pool, struct context *context, struct site *site,
+                             size_t bytes, size_t size);
+/* Takes an idle block for a request that the driver has no memory for, whoever has freed it, by
+ * whatever ratio it is larger: within the bound on waste or, with `wastes`, of any size. Lock held.
+ */
+struct pool_block *pool_take_larger(struct pool *pool, const struct request *request, bool wastes);
+/* Takes a block that was freed in the order of the request's stream: it need not wait. Lock held.
+ */
+struct pool_block *pool_take_in_stream(struct pool *pool, const struct request *request);
+/* Records what the driver has given as a live block. Lock held. */
+void take_obtained(struct pool *pool, const struct request *request,
+                   const struct obtained *obtained);
+/* After a miss whose cache could not count it: the driver had no memory (pointer 0), or a
+ * capture, a setting, the context's end barred the cache meanwhile. `unused` is given back. Lock
+ * not held. */
+void take_late(struct pool *pool, struct pool_block *unused, struct context *context,
+               struct site *site, CUdeviceptr pointer, size_t bytes);
+
+/* cuMemAlloc and a free for stream_ordered.c. stream: the order that holds among its calls; NULL:
+ * none. malloc: gate entered. free: false: nothing has happened, the driver has to see to it. */
+CUresult malloc_in_stream(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
+                          const struct call_site *key, CUstream stream);
+bool free_in_stream(struct pool *pool, CUdeviceptr pointer, CUstream stream, CUresult *result);
+
+#endif

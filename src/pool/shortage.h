@@ -1,0 +1,80 @@
+/* Memory that is short, or may come to be: how much there is, what is kept free, who is waited for.
+ */
+#ifndef POOLCUDA_POOL_SHORTAGE_H
+#define POOLCUDA_POOL_SHORTAGE_H
+
+#include "pool/context.h"
+
+/* headroom.c: after `grown` bytes were allocated, whether the driver may lack memory for launches.
+ * Lock held. */
+bool headroom_may_lack(struct device *device, uint64_t grown);
+/* Sees to it that the driver has memory for launches in the current context, once `growth` bytes
+ * more are live. Lock not held. */
+void headroom_keep(struct pool *pool, struct context *context, size_t growth);
+
+/* available.c: what is left of the memory that a device uses: of its own, and of what each control
+ * group allows. of[0] is the device's. */
+enum { AVAILABLE_MOST = 4 };
+struct available {
+    int count;
+    struct available_of {
+        uint64_t bytes, total;
+    } of[AVAILABLE_MOST];
+};
+/* held: what the pool holds of it. False: nobody says. Current context, gate entered, lock not
+ * held.
+ */
+bool available_ask(struct pool *pool, const struct device *device, uint64_t held,
+                   struct available *left);
+/* Lock not held. */
+void available_learn(struct pool *pool, CUdevice ordinal, struct device_place *place);
+
+/* patience.c. How long a call that found no memory has waited for the device. */
+struct patience {
+    uint64_t began; /* nanoseconds; 0: it has not waited */
+    unsigned step;
+    bool counted;
+};
+/* BRIEFLY: for the device, which is neither told nor counted. */
+enum patience_for { PATIENCE_FOR_DEVICE, PATIENCE_FOR_THREAD, PATIENCE_BRIEFLY };
+/* Waits a moment. False: it has waited for `seconds`, POOLCUDA_OOM_WAIT, or what a thread may take
+ * to give memory back. Lock not held. */
+bool patience_wait(struct pool *pool, struct patience *patience, enum patience_for what,
+                   double seconds);
+void patience_end(const struct patience *patience); /* counts the time */
+
+/* shortage_report.c: reports a call that failed although nothing idle was left to
+ * config.on_shortage. Lock not held. bytes: 0 if not known. */
+void shortage_report(struct pool *pool, struct device *device, const char *call, size_t bytes);
+
+/* bounds.c: bytes of idle memory that were not needed of late: to be given up now. Lock held. */
+uint64_t decay_due(struct pool *pool, struct device *device);
+
+/* pages.c: bytes of device memory that would be free if all idle blocks were. Lock held. */
+uint64_t pages_idle(struct pool *pool, const struct device *device);
+/* bounds.c: bytes by which idle memory may still grow. Lock held. */
+uint64_t idle_bound_room(const struct pool *pool, const struct device *device);
+/* Bytes of idle memory that are to be given up, once `growth` more are live. Lock held. */
+uint64_t idle_bound_excess(const struct pool *pool, const struct device *device, size_t growth);
+/* Bytes that may be allocated beside what is idle before anything is to be given back, by the
+ * pool's own bound, or the driver to be asked what is free. Lock held. */
+uint64_t idle_bound_room_to_grow(const struct device *device);
+/* history.c, how a device's memory was over time, for the report. To be called after the device's
+ * sums have changed: looks at the clock only now and then. Lock held. */
+void history_note(struct device *device);
+void history_sample(struct device *device); /* at once. Lock held. */
+/* block_map.c: to be called after an allocation from the driver: makes a new map of where blocks
+ * lie once held memory has grown by an eighth. Lock held. */
+void block_map_grow(struct pool *pool, struct device *device);
+
+/* memory_pools.c. All below: lock not held. */
+
+/* Before `call` fails because `device` has no memory (negative: not known, nothing happens): makes
+ * a wait that is owed, and has the driver take what lies unused in the program's own memory pools.
+ * Returns whether anything has changed. Not during a stream capture. */
+bool memory_pools_give(struct pool *pool, CUdevice device, const char *call);
+/* Whether it could give more once the wait has been made that is owed. */
+bool memory_pools_may_give(struct pool *pool, CUdevice device);
+void memory_pools_forget(struct pool *pool); /* lock held */
+
+#endif
