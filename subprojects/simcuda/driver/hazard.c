@@ -496,6 +496,22 @@ static void check_later(struct tenancy *list, struct tenancy *owner, const struc
     }
 }
 
+/* Owners behind this one of memory that the CPU reaches, who got it before the work had ended: the
+ * host has not waited for it. */
+static void check_later_hosts(struct tenancy *list, struct tenancy *owner,
+                              const struct access *access, const struct found *found) {
+    struct tenancy *later;
+
+    DL_FOREACH(list, later) {
+        if (later->generation <= owner->generation || !later->program || !overlaps(later, access) ||
+            owner->reported_against == later->generation)
+            continue;
+        report("reused", owner, found->name, later->begin_site, "the host's own access",
+               access->address, access->address + access->size);
+        owner->reported_against = later->generation;
+    }
+}
+
 /* The graph's argument pointed to memory of another owner when it was captured. */
 static void check_captured(const struct tenancy *owner, const struct found *found,
                            const struct access *access) {
@@ -530,6 +546,10 @@ static void found_in(struct block *block, const struct found *found, const struc
             check_captured(tenancy, found, &part);
             check_later(block->current, tenancy, &part, found->name, pending);
             check_later(block->past, tenancy, &part, found->name, pending);
+            if (is_visible(block)) {
+                check_later_hosts(block->current, tenancy, &part, found);
+                check_later_hosts(block->past, tenancy, &part, found);
+            }
         }
     }
     DL_FOREACH(block->current, tenancy) {
