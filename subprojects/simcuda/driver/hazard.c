@@ -86,6 +86,18 @@ static bool settled(const struct tenancy *tenancy, const struct vclock *clock) {
     return true;
 }
 
+static bool is_visible(const struct block *block) {
+    return block->kind == MEMORY_HOST || block->kind == MEMORY_REGISTERED ||
+           block->kind == MEMORY_MANAGED;
+}
+
+/* Whether work that is pending may turn out to have used it, or memory that the CPU reaches before
+ * the host had it. */
+static bool is_awaited(const struct block *block, const struct tenancy *tenancy) {
+    return pending_within(tenancy->generation, tenancy->ended) ||
+           (tenancy->program && is_visible(block) && pending_any());
+}
+
 /* Drops former tenancies that nothing to come can conflict with: whatever is submitted from now on
  * is ordered after all that the host knows to be done. */
 static void prune(struct block *block) {
@@ -93,9 +105,7 @@ static void prune(struct block *block) {
     size_t kept = 0;
 
     DL_FOREACH_SAFE(block->past, tenancy, next) {
-        bool awaited = pending_within(tenancy->generation, tenancy->ended);
-
-        if ((awaited || !settled(tenancy, &host_clock)) && ++kept <= PAST_KEPT)
+        if ((is_awaited(block, tenancy) || !settled(tenancy, &host_clock)) && ++kept <= PAST_KEPT)
             continue;
         DL_DELETE(block->past, tenancy);
         tenancy_free(tenancy);
@@ -108,7 +118,7 @@ static void retire(struct block *block, struct tenancy *tenancy, uintptr_t site)
     if (tenancy->end_site == 0)
         tenancy->end_site = site;
     tenancy->ended = last_generation;
-    if (tenancy->touch_count == 0 && !pending_within(tenancy->generation, tenancy->ended))
+    if (tenancy->touch_count == 0 && !is_awaited(block, tenancy))
         tenancy_free(tenancy);
     else
         DL_PREPEND(block->past, tenancy);
@@ -240,11 +250,6 @@ static struct block *owned_range(CUdeviceptr address, size_t size, CUdeviceptr *
     *end = size < block->address + block->extent - address ? address + size
                                                            : block->address + block->extent;
     return block;
-}
-
-static bool is_visible(const struct block *block) {
-    return block->kind == MEMORY_HOST || block->kind == MEMORY_REGISTERED ||
-           block->kind == MEMORY_MANAGED;
 }
 
 /* The CPU may touch its memory as soon as it has it: whatever a former owner's work does there
