@@ -395,6 +395,15 @@ static void end_run(struct run *run, const struct simt_launch *launch) {
     free(run->awaited);
 }
 
+static unsigned int processors(void) {
+    static int count; /* of every device the same */
+
+    if (__atomic_load_n(&count, __ATOMIC_RELAXED) == 0)
+        __atomic_store_n(&count, device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0),
+                         __ATOMIC_RELAXED);
+    return (unsigned int)__atomic_load_n(&count, __ATOMIC_RELAXED);
+}
+
 static CUresult interpreted_run(struct op *op) {
     static uint64_t launches;
     const struct kernel_call *call = &op->as.kernel;
@@ -415,7 +424,7 @@ static CUresult interpreted_run(struct op *op) {
             call->cooperative ||
             node_attribute(call->attributes, CU_LAUNCH_ATTRIBUTE_COOPERATIVE).cooperative != 0,
         .memcheck = settings()->memcheck != 0,
-        .processors = (unsigned int)device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0),
+        .processors = processors(),
         .number = __atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED),
         .memory = &memory,
         .heap = call->heap,

@@ -153,13 +153,15 @@ static void trap(struct launch *launch) {
 enum { LONG_IDLE = 64, VERY_LONG_IDLE = 4096 };
 enum { LONG_STILL = 4 }; /* rounds in which no warp goes on, before its thread sleeps */
 enum { MOST_WORDS = 64 };
+enum { MOST_PAUSES = 16 }; /* of a launch that waits, before it is told again that it does */
 
 /* How long a worker has been without what it is there for. */
 struct idleness {
-    unsigned int idle;  /* rounds in which no block has ended */
-    unsigned int still; /* rounds in which no warp has gone on */
-    uint64_t writes;    /* when a block ended or something was written last */
-    bool told;          /* that it waits */
+    unsigned int idle;   /* rounds in which no block has ended */
+    unsigned int still;  /* rounds in which no warp has gone on */
+    uint64_t writes;     /* when a block ended or something was written last */
+    bool told, certain;  /* that it waits; and for what */
+    unsigned int pauses; /* since it was told last */
 };
 
 /* A clock that is not the host's makes reading it work, too. */
@@ -218,13 +220,18 @@ static bool tell_waits(const struct worker *worker, struct idleness *idleness, b
     waits = waits || wait.is_certain;
     if (!waits && !idleness->told)
         return true;
+    if (waits == idleness->told && wait.is_certain == idleness->certain &&
+        ++idleness->pauses < MOST_PAUSES)
+        return true;
     idleness->told = waits;
+    idleness->certain = wait.is_certain;
+    idleness->pauses = 0;
     return asked->waits(asked->memory->owner, waits ? &wait : NULL);
 }
 
 /* Others may have their turn now: other threads, other work, the host. */
 static void pause_worker(const struct worker *worker, const struct idleness *idleness) {
-    const struct timespec pause = {.tv_nsec = 20000};
+    const struct timespec pause = {.tv_nsec = 50000};
     bool sleeps = idleness->told;
 
     if (idleness->still == 0 && !sleeps)
@@ -273,14 +280,17 @@ static void *worker_thread(void *argument) {
     return NULL;
 }
 
-/* How many threads of the host a launch is worth. */
+/* How many threads of the host a launch is worth. The system is asked only where it is more than
+ * one: that takes longer than a small launch. */
 static unsigned int count_workers(const struct launch *launch) {
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    uint64_t threads = launch->blocks * launch->threads;
-    uint64_t count = processors > 1 ? (uint64_t)processors : 1;
+    uint64_t count = 1 + launch->blocks * launch->threads / 2048;
+    long processors;
 
     count = count < launch->blocks ? count : launch->blocks;
-    count = count < 1 + threads / 2048 ? count : 1 + threads / 2048;
+    if (count <= 1)
+        return 1;
+    processors = sysconf(_SC_NPROCESSORS_ONLN);
+    count = processors < 1 ? 1 : count < (uint64_t)processors ? count : (uint64_t)processors;
     return (unsigned int)(count < MOST_WORKERS ? count : MOST_WORKERS);
 }
 
