@@ -356,6 +356,37 @@ static void test_host_memory_is_touched_at_once(void **state) {
     gate_remove(gate);
 }
 
+/* However many owners a block has had by the time at which the first one's work runs. */
+static void test_many_owners_of_queued_work(void **state) {
+    CUstream first = create_stream(CU_STREAM_NON_BLOCKING);
+    CUstream second = create_stream(CU_STREAM_NON_BLOCKING);
+    uint64_t before = simcuda_hazards();
+    CUdeviceptr pointer;
+    struct gate gate;
+
+    (void)state;
+    assert_ok(cuMemAlloc_v2(&pointer, BYTES));
+    gate = gate_close(first);
+    for (uintptr_t i = 1; i <= 200; i++) { /* ordered by their stream */
+        simcuda_owner_begin(pointer, BYTES, 2 * i);
+        assert_ok(launch_fill(first, pointer, COUNT, 1));
+        simcuda_owner_end(pointer, 2 * i + 1);
+    }
+    gate_open(gate);
+    let_run(first);
+    assert_int_equal(simcuda_hazards(), before);
+    simcuda_owner_begin(pointer, BYTES, 0x1000);
+    assert_ok(launch_fill(second, pointer, COUNT, 2)); /* this is not */
+    simcuda_owner_end(pointer, 0x1001);
+    simcuda_owner_begin(pointer, BYTES, 0x2000);
+    let_run(second);
+    assert_int_equal(simcuda_hazards(), before + 1);
+    assert_ok(cuMemFree_v2(pointer));
+    gate_remove(gate);
+    assert_ok(cuStreamDestroy_v2(first));
+    assert_ok(cuStreamDestroy_v2(second));
+}
+
 static void test_driver_reuse_is_no_hazard(void **state) {
     CUstream first = create_stream(CU_STREAM_NON_BLOCKING);
     CUstream second = create_stream(CU_STREAM_NON_BLOCKING);
@@ -389,6 +420,7 @@ int main(void) {
         cmocka_unit_test(test_graph_of_a_former_owner),
         cmocka_unit_test(test_graph_over_two_mappings_of_one_owner),
         cmocka_unit_test(test_host_memory_is_touched_at_once),
+        cmocka_unit_test(test_many_owners_of_queued_work),
         cmocka_unit_test(test_driver_reuse_is_no_hazard),
     };
 
