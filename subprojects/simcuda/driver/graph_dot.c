@@ -23,10 +23,11 @@ static bool is_asked(unsigned int flags, CUgraphDebugDot_flags which) {
     return (flags & ((unsigned int)which | CU_GRAPH_DEBUG_DOT_FLAGS_VERBOSE)) != 0;
 }
 
-static void print_kernel(FILE *file, const struct kernel_call *call, unsigned int flags) {
+static void print_kernel(FILE *file, const struct op *op, unsigned int flags) {
+    const struct kernel_call *call = &op->as.kernel;
     const CUDA_KERNEL_NODE_PARAMS_v2 *told = &call->told;
 
-    fprintf(file, "\\n%s", call->kernel->name);
+    fprintf(file, "\\n%s", op->name);
     if (is_asked(flags, CU_GRAPH_DEBUG_DOT_FLAGS_KERNEL_NODE_PARAMS))
         fprintf(file, "\\n<<<(%u,%u,%u),(%u,%u,%u),%u>>>", told->gridDimX, told->gridDimY,
                 told->gridDimZ, told->blockDimX, told->blockDimY, told->blockDimZ,
@@ -115,7 +116,7 @@ static void print_waits(FILE *file, const CUDA_EXT_SEM_WAIT_NODE_PARAMS *waits,
 static void print_details(FILE *file, const struct CUgraphNode_st *node, unsigned int flags) {
     switch (node->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
-        print_kernel(file, &node->op->as.kernel, flags);
+        print_kernel(file, node->op, flags);
         break;
     case CU_GRAPH_NODE_TYPE_MEMCPY:
         print_copy(file, node->op, flags);

@@ -10,6 +10,7 @@
 #include <utlist.h>
 
 enum { TOUCHES_KEPT = 32, PAST_KEPT = 64 };
+enum { AWAITED_KEPT = 4096 }; /* former owners whose work is pending */
 
 /* The latest access of one timeline to a range. `begin`..`end` grows when a tenancy has more of
  * them than it keeps: an over-approximation that stays within the tenancy. */
@@ -86,16 +87,28 @@ static bool settled(const struct tenancy *tenancy, const struct vclock *clock) {
     return true;
 }
 
+static bool is_visible(const struct block *block) {
+    return block->kind == MEMORY_HOST || block->kind == MEMORY_REGISTERED ||
+           block->kind == MEMORY_MANAGED;
+}
+
+/* Whether work that is pending may turn out to have used memory that the CPU reaches before the
+ * host had it. */
+static bool awaits_former(const struct block *block, const struct tenancy *tenancy) {
+    return tenancy->program && is_visible(block) && pending_any();
+}
+
 /* Drops former tenancies that nothing to come can conflict with: whatever is submitted from now on
  * is ordered after all that the host knows to be done. */
 static void prune(struct block *block) {
     struct tenancy *tenancy, *next;
-    size_t kept = 0;
+    size_t kept = 0, awaited = 0;
 
     DL_FOREACH_SAFE(block->past, tenancy, next) {
-        bool awaited = pending_within(tenancy->generation, tenancy->ended);
-
-        if ((awaited || !settled(tenancy, &host_clock)) && ++kept <= PAST_KEPT)
+        if (pending_within(tenancy->generation, tenancy->ended) && ++awaited <= AWAITED_KEPT)
+            continue;
+        if ((awaits_former(block, tenancy) || !settled(tenancy, &host_clock)) &&
+            ++kept <= PAST_KEPT)
             continue;
         DL_DELETE(block->past, tenancy);
         tenancy_free(tenancy);
@@ -108,7 +121,8 @@ static void retire(struct block *block, struct tenancy *tenancy, uintptr_t site)
     if (tenancy->end_site == 0)
         tenancy->end_site = site;
     tenancy->ended = last_generation;
-    if (tenancy->touch_count == 0 && !pending_within(tenancy->generation, tenancy->ended))
+    if (tenancy->touch_count == 0 && !pending_within(tenancy->generation, tenancy->ended) &&
+        !awaits_former(block, tenancy))
         tenancy_free(tenancy);
     else
         DL_PREPEND(block->past, tenancy);
@@ -159,6 +173,7 @@ void hazard_block_begin(struct block *block, uintptr_t site) {
     struct tenancy *tenancy =
         tenancy_create(block->address, block->address + block->extent, true, site);
 
+    block->first_generation = tenancy->generation;
     DL_APPEND(block->current, tenancy);
 }
 
@@ -240,11 +255,6 @@ static struct block *owned_range(CUdeviceptr address, size_t size, CUdeviceptr *
     *end = size < block->address + block->extent - address ? address + size
                                                            : block->address + block->extent;
     return block;
-}
-
-static bool is_visible(const struct block *block) {
-    return block->kind == MEMORY_HOST || block->kind == MEMORY_REGISTERED ||
-           block->kind == MEMORY_MANAGED;
 }
 
 /* The CPU may touch its memory as soon as it has it: whatever a former owner's work does there
@@ -496,6 +506,22 @@ static void check_later(struct tenancy *list, struct tenancy *owner, const struc
     }
 }
 
+/* Owners behind this one of memory that the CPU reaches, who got it before the work had ended: the
+ * host has not waited for it. */
+static void check_later_hosts(struct tenancy *list, struct tenancy *owner,
+                              const struct access *access, const struct found *found) {
+    struct tenancy *later;
+
+    DL_FOREACH(list, later) {
+        if (later->generation <= owner->generation || !later->program || !overlaps(later, access) ||
+            owner->reported_against == later->generation)
+            continue;
+        report("reused", owner, found->name, later->begin_site, "the host's own access",
+               access->address, access->address + access->size);
+        owner->reported_against = later->generation;
+    }
+}
+
 /* The graph's argument pointed to memory of another owner when it was captured. */
 static void check_captured(const struct tenancy *owner, const struct found *found,
                            const struct access *access) {
@@ -512,12 +538,12 @@ static void check_captured(const struct tenancy *owner, const struct found *foun
     }
 }
 
-/* The owners of the block as of when the work was submitted; where there was none yet, those of
+/* The owners of the block as of when the work was submitted; where there was no block yet, those of
  * now. */
 static void found_in(struct block *block, const struct found *found, const struct access *access,
                      const struct pending *pending) {
     struct tenancy *lists[] = {block->current, block->past}, *tenancy;
-    bool any = false;
+    bool any = false, is_younger = block->first_generation > pending->generations;
 
     for (int i = 0; i < 2; i++) {
         DL_FOREACH(lists[i], tenancy) {
@@ -528,12 +554,18 @@ static void found_in(struct block *block, const struct found *found, const struc
             any = true;
             record(tenancy, &part, found->name, pending->work);
             check_captured(tenancy, found, &part);
+            if (i == 1)
+                check_former(block, tenancy, &part, found->name, &pending->clock);
             check_later(block->current, tenancy, &part, found->name, pending);
             check_later(block->past, tenancy, &part, found->name, pending);
+            if (is_visible(block)) {
+                check_later_hosts(block->current, tenancy, &part, found);
+                check_later_hosts(block->past, tenancy, &part, found);
+            }
         }
     }
     DL_FOREACH(block->current, tenancy) {
-        if (!overlaps(tenancy, access) || (any && !was_there(tenancy, pending)))
+        if (!overlaps(tenancy, access) || ((any || !is_younger) && !was_there(tenancy, pending)))
             continue;
         struct access part = part_within(access, tenancy);
 

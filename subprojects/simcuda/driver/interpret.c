@@ -1,7 +1,9 @@
 #include "interpret.h"
 
 #include "allocate.h"
+#include "conditional.h"
 #include "context.h"
+#include "cost.h"
 #include "hazard_pending.h"
 #include "image.h"
 #include "lock.h"
@@ -9,6 +11,7 @@
 #include "node_attributes.h"
 #include "settings.h"
 #include "texture.h"
+#include "values.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -151,12 +154,20 @@ void interpret_context_ending(struct CUctx_st *context) {
 
 /* --- launches --- */
 
-/* What a launch prints, until it ends. */
+/* A launch, until it ends. Invariant: awaited has room for awaited_room; `wait` is in the list of
+ * waits while wait.thread != 0. */
 struct run {
     pthread_mutex_t mutex;
-    char *text;
+    char *text; /* that it prints */
     size_t length, room;
     bool waits;
+    struct value_wait wait;
+    struct awaited *awaited; /* what it waits for, certainly */
+    size_t awaited_count, awaited_room;
+    uint64_t writes_before; /* as value_time_writes() counts, when it began */
+    uint64_t begun_ns;      /* in virtual time */
+    uint64_t passed_ns;     /* since then, by looks at clocks; atomic */
+    bool looked;            /* at a clock; atomic */
 };
 
 static void print(void *owner, const char *text, size_t length) {
@@ -254,14 +265,82 @@ static CUresult result_of(enum simt_result result) {
     }
 }
 
-/* In virtual time nobody waits for a kernel that waits for the host. */
-static void note_waits(void *owner, bool waits) {
+/* The words have other values than those that the launch waited at: it goes on from the time at
+ * which they got them. Lock held. */
+static void end_certain_wait(struct run *run) {
+    sim_check_held();
+    uint64_t there;
+
+    if (run->wait.thread == 0)
+        return;
+    value_wait_end(&run->wait);
+    run->wait.thread = 0;
+    for (size_t i = 0; i < run->awaited_count; i++)
+        if (value_is_there(&run->awaited[i], &there))
+            value_time_awaited(&run->awaited[i], there, &run->writes_before);
+}
+
+/* Lock held. */
+static bool waits_for_the_same(const struct run *run, const struct simt_wait *wait) {
+    sim_check_held();
+    if (run->wait.thread == 0 || run->awaited_count != wait->count)
+        return false;
+    for (size_t i = 0; i < wait->count; i++)
+        if (run->awaited[i].word.address != wait->words[i].address ||
+            run->awaited[i].word.bytes != wait->words[i].size ||
+            run->awaited[i].value != wait->words[i].value)
+            return false;
+    return true;
+}
+
+/* Lock held. */
+static void begin_certain_wait(struct run *run, const struct simt_wait *wait) {
+    sim_check_held();
+    end_certain_wait(run);
+    if (run->awaited_room < wait->count) {
+        run->awaited = allocate_again(run->awaited, wait->count * sizeof *run->awaited);
+        run->awaited_room = wait->count;
+    }
+    run->awaited_count = wait->count;
+    for (size_t i = 0; i < wait->count; i++)
+        run->awaited[i] = (struct awaited){
+            .word = {.address = wait->words[i].address, .bytes = wait->words[i].size},
+            .condition = VALUE_DIFFERS,
+            .value = wait->words[i].value};
+    value_wait_begin(&run->wait, run->awaited, run->awaited_count);
+}
+
+/* In virtual time nobody waits for a kernel that waits for the host. One that waits ends with an
+ * error of its context. */
+static bool note_waits(void *owner, const struct simt_wait *wait) {
+    struct run *run = owner;
+    bool goes_on;
+
+    sim_lock();
+    goes_on = context_error(work_context()) == CUDA_SUCCESS;
+    if (wait == NULL || !wait->is_certain)
+        end_certain_wait(run);
+    else if (!waits_for_the_same(run, wait))
+        begin_certain_wait(run, wait);
+    if (run->waits != (wait != NULL))
+        work_depends_on_host(wait != NULL);
+    run->waits = wait != NULL;
+    sim_unlock();
+    return goes_on;
+}
+
+/* Virtual time goes by as the kernel looks at it, from the first look on. */
+static uint64_t look_at_clock(void *owner, uint64_t passes) {
     struct run *run = owner;
 
-    run->waits = waits;
-    sim_lock();
-    work_depends_on_host(waits);
-    sim_unlock();
+    if (passes != 0 && !__atomic_exchange_n(&run->looked, true, __ATOMIC_RELAXED))
+        passes = 0;
+    return run->begun_ns + __atomic_add_fetch(&run->passed_ns, passes, __ATOMIC_RELAXED);
+}
+
+static bool set_conditional(void *owner, uint64_t handle, uint32_t value) {
+    (void)owner;
+    return conditional_set(handle, value);
 }
 
 /* Lets the detector of hazards know what the launch has accessed. */
@@ -282,11 +361,54 @@ SIM_EXPORT uint64_t simcuda_instructions(void) {
     return __atomic_load_n(&instructions, __ATOMIC_RELAXED);
 }
 
+static void begin_run(struct run *run) {
+    *run = (struct run){.mutex = PTHREAD_MUTEX_INITIALIZER};
+    if (!time_is_virtual())
+        return;
+    run->begun_ns = time_work_now();
+    sim_lock();
+    run->writes_before = value_time_writes();
+    sim_unlock();
+}
+
+/* What it has read that other work wrote while this thread was far behind, it has waited for. */
+static void spend_time(const struct run *run, const struct simt_launch *launch) {
+    if (!time_is_virtual())
+        return;
+    cost_keep_busy(run->passed_ns);
+    sim_lock();
+    for (size_t i = 0; i < launch->access_count; i++)
+        if (!launch->accesses[i].write)
+            value_time_read(launch->accesses[i].begin,
+                            launch->accesses[i].end - launch->accesses[i].begin,
+                            run->writes_before);
+    sim_unlock();
+}
+
+static void end_run(struct run *run, const struct simt_launch *launch) {
+    if (run->waits)
+        note_waits(run, NULL);
+    spend_time(run, launch);
+    if (run->length != 0)
+        fwrite(run->text, 1, run->length, stdout);
+    free(run->text);
+    free(run->awaited);
+}
+
+static unsigned int processors(void) {
+    static int count; /* of every device the same */
+
+    if (__atomic_load_n(&count, __ATOMIC_RELAXED) == 0)
+        __atomic_store_n(&count, device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0),
+                         __ATOMIC_RELAXED);
+    return (unsigned int)__atomic_load_n(&count, __ATOMIC_RELAXED);
+}
+
 static CUresult interpreted_run(struct op *op) {
     static uint64_t launches;
     const struct kernel_call *call = &op->as.kernel;
     const CUDA_KERNEL_NODE_PARAMS_v2 *told = &call->told;
-    struct run run = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    struct run run;
     const struct simt_memory memory = {.owner = &run,
                                        .find = find,
                                        .describe = describe,
@@ -302,19 +424,19 @@ static CUresult interpreted_run(struct op *op) {
             call->cooperative ||
             node_attribute(call->attributes, CU_LAUNCH_ATTRIBUTE_COOPERATIVE).cooperative != 0,
         .memcheck = settings()->memcheck != 0,
-        .processors = (unsigned int)device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0),
+        .processors = processors(),
         .number = __atomic_add_fetch(&launches, 1, __ATOMIC_RELAXED),
         .memory = &memory,
         .heap = call->heap,
         .waits = note_waits,
+        .clock = time_is_virtual() ? look_at_clock : NULL,
+        .set_conditional = set_conditional,
         .print = print};
-    CUresult result = result_of(simt_run(&launch));
+    CUresult result;
 
-    if (run.waits)
-        note_waits(&run, false);
-    if (run.length != 0)
-        fwrite(run.text, 1, run.length, stdout);
-    free(run.text);
+    begin_run(&run);
+    result = result_of(simt_run(&launch));
+    end_run(&run, &launch);
     __atomic_add_fetch(&instructions, launch.instructions, __ATOMIC_RELAXED);
     note_accesses(op, &launch);
     return result;
@@ -338,5 +460,5 @@ static void interpreted_declare(struct op *op) {
     }
 }
 
-const struct builtin_kernel kernel_interpreted = {"kernel",        0,    {0}, interpreted_declare,
-                                                  interpreted_run, false};
+const struct builtin_kernel kernel_interpreted = {
+    "kernel", 0, {0}, interpreted_declare, interpreted_run};

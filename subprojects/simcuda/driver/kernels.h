@@ -1,5 +1,5 @@
-/* The kernels that the simulated device knows, by name. Their PTX for a real device, with the same
- * parameters and results, is the program's own: only the names are taken from it here. */
+/* What the simulated device does for a launch: all that PTX says (interpret.h), nothing at all, or,
+ * for kernels that it knows by name, what is written here. */
 #ifndef SIMCUDA_KERNELS_H
 #define SIMCUDA_KERNELS_H
 
@@ -11,11 +11,10 @@ struct builtin_kernel {
     unsigned char parameter_sizes[4]; /* bytes: 4 or 8; aligned to themselves, in order */
     void (*declare)(struct op *op);   /* notes what op's parameters make it touch */
     CUresult (*run)(struct op *op);
-    bool is_overlapped; /* lets its dependents begin before it has done anything */
 };
 
 const struct builtin_kernel *kernel_find(const char *name, size_t length); /* NULL: unknown */
-/* Stands for one that is none of them, where these are skipped: it does nothing. */
+/* Stands for one that does nothing, where kernels are skipped. */
 extern const struct builtin_kernel kernel_skipped;
 
 size_t kernel_parameter_offset(const struct builtin_kernel *kernel, unsigned int index);

@@ -177,7 +177,7 @@ static CUresult make_op(struct CUfunc_st *function, const CUDA_KERNEL_NODE_PARAM
     op->as.kernel.cooperative = cooperative;
     if (function->runs != NULL && simt_uses_heap(function->module->program))
         op->as.kernel.heap = interpret_heap(function->module->context);
-    op->is_overlapped = call.kernel->is_overlapped;
+    op->is_overlapped = function->runs != NULL && simt_lets_dependents_begin(function->runs);
     call.kernel->declare(op);
     *made = op;
     return CUDA_SUCCESS;

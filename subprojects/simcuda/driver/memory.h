@@ -61,6 +61,7 @@ struct block {
     int32_t export_process;         /* of imported memory: the process that it belongs to */
     struct tenancy *current;        /* owners, non-overlapping, covering the block */
     struct tenancy *past;           /* former owners whose accesses may still be under way */
+    uint64_t first_generation;      /* hazard.c: of its first owner */
 };
 
 struct block *memory_at(CUdeviceptr address); /* the block that starts here */

@@ -71,6 +71,15 @@ uint64_t value_time_writes(void) {
     return writes_made;
 }
 
+void value_time_read(uintptr_t begin, size_t size, uint64_t before) {
+    sim_check_held();
+    const struct history *history;
+
+    LL_FOREACH(histories, history)
+    if (history->place - begin < size && history->last <= before)
+        time_work_reach(history->writes[history->count - 1].ns);
+}
+
 void value_time_forget(uintptr_t begin, size_t size) {
     sim_check_held();
     struct history **link = &histories, *history;

@@ -15,7 +15,7 @@ static struct value_wait *waits;
 static uint64_t changes;
 
 bool value_ends(const struct awaited *awaited, uint64_t there) {
-    uint64_t mask = awaited->word.bytes == 4 ? UINT32_MAX : UINT64_MAX;
+    uint64_t mask = UINT64_MAX >> (64 - 8 * awaited->word.bytes);
 
     switch (awaited->condition) {
     case CU_STREAM_WAIT_VALUE_EQ:
@@ -26,6 +26,8 @@ bool value_ends(const struct awaited *awaited, uint64_t there) {
         return (~(there | awaited->value) & mask) != 0;
     case VALUE_NOT_LESS:
         return there >= awaited->value;
+    case VALUE_DIFFERS:
+        return there != awaited->value;
     default: /* not less, where values are taken to wrap around */
         return ((there - awaited->value) & (mask / 2 + 1)) == 0;
     }
@@ -42,8 +44,20 @@ static bool load(const struct word *word, uint64_t *there) {
 
     if (memory == NULL)
         return false;
-    *there = word->bytes == 4 ? __atomic_load_n((const uint32_t *)memory, __ATOMIC_ACQUIRE)
-                              : __atomic_load_n((const uint64_t *)memory, __ATOMIC_ACQUIRE);
+    switch (word->bytes) {
+    case 1:
+        *there = __atomic_load_n((const uint8_t *)memory, __ATOMIC_ACQUIRE);
+        break;
+    case 2:
+        *there = __atomic_load_n((const uint16_t *)memory, __ATOMIC_ACQUIRE);
+        break;
+    case 4:
+        *there = __atomic_load_n((const uint32_t *)memory, __ATOMIC_ACQUIRE);
+        break;
+    default:
+        *there = __atomic_load_n((const uint64_t *)memory, __ATOMIC_ACQUIRE);
+        break;
+    }
     return true;
 }
 
@@ -61,22 +75,47 @@ uint64_t value_wait_changes(void) {
 static bool is_ending(const struct value_wait *wait) {
     uint64_t there;
 
-    return context_error(wait->context) != CUDA_SUCCESS || !load(&wait->awaited->word, &there) ||
-           value_ends(wait->awaited, there);
+    for (size_t i = 0; i < wait->count; i++)
+        if (!load(&wait->awaited[i].word, &there) || value_ends(&wait->awaited[i], there))
+            return true;
+    return context_error(wait->context) != CUDA_SUCCESS;
 }
 
-/* Whether other processes may write to it. */
+/* Whether other processes may write to it: they may share what is the process's own. */
 static bool is_shared(const struct word *word) {
     const struct block *block = memory_containing(word->address);
 
-    return word->outside != NULL ||
-           (block != NULL && (block->kind == MEMORY_IMPORTED || block->export_serial != 0 ||
-                              virtual_memory_handle_types(block->address) != 0));
+    return word->outside != NULL || block == NULL || block->kind == MEMORY_IMPORTED ||
+           block->export_serial != 0 || virtual_memory_handle_types(block->address) != 0;
 }
 
 bool value_wait_may_end(const struct value_wait *wait) {
     sim_check_held();
-    return is_shared(&wait->awaited->word) || is_ending(wait);
+    for (size_t i = 0; i < wait->count; i++)
+        if (is_shared(&wait->awaited[i].word))
+            return true;
+    return is_ending(wait);
+}
+
+void value_wait_begin(struct value_wait *wait, const struct awaited *awaited, size_t count) {
+    sim_check_held();
+    *wait = (struct value_wait){.awaited = awaited,
+                                .count = count,
+                                .context = work_context(),
+                                .thread = (pid_t)syscall(SYS_gettid)};
+    DL_APPEND(waits, wait);
+    changes++;
+}
+
+void value_wait_end(struct value_wait *wait) {
+    sim_check_held();
+    DL_DELETE(waits, wait);
+    changes++;
+}
+
+bool value_is_there(const struct awaited *awaited, uint64_t *there) {
+    sim_check_held();
+    return load(&awaited->word, there) && value_ends(awaited, *there);
 }
 
 bool value_waits_are_ending(void) {
@@ -102,12 +141,10 @@ static CUresult look(const struct awaited *awaited, uint64_t *there) {
  * since it may be unmapped. */
 static CUresult poll(const struct awaited *awaited, uint64_t *there) {
     const struct timespec pause = {.tv_nsec = 50000};
-    struct value_wait wait = {
-        .awaited = awaited, .context = work_context(), .thread = (pid_t)syscall(SYS_gettid)};
+    struct value_wait wait;
     CUresult result;
 
-    DL_APPEND(waits, &wait);
-    changes++;
+    value_wait_begin(&wait, awaited, 1);
     work_depends_on_host(true);
     while ((result = look(awaited, there)) == CUDA_SUCCESS && !value_ends(awaited, *there)) {
         sim_unlock();
@@ -115,8 +152,7 @@ static CUresult poll(const struct awaited *awaited, uint64_t *there) {
         sim_lock();
     }
     work_depends_on_host(false);
-    DL_DELETE(waits, &wait);
-    changes++;
+    value_wait_end(&wait);
     return result;
 }
 

@@ -30,14 +30,15 @@ void outside_word_drop(struct outside_word *word);
 struct word {
     CUdeviceptr address;
     struct outside_word *outside;
-    unsigned int bytes; /* 4 or 8 */
+    unsigned int bytes; /* 4 or 8; where a kernel looks at it also 1 or 2 */
 };
 
-enum { VALUE_NOT_LESS = CU_STREAM_WAIT_VALUE_NOR + 1 };
+enum { VALUE_NOT_LESS = CU_STREAM_WAIT_VALUE_NOR + 1, VALUE_DIFFERS };
 
 struct awaited {
     struct word word;
-    unsigned int condition; /* CU_STREAM_WAIT_VALUE_GEQ to _NOR, or VALUE_NOT_LESS: no wrapping */
+    /* CU_STREAM_WAIT_VALUE_GEQ to _NOR, VALUE_NOT_LESS (no wrapping), or VALUE_DIFFERS. */
+    unsigned int condition;
     uint64_t value;
 };
 
@@ -47,13 +48,22 @@ CUresult value_await(const struct awaited *awaited);
 /* Lock not held. */
 CUresult value_write(const struct word *word, uint64_t value);
 
-/* A wait of a stream's for what the host may have to do. */
+/* A wait of a stream's for what the host may have to do: one of the words ends it. */
 struct value_wait {
     const struct awaited *awaited;
-    struct CUctx_st *context; /* whose error ends it */
+    size_t count;
+    struct CUctx_st *context; /* whose error ends it, too */
     pid_t thread;             /* which polls for it */
     struct value_wait *prev, *next;
 };
+
+/* A wait of the work that this thread executes, which polls from now on. Lock held. */
+void value_wait_begin(struct value_wait *wait, const struct awaited *awaited, size_t count);
+/* Lock held. */
+void value_wait_end(struct value_wait *wait);
+/* Whether the word has a value that ends the wait; the value. False also if it has no memory. Lock
+ * held. */
+bool value_is_there(const struct awaited *awaited, uint64_t *there);
 
 /* The waits that go on now. Lock held. */
 const struct value_wait *value_waits(void);
@@ -74,6 +84,10 @@ uint64_t value_time_writes(void); /* how many were noted so far */
  * value that ends the wait. waited_since != NULL: it had none at first, after so many writes. */
 void value_time_awaited(const struct awaited *awaited, uint64_t there,
                         const uint64_t *waited_since);
+
+/* Has the work that this thread executes, which has read this memory, come after the last one of
+ * the first `before` writes in it. */
+void value_time_read(uintptr_t begin, size_t size, uint64_t before);
 
 /* The memory goes; others may get its addresses. */
 void value_time_forget(uintptr_t begin, size_t size);

@@ -137,6 +137,8 @@ load_one(struct warp *warp, const struct instruction *instruction, enum space sp
             touch(&touched, lane, address, size);
     }
     record_touched(warp, &touched, size, false);
+    if (warp->tries != 0)
+        spin_read(warp, touched.lanes, touched.addresses, d, size);
     return STEP_ON;
 }
 
@@ -162,6 +164,7 @@ store_one(struct warp *warp, const struct instruction *instruction, enum space s
         if (window == WINDOW_GLOBAL)
             touch(&touched, lane, address, size);
     }
+    warp->worker->effects++;
     record_touched(warp, &touched, size, true);
     return STEP_ON;
 }
@@ -299,6 +302,11 @@ enum step run_load(struct warp *warp, const struct instruction *instruction) {
     if (instruction->flag)
         atomic_thread_fence(memory_order_acquire);
     record_touched(warp, &touched, instruction->size * instruction->count, false);
+    if (extra != NULL || instruction->d == NO_ROW)
+        warp->worker->effects++; /* what was read is not looked for in several registers */
+    else if (warp->tries != 0)
+        spin_read(warp, touched.lanes, touched.addresses, destination(warp, instruction->d),
+                  instruction->size);
     return STEP_ON;
 }
 
@@ -324,6 +332,7 @@ enum step run_store(struct warp *warp, const struct instruction *instruction) {
             store_value(memory + i * instruction->size, instruction->size,
                         source(warp, extra != NULL ? extra->rows[i] : instruction->b)[lane]);
     }
+    warp->worker->effects++;
     record_touched(warp, &touched, instruction->size * instruction->count, true);
     return STEP_ON;
 }

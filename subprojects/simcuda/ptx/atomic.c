@@ -126,6 +126,7 @@ enum step run_atomic(struct warp *warp, const struct instruction *instruction) {
         (uint64_t)instruction->offset + (instruction->in_frame ? warp->frame->local : 0);
     unsigned int size = instruction->size;
 
+    warp->worker->effects++;
     for (uint32_t lanes = warp->active; lanes != 0; lanes &= lanes - 1) {
         unsigned int lane = (unsigned int)__builtin_ctz(lanes);
         uint64_t address = a[lane] + base, place = address, old;
@@ -151,6 +152,7 @@ enum step run_atomic_vector(struct warp *warp, const struct instruction *instruc
     const struct extra *extra = instruction->extra;
     unsigned int bytes = instruction->size * extra->count;
 
+    warp->worker->effects++;
     for (uint32_t lanes = warp->active; lanes != 0; lanes &= lanes - 1) {
         unsigned int lane = (unsigned int)__builtin_ctz(lanes);
         uint64_t address = a[lane] + (uint64_t)instruction->offset, place = address;

@@ -92,6 +92,7 @@ static struct barrier *arrive(struct warp *warp, const struct instruction *instr
         fault(warp, instruction, lane, SIMT_TRAPPED, "names a barrier that is none", *which, 0);
         return NULL;
     }
+    warp->worker->effects++;
     barrier = &warp->block->barriers[*which];
     barrier->used = true;
     if (instruction->b != NO_ROW)

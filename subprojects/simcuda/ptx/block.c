@@ -54,6 +54,16 @@ static bool has_failed(const struct launch *launch) {
     return atomic_load_explicit(&launch->result, memory_order_relaxed) != SIMT_DONE;
 }
 
+/* False: the warp waits, for others, for memory to change or for time to pass. */
+static bool run_turn(struct warp *warp) {
+    bool moved = warp_run(warp);
+
+    if (warp->live == 0)
+        return true;
+    return moved && !warp->spins &&
+           (warp->block->launch->asked->clock != NULL || !spin_reads_clock(warp));
+}
+
 bool block_run(struct block *block, bool *moved) {
     for (unsigned int turn = 0; turn < TURNS; turn++) {
         bool runs = false;
@@ -61,7 +71,7 @@ bool block_run(struct block *block, bool *moved) {
         for (unsigned int i = 0; i < block->warp_count; i++) {
             if (block->warps[i].live == 0)
                 continue;
-            runs = warp_run(&block->warps[i]) || runs;
+            runs = run_turn(&block->warps[i]) || runs;
             if (block->live_warps == 0 || has_failed(block->launch))
                 return true;
         }
@@ -141,30 +151,107 @@ static void trap(struct launch *launch) {
 /* Rounds in which no block has ended: after so many who has written nothing meanwhile is said to
  * wait, after more anybody. */
 enum { LONG_IDLE = 64, VERY_LONG_IDLE = 4096 };
+enum { LONG_STILL = 4 }; /* rounds in which no warp goes on, before its thread sleeps */
+enum { MOST_WORDS = 64 };
+enum { MOST_PAUSES = 16 }; /* of a launch that waits, before it is told again that it does */
 
-static void tell_waits(const struct worker *worker, bool waits) {
-    const struct simt_launch *asked = worker->launch->asked;
+/* How long a worker has been without what it is there for. */
+struct idleness {
+    unsigned int idle;   /* rounds in which no block has ended */
+    unsigned int still;  /* rounds in which no warp has gone on */
+    uint64_t writes;     /* when a block ended or something was written last */
+    bool told, certain;  /* that it waits; and for what */
+    unsigned int pauses; /* since it was told last */
+};
 
-    if (worker == worker->launch->workers && asked->waits != NULL)
-        asked->waits(asked->memory->owner, waits);
+/* A clock that is not the host's makes reading it work, too. */
+static uint64_t progress(const struct worker *worker) {
+    return worker->writes + (worker->launch->asked->clock != NULL ? worker->clock_reads : 0);
 }
 
-/* *writes: how many there were when a block ended or something was written last. */
-static bool is_waiting(const struct worker *worker, unsigned int idle, uint64_t *writes) {
-    if (idle == 0 || (idle < VERY_LONG_IDLE && worker->writes != *writes)) {
-        if (idle % LONG_IDLE == 0)
-            *writes = worker->writes;
+static bool seems_to_wait(const struct worker *worker, struct idleness *idleness) {
+    if (idleness->idle == 0 ||
+        (idleness->idle < VERY_LONG_IDLE && progress(worker) != idleness->writes)) {
+        if (idleness->idle % LONG_IDLE == 0)
+            idleness->writes = progress(worker);
         return false;
     }
-    return idle >= LONG_IDLE;
+    return idleness->idle >= LONG_IDLE;
+}
+
+/* What a warp looks at, which was at it in its last turn. False: there are too many. */
+static bool add_words(const struct warp *warp, struct simt_word *words, size_t *count) {
+    if (*count + warp->spin->seen_count > MOST_WORDS)
+        return false;
+    memcpy(words + *count, warp->spin->seen, warp->spin->seen_count * sizeof *words);
+    *count += warp->spin->seen_count;
+    return true;
+}
+
+/* What the warps of a worker wait for, none of which goes on. True: nothing else. */
+static bool find_words(const struct worker *worker, struct simt_word *words, size_t *count) {
+    bool any = false;
+
+    *count = 0;
+    for (const struct block *block = worker->blocks; block != NULL; block = block->next)
+        for (unsigned int i = 0; i < block->warp_count; i++) {
+            const struct warp *warp = &block->warps[i];
+
+            if (warp->live == 0)
+                continue;
+            if (warp->reads_clock || (warp->spins && !add_words(warp, words, count)))
+                return false;
+            any = any || warp->spins;
+        }
+    return any;
+}
+
+/* Lets the driver know, if it wants to. False: the launch is to end. */
+static bool tell_waits(const struct worker *worker, struct idleness *idleness, bool all_begun) {
+    const struct simt_launch *asked = worker->launch->asked;
+    struct simt_word words[MOST_WORDS];
+    struct simt_wait wait = {.words = words};
+    bool waits = seems_to_wait(worker, idleness);
+
+    if (worker != worker->launch->workers || asked->waits == NULL)
+        return true;
+    if (idleness->still >= LONG_STILL && all_begun && worker->launch->worker_count == 1)
+        wait.is_certain = find_words(worker, words, &wait.count);
+    waits = waits || wait.is_certain;
+    if (!waits && !idleness->told)
+        return true;
+    if (waits == idleness->told && wait.is_certain == idleness->certain &&
+        ++idleness->pauses < MOST_PAUSES)
+        return true;
+    idleness->told = waits;
+    idleness->certain = wait.is_certain;
+    idleness->pauses = 0;
+    return asked->waits(asked->memory->owner, waits ? &wait : NULL);
+}
+
+/* Others may have their turn now: other threads, other work, the host. */
+static void pause_worker(const struct worker *worker, const struct idleness *idleness) {
+    const struct timespec pause = {.tv_nsec = 50000};
+    bool sleeps = idleness->told;
+
+    if (idleness->still == 0 && !sleeps)
+        return;
+    for (const struct block *block = worker->blocks; block != NULL && !sleeps; block = block->next)
+        for (unsigned int i = 0; i < block->warp_count; i++)
+            sleeps = sleeps || (idleness->still >= LONG_STILL && block->warps[i].spins) ||
+                     block->warps[i].reads_clock;
+    if (sleeps)
+        nanosleep(&pause, NULL);
+    else
+        sched_yield();
 }
 
 static void run_worker(struct worker *worker) {
     struct launch *launch = worker->launch;
     uint64_t share = launch->blocks / launch->worker_count + 1;
-    bool more = true, waits = false;
-    unsigned int idle = 0, rounds = 0;
-    uint64_t writes = 0;
+    struct idleness idleness = {0};
+    unsigned int rounds = 0;
+    bool more = true;
 
     while (more && launch->asked->cooperative && worker->block_count < share)
         more = begin_one(worker);
@@ -178,17 +265,11 @@ static void run_worker(struct worker *worker) {
         ended = run_round(worker, &moved);
         if (launch->asked->most_rounds != 0 && ++rounds == launch->asked->most_rounds)
             trap(launch);
-        idle = ended ? 0 : idle + 1;
-        if (waits != is_waiting(worker, idle, &writes))
-            tell_waits(worker, waits = !waits);
-        if (!moved || waits) { /* it may wait for the host, whose turn it is now */
-            struct timespec pause = {.tv_nsec = 20000};
-
-            if (waits)
-                nanosleep(&pause, NULL);
-            else
-                sched_yield();
-        }
+        idleness.idle = ended ? 0 : idleness.idle + 1;
+        idleness.still = moved || ended ? 0 : idleness.still + 1;
+        if (!tell_waits(worker, &idleness, !more || worker->block_count == MOST_BEGUN))
+            trap(launch);
+        pause_worker(worker, &idleness);
     }
     end_all(worker);
     drop_spare(worker);
@@ -199,14 +280,17 @@ static void *worker_thread(void *argument) {
     return NULL;
 }
 
-/* How many threads of the host a launch is worth. */
+/* How many threads of the host a launch is worth. The system is asked only where it is more than
+ * one: that takes longer than a small launch. */
 static unsigned int count_workers(const struct launch *launch) {
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    uint64_t threads = launch->blocks * launch->threads;
-    uint64_t count = processors > 1 ? (uint64_t)processors : 1;
+    uint64_t count = 1 + launch->blocks * launch->threads / 2048;
+    long processors;
 
     count = count < launch->blocks ? count : launch->blocks;
-    count = count < 1 + threads / 2048 ? count : 1 + threads / 2048;
+    if (count <= 1)
+        return 1;
+    processors = sysconf(_SC_NPROCESSORS_ONLN);
+    count = processors < 1 ? 1 : count < (uint64_t)processors ? count : (uint64_t)processors;
     return (unsigned int)(count < MOST_WORKERS ? count : MOST_WORKERS);
 }
 
@@ -231,9 +315,10 @@ static uint64_t now_ns(void) {
 
 enum simt_result simt_run(struct simt_launch *asked) {
     const struct simt_kernel *kernel = asked->kernel;
-    struct launch launch = {.asked = asked, .kernel = kernel, .begun_ns = now_ns()};
+    struct launch launch = {.asked = asked, .kernel = kernel};
     enum simt_result result;
 
+    launch.begun_ns = asked->clock != NULL ? asked->clock(asked->memory->owner, 0) : now_ns();
     launch.threads = asked->block[0] * asked->block[1] * asked->block[2];
     launch.blocks = (uint64_t)asked->grid[0] * asked->grid[1] * asked->grid[2];
     launch.shared_size = kernel->shared_bytes + asked->dynamic_shared;

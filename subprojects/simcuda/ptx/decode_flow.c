@@ -142,9 +142,12 @@ bool decode_breakpoint(struct decoding *decoding) {
  * kernel before it whatever that lets begin, so that neither has anything to do. */
 bool decode_grid_dependents(struct decoding *decoding) {
     static const char *const words[] = {"launch_dependents", "wait"};
+    int which = take_modifier_of(decoding, words, 2);
 
-    if (take_modifier_of(decoding, words, 2) < 0)
+    if (which < 0)
         return decode_fail(decoding, "it is .launch_dependents or .wait");
+    if (which == 0)
+        decoding->parser->function->lets_dependents_begin = true;
     return decode_plain(decoding, run_nothing);
 }
 

@@ -248,6 +248,7 @@ enum step run_texture(struct warp *warp, const struct instruction *instruction) 
     const struct extra *extra = instruction->extra;
     uint64_t results[4][LANES];
 
+    warp->worker->effects++;
     for (uint32_t lanes = warp->active; lanes != 0; lanes &= lanes - 1) {
         unsigned int lane = (unsigned int)__builtin_ctz(lanes);
         const struct simt_texture *texture = find(warp, instruction, lane, false);
@@ -277,6 +278,7 @@ enum step run_gather(struct warp *warp, const struct instruction *instruction) {
     const struct extra *extra = instruction->extra;
     uint64_t results[4][LANES];
 
+    warp->worker->effects++;
     for (uint32_t lanes = warp->active; lanes != 0; lanes &= lanes - 1) {
         unsigned int lane = (unsigned int)__builtin_ctz(lanes);
         const struct simt_texture *texture = find(warp, instruction, lane, false);
@@ -345,6 +347,7 @@ enum step run_surface_load(struct warp *warp, const struct instruction *instruct
     const struct extra *extra = instruction->extra;
     uint64_t results[4][LANES] = {{0}};
 
+    warp->worker->effects++;
     for (uint32_t lanes = warp->active; lanes != 0; lanes &= lanes - 1) {
         unsigned int lane = (unsigned int)__builtin_ctz(lanes);
         bool failed;
@@ -367,6 +370,7 @@ enum step run_surface_load(struct warp *warp, const struct instruction *instruct
 enum step run_surface_store(struct warp *warp, const struct instruction *instruction) {
     const struct extra *extra = instruction->extra;
 
+    warp->worker->effects++;
     for (uint32_t lanes = warp->active; lanes != 0; lanes &= lanes - 1) {
         unsigned int lane = (unsigned int)__builtin_ctz(lanes);
         bool failed;

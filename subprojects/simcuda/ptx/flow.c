@@ -13,6 +13,8 @@ static enum step go_to(struct warp *warp, uint32_t target) {
     bool backward = target < warp->place;
 
     warp->place = target;
+    if (backward && warp->tries != 0 && spin_look(warp))
+        return STEP_AGAIN;
     if (backward && --warp->budget <= 0)
         return STEP_AGAIN;
     if (warp->group_count == 1)

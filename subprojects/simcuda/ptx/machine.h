@@ -19,6 +19,7 @@ struct simt_kernel {
         *constants; /* by function: NULL where the kernel cannot get to it; NULL: not made yet */
     size_t shared_bytes;
     unsigned int maximum_alignment;
+    bool lets_dependents_begin;
     struct simt_kernel *next;
 };
 
@@ -54,6 +55,21 @@ enum group_state {
     GROUP_AT_BARRIER /* of the block */
 };
 
+/* How a group was when it went backward, and what of global memory it has read since then.
+ * Invariant: rows and predicates are those of `frame`, owned, while frame != NULL. */
+enum { SPIN_WORDS = 16 };
+
+struct spin {
+    const struct frame *frame; /* NULL: nothing is known */
+    uint32_t place, mask;
+    unsigned char *state; /* the frame's registers and predicates */
+    size_t room;
+    uint64_t effects, clock_reads; /* of the worker, then */
+    struct simt_word words[SPIN_WORDS], seen[SPIN_WORDS];
+    unsigned int word_count;
+    unsigned int seen_count; /* of the last pass that changed nothing */
+};
+
 /* Threads of a warp that are at the same place. Invariant: mask != 0, and groups' masks do not
  * overlap. */
 struct group {
@@ -83,6 +99,11 @@ struct warp {
     bool others_before; /* some group stands before this one */
     bool rotates;       /* the next group is to run, whatever its place */
     bool forced;        /* nobody can come any more: it goes on with who is there */
+    bool spins;         /* its last turn changed nothing, and no other one will: see spin.c */
+    bool reads_clock;   /* its last turn did little but read a clock */
+    unsigned int tries; /* branches backward that are still to be compared with `spin` */
+    struct spin *spin;  /* owned; NULL: none was made yet */
+    uint64_t effects, clock_reads; /* of the worker, when the turn began */
     unsigned int current;
     uint32_t live;
     unsigned int number; /* in its block */
@@ -137,6 +158,8 @@ struct worker {
     bool has_texture, texture_is_surface;
     uint64_t instructions;
     uint64_t writes;             /* instructions that have written to global memory */
+    uint64_t effects;            /* that have done anything beside computing and reading memory */
+    uint64_t clock_reads;
     struct frame *spare[SPARES]; /* by the power of two of their room */
     struct block *blocks;        /* that have begun */
     unsigned int block_count;
@@ -149,7 +172,7 @@ struct launch {
     uint64_t blocks;
     atomic_ullong next_block;
     atomic_int result; /* enum simt_result */
-    uint64_t begun_ns;
+    uint64_t begun_ns; /* by the launch's clock */
     size_t shared_size;
     uint64_t workspace[8]; /* of a cooperative grid: what grid.sync() counts in */
     struct worker *workers;
@@ -228,6 +251,18 @@ enum step fault(struct warp *warp, const struct instruction *instruction, unsign
 
 /* Which of the active lanes have all that their mask names beside them; the others wait. */
 uint32_t lanes_together(struct warp *warp, const uint64_t *wanted);
+
+/* --- waiting: spin.c --- */
+
+void spin_turn_begins(struct warp *warp);
+/* The group that runs has gone backward. True: it changes nothing any more. */
+bool spin_look(struct warp *warp);
+/* The lanes have read `size` bytes each, the values of `read`. */
+void spin_read(struct warp *warp, uint32_t lanes, const uint64_t *addresses, const uint64_t *read,
+               unsigned int size);
+/* Whether the turn has done little but read a clock, and that often. */
+bool spin_reads_clock(struct warp *warp);
+void spin_end(struct warp *warp);
 
 /* --- barriers: barrier.c --- */
 

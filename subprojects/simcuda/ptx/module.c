@@ -79,6 +79,7 @@ struct reach {
     size_t *offsets;
     size_t bytes, alignment;
     bool by_address;
+    bool lets_dependents_begin;
 };
 
 static void place_shared(struct reach *reach, const struct variable *variable) {
@@ -103,6 +104,7 @@ static void visit(struct reach *reach, const struct function *function) {
         return;
     reach->functions[function->index] = true;
     reach->by_address = reach->by_address || function->calls_by_address;
+    reach->lets_dependents_begin = reach->lets_dependents_begin || function->lets_dependents_begin;
     for (unsigned int i = 0; i < function->shared_count; i++)
         place_shared(reach, function->shared[i]);
     for (unsigned int i = 0; i < function->callee_count; i++)
@@ -153,6 +155,7 @@ static void prepare(struct simt_kernel *kernel) {
                 visit(&reach, function);
     reach.bytes = (reach.bytes + reach.alignment - 1) & ~(reach.alignment - 1);
     kernel->shared_bytes = reach.bytes;
+    kernel->lets_dependents_begin = reach.lets_dependents_begin;
     kernel->constants = allocate_zeroed((program->function_count + 1) * sizeof(void *));
     for (function = program->functions; function != NULL; function = function->next)
         if (reach.functions[function->index])
@@ -189,6 +192,10 @@ size_t simt_parameter_bytes(const struct simt_kernel *kernel) {
 
 size_t simt_shared_bytes(const struct simt_kernel *kernel) {
     return kernel->shared_bytes;
+}
+
+bool simt_lets_dependents_begin(const struct simt_kernel *kernel) {
+    return kernel->lets_dependents_begin;
 }
 
 bool simt_uses_heap(const struct simt_module *module) {

@@ -59,6 +59,8 @@ struct simt_kernel *simt_find_kernel(struct simt_module *module, const char *nam
 size_t simt_parameter_bytes(const struct simt_kernel *kernel);
 size_t simt_shared_bytes(const struct simt_kernel *kernel); /* without the launch's own */
 bool simt_uses_heap(const struct simt_module *module);
+/* Whether it lets its dependents begin before it ends. */
+bool simt_lets_dependents_begin(const struct simt_kernel *kernel);
 
 /* --- launches --- */
 
@@ -119,6 +121,20 @@ struct simt_heap; /* of device code's malloc */
 struct simt_heap *simt_heap_new(uint64_t address, size_t size);
 void simt_heap_end(struct simt_heap *heap);
 
+/* What a launch waits for. */
+struct simt_word {
+    uint64_t address, value; /* what was read there */
+    unsigned int size;       /* bytes: 1, 2, 4 or 8 */
+};
+
+struct simt_wait {
+    /* All of its threads that could go on look at these words again and again, and do nothing else
+     * as long as these have their values. Otherwise it only seems to wait. */
+    bool is_certain;
+    const struct simt_word *words;
+    size_t count;
+};
+
 struct simt_launch {
     struct simt_kernel *kernel;
     unsigned int grid[3], block[3];
@@ -131,9 +147,14 @@ struct simt_launch {
     unsigned int most_rounds; /* of turns of the blocks, then it traps; 0: as many as it takes */
     const struct simt_memory *memory;
     struct simt_heap *heap; /* NULL: malloc finds none */
-    /* Called by simt_run's thread: whether no block has ended for long, since all may wait for
-     * others than themselves. May be NULL. */
-    void (*waits)(void *owner, bool waits);
+    /* Called by simt_run's thread, again and again while the launch waits for others than itself,
+     * and with NULL when it goes on. False: it is to end. May be NULL. */
+    bool (*waits)(void *owner, const struct simt_wait *wait);
+    /* The time in nanoseconds, after so much more of it has passed: each read of a clock takes
+     * time. NULL: the host's. Any thread calls it. */
+    uint64_t (*clock)(void *owner, uint64_t passes);
+    /* cudaGraphSetConditional. False: there is no such handle. May be NULL. Any thread calls it. */
+    bool (*set_conditional)(void *owner, uint64_t handle, uint32_t value);
     /* Text that device code has printed, in order. */
     void (*print)(void *owner, const char *text, size_t length);
 

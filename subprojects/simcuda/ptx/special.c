@@ -127,11 +127,21 @@ int special_named(const char *text, size_t length) {
     return numbered(text, length, "%pm", 8) >= 0 ? SPECIAL_ZERO : -1;
 }
 
+enum { READ_NS = 1000 }; /* between two looks at a clock, if it is not the host's */
+
 static uint64_t clock_ns(clockid_t which) {
     struct timespec time;
 
     clock_gettime(which, &time);
     return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+/* By the launch's clock, which goes on with each look at it, or else by the host's. */
+static uint64_t time_of(const struct warp *warp, clockid_t which) {
+    const struct simt_launch *asked = warp->block->launch->asked;
+
+    warp->worker->clock_reads++;
+    return asked->clock != NULL ? asked->clock(asked->memory->owner, READ_NS) : clock_ns(which);
 }
 
 /* What is the same for all lanes. */
@@ -163,17 +173,17 @@ static uint64_t uniform(const struct warp *warp, unsigned int which) {
     case SPECIAL_GRIDID:
         return asked->number;
     case SPECIAL_CLOCK: /* a clock of 1 GHz */
-        return (uint32_t)(clock_ns(CLOCK_MONOTONIC) - launch->begun_ns);
+        return (uint32_t)(time_of(warp, CLOCK_MONOTONIC) - launch->begun_ns);
     case SPECIAL_CLOCK_HI:
-        return (clock_ns(CLOCK_MONOTONIC) - launch->begun_ns) >> 32;
+        return (time_of(warp, CLOCK_MONOTONIC) - launch->begun_ns) >> 32;
     case SPECIAL_CLOCK64:
-        return clock_ns(CLOCK_MONOTONIC) - launch->begun_ns;
+        return time_of(warp, CLOCK_MONOTONIC) - launch->begun_ns;
     case SPECIAL_TIMER:
-        return clock_ns(CLOCK_REALTIME);
+        return time_of(warp, CLOCK_REALTIME);
     case SPECIAL_TIMER_LO:
-        return (uint32_t)clock_ns(CLOCK_REALTIME);
+        return (uint32_t)time_of(warp, CLOCK_REALTIME);
     case SPECIAL_TIMER_HI:
-        return clock_ns(CLOCK_REALTIME) >> 32;
+        return time_of(warp, CLOCK_REALTIME) >> 32;
     case SPECIAL_DYNAMIC_SHARED:
         return asked->dynamic_shared;
     case SPECIAL_TOTAL_SHARED:

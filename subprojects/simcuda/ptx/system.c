@@ -176,6 +176,7 @@ static int print_all(struct printing *printing, const char *format) {
 static enum step run_printf(struct warp *warp, const struct instruction *instruction) {
     const struct simt_launch *asked = warp->block->launch->asked;
 
+    warp->worker->effects++;
     for (uint32_t lanes = warp->active; lanes != 0; lanes &= lanes - 1) {
         struct printing printing = {.warp = warp, .lane = (unsigned int)__builtin_ctz(lanes)};
         char format[2048];
@@ -297,6 +298,7 @@ static bool heap_give(struct simt_heap *heap, uint64_t address) {
 static enum step run_malloc(struct warp *warp, const struct instruction *instruction) {
     struct simt_heap *heap = warp->block->launch->asked->heap;
 
+    warp->worker->effects++;
     for (uint32_t lanes = warp->active; lanes != 0; lanes &= lanes - 1) {
         unsigned int lane = (unsigned int)__builtin_ctz(lanes);
 
@@ -308,6 +310,7 @@ static enum step run_malloc(struct warp *warp, const struct instruction *instruc
 static enum step run_free(struct warp *warp, const struct instruction *instruction) {
     struct simt_heap *heap = warp->block->launch->asked->heap;
 
+    warp->worker->effects++;
     for (uint32_t lanes = warp->active; lanes != 0; lanes &= lanes - 1) {
         unsigned int lane = (unsigned int)__builtin_ctz(lanes);
         uint64_t address = given(warp, instruction, lane, 0, 8);
@@ -336,6 +339,27 @@ static enum step run_assert(struct warp *warp, const struct instruction *instruc
     return fault(warp, instruction, lane, SIMT_ASSERTED, "asserts", 0, 0);
 }
 
+/* --- cudaGraphSetConditional(handle, value): CUDA C++ programming guide, "Conditional Graph Nodes"
+ * ---
+ */
+
+static enum step run_set_conditional(struct warp *warp, const struct instruction *instruction) {
+    const struct simt_launch *asked = warp->block->launch->asked;
+
+    warp->worker->effects++;
+    for (uint32_t lanes = warp->active; lanes != 0; lanes &= lanes - 1) {
+        unsigned int lane = (unsigned int)__builtin_ctz(lanes);
+        uint64_t handle = given(warp, instruction, lane, 0, 8);
+
+        if (asked->set_conditional == NULL ||
+            !asked->set_conditional(asked->memory->owner, handle,
+                                    (uint32_t)given(warp, instruction, lane, 1, 4)))
+            return fault(warp, instruction, lane, SIMT_ILLEGAL_ADDRESS,
+                         "sets no conditional:", handle, 0);
+    }
+    return STEP_ON;
+}
+
 handler *system_function(const char *name) {
     static const struct {
         const char *name;
@@ -343,7 +367,8 @@ handler *system_function(const char *name) {
     } functions[] = {{"vprintf", run_printf},
                      {"malloc", run_malloc},
                      {"free", run_free},
-                     {"__assertfail", run_assert}};
+                     {"__assertfail", run_assert},
+                     {"cudaGraphSetConditional", run_set_conditional}};
 
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
         if (strcmp(functions[i].name, name) == 0)

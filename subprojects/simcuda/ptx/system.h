@@ -1,4 +1,5 @@
-/* Functions that every device has: vprintf, malloc, free, __assertfail. */
+/* Functions that every device has: vprintf, malloc, free, __assertfail,
+ * cudaGraphSetConditional. */
 #ifndef SIMCUDA_PTX_SYSTEM_H
 #define SIMCUDA_PTX_SYSTEM_H
 

@@ -84,6 +84,8 @@ struct frame *frame_enter(struct warp *warp, const struct function *function, ui
 }
 
 void frame_leave(struct warp *warp, struct frame *frame, uint32_t lanes) {
+    if (warp->spin != NULL && warp->spin->frame == frame)
+        warp->spin->frame = NULL;
     frame->lanes &= ~lanes;
     if (frame->lanes != 0)
         return;
@@ -266,6 +268,7 @@ void warp_split(struct warp *warp, uint32_t lanes, uint32_t place, enum group_st
 void warp_exit(struct warp *warp, uint32_t lanes) {
     struct frame *frame, *caller;
 
+    warp->worker->effects++;
     for (frame = warp->frame; frame != NULL; frame = caller) {
         caller = frame->caller;
         frame_leave(warp, frame, lanes);
@@ -327,6 +330,7 @@ bool warp_run(struct warp *warp) {
     bool moved = false;
 
     warp->budget = BUDGET;
+    spin_turn_begins(warp);
     while (warp->live != 0) {
         if (!select_group(warp))
             return moved;
@@ -354,6 +358,7 @@ bool warp_begin(struct warp *warp, struct block *block, struct worker *worker,
     warp->worker = worker;
     warp->number = number;
     warp->live = threads >= LANES ? ALL_LANES : (1u << threads) - 1;
+    warp->effects = UINT64_MAX; /* there was no turn yet */
     warp->groups[0].mask = warp->live;
     warp->groups[0].frame = frame_enter(warp, function, warp->live, NULL, NULL, 0);
     warp->group_count = warp->groups[0].frame != NULL;
@@ -371,5 +376,6 @@ void warp_end(struct warp *warp) {
                 frame_leave(warp, frame, warp->groups[i].mask);
         }
     }
+    spin_end(warp);
     free(warp->local);
 }

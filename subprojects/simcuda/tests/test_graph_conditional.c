@@ -3,12 +3,25 @@
 
 static CUdeviceptr word;
 
+/* cudaGraphSetConditional(%h, %v), by one thread */
+#define SET_CONDITIONAL                                                                            \
+    "  { .param .b64 h; .param .b32 v; st.param.b64 [h], %h; st.param.b32 [v], %v;\n"              \
+    "  call cudaGraphSetConditional, (h, v); }\n"
+
 static const char conditional_ptx[] =
     ".version 7.0\n"
     ".target sm_52\n"
     ".address_size 64\n"
-    ".visible .entry set_conditional(.param .u64 handle, .param .u32 value) { ret; }\n"
-    ".visible .entry loop_conditional(.param .u64 handle, .param .u64 count) { ret; }\n";
+    ".extern .func cudaGraphSetConditional(.param .b64 handle, .param .b32 value);\n"
+    ".visible .entry set_conditional(.param .u64 handle, .param .u32 value) {\n"
+    "  .reg .b32 %v; .reg .b64 %h;\n"
+    "  ld.param.u64 %h, [handle]; ld.param.u32 %v, [value];\n" SET_CONDITIONAL "  ret;\n}\n"
+    /* *count -= 1, and whether that leaves any is the value */
+    ".visible .entry loop_conditional(.param .u64 handle, .param .u64 count) {\n"
+    "  .reg .pred %p; .reg .b32 %v; .reg .b64 %h, %c;\n"
+    "  ld.param.u64 %h, [handle]; ld.param.u64 %c, [count];\n"
+    "  ld.global.u32 %v, [%c]; sub.u32 %v, %v, 1; st.global.u32 [%c], %v;\n"
+    "  setp.ne.u32 %p, %v, 0; selp.u32 %v, 1, 0, %p;\n" SET_CONDITIONAL "  ret;\n}\n";
 static CUmodule conditional_module;
 
 static CUgraphConditionalHandle create_handle(CUgraph graph, unsigned int value) {

@@ -73,26 +73,19 @@ static void test_luck_is_no_order(void **state) {
     struct tiny_pool pool = {.waits = false};
     uint64_t before = simcuda_hazards();
     CUdeviceptr pointer = pool_allocate(&pool, BYTES, 0x1000);
-    uint32_t *done, value = 1;
-    CUdeviceptr flag;
-    void *memory;
 
     (void)state;
-    assert_ok(cuMemHostAlloc(&memory, 4, CU_MEMHOSTALLOC_DEVICEMAP));
-    done = memory;
-    flag = (CUdeviceptr)(uintptr_t)memory;
     assert_ok(launch_fill(first, pointer, COUNT, 1));
-    assert_ok(launch_fill(first, flag, 1, value)); /* tells us that the work above is done */
-    while (__atomic_load_n(done, __ATOMIC_ACQUIRE) == 0)
-        continue;
+    let_run(first);
     pool_free(&pool, pointer, 0x1001);
     pointer = pool_allocate(&pool, BYTES, 0x2000);
     assert_ok(launch_fill(second, pointer, COUNT, 2));
+    let_run(second);
     assert_int_equal(simcuda_hazards() - before, 1);
     assert_ok(launch_fill(third, pointer, COUNT, 3)); /* the same pair of owners: one report */
+    let_run(third);
     assert_int_equal(simcuda_hazards() - before, 1);
     assert_ok(cuMemFree_v2(pointer));
-    assert_ok(cuMemFreeHost(memory));
     assert_ok(cuStreamDestroy_v2(first));
     assert_ok(cuStreamDestroy_v2(second));
     assert_ok(cuStreamDestroy_v2(third));
@@ -204,8 +197,11 @@ static void test_reads(void **state) {
     pool_free(&pool, pointer, 0x1001);
     pointer = pool_allocate(&pool, BYTES, 0x2000);
     assert_ok(launch("sum_u32", second, (void *[]){&pointer, &count, &other}));
+    let_run(first);
+    let_run(second);
     assert_int_equal(simcuda_hazards() - before, 0);
     assert_ok(launch_fill(second, pointer, COUNT, 2));
+    let_run(second);
     assert_int_equal(simcuda_hazards() - before, 1);
     assert_ok(cuMemFree_v2(pointer));
     assert_ok(cuMemFree_v2(sum));
@@ -231,8 +227,11 @@ static void test_parts_of_a_block(void **state) {
     simcuda_owner_begin(block, BYTES / 2, 4);
     simcuda_owner_begin(block + 2 * BYTES, BYTES, 5);
     assert_ok(launch_fill(second, block + 2 * BYTES, COUNT, 3));
+    let_run(first);
+    let_run(second);
     assert_int_equal(simcuda_hazards() - before, 0);
     assert_ok(launch_fill(second, block, COUNT / 2, 4));
+    let_run(second);
     assert_int_equal(simcuda_hazards() - before, 1);
     assert_ok(cuMemFree_v2(block));
     assert_ok(cuStreamDestroy_v2(first));
@@ -255,10 +254,10 @@ static void test_release_under_foreign_work(void **state) {
     assert_ok(launch_fill(NULL, pointer, COUNT, 1));
     assert_ok(cuCtxPopCurrent_v2(NULL));
     assert_ok(cuMemFree_v2(pointer));
-    assert_int_equal(simcuda_hazards() - before, 1);
     assert_ok(cuCtxPushCurrent_v2(other));
     gate_open(gate);
     assert_int_equal(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS); /* the memory is gone */
+    assert_int_equal(simcuda_hazards() - before, 1);
     assert_ok(cuCtxDestroy_v2(other));
     test_module = module;
 }
@@ -278,10 +277,12 @@ static void test_graph_of_a_former_owner(void **state) {
     assert_ok(cuStreamEndCapture(stream, &graph));
     assert_ok(cuGraphInstantiateWithFlags(&executable, graph, 0));
     assert_ok(cuGraphLaunch(executable, stream));
+    let_run(stream);
     assert_int_equal(simcuda_hazards() - before, 0);
     pool_free(&pool, pointer, 0x1001);
     pointer = pool_allocate(&pool, BYTES, 0x2000);
     assert_ok(cuGraphLaunch(executable, stream));
+    let_run(stream);
     assert_int_equal(simcuda_hazards() - before, 1);
     assert_ok(cuGraphExecDestroy(executable));
     assert_ok(cuGraphDestroy(graph));
@@ -322,8 +323,8 @@ static void test_graph_over_two_mappings_of_one_owner(void **state) {
     simcuda_owner_end(address, 0x1001);
     simcuda_owner_begin(address, 2 * PAGE, 0x2000);
     assert_ok(cuGraphLaunch(executable, stream));
-    assert_true(simcuda_hazards() - before > 0); /* another owner's is reported as before */
     assert_ok(cuStreamSynchronize(stream));
+    assert_true(simcuda_hazards() - before > 0); /* another owner's is reported as before */
     assert_ok(cuGraphExecDestroy(executable));
     assert_ok(cuGraphDestroy(graph));
     assert_ok(cuMemUnmap(address, 2 * PAGE));
@@ -345,14 +346,45 @@ static void test_host_memory_is_touched_at_once(void **state) {
     assert_ok(launch_fill(NULL, pointer, COUNT, 1));
     simcuda_owner_end(pointer, 0x1001);
     simcuda_owner_begin(pointer, BYTES, 0x2000); /* in the same stream, but the host is in none */
-    assert_int_equal(simcuda_hazards() - before, 1);
     simcuda_owner_end(pointer, 0x2001);
     gate_open(gate);
     assert_ok(cuCtxSynchronize());
+    assert_int_equal(simcuda_hazards() - before, 1);
     simcuda_owner_begin(pointer, BYTES, 0x3000);
     assert_int_equal(simcuda_hazards() - before, 1);
     assert_ok(cuMemFreeHost(memory));
     gate_remove(gate);
+}
+
+/* However many owners a block has had by the time at which the first one's work runs. */
+static void test_many_owners_of_queued_work(void **state) {
+    CUstream first = create_stream(CU_STREAM_NON_BLOCKING);
+    CUstream second = create_stream(CU_STREAM_NON_BLOCKING);
+    uint64_t before = simcuda_hazards();
+    CUdeviceptr pointer;
+    struct gate gate;
+
+    (void)state;
+    assert_ok(cuMemAlloc_v2(&pointer, BYTES));
+    gate = gate_close(first);
+    for (uintptr_t i = 1; i <= 200; i++) { /* ordered by their stream */
+        simcuda_owner_begin(pointer, BYTES, 2 * i);
+        assert_ok(launch_fill(first, pointer, COUNT, 1));
+        simcuda_owner_end(pointer, 2 * i + 1);
+    }
+    gate_open(gate);
+    let_run(first);
+    assert_int_equal(simcuda_hazards(), before);
+    simcuda_owner_begin(pointer, BYTES, 0x1000);
+    assert_ok(launch_fill(second, pointer, COUNT, 2)); /* this is not */
+    simcuda_owner_end(pointer, 0x1001);
+    simcuda_owner_begin(pointer, BYTES, 0x2000);
+    let_run(second);
+    assert_int_equal(simcuda_hazards(), before + 1);
+    assert_ok(cuMemFree_v2(pointer));
+    gate_remove(gate);
+    assert_ok(cuStreamDestroy_v2(first));
+    assert_ok(cuStreamDestroy_v2(second));
 }
 
 static void test_driver_reuse_is_no_hazard(void **state) {
@@ -388,6 +420,7 @@ int main(void) {
         cmocka_unit_test(test_graph_of_a_former_owner),
         cmocka_unit_test(test_graph_over_two_mappings_of_one_owner),
         cmocka_unit_test(test_host_memory_is_touched_at_once),
+        cmocka_unit_test(test_many_owners_of_queued_work),
         cmocka_unit_test(test_driver_reuse_is_no_hazard),
     };
 

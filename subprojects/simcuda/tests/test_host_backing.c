@@ -112,21 +112,15 @@ static void test_copies_from_fresh_memory_take_nothing(void **state) {
     assert_ok(cuMemFree_v2(pointer));
 }
 
-static void test_copies_to_memory_and_kernels_are_refused(void **state) {
-    CUdeviceptr pointer = allocate(LARGE), sum = allocate(8);
-    uint64_t count = ROOM / 4 + MiB;
+static void test_copies_to_memory_are_refused(void **state) {
+    CUdeviceptr pointer = allocate(LARGE);
 
     (void)state;
     assert_int_equal(cuMemcpyDtoD_v2(pointer, pointer + LARGE / 2, ROOM + MiB),
                      CUDA_ERROR_OUT_OF_MEMORY);
-    assert_int_equal(launch_fill(NULL, pointer, count, 1), CUDA_ERROR_OUT_OF_MEMORY);
-    /* a kernel that only reads takes memory, too */
-    assert_int_equal(launch("sum_u32", NULL, (void *[]){&pointer, &count, &sum}),
-                     CUDA_ERROR_OUT_OF_MEMORY);
-    assert_ok(launch_fill(NULL, pointer, MiB, 3));
+    assert_ok(launch_fill(NULL, pointer, MiB, 3)); /* of a kernel nobody knows what it will touch */
     assert_ok(cuCtxSynchronize());
     assert_int_equal(word(pointer + 4 * MiB - 4), 3);
-    assert_ok(cuMemFree_v2(sum));
     assert_ok(cuMemFree_v2(pointer));
 }
 
@@ -270,7 +264,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(test_a_free_gives_the_host_its_memory_back),
         cmocka_unit_test(test_large_zero_fills_take_nothing_and_give_back),
         cmocka_unit_test(test_copies_from_fresh_memory_take_nothing),
-        cmocka_unit_test(test_copies_to_memory_and_kernels_are_refused),
+        cmocka_unit_test(test_copies_to_memory_are_refused),
         cmocka_unit_test(test_a_graph_is_refused_as_a_whole_and_can_be_launched_later),
         cmocka_unit_test(test_mapped_memory_counts_once_however_often_it_is_mapped),
         cmocka_unit_test(test_memory_that_can_be_shared_is_refused_as_other_memory_is),

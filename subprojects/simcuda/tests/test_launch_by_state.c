@@ -7,9 +7,7 @@ static const char text[] = ".version 7.0\n"
                            ".target sm_60\n"
                            ".visible .global .texref texture;\n"
                            ".visible .entry fill_u32(.param .u64 to, .param .u64 count,\n"
-                           " .param .u32 value) .maxntid 64 { ret; }\n"
-                           ".visible .entry scale_f32(.param .u64 x, .param .u64 count,\n"
-                           " .param .f32 factor) { ret; }\n";
+                           " .param .u32 value) .maxntid 64 {\n" FILL_BODY SCALE_PTX;
 
 static CUmodule module;
 

@@ -25,7 +25,7 @@ static const char kernels_text[] =
     ".global .align 4 .u32 own = 1;\n"
     ".visible .entry fill_u32(.param .u64 to, .param .u64 count, .param .u32 value)\n"
     ".maxntid 128\n"
-    "{ .shared .align 4 .b8 tile[256]; .local .align 4 .b8 depot[32]; ret; }\n"
+    "{ .shared .align 4 .b8 tile[256]; .local .align 4 .b8 depot[32];\n" FILL_BODY
     ".weak .entry sum_u32(.param .u64 from, .param .u64 count, .param .u64 sum) { ret; }\n";
 
 static const char helper_text[] =

@@ -6,7 +6,9 @@ enum { COUNT = 256, BYTES = COUNT * 4 };
 static const char early_ptx[] = ".version 7.8\n"
                                 ".target sm_90\n"
                                 ".address_size 64\n"
-                                ".visible .entry early_fill_u32() { ret; }\n";
+                                ".visible .entry early_fill_u32(.param .u64 to,\n"
+                                " .param .u64 count, .param .u32 value, .param .u64 ns) {\n"
+                                "  griddepcontrol.launch_dependents;\n" FILL_BODY;
 
 static CUfunction early_fill;
 

@@ -12,26 +12,11 @@
 #include <cmocka.h>
 
 #include "cuda_symbols.h"
+#include "test_kernels.h"
 
 #define MiB ((size_t)1 << 20)
 
 #define assert_ok(call) assert_int_equal((call), CUDA_SUCCESS)
-
-/* The built-in kernels that the tests launch. */
-static const char kernels_ptx[] =
-    ".version 7.0\n"
-    ".target sm_52\n"
-    ".address_size 64\n"
-    ".visible .entry fill_u32(.param .u64 to, .param .u64 count, .param .u32 value) { ret; }\n"
-    ".visible .entry add_u32(.param .u64 to, .param .u64 a, .param .u64 b, .param .u64 count)\n"
-    "{ ret; }\n"
-    ".visible .entry scale_f32(.param .u64 x, .param .u64 count, .param .f32 factor) { ret; }\n"
-    ".visible .entry saxpy_f32(.param .u64 y, .param .u64 x, .param .u64 count, .param .f32 a)\n"
-    "{ ret; }\n"
-    ".visible .entry sum_u32(.param .u64 from, .param .u64 count, .param .u64 sum) { ret; }\n"
-    ".visible .entry spin_ns(.param .u64 ns) { ret; }\n"
-    ".visible .entry wait_flag(.param .u64 flag) { ret; }\n"
-    ".visible .entry fault() { ret; }\n";
 
 /* A current primary context of device 0, and the module of all kernels in the current context. */
 static CUcontext test_context;
@@ -68,6 +53,19 @@ static inline CUresult launch(const char *name, CUstream stream, void **paramete
 static inline CUresult launch_fill(CUstream stream, CUdeviceptr to, uint64_t count,
                                    uint32_t value) {
     return launch("fill_u32", stream, (void *[]){&to, &count, &value});
+}
+
+/* Returns when the stream has done all its work. The driver knows nothing of it: to it, later work
+ * is not ordered after this one. What the kernels have accessed is known then. */
+static inline void let_run(CUstream stream) {
+    void *memory;
+    volatile uint32_t *done;
+
+    assert_ok(cuMemHostAlloc(&memory, sizeof *done, CU_MEMHOSTALLOC_DEVICEMAP)); /* it stays */
+    done = memory;
+    assert_ok(launch_fill(stream, (CUdeviceptr)(uintptr_t)memory, 1, 1));
+    while (__atomic_load_n(done, __ATOMIC_ACQUIRE) == 0)
+        continue;
 }
 
 /* A stream that stands still until the test lets it go. */
