@@ -97,13 +97,19 @@ class Cluster:
 
     def configure(self):
         controller, *ports = free_ports(1 + len(NODES))
+        host = socket.gethostname()
         self.ports = dict(zip(NODES, ports))
         for name in ("state", "spool", "logs", "munge"):
             (self.folder / name).mkdir()
         (self.folder / "plugstack.conf").write_text(self.plugstack)
+        # Slurm wants a file for each GPU, and that it is there.
+        for number in range(CPUS):
+            (self.folder / f"gpu{number}").touch()
+        (self.folder / "gres.conf").write_text(f"Name=gpu File={self.folder}/gpu[0-{CPUS - 1}]\n")
         lines = [
-            "ClusterName=poolcuda", f"SlurmctldHost=controller(127.0.0.1)", f"SlurmctldPort={controller}",
-            "SlurmUser=root", "SlurmdUser=root", f"AuthInfo=socket={self.folder}/munge/socket", "CryptoType=crypto/munge",
+            "ClusterName=poolcuda", f"SlurmctldHost={host}(127.0.0.1)", f"SlurmctldPort={controller}",
+            # A job is begun again when the credentials of its first run have expired.
+            "SlurmUser=root", "SlurmdUser=root", f"AuthInfo=socket={self.folder}/munge/socket,cred_expire=5",
             f"StateSaveLocation={self.folder}/state", f"SlurmdSpoolDir={self.folder}/spool/%n",
             f"SlurmctldPidFile={self.folder}/slurmctld.pid", f"SlurmdPidFile={self.folder}/%n.pid",
             f"SlurmctldLogFile={self.folder}/logs/slurmctld", f"SlurmdLogFile={self.folder}/logs/%n",
@@ -113,11 +119,11 @@ class Cluster:
             "SchedulerParameters=bf_interval=1,bf_resolution=1,sched_interval=1,batch_sched_delay=0",
             "SlurmdParameters=config_overrides", "ReturnToService=2", "MpiDefault=none", "KillWait=2", "MessageTimeout=20",
             "SlurmdTimeout=10", "InactiveLimit=0", "JobRequeue=1", "SwitchType=switch/none", "UnkillableStepTimeout=30",
-            *(f"NodeName={node} NodeHostname={socket.gethostname()} NodeAddr=127.0.0.1 Port={port} CPUs={CPUS} RealMemory=1024"
+            "GresTypes=gpu",
+            *(f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={CPUS} Gres=gpu:{CPUS} RealMemory=1024"
               for node, port in self.ports.items()),
             f"PartitionName=all Nodes={','.join(NODES)} Default=YES State=UP MaxTime=60 OverSubscribe=YES:4",
         ]
-        lines[1] = f"SlurmctldHost={socket.gethostname()}(127.0.0.1)"
         self.configuration.write_text("\n".join(lines) + "\n")
 
     def start_munge(self):
@@ -152,6 +158,12 @@ class Cluster:
             entry = pwd.getpwnam(user)
             before = ["setpriv", f"--reuid={entry.pw_uid}", f"--regid={entry.pw_gid}", "--clear-groups"]
         return [*before, *map(str, command)], {**self.base(), **(env or {})}
+
+    def start_command(self, *command, user=None, env=None, cwd=None):
+        """A Popen of it, whose output and errors are one text."""
+        command, environment = self.command(command, user, env)
+        return subprocess.Popen(command, env=environment, cwd=cwd or self.folder, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def run(self, *command, user=None, env=None, cwd=None, code=0):
         command, environment = self.command(command, user, env)
