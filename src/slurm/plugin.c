@@ -27,7 +27,7 @@ SPANK_PLUGIN(poolcuda, 1)
 
 enum { STEPS_MOST = 64 };
 
-/* Of this process: srun or slurmstepd. Invariant: site is read if usable. */
+/* What this process knows, srun or slurmstepd. Invariant: site is read if usable. */
 static struct {
     bool usable;
     struct site site;
@@ -38,7 +38,7 @@ static struct {
     size_t step_count;
 } own;
 
-/* Components of one srun are launched by threads. */
+/* Steps may be launched by threads. */
 static pthread_mutex_t steps_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Ends srun, which has started nothing yet, with one line. Returned to, it would add one of its
@@ -130,7 +130,7 @@ int slurm_spank_init_post_opt(spank_t spank, int count, char **arguments) {
     (void)spank, (void)count, (void)arguments;
     if (spank_context() != S_CTX_LOCAL)
         return 0;
-    /* Of an srun in whose task this one runs, or of whoever has set them. */
+    /* They may be those of an srun in whose task this one runs. */
     unsetenv(REQUEST_FOLDER);
     unsetenv(REQUEST_PRESET);
     unsetenv(REQUEST_SET);
@@ -150,7 +150,8 @@ int slurm_spank_init_post_opt(spank_t spank, int count, char **arguments) {
     return 0;
 }
 
-/* In srun, for each step or component of one that is about to start. */
+/* In srun, for a step that is about to start. Of one with several components the job is the
+ * first's, and the tasks are the first's. */
 int slurm_spank_local_user_init(spank_t spank, int count, char **arguments) {
     uint32_t job, step, tasks = 0;
     const char *restarts = getenv("SLURM_RESTART_COUNT");
@@ -168,7 +169,7 @@ int slurm_spank_local_user_init(spank_t spank, int count, char **arguments) {
         at++;
     if (at < STEPS_MOST) {
         own.steps[at] = name;
-        own.tasks[at] += tasks;
+        own.tasks[at] = tasks;
         if (at == own.step_count)
             own.step_count++;
     }
@@ -190,9 +191,9 @@ static void tell_step(const char *name, unsigned tasks) {
     format(path, sizeof path, "%s/%s", own.folder, name);
     if (access(path, R_OK | X_OK) != 0)
         return;
-    if (tasks)
-        format(many, sizeof many, ", %u task%s", tasks, tasks == 1 ? "" : "s");
     summary_ask(own.site.command, path, line, sizeof line);
+    if (strtoul(line, NULL, 10) < tasks) /* the line begins with the number of ranks */
+        format(many, sizeof many, ", %u task%s", tasks, tasks == 1 ? "" : "s");
     if (*line)
         slurm_spank_log("poolcuda: step %s%s: %s; poolcuda report %s", name, many, line, path);
     else if (access(own.site.command, X_OK) == 0)

@@ -16,20 +16,32 @@ enum { SETTINGS_SIZE = 64 * 1024 };
 
 /* Which task of which step this is. */
 struct place {
-    uint32_t job, step, restarts, node;
-    int local;
+    uint32_t job, step, restarts, rank;
 };
 
+/* A number of the task's environment. */
+static uint32_t number(spank_t spank, const char *name, uint32_t otherwise) {
+    char text[32], *end;
+    if (spank_getenv(spank, name, text, sizeof text) != ESPANK_SUCCESS)
+        return otherwise;
+    unsigned long value = strtoul(text, &end, 10);
+    return end > text && !*end ? (uint32_t)value : otherwise;
+}
+
+/* The components of a heterogeneous step have jobs of their own: in the environment is that of the
+ * first, which srun knows, and ranks are numbered across all of them. */
 static struct place place_of(spank_t spank) {
     struct place place = {.step = NO_VAL};
-    if (spank_get_item(spank, S_JOB_ID, &place.job) != ESPANK_SUCCESS ||
-        spank_get_item(spank, S_JOB_STEPID, &place.step) != ESPANK_SUCCESS)
+    uint32_t job;
+    if (spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS ||
+        spank_get_item(spank, S_JOB_STEPID, &place.step) != ESPANK_SUCCESS) {
         place.step = NO_VAL;
-    if (spank_get_item(spank, S_SLURM_RESTART_COUNT, &place.restarts) != ESPANK_SUCCESS)
-        place.restarts = 0;
-    if (spank_get_item(spank, S_JOB_NODEID, &place.node) != ESPANK_SUCCESS ||
-        spank_get_item(spank, S_TASK_ID, &place.local) != ESPANK_SUCCESS)
-        place.node = place.local = 0;
+        return place;
+    }
+    place.job = number(spank, "SLURM_JOB_ID", job);
+    place.rank = number(spank, "SLURM_PROCID", 0);
+    /* Slurm itself knows it of a job's script alone, whose steps inherit the variable. */
+    place.restarts = number(spank, "SLURM_RESTART_COUNT", 0);
     return place;
 }
 
@@ -42,7 +54,7 @@ static bool is_users_step(uint32_t step) {
 /* Tells the user once, however many tasks and nodes there are: the others meet what the first one
  * has met. What another node alone lacks is in the step's last line: fewer ranks. */
 static void tell(const struct place *place, const char *what, const char *why) {
-    if (place->node == 0 && place->local == 0)
+    if (place->rank == 0)
         slurm_spank_log("poolcuda: %s: %s; this step runs unpooled", what, why);
 }
 
@@ -64,7 +76,7 @@ static int make_folder(const char *path) {
     return errno;
 }
 
-/* The step's folder, made; false after it was told that this cannot be done. */
+/* The step's folder, made; false, and the user knows, if that cannot be done. */
 static bool make_folders(const struct place *place, const char *folder, char *path, size_t size) {
     struct step_name name = step_name(place->job, place->step, place->restarts);
     int fault = make_folder(folder);

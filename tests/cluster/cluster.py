@@ -99,8 +99,10 @@ class Cluster:
         controller, *ports = free_ports(1 + len(NODES))
         host = socket.gethostname()
         self.ports = dict(zip(NODES, ports))
-        for name in ("state", "spool", "logs", "munge"):
+        for name in ("state", "spool", "logs", "munge", *(f"tmp-{node}" for node in NODES)):
             (self.folder / name).mkdir()
+        for node in NODES:
+            (self.folder / f"tmp-{node}").chmod(0o1777)
         (self.folder / "plugstack.conf").write_text(self.plugstack)
         # Slurm wants a file for each GPU, and that it is there.
         for number in range(CPUS):
@@ -114,6 +116,7 @@ class Cluster:
             f"SlurmctldPidFile={self.folder}/slurmctld.pid", f"SlurmdPidFile={self.folder}/%n.pid",
             f"SlurmctldLogFile={self.folder}/logs/slurmctld", f"SlurmdLogFile={self.folder}/logs/%n",
             f"PlugStackConfig={self.folder}/plugstack.conf",
+            f"TmpFS={self.folder}/tmp-%n",
             "ProctrackType=proctrack/linuxproc", "TaskPlugin=task/none", "JobAcctGatherType=jobacct_gather/none",
             "SelectType=select/cons_tres", "SelectTypeParameters=CR_CPU", "SchedulerType=sched/backfill",
             "SchedulerParameters=bf_interval=1,bf_resolution=1,sched_interval=1,batch_sched_delay=0",

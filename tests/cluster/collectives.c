@@ -11,7 +11,7 @@ int cudaMalloc(void **pointer, size_t bytes);
 int cudaFree(void *pointer);
 int cudaMemcpy(void *to, const void *from, size_t bytes, int kind);
 
-enum { ROUNDS = 50, WORDS = 4096, TO_DEVICE = 1, TO_HOST = 2 };
+enum { ROUNDS = 20, WORDS = 4096, TO_DEVICE = 1, TO_HOST = 2 };
 
 static void require(int error, const char *what) {
     if (!error)

@@ -9,6 +9,8 @@ from conftest import BUILD, COMMAND, ROOT
 MAN = BUILD / "man"
 COMMANDS = re.findall(r"^COMMAND\((\w+),", (ROOT / "src/cli/commands.def").read_text(), re.M)
 PAGES = ["poolcuda.1", "libpoolcuda.7", *(f"poolcuda-{command}.1" for command in COMMANDS)]
+if (MAN / "poolcuda_spank.8").exists():  # built where Slurm's headers are
+    PAGES.append("poolcuda_spank.8")
 
 
 def shown(page):
@@ -76,4 +78,4 @@ def test_an_unknown_word_in_a_template_is_refused():
 def test_an_unknown_page_is_refused():
     done = guard.run([COMMAND, "--man-source=poolcuda-nothing"], input="", capture_output=True, text=True, check=False)
     assert done.returncode == 1 and done.stdout == ""
-    assert "poolcuda-nothing: no such man page, expected poolcuda, poolcuda-COMMAND or libpoolcuda" in done.stderr
+    assert "poolcuda-nothing: no such man page, expected poolcuda, poolcuda-COMMAND, libpoolcuda or poolcuda_spank" in done.stderr
