@@ -28,16 +28,17 @@ static size_t count_ranks(const struct merge *merge) {
     return count;
 }
 
-static void print_runs(FILE *out, const struct merge *merge) {
-    size_t ranks = count_ranks(merge), killed = 0;
+/* page: as of report_brief. A file may itself hold the sum of several runs. */
+static void print_runs(FILE *out, const struct merge *merge, const struct stats_page *page) {
+    size_t ranks = page->runs == merge->run_count ? count_ranks(merge) : 0, killed = 0;
     for (size_t i = 0; i < merge->run_count; i++)
         killed += !merge->runs[i].finished;
     if (ranks)
         fprintf(out, "%zu rank%s", ranks, ranks == 1 ? "" : "s");
-    if (ranks && ranks < merge->run_count)
+    if (ranks && ranks < page->runs)
         fprintf(out, " in ");
-    if (ranks < merge->run_count)
-        fprintf(out, "%zu process%s", merge->run_count, merge->run_count == 1 ? "" : "es");
+    if (ranks < page->runs)
+        fprintf(out, "%u process%s", (unsigned)page->runs, page->runs == 1 ? "" : "es");
     if (killed)
         fprintf(out, " (%zu running or killed)", killed);
 }
@@ -57,7 +58,7 @@ static void print_saving(FILE *out, const struct stats_page *page) {
 void report_brief(FILE *out, const struct merge *merge, const struct stats_page *page) {
     uint64_t calls = get(page, STATS_malloc_calls), hits = get(page, STATS_malloc_hits);
     uint64_t shortages = get(page, STATS_oom_events);
-    print_runs(out, merge);
+    print_runs(out, merge, page);
     fprintf(out, ": %llu of %llu allocations from idle memory", (unsigned long long)hits,
             (unsigned long long)calls);
     if (calls)

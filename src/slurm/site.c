@@ -1,5 +1,6 @@
 #include "slurm/site.h"
 
+#include "cli/preload.h"
 #include "format.h"
 #include "slurm/settings.h"
 
@@ -66,7 +67,13 @@ bool site_read(struct site *site, int count, char *const *arguments, char *error
     for (int i = 0; i < count; i++)
         if (!read_argument(site, arguments[i], error, size))
             return false;
-    return true;
+    if (preload_can_hold(site->library))
+        return true;
+    format(error, size,
+           "%s: LD_PRELOAD cannot hold a path with spaces or colons; expected "
+           "library=PATH in plugstack.conf",
+           site->library);
+    return false;
 }
 
 static bool am_in_group(const char *name) {

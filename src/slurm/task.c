@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SETTINGS_SIZE = 64 * 1024 };
+enum { VALUE_SIZE = 512 * 1024 }; /* of a variable: every setting, each as long as it may be */
 
 /* Which task of which step this is. */
 struct place {
@@ -60,8 +60,8 @@ static void tell(const struct place *place, const char *what, const char *why) {
 
 /* Takes a variable of the request away. Returns a copy of its value, NULL if there is none. */
 static char *take(spank_t spank, const char *name) {
-    char *value = malloc(SETTINGS_SIZE);
-    if (!value || spank_getenv(spank, name, value, SETTINGS_SIZE) != ESPANK_SUCCESS) {
+    char *value = malloc(VALUE_SIZE);
+    if (!value || spank_getenv(spank, name, value, VALUE_SIZE) != ESPANK_SUCCESS) {
         free(value);
         value = NULL;
     }
@@ -115,13 +115,16 @@ static void set_all(spank_t spank, char *settings) {
     }
 }
 
+/* A value that does not fit, or no memory: the program's own libraries stay as they are. */
 static void set_preload(spank_t spank, const char *library) {
-    char *before = malloc(SETTINGS_SIZE), *value = NULL;
+    char *before = malloc(VALUE_SIZE), *value = NULL;
     if (!before)
         return;
-    if (spank_getenv(spank, "LD_PRELOAD", before, SETTINGS_SIZE) != ESPANK_SUCCESS)
+    spank_err_t found = spank_getenv(spank, "LD_PRELOAD", before, VALUE_SIZE);
+    if (found == ESPANK_ENV_NOEXIST)
         *before = '\0';
-    value = preload_value(before, library);
+    if (found == ESPANK_SUCCESS || found == ESPANK_ENV_NOEXIST)
+        value = preload_value(before, library);
     if (value)
         spank_setenv(spank, "LD_PRELOAD", value, 1);
     free(value);

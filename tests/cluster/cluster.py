@@ -53,8 +53,9 @@ def processes():
 class Cluster:
     """Started by `with`; behind it nothing runs that it had started."""
 
-    def __init__(self, folder, plugstack):
-        self.folder, self.plugstack = pathlib.Path(folder), plugstack
+    def __init__(self, folder, plugstack, lines=()):
+        """lines: more of slurm.conf."""
+        self.folder, self.plugstack, self.lines = pathlib.Path(folder), plugstack, lines
         self.configuration = self.folder / "slurm.conf"
         self.daemons, self.ports = {}, {}
 
@@ -126,6 +127,7 @@ class Cluster:
             *(f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={CPUS} Gres=gpu:{CPUS} RealMemory=1024"
               for node, port in self.ports.items()),
             f"PartitionName=all Nodes={','.join(NODES)} Default=YES State=UP MaxTime=60 OverSubscribe=YES:4",
+            *self.lines,
         ]
         self.configuration.write_text("\n".join(lines) + "\n")
 

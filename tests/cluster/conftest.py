@@ -46,15 +46,16 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture
 def make_cluster():
-    """make_cluster(ARGUMENT...): a started cluster, with these arguments behind the plugin's name. Later ones count."""
+    """make_cluster(ARGUMENT..., lines=[LINE...]): a started cluster, with these arguments behind the plugin's name, of which
+    later ones count, and these lines in slurm.conf."""
     started = []
 
-    def make(*arguments):
+    def make(*arguments, lines=()):
         # Not below pytest's own folder, which other users cannot enter.
         folder = pathlib.Path(tempfile.mkdtemp(prefix="poolcuda-slurm-"))
         folder.chmod(0o755)
         given = [f"library={LIBRARY}", f"command={COMMAND}", *arguments]
-        cluster = Cluster(folder / "cluster", f"required {PLUGIN} {' '.join(given)}\n")
+        cluster = Cluster(folder / "cluster", f"required {PLUGIN} {' '.join(given)}\n", lines)
         cluster.work = folder / "work"
         cluster.work.mkdir()
         cluster.work.chmod(0o777)

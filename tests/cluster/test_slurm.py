@@ -74,7 +74,7 @@ def test_six_ranks_on_three_nodes_print_the_same_bytes_and_leave_a_file_each(clu
     assert not last_lines(native.stderr)
     folder = cluster.work / "poolcuda-figures/2.0"
     assert ranks_in(folder) == list(range(6))
-    assert re.fullmatch(r"6 tasks: 6 ranks: \d+ of \d+ allocations from idle memory \([\d.]+%\), at least .* saved, .* held for "
+    assert re.fullmatch(r"6 ranks: \d+ of \d+ allocations from idle memory \([\d.]+%\), at least .* saved, .* held for "
                         rf".* live at the peaks, never out of memory; poolcuda report {folder}", last_lines(pooled.stderr)["2.0"])
     counters = report(folder)["counters"]
     assert f"{counters['malloc_hits']} of {counters['malloc_calls']} allocations" in pooled.stderr
@@ -225,14 +225,23 @@ def test_a_step_with_no_environment_of_the_user_is_pooled(cluster):
     assert tasks["POOLCUDA_STATS_FILE"] == f"{cluster.work}/poolcuda-figures/1.0/rank%r.json"
 
 
-def test_neither_a_jobs_script_nor_slurms_own_processes_are_pooled(cluster):
+def test_neither_a_jobs_script_nor_prologs_nor_slurms_own_processes_are_pooled(make_cluster, tmp_path):
+    for name in ("Prolog", "Epilog", "TaskProlog"):
+        script = tmp_path / name
+        script.write_text(f"#!/bin/sh\n(echo $LD_PRELOAD; env | grep POOLCUDA) >>{tmp_path}/{name}.saw\nexit 0\n")
+        script.chmod(0o755)
+    cluster = make_cluster(lines=[f"{name}={tmp_path}/{name}" for name in ("Prolog", "Epilog", "TaskProlog")])
+    parent = "tr '\\0' '\\n' </proc/$PPID/environ | grep -c LD_PRELOAD"
     job = sbatch(cluster, "echo script=$LD_PRELOAD\n"
-                          f"srun --poolcuda sh -c 'echo task=$LD_PRELOAD; echo parent=$(tr \"\\0\" \"\\n\" </proc/$PPID/environ "
-                          "| grep -c LD_PRELOAD)'\n"
+                          f"srun --poolcuda sh -c 'echo task=$LD_PRELOAD; echo parent=$({parent.replace(chr(39), chr(34))})'\n"
                           "srun sh -c 'echo other=$LD_PRELOAD'\n")
-    guard.wait_for(lambda: has_ended(cluster, job), f"the end of job {job}")
+    guard.wait_for(lambda: has_ended(cluster, job) and (tmp_path / "Epilog.saw").exists(), f"the end of job {job}")
     said = (cluster.work / f"slurm-{job}.out").read_text().splitlines()
     assert "script=" in said and f"task={LIBRARY}" in said and "parent=0" in said and "other=" in said
+    for name in ("Prolog", "Epilog"):
+        assert not (tmp_path / f"{name}.saw").read_text().strip(), name
+    # Slurm gives it the environment that the task has: those of the script, the pooled task and the other one.
+    assert [line for line in (tmp_path / "TaskProlog.saw").read_text().splitlines() if line.endswith(".so")] == [str(LIBRARY)]
 
 
 def test_a_missing_library_is_told_once_and_the_step_runs_unpooled(make_cluster):

@@ -254,7 +254,8 @@ def test_slurms_plugin_is_a_package_of_its_own_beside_the_deb(deb, debian):
     assert re.search(r"slurm-wlm-basic-plugins \(>= \d+\.\d+\), slurm-wlm-basic-plugins \(<< \d+\.\d+\)", said["Depends"])
     dpkg(debian, "--force-depends", "--install", plugin)
     added = {str(path) for path in outside(debian) - before if not (debian / path).is_dir()}
-    assert added == {f"usr/lib/{multiarch}/slurm/poolcuda_spank.so", "usr/share/man/man8/poolcuda_spank.8.gz"}
+    assert added == {f"usr/lib/{multiarch}/slurm/poolcuda_spank.so", "usr/share/man/man8/poolcuda_spank.8.gz",
+                     "usr/share/lintian/overrides/poolcuda-slurm"}
     dpkg(debian, "--purge", "poolcuda-slurm")
     assert outside(debian) == before
 
