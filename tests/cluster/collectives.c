@@ -1,5 +1,5 @@
-/* MPI's collectives around device memory: each round allocates, computes, reduces over all ranks, exchanges, and frees.
- * Rank 0 prints a checksum that every rank has had a part in. */
+/* MPI's collectives around device memory: each round allocates, computes, reduces over all ranks,
+ * exchanges, and frees. Rank 0 prints a checksum that every rank has had a part in. */
 #include <inttypes.h>
 #include <mpi.h>
 #include <stdint.h>
