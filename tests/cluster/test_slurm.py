@@ -231,7 +231,7 @@ def test_neither_a_jobs_script_nor_prologs_nor_slurms_own_processes_are_pooled(m
         script.write_text(f"#!/bin/sh\n(echo $LD_PRELOAD; env | grep POOLCUDA) >>{tmp_path}/{name}.saw\nexit 0\n")
         script.chmod(0o755)
     cluster = make_cluster(lines=[f"{name}={tmp_path}/{name}" for name in ("Prolog", "Epilog", "TaskProlog")])
-    parent = "tr '\\0' '\\n' </proc/$PPID/environ | grep -c LD_PRELOAD"
+    parent = "cat /proc/$PPID/environ /proc/$PPID/maps | tr '\\0' '\\n' | grep -c -e LD_PRELOAD -e libpoolcuda"
     job = sbatch(cluster, "echo script=$LD_PRELOAD\n"
                           f"srun --poolcuda sh -c 'echo task=$LD_PRELOAD; echo parent=$({parent.replace(chr(39), chr(34))})'\n"
                           "srun sh -c 'echo other=$LD_PRELOAD'\n")
@@ -271,13 +271,14 @@ def copies():
 
 
 def test_a_site_says_who_may_and_what_holds_where_nothing_is_asked_for(make_cluster, copies):
-    cluster = make_cluster(f"library={copies[LIBRARY]}", f"allow=root,{USERS[0]},@nobody", "preset=vmm", "folder=here")
+    cluster = make_cluster(f"library={copies[LIBRARY]}", f"allow=root,@{USERS[0]}", "preset=vmm", "folder=here")
     tasks = environment_of(cluster.run("srun", "--poolcuda", ENV, user=USERS[0], cwd=cluster.work))
     assert tasks["POOLCUDA_PRESET"] == "vmm" and tasks["POOLCUDA_STATS_FILE"] == f"{cluster.work}/here/1.0/rank%r.json"
     refused = cluster.run("srun", "--poolcuda", ENV, user=USERS[1], code=1)
-    assert refused.stderr == (f"poolcuda: --poolcuda: the site does not allow it to {USERS[1]}, but to root,{USERS[0]},@nobody; "
+    assert refused.stderr == (f"poolcuda: --poolcuda: the site does not allow it to {USERS[1]}, but to root,@{USERS[0]}; "
                               "nothing was started\n")
     assert "LD_PRELOAD" not in environment_of(cluster.run("srun", ENV, user=USERS[1]))
+    assert environment_of(cluster.run("srun", "--poolcuda=bfc", ENV, cwd=cluster.work))["POOLCUDA_PRESET"] == "bfc"
 
 
 def test_a_bad_line_of_the_sites_is_told_and_the_step_runs_unpooled(make_cluster):
