@@ -149,7 +149,7 @@ static bool replaced(const struct page *page, const char *line) {
 
 static bool find_page(struct page *page) {
     static const char prefix[] = "poolcuda-";
-    if (strcmp(page->name, "libpoolcuda") == 0)
+    if (strcmp(page->name, "libpoolcuda") == 0 || strcmp(page->name, "poolcuda_spank") == 0)
         return true;
     page->argp = &main_argp;
     if (strcmp(page->name, "poolcuda") == 0)
@@ -170,7 +170,8 @@ bool man_source(const char *name) {
     if (!known)
         fprintf(
             stderr,
-            "poolcuda: %s: no such man page, expected poolcuda, poolcuda-COMMAND or libpoolcuda\n",
+            "poolcuda: %s: no such man page, expected poolcuda, poolcuda-COMMAND, libpoolcuda or "
+            "poolcuda_spank\n",
             name);
     while (known && getline(&line, &size, stdin) > 0) {
         if (replaced(&page, line))

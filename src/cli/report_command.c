@@ -4,6 +4,7 @@
 #include "cli/merge.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/report_brief.h"
 #include "cli/report_runs.h"
 #include "cli/run_file.h"
 #include "cli/suggest.h"
@@ -22,6 +23,7 @@
 
 enum {
     KEY_EACH = 256,
+    KEY_BRIEF,
     KEY_JSON,
     KEY_LEAKS,
     KEY_LEAK_EXIT_CODE,
@@ -40,7 +42,7 @@ enum { KEPT_PAGES = 16 };
 struct session {
     char **paths;
     size_t path_count;
-    bool each, json, leaks, all, tune, no_symbols;
+    bool each, brief, json, leaks, all, tune, no_symbols;
     int leak_exit_code;
     size_t most_sites;             /* that the text lists */
     const char *views[VIEW_COUNT]; /* the file to write each to; NULL: not asked for */
@@ -238,6 +240,10 @@ static void take_all(struct session *session) {
 static void print_merged(struct session *session) {
     const struct merge *merge = &session->merge;
     const struct stats_page *page = merge->run_count == 1 ? session->kept[0] : merge->page;
+    if (session->brief) {
+        report_brief(stdout, merge, page);
+        return;
+    }
     stats_report(page, session->json ? STATS_JSON : STATS_TEXT, &session->names,
                  session->most_sites, write_out, NULL);
     if (session->json)
@@ -306,6 +312,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     case KEY_EACH:
         session->each = true;
         return 0;
+    case KEY_BRIEF:
+        session->brief = true;
+        return 0;
     case KEY_JSON:
         session->json = true;
         return 0;
@@ -344,6 +353,10 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     case KEY_DEBUG_DIR:
         session->debug_folder = usage_file(argument, "--debug-dir", state);
         return 0;
+    case ARGP_KEY_END:
+        if (session->brief && (session->each || session->json || session->leaks))
+            usage_error(state, "--brief: expected without --each, --json and --leaks");
+        return 0;
     default:
         if (key < KEY_VIEW || key >= KEY_VIEW + VIEW_COUNT)
             return ARGP_ERR_UNKNOWN;
@@ -354,6 +367,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
 
 static const struct argp_option options[] = {
     {"each", KEY_EACH, NULL, 0, "print each file's report, not their sum", 0},
+    {"brief", KEY_BRIEF, NULL, 0, "print their sum in one line", 0},
     {"all", KEY_ALL, NULL, 0, "list every run, not just those that held most", 0},
     {"sites", KEY_SITES, "N|all", 0, "list so many sites, not just the first 20", 0},
     {"json", KEY_JSON, NULL, 0, "as JSON, which this command reads again", 0},

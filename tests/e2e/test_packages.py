@@ -50,7 +50,7 @@ def portable(tmp_path_factory):
 def deb(tmp_path_factory):
     folder = tmp_path_factory.mktemp("deb")
     package("--from", BUILD, "--to", folder, "deb")
-    return next(folder.glob("*.deb"))
+    return next(folder.glob("poolcuda_*.deb"))
 
 
 def needed_libraries(file):
@@ -217,7 +217,7 @@ def test_the_deb_names_no_address_unless_its_maker_gives_one(deb, tmp_path, monk
     who = "A Packager <packager@distribution.test>"
     monkeypatch.setitem(CLEAN, "PACKAGE_MAINTAINER", who)
     package("--from", BUILD, "--to", tmp_path, "deb")
-    theirs = next(tmp_path.glob("*.deb"))
+    theirs = next(tmp_path.glob("poolcuda_*.deb"))
     assert maintainers(theirs, tmp_path / "theirs") == {who}
     # Lintian has its say about addresses.
     assert "contact" not in (tmp_path / "theirs/usr/share/lintian/overrides/poolcuda").read_text()
@@ -236,9 +236,28 @@ def test_no_page_or_metadata_that_is_installed_names_an_address(deb, portable, t
 
 
 @pytest.mark.skipif(not shutil.which("lintian"), reason="lintian is not installed: package lintian")
-def test_lintian_finds_nothing_in_the_deb(deb):
-    said = call("lintian", "--fail-on", "error,warning", "--allow-root", "--no-user-dirs", deb)
+def test_lintian_finds_nothing_in_the_debs(deb):
+    said = call("lintian", "--fail-on", "error,warning", "--allow-root", "--no-user-dirs", *deb.parent.glob("*.deb"))
     assert not re.search(r"^[EW]:", said, re.M)
+
+
+@pytest.mark.skipif(not (BUILD / "src/slurm/poolcuda_spank.so").exists(), reason="no plugin was built: package libslurm-dev")
+def test_slurms_plugin_is_a_package_of_its_own_beside_the_deb(deb, debian):
+    plugin, = deb.parent.glob("poolcuda-slurm_*.deb")
+    dpkg(debian, "--install", deb)
+    before = outside(debian)
+    assert not [path for path in before if "slurm" in path.name or "spank" in path.name]
+    multiarch = call("dpkg-architecture", "-qDEB_HOST_MULTIARCH").strip()
+    said = dict(re.findall(r"^([\w-]+): (.*)$", call("dpkg-deb", "--field", plugin), re.M))
+    assert said["Package"] == "poolcuda-slurm" and f"poolcuda (= {VERSION})" in said["Depends"]
+    # Slurm loads plugins of its own release alone.
+    assert re.search(r"slurm-wlm-basic-plugins \(>= \d+\.\d+\), slurm-wlm-basic-plugins \(<< \d+\.\d+\)", said["Depends"])
+    dpkg(debian, "--force-depends", "--install", plugin)
+    added = {str(path) for path in outside(debian) - before if not (debian / path).is_dir()}
+    assert added == {f"usr/lib/{multiarch}/slurm/poolcuda_spank.so", "usr/share/man/man8/poolcuda_spank.8.gz",
+                     "usr/share/lintian/overrides/poolcuda-slurm"}
+    dpkg(debian, "--purge", "poolcuda-slurm")
+    assert outside(debian) == before
 
 
 @pytest.mark.parametrize("arguments, expected", [

@@ -93,6 +93,26 @@ def test_runs_are_added_up_and_each_gets_a_line(record):
     assert separate.count("held from the driver") == 3
 
 
+def test_the_sum_in_one_line_has_ranks_hits_time_saved_peaks_and_shortages(record, tmp_path):
+    files = [record(SAMPLES / "varying", f"{i}.json", PMIX_RANK=str(i)) for i in (0, 1)]
+    files = [file.with_name(f"{file.name}.rank{i}") for i, file in enumerate(files)]
+    (tmp_path / "sum.json").write_text(report("--json", *files).stdout)
+    counters = json.loads((tmp_path / "sum.json").read_text())["counters"]
+    calls, hits = counters["malloc_calls"], counters["malloc_hits"]
+    rest = rf": {hits} of {calls} allocations from idle memory \({100 * hits / calls:.1f}%\), at least [\d.]+ \w+ saved, [\d.]+ MiB held " \
+        r"for [\d.]+ MiB live at the peaks, never out of memory\n"
+    assert re.fullmatch("2 ranks" + rest, report("--brief", *files).stdout)
+    assert re.fullmatch("2 processes" + rest, report("--brief", tmp_path / "sum.json").stdout)
+    assert report("--brief", files[0], files[0]).stdout.startswith("1 rank in 2 processes: ")
+    page = json.loads(files[0].read_text())
+    page["counters"]["oom_events"] = 3
+    page["process"]["finished"] = False
+    files[0].write_text(json.dumps(page))
+    said = report("--brief", files[0]).stdout
+    assert said.startswith("1 rank (1 running or killed): ") and said.endswith(", out of memory 3 times\n")
+    assert "--brief: expected without --each, --json and --leaks" in report("--brief", "--json", *files, code=2).stderr
+
+
 def test_the_run_that_held_most_is_listed_first_and_of_equals_the_lower_rank(record):
     ranks = [2, 0, 1, 3]
     files = [record(SAMPLES / "varying", f"{i}.json", PMIX_RANK=str(i)) for i in ranks]

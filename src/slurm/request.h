@@ -1,0 +1,18 @@
+/* What srun asks of its tasks: variables of the step's environment, which srun sets and a task's
+ * part of the plugin takes away before the program starts. Names that begin with SLURM_ reach the
+ * tasks with --export=NONE as well. */
+#ifndef POOLCUDA_SLURM_REQUEST_H
+#define POOLCUDA_SLURM_REQUEST_H
+
+#define REQUEST_FOLDER "SLURM_POOLCUDA_FOLDER" /* absolute; pooling is asked for if it is set */
+#define REQUEST_PRESET "SLURM_POOLCUDA_PRESET"
+#define REQUEST_SET    "SLURM_POOLCUDA_SET" /* NAME=VALUE, separated by newlines */
+
+/* A step's folder in that folder: by its job and step, and by how often the job was started again.
+ */
+struct step_name {
+    char text[64];
+};
+struct step_name step_name(unsigned job, unsigned step, unsigned restarts);
+
+#endif

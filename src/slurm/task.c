@@ -1,0 +1,163 @@
+#include "slurm/task.h"
+
+#include "cli/preload.h"
+#include "format.h"
+#include "options.h"
+#include "slurm/request.h"
+
+#include <errno.h>
+#include <slurm/slurm.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { VALUE_SIZE = 512 * 1024 }; /* of a variable: every setting, each as long as it may be */
+
+/* Which task of which step this is. */
+struct place {
+    uint32_t job, step, restarts, rank;
+};
+
+/* A number of the task's environment. */
+static uint32_t number(spank_t spank, const char *name, uint32_t otherwise) {
+    char text[32], *end;
+    if (spank_getenv(spank, name, text, sizeof text) != ESPANK_SUCCESS)
+        return otherwise;
+    unsigned long value = strtoul(text, &end, 10);
+    return end > text && !*end ? (uint32_t)value : otherwise;
+}
+
+/* The components of a heterogeneous step have jobs of their own: in the environment is that of the
+ * first, which srun knows, and ranks are numbered across all of them. */
+static struct place place_of(spank_t spank) {
+    struct place place = {.step = NO_VAL};
+    uint32_t job;
+    if (spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS ||
+        spank_get_item(spank, S_JOB_STEPID, &place.step) != ESPANK_SUCCESS) {
+        place.step = NO_VAL;
+        return place;
+    }
+    place.job = number(spank, "SLURM_JOB_ID", job);
+    place.rank = number(spank, "SLURM_PROCID", 0);
+    /* Slurm itself knows it of a job's script alone, whose steps inherit the variable. */
+    place.restarts = number(spank, "SLURM_RESTART_COUNT", 0);
+    return place;
+}
+
+/* Whether it is a step that srun has started: a job's script, a shell of salloc's and what holds a
+ * job's place are steps as well. */
+static bool is_users_step(uint32_t step) {
+    return step < SLURM_INTERACTIVE_STEP;
+}
+
+/* Tells the user once, however many tasks and nodes there are: the others meet what the first one
+ * has met. What another node alone lacks is in the step's last line: fewer ranks. */
+static void tell(const struct place *place, const char *what, const char *why) {
+    if (place->rank == 0)
+        slurm_spank_log("poolcuda: %s: %s; this step runs unpooled", what, why);
+}
+
+/* Takes a variable of the request away. Returns a copy of its value, NULL if there is none. */
+static char *take(spank_t spank, const char *name) {
+    char *value = malloc(VALUE_SIZE);
+    if (!value || spank_getenv(spank, name, value, VALUE_SIZE) != ESPANK_SUCCESS) {
+        free(value);
+        value = NULL;
+    }
+    spank_unsetenv(spank, name);
+    return value;
+}
+
+/* Makes a folder if there is none. Returns 0 or an errno. */
+static int make_folder(const char *path) {
+    if (mkdir(path, 0777) == 0 || errno == EEXIST)
+        return access(path, W_OK | X_OK) == 0 ? 0 : errno;
+    return errno;
+}
+
+/* The step's folder, made; false, and the user knows, if that cannot be done. */
+static bool make_folders(const struct place *place, const char *folder, char *path, size_t size) {
+    struct step_name name = step_name(place->job, place->step, place->restarts);
+    int fault = make_folder(folder);
+    if (!fault && format(path, size, "%s/%s", folder, name.text) >= (int)size)
+        fault = ENAMETOOLONG;
+    if (!fault)
+        fault = make_folder(path);
+    if (fault)
+        tell(place, folder, strerror(fault));
+    return !fault;
+}
+
+/* The name of the figures' files: a percent sign of the folder's is doubled. */
+static bool file_pattern(const char *folder, char *pattern, size_t size) {
+    static const char name[] = "/rank%r.json";
+    size_t length = 0;
+    for (; *folder && length + 2 < size; folder++) {
+        if (*folder == '%')
+            pattern[length++] = '%';
+        pattern[length++] = *folder;
+    }
+    if (*folder || length + sizeof name > size)
+        return false;
+    memcpy(pattern + length, name, sizeof name);
+    return true;
+}
+
+static void set_all(spank_t spank, char *settings) {
+    char *setting, *rest = settings;
+    while (rest && (setting = strsep(&rest, "\n"))) {
+        char *equals = strchr(setting, '=');
+        if (!equals)
+            continue;
+        *equals = '\0';
+        spank_setenv(spank, setting, equals + 1, 1);
+    }
+}
+
+/* A value that does not fit, or no memory: the program's own libraries stay as they are. */
+static void set_preload(spank_t spank, const char *library) {
+    char *before = malloc(VALUE_SIZE), *value = NULL;
+    if (!before)
+        return;
+    spank_err_t found = spank_getenv(spank, "LD_PRELOAD", before, VALUE_SIZE);
+    if (found == ESPANK_ENV_NOEXIST)
+        *before = '\0';
+    if (found == ESPANK_SUCCESS || found == ESPANK_ENV_NOEXIST)
+        value = preload_value(before, library);
+    if (value)
+        spank_setenv(spank, "LD_PRELOAD", value, 1);
+    free(value);
+    free(before);
+}
+
+static void pool(spank_t spank, const struct site *site, const struct place *place,
+                 const char *folder, const char *preset, char *settings) {
+    char path[OPTION_PATH_MAX], pattern[OPTION_PATH_MAX];
+    if (access(site->library, R_OK) != 0) {
+        tell(place, site->library, strerror(errno));
+        return;
+    }
+    if (!make_folders(place, folder, path, sizeof path))
+        return;
+    if (!file_pattern(path, pattern, sizeof pattern)) {
+        tell(place, folder, strerror(ENAMETOOLONG));
+        return;
+    }
+    if (preset)
+        spank_setenv(spank, "POOLCUDA_PRESET", preset, 1);
+    set_all(spank, settings);
+    spank_setenv(spank, "POOLCUDA_STATS_FILE", pattern, 1);
+    set_preload(spank, site->library);
+}
+
+void task_prepare(spank_t spank, const struct site *site) {
+    char *folder = take(spank, REQUEST_FOLDER);
+    char *preset = take(spank, REQUEST_PRESET), *settings = take(spank, REQUEST_SET);
+    struct place place = place_of(spank);
+    if (folder && is_users_step(place.step))
+        pool(spank, site, &place, folder, preset, settings);
+    free(folder);
+    free(preset);
+    free(settings);
+}

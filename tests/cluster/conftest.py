@@ -1,0 +1,75 @@
+"""A cluster of Slurm on this machine for each test, which starts from nothing and leaves nothing.
+
+--all-clusters: also what takes long, which scripts/test runs with --all alone.
+"""
+
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+from guard import guarded  # pylint: disable=wrong-import-position,unused-import  # noqa: E402,F401
+from cluster import Cluster, missing  # pylint: disable=wrong-import-position  # noqa: E402
+
+ROOT = HERE.parents[1]
+BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build")).resolve()
+PLUGIN, LIBRARY, COMMAND = (BUILD / "src" / name for name in ("slurm/poolcuda_spank.so", "interpose/libpoolcuda.so", "cli/poolcuda"))
+SAMPLES, PROGRAMS = BUILD / "samples", BUILD / "tests/programs"
+DRIVER, RUNTIME = BUILD / "subprojects/simcuda/driver", BUILD / "subprojects/simcuda/runtime"
+# Of programs on the simulated GPU.
+SIMULATED = {"LD_LIBRARY_PATH": f"{DRIVER}:{RUNTIME}", "SIMCUDA_COST": "0"}
+
+
+def pytest_addoption(parser):
+    """As above."""
+    parser.addoption("--all-clusters", action="store_true", help="all tests of clusters, not only those of every run")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "in_every_run: short, and so run without --all-clusters")
+
+
+def pytest_collection_modifyitems(config, items):
+    reason = missing() or (None if PLUGIN.exists() else f"{PLUGIN.name} was not built: package libslurm-dev")
+    for item in items:
+        if reason:
+            item.add_marker(pytest.mark.skip(reason=f"no cluster of Slurm here: {reason}"))
+        elif not config.getoption("--all-clusters") and not item.get_closest_marker("in_every_run"):
+            item.add_marker(pytest.mark.skip(reason="takes long: run with --all-clusters"))
+
+
+@pytest.fixture
+def make_cluster():
+    """make_cluster(ARGUMENT..., lines=[LINE...]): a started cluster, with these arguments behind the plugin's name, of which
+    later ones count, and these lines in slurm.conf."""
+    started = []
+
+    def make(*arguments, lines=()):
+        # Not below pytest's own folder, which other users cannot enter.
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="poolcuda-slurm-"))
+        folder.chmod(0o755)
+        given = [f"library={LIBRARY}", f"command={COMMAND}", *arguments]
+        cluster = Cluster(folder / "cluster", f"required {PLUGIN} {' '.join(given)}\n", lines)
+        cluster.work = folder / "work"
+        cluster.work.mkdir()
+        cluster.work.chmod(0o777)
+        started.append(cluster)
+        cluster.__enter__()
+        return cluster
+
+    yield make
+    for cluster in started:
+        cluster.__exit__()
+        shutil.rmtree(cluster.work.parent)
+        assert not cluster.left()
+
+
+@pytest.fixture
+def cluster(make_cluster):
+    return make_cluster()

@@ -1,0 +1,352 @@
+"""srun --poolcuda on a cluster of three nodes: tasks are pooled, nothing else is, and the step's last line tells what came
+of it."""
+
+import collections
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import sys
+import tempfile
+
+import guard
+import pytest
+from cluster import NODES, USERS
+from conftest import COMMAND, DRIVER, LIBRARY, PROGRAMS, ROOT, RUNTIME, SAMPLES, SIMULATED
+
+sys.path.append(str(ROOT / "tests/docs"))
+from blocks import parse, run as run_block  # pylint: disable=wrong-import-position  # noqa: E402
+
+ENV = "/usr/bin/env"
+ENDLESS = PROGRAMS / "endless"
+MPI_HEADER = pathlib.Path(f"/usr/lib/{os.uname().machine}-linux-gnu/openmpi/include/mpi.h")
+
+
+def sums(done):
+    """How often each line was printed: ranks print in any order."""
+    return collections.Counter(done.stdout.splitlines())
+
+
+def last_lines(errors):
+    """{step: the line that srun told of it}"""
+    return dict(re.findall(r"^poolcuda: step (\S+?)[,:] (.*)$", errors, re.M))
+
+
+def ranks_in(folder):
+    """The ranks whose figures are in a step's folder, one file each."""
+    return sorted(int(re.fullmatch(r"rank(\d+)\.json", path.name)[1]) for path in folder.iterdir())
+
+
+def environment_of(done):
+    return dict(line.partition("=")[::2] for line in done.stdout.splitlines() if "=" in line)
+
+
+def report(folder):
+    done = guard.run([COMMAND, "report", "--json", folder], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def sbatch(cluster, script, *options, **arguments):
+    """Submits the lines of a script; the job's number."""
+    file = cluster.work / "job.sh"
+    file.write_text("#!/bin/bash\n" + script)
+    said = cluster.run("sbatch", "--parsable", *options, file, cwd=cluster.work, env=SIMULATED, **arguments).stdout
+    return int(said.split(";")[0])
+
+
+def states(cluster):
+    """{job, as squeue names it: its state} of those that wait or run."""
+    return dict(line.split() for line in cluster.run("squeue", "-h", "-r", "-o", "%i %T").stdout.splitlines())
+
+
+def has_ended(cluster, job):
+    return not any(re.match(rf"{job}(_|$)", name) for name in states(cluster))
+
+
+@pytest.mark.in_every_run
+def test_six_ranks_on_three_nodes_print_the_same_bytes_and_leave_a_file_each(cluster):
+    command = ("srun", "-N", 3, "-n", 6)
+    native = cluster.run(*command, SAMPLES / "varying", 3, env=SIMULATED, cwd=cluster.work)
+    pooled = cluster.run(*command, "--poolcuda", SAMPLES / "varying", 3, env=SIMULATED, cwd=cluster.work)
+    assert sums(native) == sums(pooled) and sum(sums(native).values()) == 6
+    assert not last_lines(native.stderr)
+    folder = cluster.work / "poolcuda-figures/2.0"
+    assert ranks_in(folder) == list(range(6))
+    assert re.fullmatch(r"6 ranks: \d+ of \d+ allocations from idle memory \([\d.]+%\), at least .* saved, .* held for "
+                        rf".* live at the peaks, never out of memory; poolcuda report {folder}", last_lines(pooled.stderr)["2.0"])
+    counters = report(folder)["counters"]
+    assert f"{counters['malloc_hits']} of {counters['malloc_calls']} allocations" in pooled.stderr
+
+
+@pytest.mark.in_every_run
+def test_a_tasks_environment_is_what_was_asked_for_and_no_more(cluster):
+    plain = environment_of(cluster.run("srun", ENV))
+    assert "LD_PRELOAD" not in plain and not any("POOLCUDA" in name for name in plain)
+    folder = cluster.work / "100% mine"
+    done = cluster.run("srun", "--poolcuda=bfc", "--poolcuda-set=POOLCUDA_ZERO=1", "--poolcuda-set=POOLCUDA_HOST=0",
+                       "--poolcuda-set=POOLCUDA_ZERO=0", f"--poolcuda-stats={folder}", ENV, env={"LD_PRELOAD": "libutil.so.1"})
+    pooled = environment_of(done)
+    assert {name: value for name, value in pooled.items() if "POOLCUDA" in name} == {
+        "POOLCUDA_PRESET": "bfc", "POOLCUDA_ZERO": "0", "POOLCUDA_HOST": "0",
+        "POOLCUDA_STATS_FILE": f"{cluster.work}/100%% mine/2.0/rank%r.json"}
+    assert pooled["LD_PRELOAD"] == f"{LIBRARY}:libutil.so.1"
+    assert last_lines(done.stderr)["2.0"] == (f"1 task: no figures in {folder}/2.0: no task used CUDA, or the library was "
+                                              "not reached")
+
+
+# What srun says to an option's value.
+BAD_VALUES = [
+    ("--poolcuda=bcf", '--poolcuda=bcf: POOLCUDA_PRESET="bcf": expected one of default|futhark|pyopencl|bfc|paddle|vmm'),
+    ("--poolcuda-set=POOLCUDA_ZER=1", "--poolcuda-set=POOLCUDA_ZER=1: POOLCUDA_ZER: unknown option, did you mean POOLCUDA_ZERO?"),
+    ("--poolcuda-set=POOLCUDA_ZERO=2", '--poolcuda-set=POOLCUDA_ZERO=2: POOLCUDA_ZERO="2": expected 0 or 1'),
+    ("--poolcuda-set=zero", "--poolcuda-set=zero: expected POOLCUDA_NAME=VALUE"),
+    ("--poolcuda-set=POOLCUDA_STATS_FILE=x",
+     "--poolcuda-set=POOLCUDA_STATS_FILE=x: expected --poolcuda-stats=DIR for the files of figures"),
+    ("--poolcuda-stats=/etc/passwd", "--poolcuda-stats=/etc/passwd: is no folder, expected one"),
+    ("--poolcuda-stats=", "--poolcuda-stats=: expected the path of a folder"),
+]
+
+
+@pytest.mark.in_every_run
+def test_a_bad_value_is_one_line_before_anything_starts(cluster):
+    for option, expected in BAD_VALUES:
+        done = cluster.run("srun", option, "/usr/bin/touch", cluster.work / "started", code=1)
+        assert done.stderr == f"poolcuda: {expected}; nothing was started\n" and not done.stdout
+        assert not (cluster.work / "started").exists() and not states(cluster)
+
+
+def test_sixty_four_ranks_on_three_nodes_print_the_same_bytes_and_are_reported_as_one(cluster):
+    command = ("srun", "-N", 3, "-n", 64)
+    for step, sample in ((2, "varying"), (4, "three_sites")):
+        native = cluster.run(*command, SAMPLES / sample, 5, env=SIMULATED, cwd=cluster.work)
+        pooled = cluster.run(*command, "--poolcuda", SAMPLES / sample, 5, env=SIMULATED, cwd=cluster.work)
+        assert sums(native) == sums(pooled) and sum(sums(native).values()) == 64
+        folder = cluster.work / f"poolcuda-figures/{step}.0"
+        assert ranks_in(folder) == list(range(64))
+        assert ", 64 runs on " in guard.run([COMMAND, "report", folder], capture_output=True, text=True, check=True).stdout
+
+
+def test_the_collectives_of_openmpi_started_by_slurm_give_the_same_bytes(cluster):
+    if not MPI_HEADER.exists():
+        pytest.skip("OpenMPI's headers are not installed: package libopenmpi-dev")
+    program = cluster.work / "collectives"
+    guard.run(["mpicc", "-O1", "-Wall", "-Werror", ROOT / "tests/cluster/collectives.c", "-o", program, f"-L{RUNTIME}", "-l:libcudart.so.13",
+               f"-Wl,-rpath-link,{DRIVER}"], check=True)
+    command = ("srun", "--mpi=pmix", "-N", 3, "-n", 6)
+    # Nodes that share an address are one host to each other's network: shared memory serves them.
+    env = {**SIMULATED, "OMPI_MCA_btl": "self,tcp", "OMPI_MCA_pml": "ob1", "OMPI_MCA_mpi_yield_when_idle": "1"}
+    native = cluster.run(*command, program, env=env, cwd=cluster.work)
+    pooled = cluster.run(*command, "--poolcuda", program, env=env, cwd=cluster.work)
+    assert native.stdout == pooled.stdout and native.stdout.startswith("6 ranks, checksum ")
+    folder = cluster.work / "poolcuda-figures/2.0"
+    assert ranks_in(folder) == list(range(6))
+    assert report(folder)["counters"]["malloc_calls"] == 6 * 20
+
+
+def start_endless(cluster, *options, ranks, job=1):
+    """A step of programs that wait to be killed, once all of them are ready."""
+    step = cluster.start_command("srun", "--poolcuda", "-n", ranks, *options, ENDLESS, 20, env=SIMULATED, cwd=cluster.work)
+    folder = cluster.work / f"poolcuda-figures/{job}.0"
+    for _ in range(ranks):
+        assert step.stdout.readline() == "ready\n"
+    return step, folder
+
+
+def test_the_last_figures_of_a_node_that_is_killed_are_read(cluster):
+    step, folder = start_endless(cluster, "-N", 3, "--ntasks-per-node=2", "--kill-on-bad-exit=1", ranks=6)
+    cluster.kill_node("n2")
+    said = step.communicate()[0]
+    assert step.returncode != 0
+    assert ranks_in(folder) == list(range(6))
+    figures = report(folder)
+    assert figures["counters"]["malloc_calls"] == 6 * 21 and figures["counters"]["malloc_hits"] == 6 * 20
+    assert last_lines(said)["1.0"].startswith("6 ranks (6 running or killed): 120 of 126 allocations")
+
+
+def test_the_figures_of_a_rank_that_is_stopped_are_read_and_the_step_can_be_ended(cluster):
+    step, folder = start_endless(cluster, "-N", 3, ranks=3)
+    stopped = next(int(pid) for pid in os.listdir("/proc") if pid.isdigit() and is_rank(pid, 1))
+    os.kill(stopped, signal.SIGSTOP)
+    assert report(folder)["counters"]["malloc_calls"] == 3 * 21
+    cluster.run("scancel", 1)
+    said = step.communicate()[0]
+    assert "1.0" in last_lines(said) and "3 ranks (3 running or killed)" in last_lines(said)["1.0"]
+    assert report(folder)["counters"]["malloc_calls"] == 3 * 21
+
+
+def is_rank(pid, rank):
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            environment = file.read().split(b"\0")
+        return f"SLURM_PROCID={rank}".encode() in environment and os.readlink(f"/proc/{pid}/exe") == str(ENDLESS)
+    except OSError:
+        return False
+
+
+def test_a_job_that_is_requeued_overwrites_nothing(cluster):
+    job = sbatch(cluster, f"srun -n 3 --poolcuda {SAMPLES}/varying 2\n"
+                          f"[ -n \"$SLURM_RESTART_COUNT\" ] || {{ touch first; sleep 1000; }}\n", "--requeue", "-n", 3)
+    guard.wait_for((cluster.work / "first").exists, "the job's first step")
+    folder = cluster.work / f"poolcuda-figures/{job}.0"
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert ranks_in(folder) == [0, 1, 2]
+    cluster.run("scontrol", "requeue", job)
+    guard.wait_for(lambda: has_ended(cluster, job), f"the end of job {job}")
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert ranks_in(cluster.work / f"poolcuda-figures/{job}.0.restart1") == [0, 1, 2]
+    assert f"{job}.0.restart1" in last_lines((cluster.work / f"slurm-{job}.out").read_text())
+
+
+def test_the_jobs_of_an_array_have_folders_of_their_own(cluster):
+    first = sbatch(cluster, f"srun --poolcuda {SAMPLES}/varying 2\n", "--array=0-3")
+    guard.wait_for(lambda: has_ended(cluster, first), f"the end of array {first}")
+    folders = sorted((cluster.work / "poolcuda-figures").iterdir())
+    assert len(folders) == 4 and all(ranks_in(folder) == [0] for folder in folders)
+    told = [last_lines(path.read_text()) for path in sorted(cluster.work.glob("slurm-*.out"))]
+    assert sorted(step for lines in told for step in lines) == [folder.name for folder in folders]
+
+
+def test_the_components_of_a_heterogeneous_step_are_pooled_with_one_number_for_each_rank(cluster):
+    sample = SAMPLES / "varying"
+    done = cluster.run("srun", "--poolcuda", "-n", 2, sample, 2, ":", "--poolcuda", "-n", 3, sample, 2, env=SIMULATED,
+                       cwd=cluster.work)
+    assert ranks_in(cluster.work / "poolcuda-figures/1.0") == list(range(5))
+    assert list(last_lines(done.stderr)) == ["1.0"] and last_lines(done.stderr)["1.0"].startswith("5 ranks: ")
+
+
+def test_a_step_with_no_environment_of_the_user_is_pooled(cluster):
+    done = cluster.run("srun", "--export=NONE", "--poolcuda", "--poolcuda-set=POOLCUDA_ZERO=1", ENV,
+                       env={"MINE": "1", "POOLCUDA_HOST": "0"}, cwd=cluster.work)
+    tasks = environment_of(done)
+    assert "MINE" not in tasks and "POOLCUDA_HOST" not in tasks
+    assert (tasks["LD_PRELOAD"], tasks["POOLCUDA_ZERO"]) == (str(LIBRARY), "1")
+    assert tasks["POOLCUDA_STATS_FILE"] == f"{cluster.work}/poolcuda-figures/1.0/rank%r.json"
+
+
+def test_neither_a_jobs_script_nor_prologs_nor_slurms_own_processes_are_pooled(make_cluster, tmp_path):
+    for name in ("Prolog", "Epilog", "TaskProlog"):
+        script = tmp_path / name
+        script.write_text(f"#!/bin/sh\n(echo $LD_PRELOAD; env | grep POOLCUDA) >>{tmp_path}/{name}.saw\nexit 0\n")
+        script.chmod(0o755)
+    cluster = make_cluster(lines=[f"{name}={tmp_path}/{name}" for name in ("Prolog", "Epilog", "TaskProlog")])
+    parent = "cat /proc/$PPID/environ /proc/$PPID/maps | tr '\\0' '\\n' | grep -c -e LD_PRELOAD -e libpoolcuda"
+    job = sbatch(cluster, "echo script=$LD_PRELOAD\n"
+                          f"srun --poolcuda sh -c 'echo task=$LD_PRELOAD; echo parent=$({parent.replace(chr(39), chr(34))})'\n"
+                          "srun sh -c 'echo other=$LD_PRELOAD'\n")
+    guard.wait_for(lambda: has_ended(cluster, job) and (tmp_path / "Epilog.saw").exists(), f"the end of job {job}")
+    said = (cluster.work / f"slurm-{job}.out").read_text().splitlines()
+    assert "script=" in said and f"task={LIBRARY}" in said and "parent=0" in said and "other=" in said
+    for name in ("Prolog", "Epilog"):
+        assert not (tmp_path / f"{name}.saw").read_text().strip(), name
+    # Slurm gives it the environment that the task has: those of the script, the pooled task and the other one.
+    assert [line for line in (tmp_path / "TaskProlog.saw").read_text().splitlines() if line.endswith(".so")] == [str(LIBRARY)]
+
+
+def test_a_missing_library_is_told_once_and_the_step_runs_unpooled(make_cluster):
+    cluster = make_cluster("library=/nowhere/libpoolcuda.so")
+    done = cluster.run("srun", "-N", 3, "-n", 6, "--poolcuda", SAMPLES / "varying", 2, env=SIMULATED, cwd=cluster.work)
+    assert sum(sums(done).values()) == 6
+    assert [line for line in done.stderr.splitlines() if "poolcuda" in line] == [
+        "poolcuda: /nowhere/libpoolcuda.so: No such file or directory; this step runs unpooled"]
+
+
+def test_a_folder_that_cannot_be_made_is_told_once_and_the_step_runs_unpooled(cluster):
+    done = cluster.run("srun", "-N", 3, "-n", 6, "--poolcuda-stats=/nowhere/figures", SAMPLES / "varying", 2, env=SIMULATED,
+                       cwd=cluster.work)
+    assert sum(sums(done).values()) == 6
+    assert [line for line in done.stderr.splitlines() if "poolcuda" in line] == [
+        "poolcuda: /nowhere/figures: No such file or directory; this step runs unpooled"]
+
+
+@pytest.fixture
+def copies():
+    """{file: a copy that all users can read} of what users other than root need."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="poolcuda-copies-"))
+    folder.chmod(0o755)
+    yield {file: pathlib.Path(shutil.copy(file, folder))
+           for file in (LIBRARY, COMMAND, SAMPLES / "varying", DRIVER / "libcuda.so.1", RUNTIME / "libcudart.so.13")}
+    shutil.rmtree(folder)
+
+
+def test_a_site_says_who_may_and_what_holds_where_nothing_is_asked_for(make_cluster, copies):
+    cluster = make_cluster(f"library={copies[LIBRARY]}", f"allow=root,@{USERS[0]}", "preset=vmm", "folder=here")
+    tasks = environment_of(cluster.run("srun", "--poolcuda", ENV, user=USERS[0], cwd=cluster.work))
+    assert tasks["POOLCUDA_PRESET"] == "vmm" and tasks["POOLCUDA_STATS_FILE"] == f"{cluster.work}/here/1.0/rank%r.json"
+    refused = cluster.run("srun", "--poolcuda", ENV, user=USERS[1], code=1)
+    assert refused.stderr == (f"poolcuda: --poolcuda: the site does not allow it to {USERS[1]}, but to root,@{USERS[0]}; "
+                              "nothing was started\n")
+    assert "LD_PRELOAD" not in environment_of(cluster.run("srun", ENV, user=USERS[1]))
+    assert environment_of(cluster.run("srun", "--poolcuda=bfc", ENV, cwd=cluster.work))["POOLCUDA_PRESET"] == "bfc"
+
+
+def test_a_bad_line_of_the_sites_is_told_and_the_step_runs_unpooled(make_cluster):
+    cluster = make_cluster("preset=none")
+    done = cluster.run("srun", "--poolcuda", ENV)
+    assert done.stderr == ('poolcuda: plugstack.conf: preset=none: POOLCUDA_PRESET="none": expected one of '
+                           "default|futhark|pyopencl|bfc|paddle|vmm; no step is pooled\n")
+    assert "LD_PRELOAD" not in environment_of(done)
+
+
+def test_two_users_on_one_node_neither_see_nor_trim_each_others_programs(make_cluster, copies):
+    cluster = make_cluster(f"library={copies[LIBRARY]}")
+    env = {**SIMULATED, "LD_LIBRARY_PATH": str(copies[LIBRARY].parent)}
+    steps, folders = {}, {}
+    for job, user in enumerate(USERS, 1):
+        folders[user] = cluster.work / user
+        steps[user] = cluster.start_command("srun", "-w", "n1", "--overlap", f"--poolcuda-stats={folders[user]}",
+                                            copies[SAMPLES / "varying"], 1000000, user=user, env=env, cwd=cluster.work)
+        figures = folders[user] / f"{job}.0/rank0.json"
+        guard.wait_for(lambda file=figures: file.exists() and file.stat().st_size, f"the figures of {user}")
+
+    def seen(user):
+        done = cluster.run(copies[COMMAND], "top", "--json", user=user)
+        return [process["pid"] for process in json.loads(done.stdout)["processes"]]
+
+    for user in USERS:
+        guard.wait_for(lambda user=user: len(seen(user)) == 1, f"the program of {user} in its own table")
+    assert seen(USERS[0]) != seen(USERS[1])
+    said = cluster.run(copies[COMMAND], "trim", "--timeout=60", "all", user=USERS[0])
+    assert str(seen(USERS[0])[0]) in said.stdout + said.stderr and str(seen(USERS[1])[0]) not in said.stdout + said.stderr
+    assert report(folders[USERS[0]])["counters"]["requests_answered"] == 1
+    assert report(folders[USERS[1]])["counters"]["requests_answered"] == 0
+    for job, user in enumerate(USERS, 1):
+        cluster.run("scancel", job)
+        assert f"{job}.0" in last_lines(steps[user].communicate()[0])
+
+
+def test_ranks_without_figures_can_be_seen_in_the_last_line(cluster):
+    done = cluster.run("srun", "-n", 3, "--poolcuda", "sh", "-c", f"[ $SLURM_PROCID = 1 ] || exec {SAMPLES}/varying 2", env=SIMULATED,
+                       cwd=cluster.work)
+    assert last_lines(done.stderr)["1.0"].startswith("3 tasks: 2 ranks: ")
+
+
+def test_the_commands_of_the_document_run_as_shown(cluster):
+    """Those of docs/clusters.md that its own test cannot run."""
+    solver, batch = cluster.work / "solver", cluster.work / "job.sh"
+    solver.write_text(f"#!/bin/sh\nexec {SAMPLES}/three_sites 2\n")
+    solver.chmod(0o755)
+    text = (ROOT / "docs/clusters.md").read_text()
+    section = text.partition("\n## Slurm\n")[2].partition("\n## ")[0]
+    batch.write_text(re.search(r"```text\n(#!.*?)```", section, re.S)[1])
+    tools = cluster.work / "bin"
+    tools.mkdir()
+    (tools / "poolcuda").symlink_to(COMMAND)
+    environment = {**cluster.base(), **SIMULATED, "SHELL": "/bin/bash"}
+    environment["PATH"] = f"{tools}:{environment['PATH']}"
+    blocks = parse("docs/clusters.md", section)
+    assert blocks and all(block.reason for block in blocks)
+    for block in blocks:
+        block.reason = ""
+        run_block(block, cluster.work, environment)
+
+
+@pytest.mark.in_every_run
+def test_a_cluster_leaves_no_daemon_behind(make_cluster):
+    cluster = make_cluster()
+    assert len(cluster.left()) >= 1 + len(NODES)
+    cluster.start_command("srun", "sleep", 1000)
+    guard.wait_for(lambda: states(cluster).get("1") == "RUNNING", "a step")
+    cluster.__exit__()
+    assert cluster.left() == [] and all(daemon.poll() is not None for daemon in cluster.daemons.values())
