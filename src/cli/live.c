@@ -117,7 +117,7 @@ static bool visit_folder(struct live_list *list, enum live_scope scope, int fold
     return complete;
 }
 
-/* Of what another user has made under such a name, nothing is read. Returns false without memory.
+/* What another user has made under such a name is not read. Returns false without memory.
  */
 static bool visit_users(struct live_list *list) {
     const char *prefix = strrchr(SHARE_FOLDERS, '/') + 1;

@@ -25,7 +25,7 @@ static const struct metric counters[STATS_COUNTERS] = {
 
 static const char nanoseconds[] = "nanoseconds";
 
-/* Whether the figure is of nanoseconds, to be told as seconds. */
+/* Whether the figure is of nanoseconds, which are printed as seconds. */
 static bool is_time(const struct metric *metric) {
     size_t length = strlen(metric->name);
     return length > 3 && strcmp(metric->name + length - 3, "_ns") == 0;
