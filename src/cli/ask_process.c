@@ -132,11 +132,11 @@ bool ask_processes(const char *command, const char *who, const struct mailbox_re
     struct live_list list;
     char error[256];
     bool good = false;
-    if (!live_list(&list, error, sizeof error)) {
+    if (!live_list(&list, LIVE_OWN, error, sizeof error)) {
         fprintf(stderr, "%s: %s\n", command, error);
         return false;
     }
-    live_tell_damaged(&list, command);
+    live_tell_missed(&list, command);
     struct asked *asked = calloc(list.count + 1, sizeof *asked);
     struct mailbox_reply *replies = calloc(list.count + 1, sizeof *replies);
     if (!asked || !replies) {

@@ -36,12 +36,17 @@ static void emit_process(struct emitter *emitter, const struct live_process *pro
     emitter_number(emitter, "pid", head->process);
     emitter_string(emitter, "name", process->name);
     emitter_bool(emitter, "other_pid_namespace", !process->here);
+    char user[LIVE_USER];
+    emitter_string(emitter, "user", live_user(process->user, user));
     emitter_string(emitter, "command", head->command);
     emitter_string(emitter, "host", head->host);
     if (head->rank >= 0)
         emitter_number(emitter, "rank", (uint64_t)head->rank);
     else
         emitter_string(emitter, "rank", NULL);
+    emitter_string(emitter, "job", *head->job ? head->job : NULL);
+    emitter_string(emitter, "step", *head->step ? head->step : NULL);
+    emitter_number(emitter, "bypasses", process->bypasses);
     emitter_number(emitter, "start_wall_ns", head->start_wall_ns);
     emitter_number(emitter, "running_ns",
                    process->read_ns > head->start_ns ? process->read_ns - head->start_ns : 0);

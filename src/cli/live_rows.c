@@ -18,11 +18,14 @@ static uint64_t counter(const struct live_process *process, enum stats_counter w
 
 static const struct live_process *same(const struct live_list *list,
                                        const struct live_process *process) {
-    const struct live_process *found = live_find(list, process->name);
-    return found && found->head.process == process->head.process &&
-                   found->head.start_ns == process->head.start_ns
-               ? found
-               : NULL;
+    for (size_t i = 0; i < list->count; i++) {
+        const struct live_process *found = &list->processes[i];
+        if (found->user == process->user && strcmp(found->name, process->name) == 0 &&
+            found->head.process == process->head.process &&
+            found->head.start_ns == process->head.start_ns)
+            return found;
+    }
+    return NULL;
 }
 
 static double rate(const struct live_process *now, const struct live_process *before,
@@ -90,11 +93,11 @@ void live_rows(const struct live_list *list, const struct live_list *before, enu
 
 /* --- lines for people --- */
 
-#define ROW_FORMAT "%9s %8s %10s %10s %10s %10s %6s %6s %9s %8s %5s  %s"
+#define ROW_FORMAT "%s%9s %8s %10s %10s %10s %10s %6s %6s %9s %8s %5s  %s"
 
-void live_head_line(char line[LIVE_LINE]) {
-    snprintf(line, LIVE_LINE, ROW_FORMAT, "PID", "DEVICES", "IN USE", "IDLE", "WASTE", "HELD",
-             "SHARE", "HITS", "ALLOC/S", "WAIT/S", "OOM", "COMMAND");
+void live_head_line(bool users, char line[LIVE_LINE]) {
+    snprintf(line, LIVE_LINE, ROW_FORMAT, users ? "USER        " : "", "PID", "DEVICES", "IN USE",
+             "IDLE", "WASTE", "HELD", "SHARE", "HITS", "ALLOC/S", "WAIT/S", "OOM", "COMMAND");
 }
 
 static void list_devices(const struct live_process *process, char *text, size_t size) {
@@ -120,10 +123,17 @@ static void put_rate(char *text, size_t size, double rate) {
     snprintf(text, size, rate < 1e7 ? "%.0f" : "%.1e", rate);
 }
 
-void live_row_line(const struct live_row *row, char line[LIVE_LINE]) {
+/* The column of users: as wide as the head's, or wider. */
+static void put_user(char *text, size_t size, uint32_t user) {
+    char name[LIVE_USER], clean[LIVE_USER];
+    emitter_clean(clean, sizeof clean, live_user(user, name));
+    snprintf(text, size, "%-11s ", clean);
+}
+
+void live_row_line(const struct live_row *row, bool users, char line[LIVE_LINE]) {
     const struct live_process *process = row->process;
     char command[PAGE_COMMAND], devices[9], share[12], hits[12], allocations[16], waits[16],
-        shortages[16], pid[SHARE_NAME + 1];
+        shortages[16], pid[SHARE_NAME + 1], user[LIVE_USER + 12] = "";
     const char *slash = strrchr(process->head.command, '/');
     emitter_clean(command, sizeof command, slash ? slash + 1 : process->head.command);
     list_devices(process, devices, sizeof devices);
@@ -133,7 +143,9 @@ void live_row_line(const struct live_row *row, char line[LIVE_LINE]) {
     put_rate(waits, sizeof waits, row->wait_rate);
     put_rate(shortages, sizeof shortages, (double)counter(process, STATS_oom_events));
     snprintf(pid, sizeof pid, "%s%s", process->name, process->here ? "" : "*");
-    snprintf(line, LIVE_LINE, ROW_FORMAT, pid, devices, human(row->in_use).text,
+    if (users)
+        put_user(user, sizeof user, process->user);
+    snprintf(line, LIVE_LINE, ROW_FORMAT, user, pid, devices, human(row->in_use).text,
              human(row->idle).text, human(row->waste).text, human(row->held).text, share, hits,
              allocations, waits, shortages, command);
 }

@@ -35,10 +35,11 @@ struct live_row {
 void live_rows(const struct live_list *list, const struct live_list *before, enum live_key key,
                struct live_row *rows);
 
-/* The table's head, and a row of it, in one line without newline, harmless to a terminal. */
-enum { LIVE_LINE = 512 };
-void live_head_line(char line[LIVE_LINE]);
-void live_row_line(const struct live_row *row, char line[LIVE_LINE]);
+/* The table's head, and a row of it, in one line without newline, harmless to a terminal. users:
+ * with the column of users. */
+enum { LIVE_LINE = 640 };
+void live_head_line(bool users, char line[LIVE_LINE]);
+void live_row_line(const struct live_row *row, bool users, char line[LIVE_LINE]);
 
 /* All processes in one line: how many, and the sums. */
 void live_sum_line(const struct live_row *rows, size_t count, char line[LIVE_LINE]);
@@ -46,7 +47,10 @@ void live_sum_line(const struct live_row *rows, size_t count, char line[LIVE_LIN
 /* JSON: an object with the array "processes". */
 void live_json(FILE *out, const struct live_row *rows, size_t count);
 
-/* Prometheus' text format, version 0.0.4. */
+/* Prometheus' text format, version 0.0.4, which node_exporter reads. */
 void live_prometheus(FILE *out, const struct live_row *rows, size_t count);
+
+/* OpenMetrics 1.0: the same figures under the same names. */
+void live_openmetrics(FILE *out, const struct live_row *rows, size_t count);
 
 #endif

@@ -17,6 +17,7 @@ struct site_key {
 struct merge_site {
     struct site_key key;
     uint32_t index; /* in the merged page */
+    struct spread peaks;
     UT_hash_handle hh;
 };
 
@@ -162,6 +163,7 @@ static struct stats_site *merged_site(struct merge *merge, const struct site_key
         entry->key = *key;
         entry->index = page->site_count++;
         HASH_ADD(hh, merge->sites, key, sizeof entry->key, entry);
+        merge->by_index[entry->index] = entry;
         struct stats_site *site = &page->sites[entry->index];
         memcpy(site->module, key->module, sizeof site->module);
         memcpy(site->offset, key->offset, sizeof site->offset);
@@ -187,7 +189,8 @@ static void add_site(struct stats_site *sum, const struct stats_site *site) {
             !sum->memory || sum->memory == site->memory ? site->memory : 1 + (uint32_t)STATS_MIXED;
 }
 
-static bool add_sites(struct merge *merge, const struct stats_page *from) {
+/* run: its place among the rows. */
+static bool add_sites(struct merge *merge, const struct stats_page *from, size_t run) {
     uint32_t modules[PAGE_MODULES] = {0};
     for (uint32_t i = 1; i < from->module_count; i++)
         modules[i] = merged_module(merge->page, &from->modules[i]);
@@ -206,8 +209,15 @@ static bool add_sites(struct merge *merge, const struct stats_page *from) {
         if (!sum)
             return false;
         add_site(sum, site);
+        struct merge_site *own = merge->by_index[sum - merge->page->sites];
+        if (own && !spread_add(&own->peaks, stats_read(&site->peak_live_bytes), run))
+            return false;
     }
     return true;
+}
+
+const struct spread *merge_site_peaks(const struct merge *merge, uint32_t site) {
+    return merge->by_index[site] ? &merge->by_index[site]->peaks : NULL;
 }
 
 /* A short copy: thousands of rows are kept. */
@@ -238,7 +248,10 @@ static bool add_row(struct merge *merge, const struct stats_page *from, const ch
                                              stats_read(&from->counters[STATS_waste_bytes])
                                        : 0,
         .oom_events = stats_read(&from->counters[STATS_oom_events]),
+        .wait_ns = stats_read(&from->counters[STATS_wait_ns]),
+        .start_wall_ns = from->start_wall_ns,
     };
+    run_history(from, &run->history);
     if (run->file && run->command && run->host)
         return true;
     free(run->file);
@@ -264,7 +277,7 @@ bool merge_add(struct merge *merge, const struct stats_page *page, const char *f
     add_devices(to, page);
     if (merge->run_count++) /* blocks of different processes do not lie side by side */
         to->counters[STATS_largest_idle_bytes] = 0;
-    return add_sites(merge, page);
+    return add_sites(merge, page, merge->run_count - 1);
 }
 
 void merge_free(struct merge *merge) {
@@ -272,6 +285,7 @@ void merge_free(struct merge *merge) {
     HASH_ITER (hh, merge->sites, site, next) {
         // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it cannot follow uthash
         HASH_DEL(merge->sites, site);
+        spread_free(&site->peaks);
         free(site);
     }
     for (size_t i = 0; i < merge->run_count; i++) {

@@ -6,6 +6,7 @@
 #include "cli/progress.h"
 #include "cli/report_brief.h"
 #include "cli/report_runs.h"
+#include "cli/report_spread.h"
 #include "cli/run_file.h"
 #include "cli/suggest.h"
 #include "cli/symbols.h"
@@ -248,8 +249,10 @@ static void print_merged(struct session *session) {
                  session->most_sites, write_out, NULL);
     if (session->json)
         return;
-    if (merge->run_count > 1)
+    if (merge->run_count > 1) {
         report_runs(stdout, merge, session->all);
+        report_spread(stdout, merge, &session->names, session->all);
+    }
     suggest(stdout, page);
     if (session->tune)
         session->complete = suggest_by_tuning(page) && session->complete;
@@ -368,7 +371,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
 static const struct argp_option options[] = {
     {"each", KEY_EACH, NULL, 0, "print each file's report, not their sum", 0},
     {"brief", KEY_BRIEF, NULL, 0, "print their sum in one line", 0},
-    {"all", KEY_ALL, NULL, 0, "list every run, not just those that held most", 0},
+    {"all", KEY_ALL, NULL, 0, "list every run, host and site, not just those that stand out", 0},
     {"sites", KEY_SITES, "N|all", 0, "list so many sites, not just the first 20", 0},
     {"json", KEY_JSON, NULL, 0, "as JSON, which this command reads again", 0},
     {"leaks", KEY_LEAKS, NULL, 0, "print only what was never freed", 0},

@@ -12,13 +12,22 @@
 #include <string.h>
 #include <time.h>
 
-enum { KEY_ONCE = 'o', KEY_JSON = 'j', KEY_INTERVAL = 'i', KEY_SORT = 's', KEY_PROMETHEUS = 'p' };
+enum {
+    KEY_ONCE = 'o',
+    KEY_JSON = 'j',
+    KEY_INTERVAL = 'i',
+    KEY_SORT = 's',
+    KEY_PROMETHEUS = 'p',
+    KEY_OPENMETRICS = 'm',
+    KEY_ALL_USERS = 'a'
+};
 
 struct arguments {
-    bool once, json;
+    bool once, json, all_users;
     double interval; /* seconds; 0: not given */
     enum live_key key;
-    const char *prometheus; /* a path, "-" or NULL */
+    const char *metrics; /* a path, "-" or NULL */
+    void (*put_metrics)(FILE *out, const struct live_row *rows, size_t count);
 };
 
 static enum live_key sort_key(const char *word, struct argp_state *state) {
@@ -27,6 +36,15 @@ static enum live_key sort_key(const char *word, struct argp_state *state) {
             return (enum live_key)i;
     usage_error(state, "--sort=%s: expected held, idle, live, hits, rate or pid", word);
     return LIVE_KEY_HELD;
+}
+
+static void set_metrics(struct arguments *arguments, char *path, const char *option,
+                        void (*put)(FILE *out, const struct live_row *rows, size_t count),
+                        struct argp_state *state) {
+    if (arguments->metrics && arguments->put_metrics != put)
+        usage_error(state, "--prometheus and --openmetrics: expected one of them");
+    arguments->metrics = usage_file(path, option, state);
+    arguments->put_metrics = put;
 }
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
@@ -48,7 +66,13 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         arguments->key = sort_key(argument, state);
         return 0;
     case KEY_PROMETHEUS:
-        arguments->prometheus = usage_file(argument, "--prometheus", state);
+        set_metrics(arguments, argument, "--prometheus", live_prometheus, state);
+        return 0;
+    case KEY_OPENMETRICS:
+        set_metrics(arguments, argument, "--openmetrics", live_openmetrics, state);
+        return 0;
+    case KEY_ALL_USERS:
+        arguments->all_users = true;
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -66,6 +90,10 @@ static const struct argp_option options[] = {
      "write all figures to FILE in Prometheus' text format (- is standard output), for "
      "node_exporter's textfile collector",
      0},
+    {"openmetrics", KEY_OPENMETRICS, "FILE", 0,
+     "write all figures to FILE as OpenMetrics 1.0 has them, for a server that Prometheus asks", 0},
+    {"all-users", KEY_ALL_USERS, NULL, 0,
+     "all users' programs, which only root may read, not just yours", 0},
     {0},
 };
 const struct argp top_argp = {
@@ -76,17 +104,25 @@ const struct argp top_argp = {
            "On the screen a letter sorts, q quits. Programs with POOLCUDA_SHARE=0 are not shown.",
 };
 
+/* What is watched by a service is only looked at: it may be shut out of what it would clear away.
+ */
+static enum live_scope scope(const struct arguments *arguments) {
+    if (arguments->all_users)
+        return LIVE_ALL;
+    return arguments->metrics ? LIVE_LOOK : LIVE_OWN;
+}
+
 /* Reads the processes and hands their rows to `put`. */
 static bool take(const struct arguments *arguments,
                  void (*put)(FILE *out, const struct live_row *rows, size_t count), FILE *out) {
     static const struct live_list nothing;
     struct live_list list;
     char error[256];
-    if (!live_list(&list, error, sizeof error)) {
+    if (!live_list(&list, scope(arguments), error, sizeof error)) {
         fprintf(stderr, "poolcuda top: %s\n", error);
         return false;
     }
-    live_tell_damaged(&list, "poolcuda top");
+    live_tell_missed(&list, "poolcuda top");
     struct live_row *rows = calloc(list.count + 1, sizeof *rows);
     if (rows) {
         live_rows(&list, &nothing, arguments->key, rows);
@@ -99,34 +135,42 @@ static bool take(const struct arguments *arguments,
     return rows;
 }
 
-static void put_table(FILE *out, const struct live_row *rows, size_t count) {
+static void put_rows(FILE *out, const struct live_row *rows, size_t count, bool users) {
     char line[LIVE_LINE];
     if (count) {
-        live_head_line(line);
+        live_head_line(users, line);
         fprintf(out, "%s\n", line);
     } else {
         live_sum_line(rows, count, line);
         fprintf(stderr, "poolcuda top: %s\n", line);
     }
     for (size_t i = 0; i < count; i++) {
-        live_row_line(&rows[i], line);
+        live_row_line(&rows[i], users, line);
         fprintf(out, "%s\n", line);
     }
+}
+
+static void put_table(FILE *out, const struct live_row *rows, size_t count) {
+    put_rows(out, rows, count, false);
+}
+
+static void put_users_table(FILE *out, const struct live_row *rows, size_t count) {
+    put_rows(out, rows, count, true);
 }
 
 /* A reader sees the old file or the new one, never a part. */
 static bool write_file(const struct arguments *arguments) {
     char *text = NULL, error[OUTPUT_ERROR];
     size_t size;
-    if (output_is_standard(arguments->prometheus))
-        return take(arguments, live_prometheus, stdout) && standard_output_flush();
+    if (output_is_standard(arguments->metrics))
+        return take(arguments, arguments->put_metrics, stdout) && standard_output_flush();
     FILE *out = open_memstream(&text, &size);
-    bool done = out && take(arguments, live_prometheus, out);
+    bool done = out && take(arguments, arguments->put_metrics, out);
     if (!out || fclose(out) != 0) {
         fputs("poolcuda top: not enough memory for the figures\n", stderr);
         done = false;
     }
-    if (done && !output_write(arguments->prometheus, text, size, error)) {
+    if (done && !output_write(arguments->metrics, text, size, error)) {
         fprintf(stderr, "poolcuda top: %s\n", error);
         done = false;
     }
@@ -149,19 +193,19 @@ int command_top(int argc, char **argv) {
     struct arguments arguments = {.key = LIVE_KEY_HELD};
     char error[OUTPUT_ERROR];
     argp_parse(&top_argp, argc, argv, 0, NULL, &arguments);
-    if (arguments.prometheus && !output_is_standard(arguments.prometheus) &&
-        run_file_is_lost(arguments.prometheus, error, sizeof error)) {
+    if (arguments.metrics && !output_is_standard(arguments.metrics) &&
+        run_file_is_lost(arguments.metrics, error, sizeof error)) {
         fprintf(stderr, "poolcuda top: %s\n", error);
         return EXIT_USAGE;
     }
-    if (arguments.prometheus)
+    if (arguments.metrics)
         return write_again_and_again(&arguments) ? 0 : 1;
     if (arguments.json)
         return take(&arguments, live_json, stdout) ? 0 : 1;
     if (arguments.once || !top_screen_possible())
-        return take(&arguments, put_table, stdout) ? 0 : 1;
-    if (top_screen(arguments.interval > 0 ? arguments.interval : 1, arguments.key, error,
-                   sizeof error))
+        return take(&arguments, arguments.all_users ? put_users_table : put_table, stdout) ? 0 : 1;
+    if (top_screen(arguments.interval > 0 ? arguments.interval : 1, arguments.key,
+                   scope(&arguments), error, sizeof error))
         return 0;
     fprintf(stderr, "poolcuda top: %s\n", error);
     return 1;

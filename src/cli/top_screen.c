@@ -14,6 +14,7 @@ struct view {
     struct live_row *rows; /* of list */
     size_t first;          /* the row below the head: the others are scrolled away */
     enum live_key key;
+    enum live_scope scope;
     double interval; /* seconds */
 };
 
@@ -27,7 +28,7 @@ bool top_screen_possible(void) {
 /* Reads the processes; the rates are since the last time. */
 static bool refresh_rows(struct view *view, char *error, size_t error_size) {
     struct live_list list;
-    if (!live_list(&list, error, error_size))
+    if (!live_list(&list, view->scope, error, error_size))
         return false;
     struct live_row *rows = calloc(list.count + 1, sizeof *rows);
     if (!rows) {
@@ -57,7 +58,7 @@ static void draw(struct view *view) {
     live_rows(&view->list, &view->before, view->key, view->rows);
     live_sum_line(view->rows, view->list.count, line);
     put_line(0, line, A_BOLD);
-    live_head_line(line);
+    live_head_line(view->scope == LIVE_ALL, line);
     put_line(2, line, A_REVERSE);
     if (view->first >= view->list.count)
         view->first = view->list.count ? view->list.count - 1 : 0;
@@ -65,7 +66,7 @@ static void draw(struct view *view) {
         int at = HEAD + (int)(i - view->first);
         if (at >= LINES - 1)
             break;
-        live_row_line(&view->rows[i], line);
+        live_row_line(&view->rows[i], view->scope == LIVE_ALL, line);
         put_line(at, line, A_NORMAL);
     }
     length = (size_t)snprintf(help, sizeof help, "q quit, arrows scroll, sort by");
@@ -89,8 +90,9 @@ static bool obey(struct view *view, int key) {
     return key != 'q' && key != 'Q';
 }
 
-bool top_screen(double interval, enum live_key key, char *error, size_t error_size) {
-    struct view view = {.key = key, .interval = interval};
+bool top_screen(double interval, enum live_key key, enum live_scope scope, char *error,
+                size_t error_size) {
+    struct view view = {.key = key, .scope = scope, .interval = interval};
     bool goes_on = true, readable = refresh_rows(&view, error, error_size);
     if (!readable)
         return false;
@@ -126,9 +128,11 @@ bool top_screen_possible(void) {
     return false;
 }
 
-bool top_screen(double interval, enum live_key key, char *error, size_t error_size) {
+bool top_screen(double interval, enum live_key key, enum live_scope scope, char *error,
+                size_t error_size) {
     (void)interval;
     (void)key;
+    (void)scope;
     snprintf(error, error_size, "built without ncurses");
     return false;
 }

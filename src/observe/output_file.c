@@ -52,6 +52,22 @@ int output_file_rank(void) {
     return value ? small_number(value) : -1;
 }
 
+/* JOB_ID may be anything, but where Grid Engine has set its own variable too. */
+void output_file_job(char *job, size_t job_size, char *step, size_t step_size) {
+    static const char *const names[][2] = {{"SLURM_JOB_ID", "SLURM_STEP_ID"},
+                                           {"PBS_JOBID", "PALS_APID"},
+                                           {"LSB_JOBID", "LS_JSM_STEPID"},
+                                           {"FLUX_JOB_ID", "FLUX_SUBID"},
+                                           {"JOB_ID", "SGE_TASK_ID"}};
+    const char *found = NULL, *part = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && !found; i++) {
+        part = variable(names[i][1], strlen(names[i][1]));
+        found = names[i][0][0] != 'J' || part ? variable(names[i][0], strlen(names[i][0])) : NULL;
+    }
+    format(job, job_size, "%s", found ? found : "");
+    format(step, step_size, "%s", found && part ? part : "");
+}
+
 void output_file_host(char *name, size_t size) {
     int file = raw_openat(AT_FDCWD, "/proc/sys/kernel/hostname", O_RDONLY | O_CLOEXEC, 0);
     ssize_t length = file < 0 ? 0 : raw_pread(file, name, size - 1, 0);

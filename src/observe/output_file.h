@@ -64,6 +64,10 @@ struct output_file_fault output_file_fault(int error);
 /* This process's rank among those that were started together; -1: it is alone. */
 int output_file_rank(void);
 
+/* The batch job that this process is of, and its step: "" if there is none. What does not fit is
+ * cut off. */
+void output_file_job(char *job, size_t job_size, char *step, size_t step_size);
+
 /* The host's name, "" if it is not known. */
 void output_file_host(char *name, size_t size);
 

@@ -37,7 +37,7 @@ static void read_live(struct stats_page *page) {
     const struct stats_head *head = (const struct stats_head *)page;
     if (page->finished || !page->segment)
         return;
-    struct stats_page *live = segment_join((int)page->segment - 1, sizeof *live, false);
+    struct stats_page *live = segment_join((int)page->segment - 1, sizeof *live, false, geteuid());
     if (!live)
         return;
     if (stats_page_is_of((const struct stats_head *)live, head)) {

@@ -12,7 +12,7 @@
 enum {
     /* Grows with every change of this layout, but not with another row of counters.def, routes.def
      * or wait_reasons.def: how many there are is said in the page. */
-    PAGE_VERSION = 12,
+    PAGE_VERSION = 13,
     PAGE_MODULES = 256,
     PAGE_MODULE_NAME = 227,
     PAGE_BUILD_ID = 28,
@@ -28,6 +28,8 @@ enum {
     PAGE_FILE = 4096,
     PAGE_COMMAND = 256,
     PAGE_HOST = 64,
+    PAGE_JOB = 64,
+    PAGE_STEP = 32,
     PAGE_OPTIONS = 1024,
     PAGE_BANNER = 128,
     PAGE_REQUEST = 256,
@@ -73,6 +75,7 @@ struct stats_mailbox {
     struct stats_mailbox mailbox;                                                                  \
     char command[PAGE_COMMAND]; /* the executable's path */                                        \
     char host[PAGE_HOST];                                                                          \
+    char job[PAGE_JOB], step[PAGE_STEP];       /* of Slurm and the like; "": none */               \
     _Atomic uint64_t last_ns;                  /* the last sample's time, since start_ns */        \
     _Atomic uint64_t counters[STATS_COUNTERS]; /* without what the shards add: see shards.h */
 struct stats_head {

@@ -12,6 +12,7 @@ static bool ends(const char *text, size_t size) {
 
 static bool texts_end(const struct stats_page *page) {
     if (!ends(page->command, sizeof page->command) || !ends(page->host, sizeof page->host) ||
+        !ends(page->job, sizeof page->job) || !ends(page->step, sizeof page->step) ||
         !ends(page->options, sizeof page->options) || !ends(page->tools, sizeof page->tools) ||
         !ends(page->trace, sizeof page->trace) || !ends(page->file, sizeof page->file) ||
         !ends(page->shortage, sizeof page->shortage) ||

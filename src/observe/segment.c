@@ -22,10 +22,10 @@ void *segment_make(size_t size, int *number) {
     return segment;
 }
 
-void *segment_join(int number, size_t size, bool writable) {
+void *segment_join(int number, size_t size, bool writable, uint32_t owner) {
     struct shmid_ds status;
     if (syscall(SYS_shmctl, number, IPC_STAT, &status) != 0 || status.shm_segsz < size ||
-        status.shm_perm.uid != (uid_t)syscall(SYS_geteuid))
+        status.shm_perm.uid != owner)
         return NULL;
     void *segment = attach(number, writable ? 0 : SHM_RDONLY);
     if (segment)

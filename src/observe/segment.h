@@ -8,14 +8,15 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Makes and maps one, zeroed; memory is taken where it is touched. NULL: not possible. It is to be
  * unmapped by munmap. */
 void *segment_make(size_t size, int *number);
 
-/* Maps one of this user's that has at least this size, until segment_leave. A child that is forked
- * meanwhile does not have it. NULL: there is none. */
-void *segment_join(int number, size_t size, bool writable);
+/* Maps one that `owner` has made, of at least this size, until segment_leave. A child that is
+ * forked meanwhile does not have it. NULL: there is none, or it is closed to this user. */
+void *segment_join(int number, size_t size, bool writable, uint32_t owner);
 void segment_leave(void *segment, size_t size);
 
 /* Has it end with the last process that maps it; without this it stays until the machine's end. It

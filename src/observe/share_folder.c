@@ -11,7 +11,7 @@
 #include <string.h>
 
 void share_folder_path(char path[SHARE_FOLDER]) {
-    format(path, SHARE_FOLDER, "/dev/shm/poolcuda-%u", (unsigned)syscall(SYS_geteuid));
+    format(path, SHARE_FOLDER, SHARE_FOLDERS "%u", (unsigned)syscall(SYS_geteuid));
 }
 
 /* Whether the process has its user's rights and no others: what a set-user-id program holds is not
@@ -21,24 +21,36 @@ static bool is_plain_user(void) {
            syscall(SYS_getgid) == syscall(SYS_getegid);
 }
 
+static int open_folder(const char *path, uint32_t user) {
+    struct stat status;
+    int folder = raw_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
+    if (folder < 0)
+        return -1;
+    if (raw_fstat(folder, &status) == 0 && status.st_uid == user && !(status.st_mode & 077))
+        return folder;
+    close(folder);
+    errno = EPERM;
+    return -1;
+}
+
 int share_folder_open(bool make) {
     char path[SHARE_FOLDER];
-    struct stat status;
     errno = EPERM;
     if (!is_plain_user())
         return -1;
     share_folder_path(path);
     if (make)
         raw_mkdir(path, 0700);
-    int folder = raw_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
-    if (folder < 0)
-        return -1;
-    if (raw_fstat(folder, &status) == 0 && status.st_uid == (uid_t)syscall(SYS_geteuid) &&
-        !(status.st_mode & 077))
-        return folder;
-    close(folder);
+    return open_folder(path, (uint32_t)syscall(SYS_geteuid));
+}
+
+int share_folder_open_of(uint32_t user) {
+    char path[SHARE_FOLDER];
     errno = EPERM;
-    return -1;
+    if (!is_plain_user())
+        return -1;
+    format(path, sizeof path, SHARE_FOLDERS "%u", (unsigned)user);
+    return open_folder(path, user);
 }
 
 /* Whether a name is digits, or digits-digits; behind a dot while the page is being made. */
@@ -80,15 +92,17 @@ bool share_walk_next(struct share_walk *walk) {
 }
 
 bool share_open_page(int folder, const char *name, bool writable, struct share_page *page) {
-    struct stat status;
+    struct stat status, within;
     *page = (struct share_page){.writable = writable};
     page->file = raw_above_standard(
         raw_openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0));
     if (page->file < 0)
         return false;
     if (raw_fstat(page->file, &status) == 0 && S_ISREG(status.st_mode) &&
-        status.st_uid == (uid_t)syscall(SYS_geteuid))
+        raw_fstat(folder, &within) == 0 && status.st_uid == within.st_uid) {
+        page->owner = status.st_uid;
         return true;
+    }
     share_close_page(page);
     return false;
 }
@@ -106,7 +120,8 @@ void share_close_page(struct share_page *page) {
 static void join(struct share_page *page, const struct stats_head *head) {
     if (page->live || !head->segment)
         return;
-    page->live = segment_join((int)head->segment - 1, sizeof *page->live, page->writable);
+    page->live =
+        segment_join((int)head->segment - 1, sizeof *page->live, page->writable, page->owner);
     if (page->live && !stats_page_is_of((const struct stats_head *)page->live, head)) {
         segment_leave(page->live, sizeof *page->live);
         page->live = NULL;

@@ -12,6 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What the path begins with; the user's number follows. */
+#define SHARE_FOLDERS "/dev/shm/poolcuda-"
+
 enum { SHARE_NAME = 48, SHARE_FOLDER = 64 };
 
 struct stats_head;
@@ -23,6 +26,10 @@ void share_folder_path(char path[SHARE_FOLDER]);
 /* Opens the folder, after making it if `make`. -1: there is none, or it is not this user's alone
  * (errno is then EPERM), or the process has rights that its user has not. */
 int share_folder_open(bool make);
+
+/* Opens the folder of a user, to look only: what is there is that user's, and is to be left as it
+ * is. errno is EACCES where this process may not read it, else as above. */
+int share_folder_open_of(uint32_t user);
 
 /* Walks through the entries that may be processes; unfinished: and those that are being made. Start
  * with all zeros but these two. */
@@ -39,12 +46,13 @@ bool share_walk_next(struct share_walk *walk);
 /* An entry, opened; live: its page, once share_read_head has found it. */
 struct share_page {
     int file;
+    uint32_t owner;
     bool writable;
     struct stats_page *live;
 };
 
-/* Opens an entry. False: it is no regular file of this user. writable: to post a request. To be
- * closed in either case. */
+/* Opens an entry. False: it is no regular file of the folder's user. writable: to post a request.
+ * To be closed in either case. */
 bool share_open_page(int folder, const char *name, bool writable, struct share_page *page);
 void share_close_page(struct share_page *page);
 

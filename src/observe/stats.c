@@ -147,13 +147,12 @@ static void start_page(struct stats_page *fresh) {
     ssize_t length = readlink("/proc/self/exe", fresh->command, sizeof fresh->command - 1);
     fresh->command[length > 0 ? length : 0] = '\0';
     output_file_host(fresh->host, sizeof fresh->host);
+    output_file_job(fresh->job, sizeof fresh->job, fresh->step, sizeof fresh->step);
     used.options = note_options(fresh);
     used.tools[0] = '\0';
-    used.modules = used.sites = 1;
     used.tags = used.bypasses = used.payers = 0;
-    fresh->module_count = used.modules;
+    fresh->module_count = fresh->site_count = used.modules = used.sites = 1;
     fresh->sites[0].depth = 1;
-    fresh->site_count = used.sites;
     memcpy(fresh->banner, PAGE_MAGIC "\n", sizeof PAGE_MAGIC);
     page = fresh;
     stats_counters = fresh->counters;

@@ -22,8 +22,11 @@ def test_an_installed_copy_works_below_destdir(tmp_path):
     assert {path for path in files(tmp_path) if not (tmp_path / path).is_dir()} == {
         (tree / path).relative_to(tmp_path) for path in files(tree) if not (tree / path).is_dir()}
     for file in ("include/poolcuda.h", "share/bash-completion/completions/poolcuda", "share/zsh/site-functions/_poolcuda",
-                 "share/fish/vendor_completions.d/poolcuda.fish"):
+                 "share/fish/vendor_completions.d/poolcuda.fish", "share/poolcuda/monitoring/grafana-dashboard.json",
+                 "share/poolcuda/monitoring/poolcuda.rules.yml", "share/poolcuda/monitoring/poolcuda-metrics@.timer"):
         assert (tree / file).is_file()
+    unit = (tree / "share/poolcuda/monitoring/poolcuda-metrics.service").read_text()
+    assert f"\nExecStart={prefix}/bin/poolcuda top " in unit
 
 
 @pytest.mark.parametrize("places", [

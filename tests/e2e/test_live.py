@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import pty
+import pwd
 import re
 import select
 import shutil
@@ -633,11 +634,138 @@ def test_the_figures_are_written_for_prometheus(program, tmp_path):
 
     assert value("poolcuda_malloc_calls_total") == [2]
     assert value("poolcuda_device_in_use_bytes", device="0") == [20 * MIB]
-    assert metrics["poolcuda_processes"][1][()] >= 1
+    assert sum(metrics["poolcuda_processes"][1].values()) >= 1
     labels = dict(next(k for k in metrics["poolcuda_held_bytes"][1] if dict(k)["pid"] == str(program.pid)))
-    assert labels == {"pid": str(program.pid), "command": str(PROGRAMS / "steered"), "rank": ""}
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    assert labels == {"pid": str(program.pid), "command": str(PROGRAMS / "steered"), "user": user, "job_id": "", "step_id": "", "rank": ""}
     if shutil.which("promtool"):
         subprocess.run(["promtool", "check", "metrics"], input=file.read_text(), text=True, check=True)
+
+
+@pytest.mark.parametrize("variables, expected", [
+    ({"SLURM_JOB_ID": "42", "SLURM_STEP_ID": "1", "SLURM_PROCID": "3"}, ("42", "1", "3")),
+    ({"PBS_JOBID": "17.head", "PMIX_RANK": "5"}, ("17.head", "", "5")),
+    ({"LSB_JOBID": "8"}, ("8", "", "")),
+    ({"JOB_ID": "anything"}, ("", "", "")),  # without what Grid Engine sets beside it
+    ({"JOB_ID": "9", "SGE_TASK_ID": "2"}, ("9", "2", "")),
+    ({"SLURM_STEP_ID": "1"}, ("", "", "")),
+    ({"SLURM_JOB_ID": "x" * 100}, ("x" * 63, "", ""))], ids=lambda value: "-".join(map(str, value))[:40])
+def test_a_batch_job_and_its_step_are_labels(variables, expected):
+    with Program(**variables) as program:
+        seen = program.figures()
+        assert (seen["job"] or "", seen["step"] or "", "" if seen["rank"] is None else str(seen["rank"])) == expected
+        metrics = parse_exposition(command("top", "--prometheus=-").stdout)
+        labels = dict(next(k for k in metrics["poolcuda_held_bytes"][1] if dict(k)["pid"] == str(program.pid)))
+        assert (labels["job_id"], labels["step_id"], labels["rank"]) == expected
+
+
+def test_openmetrics_has_the_same_figures_in_its_own_form(program):
+    program.do(f"alloc 0 {20 * MIB}")
+    plain = parse_exposition(command("top", "--prometheus=-").stdout)
+    text = command("top", "--openmetrics=-").stdout
+    assert text.endswith("\n# EOF\n") and text.count("# EOF") == 1
+    families, kind = {}, None
+    for line in text.splitlines()[:-1]:
+        word = line.split()
+        if word[:2] == ["#", "HELP"]:
+            name, kind = word[2], None
+        elif word[:2] == ["#", "TYPE"]:
+            assert word[2] == name and name not in families
+            families[name], kind = {}, word[3]
+            assert kind in ("counter", "gauge") and not name.endswith("_total")
+        elif word[:2] == ["#", "UNIT"]:
+            assert word[2] == name and name.endswith("_" + word[3])
+        else:
+            sample, value = line.rsplit(" ", 1)
+            assert sample.split("{")[0] == name + {"counter": "_total", "gauge": ""}[kind]
+            families[name][sample] = float(value)
+    assert {name + ("_total" if name + "_total" in plain else "") for name in families} == set(plain)
+    units = {name for name in families if name.endswith(("_bytes", "_seconds"))}
+    assert {line.split()[2] for line in text.splitlines() if line.startswith("# UNIT ")} == units
+    in_use = families["poolcuda_device_in_use_bytes"]
+    assert [value for sample, value in in_use.items() if f'pid="{program.pid}"' in sample] == [20 * MIB]
+
+
+def test_waits_are_told_in_seconds(program):
+    text = command("top", "--prometheus=-").stdout
+    assert "poolcuda_wait_seconds_total{" in text and "_ns" not in re.sub(r"{.*?}", "", text)
+
+
+def test_both_forms_at_once_are_refused(tmp_path):
+    done = command("top", f"--prometheus={tmp_path / 'a'}", f"--openmetrics={tmp_path / 'b'}")
+    assert done.returncode == 2 and "expected one of them" in done.stderr and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("form", [["--prometheus=-"], ["--openmetrics=-"], ["--all-users", "--json"]])
+def test_who_only_looks_leaves_the_last_figures_of_the_killed_alone(form, tmp_path, monkeypatch):
+    """A service that may not write where the figures go would lose them."""
+    monkeypatch.chdir(tmp_path)
+    with Program(POOLCUDA_STATS_FILE="figures") as program:
+        made = pages.number(program.page)
+        program.do("alloc 0 4096")
+        program.say("kill")
+        program.process.wait()
+        shown = command("top", *form)
+        assert shown.returncode == 0 and str(program.pid) not in shown.stdout
+        assert pages.exists(made) and program.page.exists()
+        processes()
+        assert not pages.exists(made) and not program.page.exists()
+
+
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+
+
+def nobody_may_run():
+    return os.geteuid() == 0 and subprocess.run([*NOBODY, "test", "-x", str(PROGRAMS / "steered"), "-a", "-r", str(COMMAND)],
+                                                check=False).returncode == 0
+
+
+NEEDS_NOBODY = pytest.mark.skipif(not nobody_may_run(), reason="needs root, and a build folder that others may read")
+
+
+@NEEDS_NOBODY
+def test_root_sees_all_users_programs_by_who_owns_them(program):
+    with Program(prefix=NOBODY, SLURM_JOB_ID="7") as other:
+        rows = json.loads(command("top", "--all-users", "--json").stdout)["processes"]
+        seen = {row["pid"]: (row["user"], row["job"]) for row in rows}
+        assert seen[program.pid] == ("root", None) and seen[other.pid] == ("nobody", "7")
+        assert other.pid not in {row["pid"] for row in processes()}
+        table = command("top", "--all-users").stdout
+        assert table.startswith("USER") and re.search(rf"^nobody +{other.pid} ", table, re.M)
+        text = command("top", "--all-users", "--prometheus=-").stdout
+        counts = parse_exposition(text)["poolcuda_processes"][1]
+        assert counts[(("user", "nobody"),)] == 1 and counts[(("user", "root"),)] >= 1
+
+
+@NEEDS_NOBODY
+def test_who_may_not_read_others_programs_is_told(program):
+    with Program(prefix=NOBODY) as other:
+        done = command("top", "--all-users", "--json", prefix=NOBODY)
+        assert [row["pid"] for row in json.loads(done.stdout)["processes"]] == [other.pid] and done.returncode == 0
+        assert done.stderr == "poolcuda top: 1 other user has pooled programs that only root may read: not shown\n"
+        assert program.pid not in {row["pid"] for row in json.loads(done.stdout)["processes"]}
+
+
+@NEEDS_NOBODY
+def test_root_takes_no_page_for_anothers_than_its_owners(program):
+    """A user's entry that names root's memory, a link to root's entry, and a folder of another name show nothing."""
+    with Program(prefix=NOBODY) as other:
+        forged = program.page.read_bytes()
+        folder = FOLDER.with_name("poolcuda-65534")
+        namespace = re.search(r"\d+", os.readlink("/proc/self/ns/pid"))[0]
+        entry, link, away = folder / str(program.pid), folder / f"{program.pid}-{namespace}", FOLDER.with_name("poolcuda-065534")
+        entry.write_bytes(forged)
+        os.chown(entry, 65534, 65534)
+        link.symlink_to(program.page)
+        shutil.copytree(FOLDER, away)
+        try:
+            rows = json.loads(command("top", "--all-users", "--json").stdout)["processes"]
+            assert sorted(row["pid"] for row in rows if row["user"] == "nobody") == [other.pid]
+            assert [row["user"] for row in rows if row["pid"] == program.pid] == ["root"]
+        finally:
+            entry.unlink()
+            link.unlink()
+            shutil.rmtree(away)
 
 
 def test_a_file_for_prometheus_that_cannot_be_written_is_reported(tmp_path):

@@ -44,7 +44,7 @@ class Copy:
     def __init__(self, folder):
         self.folder, self.build = folder, folder / "build"
         self.tool, self.library = self.build / "src/cli/poolcuda", self.build / "src/interpose/libpoolcuda.so"
-        for name in ("src", "subprojects", "include", "man", "completions", "docs", "scripts"):
+        for name in ("src", "subprojects", "include", "man", "completions", "docs", "scripts", "share"):
             shutil.copytree(ROOT / name, folder / name)
         for name in ("meson.build", "meson_options.txt", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE"):
             shutil.copy(ROOT / name, folder)

@@ -280,6 +280,86 @@ def test_a_thousand_ranks_are_merged_in_bounded_memory(record, tmp_path):
     assert len(report("--all", folder).stdout.splitlines()) > 1000
 
 
+def write_job(folder, one, ranks, change=lambda rank, page: None):
+    """A folder with a file for each rank, eight of them on each host."""
+    folder.mkdir()
+    for rank in range(ranks):
+        page = json.loads(json.dumps(one))
+        page["process"].update(rank=rank, pid=1000 + rank, host=f"node{rank // 8}")
+        change(rank, page)
+        (folder / f"of.rank{rank}").write_text(json.dumps(page))
+    return folder
+
+
+def row(shown, name):
+    """The columns of the line that begins with this name, where the runs are compared."""
+    return next(re.split(r"  +", line.strip()) for line in shown.partition("of each run")[2].splitlines() if line.strip().startswith(name + "  "))
+
+
+def test_what_stands_out_among_ranks_is_named_by_rank_host_and_site(record, tmp_path):
+    one = json.loads(record(SAMPLES / "varying", "one.json").read_text())
+    peaks = [(rank * 7 % 40 + 100) << 20 for rank in range(40)]
+    peaks[17] = 500 << 20
+
+    def change(rank, page):
+        page["counters"].update(peak_held_bytes=peaks[rank], wait_ns=9_000_000_000 if rank == 5 else 1_000_000, oom_events={3: 2, 30: 7}.get(rank, 0))
+        page["counters"]["malloc_hits"] = 0 if rank == 8 else one["counters"]["malloc_calls"]
+        page["sites"][0]["peak_live_bytes"] = (64 << 20) if rank == 21 else (8 << 20)
+
+    job = write_job(tmp_path / "job", one, 40, change)
+    shown = report(job).stdout
+    middle = f"{sorted(peaks)[19] / (1 << 20):.1f} MiB"
+    assert row(shown, "peak held") == ["peak held", "100.0 MiB", middle, "500.0 MiB", "most: rank 17 on node2"]
+    assert row(shown, "hits") == ["hits", "0.0%", "100.0%", "100.0%", "least: rank 8 on node1"]
+    assert row(shown, "time in waits") == ["time in waits", "0.001s", "0.001s", "9.000s", "most: rank 5 on node0"]
+    assert row(shown, "allocations")[-1] == "all are the same"
+    assert "  out of memory: 2 of 40 runs: rank 30 on node3 (7 times), rank 3 on node0 (2 times)\n" in shown
+    host = sorted(peaks[16:24])
+    human = [f"{value / (1 << 20):.1f} MiB" for value in (host[0], host[3], host[-1])]
+    assert row(shown, "node2")[:5] == ["node2", "8", *human]
+    assert [line.split()[0] for line in shown.splitlines() if re.match(r"  node\d ", line)][0] == "node2", "the one that held most"
+    sites = [line for line in shown.splitlines() if "rank 21 on node2" in line]
+    assert len(sites) == 1 and re.search(r"^ +40 +8\.0 MiB +8\.0 MiB +64\.0 MiB  rank 21 on node2 .*varying\.c", sites[0])
+
+
+def test_ranks_that_are_all_alike_have_no_site_that_stands_out(record, tmp_path):
+    one = json.loads(record(SAMPLES / "varying", "one.json").read_text())
+    shown = report(write_job(tmp_path / "job", one, 3)).stdout
+    assert shown.count("all are the same") == 6 and "whose runs differ" not in shown and "out of memory:" not in shown
+    assert "of each run" not in report(tmp_path / "job/of.rank0").stdout
+
+
+def test_more_hosts_than_twenty_are_listed_by_all_alone(record, tmp_path):
+    one = json.loads(record(PROGRAMS / "driver_linked", "one.json").read_text())
+    job = write_job(tmp_path / "job", one, 8 * 23)
+    assert "  and 3 more hosts whose runs held less: --all lists them\n" in report(job).stdout
+    whole = report("--all", job).stdout
+    assert len({line.split()[0] for line in whole.splitlines() if re.match(r"  node\d+ +8 ", line)}) == 23
+
+
+def peak_memory(*arguments):
+    """Of the command, in KiB."""
+    done = guard.run(["/usr/bin/time", "-f", "%M", COMMAND, "report", *map(str, arguments)], capture_output=True, text=True, check=True)
+    return int(done.stderr.splitlines()[-1]), done.stdout
+
+
+@pytest.mark.skipif(not os.environ.get("ALL_FAULTS"), reason="long: scripts/test --all runs it")
+@pytest.mark.skipif(not shutil.which("time"), reason="package time")
+def test_ten_thousand_ranks_take_little_more_memory_than_a_thousand(record, tmp_path):
+    one = json.loads(record(SAMPLES / "varying", "one.json").read_text())
+
+    def change(rank, page):
+        page["sites"][0]["peak_live_bytes"] = (rank * 7919 % 100_003) << 10
+
+    few = write_job(tmp_path / "few", one, 1000, change)
+    many = write_job(tmp_path / "many", one, 10_000, change)
+    (few_memory, _), (many_memory, shown) = peak_memory(few), peak_memory(many)
+    assert ", 10000 runs on several hosts" in shown and "and 1230 more hosts" in shown
+    assert many_memory - few_memory <= 9000 * 0.6, "600 bytes a run, with its file's name: a report of one is forty times that"
+    small, large = (peak_memory(f"--html={tmp_path / name}", folder)[0] for name, folder in (("a", few), ("b", many)))
+    assert large - small <= 9000 * 1.4, "which has 640 bytes about each"
+
+
 def test_every_field_of_the_json_is_described(record):
     described = set(re.findall(r"`(\w+)`", (ROOT / "docs/reports.md").read_text()))
     by_name = {"waits_made_before"}  # whose fields are calls of the driver

@@ -123,7 +123,7 @@ def test_each_man_page_tells_of_it(page):
 
 @pytest.mark.parametrize("words", [
     *(["report", f"--{view}=", "x"] for view in VIEWS), ["report", "--debug-dir=", "x"], ["report", ""], ["report", "x", ""],
-    ["top", "--prometheus="], ["tune", "--plot=", TRACE], ["tune", ""], ["replay", ""], ["compare", "", "x"], ["compare", "x", ""],
+    ["top", "--prometheus="], ["top", "--openmetrics="], ["tune", "--plot=", TRACE], ["tune", ""], ["replay", ""], ["compare", "", "x"], ["compare", "x", ""],
     ["convert", TRACE, ""], ["convert", "", "x"]], ids=lambda words: " ".join(map(repr, map(str, words))))
 def test_an_empty_name_is_none(words):
     assert '"": expected the name of a file' in refused(*words)
@@ -132,7 +132,7 @@ def test_an_empty_name_is_none(words):
 def test_every_option_that_names_a_file_is_tried_with_an_empty_name():
     found = {name for command in COMMANDS if command not in ("run", "doctor", "replay") for name, value in options_of(command)
              if value in ANY_VALUE}
-    assert found == {*VIEWS, "debug-dir", "prometheus", "plot"}
+    assert found == {*VIEWS, "debug-dir", "prometheus", "openmetrics", "plot"}
 
 
 NUMBERS = [["report", "--sites=#", "x"], ["report", "--leak-exit-code=#", "x"], ["trim", "#"], ["trim", "5-#"], ["set", "#", "STEAL=0"],

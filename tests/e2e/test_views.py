@@ -372,6 +372,66 @@ def test_a_run_is_chosen_for_the_charts(show, runs):
     assert tab.evaluate("document.querySelectorAll('#memory svg').length") == 1
 
 
+def make_ranks(folder, one, count, apart=0):
+    """Ranks that hold the more the higher they are, in the last third of their time."""
+    page = json.loads(one.read_text())
+    end, start = page["process"]["last_ns"], page["process"]["start_wall_ns"]
+    for rank in range(count):
+        page["process"].update(rank=rank, host="node", start_wall_ns=start + rank * apart)
+        page["devices"][0]["samples"] = [[0, 1 << 20, 0, 0, 1, 0], [end * 2 // 3, (rank + 1) << 20, 0, 0, 2, 0]]
+        (folder / f"r.{rank:04}").write_text(json.dumps(page))
+    return folder
+
+
+# The cells of the heat map that a run has, by the held bytes that they tell.
+CELLS = "heatMap(about.runs).rows.map((row) => row.cells.map((cell) => cell ? Math.round(cell.held / 2 ** 20) : -1))"
+
+
+def test_ranks_are_shown_over_time_in_a_heat_map(show, deep, tmp_path):
+    folder = tmp_path / "ranks"
+    folder.mkdir()
+    tab = show(make_ranks(folder, deep, 5))
+    rows = tab.evaluate(CELLS)
+    assert [row[0] for row in rows] == [1] * 5 and [row[-1] for row in rows] == [1, 2, 3, 4, 5]
+    assert abs(rows[4].index(5) - len(rows[4]) * 2 / 3) <= 3
+    paint = ("(() => { const canvas = document.querySelector('#ranks canvas'); "
+             "const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext('2d', { willReadFrequently: true }); "
+             "copy.drawImage(canvas, 0, 0); return [0, 4].map((row) => copy.getImageData(canvas.width - 1, row, 1, 1).data[3]); })()")
+    weak, strong = tab.evaluate(paint)
+    assert strong == 255 and 0 < weak < 100, "the more is held the fuller the colour"
+    tab.evaluate("document.querySelector('#ranks canvas').focus()")
+    for key in ["ArrowDown"] * 4 + ["ArrowRight"]:
+        tab.evaluate(f"document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {{key: '{key}'}}))")
+    told = tab.evaluate("document.querySelector('#ranks .tip').textContent")
+    assert "rank 4" in told and "MiB held" in told
+    tab.evaluate("document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter'}))")
+    assert tab.evaluate("shown.run") == 4, "Enter chooses the run"
+
+
+def test_ranks_that_begin_later_are_shown_later_and_runs_far_apart_from_their_beginnings(show, deep, tmp_path):
+    late, far = tmp_path / "late", tmp_path / "far"
+    late.mkdir()
+    far.mkdir()
+    end = json.loads(deep.read_text())["process"]["last_ns"]
+    rows = show(make_ranks(late, deep, 2, apart=end)).evaluate(CELLS)
+    assert rows[0][0] == 1 and rows[0][-1] == -1 and rows[1][0] == -1 and rows[1][-1] == 2
+    rows = show(make_ranks(far, deep, 2, apart=100 * end)).evaluate(CELLS)
+    assert rows[0][0] == rows[1][0] == 1
+
+
+def test_many_ranks_share_rows_which_show_the_one_that_held_most(show, deep, tmp_path):
+    folder = tmp_path / "ranks"
+    folder.mkdir()
+    tab = show(make_ranks(folder, deep, 600))
+    rows = tab.evaluate(CELLS)
+    assert len(rows) == 200 and [rows[i][-1] for i in (0, 1, 199)] == [3, 6, 600]
+    assert "3 runs" in tab.evaluate("document.querySelector('#ranks').textContent")
+
+
+def test_a_single_run_has_no_heat_map(show, deep):
+    assert show(deep).evaluate("document.getElementById('ranks').hidden") is True
+
+
 @pytest.mark.parametrize("width", [360, 390, 800, 1600])
 def test_the_page_never_scrolls_sideways(show, runs, width):
     tab = show(*runs, width=width)

@@ -16,6 +16,7 @@ VIEWS = re.findall(r"^VIEW\((\w+),", (ROOT / "src/cli/views/views.def").read_tex
 WRITERS = {
     "convert": ["convert", TRACE, "OUT"],
     "top": ["top", "--prometheus=OUT"],
+    "top --openmetrics": ["top", "--openmetrics=OUT"],
     "tune": ["tune", TRACE, "--plot=BASE"],
     **{f"report --{view}": ["report", "--no-symbols", f"--{view}=OUT", "STATS"] for view in VIEWS},
 }

@@ -39,7 +39,7 @@ static void show(const struct stats_page *page) {
     snprintf(process.name, sizeof process.name, "1");
     for (int key = 0; key < LIVE_KEYS; key++)
         live_rows(&list, key % 2 ? &list : &nothing, (enum live_key)key, &row);
-    live_row_line(&row, line);
+    live_row_line(&row, true, line);
     check_harmless(line);
     live_sum_line(&row, 1, line);
     check_harmless(line);
@@ -48,6 +48,7 @@ static void show(const struct stats_page *page) {
         abort();
     live_json(out, &row, 1);
     live_prometheus(out, &row, 1);
+    live_openmetrics(out, &row, 1);
     fclose(out);
     for (char *end, *at = text; (end = strchr(at, '\n')); at = end + 1) {
         *end = '\0';

@@ -19,6 +19,18 @@ static void write_escaped(const char *text, size_t length, void *state) {
             fputc(text[i], file);
 }
 
+/* A letter for each part of the run's time: report_heat.js reads them. */
+static void emit_history(struct emitter *emitter, const struct run_history *history) {
+    static const char letters[RUN_LEVELS + 1] =
+        "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
+    char text[RUN_COLUMNS + 1];
+    for (size_t i = 0; i < RUN_COLUMNS; i++)
+        text[i] = letters[history->levels[i]];
+    text[RUN_COLUMNS] = '\0';
+    emitter_number(emitter, "history_top_bytes", history->top);
+    emitter_string(emitter, "history", text);
+}
+
 static void emit_runs(struct emitter *emitter, const struct view_input *input) {
     emitter_open(emitter, "runs", '[');
     for (size_t i = 0; i < input->run_count; i++) {
@@ -37,6 +49,8 @@ static void emit_runs(struct emitter *emitter, const struct view_input *input) {
         emitter_number(emitter, "leaked_blocks", run->leaked_blocks);
         emitter_number(emitter, "leaked_bytes", run->leaked_bytes);
         emitter_number(emitter, "oom_events", run->oom_events);
+        emitter_number(emitter, "start_wall_ns", run->start_wall_ns);
+        emit_history(emitter, &run->history);
         emitter_close(emitter, '}');
     }
     emitter_close(emitter, ']');

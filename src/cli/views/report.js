@@ -282,7 +282,7 @@ function drawRuns() {
 }
 
 function drawAll() {
-  [drawHead, drawGain, drawEquation, drawRuns, drawMemory, drawHits, drawSites, drawFlame, drawMap, drawWaits, drawEvents].forEach((draw) => draw());
+  [drawHead, drawGain, drawEquation, drawRuns, drawHeat, drawMemory, drawHits, drawSites, drawFlame, drawMap, drawWaits, drawEvents].forEach((draw) => draw());
 }
 
 function choose(choice) {
