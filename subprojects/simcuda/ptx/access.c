@@ -302,7 +302,7 @@ enum step run_load(struct warp *warp, const struct instruction *instruction) {
     if (instruction->flag)
         atomic_thread_fence(memory_order_acquire);
     record_touched(warp, &touched, instruction->size * instruction->count, false);
-    if (extra != NULL || instruction->d == NO_ROW)
+    if (instruction->extra != NULL || instruction->d == NO_ROW)
         warp->worker->effects++; /* what was read is not looked for in several registers */
     else if (warp->tries != 0)
         spin_read(warp, touched.lanes, touched.addresses, destination(warp, instruction->d),
