@@ -112,7 +112,7 @@ def test_random_programs_see_only_declared_differences_under(preset):
 
 
 def test_a_planted_fault_of_frees_of_checked_memory_is_found():
-    done = search("--plant", "free_in_host_function", "--check", "1", "--profile", "plain", "--mode", "sync",
+    done = search("--plant", "free_in_host_function", "--check", "1", "--profile", "events", "--mode", "sync",
                   "--programs", PATIENCE * 100, "--first", "--show", 0)
     assert done.returncode == 1, done.stdout + done.stderr
 
