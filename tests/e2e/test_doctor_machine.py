@@ -5,6 +5,7 @@ import shutil
 import pytest
 from conftest import COMMAND, LIBRARY
 from diagnoses import CUDART, EMPTY, MALLOC, OPENER, build, doctor
+from steered import NEEDS_MOUNT
 
 
 def test_the_machine_alone(doctor):
@@ -52,3 +53,50 @@ def test_memory_checkers_and_profilers(doctor, build, tmp_path):
     assert said.code == 0 and "a CUPTI tool" in said.text("profiler")
     shutil.copy(OPENER, tmp_path / "compute-sanitizer")
     assert "memory-checker" in doctor("./compute-sanitizer", "app").problems
+
+
+@pytest.fixture(name="mounted")
+def doctor_with_mounts(doctor, tmp_path):
+    """mounted(text, ..., env={}): what the doctor says where files with these texts are mounted on /etc/ld.so.preload."""
+    def ask(*texts, env=None):
+        etc = tmp_path / "etc"
+        etc.mkdir(exist_ok=True)
+        for name in ("ld.so.cache", "passwd"):
+            shutil.copy(f"/etc/{name}", etc)
+        (etc / "ld.so.preload").write_text("")
+        mounts = [f"mount --bind {etc} /etc"]
+        for i, text in enumerate(texts):
+            (tmp_path / f"preload.{i}").write_text(text)
+            mounts.append(f"mount --bind {tmp_path}/preload.{i} /etc/ld.so.preload")
+        inside = tmp_path / "inside"
+        inside.write_text("#!/bin/sh\n" + " && ".join([*mounts, f'exec {COMMAND} "$@"']) + "\n")
+        inside.chmod(0o755)
+        outer = tmp_path / "outer"
+        outer.write_text(f'#!/bin/sh\nexec unshare --mount {inside} "$@"\n')
+        outer.chmod(0o755)
+        return doctor(OPENER, command=outer, env=env)
+    return ask
+
+
+@NEEDS_MOUNT
+def test_a_preload_file_from_outside_is_noted_and_one_over_another_is_a_warning(mounted, build):
+    library = build("libvgpu.so", EMPTY, "-shared", "-fPIC")
+    none, one, two = mounted(), mounted(f"{library}\n"), mounted(f"{library}\n", "# nothing\n")
+    assert not none["system-preload"] and not none["preload-mounted"] and not none["preload-hidden"]
+    assert one["preload-mounted"] and not one["preload-hidden"] and str(library) in one.text("system-preload")
+    assert "2 files are mounted" in two.text("preload-hidden") and not two["system-preload"]
+    assert two["preload-hidden"][0]["severity"] == "warning" and two.code == none.code == 0
+
+
+@NEEDS_MOUNT
+@pytest.mark.parametrize("limit", ["CUDA_DEVICE_MEMORY_LIMIT_0", "CUDA_DEVICE_SM_LIMIT"])
+def test_limits_whose_library_was_lost_with_its_preload_file_are_a_warning(mounted, build, limit):
+    library = build("libvgpu.so", EMPTY, "-shared", "-fPIC")
+    limited = {limit: "50"}
+    assert not mounted(f"{library}\n", env=limited)["limits-lost"]
+    lost = mounted("# the pool's\n", env=limited)
+    assert lost["limits-lost"] and "libvgpu.so" in lost.text("limits-lost") and lost.code == 0
+    assert not mounted(env={**limited, "LD_PRELOAD": str(library)})["limits-lost"]
+    assert not mounted(env={**limited, "CUDA_DISABLE_CONTROL": "true"})["limits-lost"]
+    assert mounted(env={**limited, "CUDA_DISABLE_CONTROL": "false"})["limits-lost"]
+    assert not mounted()["limits-lost"]

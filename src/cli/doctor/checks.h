@@ -92,6 +92,8 @@ void check_conclusion(struct doctor *doctor);
 
 /* This machine: the library, the environment, other tools. */
 void check_machine(struct doctor *doctor);
+/* What /etc/ld.so.preload names, and what was lost where it has been replaced. */
+void check_preloads(struct findings *findings);
 
 /* Whether POOLCUDA_DISABLE with this value switches the library off. */
 bool disables(const char *value);

@@ -84,21 +84,6 @@ static void check_tools(struct findings *findings) {
     }
 }
 
-static void check_preloads(struct findings *findings) {
-    static const char path[] = "/etc/ld.so.preload";
-    char line[1024];
-    FILE *file = fopen(path, "re");
-    while (file && fgets(line, sizeof line, file)) {
-        line[strcspn(line, "#\r\n")] = '\0';
-        if (!line[strspn(line, " \t:")])
-            continue;
-        findings_add(findings, "system-preload", SEVERITY_NOTE,
-                     "%s preloads %s into every program, behind the pool", path, line);
-    }
-    if (file)
-        fclose(file);
-}
-
 static char *read_kernel_driver(char *version, size_t size) {
     char line[512] = "";
     FILE *file = fopen("/proc/driver/nvidia/version", "re");
