@@ -156,7 +156,8 @@ class Cluster:
     def start(self, name, program, *arguments, before=()):
         with open(self.folder / f"logs/{name}.output", "ab") as output:
             self.daemons[name] = subprocess.Popen(
-                [*before, shutil.which(program, path=SEARCHED), *map(str, arguments)], env={**self.base(), "PATH": SEARCHED},
+                # It ends with us, even if the test has no time to clean up.
+                ["setpriv", "--pdeathsig=KILL", *before, shutil.which(program, path=SEARCHED), *map(str, arguments)], env={**self.base(), "PATH": SEARCHED},
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True)
 
     def base(self):
@@ -178,7 +179,7 @@ class Cluster:
     def start_command(self, *command, user=None, env=None, cwd=None):
         """A Popen of it, whose output and errors are one text."""
         command, environment = self.command(command, user, env)
-        return subprocess.Popen(command, env=environment, cwd=cwd or self.folder, stdin=subprocess.DEVNULL,
+        return subprocess.Popen(["setpriv", "--pdeathsig=KILL", *command], env=environment, cwd=cwd or self.folder, stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def run(self, *command, user=None, env=None, cwd=None, code=0):
