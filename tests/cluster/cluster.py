@@ -1,7 +1,8 @@
 """A Slurm cluster of several nodes on one machine: munged, slurmctld and a slurmd for each node, on ports of their own,
 with everything that they write in one folder. Nothing of the machine's own Slurm is used or changed.
 
-No control groups and no network namespaces are needed, but root: tasks run as the users who start them.
+No control groups and no network namespaces are needed, but root: tasks run as the users who start them. Where namespaces
+can be made, each node has a host name, a /dev/shm and System V's memory of its own.
 """
 
 import contextlib
@@ -33,6 +34,15 @@ def missing():
     return None
 
 
+# Becomes the program behind it, on a host of that name.
+APART = ("unshare", "--uts", "--ipc", "--mount", "sh", "-ec", 'hostname "$0"; mount -t tmpfs -o mode=1777 none /dev/shm; exec "$@"')
+
+
+def hosts_can_be_made():
+    """Whether this is no container without the right to namespaces."""
+    return subprocess.run([*APART, "n0", "true"], capture_output=True, check=False).returncode == 0
+
+
 def free_ports(count):
     """Ports that nobody listens at."""
     with contextlib.ExitStack() as stack:
@@ -58,6 +68,7 @@ class Cluster:
         self.folder, self.plugstack, self.lines = pathlib.Path(folder), plugstack, lines
         self.configuration = self.folder / "slurm.conf"
         self.daemons, self.ports = {}, {}
+        self.has_hosts = hosts_can_be_made()
 
     def __enter__(self):
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -140,12 +151,13 @@ class Cluster:
         guard.wait_for((munge / "socket").exists, "munged's socket")
 
     def start_node(self, node):
-        self.start(node, "slurmd", "-D", "-N", node, "-f", self.configuration)
+        self.start(node, "slurmd", "-D", "-N", node, "-f", self.configuration, before=[*APART, node] if self.has_hosts else [])
 
-    def start(self, name, program, *arguments):
+    def start(self, name, program, *arguments, before=()):
         with open(self.folder / f"logs/{name}.output", "ab") as output:
             self.daemons[name] = subprocess.Popen(
-                [shutil.which(program, path=SEARCHED), *map(str, arguments)], env={**self.base(), "PATH": SEARCHED},
+                # It ends with us, even if the test has no time to clean up.
+                ["setpriv", "--pdeathsig=KILL", *before, shutil.which(program, path=SEARCHED), *map(str, arguments)], env={**self.base(), "PATH": SEARCHED},
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True)
 
     def base(self):
@@ -167,7 +179,7 @@ class Cluster:
     def start_command(self, *command, user=None, env=None, cwd=None):
         """A Popen of it, whose output and errors are one text."""
         command, environment = self.command(command, user, env)
-        return subprocess.Popen(command, env=environment, cwd=cwd or self.folder, stdin=subprocess.DEVNULL,
+        return subprocess.Popen(["setpriv", "--pdeathsig=KILL", *command], env=environment, cwd=cwd or self.folder, stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def run(self, *command, user=None, env=None, cwd=None, code=0):

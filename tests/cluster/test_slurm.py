@@ -8,19 +8,20 @@ import pathlib
 import re
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 
 import guard
 import pytest
 from cluster import NODES, USERS
-from conftest import COMMAND, DRIVER, LIBRARY, PROGRAMS, ROOT, RUNTIME, SAMPLES, SIMULATED
+from conftest import COMMAND, DRIVER, LIBRARY, ROOT, RUNTIME, SAMPLES, SIMULATED
 
 sys.path.append(str(ROOT / "tests/docs"))
 from blocks import parse, run as run_block  # pylint: disable=wrong-import-position  # noqa: E402
 
 ENV = "/usr/bin/env"
-ENDLESS = PROGRAMS / "endless"
+WORKING = SAMPLES / "varying"
 MPI_HEADER = pathlib.Path(f"/usr/lib/{os.uname().machine}-linux-gnu/openmpi/include/mpi.h")
 
 
@@ -78,6 +79,8 @@ def test_six_ranks_on_three_nodes_print_the_same_bytes_and_leave_a_file_each(clu
                         rf".* live at the peaks, never out of memory; poolcuda report {folder}", last_lines(pooled.stderr)["2.0"])
     counters = report(folder)["counters"]
     assert f"{counters['malloc_hits']} of {counters['malloc_calls']} allocations" in pooled.stderr
+    hosts = {json.loads(path.read_text())["process"]["host"] for path in folder.iterdir()}
+    assert hosts == (set(NODES) if cluster.has_hosts else {socket.gethostname()})
 
 
 @pytest.mark.in_every_run
@@ -145,42 +148,55 @@ def test_the_collectives_of_openmpi_started_by_slurm_give_the_same_bytes(cluster
     assert report(folder)["counters"]["malloc_calls"] == 6 * 20
 
 
-def start_endless(cluster, *options, ranks, job=1):
-    """A step of programs that wait to be killed, once all of them are ready."""
-    step = cluster.start_command("srun", "--poolcuda", "-n", ranks, *options, ENDLESS, 20, env=SIMULATED, cwd=cluster.work)
-    folder = cluster.work / f"poolcuda-figures/{job}.0"
-    for _ in range(ranks):
-        assert step.stdout.readline() == "ready\n"
-    return step, folder
+def allocations(file):
+    """0 as long as the file is not there, or has room for figures and none in it."""
+    done = guard.run([COMMAND, "report", "--json", file], capture_output=True, text=True, check=False)
+    return json.loads(done.stdout)["counters"]["malloc_calls"] if done.returncode == 0 else 0
+
+
+def start_working(cluster, *options, ranks):
+    """A step of programs that work until they are killed, once each of them has left some figures; and what these were."""
+    step = cluster.start_command("srun", "--poolcuda", "-n", ranks, *options, WORKING, 1000000, env=SIMULATED, cwd=cluster.work)
+    files = [cluster.work / f"poolcuda-figures/1.0/rank{rank}.json" for rank in range(ranks)]
+    for file in files:
+        guard.wait_for(lambda file=file: allocations(file) > 100, f"work of {file.name}")
+    return step, {file: allocations(file) for file in files}
 
 
 def test_the_last_figures_of_a_node_that_is_killed_are_read(cluster):
-    step, folder = start_endless(cluster, "-N", 3, "--ntasks-per-node=2", "--kill-on-bad-exit=1", ranks=6)
+    step, before = start_working(cluster, "-N", 3, "--ntasks-per-node=2", "--kill-on-bad-exit=1", ranks=6)
     cluster.kill_node("n2")
     said = step.communicate()[0]
     assert step.returncode != 0
-    assert ranks_in(folder) == list(range(6))
-    figures = report(folder)
-    assert figures["counters"]["malloc_calls"] == 6 * 21 and figures["counters"]["malloc_hits"] == 6 * 20
-    assert last_lines(said)["1.0"].startswith("6 ranks (6 running or killed): 120 of 126 allocations")
+    after = {file: allocations(file) for file in before}
+    assert all(after[file] >= before[file] for file in before)
+    folder = cluster.work / "poolcuda-figures/1.0"
+    assert ranks_in(folder) == list(range(6)) and report(folder)["counters"]["malloc_calls"] == sum(after.values())
+    assert re.match(rf"6 ranks \(6 running or killed\): \d+ of {sum(after.values())} allocations", last_lines(said)["1.0"])
 
 
 def test_the_figures_of_a_rank_that_is_stopped_are_read_and_the_step_can_be_ended(cluster):
-    step, folder = start_endless(cluster, "-N", 3, ranks=3)
-    stopped = next(int(pid) for pid in os.listdir("/proc") if pid.isdigit() and is_rank(pid, 1))
-    os.kill(stopped, signal.SIGSTOP)
-    assert report(folder)["counters"]["malloc_calls"] == 3 * 21
+    step, before = start_working(cluster, "-N", 3, ranks=3)
+    rank = next(pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if is_rank(pid, 1))
+    os.kill(rank, signal.SIGSTOP)
+    guard.wait_for(lambda: all(stat.read_text().rpartition(")")[2].split()[0] == "T"
+                               for stat in pathlib.Path(f"/proc/{rank}/task").glob("*/stat")), "all threads of rank 1 stopped")
+    others, stopped = [file for file in before if file.name != "rank1.json"], cluster.work / "poolcuda-figures/1.0/rank1.json"
+    figures = allocations(stopped)
+    for file in others:
+        now = allocations(file)
+        guard.wait_for(lambda file=file, now=now: allocations(file) > now, f"more work of {file.name}")
+    assert allocations(stopped) == figures >= before[stopped]
     cluster.run("scancel", 1)
-    said = step.communicate()[0]
-    assert "1.0" in last_lines(said) and "3 ranks (3 running or killed)" in last_lines(said)["1.0"]
-    assert report(folder)["counters"]["malloc_calls"] == 3 * 21
+    assert last_lines(step.communicate()[0])["1.0"].startswith("3 ranks (3 running or killed): ")
+    assert allocations(stopped) >= figures
 
 
 def is_rank(pid, rank):
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             environment = file.read().split(b"\0")
-        return f"SLURM_PROCID={rank}".encode() in environment and os.readlink(f"/proc/{pid}/exe") == str(ENDLESS)
+        return f"SLURM_PROCID={rank}".encode() in environment and os.readlink(f"/proc/{pid}/exe") == str(WORKING)
     except OSError:
         return False
 
@@ -301,19 +317,27 @@ def test_two_users_on_one_node_neither_see_nor_trim_each_others_programs(make_cl
         guard.wait_for(lambda file=figures: file.exists() and file.stat().st_size, f"the figures of {user}")
 
     def seen(user):
-        done = cluster.run(copies[COMMAND], "top", "--json", user=user)
+        done = cluster.run("srun", "-w", "n1", "--overlap", copies[COMMAND], "top", "--json", user=user)
         return [process["pid"] for process in json.loads(done.stdout)["processes"]]
 
     for user in USERS:
         guard.wait_for(lambda user=user: len(seen(user)) == 1, f"the program of {user} in its own table")
     assert seen(USERS[0]) != seen(USERS[1])
-    said = cluster.run(copies[COMMAND], "trim", "--timeout=60", "all", user=USERS[0])
+    said = cluster.run("srun", "-w", "n1", "--overlap", copies[COMMAND], "trim", "--timeout=60", "all", user=USERS[0])
     assert str(seen(USERS[0])[0]) in said.stdout + said.stderr and str(seen(USERS[1])[0]) not in said.stdout + said.stderr
     assert report(folders[USERS[0]])["counters"]["requests_answered"] == 1
     assert report(folders[USERS[1]])["counters"]["requests_answered"] == 0
     for job, user in enumerate(USERS, 1):
         cluster.run("scancel", job)
         assert f"{job}.0" in last_lines(steps[user].communicate()[0])
+
+
+def test_without_the_command_the_last_line_says_where_the_figures_are(make_cluster):
+    cluster = make_cluster("command=/nowhere/poolcuda")
+    done = cluster.run("srun", "--poolcuda", SAMPLES / "varying", 2, env=SIMULATED, cwd=cluster.work)
+    folder = cluster.work / "poolcuda-figures/1.0"
+    assert last_lines(done.stderr)["1.0"] == f"1 task: figures in {folder}; /nowhere/poolcuda is not here to add them up"
+    assert ranks_in(folder) == [0]
 
 
 def test_ranks_without_figures_can_be_seen_in_the_last_line(cluster):
