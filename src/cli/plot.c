@@ -86,7 +86,7 @@ static double y_of(const struct plot *plot, uint64_t calls) {
 }
 
 static bool is_beyond(const struct plot *plot, const struct tune_setting *setting) {
-    return (double)setting->result.peak_held_bytes > plot->most_bytes;
+    return setting->complete && (double)setting->result.peak_held_bytes > plot->most_bytes;
 }
 
 static double x_of_setting(const struct plot *plot, const struct tune_setting *setting) {
@@ -222,7 +222,8 @@ static void draw_setting(const struct plot *plot, const struct tune_setting *set
 
 static void draw_settings(const struct plot *plot) {
     for (size_t i = 0; i < plot->tune->count; i++)
-        draw_setting(plot, &plot->tune->settings[i]);
+        if (plot->tune->settings[i].complete)
+            draw_setting(plot, &plot->tune->settings[i]);
     draw_setting(plot, plot->tune->recommended); /* over what is at the same place */
 }
 
@@ -283,7 +284,7 @@ static void draw_native(const struct plot *plot) {
 
 static bool was_tried(const struct plot *plot, const struct kind *kind) {
     for (size_t i = 0; i < plot->tune->count; i++)
-        if (kind_of(&plot->tune->settings[i]) == kind)
+        if (plot->tune->settings[i].complete && kind_of(&plot->tune->settings[i]) == kind)
             return true;
     return false;
 }
@@ -384,7 +385,8 @@ bool plot_write(const char *base, const struct plot_input *input, char error[OUT
         const struct tune_setting *setting = &tune->settings[i];
         if (setting->front || setting == tune->recommended || setting == tune->alternative)
             plot.most_bytes = fmax(plot.most_bytes, (double)setting->result.peak_held_bytes);
-        plot.most_calls = fmax(plot.most_calls, (double)tune_calls(&setting->result));
+        if (setting->complete)
+            plot.most_calls = fmax(plot.most_calls, (double)tune_calls(&setting->result));
     }
     plot.most_bytes = fmax(plot.most_bytes * 1.05, 1);
     return write_drawing(&plot, base, true, error) && write_drawing(&plot, base, false, error);
