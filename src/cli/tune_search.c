@@ -132,7 +132,7 @@ static struct tune_setting *find(const struct tune *tune, const char *variables)
 
 /* What a replay takes, by and large: so that a search comes out the same on every machine. */
 static uint64_t cost_of(const struct replay_result *result) {
-    enum { START = 500000, CALL = 1600, EVENT = 200, DRIVER_CALL = 11000, MAP_CALL = 5000 };
+    enum { START = 500000, CALL = 1900, EVENT = 500, DRIVER_CALL = 10000, MAP_CALL = 5000 };
     return START + CALL * (result->allocations + result->frees) + EVENT * result->events +
            DRIVER_CALL * (result->driver_allocs + result->driver_frees) +
            MAP_CALL * result->map_calls;
@@ -399,7 +399,7 @@ static void try_the_rest(struct state *state) {
 }
 
 bool tune_search(const struct tune_search *search, bool *no_memory) {
-    enum { PER_EVENT = 15000, LEAST = 300000000 }; /* what remains is reading and the rest */
+    enum { PER_EVENT = 13000, LEAST = 260000000 }; /* what remains is for what it misses */
     struct state state = {.search = search};
     state.most = PER_EVENT * search->events;
     if (state.most < LEAST)
