@@ -8,6 +8,13 @@ static double served(const struct replay_result *result) {
     return result->allocations ? (double)result->hits / (double)result->allocations : 0;
 }
 
+/* Where the driver alone fails more allocations with more memory (one that fails makes room for
+ * many) a preset cannot do better. */
+static bool fails_anyway(const struct sweep *sweep, size_t before, size_t at) {
+    const struct replay_result *native = sweep->results[SWEEP_ROWS - 1];
+    return native[at].oom_failures > native[before].oom_failures;
+}
+
 /* More memory is no reason to serve less, but by chance a little. */
 void sweep_find_cliffs(struct sweep *sweep) {
     static const double deep = 0.05;
@@ -18,7 +25,7 @@ void sweep_find_cliffs(struct sweep *sweep) {
         for (size_t at = 1; at < SWEEP_SIZES; at++) {
             size_t best = at;
             for (size_t i = at; i-- > 0 && sweep_percents[at] * 100 <= sweep_percents[i] * CLOSE;)
-                if (served(&results[i]) > served(&results[best]))
+                if (!fails_anyway(sweep, i, at) && served(&results[i]) > served(&results[best]))
                     best = i;
             if (served(&results[best]) > served(&results[at]) + deep)
                 sweep->cliffs[sweep->cliff_count++] = (struct sweep_cliff){row, best, at};

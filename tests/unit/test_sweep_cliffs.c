@@ -52,6 +52,15 @@ static void more_that_is_served_with_more_memory_is_none(void **state) {
     assert_int_equal(sweep.cliff_count, 0);
 }
 
+static void where_more_fails_without_the_pool_too_there_is_none(void **state) {
+    (void)state;
+    serve(990);
+    sweep.results[ROW][2].hits = 0;
+    sweep.results[SWEEP_ROWS - 1][2].oom_failures = 1;
+    sweep_find_cliffs(&sweep);
+    assert_int_equal(sweep.cliff_count, 0);
+}
+
 static void a_little_less_is_none(void **state) {
     (void)state;
     serve(990);
@@ -72,6 +81,7 @@ int main(void) {
         cmocka_unit_test(less_that_is_served_with_more_memory_is_a_cliff),
         cmocka_unit_test(what_is_served_with_far_less_memory_makes_none),
         cmocka_unit_test(more_that_is_served_with_more_memory_is_none),
+        cmocka_unit_test(where_more_fails_without_the_pool_too_there_is_none),
         cmocka_unit_test(a_little_less_is_none),
         cmocka_unit_test(what_nothing_was_asked_of_has_none),
     };
