@@ -65,27 +65,25 @@ static double y_of(const struct panel *panel, double value) {
     return panel->top + PANEL - share * PANEL;
 }
 
-/* The value after `value` that has a line of its own. */
-static double next_line(const struct panel *panel, double value) {
-    enum { LINES = 5 };
-    if (panel->logarithmic)
-        return (double)plot_next_calls((uint64_t)value, (uint64_t)panel->most);
-    return value + panel->most / LINES;
+static void draw_line(const struct drawing *drawing, const struct panel *panel, uint64_t value) {
+    cairo_t *cairo = drawing->cairo;
+    double y = y_of(panel, (double)value);
+    char words[48];
+    plot_grey(cairo, 0.85);
+    plot_line(cairo, LEFT, y, WIDTH - RIGHT, y);
+    plot_grey(cairo, 0.2);
+    snprintf(words, sizeof words, panel->logarithmic ? "%s" : "%s%%", plot_count(value).text);
+    plot_words(cairo, LEFT - 8, y + 4, 1, words);
 }
 
 static void draw_scale(const struct drawing *drawing, const struct panel *panel) {
-    cairo_t *cairo = drawing->cairo;
-    char words[48];
-    cairo_set_line_width(cairo, 1);
-    for (double value = 0; value <= panel->most; value = next_line(panel, value)) {
-        plot_grey(cairo, 0.85);
-        plot_line(cairo, LEFT, y_of(panel, value), WIDTH - RIGHT, y_of(panel, value));
-        plot_grey(cairo, 0.2);
-        snprintf(words, sizeof words, panel->logarithmic ? "%s" : "%s%%",
-                 plot_count((uint64_t)value).text);
-        plot_words(cairo, LEFT - 8, y_of(panel, value) + 4, 1, words);
-    }
-    plot_words(cairo, LEFT, panel->top - 10, 0, panel->title);
+    enum { STEP = 20 }; /* percent */
+    const uint64_t most = (uint64_t)panel->most;
+    cairo_set_line_width(drawing->cairo, 1);
+    for (uint64_t value = 0; value <= most;
+         value = panel->logarithmic ? plot_next_calls(value, most) : value + STEP)
+        draw_line(drawing, panel, value);
+    plot_words(drawing->cairo, LEFT, panel->top - 10, 0, panel->title);
 }
 
 static void draw_row(const struct drawing *drawing, const struct panel *panel, size_t row) {
