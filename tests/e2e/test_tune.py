@@ -64,7 +64,7 @@ def test_many_settings_of_every_preset_are_tried_but_of_the_drivers_pool():
     result = tune(SEGMENT)
     presets = {variables(one["options"]).get("POOLCUDA_PRESET", "default") for one in result["settings"]}
     assert presets == {"default", "futhark", "pyopencl", "bfc", "vmm"}
-    assert len(result["settings"]) >= 100
+    assert len(result["settings"]) >= 60
     assert len({one["options"] for one in result["settings"]}) == len(result["settings"])
 
 
