@@ -1,6 +1,7 @@
 /* PyOpenCL's and PyCUDA's memory pool: sixteen bins per octave, requests rounded up to the upper
- * end of their bin, which is the next one's lower end and belongs to that, the block freed last serves first, nothing is given up before the device runs
- * out, then one block of the largest bin at a time.
+ * end of their bin, which is the next one's lower end and belongs to that, the block freed last
+ * serves first, nothing is given up before the device runs out, then one block of the largest bin
+ * at a time.
  *
  * Kept of its origin: the bins, the order within and among them. Different: bins are ends of whole
  * 512 bytes, so the smallest requests share one; sites are only counted. */
