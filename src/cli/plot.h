@@ -2,7 +2,7 @@
 #ifndef POOLCUDA_CLI_PLOT_H
 #define POOLCUDA_CLI_PLOT_H
 
-#include "cli/output.h"
+#include "cli/plot_canvas.h"
 #include "cli/tune.h"
 
 #include <stdbool.h>
@@ -19,12 +19,5 @@ struct plot_input {
  * holds more than all that is worth having is an arrow at the edge. False after one line in error.
  */
 bool plot_write(const char *base, const struct plot_input *input, char error[OUTPUT_ERROR]);
-
-/* To be asked before the work: true after one line in `error` if a drawing would take the place of
- * the file `input`, of the other drawing, of what is printed or of a report, which is bad usage. */
-bool plot_takes_a_place(const char *base, const char *input, char error[OUTPUT_ERROR]);
-
-/* To be asked before the work: false after one line in `error` if a drawing cannot be written. */
-bool plot_check(const char *base, char error[OUTPUT_ERROR]);
 
 #endif

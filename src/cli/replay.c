@@ -4,6 +4,7 @@
 #include "clock.h"
 #include "driver/driver.h"
 #include "observe/stats.h"
+#include "pool/policy.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -47,6 +48,8 @@ struct player {
     CUdeviceptr *blocks;
     uint64_t *sizes;
     CUdeviceptr last; /* a live block for launches to write to */
+    bool keeps_all;   /* the pool, of idle memory: none is in the driver's */
+    uint64_t held;
     uint64_t live, peak_live, native_calls, modelled_ns, host_ns;
     struct replay_result result;
     int report; /* the pipe's writing end */
@@ -181,6 +184,37 @@ static bool works(const struct player *player) {
     return player->settings->gpu;
 }
 
+/* What is held changes in calls of these alone, as long as the pool keeps all of it itself. Asking
+ * after it at each event would be the larger part of a replay. */
+#define HOLDING_CALLS(X)                                                                           \
+    X(mem_alloc, (CUdeviceptr * pointer, size_t bytes), (pointer, bytes))                          \
+    X(mem_free, (CUdeviceptr pointer), (pointer))                                                  \
+    X(mem_create,                                                                                  \
+      (CUmemGenericAllocationHandle * handle, size_t bytes, const CUmemAllocationProp *properties, \
+       unsigned long long flags),                                                                  \
+      (handle, bytes, properties, flags))                                                          \
+    X(mem_release, (CUmemGenericAllocationHandle handle), (handle))
+
+static struct driver whole_driver;
+static bool may_hold_other; /* than was noted last */
+
+#define WATCH(field, parameters, arguments)                                                        \
+    static CUresult watch_##field parameters {                                                     \
+        may_hold_other = true;                                                                     \
+        return whole_driver.field arguments;                                                       \
+    }
+HOLDING_CALLS(WATCH)
+#undef WATCH
+
+static void watch_driver(struct driver *driver) {
+    whole_driver = *driver;
+#define SET(field, parameters, arguments)                                                          \
+    if (driver->field)                                                                             \
+        driver->field = watch_##field;
+    HOLDING_CALLS(SET)
+#undef SET
+}
+
 static void start(struct player *player) {
     const struct trace *trace = player->trace;
     player->blocks = calloc(trace->block_count, sizeof *player->blocks);
@@ -200,6 +234,8 @@ static void start(struct player *player) {
         player->driver.stream_wait_event = order_nothing;
         player->driver.stream_get_ctx = NULL;
     }
+    watch_driver(&player->driver);
+    player->keeps_all = !config.policy || !config.policy->keeper->keeps_nothing;
     player->pool = pool_create(&config, &player->driver);
     if (!player->pool)
         give_up(player, "out of memory");
@@ -298,7 +334,12 @@ static void note_fragmentation(struct player *player) {
 
 static void note_held(struct player *player) {
     static const double slack = 64 << 20;
-    uint64_t held = player->pool ? stats_get(STATS_held_bytes) : player->live;
+    if (!player->pool)
+        player->held = player->live;
+    else if (may_hold_other || !player->keeps_all)
+        player->held = stats_get(STATS_held_bytes);
+    may_hold_other = false;
+    const uint64_t held = player->held;
     if (player->live > player->peak_live)
         player->peak_live = player->live;
     if (held > player->result.peak_held_bytes) {
@@ -364,8 +405,10 @@ static void play(struct player *player, const struct trace_event *event) {
     }
 }
 
-static void finish(struct player *player) {
+/* Fills in what is not counted event by event. */
+static void sum_up(struct player *player, size_t events) {
     struct replay_result *result = &player->result;
+    result->events = events;
     result->peak_live_bytes = player->peak_live;
     result->host_seconds = (double)player->host_ns / 1e9;
     result->modelled_seconds = (double)player->modelled_ns / 1e9;
@@ -382,18 +425,44 @@ static void finish(struct player *player) {
         stats_get(STATS_free_waited) + stats_get(STATS_waits_paid) + stats_get(STATS_fences_waited);
 }
 
-static void run(struct player *player) {
-    enum { TELL_EVERY = 2048 };
+static bool is_hopeless(struct player *player, size_t events) {
+    const struct replay_settings *settings = player->settings;
+    if (!settings->is_hopeless)
+        return false;
+    sum_up(player, events);
+    return settings->is_hopeless(&player->result, settings->state);
+}
+
+/* Notes what was done when another part of the trace is over. */
+static void note_part(struct player *player, size_t events) {
+    struct replay_result *result = &player->result;
+    size_t part = events * REPLAY_PARTS / player->trace->event_count;
+    if (part == result->part_count)
+        return;
+    sum_up(player, events);
+    while (result->part_count < part)
+        result->parts[result->part_count++] =
+            (struct replay_part){result->allocations, result->frees, result->hits,
+                                 result->modelled_seconds, result->host_seconds};
+}
+
+/* Not inlined, so that a tool can count what it costs by its name. */
+__attribute__((noinline)) static void replay_in_child(struct player *player) {
+    enum { TELL_EVERY = 2048, ASK_EVERY = 256 };
     const struct trace *trace = player->trace;
+    size_t i = 0;
     start(player);
-    for (size_t i = 0; i < trace->event_count; i++) {
+    while (i < trace->event_count) {
         now_ns = 1 + trace->events[i].time_ns;
         play(player, &trace->events[i]);
         if (i % TELL_EVERY == 0)
             tell(player, &(struct message){.kind = PROGRESS,
                                            .share = (double)i / (double)trace->event_count});
+        note_part(player, ++i);
+        if (i % ASK_EVERY == 0 && is_hopeless(player, i))
+            break;
     }
-    finish(player);
+    sum_up(player, i);
     tell(player, &(struct message){.kind = RESULT, .result = player->result});
 }
 
@@ -446,7 +515,7 @@ bool replay_run(const struct trace *trace, const struct replay_settings *setting
     if (child == 0) {
         struct player player = {.trace = trace, .settings = settings, .report = ends[1]};
         close(ends[0]);
-        run(&player);
+        replay_in_child(&player);
         _exit(0);
     }
     close(ends[1]);

@@ -8,15 +8,30 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct replay_result;
+
 struct replay_settings {
     struct pool_config config;
     bool native;     /* without the pool: every call goes to the driver */
     bool gpu;        /* on the real driver instead of the simulated one */
     uint64_t memory; /* bytes of each simulated device */
+
+    /* Asked now and then in the process that replays: true ends the replay, whose result is then
+     * that of its beginning. Figures that are sums or peaks only grow. NULL: it goes to the end. */
+    bool (*is_hopeless)(const struct replay_result *so_far, const void *state);
+    const void *state;
+};
+
+/* What was done by the end of an eighth of the trace's events, or of several. */
+enum { REPLAY_PARTS = 8 };
+struct replay_part {
+    uint64_t allocations, frees, hits;
+    double modelled_seconds, host_seconds;
 };
 
 /* What a replay did. All bytes are device memory. */
 struct replay_result {
+    uint64_t events; /* that were replayed: all of the trace's, or it was ended before */
     uint64_t allocations, frees, hits;    /* hits: served without physical memory from the driver */
     uint64_t driver_allocs, driver_frees; /* of physical memory: cuMemAlloc, cuMemCreate, ... */
     uint64_t map_calls;       /* cuMemMap, cuMemUnmap, cuMemSetAccess: what remapping costs */
@@ -29,6 +44,8 @@ struct replay_result {
     double modelled_seconds; /* what the driver's calls cost by the simulated GPU's model; 0 with
                                 gpu */
     double host_seconds;     /* real time spent inside malloc and free */
+    uint32_t part_count;     /* of the trace, that were replayed */
+    struct replay_part parts[REPLAY_PARTS];
 };
 
 /* Replays `trace`, in a child process, so that replays do not see each other. Returns false after

@@ -2,9 +2,12 @@
 #include "cli/commands.h"
 #include "cli/option_args.h"
 #include "cli/output.h"
+#include "cli/plot_canvas.h"
+#include "cli/progress.h"
 #include "cli/replay.h"
 #include "cli/result_json.h"
 #include "cli/size_argument.h"
+#include "cli/sweep.h"
 #include "cli/usage.h"
 #include "observe/emitter.h"
 #include "observe/human.h"
@@ -12,14 +15,32 @@
 
 #include <argp.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 struct arguments {
     const char *file;
+    const char *sweep; /* BASE; NULL: one replay */
     struct replay_settings settings;
     bool json;
 };
 
-enum { KEY_MEMORY = 'm', KEY_GPU = 'g', KEY_JSON = 'j', KEY_NATIVE = 'n' };
+static const uint64_t default_memory = (uint64_t)80 << 30;
+
+enum { KEY_MEMORY = 'm', KEY_GPU = 'g', KEY_JSON = 'j', KEY_NATIVE = 'n', KEY_SWEEP = 's' };
+
+/* A sweep has every preset, and none, on simulated devices of many sizes. */
+static void check_sweep(const struct arguments *arguments, struct argp_state *state) {
+    const struct replay_settings *settings = &arguments->settings;
+    if (settings->gpu || settings->native || settings->memory)
+        usage_error(
+            state, "--sweep: expected no --gpu, --native or --memory beside it, as it replays with "
+                   "every preset and without the pool, on simulated devices of many sizes");
+    const char *preset = getenv("POOLCUDA_PRESET"), *policy = getenv("POOLCUDA_POLICY");
+    if ((preset && *preset) || (policy && *policy))
+        usage_error(state,
+                    "--sweep: expected no preset and no policy beside it, as it replays with each");
+}
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
     struct arguments *arguments = state->input;
@@ -36,6 +57,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     case KEY_NATIVE:
         arguments->settings.native = true;
         return 0;
+    case KEY_SWEEP:
+        arguments->sweep = usage_file(argument, "--sweep", state);
+        return 0;
     case ARGP_KEY_ARG:
         if (arguments->file)
             usage_error(state, "%s: expected one FILE only", argument);
@@ -44,6 +68,10 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     case ARGP_KEY_END:
         if (!arguments->file)
             argp_usage(state);
+        if (arguments->sweep)
+            check_sweep(arguments, state);
+        if (!arguments->settings.memory)
+            arguments->settings.memory = default_memory;
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -96,6 +124,12 @@ static const struct argp_option rows[] = {
     {"memory", KEY_MEMORY, "SIZE", 0, "memory of each simulated device (80G)", 0},
     {"gpu", KEY_GPU, NULL, 0, "on the real GPU", 0},
     {"native", KEY_NATIVE, NULL, 0, "without the pool, for comparison", 0},
+    {"sweep", KEY_SWEEP, "BASE", 0,
+     "with every preset and without the pool, on simulated devices from the peak of requested "
+     "memory to "
+     "three times that: print hits, driver calls and failures, and draw them into BASE.svg and "
+     "BASE.png",
+     0},
     {"json", KEY_JSON, NULL, 0, "print one JSON object", 0},
     {0},
 };
@@ -109,8 +143,61 @@ const struct argp replay_argp = {
     .children = children,
 };
 
+/* --- the sweep --- */
+
+static int print_sweep(const struct arguments *arguments, const struct sweep *sweep) {
+    char options[4096];
+    if (!arguments->json) {
+        sweep_print(sweep, arguments->file);
+        return 0;
+    }
+    option_args_join(options, sizeof options);
+    json_t *object = sweep_to_json(sweep, arguments->file, options);
+    int failed = !object || json_dumpf(object, stdout, JSON_INDENT(2)) != 0;
+    putchar('\n');
+    json_decref(object);
+    return failed;
+}
+
+static bool draw_sweep(const struct arguments *arguments, const struct sweep *sweep) {
+    const char *slash = strrchr(arguments->file, '/');
+    char error[OUTPUT_ERROR];
+    json_t *title = result_name(slash ? slash + 1 : arguments->file);
+    bool drawn = sweep_plot(arguments->sweep, sweep, json_string_value(title), error);
+    json_decref(title);
+    if (!drawn)
+        say(error);
+    return drawn;
+}
+
+static int run_sweep(const struct arguments *arguments, const struct trace *trace) {
+    char error[OUTPUT_ERROR];
+    struct sweep *sweep = calloc(1, sizeof *sweep);
+    snprintf(error, sizeof error, "out of memory");
+    bool done = sweep && sweep_run(trace, sweep, progress_show, error, sizeof error);
+    progress_end();
+    if (!done)
+        say(error);
+    int status = !done || !draw_sweep(arguments, sweep);
+    if (done)
+        status |= print_sweep(arguments, sweep);
+    free(sweep);
+    return status;
+}
+
+/* False after one line: a drawing of the sweep cannot be written, or may not. */
+static bool may_draw(const struct arguments *arguments, int *status) {
+    char error[OUTPUT_ERROR];
+    *status = plot_takes_a_place(arguments->sweep, arguments->file, error) ? EXIT_USAGE : 1;
+    if (*status != EXIT_USAGE && plot_check(arguments->sweep, error))
+        return true;
+    say(error);
+    return false;
+}
+
 int command_replay(int argc, char **argv) {
-    struct arguments arguments = {.settings = {.memory = (uint64_t)80 << 30}};
+    struct arguments arguments = {0};
+    int status;
     struct options options;
     struct replay_result result = {0};
     char error[OUTPUT_ERROR];
@@ -120,10 +207,17 @@ int command_replay(int argc, char **argv) {
         say(error);
         return EXIT_USAGE;
     }
+    if (arguments.sweep && !may_draw(&arguments, &status))
+        return status;
     arguments.settings.config = pool_config_from(&options);
     struct trace *trace = trace_read(arguments.file, say);
     if (!trace)
         return 1;
+    if (arguments.sweep) {
+        status = run_sweep(&arguments, trace);
+        trace_free(trace);
+        return status;
+    }
     bool replayed =
         replay_run(trace, &arguments.settings, &result, NULL, NULL, error, sizeof error);
     trace_free(trace);

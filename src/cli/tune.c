@@ -1,144 +1,126 @@
 #include "cli/tune.h"
 
-#include "options.h"
 #include "pool/policy.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { AUTO_CAP = 0, NO_CAP = 1000, END = -1 };
+/* The share of the program's time that must be saved before anything but speed changes. */
+static const double worth = 0.02;
 
-static const char *const default_ratio = "2.0";
+/* What the pool's own work takes: four instructions a nanosecond, by and large what one core does.
+ * The counts are those of docs/benchmarks.md for what caches serve, and for the rest the means of
+ * recorded traces. */
+static const double second_per_instruction = 0.25e-9;
+enum { CACHED_CALL = 120, MISS = 2300 };
 
-/* What is combined. A cap on idle memory is a share of peak live memory in percent, AUTO_CAP or
- * NO_CAP. */
-static const struct family {
-    const char *preset;
-    bool gpu_only; /* the simulated GPU cannot tell how it does: it lies with the driver */
-    const char *const *ratios; /* the default's first */
-    const int *caps;
-} families[] = {
-    {"default", false, (const char *const[]){"2.0", "1.25", "1.5", "3.0", "4.0", NULL},
-     (const int[]){AUTO_CAP, 5, 15, 40, NO_CAP, END}},
-    {"futhark", false, (const char *const[]){"2.0", "4.0", NULL}, (const int[]){AUTO_CAP, END}},
-    {"pyopencl", false, (const char *const[]){"2.0", NULL},
-     (const int[]){AUTO_CAP, 5, 15, 40, END}},
-    {"bfc", false, (const char *const[]){"2.0", NULL}, (const int[]){AUTO_CAP, 5, 15, 40, END}},
-    {"paddle", true, (const char *const[]){"2.0", NULL}, (const int[]){AUTO_CAP, 5, 15, END}},
-    {"vmm", false, (const char *const[]){"2.0", NULL}, (const int[]){AUTO_CAP, 2, 5, 15, 40, END}},
-};
+static const struct cost {
+    const char *policy;
+    unsigned per_call;
+} costs[] = {{"site", 1500}, {"tag", 1400},   {"bins", 1400},
+             {"bfc", 1750},  {"async", 2500}, {"vmm", 1800}};
 
-static bool is_fixed(const char *name) {
-    const char *value = getenv(name);
-    return value && *value;
+static unsigned cost_of(const struct policy *policy) {
+    enum { MOST = 2500 };
+    for (size_t i = 0; i < sizeof costs / sizeof costs[0]; i++)
+        if (strcmp(policy->name, costs[i].policy) == 0)
+            return costs[i].per_call;
+    return MOST;
 }
 
-/* Appends NAME=VALUE unless the user has fixed the variable. */
-static void set(char *variables, const char *name, const char *value) {
-    size_t length = strlen(variables);
-    if (!is_fixed(name))
-        snprintf(variables + length, TUNE_VARIABLES - length, "%s%s=%s", length ? " " : "", name,
-                 value);
-}
-
-static void set_cap(char *variables, int percent, uint64_t peak) {
-    char value[32];
-    uint64_t mib = (peak / 100 * (uint64_t)percent >> 20) + 1;
-    snprintf(value, sizeof value, "%lluM", (unsigned long long)mib);
-    set(variables, "POOLCUDA_MAX_IDLE", percent == NO_CAP ? "100%" : value);
-}
-
-static bool is_listed(const struct tune *tune, const char *variables) {
-    for (size_t i = 0; i < tune->count; i++)
-        if (strcmp(tune->settings[i].variables, variables) == 0)
-            return true;
-    return false;
-}
-
-static bool add(struct tune *tune, const struct family *family, const char *ratio, int cap,
-                uint64_t peak) {
-    struct tune_setting setting = {.preset = family->preset};
-    if (is_fixed("POOLCUDA_PRESET"))
-        setting.preset = getenv("POOLCUDA_PRESET");
-    if (strcmp(family->preset, "default") != 0)
-        set(setting.variables, "POOLCUDA_PRESET", family->preset);
-    if (strcmp(ratio, default_ratio) != 0)
-        set(setting.variables, "POOLCUDA_REUSE_RATIO", ratio);
-    if (cap != AUTO_CAP)
-        set_cap(setting.variables, cap, peak);
-    if (is_listed(tune, setting.variables))
-        return true;
-    struct tune_setting *more = realloc(tune->settings, (tune->count + 1) * sizeof *tune->settings);
-    if (!more)
-        return false;
-    tune->settings = more;
-    tune->settings[tune->count++] = setting;
-    return true;
-}
-
-static bool add_family(struct tune *tune, const struct family *family, uint64_t peak) {
-    for (const char *const *ratio = family->ratios; *ratio; ratio++)
-        for (const int *cap = family->caps; *cap != END; cap++)
-            if (!add(tune, family, *ratio, *cap, peak))
-                return false;
-    return true;
-}
-
-bool tune_list(struct tune *tune, uint64_t peak_live_bytes, bool gpu) {
-    bool added = true, one_family = is_fixed("POOLCUDA_PRESET") || is_fixed("POOLCUDA_POLICY");
-    *tune = (struct tune){0};
-    for (size_t i = 0; i < sizeof families / sizeof families[0] && added; i++)
-        if ((gpu || !families[i].gpu_only) && (!one_family || i == 0))
-            added = add_family(tune, &families[i], peak_live_bytes);
-    if (!added)
-        tune_free(tune);
-    return added;
-}
-
-void tune_note_policy(struct tune_setting *setting, const struct policy *policy) {
-    setting->transparent = strcmp(policy->name, "site") == 0 || strcmp(policy->name, "tag") == 0;
+void tune_note_config(struct tune_setting *setting, const struct pool_config *config) {
+    const struct policy *policy = config->policy;
+    bool site = strcmp(policy->name, "site") == 0;
+    setting->transparent = site || strcmp(policy->name, "tag") == 0;
     setting->cuts = policy->keeper->cuts || policy->keeper->keeps_nothing;
+    setting->per_call = cost_of(policy);
+    setting->cached =
+        site && !config->zero && !config->site_keep && config->max_idle.kind == LIMIT_AUTO;
 }
 
 uint64_t tune_calls(const struct replay_result *result) {
     return result->driver_allocs + result->driver_frees + result->map_calls;
 }
 
-/* Whether nothing speaks for `other`. */
-static bool covers(const struct replay_result *one, const struct replay_result *other) {
+static double instructions(const struct tune_setting *setting, const struct replay_part *part) {
+    double calls = (double)(part->allocations + part->frees);
+    if (!setting->cached)
+        return calls * setting->per_call;
+    uint64_t misses = part->allocations > part->hits ? part->allocations - part->hits : 0;
+    return calls * CACHED_CALL + (double)misses * MISS;
+}
+
+static double seconds_of(const struct tune_setting *setting, const struct replay_part *part,
+                         bool gpu) {
+    return gpu ? part->host_seconds
+               : part->modelled_seconds + instructions(setting, part) * second_per_instruction;
+}
+
+double tune_seconds(const struct tune_setting *setting, const struct replay_result *result,
+                    bool gpu) {
+    const struct replay_part all = {result->allocations, result->frees, result->hits,
+                                    result->modelled_seconds, result->host_seconds};
+    return seconds_of(setting, &all, gpu);
+}
+
+bool tune_covers(const struct replay_result *one, const struct replay_result *other) {
     return tune_calls(one) <= tune_calls(other) && one->peak_held_bytes <= other->peak_held_bytes &&
            one->oom_failures <= other->oom_failures;
+}
+
+bool tune_is_hopeless(const struct tune_setting *setting, const struct replay_result *so_far,
+                      const struct tune_setting *rival, const struct tune_wish *wish) {
+    const struct replay_result *other = &rival->result;
+    if (so_far->oom_failures != other->oom_failures)
+        return so_far->oom_failures > other->oom_failures; /* else it may end with fewer */
+    if (other->peak_held_bytes > wish->most)
+        return so_far->peak_held_bytes > other->peak_held_bytes;
+    return so_far->peak_held_bytes > wish->most ||
+           tune_seconds(setting, so_far, wish->gpu) > tune_seconds(rival, other, wish->gpu);
+}
+
+bool tune_is_behind(const struct tune_setting *setting, const struct replay_result *so_far,
+                    const struct tune_setting *rival, const struct tune_wish *wish, double much) {
+    const struct replay_result *other = &rival->result;
+    uint32_t count = so_far->part_count;
+    if (!count || count > other->part_count || other->peak_held_bytes > wish->most ||
+        so_far->oom_failures != other->oom_failures)
+        return false;
+    double taken = seconds_of(setting, &so_far->parts[count - 1], wish->gpu);
+    double others = seconds_of(rival, &other->parts[count - 1], wish->gpu);
+    bool same = taken <= others && taken >= others && setting->per_call == rival->per_call;
+    return taken - others > much * tune_seconds(rival, other, wish->gpu) ||
+           (same && count >= REPLAY_PARTS / 2);
+}
+
+bool tune_is_better(const struct tune_setting *one, const struct tune_setting *other,
+                    const struct tune_wish *wish) {
+    const struct replay_result *a = &one->result, *b = &other->result;
+    if (a->oom_failures != b->oom_failures)
+        return a->oom_failures < b->oom_failures;
+    bool fits = a->peak_held_bytes <= wish->most;
+    if (fits != (b->peak_held_bytes <= wish->most))
+        return fits;
+    if (!fits && a->peak_held_bytes != b->peak_held_bytes)
+        return a->peak_held_bytes < b->peak_held_bytes;
+    double time = tune_seconds(one, a, wish->gpu), others = tune_seconds(other, b, wish->gpu);
+    if (time < others || time > others)
+        return time < others;
+    return one->variable_count < other->variable_count;
 }
 
 /* Puts the first, which is the plainest, of settings that come to the same on the front. */
 static void mark_front(struct tune *tune) {
     for (size_t i = 0; i < tune->count; i++) {
         const struct replay_result *result = &tune->settings[i].result;
-        bool front = true;
+        bool front = tune->settings[i].complete;
         for (size_t j = 0; j < tune->count && front; j++) {
             const struct replay_result *other = &tune->settings[j].result;
-            front = j == i || !covers(other, result) || (covers(result, other) && i < j);
+            front = j == i || !tune->settings[j].complete || !tune_covers(other, result) ||
+                    (tune_covers(result, other) && i < j);
         }
         tune->settings[i].front = front;
     }
-}
-
-static double time_of(const struct replay_result *result, const struct tune_wish *wish) {
-    return wish->gpu ? result->host_seconds : result->modelled_seconds;
-}
-
-/* Whether `one` is to be preferred. */
-static bool is_better(const struct replay_result *one, const struct replay_result *other,
-                      const struct tune_wish *wish) {
-    if (one->oom_failures != other->oom_failures)
-        return one->oom_failures < other->oom_failures;
-    bool fits = one->peak_held_bytes <= wish->most;
-    if (fits != (other->peak_held_bytes <= wish->most))
-        return fits;
-    if (!fits)
-        return one->peak_held_bytes < other->peak_held_bytes;
-    return time_of(one, wish) < 0.95 * time_of(other, wish); /* else the first, the plainer one */
 }
 
 /* Whether `best` does what `safe` cannot, be it as fast as it may. */
@@ -149,26 +131,39 @@ static bool is_needed(const struct replay_result *best, const struct replay_resu
             safe->peak_held_bytes > wish->most);
 }
 
-void tune_judge(struct tune *tune, const struct tune_wish *wish) {
-    const struct tune_setting *best = NULL, *safe = NULL;
+/* Whether what `best` saves is worth that it changes more than speed. */
+static bool is_worth_it(const struct tune *tune) {
+    const struct tune_wish *wish = &tune->wish;
+    const struct tune_setting *best = tune->best, *safe = tune->safe;
+    double slow = tune_seconds(safe, &safe->result, wish->gpu);
+    double program = wish->program_seconds > slow ? wish->program_seconds : slow;
+    return slow - tune_seconds(best, &best->result, wish->gpu) > worth * program &&
+           (best->result.peak_held_bytes <= wish->most ||
+            safe->result.peak_held_bytes >= best->result.peak_held_bytes);
+}
+
+void tune_judge(struct tune *tune) {
+    const struct tune_wish *wish = &tune->wish;
+    tune->best = tune->safe = tune->recommended = tune->alternative = NULL;
     mark_front(tune);
     for (size_t i = 0; i < tune->count; i++) {
         const struct tune_setting *setting = &tune->settings[i];
-        if (setting->front && (!best || is_better(&setting->result, &best->result, wish)))
-            best = setting;
-        if (setting->transparent && (!safe || is_better(&setting->result, &safe->result, wish)))
-            safe = setting;
+        if (!setting->complete)
+            continue;
+        if (!tune->best || tune_is_better(setting, tune->best, wish))
+            tune->best = setting;
+        if (setting->transparent && (!tune->safe || tune_is_better(setting, tune->safe, wish)))
+            tune->safe = setting;
     }
-    if (!best) /* nothing was tried */
+    if (!tune->best) /* nothing was tried */
         return;
-    if (safe && !is_better(&best->result, &safe->result, wish))
-        best = safe;
-    if (best->transparent)
-        safe = best;
-    tune->safe = safe;
-    tune->recommended =
-        !safe || wish->any || is_needed(&best->result, &safe->result, wish) ? best : safe;
-    tune->alternative = tune->recommended == safe ? best : safe;
+    const struct tune_setting *best = tune->best, *safe = tune->safe;
+    if (safe && !tune_is_better(best, safe, wish))
+        tune->best = best = safe;
+    bool best_it_is =
+        !safe || wish->any || is_needed(&best->result, &safe->result, wish) || is_worth_it(tune);
+    tune->recommended = best_it_is ? best : safe;
+    tune->alternative = best_it_is ? safe : best;
     if (tune->alternative == tune->recommended)
         tune->alternative = NULL;
 }

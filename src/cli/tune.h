@@ -1,5 +1,5 @@
-/* Choosing a setting of the pool for a trace: which ones are tried, which are worth having, which
- * one to take. */
+/* Choosing a setting of the pool for a trace: what a setting costs, which are worth having, which
+ * one to take. What is tried: tune_search.h. */
 #ifndef POOLCUDA_CLI_TUNE_H
 #define POOLCUDA_CLI_TUNE_H
 
@@ -9,52 +9,77 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TUNE_VARIABLES = 192 };
+enum { TUNE_VARIABLES = 256 };
 
 /* One setting and what it did. */
 struct tune_setting {
     char variables[TUNE_VARIABLES]; /* NAME=VALUE NAME=VALUE ...; "" is the default */
-    const char *preset;             /* the variables', or what the user has fixed */
-    bool transparent;               /* nothing but speed changes: see docs/policies.md */
-    bool cuts;                      /* memory is cut or remapped, not reused in whole blocks */
-    bool front;                     /* no other makes fewer driver calls and holds no more */
+    unsigned variable_count;
+    const char *preset; /* the variables', or what the user has fixed */
+    bool transparent;   /* nothing but speed changes: see docs/policies.md */
+    bool cuts;          /* memory is cut or remapped, not reused in whole blocks */
+    bool cached;        /* threads' caches serve allocations and frees */
+    unsigned per_call;  /* instructions of a malloc or free that no cache serves */
+    bool complete;      /* replayed to the end: else it cannot be the best */
+    bool front;         /* no other makes fewer driver calls and holds no more */
     struct replay_result result;
+};
+
+/* What a setting must do to be recommended. */
+struct tune_wish {
+    uint64_t most;          /* bytes that it may hold */
+    bool strictly;          /* as a transparent one must, too, where another does */
+    bool any;               /* it need not be transparent */
+    bool gpu;               /* time is what was measured, not the model's */
+    double program_seconds; /* what the recorded program took */
 };
 
 /* What was tried. Free with tune_free. */
 struct tune {
+    struct tune_wish wish;
     struct tune_setting *settings;
     size_t count;
-    const struct tune_setting *safe; /* the best of those that are transparent; NULL: none is */
+    const struct tune_setting *best;        /* of all */
+    const struct tune_setting *safe;        /* of those that are transparent; NULL: none is */
     const struct tune_setting *recommended; /* the one answer */
-    const struct tune_setting *alternative; /* transparent if that is not, faster, but not
-                                             * transparent, if it is; NULL: there is none */
+    const struct tune_setting *alternative; /* the other one of the two; NULL: there is none, or it
+                                             * is in nothing better */
 };
 
-/* Settings to try for a program that had peak_live_bytes live at its peak; gpu: on a real one. What
- * the environment fixes is left as it is; who fixes the preset or the policy wants no other.
- * Returns false without memory. */
-bool tune_list(struct tune *tune, uint64_t peak_live_bytes, bool gpu);
-
-/* Notes the policy that a setting comes to. */
-void tune_note_policy(struct tune_setting *setting, const struct policy *policy);
+/* Notes the policy and the caches of the configuration that a setting comes to. */
+void tune_note_config(struct tune_setting *setting, const struct pool_config *config);
 
 /* Everything that the driver did for a setting: allocations, frees, maps and unmaps. */
 uint64_t tune_calls(const struct replay_result *result);
 
-/* What a setting must do to be recommended. */
-struct tune_wish {
-    uint64_t most; /* bytes that it may hold */
-    bool strictly; /* as a transparent one must, too, where another does */
-    bool any;      /* it need not be transparent */
-    bool gpu;      /* time is what was measured, not the model's */
-};
+/* Seconds in malloc and free: what the driver takes by the model, and the pool's own instructions;
+ * with gpu what was measured. */
+double tune_seconds(const struct tune_setting *setting, const struct replay_result *result,
+                    bool gpu);
 
-/* Once every setting has its result: marks the front, and recommends what takes least time among
- * the transparent settings with the fewest failed allocations that hold at most `most` bytes; the
- * one that holds least if none does. Where none is transparent, or none serves as many allocations
- * or keeps a strict bound as others do: the same among the settings of the front. */
-void tune_judge(struct tune *tune, const struct tune_wish *wish);
+/* Whether a replay of the setting that has come so far cannot be better than `rival` any more,
+ * however it ends. */
+bool tune_is_hopeless(const struct tune_setting *setting, const struct replay_result *so_far,
+                      const struct tune_setting *rival, const struct tune_wish *wish);
+
+/* Whether it has taken longer than `rival`, which holds little enough, for the eighths of the trace
+ * that were replayed, by more than `much` times all that the rival took; or just as long for
+ * half of the trace or more: then it does the same. */
+bool tune_is_behind(const struct tune_setting *setting, const struct replay_result *so_far,
+                    const struct tune_setting *rival, const struct tune_wish *wish, double much);
+
+/* Whether nothing speaks for `other`: neither driver calls nor memory nor allocations served. */
+bool tune_covers(const struct replay_result *one, const struct replay_result *other);
+
+/* Whether `one` is to be preferred: fewer failed allocations, then what holds little enough, then
+ * less time, then fewer variables. */
+bool tune_is_better(const struct tune_setting *one, const struct tune_setting *other,
+                    const struct tune_wish *wish);
+
+/* Once every setting has its result: marks the front, and finds the best, the best that is
+ * transparent, and which of the two is recommended: the latter, unless the former does what it
+ * cannot or saves more than TUNE_WORTH of the program's time. */
+void tune_judge(struct tune *tune);
 
 void tune_free(struct tune *tune);
 

@@ -10,6 +10,7 @@
 #include "cli/result_json.h"
 #include "cli/size_argument.h"
 #include "cli/tune.h"
+#include "cli/tune_search.h"
 #include "cli/usage.h"
 #include "observe/emitter.h"
 #include "observe/human.h"
@@ -104,14 +105,15 @@ static const char *name_of(const struct session *session, const struct tune_sett
     return *session->fixed ? "(nothing more)" : "(the default)";
 }
 
+/* A part of the work: from which share of it to which. */
 struct stage {
-    size_t done, count;
+    double from, to;
     const char *doing;
 };
 
 static void show(double share, void *state) {
     const struct stage *stage = state;
-    progress_show(((double)stage->done + share) / (double)stage->count, stage->doing);
+    progress_show(stage->from + share * (stage->to - stage->from), stage->doing);
 }
 
 /* The configuration that the environment and `variables` stand for. */
@@ -137,36 +139,59 @@ static struct pool_config configure(const char *variables) {
     return pool_config_from(&options);
 }
 
-/* config: NULL is without the pool. */
-static bool replay(const struct session *session, const struct pool_config *config,
+static bool replay(const struct session *session, const struct replay_settings *settings,
                    struct replay_result *result, const struct stage *stage) {
     char error[512];
-    struct replay_settings settings = session->arguments->settings;
-    settings.native = !config;
-    if (config)
-        settings.config = *config;
-    if (replay_run(session->trace, &settings, result, show, (void *)stage, error, sizeof error))
+    if (replay_run(session->trace, settings, result, show, (void *)stage, error, sizeof error))
         return true;
     say(error);
     return false;
 }
 
-static bool run_all(struct session *session) {
-    struct tune *tune = &session->tune;
-    struct stage stage = {0, tune->count + 1, "without the pool"};
-    if (!replay(session, NULL, &session->native, &stage))
-        return false;
-    for (size_t i = 0; i < tune->count; i++) {
-        struct tune_setting *setting = &tune->settings[i];
-        stage.done = i + 1;
-        stage.doing = name_of(session, setting);
-        struct pool_config config = configure(setting->variables);
-        tune_note_policy(setting, config.policy);
-        if (!replay(session, &config, &setting->result, &stage))
-            return false;
-    }
+static bool replay_without_pool(struct session *session) {
+    const struct stage stage = {0, 1, "without the pool"};
+    struct replay_settings settings = session->arguments->settings;
+    settings.native = true;
+    return replay(session, &settings, &session->native, &stage);
+}
+
+static bool try_setting(struct tune_setting *setting, double share,
+                        bool (*is_hopeless)(const struct replay_result *so_far, const void *state),
+                        const void *state, void *owner) {
+    const struct session *session = owner;
+    const struct stage stage = {share, share, name_of(session, setting)};
+    struct replay_settings settings = session->arguments->settings;
+    settings.config = configure(setting->variables);
+    settings.is_hopeless = is_hopeless;
+    settings.state = state;
+    return replay(session, &settings, &setting->result, &stage);
+}
+
+static void note_config(struct tune_setting *setting) {
+    struct pool_config config = configure(setting->variables);
+    tune_note_config(setting, &config);
+}
+
+static double seconds_of_trace(const struct trace *trace) {
+    return trace->event_count ? (double)trace->events[trace->event_count - 1].time_ns / 1e9 : 0;
+}
+
+static bool search(struct session *session) {
+    const struct trace *trace = session->trace;
+    const struct tune_search search = {.tune = &session->tune,
+                                       .events = trace->event_count,
+                                       .trace_seconds = seconds_of_trace(trace),
+                                       .peak_bytes = session->bounds.live_bytes,
+                                       .memory = session->arguments->settings.memory,
+                                       .note_config = note_config,
+                                       .try_setting = try_setting,
+                                       .owner = session};
+    bool no_memory = false;
+    bool done = replay_without_pool(session) && tune_search(&search, &no_memory);
+    if (!done && no_memory)
+        say("out of memory");
     progress_end();
-    return true;
+    return done;
 }
 
 /* --- what is printed --- */
@@ -191,7 +216,7 @@ static struct all_variables all_variables(const struct session *session,
  * known, or not for a device that was too small. */
 static uint64_t fewest_allocs(const struct session *session, const struct tune_setting *setting) {
     uint64_t fewest, held = setting->result.peak_held_bytes;
-    if (setting->result.oom_failures)
+    if (setting->result.oom_failures || !setting->complete)
         return 0;
     enum bounds_answer answer =
         setting->cuts ? bounds_fewest_cut(session->trace, BOUNDS_ALL_DEVICES, held, &fewest)
@@ -199,8 +224,13 @@ static uint64_t fewest_allocs(const struct session *session, const struct tune_s
     return answer == BOUNDS_FOUND ? fewest : 0;
 }
 
-static double time_of(const struct session *session, const struct replay_result *result) {
-    return session->arguments->settings.gpu ? result->host_seconds : result->modelled_seconds;
+static double time_of(const struct session *session, const struct tune_setting *setting) {
+    return tune_seconds(setting, &setting->result, session->arguments->settings.gpu);
+}
+
+static double native_time(const struct session *session) {
+    const struct replay_result *native = &session->native;
+    return session->arguments->settings.gpu ? native->host_seconds : native->modelled_seconds;
 }
 
 static bool is_shown(const struct session *session, const struct tune_setting *setting) {
@@ -219,8 +249,10 @@ static void print_setting(const struct session *session, const struct tune_setti
            width, name_of(session, setting), 100 * result_hit_rate(result),
            (unsigned long long)tune_calls(result), (unsigned long long)result->driver_allocs, least,
            human(result->peak_held_bytes).text,
-           live ? (double)result->peak_held_bytes / (double)live : 0.0, time_of(session, result),
-           result->oom_failures ? "  allocations failed" : "");
+           live ? (double)result->peak_held_bytes / (double)live : 0.0, time_of(session, setting),
+           !setting->complete     ? "  given up"
+           : result->oom_failures ? "  allocations failed"
+                                  : "");
 }
 
 static int width_of_names(const struct session *session) {
@@ -271,8 +303,9 @@ static char *next_command_options(const struct session *session) {
 static void print_difference(const struct session *session) {
     const struct replay_result *one = &session->tune.alternative->result;
     const struct replay_result *other = &session->tune.recommended->result;
-    printf("  %.2f ms instead of %.2f ms, %s held instead of %s", 1e3 * time_of(session, one),
-           1e3 * time_of(session, other), human(one->peak_held_bytes).text,
+    printf("  %.2f ms instead of %.2f ms, %s held instead of %s",
+           1e3 * time_of(session, session->tune.alternative),
+           1e3 * time_of(session, session->tune.recommended), human(one->peak_held_bytes).text,
            human(other->peak_held_bytes).text);
     if (one->oom_failures != other->oom_failures)
         printf(", %llu allocations failed instead of %llu", (unsigned long long)one->oom_failures,
@@ -307,7 +340,7 @@ static void print_text(const struct session *session) {
     printf("%s: %llu allocations, peak requested %s; without the pool %llu driver calls, %.3f s\n",
            emitter_clean(file, sizeof file, session->arguments->file),
            (unsigned long long)native->allocations, human(native->peak_live_bytes).text,
-           (unsigned long long)tune_calls(native), time_of(session, native));
+           (unsigned long long)tune_calls(native), native_time(session));
     print_bounds(&session->bounds);
     if (*session->fixed)
         printf("in all settings: %s\n\n", session->fixed);
@@ -327,6 +360,8 @@ static json_t *setting_to_json(const struct session *session, const struct tune_
     json_t *object = result_to_json(&setting->result, arguments->file, arguments->settings.memory,
                                     arguments->settings.gpu, all_variables(session, setting).text);
     const uint64_t fewest = fewest_allocs(session, setting);
+    json_object_set_new(object, "complete", json_boolean(setting->complete));
+    json_object_set_new(object, "seconds", json_real(time_of(session, setting)));
     json_object_set_new(object, "front", json_boolean(setting->front));
     json_object_set_new(object, "transparent", json_boolean(setting->transparent));
     json_object_set_new(object, "driver_calls",
@@ -394,18 +429,18 @@ static bool plot(const struct session *session) {
 
 static int tune(struct session *session) {
     const struct arguments *arguments = session->arguments;
-    if (!bounds_of(session->trace, BOUNDS_ALL_DEVICES, driver_granule, &session->bounds, NULL) ||
-        !tune_list(&session->tune, session->bounds.live_bytes, arguments->settings.gpu)) {
+    if (!bounds_of(session->trace, BOUNDS_ALL_DEVICES, driver_granule, &session->bounds, NULL)) {
         say("out of memory");
         return 1;
     }
-    if (!run_all(session))
+    session->tune.wish = (struct tune_wish){.most = most_held(session),
+                                            .strictly = arguments->most,
+                                            .any = arguments->any,
+                                            .gpu = arguments->settings.gpu,
+                                            .program_seconds = seconds_of_trace(session->trace)};
+    if (!search(session))
         return 1;
-    const struct tune_wish wish = {.most = most_held(session),
-                                   .strictly = arguments->most,
-                                   .any = arguments->any,
-                                   .gpu = arguments->settings.gpu};
-    tune_judge(&session->tune, &wish);
+    tune_judge(&session->tune);
     int status = arguments->plot && !plot(session);
     if (arguments->json)
         return print_json(session) || status;
@@ -431,9 +466,13 @@ const struct argp tune_argp = {
     .options = rows,
     .parser = parse,
     .args_doc = "FILE",
-    .doc = "Replays an allocation trace with many settings of the pool, shows those for which "
-           "no other makes fewer driver calls and holds no more memory, and recommends one, which "
-           "changes nothing but speed unless --any is given or no such setting will do. "
+    .doc = "Searches the settings of the pool by replays of an allocation trace, shows those for "
+           "which "
+           "no other makes fewer driver calls and holds no more memory, and recommends the fastest "
+           "that "
+           "changes nothing but speed, or the fastest of all if --any is given, if no such setting "
+           "will "
+           "do, or if it saves more than 2% of the program's time. "
            "FILE is a trace that `poolcuda replay` takes.",
     .children = children,
 };

@@ -1,6 +1,7 @@
 /* PyOpenCL's and PyCUDA's memory pool: sixteen bins per octave, requests rounded up to the upper
- * end of their bin, the block freed last serves first, nothing is given up before the device runs
- * out, then one block of the largest bin at a time.
+ * end of their bin, which is the next one's lower end and belongs to that, the block freed last
+ * serves first, nothing is given up before the device runs out, then one block of the largest bin
+ * at a time.
  *
  * Kept of its origin: the bins, the order within and among them. Different: bins are ends of whole
  * 512 bytes, so the smallest requests share one; sites are only counted. */
@@ -11,12 +12,11 @@
 
 enum { STEPS = 16, STEP_BITS = 4 };
 
-/* The bin's upper end: the request with all but its highest bit and the STEP_BITS below rounded up.
- */
+/* The bin's upper end: above the request, also where that is a bin's lower end. 0: too large. */
 static size_t round_to_bin(size_t bytes) {
     int highest = 63 - __builtin_clzll(bytes);
     size_t unit = highest > STEP_BITS ? (size_t)1 << (highest - STEP_BITS) : 1;
-    size_t size = round_up(bytes, unit);
+    size_t size = (bytes & ~(unit - 1)) + unit; /* what overflows is 0 */
     return size ? round_up(size, ROUND_SMALL) : 0;
 }
 

@@ -1,6 +1,6 @@
 /* Regions by the driver's function, in TensorFlow's manner: each twice as large as the one before,
  * from 2 MiB, with back-pedalling by 0.9 when the device refuses. Different from its origin: a
- * region beyond the request takes at most half of what the device has left. What a block is to the
+ * region beyond the request leaves an eighth of what the device has left. What a block is to the
  * program is not what it is to the driver: see docs/policies.md. */
 #include "by_pointer.h"
 #include "pool/internal.h"
@@ -22,14 +22,16 @@ static size_t region_size(struct pool *pool, const struct request *request, size
     return size > least ? size : least;
 }
 
-/* A region takes at most half of what the device has left beyond the request. */
+/* A region leaves an eighth of what the device has beyond the request: less, and launches and
+ * others would find nothing; more, and the next request that fits into none has a region of its
+ * own, with ends that strand memory, where it fails at all. */
 static size_t within_free(struct pool *pool, size_t size, size_t least) {
     size_t available = 0, total;
     if (size == least || !pool_gate_enter(pool))
         return size;
     CUresult result = pool->driver->mem_get_info(&available, &total);
     pool_gate_leave(pool);
-    size_t spare = result == CUDA_SUCCESS && available > least ? (available - least) / 2 : 0;
+    size_t spare = result == CUDA_SUCCESS && available > least ? (available - least) / 8 * 7 : 0;
     size_t most = least + spare / ROUND_PAGE * ROUND_PAGE;
     return size < most ? size : most;
 }

@@ -1,7 +1,7 @@
 """bench.py BUILD [--quick | --counted] [MODULE...]: all benchmarks; scripts/bench calls it.
 
 A module of tests/bench has counted_sections (instructions, bytes, calls: the same on an idle and on a busy machine),
-timed_sections, or both. Prints every section (report.py says what that is). A run of all modules, unless it is quick, also
+timed_sections, or both; and printed_sections, which are too long for a document: made where the module is named. Prints every section (report.py says what that is). A run of all modules, unless it is quick, also
 writes docs/benchmarks.md: each section between the lines <!-- bench:ID COMMIT WHEN --> and <!-- /bench -->, its plots as
 docs/benchmarks-ID.svg. All else there is written by hand and stays. With --counted that is what is counted, and the times
 stay as they are. So all that was timed there is of one run, and all that was counted; if a module failed nothing is written.
@@ -149,6 +149,7 @@ def main():
         plots = importlib.import_module("plots")
     places, stamp = machine(kinds, build), f"{commit()} {datetime.datetime.now():%Y-%m-%dT%H:%M}"
     print("\n".join(places.values()), end="\n\n")
+    kinds = (*kinds, "printed") if arguments.modules else kinds
     sections, failed = collect(arguments.modules or modules(), build, arguments.quick, kinds)
     if everything and not failed:
         write(sections, places, stamp, plots)

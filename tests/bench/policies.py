@@ -1,8 +1,10 @@
-"""policies.py BUILD [--quick]: replays the traces at hand under every preset, on the simulated GPU.
+"""policies.py BUILD [--quick]: replays the traces at hand under every preset, on the simulated GPU; and, where the figures of
+the originals are at hand, on devices of the capacities that these have, beside them.
 
 LIMITS is also what tests/e2e/test_replay.py holds the pool to: hit rates and memory do not depend on time.
 """
 
+import csv
 import json
 import os
 import pathlib
@@ -83,5 +85,83 @@ def counted_sections(build, quick):
         "rows": rows, "verdicts": verdicts, "plots": []}]
 
 
+# Which originals a preset is to be no worse than: its own, or those that keep memory as it does. The driver's pool has none.
+ORIGINALS = {
+    "default": ("futhark-2018", "futhark-2020", "futhark-2025", "pycuda", "cub"),
+    "futhark": ("futhark-2018",),
+    "pyopencl": ("pycuda",),
+    "bfc": ("tensorflow-bfc",),
+    "paddle": (),
+    "vmm": ("pytorch-expandable-model",),
+}
+
+
+def expected_figures(folder):
+    """{(trace, memory): {original: row}} of expected/figures.csv; nothing if it is not there."""
+    path = folder / "expected/figures.csv"
+    found = {}
+    for line in csv.DictReader(path.read_text().splitlines()) if path.exists() else ():
+        found.setdefault((line["trace"], line["memory"]), {})[line["allocator"]] = {
+            "hit_rate": float(line["hit_rate"]), "worst_held_ratio": float(line["worst_held_ratio"]),
+            "driver_calls": int(line["driver_calls"]), "oom_failures": int(line["failed"])}
+    return found
+
+
+def leads(original, preset):
+    """Whether the original serves more from idle memory, and needs less memory: fails fewer allocations or, failing as many,
+    holds less. Figures of originals have six digits of hits and four of memory."""
+    hits = original["hit_rate"] > preset["hit_rate"] + 1e-6
+    memory = (original["oom_failures"], original["worst_held_ratio"] + 1e-4)
+    return hits and memory < (preset["oom_failures"], preset["worst_held_ratio"])
+
+
+def device_size(memory, peak):
+    """Of the simulated device, from what figures.csv calls it; the least is one page."""
+    return "80G" if memory == "unlimited" else max(int(float(memory) * peak), 2 << 20)
+
+
+def cells_of(command, path, memory, peak, originals):
+    """{preset: (its result, the originals that lead)} of a trace on a device."""
+    cells = {}
+    for preset in PRESETS:
+        result = replay(command, path, device_size(memory, peak), preset)
+        result["driver_calls"] = result["driver_allocs"] + result["driver_frees"] + result["map_calls"]
+        cells[preset] = (result, [name for name in ORIGINALS[preset] if name in originals and leads(originals[name], result)])
+    return cells
+
+
+def original_row(name, memory, allocator, result, verdict):
+    return [name, memory, allocator, f"{result['hit_rate']:.2%}", f"{result['worst_held_ratio']:.3f}",
+            f"{result['driver_calls']:,}", f"{result['oom_failures']:,}", verdict]
+
+
+def printed_sections(build, quick):
+    """The presets beside the originals. `quick`: of three traces alone. Nothing without the originals' figures."""
+    command, folder = build / "src/cli/poolcuda", FOLDERS[0]
+    expected, rows, verdicts, peaks = expected_figures(folder), [], [], {}
+    paths = {path.name.removesuffix(".csv.gz"): path for path in [*folder.glob("*.csv.gz"), *folder.glob("random/*.csv.gz")]}
+    names = [name for name in dict.fromkeys(name for name, _ in expected) if name in paths]
+    for name, memory in expected:
+        if name not in (names[:3] if quick else names):
+            continue
+        peaks.setdefault(name, replay(command, paths[name], "80G", "default")["peak_live_bytes"])
+        cells = cells_of(command, paths[name], memory, peaks[name], expected[name, memory])
+        for preset, (result, ahead) in cells.items():
+            rows.append(original_row(name, memory, preset, result, f"MISSED: {', '.join(ahead)}" if ahead else ""))
+            if ORIGINALS[preset]:
+                verdicts.append((f"{name}, {memory} x peak, {preset}: no original serves more and needs less memory",
+                                 ", ".join(ahead) or "none", not ahead))
+        rows += [original_row(name, memory, f"({allocator})", result, "")
+                 for allocator, result in expected[name, memory].items()]
+    if not expected:
+        return []
+    return [{
+        "id": "originals", "title": "Presets and originals",
+        "intro": "Each trace, on devices of so many times its peak of requested memory. *MISSED*: these originals serve more from idle memory, and "
+                 "fail fewer allocations or, failing as many, hold less of (peak requested + 64 MiB).",
+        "columns": ["trace", "device", "allocator", "hits", "held", "driver calls", "failed", "verdict"],
+        "rows": rows, "verdicts": [verdict for verdict in verdicts if not verdict[2]], "plots": []}]
+
+
 if __name__ == "__main__":
-    report.main(counted_sections)
+    report.main(counted_sections, printed_sections)

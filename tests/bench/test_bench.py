@@ -7,6 +7,7 @@ import bars
 import bench
 import counting
 import instructions
+import policies
 import pytest
 import report
 import timing
@@ -179,3 +180,48 @@ def test_a_table_in_markdown_keeps_its_columns():
     assert report.as_markdown(section, [("P", "p.svg")]).splitlines() == [
         "I", "", "| name | n |", "|---|---:|", "| a\\|b | 1 |", "", "| bar | measured | |", "|---|---:|---|",
         "| bar | 2 | MISSED |", "", "![P](p.svg)"]
+
+
+# --- presets and originals ---
+
+def figures_of(hit_rate, failures, held):
+    return {"hit_rate": hit_rate, "oom_failures": failures, "worst_held_ratio": held}
+
+
+@pytest.mark.parametrize("original, leading", [
+    ((0.95, 0, 1.0), True), ((0.95, 1, 1.0), False), ((0.95, 0, 1.1), False), ((0.95, 0, 1.2), False), ((0.90, 0, 1.0), False),
+    ((0.80, 0, 1.0), False)])
+def test_an_original_leads_that_serves_more_and_needs_less_memory(original, leading):
+    assert policies.leads(figures_of(*original), figures_of(0.90, 0, 1.1)) == leading
+
+
+def test_one_that_fails_less_needs_less_memory_though_it_holds_more():
+    assert policies.leads(figures_of(0.95, 1, 1.3), figures_of(0.90, 2, 1.1))
+
+
+def figures_csv(folder, hits):
+    """A trace and what originals are said to do on it."""
+    (folder / "expected").mkdir()
+    (folder / "t.csv.gz").write_bytes(b"")
+    rows = [f"t,pycuda,unlimited,{hits},7,1,1.0,0", "t,cub,unlimited,0.1,9,1,1.0,0", "t,pycuda,1.05,0.2,9,1,1.0,3"]
+    (folder / "expected/figures.csv").write_text("\n".join(
+        ["trace,allocator,memory,hit_rate,driver_calls,peak_held_bytes,worst_held_ratio,failed", *rows, ""]))
+
+
+@pytest.mark.parametrize("hits, missed", [(0.95, ["pyopencl", "default"]), (0.85, [])])
+def test_the_presets_are_printed_beside_the_originals_and_who_leads_is_named(hits, missed, monkeypatch, tmp_path):
+    figures_csv(tmp_path, hits)
+    monkeypatch.setattr(policies, "FOLDERS", [tmp_path])
+    monkeypatch.setattr(policies, "replay", lambda command, path, size, preset: {
+        **figures_of(0.90, 0, 1.1), "driver_allocs": 2, "driver_frees": 1, "map_calls": 0, "peak_live_bytes": 64 << 20})
+    (section,) = policies.printed_sections(tmp_path, False)
+    assert {(row[1], row[2]) for row in section["rows"]} == {
+        *((memory, preset) for memory in ("unlimited", "1.05") for preset in policies.PRESETS),
+        ("unlimited", "(pycuda)"), ("unlimited", "(cub)"), ("1.05", "(pycuda)")}
+    assert sorted(row[2] for row in section["rows"] if row[-1] == "MISSED: pycuda") == sorted(missed)
+    assert sorted(bar.split(",")[1:][1].split(":")[0].strip() for bar, _, met in section["verdicts"] if not met) == sorted(missed)
+
+
+def test_nothing_is_printed_where_the_originals_figures_are_not_at_hand(monkeypatch, tmp_path):
+    monkeypatch.setattr(policies, "FOLDERS", [tmp_path])
+    assert policies.printed_sections(tmp_path, False) == []

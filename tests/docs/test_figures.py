@@ -48,6 +48,18 @@ def bound_of_a_replay():
     return [number(re.search(r"^MOST = (\d+) ", text_of("tests/e2e/test_replay_cost.py"), re.M).group(1))]
 
 
+def bound_of_a_search():
+    return [number(re.search(r"taken <= ([\d_]+) \* events", text_of("tests/e2e/test_tune.py")).group(1).replace("_", ""))]
+
+
+def time_of_an_instruction():
+    return [number(re.search(r"second_per_instruction = ([\d.]+)e-9;", text_of("src/cli/tune.c")).group(1))]
+
+
+def exactly(stated, measured):
+    return stated == measured
+
+
 def about(stated, measured):
     """About so many: a seventh more or less."""
     return all(near(stated[0], value, 1 / 7) for value in measured)
@@ -74,6 +86,8 @@ SENTENCES = [
     ("docs/tuning.md", r"then takes ([\d,]+) to ([\d,]+) instructions", the_long_way, between),
     ("docs/tuning.md", r"some ([\d,]+) instructions", unwinding, about),
     ("docs/tuning.md", r"at most (\d+) instructions more", recording, at_most),
+    ("docs/tuning.md", r"ends after ([\d,]+) instructions for each event", bound_of_a_search, at_most),
+    ("docs/tuning.md", r"instructions at ([\d.]+) ns each", time_of_an_instruction, exactly),
     ("docs/traces.md", r"at most (\d+) instructions for an event", recording, at_most),
     ("docs/traces.md", r"at most ([\d,]+) instructions an event", bound_of_a_replay, at_most),
 ]

@@ -131,13 +131,24 @@ static void pyopencl_has_sixteen_bins_in_an_octave(void **state) {
     start("pyopencl", "");
     int bins = 0;
     size_t last = 0;
-    for (size_t bytes = MIB + 1; bytes <= 2 * MIB; bytes += 1024 - 1) {
+    for (size_t bytes = MIB; bytes < 2 * MIB; bytes += 1024 - 1) {
         size_t size = pool->keeper->round(bytes);
-        assert_true(size >= bytes && size - bytes < MIB / 16);
+        assert_true(size > bytes && size - bytes <= MIB / 16);
         bins += size != last;
         last = size;
     }
     assert_int_equal(bins, 16);
+}
+
+static void pyopencl_takes_a_bins_lower_end_into_it(void **state) {
+    (void)state;
+    start("pyopencl", "");
+    release(alloc(A, 8 * MIB));
+    alloc(A, 8 * MIB + 100); /* from 8 to 8.5 MiB is one bin */
+    assert_int_equal(hits(), 1);
+    release(alloc(B, 16 * MIB - 1));
+    alloc(B, 16 * MIB); /* the next one */
+    assert_int_equal(hits(), 1);
 }
 
 static void pyopencl_gives_nothing_up_before_the_device_runs_out(void **state) {
@@ -330,6 +341,7 @@ int main(void) {
         TEST(futhark_reuses_what_is_at_most_twice_as_large),
         TEST(futhark_keeps_one_block_of_a_tag),
         TEST(pyopencl_has_sixteen_bins_in_an_octave),
+        TEST(pyopencl_takes_a_bins_lower_end_into_it),
         TEST(pyopencl_gives_nothing_up_before_the_device_runs_out),
         TEST(pyopencl_serves_first_what_was_freed_last),
         TEST(bfc_has_bins_from_256_bytes_to_512_mib),
