@@ -179,7 +179,7 @@ class Cluster:
     def start_command(self, *command, user=None, env=None, cwd=None):
         """A Popen of it, whose output and errors are one text."""
         command, environment = self.command(command, user, env)
-        return subprocess.Popen(["setpriv", "--pdeathsig=KILL", *command], env=environment, cwd=cwd or self.folder, stdin=subprocess.DEVNULL,
+        return subprocess.Popen(command, env=environment, cwd=cwd or self.folder, stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def run(self, *command, user=None, env=None, cwd=None, code=0):
@@ -196,13 +196,16 @@ class Cluster:
 
     def processes_of(self, node):
         """The slurmd of a node and all that it has started: its slurmstepds and their tasks."""
-        spool = str(self.folder / "spool" / node).encode()
         found = {self.daemons[node].pid}
-        for pid, environment, command in processes():
+        for pid, environment, _ in processes():
             if f"SLURMD_NODENAME={node}".encode() in environment.split(b"\0") and str(self.configuration).encode() in environment:
                 found.add(pid)
-            if command.startswith(b"slurmstepd") and (spool in environment or spool in command):
-                found.add(pid)
+        # A slurmstepd has a parent of its own, and is known as the parent of its tasks.
+        for pid in list(found):
+            with contextlib.suppress(OSError):
+                parent = int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+                if pathlib.Path(f"/proc/{parent}/cmdline").read_bytes().startswith(b"slurmstepd"):
+                    found.add(parent)
         for pid in list(found):
             found.update(guard.family(pid))
         return found
