@@ -1,0 +1,133 @@
+"""scripts/package-oci: the image of the tarball is a sound OCI layout, and runs in a container that needs no rights.
+
+Debian's skopeo, umoci and bubblewrap, which `scripts/test --all` installs, judge and run it; without them its bytes alone are looked at.
+"""
+
+import gzip
+import hashlib
+import json
+import os
+import re
+import shutil
+import tarfile
+
+import guard
+import pytest
+from conftest import DRIVER, ROOT, RUNTIME, SAMPLES
+from installed import VERSION
+from test_packages import ARCH, call, portable  # pylint: disable=unused-import
+
+pytestmark = [pytest.mark.xdist_group("packages"),
+              pytest.mark.skipif(not os.environ.get("ALL_FAULTS"), reason="it makes the packages once more: scripts/test --all runs it")]
+NEEDS_TOOLS = pytest.mark.skipif(not all(map(shutil.which, ("skopeo", "umoci", "bwrap"))) or os.geteuid() != 0,
+                                 reason="scripts/test --all installs Debian's skopeo, umoci and bubblewrap, as root")
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+
+
+@pytest.fixture(name="tarball")
+def fixture_tarball(portable):
+    return portable / f"poolcuda-{VERSION}-linux-{ARCH}.tar.gz"
+
+
+def package(*arguments, code=0):
+    return call(ROOT / "scripts/package-oci", *arguments, code=code)
+
+
+def contents(archive):
+    with tarfile.open(archive) as tar:
+        return {member.name: tar.extractfile(member).read() for member in tar}
+
+
+def test_the_image_is_a_sound_layout_of_the_tarballs_files(tarball, tmp_path):
+    for name in ("one", "other"):
+        package(tarball, tmp_path / name)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "other").read_bytes(), "made again it is the same"
+    files = contents(tmp_path / "one")
+    for name in files:
+        if name.startswith("blobs/"):
+            assert hashlib.sha256(files[name]).hexdigest() == name.rpartition("/")[2]
+
+    def blob(descriptor):
+        data = files["blobs/" + descriptor["digest"].replace(":", "/")]
+        assert len(data) == descriptor["size"]
+        return data
+
+    index = json.loads(files["index.json"])
+    manifest = json.loads(blob(index["manifests"][0]))
+    config = json.loads(blob(manifest["config"]))
+    layer = gzip.decompress(blob(manifest["layers"][0]))
+    assert config["rootfs"]["diff_ids"] == ["sha256:" + hashlib.sha256(layer).hexdigest()] and len(manifest["layers"]) == 1
+    assert config["architecture"] == {"x86_64": "amd64", "aarch64": "arm64"}[ARCH] and config["config"]["User"] == "65534:65534"
+    (tmp_path / "layer").write_bytes(layer)
+    with tarfile.open(tmp_path / "layer") as made, tarfile.open(tarball) as source:
+        assert {re.sub("^poolcuda", f"poolcuda-{VERSION}-linux-{ARCH}", member.name): (member.mode, member.size, member.linkname) for member in made} == {
+            member.name: (member.mode, member.size, member.linkname) for member in source}
+
+
+def test_what_is_no_tarball_or_no_layout_is_refused_in_one_line(tarball, tmp_path):
+    (tmp_path / "other.tar.gz").write_bytes(tarball.read_bytes())
+    (tmp_path / "index.json").write_text("nonsense")
+    for words, reason in (([tmp_path / "other.tar.gz"], "expected a tarball of scripts/package"),
+                          ([tarball.with_name(f"poolcuda-9-linux-{ARCH}.tar.gz")], "No such file"),
+                          (["--base", tmp_path, tarball], "expected an OCI layout"), (["--base", tmp_path / "absent", tarball], "No such file")):
+        said = package(*words, tmp_path / "out", code=1)
+        assert reason in said and said.count("\n") == 1 and said.endswith(": no image is made\n")
+        assert not (tmp_path / "out").exists()
+
+
+def unpacked(archive, folder):
+    """The bundle of an image, by others' tools; everybody may read it."""
+    call("skopeo", "copy", "--quiet", f"oci-archive:{archive}", f"oci:{folder / 'layout'}:it")
+    call("umoci", "unpack", "--rootless", "--image", f"{folder / 'layout'}:it", folder / "bundle")
+    for each in (folder / "bundle", folder, *list(folder.parents)[:2]):
+        each.chmod(each.stat().st_mode | 0o055)
+    return folder / "bundle/rootfs"
+
+
+@NEEDS_TOOLS
+def test_as_a_volume_it_pools_a_program_in_a_container_without_rights(tarball, tmp_path):
+    package(tarball, tmp_path / "image")
+    tree = unpacked(tmp_path / "image", tmp_path)
+    assert [each.name for each in tree.iterdir()] == ["poolcuda"], "and nothing else"
+    contained = ["bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/mnt",
+                 "--ro-bind", tree, "/mnt", "--setenv", "LD_LIBRARY_PATH", f"{DRIVER}:{RUNTIME}", "--setenv", "SIMCUDA_COST", "0",
+                 "--setenv", "LD_PRELOAD", "/mnt/poolcuda/lib/libpoolcuda.so", "--setenv", "POOLCUDA_STATS_FILE", "/dev/stdout"]
+    if guard.run([*NOBODY, "test", "-x", str(SAMPLES / "varying")], check=False).returncode:
+        pytest.skip("others may not read the build folder")
+    done = guard.run([*NOBODY, *map(str, contained), str(SAMPLES / "varying")], capture_output=True, text=True, check=True)
+    figures, _ = json.JSONDecoder().raw_decode(done.stdout, done.stdout.index("{"))
+    assert figures["counters"]["malloc_hits"] > 0
+
+
+def make_base(folder):
+    """The layout of an image with a shell, cp, and the libraries of libc: what a distribution's image has."""
+    call("umoci", "init", "--layout", folder / "base")
+    call("umoci", "new", "--image", f"{folder / 'base'}:b")
+    call("umoci", "unpack", "--rootless", "--image", f"{folder / 'base'}:b", folder / "made")
+    root = folder / "made/rootfs"
+    for name in ("bin", "dev", "proc", "tmp"):
+        (root / name).mkdir()
+    wanted = set()
+    for name in ("sh", "cp"):
+        shutil.copy(f"/bin/{name}", root / "bin")
+        wanted |= set(re.findall(r"/\S+", call("ldd", f"/bin/{name}")))
+    wanted |= {re.sub(r"libc\.so\.6", name, path) for path in wanted if path.endswith("libc.so.6") for name in ("libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1")}
+    for path in wanted:
+        if os.path.exists(path):
+            (root / path.lstrip("/")).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, root / path.lstrip("/"))
+    call("umoci", "repack", "--image", f"{folder / 'base'}:b", folder / "made")
+    return folder / "base"
+
+
+@NEEDS_TOOLS
+def test_on_a_base_it_runs_and_copies_itself_as_the_pods_recipe_has_it(tarball, tmp_path):
+    package("--base", make_base(tmp_path), tarball, tmp_path / "image")
+    root = unpacked(tmp_path / "image", tmp_path)
+    config = json.loads((tmp_path / "bundle/config.json").read_text())["process"]
+    assert config["user"]["uid"] == 65534 and [entry for entry in config["env"] if entry.startswith("PATH=")][0].startswith("PATH=/poolcuda/bin:")
+    script = "set -e; poolcuda --version; cp -r /poolcuda /tmp/tools; /tmp/tools/bin/poolcuda preload"
+    path = next(entry for entry in config["env"] if entry.startswith("PATH=")).removeprefix("PATH=")
+    done = guard.run([*NOBODY, "bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", str(root), "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp",
+                      "--setenv", "PATH", path, "sh", "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.splitlines()) == (0, [f"poolcuda {VERSION}", "/tmp/tools/lib/libpoolcuda.so"]), done.stderr
