@@ -79,6 +79,8 @@ CLIENTS = (
                   "-march=sm_75", f"--cuda-path={CU13}", "-Wno-unknown-cuda-version", "-Wl,-rpath,/usr/lib/llvm-14/lib",
                   "{here}/programs/offload.c", "-o", "offload"))),
     Client("tinygrad", TINYGRAD, ("{python}", "{here}/programs/tensors.py"), OUTCOME, always=False),
+    Client("tinygrad-network", TINYGRAD + NVRTC, ("{python}", "{here}/programs/network.py"), OUTCOME, always=False,
+           settings={"DEV": "CUDA", "PARALLEL": "0", "SIMCUDA_MEMORY": "1G", "LD_LIBRARY_PATH": f"{{driver}}:{CU13}/lib"}),
     Client("ffmpeg", (), ("bash", "{here}/programs/frames.sh", "{own}"), OUTCOME, always=False, settings=SKIP, debs=("ffmpeg",),
            make=(("bash", "{here}/programs/segments.sh"),)),
     Client("gcc-openmp", (), ("{own}/offload",), OUTCOME, always=False, settings={"OMP_TARGET_OFFLOAD": "MANDATORY"}, debs=GCC,
