@@ -327,6 +327,7 @@ bool warp_run(struct warp *warp) {
     bool moved = false;
 
     warp->budget = BUDGET;
+    memory_forget_gone(warp->worker);
     while (warp->live != 0) {
         if (!select_group(warp))
             return moved;
