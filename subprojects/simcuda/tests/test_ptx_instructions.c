@@ -50,6 +50,13 @@ static const struct instruction_case cases[] = {
     {'r', "dp2a.lo.s32.u32 %r0, %r1, %r2, %r3", 0xffff0002, 0x0304, 10, 10 + 8 - 3},
     {'r', "add.cc.u32 %r0, %r1, %r2; addc.u32 %r0, 0, 0", 0xffffffff, 1, 0, 1},
     {'r', "sub.cc.u32 %r0, %r1, %r2; subc.u32 %r0, 5, 0", 0, 1, 0, 4},
+    {'r', "sub.cc.u32 %r0, %r1, %r2; subc.u32 %r0, 5, 0", 1, 1, 0, 5},
+    {'r', "sub.cc.u32 %r0, %r1, %r2; addc.u32 %r0, 0, 0", 0, 1, 0, 0}, /* as nvcc's division */
+    {'r', "sub.cc.u32 %r0, %r1, %r2; addc.u32 %r0, 0, 0", 1, 1, 0, 1},
+    {'r', "add.cc.u32 %r0, %r1, %r2; subc.u32 %r0, 5, 0", 1, 1, 0, 4},
+    {'r', "add.cc.u32 %r0, %r1, %r2; subc.cc.u32 %r0, 5, 5; addc.u32 %r0, 0, 0", UINT32_MAX, 1, 0,
+     1},
+    {'l', "sub.cc.u64 %l0, %l1, %l2; subc.cc.u64 %l0, 0, 0; addc.u64 %l0, 0, 0", 0, 1, 0, 0},
     {'r', "mad.lo.cc.u32 %r0, %r1, %r2, %r3; madc.hi.u32 %r0, %r1, %r2, 0", 0xffffffff, 1, 1, 1},
     {'l', "add.cc.u64 %l0, %l1, %l2; addc.cc.u64 %l0, 0, 0; addc.u64 %l0, 0, 0", UINT64_MAX, 1, 0,
      0},
