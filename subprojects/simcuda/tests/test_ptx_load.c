@@ -153,6 +153,33 @@ static void test_initial_values_are_what_their_expressions_say(void **state) {
     }
 }
 
+/* "Array Declarations": an extent is a constant expression. */
+static void test_extents_are_expressions(void **state) {
+    static const char text[] =
+        PTX_HEAD ".visible .global .align 4 .u8 x[0x4 * 2][1 + 1] = {{1, 2}, {3, 4}, {5, 6}};\n"
+                 ".visible .entry k(.param .u64 to, .param .align 4 .b8 p[2 * 0x4]) {\n"
+                 ".reg .u64 %l; .reg .u32 %r; ld.param.u64 %l, [to]; ld.param.u32 %r, [p+4];\n"
+                 "st.global.u32 [%l], %r; ret;\n}\n";
+    const uint32_t parameter[2] = {8, 9};
+    CUmodule module = load_ptx(text);
+    CUfunction function;
+    CUdeviceptr x;
+    uint32_t value = 0;
+    size_t size;
+
+    (void)state;
+    assert_ok(cuModuleGetGlobal_v2(&x, &size, module, "x"));
+    assert_int_equal(size, 16);
+    assert_ok(cuMemcpyDtoH_v2(&value, x + 2, sizeof value));
+    assert_int_equal(value, 0x06050403);
+    assert_ok(cuModuleGetFunction(&function, module, "k"));
+    assert_ok(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL,
+                             (void *[]){&x, (void *)(uintptr_t)parameter}, NULL));
+    assert_ok(cuMemcpyDtoH_v2(&value, x, sizeof value));
+    assert_int_equal(value, 9);
+    assert_ok(cuModuleUnload(module));
+}
+
 static void test_offsets_of_addresses_are_expressions_with_a_sign(void **state) {
     uint64_t *results =
         results_of(PTX_HEAD PTX_KERNEL("k", ".reg .u64 %l<4>;\n",
@@ -225,6 +252,7 @@ int main(void) {
         cmocka_unit_test(test_declarations_that_cannot_be_fail_the_load),
         cmocka_unit_test(test_too_many_predicates_fail_the_load),
         cmocka_unit_test(test_initial_values_are_what_their_expressions_say),
+        cmocka_unit_test(test_extents_are_expressions),
         cmocka_unit_test(test_offsets_of_addresses_are_expressions_with_a_sign),
         cmocka_unit_test(test_an_initial_value_may_be_a_byte_of_an_address),
         cmocka_unit_test(test_constants_that_a_function_by_address_takes_have_its_types),

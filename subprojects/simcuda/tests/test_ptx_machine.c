@@ -422,6 +422,33 @@ static void test_blocks_wait_for_those_that_begin_later(void **state) {
     free(results);
 }
 
+/* "cuLaunchKernel", and "Technical Specifications per Compute Capability": each extent has a bound.
+ */
+static void test_a_launch_is_no_larger_than_the_device_allows(void **state) {
+    static const struct {
+        unsigned int grid[3], block[3];
+    } too_large[] = {{{1, 1, 1}, {1, 1, 65}},      {{1, 1, 1}, {1025, 1, 1}},
+                     {{1, 1, 1}, {1, 1025, 1}},    {{1, 1, 1}, {32, 33, 1}},
+                     {{1, 65536, 1}, {1, 1, 1}},   {{1, 1, 65536}, {1, 1, 1}},
+                     {{1u << 31, 1, 1}, {1, 1, 1}}};
+    CUmodule module = load_ptx(PTX_HEAD ".visible .entry k(.param .u64 to) { ret; }\n");
+    CUfunction function;
+    CUdeviceptr to = 0;
+
+    (void)state;
+    assert_ok(cuModuleGetFunction(&function, module, "k"));
+    for (size_t i = 0; i < sizeof too_large / sizeof *too_large; i++) {
+        const unsigned int *grid = too_large[i].grid, *block = too_large[i].block;
+
+        assert_int_equal(cuLaunchKernel(function, grid[0], grid[1], grid[2], block[0], block[1],
+                                        block[2], 0, NULL, (void *[]){&to}, NULL),
+                         CUDA_ERROR_INVALID_VALUE);
+    }
+    assert_ok(cuLaunchKernel(function, 1, 2, 1, 1, 16, 64, 0, NULL, (void *[]){&to}, NULL));
+    assert_ok(cuCtxSynchronize());
+    assert_ok(cuModuleUnload(module));
+}
+
 /* --- the device's own functions --- */
 
 static const char allocates[] = PTX_HEAD
@@ -521,6 +548,7 @@ int main(void) {
         cmocka_unit_test(test_a_kernel_waits_for_another_stream),
         cmocka_unit_test(test_the_blocks_of_a_cooperative_grid_wait_for_each_other),
         cmocka_unit_test(test_blocks_wait_for_those_that_begin_later),
+        cmocka_unit_test(test_a_launch_is_no_larger_than_the_device_allows),
         cmocka_unit_test(test_device_code_allocates),
         cmocka_unit_test(test_device_code_prints),
         cmocka_unit_test(test_linked_texts_call_each_other_and_share_variables),
