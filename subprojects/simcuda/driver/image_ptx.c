@@ -216,8 +216,9 @@ CUresult image_read_ptx(struct image *image, const char *text) {
     plain = without_comments(text);
     result = read_text(image, plain);
     free(plain);
-    if (result != CUDA_SUCCESS)
-        return result;
     image_add_text(image, text, strlen(text));
-    return interpret_image(image);
+    if (result == CUDA_SUCCESS)
+        return interpret_image(image);
+    interpret_image(image); /* for the line of what is wrong */
+    return result;
 }

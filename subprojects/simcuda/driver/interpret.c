@@ -76,6 +76,8 @@ static CUresult place(struct CUmod_st *module, const struct simt_variable *varia
             return result;
     }
     block = memory_at(known->address);
+    if (variable->initial != NULL) /* with what only the program knows: expressions */
+        memcpy(block->shadow, variable->initial, variable->size);
     simt_module_place(module->program, variable->index, known->address, block->shadow);
     return CUDA_SUCCESS;
 }

@@ -50,10 +50,20 @@ static CUresult take_parameters(struct kernel_call *call, void **parameters, voi
 }
 
 static bool valid_shape(const unsigned int grid[3], const unsigned int block[3]) {
+    static const CUdevice_attribute most_blocks[] = {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X,
+                                                     CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y,
+                                                     CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z};
+    static const CUdevice_attribute most_threads[] = {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X,
+                                                      CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y,
+                                                      CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z};
+
     for (int i = 0; i < 3; i++)
-        if (grid[i] == 0 || block[i] == 0 || block[i] > 1024)
+        if (grid[i] == 0 || block[i] == 0 ||
+            grid[i] > (unsigned int)device_attribute(most_blocks[i], 0) ||
+            block[i] > (unsigned int)device_attribute(most_threads[i], 0))
             return false;
-    return (uint64_t)block[0] * block[1] * block[2] <= 1024;
+    return (uint64_t)block[0] * block[1] * block[2] <=
+           (uint64_t)device_attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 0);
 }
 
 /* A block may be neither larger than the kernel allows nor take more shared memory than it was set

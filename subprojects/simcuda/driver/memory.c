@@ -13,6 +13,7 @@
 #include "report.h"
 #include "settings.h"
 #include "shared_memory.h"
+#include "unmapping.h"
 #include "values.h"
 #include "virtual_memory.h"
 
@@ -416,7 +417,7 @@ static void unmap_import(const struct block *block) {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t begin = (uintptr_t)block->shadow / page * page;
 
-    munmap((void *)begin, (uintptr_t)block->shadow + block->size - begin);
+    unmapping_add((void *)begin, (uintptr_t)block->shadow + block->size - begin);
 }
 
 static uint64_t changes;
@@ -453,7 +454,7 @@ void memory_release(struct block *block, const struct vclock *order, uintptr_t s
         break;
     case MEMORY_MANAGED:
     case MEMORY_HOST:
-        munmap(block->shadow, block->extent);
+        unmapping_add(block->shadow, block->extent);
         host_backing_end_visible(block->extent);
         *cost_ns = settings()->host_alloc_ns;
         break;

@@ -1,5 +1,7 @@
 #include "ptx.h"
 
+#include "lexer.h"
+
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,19 +106,34 @@ static size_t count_values(const char *at) {
     return count;
 }
 
+static const size_t most_initial_bytes = (size_t)1 << 30;
+
+/* A constant expression, and the bracket behind it, at which *at is then. */
+static bool take_extent(const char **at, size_t *count) {
+    struct failure failure = {0};
+    struct lexer lexer;
+    uint64_t number;
+
+    lexer_begin(&lexer, *at, &failure);
+    if (!lexer_expect_number(&lexer, &number) || !lexer_at_mark(&lexer, ']'))
+        return false;
+    *count = number;
+    *at = lexer.token.text;
+    return true;
+}
+
 /* [3][4], or [] where the values tell. False: that is no size. */
 static bool take_extents(const char **at, struct ptx_symbol *symbol) {
     bool open = false;
-    char *end;
+    const char *end;
 
     for (*at = skip_space(*at); **at == '['; *at = skip_space(end + 1)) {
-        const char *from = skip_space(*at + 1);
-        size_t count = strtoul(from, &end, 10);
+        size_t count = 1;
 
-        open = open || end == from;
-        count = end == from ? 1 : count;
-        end = (char *)skip_space(end);
-        if (*end != ']' || count == 0 || __builtin_mul_overflow(symbol->size, count, &symbol->size))
+        end = skip_space(*at + 1);
+        open = open || *end == ']';
+        if ((*end != ']' && !take_extent(&end, &count)) || count == 0 ||
+            __builtin_mul_overflow(symbol->size, count, &symbol->size))
             return false;
     }
     if (**at == '=')
@@ -124,6 +141,8 @@ static bool take_extents(const char **at, struct ptx_symbol *symbol) {
     if (open)
         symbol->size =
             symbol->initial != NULL ? symbol->element * count_values(symbol->initial) : 0;
+    if (symbol->initial != NULL && symbol->size > most_initial_bytes)
+        return false;
     return !open || symbol->initial != NULL || symbol->linkage == PTX_EXTERN;
 }
 
@@ -237,6 +256,8 @@ enum ptx_found ptx_next(const char **text, struct ptx_symbol *symbol) {
     return found ? PTX_SYMBOL : PTX_INVALID;
 }
 
+static const size_t most_alignment = (size_t)1 << 20;
+
 /* The words between `.param` and the name: .align 8 .b8, .u64 .ptr .global .align 4, whose
  * alignment is that of what it points to. */
 static bool take_parameter_properties(const char **at, size_t *size, size_t *alignment) {
@@ -263,14 +284,13 @@ static bool take_parameter_properties(const char **at, size_t *size, size_t *ali
         }
     }
     *alignment = *alignment != 0 ? *alignment : *size;
-    return *size != 0 && (*alignment & (*alignment - 1)) == 0;
+    return *size != 0 && *alignment <= most_alignment && (*alignment & (*alignment - 1)) == 0;
 }
 
 bool ptx_next_parameter(const char **text, struct ptx_parameter *parameter) {
     const char *at = skip_space(*text);
     struct ptx_symbol name;
     size_t size, alignment;
-    char *end;
 
     if (*at != '(' && *at != ',')
         return false; /* ')', or a kernel without parentheses */
@@ -288,12 +308,13 @@ bool ptx_next_parameter(const char **text, struct ptx_parameter *parameter) {
         return false;
     at = skip_space(at);
     if (*at == '[') {
-        size_t count = strtoul(at + 1, &end, 10);
+        size_t count;
 
-        if (*end != ']' || count == 0 || count > 1 << 16)
+        at++;
+        if (!take_extent(&at, &count) || count == 0 || count > 1 << 16)
             return false;
         size *= count;
-        at = end + 1;
+        at++;
     }
     parameter->offset = (parameter->offset + parameter->size + alignment - 1) & ~(alignment - 1);
     parameter->size = size;

@@ -10,6 +10,7 @@
 #include "physical_memory.h"
 #include "settings.h"
 #include "stream.h"
+#include "unmapping.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -233,7 +234,7 @@ SIM_EXPORT CUresult cuMemAddressFree(CUdeviceptr pointer, size_t size) {
         result = CUDA_ERROR_INVALID_VALUE; /* still mapped */
     if (result == CUDA_SUCCESS) {
         give_addresses(reservation);
-        munmap(reservation->shadow, reservation->size);
+        unmapping_add(reservation->shadow, reservation->size);
         RB_REMOVE(reservation_tree, &reservations, reservation);
         free(reservation);
     }
@@ -263,7 +264,8 @@ SIM_EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *ha
     return result;
 }
 
-/* Puts the bytes of `physical` (NULL: none) where the CPU reaches [pointer, pointer + size). */
+/* Puts the bytes of `physical` (NULL: none) where the CPU reaches [pointer, pointer + size). Work
+ * that has found its way there before they went touches other ones, which are nobody's. */
 static unsigned char *show(CUdeviceptr pointer, size_t size, const struct physical *physical) {
     const struct reservation *reservation = reservation_around(pointer, size);
     unsigned char *at = reservation->shadow + (pointer - reservation->address);
@@ -272,8 +274,8 @@ static unsigned char *show(CUdeviceptr pointer, size_t size, const struct physic
     int file;
 
     if (physical == NULL) {
-        shown = mmap(at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
-                     -1, 0);
+        shown = mmap(at, size, unmapping_is_touched() ? PROT_READ | PROT_WRITE : PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     } else {
         file = physical_file(physical, &offset);
         shown = mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, (off_t)offset);

@@ -9,6 +9,7 @@
 #include "managed.h"
 #include "stream.h"
 #include "stuck.h"
+#include "unmapping.h"
 #include "values.h"
 
 #include <stdlib.h>
@@ -242,6 +243,7 @@ static void run_head(struct CUstream_st *stream) {
     bool callback = op->calls_host && op->as.host.callback != NULL;
     CUresult result = CUDA_SUCCESS;
     struct work_time time = {0};
+    struct toucher toucher;
     uint64_t start_ns = start_of(stream, stream->queue_head);
 
     stream->running = true;
@@ -250,11 +252,13 @@ static void run_head(struct CUstream_st *stream) {
             pthread_cond_broadcast(&host_wake); /* work_settle waits for it no more */
         executed = op;
         executed_in = stream->context;
+        unmapping_work_begins(&toucher);
         sim_unlock();
         time_work_begin(&time, start_ns);
         result = op->run(op);
         time_work_end();
         sim_lock();
+        unmapping_work_ended(&toucher);
     }
     complete_head(stream, result, &time);
     dispatch();

@@ -14,6 +14,8 @@
 
 enum { TURNS = 16 };        /* of a block's warps before other blocks are run */
 enum { MOST_BEGUN = 4096 }; /* blocks of one thread */
+enum { FEW_IDLE = 8 };      /* rounds in which no block ends */
+enum { MOST_BYTES = 1 << 26 };
 enum { MOST_WORKERS = 16 };
 
 struct block *block_begin(struct launch *launch, struct worker *worker, uint64_t number) {
@@ -107,6 +109,21 @@ static void end_all(struct worker *worker) {
         worker->blocks = next;
     }
     worker->block_count = 0;
+}
+
+/* Where no block has ended for a while, all may wait for those that have not begun: then many begin
+ * at once, as far as they take little of the host's memory. False: all have begun. */
+static bool begin_more(struct worker *worker, unsigned int idle) {
+    const struct launch *launch = worker->launch;
+    size_t bytes = (size_t)launch->threads * launch->kernel->function->rows * sizeof(uint64_t) +
+                   launch->shared_size;
+    unsigned int count =
+        idle < FEW_IDLE || bytes * worker->block_count > MOST_BYTES ? 1 : worker->block_count + 1;
+    bool more = true;
+
+    for (unsigned int i = 0; more && i < count && worker->block_count < MOST_BEGUN; i++)
+        more = begin_one(worker);
+    return more;
 }
 
 /* Gives each block its turn. True: one has ended. */
@@ -258,8 +275,8 @@ static void run_worker(struct worker *worker) {
     while (!has_failed(worker->launch)) {
         bool moved = false, ended;
 
-        if (more && worker->block_count < MOST_BEGUN)
-            more = begin_one(worker);
+        if (more)
+            more = begin_more(worker, idle);
         if (worker->blocks == NULL)
             break;
         ended = run_round(worker, &moved);

@@ -102,9 +102,11 @@ static inline struct ptx_number ptx_number_from_int(uint64_t a, struct ptx_integ
 }
 
 static inline uint64_t ptx_f64_from_int(uint64_t a, struct ptx_integer from,
-                                        enum ptx_rounding rounding) {
+                                        enum ptx_rounding rounding, bool sat) {
     int64_t value = ptx_part(a, 0, from.width, from.is_signed);
 
+    if (sat) /* to [0, 1] */
+        return ptx_double_bits(value == 0 || (from.is_signed && value < 0) ? 0 : 1);
     if (rounding != PTX_RN)
         return ptx_encode(ptx_number_from_int(a, from), PTX_FORMAT_F64, rounding, false);
     return ptx_double_bits(from.is_signed ? (double)value : (double)(uint64_t)value);

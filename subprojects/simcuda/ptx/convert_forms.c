@@ -59,7 +59,8 @@ TO_ALL(INTEGER_PAIR)
                    ? f32_##name##_plain(warp, instruction)                                         \
                    : f32_##name##_any(warp, instruction);                                          \
     }                                                                                              \
-    COMPUTE_1(f64_##name, uint64_t, ptx_f64_from_int(x, INTEGER(width, sign), ROUNDING))
+    COMPUTE_1(f64_##name, uint64_t,                                                                \
+              ptx_f64_from_int(x, INTEGER(width, sign), ROUNDING, instruction->flag2))
 #define FLOAT_ROWS(name)                                                                           \
     {"cvt." #name ".f16", name##_f16, "Dh", "ifs"},                                                \
         {"cvt." #name ".bf16", name##_bf16, "Dh", "ifs"},                                          \

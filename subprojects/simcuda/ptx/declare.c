@@ -5,7 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const size_t most_bytes = (size_t)1 << 40; /* of a variable */
+static const size_t most_bytes = (size_t)1 << 40;         /* of a variable */
+static const size_t most_initial_bytes = (size_t)1 << 30; /* of one with initial values */
+static const size_t most_own_bytes = (size_t)1 << 20;     /* outside of global memory */
+enum { MOST_ALIGNMENT = 1 << 20, MOST_DIMENSIONS = 8 };
 
 void *vector_room(void *items, size_t count, size_t *room, size_t size) {
     if (count < *room)
@@ -115,7 +118,8 @@ static bool take_registers(struct parser *parser, enum type type, unsigned int l
         if (!lexer_expect_mark(lexer, '>'))
             return false;
     }
-    if (name.range > MOST_ROWS || function->rows + name.range * each > MOST_ROWS)
+    if (name.range > MOST_ROWS || function->rows + name.range * each > MOST_ROWS ||
+        function->predicates + name.range > MOST_ROWS)
         return lexer_fail(lexer, "there are too many registers");
     if (type == TYPE_PRED) {
         name.first = (int32_t)function->predicates;
@@ -187,38 +191,66 @@ static bool take_float(struct parser *parser, struct initial *initial, bool nega
     return true;
 }
 
-/* A variable's or function's address: name, name+8, generic(name)+8. */
-static bool take_address(struct parser *parser, struct initial *initial, bool masked) {
+/* What is added to it, which begins with its sign. */
+static bool take_addend(struct lexer *lexer, uint64_t *addend) {
+    return (!lexer_at_mark(lexer, '+') && !lexer_at_mark(lexer, '-')) ||
+           lexer_expect_number(lexer, addend);
+}
+
+/* A variable's or function's address: name, name+8, generic(name)+8. `mask`: its bits that count.
+ */
+static bool take_address(struct parser *parser, struct initial *initial, uint64_t mask) {
     struct lexer *lexer = &parser->lexer;
     struct relocation *relocation = arena_take(&parser->program->arena, sizeof *relocation);
-    bool in_parentheses = masked;
 
     relocation->offset = initial->at;
     relocation->size = (unsigned int)initial->element;
+    relocation->mask = mask;
     if (token_is(&lexer->token, "generic")) {
         lexer_next(lexer);
-        relocation->generic = in_parentheses = true;
+        relocation->generic = true;
         if (!lexer_expect_mark(lexer, '('))
             return false;
     }
     relocation->name = arena_text(&parser->program->arena, lexer->token.text, lexer->token.length);
-    if (lexer->token.kind != TOKEN_WORD || initial->element < 4)
+    if (lexer->token.kind != TOKEN_WORD || (initial->element < 4 && mask == UINT64_MAX))
         return lexer_fail(lexer, "an initial value is expected before '%.*s'",
                           (int)lexer->token.length, lexer->token.text);
     lexer_next(lexer);
-    if (in_parentheses && !masked && !lexer_expect_mark(lexer, ')'))
+    if (!take_addend(lexer, &relocation->addend) ||
+        (relocation->generic && !lexer_expect_mark(lexer, ')')) ||
+        !take_addend(lexer, &relocation->addend))
         return false;
-    if ((lexer_at_mark(lexer, '+') || lexer_at_mark(lexer, '-'))) {
-        bool negative = lexer_at_mark(lexer, '-');
-        uint64_t addend;
-
-        lexer_next(lexer);
-        if (!lexer_expect_number(lexer, &addend))
-            return false;
-        relocation->addend = negative ? -addend : addend;
-    }
     relocation->next = initial->variable->relocations;
     initial->variable->relocations = relocation;
+    return true;
+}
+
+/* 0xff00(name): a byte of an address. PTX ISA, "Initializers", "mask() operator". */
+static bool take_part_of_address(struct parser *parser, struct initial *initial) {
+    uint64_t mask = parser->lexer.token.number;
+
+    lexer_next(&parser->lexer);
+    if (mask == 0 || (mask >> __builtin_ctzll(mask)) != 0xff || initial->element != 1)
+        return lexer_fail(&parser->lexer, "a mask is to select 8 bits for one byte");
+    return lexer_expect_mark(&parser->lexer, '(') && take_address(parser, initial, mask) &&
+           lexer_expect_mark(&parser->lexer, ')');
+}
+
+/* Behind a minus that stands before a number in floating point. */
+static bool take_negative_float(struct parser *parser, struct initial *initial, bool *taken) {
+    struct lexer ahead = parser->lexer;
+    struct failure ignored = {0};
+
+    *taken = true;
+    if (!lexer_at_mark(&parser->lexer, '-'))
+        return false;
+    ahead.failure = &ignored;
+    lexer_next(&ahead);
+    if (ahead.token.kind != TOKEN_FLOAT)
+        return false;
+    lexer_next(&parser->lexer);
+    *taken = take_float(parser, initial, true);
     return true;
 }
 
@@ -226,26 +258,18 @@ static bool take_value(struct parser *parser, struct initial *initial) {
     struct lexer *lexer = &parser->lexer;
     struct variable *variable = initial->variable;
     uint64_t number;
+    bool taken;
 
     if (initial->at + initial->element > variable->size)
         return lexer_fail(lexer, "'%s' has more initial values than elements", variable->name);
     if (lexer->token.kind == TOKEN_FLOAT)
         return take_float(parser, initial, false);
-    if (lexer_at_mark(lexer, '-') &&
-        (strspn(lexer->at, "0123456789") != strcspn(lexer->at, ",}; \n") ||
-         (lexer->at[0] == '0' && strchr("fFdD", lexer->at[1]) != NULL))) {
-        lexer_next(lexer);
-        if (lexer->token.kind == TOKEN_FLOAT)
-            return take_float(parser, initial, true);
-        if (!lexer_expect_number(lexer, &number))
-            return false;
-        number = -number;
-        memcpy(variable->initial + initial->at, &number,
-               initial->element < 8 ? initial->element : 8);
-        return true;
-    }
+    if (take_negative_float(parser, initial, &taken))
+        return taken;
     if (lexer->token.kind == TOKEN_WORD && !token_is(&lexer->token, "WARP_SZ"))
-        return take_address(parser, initial, false);
+        return take_address(parser, initial, UINT64_MAX);
+    if (lexer->token.kind == TOKEN_NUMBER && lexer->at[strspn(lexer->at, " \t")] == '(')
+        return take_part_of_address(parser, initial);
     if (!lexer_expect_number(lexer, &number))
         return false;
     memcpy(variable->initial + initial->at, &number, initial->element < 8 ? initial->element : 8);
@@ -260,6 +284,8 @@ static bool take_values(struct parser *parser, struct initial *initial, const si
 
     if (!lexer_take_mark(lexer, '{'))
         return take_value(parser, initial);
+    if (depth > MOST_DIMENSIONS)
+        return lexer_fail(lexer, "there are too many braces in one another");
     for (unsigned int i = depth + 1; i < dimensions; i++)
         row *= extents[i];
     while (!lexer_at_mark(lexer, '}')) {
@@ -277,8 +303,6 @@ static bool take_values(struct parser *parser, struct initial *initial, const si
 
 /* --- variables --- */
 
-enum { MOST_DIMENSIONS = 8 };
-
 /* .align 8, .attribute(.managed), .ptr .global .align 4, .v2, .u32: what stands before the name. */
 static bool take_properties(struct parser *parser, struct variable *variable, unsigned int *lanes) {
     struct lexer *lexer = &parser->lexer;
@@ -290,8 +314,9 @@ static bool take_properties(struct parser *parser, struct variable *variable, un
         if (lexer_take_dot(lexer, "align")) {
             if (!lexer_expect_number(lexer, &number))
                 return false;
-            if (number == 0 || (number & (number - 1)) != 0)
-                return lexer_fail(lexer, "an alignment is to be a power of two");
+            if (number == 0 || (number & (number - 1)) != 0 || number > MOST_ALIGNMENT)
+                return lexer_fail(lexer, "an alignment is to be a power of two up to %d",
+                                  MOST_ALIGNMENT);
             variable->alignment = is_pointer ? variable->alignment : number;
         } else if (lexer_take_dot(lexer, "attribute")) {
             for (; !lexer_at_mark(lexer, ')') && lexer->token.kind != TOKEN_END; lexer_next(lexer))
@@ -357,6 +382,9 @@ static bool take_initial(struct parser *parser, struct variable *variable, const
         lexer_skip_braces(&parser->lexer);
         return true;
     }
+    if (variable->size > most_initial_bytes)
+        return lexer_fail(&parser->lexer, "'%s' is too large to have initial values",
+                          variable->name);
     variable->initial = arena_take(&parser->program->arena, variable->size);
     return take_values(parser, &initial, extents, 0, dimensions);
 }
@@ -365,6 +393,8 @@ static bool take_size(struct parser *parser, struct variable *variable, unsigned
                       size_t *extents, unsigned int *dimensions) {
     struct lexer *lexer = &parser->lexer;
     size_t size = (size_t)type_facts[variable->type].size * lanes;
+    bool is_own = variable->space != SPACE_GLOBAL && variable->space != SPACE_CONST;
+    size_t most = is_own ? most_own_bytes : most_bytes;
     struct lexer behind;
 
     if (!take_extents(parser, extents, dimensions))
@@ -377,7 +407,7 @@ static bool take_size(struct parser *parser, struct variable *variable, unsigned
     if (variable->alignment == 0)
         variable->alignment = size;
     for (unsigned int i = 0; i < *dimensions; i++)
-        if (__builtin_mul_overflow(size, extents[i], &size) || size > most_bytes)
+        if (__builtin_mul_overflow(size, extents[i], &size) || size > most)
             return lexer_fail(lexer, "'%s' is too large", variable->name);
     variable->size = size;
     return true;

@@ -81,6 +81,16 @@ static bool take_arguments(struct decoding *decoding, const struct operand *list
     return true;
 }
 
+/* The last operand, where it names one: it says what a function that is called by its address
+ * takes. */
+static const struct prototype *find_prototype(struct decoding *decoding) {
+    const struct operand *last = &decoding->operands[decoding->operand_count - 1];
+    const struct local_name *name =
+        last->kind == OPERAND_NAME ? find_local(decoding->parser, &last->name) : NULL;
+
+    return name != NULL && name->kind == NAME_PROTOTYPE ? name->prototype : NULL;
+}
+
 /* call (results), function, (arguments), prototype */
 bool decode_call(struct decoding *decoding) {
     struct parser *parser = decoding->parser;
@@ -90,6 +100,7 @@ bool decode_call(struct decoding *decoding) {
     const struct operand *callee = &decoding->operands[at];
     const struct operand none = {.kind = OPERAND_LIST};
     const struct operand *results = at != 0 ? &decoding->operands[0] : &none, *arguments = &none;
+    const struct variable *formal_results = NULL, *formal_parameters = NULL;
 
     has_modifier(decoding, "uni");
     if (decoding->operand_count == 0)
@@ -98,19 +109,24 @@ bool decode_call(struct decoding *decoding) {
         arguments = &decoding->operands[at + 1];
     if (callee->kind == OPERAND_FUNCTION) {
         extra->callee = callee->function;
+        formal_results = callee->function->results;
+        formal_parameters = callee->function->parameters;
         // NOLINTNEXTLINE(bugprone-sizeof-expression): they are pointers
         VECTOR_ADD(&parser->callees, callee->function);
     } else if (callee->kind == OPERAND_REGISTER) {
+        const struct prototype *prototype = find_prototype(decoding);
+
         made->a = callee->row;
         parser->function->calls_by_address = true;
+        formal_results = prototype != NULL ? prototype->results : NULL;
+        formal_parameters = prototype != NULL ? prototype->parameters : NULL;
     } else {
         return decode_fail(decoding, "a function is expected");
     }
-    if (!take_arguments(decoding, results, extra->callee != NULL ? extra->callee->results : NULL,
-                        true, &extra->received, &extra->received_count) ||
-        !take_arguments(decoding, arguments,
-                        extra->callee != NULL ? extra->callee->parameters : NULL, false,
-                        &extra->given, &extra->given_count))
+    if (!take_arguments(decoding, results, formal_results, true, &extra->received,
+                        &extra->received_count) ||
+        !take_arguments(decoding, arguments, formal_parameters, false, &extra->given,
+                        &extra->given_count))
         return false;
     made->run = extra->callee != NULL ? run_call : run_call_by_address;
     return emit(decoding, made) != NULL;

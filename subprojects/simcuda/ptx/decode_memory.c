@@ -197,11 +197,14 @@ static bool decode_change(struct decoding *decoding, unsigned int first) {
         struct extra *extra = need_extra(decoding);
 
         made->run = run_atomic_vector;
-        return take_parts(decoding, &decoding->operands[first + 1], (enum type)made->type, false,
-                          extra->rows, &extra->count) &&
-               (first == 0 || take_parts(decoding, &decoding->operands[0], (enum type)made->type,
-                                         true, extra->more, &extra->more_count)) &&
-               emit(decoding, made) != NULL;
+        if (!take_parts(decoding, &decoding->operands[first + 1], (enum type)made->type, false,
+                        extra->rows, &extra->count) ||
+            (first != 0 && !take_parts(decoding, &decoding->operands[0], (enum type)made->type,
+                                       true, extra->more, &extra->more_count)))
+            return false;
+        if (extra->count != made->count || (first != 0 && extra->more_count != made->count))
+            return decode_fail(decoding, "vectors of %u parts are expected", made->count);
+        return emit(decoding, made) != NULL;
     }
     made->run = run_atomic;
     return take_source(decoding, &decoding->operands[first + 1], (enum type)made->type, &made->b) &&

@@ -143,7 +143,9 @@ DOT(ss, true, true)
 INSERT(32)
 INSERT(64)
 
-/* --- chains of the carry, which each lane has in a row of its own: the frame's last one --- */
+/* --- chains of the carry, which each lane has in a row of its own: the frame's last one ---
+ * The ISA calls what sub.cc leaves a borrow. Devices keep a carry, as of a + ~b + 1: nvcc's
+ * division of 128 bits has addc behind subc.cc to see whether nothing was borrowed. */
 
 static uint64_t *carries(struct warp *warp) {
     return warp->rows[warp->frame->function->rows];
@@ -178,9 +180,9 @@ static uint64_t *carries(struct warp *warp) {
     CHAIN_2(add_cc_##width, uint##width##_t, ptx_addc_u##width, false, true)                       \
     CHAIN_2(addc_##width, uint##width##_t, ptx_addc_u##width, true, false)                         \
     CHAIN_2(addc_cc_##width, uint##width##_t, ptx_addc_u##width, true, true)                       \
-    CHAIN_2(sub_cc_##width, uint##width##_t, ptx_subc_u##width, false, true)                       \
-    CHAIN_2(subc_##width, uint##width##_t, ptx_subc_u##width, true, false)                         \
-    CHAIN_2(subc_cc_##width, uint##width##_t, ptx_subc_u##width, true, true)                       \
+    CHAIN_2(sub_cc_##width, uint##width##_t, ptx_sub_flag_u##width, false, true)                   \
+    CHAIN_2(subc_##width, uint##width##_t, ptx_subc_flag_u##width, true, false)                    \
+    CHAIN_2(subc_cc_##width, uint##width##_t, ptx_subc_flag_u##width, true, true)                  \
     CHAIN_3(mad_lo_cc_##width, uint##width##_t, ptx_madc_lo_u##width, false, true)                 \
     CHAIN_3(madc_lo_##width, uint##width##_t, ptx_madc_lo_u##width, true, false)                   \
     CHAIN_3(madc_lo_cc_##width, uint##width##_t, ptx_madc_lo_u##width, true, true)                 \

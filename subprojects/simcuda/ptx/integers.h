@@ -251,6 +251,21 @@ static inline uint32_t ptx_mad24_hi_sat_s32(uint32_t a, uint32_t b, uint32_t c) 
         *borrow = a < b || difference < *borrow;                                                   \
         return all;                                                                                \
     }                                                                                              \
+    /* As instructions leave the flag to each other, also sub.cc to addc and add.cc to subc: where \
+     * nothing was borrowed it is set. */                                                          \
+    static inline uint##width##_t ptx_subc_flag_u##width(uint##width##_t a, uint##width##_t b,     \
+                                                         bool *flag) {                             \
+        bool borrow = !*flag;                                                                      \
+        uint##width##_t difference = ptx_subc_u##width(a, b, &borrow);                             \
+                                                                                                   \
+        *flag = !borrow;                                                                           \
+        return difference;                                                                         \
+    }                                                                                              \
+    static inline uint##width##_t ptx_sub_flag_u##width(uint##width##_t a, uint##width##_t b,      \
+                                                        bool *flag) {                              \
+        *flag = true;                                                                              \
+        return ptx_subc_flag_u##width(a, b, flag);                                                 \
+    }                                                                                              \
     static inline uint##width##_t ptx_madc_lo_u##width(uint##width##_t a, uint##width##_t b,       \
                                                        uint##width##_t c, bool *carry) {           \
         return ptx_addc_u##width(ptx_mul_lo_u##width(a, b), c, carry);                             \

@@ -1,6 +1,8 @@
 #include "lexer.h"
 
 #include <ctype.h>
+#include <locale.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,10 +94,20 @@ static bool take_bits(struct lexer *lexer, struct token *token) {
     return true;
 }
 
+static locale_t plain;
+static pthread_once_t plain_once = PTHREAD_ONCE_INIT;
+
+static void make_plain(void) {
+    plain = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* as long as the process */
+}
+
+/* With a point, whatever the program's own locale has for it. */
 static void take_decimal(struct lexer *lexer, struct token *token) {
     char *end;
-    double value = strtod(lexer->at, &end);
+    double value;
 
+    pthread_once(&plain_once, make_plain);
+    value = plain != (locale_t)0 ? strtod_l(lexer->at, &end, plain) : strtod(lexer->at, &end);
     token->kind = TOKEN_FLOAT;
     memcpy(&token->number, &value, sizeof value);
     token->length = (size_t)(end - lexer->at);
@@ -110,6 +122,7 @@ static void take_integer(struct lexer *lexer, struct token *token) {
         token->number = strtoull(at + 2, &end, 2);
     else
         token->number = strtoull(at, &end, 0);
+    token->is_unsigned = *end == 'U' || token->number > INT64_MAX;
     if (*end == 'U')
         end++;
     token->length = (size_t)(end - at);
@@ -171,7 +184,7 @@ void lexer_next(struct lexer *lexer) {
         lexer->at++;
     } else if (isdigit((unsigned char)c)) {
         take_number(lexer, token);
-    } else if (is_word_character(c) || c == '%') {
+    } else if (is_word_character(c) || (c == '%' && is_word_character(lexer->at[1]))) {
         token->kind = TOKEN_WORD;
         token->length = 1 + word_length(lexer->at + 1);
     } else {
@@ -238,9 +251,18 @@ void lexer_skip_braces(struct lexer *lexer) {
 
 /* --- constant expressions: PTX ISA, "Constant Expressions" --- */
 
-static bool take_expression(struct lexer *lexer, unsigned int lowest, uint64_t *value);
+/* PTX ISA, "Integer Constant Expression Evaluation". */
+struct lexer_value {
+    uint64_t bits;
+    bool is_unsigned; /* .u64, else .s64 */
+};
 
-static bool take_cast(struct lexer *lexer) {
+enum { MOST_NESTED = 256 }; /* expressions in one another */
+
+static bool take_expression(struct lexer *lexer, unsigned int lowest, struct lexer_value *value);
+static bool take_unary(struct lexer *lexer, struct lexer_value *value);
+
+static bool take_cast(const struct lexer *lexer) {
     const char *at = lexer->at; /* behind the parenthesis */
 
     at += strspn(at, " \t");
@@ -248,50 +270,72 @@ static bool take_cast(struct lexer *lexer) {
            (strncmp(at, ".s64", 4) == 0 || strncmp(at, ".u64", 4) == 0);
 }
 
-static bool take_unary(struct lexer *lexer, uint64_t *value) {
-    const struct token token = lexer->token;
-    bool cast = take_cast(lexer);
-
-    if (token.kind == TOKEN_NUMBER) {
-        *value = token.number;
-        lexer_next(lexer);
-        return true;
-    }
-    if (token.kind == TOKEN_WORD && token_is(&token, "WARP_SZ")) {
-        *value = 32;
-        lexer_next(lexer);
-        return true;
-    }
-    if (token.kind != TOKEN_MARK || token.length != 1 || strchr("-+!~(", token.text[0]) == NULL)
-        return lexer_fail(lexer, "a number is expected before '%.*s'", (int)token.length,
-                          token.text);
-    lexer_next(lexer);
-    if (cast) {
-        lexer_next(lexer);
-        return lexer_expect_mark(lexer, ')') && take_unary(lexer, value);
-    }
-    if (token.text[0] == '(')
-        return take_expression(lexer, 1, value) && lexer_expect_mark(lexer, ')');
+/* Behind the sign, which stands before a value. */
+static bool apply_sign(struct lexer *lexer, char sign, struct lexer_value *value) {
     if (!take_unary(lexer, value))
         return false;
-    switch (token.text[0]) {
+    switch (sign) {
     case '-':
-        *value = -*value;
+        value->bits = -value->bits;
         return true;
     case '!':
-        *value = *value == 0;
+        *value = (struct lexer_value){value->bits == 0, false};
         return true;
     case '~':
-        *value = ~*value;
+        *value = (struct lexer_value){~value->bits, true};
         return true;
     default:
         return true;
     }
 }
 
+static bool take_signed(struct lexer *lexer, struct lexer_value *value) {
+    const struct token token = lexer->token;
+    bool is_cast = take_cast(lexer);
+
+    lexer_next(lexer);
+    if (is_cast) {
+        bool is_unsigned = lexer_at_dot(lexer, "u64");
+
+        lexer_next(lexer);
+        if (!lexer_expect_mark(lexer, ')') || !take_unary(lexer, value))
+            return false;
+        value->is_unsigned = is_unsigned;
+        return true;
+    }
+    if (token.text[0] == '(')
+        return take_expression(lexer, 0, value) && lexer_expect_mark(lexer, ')');
+    return apply_sign(lexer, token.text[0], value);
+}
+
+static bool take_unary(struct lexer *lexer, struct lexer_value *value) {
+    const struct token token = lexer->token;
+    bool taken;
+
+    if (token.kind == TOKEN_NUMBER) {
+        *value = (struct lexer_value){token.number, token.is_unsigned};
+        lexer_next(lexer);
+        return true;
+    }
+    if (token.kind == TOKEN_WORD && token_is(&token, "WARP_SZ")) {
+        *value = (struct lexer_value){32, false};
+        lexer_next(lexer);
+        return true;
+    }
+    if (token.kind != TOKEN_MARK || token.length != 1 || strchr("-+!~(", token.text[0]) == NULL)
+        return lexer_fail(lexer, "a number is expected before '%.*s'", (int)token.length,
+                          token.text);
+    if (lexer->depth == MOST_NESTED)
+        return lexer_fail(lexer, "an expression has too many parts in one another");
+    lexer->depth++;
+    taken = take_signed(lexer, value);
+    lexer->depth--;
+    return taken;
+}
+
 static const struct {
     const char *text;
-    unsigned int precedence; /* 1: the last one */
+    unsigned int precedence; /* 0, the last one, is that of ?: */
 } operators[] = {{"||", 1}, {"&&", 2}, {"|", 3},  {"^", 4},  {"&", 5},  {"==", 6},
                  {"!=", 6}, {"<=", 7}, {">=", 7}, {"<", 7},  {">", 7},  {"<<", 8},
                  {">>", 8}, {"+", 9},  {"-", 9},  {"*", 10}, {"/", 10}, {"%", 10}};
@@ -303,54 +347,110 @@ static int operator_at(const struct lexer *lexer) {
     return -1;
 }
 
-static uint64_t apply(const char *text, uint64_t a, uint64_t b) {
-    int64_t x = (int64_t)a, y = (int64_t)b;
+static uint64_t divide(char which, struct lexer_value a, struct lexer_value b, bool is_unsigned) {
+    int64_t x = (int64_t)a.bits, y = (int64_t)b.bits;
 
+    if (b.bits == 0 || (!is_unsigned && y == -1 && x == INT64_MIN))
+        return 0;
+    if (is_unsigned)
+        return which == '/' ? a.bits / b.bits : a.bits % b.bits;
+    return (uint64_t)(which == '/' ? x / y : x % y);
+}
+
+static bool is_less(struct lexer_value a, struct lexer_value b) {
+    return a.is_unsigned || b.is_unsigned ? a.bits < b.bits : (int64_t)a.bits < (int64_t)b.bits;
+}
+
+/* What compares gives a .s64. */
+static struct lexer_value compare(const char *text, struct lexer_value a, struct lexer_value b) {
     switch (text[0]) {
-    case '|':
-        return text[1] == '|' ? a != 0 || b != 0 : (a | b);
-    case '&':
-        return text[1] == '&' ? a != 0 && b != 0 : (a & b);
-    case '^':
-        return a ^ b;
     case '=':
-        return a == b;
+        return (struct lexer_value){a.bits == b.bits, false};
     case '!':
-        return a != b;
+        return (struct lexer_value){a.bits != b.bits, false};
+    case '|':
+        return (struct lexer_value){a.bits != 0 || b.bits != 0, false};
+    case '&':
+        return (struct lexer_value){a.bits != 0 && b.bits != 0, false};
     case '<':
-        return text[1] == '<' ? a << (b & 63) : text[1] == '=' ? x <= y : x < y;
-    case '>':
-        return text[1] == '>' ? (uint64_t)(x >> (b & 63)) : text[1] == '=' ? x >= y : x > y;
-    case '+':
-        return a + b;
-    case '-':
-        return a - b;
-    case '*':
-        return a * b;
+        return (struct lexer_value){text[1] == '=' ? !is_less(b, a) : is_less(a, b), false};
     default:
-        if (y == 0 || (y == -1 && x == INT64_MIN))
-            return 0;
-        return (uint64_t)(text[0] == '/' ? x / y : x % y);
+        return (struct lexer_value){text[1] == '=' ? !is_less(a, b) : is_less(b, a), false};
     }
 }
 
-static bool take_expression(struct lexer *lexer, unsigned int lowest, uint64_t *value) {
+/* A shift's type is that of what is shifted. */
+static struct lexer_value shift(const char *text, struct lexer_value a, struct lexer_value b) {
+    unsigned int by = b.bits & 63;
+
+    if (text[0] == '<')
+        a.bits <<= by;
+    else
+        a.bits = a.is_unsigned ? a.bits >> by : (uint64_t)((int64_t)a.bits >> by);
+    return a;
+}
+
+static struct lexer_value apply(const char *text, struct lexer_value a, struct lexer_value b) {
+    bool is_unsigned = a.is_unsigned || b.is_unsigned;
+
+    if (text[1] != '\0' && text[0] == text[1] && strchr("<>", text[0]) != NULL)
+        return shift(text, a, b);
+    if (text[1] != '\0' || strchr("<>", text[0]) != NULL)
+        return compare(text, a, b);
+    switch (text[0]) {
+    case '|':
+        return (struct lexer_value){a.bits | b.bits, is_unsigned};
+    case '&':
+        return (struct lexer_value){a.bits & b.bits, is_unsigned};
+    case '^':
+        return (struct lexer_value){a.bits ^ b.bits, is_unsigned};
+    case '+':
+        return (struct lexer_value){a.bits + b.bits, is_unsigned};
+    case '-':
+        return (struct lexer_value){a.bits - b.bits, is_unsigned};
+    case '*':
+        return (struct lexer_value){a.bits * b.bits, is_unsigned};
+    default:
+        return (struct lexer_value){divide(text[0], a, b, is_unsigned), is_unsigned};
+    }
+}
+
+/* condition ? a : b, of which the condition is in *value. */
+static bool take_choice(struct lexer *lexer, struct lexer_value *value) {
+    struct lexer_value first, second;
+
+    if (lexer->depth == MOST_NESTED)
+        return lexer_fail(lexer, "an expression has too many parts in one another");
+    lexer->depth++;
+    lexer_next(lexer);
+    if (!take_expression(lexer, 0, &first) || !lexer_expect_mark(lexer, ':') ||
+        !take_expression(lexer, 0, &second))
+        return false;
+    lexer->depth--;
+    *value = value->bits != 0 ? first : second;
+    return true;
+}
+
+static bool take_expression(struct lexer *lexer, unsigned int lowest, struct lexer_value *value) {
     int which;
 
     if (!take_unary(lexer, value))
         return false;
     while ((which = operator_at(lexer)) >= 0 && operators[which].precedence >= lowest) {
-        uint64_t right = 0;
+        struct lexer_value right;
 
         lexer_next(lexer);
         if (!take_expression(lexer, operators[which].precedence + 1, &right))
             return false;
         *value = apply(operators[which].text, *value, right);
     }
-    return true;
+    return lowest != 0 || !lexer_at_mark(lexer, '?') || take_choice(lexer, value);
 }
 
 bool lexer_expect_number(struct lexer *lexer, uint64_t *number) {
-    *number = 0;
-    return take_expression(lexer, 1, number);
+    struct lexer_value value = {0};
+    bool taken = take_expression(lexer, 0, &value);
+
+    *number = value.bits;
+    return taken;
 }

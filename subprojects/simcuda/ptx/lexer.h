@@ -23,6 +23,7 @@ struct token {
     uint64_t number; /* of TOKEN_NUMBER, and the bits of TOKEN_FLOAT */
     uint32_t single; /* the bits of an 0f literal */
     bool is_single;
+    bool is_unsigned; /* an integer with a U behind it, or beyond .s64 */
     unsigned int line;
     bool joined; /* nothing stands between it and the token before it */
 };
@@ -39,6 +40,7 @@ struct failure {
 struct lexer {
     const char *at;
     unsigned int line;
+    unsigned int depth; /* of the expression that is read, in parentheses and behind signs */
     struct token token;
     struct failure *failure;
 };

@@ -272,6 +272,8 @@ void barrier_check_all(struct block *block); /* a thread has ended */
 
 /* --- memory: memory.c --- */
 
+/* Forgets all ranges if memory has gone since they were found. */
+void memory_forget_gone(struct worker *worker);
 bool memory_range(struct worker *worker, uint64_t address, struct simt_range *range);
 unsigned char *memory_slow(struct worker *worker, uint64_t address, unsigned int size);
 void record_slow(struct worker *worker, uint64_t begin, uint64_t end, bool write);

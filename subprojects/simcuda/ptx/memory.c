@@ -10,8 +10,7 @@ enum { SLOTS = 64, SLOT_SHIFT = 9 };
 
 /* --- ranges --- */
 
-/* Forgets all ranges if memory has gone since they were found. */
-static void check_changes(struct worker *worker) {
+void memory_forget_gone(struct worker *worker) {
     const uint64_t *counter = worker->launch->asked->memory->changes;
     uint64_t changes = counter == NULL ? 0 : __atomic_load_n(counter, __ATOMIC_ACQUIRE);
 
@@ -20,6 +19,7 @@ static void check_changes(struct worker *worker) {
     worker->changes = changes;
     memset(worker->ranges, 0, sizeof worker->ranges);
     memset(&worker->range, 0, sizeof worker->range);
+    worker->has_texture = false;
 }
 
 static bool is_within(const struct simt_range *range, uint64_t address) {
@@ -30,7 +30,7 @@ bool memory_range(struct worker *worker, uint64_t address, struct simt_range *ra
     struct simt_range *slot = &worker->ranges[(address >> SLOT_SHIFT) % SLOTS];
     const struct simt_memory *memory = worker->launch->asked->memory;
 
-    check_changes(worker);
+    memory_forget_gone(worker);
     if (!is_within(slot, address)) {
         struct simt_range found;
 

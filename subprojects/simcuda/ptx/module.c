@@ -63,7 +63,7 @@ void simt_module_placed(struct simt_module *module) {
                                  ? function_address(at->function)
                                  : module->addresses[resolved_variable(at->variable)->index];
 
-            value += at->addend;
+            value = ((value + at->addend) & at->mask) >> __builtin_ctzll(at->mask);
             if (variable->resolved == NULL && module->memory[variable->index] != NULL)
                 memcpy(module->memory[variable->index] + at->offset, &value, at->size);
         }

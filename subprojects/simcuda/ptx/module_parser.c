@@ -232,6 +232,8 @@ static bool take_function(struct parser *parser, enum linkage linkage, bool kern
         lexer_take_mark(lexer, ';');
         return parser->failure->line == 0;
     }
+    if (function->resolved != NULL)
+        return lexer_fail(lexer, "'%s' is an alias already", function->name);
     if (function->linkage == LINKAGE_EXTERN)
         function->linkage = LINKAGE_VISIBLE;
     function->defined = true;
@@ -262,6 +264,13 @@ struct prototype *parse_prototype(struct parser *parser) {
     return lexer_expect_mark(lexer, ';') ? prototype : NULL;
 }
 
+/* Whether the function is `other`, or an alias of it. Aliases end at what is none. */
+static bool means(const struct function *function, const struct function *other) {
+    while (function != other && function->resolved != NULL)
+        function = function->resolved;
+    return function == other;
+}
+
 /* .alias a, b; */
 static bool take_alias(struct parser *parser) {
     struct lexer *lexer = &parser->lexer;
@@ -273,6 +282,9 @@ static bool take_alias(struct parser *parser) {
     meant = find_in_module(parser, &lexer->token);
     if (alias == NULL || alias->function == NULL || meant == NULL || meant->function == NULL)
         return lexer_fail(lexer, "an alias is to name two functions");
+    if (alias->function->defined || means(meant->function, alias->function))
+        return lexer_fail(lexer, "'%s' is a function, or an alias of its own, already",
+                          alias->function->name);
     alias->function->resolved = meant->function;
     lexer_next(lexer);
     return lexer_expect_mark(lexer, ';');
@@ -286,7 +298,6 @@ static const struct {
 } spaces[] = {{"global", SPACE_GLOBAL},
               {"const", SPACE_CONST},
               {"shared", SPACE_SHARED},
-              {"local", SPACE_LOCAL},
               {"tex", SPACE_GLOBAL}};
 
 /* .const[2] selects a bank. */
@@ -297,13 +308,16 @@ static bool skip_bank(struct lexer *lexer) {
            (lexer_expect_number(lexer, &bank) && lexer_expect_mark(lexer, ']'));
 }
 
-/* A declaration of an extern variable that was defined before, or the other way round. */
+/* A declaration of an extern variable that was defined before, or the other way round. A name means
+ * one variable. */
 static bool is_known(struct parser *parser, const struct variable *variable) {
     struct token token = {.text = variable->name, .length = strlen(variable->name)};
     struct module_name *known = find_in_module(parser, &token);
 
     if (known == NULL || known->variable == NULL)
         return false;
+    if (variable->space != known->variable->space)
+        return lexer_fail(&parser->lexer, "'%s' is declared in two state spaces", variable->name);
     if (variable->linkage == LINKAGE_EXTERN)
         return true;
     if (known->variable->linkage == LINKAGE_EXTERN) {
@@ -315,6 +329,8 @@ static bool is_known(struct parser *parser, const struct variable *variable) {
         known->variable->index = index;
         return true;
     }
+    if (variable->linkage != LINKAGE_WEAK && known->variable->linkage != LINKAGE_WEAK)
+        return lexer_fail(&parser->lexer, "'%s' is defined twice", variable->name);
     return false;
 }
 
@@ -327,6 +343,8 @@ static bool take_variables(struct parser *parser, enum space space, enum linkage
             return false;
         if (is_known(parser, variable))
             continue;
+        if (parser->failure->line != 0)
+            return false;
         add_variable(parser->program, variable);
         add_to_module(parser, variable->name, NULL, variable);
     } while (lexer_take_mark(&parser->lexer, ','));
@@ -385,6 +403,10 @@ static bool resolve_relocations(struct parser *parser) {
             if (name == NULL)
                 return lexer_fail(&parser->lexer, "'%s', an initial value of '%s', is not declared",
                                   at->name, variable->name);
+            if (name->variable != NULL && name->variable->space == SPACE_SHARED)
+                return lexer_fail(&parser->lexer,
+                                  "'%s', an initial value of '%s', is in shared memory", at->name,
+                                  variable->name);
             at->variable = name->variable;
             at->function = name->function;
         }

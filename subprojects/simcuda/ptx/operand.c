@@ -101,15 +101,13 @@ static bool take_special(struct parser *parser, struct operand *operand) {
 /* What is added to a name: a+8, a[2]. */
 static bool take_offset(struct parser *parser, struct operand *operand) {
     struct lexer *lexer = &parser->lexer;
-    bool negative = lexer_at_mark(lexer, '-');
     uint64_t number;
 
-    if (!lexer_at_mark(lexer, '+') && !negative)
+    if (!lexer_at_mark(lexer, '+') && !lexer_at_mark(lexer, '-'))
         return true;
-    lexer_next(lexer);
-    if (!lexer_expect_number(lexer, &number))
+    if (!lexer_expect_number(lexer, &number)) /* with its sign */
         return false;
-    operand->number += negative ? -number : number;
+    operand->number += number;
     return true;
 }
 
@@ -199,7 +197,7 @@ static bool parse_simple(struct parser *parser, struct operand *operand) {
     return lexer_expect_number(lexer, &operand->number);
 }
 
-bool parse_operand(struct parser *parser, struct operand *operand) {
+static bool parse_any(struct parser *parser, struct operand *operand) {
     struct lexer *lexer = &parser->lexer;
     struct lexer before = *lexer;
 
@@ -228,6 +226,19 @@ bool parse_operand(struct parser *parser, struct operand *operand) {
         return parse_simple(parser, operand->second);
     }
     return true;
+}
+
+enum { MOST_NESTED = 16 };
+
+bool parse_operand(struct parser *parser, struct operand *operand) {
+    bool parsed;
+
+    if (parser->operand_depth == MOST_NESTED)
+        return lexer_fail(&parser->lexer, "there are too many operands in one another");
+    parser->operand_depth++;
+    parsed = parse_any(parser, operand);
+    parser->operand_depth--;
+    return parsed;
 }
 
 /* --- constants --- */

@@ -74,6 +74,7 @@ struct parser {
     struct module_name *module_names;
     struct function *function;
     unsigned int depth;
+    unsigned int operand_depth; /* of the operand that is read, within others */
     VECTOR_OF(struct waiting_body) bodies;
     bool in_call; /* whose operands in parentheses are lists */
     VECTOR_OF(struct local_name) names;

@@ -88,6 +88,10 @@ static void drop_names(struct shared_name *table) {
     }
 }
 
+static bool is_shared(const struct variable *variable) {
+    return variable->space == SPACE_SHARED;
+}
+
 /* What is only declared becomes what another text defines, or the device. What nobody defines stays
  * as it is: only who calls it fails. */
 static void link_texts(struct simt_program *program) {
@@ -107,7 +111,8 @@ static void link_texts(struct simt_program *program) {
     for (struct variable *variable = program->variables; variable != NULL;
          variable = variable->next) {
         HASH_FIND_STR(table, variable->name, name);
-        if (name != NULL && variable->linkage != LINKAGE_STATIC && name->variable != variable)
+        if (name != NULL && variable->linkage != LINKAGE_STATIC && name->variable != variable &&
+            name->variable != NULL && is_shared(name->variable) == is_shared(variable))
             variable->resolved = name->variable;
     }
     drop_names(table);

@@ -28,6 +28,7 @@ enum linkage { LINKAGE_STATIC, LINKAGE_VISIBLE, LINKAGE_WEAK, LINKAGE_EXTERN };
 struct relocation {
     size_t offset;             /* in the variable */
     unsigned int size;         /* bytes */
+    uint64_t mask;             /* which bits of the address, from the lowest of these on */
     const char *name;          /* of what it points to */
     struct variable *variable; /* or */
     struct function *function;

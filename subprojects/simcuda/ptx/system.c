@@ -131,7 +131,7 @@ static void convert(struct printing *printing, const char *format, char letter, 
 static const char *print_conversion(struct printing *printing, const char *at) {
     char format[64] = "%";
     size_t length = 1;
-    unsigned int longs = 0;
+    unsigned int longs = 0, shorts = 0;
 
     for (; *at != '\0' && strchr("-+ #0123456789.*", *at) != NULL; at++) {
         if (*at == '*') {
@@ -146,11 +146,16 @@ static const char *print_conversion(struct printing *printing, const char *at) {
             return at;
     }
     for (; *at != '\0' && strchr("hlLqjzt", *at) != NULL; at++)
-        longs += *at != 'h';
+        if (*at != 'h')
+            longs++;
+        else if (shorts < 2) /* hh is a char's */
+            shorts++;
     if (*at == '\0' || strchr("diouxXcsfFeEgGaAp", *at) == NULL)
         return at;
     if (longs != 0 && strchr("diouxX", *at) != NULL)
         format[length++] = 'l';
+    for (; longs == 0 && shorts != 0 && strchr("diouxX", *at) != NULL; shorts--)
+        format[length++] = 'h';
     format[length++] = *at;
     format[length] = '\0';
     convert(printing, format, *at, longs != 0 && strchr("diouxX", *at) != NULL);

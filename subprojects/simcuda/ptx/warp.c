@@ -331,6 +331,7 @@ bool warp_run(struct warp *warp) {
 
     warp->budget = BUDGET;
     spin_turn_begins(warp);
+    memory_forget_gone(warp->worker);
     while (warp->live != 0) {
         if (!select_group(warp))
             return moved;

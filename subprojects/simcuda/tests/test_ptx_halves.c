@@ -367,7 +367,7 @@ static void test_integers_become_floats_rounded_once(void **state) {
         if (i % 5 == 0)
             a = (UINT64_C(1) << (next_bits() % 64)) + next_bits() % 3 - 1;
         value = from.is_signed ? (wide)ptx_extend(a, from.width) : (wide)(a & ptx_ones(from.width));
-        assert_bits(ptx_f64_from_int(a, from, rounding),
+        assert_bits(ptx_f64_from_int(a, from, rounding, false),
                     reference_encode(value, false, double_format, rounding), "f64", a, from.width,
                     from.is_signed, rounding);
         assert_bits(ptx_f32_from_int(a, from, rounding, false),

@@ -50,9 +50,19 @@ static const struct instruction_case cases[] = {
     {'r', "dp2a.lo.s32.u32 %r0, %r1, %r2, %r3", 0xffff0002, 0x0304, 10, 10 + 8 - 3},
     {'r', "add.cc.u32 %r0, %r1, %r2; addc.u32 %r0, 0, 0", 0xffffffff, 1, 0, 1},
     {'r', "sub.cc.u32 %r0, %r1, %r2; subc.u32 %r0, 5, 0", 0, 1, 0, 4},
+    {'r', "sub.cc.u32 %r0, %r1, %r2; subc.u32 %r0, 5, 0", 1, 1, 0, 5},
+    {'r', "sub.cc.u32 %r0, %r1, %r2; addc.u32 %r0, 0, 0", 0, 1, 0, 0}, /* as nvcc's division */
+    {'r', "sub.cc.u32 %r0, %r1, %r2; addc.u32 %r0, 0, 0", 1, 1, 0, 1},
+    {'r', "add.cc.u32 %r0, %r1, %r2; subc.u32 %r0, 5, 0", 1, 1, 0, 4},
+    {'r', "add.cc.u32 %r0, %r1, %r2; subc.cc.u32 %r0, 5, 5; addc.u32 %r0, 0, 0", UINT32_MAX, 1, 0,
+     1},
+    {'l', "sub.cc.u64 %l0, %l1, %l2; subc.cc.u64 %l0, 0, 0; addc.u64 %l0, 0, 0", 0, 1, 0, 0},
     {'r', "mad.lo.cc.u32 %r0, %r1, %r2, %r3; madc.hi.u32 %r0, %r1, %r2, 0", 0xffffffff, 1, 1, 1},
     {'l', "add.cc.u64 %l0, %l1, %l2; addc.cc.u64 %l0, 0, 0; addc.u64 %l0, 0, 0", UINT64_MAX, 1, 0,
      0},
+    {'d', "cvt.rn.sat.f64.s32 %d0, %r1", 5, 0, 0, D1}, /* "cvt": .sat is for .f64, too */
+    {'d', "cvt.rn.sat.f64.s64 %d0, %l1", (uint64_t)-5, 0, 0, 0},
+    {'d', "cvt.rz.sat.f64.u64 %d0, %l1", UINT64_MAX, 0, 0, D1},
     /* Logic, shifts, bits. */
     {'r', "and.b32 %r0, %r1, %r2", 0xff00ff, 0xf0f0f0f, 0, 0xf000f},
     {'l', "or.b64 %l0, %l1, %l2", 1ull << 50, 3, 0, (1ull << 50) + 3},
@@ -256,6 +266,7 @@ static void test_what_is_unknown_fails_the_load_with_its_line(void **state) {
         {"mma.sync.aligned.m8n8k4.row.col.f16.f16.f16.f16 {%r0}, {%r0}, {%r0}, {%r0};",
          "line 9: mma"},
         {"add.f32 %f0, %f0, 1;", "line 9: add: a number in floating point is expected"},
+        {"red.global.add.v2.f32 [%l0], {%f0, %f0, %f0, %f0};", "line 9: red: vectors of 2 parts"},
     };
 
     (void)state;

@@ -486,6 +486,54 @@ static void test_the_blocks_of_a_cooperative_grid_wait_for_each_other(void **sta
     assert_ok(cuModuleUnload(module));
 }
 
+/* Each block waits for the one that begins after it. That goes on without the other blocks' taking
+ * their turns thousands of times, which is counted. */
+static void test_blocks_wait_for_those_that_begin_later(void **state) {
+    enum { BLOCKS = 500 };
+    static const char text[] = PTX_HEAD PTX_KERNEL(
+        "k", REGISTERS,
+        "mov.u32 %r1, %nctaid.x; sub.u32 %r1, %r1, 1; setp.eq.u32 %p1, %b, %r1;\n"
+        "@%p1 bra last;\n"
+        "wait: ld.volatile.global.u64 %l1, [%out+8]; setp.eq.u64 %p1, %l1, 0;\n"
+        "@%p1 bra wait;\n"
+        "last: mov.u32 %r0, 7;\n" STORE);
+    uint64_t before = simcuda_instructions(), *results;
+
+    (void)state;
+    results = results_of(text, BLOCKS, 1, 0);
+    for (int i = 0; i < BLOCKS; i++)
+        assert_int_equal(results[i], 7);
+    assert_true(simcuda_instructions() - before < UINT64_C(400000) * BLOCKS);
+    free(results);
+}
+
+/* "cuLaunchKernel", and "Technical Specifications per Compute Capability": each extent has a bound.
+ */
+static void test_a_launch_is_no_larger_than_the_device_allows(void **state) {
+    static const struct {
+        unsigned int grid[3], block[3];
+    } too_large[] = {{{1, 1, 1}, {1, 1, 65}},      {{1, 1, 1}, {1025, 1, 1}},
+                     {{1, 1, 1}, {1, 1025, 1}},    {{1, 1, 1}, {32, 33, 1}},
+                     {{1, 65536, 1}, {1, 1, 1}},   {{1, 1, 65536}, {1, 1, 1}},
+                     {{1u << 31, 1, 1}, {1, 1, 1}}};
+    CUmodule module = load_ptx(PTX_HEAD ".visible .entry k(.param .u64 to) { ret; }\n");
+    CUfunction function;
+    CUdeviceptr to = 0;
+
+    (void)state;
+    assert_ok(cuModuleGetFunction(&function, module, "k"));
+    for (size_t i = 0; i < sizeof too_large / sizeof *too_large; i++) {
+        const unsigned int *grid = too_large[i].grid, *block = too_large[i].block;
+
+        assert_int_equal(cuLaunchKernel(function, grid[0], grid[1], grid[2], block[0], block[1],
+                                        block[2], 0, NULL, (void *[]){&to}, NULL),
+                         CUDA_ERROR_INVALID_VALUE);
+    }
+    assert_ok(cuLaunchKernel(function, 1, 2, 1, 1, 16, 64, 0, NULL, (void *[]){&to}, NULL));
+    assert_ok(cuCtxSynchronize());
+    assert_ok(cuModuleUnload(module));
+}
+
 /* --- the device's own functions --- */
 
 static const char allocates[] = PTX_HEAD
@@ -505,14 +553,18 @@ static void test_device_code_allocates(void **state) {
     free(results);
 }
 
+/* "%d %.1f %s%% %hhx %hx\n": a char's and a short's modifier say how many of the bits are printed.
+ */
 static void test_device_code_prints(void **state) {
     static const char text[] = PTX_HEAD
         ".extern .func (.param .b32 result) vprintf(.param .b64 format, .param .b64 values);\n"
-        ".global .b8 format[] = {37, 100, 32, 37, 46, 49, 102, 32, 37, 115, 37, 37, 10, 0};\n"
+        ".global .b8 format[] = {37, 100, 32, 37, 46, 49, 102, 32, 37, 115, 37, 37, 32, 37, 104,\n"
+        "104, 120, 32, 37, 104, 120, 10, 0};\n"
         ".global .b8 word[] = {111, 107, 0};\n" PTX_KERNEL(
-            "k", REGISTERS ".local .align 8 .b8 values[24];\n.param .b64 a, b; .param .b32 c;\n",
+            "k", REGISTERS ".local .align 8 .b8 values[32];\n.param .b64 a, b; .param .b32 c;\n",
             "st.local.u32 [values], -5; st.local.f64 [values+8], 0d3FF8000000000000;\n"
             "mov.u64 %l1, word; st.local.u64 [values+16], %l1; mov.u64 %l2, format;\n"
+            "st.local.u32 [values+24], -2; st.local.u32 [values+28], -2;\n"
             "mov.u64 %l3, values; cvta.local.u64 %l3, %l3; st.param.b64 [a], %l2;\n"
             "st.param.b64 [b], %l3; call (c), vprintf, (a, b); ld.param.b32 %r0, [c];\n" STORE);
     char printed[64] = "";
@@ -531,8 +583,8 @@ static void test_device_code_prints(void **state) {
     rewind(kept);
     assert_non_null(fgets(printed, sizeof printed, kept));
     fclose(kept);
-    assert_string_equal(printed, "-5 1.5 ok%\n");
-    assert_int_equal(results[0], 3);
+    assert_string_equal(printed, "-5 1.5 ok% fe fffe\n");
+    assert_int_equal(results[0], 5);
     free(results);
 }
 
@@ -582,6 +634,8 @@ int main(void) {
         cmocka_unit_test(test_lanes_that_read_one_address_at_once_read_the_same),
         cmocka_unit_test(test_lanes_that_write_one_address_at_once_write_once),
         cmocka_unit_test(test_the_blocks_of_a_cooperative_grid_wait_for_each_other),
+        cmocka_unit_test(test_blocks_wait_for_those_that_begin_later),
+        cmocka_unit_test(test_a_launch_is_no_larger_than_the_device_allows),
         cmocka_unit_test(test_device_code_allocates),
         cmocka_unit_test(test_device_code_prints),
         cmocka_unit_test(test_linked_texts_call_each_other_and_share_variables),

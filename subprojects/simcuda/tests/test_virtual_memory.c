@@ -1,5 +1,5 @@
 /* Virtual memory management on the simulated device. */
-#include "test_sim.h"
+#include "test_ptx.h"
 
 static const CUmemAllocationProp on_device = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
                                               .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
@@ -187,6 +187,38 @@ static void test_unmapping_too_early(void **state) {
     assert_int_equal(simcuda_hazards(), before + 1);
 }
 
+/* Neither unmapping nor giving the addresses back waits for work [vllm#43020]: a kernel that still
+ * uses them faults, which costs its context and nothing else. */
+static void test_memory_that_goes_while_a_kernel_runs_costs_the_context(void **state) {
+    static const char text[] =
+        PTX_HEAD PTX_KERNEL("k", ".reg .u32 %r<2>; .reg .pred %p<2>;\n",
+                            "wait: ld.volatile.global.u32 %r1, [%base]; setp.ne.u32 %p1, %r1, 1;\n"
+                            "@%p1 bra wait;\n");
+    CUcontext context;
+    CUstream stream;
+    CUmodule module;
+    CUfunction function;
+    CUdeviceptr address;
+
+    (void)state;
+    for (int round = 0; round < 20; round++) {
+        assert_ok(cuCtxCreate_v2(&context, 0, 0));
+        module = load_ptx(text);
+        assert_ok(cuModuleGetFunction(&function, module, "k"));
+        assert_ok(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        address = map_new(2 * MiB);
+        assert_ok(cuMemsetD8_v2(address, 0, 4));
+        assert_ok(cuCtxSynchronize());
+        assert_ok(
+            cuLaunchKernel(function, 1, 1, 1, 64, 1, 1, 0, stream, (void *[]){&address}, NULL));
+        for (int i = 0; i < round * 100; i++)
+            assert_int_equal(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+        remove_all(address, 2 * MiB);
+        assert_int_equal(cuStreamSynchronize(stream), CUDA_ERROR_ILLEGAL_ADDRESS);
+        assert_ok(cuCtxDestroy_v2(context));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory_goes_with_its_last_user),
@@ -195,6 +227,7 @@ int main(void) {
         cmocka_unit_test(test_error_codes),
         cmocka_unit_test(test_it_is_no_allocation),
         cmocka_unit_test(test_unmapping_too_early), /* last: its error is sticky */
+        cmocka_unit_test(test_memory_that_goes_while_a_kernel_runs_costs_the_context),
     };
 
     return cmocka_run_group_tests(tests, set_up_context, NULL);
