@@ -1,5 +1,6 @@
 #include "held_operations.h"
 
+#include "../programs/order/early_fill.h"
 #include "concurrent.h"
 
 #include <dlfcn.h>
@@ -308,12 +309,9 @@ void do_host_work(struct world *world, const struct operation *operation) {
 
 /* The kernel needs a newer device than the others: it is in a module of its own. */
 static bool load_early(struct context *context) {
-    static const char ptx[] = ".version 7.8\n.target sm_90\n.address_size 64\n"
-                              ".visible .entry early_fill_u32(.param .u64 to, .param .u64 count,"
-                              " .param .u32 value, .param .u64 ns) { ret; }\n";
     CUmodule module;
     return context->early_fill ||
-           (cuModuleLoadData(&module, ptx) == CUDA_SUCCESS &&
+           (cuModuleLoadData(&module, early_fill_ptx) == CUDA_SUCCESS &&
             cuModuleGetFunction(&context->early_fill, module, "early_fill_u32") == CUDA_SUCCESS);
 }
 

@@ -93,7 +93,7 @@ static void dispose(struct op *op) {
     free((void *)op->as.kernel.kept);
 }
 
-/* Room for the arguments of a kernel that is not built in; NULL: it has none. *bytes: of them all.
+/* Room for the arguments of a kernel that has code; NULL: it has none. *bytes: of them all.
  */
 static void **make_places(const struct CUfunc_st *function, size_t *count, size_t *bytes) {
     size_t offset, size;

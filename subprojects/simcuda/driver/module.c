@@ -212,7 +212,7 @@ CUresult module_function(struct CUmod_st *module, const char *name, struct CUfun
     if (strcmp(function->declared->name, name) == 0)
         break;
     if (function != NULL && function->kernel == NULL)
-        report_unserved(name); /* the program brings a kernel that is not built in */
+        report_unserved(name); /* the program brings a kernel whose code cannot be run */
     if (function == NULL || function->kernel == NULL)
         return CUDA_ERROR_NOT_FOUND;
     function->loaded = true;

@@ -89,7 +89,7 @@ static void load(void) {
     values.shared = text_from_environment("SIMCUDA_SHARED");
     values.fail_caller = text_from_environment("SIMCUDA_FAIL_CALLER");
     values.hazard_aborts = is_chosen("SIMCUDA_HAZARD", "report", "abort");
-    values.skips_kernels = is_chosen("SIMCUDA_KERNELS", "builtin", "skip");
+    values.skips_kernels = is_chosen("SIMCUDA_KERNELS", "run", "skip");
 }
 
 const struct settings *settings(void) {

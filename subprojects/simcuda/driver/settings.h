@@ -17,7 +17,7 @@ struct settings {
     const char *fail_caller; /* SIMCUDA_FAIL_CALLER: part of a module's path; NULL: every caller */
     const char *shared;      /* SIMCUDA_SHARED: see shared_memory.h; NULL: nothing is shared */
     bool hazard_aborts;      /* SIMCUDA_HAZARD=abort instead of report */
-    bool skips_kernels;      /* SIMCUDA_KERNELS=skip instead of builtin */
+    bool skips_kernels;      /* SIMCUDA_KERNELS=skip instead of run */
 };
 
 /* Read once, at the first call; a bad value is reported on stderr and its default used. */

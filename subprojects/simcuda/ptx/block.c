@@ -170,7 +170,7 @@ static void trap(struct launch *launch) {
 enum { LONG_IDLE = 64, VERY_LONG_IDLE = 4096 };
 enum { LONG_STILL = 4 }; /* rounds in which no warp goes on, before its thread sleeps */
 enum { MOST_WORDS = 64 };
-enum { MOST_PAUSES = 16 }; /* of a launch that waits, before it is told again that it does */
+enum { MOST_PAUSES = 16 }; /* between two reports that a launch still waits */
 
 /* How long a worker has been without what it is there for. */
 struct idleness {
@@ -178,7 +178,7 @@ struct idleness {
     unsigned int still;  /* rounds in which no warp has gone on */
     uint64_t writes;     /* when a block ended or something was written last */
     bool told, certain;  /* that it waits; and for what */
-    unsigned int pauses; /* since it was told last */
+    unsigned int pauses; /* since the last report */
 };
 
 /* A clock that is not the host's makes reading it work, too. */

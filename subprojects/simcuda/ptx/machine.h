@@ -157,8 +157,8 @@ struct worker {
     uint64_t texture_handle;
     bool has_texture, texture_is_surface;
     uint64_t instructions;
-    uint64_t writes;             /* instructions that have written to global memory */
-    uint64_t effects;            /* that have done anything beside computing and reading memory */
+    uint64_t writes;  /* instructions that have written to global memory */
+    uint64_t effects; /* that have done anything beside computing and reading memory */
     uint64_t clock_reads;
     struct frame *spare[SPARES]; /* by the power of two of their room */
     struct block *blocks;        /* that have begun */

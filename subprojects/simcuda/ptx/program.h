@@ -144,8 +144,8 @@ struct function {
     unsigned int shared_count;
     bool calls_by_address;
     bool lets_dependents_begin; /* griddepcontrol.launch_dependents */
-    handler *system;           /* of a function that every device has */
-    struct function *resolved; /* of an extern one: what it is */
+    handler *system;            /* of a function that every device has */
+    struct function *resolved;  /* of an extern one: what it is */
     struct function *next;
 };
 

@@ -145,10 +145,45 @@ static int ask_beside_slow_reads(void) {
     return cuCtxSynchronize() == CUDA_SUCCESS ? 0 : 1;
 }
 
+/* One thread of each block waits for the flag, the others at a barrier for it. */
+static const char waits_ptx[] =
+    KERNELS_HEAD ".visible .entry waits(.param .u64 flag) {\n"
+                 "  .reg .pred %p; .reg .b32 %r; .reg .b64 %a;\n"
+                 "  ld.param.u64 %a, [flag]; mov.u32 %r, %tid.x; setp.ne.u32 %p, %r, 0;\n"
+                 "  @%p bra DONE;\n"
+                 "LOOP:\n"
+                 "  ld.volatile.global.u32 %r, [%a]; setp.eq.u32 %p, %r, 0;\n"
+                 "  @%p bra LOOP;\n"
+                 "DONE:\n"
+                 "  bar.sync 0; ret;\n}\n"
+                 /* and this one waits not for ever */
+                 ".visible .entry counts(.param .u64 flag) {\n"
+                 "  .reg .pred %p; .reg .b32 %r, %n; .reg .b64 %a;\n"
+                 "  ld.param.u64 %a, [flag]; mov.u32 %n, 0;\n"
+                 "LOOP:\n"
+                 "  ld.volatile.global.u32 %r, [%a]; add.u32 %n, %n, 1;\n"
+                 "  setp.eq.u32 %p, %r, 0; setp.lt.and.u32 %p, %n, 100000, %p;\n"
+                 "  @%p bra LOOP;\n"
+                 "  ret;\n}\n";
+
+static int run_kernel(const char *name) {
+    CUfunction function;
+    CUdeviceptr flag_address;
+    CUmodule module;
+
+    assert_ok(cuMemAlloc_v2(&flag_address, 4));
+    assert_ok(cuMemsetD32_v2(flag_address, 0, 1));
+    assert_ok(cuModuleLoadData(&module, waits_ptx));
+    assert_ok(cuModuleGetFunction(&function, module, name));
+    assert_ok(
+        cuLaunchKernel(function, 3, 1, 1, 96, 1, 1, 0, NULL, (void *[]){&flag_address}, NULL));
+    return cuCtxSynchronize() == CUDA_SUCCESS ? 0 : 1;
+}
+
 /* The programs: the thread waits for a kernel that only it could end; all threads do; another one
  * sleeps, and then ends it; a function of the host's waits for a lock that this thread has; streams
  * wait for values, or one for a semaphore, or for memory of others; the thread asks again and again
- * whether a stream waits still. */
+ * whether a stream waits still; a kernel of several blocks waits, or counts. */
 static int main_of_child(void) {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     const char *which = getenv("PROGRAM");
@@ -174,6 +209,8 @@ static int main_of_child(void) {
         return wait_for_values();
     if (strcmp(which, "asks") == 0)
         return ask_beside_slow_reads();
+    if (strcmp(which, "waits") == 0 || strcmp(which, "counts") == 0)
+        return run_kernel(which);
     gate = gate_close(NULL);
     flag = gate.flag;
     if (strcmp(which, "threads") == 0)
@@ -205,6 +242,11 @@ static void test_a_wait_that_nobody_can_end_is_found(void **state) {
                             "cuCtxSynchronize cuCtxSynchronize\n");
 }
 
+static void test_a_kernel_is_stuck_when_all_of_its_threads_wait(void **state) {
+    (void)state;
+    assert_stuck("waits", "simcuda: stuck: every thread waits, in: cuCtxSynchronize\n");
+}
+
 static void assert_not_stuck(const char *name) {
     struct outcome outcome = run_program(name);
 
@@ -215,6 +257,11 @@ static void assert_not_stuck(const char *name) {
 static void test_a_thread_that_sleeps_may_end_a_wait(void **state) {
     (void)state;
     assert_not_stuck("later");
+}
+
+static void test_a_kernel_that_counts_goes_on(void **state) {
+    (void)state;
+    assert_not_stuck("counts");
 }
 
 static void test_another_process_may_end_a_wait(void **state) {
@@ -231,6 +278,8 @@ static void test_a_thread_that_waits_for_the_driver_itself_goes_on(void **state)
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_wait_that_nobody_can_end_is_found),
+        cmocka_unit_test(test_a_kernel_is_stuck_when_all_of_its_threads_wait),
+        cmocka_unit_test(test_a_kernel_that_counts_goes_on),
         cmocka_unit_test(test_a_thread_that_sleeps_may_end_a_wait),
         cmocka_unit_test(test_another_process_may_end_a_wait),
         cmocka_unit_test(test_a_thread_that_waits_for_the_driver_itself_goes_on),

@@ -1,0 +1,47 @@
+/* A kernel that lets its dependents begin, keeps busy for so many nanoseconds, and then fills
+ * words. */
+#ifndef TESTS_PROGRAMS_ORDER_EARLY_FILL_H
+#define TESTS_PROGRAMS_ORDER_EARLY_FILL_H
+
+static const char early_fill_ptx[] = ".version 7.8\n"
+                                     ".target sm_90\n"
+                                     ".address_size 64\n"
+                                     ".visible .entry early_fill_u32(\n"
+                                     "    .param .u64 to,\n"
+                                     "    .param .u64 count,\n"
+                                     "    .param .u32 value,\n"
+                                     "    .param .u64 ns\n"
+                                     ")\n"
+                                     "{\n"
+                                     "    .reg .pred %p;\n"
+                                     "    .reg .b32 %v, %t;\n"
+                                     "    .reg .b64 %a, %c, %i, %n, %start, %now;\n"
+                                     "    ld.param.u64 %a, [to];\n"
+                                     "    ld.param.u64 %c, [count];\n"
+                                     "    ld.param.u32 %v, [value];\n"
+                                     "    ld.param.u64 %n, [ns];\n"
+                                     "    griddepcontrol.launch_dependents;\n"
+                                     "    mov.u64 %start, %globaltimer;\n"
+                                     "SPIN:\n"
+                                     "    mov.u64 %now, %globaltimer;\n"
+                                     "    sub.u64 %now, %now, %start;\n"
+                                     "    setp.lt.u64 %p, %now, %n;\n"
+                                     "    @%p bra SPIN;\n"
+                                     "    cvta.to.global.u64 %a, %a;\n"
+                                     "    mov.u32 %t, %tid.x;\n"
+                                     "    cvt.u64.u32 %i, %t;\n"
+                                     "LOOP:\n"
+                                     "    setp.ge.u64 %p, %i, %c;\n"
+                                     "    @%p bra DONE;\n"
+                                     "    shl.b64 %now, %i, 2;\n"
+                                     "    add.u64 %now, %now, %a;\n"
+                                     "    st.global.u32 [%now], %v;\n"
+                                     "    mov.u32 %t, %ntid.x;\n"
+                                     "    cvt.u64.u32 %now, %t;\n"
+                                     "    add.u64 %i, %i, %now;\n"
+                                     "    bra LOOP;\n"
+                                     "DONE:\n"
+                                     "    ret;\n"
+                                     "}\n";
+
+#endif
