@@ -276,7 +276,7 @@ static void run_worker(struct worker *worker) {
         bool moved = false, ended;
 
         if (more)
-            more = begin_more(worker, idle);
+            more = begin_more(worker, idleness.idle);
         if (worker->blocks == NULL)
             break;
         ended = run_round(worker, &moved);
