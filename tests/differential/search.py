@@ -115,8 +115,8 @@ class Runner:
         careful = is_careful(self.check, first)
         environment = {k: v for k, v in os.environ.items()
                        if not k.startswith(("POOLCUDA_", "SIMCUDA_", "LD_"))}
-        environment.update(SIMCUDA_COST="0", SIMCUDA_STUCK="1", SIMCUDA_DEVICES="2", SIMCUDA_MEMORY=str(MEMORY),
-                           LD_LIBRARY_PATH=str(build(pooled) / "subprojects/simcuda" / driver(first)))
+        environment.update(SIMCUDA_COST="0", SIMCUDA_KERNELS="interpret", SIMCUDA_STUCK="1", SIMCUDA_DEVICES="2",
+                           SIMCUDA_MEMORY=str(MEMORY), LD_LIBRARY_PATH=str(build(pooled) / "subprojects/simcuda" / driver(first)))
         environment.update(TIMED.get(profile, {}))
         if pooled:
             preload = [*os.environ.get("SANITIZER_RUNTIME", "").split(), str(self.library)]

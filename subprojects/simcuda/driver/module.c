@@ -9,6 +9,7 @@
 #include "object_memory.h"
 #include "report.h"
 #include "settings.h"
+#include "shortcuts.h"
 #include "stream.h"
 #include "texture.h"
 
@@ -27,6 +28,7 @@ bool module_loads_lazily(void) {
 
 static void add_function(struct CUmod_st *module, const struct image_kernel *kernel) {
     struct CUfunc_st *function = allocate_zeroed(sizeof *function);
+    const struct builtin_kernel *shortcut = NULL;
 
     function->declared = kernel;
     function->kernel = kernel_find(kernel->name, strlen(kernel->name));
@@ -36,6 +38,11 @@ static void add_function(struct CUmod_st *module, const struct image_kernel *ker
     if (function->kernel == NULL && module->program != NULL) {
         function->runs = simt_find_kernel(module->program, kernel->name);
         function->kernel = function->runs != NULL ? &kernel_interpreted : NULL;
+        shortcut = function->runs != NULL ? shortcut_find(module->image, kernel->name) : NULL;
+    }
+    if (shortcut != NULL) {
+        function->runs = NULL;
+        function->kernel = shortcut;
     }
     function->loaded = !module_loads_lazily();
     LL_PREPEND(module->functions, function);

@@ -79,6 +79,17 @@ static bool is_chosen(const char *name, const char *usual, const char *other) {
     return false;
 }
 
+static void choose_kernels(void) {
+    static const char name[] = "SIMCUDA_KERNELS";
+    const char *text = text_from_environment(name);
+
+    values.skips_kernels = text != NULL && strcmp(text, "skip") == 0;
+    values.interprets_all = text != NULL && strcmp(text, "interpret") == 0;
+    if (text != NULL && !values.skips_kernels && !values.interprets_all && strcmp(text, "run") != 0)
+        fprintf(stderr, "simcuda: %s=\"%s\": expected run, interpret or skip, using run\n", name,
+                text);
+}
+
 static void load(void) {
 #define SETTING(field, kind, minimum, maximum, initial, help)                                      \
     values.field = (SETTING_TYPE_##kind)number_from_environment(                                   \
@@ -89,7 +100,7 @@ static void load(void) {
     values.shared = text_from_environment("SIMCUDA_SHARED");
     values.fail_caller = text_from_environment("SIMCUDA_FAIL_CALLER");
     values.hazard_aborts = is_chosen("SIMCUDA_HAZARD", "report", "abort");
-    values.skips_kernels = is_chosen("SIMCUDA_KERNELS", "run", "skip");
+    choose_kernels();
 }
 
 const struct settings *settings(void) {

@@ -18,6 +18,7 @@ struct settings {
     const char *shared;      /* SIMCUDA_SHARED: see shared_memory.h; NULL: nothing is shared */
     bool hazard_aborts;      /* SIMCUDA_HAZARD=abort instead of report */
     bool skips_kernels;      /* SIMCUDA_KERNELS=skip instead of run */
+    bool interprets_all;     /* SIMCUDA_KERNELS=interpret: no kernel by a shortcut */
 };
 
 /* Read once, at the first call; a bad value is reported on stderr and its default used. */
