@@ -1,6 +1,6 @@
 /* The kernels of the sample programs and tests, as PTX text for cuModuleLoadData.
  *
- * A real device compiles the text, the simulated one interprets it. For five of its kernels that
+ * A real device compiles the text, the simulated one interprets it. For six of its kernels that
  * one knows a shortcut where it finds just this text, which it knows by a hash: who changes the
  * text changes that too, in driver/shortcuts.c of simcuda. Every kernel may be launched with any
  * grid: elements are divided among all threads, and the result does not depend on how many there

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static struct stats_page *zeros(void) {
@@ -37,7 +38,7 @@ static void read_live(struct stats_page *page) {
     const struct stats_head *head = (const struct stats_head *)page;
     if (page->finished || !page->segment)
         return;
-    struct stats_page *live = segment_join((int)page->segment - 1, sizeof *live, false, geteuid());
+    struct stats_page *live = segment_join((int)page->segment - 1, sizeof *live, false, (uint32_t)syscall(SYS_geteuid));
     if (!live)
         return;
     if (stats_page_is_of((const struct stats_head *)live, head)) {

@@ -49,7 +49,8 @@ static void let_segment_end(void) {
 /* Whether the number is still the page's. In another IPC namespace, into which the program may have
  * gone since, it is nobody's, or that of a segment of the program's own. */
 static bool has_segment(void) {
-    struct stats_page *found = segment_join((int)own.lasting - 1, sizeof *found, false, geteuid());
+    struct stats_page *found =
+        segment_join((int)own.lasting - 1, sizeof *found, false, (uint32_t)syscall(SYS_geteuid));
     bool same = found && stats_page_is_of((const struct stats_head *)found,
                                           (const struct stats_head *)own.page);
     if (found)

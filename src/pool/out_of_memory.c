@@ -156,6 +156,7 @@ struct search {
     uint64_t freed;   /* calls of the driver's free before it was asked last */
     bool coming;      /* the last round found another thread giving something back */
     bool all_busy;    /* the last round found idle memory in busy contexts alone */
+    bool pools_held;  /* after the last round memory pools held something */
     CUresult refusal; /* the last one, as it was answered */
     struct patience patience;
 };
@@ -335,12 +336,16 @@ static CUresult search_at_once(struct search *search, bool ask_others) {
     return result;
 }
 
-/* Whether waiting for the device may bring something, and has done so for a moment. */
+/* Whether waiting for the device may bring something, and has done so for a moment. Memory pools
+ * may have given back what they held after the round before, without being asked to. */
 static bool waited(struct search *search) {
     struct pool *pool = search->pool;
     struct device *device = search->request->context->device;
-    if (!(search->all_busy && reach_idle_helps(pool, search->request, true)) &&
-        !memory_pools_may_give(pool, device->ordinal))
+    bool held = search->pools_held;
+    search->pools_held = memory_pools_may_give(pool, device->ordinal);
+    if (held && !search->pools_held)
+        return true;
+    if (!(search->all_busy && reach_idle_helps(pool, search->request, true)) && !search->pools_held)
         return false;
     pool_lock(pool);
     device->pressure++;
@@ -352,8 +357,12 @@ static bool waited(struct search *search) {
 
 static CUresult search_everywhere(struct search *search) {
     CUresult result = search_at_once(search, true);
-    while (result == CUDA_ERROR_OUT_OF_MEMORY && waited(search))
-        result = search_at_once(search, false);
+    while (result == CUDA_ERROR_OUT_OF_MEMORY && waited(search)) {
+        if (!search->pools_held)
+            result = ask_driver(search, search->request->size);
+        if (result == CUDA_ERROR_OUT_OF_MEMORY)
+            result = search_at_once(search, false);
+    }
     patience_end(&search->patience);
     return result;
 }

@@ -37,7 +37,7 @@ def preloads(command, library):
 
 def documents_are_there(command, prefix):
     """Where the command says that they are, with what they refer to."""
-    path, = re.findall(r"what that gives up is in (.*)$", told(command, "tune", ROOT / "tests/data/moe-align.csv.gz"), re.M)
+    path, = re.findall(r"what that gives up is in (.*)$", told(command, "tune", ROOT / "tests/data/segment-reduce.csv.gz"), re.M)
     docs = prefix / "share/doc/poolcuda/docs"
     assert path == str((docs / "policies.md").resolve())
     simulation = docs.parent / "subprojects/simcuda/docs/simulation.md"

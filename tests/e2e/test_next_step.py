@@ -369,7 +369,7 @@ def test_every_document_that_a_message_names_is_installed():
 
 
 def test_the_document_that_tune_names_can_be_opened(session):
-    said = session.type(f"{COMMAND} tune {ROOT}/tests/data/moe-align.csv.gz")
+    said = session.type(f"{COMMAND} tune {ROOT}/tests/data/segment-reduce.csv.gz")
     path, = re.findall(r"what that gives up is in (.*)$", said, re.M)
     with open(path, encoding="utf-8") as file:
         assert file.read() == (ROOT / "docs/policies.md").read_text()

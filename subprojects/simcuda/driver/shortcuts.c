@@ -1,10 +1,11 @@
-/* To interpret a kernel that fills megabytes takes seconds where samples and tests want to see
- * calls. Known are the kernels of one text, by all of its characters, so that none of a program's
- * own is taken for one of them. tests/e2e/test_shortcuts.py of poolcuda, whose samples have the
- * text, runs each in both ways. */
+/* To interpret kernels that fill megabytes, or a hundred thousand that wait, takes seconds where
+ * samples and tests want to see calls. Known are the kernels of one text, by all of its characters,
+ * so that none of a program's own is taken for one of them. tests/e2e/test_shortcuts.py of
+ * poolcuda, whose samples have the text, runs each in both ways. */
 #include "shortcuts.h"
 
 #include "bytes.h"
+#include "cost.h"
 #include "memory.h"
 #include "settings.h"
 
@@ -120,12 +121,23 @@ DEVICE_CODE static CUresult sum_run(struct op *op) {
     return CUDA_SUCCESS;
 }
 
+static void nothing_declare(struct op *op) {
+    (void)op;
+}
+
+/* spin_ns(u64 ns): keeps its stream busy for that long */
+static CUresult spin_run(struct op *op) {
+    cost_keep_busy(kernel_parameter_u64(op, 0));
+    return CUDA_SUCCESS;
+}
+
 static const struct builtin_kernel shortcuts[] = {
     {"fill_u32", 3, {8, 8, 4}, fill_declare, fill_run},
     {"add_u32", 4, {8, 8, 8, 8}, add_declare, add_run},
     {"scale_f32", 3, {8, 8, 4}, scale_declare, scale_run},
     {"saxpy_f32", 4, {8, 8, 8, 4}, saxpy_declare, saxpy_run},
     {"sum_u32", 3, {8, 8, 8}, sum_declare, sum_run},
+    {"spin_ns", 1, {8}, nothing_declare, spin_run},
 };
 
 static uint64_t hash(const char *text) {
