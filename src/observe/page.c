@@ -38,7 +38,8 @@ static void read_live(struct stats_page *page) {
     const struct stats_head *head = (const struct stats_head *)page;
     if (page->finished || !page->segment)
         return;
-    struct stats_page *live = segment_join((int)page->segment - 1, sizeof *live, false, (uint32_t)syscall(SYS_geteuid));
+    struct stats_page *live =
+        segment_join((int)page->segment - 1, sizeof *live, false, (uint32_t)syscall(SYS_geteuid));
     if (!live)
         return;
     if (stats_page_is_of((const struct stats_head *)live, head)) {
