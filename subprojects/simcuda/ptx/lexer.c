@@ -417,7 +417,7 @@ static struct lexer_value apply(const char *text, struct lexer_value a, struct l
 
 /* condition ? a : b, of which the condition is in *value. */
 static bool take_choice(struct lexer *lexer, struct lexer_value *value) {
-    struct lexer_value first, second;
+    struct lexer_value first = {0}, second = {0};
 
     if (lexer->depth == MOST_NESTED)
         return lexer_fail(lexer, "an expression has too many parts in one another");
@@ -437,7 +437,7 @@ static bool take_expression(struct lexer *lexer, unsigned int lowest, struct lex
     if (!take_unary(lexer, value))
         return false;
     while ((which = operator_at(lexer)) >= 0 && operators[which].precedence >= lowest) {
-        struct lexer_value right;
+        struct lexer_value right = {0};
 
         lexer_next(lexer);
         if (!take_expression(lexer, operators[which].precedence + 1, &right))
