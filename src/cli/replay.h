@@ -48,6 +48,10 @@ struct replay_result {
     struct replay_part parts[REPLAY_PARTS];
 };
 
+static inline double result_hit_rate(const struct replay_result *result) {
+    return result->allocations ? (double)result->hits / (double)result->allocations : 0;
+}
+
 /* Replays `trace`, in a child process, so that replays do not see each other. Returns false after
  * one line in `error` (no driver, the child died, ...). progress (may be NULL) is called in this
  * process now and then with the share done, 0 to 1. */

@@ -6,10 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-double result_hit_rate(const struct replay_result *result) {
-    return result->allocations ? (double)result->hits / (double)result->allocations : 0;
-}
-
 json_t *result_name(const char *name) {
     json_t *string = json_string(name);
     char *copy = string ? NULL : strdup(name);

@@ -21,8 +21,6 @@ enum { RESULT_VERSION = 1 };
     X(oom_failures, "failed allocations")                                                          \
     X(waits, "waits for the device")
 
-double result_hit_rate(const struct replay_result *result);
-
 /* A file's name as a string in UTF-8, which it need not be. A new reference; NULL without memory.
  */
 json_t *result_name(const char *name);

@@ -4,24 +4,23 @@ static uint64_t held(const struct stats_sample *sample) {
     return stats_read(&sample->in_use) + stats_read(&sample->idle) + stats_read(&sample->waste);
 }
 
+static size_t column_of(const struct stats_sample *sample, uint64_t end) {
+    size_t column = (size_t)((double)stats_read(&sample->time_ns) / (double)end * RUN_COLUMNS);
+    return column < RUN_COLUMNS ? column : RUN_COLUMNS - 1;
+}
+
 /* Adds a device's columns to the sums. Samples are by time; between two the former holds. */
 static void add_device(const struct stats_device *device, uint64_t end,
                        uint64_t sums[RUN_COLUMNS]) {
-    uint64_t most[RUN_COLUMNS] = {0}, now = 0;
-    bool met[RUN_COLUMNS] = {false};
-    for (uint32_t i = 0; i < device->sample_count; i++) {
-        uint64_t time = stats_read(&device->samples[i].time_ns);
-        size_t column = (size_t)((double)time / (double)end * RUN_COLUMNS);
-        column = column < RUN_COLUMNS ? column : RUN_COLUMNS - 1;
-        now = held(&device->samples[i]);
-        if (!met[column] || now > most[column])
-            most[column] = now;
-        met[column] = true;
-    }
-    now = 0;
+    uint64_t now = 0;
+    uint32_t next = 0;
     for (size_t c = 0; c < RUN_COLUMNS; c++) {
-        now = met[c] ? most[c] : now;
-        sums[c] += now;
+        uint64_t most = now;
+        for (; next < device->sample_count && column_of(&device->samples[next], end) <= c; next++) {
+            now = held(&device->samples[next]);
+            most = now > most ? now : most;
+        }
+        sums[c] += most;
     }
 }
 

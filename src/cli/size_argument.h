@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
+static const double most_memory = 0x1p42; /* of a simulated device, in bytes */
+
 static inline uint64_t size_argument_from(const char *text, double least, const char *expected,
                                           struct argp_state *state) {
     static const char units[] = "kmgt";
@@ -17,7 +19,7 @@ static inline uint64_t size_argument_from(const char *text, double least, const 
     if (unit)
         for (const char *u = units; u <= unit; u++)
             number *= 1024;
-    if (!end || !(number >= least) || number > 0x1p42 || (unit ? end[1] : *end))
+    if (!end || !(number >= least) || number > most_memory || (unit ? end[1] : *end))
         usage_error(state, "\"%s\": expected a size from %s to 4T, such as 80G", text, expected);
     return (uint64_t)number;
 }

@@ -2,6 +2,8 @@
 
 #include "cli/option_args.h"
 #include "cli/result_json.h"
+#include "cli/size_argument.h"
+#include "format.h"
 #include "observe/emitter.h"
 #include "observe/human.h"
 #include "pool_options.h"
@@ -56,6 +58,14 @@ static uint64_t size_of(uint64_t peak, unsigned percent) {
 bool sweep_run(const struct trace *trace, struct sweep *sweep,
                void (*progress)(double share, const char *doing), char *error, size_t error_size) {
     *sweep = (struct sweep){.peak_bytes = trace->peak_live_bytes};
+    unsigned largest = sweep_percents[SWEEP_SIZES - 1];
+    if ((double)trace->peak_live_bytes / 100 * largest > most_memory) {
+        format(error, error_size,
+               "at its peak the trace has %s, of which devices up to %u times as large are tried; "
+               "expected that these have at most 4 TiB; nothing was replayed",
+               human(trace->peak_live_bytes).text, largest / 100);
+        return false;
+    }
     for (size_t i = 0; i < SWEEP_SIZES; i++)
         sweep->memory[i] = size_of(trace->peak_live_bytes, sweep_percents[i]);
     for (size_t row = 0; row < SWEEP_ROWS; row++) {

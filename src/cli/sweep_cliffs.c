@@ -4,10 +4,6 @@ const unsigned sweep_percents[SWEEP_SIZES] = {100, 101, 102, 103, 104, 105, 106,
                                               110, 112, 114, 116, 118, 120, 122, 124,
                                               127, 130, 135, 140, 150, 175, 200, 300};
 
-static double served(const struct replay_result *result) {
-    return result->allocations ? (double)result->hits / (double)result->allocations : 0;
-}
-
 /* Where the driver alone fails more allocations with more memory (one that fails makes room for
  * many) a preset cannot do better. */
 static bool fails_anyway(const struct sweep *sweep, size_t before, size_t at) {
@@ -25,9 +21,10 @@ void sweep_find_cliffs(struct sweep *sweep) {
         for (size_t at = 1; at < SWEEP_SIZES; at++) {
             size_t best = at;
             for (size_t i = at; i-- > 0 && sweep_percents[at] * 100 <= sweep_percents[i] * CLOSE;)
-                if (!fails_anyway(sweep, i, at) && served(&results[i]) > served(&results[best]))
+                if (!fails_anyway(sweep, i, at) &&
+                    result_hit_rate(&results[i]) > result_hit_rate(&results[best]))
                     best = i;
-            if (served(&results[best]) > served(&results[at]) + deep)
+            if (result_hit_rate(&results[best]) > result_hit_rate(&results[at]) + deep)
                 sweep->cliffs[sweep->cliff_count++] = (struct sweep_cliff){row, best, at};
         }
     }

@@ -116,13 +116,16 @@ static enum live_scope scope(const struct arguments *arguments) {
 static bool take(const struct arguments *arguments,
                  void (*put)(FILE *out, const struct live_row *rows, size_t count), FILE *out) {
     static const struct live_list nothing;
+    static bool told; /* once is enough */
     struct live_list list;
     char error[256];
     if (!live_list(&list, scope(arguments), error, sizeof error)) {
         fprintf(stderr, "poolcuda top: %s\n", error);
         return false;
     }
-    live_tell_missed(&list, "poolcuda top");
+    if (!told)
+        live_tell_missed(&list, "poolcuda top");
+    told = true;
     struct live_row *rows = calloc(list.count + 1, sizeof *rows);
     if (rows) {
         live_rows(&list, &nothing, arguments->key, rows);

@@ -131,13 +131,15 @@ static bool is_needed(const struct replay_result *best, const struct replay_resu
             safe->peak_held_bytes > wish->most);
 }
 
-/* Whether what `best` saves is worth that it changes more than speed. */
+/* Whether what `best` saves is worth that it changes more than speed: nothing is where nobody knows
+ * how long the program takes. */
 static bool is_worth_it(const struct tune *tune) {
     const struct tune_wish *wish = &tune->wish;
     const struct tune_setting *best = tune->best, *safe = tune->safe;
     double slow = tune_seconds(safe, &safe->result, wish->gpu);
     double program = wish->program_seconds > slow ? wish->program_seconds : slow;
-    return slow - tune_seconds(best, &best->result, wish->gpu) > worth * program &&
+    return wish->program_seconds > 0 &&
+           slow - tune_seconds(best, &best->result, wish->gpu) > worth * program &&
            (best->result.peak_held_bytes <= wish->most ||
             safe->result.peak_held_bytes >= best->result.peak_held_bytes);
 }

@@ -349,6 +349,11 @@ static void print_text(const struct session *session) {
     for (size_t i = 0; i < tune->count; i++)
         if (is_shown(session, &tune->settings[i]))
             print_setting(session, &tune->settings[i], width);
+    const struct replay_result *best = &tune->recommended->result;
+    if (best->allocations && best->oom_failures == best->allocations) {
+        puts("\nno setting served any allocation: nothing is recommended");
+        return;
+    }
     print_recommended(session);
     char *options = next_command_options(session);
     next_step_tell_run(stdout, options ? options : "", &session->trace->command_line, NULL);

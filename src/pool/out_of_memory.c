@@ -152,12 +152,12 @@ struct search {
     struct pool_block **block; /* what the pool itself had after all */
     struct obtained *obtained; /* what the driver has given */
     const char *call;
-    size_t bytes;     /* that are given back in the next round */
-    uint64_t freed;   /* calls of the driver's free before it was asked last */
-    bool coming;      /* the last round found another thread giving something back */
-    bool all_busy;    /* the last round found idle memory in busy contexts alone */
-    bool pools_held;  /* after the last round memory pools held something */
-    CUresult refusal; /* the last one, as it was answered */
+    size_t bytes;                /* that are given back in the next round */
+    uint64_t freed;              /* calls of the driver's free before it was asked last */
+    bool coming;                 /* the last round found another thread giving something back */
+    bool all_busy;               /* the last round found idle memory in busy contexts alone */
+    bool pools_held, pools_gave; /* memory pools: after the last round; and gave it back since */
+    CUresult refusal;            /* the last one, as it was answered */
     struct patience patience;
 };
 
@@ -336,14 +336,14 @@ static CUresult search_at_once(struct search *search, bool ask_others) {
     return result;
 }
 
-/* Whether waiting for the device may bring something, and has done so for a moment. Memory pools
- * may have given back what they held after the round before, without being asked to. */
+/* Whether it has waited a moment for the device, or memory pools gave back without a wait. */
 static bool waited(struct search *search) {
     struct pool *pool = search->pool;
     struct device *device = search->request->context->device;
     bool held = search->pools_held;
     search->pools_held = memory_pools_may_give(pool, device->ordinal);
-    if (held && !search->pools_held)
+    search->pools_gave = held && !search->pools_held;
+    if (search->pools_gave)
         return true;
     if (!(search->all_busy && reach_idle_helps(pool, search->request, true)) && !search->pools_held)
         return false;
@@ -358,7 +358,7 @@ static bool waited(struct search *search) {
 static CUresult search_everywhere(struct search *search) {
     CUresult result = search_at_once(search, true);
     while (result == CUDA_ERROR_OUT_OF_MEMORY && waited(search)) {
-        if (!search->pools_held)
+        if (search->pools_gave)
             result = ask_driver(search, search->request->size);
         if (result == CUDA_ERROR_OUT_OF_MEMORY)
             result = search_at_once(search, false);

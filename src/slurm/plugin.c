@@ -154,6 +154,7 @@ int slurm_spank_init_post_opt(spank_t spank, int count, char **arguments) {
  * first's, and the tasks are the first's. */
 int slurm_spank_local_user_init(spank_t spank, int count, char **arguments) {
     uint32_t job, step, tasks = 0;
+    /* Slurm's, and told to this side of a plugin in no other way; tasks ask for the item. */
     const char *restarts = getenv("SLURM_RESTART_COUNT");
     (void)count, (void)arguments;
     if (!*own.folder || spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS ||

@@ -99,4 +99,5 @@ def test_limits_whose_library_was_lost_with_its_preload_file_are_a_warning(mount
     assert not mounted(env={**limited, "LD_PRELOAD": str(library)})["limits-lost"]
     assert not mounted(env={**limited, "CUDA_DISABLE_CONTROL": "true"})["limits-lost"]
     assert mounted(env={**limited, "CUDA_DISABLE_CONTROL": "false"})["limits-lost"]
+    assert not mounted(env={limit: ""})["limits-lost"]
     assert not mounted()["limits-lost"]

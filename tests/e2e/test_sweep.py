@@ -121,3 +121,10 @@ def test_a_drawing_that_cannot_be_written_is_reported_before_the_work(tmp_path, 
 def test_other_options_hold_for_all_of_a_sweep(trace, tmp_path):
     result = json.loads(command("replay", "--json", f"--sweep={tmp_path}/x", "--reuse-ratio=1", trace).stdout)
     assert all("POOLCUDA_REUSE_RATIO=1" in point["options"] for point in result["points"])
+
+
+def test_a_peak_beyond_any_device_is_refused_in_one_line(tmp_path):
+    trace = made_traces.write(tmp_path / "huge.csv", [(0, "A", 1, 2 ** 64 - 1, 0, "s", 0)])
+    done = command("replay", f"--sweep={tmp_path}/drawn", trace)
+    assert (done.returncode, done.stdout) == (1, "") and not (tmp_path / "drawn.svg").exists()
+    assert re.fullmatch(r"poolcuda replay: at its peak the trace has 16.0 EiB, .*nothing was replayed\n", done.stderr)

@@ -134,6 +134,19 @@ def test_who_wants_any_setting_gets_the_fastest_of_all(trace):
     assert {result["recommended"], result["alternative"]} == {careful["recommended"], careful["alternative"]}
 
 
+def test_where_no_time_was_recorded_nothing_but_speed_changes(tmp_path):
+    trace = made_traces.write(tmp_path / "one.csv", [(0, "A", 1, 1000, 0, "s", 0)])
+    result = tune(trace)
+    assert setting(result, result["recommended"])["transparent"]
+    assert setting(result, result["alternative"])["seconds"] < setting(result, result["recommended"])["seconds"]
+
+
+def test_nothing_is_recommended_where_no_setting_serves_anything(tmp_path):
+    done = command("tune", made_traces.write(tmp_path / "huge.csv", [(0, "A", 1, 2 ** 64 - 1, 0, "s", 0)]))
+    assert done.stdout.endswith("\nno setting served any allocation: nothing is recommended\n")
+    assert "export" not in done.stdout and "next:" not in done.stdout
+
+
 # --- the search ---
 
 def shares(peak, *percents):

@@ -62,11 +62,14 @@ static void tell_mounts(struct findings *findings, size_t count) {
                               "LD_PRELOAD instead");
 }
 
+/* One without a value is none. */
 static const char *given_limit(void) {
     for (char *const *entry = environ; *entry; entry++)
-        for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++)
-            if (strncmp(*entry, limits[i], strlen(limits[i])) == 0)
+        for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+            const char *value = strchr(*entry, '=');
+            if (strncmp(*entry, limits[i], strlen(limits[i])) == 0 && value && value[1])
                 return limits[i];
+        }
     return NULL;
 }
 

@@ -37,7 +37,7 @@ uint32_t kernel_parameter_u32(const struct op *op, unsigned int index) {
     return value;
 }
 
-static void nothing_declare(struct op *op) {
+void kernel_declares_nothing(struct op *op) {
     (void)op;
 }
 
@@ -46,7 +46,8 @@ static CUresult skip_run(struct op *op) {
     return CUDA_SUCCESS;
 }
 
-const struct builtin_kernel kernel_skipped = {"skipped kernel", 0, {0}, nothing_declare, skip_run};
+const struct builtin_kernel kernel_skipped = {
+    "skipped kernel", 0, {0}, kernel_declares_nothing, skip_run};
 
 static const struct builtin_kernel kernels[] = {
     {CHECK_KERNEL_NAME, 3, {8, 4, 8}, check_kernel_declare, check_kernel_run},

@@ -17,6 +17,8 @@ const struct builtin_kernel *kernel_find(const char *name, size_t length); /* NU
 /* Stands for one that does nothing, where kernels are skipped. */
 extern const struct builtin_kernel kernel_skipped;
 
+void kernel_declares_nothing(struct op *op);
+
 size_t kernel_parameter_offset(const struct builtin_kernel *kernel, unsigned int index);
 
 /* The parameters of a launched kernel. */

@@ -121,10 +121,6 @@ DEVICE_CODE static CUresult sum_run(struct op *op) {
     return CUDA_SUCCESS;
 }
 
-static void nothing_declare(struct op *op) {
-    (void)op;
-}
-
 /* spin_ns(u64 ns): keeps its stream busy for that long */
 static CUresult spin_run(struct op *op) {
     cost_keep_busy(kernel_parameter_u64(op, 0));
@@ -137,7 +133,7 @@ static const struct builtin_kernel shortcuts[] = {
     {"scale_f32", 3, {8, 8, 4}, scale_declare, scale_run},
     {"saxpy_f32", 4, {8, 8, 8, 4}, saxpy_declare, saxpy_run},
     {"sum_u32", 3, {8, 8, 8}, sum_declare, sum_run},
-    {"spin_ns", 1, {8}, nothing_declare, spin_run},
+    {"spin_ns", 1, {8}, kernel_declares_nothing, spin_run},
 };
 
 static uint64_t hash(const char *text) {

@@ -85,8 +85,8 @@ uint64_t value_time_writes(void); /* how many were noted so far */
 void value_time_awaited(const struct awaited *awaited, uint64_t there,
                         const uint64_t *waited_since);
 
-/* Has the work that this thread executes, which has read this memory, come after the last one of
- * the first `before` writes in it. */
+/* Has the work that this thread executes, which has read this memory, come after the last write to
+ * each word in it that is one of the first `before`. Words written again since say nothing. */
 void value_time_read(uintptr_t begin, size_t size, uint64_t before);
 
 /* The memory goes; others may get its addresses. */

@@ -196,12 +196,26 @@ static bool seems_to_wait(const struct worker *worker, struct idleness *idleness
     return idleness->idle >= LONG_IDLE;
 }
 
-/* What a warp looks at, which was at it in its last turn. False: there are too many. */
+static bool is_there(const struct simt_word *words, size_t count, const struct simt_word *word) {
+    for (size_t i = 0; i < count; i++)
+        if (words[i].address == word->address && words[i].size == word->size &&
+            words[i].value == word->value)
+            return true;
+    return false;
+}
+
+/* What a warp looks at, which was at it in its last turn: many may look at one word, each at its
+ * own value of it. False: there are too many. */
 static bool add_words(const struct warp *warp, struct simt_word *words, size_t *count) {
-    if (*count + warp->spin->seen_count > MOST_WORDS)
-        return false;
-    memcpy(words + *count, warp->spin->seen, warp->spin->seen_count * sizeof *words);
-    *count += warp->spin->seen_count;
+    for (unsigned int i = 0; i < warp->spin->seen_count; i++) {
+        const struct simt_word *word = &warp->spin->seen[i];
+
+        if (is_there(words, *count, word))
+            continue;
+        if (*count == MOST_WORDS)
+            return false;
+        words[(*count)++] = *word;
+    }
     return true;
 }
 

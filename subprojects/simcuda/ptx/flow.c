@@ -256,9 +256,12 @@ enum step run_fence(struct warp *warp, const struct instruction *instruction) {
     return STEP_ON;
 }
 
-/* Others run meanwhile; it is allowed to take less time than asked for. */
+/* Others run meanwhile; it is allowed to take less time than asked for, and takes none where the
+ * warp is being looked at for whether it waits: its turn is to last until that is known. */
 enum step run_nanosleep(struct warp *warp, const struct instruction *instruction) {
     (void)instruction;
+    if (warp->tries != 0)
+        return STEP_ON;
     sched_yield();
     warp->budget = 0;
     return STEP_AGAIN;

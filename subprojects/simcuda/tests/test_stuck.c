@@ -156,6 +156,17 @@ static const char waits_ptx[] =
                  "  @%p bra LOOP;\n"
                  "DONE:\n"
                  "  bar.sync 0; ret;\n}\n"
+                 /* this one sleeps in between */
+                 ".visible .entry naps(.param .u64 flag) {\n"
+                 "  .reg .pred %p; .reg .b32 %r; .reg .b64 %a;\n"
+                 "  ld.param.u64 %a, [flag];\n"
+                 "LOOP:\n"
+                 "  ld.volatile.global.u32 %r, [%a]; setp.ne.u32 %p, %r, 0;\n"
+                 "  @%p bra DONE;\n"
+                 "  nanosleep.u32 100;\n"
+                 "  bra LOOP;\n"
+                 "DONE:\n"
+                 "  ret;\n}\n"
                  /* and this one waits not for ever */
                  ".visible .entry counts(.param .u64 flag) {\n"
                  "  .reg .pred %p; .reg .b32 %r, %n; .reg .b64 %a;\n"
@@ -166,7 +177,7 @@ static const char waits_ptx[] =
                  "  @%p bra LOOP;\n"
                  "  ret;\n}\n";
 
-static int run_kernel(const char *name) {
+static int run_kernel(const char *name, unsigned int blocks, unsigned int threads) {
     CUfunction function;
     CUdeviceptr flag_address;
     CUmodule module;
@@ -175,15 +186,16 @@ static int run_kernel(const char *name) {
     assert_ok(cuMemsetD32_v2(flag_address, 0, 1));
     assert_ok(cuModuleLoadData(&module, waits_ptx));
     assert_ok(cuModuleGetFunction(&function, module, name));
-    assert_ok(
-        cuLaunchKernel(function, 3, 1, 1, 96, 1, 1, 0, NULL, (void *[]){&flag_address}, NULL));
+    assert_ok(cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, 0, NULL,
+                             (void *[]){&flag_address}, NULL));
     return cuCtxSynchronize() == CUDA_SUCCESS ? 0 : 1;
 }
 
 /* The programs: the thread waits for a kernel that only it could end; all threads do; another one
  * sleeps, and then ends it; a function of the host's waits for a lock that this thread has; streams
  * wait for values, or one for a semaphore, or for memory of others; the thread asks again and again
- * whether a stream waits still; a kernel of several blocks waits, or counts. */
+ * whether a stream waits still; a kernel of several blocks waits, or of very many, or sleeps
+ * between looks, or counts. */
 static int main_of_child(void) {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     const char *which = getenv("PROGRAM");
@@ -209,8 +221,10 @@ static int main_of_child(void) {
         return wait_for_values();
     if (strcmp(which, "asks") == 0)
         return ask_beside_slow_reads();
-    if (strcmp(which, "waits") == 0 || strcmp(which, "counts") == 0)
-        return run_kernel(which);
+    if (strcmp(which, "many") == 0)
+        return run_kernel("waits", 100, 1);
+    if (strcmp(which, "waits") == 0 || strcmp(which, "counts") == 0 || strcmp(which, "naps") == 0)
+        return run_kernel(which, 3, 96);
     gate = gate_close(NULL);
     flag = gate.flag;
     if (strcmp(which, "threads") == 0)
@@ -245,6 +259,8 @@ static void test_a_wait_that_nobody_can_end_is_found(void **state) {
 static void test_a_kernel_is_stuck_when_all_of_its_threads_wait(void **state) {
     (void)state;
     assert_stuck("waits", "simcuda: stuck: every thread waits, in: cuCtxSynchronize\n");
+    assert_stuck("many", "simcuda: stuck: every thread waits, in: cuCtxSynchronize\n");
+    assert_stuck("naps", "simcuda: stuck: every thread waits, in: cuCtxSynchronize\n");
 }
 
 static void assert_not_stuck(const char *name) {
