@@ -63,23 +63,24 @@ static struct size_tree *bin_for(struct regions *regions, size_t size) {
 
 /* --- bins --- */
 
-static bool is_of_whole_pages(const struct pool_block *block) {
-    return block->pointer % ROUND_PAGE == 0 && block->size % ROUND_PAGE == 0;
-}
-
-/* Whether the driver could have an idle block back: whole pages can be unmapped, all of a region be
- * freed. */
-static bool is_releasable(const struct pool_block *block) {
-    return region_is_whole(block) ||
-           (block->region->reservation && !block->region->tainted && is_of_whole_pages(block));
+/* How much of an idle block the driver could have back: whole chunks can be unmapped, all of a region
+ * be freed. What it is for a block in a bin does not change. */
+static size_t releasable_bytes(const struct pool_block *block) {
+    const struct region *region = block->region;
+    if (!region->reservation || region->tainted)
+        return region_is_whole(block) ? block->size : 0;
+    return block->size < ROUND_PAGE
+               ? 0
+               : reservation_whole(region->reservation, block->pointer, block->size).bytes;
 }
 
 static void insert(struct idle_store *store, struct pool_block *block) {
     struct region *region = block->region;
     store->count++;
     store->bytes += block->size;
-    block->releasable = is_releasable(block);
-    store->stranded += block->releasable ? 0 : block->size;
+    size_t releasable = releasable_bytes(block);
+    block->releasable = releasable > 0;
+    store->stranded += block->size - releasable;
     if (region->tainted) {
         if (region_is_whole(block)) {
             RB_INSERT(region_size_tree, &store->regions->condemned, region);
@@ -99,7 +100,7 @@ void region_remove(struct idle_store *store, struct pool_block *block) {
     struct region *region = block->region;
     store->count--;
     store->bytes -= block->size;
-    store->stranded -= block->releasable ? 0 : block->size;
+    store->stranded -= block->size - (block->releasable ? releasable_bytes(block) : 0);
     if (region->tainted) {
         if (region->condemned)
             RB_REMOVE(region_size_tree, &store->regions->condemned, region);
@@ -151,24 +152,12 @@ static bool is_idle(const struct pool_block *block) {
     return block && block->state == BLOCK_IDLE;
 }
 
-/* Whether two idle blocks, side by side in one region, are to be one. */
-static bool belong_together(const struct pool_block *block, const struct pool_block *next) {
-    if (!is_idle(block) || !is_idle(next))
-        return false;
-    if (!block->region->reservation)
-        return true;
-    bool whole = is_of_whole_pages(block);
-    return whole == is_of_whole_pages(next) &&
-           (whole || block->pointer / ROUND_PAGE == next->pointer / ROUND_PAGE);
-}
-
-/* A block that completes its page is merged with it before what is around is looked at again. */
 struct pool_block *region_join(struct idle_store *store, struct pool_block **block) {
     lock_check_held(LOCK_POOL);
     struct pool_block *before, *after = RB_NEXT(address_tree, NULL, *block);
-    if (belong_together(*block, after)) {
+    if (is_idle(*block) && is_idle(after)) {
         region_remove(store, after);
-    } else if (belong_together(before = RB_PREV(address_tree, NULL, *block), *block)) {
+    } else if (is_idle(*block) && is_idle(before = RB_PREV(address_tree, NULL, *block))) {
         region_remove(store, before);
         after = *block;
         *block = before;
@@ -179,22 +168,16 @@ struct pool_block *region_join(struct idle_store *store, struct pool_block **blo
     return after;
 }
 
-/* NULL if the smallest that fits is larger than `most`. */
-static struct pool_block *take_up_to(struct idle_store *store, const struct site *site,
-                                     const struct fit *fit, size_t most, unsigned *how) {
+static struct pool_block *take(struct idle_store *store, struct site *site, const struct fit *fit,
+                               unsigned *how) {
+    lock_check_held(LOCK_POOL);
     struct pool_block *block = find(store->regions, fit->size);
-    if (!block || block->size > most)
+    if (!block)
         return NULL;
     *how = TAKEN_TO_CUT | (block->site != site ? TAKEN_STOLEN : 0);
     region_remove(store, block);
     block->identity = 0;
     return block;
-}
-
-static struct pool_block *take(struct idle_store *store, struct site *site, const struct fit *fit,
-                               unsigned *how) {
-    lock_check_held(LOCK_POOL);
-    return take_up_to(store, site, fit, SIZE_MAX, how);
 }
 
 /* --- regions --- */
@@ -263,24 +246,43 @@ void region_taint(struct idle_store *store, struct region *region) {
             insert(store, block);
 }
 
-struct pool_block *region_find_mapped(struct idle_store *store, size_t least) {
-    struct pool_block *block, key = {.size = least};
-    for (struct size_tree *bin = bin_for(store->regions, least);
-         bin < store->regions->bins + REGION_BINS; bin++)
-        for (block = RB_NFIND(size_tree, bin, &key); block; block = RB_NEXT(size_tree, bin, block))
-            if (block->region->reservation)
+bool region_extend(struct idle_store *store, struct reservation *reservation,
+                   struct pool_block *block) {
+    struct pool_block *last = region_find(store, block->pointer - 1);
+    struct region *region = last ? last->region : NULL;
+    if (!region || region->reservation != reservation || region->tainted) {
+        if (!region_add(store, block))
+            return false;
+        block->region->reservation = reservation;
+        return true;
+    }
+    block->region = region;
+    RB_INSERT(address_tree, &region->blocks, block);
+    region->size += block->size;
+    region->block_count++;
+    return true;
+}
+
+struct pool_block *region_tail(struct idle_store *store, const struct reservation *reservation) {
+    struct pool_block *last = region_find(store, reservation->end - 1);
+    return is_idle(last) && last->region->reservation == reservation && !last->region->tainted
+               ? last
+               : NULL;
+}
+
+/* The largest block of an untainted region that the driver could have something of. O(n) in larger
+ * ones. */
+static struct pool_block *largest_releasable(struct idle_store *store, bool mapped) {
+    struct pool_block *block;
+    for (struct size_tree *bin = store->regions->bins + REGION_BINS; bin-- > store->regions->bins;)
+        for (block = RB_MAX(size_tree, bin); block; block = RB_PREV(size_tree, bin, block))
+            if (block->releasable && (block->region->reservation || !mapped))
                 return block;
     return NULL;
 }
 
-static struct pool_block *largest_mapped(struct idle_store *store, size_t least) {
-    struct pool_block *block;
-    for (struct size_tree *bin = store->regions->bins + REGION_BINS; bin-- > store->regions->bins;)
-        for (block = RB_MAX(size_tree, bin); block && block->size >= least;
-             block = RB_PREV(size_tree, bin, block))
-            if (block->region->reservation)
-                return block;
-    return NULL;
+struct pool_block *region_largest_mapped(struct idle_store *store) {
+    return store->bytes > store->stranded ? largest_releasable(store, true) : NULL;
 }
 
 /* To be called when a region has other blocks than before: it may be wholly idle, or no more. */
@@ -293,36 +295,62 @@ static void note_whole(struct idle_store *store, struct region *region) {
     region->in_idle_regions = whole;
 }
 
-/* Makes all blocks from `block` on a region of their own. */
-static bool split_region(struct idle_store *store, struct pool_block *block) {
-    struct region *region = block->region, *rest = calloc(1, sizeof *rest);
-    struct pool_block *next;
-    if (!rest)
-        return false;
-    *rest = (struct region){.base = block->pointer,
-                            .size = region->base + region->size - block->pointer,
-                            .reservation = region->reservation,
-                            .tainted = region->tainted};
-    for (; block; block = next) {
-        next = RB_NEXT(address_tree, &region->blocks, block);
-        RB_REMOVE(address_tree, &region->blocks, block);
-        RB_INSERT(address_tree, &rest->blocks, block);
-        block->region = rest;
-        region->block_count--;
-        rest->block_count++;
+/* Whether there are fewer blocks before this one than from it on. */
+static bool is_in_first_half(struct pool_block *block) {
+    struct pool_block *before = block, *after = block;
+    while (before && after) {
+        before = RB_PREV(address_tree, NULL, before);
+        after = RB_NEXT(address_tree, NULL, after);
     }
-    region->size -= rest->size;
-    RB_INSERT(base_tree, &store->regions->by_base, rest);
+    return !before;
+}
+
+static void move(struct pool_block *block, struct region *to) {
+    RB_REMOVE(address_tree, &block->region->blocks, block);
+    block->region->block_count--;
+    RB_INSERT(address_tree, &to->blocks, block);
+    block->region = to;
+    to->block_count++;
+}
+
+bool region_split(struct idle_store *store, struct pool_block *block) {
+    struct region *region = block->region, *made = calloc(1, sizeof *made);
+    struct pool_block *next, *end = NULL;
+    uint64_t at = block->pointer;
+    if (!made)
+        return false;
+    RB_REMOVE(base_tree, &store->regions->by_base, region);
+    *made = *region;
+    made->in_idle_regions = false;
+    made->block_count = 0;
+    RB_INIT(&made->blocks);
+    if (is_in_first_half(block)) {
+        made->size = at - region->base;
+        region->base = at;
+        region->size -= made->size;
+        end = block;
+        block = RB_MIN(address_tree, &region->blocks);
+    } else {
+        made->base = at;
+        made->size = region->base + region->size - at;
+        region->size -= made->size;
+    }
+    for (; block != end; block = next) {
+        next = RB_NEXT(address_tree, NULL, block);
+        move(block, made);
+    }
+    RB_INSERT(base_tree, &store->regions->by_base, region);
+    RB_INSERT(base_tree, &store->regions->by_base, made);
     store->regions->count++;
     note_whole(store, region);
-    note_whole(store, rest);
+    note_whole(store, made);
     return true;
 }
 
 bool region_isolate(struct idle_store *store, struct pool_block *block) {
     struct pool_block *next = RB_NEXT(address_tree, NULL, block);
-    return (!next || split_region(store, next)) &&
-           (block->pointer == block->region->base || split_region(store, block));
+    return (!next || region_split(store, next)) &&
+           (block->pointer == block->region->base || region_split(store, block));
 }
 
 void region_detach(struct idle_store *store, struct pool_block *block) {
@@ -388,7 +416,7 @@ static bool one_is_valid(struct regions *regions, struct region *region, struct 
     size_t count = 0;
     RB_FOREACH (block, address_tree, &region->blocks) {
         bool idle = is_idle(block);
-        if (block->pointer != at || block->region != region || belong_together(previous, block))
+        if (block->pointer != at || block->region != region || (idle && is_idle(previous)))
             return false;
         if (idle && !region->tainted &&
             RB_FIND(size_tree, bin_for(regions, block->size), block) != block)
@@ -396,7 +424,7 @@ static bool one_is_valid(struct regions *regions, struct region *region, struct 
         at += block->size;
         sums->count += idle;
         sums->bytes += idle ? block->size : 0;
-        sums->stranded += idle && !is_releasable(block) ? block->size : 0;
+        sums->stranded += idle ? block->size - releasable_bytes(block) : 0;
         count++;
         previous = block;
     }
@@ -429,7 +457,7 @@ static bool is_valid(const struct idle_store *store) {
            binned + tainted == store->count && !idle_regions;
 }
 
-/* --- the keepers: regions alone, in TensorFlow's manner, and of mapped pages ---
+/* --- the keepers: regions alone, in TensorFlow's manner, and of mapped chunks ---
  *
  * TensorFlow's best-fit with coalescing: best fit with splitting, immediate coalescing, 21 bins
  * from 256 B to 512 MiB. Kept of its origin: all of that, and wholly idle regions given up before
@@ -455,31 +483,25 @@ const struct keeper keeper_regions = {
     .is_valid = is_valid,
 };
 
-/* Whole pages are cut from whole pages; what is smaller than a page shares one. */
-static struct pool_block *take_mapped(struct idle_store *store, struct site *site,
-                                      const struct fit *fit, unsigned *how) {
-    lock_check_held(LOCK_POOL);
-    return take_up_to(store, site, fit, fit->size < ROUND_PAGE ? ROUND_PAGE : SIZE_MAX, how);
-}
-
 static size_t rest_mapped(const struct pool_block *block, const struct fit *fit) {
     return block->size - fit->size;
 }
 
+/* All of it, or whole chunks of it. */
 static struct pool_block *victim_mapped(struct idle_store *store) {
     lock_check_held(LOCK_POOL);
-    struct pool_block *block = largest_mapped(store, ROUND_PAGE), *whole = victim(store);
-    if (whole && (!block || whole->size > block->size))
-        return whole;
-    return block && region_isolate(store, block) ? block : NULL;
+    struct region *region = RB_MAX(region_size_tree, &store->regions->condemned);
+    if (region)
+        return RB_MIN(address_tree, &region->blocks);
+    return store->bytes > store->stranded ? largest_releasable(store, false) : NULL;
 }
 
 const struct keeper keeper_mapped = {
     .cuts = true,
     .open = open_store,
     .close = close_store,
-    .round = round_physical,
-    .take = take_mapped,
+    .round = round_to_unit,
+    .take = take,
     .rest = rest_mapped,
     .give = give,
     .remove = region_remove,

@@ -2,13 +2,16 @@
  * merging them; the ledger has the blocks' records. Every operation is O(log n) in the blocks of
  * the store.
  *
- * Idle neighbours are merged at once, so no two idle blocks of a region touch, but where whole
- * pages meet a part of one (vmm: only whole pages can be unmapped). A region whose blocks the
- * driver keeps state in for others (taint) serves no request any more: it goes back as soon as all
- * of it is idle. */
+ * Idle neighbours are merged at once, so no two idle blocks of a region touch. A region whose blocks
+ * the driver keeps state in for others (taint) serves no request any more: it goes back as soon as
+ * all of it is idle.
+ *
+ * A region of policy vmm consists of chunks (blocks/reservation.h), grows at its end, and is split
+ * where chunks of it are to be unmapped. */
 #ifndef POOLCUDA_KEEP_REGION_H
 #define POOLCUDA_KEEP_REGION_H
 
+#include "blocks/reservation.h"
 #include "keep/keeper.h"
 
 enum { REGION_BINS = 21, REGION_SMALLEST_BIN = 256 };
@@ -22,7 +25,7 @@ RB_HEAD(region_size_tree, region);
 struct region {
     uint64_t base; /* a CUdeviceptr */
     struct reservation
-        *reservation; /* vmm: whose pages these are, NULL: an allocation of its own */
+        *reservation; /* vmm: whose chunks these are, NULL: an allocation of its own */
     size_t size;
     struct address_tree blocks;
     size_t block_count;
@@ -54,10 +57,18 @@ struct pool_block *region_next(struct pool_block *block);
 /* A block that is in no bin is no more one of its region's. Lock held. */
 void region_leave(struct pool_block *block);
 
-/* The smallest idle block of at least `least` bytes that lies in a reservation. O(n) in those that
- * do not. */
-struct pool_block *region_find_mapped(struct idle_store *store, size_t least);
-/* Makes the block a region of its own. False without host memory. */
+/* Adds a block as region_add does, which has just been mapped in the reservation: if it lies behind
+ * a region there, it becomes a part of that. */
+bool region_extend(struct idle_store *store, struct reservation *reservation,
+                   struct pool_block *block);
+/* The idle block that ends where a reservation may grow; NULL: there is none. */
+struct pool_block *region_tail(struct idle_store *store, const struct reservation *reservation);
+/* The largest idle block with a whole chunk of a reservation in it; NULL: there is none. O(n) in
+ * larger ones. */
+struct pool_block *region_largest_mapped(struct idle_store *store);
+/* Makes all blocks from `block` on a region of their own; or the block. O(n) in the blocks of the
+ * smaller part. False without host memory. */
+bool region_split(struct idle_store *store, struct pool_block *block);
 bool region_isolate(struct idle_store *store, struct pool_block *block);
 /* Bytes of the block, which is in no bin, that are worth being cut off for the request; 0: none. */
 size_t region_rest(const struct pool_block *block, const struct fit *fit);

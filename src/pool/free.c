@@ -22,7 +22,7 @@
 static void defer(struct pool *pool, struct pool_block *block, CUstream freed_in,
                   uint32_t freed_by) {
     if (block->context->keeper->cuts)
-        suballocation_note_taint(block);
+        suballocation_taint(pool, block);
     ledger_make_deferred(pool, block);
     block->freed_by = freed_by;
     fence_defer(pool, block, freed_in);

@@ -3,6 +3,7 @@
 #define POOLCUDA_POOL_INTERNAL_H
 
 #include "blocks/pointer_map.h"
+#include "blocks/reservation.h"
 #include "clock.h"
 #include "futex.h"
 #include "lock.h"
@@ -247,7 +248,11 @@ static inline bool suballocation_passes(struct pool *pool, const struct pool_blo
 void suballocation_released(struct pool_block *block, bool refused);
 /* To be called before a block is kept: no request may get what the driver keeps state in for
  * others. */
-void suballocation_note_taint(struct pool_block *block);
+void suballocation_taint(struct pool *pool, struct pool_block *block);
+/* Makes the part of an idle block that is kept a region of its own, kept nowhere. NULL without host
+ * memory: then all of the block stays. */
+struct pool_block *suballocation_narrow(struct pool *pool, struct pool_block *block,
+                                        const struct whole *part);
 /* Cuts an idle block that is kept nowhere: its last `bytes`, if any, are another. */
 void suballocation_cut(struct pool *pool, struct pool_block *block, size_t bytes);
 /* Makes a region without live blocks one block that is kept nowhere. NULL: there is none. */

@@ -446,8 +446,7 @@ void ledger_keep(struct pool *pool, struct pool_block *block) {
 
 /* No request may get what the driver keeps state in for others. */
 static void keep_suballocation(struct pool *pool, struct pool_block *block) {
-    if (block->taints)
-        region_taint(&block->context->store, block->region);
+    suballocation_taint(pool, block);
     block->state = BLOCK_IDLE;
     ledger_keep(pool, block);
 }

@@ -151,7 +151,7 @@ static bool clear(struct pool *pool, struct context *context, CUdeviceptr pointe
 
 /* Whether what a source has given may be or hold memory that was used before. */
 static bool is_used(const struct obtained *obtained) {
-    return obtained->stitched || obtained->in_driver_pool || obtained->reservation;
+    return obtained->stitched || obtained->in_driver_pool || obtained->block;
 }
 
 /* Serves a miss: asks the driver and records what it gives. Lock held on entry, not on return. */
@@ -161,8 +161,8 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
     struct context *context = request->context;
     struct pool_block *block;
     struct obtained obtained;
-    /* Idle pages that are mapped anew make live memory grow, but not what is held. */
-    size_t growth = context->source->take_unused ? 0 : request->size;
+    /* Idle memory that is mapped anew makes live memory grow, but not what is held. */
+    size_t growth = context->source->reuses ? 0 : request->size;
     trim_before_growth(pool, context, request->site, growth);
     bool asks = context->device->place.unified && !context->ended &&
                 headroom_may_lack(context->device, request->size);
@@ -179,6 +179,8 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
     pool_lock(pool);
     if (!block && !context->ended)
         take_obtained(pool, request, &obtained);
+    else if (!block && obtained.block) /* it went with its context */
+        ledger_recycle(pool, obtained.block);
     if (request->pitch && !block && !context->ended)
         pitch_learn(pool, context->device->ordinal, request->pitch->width, request->pitch->element,
                     *request->pitch->pitch);

@@ -11,7 +11,6 @@
 
 #include "planted.h"
 #include "pool/internal.h"
-#include "sources/mapped.h"
 
 #include <stdlib.h>
 
@@ -367,6 +366,7 @@ BY_POINTER static size_t release_unused(struct pool *pool, struct page *list) {
 }
 
 const struct source source_driver_pool = {
+    .reuses = true,
     .obtain = obtain,
     .surrender = surrender,
     .take_unused = take_unused,

@@ -1,12 +1,21 @@
-/* Blocks of 2 MiB physical pages under one range of addresses, in the manner of GMLake.
+/* Physical memory in chunks under one range of addresses, in the manner of PyTorch's expandable
+ * segments and of GMLake.
  *
- * Pages are mapped into a region, which is cut and merged as `bfc` does; whole pages are cut from
- * whole pages, what is smaller than a page shares one. A request that no idle block fits is
- * stitched: idle pages are unmapped where they are and mapped anew side by side; only what is
- * lacking then is asked from the driver, with a few pages more so that the next growth needs not
- * ask.
+ * A context reserves addresses for more than its device has, and maps chunks of physical memory
+ * there, one behind the other: what is mapped is a region (keep/region.h) that grows at its end, cut
+ * and merged as `bfc` does, so that a block may lie in several chunks. A request that no idle block
+ * fits begins in the idle block at that end, if there is one; what it lacks then is mapped behind.
+ * That is
  *
- * Pages are unmapped when the work that used them is over: a wait that is owed is made first, and
+ *  1. idle chunks, unmapped where they are, if they are as many as it lacks, or if the driver or the
+ *     bound on idle memory has no room for others (stitching);
+ *  2. for the rest a new chunk, and with it what the next requests will need (growth).
+ *
+ * A chunk can be unmapped only as a whole, and one that a live block lies in not at all. So none is
+ * larger than a share of the device, and what a device that is nearly full still gives comes in
+ * small ones.
+ *
+ * Chunks are unmapped when the work that used them is over: a wait that is owed is made first, and
  * deferred blocks are not idle. What a block is to the program is not what it is to the driver: see
  * docs/policies.md. */
 #include "by_pointer.h"
@@ -16,234 +25,392 @@
 
 #include <stdlib.h>
 
-enum { PAGE = ROUND_PAGE, LEAST_GROWTH = 8, GROWTH_SHARE = 32 };
+enum { PAGE = ROUND_PAGE, SLACK = 64 << 20 };
 
-/* The reservation has lost `pages` of its mapped ones, and is given back with the last. Lock
- * not held. */
-static void drop_mapped(struct pool *pool, struct reservation *reservation, size_t pages) {
-    lock_check_none();
-    pool_lock(pool);
-    reservation->mapped -= pages;
-    bool empty = reservation->mapped == 0;
-    if (empty)
-        LIST_REMOVE(reservation, link);
-    pool_unlock(pool);
-    if (!empty)
-        return;
-    pool->driver->mem_address_free(reservation->base, reservation->pages * PAGE);
-    free(reservation);
+/* A request on its way to be a block. */
+struct growing {
+    struct pool *pool;
+    const struct request *request;
+    struct context *context;
+    struct reservation *reservation; /* its end is claimed, from `base` on */
+    uint64_t base;
+    struct pool_block *tail;  /* the request begins in it, NULL: at base. WAITING */
+    struct pool_block *taken; /* idle blocks to be unmapped, linked as in a release list */
+    struct chunks chunks;     /* to be mapped at base */
+    size_t size;              /* of the request */
+    size_t lacking;           /* bytes of it behind the tail */
+    size_t more;              /* bytes beyond it, for what comes next */
+    bool created;             /* some chunks are new */
+};
+
+/* What no chunk is larger than. */
+static size_t most_of_chunk(const struct device *device) {
+    enum { SHARE = 64 };
+    size_t share = device->total / SHARE / PAGE * PAGE;
+    return share > PAGE ? share : PAGE;
+}
+
+/* What is claimed beyond a request at most. */
+static size_t most_of_growth(const struct device *device) {
+    return round_up(device->total / 8, PAGE) + SLACK + most_of_chunk(device);
 }
 
 /* --- the store's side. All below: lock held --- */
 
-/* Cached pages are idle memory like idle blocks. */
-static size_t take_cached(struct pool *pool, struct context *context, size_t most,
-                          struct page **list) {
+/* Takes idle blocks of whole chunks out, largest first, until `bytes` of them are taken: they are
+ * regions of their own then. */
+static void take_idle(struct growing *growing, size_t bytes) {
+    struct pool *pool = growing->pool;
     lock_check_held(LOCK_POOL);
-    struct mapped *mapped = context->mapped;
-    size_t count = 0;
-    for (; mapped && count < most && mapped->cached; count++) {
-        struct page *page = mapped->cached;
-        mapped->cached = page->next;
-        pages_push(list, page);
-    }
-    ledger_count_unused(pool, context, 0 - count * PAGE);
-    return count;
-}
-
-static void cache_pages(struct pool *pool, struct context *context, struct page *list) {
-    lock_check_held(LOCK_POOL);
-    struct page *next;
-    ledger_count_unused(pool, context, pages_count(list) * PAGE);
-    for (; list; list = next) {
-        next = list->next;
-        pages_push(&context->mapped->cached, list);
-    }
-}
-
-/* Takes idle blocks of whole pages, smallest first so that large ones stay whole, until `pages` are
- * taken; they are regions of their own then, out of the store, linked as in a release list. */
-static struct pool_block *take_idle(struct pool *pool, struct idle_store *store, size_t pages) {
-    lock_check_held(LOCK_POOL);
-    struct pool_block *taken = NULL, *block;
-    while (pages > 0 && (block = region_find_mapped(store, PAGE))) {
-        region_remove(store, block);
-        if (block->size / PAGE > pages)
-            suballocation_cut(pool, block, block->size - pages * PAGE);
-        pages -= block->size / PAGE < pages ? block->size / PAGE : pages;
-        if (!region_isolate(store, block)) { /* no host memory */
-            ledger_keep(pool, block);
-            break;
+    struct idle_store *store = &growing->context->store;
+    struct pool_block *block;
+    while (bytes > 0 && (block = region_largest_mapped(store))) {
+        struct reservation *reservation = block->region->reservation;
+        const struct whole all = reservation_whole(reservation, block->pointer, block->size);
+        struct whole part = reservation_last(reservation, &all, bytes);
+        if (!part.bytes) {
+            const struct chunk *last = reservation_at(reservation, all.from + all.bytes - 1);
+            part = (struct whole){last->base, last->size};
         }
+        if (!(block = suballocation_narrow(pool, block, &part))) /* no host memory */
+            break;
+        bytes -= part.bytes < bytes ? part.bytes : bytes;
         ledger_remove(pool, block);
         region_detach(store, block);
-        block->by_size.rbe_left = taken;
-        taken = block;
+        block->by_size.rbe_left = growing->taken;
+        growing->taken = block;
     }
-    return taken;
 }
 
-static void return_idle(struct pool *pool, struct pool_block *block) {
+/* Makes the idle block at the end the beginning of the request's. */
+static void take_tail(struct growing *growing) {
+    struct pool *pool = growing->pool;
     lock_check_held(LOCK_POOL);
-    suballocation_released(block, true);
-    ledger_restore(pool, block, BLOCK_IDLE);
+    struct idle_store *store = &growing->context->store;
+    struct pool_block *tail = region_tail(store, growing->reservation);
+    if (growing->reservation->growing || !tail || tail->size >= growing->size)
+        return;
+    ledger_take_out(pool, tail);
+    tail->identity = 0;
+    size_t bytes = growing->request->bytes;
+    ledger_make_live(pool, tail, growing->request->site, tail->size < bytes ? tail->size : bytes);
+    ledger_set_state(tail, BLOCK_WAITING);
+    growing->tail = tail;
+    growing->lacking -= tail->size;
+}
+
+/* The tail is idle again, and kept nowhere. */
+static struct pool_block *free_tail(struct growing *growing) {
+    struct pool *pool = growing->pool;
+    lock_check_held(LOCK_POOL);
+    struct pool_block *tail = growing->tail;
+    if (tail) {
+        ledger_make_deferred(pool, tail);
+        tail->state = BLOCK_IDLE;
+    }
+    return tail;
+}
+
+/* The reservation may have lost its last chunk. It is given back then, without the lock. */
+static bool is_to_go(struct reservation *reservation) {
+    bool empty = reservation_is_empty(reservation);
+    if (empty)
+        LIST_REMOVE(reservation, link);
+    return empty;
+}
+
+/* Adds chunks side by side, which are unmapped now, to the list. */
+static void take_chunks(struct reservation *reservation, uint64_t from, size_t bytes,
+                        struct chunks *chunks) {
+    for (uint64_t at = from; at < from + bytes; at += chunks->last->size)
+        chunks_add(chunks, reservation_take(reservation, at));
+}
+
+/* Makes the block that the request is to have of what has been mapped at base. NULL without host
+ * memory. */
+static struct pool_block *make_block(struct growing *growing) {
+    struct pool *pool = growing->pool;
+    lock_check_held(LOCK_POOL);
+    struct context *context = growing->context;
+    const struct request *request = growing->request;
+    struct pool_block *block = ledger_add_region(pool, context, request->site, growing->base,
+                                                 growing->chunks.bytes);
+    if (!block)
+        return NULL;
+    if (!region_extend(&context->store, growing->reservation, block)) {
+        ledger_remove(pool, block);
+        ledger_recycle(pool, block);
+        return NULL;
+    }
+    struct pool_block *tail = free_tail(growing);
+    if (tail) {
+        region_leave(block);
+        ledger_coalesce(pool, tail, block);
+        block = tail;
+    }
+    suballocation_cut(pool, block, block->size - growing->size);
+    ledger_make_live(pool, block, request->site, request->bytes ? request->bytes : block->size);
+    ledger_set_state(block, BLOCK_WAITING);
+    return block;
+}
+
+/* --- how much --- */
+
+/* What the device has free, SIZE_MAX if nobody says. Lock not held. */
+static size_t available_of(struct pool *pool) {
+    lock_check_none();
+    size_t available = 0, total;
+    if (!pool_gate_enter(pool))
+        return SIZE_MAX;
+    CUresult result = pool->driver->mem_get_info(&available, &total);
+    pool_gate_leave(pool);
+    return result == CUDA_SUCCESS ? available : SIZE_MAX;
+}
+
+/* How much is asked for beyond what the request lacks: so much that what is held comes to what the
+ * program has used at most, and a little. The first chunks are small; the bound on idle memory and a
+ * part of what the device has left are kept. */
+static size_t growth(const struct growing *growing, size_t available) {
+    static const uint64_t slack = SLACK, second = 20 << 20, least = 32 << 20;
+    enum { SHARE = 64, LEFT = 32 };
+    struct pool *pool = growing->pool;
+    lock_check_held(LOCK_POOL);
+    const struct device *device = growing->context->device;
+    uint64_t held = device->live + device->idle, used = device->peak_in_use;
+    uint64_t wanted = used + used / 100 + slack, room = idle_bound_room(pool, device);
+    wanted = wanted > held ? wanted - held : 0;
+    wanted = wanted < held / 8 + slack ? wanted : held / 8 + slack;
+    wanted = wanted > least ? wanted : least;
+    wanted = wanted > held / SHARE ? wanted : held / SHARE;
+    if (held < second)
+        wanted = held ? second : PAGE;
+    wanted = wanted > growing->lacking ? wanted - growing->lacking : 0;
+    wanted = wanted < room ? wanted : room;
+    wanted = wanted < available / LEFT ? wanted : available / LEFT;
+    return wanted / PAGE * PAGE;
 }
 
 /* --- what is done without the lock --- */
 
-/* Unmaps what was taken, or keeps it if that cannot be done now. Lock not held. */
-static void unmap_taken(struct pool *pool, struct pool_block *taken, struct page **list) {
+/* Unmaps what was taken, or keeps it if that cannot be done now. */
+static void unmap_taken(struct growing *growing) {
+    struct pool *pool = growing->pool;
     lock_check_none();
+    struct pool_block *taken = growing->taken, *next;
     bool paid = !taken || wait_try_pay(pool, "cuMemUnmap");
-    struct pool_block *next;
+    growing->taken = NULL;
     for (; taken; taken = next) {
         next = taken->by_size.rbe_left;
         struct reservation *reservation = taken->region->reservation;
-        size_t pages = taken->size / PAGE;
-        bool unmapped =
-            paid && pages_unmap(pool->driver, reservation, taken->pointer, taken->size, list);
-        if (unmapped)
-            drop_mapped(pool, reservation, pages);
+        bool unmapped = paid && chunks_unmap(pool->driver, taken->pointer, taken->size), gone;
         pool_lock(pool);
-        if (unmapped) {
-            region_destroy(taken);
+        suballocation_released(taken, !unmapped);
+        if (!unmapped)
+            ledger_restore(pool, taken, BLOCK_IDLE);
+        if (unmapped)
+            take_chunks(reservation, taken->pointer, taken->size, &growing->chunks);
+        gone = unmapped && is_to_go(reservation);
+        if (unmapped)
             ledger_recycle(pool, taken);
-        } else {
-            return_idle(pool, taken);
-        }
         pool_unlock(pool);
+        if (gone)
+            reservation_give_back(pool->driver, reservation);
     }
 }
 
-/* How many pages to create beyond the lacking ones: a share of what is held, as far as the bound on
- * idle memory and a part of what the device has left allow. */
-static size_t growth(struct pool *pool, struct context *context, size_t lacking) {
-    size_t available = 0, total;
+/* Sees to it that the context has addresses for `bytes`. False without them. */
+static bool reserve(struct pool *pool, struct context *context, size_t bytes) {
+    lock_check_none();
+    const struct device *device = context->device;
+    struct reservation *made =
+        reservation_make(pool->driver, bytes, round_up(2 * device->total, PAGE));
+    if (!made)
+        return false;
     pool_lock(pool);
-    uint64_t held = context->device->live + context->device->idle;
-    uint64_t room = idle_bound_room(pool, context->device);
+    LIST_INSERT_HEAD(&context->mapped->reservations, made, link);
     pool_unlock(pool);
-    if (!pool_gate_enter(pool))
-        return 0;
-    CUresult result = pool->driver->mem_get_info(&available, &total);
-    pool_gate_leave(pool);
-    size_t wanted = held / GROWTH_SHARE / PAGE;
-    size_t spare = result == CUDA_SUCCESS ? available / GROWTH_SHARE / PAGE : 0;
-    wanted = wanted > LEAST_GROWTH ? wanted : LEAST_GROWTH;
-    wanted = wanted > lacking ? wanted - lacking : 0;
-    wanted = wanted < spare ? wanted : spare;
-    return wanted < room / PAGE ? wanted : room / PAGE;
+    return true;
 }
 
-/* Takes what idle pages there are, up to `wanted`. False if the context has ended, or without host
- * memory. Between begin and end it does not end for this thread: they count as a block that is
- * being released. */
-static bool begin(struct pool *pool, struct context *context, size_t wanted, struct page **list) {
-    struct pool_block *taken = NULL;
+/* The reservation that has room for `bytes`; NULL: none has. Lock held. */
+static struct reservation *with_room(const struct context *context, size_t bytes) {
+    lock_check_held(LOCK_POOL);
+    struct reservation *reservation;
+    LIST_FOREACH (reservation, &context->mapped->reservations, link)
+        if (bytes <= reservation->size - (reservation->end - reservation->base))
+            break;
+    return reservation;
+}
+
+/* Says what is to be mapped where. Lock held. */
+static void plan(struct growing *growing, size_t available) {
+    struct pool *pool = growing->pool;
+    lock_check_held(LOCK_POOL);
+    struct context *context = growing->context;
+    const struct idle_store *store = &context->store;
+    size_t most = most_of_chunk(context->device);
+    take_tail(growing);
+    bool no_room = available < growing->lacking ||
+                   idle_bound_excess(pool, context->device, growing->lacking) > 0;
+    if (no_room || store->bytes - store->stranded >= growing->lacking)
+        take_idle(growing, growing->lacking);
+    growing->more = no_room ? 0 : growth(growing, available);
+    growing->base = reservation_claim(
+        growing->reservation, round_up(growing->lacking, PAGE) + growing->more + most);
+}
+
+/* Begins. False if the context has ended, or without addresses or host memory. Until its end the
+ * context does not end for this thread: it counts as a block that is being released. */
+static bool begin(struct growing *growing) {
+    struct pool *pool = growing->pool;
+    struct context *context = growing->context;
+    size_t available = available_of(pool);
+    size_t addresses = round_up(growing->size, PAGE) + most_of_growth(context->device);
     pool_lock(pool);
     if (!context->ended && !context->mapped)
         context->mapped = calloc(1, sizeof *context->mapped);
     bool begun = !context->ended && context->mapped;
-    if (begun) {
-        context->device->releasing++;
-        size_t cached = take_cached(pool, context, wanted, list);
-        taken = take_idle(pool, &context->store, wanted - cached);
+    if (!begun) {
+        pool_unlock(pool);
+        return false;
     }
+    context->device->releasing++;
+    while (begun && !(growing->reservation = with_room(context, addresses))) {
+        pool_unlock(pool);
+        begun = reserve(pool, context, addresses);
+        pool_lock(pool);
+    }
+    if (begun)
+        plan(growing, available);
+    else
+        pool_count_released(pool, context->device, 1);
     pool_unlock(pool);
-    unmap_taken(pool, taken, list);
     return begun;
 }
 
-static void end(struct pool *pool, struct context *context, struct reservation *reservation,
-                struct page *spare) {
-    pool_lock(pool);
-    cache_pages(pool, context, spare);
-    if (reservation)
-        LIST_INSERT_HEAD(&context->mapped->reservations, reservation, link);
-    pool_count_released(pool, context->device, 1);
-    pool_unlock(pool);
+/* Adds new chunks for what is lacking yet, and `more` with the last of them. */
+static CUresult create(struct growing *growing, size_t more) {
+    const struct context *context = growing->context;
+    size_t most = most_of_chunk(context->device);
+    CUresult result = CUDA_SUCCESS;
+    while (result == CUDA_SUCCESS && growing->chunks.bytes < growing->lacking) {
+        size_t bytes = round_up(growing->lacking - growing->chunks.bytes, PAGE) + more;
+        result = chunks_create(growing->pool->driver, context->device->ordinal,
+                               bytes < most ? bytes : most, &growing->chunks);
+        growing->created = growing->created || result == CUDA_SUCCESS;
+    }
+    return result;
 }
 
-/* Adds the pages that are lacking, and to *spare a few more. */
-static CUresult complete(struct pool *pool, struct context *context, size_t lacking,
-                         struct page **list, struct page **spare) {
-    CUresult result = pages_create(pool->driver, context->device->ordinal, lacking, list);
-    size_t more = result == CUDA_SUCCESS ? growth(pool, context, lacking) : 0;
-    pages_create(pool->driver, context->device->ordinal, more, spare);
-    return result;
+/* All that there is to map, at last from idle memory. */
+static CUresult collect(struct growing *growing) {
+    struct pool *pool = growing->pool;
+    unmap_taken(growing);
+    CUresult result = create(growing, growing->more);
+    if (driver_refused(result) && growing->more)
+        result = create(growing, 0);
+    if (!driver_refused(result))
+        return result;
+    pool_lock(pool);
+    take_idle(growing, growing->lacking - growing->chunks.bytes);
+    bool any = growing->taken;
+    pool_unlock(pool);
+    unmap_taken(growing);
+    return any ? create(growing, 0) : result;
+}
+
+/* Makes the block, if all has been mapped; else the idle memory is as it was, but for what the
+ * driver gets back. NULL: nothing has been made. */
+static struct pool_block *end(struct growing *growing, bool mapped) {
+    struct pool *pool = growing->pool;
+    struct context *context = growing->context;
+    struct reservation *reservation = growing->reservation;
+    struct chunk *chunk = mapped ? growing->chunks.first : NULL, *next;
+    pool_lock(pool);
+    for (; chunk; chunk = next) {
+        next = chunk->next;
+        reservation_add(reservation, chunk);
+    }
+    struct pool_block *block = mapped ? make_block(growing) : NULL;
+    if (mapped && !block) {
+        size_t bytes = growing->chunks.bytes;
+        growing->chunks = (struct chunks){.first = NULL};
+        take_chunks(reservation, growing->base, bytes, &growing->chunks);
+    }
+    if (!block && growing->tail)
+        ledger_keep(pool, free_tail(growing));
+    reservation_claim_ends(reservation);
+    bool gone = is_to_go(reservation);
+    pool_count_released(pool, context->device, 1);
+    pool_unlock(pool);
+    if (gone)
+        reservation_give_back(pool->driver, reservation);
+    return block;
+}
+
+/* The driver gets back what does not suffice. */
+static CUresult grow(struct growing *growing, struct obtained *obtained) {
+    const struct driver *driver = growing->pool->driver;
+    CUresult result = collect(growing);
+    uint64_t at = growing->base;
+    for (struct chunk *chunk = growing->chunks.first; chunk; at += chunk->size, chunk = chunk->next)
+        chunk->base = at;
+    if (result == CUDA_SUCCESS)
+        result = chunks_map(driver, growing->context->device->ordinal, &growing->chunks,
+                            growing->base);
+    bool mapped = result == CUDA_SUCCESS;
+    struct pool_block *block = end(growing, mapped);
+    if (block) {
+        *obtained = (struct obtained){.pointer = block->pointer,
+                                      .size = growing->size,
+                                      .block = block,
+                                      .stitched = !growing->created};
+        return result;
+    }
+    if (mapped)
+        chunks_unmap(driver, growing->base, growing->chunks.bytes);
+    chunks_release(driver, &growing->chunks);
+    return mapped ? CUDA_ERROR_NOT_SUPPORTED : result; /* there is no host memory */
 }
 
 BY_POINTER static CUresult obtain(struct pool *pool, const struct request *request, size_t least,
                                   struct obtained *obtained) {
     lock_check_none();
     struct context *context = request->context;
-    size_t wanted = round_up(least, PAGE) / PAGE;
-    struct page *list = NULL, *spare = NULL, *page;
-    struct reservation *reservation = NULL;
-    CUresult result = CUDA_SUCCESS;
-    if (!pool->driver->mem_create || !pool->driver->mem_address_reserve ||
-        !pool->driver->mem_set_access || wanted > context->device->total / PAGE ||
-        !begin(pool, context, wanted, &list))
-        return source_obtain(pool, &kind_device, least, obtained);
-    size_t lacking = wanted - pages_count(list);
-    if (lacking)
-        result = complete(pool, context, lacking, &list, &spare);
-    if (result == CUDA_SUCCESS)
-        result = pages_map(pool->driver, context->device->ordinal, list, &reservation);
-    if (result != CUDA_SUCCESS) {
-        pages_release(pool->driver, list); /* the driver gets back what does not suffice */
-        list = NULL;
-    }
-    while ((page = list)) {
-        list = page->next; /* its handle is the reservation's now */
-        free(page);
-    }
-    CUdeviceptr base = reservation ? reservation->base : 0; /* it may end with its context */
-    end(pool, context, reservation, spare);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY)
-        return result;
-    if (result != CUDA_SUCCESS)
-        return source_obtain(pool, &kind_device, least, obtained);
-    *obtained = (struct obtained){.pointer = base,
-                                  .size = wanted * PAGE,
-                                  .reservation = reservation,
-                                  .stitched = lacking == 0};
-    return CUDA_SUCCESS;
+    const struct driver *driver = pool->driver;
+    struct growing growing = {
+        .pool = pool, .request = request, .context = context, .size = round_up(least, ROUND_SMALL)};
+    growing.lacking = growing.size;
+    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+    if (driver->mem_create && driver->mem_address_reserve && driver->mem_set_access &&
+        growing.size <= context->device->total && begin(&growing))
+        result = grow(&growing, obtained);
+    return result == CUDA_SUCCESS || driver_refused(result)
+               ? result
+               : source_obtain(pool, &kind_device, least, obtained);
 }
 
 /* For a block that is a region of its own and out of the store. Lock not held. */
 BY_POINTER static CUresult surrender(struct pool *pool, struct pool_block *block) {
     lock_check_none();
     struct reservation *reservation = block->region->reservation;
-    struct page *list = NULL;
     if (!reservation) {
         CUresult freed = pool->driver->mem_free(block->pointer);
         stats_add(STATS_driver_frees, freed == CUDA_SUCCESS);
         return freed;
     }
-    if (!wait_try_pay(pool, "cuMemUnmap"))
+    if (!wait_try_pay(pool, "cuMemUnmap") ||
+        !chunks_unmap(pool->driver, block->pointer, block->size))
         return CUDA_ERROR_NOT_READY;
-    if (!pages_unmap(pool->driver, reservation, block->pointer, block->size, &list))
-        return CUDA_ERROR_NOT_READY;
-    drop_mapped(pool, reservation, block->size / PAGE);
-    pages_release(pool->driver, list);
+    struct chunks chunks = {.first = NULL};
+    pool_lock(pool);
+    take_chunks(reservation, block->pointer, block->size, &chunks);
+    bool gone = is_to_go(reservation);
+    pool_unlock(pool);
+    chunks_release(pool->driver, &chunks);
+    if (gone)
+        reservation_give_back(pool->driver, reservation);
     return CUDA_SUCCESS;
 }
 
-BY_POINTER static size_t release_unused(struct pool *pool, struct page *list) {
-    lock_check_none();
-    return pages_release(pool->driver, list);
-}
-
-BY_POINTER static size_t take_unused(struct pool *pool, struct context *context, size_t bytes,
-                                     struct page **list) {
-    lock_check_held(LOCK_POOL);
-    return take_cached(pool, context, bytes / PAGE + (bytes % PAGE != 0), list) * PAGE;
-}
-
-const struct source source_mapped = {
-    .obtain = obtain,
-    .surrender = surrender,
-    .take_unused = take_unused,
-    .release_unused = release_unused,
-};
+const struct source source_mapped = {.reuses = true, .obtain = obtain, .surrender = surrender};

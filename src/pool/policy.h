@@ -12,19 +12,23 @@ struct pool;
 struct request;
 struct context;
 struct page;
-struct reservation;
 
 /* Memory that came from the driver. */
 struct obtained {
     CUdeviceptr pointer;
     size_t size;
-    struct reservation *reservation; /* of mapped pages, NULL elsewhere */
+    /* Mapped chunks: the block itself, which counts as live and is WAITING until it is adopted. NULL
+     * elsewhere. */
+    struct pool_block *block;
     bool stitched;                   /* of memory that was held already: nothing was allocated */
     bool in_driver_pool;             /* from a memory pool of the driver's */
 };
 
 /* Where memory comes from. Its calls of CUDA are in src/sources. */
 struct source {
+    /* Whether `obtain` may serve from idle memory: what is held then need not grow. */
+    bool reuses;
+
     /* Asks the driver for memory that serves a block of `least` bytes, and counts its allocations.
      * Lock not held. NULL: the driver's function for the kind, for just that. */
     CUresult (*obtain)(struct pool *pool, const struct request *request, size_t least,
@@ -46,7 +50,7 @@ struct source {
     void (*refresh)(struct pool *pool, struct context *context);
 };
 
-/* By calls of the driver's, a block each; regions of them; pages, mapped side by side; a memory
+/* By calls of the driver's, a block each; regions of them; chunks, mapped side by side; a memory
  * pool of the driver's. */
 extern const struct source source_plain, source_regions, source_mapped, source_driver_pool;
 

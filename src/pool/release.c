@@ -142,6 +142,39 @@ static struct pool_block *victim_of(struct pool *pool, struct context *context, 
                                                                        : fence_largest(context);
 }
 
+/* How much of a victim goes, of which `most` bytes are asked for: of mapped memory whole chunks, one
+ * of them at least; *part says which. */
+static size_t part_of(const struct pool_block *block, size_t most, struct whole *part) {
+    struct reservation *reservation =
+        block->context->keeper->cuts && block->region->reservation && !block->region->tainted
+            ? block->region->reservation
+            : NULL;
+    *part = (struct whole){block->pointer, block->size};
+    if (!reservation)
+        return block->size;
+    const struct whole all = reservation_whole(reservation, block->pointer, block->size);
+    *part = reservation_last(reservation, &all, most);
+    if (part->bytes)
+        return part->bytes;
+    const struct chunk *last = reservation_at(reservation, all.from + all.bytes - 1);
+    *part = (struct whole){last->base, last->size};
+    return part->bytes;
+}
+
+/* Takes a victim out, `most` bytes of it if it can be cut. False without host memory. */
+static bool add_victim(struct pool *pool, struct release_list *releases, struct pool_block *block,
+                       size_t most) {
+    struct whole part;
+    size_t bytes = part_of(block, most, &part);
+    if (block->context->keeper->cuts && block->region->reservation && !block->region->tainted)
+        block = suballocation_narrow(pool, block, &part);
+    else
+        ledger_take_out(pool, block);
+    if (block)
+        release_list_add(pool, releases, block);
+    return block && bytes;
+}
+
 struct pool_block *release_next_victim(struct pool *pool, const struct release_scope *scope) {
     lock_check_held(LOCK_POOL);
     struct pool_block *found = NULL;
@@ -190,10 +223,9 @@ void release_collect(struct pool *pool, const struct release_scope *scope, size_
     struct pool_block *block;
     size_t before = releases->bytes;
     release_collect_unused(pool, scope->device, bytes, releases);
-    while (releases->bytes - before < bytes && (block = release_next_victim(pool, scope))) {
-        ledger_take_out(pool, block);
-        release_list_add(pool, releases, block);
-    }
+    while (releases->bytes - before < bytes && (block = release_next_victim(pool, scope)) &&
+           add_victim(pool, releases, block, bytes - (releases->bytes - before)))
+        continue;
 }
 
 void release_excess(struct pool *pool, struct device *device, struct context *quiet, size_t growth,
@@ -219,11 +251,10 @@ void release_decayed(struct pool *pool, struct device *device, struct context *q
     size_t count = releases->count;
     size_t unused = release_collect_unused(pool, device, bytes, releases);
     bytes -= unused < bytes ? unused : bytes;
-    while (bytes > 0 && (block = release_next_victim(pool, &scope)) && block->size <= bytes) {
-        bytes -= block->size;
-        ledger_take_out(pool, block);
-        release_list_add(pool, releases, block);
-    }
+    struct whole part;
+    while (bytes > 0 && (block = release_next_victim(pool, &scope)) &&
+           part_of(block, bytes, &part) <= bytes && add_victim(pool, releases, block, bytes))
+        bytes -= part.bytes;
     stats_add(STATS_decayed_blocks, releases->count - count);
 }
 
@@ -303,10 +334,9 @@ static bool give_back(struct pool *pool, struct device *device, size_t bytes, bo
     size_t unused = release_collect_unused(pool, device, bytes, &releases);
     /* A memory pool of the driver's cannot give back a page that a live block does not fill. */
     size_t doubtful = pool->keeper->keeps_nothing ? unused : 0;
-    while (releases.bytes - doubtful < bytes && (block = next_victim(pool, device))) {
-        ledger_take_out(pool, block);
-        release_list_add(pool, &releases, block);
-    }
+    while (releases.bytes - doubtful < bytes && (block = next_victim(pool, device)) &&
+           add_victim(pool, &releases, block, bytes - (releases.bytes - doubtful)))
+        continue;
     if (releases.bytes < bytes)
         collect_deferred_regions(pool, device, &releases);
     size_t count = releases.count;

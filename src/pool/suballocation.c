@@ -53,6 +53,40 @@ void suballocation_cut(struct pool *pool, struct pool_block *block, size_t bytes
         region_cut(&block->context->store, block, rest);
 }
 
+/* Cuts an idle block that is kept, at an address inside: both parts are kept, and not merged. False
+ * without host memory. */
+static bool cut_at(struct pool *pool, struct pool_block *block, uint64_t address) {
+    struct idle_store *store = &block->context->store;
+    ledger_take_out(pool, block);
+    struct pool_block *rest = ledger_split(pool, block, address - block->pointer);
+    if (rest)
+        region_cut(store, block, rest);
+    block->context->keeper->give(store, block);
+    return rest;
+}
+
+struct pool_block *suballocation_narrow(struct pool *pool, struct pool_block *block,
+                                        const struct whole *part) {
+    lock_check_held(LOCK_POOL);
+    struct idle_store *store = &block->context->store;
+    uint64_t end = part->from + part->bytes;
+    if (part->from != block->pointer) {
+        if (!cut_at(pool, block, part->from))
+            return NULL;
+        block = region_next(block);
+    }
+    if (end != block->pointer + block->size && !cut_at(pool, block, end)) {
+        ledger_take_out(pool, block);
+        ledger_keep(pool, block); /* merges it with the first part */
+        return NULL;
+    }
+    ledger_take_out(pool, block);
+    if (region_isolate(store, block))
+        return block;
+    ledger_keep(pool, block);
+    return NULL;
+}
+
 struct pool_block *suballocation_without_live(struct pool *pool, struct context *context) {
     lock_check_held(LOCK_POOL);
     struct region *region = region_without_live(&context->store);
@@ -74,6 +108,10 @@ struct pool_block *suballocation_adopt(struct pool *pool, const struct request *
     struct context *context = request->context;
     size_t size = obtained->size;
     size_t wanted = request->size ? request->size : size;
+    if (obtained->block) {
+        ledger_set_state(obtained->block, BLOCK_LIVE);
+        return obtained->block;
+    }
     struct pool_block *block =
         ledger_add_region(pool, context, request->site, obtained->pointer, size);
     if (!block)
@@ -87,10 +125,7 @@ struct pool_block *suballocation_adopt(struct pool *pool, const struct request *
         stats_add(STATS_no_memory_for_records, 1);
         return NULL;
     }
-    block->region->reservation = obtained->reservation;
     struct fit fit = waste_bound_fit(pool, context, request->bytes, wanted < size ? wanted : size);
-    if (obtained->reservation)
-        fit.surplus = 0;
     suballocation_cut(pool, block, region_rest(block, &fit));
     ledger_make_live(pool, block, request->site, request->bytes ? request->bytes : size);
     return block;
@@ -104,8 +139,50 @@ void suballocation_released(struct pool_block *block, bool refused) {
         region_destroy(block);
 }
 
-void suballocation_note_taint(struct pool_block *block) {
+/* A block that begins at the address, where one around it can be cut; else the one around it, and in
+ * any case NULL for the end of the region. */
+static struct pool_block *border_at(struct pool *pool, struct region *region,
+                                    struct idle_store *store, uint64_t address) {
+    struct pool_block *around =
+        address < region->base + region->size ? region_find(store, address) : NULL;
+    if (around && around->pointer != address && around->state == BLOCK_IDLE)
+        cut_at(pool, around, address);
+    return address < region->base + region->size ? region_find(store, address) : NULL;
+}
+
+/* Makes the chunks that a block lies in a region of their own, with those that they share blocks
+ * with. */
+static void isolate_chunks(struct pool *pool, struct pool_block *block) {
+    struct idle_store *store = &block->context->store;
+    struct region *region = block->region;
+    struct reservation *reservation = region->reservation;
+    uint64_t from = block->pointer, to = block->pointer + block->size, until;
+    const struct chunk *chunk;
+    struct pool_block *next, *first;
+    do {
+        until = to;
+        chunk = reservation_at(reservation, to - 1);
+        next = border_at(pool, region, store, chunk->base + chunk->size);
+        to = next && next->pointer < chunk->base + chunk->size ? next->pointer + next->size
+                                                               : chunk->base + chunk->size;
+    } while (next && to != next->pointer && to != until);
+    do {
+        chunk = reservation_at(reservation, from);
+        first = border_at(pool, region, store, chunk->base);
+        from = first->pointer;
+    } while (from != chunk->base);
+    if (next && !region_split(store, next))
+        return;
+    if (from != block->region->base)
+        region_split(store, first);
+}
+
+void suballocation_taint(struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
-    if (block->taints)
-        region_taint(&block->context->store, block->region);
+    const struct region *region = block->region;
+    if (!block->taints || region->tainted)
+        return;
+    if (region->reservation)
+        isolate_chunks(pool, block);
+    region_taint(&block->context->store, block->region);
 }

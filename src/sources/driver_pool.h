@@ -6,6 +6,13 @@
 
 #include <stdint.h>
 
+/* Idle memory that is in no block, on its way to the driver. */
+struct page {
+    CUmemGenericAllocationHandle handle; /* the driver's pool */
+    size_t bytes;                        /* that are to leave it */
+    struct page *next;
+};
+
 /* Invariant: memory_pool and stream are NULL until they are needed; stream is of the
  * context and not set without memory_pool. `cannot`: this device has no memory pools. The store's
  * `unused` bytes are reserved - given, or 0. */

@@ -1,52 +1,42 @@
-/* Physical pages of 2 MiB, and the ranges of addresses that they are mapped at. A list of pages is
- * one that nobody else sees. */
+/* Physical memory in chunks, mapped into ranges of addresses that were reserved for much more. */
 #ifndef POOLCUDA_SOURCES_MAPPED_H
 #define POOLCUDA_SOURCES_MAPPED_H
 
+#include "blocks/reservation.h"
 #include "driver/driver.h"
 
-#include <bsd/sys/queue.h>
-#include <stdint.h>
-
-/* Idle memory that is in no block, on its way to the driver. */
-struct page {
-    CUmemGenericAllocationHandle handle; /* of a page, or a memory pool of the driver's */
-    size_t bytes;                        /* of the latter: that are to leave it */
-    struct page *next;
-};
-
-/* A range of addresses, reserved at once. Invariant: handle[i] is the page mapped at base + i
- * pages, 0 where none is; mapped counts the others. */
-struct reservation {
-    uint64_t base; /* a CUdeviceptr */
-    size_t pages, mapped;
-    LIST_ENTRY(reservation) link;
-    CUmemGenericAllocationHandle handle[];
-};
-
-/* What one context has. Invariant: its store's `unused` bytes are those of `cached`. */
+/* What one context has: the reservation that grows is the first. */
 struct mapped {
     LIST_HEAD(, reservation) reservations;
-    struct page *cached; /* mapped nowhere */
 };
 
-void pages_push(struct page **list, struct page *page);
-size_t pages_count(const struct page *list);
+/* A list of chunks that are mapped nowhere, and that nobody else sees; in the order in which they
+ * are to lie. */
+struct chunks {
+    struct chunk *first, *last;
+    size_t bytes;
+};
+
 /* All below: lock not held. */
 
-/* Adds up to `count` new pages to the list; all of them or an error. */
-CUresult pages_create(const struct driver *driver, CUdevice ordinal, size_t count,
-                      struct page **list);
-/* Maps all pages of the list side by side, in a reservation of their number; on an error the list
- * is as it was. */
-CUresult pages_map(const struct driver *driver, CUdevice ordinal, struct page *list,
-                   struct reservation **made);
-/* Unmaps pages of a reservation; their handles go to the list. False without host memory or if the
- * driver refuses: then they stay mapped. */
-bool pages_unmap(const struct driver *driver, struct reservation *reservation, uint64_t pointer,
-                 size_t size, struct page **list);
+/* Adds a chunk of `bytes`, whole pages. */
+CUresult chunks_create(const struct driver *driver, CUdevice ordinal, size_t bytes,
+                       struct chunks *chunks);
+void chunks_add(struct chunks *chunks, struct chunk *chunk);
 /* Gives them to the driver, and returns the bytes that it took. */
-size_t pages_release(const struct driver *driver, struct page *list);
+size_t chunks_release(const struct driver *driver, struct chunks *chunks);
+/* Maps them side by side from the address on, which nothing is mapped at. On an error nothing is.
+ */
+CUresult chunks_map(const struct driver *driver, CUdevice ordinal, const struct chunks *chunks,
+                    uint64_t base);
+/* Unmaps what they are mapped at, side by side. False: the driver refuses, and they stay mapped. */
+bool chunks_unmap(const struct driver *driver, uint64_t base, size_t bytes);
+
+/* Addresses for `bytes`, and many more where the driver has them. NULL: it has none, or there is no
+ * host memory. */
+struct reservation *reservation_make(const struct driver *driver, size_t bytes, size_t more);
+/* With nothing mapped in it. */
+void reservation_give_back(const struct driver *driver, struct reservation *reservation);
 /* Gives all of a context that ends, whose work is over or lost, to the driver. NULL: nothing. */
 void mapped_release(const struct driver *driver, struct mapped *mapped);
 

@@ -292,9 +292,9 @@ static void vmm_takes_no_more_pages_than_a_request_needs(void **state) {
     assert_int_equal(stats_get(STATS_waste_bytes), 0);
 }
 
-/* Each of these leaves most of a page that nothing else fits in, more than may be idle altogether.
- */
-static void vmm_reuses_pages_whatever_others_keep_idle(void **state) {
+/* Each of these leaves a piece that none of the next fits in, and that live blocks on both sides keep
+ * from the driver. */
+static void vmm_asks_for_chunks_not_for_blocks_whatever_is_stranded(void **state) {
     (void)state;
     enum { BLOCKS = 115 };
     CUdeviceptr blocks[BLOCKS];
@@ -306,7 +306,7 @@ static void vmm_reuses_pages_whatever_others_keep_idle(void **state) {
         release(blocks[i]);
         blocks[i] = alloc(A, MIB + MIB / 8);
     }
-    assert_int_equal(stats_get(STATS_driver_allocs), asked);
+    assert_true(stats_get(STATS_driver_allocs) <= asked + BLOCKS / 5 / 3);
     assert_int_equal(stats_get(STATS_driver_frees), 0);
 }
 
@@ -352,7 +352,7 @@ int main(void) {
         TEST(paddle_waits_for_pending_frees_once_they_crowd_the_device),
         TEST(vmm_stitches_idle_pages_of_several_blocks),
         TEST(vmm_takes_no_more_pages_than_a_request_needs),
-        TEST(vmm_reuses_pages_whatever_others_keep_idle),
+        TEST(vmm_asks_for_chunks_not_for_blocks_whatever_is_stranded),
         TEST(vmm_lets_small_blocks_share_a_page),
         TEST(vmm_unmaps_only_after_the_work_that_used_a_block),
     };

@@ -1,0 +1,68 @@
+/* Ranges of addresses that physical memory is mapped into, a chunk at a time. What is mapped at once
+ * can only be unmapped at once: so a keeper asks here what of its blocks the driver could have
+ * back. */
+#ifndef POOLCUDA_BLOCKS_RESERVATION_H
+#define POOLCUDA_BLOCKS_RESERVATION_H
+
+#include <bsd/sys/queue.h>
+#include <bsd/sys/tree.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Physical memory that the driver made at once. In a reservation's tree while it is mapped, else in
+ * a list that nobody else sees. */
+struct chunk {
+    uint64_t base; /* a CUdeviceptr */
+    size_t size;
+    unsigned long long handle; /* a CUmemGenericAllocationHandle */
+    union {
+        RB_ENTRY(chunk) by_base;
+        struct chunk *next;
+    };
+};
+
+RB_HEAD(chunk_tree, chunk);
+
+/* A range of addresses, reserved at once. Invariant: its chunks do not overlap and lie within
+ * [base, end), end <= base + size. growing: threads that are about to map something below end, where
+ * the chunk before may be another's. */
+struct reservation {
+    uint64_t base, end;
+    size_t size;
+    unsigned growing;
+    struct chunk_tree chunks;
+    LIST_ENTRY(reservation) link;
+};
+
+/* Some of the whole chunks of a range, side by side. bytes: 0, there are none. */
+struct whole {
+    uint64_t from;
+    size_t bytes;
+};
+
+/* All below: guarded by the pool's lock, O(log n) in the chunks unless it says otherwise. */
+
+/* Addresses behind all that is mapped, or about to be, for up to `bytes`; 0: there are too few. What
+ * is mapped there is added before the claim ends. */
+uint64_t reservation_claim(struct reservation *reservation, size_t bytes);
+void reservation_claim_ends(struct reservation *reservation);
+/* Whether nothing is mapped, or about to be. */
+bool reservation_is_empty(const struct reservation *reservation);
+/* A chunk that is mapped now: it is in no list any more. */
+void reservation_add(struct reservation *reservation, struct chunk *chunk);
+/* Takes one out that begins at the address. NULL: none does. */
+struct chunk *reservation_take(struct reservation *reservation, uint64_t base);
+/* The one with the lowest address. NULL: there is none. */
+struct chunk *reservation_first(struct reservation *reservation);
+/* The chunk around an address that is mapped. */
+const struct chunk *reservation_at(struct reservation *reservation, uint64_t address);
+/* All whole chunks of a range that is mapped without a gap. */
+struct whole reservation_whole(struct reservation *reservation, uint64_t from, size_t bytes);
+/* The last of them, as many as are at most `most` bytes. O(n) in these. */
+struct whole reservation_last(struct reservation *reservation, const struct whole *whole,
+                              size_t most);
+/* Their number. O(n) in these. */
+size_t reservation_count(struct reservation *reservation, const struct whole *whole);
+
+#endif
