@@ -167,27 +167,43 @@ static size_t available_of(struct pool *pool) {
     return result == CUDA_SUCCESS ? available : SIZE_MAX;
 }
 
-/* How much is asked for beyond what the request lacks: so much that what is held comes to what the
- * program has used at most, and a little. The first chunks are small; the bound on idle memory and a
- * part of what the device has left are kept. */
+/* What is held may come to, once so much has been in use. */
+static uint64_t most_wanted(const struct growing *growing) {
+    const struct device *device = growing->context->device;
+    uint64_t in_use = device->in_use + growing->request->bytes; /* of which the tail is a part */
+    in_use -= growing->tail ? growing->tail->requested : 0;
+    uint64_t used = in_use > device->peak_in_use ? in_use : device->peak_in_use;
+    return used + used / 200 * 3 + SLACK;
+}
+
+/* How much is asked for beyond what the request lacks, so that the next ones need not ask: what is
+ * held then is about the most that the program has used, and a little. Where idle pieces take that
+ * already, it is a share of what is held, which grows with it: so there never are very many chunks.
+ * A small program's chunks are small. One that has asked for large blocks alone gets no more than
+ * these; its first small request gets a little. The bound on idle memory, and a part of what the
+ * device has left, are kept. Lock held. */
 static size_t growth(const struct growing *growing, size_t available) {
-    static const uint64_t slack = SLACK, second = 20 << 20, least = 32 << 20;
-    enum { SHARE = 64, LEFT = 32 };
+    enum { LEFT = 32, LEAST_SHARE = 8, FIRST = 4 << 20, FIRST_SMALL = 8 << 20 };
+    static const double steep = 256 << 20, flat = (double)((uint64_t)80 << 30);
     struct pool *pool = growing->pool;
     lock_check_held(LOCK_POOL);
+    struct mapped *mapped = growing->context->mapped;
     const struct device *device = growing->context->device;
-    uint64_t held = device->live + device->idle, used = device->peak_in_use;
-    uint64_t wanted = used + used / 100 + slack, room = idle_bound_room(pool, device);
-    wanted = wanted > held ? wanted - held : 0;
-    wanted = wanted < held / 8 + slack ? wanted : held / 8 + slack;
-    wanted = wanted > least ? wanted : least;
-    wanted = wanted > held / SHARE ? wanted : held / SHARE;
-    if (held < second)
-        wanted = held ? second : PAGE;
+    uint64_t held = device->live + device->idle, room = idle_bound_room(pool, device);
+    double square = (double)held * (double)held;
+    uint64_t most = (uint64_t)(square / steep) + FIRST, least = (uint64_t)(square / flat);
+    uint64_t wanted = most_wanted(growing), left = available / LEFT;
+    least = least < held / LEAST_SHARE ? least : held / LEAST_SHARE;
+    wanted = wanted > held + least ? wanted - held : least;
+    wanted = wanted < most ? wanted : most;
+    if (!held)
+        wanted = PAGE;
+    if (!mapped->met_small)
+        wanted = wanted < FIRST_SMALL ? wanted : FIRST_SMALL;
+    mapped->met_small = mapped->met_small || growing->lacking < FIRST_SMALL;
     wanted = wanted > growing->lacking ? wanted - growing->lacking : 0;
     wanted = wanted < room ? wanted : room;
-    wanted = wanted < available / LEFT ? wanted : available / LEFT;
-    return wanted / PAGE * PAGE;
+    return (wanted < left ? wanted : left) / PAGE * PAGE;
 }
 
 /* --- what is done without the lock --- */

@@ -5,9 +5,12 @@
 #include "blocks/reservation.h"
 #include "driver/driver.h"
 
-/* What one context has: the reservation that grows is the first. */
+#include <stdbool.h>
+
+/* What one context has. met_small: it has asked for more than what large requests lacked. */
 struct mapped {
     LIST_HEAD(, reservation) reservations;
+    bool met_small;
 };
 
 /* A list of chunks that are mapped nowhere, and that nobody else sees; in the order in which they
