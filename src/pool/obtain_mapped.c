@@ -12,8 +12,8 @@
  *  2. for the rest a new chunk, and with it what the next requests will need (growth).
  *
  * A chunk can be unmapped only as a whole, and one that a live block lies in not at all. So none is
- * larger than a share of the device, and what a device that is nearly full still gives comes in
- * small ones.
+ * larger than a share of the device, few are larger than 128 MiB, and what a device that is nearly
+ * full still gives comes in small ones.
  *
  * Chunks are unmapped when the work that used them is over: a wait that is owed is made first, and
  * deferred blocks are not idle. What a block is to the program is not what it is to the driver: see
@@ -48,6 +48,14 @@ static size_t most_of_chunk(const struct device *device) {
     enum { SHARE = 64 };
     size_t share = device->total / SHARE / PAGE * PAGE;
     return share > PAGE ? share : PAGE;
+}
+
+/* What no chunk for the request is larger than. */
+static size_t most_of_request(const struct growing *growing) {
+    enum { SHARE = 16, LARGE = 128 << 20 };
+    size_t most = most_of_chunk(growing->context->device), share = growing->size / SHARE;
+    share = share > LARGE ? round_up(share, PAGE) : LARGE;
+    return share < most ? share : most;
 }
 
 /* What is claimed beyond a request at most. */
@@ -239,7 +247,7 @@ static bool reserve(struct pool *pool, struct context *context, size_t bytes) {
     lock_check_none();
     const struct device *device = context->device;
     struct reservation *made =
-        reservation_make(pool->driver, bytes, round_up(2 * device->total, PAGE));
+        reservation_make(pool->driver, bytes, round_up(device->total + device->total / 4, PAGE));
     if (!made)
         return false;
     pool_lock(pool);
@@ -307,7 +315,7 @@ static bool begin(struct growing *growing) {
 /* Adds new chunks for what is lacking yet, and `more` with the last of them. */
 static CUresult create(struct growing *growing, size_t more) {
     const struct context *context = growing->context;
-    size_t most = most_of_chunk(context->device);
+    size_t most = most_of_request(growing);
     CUresult result = CUDA_SUCCESS;
     while (result == CUDA_SUCCESS && growing->chunks.bytes < growing->lacking) {
         size_t bytes = round_up(growing->lacking - growing->chunks.bytes, PAGE) + more;
