@@ -1,5 +1,5 @@
-/* Ranges of addresses that physical memory is mapped into, a chunk at a time. What is mapped at once
- * can only be unmapped at once: so a keeper asks here what of its blocks the driver could have
+/* Ranges of addresses that physical memory is mapped into, a chunk at a time. What is mapped at
+ * once can only be unmapped at once: so a keeper asks here what of its blocks the driver could have
  * back. */
 #ifndef POOLCUDA_BLOCKS_RESERVATION_H
 #define POOLCUDA_BLOCKS_RESERVATION_H
@@ -25,8 +25,8 @@ struct chunk {
 RB_HEAD(chunk_tree, chunk);
 
 /* A range of addresses, reserved at once. Invariant: its chunks do not overlap and lie within
- * [base, end), end <= base + size. growing: threads that are about to map something below end, where
- * the chunk before may be another's. */
+ * [base, end), end <= base + size. growing: threads that are about to map something below end,
+ * where the chunk before may be another's. */
 struct reservation {
     uint64_t base, end;
     size_t size;
@@ -43,8 +43,8 @@ struct whole {
 
 /* All below: guarded by the pool's lock, O(log n) in the chunks unless it says otherwise. */
 
-/* Addresses behind all that is mapped, or about to be, for up to `bytes`; 0: there are too few. What
- * is mapped there is added before the claim ends. */
+/* Addresses behind all that is mapped, or about to be, for up to `bytes`; 0: there are too few.
+ * What is mapped there is added before the claim ends. */
 uint64_t reservation_claim(struct reservation *reservation, size_t bytes);
 void reservation_claim_ends(struct reservation *reservation);
 /* Whether nothing is mapped, or about to be. */

@@ -63,8 +63,8 @@ static struct size_tree *bin_for(struct regions *regions, size_t size) {
 
 /* --- bins --- */
 
-/* How much of an idle block the driver could have back: whole chunks can be unmapped, all of a region
- * be freed. What it is for a block in a bin does not change. */
+/* How much of an idle block the driver could have back: whole chunks can be unmapped, all of a
+ * region be freed. What it is for a block in a bin does not change. */
 static size_t releasable_bytes(const struct pool_block *block) {
     const struct region *region = block->region;
     if (!region->reservation || region->tainted)

@@ -2,9 +2,9 @@
  * merging them; the ledger has the blocks' records. Every operation is O(log n) in the blocks of
  * the store.
  *
- * Idle neighbours are merged at once, so no two idle blocks of a region touch. A region whose blocks
- * the driver keeps state in for others (taint) serves no request any more: it goes back as soon as
- * all of it is idle.
+ * Idle neighbours are merged at once, so no two idle blocks of a region touch. A region whose
+ * blocks the driver keeps state in for others (taint) serves no request any more: it goes back as
+ * soon as all of it is idle.
  *
  * A region of policy vmm consists of chunks (blocks/reservation.h), grows at its end, and is split
  * where chunks of it are to be unmapped. */

@@ -2,13 +2,13 @@
  * segments and of GMLake.
  *
  * A context reserves addresses for more than its device has, and maps chunks of physical memory
- * there, one behind the other: what is mapped is a region (keep/region.h) that grows at its end, cut
- * and merged as `bfc` does, so that a block may lie in several chunks. A request that no idle block
- * fits begins in the idle block at that end, if there is one; what it lacks then is mapped behind.
- * That is
+ * there, one behind the other: what is mapped is a region (keep/region.h) that grows at its end,
+ * cut and merged as `bfc` does, so that a block may lie in several chunks. A request that no idle
+ * block fits begins in the idle block at that end, if there is one; what it lacks then is mapped
+ * behind. That is
  *
- *  1. idle chunks, unmapped where they are, if they are as many as it lacks, or if the driver or the
- *     bound on idle memory has no room for others (stitching);
+ *  1. idle chunks, unmapped where they are, if they are as many as it lacks, or if the driver or
+ * the bound on idle memory has no room for others (stitching);
  *  2. for the rest a new chunk, and with it what the next requests will need (growth).
  *
  * A chunk can be unmapped only as a whole, and one that a live block lies in not at all. So none is
@@ -141,8 +141,8 @@ static struct pool_block *make_block(struct growing *growing) {
     lock_check_held(LOCK_POOL);
     struct context *context = growing->context;
     const struct request *request = growing->request;
-    struct pool_block *block = ledger_add_region(pool, context, request->site, growing->base,
-                                                 growing->chunks.bytes);
+    struct pool_block *block =
+        ledger_add_region(pool, context, request->site, growing->base, growing->chunks.bytes);
     if (!block)
         return NULL;
     if (!region_extend(&context->store, growing->reservation, block)) {
@@ -279,8 +279,8 @@ static void plan(struct growing *growing, size_t available) {
     if (no_room || store->bytes - store->stranded >= growing->lacking)
         take_idle(growing, growing->lacking);
     growing->more = no_room ? 0 : growth(growing, available);
-    growing->base = reservation_claim(
-        growing->reservation, round_up(growing->lacking, PAGE) + growing->more + most);
+    growing->base = reservation_claim(growing->reservation,
+                                      round_up(growing->lacking, PAGE) + growing->more + most);
 }
 
 /* Begins. False if the context has ended, or without addresses or host memory. Until its end the
@@ -380,8 +380,8 @@ static CUresult grow(struct growing *growing, struct obtained *obtained) {
     for (struct chunk *chunk = growing->chunks.first; chunk; at += chunk->size, chunk = chunk->next)
         chunk->base = at;
     if (result == CUDA_SUCCESS)
-        result = chunks_map(driver, growing->context->device->ordinal, &growing->chunks,
-                            growing->base);
+        result =
+            chunks_map(driver, growing->context->device->ordinal, &growing->chunks, growing->base);
     bool mapped = result == CUDA_SUCCESS;
     struct pool_block *block = end(growing, mapped);
     if (block) {

@@ -17,11 +17,11 @@ struct page;
 struct obtained {
     CUdeviceptr pointer;
     size_t size;
-    /* Mapped chunks: the block itself, which counts as live and is WAITING until it is adopted. NULL
-     * elsewhere. */
+    /* Mapped chunks: the block itself, which counts as live and is WAITING until it is adopted.
+     * NULL elsewhere. */
     struct pool_block *block;
-    bool stitched;                   /* of memory that was held already: nothing was allocated */
-    bool in_driver_pool;             /* from a memory pool of the driver's */
+    bool stitched;       /* of memory that was held already: nothing was allocated */
+    bool in_driver_pool; /* from a memory pool of the driver's */
 };
 
 /* Where memory comes from. Its calls of CUDA are in src/sources. */

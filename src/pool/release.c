@@ -142,8 +142,8 @@ static struct pool_block *victim_of(struct pool *pool, struct context *context, 
                                                                        : fence_largest(context);
 }
 
-/* How much of a victim goes, of which `most` bytes are asked for: of mapped memory whole chunks, one
- * of them at least; *part says which. */
+/* How much of a victim goes, of which `most` bytes are asked for: of mapped memory whole chunks,
+ * one of them at least; *part says which. */
 static size_t part_of(const struct pool_block *block, size_t most, struct whole *part) {
     struct reservation *reservation =
         block->context->keeper->cuts && block->region->reservation && !block->region->tainted

@@ -139,8 +139,8 @@ void suballocation_released(struct pool_block *block, bool refused) {
         region_destroy(block);
 }
 
-/* A block that begins at the address, where one around it can be cut; else the one around it, and in
- * any case NULL for the end of the region. */
+/* A block that begins at the address, where one around it can be cut; else the one around it, and
+ * in any case NULL for the end of the region. */
 static struct pool_block *border_at(struct pool *pool, struct region *region,
                                     struct idle_store *store, uint64_t address) {
     struct pool_block *around =

@@ -353,6 +353,23 @@ def test_enough_is_served_from_little_idle_memory(name, memory):
         assert policies.meets(result, limit), preset
 
 
+# trace: calls of the driver's by `vmm`, and the most that it may hold of (peak requested + 64 MiB): no more than PyTorch's expandable
+# segments on the second axis, and for the larger ones on both.
+CHUNKS = {"pytorch-train-v100": (161, 1.0155), "mindspore-pangu-2.6b": (317, 1.181), "segment-reduce": (110, 0.9754),
+          "mgpu_reduce": (40, 0.7047), "ssim": (9, 0.4612), "moe-align": (3, 0.0313)}
+
+
+@pytest.mark.parametrize("memory", policies.SIZES)
+@pytest.mark.parametrize("name", CHUNKS)
+def test_mapped_memory_comes_in_few_chunks_and_little_of_it_is_idle(name, memory):
+    trace = policies.traces().get(name) or pytest.skip(
+        f"the trace {name} is neither in the repository nor beside it: put it into ../shared/traces")
+    result = replay(trace, "--preset", "vmm", "--memory", memory)
+    calls, held = CHUNKS[name]
+    assert result["driver_allocs"] + result["driver_frees"] + result["map_calls"] <= calls
+    assert result["worst_held_ratio"] <= held
+
+
 @pytest.mark.parametrize("arguments", [["replay", "--json"], ["replay", "--json", "--native"], ["tune", "--json"]])
 def test_a_replay_is_not_pooled_where_the_library_is_preloaded_for_a_whole_shell(arguments, tmp_path):
     trace = ROOT / "tests/data/segment-reduce.csv.gz"

@@ -10,7 +10,7 @@ import pytest
 from conftest import COMMAND, SANITIZER
 
 MOST = 3000  # instructions an event, the reading of the trace included
-MOST_MAPPED = 120_000  # of an allocation that maps pages one by one, and of its free
+MOST_MAPPED = 120_000  # of an allocation of what is mapped, and of its free
 ALL = "all of them, many live blocks"
 # valgrind leaves less room for addresses than the device has by itself
 REPLAY = [str(COMMAND), "replay", "--memory", "8G"]
@@ -45,7 +45,7 @@ def test_an_event_takes_few_instructions_however_long_the_trace(shape, mode, tmp
     assert taken[long] <= 4.2 * taken[short]
 
 
-def test_pages_that_are_mapped_take_no_longer_the_more_there_are(tmp_path):
+def test_chunks_that_are_mapped_take_no_longer_the_more_there_are(tmp_path):
     taken = {}
     for blocks in (500, 2000):
         rows = [(i, "A", i, (3 << 20) - i, 0, "app", 0) for i in range(blocks)]

@@ -292,8 +292,8 @@ static void vmm_takes_no_more_pages_than_a_request_needs(void **state) {
     assert_int_equal(stats_get(STATS_waste_bytes), 0);
 }
 
-/* Each of these leaves a piece that none of the next fits in, and that live blocks on both sides keep
- * from the driver. */
+/* Each of these leaves a piece that none of the next fits in, and that live blocks on both sides
+ * keep from the driver. */
 static void vmm_asks_for_chunks_not_for_blocks_whatever_is_stranded(void **state) {
     (void)state;
     enum { BLOCKS = 115 };
