@@ -80,6 +80,8 @@ static void keep(struct pool *pool, struct pool_block *block, enum wait_choice w
     if (wait == WAIT_DEFERRED) {
         defer(pool, block, NULL, thread_number());
     } else {
+        if (block->context->keeper->cuts)
+            suballocation_taint(pool, block);
         ledger_make_idle(pool, block); /* it may have been merged with others: it is gone */
     }
     stats_add(STATS_free_kept, 1);

@@ -446,7 +446,8 @@ void ledger_keep(struct pool *pool, struct pool_block *block) {
 
 /* No request may get what the driver keeps state in for others. */
 static void keep_suballocation(struct pool *pool, struct pool_block *block) {
-    suballocation_taint(pool, block);
+    if (block->taints) /* a second time, where the free has not done so */
+        region_taint(&block->context->store, block->region);
     block->state = BLOCK_IDLE;
     ledger_keep(pool, block);
 }

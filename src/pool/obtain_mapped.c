@@ -68,8 +68,8 @@ static size_t most_of_growth(const struct device *device) {
 /* Takes idle blocks of whole chunks out, largest first, until `bytes` of them are taken: they are
  * regions of their own then. */
 static void take_idle(struct growing *growing, size_t bytes) {
-    struct pool *pool = growing->pool;
     lock_check_held(LOCK_POOL);
+    struct pool *pool = growing->pool;
     struct idle_store *store = &growing->context->store;
     struct pool_block *block;
     while (bytes > 0 && (block = region_largest_mapped(store))) {
@@ -92,8 +92,8 @@ static void take_idle(struct growing *growing, size_t bytes) {
 
 /* Makes the idle block at the end the beginning of the request's. */
 static void take_tail(struct growing *growing) {
-    struct pool *pool = growing->pool;
     lock_check_held(LOCK_POOL);
+    struct pool *pool = growing->pool;
     struct idle_store *store = &growing->context->store;
     struct pool_block *tail = region_tail(store, growing->reservation);
     if (growing->reservation->growing || !tail || tail->size >= growing->size)
@@ -109,8 +109,8 @@ static void take_tail(struct growing *growing) {
 
 /* The tail is idle again, and kept nowhere. */
 static struct pool_block *free_tail(struct growing *growing) {
-    struct pool *pool = growing->pool;
     lock_check_held(LOCK_POOL);
+    struct pool *pool = growing->pool;
     struct pool_block *tail = growing->tail;
     if (tail) {
         ledger_make_deferred(pool, tail);
@@ -121,6 +121,7 @@ static struct pool_block *free_tail(struct growing *growing) {
 
 /* The reservation may have lost its last chunk. It is given back then, without the lock. */
 static bool is_to_go(struct reservation *reservation) {
+    lock_check_held(LOCK_POOL);
     bool empty = reservation_is_empty(reservation);
     if (empty)
         LIST_REMOVE(reservation, link);
@@ -130,6 +131,7 @@ static bool is_to_go(struct reservation *reservation) {
 /* Adds chunks side by side, which are unmapped now, to the list. */
 static void take_chunks(struct reservation *reservation, uint64_t from, size_t bytes,
                         struct chunks *chunks) {
+    lock_check_held(LOCK_POOL);
     for (uint64_t at = from; at < from + bytes; at += chunks->last->size)
         chunks_add(chunks, reservation_take(reservation, at));
 }
@@ -137,8 +139,8 @@ static void take_chunks(struct reservation *reservation, uint64_t from, size_t b
 /* Makes the block that the request is to have of what has been mapped at base. NULL without host
  * memory. */
 static struct pool_block *make_block(struct growing *growing) {
-    struct pool *pool = growing->pool;
     lock_check_held(LOCK_POOL);
+    struct pool *pool = growing->pool;
     struct context *context = growing->context;
     const struct request *request = growing->request;
     struct pool_block *block =
@@ -191,10 +193,10 @@ static uint64_t most_wanted(const struct growing *growing) {
  * these; its first small request gets a little. The bound on idle memory, and a part of what the
  * device has left, are kept. Lock held. */
 static size_t growth(const struct growing *growing, size_t available) {
+    lock_check_held(LOCK_POOL);
     enum { LEFT = 32, LEAST_SHARE = 8, FIRST = 4 << 20, FIRST_SMALL = 8 << 20 };
     static const double steep = 256 << 20, flat = (double)((uint64_t)80 << 30);
     struct pool *pool = growing->pool;
-    lock_check_held(LOCK_POOL);
     struct mapped *mapped = growing->context->mapped;
     const struct device *device = growing->context->device;
     uint64_t held = device->live + device->idle, room = idle_bound_room(pool, device);
@@ -242,7 +244,8 @@ static void unmap_taken(struct growing *growing) {
     }
 }
 
-/* Sees to it that the context has addresses for `bytes`. False without them. */
+/* Sees to it that the context has addresses for `bytes`. False without them. Lock
+ * not held. */
 static bool reserve(struct pool *pool, struct context *context, size_t bytes) {
     lock_check_none();
     const struct device *device = context->device;
@@ -268,8 +271,8 @@ static struct reservation *with_room(const struct context *context, size_t bytes
 
 /* Says what is to be mapped where. Lock held. */
 static void plan(struct growing *growing, size_t available) {
-    struct pool *pool = growing->pool;
     lock_check_held(LOCK_POOL);
+    struct pool *pool = growing->pool;
     struct context *context = growing->context;
     const struct idle_store *store = &context->store;
     size_t most = most_of_chunk(context->device);
