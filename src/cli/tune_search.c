@@ -45,10 +45,9 @@ static const struct family {
       [IDLE] = (const int[]){0, 1, 2, 3, 4, END},
       [DECAY] = (const int[]){0, 2, END},
       [THROTTLE] = (const int[]){0, 1, 2, END}}},
-    {"pytorch",
+    {"pytorch", /* whose blocks waste little of themselves */
      false,
-     {[WASTE] = (const int[]){0, 1, 2, END},
-      [IDLE] = (const int[]){0, 1, 2, 3, 4, END},
+     {[IDLE] = (const int[]){0, 1, 2, 3, 4, END},
       [DECAY] = (const int[]){0, 2, END},
       [THROTTLE] = (const int[]){0, 1, 2, END}}},
     {"vmm",

@@ -27,6 +27,7 @@ static size_t round_to_unit(size_t bytes) {
 }
 
 static bool suits(const struct pool_block *block, size_t size) {
+    lock_check_held(LOCK_POOL);
     return block->region->small == is_small(size);
 }
 

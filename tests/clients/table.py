@@ -70,7 +70,7 @@ CLIENTS = (
     Client("cuda-core", CORE, ("{python}", "{here}/programs/core.py"), OUTCOME),
     Client("openmpi", RANKS, (*MPIRUN, "{python}", "{here}/programs/ranks.py", "exchanges_over_the_host"), OUTCOME, debs=("openmpi-bin",)),
     Client("openmpi-ipc", RANKS, (*MPIRUN, "{python}", "{here}/programs/ranks.py", "memory_of_the_other_rank"), OUTCOME, debs=("openmpi-bin",),
-           unserved=dict.fromkeys(("bfc", "pytorch", "vmm", "paddle"), "a block is no allocation of its own (docs/policies.md)") |
+           unserved=dict.fromkeys(("bfc", "vmm", "paddle"), "a block is no allocation of its own (docs/policies.md)") |
            {"CHECK": "a block lies between zones (docs/check.md)"}),
     Client("clang-openmp", NVCC[:2], ("{own}/offload",), OUTCOME, settings={"OMP_TARGET_OFFLOAD": "MANDATORY"},
            debs=("clang-14", "libomp-14-dev"),
@@ -115,7 +115,7 @@ MODES = {
     "default": {},
     "sync": {"POOLCUDA_FREE": "sync"},
     "defer": {"POOLCUDA_FREE": "defer"},
-    **{preset: {"POOLCUDA_PRESET": preset} for preset in ("bfc", "pytorch", "vmm", "paddle", "futhark", "pyopencl")},
+    **{preset: {"POOLCUDA_PRESET": preset} for preset in ("bfc", "vmm", "paddle", "futhark", "pyopencl")},
     "ASYNC": {"POOLCUDA_ASYNC": "1"},
     "MANAGED": {"POOLCUDA_MANAGED": "1"},
     "CHECK": {"POOLCUDA_CHECK": "1"},

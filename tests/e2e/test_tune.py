@@ -158,7 +158,7 @@ def grid(peak):
     ratios, waste = ["", "1.25", "1.5", "3.0", "4.0", "8.0"], ["", *shares(peak, 10), "100%"]
     for preset, axes in (("", (ratios, waste, ["", *shares(peak, 5, 15, 40), "100%"])),
                          ("bfc", ([""], waste, ["", "auto", *shares(peak, 5, 15, 40)])),
-                         ("pytorch", ([""], waste, ["", "auto", *shares(peak, 5, 15, 40)])),
+                         ("pytorch", ([""], [""], ["", "auto", *shares(peak, 5, 15, 40)])),
                          ("vmm", ([""], waste, ["", *shares(peak, 2, 5, 15, 40), "100%"])),
                          ("pyopencl", ([""], [""], ["", "auto", *shares(peak, 5, 15, 40)])),
                          ("futhark", (ratios, waste, [""]))):
