@@ -26,7 +26,7 @@ static size_t round_to_unit(size_t bytes) {
     return round_up(bytes, ROUND_SMALL);
 }
 
-static bool suits(const struct pool_block *block, size_t size) {
+static bool fits(const struct pool_block *block, size_t size) {
     lock_check_held(LOCK_POOL);
     return block->region->small == is_small(size);
 }
@@ -50,7 +50,7 @@ const struct keeper keeper_segments = {
     .close = region_close,
     .round = round_to_unit,
     .take = take,
-    .suits = suits,
+    .fits = fits,
     .rest = rest,
     .give = region_give,
     .remove = region_remove,
