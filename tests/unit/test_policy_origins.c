@@ -291,6 +291,19 @@ pytorch_cuts_blocks_of_small_segments_to_fit_and_of_large_ones_from_1_mib(void *
     assert_int_equal(alloc(A, MIB + 512), large + 19 * MIB - 512);
 }
 
+static void pytorch_cuts_as_well_what_would_waste_more_than_the_bound(void **state) {
+    (void)state;
+    start("pytorch", "POOLCUDA_MAX_WASTE=1M");
+    CUdeviceptr one = alloc(A, 20 * MIB), other = alloc(A, 20 * MIB);
+    release(one);
+    release(other);
+    alloc(A, 19 * MIB);
+    assert_int_equal(stats_get(STATS_waste_bytes), MIB);
+    alloc(A, 20 * MIB - 512);
+    assert_int_equal(stats_get(STATS_waste_bytes), MIB);
+    assert_int_equal(stats_get(STATS_driver_allocs), 2);
+}
+
 static void pytorch_fits_best_and_takes_the_first_of_equals(void **state) {
     (void)state;
     CUdeviceptr blocks[4];
@@ -453,6 +466,7 @@ int main(void) {
         TEST(pytorch_has_segments_of_2_mib_of_20_mib_and_of_whole_2_mib),
         TEST(pytorch_keeps_small_and_large_requests_apart),
         TEST(pytorch_cuts_blocks_of_small_segments_to_fit_and_of_large_ones_from_1_mib),
+        TEST(pytorch_cuts_as_well_what_would_waste_more_than_the_bound),
         TEST(pytorch_fits_best_and_takes_the_first_of_equals),
         TEST(pytorch_gives_idle_segments_up_before_it_asks_for_less),
         TEST(pytorch_has_no_request_fail_that_the_device_could_serve),
