@@ -85,6 +85,9 @@ void region_detach(struct idle_store *store, struct pool_block *block);
 void region_return(struct idle_store *store, struct pool_block *block);
 void region_destroy(struct pool_block *block);
 
+/* segments.c: the largest request that has small regions, in bytes. */
+enum { SEGMENTS_SMALL_MOST = 1 << 20 };
+
 /* What keepers of regions have in common: members of struct keeper. */
 bool region_open(struct idle_store *store);
 void region_close(struct idle_store *store);

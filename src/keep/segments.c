@@ -8,17 +8,16 @@
 #include "keep/region.h"
 #include "round.h"
 
-static const size_t small_most = 1 << 20; /* the largest small request */
 static const size_t most_left = 1 << 20;  /* what a block for a large one may keep beyond it */
 
 static bool is_small(size_t size) {
-    return size <= small_most;
+    return size <= SEGMENTS_SMALL_MOST;
 }
 
 static bool open_store(struct idle_store *store) {
     bool opened = region_open(store);
     if (opened)
-        store->regions->small_most = small_most;
+        store->regions->small_most = SEGMENTS_SMALL_MOST;
     return opened;
 }
 

@@ -4,14 +4,15 @@
  * Different from its origin: a region beyond the request keeps within the bound on idle memory, and
  * becomes as small as the request before that fails. */
 #include "by_pointer.h"
+#include "keep/region.h"
 #include "pool/internal.h"
 #include "pool/release.h"
 
-static const size_t small_most = 1 << 20, packed_below = 10 << 20;
+static const size_t packed_below = 10 << 20;
 static const size_t small_region = 2 << 20, packed_region = 20 << 20;
 
 static size_t region_size(size_t least) {
-    if (least <= small_most)
+    if (least <= SEGMENTS_SMALL_MOST)
         return small_region;
     if (least < packed_below)
         return packed_region;
