@@ -8,7 +8,7 @@
 #include "keep/region.h"
 #include "round.h"
 
-static const size_t most_left = 1 << 20;  /* what a block for a large one may keep beyond it */
+static const size_t most_left = 1 << 20; /* what a block for a large one may keep beyond it */
 
 static bool is_small(size_t size) {
     return size <= SEGMENTS_SMALL_MOST;
