@@ -39,7 +39,7 @@ void tenancy_free(struct tenancy *tenancy);
 uint64_t tenancy_last_generation(void);
 
 /* Makes [begin, end) of the block one new tenancy, which is returned: the last of the current ones.
- * Those that it takes the place of ended at `site`, where it was not known yet. */
+ * Where the ones before ended is `site`, if it was not known. */
 struct tenancy *tenancy_hand_over(struct block *block, CUdeviceptr begin, CUdeviceptr end,
                                   bool program, uintptr_t site);
 
