@@ -48,7 +48,8 @@ static bool end_context(struct pool *pool, struct context *context, struct relea
     lock_check_held(LOCK_POOL);
     struct pool_block *block;
     struct ledger_place place = {0};
-    /* Other threads may be at its chunks or at its memory pool. From here on all is done at once. */
+    /* Other threads may be at its chunks or at its memory pool. From here on all is done at once.
+     */
     while (context->source->reuses && context->device->releasing)
         pool_await_releases(pool);
     if (context->ended)
