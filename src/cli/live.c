@@ -50,7 +50,7 @@ bool live_read(const struct stats_page *page, struct live_process *process) {
     for (int ordinal = 0; ordinal < PAGE_DEVICES; ordinal++)
         if (head->devices_used >> ordinal & 1)
             read_device(page, ordinal, process);
-    shards_fold_counters(head->counters, head->shards);
+    shards_fold_head(head, page);
     return true;
 }
 

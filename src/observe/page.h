@@ -12,7 +12,7 @@
 enum {
     /* Grows with every change of this layout, but not with another row of counters.def, routes.def
      * or wait_reasons.def: how many there are is said in the page. */
-    PAGE_VERSION = 13,
+    PAGE_VERSION = 14,
     PAGE_MODULES = 256,
     PAGE_MODULE_NAME = 227,
     PAGE_BUILD_ID = 28,
@@ -77,7 +77,7 @@ struct stats_mailbox {
     char host[PAGE_HOST];                                                                          \
     char job[PAGE_JOB], step[PAGE_STEP];       /* of Slurm and the like; "": none */               \
     _Atomic uint64_t last_ns;                  /* the last sample's time, since start_ns */        \
-    _Atomic uint64_t counters[STATS_COUNTERS]; /* without what the shards add: see shards.h */
+    _Atomic uint64_t counters[STATS_COUNTERS]; /* without what shards and devices add: shards.h */
 struct stats_head {
     STATS_PAGE_HEAD
 };

@@ -18,13 +18,32 @@ struct stats_sums shards_sum(const struct stats_shard *shards, int device) {
     return sum;
 }
 
-uint64_t shards_count(const struct stats_sums *sum, enum stats_counter counter) {
+/* What the sum of all shards adds to a counter. */
+static uint64_t of_shards(const struct stats_sums *sum, enum stats_counter counter) {
 #define SUMMED_COUNTER(field, sums, help)                                                          \
     if (counter == STATS_##field)                                                                  \
         return sums;
-#define SUMMED_GAUGE SUMMED_COUNTER
+#define DEVICE_GAUGE(field, figure, sums, help) SUMMED_COUNTER(field, sums, help)
 #include "observe/counters.def"
     return 0;
+}
+
+/* What a device adds to it. */
+static uint64_t of_device(const struct stats_device *device, enum stats_counter counter) {
+#define DEVICE_GAUGE(field, figure, sums, help)                                                    \
+    if (counter == STATS_##field)                                                                  \
+        return figure;
+#include "observe/counters.def"
+    return 0;
+}
+
+uint64_t shards_count(const struct stats_sums *sum, const struct stats_device *devices,
+                      uint32_t used, enum stats_counter counter) {
+    uint64_t count = of_shards(sum, counter);
+    for (int i = 0; i < PAGE_DEVICES; i++)
+        if (used >> i & 1)
+            count += of_device(&devices[i], counter);
+    return count;
 }
 
 /* Adds to a number. What was read while it changed may not match: nothing goes below zero. */
@@ -39,17 +58,19 @@ static void raise(_Atomic uint64_t *peak, uint64_t value) {
         *peak = value;
 }
 
-void shards_fold_counters(_Atomic uint64_t *counters, const struct stats_shard *shards) {
-    struct stats_sums sum = shards_sum(shards, SHARDS_ALL);
+void shards_fold_head(struct stats_head *head, const struct stats_page *page) {
+    struct stats_sums sum = shards_sum(head->shards, SHARDS_ALL);
+    _Atomic uint64_t *counters = head->counters;
     for (int i = 0; i < STATS_COUNTERS; i++)
-        add(&counters[i], shards_count(&sum, (enum stats_counter)i));
+        add(&counters[i],
+            shards_count(&sum, page->devices, head->devices_used, (enum stats_counter)i));
     raise(&counters[STATS_peak_held_bytes], stats_read(&counters[STATS_held_bytes]));
     raise(&counters[STATS_peak_live_bytes],
           stats_read(&counters[STATS_in_use_bytes]) + stats_read(&counters[STATS_waste_bytes]));
 }
 
 void shards_fold(struct stats_page *page) {
-    shards_fold_counters(page->counters, page->shards);
+    shards_fold_head((struct stats_head *)page, page);
     for (int i = 0; i < PAGE_DEVICES; i++) {
         struct stats_device *device = &page->devices[i];
         struct stats_sums sum = shards_sum(page->shards, i);
@@ -58,6 +79,8 @@ void shards_fold(struct stats_page *page) {
         add(&device->in_use, stats_sums_in_use_bytes(&sum));
         add(&device->idle, stats_sums_idle_bytes(&sum));
         add(&device->waste, stats_sums_waste_bytes(&sum));
+        add(&device->live_blocks, stats_sums_live_blocks(&sum));
+        add(&device->idle_blocks, stats_sums_idle_blocks(&sum));
         add(&device->allocations, stats_sums_malloc_calls(&sum));
         add(&device->hits, stats_sums_malloc_hits(&sum));
         uint64_t live = stats_read(&device->in_use) + stats_read(&device->waste);

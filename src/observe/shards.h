@@ -10,12 +10,14 @@ struct stats_sums shards_sum(const struct stats_shard *shards, int device);
 /* Adds those of one shard to *sum. */
 void shards_add(struct stats_sums *sum, const struct stats_shard *shard);
 
-/* What the shards add to a counter. */
-uint64_t shards_count(const struct stats_sums *sum, enum stats_counter counter);
+/* What a counter's word lacks: what the sum of all shards, and the devices with a bit in `used`,
+ * add. */
+uint64_t shards_count(const struct stats_sums *sum, const struct stats_device *devices,
+                      uint32_t used, enum stats_counter counter);
 
-/* Brings all shards of a copied page into the counters (of a head: into these alone) and into the
- * devices' numbers, and empties them. */
-void shards_fold_counters(_Atomic uint64_t *counters, const struct stats_shard *shards);
+/* Brings all of a page's shards into a copy of its head, as far as it has the figures, or into all
+ * of a copied page, where the shards are emptied. */
+void shards_fold_head(struct stats_head *head, const struct stats_page *page);
 void shards_fold(struct stats_page *page);
 
 #endif

@@ -260,7 +260,9 @@ struct stats_device *stats_device(int ordinal, uint64_t capacity, const uint8_t 
 
 uint64_t stats_get(enum stats_counter counter) {
     struct stats_sums sum = shards_sum(shards, SHARDS_ALL);
-    return stats_read(&stats_counters[counter]) + shards_count(&sum, counter);
+    uint64_t more = page ? shards_count(&sum, page->devices, used.devices, counter)
+                         : shards_count(&sum, &early_device, 1, counter);
+    return stats_read(&stats_counters[counter]) + more;
 }
 
 struct stats_shard *stats_shard_begin(const struct stats_device *device) {
@@ -278,11 +280,18 @@ struct stats_shard *stats_shard_begin(const struct stats_device *device) {
     return &shards[i];
 }
 
-void stats_shard_end(struct stats_shard *shard) {
+void stats_shard_end(struct stats_shard *shard, struct stats_device *device) {
     lock_check_held(LOCK_POOL);
     struct stats_sums sums = {0};
     shards_add(&sums, shard);
     shard->device = 0;
+    stats_grow(&device->in_use, stats_sums_in_use_bytes(&sums));
+    stats_grow(&device->idle, stats_sums_idle_bytes(&sums));
+    stats_grow(&device->waste, stats_sums_waste_bytes(&sums));
+    stats_grow(&device->live_blocks, stats_sums_live_blocks(&sums));
+    stats_grow(&device->idle_blocks, stats_sums_idle_blocks(&sums));
+    stats_grow(&device->allocations, stats_sums_malloc_calls(&sums));
+    stats_grow(&device->hits, stats_sums_malloc_hits(&sums));
 #define SUMMED_COUNTER(field, sum, help) stats_add(STATS_##field, stats_sums_##field(&sums));
 #include "observe/counters.def"
     used.shards[shard - shards] = false;
@@ -495,6 +504,7 @@ void stats_forget_after_fork(void) {
     shards = early_shards;
     memset(early, 0, sizeof early);
     memset(early_shards, 0, sizeof early_shards);
+    memset(&early_device, 0, sizeof early_device);
     memset(&used, 0, sizeof used);
     atomic_store(&write_at, UINT64_MAX);
     mailbox_close();

@@ -121,7 +121,7 @@ struct stats_sums {
     static inline uint64_t stats_sums_##field(const struct stats_sums *sum) {                      \
         return sums;                                                                               \
     }
-#define SUMMED_GAUGE SUMMED_COUNTER
+#define DEVICE_GAUGE(field, figure, sums, help) SUMMED_COUNTER(field, sums, help)
 #include "observe/counters.def"
 
 enum {
@@ -136,8 +136,9 @@ enum {
 struct stats_device {
     _Atomic uint64_t capacity; /* cuDeviceTotalMem; 0: not used yet */
     uint8_t uuid[STATS_UUID];  /* cuDeviceGetUuid: the same in every process. Zeros: not known */
-    _Atomic uint64_t in_use, idle, waste, peak_live, peak_held;
-    _Atomic uint64_t allocations, hits;
+    _Atomic uint64_t in_use, idle, waste, live_blocks, idle_blocks; /* without what shards add */
+    _Atomic uint64_t allocations, hits;                             /* these, too */
+    _Atomic uint64_t peak_live, peak_held;
     _Atomic uint64_t interval_ns;
     _Atomic uint32_t sample_count, extent_count;
     _Atomic uint64_t map_time_ns;  /* when the map was made; 0: never */
@@ -204,10 +205,10 @@ static inline void stats_set(enum stats_counter counter, uint64_t value) {
 uint64_t stats_get(enum stats_counter counter);
 
 /* A shard for a cache on the device of that record, zeroed. NULL: all are in use. stats_shard_end
- * takes it back: the counters have its hits and frees from then on. LOCK_POOL held. */
+ * takes it back: the counters and the device have what it adds from then on. LOCK_POOL held. */
 struct stats_shard *stats_shard_begin(const struct stats_device *device);
 /* LOCK_POOL held. */
-void stats_shard_end(struct stats_shard *shard);
+void stats_shard_end(struct stats_shard *shard, struct stats_device *device);
 
 void stats_route(enum stats_route route);
 void stats_wait(enum wait_reason reason);

@@ -5,7 +5,7 @@
 
 /* Whether a thread has freed anything since its cache was stopped. */
 static bool has_freed(const struct cache *cache) {
-    return __atomic_load_n(&cache->sums.frees, __ATOMIC_RELAXED) != cache->merged.frees;
+    return __atomic_load_n(&cache->sums.frees, __ATOMIC_RELAXED) != 0;
 }
 
 static bool is_any_freed(const struct pool *pool, const struct cache *own) {

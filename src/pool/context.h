@@ -38,16 +38,17 @@ enum host_access { HOST_NEVER, HOST_BY_ADDRESS, HOST_ALWAYS };
 
 /* One device, by ordinal, or the ledger of a kind of memory that is no device's. Byte sums are over
  * all its contexts.
- * Invariant: live + idle = what the pool holds of it; in_use sums the requests of live, over_size
- * is the part of live by which blocks exceed their own request's rounded size. Peaks are the
- * largest values so far; the last row counts calls since the device was first used. */
+ * Invariant: held is what the pool has of it, live the part of it in live blocks, in_use sums the
+ * requests of these, over_size is the part of live by which blocks exceed their own request's
+ * rounded size. What is idle or waste is stored nowhere else: see below. Peaks are the largest
+ * values so far; the last row counts calls since the device was first used. */
 struct device {
     enum pool_memory memory;
     CUdevice ordinal; /* of no device: ordinal_of_kind */
     uint64_t total;   /* bytes: cuDeviceTotalMem; of no device, config.host_memory */
     uint8_t uuid[STATS_UUID];
-    uint64_t live, idle, in_use, peak_in_use, over_size;
-    uint64_t peak_live, peak_held, live_blocks, idle_blocks;
+    uint64_t held, live, in_use, over_size, blocks, live_blocks;
+    uint64_t peak_in_use, peak_live, peak_held;
     uint64_t allocations, hits, frees, oom_events, oom_rescued;
     int pressure;  /* allocations that are out of memory just now: frees then go to the driver */
     int releasing; /* blocks on their way back to the driver in some thread */
@@ -68,12 +69,37 @@ struct device {
     struct stats_device *stats;
     uint32_t samples;
     uint64_t interval, changes, noted, noted_held, mapped_held;
-    struct stats_sums published; /* what caches themselves have published */
-    struct address_index index;  /* of its blocks, if the pool is indexed */
+    struct address_index index; /* of its blocks, if the pool is indexed */
     _Atomic uint64_t
         renewed_ns; /* cache_stop.c, without the lock: when a call last went the long way */
     LIST_ENTRY(device) link;
 };
+
+static inline uint64_t device_idle(const struct device *device) {
+    return device->held - device->live;
+}
+
+static inline uint64_t device_idle_blocks(const struct device *device) {
+    return device->blocks - device->live_blocks;
+}
+
+static inline uint64_t device_waste(const struct device *device) {
+    return device->live - device->in_use;
+}
+
+/* Counts an allocation that is no cache's. */
+static inline void device_count_allocation(struct device *device) {
+    device->allocations++;
+    if (device->stats)
+        stats_grow(&device->stats->allocations, 1);
+}
+
+/* Counts hits that are no cache's. */
+static inline void device_count_hits(struct device *device, uint64_t more) {
+    device->hits += more;
+    if (device->stats)
+        stats_grow(&device->stats->hits, more);
+}
 
 /* The ordinal of the ledger of a kind of memory, below POOL_ALL_DEVICES. Not for POOL_DEVICE. */
 static inline CUdevice ordinal_of_kind(enum pool_memory memory) {

@@ -62,8 +62,8 @@ void history_sample(struct device *device) {
     struct stats_device *stats = device->stats;
     struct stats_sample now = {.time_ns = stats_now(),
                                .in_use = device->in_use,
-                               .idle = device->idle,
-                               .waste = device->live - device->in_use,
+                               .idle = device_idle(device),
+                               .waste = device_waste(device),
                                .allocations = device->allocations,
                                .hits = device->hits};
     uint32_t count = device->samples;
@@ -89,24 +89,13 @@ void history_sample(struct device *device) {
 
 void history_note(struct device *device) {
     lock_check_held(LOCK_POOL);
-    struct stats_device *stats = device->stats;
     device->changes++;
-    if (!stats)
+    if (!device->stats)
         return;
-    uint64_t waste = device->live - device->in_use, all = device->live + device->idle;
-    /* Readers of the page add what caches have published by themselves. */
-    const struct stats_sums *published = &device->published;
-    stats_write(&stats->in_use, device->in_use - stats_sums_in_use_bytes(published));
-    stats_write(&stats->idle, device->idle - stats_sums_idle_bytes(published));
-    stats_write(&stats->waste, waste - stats_sums_waste_bytes(published));
-    stats_write(&stats->peak_live, device->peak_live);
-    stats_write(&stats->peak_held, device->peak_held);
-    stats_write(&stats->allocations, device->allocations - stats_sums_malloc_calls(published));
-    stats_write(&stats->hits, device->hits - stats_sums_malloc_hits(published));
-    if (device->noted_held == all && device->changes > ALWAYS_NOTED &&
+    if (device->noted_held == device->held && device->changes > ALWAYS_NOTED &&
         device->changes - device->noted < NOTE_EVERY)
         return;
-    device->noted_held = all;
+    device->noted_held = device->held;
     device->noted = device->changes;
     history_sample(device);
 }

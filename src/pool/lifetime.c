@@ -79,9 +79,21 @@ static void drop_everything(struct pool *pool) {
     wait_forget(pool);
     pitch_forget_all(pool);
     ledger_destroy_records(pool);
-    pool->in_use = pool->idle = pool->waste = pool->peak_live = pool->peak_held = 0;
-    pool->live_blocks = pool->idle_blocks = 0;
-    pool->published = (struct stats_sums){0};
+    pool->peak_live = pool->peak_held = 0;
+}
+
+/* What the stats say of the device is what other pools have of it. */
+static void device_leaves_stats(const struct device *device) {
+    struct stats_device *stats = device->stats;
+    if (!stats)
+        return;
+    stats_grow(&stats->in_use, 0 - device->in_use);
+    stats_grow(&stats->idle, 0 - device_idle(device));
+    stats_grow(&stats->waste, 0 - device_waste(device));
+    stats_grow(&stats->live_blocks, 0 - device->live_blocks);
+    stats_grow(&stats->idle_blocks, 0 - device_idle_blocks(device));
+    stats_grow(&stats->allocations, 0 - device->allocations);
+    stats_grow(&stats->hits, 0 - device->hits);
 }
 
 void pool_destroy(struct pool *pool) {
@@ -89,8 +101,11 @@ void pool_destroy(struct pool *pool) {
         return;
     pool_lock(pool);
     struct context *context;
+    struct device *device;
     LIST_FOREACH (context, &pool->contexts, link)
         cache_close(pool, context);
+    LIST_FOREACH (device, &pool->devices, link)
+        device_leaves_stats(device);
     drop_everything(pool);
     pool_unlock(pool);
     free(pool);

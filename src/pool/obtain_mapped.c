@@ -120,7 +120,7 @@ static void unmap_taken(struct pool *pool, struct pool_block *taken, struct page
 static size_t growth(struct pool *pool, struct context *context, size_t lacking) {
     size_t available = 0, total;
     pool_lock(pool);
-    uint64_t held = context->device->live + context->device->idle;
+    uint64_t held = context->device->held;
     uint64_t room = idle_bound_room(pool, context->device);
     pool_unlock(pool);
     if (!pool_gate_enter(pool))

@@ -90,7 +90,7 @@ static uint64_t most_back(struct pool *pool, CUdevice ordinal) {
     pool_lock(pool);
     LIST_FOREACH (device, &pool->devices, link)
         if (device->ordinal == ordinal || device->memory != POOL_DEVICE)
-            bytes += device->idle + device->idle_blocks * PAGE;
+            bytes += device_idle(device) + device_idle_blocks(device) * PAGE;
     pool_unlock(pool);
     return bytes;
 }

@@ -329,11 +329,12 @@ static bool is_any_busy(struct pool *pool, const struct device *device) {
 enum room room_make(struct pool *pool, struct device *device, size_t bytes) {
     bool any = true;
     release_refresh(pool, device);
-    if (device->idle)
+    if (device_idle(device))
         look_at_contexts(pool, device);
-    if (device->idle && !pool_driver_waits(pool) && !is_any_busy(pool, device))
+    if (device_idle(device) && !pool_driver_waits(pool) && !is_any_busy(pool, device))
         fence_drain(pool, device); /* what the driver does not wait for: it is over */
-    for (int turn = 0; device->idle && any && turn < 2; turn++) /* it may refuse for the moment */
+    for (int turn = 0; device_idle(device) && any && turn < 2;
+         turn++) /* it may refuse for the moment */
         if (give_back(pool, device, bytes, &any))
             return ROOM_MADE;
     if (device->releasing)

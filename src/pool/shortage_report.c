@@ -34,8 +34,8 @@ void shortage_report(struct pool *pool, struct device *device, const char *call,
     shortage.capacity = device->total;
     shortage.available = available;
     shortage.live = device->live;
-    shortage.idle = device->idle;
-    shortage.waste = pool->waste;
+    shortage.idle = device_idle(device);
+    shortage.waste = device_waste(device);
     for (const struct site_record *record = pool->site_records; record;
          record = record->by_key.next)
         insert_site(&shortage, record);

@@ -9,7 +9,7 @@ void take_count_hits(const struct context *context, struct site *site, int many)
     uint64_t more = (uint64_t)many;
     stats_grow(&site->stats->hits, more);
     stats_grow(&site->stats->misses, 0 - more);
-    context->device->hits += more;
+    device_count_hits(context->device, more);
     stats_add(STATS_malloc_hits, more);
 }
 
@@ -135,7 +135,7 @@ void take_late(struct pool *pool, struct pool_block *unused, struct context *con
     }
     if (pointer && !context->ended) { /* and so the site is still there */
         stats_grow(&site->stats->misses, 1);
-        context->device->allocations++;
+        device_count_allocation(context->device);
         take_obtained(pool, &request, &obtained);
     }
     pool_unlock(pool);
