@@ -260,9 +260,9 @@ struct stats_device *stats_device(int ordinal, uint64_t capacity, const uint8_t 
 
 uint64_t stats_get(enum stats_counter counter) {
     struct stats_sums sum = shards_sum(shards, SHARDS_ALL);
-    uint64_t more = page ? shards_count(&sum, page->devices, used.devices, counter)
-                         : shards_count(&sum, &early_device, 1, counter);
-    return stats_read(&stats_counters[counter]) + more;
+    struct stats_figures all = page ? shards_devices(shards, page->devices, used.devices)
+                                    : shards_devices(shards, &early_device, 1);
+    return stats_read(&stats_counters[counter]) + shards_count(&sum, &all, counter);
 }
 
 struct stats_shard *stats_shard_begin(const struct stats_device *device) {
@@ -282,17 +282,12 @@ struct stats_shard *stats_shard_begin(const struct stats_device *device) {
 
 void stats_shard_end(struct stats_shard *shard, struct stats_device *device) {
     lock_check_held(LOCK_POOL);
-    struct stats_sums sums = {0};
-    shards_add(&sums, shard);
+    struct stats_sums of_shard = {0};
+    const struct stats_sums *sum = &of_shard;
+    shards_add(&of_shard, shard);
     shard->device = 0;
-    stats_grow(&device->in_use, stats_sums_in_use_bytes(&sums));
-    stats_grow(&device->idle, stats_sums_idle_bytes(&sums));
-    stats_grow(&device->waste, stats_sums_waste_bytes(&sums));
-    stats_grow(&device->live_blocks, stats_sums_live_blocks(&sums));
-    stats_grow(&device->idle_blocks, stats_sums_idle_blocks(&sums));
-    stats_grow(&device->allocations, stats_sums_malloc_calls(&sums));
-    stats_grow(&device->hits, stats_sums_malloc_hits(&sums));
-#define SUMMED_COUNTER(field, sum, help) stats_add(STATS_##field, stats_sums_##field(&sums));
+#define DEVICE_FIGURE(name, sums, help)   stats_grow(&device->name, sums);
+#define SUMMED_COUNTER(field, sums, help) stats_add(STATS_##field, sums);
 #include "observe/counters.def"
     used.shards[shard - shards] = false;
 }

@@ -116,14 +116,6 @@ struct stats_sums {
 #include "observe/counters.def"
 };
 
-/* stats_sums_NAME: what they add to that counter. */
-#define SUMMED_COUNTER(field, sums, help)                                                          \
-    static inline uint64_t stats_sums_##field(const struct stats_sums *sum) {                      \
-        return sums;                                                                               \
-    }
-#define DEVICE_GAUGE(field, figure, sums, help) SUMMED_COUNTER(field, sums, help)
-#include "observe/counters.def"
-
 enum {
     STATS_SHARDS = 128,
     STATS_SAMPLES = 512,
@@ -131,13 +123,19 @@ enum {
     STATS_UUID = 16,
 };
 
+/* A device's figures, or the sums of several devices'. */
+struct stats_figures {
+#define DEVICE_FIGURE(name, sums, help) uint64_t name;
+#include "observe/counters.def"
+};
+
 /* One device's stats and history. Bytes. Written under the pool's lock, read by anyone.
  * Invariant: the samples' times grow; interval_ns is the time that one stands for. */
 struct stats_device {
     _Atomic uint64_t capacity; /* cuDeviceTotalMem; 0: not used yet */
     uint8_t uuid[STATS_UUID];  /* cuDeviceGetUuid: the same in every process. Zeros: not known */
-    _Atomic uint64_t in_use, idle, waste, live_blocks, idle_blocks; /* without what shards add */
-    _Atomic uint64_t allocations, hits;                             /* these, too */
+#define DEVICE_FIGURE(name, sums, help) _Atomic uint64_t name; /* without what shards add */
+#include "observe/counters.def"
     _Atomic uint64_t peak_live, peak_held;
     _Atomic uint64_t interval_ns;
     _Atomic uint32_t sample_count, extent_count;

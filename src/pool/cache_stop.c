@@ -106,27 +106,21 @@ static void merge_fresh(struct pool *pool, struct cache *cache) {
  * the shard already. Lock held. */
 static void merge(struct pool *pool, struct cache *cache) {
     lock_check_held(LOCK_POOL);
-    const struct cache_sums change = cache->sums;
+    const struct cache_sums change = cache->sums, *sum = &change;
     cache->busy = change.hits || change.frees || cache->fresh;
     if (!cache->busy)
         return;
     struct device *device = cache->context->device;
-    uint64_t live_blocks = change.fresh + change.hits - change.frees;
     merge_peaks(pool, cache);
     merge_frees(pool, cache, change.frees);
 #define MERGED_COUNTER(field, sum, help)                                                           \
     if (change.sum)                                                                                \
         stats_add(STATS_##field, change.sum);
 #include "observe/counters.def"
-    cache->context->live_blocks += live_blocks;
-    device->in_use += change.in_use;
+#define DEVICE_FIGURE(name, sums, help) device->name += sums;
+#include "observe/counters.def"
+    cache->context->live_blocks += change.fresh + change.hits - change.frees;
     device->over_size += change.over;
-    device->live += change.live;
-    device->held += change.held;
-    device->live_blocks += live_blocks;
-    device->blocks += change.fresh;
-    device->allocations += change.hits + change.fresh;
-    device->hits += change.hits;
     device->frees += change.frees;
     device->changes += change.hits + change.frees + change.fresh;
     if (!cache->nothing_idle)

@@ -38,18 +38,18 @@ enum host_access { HOST_NEVER, HOST_BY_ADDRESS, HOST_ALWAYS };
 
 /* One device, by ordinal, or the ledger of a kind of memory that is no device's. Byte sums are over
  * all its contexts.
- * Invariant: held is what the pool has of it, live the part of it in live blocks, in_use sums the
- * requests of these, over_size is the part of live by which blocks exceed their own request's
- * rounded size. What is idle or waste is stored nowhere else: see below. Peaks are the largest
- * values so far; the last row counts calls since the device was first used. */
+ * Invariant: its figures are those of counters.def, over_size is the part of live by which blocks
+ * exceed their own request's rounded size. What is idle or waste is stored nowhere: see below.
+ * Peaks are the largest values so far; frees and so on are counted since it was first used. */
 struct device {
     enum pool_memory memory;
     CUdevice ordinal; /* of no device: ordinal_of_kind */
     uint64_t total;   /* bytes: cuDeviceTotalMem; of no device, config.host_memory */
     uint8_t uuid[STATS_UUID];
-    uint64_t held, live, in_use, over_size, blocks, live_blocks;
-    uint64_t peak_in_use, peak_live, peak_held;
-    uint64_t allocations, hits, frees, oom_events, oom_rescued;
+#define DEVICE_FIGURE(name, sums, help) uint64_t name;
+#include "observe/counters.def"
+    uint64_t over_size, peak_in_use, peak_live, peak_held;
+    uint64_t frees, oom_events, oom_rescued;
     int pressure;  /* allocations that are out of memory just now: frees then go to the driver */
     int releasing; /* blocks on their way back to the driver in some thread */
     enum host_access host_access;

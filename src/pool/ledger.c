@@ -93,11 +93,9 @@ static void count_live(struct pool_block *block, uint64_t sign) {
     device->over_size += sign * over_size(block);
     struct stats_device *told = device->stats;
     if (told) {
+        stats_grow(&told->live, size);
         stats_grow(&told->in_use, in_use);
-        stats_grow(&told->idle, 0 - size);
-        stats_grow(&told->waste, size - in_use);
         stats_grow(&told->live_blocks, sign);
-        stats_grow(&told->idle_blocks, 0 - sign);
     }
     stats_grow(&site->live_blocks, sign);
     stats_grow(&site->live_bytes, size);
@@ -109,8 +107,8 @@ static void count_held(struct device *device, uint64_t blocks, uint64_t bytes) {
     device->blocks += blocks;
     device->held += bytes;
     if (device->stats) {
-        stats_grow(&device->stats->idle, bytes);
-        stats_grow(&device->stats->idle_blocks, blocks);
+        stats_grow(&device->stats->blocks, blocks);
+        stats_grow(&device->stats->held, bytes);
     }
 }
 

@@ -87,13 +87,8 @@ static void device_leaves_stats(const struct device *device) {
     struct stats_device *stats = device->stats;
     if (!stats)
         return;
-    stats_grow(&stats->in_use, 0 - device->in_use);
-    stats_grow(&stats->idle, 0 - device_idle(device));
-    stats_grow(&stats->waste, 0 - device_waste(device));
-    stats_grow(&stats->live_blocks, 0 - device->live_blocks);
-    stats_grow(&stats->idle_blocks, 0 - device_idle_blocks(device));
-    stats_grow(&stats->allocations, 0 - device->allocations);
-    stats_grow(&stats->hits, 0 - device->hits);
+#define DEVICE_FIGURE(name, sums, help) stats_grow(&stats->name, 0 - device->name);
+#include "observe/counters.def"
 }
 
 void pool_destroy(struct pool *pool) {
