@@ -77,11 +77,27 @@ static void note_least(_Atomic uint64_t *least, uint64_t value) {
         ;
 }
 
-void stats_call(enum stats_call call, enum stats_memory memory, size_t bytes, uint64_t ns) {
+enum {
+    ALL_TIMED = 64, /* of a thread's first calls, so that a short run's are */
+    ONE_OF = 251    /* of later ones: a prime, so that no program's loop falls into step with it */
+};
+
+_Thread_local struct call_timer call_timers[STATS_CALLS];
+
+uint64_t call_timer_start(enum stats_call call) {
+    struct call_timer *timer = &call_timers[call];
+    bool first = timer->timed < ALL_TIMED;
+    timer->timed += first;
+    timer->untimed = first ? 0 : ONE_OF - 1;
+    return clock_ns(CLOCK_MONOTONIC);
+}
+
+void call_timer_stop(enum stats_call call, enum stats_memory memory, size_t bytes, uint64_t began) {
     if (!page || !bytes)
         return;
     int log = 63 - __builtin_clzll(bytes);
     struct stats_cost *cost = &page->costs[call][memory][log < STATS_SIZES ? log : STATS_SIZES - 1];
+    uint64_t ns = clock_ns(CLOCK_MONOTONIC) - began;
     ns = ns ? ns : 1; /* a least of 0 says that there was no call */
     atomic_fetch_add_explicit(&cost->calls, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&cost->ns, ns, memory_order_relaxed);

@@ -1,6 +1,5 @@
 /* Misses where nothing idle serves: what the driver gives is counted in the thread's cache, and
  * recorded when caches are merged. */
-#include "observe/call_timer.h"
 #include "pool/cache_quick.h"
 
 /* Whether a thread has freed anything since its cache was stopped. */

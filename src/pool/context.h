@@ -39,7 +39,7 @@ enum host_access { HOST_NEVER, HOST_BY_ADDRESS, HOST_ALWAYS };
 /* One device, by ordinal, or the ledger of a kind of memory that is no device's. Byte sums are over
  * all its contexts.
  * Invariant: its figures are those of counters.def, over_size is the part of live by which blocks
- * exceed their own request's rounded size. What is idle or waste is stored nowhere: see below.
+ * exceed their own request's rounded size. What is idle or waste is stored nowhere: see internal.h.
  * Peaks are the largest values so far; frees and so on are counted since it was first used. */
 struct device {
     enum pool_memory memory;
@@ -74,32 +74,6 @@ struct device {
         renewed_ns; /* cache_stop.c, without the lock: when a call last went the long way */
     LIST_ENTRY(device) link;
 };
-
-static inline uint64_t device_idle(const struct device *device) {
-    return device->held - device->live;
-}
-
-static inline uint64_t device_idle_blocks(const struct device *device) {
-    return device->blocks - device->live_blocks;
-}
-
-static inline uint64_t device_waste(const struct device *device) {
-    return device->live - device->in_use;
-}
-
-/* Counts an allocation that is no cache's. */
-static inline void device_count_allocation(struct device *device) {
-    device->allocations++;
-    if (device->stats)
-        stats_grow(&device->stats->allocations, 1);
-}
-
-/* Counts hits that are no cache's. */
-static inline void device_count_hits(struct device *device, uint64_t more) {
-    device->hits += more;
-    if (device->stats)
-        stats_grow(&device->stats->hits, more);
-}
 
 /* The ordinal of the ledger of a kind of memory, below POOL_ALL_DEVICES. Not for POOL_DEVICE. */
 static inline CUdevice ordinal_of_kind(enum pool_memory memory) {

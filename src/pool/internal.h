@@ -96,7 +96,7 @@ struct pool {
     uint64_t peak_live, peak_held;         /* of device memory, all devices' together */
     uint64_t identities;                   /* given to suballocations so far */
 
-    /* cache_life.c, cache_stop.c */
+    /* cache_stop.c */
     struct cache *caches[CACHES], *active[CACHES]; /* active: those that are not parked */
     int cache_count, active_count;
     atomic_int resumes, resume_waiters; /* without the lock: threads that wait until caches go on */
@@ -198,6 +198,32 @@ static inline void source_note_size(const struct context *context, const struct 
                                            ? round_physical(bytes)
                                            : context->keeper->round(bytes));
 }
+static inline uint64_t device_idle(const struct device *device) {
+    return device->held - device->live;
+}
+
+static inline uint64_t device_idle_blocks(const struct device *device) {
+    return device->blocks - device->live_blocks;
+}
+
+static inline uint64_t device_waste(const struct device *device) {
+    return device->live - device->in_use;
+}
+
+/* Counts an allocation that is no cache's. */
+static inline void device_count_allocation(struct device *device) {
+    device->allocations++;
+    if (device->stats)
+        stats_grow(&device->stats->allocations, 1);
+}
+
+/* Counts hits that are no cache's. */
+static inline void device_count_hits(struct device *device, uint64_t more) {
+    device->hits += more;
+    if (device->stats)
+        stats_grow(&device->stats->hits, more);
+}
+
 /* How idle memory of the kind is kept. */
 const struct keeper *kind_keeper(const struct pool *pool, const struct pool_kind *kind);
 /* Counts a call of that kind of memory: device memory has no counters of its own. */

@@ -10,7 +10,6 @@
  *  6. The device is waited for, by looking again and again, for POOLCUDA_OOM_WAIT (patience.c).
  *
  * Then the error is the driver's. */
-#include "observe/call_timer.h"
 #include "pool/internal.h"
 
 /* Whether the policy obtains the memory. It needs to know how much, so not while the pitch is

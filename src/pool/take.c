@@ -1,6 +1,5 @@
 /* What becomes a live block for a request: an idle one that serves, or what the driver has given.
  */
-#include "observe/call_timer.h"
 #include "pool/bounds.h"
 #include "pool/cache_parts.h"
 
