@@ -12,19 +12,25 @@ static uint64_t held(const struct stats_sample *sample) {
     return stats_read(&sample->in_use) + stats_read(&sample->idle) + stats_read(&sample->waste);
 }
 
-static void copy_memory(struct stats_sample *to, const struct stats_sample *from) {
+static void copy_calls(struct stats_sample *to, const struct stats_sample *from) {
+    stats_write(&to->allocations, stats_read(&from->allocations));
+    stats_write(&to->hits, stats_read(&from->hits));
+}
+
+static void copy(struct stats_sample *to, const struct stats_sample *from) {
     stats_write(&to->time_ns, stats_read(&from->time_ns));
     stats_write(&to->in_use, stats_read(&from->in_use));
     stats_write(&to->idle, stats_read(&from->idle));
     stats_write(&to->waste, stats_read(&from->waste));
+    copy_calls(to, from);
 }
 
 /* Merges `later` into `sample`, which stands for the time of both from now on. */
 static void merge(struct stats_sample *sample, const struct stats_sample *later) {
-    if (held(later) >= held(sample))
-        copy_memory(sample, later);
-    stats_write(&sample->allocations, stats_read(&later->allocations));
-    stats_write(&sample->hits, stats_read(&later->hits));
+    if (held(later) < held(sample))
+        copy_calls(sample, later);
+    else
+        copy(sample, later);
 }
 
 /* Each sample stands for twice the time from now on. Returns how many are left: none, where another
@@ -42,9 +48,7 @@ static uint32_t halve(struct device *device, uint32_t count) {
         if (stats_read(&next->time_ns) / interval == stats_read(&last->time_ns) / interval) {
             merge(last, next);
         } else if (++kept != i) {
-            copy_memory(&stats->samples[kept], next);
-            stats_write(&stats->samples[kept].allocations, stats_read(&next->allocations));
-            stats_write(&stats->samples[kept].hits, stats_read(&next->hits));
+            copy(&stats->samples[kept], next);
         }
     }
     stats_write(&stats->interval_ns, interval);
@@ -73,18 +77,12 @@ void history_sample(struct device *device) {
     }
     while (count == STATS_SAMPLES && !continues(device, count, &now))
         count = halve(device, count);
-    if (continues(device, count, &now)) {
+    if (continues(device, count, &now))
         merge(&stats->samples[count - 1], &now);
-        device->samples = count;
-        atomic_store_explicit(&stats->sample_count, count, memory_order_release);
-        return;
-    }
-    struct stats_sample *sample = &stats->samples[count];
-    copy_memory(sample, &now);
-    stats_write(&sample->allocations, stats_read(&now.allocations));
-    stats_write(&sample->hits, stats_read(&now.hits));
-    device->samples = count + 1;
-    atomic_store_explicit(&stats->sample_count, device->samples, memory_order_release);
+    else
+        copy(&stats->samples[count++], &now);
+    device->samples = count;
+    atomic_store_explicit(&stats->sample_count, count, memory_order_release);
 }
 
 void history_note(struct device *device) {

@@ -210,18 +210,14 @@ static inline uint64_t device_waste(const struct device *device) {
     return device->live - device->in_use;
 }
 
-/* Counts an allocation that is no cache's. */
-static inline void device_count_allocation(struct device *device) {
-    device->allocations++;
-    if (device->stats)
-        stats_grow(&device->stats->allocations, 1);
-}
-
-/* Counts hits that are no cache's. */
-static inline void device_count_hits(struct device *device, uint64_t more) {
-    device->hits += more;
-    if (device->stats)
-        stats_grow(&device->stats->hits, more);
+/* Counts so many that are no cache's. */
+static inline void device_count(struct device *device, uint64_t allocations, uint64_t hits) {
+    device->allocations += allocations;
+    device->hits += hits;
+    if (device->stats) {
+        stats_grow(&device->stats->allocations, allocations);
+        stats_grow(&device->stats->hits, hits);
+    }
 }
 
 /* How idle memory of the kind is kept. */

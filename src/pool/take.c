@@ -8,7 +8,7 @@ void take_count_hits(const struct context *context, struct site *site, int many)
     uint64_t more = (uint64_t)many;
     stats_grow(&site->stats->hits, more);
     stats_grow(&site->stats->misses, 0 - more);
-    device_count_hits(context->device, more);
+    device_count(context->device, 0, more);
     stats_add(STATS_malloc_hits, more);
 }
 
@@ -134,7 +134,7 @@ void take_late(struct pool *pool, struct pool_block *unused, struct context *con
     }
     if (pointer && !context->ended) { /* and so the site is still there */
         stats_grow(&site->stats->misses, 1);
-        device_count_allocation(context->device);
+        device_count(context->device, 1, 0);
         take_obtained(pool, &request, &obtained);
     }
     pool_unlock(pool);
