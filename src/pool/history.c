@@ -45,11 +45,10 @@ static uint32_t halve(struct device *device, uint32_t count) {
     }
     for (uint32_t i = 1; i < count; i++) {
         struct stats_sample *last = &stats->samples[kept], *next = &stats->samples[i];
-        if (stats_read(&next->time_ns) / interval == stats_read(&last->time_ns) / interval) {
+        if (stats_read(&next->time_ns) / interval == stats_read(&last->time_ns) / interval)
             merge(last, next);
-        } else if (++kept != i) {
+        else if (++kept != i)
             copy(&stats->samples[kept], next);
-        }
     }
     stats_write(&stats->interval_ns, interval);
     return kept + 1;
@@ -67,7 +66,7 @@ void history_sample(struct device *device) {
     struct stats_sample now = {.time_ns = stats_now(),
                                .in_use = device->in_use,
                                .idle = device_idle(device),
-                               .waste = device_waste(device),
+                               .waste = device->live - device->in_use,
                                .allocations = device->allocations,
                                .hits = device->hits};
     uint32_t count = device->samples;

@@ -206,10 +206,6 @@ static inline uint64_t device_idle_blocks(const struct device *device) {
     return device->blocks - device->live_blocks;
 }
 
-static inline uint64_t device_waste(const struct device *device) {
-    return device->live - device->in_use;
-}
-
 /* Counts so many that are no cache's. */
 static inline void device_count(struct device *device, uint64_t allocations, uint64_t hits) {
     device->allocations += allocations;

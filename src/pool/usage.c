@@ -4,7 +4,7 @@
 static void add(struct pool_usage *sum, const struct device *device) {
     sum->in_use += device->in_use;
     sum->idle += device_idle(device);
-    sum->waste += device_waste(device);
+    sum->waste += device->live - device->in_use;
     sum->held += device->held;
     sum->peak_live += device->peak_live;
     sum->peak_held += device->peak_held;
