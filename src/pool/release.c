@@ -97,7 +97,7 @@ size_t release_list_give_back(struct pool *pool, struct release_list *releases) 
     struct giving giving = {pool, releases->waits, releases->own, releases->quiet, NULL};
     for (; block; block = block->next_leaving) {
         struct context *context = block->context;
-        if (giving.quiet != context && !may_be_freed(&giving, block)) {
+        if (!(giving.quiet && giving.quiet == context) && !may_be_freed(&giving, block)) {
             block->refused = true;
             continue;
         }
@@ -119,7 +119,7 @@ size_t release_list_give_back(struct pool *pool, struct release_list *releases) 
     for (block = releases->first; block; block = next) {
         next = block->next_leaving;
         bool refused = block->refused;
-        if (refused && block->context == giving.busy)
+        if (refused && giving.busy && block->context == giving.busy)
             block->context->resting = false; /* room_make saw it rest, or could not see it */
         if (block->context->keeper->cuts)
             suballocation_released(block, refused);
