@@ -1,5 +1,5 @@
 /* What a cache is made of: for cache_quick.h, which serves from it, and for what does the rest:
- * cache_stop.c (one and all of them), cache_table.c (their bins),
+ * cache_life.c (caches), cache_stop.c (all of them at once), cache_table.c (their bins),
  * cache_bins.c (what is in these), cache_miss.c. */
 #ifndef POOLCUDA_POOL_CACHE_PARTS_H
 #define POOLCUDA_POOL_CACHE_PARTS_H

@@ -96,7 +96,7 @@ struct pool {
     uint64_t peak_live, peak_held;         /* of device memory, all devices' together */
     uint64_t identities;                   /* given to suballocations so far */
 
-    /* cache_stop.c */
+    /* cache_life.c, cache_stop.c */
     struct cache *caches[CACHES], *active[CACHES]; /* active: those that are not parked */
     int cache_count, active_count;
     atomic_int resumes, resume_waiters; /* without the lock: threads that wait until caches go on */

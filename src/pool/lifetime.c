@@ -82,15 +82,6 @@ static void drop_everything(struct pool *pool) {
     pool->peak_live = pool->peak_held = 0;
 }
 
-/* What the stats say of the device is what other pools have of it. */
-static void device_leaves_stats(const struct device *device) {
-    struct stats_device *stats = device->stats;
-    if (!stats)
-        return;
-#define DEVICE_FIGURE(name, sums, help) stats_grow(&stats->name, 0 - device->name);
-#include "observe/counters.def"
-}
-
 void pool_destroy(struct pool *pool) {
     if (!pool)
         return;
@@ -100,7 +91,10 @@ void pool_destroy(struct pool *pool) {
     LIST_FOREACH (context, &pool->contexts, link)
         cache_close(pool, context);
     LIST_FOREACH (device, &pool->devices, link)
-        device_leaves_stats(device);
+        if (device->stats) { /* which say from now on what other pools have of it */
+#define DEVICE_FIGURE(name, sums, help) stats_grow(&device->stats->name, 0 - device->name);
+#include "observe/counters.def"
+        }
     drop_everything(pool);
     pool_unlock(pool);
     free(pool);
