@@ -101,7 +101,7 @@ def test_a_tasks_environment_is_what_was_asked_for_and_no_more(cluster):
 
 # What srun says to an option's value.
 BAD_VALUES = [
-    ("--poolcuda=bcf", '--poolcuda=bcf: POOLCUDA_PRESET="bcf": expected one of default|futhark|pyopencl|bfc|paddle|vmm'),
+    ("--poolcuda=bcf", '--poolcuda=bcf: POOLCUDA_PRESET="bcf": expected one of default|futhark|pyopencl|bfc|pytorch|paddle|vmm'),
     ("--poolcuda-set=POOLCUDA_ZER=1", "--poolcuda-set=POOLCUDA_ZER=1: POOLCUDA_ZER: unknown option, did you mean POOLCUDA_ZERO?"),
     ("--poolcuda-set=POOLCUDA_ZERO=2", '--poolcuda-set=POOLCUDA_ZERO=2: POOLCUDA_ZERO="2": expected 0 or 1'),
     ("--poolcuda-set=zero", "--poolcuda-set=zero: expected POOLCUDA_NAME=VALUE"),
@@ -301,7 +301,7 @@ def test_a_bad_line_of_the_sites_is_told_and_the_step_runs_unpooled(make_cluster
     cluster = make_cluster("preset=none")
     done = cluster.run("srun", "--poolcuda", ENV)
     assert done.stderr == ('poolcuda: plugstack.conf: preset=none: POOLCUDA_PRESET="none": expected one of '
-                           "default|futhark|pyopencl|bfc|paddle|vmm; no step is pooled\n")
+                           "default|futhark|pyopencl|bfc|pytorch|paddle|vmm; no step is pooled\n")
     assert "LD_PRELOAD" not in environment_of(done)
 
 
