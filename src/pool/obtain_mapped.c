@@ -77,7 +77,7 @@ static struct pool_block *take_idle(struct pool *pool, struct idle_store *store,
         }
         ledger_remove(pool, block);
         region_detach(store, block);
-        block->by_size.rbe_left = taken;
+        block->next_leaving = taken;
         taken = block;
     }
     return taken;
@@ -97,7 +97,7 @@ static void unmap_taken(struct pool *pool, struct pool_block *taken, struct page
     bool paid = !taken || wait_try_pay(pool, "cuMemUnmap");
     struct pool_block *next;
     for (; taken; taken = next) {
-        next = taken->by_size.rbe_left;
+        next = taken->next_leaving;
         struct reservation *reservation = taken->region->reservation;
         size_t pages = taken->size / PAGE;
         bool unmapped =
@@ -120,7 +120,7 @@ static void unmap_taken(struct pool *pool, struct pool_block *taken, struct page
 static size_t growth(struct pool *pool, struct context *context, size_t lacking) {
     size_t available = 0, total;
     pool_lock(pool);
-    uint64_t held = context->device->live + context->device->idle;
+    uint64_t held = context->device->held;
     uint64_t room = idle_bound_room(pool, context->device);
     pool_unlock(pool);
     if (!pool_gate_enter(pool))
