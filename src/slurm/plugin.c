@@ -156,9 +156,9 @@ int slurm_spank_init_post_opt(spank_t spank, int count, char **arguments) {
     return 0;
 }
 
-/* A step that is about to start: its folder is chosen, and its tasks will know it. In a
- * heterogeneous job they might not, and choose the one that is its by its number. */
-static void note_step(struct step_name name, unsigned tasks) {
+/* A step that is about to start. Its folder is chosen here, and its tasks will know it; but in a
+ * heterogeneous job, where they might not, it is the one that is its by its number. */
+static void note_step(struct step_name name, unsigned tasks, bool heterogeneous) {
     pthread_mutex_lock(&steps_lock);
     size_t at = 0;
     while (at < own.step_count && strcmp(own.steps[at].name.text, name.text) != 0)
@@ -167,28 +167,38 @@ static void note_step(struct step_name name, unsigned tasks) {
         struct step *step = &own.steps[at];
         if (at == own.step_count) {
             step->name = name;
-            step->folder = getenv("SLURM_HET_SIZE") ? name : step_name_unused(own.folder, name);
+            step->folder = heterogeneous ? name : step_name_unused(own.folder, name);
             own.step_count++;
         }
         step->tasks = tasks;
-        setenv(REQUEST_STEP, step->folder.text, 1);
+        if (!heterogeneous)
+            setenv(REQUEST_STEP, step->folder.text, 1);
     }
     pthread_mutex_unlock(&steps_lock);
 }
 
-/* In srun, for a step that is about to start. Of one with several components the job is the
- * first's, and the tasks are the first's. */
+/* A number of this process's environment. */
+static unsigned number(const char *name, unsigned otherwise) {
+    const char *text = getenv(name);
+    return text ? (unsigned)strtoul(text, NULL, 10) : otherwise;
+}
+
+/* In srun, for a step that is about to start: of one with several components for the one whose
+ * thread comes first, whose job and tasks the items are. The first component's job is in the
+ * environment, for the tasks as well. */
 int slurm_spank_local_user_init(spank_t spank, int count, char **arguments) {
     uint32_t job, step, tasks = 0;
-    /* Slurm's, and told to this side of a plugin in no other way; tasks ask for the item. */
-    const char *restarts = getenv("SLURM_RESTART_COUNT");
+    bool heterogeneous = getenv("SLURM_HET_SIZE") != NULL;
     (void)count, (void)arguments;
     if (!*own.folder || spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS ||
         spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS)
         return 0;
     if (spank_get_item(spank, S_JOB_TOTAL_TASK_COUNT, &tasks) != ESPANK_SUCCESS)
         tasks = 0;
-    note_step(step_name(job, step, restarts ? (unsigned)strtoul(restarts, NULL, 10) : 0), tasks);
+    if (heterogeneous)
+        job = number("SLURM_JOB_ID", job);
+    /* Slurm's, and told to this side of a plugin in no other way; tasks ask for the item. */
+    note_step(step_name(job, step, number("SLURM_RESTART_COUNT", 0)), tasks, heterogeneous);
     return 0;
 }
 

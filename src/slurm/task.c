@@ -31,7 +31,7 @@ static uint32_t number(spank_t spank, const char *name, uint32_t otherwise) {
     if (spank_getenv(spank, name, text, sizeof text) != ESPANK_SUCCESS)
         return otherwise;
     unsigned long value = strtoul(text, &end, 10);
-    return end > text && !*end ? (uint32_t)value : otherwise;
+    return end > text ? (uint32_t)value : otherwise;
 }
 
 /* The components of a heterogeneous step have jobs of their own: in the environment is that of the
@@ -179,7 +179,7 @@ static void pool(spank_t spank, const struct site *site, const struct place *pla
 
 void task_prepare(spank_t spank, const struct site *site, const char *problem) {
     struct place place = place_of(spank);
-    /* What srun has chosen reaches the first component of a heterogeneous step alone. */
+    /* What srun chooses would reach one component of a heterogeneous step alone. */
     struct step_name name = step_name(place.job, place.step, place.restarts);
     struct request request = {
         .folder = take(spank, REQUEST_FOLDER),
