@@ -45,6 +45,11 @@ static const struct family {
       [IDLE] = (const int[]){0, 1, 2, 3, 4, END},
       [DECAY] = (const int[]){0, 2, END},
       [THROTTLE] = (const int[]){0, 1, 2, END}}},
+    {"pytorch", /* whose blocks waste little of themselves */
+     false,
+     {[IDLE] = (const int[]){0, 1, 2, 3, 4, END},
+      [DECAY] = (const int[]){0, 2, END},
+      [THROTTLE] = (const int[]){0, 1, 2, END}}},
     {"vmm",
      false,
      {[WASTE] = (const int[]){0, 1, 2, END},

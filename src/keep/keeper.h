@@ -19,6 +19,7 @@ struct fit {
     double ratio; /* by which a block may be larger than the request, both rounded or both not */
     uint64_t surplus; /* bytes by which it may be larger than `size` */
     bool steal;       /* blocks of other sites may serve as well */
+    bool last;        /* nothing else will: a block that is kept for other requests may serve */
 };
 
 /* What is to be known of a block that was taken; 0: nothing. */
@@ -54,6 +55,10 @@ struct keeper {
      * taken. */
     struct pool_block *(*take)(struct idle_store *store, struct site *site, const struct fit *fit,
                                unsigned *how);
+
+    /* Whether a block, idle or once it is, may serve a request of a size that it suffices for.
+     * NULL: any may. */
+    bool (*fits)(const struct pool_block *block, size_t size);
 
     /* Bytes of a block that was taken TO_CUT and are not worth keeping in it. Lock not needed. */
     size_t (*rest)(const struct pool_block *block, const struct fit *fit);
@@ -92,7 +97,7 @@ struct keeper {
     bool (*is_valid)(const struct idle_store *store);
 };
 
-extern const struct keeper keeper_site, keeper_tag, keeper_bins, keeper_regions, keeper_mapped,
-    keeper_none, keeper_host, keeper_managed;
+extern const struct keeper keeper_site, keeper_tag, keeper_bins, keeper_regions, keeper_segments,
+    keeper_mapped, keeper_none, keeper_host, keeper_managed;
 
 #endif

@@ -35,12 +35,12 @@ RB_GENERATE_INTERNAL(address_tree, pool_block, by_address, compare_address, stat
 RB_GENERATE_INTERNAL(base_tree, region, by_base, compare_base, static UNUSED)
 RB_GENERATE_INTERNAL(region_size_tree, region, by_size, compare_region_size, static UNUSED)
 
-static bool open_store(struct idle_store *store) {
+bool region_open(struct idle_store *store) {
     store->regions = calloc(1, sizeof *store->regions);
     return store->regions;
 }
 
-static void close_store(struct idle_store *store) {
+void region_close(struct idle_store *store) {
     struct regions *regions = store->regions;
     struct region *region;
     store->regions = NULL;
@@ -55,10 +55,18 @@ bool region_is_whole(const struct pool_block *block) {
     return block->region->block_count == 1;
 }
 
-static struct size_tree *bin_for(struct regions *regions, size_t size) {
+static int bin_number(size_t size) {
     int bin = 63 - __builtin_clzll(size | REGION_SMALLEST_BIN) -
               (63 - __builtin_clzll(REGION_SMALLEST_BIN));
-    return &regions->bins[bin < REGION_BINS ? bin : REGION_BINS - 1];
+    return bin < REGION_BINS ? bin : REGION_BINS - 1;
+}
+
+static struct size_tree *bins_for(struct regions *regions, bool small) {
+    return small ? regions->small_bins : regions->bins;
+}
+
+static struct size_tree *bin_of(struct regions *regions, const struct pool_block *block) {
+    return &bins_for(regions, block->region->small)[bin_number(block->size)];
 }
 
 /* --- bins --- */
@@ -87,7 +95,7 @@ static void insert(struct idle_store *store, struct pool_block *block) {
         }
         return;
     }
-    RB_INSERT(size_tree, bin_for(store->regions, block->size), block);
+    RB_INSERT(size_tree, bin_of(store->regions, block), block);
     if (region_is_whole(block)) {
         RB_INSERT(region_size_tree, &store->regions->idle_regions, region);
         region->in_idle_regions = true;
@@ -106,31 +114,31 @@ void region_remove(struct idle_store *store, struct pool_block *block) {
         region->condemned = false;
         return;
     }
-    RB_REMOVE(size_tree, bin_for(store->regions, block->size), block);
+    RB_REMOVE(size_tree, bin_of(store->regions, block), block);
     if (region->in_idle_regions) {
         RB_REMOVE(region_size_tree, &store->regions->idle_regions, region);
         region->in_idle_regions = false;
     }
 }
 
-static void give(struct idle_store *store, struct pool_block *block) {
+void region_give(struct idle_store *store, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
     insert(store, block);
 }
 
-static struct pool_block *find(struct regions *regions, size_t size) {
+static struct pool_block *find(struct regions *regions, bool small, size_t size) {
+    struct size_tree *bins = bins_for(regions, small);
     struct pool_block least = {.size = size}, *found = NULL;
-    for (struct size_tree *bin = bin_for(regions, size);
-         !found && bin < regions->bins + REGION_BINS; bin++)
-        found = RB_NFIND(size_tree, bin, &least);
+    for (int bin = bin_number(size); !found && bin < REGION_BINS; bin++)
+        found = RB_NFIND(size_tree, &bins[bin], &least);
     return found;
 }
 
 /* --- cutting and merging --- */
 
-size_t region_rest(const struct pool_block *block, const struct fit *fit) {
-    size_t rest = block->size - fit->size;
-    return block->size >= 2 * fit->size || rest >= largest_slack || rest > fit->surplus ? rest : 0;
+static size_t rest(const struct pool_block *block, const struct fit *fit) {
+    size_t more = block->size - fit->size;
+    return block->size >= 2 * fit->size || more >= largest_slack || more > fit->surplus ? more : 0;
 }
 
 void region_cut(struct idle_store *store, struct pool_block *block, struct pool_block *rest) {
@@ -179,10 +187,10 @@ struct pool_block *region_join(struct idle_store *store, struct pool_block **blo
     return after;
 }
 
-/* NULL if the smallest that fits is larger than `most`. */
-static struct pool_block *take_up_to(struct idle_store *store, const struct site *site,
-                                     const struct fit *fit, size_t most, unsigned *how) {
-    struct pool_block *block = find(store->regions, fit->size);
+struct pool_block *region_take(struct idle_store *store, const struct site *site,
+                               const struct fit *fit, bool small, size_t most, unsigned *how) {
+    lock_check_held(LOCK_POOL);
+    struct pool_block *block = find(store->regions, small, fit->size);
     if (!block || block->size > most)
         return NULL;
     *how = TAKEN_TO_CUT | (block->site != site ? TAKEN_STOLEN : 0);
@@ -194,7 +202,7 @@ static struct pool_block *take_up_to(struct idle_store *store, const struct site
 static struct pool_block *take(struct idle_store *store, struct site *site, const struct fit *fit,
                                unsigned *how) {
     lock_check_held(LOCK_POOL);
-    return take_up_to(store, site, fit, SIZE_MAX, how);
+    return region_take(store, site, fit, false, SIZE_MAX, how);
 }
 
 /* --- regions --- */
@@ -238,11 +246,14 @@ struct region *region_overlapping(struct idle_store *store, uint64_t base, size_
     return next && next->base - base < size ? next : around ? around->region : NULL;
 }
 
-bool region_add(struct idle_store *store, struct pool_block *block) {
+bool region_add(struct idle_store *store, struct pool_block *block, size_t wanted) {
     struct region *region = calloc(1, sizeof *region);
     if (!region)
         return false;
-    *region = (struct region){.base = block->pointer, .size = block->size, .block_count = 1};
+    *region = (struct region){.base = block->pointer,
+                              .size = block->size,
+                              .block_count = 1,
+                              .small = wanted <= store->regions->small_most};
     block->region = region;
     RB_INSERT(address_tree, &region->blocks, block);
     RB_INSERT(base_tree, &store->regions->by_base, region);
@@ -265,7 +276,7 @@ void region_taint(struct idle_store *store, struct region *region) {
 
 struct pool_block *region_find_mapped(struct idle_store *store, size_t least) {
     struct pool_block *block, key = {.size = least};
-    for (struct size_tree *bin = bin_for(store->regions, least);
+    for (struct size_tree *bin = store->regions->bins + bin_number(least);
          bin < store->regions->bins + REGION_BINS; bin++)
         for (block = RB_NFIND(size_tree, bin, &key); block; block = RB_NEXT(size_tree, bin, block))
             if (block->region->reservation)
@@ -287,7 +298,7 @@ static struct pool_block *largest_mapped(struct idle_store *store, size_t least)
 static void note_whole(struct idle_store *store, struct region *region) {
     struct pool_block *first = RB_MIN(address_tree, &region->blocks);
     bool whole = region->block_count == 1 && is_idle(first) && !region->tainted &&
-                 RB_FIND(size_tree, bin_for(store->regions, first->size), first) == first;
+                 RB_FIND(size_tree, bin_of(store->regions, first), first) == first;
     if (whole && !region->in_idle_regions)
         RB_INSERT(region_size_tree, &store->regions->idle_regions, region);
     region->in_idle_regions = whole;
@@ -302,6 +313,7 @@ static bool split_region(struct idle_store *store, struct pool_block *block) {
     *rest = (struct region){.base = block->pointer,
                             .size = region->base + region->size - block->pointer,
                             .reservation = region->reservation,
+                            .small = region->small,
                             .tainted = region->tainted};
     for (; block; block = next) {
         next = RB_NEXT(address_tree, &region->blocks, block);
@@ -340,7 +352,7 @@ void region_destroy(struct pool_block *block) {
     block->region = NULL;
 }
 
-static struct pool_block *victim(struct idle_store *store) {
+struct pool_block *region_victim(struct idle_store *store) {
     lock_check_held(LOCK_POOL);
     struct region *region = RB_MAX(region_size_tree, &store->regions->condemned);
     if (!region)
@@ -364,7 +376,7 @@ struct region *region_without_live(struct idle_store *store) {
     return NULL;
 }
 
-static struct pool_block *surplus(struct idle_store *store, struct site *site, size_t keep) {
+struct pool_block *region_surplus(struct idle_store *store, struct site *site, size_t keep) {
     lock_check_held(LOCK_POOL);
     struct region *condemned = RB_MAX(region_size_tree, &store->regions->condemned);
     (void)site;
@@ -374,12 +386,18 @@ static struct pool_block *surplus(struct idle_store *store, struct site *site, s
 
 /* --- for reports and tests --- */
 
-static struct pool_block *largest(struct idle_store *store) {
-    lock_check_held(LOCK_POOL);
+static struct pool_block *largest_of(struct size_tree *bins) {
     struct pool_block *block = NULL;
     for (int bin = REGION_BINS - 1; bin >= 0 && !block; bin--)
-        block = RB_MAX(size_tree, &store->regions->bins[bin]);
+        block = RB_MAX(size_tree, &bins[bin]);
     return block;
+}
+
+struct pool_block *region_largest(struct idle_store *store) {
+    lock_check_held(LOCK_POOL);
+    struct pool_block *block = largest_of(store->regions->bins);
+    struct pool_block *small = largest_of(store->regions->small_bins);
+    return !block || (small && small->size > block->size) ? small : block;
 }
 
 static bool one_is_valid(struct regions *regions, struct region *region, struct idle_store *sums) {
@@ -390,8 +408,7 @@ static bool one_is_valid(struct regions *regions, struct region *region, struct 
         bool idle = is_idle(block);
         if (block->pointer != at || block->region != region || belong_together(previous, block))
             return false;
-        if (idle && !region->tainted &&
-            RB_FIND(size_tree, bin_for(regions, block->size), block) != block)
+        if (idle && !region->tainted && RB_FIND(size_tree, bin_of(regions, block), block) != block)
             return false;
         at += block->size;
         sums->count += idle;
@@ -405,11 +422,21 @@ static bool one_is_valid(struct regions *regions, struct region *region, struct 
            region->in_idle_regions == (whole && !region->tainted);
 }
 
-static bool is_valid(const struct idle_store *store) {
+static size_t count_bins(struct size_tree *bins) {
+    struct pool_block *block;
+    size_t count = 0;
+    for (int bin = 0; bin < REGION_BINS; bin++)
+        RB_FOREACH (block, size_tree, &bins[bin])
+            count++;
+    return count;
+}
+
+bool region_is_valid(const struct idle_store *store) {
     lock_check_held(LOCK_POOL);
     struct idle_store sums = {.count = 0};
     struct region *region;
-    size_t count = 0, binned = 0, idle_regions = 0, tainted = 0;
+    size_t count = 0, idle_regions = 0, tainted = 0;
+    size_t binned = count_bins(store->regions->bins) + count_bins(store->regions->small_bins);
     struct pool_block *block;
     RB_FOREACH (region, base_tree, &store->regions->by_base) {
         if (!one_is_valid(store->regions, region, &sums))
@@ -419,9 +446,6 @@ static bool is_valid(const struct idle_store *store) {
             RB_FOREACH (block, address_tree, &region->blocks)
                 tainted += is_idle(block);
     }
-    for (int bin = 0; bin < REGION_BINS; bin++)
-        RB_FOREACH (block, size_tree, &store->regions->bins[bin])
-            binned++;
     RB_FOREACH (region, region_size_tree, &store->regions->idle_regions)
         idle_regions += !region->in_idle_regions;
     return count == store->regions->count && sums.count == store->count &&
@@ -442,24 +466,25 @@ static size_t round_to_unit(size_t bytes) {
 
 const struct keeper keeper_regions = {
     .cuts = true,
-    .open = open_store,
-    .close = close_store,
+    .open = region_open,
+    .close = region_close,
     .round = round_to_unit,
     .take = take,
-    .rest = region_rest,
-    .give = give,
+    .rest = rest,
+    .give = region_give,
     .remove = region_remove,
-    .surplus = surplus,
-    .victim = victim,
-    .largest = largest,
-    .is_valid = is_valid,
+    .surplus = region_surplus,
+    .victim = region_victim,
+    .largest = region_largest,
+    .is_valid = region_is_valid,
 };
 
 /* Whole pages are cut from whole pages; what is smaller than a page shares one. */
 static struct pool_block *take_mapped(struct idle_store *store, struct site *site,
                                       const struct fit *fit, unsigned *how) {
     lock_check_held(LOCK_POOL);
-    return take_up_to(store, site, fit, fit->size < ROUND_PAGE ? ROUND_PAGE : SIZE_MAX, how);
+    size_t most = fit->size < ROUND_PAGE ? ROUND_PAGE : SIZE_MAX;
+    return region_take(store, site, fit, false, most, how);
 }
 
 static size_t rest_mapped(const struct pool_block *block, const struct fit *fit) {
@@ -468,7 +493,7 @@ static size_t rest_mapped(const struct pool_block *block, const struct fit *fit)
 
 static struct pool_block *victim_mapped(struct idle_store *store) {
     lock_check_held(LOCK_POOL);
-    struct pool_block *block = largest_mapped(store, ROUND_PAGE), *whole = victim(store);
+    struct pool_block *block = largest_mapped(store, ROUND_PAGE), *whole = region_victim(store);
     if (whole && (!block || whole->size > block->size))
         return whole;
     return block && region_isolate(store, block) ? block : NULL;
@@ -476,15 +501,15 @@ static struct pool_block *victim_mapped(struct idle_store *store) {
 
 const struct keeper keeper_mapped = {
     .cuts = true,
-    .open = open_store,
-    .close = close_store,
+    .open = region_open,
+    .close = region_close,
     .round = round_physical,
     .take = take_mapped,
     .rest = rest_mapped,
-    .give = give,
+    .give = region_give,
     .remove = region_remove,
-    .surplus = surplus,
+    .surplus = region_surplus,
     .victim = victim_mapped,
-    .largest = largest,
-    .is_valid = is_valid,
+    .largest = region_largest,
+    .is_valid = region_is_valid,
 };

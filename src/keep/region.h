@@ -18,6 +18,7 @@ RB_HEAD(base_tree, region);
 RB_HEAD(region_size_tree, region);
 
 /* Invariant: blocks, in the order of their addresses, cover [base, base + size) without a gap.
+ * small: made for a request of at most the store's small_most bytes, and kept for such.
  * In the store's idle_regions if and only if its one block is idle and it is not tainted. */
 struct region {
     uint64_t base; /* a CUdeviceptr */
@@ -26,24 +27,27 @@ struct region {
     size_t size;
     struct address_tree blocks;
     size_t block_count;
-    bool tainted;
+    bool small, tainted;
     bool in_idle_regions, condemned;
     RB_ENTRY(region) by_base, by_size;
 };
 
 /* The regions of one store. Invariant: every idle block of an untainted region is in the bin of its
- * size; condemned: the wholly idle tainted regions, which are to be released. */
+ * size, among small_bins if the region is small; small_most: requests up to that size have regions
+ * of their own, 0: none have; condemned: the wholly idle tainted regions, which are to be released.
+ */
 struct regions {
     struct base_tree by_base;
     struct region_size_tree idle_regions;
-    struct size_tree bins[REGION_BINS];
+    struct size_tree bins[REGION_BINS], small_bins[REGION_BINS];
+    size_t small_most;
     struct region_size_tree condemned;
     size_t count;
 };
 
 /* Adds a region with one idle block, whose record has been made and which is in no bin yet, and
- * overlaps no other. False without host memory. */
-bool region_add(struct idle_store *store, struct pool_block *block);
+ * overlaps no other, for a request of `wanted` bytes. False without host memory. */
+bool region_add(struct idle_store *store, struct pool_block *block, size_t wanted);
 /* A region that overlaps this range: the driver has given its addresses again. Lock held. */
 struct region *region_overlapping(struct idle_store *store, uint64_t base, size_t size);
 /* Forgets a region, which has no block any more. Lock held. */
@@ -59,8 +63,6 @@ void region_leave(struct pool_block *block);
 struct pool_block *region_find_mapped(struct idle_store *store, size_t least);
 /* Makes the block a region of its own. False without host memory. */
 bool region_isolate(struct idle_store *store, struct pool_block *block);
-/* Bytes of the block, which is in no bin, that are worth being cut off for the request; 0: none. */
-size_t region_rest(const struct pool_block *block, const struct fit *fit);
 /* The block has been cut: `rest`, behind it, is idle and kept nowhere yet. Lock held. */
 void region_cut(struct idle_store *store, struct pool_block *block, struct pool_block *rest);
 /* An idle block that is in no bin and an idle neighbour are to be one, *block: returns the second
@@ -82,5 +84,21 @@ void region_taint(struct idle_store *store, struct region *region);
 void region_detach(struct idle_store *store, struct pool_block *block);
 void region_return(struct idle_store *store, struct pool_block *block);
 void region_destroy(struct pool_block *block);
+
+/* segments.c: the largest request that has small regions, in bytes. */
+enum { SEGMENTS_SMALL_MOST = 1 << 20 };
+
+/* What keepers of regions have in common: members of struct keeper. */
+bool region_open(struct idle_store *store);
+void region_close(struct idle_store *store);
+void region_give(struct idle_store *store, struct pool_block *block); /* Lock held. */
+struct pool_block *region_surplus(struct idle_store *store, struct site *site, size_t keep);
+struct pool_block *region_victim(struct idle_store *store);
+struct pool_block *region_largest(struct idle_store *store);
+bool region_is_valid(const struct idle_store *store);
+/* Takes out the smallest idle block, the first of these by address, that the request fits into, of
+ * small regions or of the others. NULL if that is larger than `most`. Lock held. */
+struct pool_block *region_take(struct idle_store *store, const struct site *site,
+                               const struct fit *fit, bool small, size_t most, unsigned *how);
 
 #endif

@@ -1,8 +1,11 @@
 /* All policies, in the order of POOLCUDA_POLICY's words. */
 #include "pool/policy.h"
 
-const struct policy policies[] = {
-    {"site", &keeper_site, &source_plain},        {"tag", &keeper_tag, &source_plain},
-    {"bins", &keeper_bins, &source_plain},        {"bfc", &keeper_regions, &source_regions},
-    {"async", &keeper_none, &source_driver_pool}, {"vmm", &keeper_mapped, &source_mapped}};
+const struct policy policies[] = {{"site", &keeper_site, &source_plain},
+                                  {"tag", &keeper_tag, &source_plain},
+                                  {"bins", &keeper_bins, &source_plain},
+                                  {"bfc", &keeper_regions, &source_regions},
+                                  {"segments", &keeper_segments, &source_segments},
+                                  {"async", &keeper_none, &source_driver_pool},
+                                  {"vmm", &keeper_mapped, &source_mapped}};
 const size_t policy_count = sizeof policies / sizeof policies[0];

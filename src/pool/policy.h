@@ -46,9 +46,10 @@ struct source {
     void (*refresh)(struct pool *pool, struct context *context);
 };
 
-/* By calls of the driver's, a block each; regions of them; pages, mapped side by side; a memory
- * pool of the driver's. */
-extern const struct source source_plain, source_regions, source_mapped, source_driver_pool;
+/* By calls of the driver's, a block each; regions of them, that double or are of fixed sizes;
+ * pages, mapped side by side; a memory pool of the driver's. */
+extern const struct source source_plain, source_regions, source_segments, source_mapped,
+    source_driver_pool;
 
 /* The context is about to end, or to be another's, without its store: ends the stream that memory
  * pool allocates in. Lock not held. */

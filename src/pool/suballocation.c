@@ -81,7 +81,7 @@ struct pool_block *suballocation_adopt(struct pool *pool, const struct request *
     struct region *stale;
     while ((stale = region_overlapping(&context->store, block->pointer, block->size)))
         ledger_forget_region(pool, &context->store, stale);
-    if (!region_add(&context->store, block)) {
+    if (!region_add(&context->store, block, wanted)) {
         ledger_remove(pool, block);
         ledger_recycle(pool, block);
         stats_add(STATS_no_memory_for_records, 1);
@@ -89,9 +89,7 @@ struct pool_block *suballocation_adopt(struct pool *pool, const struct request *
     }
     block->region->reservation = obtained->reservation;
     struct fit fit = waste_bound_fit(pool, context, request->bytes, wanted < size ? wanted : size);
-    if (obtained->reservation)
-        fit.surplus = 0;
-    suballocation_cut(pool, block, region_rest(block, &fit));
+    suballocation_cut(pool, block, context->keeper->rest(block, &fit));
     ledger_make_live(pool, block, request->site, request->bytes ? request->bytes : size);
     return block;
 }

@@ -15,7 +15,7 @@ import report
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Those that may not be copied into the project lie beside it, if they are there.
 FOLDERS = [ROOT.parent / "shared/traces", ROOT / "tests/data"]
-PRESETS = ["default", "futhark", "pyopencl", "bfc", "paddle", "vmm"]
+PRESETS = ["default", "futhark", "pyopencl", "bfc", "pytorch", "paddle", "vmm"]
 SIZES = ["16G", "80G"]
 
 # trace: for the default and for the best of bfc and vmm, the least hit rate and the most that may be held of
@@ -91,6 +91,7 @@ ORIGINALS = {
     "futhark": ("futhark-2018",),
     "pyopencl": ("pycuda",),
     "bfc": ("tensorflow-bfc",),
+    "pytorch": ("pytorch",),
     "paddle": (),
     "vmm": ("pytorch-expandable-model",),
 }

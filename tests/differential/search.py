@@ -55,7 +55,8 @@ BATCH = 25
 # free; such a preset is given programs that use little of the device.
 # attributes: SYNC_MEMOPS, once set for a block, holds for others in the same region.
 # "captures": memory that deferred frees hold cannot be had again during a capture, so that is when one may run out.
-DECLARED = {"pyopencl": {"memory"}, "bfc": {"memory", "attributes"}, "vmm": {"memory", "attributes"},
+DECLARED = {"pyopencl": {"memory"}, "bfc": {"memory", "attributes"},
+            "pytorch": {"memory", "attributes"}, "vmm": {"memory", "attributes"},
             "paddle": {"memory", "captures"}}
 # What a program may take beside its native time, in virtual time, and beside what the pool's own calls take.
 SLOWER = 1.05

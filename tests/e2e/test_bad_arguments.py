@@ -13,6 +13,7 @@ SETTINGS = {
     "default": ({}, ()), "async": ({"POOLCUDA_ASYNC": "1"}, ()), "managed": ({"POOLCUDA_MANAGED": "1"}, ()),
     "check": ({"POOLCUDA_CHECK": "1"}, (IPC,)), "futhark": ({"POOLCUDA_PRESET": "futhark"}, ()),
     "pyopencl": ({"POOLCUDA_PRESET": "pyopencl"}, ()), "bfc": ({"POOLCUDA_PRESET": "bfc"}, (IPC,)),
+    "pytorch": ({"POOLCUDA_PRESET": "pytorch"}, (IPC,)),
     "vmm": ({"POOLCUDA_PRESET": "vmm"}, (IPC, P2P_TOKENS)), "paddle": ({"POOLCUDA_PRESET": "paddle"}, (IPC, P2P_TOKENS)),
 }
 

@@ -24,7 +24,7 @@ SCENARIOS = [
       for scenario, mode in (("one_stream", "auto"), ("one_stream", "defer"), ("free_stream", "auto"), ("captured", "auto"),
                              ("two_contexts", "defer"), ("reset", "defer"))),
     # Natively this program uses more than regions can serve (docs/policies.md): not with bfc.
-    *(("little_memory", {"SIMCUDA_MEMORY": "256M", "POOLCUDA_PRESET": preset}) for preset in ("paddle", "vmm")),
+    *(("little_memory", {"SIMCUDA_MEMORY": "256M", "POOLCUDA_PRESET": preset}) for preset in ("pytorch", "paddle", "vmm")),
 ]
 
 

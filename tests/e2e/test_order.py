@@ -200,7 +200,7 @@ def test_on_a_crowded_device_an_allocation_from_the_drivers_pool_waits_for_no_ot
 
 
 @pytest.mark.skipif(not PLANTED.exists(), reason="the library with pauses is not in a build with a sanitizer")
-@pytest.mark.parametrize("policy", ["site", "tag", "bins", "bfc", "async", "vmm"])
+@pytest.mark.parametrize("policy", ["site", "tag", "bins", "bfc", "segments", "async", "vmm"])
 @pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
 def test_what_is_freed_as_a_capture_begins_is_not_given_back_before_the_work_that_uses_it(run, mode, policy):
     done = run([PROGRAMS / "order/capture_beside", "empty_ones_beside_frees"], library=PLANTED,
@@ -209,7 +209,7 @@ def test_what_is_freed_as_a_capture_begins_is_not_given_back_before_the_work_tha
     assert done.hazards == 0, done.err
 
 
-@pytest.mark.parametrize("policy", ["site", "tag", "bins", "bfc", "async", "vmm"])
+@pytest.mark.parametrize("policy", ["site", "tag", "bins", "bfc", "segments", "async", "vmm"])
 @pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
 @pytest.mark.parametrize("case", ["beside_later_work", "of_pitched_memory_beside_later_work"])
 def test_a_free_that_keeps_the_bounds_waits_for_no_later_work(run, case, mode, policy):

@@ -63,7 +63,7 @@ def test_each_settings_figures_are_those_of_a_replay(mgpu):
 def test_many_settings_of_every_preset_are_tried_but_of_the_drivers_pool():
     result = tune(SEGMENT)
     presets = {variables(one["options"]).get("POOLCUDA_PRESET", "default") for one in result["settings"]}
-    assert presets == {"default", "futhark", "pyopencl", "bfc", "vmm"}
+    assert presets == {"default", "futhark", "pyopencl", "bfc", "pytorch", "vmm"}
     assert len(result["settings"]) >= 60
     assert len({one["options"] for one in result["settings"]}) == len(result["settings"])
 
@@ -158,6 +158,7 @@ def grid(peak):
     ratios, waste = ["", "1.25", "1.5", "3.0", "4.0", "8.0"], ["", *shares(peak, 10), "100%"]
     for preset, axes in (("", (ratios, waste, ["", *shares(peak, 5, 15, 40), "100%"])),
                          ("bfc", ([""], waste, ["", "auto", *shares(peak, 5, 15, 40)])),
+                         ("pytorch", ([""], [""], ["", "auto", *shares(peak, 5, 15, 40)])),
                          ("vmm", ([""], waste, ["", *shares(peak, 2, 5, 15, 40), "100%"])),
                          ("pyopencl", ([""], [""], ["", "auto", *shares(peak, 5, 15, 40)])),
                          ("futhark", (ratios, waste, [""]))):
@@ -166,7 +167,7 @@ def grid(peak):
             yield {f"POOLCUDA_{name}": value for name, value in zip(names, values) if value}
 
 
-PER_CALL = {"default": 1500, "futhark": 1400, "pyopencl": 1400, "bfc": 1750, "vmm": 1800}
+PER_CALL = {"default": 1500, "futhark": 1400, "pyopencl": 1400, "bfc": 1750, "pytorch": 1750, "vmm": 1800}
 
 
 def time_taken(chosen, result):
@@ -289,7 +290,7 @@ def test_the_plot_is_an_svg_and_a_png(tmp_path):
 
 
 COLOURS = {"0%,45%,70%": "default", "90%,60%,0%": "futhark", "80%,47%,65%": "pyopencl", "0%,62%,45%": "bfc",
-           "94%,89%,26%": "paddle", "84%,37%,0%": "vmm"}
+           "34%,71%,91%": "pytorch", "94%,89%,26%": "paddle", "84%,37%,0%": "vmm"}
 EDGE, BOTTOM = 710, 500  # where the axis of memory ends, and that of calls
 
 

@@ -298,6 +298,27 @@ static void only_fences_whose_blocks_can_serve_are_waited_for(void **state) {
     assert_int_equal(stats_get(STATS_fences_waited), 0);
 }
 
+/* Small requests are not served by what large ones have freed, where these are kept apart. */
+static void fences_of_blocks_that_are_kept_for_other_requests_are_not_waited_for(void **state) {
+    (void)state;
+    static int go;
+    if (!policy->keeper->fits)
+        return;
+    stop(NULL);
+    struct pool_config deferring = defaults;
+    deferring.free_mode = POOL_FREE_DEFER;
+    start_with(deferring);
+    CUdeviceptr freed = alloc(4 * MIB);
+    __atomic_store_n(&go, 0, __ATOMIC_RELEASE);
+    assert_int_equal(cuLaunchHostFunc(NULL, await_go, &go), CUDA_SUCCESS);
+    release(freed);
+    for (int i = 0; i < 3; i++) /* the last of them needs a second region */
+        alloc(MIB);
+    __atomic_store_n(&go, 1, __ATOMIC_RELEASE);
+    assert_int_equal(stats_get(STATS_fences_waited), 0);
+    assert_int_equal(stats_get(STATS_driver_allocs), 3);
+}
+
 static void the_usage_describes_the_idle_memory(void **state) {
     (void)state;
     release(alloc(40 * MIB));
@@ -638,6 +659,7 @@ int main(void) {
         TEST(a_context_that_ends_leaves_nothing_behind),
         TEST(deferred_blocks_are_served_once_their_work_is_over),
         TEST(only_fences_whose_blocks_can_serve_are_waited_for),
+        TEST(fences_of_blocks_that_are_kept_for_other_requests_are_not_waited_for),
         TEST(the_usage_describes_the_idle_memory),
         TEST(addresses_are_aligned_as_the_drivers_are),
         TEST(neighbours_that_are_freed_serve_a_larger_request_as_they_are),

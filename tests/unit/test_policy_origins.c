@@ -238,6 +238,120 @@ static void bfc_gives_idle_regions_up_before_an_allocation_fails(void **state) {
     assert_true(stats_get(STATS_driver_frees) > 0);
 }
 
+/* --- pytorch --- */
+
+/* What a first request of that size makes the pool hold. */
+static size_t held_for(size_t bytes) {
+    size_t before = stats_get(STATS_held_bytes);
+    uint64_t asked = stats_get(STATS_driver_allocs);
+    alloc(A, bytes);
+    assert_int_equal(stats_get(STATS_driver_allocs), asked + 1);
+    return stats_get(STATS_held_bytes) - before;
+}
+
+static void pytorch_has_segments_of_2_mib_of_20_mib_and_of_whole_2_mib(void **state) {
+    (void)state;
+    start("pytorch", "");
+    assert_int_equal(held_for(1), 2 * MIB);
+    alloc(A, MIB); /* of those */
+    assert_int_equal(held_for(MIB), 2 * MIB);
+    assert_int_equal(held_for(10 * MIB - 512), 20 * MIB);
+    alloc(A, MIB + 1); /* of those */
+    assert_int_equal(held_for(10 * MIB - 512), 20 * MIB);
+    assert_int_equal(held_for(11 * MIB - 1), 12 * MIB);
+    assert_int_equal(held_for(14 * MIB), 14 * MIB);
+    assert_int_equal(stats_get(STATS_driver_allocs), 6);
+}
+
+static void pytorch_keeps_small_and_large_requests_apart(void **state) {
+    (void)state;
+    start("pytorch", "");
+    release(alloc(A, 4 * MIB));
+    assert_int_equal(held_for(MIB / 2), 2 * MIB); /* 20 MiB lie idle */
+    assert_int_equal(hits(), 0);
+    alloc(A, 4 * MIB);
+    assert_int_equal(hits(), 1);
+    alloc(A, MIB);
+    assert_int_equal(hits(), 2); /* of the small segment, of which 1.5 MiB are idle */
+}
+
+static void
+pytorch_cuts_blocks_of_small_segments_to_fit_and_of_large_ones_from_1_mib(void **state) {
+    (void)state;
+    start("pytorch", "");
+    CUdeviceptr small = alloc(A, 512), next = alloc(A, 512);
+    assert_int_equal(next, small + 512);
+    CUdeviceptr large = alloc(A, 20 * MIB);
+    release(large);
+    assert_int_equal(alloc(A, 19 * MIB), large);
+    assert_int_equal(stats_get(STATS_waste_bytes), MIB); /* that is not more than 1 MiB */
+    release(large);
+    assert_int_equal(alloc(A, 19 * MIB - 512), large);
+    assert_int_equal(stats_get(STATS_waste_bytes), 0);
+    assert_int_equal(alloc(A, MIB + 512), large + 19 * MIB - 512);
+}
+
+static void pytorch_cuts_as_well_what_would_waste_more_than_the_bound(void **state) {
+    (void)state;
+    start("pytorch", "POOLCUDA_MAX_WASTE=1M");
+    CUdeviceptr one = alloc(A, 20 * MIB), other = alloc(A, 20 * MIB);
+    release(one);
+    release(other);
+    alloc(A, 19 * MIB);
+    assert_int_equal(stats_get(STATS_waste_bytes), MIB);
+    alloc(A, 20 * MIB - 512);
+    assert_int_equal(stats_get(STATS_waste_bytes), MIB);
+    assert_int_equal(stats_get(STATS_driver_allocs), 2);
+}
+
+static void pytorch_fits_best_and_takes_the_first_of_equals(void **state) {
+    (void)state;
+    CUdeviceptr blocks[4];
+    start("pytorch", "");
+    for (int i = 0; i < 4; i++)
+        blocks[i] = alloc(A, 4 * MIB); /* of one segment */
+    CUdeviceptr rest = alloc(A, 4 * MIB);
+    release(blocks[2]);
+    release(blocks[0]);
+    assert_int_equal(alloc(B, 4 * MIB), blocks[0]);
+    assert_int_equal(alloc(B, 3 * MIB + 1), blocks[2]);
+    release(rest);
+}
+
+static void pytorch_gives_idle_segments_up_before_it_asks_for_less(void **state) {
+    (void)state;
+    start("pytorch", "POOLCUDA_THROTTLE_RATIO=1");
+    release(alloc(A, MIB));
+    alloc(B, 236 * MIB); /* 18 of 256 MiB are left */
+    assert_int_equal(stats_get(STATS_driver_frees), 0);
+    assert_int_equal(idle().bytes, 2 * MIB);
+    alloc(C, 2 * MIB);
+    assert_int_equal(stats_get(STATS_driver_frees), 1);
+    assert_int_equal(stats_get(STATS_held_bytes), (236 + 20) * MIB);
+    assert_int_equal(stats_get(STATS_oom_events), 0);
+}
+
+static void pytorch_has_no_request_fail_that_the_device_could_serve(void **state) {
+    (void)state;
+    start("pytorch", "");
+    alloc(A, 252 * MIB);
+    assert_int_equal(held_for(2 * MIB), 2 * MIB); /* 4 of 256 MiB were left */
+    assert_int_equal(held_for(MIB + MIB / 2), MIB + MIB / 2);
+    assert_int_equal(stats_get(STATS_oom_events), 0);
+}
+
+static void pytorch_serves_from_segments_of_the_other_kind_before_a_request_fails(void **state) {
+    (void)state;
+    start("pytorch", "");
+    CUdeviceptr one = alloc(A, 9 * MIB), other = alloc(A, 9 * MIB);
+    alloc(A, 236 * MIB); /* all of the device */
+    release(one);
+    alloc(B, 1000);
+    assert_int_equal(stats_get(STATS_oom_rescued), 1);
+    assert_int_equal(stats_get(STATS_driver_frees), 0);
+    release(other);
+}
+
 /* --- paddle --- */
 
 static void spin(void *data) {
@@ -349,6 +463,14 @@ int main(void) {
         TEST(bfc_splits_blocks_and_merges_neighbours_at_once),
         TEST(bfc_fits_best),
         TEST(bfc_gives_idle_regions_up_before_an_allocation_fails),
+        TEST(pytorch_has_segments_of_2_mib_of_20_mib_and_of_whole_2_mib),
+        TEST(pytorch_keeps_small_and_large_requests_apart),
+        TEST(pytorch_cuts_blocks_of_small_segments_to_fit_and_of_large_ones_from_1_mib),
+        TEST(pytorch_cuts_as_well_what_would_waste_more_than_the_bound),
+        TEST(pytorch_fits_best_and_takes_the_first_of_equals),
+        TEST(pytorch_gives_idle_segments_up_before_it_asks_for_less),
+        TEST(pytorch_has_no_request_fail_that_the_device_could_serve),
+        TEST(pytorch_serves_from_segments_of_the_other_kind_before_a_request_fails),
         TEST(paddle_waits_for_pending_frees_once_they_crowd_the_device),
         TEST(vmm_stitches_idle_pages_of_several_blocks),
         TEST(vmm_takes_no_more_pages_than_a_request_needs),

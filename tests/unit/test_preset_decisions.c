@@ -41,6 +41,10 @@ static size_t to_256(size_t bytes) {
     return round_up(bytes, UNIT);
 }
 
+static size_t to_512(size_t bytes) {
+    return round_up(bytes, ROUND_SMALL);
+}
+
 /* The end of a bin of PyCUDA's: of a request's four highest bits after the first, the rest is
  * filled up. */
 static size_t to_bin(size_t bytes) {
@@ -59,6 +63,7 @@ static const struct pair {
     {"futhark", "futhark-2018", as_asked, 3279},
     {"pyopencl", "pycuda", to_bin, 615},
     {"bfc", "tensorflow-bfc", to_256, 24},
+    {"pytorch", "pytorch", to_512, 0},
 };
 enum { PAIRS = sizeof pairs / sizeof pairs[0] };
 

@@ -4,40 +4,10 @@
 #include "hazard_pending.h"
 #include "hazard_report.h"
 #include "lock.h"
-#include "settings.h"
+#include "tenancy.h"
 
 #include <stdlib.h>
 #include <utlist.h>
-
-enum { TOUCHES_KEPT = 32, PAST_KEPT = 64 };
-enum { AWAITED_KEPT = 4096 }; /* former owners whose work is pending */
-
-/* The latest access of one timeline to a range. `begin`..`end` grows when a tenancy has more of
- * them than it keeps: an over-approximation that stays within the tenancy. */
-struct touch {
-    CUdeviceptr begin, end;
-    uint32_t timeline;
-    uint64_t count; /* the work's number in its timeline */
-    bool write;
-    const char *name;  /* of the operation */
-    struct work *work; /* a reference, where work is pending that it may conflict with; or NULL */
-};
-
-/* Who owned a range of a block, and how it was used meanwhile. Invariant: the current tenancies of
- * a block neither overlap nor leave a gap; generations are unique and grow. */
-struct tenancy {
-    CUdeviceptr begin, end;
-    uint64_t generation;
-    bool program;      /* owned by the program; otherwise idle, between an end and a begin */
-    CUdeviceptr owner; /* with which address simcuda_owner_begin was called, 0 if it was not */
-    uintptr_t begin_site, end_site;
-    uint64_t
-        reported_against; /* the last generation that a hazard with this one was reported for */
-    struct touch *touches;
-    size_t touch_count;
-    uint64_t ended; /* how many generations had begun then; of a current one 0 */
-    struct tenancy *prev, *next;
-};
 
 /* A block that was released while work was pending which may have accessed it. */
 struct gone {
@@ -50,27 +20,6 @@ struct gone {
 
 static struct gone *gone_blocks;
 
-static uint64_t last_generation;
-
-static struct tenancy *tenancy_create(CUdeviceptr begin, CUdeviceptr end, bool program,
-                                      uintptr_t site) {
-    struct tenancy *tenancy = allocate_zeroed(sizeof *tenancy);
-
-    tenancy->begin = begin;
-    tenancy->end = end;
-    tenancy->generation = ++last_generation;
-    tenancy->program = program;
-    tenancy->begin_site = site;
-    return tenancy;
-}
-
-static void tenancy_free(struct tenancy *tenancy) {
-    for (size_t i = 0; i < tenancy->touch_count; i++)
-        work_drop(tenancy->touches[i].work);
-    free(tenancy->touches);
-    free(tenancy);
-}
-
 /* `old`: whose memory it was. */
 static void report(const char *kind, const struct tenancy *old, const char *old_name,
                    uintptr_t new_site, const char *new_name, CUdeviceptr begin, CUdeviceptr end) {
@@ -79,94 +28,6 @@ static void report(const char *kind, const struct tenancy *old, const char *old_
 }
 
 /* --- ownership --- */
-
-static bool settled(const struct tenancy *tenancy, const struct vclock *clock) {
-    for (size_t i = 0; i < tenancy->touch_count; i++)
-        if (!vclock_covers(clock, tenancy->touches[i].timeline, tenancy->touches[i].count))
-            return false;
-    return true;
-}
-
-static bool is_visible(const struct block *block) {
-    return block->kind == MEMORY_HOST || block->kind == MEMORY_REGISTERED ||
-           block->kind == MEMORY_MANAGED;
-}
-
-/* Whether work that is pending may turn out to have used memory that the CPU reaches before the
- * host had it. */
-static bool awaits_former(const struct block *block, const struct tenancy *tenancy) {
-    return tenancy->program && is_visible(block) && pending_any();
-}
-
-/* Drops former tenancies that nothing to come can conflict with: whatever is submitted from now on
- * is ordered after all that the host knows to be done. */
-static void prune(struct block *block) {
-    struct tenancy *tenancy, *next;
-    size_t kept = 0, awaited = 0;
-
-    DL_FOREACH_SAFE(block->past, tenancy, next) {
-        if (pending_within(tenancy->generation, tenancy->ended) && ++awaited <= AWAITED_KEPT)
-            continue;
-        if ((awaits_former(block, tenancy) || !settled(tenancy, &host_clock)) &&
-            ++kept <= PAST_KEPT)
-            continue;
-        DL_DELETE(block->past, tenancy);
-        tenancy_free(tenancy);
-    }
-}
-
-/* Moves a tenancy among the former ones, or drops it if it was never used. */
-static void retire(struct block *block, struct tenancy *tenancy, uintptr_t site) {
-    DL_DELETE(block->current, tenancy);
-    if (tenancy->end_site == 0)
-        tenancy->end_site = site;
-    tenancy->ended = last_generation;
-    if (tenancy->touch_count == 0 && !pending_within(tenancy->generation, tenancy->ended) &&
-        !awaits_former(block, tenancy))
-        tenancy_free(tenancy);
-    else
-        DL_PREPEND(block->past, tenancy);
-}
-
-/* A part of `whole` as a tenancy of its own: same owner, same history. */
-static void keep_part(struct block *block, const struct tenancy *whole, CUdeviceptr begin,
-                      CUdeviceptr end) {
-    struct tenancy *part = tenancy_create(begin, end, whole->program, whole->begin_site);
-
-    part->generation = whole->generation;
-    part->end_site = whole->end_site;
-    for (size_t i = 0; i < whole->touch_count; i++) {
-        if (whole->touches[i].begin >= end || whole->touches[i].end <= begin)
-            continue;
-        part->touches =
-            allocate_again(part->touches, (part->touch_count + 1) * sizeof *part->touches);
-        part->touches[part->touch_count++] = whole->touches[i];
-        if (whole->touches[i].work != NULL)
-            work_keep(whole->touches[i].work);
-    }
-    DL_APPEND(block->current, part);
-}
-
-/* Makes [begin, end) of the block one new tenancy. */
-static void hand_over(struct block *block, CUdeviceptr begin, CUdeviceptr end, bool program,
-                      uintptr_t site) {
-    struct tenancy *tenancy, *next;
-
-    prune(block);
-    DL_FOREACH_SAFE(block->current, tenancy, next) {
-        if (tenancy->begin >= end || tenancy->end <= begin)
-            continue;
-        if (tenancy->begin < begin)
-            keep_part(block, tenancy, tenancy->begin, begin);
-        if (tenancy->end > end)
-            keep_part(block, tenancy, end, tenancy->end);
-        tenancy->begin = tenancy->begin > begin ? tenancy->begin : begin;
-        tenancy->end = tenancy->end < end ? tenancy->end : end;
-        retire(block, tenancy, site);
-    }
-    tenancy = tenancy_create(begin, end, program, site);
-    DL_APPEND(block->current, tenancy);
-}
 
 void hazard_block_begin(struct block *block, uintptr_t site) {
     sim_check_held();
@@ -204,7 +65,7 @@ static void keep_gone(struct block *block, const struct vclock *order, uintptr_t
 
     DL_FOREACH_SAFE(block->current, tenancy, next) {
         DL_DELETE(block->current, tenancy);
-        tenancy->ended = last_generation;
+        tenancy->ended = tenancy_last_generation();
         tenancy->end_site = tenancy->end_site != 0 ? tenancy->end_site : site;
         DL_APPEND(gone->tenancies, tenancy);
     }
@@ -287,27 +148,17 @@ SIM_EXPORT void simcuda_owner_begin(CUdeviceptr address, size_t size, uintptr_t 
 
     sim_lock();
     while (at < last && (block = owned_range(at, last - at, &end)) != NULL && end > at) {
-        hand_over(block, at, end, true, site);
-        if (is_visible(block))
+        struct tenancy *tenancy = tenancy_hand_over(block, at, end, true, site);
+
+        if (block_is_visible(block))
             check_host(block, at, end, site);
-        block->current->prev->owner = address;
+        tenancy->owner = address;
         if (generation == 0)
-            generation = block->current->prev->generation;
-        block->current->prev->generation = generation;
+            generation = tenancy->generation;
+        tenancy->generation = generation;
         at = end;
     }
     sim_unlock();
-}
-
-/* The tenancy that contains an address. */
-static struct tenancy *tenancy_at(struct block *block, CUdeviceptr address) {
-    struct tenancy *tenancy = NULL;
-
-    if (block != NULL)
-        DL_FOREACH(block->current, tenancy)
-    if (tenancy->begin <= address && address < tenancy->end)
-        break;
-    return tenancy;
 }
 
 SIM_EXPORT void simcuda_owner_end(CUdeviceptr address, uintptr_t site) {
@@ -322,7 +173,7 @@ SIM_EXPORT void simcuda_owner_end(CUdeviceptr address, uintptr_t site) {
 
         at = tenancy->end;
         tenancy->end_site = site;
-        hand_over(block, tenancy->begin, tenancy->end, false, site);
+        tenancy_hand_over(block, tenancy->begin, tenancy->end, false, site);
         if (!goes_on)
             break;
     }
@@ -330,57 +181,6 @@ SIM_EXPORT void simcuda_owner_end(CUdeviceptr address, uintptr_t site) {
 }
 
 /* --- accesses --- */
-
-/* Forgets the accesses that nothing to come can conflict with, as prune does former owners. */
-static void prune_touches(struct tenancy *tenancy) {
-    size_t kept = 0;
-
-    for (size_t i = 0; i < tenancy->touch_count; i++)
-        if (!vclock_covers(&host_clock, tenancy->touches[i].timeline, tenancy->touches[i].count))
-            tenancy->touches[kept++] = tenancy->touches[i];
-        else
-            work_drop(tenancy->touches[i].work);
-    tenancy->touch_count = kept;
-}
-
-static void record(struct tenancy *tenancy, const struct access *access, const char *name,
-                   const struct work *work) {
-    CUdeviceptr begin = access->address > tenancy->begin ? access->address : tenancy->begin;
-    CUdeviceptr end = access->address + access->size < tenancy->end ? access->address + access->size
-                                                                    : tenancy->end;
-    uint32_t timeline = work->stream->timeline;
-    struct touch *same = NULL, *widened = NULL;
-
-    if (tenancy->touch_count >= TOUCHES_KEPT)
-        prune_touches(tenancy);
-    for (size_t i = 0; i < tenancy->touch_count; i++) {
-        struct touch *touch = &tenancy->touches[i];
-
-        if (touch->timeline != timeline || touch->write != access->write)
-            continue;
-        widened = touch;
-        if (touch->begin == begin && touch->end == end)
-            same = touch;
-    }
-    if (same == NULL && (widened == NULL || tenancy->touch_count < TOUCHES_KEPT)) {
-        tenancy->touches =
-            allocate_again(tenancy->touches, (tenancy->touch_count + 1) * sizeof *tenancy->touches);
-        same = &tenancy->touches[tenancy->touch_count++];
-        same->work = NULL;
-        same->begin = begin;
-        same->end = end;
-    } else if (same == NULL) {
-        same = widened;
-        same->begin = same->begin < begin ? same->begin : begin;
-        same->end = same->end > end ? same->end : end;
-    }
-    same->timeline = timeline;
-    same->count = work->clock.counts[timeline];
-    same->write = access->write;
-    same->name = name;
-    work_drop(same->work);
-    same->work = pending_any() ? work_keep((struct work *)work) : NULL;
-}
 
 /* Two accesses of different owners conflict when one of them writes and the later one is not
  * ordered after the earlier one. */
@@ -407,7 +207,7 @@ static void check_former(struct block *block, struct tenancy *owner, const struc
         /* a write over all of it that came after all of it: later work that is ordered after this
          * write is ordered after the former owner too, other work conflicts with the write */
         if (access->write && begin <= former->begin && end >= former->end &&
-            settled(former, clock) && !pending_within(former->generation, former->ended)) {
+            tenancy_settled(former, clock) && !pending_within(former->generation, former->ended)) {
             DL_DELETE(block->past, former);
             tenancy_free(former);
         }
@@ -429,7 +229,7 @@ static void submitted_in(struct block *block, const struct access *access, const
                    access->address, access->address + access->size);
         }
         check_former(block, tenancy, access, op->name, clock);
-        record(tenancy, access, op->name, work);
+        tenancy_record(tenancy, access, op->name, work);
     }
 }
 
@@ -453,7 +253,7 @@ static void submitted_all(const struct op *op, const struct work *work,
 
 void hazard_submitted(const struct op *op, const struct work *work, const struct vclock *clock) {
     sim_check_held();
-    pending_begin(op, work, clock, last_generation);
+    pending_begin(op, work, clock, tenancy_last_generation());
     submitted_all(op, work, clock);
 }
 
@@ -463,10 +263,6 @@ void hazard_submitted(const struct op *op, const struct work *work, const struct
 static bool was_there(const struct tenancy *tenancy, const struct pending *pending) {
     return tenancy->generation <= pending->generations &&
            (tenancy->ended == 0 || tenancy->ended >= pending->generations);
-}
-
-static bool overlaps(const struct tenancy *tenancy, const struct access *access) {
-    return tenancy->begin < access->address + access->size && tenancy->end > access->address;
 }
 
 /* The part of an access that is in one owner's memory: accesses are known by whole sectors, which
@@ -488,7 +284,7 @@ static void check_later(struct tenancy *list, struct tenancy *owner, const struc
     struct tenancy *later;
 
     DL_FOREACH(list, later) {
-        if (later->generation <= owner->generation || !overlaps(later, access) ||
+        if (later->generation <= owner->generation || !tenancy_overlaps(later, access) ||
             owner->reported_against == later->generation)
             continue;
         for (size_t i = 0; i < later->touch_count; i++) {
@@ -513,8 +309,8 @@ static void check_later_hosts(struct tenancy *list, struct tenancy *owner,
     struct tenancy *later;
 
     DL_FOREACH(list, later) {
-        if (later->generation <= owner->generation || !later->program || !overlaps(later, access) ||
-            owner->reported_against == later->generation)
+        if (later->generation <= owner->generation || !later->program ||
+            !tenancy_overlaps(later, access) || owner->reported_against == later->generation)
             continue;
         report("reused", owner, found->name, later->begin_site, "the host's own access",
                access->address, access->address + access->size);
@@ -547,30 +343,31 @@ static void found_in(struct block *block, const struct found *found, const struc
 
     for (int i = 0; i < 2; i++) {
         DL_FOREACH(lists[i], tenancy) {
-            if (!overlaps(tenancy, access) || !was_there(tenancy, pending))
+            if (!tenancy_overlaps(tenancy, access) || !was_there(tenancy, pending))
                 continue;
             struct access part = part_within(access, tenancy);
 
             any = true;
-            record(tenancy, &part, found->name, pending->work);
+            tenancy_record(tenancy, &part, found->name, pending->work);
             check_captured(tenancy, found, &part);
             if (i == 1)
                 check_former(block, tenancy, &part, found->name, &pending->clock);
             check_later(block->current, tenancy, &part, found->name, pending);
             check_later(block->past, tenancy, &part, found->name, pending);
-            if (is_visible(block)) {
+            if (block_is_visible(block)) {
                 check_later_hosts(block->current, tenancy, &part, found);
                 check_later_hosts(block->past, tenancy, &part, found);
             }
         }
     }
     DL_FOREACH(block->current, tenancy) {
-        if (!overlaps(tenancy, access) || ((any || !is_younger) && !was_there(tenancy, pending)))
+        if (!tenancy_overlaps(tenancy, access) ||
+            ((any || !is_younger) && !was_there(tenancy, pending)))
             continue;
         struct access part = part_within(access, tenancy);
 
         if (!any)
-            record(tenancy, &part, found->name, pending->work);
+            tenancy_record(tenancy, &part, found->name, pending->work);
         check_former(block, tenancy, &part, found->name, &pending->clock);
     }
 }
@@ -585,7 +382,7 @@ static void found_in_gone(const struct found *found, const struct access *access
         if (vclock_covers(&gone->order, timeline, pending->work->clock.counts[timeline]))
             continue;
         DL_FOREACH(gone->tenancies, tenancy) {
-            if (!overlaps(tenancy, access) || !was_there(tenancy, pending) ||
+            if (!tenancy_overlaps(tenancy, access) || !was_there(tenancy, pending) ||
                 tenancy->reported_against == UINT64_MAX)
                 continue;
             report(gone->unmapped ? "unmapped" : "released", tenancy, found->name, 0,

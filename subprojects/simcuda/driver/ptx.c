@@ -1,6 +1,7 @@
 #include "ptx.h"
 
 #include "lexer.h"
+#include "types.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -106,8 +107,6 @@ static size_t count_values(const char *at) {
     return count;
 }
 
-static const size_t most_initial_bytes = (size_t)1 << 30;
-
 /* A constant expression, and the bracket behind it, at which *at is then. */
 static bool take_extent(const char **at, size_t *count) {
     struct failure failure = {0};
@@ -141,7 +140,7 @@ static bool take_extents(const char **at, struct ptx_symbol *symbol) {
     if (open)
         symbol->size =
             symbol->initial != NULL ? symbol->element * count_values(symbol->initial) : 0;
-    if (symbol->initial != NULL && symbol->size > most_initial_bytes)
+    if (symbol->initial != NULL && symbol->size > MOST_INITIAL_BYTES)
         return false;
     return !open || symbol->initial != NULL || symbol->linkage == PTX_EXTERN;
 }
@@ -256,8 +255,6 @@ enum ptx_found ptx_next(const char **text, struct ptx_symbol *symbol) {
     return found ? PTX_SYMBOL : PTX_INVALID;
 }
 
-static const size_t most_alignment = (size_t)1 << 20;
-
 /* The words between `.param` and the name: .align 8 .b8, .u64 .ptr .global .align 4, whose
  * alignment is that of what it points to. */
 static bool take_parameter_properties(const char **at, size_t *size, size_t *alignment) {
@@ -284,7 +281,7 @@ static bool take_parameter_properties(const char **at, size_t *size, size_t *ali
         }
     }
     *alignment = *alignment != 0 ? *alignment : *size;
-    return *size != 0 && *alignment <= most_alignment && (*alignment & (*alignment - 1)) == 0;
+    return *size != 0 && *alignment <= MOST_ALIGNMENT && (*alignment & (*alignment - 1)) == 0;
 }
 
 bool ptx_next_parameter(const char **text, struct ptx_parameter *parameter) {

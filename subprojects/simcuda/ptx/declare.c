@@ -5,10 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const size_t most_bytes = (size_t)1 << 40;         /* of a variable */
-static const size_t most_initial_bytes = (size_t)1 << 30; /* of one with initial values */
-static const size_t most_own_bytes = (size_t)1 << 20;     /* outside of global memory */
-enum { MOST_ALIGNMENT = 1 << 20, MOST_DIMENSIONS = 8 };
+static const size_t most_bytes = (size_t)1 << 40;     /* of a variable */
+static const size_t most_own_bytes = (size_t)1 << 20; /* outside of global memory */
+enum { MOST_DIMENSIONS = 8 };
 
 void *vector_room(void *items, size_t count, size_t *room, size_t size) {
     if (count < *room)
@@ -382,7 +381,7 @@ static bool take_initial(struct parser *parser, struct variable *variable, const
         lexer_skip_braces(&parser->lexer);
         return true;
     }
-    if (variable->size > most_initial_bytes)
+    if (variable->size > MOST_INITIAL_BYTES)
         return lexer_fail(&parser->lexer, "'%s' is too large to have initial values",
                           variable->name);
     variable->initial = arena_take(&parser->program->arena, variable->size);

@@ -5,6 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* What is accepted, in bytes: an alignment, a variable with initial values. */
+enum { MOST_ALIGNMENT = 1 << 20, MOST_INITIAL_BYTES = 1 << 30 };
+
 /* PTX ISA, "Fundamental Types" and "Alternate Floating-Point Data Formats". */
 #define SIMT_TYPES(TYPE)                                                                           \
     TYPE(PRED, "pred", 0)                                                                          \
