@@ -64,6 +64,10 @@ struct pool_block {
             uint32_t freed_by; /* DEFERRED: whose native free would have waited, by thread_number();
                                   0: nobody's */
         };
+        struct {
+            struct pool_block *next_leaving; /* GONE, on its way back to the driver: a list */
+            bool refused;                    /* which has not taken it */
+        };
     };
     union {
         RB_ENTRY(pool_block) by_site_size; /* whole blocks */

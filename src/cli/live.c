@@ -22,16 +22,15 @@ static void read_device(const struct stats_page *page, int ordinal, struct live_
     if (!capacity)
         return;
     struct live_device *device = &process->devices[process->device_count++];
-    struct stats_sums sum = shards_sum(process->head.shards, ordinal);
-    *device = (struct live_device){
-        .ordinal = ordinal,
-        .capacity = capacity,
-        .in_use = stats_read(&read->in_use) + stats_sums_in_use_bytes(&sum),
-        .idle = stats_read(&read->idle) + stats_sums_idle_bytes(&sum),
-        .waste = stats_read(&read->waste) + stats_sums_waste_bytes(&sum),
-        .peak_held = stats_read(&read->peak_held),
-        .allocations = stats_read(&read->allocations) + stats_sums_malloc_calls(&sum),
-        .hits = stats_read(&read->hits) + stats_sums_malloc_hits(&sum)};
+    struct stats_figures of = shards_device(process->head.shards, page->devices, ordinal);
+    *device = (struct live_device){.ordinal = ordinal,
+                                   .capacity = capacity,
+                                   .in_use = of.in_use,
+                                   .idle = stats_rest(of.held, of.live),
+                                   .waste = stats_rest(of.live, of.in_use),
+                                   .peak_held = stats_read(&read->peak_held),
+                                   .allocations = of.allocations,
+                                   .hits = of.hits};
     memcpy(device->uuid, read->uuid, sizeof device->uuid);
 }
 
@@ -50,7 +49,7 @@ bool live_read(const struct stats_page *page, struct live_process *process) {
     for (int ordinal = 0; ordinal < PAGE_DEVICES; ordinal++)
         if (head->devices_used >> ordinal & 1)
             read_device(page, ordinal, process);
-    shards_fold_counters(head->counters, head->shards);
+    shards_fold_head(head, page->devices);
     return true;
 }
 

@@ -116,11 +116,8 @@ static void add_devices(struct stats_page *to, const struct stats_page *from) {
         take_most(&sum->capacity, &device->capacity);
         take_most(&sum->peak_live, &device->peak_live);
         take_most(&sum->peak_held, &device->peak_held);
-        sum->in_use += stats_read(&device->in_use);
-        sum->idle += stats_read(&device->idle);
-        sum->waste += stats_read(&device->waste);
-        sum->allocations += stats_read(&device->allocations);
-        sum->hits += stats_read(&device->hits);
+#define DEVICE_FIGURE(name, sums, help) sum->name += stats_read(&device->name);
+#include "observe/counters.def"
     }
 }
 

@@ -50,10 +50,19 @@ static size_t length_before(const char *value) {
     }
 }
 
+/* Whether ld.so would find it; a name without a slash is searched for, and taken as found. */
+static bool is_there(const char *path, size_t length) {
+    char copy[PATH_MAX];
+    if (!memchr(path, '/', length))
+        return true;
+    return snprintf(copy, sizeof copy, "%.*s", (int)length, path) < (int)sizeof copy &&
+           access(copy, R_OK) == 0;
+}
+
 static bool names_pool(const char *value) {
     while (value && *value) {
         size_t length = strcspn(value, separators);
-        if (is_pool(value, length))
+        if (is_pool(value, length) && is_there(value, length))
             return true;
         value += length;
         value += strspn(value, separators);

@@ -10,7 +10,7 @@ bool preload_can_hold(const char *path);
 
 /* `value` (NULL: unset) with libpoolcuda.so, whose path is `library`, before it, but for
  * AddressSanitizer's runtime, which has to come first; `value` as it is if it names a
- * libpoolcuda.so already. Spaces and colons separate paths there, and nothing quotes
+ * libpoolcuda.so already that is there. Spaces and colons separate paths there, and nothing quotes
  * them: for a library with such a path a link is made in a temporary folder, to be removed by
  * preload_remove_link once no program is going to be started with this value. NULL if that cannot
  * be made, or without memory. The caller frees the value. */

@@ -204,8 +204,8 @@ static void read_device(struct reading *reading, const json_t *entry, struct sta
     const json_t *blocks = map ? array(reading, map, "blocks", STATS_EXTENTS) : NULL;
     device->capacity = number(reading, entry, "capacity_bytes");
     device->in_use = number(reading, entry, "in_use_bytes");
-    device->idle = number(reading, entry, "idle_bytes");
-    device->waste = number(reading, entry, "waste_bytes");
+    device->live = device->in_use + number(reading, entry, "waste_bytes");
+    device->held = device->live + number(reading, entry, "idle_bytes");
     device->peak_live = number(reading, entry, "peak_live_bytes");
     device->peak_held = number(reading, entry, "peak_held_bytes");
     device->allocations = number(reading, entry, "allocations");

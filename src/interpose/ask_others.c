@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "interpose/answer_requests.h"
 #include "observe/mailbox.h"
+#include "observe/shards.h"
 #include "observe/share_folder.h"
 #include "raw_files.h"
 
@@ -63,12 +64,13 @@ static void note_silent(const struct asked *asked) {
 }
 
 /* Idle bytes on the device, and its ordinal there. */
-static uint64_t idle_on(const struct stats_page *page, const uint8_t uuid[STATS_UUID],
-                        int *ordinal) {
+static uint64_t idle_on(const struct stats_page *page, const struct stats_head *head,
+                        const uint8_t uuid[STATS_UUID], int *ordinal) {
     for (int i = 0; i < PAGE_DEVICES; i++)
         if (page->devices_used >> i & 1 && memcmp(page->devices[i].uuid, uuid, STATS_UUID) == 0) {
+            struct stats_figures figures = shards_device(head->shards, page->devices, i);
             *ordinal = i;
-            return stats_read(&page->devices[i].idle);
+            return stats_rest(figures.held, figures.live);
         }
     return 0;
 }
@@ -89,7 +91,7 @@ static bool consider(int folder, const char *name, const uint8_t uuid[STATS_UUID
         asked->life = life_of(head);
         asked->request =
             (struct mailbox_request){.kind = MAILBOX_GIVE_UP, .bytes = bytes, .text = ""};
-        if (idle_on(asked->page.live, uuid, &asked->request.device) &&
+        if (idle_on(asked->page.live, head, uuid, &asked->request.device) &&
             !was_silent(asked->process, asked->born, asked->life))
             return true;
     }

@@ -12,7 +12,7 @@
 enum {
     /* Grows with every change of this layout, but not with another row of counters.def, routes.def
      * or wait_reasons.def: how many there are is said in the page. */
-    PAGE_VERSION = 13,
+    PAGE_VERSION = 14,
     PAGE_MODULES = 256,
     PAGE_MODULE_NAME = 227,
     PAGE_BUILD_ID = 28,
@@ -77,7 +77,7 @@ struct stats_mailbox {
     char host[PAGE_HOST];                                                                          \
     char job[PAGE_JOB], step[PAGE_STEP];       /* of Slurm and the like; "": none */               \
     _Atomic uint64_t last_ns;                  /* the last sample's time, since start_ns */        \
-    _Atomic uint64_t counters[STATS_COUNTERS]; /* without what the shards add: see shards.h */
+    _Atomic uint64_t counters[STATS_COUNTERS]; /* without what shards and devices add: shards.h */
 struct stats_head {
     STATS_PAGE_HEAD
 };
@@ -136,5 +136,39 @@ bool stats_page_is_of(const struct stats_head *head, const struct stats_head *ot
 
 /* What is wrong with a page, in a few words; NULL: nothing, and a report of it stays inside. */
 const char *stats_page_fault(const struct stats_page *page);
+
+/* What the JSON says of itself; the version grows with every change that a reader must know of. */
+#define STATS_REPORT_FORMAT "poolcuda report"
+enum { STATS_REPORT_VERSION = 1 };
+
+/* Names a place in code for people: the function and the line at `offset` in the page's module
+ * `module`. Returns false if it knows no name. */
+struct stats_names {
+    bool (*place)(const struct stats_page *page, uint32_t module, uint64_t offset, char *text,
+                  size_t size, void *state);
+    void *state;
+};
+
+/* The one emitter of reports, used by the library at exit and by `poolcuda report`. Hands the text
+ * to write() piece by piece. names: NULL for the library, which writes sites as module + offset.
+ * most_sites: how many the text lists; JSON has all. */
+enum { STATS_FIRST_SITES = 20 };
+void stats_report(const struct stats_page *page, enum stats_form form,
+                  const struct stats_names *names, size_t most_sites,
+                  void (*write)(const char *text, size_t length, void *state), void *state);
+
+/* Writes a site as people read it. */
+void stats_place(const struct stats_page *page, const struct stats_site *site,
+                 const struct stats_names *names, char *text, size_t size);
+
+/* Reads the page of a running or killed program, of which `path` is the file of
+ * POOLCUDA_STATS_FILE, and checks all of it: the file may be cut off or hostile. As long as the
+ * page itself is there, it is read in the file's place. Returns NULL with one line in error. Free
+ * with stats_page_destroy. */
+struct stats_page *stats_page_read(const char *path, char *error, size_t error_size);
+void stats_page_destroy(struct stats_page *page);
+
+/* An empty page for stats from elsewhere; NULL without memory. Free with stats_page_destroy. */
+struct stats_page *stats_page_new(void);
 
 #endif

@@ -360,8 +360,9 @@ static void emit_devices(struct emitter *emitter, const struct stats_page *page)
         const struct stats_device *device = &page->devices[i];
         uint64_t capacity = stats_read(&device->capacity),
                  allocations = stats_read(&device->allocations);
-        uint64_t in_use = stats_read(&device->in_use), idle = stats_read(&device->idle);
-        uint64_t waste = stats_read(&device->waste), peak_held = stats_read(&device->peak_held);
+        uint64_t in_use = stats_read(&device->in_use), live = stats_read(&device->live);
+        uint64_t waste = stats_rest(live, in_use), idle = stats_rest(device->held, live);
+        uint64_t peak_held = stats_read(&device->peak_held);
         if (!capacity)
             continue;
         if (used > 1)

@@ -18,19 +18,46 @@ struct stats_sums shards_sum(const struct stats_shard *shards, int device) {
     return sum;
 }
 
-uint64_t shards_count(const struct stats_sums *sum, enum stats_counter counter) {
+/* What was read while it changed may not match: nothing is below zero. */
+static uint64_t at_least_none(uint64_t value) {
+    return value >> 63 ? 0 : value;
+}
+
+struct stats_figures shards_device(const struct stats_shard *shards,
+                                   const struct stats_device *devices, int device) {
+    const struct stats_sums sums = shards_sum(shards, device), *sum = &sums;
+    return (struct stats_figures){
+#define DEVICE_FIGURE(name, sums, help)                                                            \
+    .name = at_least_none(stats_read(&devices[device].name) + (sums)),
+#include "observe/counters.def"
+    };
+}
+
+struct stats_figures shards_devices(const struct stats_shard *shards,
+                                    const struct stats_device *devices, uint32_t used) {
+    struct stats_figures all = {0};
+    for (int i = 0; i < PAGE_DEVICES; i++) {
+        if (!(used >> i & 1))
+            continue;
+        const struct stats_figures figures = shards_device(shards, devices, i);
+#define DEVICE_FIGURE(name, sums, help) all.name += figures.name;
+#include "observe/counters.def"
+    }
+    return all;
+}
+
+uint64_t shards_count(const struct stats_sums *sum, const struct stats_figures *all,
+                      enum stats_counter counter) {
 #define SUMMED_COUNTER(field, sums, help)                                                          \
     if (counter == STATS_##field)                                                                  \
         return sums;
-#define SUMMED_GAUGE SUMMED_COUNTER
+#define DEVICE_GAUGE(field, figure, help) SUMMED_COUNTER(field, figure, help)
 #include "observe/counters.def"
     return 0;
 }
 
-/* Adds to a number. What was read while it changed may not match: nothing goes below zero. */
 static void add(_Atomic uint64_t *figure, uint64_t more) {
-    uint64_t value = stats_read(figure) + more;
-    *figure = value >> 63 ? 0 : value;
+    *figure = at_least_none(stats_read(figure) + more);
 }
 
 /* Raises a peak to the value: a shard grows without changing the peaks. */
@@ -39,30 +66,27 @@ static void raise(_Atomic uint64_t *peak, uint64_t value) {
         *peak = value;
 }
 
-void shards_fold_counters(_Atomic uint64_t *counters, const struct stats_shard *shards) {
-    struct stats_sums sum = shards_sum(shards, SHARDS_ALL);
+void shards_fold_head(struct stats_head *head, const struct stats_device *devices) {
+    const struct stats_sums sum = shards_sum(head->shards, SHARDS_ALL);
+    const struct stats_figures all = shards_devices(head->shards, devices, head->devices_used);
+    _Atomic uint64_t *counters = head->counters;
     for (int i = 0; i < STATS_COUNTERS; i++)
-        add(&counters[i], shards_count(&sum, (enum stats_counter)i));
-    raise(&counters[STATS_peak_held_bytes], stats_read(&counters[STATS_held_bytes]));
-    raise(&counters[STATS_peak_live_bytes],
-          stats_read(&counters[STATS_in_use_bytes]) + stats_read(&counters[STATS_waste_bytes]));
+        add(&counters[i], shards_count(&sum, &all, (enum stats_counter)i));
+    raise(&counters[STATS_peak_held_bytes], all.held);
+    raise(&counters[STATS_peak_live_bytes], all.live);
 }
 
 void shards_fold(struct stats_page *page) {
-    shards_fold_counters(page->counters, page->shards);
+    shards_fold_head((struct stats_head *)page, page->devices);
     for (int i = 0; i < PAGE_DEVICES; i++) {
         struct stats_device *device = &page->devices[i];
-        struct stats_sums sum = shards_sum(page->shards, i);
-        if (!sum.hits && !sum.frees && !sum.fresh)
+        if (!(page->devices_used >> i & 1))
             continue;
-        add(&device->in_use, stats_sums_in_use_bytes(&sum));
-        add(&device->idle, stats_sums_idle_bytes(&sum));
-        add(&device->waste, stats_sums_waste_bytes(&sum));
-        add(&device->allocations, stats_sums_malloc_calls(&sum));
-        add(&device->hits, stats_sums_malloc_hits(&sum));
-        uint64_t live = stats_read(&device->in_use) + stats_read(&device->waste);
-        raise(&device->peak_live, live);
-        raise(&device->peak_held, live + stats_read(&device->idle));
+        const struct stats_figures figures = shards_device(page->shards, page->devices, i);
+#define DEVICE_FIGURE(name, sums, help) device->name = figures.name;
+#include "observe/counters.def"
+        raise(&device->peak_live, figures.live);
+        raise(&device->peak_held, figures.held);
     }
     for (uint32_t i = 0; i < page->site_count && i < PAGE_SITES; i++) {
         add(&page->sites[i].live_blocks, 0);

@@ -77,11 +77,27 @@ static void note_least(_Atomic uint64_t *least, uint64_t value) {
         ;
 }
 
-void stats_call(enum stats_call call, enum stats_memory memory, size_t bytes, uint64_t ns) {
+enum {
+    ALL_TIMED = 64, /* of a thread's first calls, so that a short run's are */
+    ONE_OF = 251    /* of later ones: a prime, so that no program's loop falls into step with it */
+};
+
+_Thread_local struct call_timer call_timers[STATS_CALLS];
+
+uint64_t call_timer_start(enum stats_call call) {
+    struct call_timer *timer = &call_timers[call];
+    bool first = timer->timed < ALL_TIMED;
+    timer->timed += first;
+    timer->untimed = first ? 0 : ONE_OF - 1;
+    return clock_ns(CLOCK_MONOTONIC);
+}
+
+void call_timer_stop(enum stats_call call, enum stats_memory memory, size_t bytes, uint64_t began) {
     if (!page || !bytes)
         return;
     int log = 63 - __builtin_clzll(bytes);
     struct stats_cost *cost = &page->costs[call][memory][log < STATS_SIZES ? log : STATS_SIZES - 1];
+    uint64_t ns = clock_ns(CLOCK_MONOTONIC) - began;
     ns = ns ? ns : 1; /* a least of 0 says that there was no call */
     atomic_fetch_add_explicit(&cost->calls, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&cost->ns, ns, memory_order_relaxed);
@@ -260,7 +276,9 @@ struct stats_device *stats_device(int ordinal, uint64_t capacity, const uint8_t 
 
 uint64_t stats_get(enum stats_counter counter) {
     struct stats_sums sum = shards_sum(shards, SHARDS_ALL);
-    return stats_read(&stats_counters[counter]) + shards_count(&sum, counter);
+    struct stats_figures all = page ? shards_devices(shards, page->devices, used.devices)
+                                    : shards_devices(shards, &early_device, 1);
+    return stats_read(&stats_counters[counter]) + shards_count(&sum, &all, counter);
 }
 
 struct stats_shard *stats_shard_begin(const struct stats_device *device) {
@@ -278,12 +296,14 @@ struct stats_shard *stats_shard_begin(const struct stats_device *device) {
     return &shards[i];
 }
 
-void stats_shard_end(struct stats_shard *shard) {
+void stats_shard_end(struct stats_shard *shard, struct stats_device *device) {
     lock_check_held(LOCK_POOL);
-    struct stats_sums sums = {0};
-    shards_add(&sums, shard);
+    struct stats_sums of_shard = {0};
+    const struct stats_sums *sum = &of_shard;
+    shards_add(&of_shard, shard);
     shard->device = 0;
-#define SUMMED_COUNTER(field, sum, help) stats_add(STATS_##field, stats_sums_##field(&sums));
+#define DEVICE_FIGURE(name, sums, help)   stats_grow(&device->name, sums);
+#define SUMMED_COUNTER(field, sums, help) stats_add(STATS_##field, sums);
 #include "observe/counters.def"
     used.shards[shard - shards] = false;
 }
@@ -495,6 +515,7 @@ void stats_forget_after_fork(void) {
     shards = early_shards;
     memset(early, 0, sizeof early);
     memset(early_shards, 0, sizeof early_shards);
+    memset(&early_device, 0, sizeof early_device);
     memset(&used, 0, sizeof used);
     atomic_store(&write_at, UINT64_MAX);
     mailbox_close();

@@ -116,14 +116,6 @@ struct stats_sums {
 #include "observe/counters.def"
 };
 
-/* stats_sums_NAME: what they add to that counter. */
-#define SUMMED_COUNTER(field, sums, help)                                                          \
-    static inline uint64_t stats_sums_##field(const struct stats_sums *sum) {                      \
-        return sums;                                                                               \
-    }
-#define SUMMED_GAUGE SUMMED_COUNTER
-#include "observe/counters.def"
-
 enum {
     STATS_SHARDS = 128,
     STATS_SAMPLES = 512,
@@ -131,13 +123,20 @@ enum {
     STATS_UUID = 16,
 };
 
+/* A device's figures, or the sums of several devices'. */
+struct stats_figures {
+#define DEVICE_FIGURE(name, sums, help) uint64_t name;
+#include "observe/counters.def"
+};
+
 /* One device's stats and history. Bytes. Written under the pool's lock, read by anyone.
  * Invariant: the samples' times grow; interval_ns is the time that one stands for. */
 struct stats_device {
     _Atomic uint64_t capacity; /* cuDeviceTotalMem; 0: not used yet */
     uint8_t uuid[STATS_UUID];  /* cuDeviceGetUuid: the same in every process. Zeros: not known */
-    _Atomic uint64_t in_use, idle, waste, peak_live, peak_held;
-    _Atomic uint64_t allocations, hits;
+#define DEVICE_FIGURE(name, sums, help) _Atomic uint64_t name; /* without what shards add */
+#include "observe/counters.def"
+    _Atomic uint64_t peak_live, peak_held;
     _Atomic uint64_t interval_ns;
     _Atomic uint32_t sample_count, extent_count;
     _Atomic uint64_t map_time_ns;  /* when the map was made; 0: never */
@@ -204,16 +203,33 @@ static inline void stats_set(enum stats_counter counter, uint64_t value) {
 uint64_t stats_get(enum stats_counter counter);
 
 /* A shard for a cache on the device of that record, zeroed. NULL: all are in use. stats_shard_end
- * takes it back: the counters have its hits and frees from then on. LOCK_POOL held. */
+ * takes it back: the counters and the device have what it adds from then on. LOCK_POOL held. */
 struct stats_shard *stats_shard_begin(const struct stats_device *device);
 /* LOCK_POOL held. */
-void stats_shard_end(struct stats_shard *shard);
+void stats_shard_end(struct stats_shard *shard, struct stats_device *device);
 
 void stats_route(enum stats_route route);
 void stats_wait(enum wait_reason reason);
 
-/* A call of the driver's that was timed, and succeeded; bytes: of the block. */
-void stats_call(enum stats_call call, enum stats_memory memory, size_t bytes, uint64_t ns);
+/* How long calls of the driver take: timed around each of a thread's first ones, then around one of
+ * many, so that a program whose calls are quick does not pay for the clock. Misses that a thread's
+ * cache serves by itself (cache_miss.c) are never timed: one of many goes the long way, and is. */
+/* What one thread has: how many calls were timed, and how many go untimed before the next one. */
+struct call_timer {
+    int timed, untimed;
+};
+extern _Thread_local struct call_timer call_timers[STATS_CALLS]
+    __attribute__((visibility("hidden"), tls_model("initial-exec")));
+
+enum { CALL_TIMER_FIRST = 16 }; /* calls are timed, whoever makes them */
+
+/* Whether the next call goes untimed, which is counted. If not, start is to be called before it,
+ * and stop with what that has returned after it, if it has succeeded. bytes: of the block. */
+static inline bool call_timer_rests(enum stats_call call) {
+    return __builtin_expect(--call_timers[call].untimed >= 0, 1);
+}
+uint64_t call_timer_start(enum stats_call call);
+void call_timer_stop(enum stats_call call, enum stats_memory memory, size_t bytes, uint64_t began);
 
 /* Counts a driver call before which a wait that was owed has been made. LOCK_POOL held. */
 void stats_payer(const char *call);
@@ -292,41 +308,5 @@ void stats_shut_in(enum stats_form form);
 /* In a forked child: lets go of the parent's page and file. Counting starts from zero, and nothing
  * is reported unless stats_open is called again. */
 void stats_forget_after_fork(void);
-
-struct stats_page;
-
-/* What the JSON says of itself; the version grows with every change that a reader must know of. */
-#define STATS_REPORT_FORMAT "poolcuda report"
-enum { STATS_REPORT_VERSION = 1 };
-
-/* Names a place in code for people: the function and the line at `offset` in the page's module
- * `module`. Returns false if it knows no name. */
-struct stats_names {
-    bool (*place)(const struct stats_page *page, uint32_t module, uint64_t offset, char *text,
-                  size_t size, void *state);
-    void *state;
-};
-
-/* The one emitter of reports, used by the library at exit and by `poolcuda report`. Hands the text
- * to write() piece by piece. names: NULL for the library, which writes sites as module + offset.
- * most_sites: how many the text lists; JSON has all. */
-enum { STATS_FIRST_SITES = 20 };
-void stats_report(const struct stats_page *page, enum stats_form form,
-                  const struct stats_names *names, size_t most_sites,
-                  void (*write)(const char *text, size_t length, void *state), void *state);
-
-/* Writes a site as people read it. */
-void stats_place(const struct stats_page *page, const struct stats_site *site,
-                 const struct stats_names *names, char *text, size_t size);
-
-/* Reads the page of a running or killed program, of which `path` is the file of
- * POOLCUDA_STATS_FILE, and checks all of it: the file may be cut off or hostile. As long as the
- * page itself is there, it is read in the file's place. Returns NULL with one line in error. Free
- * with stats_page_destroy. */
-struct stats_page *stats_page_read(const char *path, char *error, size_t error_size);
-void stats_page_destroy(struct stats_page *page);
-
-/* An empty page for stats from elsewhere; NULL without memory. Free with stats_page_destroy. */
-struct stats_page *stats_page_new(void);
 
 #endif

@@ -27,9 +27,9 @@ static uint64_t most_held(const struct device *device, uint64_t in_use) {
 
 uint64_t idle_bound_room_to_grow(const struct device *device) {
     lock_check_held(LOCK_POOL);
-    uint64_t held = device->live + device->idle, most = most_held(device, device->in_use);
+    uint64_t held = device->held, most = most_held(device, device->in_use);
     uint64_t room = most > held ? most - held : 0;
-    return !device->idle || room < device->until_asked ? room : device->until_asked;
+    return !device_idle(device) || room < device->until_asked ? room : device->until_asked;
 }
 
 static uint64_t allowed_idle(const struct pool *pool, const struct device *device, size_t growth) {
@@ -54,13 +54,14 @@ static uint64_t stranded_idle(const struct pool *pool, const struct device *devi
 uint64_t idle_bound_excess(const struct pool *pool, const struct device *device, size_t growth) {
     lock_check_held(LOCK_POOL);
     uint64_t allowed = allowed_idle(pool, device, growth);
-    if (device->idle <= allowed)
+    if (device_idle(device) <= allowed)
         return 0;
     uint64_t stranded = pool->config.max_idle.kind == LIMIT_AUTO ? stranded_idle(pool, device) : 0;
     if (!stranded)
-        return device->idle - allowed;
+        return device_idle(device) - allowed;
     uint64_t little = device->peak_in_use / 16 + idle_slack / 4;
-    uint64_t rest = device->idle - stranded, stays = allowed > stranded ? allowed - stranded : 0;
+    uint64_t rest = device_idle(device) - stranded,
+             stays = allowed > stranded ? allowed - stranded : 0;
     if (stays < little)
         stays = little;
     return rest > stays ? rest - stays : 0;
@@ -69,7 +70,7 @@ uint64_t idle_bound_excess(const struct pool *pool, const struct device *device,
 uint64_t idle_bound_room(const struct pool *pool, const struct device *device) {
     lock_check_held(LOCK_POOL);
     uint64_t allowed = allowed_idle(pool, device, 0);
-    return allowed > device->idle ? allowed - device->idle : 0;
+    return allowed > device_idle(device) ? allowed - device_idle(device) : 0;
 }
 
 /* Decay: what nobody needed for a while goes back to the driver.
@@ -93,6 +94,6 @@ uint64_t decay_due(struct pool *pool, struct device *device) {
     if (device->period_began)
         due = device->least_idle;
     device->period_began = now;
-    device->least_idle = device->idle;
+    device->least_idle = device_idle(device);
     return due;
 }

@@ -38,11 +38,11 @@ static inline uint64_t *given_up_place(struct device *device, size_t size) {
     return &device->given_up[(uint64_t)size * 0x9e3779b97f4a7c15u >> (64 - GIVEN_UP_BITS)];
 }
 
-/* Blocks that are given up, linked through by_size.rbe_left up to `end`. */
+/* Blocks that are given up, linked through next_leaving up to `end`. */
 static inline void given_up_note(struct device *device, const struct pool_block *blocks,
                                  const struct pool_block *end) {
     lock_check_held(LOCK_POOL);
-    for (; blocks != end; blocks = blocks->by_size.rbe_left)
+    for (; blocks != end; blocks = blocks->next_leaving)
         *given_up_place(device, blocks->size) = blocks->size;
 }
 

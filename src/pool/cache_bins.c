@@ -92,7 +92,7 @@ static struct cache_bin *best_bin(struct cache *cache, const struct site *site,
 
 /* What is left of the bound on waste. */
 static uint64_t surplus(const struct cache *cache) {
-    uint64_t grown = cache->sums.over - cache->merged.over;
+    uint64_t grown = cache->sums.over;
     return (int64_t)(cache->fit.surplus - grown) > 0 ? cache->fit.surplus - grown : 0;
 }
 
@@ -265,7 +265,6 @@ BY_POINTER static bool is_used(struct cache_bin *bin, void *cache) {
  * have been used. */
 static void make_room(struct cache *cache) {
     struct cache_table *table = &cache->table;
-    uint64_t calls = cache->sums.hits + cache->sums.fresh + cache->sums.frees;
     if (table->used_count < table->count / 2)
         return;
     if (cache_table_may_grow(table)) {
@@ -275,8 +274,8 @@ static void make_room(struct cache *cache) {
         cache_table_filter(table, has_block_or_is_used, cache);
         if (table->used_count >= table->count / 8 * 3)
             cache_table_grow(table);
-    } else if (calls - cache->swept >= (uint64_t)2 * table->used_count) {
-        cache->swept = calls;
+    } else if (cache->served - cache->swept >= (uint64_t)2 * table->used_count) {
+        cache->swept = cache->served;
         cache_table_filter(table, is_used, cache);
     }
 }

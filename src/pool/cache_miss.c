@@ -1,11 +1,10 @@
 /* Misses where nothing idle serves: what the driver gives is counted in the thread's cache, and
  * recorded when caches are merged. */
-#include "observe/call_timer.h"
 #include "pool/cache_quick.h"
 
 /* Whether a thread has freed anything since its cache was stopped. */
 static bool has_freed(const struct cache *cache) {
-    return __atomic_load_n(&cache->sums.frees, __ATOMIC_RELAXED) != cache->merged.frees;
+    return __atomic_load_n(&cache->sums.frees, __ATOMIC_RELAXED) != 0;
 }
 
 static bool is_any_freed(const struct pool *pool, const struct cache *own) {

@@ -37,8 +37,8 @@ struct cache {
     bool may_miss;      /* while stopped: `alone` or `nothing_idle`; all bins are in their pairs */
     uintptr_t key;      /* while stopped */
     struct context *context;         /* while stopped */
-    struct cache_sums sums;          /* since it was opened */
-    uint64_t peak_in_use, peak_live; /* the largest of sums since they were merged */
+    struct cache_sums sums;          /* since they were last merged */
+    uint64_t peak_in_use, peak_live; /* the largest of these sums */
     uint64_t peak_taken;       /* the largest of live less held, by which idle memory shrinks */
     struct stats_shard *shard; /* where sums are published for readers of the stats page */
     struct cache_table table;
@@ -58,10 +58,9 @@ struct cache {
     CUevent last_event;            /* of the thread that waits; it dies with the context */
     size_t bins_apart;             /* bins that count in stats of their own */
     unsigned bins_asked;           /* to be added since the table was last to grow */
-    uint64_t swept;                /* calls served when bins at rest were last looked for */
-    unsigned thread;               /* while stopped: whose it is, 1 to CACHE_THREADS */
-    struct cache_sums merged;      /* what of `sums` is in the ledger */
-    struct pool *pool;             /* while stopped */
+    uint64_t served, swept; /* calls merged; of them, when bins at rest were last looked for */
+    unsigned thread;        /* while stopped: whose it is, 1 to CACHE_THREADS */
+    struct pool *pool;      /* while stopped */
     struct cache *next_spare;
     struct cache_site sites[1 << CACHE_SITE_BITS]; /* that have missed, by their ids */
 };
@@ -125,7 +124,7 @@ static inline struct cache_site *cache_place_for(struct cache *cache, uintptr_t 
 }
 /* Another number whenever more blocks may have become idle, for a cache that is alone. */
 static inline uint64_t cache_stamp(const struct cache *cache) {
-    return cache->sums.frees + cache->stops;
+    return (cache->stops << 32) + cache->sums.frees;
 }
 
 /* A context is one of a pool. */

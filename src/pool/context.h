@@ -38,17 +38,18 @@ enum host_access { HOST_NEVER, HOST_BY_ADDRESS, HOST_ALWAYS };
 
 /* One device, by ordinal, or the ledger of a kind of memory that is no device's. Byte sums are over
  * all its contexts.
- * Invariant: live + idle = what the pool holds of it; in_use sums the requests of live, over_size
- * is the part of live by which blocks exceed their own request's rounded size. Peaks are the
- * largest values so far; the last row counts calls since the device was first used. */
+ * Invariant: its figures are those of counters.def, over_size is the part of live by which blocks
+ * exceed their own request's rounded size. What is idle or waste is stored nowhere: see internal.h.
+ * Peaks are the largest values so far; frees and so on are counted since it was first used. */
 struct device {
     enum pool_memory memory;
     CUdevice ordinal; /* of no device: ordinal_of_kind */
     uint64_t total;   /* bytes: cuDeviceTotalMem; of no device, config.host_memory */
     uint8_t uuid[STATS_UUID];
-    uint64_t live, idle, in_use, peak_in_use, over_size;
-    uint64_t peak_live, peak_held, live_blocks, idle_blocks;
-    uint64_t allocations, hits, frees, oom_events, oom_rescued;
+#define DEVICE_FIGURE(name, sums, help) uint64_t name;
+#include "observe/counters.def"
+    uint64_t over_size, peak_in_use, peak_live, peak_held;
+    uint64_t frees, oom_events, oom_rescued;
     int pressure;  /* allocations that are out of memory just now: frees then go to the driver */
     int releasing; /* blocks on their way back to the driver in some thread */
     enum host_access host_access;
@@ -68,8 +69,7 @@ struct device {
     struct stats_device *stats;
     uint32_t samples;
     uint64_t interval, changes, noted, noted_held, mapped_held;
-    struct stats_sums published; /* what caches themselves have published */
-    struct address_index index;  /* of its blocks, if the pool is indexed */
+    struct address_index index; /* of its blocks, if the pool is indexed */
     _Atomic uint64_t
         renewed_ns; /* cache_stop.c, without the lock: when a call last went the long way */
     LIST_ENTRY(device) link;

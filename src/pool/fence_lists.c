@@ -142,7 +142,7 @@ static bool is_much_deferred(const struct context *context, size_t size) {
     static const size_t little = 64 << 20;
     const struct device *device = context->device;
     uint64_t most = device->in_use / 4 > little ? device->in_use / 4 : little;
-    uint64_t deferred = device->idle - context->store.bytes - context->store.unused;
+    uint64_t deferred = device_idle(device) - context->store.bytes - context->store.unused;
     return deferred >= size && deferred > most;
 }
 

@@ -27,7 +27,7 @@ static uint64_t little(const struct device *device) {
  * above the headroom may be allocated before it is asked again. */
 bool headroom_may_lack(struct device *device, uint64_t grown) {
     lock_check_held(LOCK_POOL);
-    if (!device->idle || device->memory != POOL_DEVICE)
+    if (!device_idle(device) || device->memory != POOL_DEVICE)
         return false;
     if (grown >= device->until_asked)
         return true;
@@ -62,7 +62,7 @@ static uint64_t could_give(struct pool *pool, struct context *context) {
 
 /* What others use of the device, as far as it is known. */
 static uint64_t used_by_others(const struct device *device, const struct available *left) {
-    uint64_t used = left->of[0].total - left->of[0].bytes, own = device->live + device->idle;
+    uint64_t used = left->of[0].total - left->of[0].bytes, own = device->held;
     return used > own ? used - own : 0;
 }
 
@@ -128,7 +128,7 @@ void headroom_keep(struct pool *pool, struct context *context, size_t growth) {
     if (!pool_gate_enter(pool))
         return;
     pool_lock(pool);
-    uint64_t held = device->live + device->idle;
+    uint64_t held = device->held;
     pool_unlock_between(pool);
     bool known = available_ask(pool, device, held, &left);
     pool_gate_leave(pool);

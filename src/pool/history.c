@@ -12,19 +12,25 @@ static uint64_t held(const struct stats_sample *sample) {
     return stats_read(&sample->in_use) + stats_read(&sample->idle) + stats_read(&sample->waste);
 }
 
-static void copy_memory(struct stats_sample *to, const struct stats_sample *from) {
+static void copy_calls(struct stats_sample *to, const struct stats_sample *from) {
+    stats_write(&to->allocations, stats_read(&from->allocations));
+    stats_write(&to->hits, stats_read(&from->hits));
+}
+
+static void copy(struct stats_sample *to, const struct stats_sample *from) {
     stats_write(&to->time_ns, stats_read(&from->time_ns));
     stats_write(&to->in_use, stats_read(&from->in_use));
     stats_write(&to->idle, stats_read(&from->idle));
     stats_write(&to->waste, stats_read(&from->waste));
+    copy_calls(to, from);
 }
 
 /* Merges `later` into `sample`, which stands for the time of both from now on. */
 static void merge(struct stats_sample *sample, const struct stats_sample *later) {
-    if (held(later) >= held(sample))
-        copy_memory(sample, later);
-    stats_write(&sample->allocations, stats_read(&later->allocations));
-    stats_write(&sample->hits, stats_read(&later->hits));
+    if (held(later) < held(sample))
+        copy_calls(sample, later);
+    else
+        copy(sample, later);
 }
 
 /* Each sample stands for twice the time from now on. Returns how many are left: none, where another
@@ -39,13 +45,10 @@ static uint32_t halve(struct device *device, uint32_t count) {
     }
     for (uint32_t i = 1; i < count; i++) {
         struct stats_sample *last = &stats->samples[kept], *next = &stats->samples[i];
-        if (stats_read(&next->time_ns) / interval == stats_read(&last->time_ns) / interval) {
+        if (stats_read(&next->time_ns) / interval == stats_read(&last->time_ns) / interval)
             merge(last, next);
-        } else if (++kept != i) {
-            copy_memory(&stats->samples[kept], next);
-            stats_write(&stats->samples[kept].allocations, stats_read(&next->allocations));
-            stats_write(&stats->samples[kept].hits, stats_read(&next->hits));
-        }
+        else if (++kept != i)
+            copy(&stats->samples[kept], next);
     }
     stats_write(&stats->interval_ns, interval);
     return kept + 1;
@@ -62,7 +65,7 @@ void history_sample(struct device *device) {
     struct stats_device *stats = device->stats;
     struct stats_sample now = {.time_ns = stats_now(),
                                .in_use = device->in_use,
-                               .idle = device->idle,
+                               .idle = device_idle(device),
                                .waste = device->live - device->in_use,
                                .allocations = device->allocations,
                                .hits = device->hits};
@@ -73,40 +76,23 @@ void history_sample(struct device *device) {
     }
     while (count == STATS_SAMPLES && !continues(device, count, &now))
         count = halve(device, count);
-    if (continues(device, count, &now)) {
+    if (continues(device, count, &now))
         merge(&stats->samples[count - 1], &now);
-        device->samples = count;
-        atomic_store_explicit(&stats->sample_count, count, memory_order_release);
-        return;
-    }
-    struct stats_sample *sample = &stats->samples[count];
-    copy_memory(sample, &now);
-    stats_write(&sample->allocations, stats_read(&now.allocations));
-    stats_write(&sample->hits, stats_read(&now.hits));
-    device->samples = count + 1;
-    atomic_store_explicit(&stats->sample_count, device->samples, memory_order_release);
+    else
+        copy(&stats->samples[count++], &now);
+    device->samples = count;
+    atomic_store_explicit(&stats->sample_count, count, memory_order_release);
 }
 
 void history_note(struct device *device) {
     lock_check_held(LOCK_POOL);
-    struct stats_device *stats = device->stats;
     device->changes++;
-    if (!stats)
+    if (!device->stats)
         return;
-    uint64_t waste = device->live - device->in_use, all = device->live + device->idle;
-    /* Readers of the page add what caches have published by themselves. */
-    const struct stats_sums *published = &device->published;
-    stats_write(&stats->in_use, device->in_use - stats_sums_in_use_bytes(published));
-    stats_write(&stats->idle, device->idle - stats_sums_idle_bytes(published));
-    stats_write(&stats->waste, waste - stats_sums_waste_bytes(published));
-    stats_write(&stats->peak_live, device->peak_live);
-    stats_write(&stats->peak_held, device->peak_held);
-    stats_write(&stats->allocations, device->allocations - stats_sums_malloc_calls(published));
-    stats_write(&stats->hits, device->hits - stats_sums_malloc_hits(published));
-    if (device->noted_held == all && device->changes > ALWAYS_NOTED &&
+    if (device->noted_held == device->held && device->changes > ALWAYS_NOTED &&
         device->changes - device->noted < NOTE_EVERY)
         return;
-    device->noted_held = all;
+    device->noted_held = device->held;
     device->noted = device->changes;
     history_sample(device);
 }

@@ -34,8 +34,6 @@ struct lock_follower {
     void (*resume)(struct pool *pool, bool with_own);
 };
 
-/* Invariant (with the lock free): in use + idle + waste = held, where in use sums requested and
- * waste sums size - requested over live and waiting blocks, and idle sums size over idle ones. */
 struct pool {
     pthread_mutex_t lock;
     struct lock_follower follower;
@@ -96,9 +94,8 @@ struct pool {
 
     struct created_context *created;       /* context.c */
     LIST_HEAD(, memory_pool) memory_pools; /* memory_pools.c: those that the program has made */
-    uint64_t in_use, idle, waste, peak_live, peak_held; /* of device memory */
-    uint64_t live_blocks, idle_blocks;
-    uint64_t identities; /* given to suballocations so far */
+    uint64_t peak_live, peak_held;         /* of device memory, all devices' together */
+    uint64_t identities;                   /* given to suballocations so far */
 
     /* cache_life.c, cache_stop.c */
     struct cache *caches[CACHES], *active[CACHES]; /* active: those that are not parked */
@@ -106,7 +103,6 @@ struct pool {
     atomic_int resumes, resume_waiters; /* without the lock: threads that wait until caches go on */
     _Atomic uint64_t renew_ns, waited_ns; /* without the lock: see STOP_SHARE in cache_stop.c */
     struct ledger_place sentinel_place;   /* where the next sentinel is looked for */
-    struct stats_sums published;          /* what caches themselves have published */
 };
 
 /* The clock in nanoseconds. No other clock decides anything, but for how long threads wait for each
@@ -203,6 +199,24 @@ static inline void source_note_size(const struct context *context, const struct 
                                            ? round_physical(bytes)
                                            : context->keeper->round(bytes));
 }
+static inline uint64_t device_idle(const struct device *device) {
+    return device->held - device->live;
+}
+
+static inline uint64_t device_idle_blocks(const struct device *device) {
+    return device->blocks - device->live_blocks;
+}
+
+/* Counts so many that are no cache's. */
+static inline void device_count(struct device *device, uint64_t allocations, uint64_t hits) {
+    device->allocations += allocations;
+    device->hits += hits;
+    if (device->stats) {
+        stats_grow(&device->stats->allocations, allocations);
+        stats_grow(&device->stats->hits, hits);
+    }
+}
+
 /* How idle memory of the kind is kept. */
 const struct keeper *kind_keeper(const struct pool *pool, const struct pool_kind *kind);
 /* Counts a call of that kind of memory: device memory has no counters of its own. */

@@ -20,88 +20,108 @@ static size_t over_size(const struct pool_block *block) {
     return block->size > rounded ? block->size - rounded : 0;
 }
 
-static void note_peaks(struct device *device) {
-    uint64_t held = device->live + device->idle;
-    if (device->in_use > device->peak_in_use)
-        device->peak_in_use = device->in_use;
-    if (device->live > device->peak_live)
-        device->peak_live = device->live;
-    if (held > device->peak_held)
-        device->peak_held = held;
+/* Compares as signed numbers: while caches are merged one after the other, what one has freed of
+ * another's makes sums less than nothing. */
+static void raise(uint64_t *peak, uint64_t value) {
+    if ((int64_t)value > (int64_t)*peak)
+        *peak = value;
+}
+
+/* live: how much more it was than all devices' records say. */
+static void note_pool_peaks(struct pool *pool, uint64_t live) {
+    uint64_t held = 0;
+    const struct device *device;
+    LIST_FOREACH (device, &pool->devices, link)
+        if (device->memory == POOL_DEVICE) {
+            live += device->live;
+            held += device->held;
+        }
+    raise(&pool->peak_live, live);
+    raise(&pool->peak_held, held);
+}
+
+void ledger_note_peaks(struct pool *pool, struct device *device, uint64_t in_use, uint64_t live,
+                       uint64_t taken) {
+    lock_check_held(LOCK_POOL);
+    raise(&device->peak_in_use, device->in_use + in_use);
+    raise(&device->peak_live, device->live + live);
+    raise(&device->peak_held, device->held);
+    int64_t least = (int64_t)(device_idle(device) - taken);
+    if (least < (int64_t)device->least_idle)
+        device->least_idle = least > 0 ? (uint64_t)least : 0;
+    if (device->memory == POOL_DEVICE)
+        note_pool_peaks(pool, live);
 }
 
 /* Publishes memory that is no device's. The gauges of a kind stand in one order. */
-static void publish_kind(struct device *device) {
+static void publish_kind(const struct device *device) {
     enum stats_counter first =
         device->memory == POOL_HOST ? STATS_host_in_use_bytes : STATS_managed_in_use_bytes;
-    note_peaks(device);
     stats_set(first, device->in_use);
-    stats_set(first + 1, device->idle);
-    stats_set(first + 2, device->live + device->idle);
+    stats_set(first + 1, device_idle(device));
+    stats_set(first + 2, device->held);
     stats_set(first + 3, device->peak_held);
-    history_note(device);
 }
 
-/* Readers of the page add what caches have published by themselves: see struct stats_shard. */
 void ledger_publish(struct pool *pool, struct device *device) {
     lock_check_held(LOCK_POOL);
-    if (device->memory != POOL_DEVICE) {
+    ledger_note_peaks(pool, device, 0, 0, 0);
+    if (device->stats) {
+        stats_set(STATS_peak_live_bytes, pool->peak_live);
+        stats_set(STATS_peak_held_bytes, pool->peak_held);
+        stats_write(&device->stats->peak_live, device->peak_live);
+        stats_write(&device->stats->peak_held, device->peak_held);
+    } else {
         publish_kind(device);
-        return;
     }
-    uint64_t live = pool->in_use + pool->waste, held = live + pool->idle;
-    if (live > pool->peak_live)
-        pool->peak_live = live;
-    if (held > pool->peak_held)
-        pool->peak_held = held;
-    const struct stats_sums *published = &pool->published;
-    stats_set(STATS_in_use_bytes, pool->in_use - stats_sums_in_use_bytes(published));
-    stats_set(STATS_idle_bytes, pool->idle - stats_sums_idle_bytes(published));
-    stats_set(STATS_waste_bytes, pool->waste - stats_sums_waste_bytes(published));
-    stats_set(STATS_held_bytes, held - stats_sums_held_bytes(published));
-    stats_set(STATS_peak_live_bytes, pool->peak_live);
-    stats_set(STATS_peak_held_bytes, pool->peak_held);
-    stats_set(STATS_live_blocks, pool->live_blocks - stats_sums_live_blocks(published));
-    stats_set(STATS_idle_blocks, pool->idle_blocks - stats_sums_idle_blocks(published));
-    note_peaks(device);
     history_note(device);
 }
 
-/* sign is 1 or -1 in unsigned arithmetic that may wrap. */
-static void count_live(struct pool *pool, struct pool_block *block, uint64_t sign) {
-    struct device *device = block->context->device;
-    struct stats_site *stats = block->site->stats;
-    if (block == block->context->sentinel)
-        block->context->sentinel = NULL;
-    if (device->memory == POOL_DEVICE) {
-        pool->in_use += sign * block->requested;
-        pool->waste += sign * (block->size - block->requested);
-        pool->live_blocks += sign;
-    }
-    device->in_use += sign * block->requested;
-    block->context->live_blocks += sign;
-    device->live += sign * block->size;
+/* The block becomes live, or is that no longer. sign is 1 or -1, in unsigned arithmetic that may
+ * wrap. */
+static void count_live(struct pool_block *block, uint64_t sign) {
+    struct context *context = block->context;
+    struct device *device = context->device;
+    struct stats_site *site = block->site->stats;
+    uint64_t size = sign * block->size, in_use = sign * block->requested;
+    if (block == context->sentinel)
+        context->sentinel = NULL;
+    context->live_blocks += sign;
+    device->live += size;
+    device->in_use += in_use;
     device->live_blocks += sign;
     device->over_size += sign * over_size(block);
-    stats_grow(&stats->held_blocks, sign);
-    stats_grow(&stats->held_bytes, sign * block->size);
-    stats_grow(&stats->live_blocks, sign);
-    stats_grow(&stats->live_bytes, sign * block->size);
-    stats_raise(&stats->peak_live_bytes, &stats->live_bytes);
+    struct stats_device *told = device->stats;
+    if (told) {
+        stats_grow(&told->live, size);
+        stats_grow(&told->in_use, in_use);
+        stats_grow(&told->live_blocks, sign);
+    }
+    stats_grow(&site->live_blocks, sign);
+    stats_grow(&site->live_bytes, size);
+    stats_raise(&site->peak_live_bytes, &site->live_bytes);
 }
 
-static void count_idle(struct pool *pool, struct pool_block *block, uint64_t sign) {
-    struct device *device = block->context->device;
-    if (device->memory == POOL_DEVICE) {
-        pool->idle += sign * block->size;
-        pool->idle_blocks += sign;
+/* The device has that many more blocks, or bytes: they are idle until count_live has them. */
+static void count_held(struct device *device, uint64_t blocks, uint64_t bytes) {
+    device->blocks += blocks;
+    device->held += bytes;
+    if (device->stats) {
+        stats_grow(&device->stats->blocks, blocks);
+        stats_grow(&device->stats->held, bytes);
     }
-    device->idle += sign * block->size;
-    device->idle_blocks += sign;
-    if (device->idle < device->least_idle)
-        device->least_idle = device->idle;
-    stats_grow(&block->site->stats->held_blocks, sign);
-    stats_grow(&block->site->stats->held_bytes, sign * block->size);
+}
+
+/* The site has. */
+static void count_of_site(const struct site *site, uint64_t blocks, uint64_t bytes) {
+    stats_grow(&site->stats->held_blocks, blocks);
+    stats_grow(&site->stats->held_bytes, bytes);
+}
+
+/* The block is there, or is no longer; sign as above. */
+static void count_block(const struct pool_block *block, uint64_t sign) {
+    count_held(block->context->device, sign, sign * block->size);
+    count_of_site(block->site, sign, sign * block->size);
 }
 
 static struct record_slab *new_slab(size_t count) {
@@ -228,10 +248,9 @@ void ledger_set_state(struct pool_block *block, enum block_state state) {
 
 /* Takes the block out of the sums, as it goes out of the map. */
 static void subtract(struct pool *pool, struct pool_block *block) {
-    if (block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED)
-        count_idle(pool, block, (uint64_t)-1);
-    else
-        count_live(pool, block, (uint64_t)-1);
+    if (block->state != BLOCK_IDLE && block->state != BLOCK_DEFERRED)
+        count_live(block, (uint64_t)-1);
+    count_block(block, (uint64_t)-1);
     ledger_set_state(block, BLOCK_GONE);
     ledger_publish(pool, block->context->device);
 }
@@ -296,11 +315,11 @@ void ledger_restore(struct pool *pool, struct pool_block *block, enum block_stat
         return;
     }
     ledger_set_state(block, state);
+    count_block(block, 1);
     if (state == BLOCK_LIVE) {
-        count_live(pool, block, 1);
+        count_live(block, 1);
     } else {
         block->requested = 0;
-        count_idle(pool, block, 1);
         if (state == BLOCK_IDLE)
             ledger_keep(pool, block);
         else
@@ -343,7 +362,7 @@ struct pool_block *ledger_add_region(struct pool *pool, struct context *context,
                                                                      .site = site,
                                                                      .state = BLOCK_IDLE});
     if (block) {
-        count_idle(pool, block, 1);
+        count_block(block, 1);
         ledger_publish(pool, block->context->device);
     }
     return block;
@@ -360,9 +379,8 @@ struct pool_block *ledger_split(struct pool *pool, struct pool_block *block, siz
     if (!rest)
         return NULL;
     block->size = size;
-    pool->idle_blocks++;
-    block->context->device->idle_blocks++;
-    stats_grow(&block->site->stats->held_blocks, 1);
+    count_held(block->context->device, 1, 0);
+    count_of_site(block->site, 1, 0);
     ledger_publish(pool, block->context->device);
     return rest;
 }
@@ -371,11 +389,9 @@ void ledger_coalesce(struct pool *pool, struct pool_block *block, struct pool_bl
     lock_check_held(LOCK_POOL);
     pointer_map_remove(&pool->map, next);
     block->size += next->size;
-    pool->idle_blocks--;
-    block->context->device->idle_blocks--;
-    stats_grow(&next->site->stats->held_blocks, (uint64_t)-1);
-    stats_grow(&next->site->stats->held_bytes, -(uint64_t)next->size);
-    stats_grow(&block->site->stats->held_bytes, next->size);
+    count_held(block->context->device, (uint64_t)-1, 0);
+    count_of_site(next->site, (uint64_t)-1, 0 - (uint64_t)next->size);
+    count_of_site(block->site, 0, next->size);
     ledger_recycle(pool, next);
     ledger_publish(pool, block->context->device);
 }
@@ -384,10 +400,7 @@ void ledger_count_unused(struct pool *pool, struct context *context, size_t chan
     lock_check_held(LOCK_POOL);
     struct device *device = context->device;
     context->store.unused += change;
-    pool->idle += change;
-    device->idle += change;
-    if (device->idle < device->least_idle)
-        device->least_idle = device->idle;
+    count_held(device, 0, change);
     ledger_publish(pool, device);
 }
 
@@ -398,7 +411,8 @@ void ledger_adopt(struct pool *pool, struct pool_block *fresh) {
         fresh = block->next;
         if (insert(pool, block))
             continue;
-        count_live(pool, block, (uint64_t)-1);
+        count_live(block, (uint64_t)-1);
+        count_block(block, (uint64_t)-1);
         ledger_recycle(pool, block);
         stats_add(STATS_no_memory_for_records, 1);
     }
@@ -419,7 +433,8 @@ struct pool_block *ledger_add(struct pool *pool, struct context *context, struct
                                                                      .state = BLOCK_LIVE});
     if (block) {
         ledger_set_state(block, BLOCK_LIVE);
-        count_live(pool, block, 1);
+        count_block(block, 1);
+        count_live(block, 1);
         ledger_publish(pool, block->context->device);
     }
     return block;
@@ -427,10 +442,9 @@ struct pool_block *ledger_add(struct pool *pool, struct context *context, struct
 
 void ledger_make_deferred(struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
-    count_live(pool, block, (uint64_t)-1);
+    count_live(block, (uint64_t)-1);
     block->requested = 0;
     ledger_set_state(block, BLOCK_DEFERRED);
-    count_idle(pool, block, 1);
     ledger_publish(pool, block->context->device);
 }
 
@@ -478,10 +492,11 @@ void ledger_make_idle(struct pool *pool, struct pool_block *block) {
 void ledger_make_live(struct pool *pool, struct pool_block *block, struct site *site,
                       size_t requested) {
     lock_check_held(LOCK_POOL);
-    count_idle(pool, block, (uint64_t)-1);
+    count_of_site(block->site, (uint64_t)-1, 0 - (uint64_t)block->size);
+    count_of_site(site, 1, block->size);
     block->site = site;
     block->requested = requested;
     ledger_set_state(block, BLOCK_LIVE);
-    count_live(pool, block, 1);
+    count_live(block, 1);
     ledger_publish(pool, block->context->device);
 }

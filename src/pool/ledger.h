@@ -68,7 +68,12 @@ void ledger_make_live(struct pool *pool, struct pool_block *block, struct site *
 void ledger_count_unused(struct pool *pool, struct context *context, size_t change);
 /* Sets the state to LIVE or WAITING, for changes that no other function of the ledger makes. */
 void ledger_set_state(struct pool_block *block, enum block_state state);
-/* Publishes the sums in the stats page. */
+/* Raises the device's and the pool's peaks to what the figures are: to be called before the
+ * device's are grown by a cache's, which at its most had so much more in use and live, and took so
+ * much more of what was idle. */
+void ledger_note_peaks(struct pool *pool, struct device *device, uint64_t in_use, uint64_t live,
+                       uint64_t taken);
+/* To be called after a change, or several that are one: notes peaks and the history. */
 void ledger_publish(struct pool *pool, struct device *device);
 void ledger_destroy_records(struct pool *pool);
 

@@ -79,9 +79,7 @@ static void drop_everything(struct pool *pool) {
     wait_forget(pool);
     pitch_forget_all(pool);
     ledger_destroy_records(pool);
-    pool->in_use = pool->idle = pool->waste = pool->peak_live = pool->peak_held = 0;
-    pool->live_blocks = pool->idle_blocks = 0;
-    pool->published = (struct stats_sums){0};
+    pool->peak_live = pool->peak_held = 0;
 }
 
 void pool_destroy(struct pool *pool) {
@@ -89,8 +87,14 @@ void pool_destroy(struct pool *pool) {
         return;
     pool_lock(pool);
     struct context *context;
+    struct device *device;
     LIST_FOREACH (context, &pool->contexts, link)
         cache_close(pool, context);
+    LIST_FOREACH (device, &pool->devices, link)
+        if (device->stats) { /* which say from now on what other pools have of it */
+#define DEVICE_FIGURE(name, sums, help) stats_grow(&device->stats->name, 0 - device->name);
+#include "observe/counters.def"
+        }
     drop_everything(pool);
     pool_unlock(pool);
     free(pool);

@@ -262,7 +262,7 @@ static struct site *open_request(struct pool *pool, const struct pool_kind *kind
     struct site *site =
         *context && !capturing && !down && !broken ? context_site(pool, *context, key) : NULL;
     if (*context)
-        (*context)->device->allocations++;
+        device_count((*context)->device, 1, 0);
     if (site) {
         stats_grow(&site->stats->misses, 1);
         return site;

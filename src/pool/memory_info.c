@@ -32,7 +32,8 @@ static uint64_t with_idle(struct pool *pool, const struct device *device, uint64
     uint64_t pages = pages_idle(pool, device);
     if (own == UINT64_MAX || own == available) /* the tool keeps no count, and asks the driver */
         return available + pages;
-    return available + device->idle < own + pages ? available + device->idle : own + pages;
+    return available + device_idle(device) < own + pages ? available + device_idle(device)
+                                                         : own + pages;
 }
 
 CUresult pool_mem_get_info(struct pool *pool, size_t *free_bytes, size_t *total_bytes) {

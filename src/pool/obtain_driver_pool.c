@@ -182,8 +182,7 @@ static void collect_freed(struct pool *pool, struct context *context, size_t wan
     const struct device *device = context->device;
     pool_lock(pool);
     double ratio = pool->config.throttle_ratio;
-    bool crowded =
-        ratio > 0 && (double)(device->live + device->idle + wanted) > ratio * (double)device->total;
+    bool crowded = ratio > 0 && (double)(device->held + wanted) > ratio * (double)device->total;
     if (crowded)
         fence_drain_own(pool, context);
     flush(pool, context);

@@ -85,7 +85,7 @@ static void take_idle(struct growing *growing, size_t bytes) {
         bytes -= part.bytes < bytes ? part.bytes : bytes;
         ledger_remove(pool, block);
         region_detach(store, block);
-        block->by_size.rbe_left = growing->taken;
+        block->next_leaving = growing->taken;
         growing->taken = block;
     }
 }
@@ -199,7 +199,7 @@ static size_t growth(const struct growing *growing, size_t available) {
     struct pool *pool = growing->pool;
     struct mapped *mapped = growing->context->mapped;
     const struct device *device = growing->context->device;
-    uint64_t held = device->live + device->idle, room = idle_bound_room(pool, device);
+    uint64_t held = device->held, room = idle_bound_room(pool, device);
     double square = (double)held * (double)held;
     uint64_t most = (uint64_t)(square / steep) + FIRST, least = (uint64_t)(square / flat);
     uint64_t wanted = most_wanted(growing), left = available / LEFT;
@@ -226,7 +226,7 @@ static void unmap_taken(struct growing *growing) {
     bool paid = !taken || wait_try_pay(pool, "cuMemUnmap");
     growing->taken = NULL;
     for (; taken; taken = next) {
-        next = taken->by_size.rbe_left;
+        next = taken->next_leaving;
         struct reservation *reservation = taken->region->reservation;
         bool unmapped = paid && chunks_unmap(pool->driver, taken->pointer, taken->size), gone;
         pool_lock(pool);

@@ -11,7 +11,7 @@
 static size_t region_size(struct pool *pool, const struct request *request, size_t least) {
     const struct context *context = request->context;
     pool_lock(pool);
-    bool deferred = context->device->idle > context->store.bytes;
+    bool deferred = device_idle(context->device) > context->store.bytes;
     size_t size = !context->ended && !deferred ? context->next_region : least;
     uint64_t room = idle_bound_room(pool, context->device);
     pool_unlock(pool);

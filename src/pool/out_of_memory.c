@@ -10,7 +10,6 @@
  *  6. The device is waited for, by looking again and again, for POOLCUDA_OOM_WAIT (patience.c).
  *
  * Then the error is the driver's. */
-#include "observe/call_timer.h"
 #include "pool/internal.h"
 
 /* Whether the policy obtains the memory. It needs to know how much, so not while the pitch is
@@ -90,7 +89,7 @@ static uint64_t most_back(struct pool *pool, CUdevice ordinal) {
     pool_lock(pool);
     LIST_FOREACH (device, &pool->devices, link)
         if (device->ordinal == ordinal || device->memory != POOL_DEVICE)
-            bytes += device->idle + device->idle_blocks * PAGE;
+            bytes += device_idle(device) + device_idle_blocks(device) * PAGE;
     pool_unlock(pool);
     return bytes;
 }

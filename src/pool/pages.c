@@ -62,7 +62,7 @@ static struct idle look_at_small(const struct index_blocks *blocks) {
 /* large: of the large blocks, as far as is known of them. A live block keeps one page, or two. */
 static uint64_t least_worth_of_small(const struct device *device, const struct idle *large) {
     const struct address_index *index = &device->index;
-    uint64_t idle = least(device->idle_blocks - large->blocks, index->small.count);
+    uint64_t idle = least(device_idle_blocks(device) - large->blocks, index->small.count);
     uint64_t live = index->small.count - idle, kept = live + least(live, index->crossing);
     return (index->pages - least(index->pages, kept)) * ROUND_PAGE;
 }
@@ -70,7 +70,7 @@ static uint64_t least_worth_of_small(const struct device *device, const struct i
 static uint64_t worth(const struct device *device, uint64_t idle_bytes) {
     const struct address_index *index = &device->index;
     struct idle small = {.bytes = least(index->small.bytes, idle_bytes)},
-                large = {.blocks = least(index->large.count, device->idle_blocks)};
+                large = {.blocks = least(index->large.count, device_idle_blocks(device))};
     bool looks_at_small = index->small.count <= LOOKS;
     if (looks_at_small)
         small = look_at_small(&index->small);
@@ -85,11 +85,11 @@ uint64_t pages_idle(struct pool *pool, const struct device *device) {
     lock_check_held(LOCK_POOL);
     uint64_t unused = 0;
     const struct context *context;
-    if (!device->idle || pool->keeper->cuts) /* suballocations can be had as they are */
-        return device->idle;
+    if (!device_idle(device) || pool->keeper->cuts) /* suballocations can be had as they are */
+        return device_idle(device);
     LIST_FOREACH (context, &pool->contexts, link)
         unused += context->device == device ? context->store.unused : 0;
     if (!ledger_index(pool))
-        return device->live_blocks ? unused : device->idle;
-    return unused + worth(device, device->idle - unused);
+        return device->live_blocks ? unused : device_idle(device);
+    return unused + worth(device, device_idle(device) - unused);
 }

@@ -1,6 +1,5 @@
 /* Idle memory on its way back to the driver: which block is the next, and how it is given back. */
 #include "keep/region.h"
-#include "observe/call_timer.h"
 #include "pool/bounds.h"
 #include "pool/internal.h"
 
@@ -11,7 +10,7 @@ void release_list_add(struct pool *pool, struct release_list *releases, struct p
     ledger_remove(pool, block);
     if (block->context->keeper->cuts)
         region_detach(&block->context->store, block);
-    block->by_size.rbe_left = releases->first;
+    block->next_leaving = releases->first;
     releases->first = block;
     releases->bytes += block->size;
     releases->count++;
@@ -96,10 +95,10 @@ size_t release_list_give_back(struct pool *pool, struct release_list *releases) 
         releases->unused = NULL;
     }
     struct giving giving = {pool, releases->waits, releases->own, releases->quiet, NULL};
-    for (; block; block = block->by_size.rbe_left) {
+    for (; block; block = block->next_leaving) {
         struct context *context = block->context;
-        if (giving.quiet != context && !may_be_freed(&giving, block)) {
-            block->taints = true;
+        if (!(giving.quiet && giving.quiet == context) && !may_be_freed(&giving, block)) {
+            block->refused = true;
             continue;
         }
         bool by_source = context->source->surrender != NULL;
@@ -107,7 +106,7 @@ size_t release_list_give_back(struct pool *pool, struct release_list *releases) 
                           : giving.quiet == context && !call_timer_rests(STATS_CALL_FREE)
                               ? release_timed(pool, block)
                               : source_release(pool, context->kind.memory, block->pointer);
-        block->taints = result != CUDA_SUCCESS; /* an idle block has no taints: a free flag */
+        block->refused = result != CUDA_SUCCESS;
         context_note_error(pool, block->context, result);
         if (result == CUDA_SUCCESS) {
             giving.quiet = giving.waits == RELEASE_MAY_WAIT ? context : NULL; /* has waited */
@@ -118,10 +117,9 @@ size_t release_list_give_back(struct pool *pool, struct release_list *releases) 
     gate_exchange_capture_mode(pool, &mode);
     pool_lock(pool);
     for (block = releases->first; block; block = next) {
-        next = block->by_size.rbe_left;
-        bool refused = block->taints;
-        block->taints = 0;
-        if (refused && block->context == giving.busy)
+        next = block->next_leaving;
+        bool refused = block->refused;
+        if (refused && giving.busy && block->context == giving.busy)
             block->context->resting = false; /* room_make saw it rest, or could not see it */
         if (block->context->keeper->cuts)
             suballocation_released(block, refused);
@@ -359,11 +357,12 @@ static bool is_any_busy(struct pool *pool, const struct device *device) {
 enum room room_make(struct pool *pool, struct device *device, size_t bytes) {
     bool any = true;
     release_refresh(pool, device);
-    if (device->idle)
+    if (device_idle(device))
         look_at_contexts(pool, device);
-    if (device->idle && !pool_driver_waits(pool) && !is_any_busy(pool, device))
+    if (device_idle(device) && !pool_driver_waits(pool) && !is_any_busy(pool, device))
         fence_drain(pool, device); /* what the driver does not wait for: it is over */
-    for (int turn = 0; device->idle && any && turn < 2; turn++) /* it may refuse for the moment */
+    for (int turn = 0; device_idle(device) && any && turn < 2;
+         turn++) /* it may refuse for the moment */
         if (give_back(pool, device, bytes, &any))
             return ROOM_MADE;
     if (device->releasing)

@@ -16,7 +16,7 @@ enum release_waits {
     RELEASE_UNLESS_BUSY, /* what cannot be asked goes as well: to fail for that would be worse */
 };
 
-/* Blocks taken out for release, linked through by_size.rbe_left; release_list_give_back gives them
+/* Blocks taken out for release, linked through next_leaving; release_list_give_back gives them
  * to the driver, as far as `waits` lets it, and returns the bytes that it accepted. */
 struct release_list {
     struct pool_block *first;

@@ -23,7 +23,7 @@ static struct context *next_context(struct pool *pool, int device, struct contex
     lock_check_held(LOCK_POOL);
     struct context *context;
     LIST_FOREACH (context, &pool->contexts, link)
-        if ((device < 0 || context->device->ordinal == device) && context->device->idle &&
+        if ((device < 0 || context->device->ordinal == device) && device_idle(context->device) &&
             !context->broken && !is_seen(seen, count, context))
             return context;
     return NULL;

@@ -29,13 +29,15 @@ void shortage_report(struct pool *pool, struct device *device, const char *call,
         pool->driver->mem_get_info(&available, &total);
         pool_gate_leave(pool);
     }
+    struct pool_usage all;
+    pool_usage(pool, POOL_ALL_DEVICES, &all);
+    shortage.waste = all.waste;
     pool_lock(pool);
     shortage.device = device->ordinal;
     shortage.capacity = device->total;
     shortage.available = available;
     shortage.live = device->live;
-    shortage.idle = device->idle;
-    shortage.waste = pool->waste;
+    shortage.idle = device_idle(device);
     for (const struct site_record *record = pool->site_records; record;
          record = record->by_key.next)
         insert_site(&shortage, record);

@@ -1,6 +1,5 @@
 /* What becomes a live block for a request: an idle one that serves, or what the driver has given.
  */
-#include "observe/call_timer.h"
 #include "pool/bounds.h"
 #include "pool/cache_parts.h"
 
@@ -9,7 +8,7 @@ void take_count_hits(const struct context *context, struct site *site, int many)
     uint64_t more = (uint64_t)many;
     stats_grow(&site->stats->hits, more);
     stats_grow(&site->stats->misses, 0 - more);
-    context->device->hits += more;
+    device_count(context->device, 0, more);
     stats_add(STATS_malloc_hits, more);
 }
 
@@ -135,7 +134,7 @@ void take_late(struct pool *pool, struct pool_block *unused, struct context *con
     }
     if (pointer && !context->ended) { /* and so the site is still there */
         stats_grow(&site->stats->misses, 1);
-        context->device->allocations++;
+        device_count(context->device, 1, 0);
         take_obtained(pool, &request, &obtained);
     }
     pool_unlock(pool);

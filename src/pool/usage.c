@@ -3,13 +3,13 @@
 
 static void add(struct pool_usage *sum, const struct device *device) {
     sum->in_use += device->in_use;
-    sum->idle += device->idle;
+    sum->idle += device_idle(device);
     sum->waste += device->live - device->in_use;
-    sum->held += device->live + device->idle;
+    sum->held += device->held;
     sum->peak_live += device->peak_live;
     sum->peak_held += device->peak_held;
     sum->live_blocks += device->live_blocks;
-    sum->idle_blocks += device->idle_blocks;
+    sum->idle_blocks += device_idle_blocks(device);
     sum->allocations += device->allocations;
     sum->hits += device->hits;
     sum->frees += device->frees;

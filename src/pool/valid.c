@@ -1,10 +1,6 @@
 /* Whether the pool's records agree with each other: for tests, not part of the preloaded object. */
 #include "pool/internal.h"
 
-struct sums {
-    uint64_t in_use, idle, waste, live_blocks, idle_blocks;
-};
-
 static bool is_kept(const struct pool_block *block) {
     return block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED;
 }
@@ -14,17 +10,6 @@ static bool block_is_valid(const struct pool_block *block) {
            block->requested <= block->size &&
            (block->context->keeper->cuts || block->asked <= block->size) &&
            (is_kept(block) ? block->requested == 0 : block->requested > 0);
-}
-
-static void add(struct sums *sums, const struct pool_block *block) {
-    if (is_kept(block)) {
-        sums->idle += block->size;
-        sums->idle_blocks++;
-    } else {
-        sums->in_use += block->requested;
-        sums->waste += block->size - block->requested;
-        sums->live_blocks++;
-    }
 }
 
 static bool device_is_valid(const struct pool *pool, const struct device *device) {
@@ -48,10 +33,10 @@ static bool device_is_valid(const struct pool *pool, const struct device *device
         size_t rounded = block->context->keeper->round(block->requested);
         over_size += block->size > rounded ? block->size - rounded : 0;
     }
-    return live == device->live && idle == device->idle && over_size == device->over_size &&
+    return live == device->live && idle == device_idle(device) && over_size == device->over_size &&
            in_use == device->in_use && device->peak_in_use >= in_use && device->pressure >= 0 &&
            device->releasing >= 0 && live_blocks == device->live_blocks &&
-           idle_blocks == device->idle_blocks && device->peak_live >= live &&
+           idle_blocks == device_idle_blocks(device) && device->peak_live >= live &&
            device->peak_held >= live + idle;
 }
 
@@ -100,16 +85,34 @@ static bool pages_are_valid(const struct address_index *index) {
     return pages == index->pages && crossing == index->crossing;
 }
 
+/* Whether readers of the stats find what the pool's records say, as long as no other pool counts
+ * there. */
+static bool stats_are_valid(const struct pool *pool) {
+    uint64_t in_use = 0, live = 0, held = 0, live_blocks = 0, idle_blocks = 0;
+    const struct device *device;
+    LIST_FOREACH (device, &pool->devices, link) {
+        if (device->memory != POOL_DEVICE)
+            continue;
+        in_use += device->in_use;
+        live += device->live;
+        held += device->held;
+        live_blocks += device->live_blocks;
+        idle_blocks += device_idle_blocks(device);
+    }
+    return stats_get(STATS_in_use_bytes) == in_use && stats_get(STATS_held_bytes) == held &&
+           stats_get(STATS_waste_bytes) == live - in_use &&
+           stats_get(STATS_idle_bytes) == held - live &&
+           stats_get(STATS_live_blocks) == live_blocks &&
+           stats_get(STATS_idle_blocks) == idle_blocks;
+}
+
 static bool is_valid(struct pool *pool) {
-    struct sums sums = {0};
     const struct pool_block *block;
     struct ledger_place place = {0};
     size_t count = 0, whole = 0;
     while ((block = ledger_next(pool, &place))) {
         if (!block_is_valid(block) || ledger_find(pool, block->pointer) != block)
             return false;
-        if (block->context->kind.memory == POOL_DEVICE)
-            add(&sums, block);
         count++;
         if (block->context->keeper->cuts || !pool->indexed)
             continue;
@@ -128,16 +131,10 @@ static bool is_valid(struct pool *pool) {
     if (indexed != whole)
         return false;
     const struct context *context;
-    LIST_FOREACH (context, &pool->contexts, link) {
+    LIST_FOREACH (context, &pool->contexts, link)
         if (!context_is_valid(pool, context))
             return false;
-        sums.idle += context->store.unused;
-    }
-    return sums.in_use == pool->in_use && sums.idle == pool->idle && sums.waste == pool->waste &&
-           sums.live_blocks == pool->live_blocks && sums.idle_blocks == pool->idle_blocks &&
-           stats_get(STATS_in_use_bytes) + stats_get(STATS_idle_bytes) +
-                   stats_get(STATS_waste_bytes) ==
-               stats_get(STATS_held_bytes);
+    return stats_are_valid(pool);
 }
 
 bool pool_is_valid(struct pool *pool) {

@@ -5,12 +5,16 @@
  * start: the task's environment is set. Neither of the two processes preloads anything itself. */
 #include "format.h"
 #include "options.h"
+#include "slurm/line.h"
 #include "slurm/request.h"
 #include "slurm/settings.h"
 #include "slurm/site.h"
 #include "slurm/summary.h"
 #include "slurm/task.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <libgen.h>
 #include <limits.h>
 #include <pthread.h>
 #include <pwd.h>
@@ -25,16 +29,19 @@
 SPANK_PLUGIN(poolcuda, 1)
 #pragma GCC visibility pop
 
-enum { STEPS_MOST = 64 };
+enum { STEPS_MOST = 64, FOLDER_MOST = OPTION_PATH_MAX - 128 };
 
 /* What this process knows, srun or slurmstepd. Invariant: site is read if usable. */
 static struct {
     bool usable;
     struct site site;
+    char problem[2 * SETTINGS_ERROR]; /* why it is not usable */
     struct settings settings;
     char folder[OPTION_PATH_MAX]; /* absolute; "" where no step is pooled */
-    struct step_name steps[STEPS_MOST];
-    unsigned tasks[STEPS_MOST];
+    struct step {
+        struct step_name name, folder; /* as its job is called; as its folder is */
+        unsigned tasks;
+    } steps[STEPS_MOST];
     size_t step_count;
 } own;
 
@@ -44,7 +51,7 @@ static pthread_mutex_t steps_lock = PTHREAD_MUTEX_INITIALIZER;
 /* Ends srun, which has started nothing yet, with one line. Returned to, it would add one of its
  * own. */
 static _Noreturn void refuse(const char *error) {
-    slurm_spank_log("poolcuda: %s; nothing was started", error);
+    tell_line("%s; nothing was started", error);
     exit(1);
 }
 
@@ -85,25 +92,24 @@ static struct spank_option options[] = {
 };
 
 int slurm_spank_init(spank_t spank, int count, char **arguments) {
-    char error[2 * SETTINGS_ERROR];
     spank_context_t context = spank_context();
     if (context != S_CTX_LOCAL && context != S_CTX_REMOTE)
         return 0;
-    own.usable = site_read(&own.site, count, arguments, error, sizeof error);
+    own.usable = site_read(&own.site, count, arguments, own.problem, sizeof own.problem);
     if (!own.usable && context == S_CTX_LOCAL)
-        slurm_spank_log("poolcuda: %s; no step is pooled", error);
+        tell_line("%s; no step is pooled", own.problem);
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
         spank_option_register(spank, &options[i]);
     return 0;
 }
 
-/* The folder as an absolute path. False if it has no room. */
+/* The folder as an absolute path. False if it would not leave room for the names in it. */
 static bool make_absolute(const char *folder) {
     char here[OPTION_PATH_MAX / 2];
     if (*folder == '/')
-        return format(own.folder, sizeof own.folder, "%s", folder) < (int)sizeof own.folder;
+        return format(own.folder, sizeof own.folder, "%s", folder) < FOLDER_MOST;
     return getcwd(here, sizeof here) &&
-           format(own.folder, sizeof own.folder, "%s/%s", here, folder) < (int)sizeof own.folder;
+           format(own.folder, sizeof own.folder, "%s/%s", here, folder) < FOLDER_MOST;
 }
 
 /* Puts what is asked for into the environment that the tasks get. */
@@ -130,10 +136,7 @@ int slurm_spank_init_post_opt(spank_t spank, int count, char **arguments) {
     (void)spank, (void)count, (void)arguments;
     if (spank_context() != S_CTX_LOCAL)
         return 0;
-    /* They may be those of an srun in whose task this one runs. */
-    unsetenv(REQUEST_FOLDER);
-    unsetenv(REQUEST_PRESET);
-    unsetenv(REQUEST_SET);
+    request_clear();
     if (!settings->asked || !own.usable)
         return 0;
     if (!site_allows_me(&own.site)) {
@@ -143,73 +146,123 @@ int slurm_spank_init_post_opt(spank_t spank, int count, char **arguments) {
         refuse(error);
     }
     if (!make_absolute(folder)) {
-        format(error, sizeof error, "--poolcuda-stats=%.200s: the path is too long", folder);
+        format(error, sizeof error,
+               "the path of the folder %.200s is too long here; expected --poolcuda-stats=DIR with "
+               "one of less than %d bytes",
+               folder, FOLDER_MOST);
         refuse(error);
     }
     ask_tasks();
     return 0;
 }
 
-/* In srun, for a step that is about to start. Of one with several components the job is the
- * first's, and the tasks are the first's. */
+/* A step that is about to start. Its folder is chosen here, and its tasks will know it; but in a
+ * heterogeneous job, where they might not, it is the one that is its by its number. */
+static void note_step(struct step_name name, unsigned tasks, bool heterogeneous) {
+    pthread_mutex_lock(&steps_lock);
+    size_t at = 0;
+    while (at < own.step_count && strcmp(own.steps[at].name.text, name.text) != 0)
+        at++;
+    if (at < STEPS_MOST) {
+        struct step *step = &own.steps[at];
+        if (at == own.step_count) {
+            step->name = name;
+            step->folder = heterogeneous ? name : step_name_unused(own.folder, name);
+            own.step_count++;
+        }
+        step->tasks = tasks;
+        if (!heterogeneous)
+            setenv(REQUEST_STEP, step->folder.text, 1);
+    }
+    pthread_mutex_unlock(&steps_lock);
+}
+
+/* A number of this process's environment. */
+static unsigned number(const char *name, unsigned otherwise) {
+    const char *text = getenv(name);
+    return text ? (unsigned)strtoul(text, NULL, 10) : otherwise;
+}
+
+/* In srun, for a step that is about to start: of one with several components for the one whose
+ * thread comes first, whose job and tasks the items are. The first component's job is in the
+ * environment, for the tasks as well. */
 int slurm_spank_local_user_init(spank_t spank, int count, char **arguments) {
     uint32_t job, step, tasks = 0;
-    /* Slurm's, and told to this side of a plugin in no other way; tasks ask for the item. */
-    const char *restarts = getenv("SLURM_RESTART_COUNT");
+    bool heterogeneous = getenv("SLURM_HET_SIZE") != NULL;
     (void)count, (void)arguments;
     if (!*own.folder || spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS ||
         spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS)
         return 0;
     if (spank_get_item(spank, S_JOB_TOTAL_TASK_COUNT, &tasks) != ESPANK_SUCCESS)
         tasks = 0;
-    struct step_name name =
-        step_name(job, step, restarts ? (unsigned)strtoul(restarts, NULL, 10) : 0);
-    pthread_mutex_lock(&steps_lock);
-    size_t at = 0;
-    while (at < own.step_count && strcmp(own.steps[at].text, name.text) != 0)
-        at++;
-    if (at < STEPS_MOST) {
-        own.steps[at] = name;
-        own.tasks[at] = tasks;
-        if (at == own.step_count)
-            own.step_count++;
-    }
-    pthread_mutex_unlock(&steps_lock);
+    if (heterogeneous)
+        job = number("SLURM_JOB_ID", job);
+    /* Slurm's, and told to this side of a plugin in no other way; tasks ask for the item. */
+    note_step(step_name(job, step, number("SLURM_RESTART_COUNT", 0)), tasks, heterogeneous);
     return 0;
 }
 
 int slurm_spank_task_init(spank_t spank, int count, char **arguments) {
     (void)count, (void)arguments;
-    if (own.usable)
-        task_prepare(spank, &own.site);
+    task_prepare(spank, own.usable ? &own.site : NULL, own.problem);
     return 0;
 }
 
-/* Where the folder is not there, a task has told why it runs unpooled; or it is on the nodes only.
- */
-static void tell_step(const char *name, unsigned tasks) {
-    char line[1024], path[OPTION_PATH_MAX + sizeof(struct step_name)], many[32] = "";
-    format(path, sizeof path, "%s/%s", own.folder, name);
-    if (access(path, R_OK | X_OK) != 0)
+/* Whether tasks that see what this process sees could have made the step's folder. If not, one of
+ * them has told the user why. */
+static bool could_pool_here(void) {
+    char above[OPTION_PATH_MAX];
+    if (access(own.site.library, R_OK) != 0)
+        return false;
+    if (access(own.folder, W_OK | X_OK) == 0)
+        return true;
+    format(above, sizeof above, "%s", own.folder);
+    return errno == ENOENT && access(dirname(above), W_OK | X_OK) == 0;
+}
+
+static bool is_empty(const char *folder) {
+    DIR *stream = opendir(folder);
+    size_t entries = 0;
+    while (stream && readdir(stream))
+        entries++;
+    if (stream)
+        closedir(stream);
+    return entries <= 2; /* itself and the one above */
+}
+
+/* What tells of a step, behind its name. */
+static void tell_step(const struct step *step) {
+    char line[1024], path[OPTION_PATH_MAX + sizeof step->folder], name[128];
+    const char *command = own.site.command;
+    format(path, sizeof path, "%s/%s", own.folder, step->folder.text);
+    format(name, sizeof name, "step %s", step->name.text);
+    if (access(path, R_OK | X_OK) != 0) {
+        if (could_pool_here())
+            tell_line("%s: no folder %s here: the nodes have it to themselves, or no plugin "
+                      "poolcuda_spank.so",
+                      name, path);
         return;
-    summary_ask(own.site.command, path, line, sizeof line);
-    if (strtoul(line, NULL, 10) < tasks) /* the line begins with the number of ranks */
-        format(many, sizeof many, ", %u task%s", tasks, tasks == 1 ? "" : "s");
+    }
+    summary_ask(command, path, line, sizeof line);
+    if (strtoul(line, NULL, 10) < step->tasks) /* the line begins with the number of ranks */
+        format(name, sizeof name, "step %s, %u task%s", step->name.text, step->tasks,
+               step->tasks == 1 ? "" : "s");
     if (*line)
-        slurm_spank_log("poolcuda: step %s%s: %s; poolcuda report %s", name, many, line, path);
-    else if (access(own.site.command, X_OK) == 0)
-        slurm_spank_log("poolcuda: step %s%s: no figures in %s: no task used CUDA, or the library "
-                        "was not reached",
-                        name, many, path);
+        tell_line("%s: %s; poolcuda report %s", name, line, path);
+    else if (access(command, X_OK) != 0)
+        tell_line("%s: figures in %s; %s is not here to add them up", name, path, command);
+    else if (is_empty(path))
+        tell_line("%s: no figures in %s: no task used CUDA, the library was not reached, or "
+                  "nothing could be written there",
+                  name, path);
     else
-        slurm_spank_log("poolcuda: step %s%s: figures in %s; %s is not here to add them up", name,
-                        many, path, own.site.command);
+        tell_line("%s: %s finds no figures in the files of %s", name, command, path);
 }
 
 int slurm_spank_exit(spank_t spank, int count, char **arguments) {
     (void)spank, (void)count, (void)arguments;
     for (size_t i = 0; i < own.step_count; i++)
-        tell_step(own.steps[i].text, own.tasks[i]);
+        tell_step(&own.steps[i]);
     own.step_count = 0;
     return 0;
 }

@@ -5,8 +5,13 @@
 #define POOLCUDA_SLURM_REQUEST_H
 
 #define REQUEST_FOLDER "SLURM_POOLCUDA_FOLDER" /* absolute; pooling is asked for if it is set */
+#define REQUEST_STEP   "SLURM_POOLCUDA_STEP"   /* the step's folder in that one */
 #define REQUEST_PRESET "SLURM_POOLCUDA_PRESET"
 #define REQUEST_SET    "SLURM_POOLCUDA_SET" /* NAME=VALUE, separated by newlines */
+
+/* Only what srun itself asks for now may reach the tasks: takes away what is there, which may be of
+ * an srun in whose task this one runs. */
+void request_clear(void);
 
 /* A step's folder in that folder: by its job and step, and by how often the job was started again.
  */
@@ -14,5 +19,9 @@ struct step_name {
     char text[64];
 };
 struct step_name step_name(unsigned job, unsigned step, unsigned restarts);
+
+/* The name, with a number behind it if the folder has it already: numbers of jobs begin again
+ * where Slurm's state is lost, and clusters may share a folder. */
+struct step_name step_name_unused(const char *folder, struct step_name name);
 
 #endif

@@ -77,6 +77,15 @@ bool settings_take_folder(struct settings *settings, const char *path, char *err
     return true;
 }
 
+/* Whether it says where the figures go, or that they are text, which is added up nowhere. */
+static bool is_of_figures(const char *setting) {
+    static const char *const names[] = {"POOLCUDA_STATS=", "POOLCUDA_STATS_FILE="};
+    bool found = false;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        found = found || strncmp(setting, names[i], strlen(names[i])) == 0;
+    return found;
+}
+
 bool settings_take_set(struct settings *settings, const char *setting, char *error, size_t size) {
     static const char prefix[] = "POOLCUDA_";
     enum { SHOWN = 100 };
@@ -85,7 +94,7 @@ bool settings_take_set(struct settings *settings, const char *setting, char *err
     settings->asked = true;
     if (!equals || strncmp(setting, prefix, sizeof prefix - 1) != 0 || strchr(setting, '\n'))
         format(problem, sizeof problem, "expected POOLCUDA_NAME=VALUE");
-    else if (strncmp(setting, "POOLCUDA_STATS_FILE=", strlen("POOLCUDA_STATS_FILE=")) == 0)
+    else if (is_of_figures(setting))
         format(problem, sizeof problem, "expected --poolcuda-stats=DIR for the files of figures");
     else if (settings->count == SETTINGS_MOST)
         format(problem, sizeof problem, "expected at most %d settings", SETTINGS_MOST);

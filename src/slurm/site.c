@@ -42,7 +42,10 @@ static bool read_argument(struct site *site, const char *argument, char *error, 
     }
     if ((value = value_of(argument, "allow"))) {
         site->allowed = value;
-        return true;
+        if (value[strspn(value, ",@")])
+            return true;
+        format(error, size, "plugstack.conf: allow=%.64s: expected USER,@GROUP,...", value);
+        return false;
     }
     if ((value = value_of(argument, "preset"))) {
         char problem[SETTINGS_ERROR];

@@ -3,6 +3,7 @@
 #include "cli/preload.h"
 #include "format.h"
 #include "options.h"
+#include "slurm/line.h"
 #include "slurm/request.h"
 
 #include <errno.h>
@@ -19,13 +20,18 @@ struct place {
     uint32_t job, step, restarts, rank;
 };
 
+/* What srun asks of it. Copies; NULL: not set. */
+struct request {
+    char *folder, *step, *preset, *settings;
+};
+
 /* A number of the task's environment. */
 static uint32_t number(spank_t spank, const char *name, uint32_t otherwise) {
     char text[32], *end;
     if (spank_getenv(spank, name, text, sizeof text) != ESPANK_SUCCESS)
         return otherwise;
     unsigned long value = strtoul(text, &end, 10);
-    return end > text && !*end ? (uint32_t)value : otherwise;
+    return end > text ? (uint32_t)value : otherwise;
 }
 
 /* The components of a heterogeneous step have jobs of their own: in the environment is that of the
@@ -55,7 +61,7 @@ static bool is_users_step(uint32_t step) {
  * has met. What another node alone lacks is in the step's last line: fewer ranks. */
 static void tell(const struct place *place, const char *what, const char *why) {
     if (place->rank == 0)
-        slurm_spank_log("poolcuda: %s: %s; this step runs unpooled", what, why);
+        tell_line("%s: %s; this step runs unpooled", what, why);
 }
 
 /* Takes a variable of the request away. Returns a copy of its value, NULL if there is none. */
@@ -69,24 +75,35 @@ static char *take(spank_t spank, const char *name) {
     return value;
 }
 
-/* Makes a folder if there is none. Returns 0 or an errno. */
+/* Makes a folder if there is none. 0 or an errno. */
 static int make_folder(const char *path) {
     if (mkdir(path, 0777) == 0 || errno == EEXIST)
         return access(path, W_OK | X_OK) == 0 ? 0 : errno;
     return errno;
 }
 
+/* Whether it is a folder of this user's. In one that all may write to, another user may have put a
+ * link there, to where this one's files should not go. */
+static bool is_mine(const char *path) {
+    struct stat status;
+    return lstat(path, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid();
+}
+
 /* The step's folder, made; false, and the user knows, if that cannot be done. */
-static bool make_folders(const struct place *place, const char *folder, char *path, size_t size) {
-    struct step_name name = step_name(place->job, place->step, place->restarts);
-    int fault = make_folder(folder);
-    if (!fault && format(path, size, "%s/%s", folder, name.text) >= (int)size)
+static bool make_folders(const struct place *place, const struct request *request, char *path,
+                         size_t size) {
+    int fault = make_folder(request->folder);
+    if (!fault && format(path, size, "%s/%s", request->folder, request->step) >= (int)size)
         fault = ENAMETOOLONG;
     if (!fault)
         fault = make_folder(path);
     if (fault)
-        tell(place, folder, strerror(fault));
-    return !fault;
+        tell(place, request->folder, strerror(fault));
+    else if (!is_mine(path))
+        tell(place, path, "another user has made it, or it is a link");
+    else
+        return true;
+    return false;
 }
 
 /* The name of the figures' files: a percent sign of the folder's is doubled. */
@@ -115,49 +132,71 @@ static void set_all(spank_t spank, char *settings) {
     }
 }
 
-/* A value that does not fit, or no memory: the program's own libraries stay as they are. */
-static void set_preload(spank_t spank, const char *library) {
+/* 0, or an errno: the value has no room, there is no memory; the program's own libraries then stay
+ * as they are. */
+static int set_preload(spank_t spank, const char *library) {
+    const size_t most = 32 * (size_t)sysconf(_SC_PAGESIZE) - sizeof "LD_PRELOAD="; /* execve(2) */
     char *before = malloc(VALUE_SIZE), *value = NULL;
     if (!before)
-        return;
+        return ENOMEM;
     spank_err_t found = spank_getenv(spank, "LD_PRELOAD", before, VALUE_SIZE);
     if (found == ESPANK_ENV_NOEXIST)
         *before = '\0';
     if (found == ESPANK_SUCCESS || found == ESPANK_ENV_NOEXIST)
         value = preload_value(before, library);
-    if (value)
+    int fault = !value ? ENOMEM : strlen(value) > most ? E2BIG : 0;
+    if (!fault)
         spank_setenv(spank, "LD_PRELOAD", value, 1);
     free(value);
     free(before);
+    return fault;
 }
 
 static void pool(spank_t spank, const struct site *site, const struct place *place,
-                 const char *folder, const char *preset, char *settings) {
+                 const struct request *request) {
     char path[OPTION_PATH_MAX], pattern[OPTION_PATH_MAX];
     if (access(site->library, R_OK) != 0) {
         tell(place, site->library, strerror(errno));
         return;
     }
-    if (!make_folders(place, folder, path, sizeof path))
+    if (!make_folders(place, request, path, sizeof path))
         return;
     if (!file_pattern(path, pattern, sizeof pattern)) {
-        tell(place, folder, strerror(ENAMETOOLONG));
+        tell(place, request->folder, strerror(ENAMETOOLONG));
         return;
     }
-    if (preset)
-        spank_setenv(spank, "POOLCUDA_PRESET", preset, 1);
-    set_all(spank, settings);
+    int fault = set_preload(spank, site->library);
+    if (fault) {
+        tell(place, "LD_PRELOAD", strerror(fault));
+        return;
+    }
+    if (request->preset)
+        spank_setenv(spank, "POOLCUDA_PRESET", request->preset, 1);
+    set_all(spank, request->settings);
+    spank_unsetenv(spank, "POOLCUDA_STATS"); /* figures as text are added up nowhere */
     spank_setenv(spank, "POOLCUDA_STATS_FILE", pattern, 1);
-    set_preload(spank, site->library);
 }
 
-void task_prepare(spank_t spank, const struct site *site) {
-    char *folder = take(spank, REQUEST_FOLDER);
-    char *preset = take(spank, REQUEST_PRESET), *settings = take(spank, REQUEST_SET);
+void task_prepare(spank_t spank, const struct site *site, const char *problem) {
     struct place place = place_of(spank);
-    if (folder && is_users_step(place.step))
-        pool(spank, site, &place, folder, preset, settings);
-    free(folder);
-    free(preset);
-    free(settings);
+    /* What srun chooses would reach one component of a heterogeneous step alone. */
+    struct step_name name = step_name(place.job, place.step, place.restarts);
+    struct request request = {
+        .folder = take(spank, REQUEST_FOLDER),
+        .step = take(spank, REQUEST_STEP),
+        .preset = take(spank, REQUEST_PRESET),
+        .settings = take(spank, REQUEST_SET),
+    };
+    if (!request.step)
+        request.step = strdup(name.text);
+    if (request.folder && request.step && is_users_step(place.step)) {
+        if (site)
+            pool(spank, site, &place, &request);
+        else
+            tell(&place, "this node", problem);
+    }
+    free(request.folder);
+    free(request.step);
+    free(request.preset);
+    free(request.settings);
 }

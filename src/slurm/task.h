@@ -9,7 +9,8 @@
 #pragma GCC visibility pop
 
 /* In the process that becomes the task's program, as the task's user. Where the program cannot be
- * pooled, it runs unpooled. */
-void task_prepare(spank_t spank, const struct site *site);
+ * pooled, it runs unpooled: site is NULL where this node's configuration is bad, which problem
+ * says. */
+void task_prepare(spank_t spank, const struct site *site, const char *problem);
 
 #endif

@@ -115,7 +115,7 @@ class Cluster:
             (self.folder / name).mkdir()
         for node in NODES:
             (self.folder / f"tmp-{node}").chmod(0o1777)
-        (self.folder / "plugstack.conf").write_text(self.plugstack)
+        self.write_plugstack(self.plugstack)
         # Slurm wants a file for each GPU, and that it is there.
         for number in range(CPUS):
             (self.folder / f"gpu{number}").touch()
@@ -141,6 +141,10 @@ class Cluster:
             *self.lines,
         ]
         self.configuration.write_text("\n".join(lines) + "\n")
+
+    def write_plugstack(self, text):
+        """Steps that begin from now on find these plugins."""
+        (self.folder / "plugstack.conf").write_text(text)
 
     def start_munge(self):
         key, munge = self.folder / "munge/key", self.folder / "munge"

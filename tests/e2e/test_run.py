@@ -175,6 +175,8 @@ def test_the_library_is_put_before_what_is_preloaded_already_unless_it_names_it(
     assert f"LD_PRELOAD={LIBRARY}:{other}\n" in result.stdout
     again = pooled("env", env={"LD_PRELOAD": f"{other} {LIBRARY}"})
     assert f"LD_PRELOAD={other} {LIBRARY}\n" in again.stdout
+    gone = "/nowhere/libpoolcuda.so"
+    assert f"LD_PRELOAD={LIBRARY}:{gone}\n" in pooled("env", env={"LD_PRELOAD": gone}).stdout
 
 
 def test_the_library_is_put_behind_what_refuses_to_come_second(pooled):

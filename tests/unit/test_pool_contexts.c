@@ -399,6 +399,7 @@ static void a_forked_child_forgets_everything_and_frees_nothing(void **state) {
     int frees = fake.frees;
     pool_fork_prepare(pool);
     pool_forget_after_fork(pool);
+    stats_forget_after_fork();
     assert_true(pool_is_valid(pool));
     assert_int_equal(fake.frees, frees);
     assert_int_not_equal(alloc(5000), idle);

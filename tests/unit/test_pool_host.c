@@ -292,6 +292,7 @@ static void a_fork_forgets_it(void **state) {
     void *memory = alloc_host(MIB, 0);
     pool_fork_prepare(pool);
     pool_forget_after_fork(pool);
+    stats_forget_after_fork();
     assert_true(pool_is_valid(pool));
     release_host(memory); /* by the driver */
     assert_int_equal(fake.host_frees, 1);

@@ -202,6 +202,8 @@ static void a_forked_child_leaves_its_parents_figures_alone(void **state) {
     pool_forget_after_fork(pool);
     assert_int_equal(stats_read(&figures->hits), hits);
     assert_int_equal(stats_read(&figures->allocated_bytes), bytes);
+    stats_forget_after_fork();
+    stats_open(NULL, false, NULL);
     worker_do(&other, NULL);
 }
 
