@@ -78,7 +78,7 @@ struct whole reservation_last(struct reservation *reservation, const struct whol
     struct whole taken = {.from = whole->from + whole->bytes};
     while (taken.from > whole->from) {
         const struct chunk *chunk = reservation_at(reservation, taken.from - 1);
-        if (chunk->size > most - taken.bytes)
+        if (taken.bytes && (taken.bytes > most || chunk->size > most - taken.bytes))
             break;
         taken.from = chunk->base;
         taken.bytes += chunk->size;

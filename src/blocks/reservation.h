@@ -59,7 +59,7 @@ struct chunk *reservation_first(struct reservation *reservation);
 const struct chunk *reservation_at(struct reservation *reservation, uint64_t address);
 /* All whole chunks of a range that is mapped without a gap. */
 struct whole reservation_whole(struct reservation *reservation, uint64_t from, size_t bytes);
-/* The last of them, as many as are at most `most` bytes. O(n) in these. */
+/* The last of them, as many as are at most `most` bytes, but one at least. O(n) in these. */
 struct whole reservation_last(struct reservation *reservation, const struct whole *whole,
                               size_t most);
 /* Their number. O(n) in these. */

@@ -11,10 +11,9 @@
  *  4. What the kept block makes too much is given up: the keeper's surplus of the site, what
  *     exceeds the bounds, what decay says was not needed of late (keep).
  *
- * A pointer without a record is the driver's to free. A block that is not live was freed twice: the
- * driver is asked to free nothing, and answers INVALID_VALUE. */
+ * A pointer without a record is the driver's to free. A second free is answered INVALID_VALUE. */
 #include "pool/cache_quick.h"
-#include "pool/internal.h"
+#include "pool/suballocation.h"
 
 #include "planted.h"
 
@@ -327,9 +326,8 @@ bool free_in_stream(struct pool *pool, CUdeviceptr pointer, CUstream stream, CUr
         stats_add(STATS_free_kept, 1);
         /* Another context's streams are not in the order of this one's, whatever their handles. */
         defer(pool, block, block->context->handle == current ? stream : NULL, 0);
-    } else {
-        stats_add(STATS_free_double, 1);
     }
+    stats_add(STATS_free_double, *result != CUDA_SUCCESS);
     pool_unlock(pool);
     return true;
 }

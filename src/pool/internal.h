@@ -3,7 +3,6 @@
 #define POOLCUDA_POOL_INTERNAL_H
 
 #include "blocks/pointer_map.h"
-#include "blocks/reservation.h"
 #include "clock.h"
 #include "futex.h"
 #include "lock.h"
@@ -247,40 +246,12 @@ void ended_contexts_forget(struct pool *pool);
 /* Whether the program has made it: no device owns it. Lock held. */
 bool context_is_created(const struct pool *pool, CUcontext handle);
 
-/* suballocation.c: blocks that cuMemFree does not free as the program expects: suballocations
- * (keeper->cuts), and what lies in a memory pool of the driver's. All below: lock held. */
-
-/* Whether the driver knows the block as an allocation of its own. */
-bool suballocation_is_allocation(const struct pool_block *block);
-/* Whether a free cannot be the pool's own just now. */
+/* Whether a free cannot be the pool's own just now. Lock held. */
 static inline bool suballocation_passes(struct pool *pool, const struct pool_block *block,
                                         CUcontext current) {
     lock_check_held(LOCK_POOL);
     return !current || block->context->broken || atomic_load(&pool->down);
 }
-/* A region's block has been given to the driver, which may have refused it. */
-void suballocation_released(struct pool_block *block, bool refused);
-/* To be called before a block is kept: no request may get what the driver keeps state in for
- * others. */
-void suballocation_taint(struct pool *pool, struct pool_block *block);
-/* Makes the part of an idle block that is kept a region of its own, kept nowhere. NULL without host
- * memory: then all of the block stays. */
-struct pool_block *suballocation_narrow(struct pool *pool, struct pool_block *block,
-                                        const struct whole *part);
-/* Cuts an idle block that is kept nowhere: its last `bytes`, if any, are another. */
-void suballocation_cut(struct pool *pool, struct pool_block *block, size_t bytes);
-/* Makes a region without live blocks one block that is kept nowhere. NULL: there is none. */
-struct pool_block *suballocation_without_live(struct pool *pool, struct context *context);
-/* Makes of a region that the driver has just given a live block for the request, and idle memory.
- * NULL without host memory. */
-struct pool_block *suballocation_adopt(struct pool *pool, const struct request *request,
-                                       const struct obtained *obtained);
-/* The block, in whatever state, that contains the address. */
-struct pool_block *suballocation_find(struct pool *pool, CUdeviceptr address);
-/* Whether the block was cut from a region, and the driver does not know it as an allocation of its
- * own.
- */
-bool suballocation_is_part(const struct pool_block *block);
 
 /* free_past.c. Whether cuMemFree would do less for the block than for what cuMemAlloc gives. */
 static inline bool is_suballocation(const struct pool_block *block) {

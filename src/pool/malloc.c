@@ -177,10 +177,8 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
         return result;
     }
     pool_lock(pool);
-    if (!block && !context->ended)
+    if (!block)
         take_obtained(pool, request, &obtained);
-    else if (!block && obtained.block) /* it went with its context */
-        ledger_recycle(pool, obtained.block);
     if (request->pitch && !block && !context->ended)
         pitch_learn(pool, context->device->ordinal, request->pitch->width, request->pitch->element,
                     *request->pitch->pitch);

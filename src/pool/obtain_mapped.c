@@ -20,7 +20,7 @@
  * docs/policies.md. */
 #include "by_pointer.h"
 #include "keep/region.h"
-#include "pool/internal.h"
+#include "pool/suballocation.h"
 #include "sources/mapped.h"
 
 #include <stdlib.h>
@@ -73,16 +73,9 @@ static void take_idle(struct growing *growing, size_t bytes) {
     struct idle_store *store = &growing->context->store;
     struct pool_block *block;
     while (bytes > 0 && (block = region_largest_mapped(store))) {
-        struct reservation *reservation = block->region->reservation;
-        const struct whole all = reservation_whole(reservation, block->pointer, block->size);
-        struct whole part = reservation_last(reservation, &all, bytes);
-        if (!part.bytes) {
-            const struct chunk *last = reservation_at(reservation, all.from + all.bytes - 1);
-            part = (struct whole){last->base, last->size};
-        }
-        if (!(block = suballocation_narrow(pool, block, &part))) /* no host memory */
+        if (!(block = suballocation_take_out(pool, block, bytes))) /* no host memory */
             break;
-        bytes -= part.bytes < bytes ? part.bytes : bytes;
+        bytes -= block->size < bytes ? block->size : bytes;
         ledger_remove(pool, block);
         region_detach(store, block);
         block->next_leaving = growing->taken;

@@ -1,6 +1,6 @@
 /* Pointers of the program's, outside malloc and free: what it may know of them, and what calls of
  * its own have done with their memory. */
-#include "pool/internal.h"
+#include "pool/suballocation.h"
 
 enum pool_pointer_state pool_pointer_state(struct pool *pool, CUdeviceptr base,
                                            size_t *requested_bytes) {

@@ -1,7 +1,7 @@
 /* Idle memory on its way back to the driver: which block is the next, and how it is given back. */
 #include "keep/region.h"
 #include "pool/bounds.h"
-#include "pool/internal.h"
+#include "pool/suballocation.h"
 
 #include "planted.h"
 
@@ -140,37 +140,23 @@ static struct pool_block *victim_of(struct pool *pool, struct context *context, 
                                                                        : fence_largest(context);
 }
 
-/* How much of a victim goes, of which `most` bytes are asked for: of mapped memory whole chunks,
- * one of them at least; *part says which. */
-static size_t part_of(const struct pool_block *block, size_t most, struct whole *part) {
-    struct reservation *reservation =
-        block->context->keeper->cuts && block->region->reservation && !block->region->tainted
-            ? block->region->reservation
-            : NULL;
-    *part = (struct whole){block->pointer, block->size};
-    if (!reservation)
-        return block->size;
-    const struct whole all = reservation_whole(reservation, block->pointer, block->size);
-    *part = reservation_last(reservation, &all, most);
-    if (part->bytes)
-        return part->bytes;
-    const struct chunk *last = reservation_at(reservation, all.from + all.bytes - 1);
-    *part = (struct whole){last->base, last->size};
-    return part->bytes;
-}
-
 /* Takes a victim out, `most` bytes of it if it can be cut. False without host memory. */
 static bool add_victim(struct pool *pool, struct release_list *releases, struct pool_block *block,
                        size_t most) {
-    struct whole part;
-    size_t bytes = part_of(block, most, &part);
-    if (block->context->keeper->cuts && block->region->reservation && !block->region->tainted)
-        block = suballocation_narrow(pool, block, &part);
+    if (block->context->keeper->cuts)
+        block = suballocation_take_out(pool, block, most);
     else
         ledger_take_out(pool, block);
     if (block)
         release_list_add(pool, releases, block);
-    return block && bytes;
+    return block;
+}
+
+/* Whether what add_victim would take is at most `most` bytes. */
+static bool fits_into(const struct pool_block *block, size_t most) {
+    size_t bytes =
+        block->context->keeper->cuts ? suballocation_part_bytes(block, most) : block->size;
+    return bytes <= most;
 }
 
 struct pool_block *release_next_victim(struct pool *pool, const struct release_scope *scope) {
@@ -249,10 +235,11 @@ void release_decayed(struct pool *pool, struct device *device, struct context *q
     size_t count = releases->count;
     size_t unused = release_collect_unused(pool, device, bytes, releases);
     bytes -= unused < bytes ? unused : bytes;
-    struct whole part;
-    while (bytes > 0 && (block = release_next_victim(pool, &scope)) &&
-           part_of(block, bytes, &part) <= bytes && add_victim(pool, releases, block, bytes))
-        bytes -= part.bytes;
+    size_t wanted = releases->bytes + bytes;
+    while (releases->bytes < wanted && (block = release_next_victim(pool, &scope)) &&
+           fits_into(block, wanted - releases->bytes) &&
+           add_victim(pool, releases, block, wanted - releases->bytes))
+        continue;
     stats_add(STATS_decayed_blocks, releases->count - count);
 }
 

@@ -37,7 +37,7 @@ struct pool_block *pool_take_larger(struct pool *pool, const struct request *req
 /* Takes a block that was freed in the order of the request's stream: it need not wait. Lock held.
  */
 struct pool_block *pool_take_in_stream(struct pool *pool, const struct request *request);
-/* Records what the driver has given as a live block. Lock held. */
+/* Records what the driver has given as a live block, unless the context has ended. Lock held. */
 void take_obtained(struct pool *pool, const struct request *request,
                    const struct obtained *obtained);
 /* After a miss whose cache could not count it: the driver had no memory (pointer 0), or a

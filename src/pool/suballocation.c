@@ -1,9 +1,10 @@
 /* Suballocations: blocks that are no allocations of the driver's, so that the pool answers what
  * else the driver would, and cannot leave their frees to it. The pool frees blocks that lie in a
  * memory pool of the driver's by itself as well: cuMemFree does not wait for those. */
+#include "pool/suballocation.h"
+
 #include "keep/region.h"
 #include "pool/bounds.h"
-#include "pool/internal.h"
 
 struct pool_block *suballocation_find(struct pool *pool, CUdeviceptr address) {
     lock_check_held(LOCK_POOL);
@@ -65,8 +66,10 @@ static bool cut_at(struct pool *pool, struct pool_block *block, uint64_t address
     return rest;
 }
 
-struct pool_block *suballocation_narrow(struct pool *pool, struct pool_block *block,
-                                        const struct whole *part) {
+/* Makes the part of an idle block that is kept a region of its own, kept nowhere. NULL without host
+ * memory: then all of the block stays. Lock held. */
+static struct pool_block *narrow(struct pool *pool, struct pool_block *block,
+                                 const struct whole *part) {
     lock_check_held(LOCK_POOL);
     struct idle_store *store = &block->context->store;
     uint64_t end = part->from + part->bytes;
@@ -85,6 +88,30 @@ struct pool_block *suballocation_narrow(struct pool *pool, struct pool_block *bl
         return block;
     ledger_keep(pool, block);
     return NULL;
+}
+
+/* The part of an idle block that goes where `most` bytes are asked for. */
+static struct whole part_of(const struct pool_block *block, size_t most) {
+    struct reservation *reservation = block->region->reservation;
+    if (!reservation || block->region->tainted)
+        return (struct whole){block->pointer, block->size};
+    const struct whole all = reservation_whole(reservation, block->pointer, block->size);
+    return reservation_last(reservation, &all, most);
+}
+
+size_t suballocation_part_bytes(const struct pool_block *block, size_t most) {
+    lock_check_held(LOCK_POOL);
+    return part_of(block, most).bytes;
+}
+
+struct pool_block *suballocation_take_out(struct pool *pool, struct pool_block *block,
+                                          size_t most) {
+    lock_check_held(LOCK_POOL);
+    const struct whole part = part_of(block, most);
+    if (block->region->reservation && !block->region->tainted)
+        return narrow(pool, block, &part);
+    ledger_take_out(pool, block);
+    return block;
 }
 
 struct pool_block *suballocation_without_live(struct pool *pool, struct context *context) {

@@ -2,6 +2,7 @@
  */
 #include "pool/bounds.h"
 #include "pool/cache_parts.h"
+#include "pool/suballocation.h"
 
 void take_count_hits(const struct context *context, struct site *site, int many) {
     lock_check_held(LOCK_POOL);
@@ -103,6 +104,11 @@ void take_obtained(struct pool *pool, const struct request *request,
                    const struct obtained *obtained) {
     lock_check_held(LOCK_POOL);
     size_t bytes = request->pitch ? obtained->size : request->bytes;
+    if (request->context->ended) { /* the memory went with it */
+        if (obtained->block)
+            ledger_recycle(pool, obtained->block);
+        return;
+    }
     if (obtained->stitched) {
         take_count_hits(request->context, request->site, 1);
         stats_add(STATS_malloc_stitched, 1);

@@ -11,7 +11,7 @@
 
 #include "keep/region.h"
 #include "options.h"
-#include "pool/internal.h"
+#include "pool/suballocation.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
