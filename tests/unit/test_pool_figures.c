@@ -56,6 +56,32 @@ static void peaks_stay_and_calls_are_counted(void **state) {
     assert_int_equal(figures.frees, 3);
 }
 
+static void the_page_has_the_highest_of_what_was_live_and_held(void **state) {
+    (void)state;
+    enum { BLOCKS = 8 };
+    CUdeviceptr blocks[BLOCKS] = {0};
+    uint64_t most_live = 0, most_held = 0;
+    for (unsigned i = 0; i < 500; i++) {
+        CUdeviceptr *block = &blocks[i * 5 % BLOCKS];
+        if (*block) {
+            release(*block);
+            *block = 0;
+        } else {
+            *block = alloc_at((size_t)(1 + i * 7 % 30) * MIB, i % 3);
+        }
+        if (i % 50 == 49)
+            pool_release(pool, 0, SIZE_MAX);
+        struct pool_usage now = figures_of(0);
+        most_live = now.in_use + now.waste > most_live ? now.in_use + now.waste : most_live;
+        most_held = now.held > most_held ? now.held : most_held;
+        const struct stats_device *page = LIST_FIRST(&pool->devices)->stats;
+        assert_int_equal(stats_read(&page->peak_live), most_live);
+        assert_int_equal(stats_read(&page->peak_held), most_held);
+    }
+    struct pool_usage last = figures_of(0);
+    assert_true(last.held < most_held && last.in_use + last.waste < most_live);
+}
+
 static void devices_are_told_apart_and_together(void **state) {
     (void)state;
     release(alloc(4 * MIB));
@@ -134,6 +160,7 @@ int main(void) {
         TEST(a_device_that_was_not_used_has_zeros),
         TEST(in_use_idle_and_waste_add_up_to_what_is_held),
         TEST(peaks_stay_and_calls_are_counted),
+        TEST(the_page_has_the_highest_of_what_was_live_and_held),
         TEST(devices_are_told_apart_and_together),
         TEST(running_out_of_memory_is_counted_for_the_device),
         TEST(the_current_context_is_kept_if_it_is_of_the_device),
