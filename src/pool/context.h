@@ -19,9 +19,12 @@ struct site_record {
 };
 
 /* What calls of threads' caches have changed (cache.h): in unsigned arithmetic that may wrap. */
-struct cache_sums {
-#define CACHE_SUM(sum, what) uint64_t sum;
+enum cache_sum {
+    CACHE_SUMS_OF_SHARD = STATS_SHARD_SUMS - 1, /* these have the first numbers */
+#define SHARD_SUM(sum, what)
+#define CACHE_SUM(sum, what) SUM_##sum,
 #include "observe/counters.def"
+    CACHE_SUMS
 };
 
 enum { GIVEN_UP_BITS = 6, GIVEN_UP = 1 << GIVEN_UP_BITS };
