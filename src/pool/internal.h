@@ -99,6 +99,8 @@ struct pool {
     /* cache_life.c, cache_stop.c */
     struct cache *caches[CACHES], *active[CACHES]; /* active: those that are not parked */
     int cache_count, active_count;
+    _Atomic uint64_t
+        undone; /* blocks that sources gave back of what was too little for a request */
     atomic_int resumes, resume_waiters; /* without the lock: threads that wait until caches go on */
     _Atomic uint64_t renew_ns, waited_ns; /* without the lock: see STOP_SHARE in cache_stop.c */
     struct ledger_place sentinel_place;   /* where the next sentinel is looked for */

@@ -41,6 +41,7 @@ struct growing {
     size_t lacking;           /* bytes of it behind the tail */
     size_t more;              /* bytes beyond it, for what comes next */
     bool created;             /* some chunks are new */
+    unsigned undone;          /* chunks that the driver has got back */
 };
 
 /* What no chunk is larger than. */
@@ -339,11 +340,16 @@ static CUresult collect(struct growing *growing) {
     return any ? create(growing, 0) : result;
 }
 
+/* For other threads the request is on its way until now. Lock held. */
+static void finish(struct growing *growing) {
+    lock_check_held(LOCK_POOL);
+    pool_count_released(growing->pool, growing->context->device, 1);
+}
+
 /* Makes the block, if all has been mapped; else the idle memory is as it was, but for what the
- * driver gets back. NULL: nothing has been made. */
+ * driver gets back. NULL: nothing has been made, and the request is not finished. */
 static struct pool_block *end(struct growing *growing, bool mapped) {
     struct pool *pool = growing->pool;
-    struct context *context = growing->context;
     struct reservation *reservation = growing->reservation;
     struct chunk *chunk = mapped ? growing->chunks.first : NULL, *next;
     pool_lock(pool);
@@ -361,7 +367,8 @@ static struct pool_block *end(struct growing *growing, bool mapped) {
         ledger_keep(pool, free_tail(growing));
     reservation_claim_ends(reservation);
     bool gone = is_to_go(reservation);
-    pool_count_released(pool, context->device, 1);
+    if (block)
+        finish(growing);
     pool_unlock(pool);
     if (gone)
         reservation_give_back(pool->driver, reservation);
@@ -369,6 +376,17 @@ static struct pool_block *end(struct growing *growing, bool mapped) {
 }
 
 /* The driver gets back what does not suffice. */
+static void undo(struct growing *growing, bool mapped) {
+    struct pool *pool = growing->pool;
+    if (mapped)
+        chunks_unmap(pool->driver, growing->base, growing->chunks.bytes);
+    growing->undone = chunks_release(pool->driver, &growing->chunks);
+    pool_lock(pool);
+    atomic_fetch_add(&pool->undone, growing->undone);
+    finish(growing);
+    pool_unlock(pool);
+}
+
 static CUresult grow(struct growing *growing, struct obtained *obtained) {
     const struct driver *driver = growing->pool->driver;
     CUresult result = collect(growing);
@@ -387,9 +405,7 @@ static CUresult grow(struct growing *growing, struct obtained *obtained) {
                                       .stitched = !growing->created};
         return result;
     }
-    if (mapped)
-        chunks_unmap(driver, growing->base, growing->chunks.bytes);
-    chunks_release(driver, &growing->chunks);
+    undo(growing, mapped);
     return mapped ? CUDA_ERROR_NOT_SUPPORTED : result; /* there is no host memory */
 }
 
@@ -405,9 +421,10 @@ BY_POINTER static CUresult obtain(struct pool *pool, const struct request *reque
     if (driver->mem_create && driver->mem_address_reserve && driver->mem_set_access &&
         growing.size <= context->device->total && begin(&growing))
         result = grow(&growing, obtained);
-    return result == CUDA_SUCCESS || driver_refused(result)
-               ? result
-               : source_obtain(pool, &kind_device, least, obtained);
+    if (result != CUDA_SUCCESS && !driver_refused(result))
+        result = source_obtain(pool, &kind_device, least, obtained);
+    obtained->undone = growing.undone;
+    return result;
 }
 
 /* For a block that is a region of its own and out of the store. Lock not held. */

@@ -152,7 +152,9 @@ struct search {
     struct obtained *obtained; /* what the driver has given */
     const char *call;
     size_t bytes;                /* that are given back in the next round */
-    uint64_t freed;              /* calls of the driver's free before it was asked last */
+    bool gave;                   /* a thread has, while the driver was asked for the first time */
+    uint64_t freed;              /* blocks that the driver had got back before it was asked last */
+    uint64_t undone;             /* of which requests gave back what was too little for them */
     bool coming;                 /* the last round found another thread giving something back */
     bool all_busy;               /* the last round found idle memory in busy contexts alone */
     bool pools_held, pools_gave; /* memory pools: after the last round; and gave it back since */
@@ -188,7 +190,9 @@ static bool search_again(struct search *search) {
 
 /* OUT_OF_MEMORY for a refusal of whatever code. */
 static CUresult ask_driver(struct search *search, size_t size) {
+    search->gave = false;
     search->freed = stats_get(STATS_driver_frees);
+    search->undone = atomic_load(&search->pool->undone);
     CUresult result = allocate_from_driver(search->pool, search->request, size, search->obtained);
     if (!driver_refused(result))
         return result;
@@ -223,15 +227,31 @@ static CUresult allocate_exactly(struct search *search) {
                                                              : ask_driver(search, request->bytes);
 }
 
+/* Whether the driver may have memory that it lacked when it was asked last. What this request has
+ * undone itself is none, and what others have undone meanwhile was theirs for a moment: as *room
+ * that another thread has on its way it is worth one more attempt, which is not made at once. Two
+ * requests that both lack memory would else take each other's attempts for room for ever. */
+static bool others_gave_back(struct search *search, enum room *room) {
+    uint64_t undone = atomic_load(&search->pool->undone) - search->undone;
+    if (search->gave || stats_get(STATS_driver_frees) - search->freed != undone)
+        return true;
+    if (undone != search->obtained->undone && *room < ROOM_COMING) {
+        *room = ROOM_COMING;
+        search->undone += undone - search->obtained->undone;
+        search->freed += undone - search->obtained->undone;
+    }
+    return false;
+}
+
 /* One round: gives idle memory back where that needs no wait, and asks again. *over: there was
  * nothing to give back, and nothing is on its way. Lock held on entry and return. */
 static CUresult try_round(struct search *search, bool *over) {
     lock_check_held(LOCK_POOL);
     struct pool *pool = search->pool;
     enum room room = make_room_for(pool, search->request, search->bytes);
-    bool came = search->coming && room != ROOM_COMING;
+    bool more = others_gave_back(search, &room) || (search->coming && room != ROOM_COMING);
     search->coming = room == ROOM_COMING;
-    *over = room != ROOM_MADE && !came && stats_get(STATS_driver_frees) == search->freed;
+    *over = room != ROOM_MADE && !more;
     search->all_busy = *over && room != ROOM_NONE;
     if (search_again(search))
         return CUDA_SUCCESS;
@@ -378,10 +398,11 @@ static void count_outcome(struct pool *pool, const struct search *search, CUresu
         shortage_report(pool, device, search->call, search->request->bytes);
 }
 
-/* Kept out of the way of calls for which the driver has memory. refusal: its first answer. */
+/* Kept out of the way of calls for which the driver has memory. refusal: its first answer. gave:
+ * whether some thread has given memory back meanwhile. */
 __attribute__((noinline)) static CUresult
 make_room_and_allocate(struct pool *pool, const struct request *request, CUresult refusal,
-                       struct pool_block **block, struct obtained *obtained) {
+                       bool gave, struct pool_block **block, struct obtained *obtained) {
     struct search search = {
         .pool = pool,
         .request = request,
@@ -389,7 +410,9 @@ make_room_and_allocate(struct pool *pool, const struct request *request, CUresul
         .obtained = obtained,
         .call = request->pitch ? "cuMemAllocPitch" : source_call_name(&request->context->kind),
         .bytes = request->size ? request->size : SIZE_MAX,
-        .freed = stats_get(STATS_driver_frees),
+        .gave = gave,
+        .freed = stats_get(STATS_driver_frees) - obtained->undone,
+        .undone = atomic_load(&pool->undone) - obtained->undone,
         .refusal = refusal,
     };
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -406,9 +429,12 @@ CUresult allocate_or_make_room(struct pool *pool, const struct request *request,
                                struct pool_block **block, struct obtained *obtained) {
     lock_check_none();
     *block = NULL;
+    int round = atomic_load(&pool->release_rounds);
     CUresult result = allocate_from_driver(pool, request, request->size, obtained);
-    return driver_refused(result) ? make_room_and_allocate(pool, request, result, block, obtained)
-                                  : result;
+    if (!driver_refused(result))
+        return result;
+    bool gave = round != atomic_load(&pool->release_rounds);
+    return make_room_and_allocate(pool, request, result, gave, block, obtained);
 }
 
 /* Enough for most of what a call other than an allocation may need. */

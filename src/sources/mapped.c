@@ -48,13 +48,13 @@ static bool release(const struct driver *driver, CUmemGenericAllocationHandle ha
     return released;
 }
 
-size_t chunks_release(const struct driver *driver, struct chunks *chunks) {
+unsigned chunks_release(const struct driver *driver, struct chunks *chunks) {
     lock_check_none();
     struct chunk *chunk, *next;
-    size_t released = 0;
+    unsigned released = 0;
     for (chunk = chunks->first; chunk; chunk = next) {
         next = chunk->next;
-        released += release(driver, chunk->handle) ? chunk->size : 0;
+        released += release(driver, chunk->handle);
         free(chunk);
     }
     *chunks = (struct chunks){.first = NULL};

@@ -26,8 +26,8 @@ struct chunks {
 CUresult chunks_create(const struct driver *driver, CUdevice ordinal, size_t bytes,
                        struct chunks *chunks);
 void chunks_add(struct chunks *chunks, struct chunk *chunk);
-/* Gives them to the driver, and returns the bytes that it took. */
-size_t chunks_release(const struct driver *driver, struct chunks *chunks);
+/* Gives them to the driver, and returns how many it took. */
+unsigned chunks_release(const struct driver *driver, struct chunks *chunks);
 /* Maps them side by side from the address on, which nothing is mapped at. On an error nothing is.
  */
 CUresult chunks_map(const struct driver *driver, CUdevice ordinal, const struct chunks *chunks,

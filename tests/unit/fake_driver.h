@@ -61,6 +61,7 @@ struct fake_state {
     void (*on_query)(void);             /* in the midst of an event's */
     void (*on_wait)(void);              /* called in the midst of a wait, an allocation, a free */
     void (*on_alloc)(void);
+    void (*on_refusal)(void); /* after an allocation has found too little memory */
     void (*on_free)(CUdeviceptr pointer);
 };
 enum { FAKE_PLAIN = 1 << 20 }; /* managed memory counts as host memory: the host may use it */

@@ -13,6 +13,7 @@
 #include "pool_options.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 
 #define MIB ((size_t)1 << 20)
@@ -447,6 +448,65 @@ static void vmm_unmaps_only_after_the_work_that_used_a_block(void **state) {
     release(between);
 }
 
+/* Its attempts are no room that another thread has made. */
+static void vmm_fails_for_good_when_too_few_chunks_are_left(void **state) {
+    (void)state;
+    CUdeviceptr pointer;
+    struct call_site site = {.frames = {B}, .depth = 1};
+    start("vmm", "");
+    CUdeviceptr live = alloc(A, 200 * MIB);
+    uint64_t asked = stats_get(STATS_driver_allocs), freed = stats_get(STATS_driver_frees);
+    assert_int_equal(pool_malloc(pool, &pointer, 50 * MIB, &site), CUDA_SUCCESS);
+    assert_int_equal(pool_free(pool, pointer), CUDA_SUCCESS);
+    assert_int_equal(pool_malloc(pool, &pointer, 70 * MIB, &site), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_true(stats_get(STATS_driver_frees) > freed);
+    assert_true(stats_get(STATS_driver_allocs) - asked < 100);
+    assert_true(pool_is_valid(pool));
+    alloc(B, 50 * MIB);
+    release(live);
+}
+
+/* A thread that asks again and again for so many bytes, and how often it was served. */
+struct asking {
+    size_t bytes;
+    CUcontext context;
+    int served;
+};
+enum { ROUNDS = 40 };
+
+static void *ask(void *argument) {
+    struct asking *asking = argument;
+    struct call_site site = {.frames = {asking->bytes}, .depth = 1};
+    CUdeviceptr pointer;
+    cuCtxSetCurrent(asking->context);
+    for (int i = 0; i < ROUNDS; i++)
+        if (pool_malloc(pool, &pointer, asking->bytes, &site) == CUDA_SUCCESS)
+            asking->served += pool_free(pool, pointer) == CUDA_SUCCESS;
+    return NULL;
+}
+
+/* Each thread's attempt takes for a moment what the others lack. */
+static void vmm_serves_whoever_finds_enough_beside_threads_that_find_too_little(void **state) {
+    (void)state;
+    struct asking threads[] = {
+        {.bytes = 70 * MIB}, {.bytes = 80 * MIB}, {.bytes = 30 * MIB}, {.bytes = 90 * MIB}};
+    enum { THREADS = sizeof threads / sizeof *threads };
+    pthread_t handles[THREADS];
+    start("vmm", "");
+    CUdeviceptr live = alloc(A, 200 * MIB);
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(cuCtxGetCurrent(&threads[i].context), CUDA_SUCCESS);
+        assert_int_equal(pthread_create(&handles[i], NULL, ask, &threads[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_join(handles[i], NULL), 0);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(threads[i].served, threads[i].bytes == 30 * MIB ? ROUNDS : 0);
+    assert_true(pool_is_valid(pool));
+    alloc(B, 50 * MIB);
+    release(live);
+}
+
 #define TEST(name) cmocka_unit_test_teardown(name, stop)
 
 int main(void) {
@@ -477,6 +537,8 @@ int main(void) {
         TEST(vmm_asks_for_chunks_not_for_blocks_whatever_is_stranded),
         TEST(vmm_lets_small_blocks_share_a_page),
         TEST(vmm_unmaps_only_after_the_work_that_used_a_block),
+        TEST(vmm_fails_for_good_when_too_few_chunks_are_left),
+        TEST(vmm_serves_whoever_finds_enough_beside_threads_that_find_too_little),
     };
     uint64_t (*hazards)(void);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

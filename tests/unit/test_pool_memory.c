@@ -409,6 +409,22 @@ static void a_block_freed_meanwhile_is_found_by_the_retry(void **state) {
     assert_int_equal(try_alloc(&pointer, 10 * MIB, 1), CUDA_SUCCESS);
 }
 
+static void give_all_back(void) {
+    fake.on_refusal = NULL;
+    pool_release(pool, 0, SIZE_MAX);
+}
+
+static void what_another_thread_gives_back_just_after_the_refusal_serves(void **state) {
+    (void)state;
+    stop(NULL);
+    start_with(&pool_defaults, 100 * MIB);
+    alloc_at(60 * MIB, 1);
+    release(alloc_at(30 * MIB, 2));
+    fake.on_refusal = give_all_back;
+    alloc_at(36 * MIB, 3);
+    assert_null(fake.on_refusal);
+}
+
 static void a_block_found_by_the_retry_is_cleared_on_request(void **state) {
     (void)state;
     struct pool_config config = pool_defaults;
@@ -548,6 +564,7 @@ int main(void) {
         TEST(out_of_memory_releases_everything_before_it_is_an_error),
         TEST(rounding_is_never_the_reason_for_an_error),
         TEST(a_block_freed_meanwhile_is_found_by_the_retry),
+        TEST(what_another_thread_gives_back_just_after_the_refusal_serves),
         TEST(a_block_found_by_the_retry_is_cleared_on_request),
         TEST(while_memory_is_short_frees_go_to_the_driver),
         TEST(a_pitched_request_out_of_memory_releases_idle_blocks),
